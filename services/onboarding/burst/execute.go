@@ -1,0 +1,195 @@
+// Package burst performs scheduled steps: one message per execution, one alarm for the next, nothing twice.
+package burst
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"paceline.internal/services/onboarding/dispatch"
+	"paceline.internal/services/onboarding/session"
+)
+
+// Outcome is what an execution did.
+type Outcome int
+
+// The outcomes.
+const (
+	Sent    Outcome = iota + 1 // the message was taken now
+	Skipped                    // nothing was sent now; Result.Skip says why
+)
+
+// Result is a finished execution. Executing the step again changes nothing.
+type Result struct {
+	Outcome   Outcome
+	Skip      session.SkipReason
+	MessageID string
+	Next      session.StepID // due next; empty after the last step or when nothing was advanced
+}
+
+// Parked is a step that can never be sent. The session waits for an operator, with this reason.
+type Parked struct {
+	Status session.Status
+	Reason string
+}
+
+func (p *Parked) Error() string {
+	return "the session is parked as " + string(p.Status) + ": " + p.Reason
+}
+
+type loader interface {
+	LoadSession(ctx context.Context, id string) (dispatch.View, error)
+}
+
+type deliverer interface {
+	Deliver(ctx context.Context, o dispatch.Order) (dispatch.Done, error)
+}
+
+type publisher interface {
+	Publish(ctx context.Context, a session.Alarm) error
+}
+
+// Executor performs steps.
+type Executor struct {
+	Sessions loader
+	Delivery deliverer
+	Alarms   publisher
+	Flow     session.Flow
+	Log      *slog.Logger
+	Now      func() time.Time
+}
+
+// Execute performs one step, in the order of docs/architecture.md. Errors: session.ErrUnknownStep, *Parked, *dispatch.Wait,
+// dispatch.ErrMessageMissing, and what the ports return; after any of them the step may be executed again.
+func (e *Executor) Execute(ctx context.Context, p session.StepPayload, correlationID string) (Result, error) {
+	e.Log.InfoContext(ctx, "onboarding.step_handler_invoked",
+		"step_id", string(p.StepID), "session_id", p.SessionID, "correlation_id", correlationID)
+	step, ok := e.Flow.Step(p.StepID)
+	if !ok {
+		return Result{}, fmt.Errorf("%w: %s", session.ErrUnknownStep, p.StepID)
+	}
+	view, ok, reason, err := e.load(ctx, p)
+	if err != nil {
+		return Result{}, err
+	}
+	if !ok {
+		return e.skip(ctx, p, reason, ""), nil
+	}
+	token, next, err := session.AfterStep(e.Flow, step.ID)
+	if err != nil {
+		return Result{}, err
+	}
+	done, err := e.Delivery.Deliver(ctx, dispatch.Order{
+		View: view, Text: step.Text, Key: p.IdempotencyKey, CorrelationID: correlationID, Trigger: session.TriggerStep,
+		Then: func(s dispatch.Sent, took session.Entry) session.Move {
+			return e.advance(view.Session, token, next, s, took)
+		},
+	})
+	e.logSent(ctx, p, done.Sent)
+	if errors.Is(err, dispatch.ErrConflict) {
+		return e.overtaken(ctx, p, done.Sent)
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	return e.conclude(ctx, p, done)
+}
+
+// load reads the session and says whether the step may be executed now. The payload decides nothing: a session that
+// belongs to somebody else than the payload says does not exist.
+func (e *Executor) load(ctx context.Context, p session.StepPayload) (dispatch.View, bool, session.SkipReason, error) {
+	view, err := e.Sessions.LoadSession(ctx, p.SessionID)
+	if errors.Is(err, dispatch.ErrNoSession) {
+		return dispatch.View{}, false, session.SkipSessionNotFound, nil
+	}
+	if err != nil {
+		return dispatch.View{}, false, "", err
+	}
+	ok, reason := session.MayExecute(session.StepView{Found: true, ProfileID: view.Session.ProfileID, Snapshot: view.Snapshot()}, p)
+	return view, ok, reason, nil
+}
+
+// advance is the move after a step's message was taken. The next step is due its delay after Twilio took this one; after
+// the last, a reply that came since is the answer to it.
+func (e *Executor) advance(r session.Record, to session.Token, next *session.Step, s dispatch.Sent, took session.Entry) session.Move {
+	m := session.Stay(r, e.Now())
+	m.Token, m.NextStep = to, ""
+	changed := session.Entry{At: m.At, Kind: session.KindAdvanced, From: r.Token, To: to, Trigger: session.TriggerBurstFinished, Step: r.NextStep}
+	if next != nil {
+		changed.Trigger = session.TriggerStepSent
+		m.NextStep = next.ID
+		m.Alarm = NewAlarm(r, next.ID, 1, s.AcceptedAt.Add(next.Delay))
+	} else {
+		m.AnswerHeldSince = s.AcceptedAt
+	}
+	m.Entries = []session.Entry{took, changed}
+	return m
+}
+
+// conclude answers for a session that was moved, and sets the next alarm.
+func (e *Executor) conclude(ctx context.Context, p session.StepPayload, done dispatch.Done) (Result, error) {
+	switch done.Move.Status {
+	case session.Active:
+	case session.Stopped:
+		return e.skip(ctx, p, session.SkipOptedOut, done.Sent.MessageID), nil
+	case session.Stuck, session.Undeliverable, session.Closed:
+		return Result{}, &Parked{Status: done.Move.Status, Reason: done.Move.Reason}
+	}
+	if a := done.Move.Alarm; a != nil {
+		e.setAlarm(ctx, p, *a)
+	}
+	if done.Sent.Outcome == dispatch.AlreadyAccepted {
+		r := e.skip(ctx, p, session.SkipAlreadySent, done.Sent.MessageID)
+		r.Next = done.Move.NextStep
+		return r, nil
+	}
+	return Result{Outcome: Sent, MessageID: done.Sent.MessageID, Next: done.Move.NextStep}, nil
+}
+
+// setAlarm publishes the next alarm. A failure changes nothing: the alarm is in the outbox and the relay publishes it.
+func (e *Executor) setAlarm(ctx context.Context, p session.StepPayload, a session.Alarm) {
+	if err := e.Alarms.Publish(ctx, a); err != nil {
+		e.Log.WarnContext(ctx, "onboarding.alarm_left_to_relay", "step_id", string(a.StepID), "session_id", a.SessionID, "error", err)
+		return
+	}
+	e.Log.InfoContext(ctx, "onboarding.step_next_scheduled", "step_id", string(p.StepID), "session_id", p.SessionID,
+		"next_step_id", string(a.StepID), "delay_ms", max(0, a.DueAt.Sub(e.Now())).Milliseconds())
+}
+
+// overtaken answers for an execution that lost the race to move the session: the winner has set the next alarm.
+func (e *Executor) overtaken(ctx context.Context, p session.StepPayload, s dispatch.Sent) (Result, error) {
+	if s.Outcome == dispatch.Accepted {
+		return Result{Outcome: Sent, MessageID: s.MessageID}, nil
+	}
+	_, ok, reason, err := e.load(ctx, p)
+	if err != nil {
+		return Result{}, err
+	}
+	if ok { // moved and still due: an operator set the same step again; come back
+		return Result{}, dispatch.ErrConflict
+	}
+	return e.skip(ctx, p, reason, s.MessageID), nil
+}
+
+func (e *Executor) skip(ctx context.Context, p session.StepPayload, reason session.SkipReason, messageID string) Result {
+	e.Log.InfoContext(ctx, "onboarding.step_skipped", "step_id", string(p.StepID), "session_id", p.SessionID, "reason", string(reason))
+	return Result{Outcome: Skipped, Skip: reason, MessageID: messageID}
+}
+
+func (e *Executor) logSent(ctx context.Context, p session.StepPayload, s dispatch.Sent) {
+	if s.Outcome == dispatch.Accepted {
+		e.Log.InfoContext(ctx, "onboarding.step_sent", "step_id", string(p.StepID), "session_id", p.SessionID, "idempotency_key", p.IdempotencyKey)
+	}
+}
+
+// NewAlarm is the alarm for a step of a session in the burst, leased to the caller who is about to publish it.
+func NewAlarm(r session.Record, step session.StepID, generation int, due time.Time) *session.Alarm {
+	return &session.Alarm{
+		ID: uuid.Must(uuid.NewV7()).String(), OrgID: r.OrgID, SessionID: r.ID, ProfileID: r.ProfileID, StepID: step,
+		ExpectedToken: session.AwaitingBurst, Generation: generation, DueAt: due, LeaseToken: uuid.Must(uuid.NewRandom()).String(),
+	}
+}

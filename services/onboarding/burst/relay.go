@@ -1,0 +1,82 @@
+package burst
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"paceline.internal/services/onboarding/session"
+)
+
+// ErrDisabled is a publish while scheduling is disabled. The alarm stays in the outbox.
+var ErrDisabled = errors.New("burst: scheduling is disabled; the alarm stays in the outbox")
+
+type claimer interface {
+	ClaimAlarms(ctx context.Context, limit int, now, leaseUntil time.Time) ([]session.Alarm, error)
+}
+
+const (
+	relayBatch   = 64
+	relayWorkers = 8
+	relayLease   = 30 * time.Second
+)
+
+// Relay publishes what a crash or a failed publish left in the outbox. It never sends a message.
+type Relay struct {
+	Outbox    claimer
+	Publisher publisher
+	Log       *slog.Logger
+	Now       func() time.Time
+	Wake      <-chan struct{} // an alarm was given back
+	Poll      time.Duration   // how often to look without a wake-up
+}
+
+// Run publishes until ctx ends.
+func (r *Relay) Run(ctx context.Context) error {
+	tick := time.NewTicker(r.Poll)
+	defer tick.Stop()
+	for {
+		n, err := r.Once(ctx)
+		if err != nil && ctx.Err() == nil {
+			r.Log.WarnContext(ctx, "onboarding.relay", "error", err)
+		}
+		if n == relayBatch && err == nil {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.Wake:
+		case <-tick.C:
+		}
+	}
+}
+
+// Once claims one batch of unpublished alarms, publishes it, and reports how many there were. The errors of single
+// publishes are joined; each of those alarms is back in the outbox.
+func (r *Relay) Once(ctx context.Context) (int, error) {
+	if ctx.Err() != nil {
+		return 0, nil
+	}
+	now := r.Now()
+	alarms, err := r.Outbox.ClaimAlarms(ctx, relayBatch, now, now.Add(relayLease))
+	if err != nil {
+		return 0, err
+	}
+	failures := make([]error, len(alarms))
+	var group errgroup.Group
+	group.SetLimit(relayWorkers)
+	for i, a := range alarms {
+		group.Go(func() error {
+			if err := r.Publisher.Publish(ctx, a); err != nil {
+				failures[i] = fmt.Errorf("step %s of session %s: %w", a.StepID, a.SessionID, err)
+			}
+			return nil
+		})
+	}
+	return len(alarms), errors.Join(append(failures, group.Wait())...)
+}

@@ -1,0 +1,97 @@
+package onboarding
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/google/uuid"
+
+	"paceline.internal/platform/config"
+	"paceline.internal/platform/rpc"
+	"paceline.internal/platform/telemetry"
+	"paceline.internal/services/onboarding/catalog"
+	"paceline.internal/services/onboarding/session"
+)
+
+// Config is the environment of the onboarding service.
+type Config struct {
+	Addr          config.Addr   `env:"ONBOARDING_ADDR" envDefault:":9001" help:"the gRPC port"`
+	OpsAddr       config.Addr   `env:"ONBOARDING_OPS_ADDR" envDefault:":9101" help:"metrics, health and profiles; not for the internet"`
+	MessagingAddr config.Addr   `env:"MESSAGING_ADDR" envDefault:":9002" help:"where the messaging service is called"`
+	DatabaseURL   config.Secret `env:"ONBOARDING_DATABASE_URL,required" help:"Postgres URL of the database onboarding"`
+	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin that QStash reaches the gateway by"`
+	DefaultOrgID  string        `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"the organisation that owns the configured sender"`
+
+	QStashURL          config.Origin `env:"QSTASH_URL" envDefault:"https://qstash.upstash.io" help:"QStash's API, a bare origin"`
+	QStashToken        config.Secret `env:"QSTASH_TOKEN,required" help:"publishes alarms; console.upstash.com, QStash, Request Builder"`
+	QStashRetries      int           `env:"QSTASH_RETRIES" envDefault:"5" help:"attempts that QStash makes after the first"`
+	QStashRetryDelay   string        `env:"QSTASH_RETRY_DELAY" envDefault:"10000 * pow(2, retried)" help:"QStash's expression for the pause before a retry, in milliseconds"`
+	SchedulingDisabled bool          `env:"ONBOARDING_SCHEDULING_DISABLED" help:"1 records alarms without publishing them, until it is lifted"`
+
+	AlarmRelayInterval time.Duration `env:"ALARM_RELAY_INTERVAL" envDefault:"1s" help:"how often the relay looks for unpublished alarms without being woken"`
+
+	FlowFile string `env:"ONBOARDING_FLOW_FILE" help:"a flow file that replaces the built-in one"`
+	CopyDir  string `env:"ONBOARDING_COPY_DIR" help:"a folder of copy files that replaces the built-in one"`
+
+	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET,required" help:"signs the tokens that the processes call each other with; at least 32 bytes, the same everywhere"`
+	TLS               rpc.TLSFiles
+	Telemetry         telemetry.Config
+}
+
+// maxRetries is far beyond any sensible policy; QStash refuses more than its plan has.
+const maxRetries = 20
+
+// LoadConfig reads the environment and reports every problem with it at once.
+func LoadConfig(environ map[string]string) (Config, error) {
+	var cfg Config
+	err := config.Load(environ, &cfg)
+	return cfg, err
+}
+
+// Validate reports what the types of the fields cannot.
+func (c *Config) Validate() error {
+	var problems []error
+	if uuid.Validate(c.DefaultOrgID) != nil {
+		problems = append(problems, &config.Problem{Variable: "DEFAULT_ORG_ID", Reason: "must be a UUID", Help: "the organisation that owns the configured sender"})
+	}
+	if c.QStashRetries < 0 || c.QStashRetries > maxRetries {
+		problems = append(problems, &config.Problem{
+			Variable: "QSTASH_RETRIES", Reason: fmt.Sprintf("must be 0 to %d", maxRetries), Help: "attempts that QStash makes after the first",
+		})
+	}
+	if _, _, err := c.script(); err != nil {
+		problems = append(problems, err)
+	}
+	return errors.Join(problems...)
+}
+
+// script is what is said and when: the flow and the texts, each built in or from its file, checked against each other.
+func (c *Config) script() (session.Flow, catalog.Catalog, error) {
+	flow, texts := session.DefaultFlow(), catalog.Default()
+	if c.FlowFile != "" {
+		file, err := os.ReadFile(c.FlowFile)
+		if err == nil {
+			flow, err = session.ParseFlow(file)
+		}
+		if err != nil {
+			return flow, texts, &config.Problem{Variable: "ONBOARDING_FLOW_FILE", Reason: "cannot be used: " + err.Error(), Help: "a flow file"}
+		}
+	}
+	if c.CopyDir != "" {
+		var err error
+		if texts, err = catalog.Load(os.DirFS(c.CopyDir)); err != nil {
+			return flow, texts, &config.Problem{Variable: "ONBOARDING_COPY_DIR", Reason: "cannot be used: " + err.Error(), Help: "a folder of copy files"}
+		}
+	}
+	for _, step := range flow.Steps() {
+		if !texts.Has(texts.Current(), string(step.Text)) {
+			return flow, texts, &config.Problem{
+				Variable: "ONBOARDING_FLOW_FILE", Reason: fmt.Sprintf("step %s sends %s, which the copy %s does not have", step.ID, step.Text, texts.Current()),
+				Help: "add the text to the copy files, see ONBOARDING_COPY_DIR",
+			}
+		}
+	}
+	return flow, texts, nil
+}

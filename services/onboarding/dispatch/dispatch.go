@@ -1,0 +1,179 @@
+// Package dispatch hands one text to messaging and moves the session by what came of it. Every text of a conversation,
+// direct or scheduled, goes this way and no other.
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"paceline.internal/services/onboarding/catalog"
+	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/services/onboarding/session"
+)
+
+// View is a session and its person, as one read of the database saw them.
+type View struct {
+	Session   session.Record
+	Phone     string // E.164
+	FirstName string
+	Locale    string
+	Hold      bool
+}
+
+// Snapshot is what the decisions need.
+func (v View) Snapshot() session.Snapshot { return v.Session.Snapshot(v.Hold) }
+
+// Cause is the claimed job that a change answers; it is completed in the change's transaction.
+type Cause struct{ Job jobs.Job }
+
+// ErrConflict is a session that moved on between a decision and its change. Nothing was changed; decide again.
+var ErrConflict = errors.New("dispatch: the session has moved on")
+
+// Text is one text to be sent, at most once per key.
+type Text struct {
+	OrgID         string
+	ProfileID     string
+	To            string
+	Body          string
+	Key           string
+	CorrelationID string
+}
+
+// Outcome is how far messaging came with a text.
+type Outcome int
+
+// The outcomes.
+const (
+	Accepted        Outcome = iota + 1 // Twilio took it now
+	AlreadyAccepted                    // Twilio had taken it before
+	InFlight                           // somebody else is sending it
+	Unknown                            // nobody knows yet
+	Throttled                          // Twilio did not process it
+	Rejected                           // Twilio refused it for good
+	OptedOut                           // the person has opted out
+	KeyReused                          // the key was used with another text
+)
+
+// Sent is messaging's answer.
+type Sent struct {
+	Outcome     Outcome
+	MessageID   string // of the stored row; empty when there is none
+	ProviderID  string // Twilio's SID; empty until it is known
+	AcceptedAt  time.Time
+	RetryAfter  time.Duration
+	Code        int    // Twilio's error code of a rejected text
+	Explanation string // what the code means and what to do
+}
+
+// Wait is a text that could not be brought to an end yet. Nothing was changed; come back after RetryAfter.
+type Wait struct {
+	Outcome    Outcome
+	RetryAfter time.Duration
+}
+
+func (w *Wait) Error() string {
+	switch w.Outcome {
+	case InFlight:
+		return "the text is being sent by another call"
+	case Throttled:
+		return "Twilio asks to wait"
+	default:
+		return "it is not known yet whether Twilio took the text"
+	}
+}
+
+// ErrNoSession is a session that does not exist, or a person who has none.
+var ErrNoSession = errors.New("dispatch: there is no such session")
+
+// ErrUnavailable is a dependency that cannot be reached. Nothing is wrong with what was asked.
+var ErrUnavailable = errors.New("dispatch: messaging cannot be reached")
+
+// ErrMessageMissing is an acceptance without a stored message or its provider id. Nothing was advanced.
+var ErrMessageMissing = errors.New("dispatch: messaging answered accepted without a message row that has a provider id")
+
+type sender interface {
+	Send(ctx context.Context, t Text) (Sent, error)
+}
+
+type mover interface {
+	Move(ctx context.Context, m session.Move, cause *Cause) error
+}
+
+// Dispatcher sends and moves.
+type Dispatcher struct {
+	Sender  sender
+	Store   mover
+	Catalog catalog.Catalog
+	Now     func() time.Time
+}
+
+// Order is one text and the move that follows when Twilio has it.
+type Order struct {
+	View          View
+	Text          session.TextKey
+	Key           string
+	CorrelationID string
+	Trigger       session.Trigger
+	Cause         *Cause
+	// Then is the move after the text was taken; took is the timeline entry that tells so.
+	Then func(s Sent, took session.Entry) session.Move
+}
+
+// Done is an order that was brought to an end.
+type Done struct {
+	Sent Sent
+	Move session.Move // what was changed: the order's own, or a stop, or a parking
+}
+
+// Deliver sends the text of an order and makes its move. A person who has opted out is stopped, a refusal parks the
+// session, both visibly. Errors: *Wait, ErrConflict (the text may have been taken, its key keeps it from being sent
+// again), ErrMessageMissing, jobs.ErrFenced, and what the ports return.
+func (d *Dispatcher) Deliver(ctx context.Context, o Order) (Done, error) {
+	body, err := d.Catalog.Render(o.View.Session.CopyVersion, o.View.Locale, string(o.Text), o.View.FirstName)
+	if err != nil {
+		return Done{}, fmt.Errorf("render %s: %w", o.Text, err)
+	}
+	sent, err := d.Sender.Send(ctx, Text{
+		OrgID: o.View.Session.OrgID, ProfileID: o.View.Session.ProfileID, To: o.View.Phone,
+		Body: body, Key: o.Key, CorrelationID: o.CorrelationID,
+	})
+	if err != nil {
+		return Done{}, fmt.Errorf("send: %w", err)
+	}
+	move, err := d.moveAfter(o, sent)
+	if err != nil {
+		return Done{Sent: sent}, err
+	}
+	if err := d.Store.Move(ctx, move, o.Cause); err != nil {
+		return Done{Sent: sent}, err
+	}
+	return Done{Sent: sent, Move: move}, nil
+}
+
+// moveAfter decides what a send's outcome does to the session.
+func (d *Dispatcher) moveAfter(o Order, sent Sent) (session.Move, error) {
+	r, now := o.View.Session, d.Now()
+	switch sent.Outcome {
+	case Accepted, AlreadyAccepted:
+		if sent.MessageID == "" || sent.ProviderID == "" {
+			return session.Move{}, ErrMessageMissing
+		}
+		return o.Then(sent, session.Entry{
+			At: sent.AcceptedAt, Kind: session.KindSent, Trigger: o.Trigger, Step: r.NextStep,
+			MessageID: sent.MessageID, Detail: string(o.Text),
+		}), nil
+	case InFlight, Unknown, Throttled:
+		return session.Move{}, &Wait{Outcome: sent.Outcome, RetryAfter: sent.RetryAfter}
+	case OptedOut:
+		return session.Stop(r, now, o.Trigger, sent.MessageID), nil
+	case Rejected:
+		return session.Park(r, now, session.Undeliverable, o.Trigger, fmt.Sprintf("Twilio %d: %s", sent.Code, sent.Explanation)), nil
+	case KeyReused:
+		return session.Park(r, now, session.Stuck, o.Trigger,
+			"the key of this text was used with another text; compare the message under that key, then reset the session"), nil
+	default:
+		return session.Move{}, fmt.Errorf("dispatch: outcome %d is unknown", sent.Outcome)
+	}
+}

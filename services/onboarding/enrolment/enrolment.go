@@ -1,0 +1,207 @@
+package enrolment
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"paceline.internal/services/onboarding/dispatch"
+	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/services/onboarding/session"
+)
+
+// EventOpening is the type of a job that sends a session's opening.
+const EventOpening = "session.opening"
+
+// Refusals.
+var (
+	ErrNotFound      = errors.New("there is no such profile or session in this organisation")
+	ErrOnHold        = errors.New("the person is on a safety hold; release the profile first")
+	ErrOptedOut      = errors.New("the person has opted out; only they can opt in again, by texting START")
+	ErrNoSender      = errors.New("the organisation owns no number to send from; DEFAULT_ORG_ID names the one that does")
+	ErrAlreadyClosed = errors.New("the session is closed already")
+)
+
+// Opening is the episode that an activation opens, with the job that sends its opening.
+type Opening struct {
+	Session session.Record
+	Job     jobs.New
+}
+
+type store interface {
+	CreateProfile(ctx context.Context, p Profile) (Profile, error)
+	Profile(ctx context.Context, orgID, profileID string) (Profile, error)
+	OpenSession(ctx context.Context, o Opening) (session.Record, error)
+	LoadSession(ctx context.Context, id string) (dispatch.View, error)
+	SetHold(ctx context.Context, orgID, profileID, reason string, at time.Time) (Profile, error)
+	Release(ctx context.Context, orgID, profileID string, again func(session.Record, int, time.Time) *session.Alarm, at time.Time) (Profile, error)
+	CloseSession(ctx context.Context, orgID, sessionID string, at time.Time) (session.Record, error)
+}
+
+type runner interface {
+	Try(ctx context.Context, id string, handle jobs.Handler) error
+}
+
+type deliverer interface {
+	Deliver(ctx context.Context, o dispatch.Order) (dispatch.Done, error)
+}
+
+type senders interface {
+	CheckSender(ctx context.Context, orgID string) error
+}
+
+// Desk enrols people and opens their episodes.
+type Desk struct {
+	Store       store
+	Runner      runner
+	Delivery    deliverer
+	Senders     senders
+	CopyVersion string // of the catalog that new sessions pin
+	NewAlarm    func(r session.Record, step session.StepID, generation int, due time.Time) *session.Alarm
+	Log         *slog.Logger
+	Now         func() time.Time
+}
+
+// Enrol creates a profile, or returns the one that the phone has in this organisation already. ErrInvalid says what is
+// wrong with the fields.
+func (d *Desk) Enrol(ctx context.Context, orgID string, p Person) (Profile, error) {
+	p, err := normalise(p)
+	if err != nil {
+		return Profile{}, err
+	}
+	return d.Store.CreateProfile(ctx, Profile{
+		ID: uuid.Must(uuid.NewV7()).String(), OrgID: orgID, Phone: p.Phone, FirstName: p.FirstName,
+		Locale: p.Locale, TimeZone: p.TimeZone, CreatedAt: d.Now(),
+	})
+}
+
+// Profile reads one profile; ErrNotFound.
+func (d *Desk) Profile(ctx context.Context, orgID, profileID string) (Profile, error) {
+	return d.Store.Profile(ctx, orgID, profileID)
+}
+
+// Activate opens a session and sends its opening, once; a session that is open already is returned as it is. The
+// opening goes out even if this process dies right after the session was stored. Errors: ErrNotFound, ErrNoSender,
+// ErrOnHold, ErrOptedOut.
+func (d *Desk) Activate(ctx context.Context, orgID, profileID string) (session.Record, error) {
+	profile, err := d.Store.Profile(ctx, orgID, profileID)
+	if err != nil {
+		return session.Record{}, err
+	}
+	if profile.Hold {
+		return session.Record{}, ErrOnHold
+	}
+	if err := d.Senders.CheckSender(ctx, orgID); err != nil {
+		return session.Record{}, err
+	}
+	opening, err := d.opening(profile)
+	if err != nil {
+		return session.Record{}, err
+	}
+	opened, err := d.Store.OpenSession(ctx, opening)
+	if err != nil {
+		return session.Record{}, err
+	}
+	if opened.ID == opening.Session.ID {
+		if err := d.Runner.Try(ctx, opening.Job.ID, d.SendOpening); err != nil { // the loop sends it
+			d.Log.WarnContext(ctx, "onboarding.opening_left_to_loop", "session_id", opened.ID, "error", err)
+		}
+	}
+	view, err := d.Store.LoadSession(ctx, opened.ID)
+	if err != nil {
+		return session.Record{}, err
+	}
+	if view.Session.Status == session.Stopped {
+		return session.Record{}, ErrOptedOut
+	}
+	return view.Session, nil
+}
+
+// opening is a new episode of a person.
+func (d *Desk) opening(p Profile) (Opening, error) {
+	now, id := d.Now(), uuid.Must(uuid.NewV7()).String()
+	payload, err := json.Marshal(openingPayload{SessionID: id})
+	if err != nil {
+		return Opening{}, fmt.Errorf("encode opening: %w", err)
+	}
+	return Opening{
+		Session: session.Record{
+			ID: id, OrgID: p.OrgID, ProfileID: p.ID, Mode: session.Onboarding, Token: session.AwaitingOpeningResponse,
+			Status: session.Active, CopyVersion: d.CopyVersion, CreatedAt: now, UpdatedAt: now,
+		},
+		Job: jobs.New{
+			ID: uuid.Must(uuid.NewV7()).String(), OrgID: p.OrgID, Key: "opening:" + id, Source: jobs.SourceInternal,
+			EventType: EventOpening, Subject: p.Phone, Payload: payload, At: now, DueAt: now.Add(openingBudget),
+		},
+	}, nil
+}
+
+// openingBudget is how long the activation has for the opening before the loop takes it over.
+const openingBudget = 5 * time.Second
+
+type openingPayload struct {
+	SessionID string `json:"session_id"`
+}
+
+// SendOpening is the job handler that sends a session's opening. A session that has gone on needs none any more.
+func (d *Desk) SendOpening(ctx context.Context, j jobs.Job) error {
+	var p openingPayload
+	if err := json.Unmarshal(j.Payload, &p); err != nil {
+		return &jobs.Permanent{Cause: fmt.Errorf("decode opening: %w", err)}
+	}
+	view, err := d.Store.LoadSession(ctx, p.SessionID)
+	if err != nil {
+		return err
+	}
+	s := view.Session
+	if s.Status != session.Active || s.Turn > 0 {
+		return nil
+	}
+	if view.Hold {
+		return &jobs.Snooze{After: holdPause, Cause: ErrOnHold}
+	}
+	_, err = d.Delivery.Deliver(ctx, dispatch.Order{
+		View: view, Text: session.TextOpening, Key: session.OpeningKey(s.ProfileID, s.ID),
+		CorrelationID: j.ID, Trigger: session.TriggerActivation, Cause: &dispatch.Cause{Job: j},
+		Then: func(_ dispatch.Sent, took session.Entry) session.Move {
+			move := session.Stay(s, d.Now())
+			move.Entries = []session.Entry{took}
+			return move
+		},
+	})
+	if errors.Is(err, dispatch.ErrConflict) { // stopped, reset or answered meanwhile; the key keeps the text single
+		return nil
+	}
+	return dispatch.Soften(err, d.Now().Sub(j.CreatedAt))
+}
+
+// holdPause is how often an opening that waits for a hold to be lifted is looked at.
+const holdPause = 30 * time.Second
+
+// Hold puts a safety hold on a person. Reason is for the timeline. ErrNotFound.
+func (d *Desk) Hold(ctx context.Context, orgID, profileID, reason string) (Profile, error) {
+	return d.Store.SetHold(ctx, orgID, profileID, reason, d.Now())
+}
+
+// Release lifts a hold. A step that came due meanwhile rings again at once, and the last reply that was held and still
+// answers something is answered. Releasing a person who is not held changes nothing. ErrNotFound.
+func (d *Desk) Release(ctx context.Context, orgID, profileID string) (Profile, error) {
+	now := d.Now()
+	again := func(r session.Record, generation int, due time.Time) *session.Alarm {
+		if due.Before(now) {
+			due = now
+		}
+		return d.NewAlarm(r, r.NextStep, generation, due)
+	}
+	return d.Store.Release(ctx, orgID, profileID, again, now)
+}
+
+// Reset closes a session, whatever its status, so that the next activation opens a new one. ErrNotFound.
+func (d *Desk) Reset(ctx context.Context, orgID, sessionID string) (session.Record, error) {
+	return d.Store.CloseSession(ctx, orgID, sessionID, d.Now())
+}

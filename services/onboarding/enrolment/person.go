@@ -1,0 +1,91 @@
+// Package enrolment is who takes part: profiles, the activation that opens an episode, holds and resets.
+package enrolment
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/nyaruka/phonenumbers"
+)
+
+// Profile is a person in an organisation.
+type Profile struct {
+	ID        string
+	OrgID     string
+	Phone     string // E.164
+	FirstName string
+	Locale    string
+	TimeZone  string
+	Hold      bool
+	CreatedAt time.Time
+}
+
+// Person is who is to be enrolled, as somebody typed it.
+type Person struct {
+	Phone     string
+	FirstName string
+	Locale    string // empty means en
+	TimeZone  string // empty means UTC
+}
+
+// ErrInvalid is wrapped by every refusal of a person's fields; the text says what to change.
+var ErrInvalid = errors.New("invalid profile")
+
+const maxFirstName = 60
+
+// locales that the catalog is written in.
+var locales = []string{"en", "pt-BR"}
+
+// normalise validates a person and brings every field into its stored form. All problems are reported at once.
+func normalise(p Person) (Person, error) {
+	phone, phoneErr := normalisePhone(p.Phone)
+	name, nameErr := normaliseName(p.FirstName)
+	locale, localeErr := normaliseLocale(p.Locale)
+	zone, zoneErr := normaliseZone(p.TimeZone)
+	if err := errors.Join(phoneErr, nameErr, localeErr, zoneErr); err != nil {
+		return Person{}, fmt.Errorf("%w: %s", ErrInvalid, strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return Person{Phone: phone, FirstName: name, Locale: locale, TimeZone: zone}, nil
+}
+
+func normalisePhone(raw string) (string, error) {
+	number, err := phonenumbers.Parse(raw, "ZZ") // no default region: the country code is required
+	if err != nil || !phonenumbers.IsValidNumber(number) {
+		return "", errors.New("phone must be a valid number in international form, such as +5511987654321")
+	}
+	return phonenumbers.Format(number, phonenumbers.E164), nil
+}
+
+func normaliseName(raw string) (string, error) {
+	name := strings.Join(strings.Fields(raw), " ")
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) || r == '{' || r == '}' }
+	if name == "" || len([]rune(name)) > maxFirstName || strings.ContainsFunc(name, unprintable) {
+		return "", fmt.Errorf("first_name must be 1 to %d printable characters without braces", maxFirstName)
+	}
+	return name, nil
+}
+
+func normaliseLocale(raw string) (string, error) {
+	if raw == "" {
+		return locales[0], nil
+	}
+	for _, known := range locales {
+		if strings.EqualFold(raw, known) {
+			return known, nil
+		}
+	}
+	return "", fmt.Errorf("locale must be one of %s", strings.Join(locales, ", "))
+}
+
+func normaliseZone(raw string) (string, error) {
+	if raw == "" {
+		return "UTC", nil
+	}
+	if _, err := time.LoadLocation(raw); err != nil || raw == "Local" {
+		return "", errors.New("time_zone must be an IANA name, such as America/Sao_Paulo")
+	}
+	return raw, nil
+}

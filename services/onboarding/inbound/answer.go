@@ -1,0 +1,143 @@
+package inbound
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"paceline.internal/services/onboarding/burst"
+	"paceline.internal/services/onboarding/dispatch"
+	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/services/onboarding/session"
+)
+
+// maxDecisions bounds how often a text is decided anew because the session moved meanwhile. Then the job is tried later.
+const maxDecisions = 3
+
+// answer does what a recorded text asks for. Each text takes effect once: the change completes the job it came in.
+func (r *Router) answer(ctx context.Context, j jobs.Job, m Message, recorded Recorded) error {
+	err := r.answerOnce(ctx, j, m, recorded)
+	for n := 1; n < maxDecisions && errors.Is(err, dispatch.ErrConflict); n++ {
+		err = r.answerOnce(ctx, j, m, recorded)
+	}
+	return dispatch.Soften(err, r.Now().Sub(j.CreatedAt))
+}
+
+func (r *Router) answerOnce(ctx context.Context, j jobs.Job, m Message, recorded Recorded) error {
+	view, err := r.Sessions.LoadConversation(ctx, recorded.OrgID, m.From)
+	if errors.Is(err, dispatch.ErrNoSession) {
+		return nil // nobody we know, or not activated: kept as a message, answers nothing
+	}
+	if err != nil {
+		return err
+	}
+	cause := dispatch.Cause{Job: j}
+	if recorded.Effect != EffectNone {
+		return r.consent(ctx, view, cause, recorded)
+	}
+	return r.decide(ctx, view, cause, m, recorded)
+}
+
+// consent follows what messaging has already committed: a STOP ends the session, the rest is only told.
+func (r *Router) consent(ctx context.Context, view dispatch.View, cause dispatch.Cause, recorded Recorded) error {
+	now := r.Now()
+	s := view.Session
+	if recorded.Effect == EffectOptOut && s.Status == session.Active {
+		return r.Sessions.Move(ctx, session.Stop(s, now, session.TriggerStop, recorded.MessageID), &cause)
+	}
+	detail := map[Effect]string{EffectOptOut: "STOP", EffectOptIn: "START", EffectHelp: "HELP"}[recorded.Effect]
+	return r.Sessions.Note(ctx, s.ID, []session.Entry{r.replied(recorded, detail)}, &cause, now)
+}
+
+// decide asks the pure core what a reply means here, and does it.
+func (r *Router) decide(ctx context.Context, view dispatch.View, cause dispatch.Cause, m Message, recorded Recorded) error {
+	s, intent := view.Session, session.IntentOf(m.Body)
+	decision, err := session.OnReply(r.Flow, view.Snapshot(), intent)
+	if err != nil {
+		return err
+	}
+	replied := r.replied(recorded, "")
+	switch d := decision.(type) {
+	case session.SendAndMove:
+		return r.send(ctx, view, cause, d, replied, intent)
+	case session.StartBurst:
+		return r.startBurst(ctx, s, cause, d, replied)
+	case session.BeginInterview:
+		move := session.Stay(s, r.Now())
+		move.Token, move.Mode, move.Paused = d.To, d.Mode, false
+		move.Entries = []session.Entry{replied, r.advanced(s, d.To, intent)}
+		return r.Sessions.Move(ctx, move, &cause)
+	case session.Hold:
+		return r.hold(ctx, s, cause, replied, "burst")
+	case session.Ignore:
+		if d.Reason == session.SkipSafetyHold { // answered when the hold is lifted, if the session still waits for it
+			return r.hold(ctx, s, cause, replied, string(d.Reason))
+		}
+		replied.Detail = string(d.Reason)
+		return r.Sessions.Note(ctx, s.ID, []session.Entry{replied}, &cause, r.Now())
+	}
+	return fmt.Errorf("inbound: decision %T is unknown", decision)
+}
+
+func (r *Router) hold(ctx context.Context, s session.Record, cause dispatch.Cause, replied session.Entry, why string) error {
+	replied.Kind, replied.Detail = session.KindHeld, why
+	return r.Sessions.Hold(ctx, s, cause, replied)
+}
+
+// send answers with a text at once. Its key counts the session's turns, so that two replies handled at the same moment
+// are answered by one text.
+func (r *Router) send(ctx context.Context, view dispatch.View, cause dispatch.Cause, d session.SendAndMove, replied session.Entry, intent session.Intent) error {
+	s := view.Session
+	_, err := r.Delivery.Deliver(ctx, dispatch.Order{
+		View: view, Text: d.Text, Key: session.DirectKey(s.ProfileID, s.ID, d.Text, s.Turn),
+		CorrelationID: cause.Job.ID, Trigger: session.TriggerOf(intent), Cause: &cause,
+		Then: func(_ dispatch.Sent, took session.Entry) session.Move {
+			changed := r.advanced(s, d.To, intent)
+			if d.Pause {
+				changed.Kind = session.KindPaused
+			}
+			move := session.Stay(s, r.Now())
+			move.Token, move.Paused = d.To, d.Pause
+			move.Entries = []session.Entry{replied, took, changed}
+			return move
+		},
+	})
+	return err
+}
+
+// startBurst sends nothing: the first step does, as soon as its alarm rings.
+func (r *Router) startBurst(ctx context.Context, s session.Record, cause dispatch.Cause, d session.StartBurst, replied session.Entry) error {
+	now := r.Now()
+	move := session.Stay(s, now)
+	move.Token, move.NextStep, move.Paused = d.To, d.Step.ID, false
+	move.Alarm = burst.NewAlarm(s, d.Step.ID, 1, now.Add(d.Step.Delay))
+	move.Entries = []session.Entry{replied, r.advanced(s, d.To, session.Advance)}
+	if err := r.Sessions.Move(ctx, move, &cause); err != nil {
+		return err
+	}
+	if err := r.Alarms.Publish(ctx, *move.Alarm); err != nil { // it is in the outbox; the relay publishes it
+		r.Log.WarnContext(ctx, "onboarding.alarm_left_to_relay", "step_id", string(d.Step.ID), "session_id", s.ID, "error", err)
+	}
+	return nil
+}
+
+func (r *Router) replied(recorded Recorded, detail string) session.Entry {
+	return session.Entry{At: r.Now(), Kind: session.KindReplied, Trigger: session.TriggerReply, MessageID: recorded.MessageID, Detail: detail}
+}
+
+func (r *Router) advanced(s session.Record, to session.Token, intent session.Intent) session.Entry {
+	return session.Entry{At: r.Now(), Kind: session.KindAdvanced, From: s.Token, To: to, Trigger: session.TriggerOf(intent)}
+}
+
+// GiveUp parks the conversation of a job that failed for good, so that somebody looks.
+func (r *Router) GiveUp(ctx context.Context, j jobs.Job, cause error) error {
+	view, err := r.Sessions.LoadConversation(ctx, j.OrgID, j.Subject)
+	if errors.Is(err, dispatch.ErrNoSession) || err == nil && view.Session.Status != session.Active {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	reason := fmt.Sprintf("job %s (%s) failed for good: %v; see the job, then reset the session", j.ID, j.EventType, cause)
+	return r.Sessions.Move(ctx, session.Park(view.Session, r.Now(), session.Stuck, session.TriggerReply, reason), nil)
+}

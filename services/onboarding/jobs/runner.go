@@ -1,0 +1,173 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// store is where jobs are kept. Every finish is fenced by the job's lease and answers ErrFenced when it was lost.
+type store interface {
+	ClaimJob(ctx context.Context, id string, now, leaseUntil time.Time) (Job, bool, error)
+	ClaimDueJobs(ctx context.Context, limit int, now, leaseUntil time.Time) ([]Job, error)
+	FinishJob(ctx context.Context, f Finish) error
+}
+
+// Finish is the end of one attempt.
+type Finish struct {
+	Job      Job
+	Status   string
+	Attempts int
+	Message  string
+	DueAt    time.Time // of a job that is pending again
+	At       time.Time
+}
+
+// Handler does one job. Returning nil completes it; a handler that completes it in its own transaction returns nil too.
+type Handler func(ctx context.Context, j Job) error
+
+// Config is what a Runner needs.
+type Config struct {
+	Store    store
+	Handlers map[string]Handler // by event type
+	// GiveUp makes visible what a job that failed for good leaves undone. It runs before the failure is recorded, so that a
+	// crash in between repeats it; an error keeps the job for another attempt.
+	GiveUp  func(ctx context.Context, j Job, cause error) error
+	Log     *slog.Logger
+	Now     func() time.Time
+	Wake    <-chan struct{} // something may have become due
+	Workers int             // jobs at a time; default 4
+	Poll    time.Duration   // how often to look without a wake-up; default 5 s
+	Lease   time.Duration   // how long a claim lives; a handler's deadline is three quarters of it; default 40 s
+}
+
+// Runner claims due jobs and runs them.
+type Runner struct{ cfg Config }
+
+// NewRunner fills in the defaults.
+func NewRunner(cfg Config) *Runner {
+	if cfg.Workers == 0 {
+		cfg.Workers = 4
+	}
+	if cfg.Poll == 0 {
+		cfg.Poll = 5 * time.Second
+	}
+	if cfg.Lease == 0 {
+		cfg.Lease = 40 * time.Second
+	}
+	return &Runner{cfg: cfg}
+}
+
+// Run works until ctx ends: all that is due, then a rest until the next wake-up or poll. A job that is running when ctx
+// ends is finished first.
+func (r *Runner) Run(ctx context.Context) error {
+	tick := time.NewTicker(r.cfg.Poll)
+	defer tick.Stop()
+	for {
+		n, err := r.Drain(ctx)
+		if err != nil && ctx.Err() == nil {
+			r.cfg.Log.ErrorContext(ctx, "onboarding.jobs_unreachable", "error", err)
+		}
+		if n > 0 && err == nil {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.cfg.Wake:
+		case <-tick.C:
+		}
+	}
+}
+
+// Drain claims one batch of due jobs, runs it, and reports how many there were.
+func (r *Runner) Drain(ctx context.Context) (int, error) {
+	if ctx.Err() != nil {
+		return 0, nil
+	}
+	now := r.cfg.Now()
+	claimed, err := r.cfg.Store.ClaimDueJobs(ctx, r.cfg.Workers, now, now.Add(r.cfg.Lease))
+	if err != nil {
+		return 0, fmt.Errorf("claim jobs: %w", err)
+	}
+	var group errgroup.Group
+	for _, j := range claimed {
+		group.Go(func() error { return r.finish(ctx, j, r.handle) })
+	}
+	return len(claimed), group.Wait()
+}
+
+// Try runs one job now, in the caller's time, if it is free: not done, not claimed, and no older job of its subject is
+// open. It reports what the handler said; a job that is not free is left to whoever has it.
+func (r *Runner) Try(ctx context.Context, id string, handle Handler) error {
+	now := r.cfg.Now()
+	j, ok, err := r.cfg.Store.ClaimJob(ctx, id, now, now.Add(r.cfg.Lease))
+	if err != nil || !ok {
+		return err
+	}
+	return r.finish(ctx, j, handle)
+}
+
+// finish runs a claimed job and records the outcome, even when the caller has gone meanwhile.
+func (r *Runner) finish(ctx context.Context, j Job, handle Handler) error {
+	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.Lease*3/4)
+	defer cancel()
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancelEarly context.CancelFunc
+		work, cancelEarly = context.WithDeadline(work, deadline)
+		defer cancelEarly()
+	}
+	err := guarded(work, j, handle)
+	v := judge(j, err)
+	if v.status == StatusFailed {
+		if undone := r.cfg.GiveUp(work, j, err); undone != nil {
+			v = judge(j, &Snooze{After: backoffLimit, Cause: errors.Join(err, undone)})
+		}
+	}
+
+	record, cancelRecord := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.Lease/4)
+	defer cancelRecord()
+	now := r.cfg.Now()
+	recorded := r.cfg.Store.FinishJob(record, Finish{
+		Job: j, Status: v.status, Attempts: v.attempts, Message: v.message, DueAt: now.Add(v.after), At: now,
+	})
+	if errors.Is(recorded, ErrFenced) {
+		recorded = nil // completed by the handler's own transaction, or taken over: either way not ours to finish
+	}
+	r.report(ctx, j, v)
+	return recorded
+}
+
+// guarded turns a handler's panic into a failed attempt: one poisoned job must not take the process down for ever.
+func guarded(ctx context.Context, j Job, handle Handler) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic in the handler of %s: %v", j.EventType, p)
+		}
+	}()
+	return handle(ctx, j)
+}
+
+func (r *Runner) handle(ctx context.Context, j Job) error {
+	handler, ok := r.cfg.Handlers[j.EventType]
+	if !ok {
+		return &Permanent{Cause: fmt.Errorf("no handler for event type %q", j.EventType)}
+	}
+	return handler(ctx, j)
+}
+
+func (r *Runner) report(ctx context.Context, j Job, v verdict) {
+	attrs := []any{"job_id", j.ID, "event_type", j.EventType, "status", v.status, "attempts", v.attempts}
+	switch v.status {
+	case StatusCompleted:
+		r.cfg.Log.DebugContext(ctx, "onboarding.job", attrs...)
+	case StatusFailed:
+		r.cfg.Log.ErrorContext(ctx, "onboarding.job", append(attrs, "error", v.message)...)
+	default:
+		r.cfg.Log.WarnContext(ctx, "onboarding.job", append(attrs, "error", v.message, "again_in_ms", v.after.Milliseconds())...)
+	}
+}

@@ -1,0 +1,134 @@
+// Package messaging is onboarding's typed client of the messaging service.
+package messaging
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"paceline.internal/platform/rpc"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	"paceline.internal/services/onboarding/dispatch"
+	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/inbound"
+)
+
+// Idempotent names the methods that the connection may retry by itself when messaging cannot be reached. Send is one of
+// them: its key makes a repeat harmless, whatever became of the first call.
+var Idempotent = []string{
+	messagingv1.MessagingService_Send_FullMethodName,
+	messagingv1.MessagingService_RecordInbound_FullMethodName,
+	messagingv1.MessagingService_CheckSender_FullMethodName,
+}
+
+// Client speaks to messaging over one connection, which sets a deadline on every call.
+type Client struct {
+	rpc messagingv1.MessagingServiceClient
+}
+
+// New returns a client on an open connection.
+func New(conn grpc.ClientConnInterface) *Client {
+	return &Client{rpc: messagingv1.NewMessagingServiceClient(conn)}
+}
+
+var outcomes = map[messagingv1.Outcome]dispatch.Outcome{
+	messagingv1.Outcome_OUTCOME_ACCEPTED:         dispatch.Accepted,
+	messagingv1.Outcome_OUTCOME_ALREADY_ACCEPTED: dispatch.AlreadyAccepted,
+	messagingv1.Outcome_OUTCOME_IN_FLIGHT:        dispatch.InFlight,
+	messagingv1.Outcome_OUTCOME_UNKNOWN:          dispatch.Unknown,
+	messagingv1.Outcome_OUTCOME_THROTTLED:        dispatch.Throttled,
+	messagingv1.Outcome_OUTCOME_REJECTED:         dispatch.Rejected,
+	messagingv1.Outcome_OUTCOME_OPTED_OUT:        dispatch.OptedOut,
+}
+
+// Send hands over one text. dispatch.ErrUnavailable when messaging cannot be reached; every other outcome that is
+// recorded there is in the answer, a reused key included.
+func (c *Client) Send(ctx context.Context, t dispatch.Text) (dispatch.Sent, error) {
+	answer, err := c.rpc.Send(ctx, &messagingv1.SendRequest{
+		OrgId: t.OrgID, ProfileId: t.ProfileID, To: t.To, Body: t.Body, IdempotencyKey: t.Key, CorrelationId: t.CorrelationID,
+	})
+	if reasonOf(err) == messagingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED {
+		return dispatch.Sent{Outcome: dispatch.KeyReused}, nil
+	}
+	if err != nil {
+		return dispatch.Sent{}, translate(err)
+	}
+	outcome, ok := outcomes[answer.GetOutcome()]
+	if !ok {
+		return dispatch.Sent{}, fmt.Errorf("messaging: outcome %s is unknown", answer.GetOutcome())
+	}
+	m := answer.GetMessage()
+	sent := dispatch.Sent{
+		Outcome: outcome, MessageID: m.GetMessageId(), ProviderID: m.GetTwilioSid(),
+		RetryAfter: answer.GetRetryAfter().AsDuration(), Code: int(m.GetErrorCode()), Explanation: answer.GetExplanation(),
+	}
+	if at := m.GetAcceptedAt(); at != nil {
+		sent.AcceptedAt = at.AsTime()
+	}
+	return sent, nil
+}
+
+var effects = map[messagingv1.ConsentEffect]inbound.Effect{
+	messagingv1.ConsentEffect_CONSENT_EFFECT_NONE:    inbound.EffectNone,
+	messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_OUT: inbound.EffectOptOut,
+	messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_IN:  inbound.EffectOptIn,
+	messagingv1.ConsentEffect_CONSENT_EFFECT_HELP:    inbound.EffectHelp,
+}
+
+// Record stores a text of a person and applies its consent keywords. inbound.ErrUnknownSender when nobody owns the
+// number, inbound.ErrInvalid when messaging cannot read it, dispatch.ErrUnavailable when it cannot be reached.
+func (c *Client) Record(ctx context.Context, m inbound.Message) (inbound.Recorded, error) {
+	answer, err := c.rpc.RecordInbound(ctx, &messagingv1.RecordInboundRequest{
+		TwilioSid: m.SID, From: m.From, To: m.To, MessagingServiceSid: m.MessagingServiceSID, Body: m.Body,
+		Segments: int32(min(m.Segments, 100)), Media: int32(min(m.Media, 100)), OptOutType: m.OptOutType,
+	})
+	switch reasonOf(err) {
+	case messagingv1.Reason_REASON_UNKNOWN_SENDER:
+		return inbound.Recorded{}, inbound.ErrUnknownSender
+	case messagingv1.Reason_REASON_INVALID:
+		return inbound.Recorded{}, fmt.Errorf("%w: %s", inbound.ErrInvalid, status.Convert(err).Message())
+	default:
+	}
+	if err != nil {
+		return inbound.Recorded{}, translate(err)
+	}
+	effect, ok := effects[answer.GetConsentEffect()]
+	if !ok {
+		return inbound.Recorded{}, fmt.Errorf("messaging: consent effect %s is unknown", answer.GetConsentEffect())
+	}
+	return inbound.Recorded{MessageID: answer.GetMessage().GetMessageId(), OrgID: answer.GetOrgId(), Effect: effect}, nil
+}
+
+// CheckSender is nil when the organisation can send, enrolment.ErrNoSender when it cannot.
+func (c *Client) CheckSender(ctx context.Context, orgID string) error {
+	_, err := c.rpc.CheckSender(ctx, &messagingv1.CheckSenderRequest{OrgId: orgID})
+	if reasonOf(err) == messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER {
+		return enrolment.ErrNoSender
+	}
+	return translate(err)
+}
+
+// reasonOf is the reason that messaging gave with an error.
+func reasonOf(err error) messagingv1.Reason {
+	reason, _ := rpc.Reason(err)
+	return messagingv1.Reason(messagingv1.Reason_value[reason])
+}
+
+// translate turns what a retry can mend into dispatch.ErrUnavailable.
+func translate(err error) error {
+	switch status.Code(err) {
+	case codes.OK:
+		return nil
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.ResourceExhausted, codes.Aborted:
+		return fmt.Errorf("%w: %w", dispatch.ErrUnavailable, err)
+	default:
+		return err
+	}
+}
+
+// Timeout bounds every call: a call to Twilio, and settling what came of it.
+const Timeout = 15 * time.Second

@@ -1,0 +1,84 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/dispatch"
+	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/services/onboarding/session"
+)
+
+// sqlStill locks a session that still stands where a decision saw it, so that a reply is held either before the burst
+// ends or not at all.
+const sqlStill = `select id from conversation_sessions where id = $1 and status = 'active' and turn = $2 for update`
+
+const sqlHold = `
+insert into held_replies (job_id, session_id, turn, received_at) values (@job, @session, @turn, @received_at)
+on conflict (job_id) do nothing`
+
+// Hold keeps a reply that may not be answered now, and completes its job. dispatch.ErrConflict when the session has
+// moved on since the decision to hold.
+func (s *Store) Hold(ctx context.Context, at session.Record, cause dispatch.Cause, entry session.Entry) error {
+	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, sqlStill, at.ID, at.Turn)
+		if err != nil {
+			return fmt.Errorf("lock session: %w", err)
+		}
+		if tag.RowsAffected() == 0 {
+			return dispatch.ErrConflict
+		}
+		if _, err := tx.Exec(ctx, sqlHold, pgx.NamedArgs{
+			"job": cause.Job.ID, "session": at.ID, "turn": at.Turn, "received_at": cause.Job.CreatedAt,
+		}); err != nil {
+			return fmt.Errorf("hold reply: %w", err)
+		}
+		if err := writeTimeline(ctx, tx, at.ID, []session.Entry{entry}); err != nil {
+			return err
+		}
+		return finishCause(ctx, tx, &cause, entry.At)
+	})
+}
+
+// sqlAnswerHeld enqueues the last reply held in this turn since an instant. Earlier ones stay in the timeline and answer
+// nothing. Its key makes it one job however often this runs.
+const sqlAnswerHeld = `
+with last as (
+    select j.* from held_replies h join webhook_jobs j on j.id = h.job_id
+    where h.session_id = @session and h.turn = @turn and h.received_at >= @since
+    order by h.received_at desc, h.job_id desc limit 1
+)
+insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
+select @id, org_id, 'held:' || id, 'internal', @event_type, subject, payload, 'pending', @at, @at, @at from last
+on conflict (org_id, idempotency_key) do nothing`
+
+func answerHeld(ctx context.Context, tx pgx.Tx, r session.Record, since, at time.Time) error {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return fmt.Errorf("job id: %w", err)
+	}
+	tag, err := tx.Exec(ctx, sqlAnswerHeld, pgx.NamedArgs{
+		"id": id.String(), "session": r.ID, "turn": r.Turn, "since": since, "event_type": jobs.EventHeldReply, "at": at,
+	})
+	if err != nil {
+		return fmt.Errorf("route held reply: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return nil
+	}
+	return notify(ctx, tx, ChannelJobs)
+}
+
+// notify wakes the loops of every instance when the transaction commits. It serialises commits, so it stays off the
+// paths that every step takes.
+func notify(ctx context.Context, tx pgx.Tx, channel string) error {
+	if _, err := tx.Exec(ctx, `select pg_notify($1, '')`, channel); err != nil {
+		return fmt.Errorf("notify %s: %w", channel, err)
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/services/onboarding/jobs"
+)
+
+const sqlEnqueueJob = `
+insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
+values (@id, @org_id, @key, @source, @event_type, @subject, @payload, 'pending', @due_at, @at, @at)
+on conflict (org_id, idempotency_key) do nothing
+returning id`
+
+const sqlJobByKey = `
+select id, status, payload = @payload::jsonb as same
+from webhook_jobs where org_id = @org_id and idempotency_key = @key`
+
+// querier is what a pool and a transaction have in common.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// Enqueue stores a job, or finds the one that its key already has: it returns the id of the stored job and whether it
+// had been stored before. jobs.ErrPayloadMismatch when that one carries something else.
+func (s *Store) Enqueue(ctx context.Context, n jobs.New) (id string, duplicate bool, err error) {
+	return enqueue(ctx, s.pool, n)
+}
+
+func enqueue(ctx context.Context, db querier, n jobs.New) (id string, duplicate bool, err error) {
+	args := pgx.NamedArgs{
+		"id": n.ID, "org_id": n.OrgID, "key": n.Key, "source": n.Source, "event_type": n.EventType,
+		"subject": n.Subject, "payload": string(n.Payload), "due_at": n.DueAt, "at": n.At,
+	}
+	rows, err := db.Query(ctx, sqlEnqueueJob, args)
+	if err != nil {
+		return "", false, fmt.Errorf("enqueue job: %w", err)
+	}
+	id, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[string])
+	if err == nil || !errors.Is(err, pgx.ErrNoRows) {
+		return id, false, err
+	}
+	rows, err = db.Query(ctx, sqlJobByKey, args)
+	if err != nil {
+		return "", false, fmt.Errorf("find job: %w", err)
+	}
+	stored, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[struct {
+		ID     string
+		Status string
+		Same   bool
+	}])
+	if err != nil {
+		return "", false, fmt.Errorf("find job: %w", err)
+	}
+	if !stored.Same {
+		return stored.ID, true, jobs.ErrPayloadMismatch
+	}
+	return stored.ID, true, nil
+}
+
+// A job is free when it is due, or its holder's lease has run out, and no older job of its subject is open.
+const sqlClaimJobs = `
+with free as (
+    select j.id from webhook_jobs j
+    where (%s)
+      and not exists (
+        select 1 from webhook_jobs older
+        where older.org_id = j.org_id and older.subject = j.subject and older.id < j.id
+          and older.status in ('pending', 'processing'))
+    order by j.id
+    limit @limit
+    for update of j skip locked
+)
+update webhook_jobs j
+set status = 'processing', lease_token = @token, lease_until = @lease_until, next_retry_at = null, updated_at = @now
+from free where j.id = free.id
+returning j.id, j.org_id, j.event_type, j.subject, j.payload, j.attempts, j.max_attempts, j.created_at, j.lease_token`
+
+const (
+	whereDue  = `j.status = 'pending' and j.next_retry_at <= @now or j.status = 'processing' and j.lease_until <= @now`
+	whereByID = `j.id = @id and (j.status = 'pending' or j.status = 'processing' and j.lease_until <= @now)`
+)
+
+// ClaimJob claims one job by its id, due or not, and reports whether it was free.
+func (s *Store) ClaimJob(ctx context.Context, id string, now, leaseUntil time.Time) (jobs.Job, bool, error) {
+	claimed, err := s.claimJobs(ctx, whereByID, pgx.NamedArgs{"id": id, "limit": 1, "now": now, "lease_until": leaseUntil})
+	if err != nil || len(claimed) == 0 {
+		return jobs.Job{}, false, err
+	}
+	return claimed[0], true, nil
+}
+
+// ClaimDueJobs claims at most limit free jobs that are due, oldest first.
+func (s *Store) ClaimDueJobs(ctx context.Context, limit int, now, leaseUntil time.Time) ([]jobs.Job, error) {
+	return s.claimJobs(ctx, whereDue, pgx.NamedArgs{"limit": limit, "now": now, "lease_until": leaseUntil})
+}
+
+func (s *Store) claimJobs(ctx context.Context, where string, args pgx.NamedArgs) ([]jobs.Job, error) {
+	token, err := uuid.NewRandom()
+	if err != nil {
+		return nil, fmt.Errorf("lease token: %w", err)
+	}
+	args["token"] = token.String()
+	rows, err := s.pool.Query(ctx, fmt.Sprintf(sqlClaimJobs, where), args)
+	if err != nil {
+		return nil, fmt.Errorf("claim jobs: %w", err)
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByName[jobs.Job])
+}
+
+const sqlFinishJob = `
+update webhook_jobs
+set status = @status, attempts = @attempts, error_message = @message, updated_at = @at,
+    next_retry_at = case when @status = 'pending' then @due_at::timestamptz end,
+    processed_at = case when @status <> 'pending' then @at::timestamptz end,
+    lease_token = null, lease_until = null
+where id = @id and status = 'processing' and lease_token = @token`
+
+// FinishJob records the end of an attempt; jobs.ErrFenced when the lease was lost.
+func (s *Store) FinishJob(ctx context.Context, f jobs.Finish) error {
+	tag, err := s.pool.Exec(ctx, sqlFinishJob, pgx.NamedArgs{
+		"id": f.Job.ID, "token": f.Job.LeaseToken, "status": f.Status, "attempts": f.Attempts,
+		"message": f.Message, "due_at": f.DueAt, "at": f.At,
+	})
+	if err != nil {
+		return fmt.Errorf("finish job: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return jobs.ErrFenced
+	}
+	return nil
+}
+
+// completeJob finishes a claimed job inside the transaction of its effect.
+func completeJob(ctx context.Context, tx pgx.Tx, claim jobs.Job, at time.Time) error {
+	tag, err := tx.Exec(ctx, sqlFinishJob, pgx.NamedArgs{
+		"id": claim.ID, "token": claim.LeaseToken, "status": jobs.StatusCompleted, "attempts": claim.Attempts,
+		"message": "", "due_at": at, "at": at,
+	})
+	if err != nil {
+		return fmt.Errorf("complete job: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return jobs.ErrFenced
+	}
+	return nil
+}

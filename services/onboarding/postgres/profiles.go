@@ -1,0 +1,140 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/session"
+)
+
+const profileColumns = `id, org_id, phone, first_name, locale, time_zone, hold, created_at`
+
+const sqlCreateProfile = `
+insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)
+values (@id, @org_id, @phone, @first_name, @locale, @time_zone, @at, @at)
+on conflict (org_id, phone) do nothing`
+
+const sqlProfileByPhone = `select ` + profileColumns + ` from profiles where org_id = @org_id and phone = @phone`
+
+// CreateProfile stores a profile, or returns the one that its phone has in the organisation already.
+func (s *Store) CreateProfile(ctx context.Context, p enrolment.Profile) (enrolment.Profile, error) {
+	args := pgx.NamedArgs{
+		"id": p.ID, "org_id": p.OrgID, "phone": p.Phone, "first_name": p.FirstName, "locale": p.Locale,
+		"time_zone": p.TimeZone, "at": p.CreatedAt,
+	}
+	if _, err := s.pool.Exec(ctx, sqlCreateProfile, args); err != nil {
+		return enrolment.Profile{}, fmt.Errorf("create profile: %w", err)
+	}
+	return s.profile(ctx, s.pool, sqlProfileByPhone, args)
+}
+
+const sqlProfile = `select ` + profileColumns + ` from profiles where org_id = @org_id and id = @id`
+
+// Profile reads a profile; enrolment.ErrNotFound when the organisation has none with this id.
+func (s *Store) Profile(ctx context.Context, orgID, profileID string) (enrolment.Profile, error) {
+	return s.profile(ctx, s.pool, sqlProfile, pgx.NamedArgs{"org_id": orgID, "id": profileID})
+}
+
+func (s *Store) profile(ctx context.Context, db querier, sql string, args pgx.NamedArgs) (enrolment.Profile, error) {
+	rows, err := db.Query(ctx, sql, args)
+	if err != nil {
+		return enrolment.Profile{}, fmt.Errorf("read profile: %w", err)
+	}
+	p, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[enrolment.Profile])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return enrolment.Profile{}, enrolment.ErrNotFound
+	}
+	if err != nil {
+		return enrolment.Profile{}, fmt.Errorf("read profile: %w", err)
+	}
+	return p, nil
+}
+
+const sqlHoldProfile = `
+update profiles set hold = true, hold_reason = @reason, updated_at = @at
+where org_id = @org_id and id = @id and not hold
+returning ` + profileColumns
+
+const sqlReleaseProfile = `
+update profiles set hold = false, hold_reason = '', updated_at = @at
+where org_id = @org_id and id = @id and hold
+returning ` + profileColumns
+
+// sqlActive locks the open session of a profile.
+const sqlActive = sqlSession + `where s.profile_id = $1 and s.status = 'active' for update of s`
+
+// SetHold holds a person; holding twice changes nothing. enrolment.ErrNotFound.
+func (s *Store) SetHold(ctx context.Context, orgID, profileID, reason string, at time.Time) (enrolment.Profile, error) {
+	args := pgx.NamedArgs{"org_id": orgID, "id": profileID, "reason": reason, "at": at}
+	return s.switchHold(ctx, sqlHoldProfile, args, func(tx pgx.Tx, open session.Record) error {
+		return writeTimeline(ctx, tx, open.ID, []session.Entry{{
+			At: at, Kind: session.KindHeld, Trigger: session.TriggerOperator, Detail: reason,
+		}})
+	})
+}
+
+const sqlLastAlarm = `
+select generation, due_at from step_alarms where session_id = $1 and step_id = $2 order by generation desc limit 1`
+
+// Release lifts a hold. The due step of a burst gets its alarm set again through again, which is given the next
+// generation and the last due time; otherwise the last reply held in this turn is routed. enrolment.ErrNotFound.
+func (s *Store) Release(
+	ctx context.Context, orgID, profileID string,
+	again func(r session.Record, generation int, due time.Time) *session.Alarm, at time.Time,
+) (enrolment.Profile, error) {
+	args := pgx.NamedArgs{"org_id": orgID, "id": profileID, "at": at}
+	return s.switchHold(ctx, sqlReleaseProfile, args, func(tx pgx.Tx, open session.Record) error {
+		entry := session.Entry{At: at, Kind: session.KindReleased, Trigger: session.TriggerOperator, Step: open.NextStep}
+		if err := writeTimeline(ctx, tx, open.ID, []session.Entry{entry}); err != nil {
+			return err
+		}
+		if open.NextStep == "" {
+			return answerHeld(ctx, tx, open, time.Time{}, at)
+		}
+		var generation int
+		var due time.Time
+		if err := tx.QueryRow(ctx, sqlLastAlarm, open.ID, string(open.NextStep)).Scan(&generation, &due); err != nil {
+			return fmt.Errorf("read last alarm: %w", err)
+		}
+		alarm := *again(open, generation+1, due)
+		alarm.LeaseToken = "" // nobody publishes it inline
+		if err := insertAlarm(ctx, tx, alarm, at); err != nil {
+			return err
+		}
+		return notify(ctx, tx, ChannelAlarms)
+	})
+}
+
+// switchHold flips the hold and, only if it was flipped, follows with what that means for the open session.
+func (s *Store) switchHold(
+	ctx context.Context, sql string, args pgx.NamedArgs, follow func(tx pgx.Tx, open session.Record) error,
+) (enrolment.Profile, error) {
+	var p enrolment.Profile
+	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		var err error
+		p, err = s.profile(ctx, tx, sql, args)
+		if errors.Is(err, enrolment.ErrNotFound) { // not there, or as it should be already
+			p, err = s.profile(ctx, tx, sqlProfile, args)
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, sqlActive, p.ID)
+		open, err := collectView(rows, err)
+		if isNoSession(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return follow(tx, open.Session)
+	})
+	return p, err
+}

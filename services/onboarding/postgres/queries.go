@@ -1,0 +1,134 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/session"
+)
+
+// SessionFilter narrows a list of sessions. Empty fields do not.
+type SessionFilter struct {
+	OrgID      string
+	ProfileID  string
+	StateToken string
+	Stuck      bool   // only those that wait for an operator
+	Before     string // only sessions older than this id
+	Limit      int
+}
+
+const sqlListSessions = sqlSession + `
+where s.org_id = @org_id
+  and (@profile = '' or s.profile_id = nullif(@profile, '')::uuid)
+  and (@token = '' or s.state_token = @token)
+  and (not @stuck or s.status in ('stuck', 'undeliverable'))
+  and (@before = '' or s.id < nullif(@before, '')::uuid)
+order by s.id desc limit @limit`
+
+// ListSessions lists sessions, newest first.
+func (s *Store) ListSessions(ctx context.Context, f SessionFilter) ([]session.Record, error) {
+	rows, err := s.pool.Query(ctx, sqlListSessions, pgx.NamedArgs{
+		"org_id": f.OrgID, "profile": f.ProfileID, "token": f.StateToken, "stuck": f.Stuck, "before": f.Before, "limit": f.Limit,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (session.Record, error) {
+		found, err := pgx.RowToStructByName[row](r)
+		return found.view().Session, err
+	})
+}
+
+const sqlTimelineOf = `
+select at, kind, from_state_token, to_state_token, trigger, step_id, coalesce(message_id::text, '') as message_id, detail
+from session_transitions where session_id = $1 order by id`
+
+type timelineRow struct {
+	At             time.Time
+	Kind           string
+	FromStateToken string
+	ToStateToken   string
+	Trigger        string
+	StepID         string
+	MessageID      string
+	Detail         string
+}
+
+// Session reads a session of an organisation and its timeline, oldest entry first; enrolment.ErrNotFound.
+func (s *Store) Session(ctx context.Context, orgID, sessionID string) (session.Record, []session.Entry, error) {
+	rows, err := s.pool.Query(ctx, sqlSession+`where s.id = $1 and s.org_id = $2`, sessionID, orgID)
+	view, err := collectView(rows, err)
+	if isNoSession(err) {
+		return session.Record{}, nil, enrolment.ErrNotFound
+	}
+	if err != nil {
+		return session.Record{}, nil, err
+	}
+	rows, err = s.pool.Query(ctx, sqlTimelineOf, sessionID)
+	if err != nil {
+		return session.Record{}, nil, fmt.Errorf("read timeline: %w", err)
+	}
+	entries, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (session.Entry, error) {
+		t, err := pgx.RowToStructByName[timelineRow](r)
+		return session.Entry{
+			At: t.At, Kind: session.Kind(t.Kind), From: session.Token(t.FromStateToken), To: session.Token(t.ToStateToken),
+			Trigger: session.Trigger(t.Trigger), Step: session.StepID(t.StepID), MessageID: t.MessageID, Detail: t.Detail,
+		}, err
+	})
+	return view.Session, entries, err
+}
+
+// DeadLetter is an alarm that QStash gave up.
+type DeadLetter struct {
+	SourceMessageID string
+	DLQID           string
+	SessionID       string // empty when the payload cannot be read
+	StepID          string
+	Payload         []byte
+	Status          int
+	Response        []byte
+	Retried         int
+	At              time.Time
+}
+
+const sqlDeadLetter = `
+insert into dead_letters (id, org_id, source_message_id, dlq_id, session_id, step_id, payload, status, response, retried, created_at)
+select @id, s.org_id, @source, @dlq, s.id, @step, @payload, @status, @response, @retried, @at
+from (values (1)) always left join conversation_sessions s on s.id = nullif(@session, '')::uuid
+on conflict (source_message_id) do nothing
+returning session_id::text`
+
+// AddDeadLetter keeps a dead letter and tells the timeline of its session; the same one twice changes nothing.
+func (s *Store) AddDeadLetter(ctx context.Context, d DeadLetter) error {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return fmt.Errorf("dead letter id: %w", err)
+	}
+	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		var sessionID *string
+		err := tx.QueryRow(ctx, sqlDeadLetter, pgx.NamedArgs{
+			"id": id.String(), "source": d.SourceMessageID, "dlq": d.DLQID, "session": d.SessionID, "step": d.StepID,
+			"payload": d.Payload, "status": d.Status, "response": d.Response, "retried": d.Retried, "at": d.At,
+		}).Scan(&sessionID)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("keep dead letter: %w", err)
+		}
+		if sessionID == nil {
+			return nil
+		}
+		return writeTimeline(ctx, tx, *sessionID, []session.Entry{{
+			At: d.At, Kind: session.KindFailed, Trigger: session.TriggerQStash, Step: session.StepID(d.StepID),
+			Detail: fmt.Sprintf("QStash gave the alarm up after %d retries; the last answer was %d", d.Retried, d.Status),
+		}})
+	})
+}

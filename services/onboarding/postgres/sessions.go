@@ -1,0 +1,161 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/dispatch"
+	"paceline.internal/services/onboarding/session"
+)
+
+// row is a session joined with its person.
+type row struct {
+	ID          string
+	OrgID       string
+	ProfileID   string
+	Mode        string
+	StateToken  string
+	NextStepID  *string
+	Status      string
+	Reason      string
+	Paused      bool
+	Turn        int
+	CopyVersion string
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+	Phone       string
+	FirstName   string
+	Locale      string
+	Hold        bool
+}
+
+const sqlSession = `
+select s.id, s.org_id, s.profile_id, s.mode, s.state_token, s.next_step_id, s.status, s.status_reason as reason,
+       s.paused_at is not null as paused, s.turn, s.copy_version, s.created_at, s.updated_at,
+       p.phone, p.first_name, p.locale, p.hold
+from conversation_sessions s join profiles p on p.id = s.profile_id
+`
+
+func (r row) view() dispatch.View {
+	v := dispatch.View{
+		Session: session.Record{
+			ID: r.ID, OrgID: r.OrgID, ProfileID: r.ProfileID, Mode: session.Mode(r.Mode), Token: session.Token(r.StateToken),
+			Status: session.Status(r.Status), Reason: r.Reason, Paused: r.Paused, Turn: r.Turn,
+			CopyVersion: r.CopyVersion, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		},
+		Phone: r.Phone, FirstName: r.FirstName, Locale: r.Locale, Hold: r.Hold,
+	}
+	if r.NextStepID != nil {
+		v.Session.NextStep = session.StepID(*r.NextStepID)
+	}
+	return v
+}
+
+func collectView(rows pgx.Rows, err error) (dispatch.View, error) {
+	if err != nil {
+		return dispatch.View{}, fmt.Errorf("load session: %w", err)
+	}
+	r, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[row])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return dispatch.View{}, dispatch.ErrNoSession
+	}
+	if err != nil {
+		return dispatch.View{}, fmt.Errorf("load session: %w", err)
+	}
+	return r.view(), nil
+}
+
+// LoadSession reads a session, its person and the hold in one statement; dispatch.ErrNoSession when there is none.
+func (s *Store) LoadSession(ctx context.Context, id string) (dispatch.View, error) {
+	rows, err := s.pool.Query(ctx, sqlSession+`where s.id = $1`, id)
+	return collectView(rows, err)
+}
+
+// LoadConversation reads the newest session of the person with this phone, whatever its status; dispatch.ErrNoSession when the
+// organisation does not know the person or they have no session.
+func (s *Store) LoadConversation(ctx context.Context, orgID, phone string) (dispatch.View, error) {
+	rows, err := s.pool.Query(ctx, sqlSession+`where p.org_id = $1 and p.phone = $2 order by s.id desc limit 1`, orgID, phone)
+	return collectView(rows, err)
+}
+
+const sqlMove = `
+update conversation_sessions
+set state_token = @to, next_step_id = nullif(@next, ''), mode = @mode, status = @status, status_reason = @reason,
+    paused_at = case when @paused then coalesce(paused_at, @at::timestamptz) end, turn = turn + 1, updated_at = @at
+where id = @id and status = 'active' and turn = @turn and state_token = @from and next_step_id is not distinct from nullif(@step, '')`
+
+const sqlTimeline = `
+insert into session_transitions (session_id, at, kind, from_state_token, to_state_token, trigger, step_id, message_id, detail)
+values (@session, @at, @kind, @from, @to, @trigger, @step, nullif(@message, '')::uuid, @detail)`
+
+// Move performs a guarded change and everything that follows from it in one transaction. dispatch.ErrConflict when the
+// session no longer stands where the move saw it, jobs.ErrFenced when the job that causes it was taken over; then
+// nothing has happened.
+func (s *Store) Move(ctx context.Context, m session.Move, cause *dispatch.Cause) error {
+	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, sqlMove, pgx.NamedArgs{
+			"id": m.From.ID, "turn": m.From.Turn, "from": string(m.From.Token), "step": string(m.From.NextStep),
+			"to": string(m.Token), "next": string(m.NextStep), "mode": string(m.Mode), "status": string(m.Status),
+			"reason": m.Reason, "paused": m.Paused, "at": m.At,
+		})
+		if err != nil {
+			return fmt.Errorf("move session: %w", err)
+		}
+		if tag.RowsAffected() == 0 {
+			return dispatch.ErrConflict
+		}
+		if err := writeTimeline(ctx, tx, m.From.ID, m.Entries); err != nil {
+			return err
+		}
+		if m.Alarm != nil {
+			if err := insertAlarm(ctx, tx, *m.Alarm, m.At); err != nil {
+				return err
+			}
+		}
+		if !m.AnswerHeldSince.IsZero() {
+			if err := answerHeld(ctx, tx, m.From, m.AnswerHeldSince, m.At); err != nil {
+				return err
+			}
+		}
+		return finishCause(ctx, tx, cause, m.At)
+	})
+}
+
+// Note writes timeline entries without changing the session, and completes the job that caused them.
+func (s *Store) Note(ctx context.Context, sessionID string, entries []session.Entry, cause *dispatch.Cause, at time.Time) error {
+	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		if err := writeTimeline(ctx, tx, sessionID, entries); err != nil {
+			return err
+		}
+		return finishCause(ctx, tx, cause, at)
+	})
+}
+
+func finishCause(ctx context.Context, tx pgx.Tx, cause *dispatch.Cause, at time.Time) error {
+	if cause == nil {
+		return nil
+	}
+	return completeJob(ctx, tx, cause.Job, at)
+}
+
+func writeTimeline(ctx context.Context, tx pgx.Tx, sessionID string, entries []session.Entry) error {
+	var batch pgx.Batch
+	for _, e := range entries {
+		batch.Queue(sqlTimeline, pgx.NamedArgs{
+			"session": sessionID, "at": e.At, "kind": string(e.Kind), "from": string(e.From), "to": string(e.To),
+			"trigger": string(e.Trigger), "step": string(e.Step), "message": e.MessageID, "detail": e.Detail,
+		})
+	}
+	if batch.Len() == 0 {
+		return nil
+	}
+	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+		return fmt.Errorf("write timeline: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,35 @@
+// Package postgres is onboarding's store: intentions that own their transaction, in plain SQL beside their caller.
+package postgres
+
+import (
+	"embed"
+	"io/fs"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"paceline.internal/platform/postgres"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Migrations is the schema of the onboarding database.
+func Migrations() postgres.Migrations {
+	sub, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		panic(err) // the path is a constant of this file
+	}
+	return postgres.Migrations{FS: sub}
+}
+
+// Channels on which the store notifies of work that nobody is doing inline.
+const (
+	ChannelAlarms = "step_alarms"
+	ChannelJobs   = "webhook_jobs"
+)
+
+// Store holds the pool. Every time that a statement uses is handed in.
+type Store struct{ pool *pgxpool.Pool }
+
+// NewStore returns a store on an open pool.
+func NewStore(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }

@@ -1,0 +1,253 @@
+// Package onboarding is the onboarding service: this file names every concrete type, top to bottom as the data flows.
+package onboarding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"google.golang.org/grpc"
+
+	"paceline.internal/platform/config"
+	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/process"
+	"paceline.internal/platform/qstash"
+	"paceline.internal/platform/rpc"
+	"paceline.internal/platform/telemetry"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/burst"
+	"paceline.internal/services/onboarding/dispatch"
+	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/inbound"
+	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/services/onboarding/messaging"
+	store "paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/server"
+)
+
+// name is what logs, spans and metrics call this service.
+const name = "onboarding"
+
+const (
+	// stepTimeout bounds one RPC: the longest is a step, with a call to Twilio inside a call to messaging.
+	stepTimeout = messaging.Timeout + 5*time.Second
+	// stopLoops bounds the end of a loop, which finishes the job or the publish it is at.
+	stopLoops = 30 * time.Second
+)
+
+// Deps is what a process gives to the service beyond its environment. The zero value is production.
+type Deps struct {
+	Log         *slog.Logger     // default: as the environment says, to standard output
+	Now         func() time.Time // default: the machine's clock
+	Listener    net.Listener     // default: on ONBOARDING_ADDR
+	OpsListener net.Listener     // default: on ONBOARDING_OPS_ADDR
+	Ready       func()           // called once both ports are served; default: nobody
+}
+
+// Migrations is the schema of the onboarding database.
+func Migrations() postgres.Migrations { return store.Migrations() }
+
+// Migrate brings the database to the schema that this binary needs. Any number of processes may do so at once.
+func Migrate(ctx context.Context, cfg Config) error {
+	return Migrations().Up(ctx, cfg.DatabaseURL.Reveal())
+}
+
+// Run serves until ctx ends, then finishes what is in flight and returns nil. It does not migrate: on a database that
+// is behind, /readyz says so.
+//
+// An orchestrator has to wait before it kills, at most: 20 s for calls in flight, 10 s for the ops port, 30 s for each of
+// the relay and the jobs, 10 s for the wake-ups, 5 s for the last spans, and a second for each.
+func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
+	tel, err := telemetry.New(ctx, telemetry.Options{
+		Service: name, Config: cfg.Telemetry, Output: os.Stdout, Registry: telemetry.NewRegistry(),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tel.Shutdown(context.WithoutCancel(ctx))) }()
+	deps = deps.orProduction(tel)
+	s, err := wire(ctx, cfg, deps, tel)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := deps.listen(ctx, cfg); err != nil {
+		return err
+	}
+	ops := telemetry.OpsServer(telemetry.OpsHandler(telemetry.OpsConfig{Registry: tel.Registry, Config: cfg, Ready: s.ready}))
+	return process.Run(ctx, deps.Log, append(s.loops(),
+		process.HTTPServer("ops", ops, deps.OpsListener),
+		bounded(process.GRPCServer("grpc", s.grpc.Server, deps.Listener, s.grpc.Health), stepTimeout),
+		process.Component{Name: "ready", Start: func(context.Context) error { deps.Ready(); return nil }},
+	)...)
+}
+
+func (d Deps) orProduction(tel *telemetry.Telemetry) Deps {
+	if d.Log == nil {
+		d.Log = tel.Log
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.Ready == nil {
+		d.Ready = func() {}
+	}
+	return d
+}
+
+// listen opens the ports that were not given.
+func (d *Deps) listen(ctx context.Context, cfg Config) (err error) {
+	if d.OpsListener, err = listen(ctx, d.OpsListener, cfg.OpsAddr); err != nil {
+		return fmt.Errorf("ONBOARDING_OPS_ADDR: %w", err)
+	}
+	if d.Listener, err = listen(ctx, d.Listener, cfg.Addr); err != nil {
+		return errors.Join(fmt.Errorf("ONBOARDING_ADDR: %w", err), d.OpsListener.Close())
+	}
+	return nil
+}
+
+func listen(ctx context.Context, given net.Listener, addr config.Addr) (net.Listener, error) {
+	if given != nil {
+		return given, nil
+	}
+	var network net.ListenConfig
+	return network.Listen(ctx, "tcp", addr.String())
+}
+
+// service is the wired service.
+type service struct {
+	pool      *pgxpool.Pool
+	messaging *grpc.ClientConn
+	runner    *jobs.Runner
+	relay     *burst.Relay
+	grpc      *rpc.Server
+	wakeJobs  chan struct{}
+	wakeRelay chan struct{}
+	disabled  bool // alarms are recorded and not published
+}
+
+// loops are the components that work without being called.
+func (s *service) loops() []process.Component {
+	components := []process.Component{
+		bounded(process.Loop("jobs", s.runner.Run), stopLoops),
+		process.Loop("wake-ups", s.listen),
+	}
+	if !s.disabled {
+		components = append(components, bounded(process.Loop("relay", s.relay.Run), stopLoops))
+	}
+	return components
+}
+
+func wire(ctx context.Context, cfg Config, deps Deps, tel *telemetry.Telemetry) (*service, error) {
+	flow, texts, err := cfg.script()
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := rpc.NewTokens(cfg.ServiceAuthSecret, deps.Now)
+	if err != nil {
+		return nil, err
+	}
+	files, err := rpc.LoadTLS(cfg.TLS)
+	if err != nil {
+		return nil, err
+	}
+	alarmClock, err := qstash.New(qstash.Config{URL: cfg.QStashURL.String(), Token: cfg.QStashToken.Reveal()})
+	if err != nil {
+		return nil, err
+	}
+	conn, err := rpc.Dial(rpc.ClientConfig{
+		Target: cfg.MessagingAddr.String(), Tokens: tokens, Caller: rpc.Principal{Subject: "onboarding", Role: rpc.RoleService},
+		TracerProvider: tel.Tracer, MeterProvider: tel.Meter, TLS: files.Client, Timeout: messaging.Timeout, Idempotent: messaging.Idempotent,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("messaging: %w", err)
+	}
+	pool, err := postgres.Open(ctx, postgres.Config{URL: cfg.DatabaseURL.Reveal(), TracerProvider: tel.Tracer})
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	s := &service{pool: pool, messaging: conn, wakeJobs: make(chan struct{}, 1), wakeRelay: make(chan struct{}, 1), disabled: cfg.SchedulingDisabled}
+
+	db := store.NewStore(pool)
+	carrier := messaging.New(conn)
+	delivery := &dispatch.Dispatcher{Sender: carrier, Store: db, Catalog: texts, Now: deps.Now}
+	alarms := &burst.Publisher{
+		QStash: alarmClock, Outbox: db, Log: deps.Log, Now: deps.Now,
+		Policy: burst.Policy{
+			BaseURL: cfg.PublicBaseURL.String(), Retries: cfg.QStashRetries, RetryDelay: cfg.QStashRetryDelay, Disabled: cfg.SchedulingDisabled,
+		},
+	}
+	s.relay = &burst.Relay{Outbox: db, Publisher: alarms, Log: deps.Log, Now: deps.Now, Wake: s.wakeRelay, Poll: cfg.AlarmRelayInterval}
+	router := &inbound.Router{
+		OrgID: cfg.DefaultOrgID, Queue: db, Messaging: carrier, Sessions: db, Delivery: delivery, Alarms: alarms, Flow: flow,
+		Log: deps.Log, Now: deps.Now,
+	}
+	desk := &enrolment.Desk{
+		Store: db, Delivery: delivery, Senders: carrier, CopyVersion: texts.Current(), NewAlarm: burst.NewAlarm, Log: deps.Log, Now: deps.Now,
+	}
+	s.runner = jobs.NewRunner(jobs.Config{
+		Store: db, Log: deps.Log, Now: deps.Now, Wake: s.wakeJobs, GiveUp: router.GiveUp,
+		Handlers: map[string]jobs.Handler{
+			inbound.EventMessage:   router.Handle,
+			jobs.EventHeldReply:    router.Handle,
+			enrolment.EventOpening: desk.SendOpening,
+		},
+	})
+	router.Runner, desk.Runner = s.runner, s.runner
+	steps := &burst.Executor{Sessions: db, Delivery: delivery, Alarms: alarms, Flow: flow, Log: deps.Log, Now: deps.Now}
+
+	s.grpc, err = rpc.NewServer(rpc.ServerConfig{
+		Tokens: tokens, Policy: server.Policy(), Log: deps.Log, TracerProvider: tel.Tracer, MeterProvider: tel.Meter,
+		TLS: files.Server, Timeout: stepTimeout,
+	})
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	onboardingv1.RegisterOnboardingServiceServer(s.grpc, &server.Server{Steps: steps, Router: router, Desk: desk, Store: db, Now: deps.Now})
+	if err := s.grpc.CheckPolicy(); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// listen wakes the loops when another request, here or in another process, left them something.
+func (s *service) listen(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		postgres.Listen(ctx, s.pool, store.ChannelAlarms, wake(s.wakeRelay))
+	}()
+	postgres.Listen(ctx, s.pool, store.ChannelJobs, wake(s.wakeJobs))
+	<-done
+	return nil
+}
+
+// wake leaves one wake-up in a channel of one; a second before the first was heard adds nothing.
+func wake(channel chan<- struct{}) func() {
+	return func() {
+		select {
+		case channel <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// ready reports why there should be no traffic now.
+func (s *service) ready(ctx context.Context) error {
+	return store.Migrations().Ready(ctx, s.pool)
+}
+
+func (s *service) close() error {
+	s.pool.Close()
+	return s.messaging.Close()
+}
+
+func bounded(c process.Component, stop time.Duration) process.Component {
+	c.StopTimeout = stop
+	return c
+}

@@ -1,0 +1,103 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"google.golang.org/grpc/codes"
+
+	"paceline.internal/platform/rpc"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/burst"
+	"paceline.internal/services/onboarding/dispatch"
+	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/inbound"
+	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/services/onboarding/session"
+)
+
+// errNotYours hides whether what a user asks for exists.
+var errNotYours = errors.New("this belongs to somebody else")
+
+// domain is ErrorInfo.domain of every error.
+const domain = "paceline.onboarding.v1"
+
+// retrySoon is what a caller is told to wait when nothing better is known.
+const retrySoon = 2 * time.Second
+
+// table maps domain errors to what a caller is told. The text of the error is shown, so those here never hold a phone
+// number or a body.
+var table = []struct {
+	err    error
+	code   codes.Code
+	reason onboardingv1.Reason
+}{
+	{session.ErrPayload, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
+	{session.ErrUnknownToken, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
+	{session.ErrUnknownStep, codes.InvalidArgument, onboardingv1.Reason_REASON_UNKNOWN_STEP},
+	{enrolment.ErrInvalid, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
+	{enrolment.ErrNotFound, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},
+	{enrolment.ErrNoSender, codes.FailedPrecondition, onboardingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER},
+	{enrolment.ErrOnHold, codes.FailedPrecondition, onboardingv1.Reason_REASON_SAFETY_HOLD},
+	{enrolment.ErrOptedOut, codes.FailedPrecondition, onboardingv1.Reason_REASON_OPTED_OUT},
+	{inbound.ErrInvalid, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
+	{inbound.ErrUnknownSender, codes.NotFound, onboardingv1.Reason_REASON_UNKNOWN_SENDER},
+	{jobs.ErrPayloadMismatch, codes.AlreadyExists, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED},
+	{dispatch.ErrMessageMissing, codes.Internal, onboardingv1.Reason_REASON_MESSAGE_MISSING},
+	{dispatch.ErrConflict, codes.Unavailable, onboardingv1.Reason_REASON_CONFLICT},
+	{dispatch.ErrUnavailable, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
+	{context.DeadlineExceeded, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
+	{errNotYours, codes.PermissionDenied, onboardingv1.Reason_REASON_PERMISSION_DENIED},
+}
+
+// waits are the reasons of a text that is not at its end yet.
+var waits = map[dispatch.Outcome]onboardingv1.Reason{
+	dispatch.InFlight:  onboardingv1.Reason_REASON_SEND_IN_FLIGHT,
+	dispatch.Unknown:   onboardingv1.Reason_REASON_SEND_UNKNOWN,
+	dispatch.Throttled: onboardingv1.Reason_REASON_THROTTLED,
+}
+
+// answer turns an error into what crosses the wire. One that is not in the table is returned as it is: the chain answers
+// Internal with a fixed text and logs the cause.
+func answer(err error) error {
+	var wait *dispatch.Wait
+	var parked *burst.Parked
+	var pgErr *pgconn.PgError
+	switch {
+	case errors.As(err, &wait):
+		return refuse(codes.Unavailable, waits[wait.Outcome], wait.Error(), max(wait.RetryAfter, time.Second))
+	case errors.As(err, &parked) && parked.Status == session.Undeliverable:
+		return refuse(codes.FailedPrecondition, onboardingv1.Reason_REASON_UNDELIVERABLE, parked.Error(), 0)
+	case errors.As(err, &parked):
+		return refuse(codes.FailedPrecondition, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED, parked.Error(), 0)
+	}
+	for _, row := range table {
+		if !errors.Is(err, row.err) {
+			continue
+		}
+		if row.code == codes.Unavailable {
+			return refuse(row.code, row.reason, row.err.Error(), retrySoon)
+		}
+		return refuse(row.code, row.reason, err.Error(), 0)
+	}
+	if connection := new(pgconn.ConnectError); errors.As(err, &connection) || errors.As(err, &pgErr) && outage(pgErr) {
+		return refuse(codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE, "the database cannot be reached", retrySoon)
+	}
+	return err
+}
+
+// outage reports whether Postgres is going down, starting up or out of connections: classes 08, 53 and 57P of its errors.
+func outage(err *pgconn.PgError) bool {
+	return len(err.Code) == 5 && (err.Code[:2] == "08" || err.Code[:2] == "53" || err.Code[:3] == "57P")
+}
+
+func refuse(code codes.Code, reason onboardingv1.Reason, message string, retryAfter time.Duration) error {
+	return &rpc.Error{Code: code, Reason: reason.String(), Domain: domain, Message: message, RetryAfter: retryAfter}
+}
+
+func invalid(format string, args ...any) error {
+	return refuse(codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID, fmt.Sprintf(format, args...), 0)
+}

@@ -1,0 +1,198 @@
+// Package server is the gRPC face of onboarding: proto to domain and back, and one table of errors.
+package server
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"paceline.internal/platform/rpc"
+	"paceline.internal/platform/telemetry"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/burst"
+	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/inbound"
+	"paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/session"
+)
+
+// Policy says who may call what.
+func Policy() rpc.Policy {
+	operators := []rpc.Role{rpc.RoleOperator}
+	readers := []rpc.Role{rpc.RoleOperator, rpc.RoleUser}
+	return rpc.Policy{
+		onboardingv1.OnboardingService_ExecuteStep_FullMethodName:       {rpc.RoleService, rpc.RoleOperator},
+		onboardingv1.OnboardingService_RecordStepFailure_FullMethodName: {rpc.RoleService},
+		onboardingv1.OnboardingService_ReceiveMessage_FullMethodName:    {rpc.RoleService},
+		onboardingv1.OnboardingService_CreateProfile_FullMethodName:     operators,
+		onboardingv1.OnboardingService_GetProfile_FullMethodName:        readers,
+		onboardingv1.OnboardingService_ActivateProfile_FullMethodName:   operators,
+		onboardingv1.OnboardingService_HoldProfile_FullMethodName:       operators,
+		onboardingv1.OnboardingService_ReleaseProfile_FullMethodName:    operators,
+		onboardingv1.OnboardingService_ListSessions_FullMethodName:      readers,
+		onboardingv1.OnboardingService_GetSession_FullMethodName:        readers,
+		onboardingv1.OnboardingService_ResetSession_FullMethodName:      operators,
+	}
+}
+
+// Server serves OnboardingService.
+type Server struct {
+	onboardingv1.UnimplementedOnboardingServiceServer
+
+	Steps  *burst.Executor
+	Router *inbound.Router
+	Desk   *enrolment.Desk
+	Store  *postgres.Store
+	Now    func() time.Time
+}
+
+// ExecuteStep performs one due step.
+func (s *Server) ExecuteStep(ctx context.Context, in *onboardingv1.ExecuteStepRequest) (*onboardingv1.ExecuteStepResponse, error) {
+	payload := session.StepPayload{
+		ProfileID: in.GetProfileId(), SessionID: in.GetSessionId(), StepID: session.StepID(in.GetStepId()),
+		ExpectedToken: session.Token(in.GetExpectedStateToken()), IdempotencyKey: in.GetIdempotencyKey(),
+	}
+	if _, err := payload.Encode(); err != nil {
+		return nil, answer(err)
+	}
+	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role == rpc.RoleOperator {
+		if _, _, err := s.Store.Session(ctx, caller.OrgID, payload.SessionID); err != nil {
+			return nil, answer(err)
+		}
+	}
+	result, err := s.Steps.Execute(ctx, payload, telemetry.RequestID(ctx))
+	if err != nil {
+		return nil, answer(err)
+	}
+	out := &onboardingv1.ExecuteStepResponse{
+		Outcome: onboardingv1.StepOutcome_STEP_OUTCOME_SENT, SkipReason: string(result.Skip),
+		NextStepId: string(result.Next), MessageId: result.MessageID,
+	}
+	if result.Outcome == burst.Skipped {
+		out.Outcome = onboardingv1.StepOutcome_STEP_OUTCOME_SKIPPED
+	}
+	return out, nil
+}
+
+// RecordStepFailure keeps a dead letter of QStash. A body that is no payload is kept all the same.
+func (s *Server) RecordStepFailure(
+	ctx context.Context, in *onboardingv1.RecordStepFailureRequest,
+) (*onboardingv1.RecordStepFailureResponse, error) {
+	letter := postgres.DeadLetter{
+		SourceMessageID: in.GetSourceMessageId(), DLQID: in.GetDlqId(), Payload: in.GetSourceBody(), Status: int(in.GetStatus()),
+		Response: in.GetBody(), Retried: int(in.GetRetried()), At: s.Now(),
+	}
+	if payload, err := session.DecodePayload(in.GetSourceBody()); err == nil {
+		letter.SessionID, letter.StepID = payload.SessionID, string(payload.StepID)
+	}
+	if err := s.Store.AddDeadLetter(ctx, letter); err != nil {
+		return nil, answer(err)
+	}
+	return &onboardingv1.RecordStepFailureResponse{}, nil
+}
+
+// ReceiveMessage takes one text of a person.
+func (s *Server) ReceiveMessage(
+	ctx context.Context, in *onboardingv1.ReceiveMessageRequest,
+) (*onboardingv1.ReceiveMessageResponse, error) {
+	duplicate, err := s.Router.Receive(ctx, inbound.Message{
+		SID: in.GetTwilioSid(), From: in.GetFrom(), To: in.GetTo(), MessagingServiceSID: in.GetMessagingServiceSid(), Body: in.GetBody(),
+		Segments: int(in.GetSegments()), Media: int(in.GetMedia()), OptOutType: in.GetOptOutType(),
+	})
+	if err != nil {
+		return nil, answer(err)
+	}
+	return &onboardingv1.ReceiveMessageResponse{Duplicate: duplicate}, nil
+}
+
+// CreateProfile enrols a person in the caller's organisation.
+func (s *Server) CreateProfile(
+	ctx context.Context, in *onboardingv1.CreateProfileRequest,
+) (*onboardingv1.CreateProfileResponse, error) {
+	p, err := s.Desk.Enrol(ctx, org(ctx), enrolment.Person{
+		Phone: in.GetPhone(), FirstName: in.GetFirstName(), Locale: in.GetLocale(), TimeZone: in.GetTimeZone(),
+	})
+	if err != nil {
+		return nil, answer(err)
+	}
+	return &onboardingv1.CreateProfileResponse{Profile: profile(p)}, nil
+}
+
+// GetProfile reads one profile.
+func (s *Server) GetProfile(ctx context.Context, in *onboardingv1.GetProfileRequest) (*onboardingv1.GetProfileResponse, error) {
+	if err := ownProfile(ctx, in.GetProfileId()); err != nil {
+		return nil, err
+	}
+	p, err := s.Desk.Profile(ctx, org(ctx), in.GetProfileId())
+	if err != nil {
+		return nil, answer(err)
+	}
+	return &onboardingv1.GetProfileResponse{Profile: profile(p)}, nil
+}
+
+// ActivateProfile opens a session.
+func (s *Server) ActivateProfile(
+	ctx context.Context, in *onboardingv1.ActivateProfileRequest,
+) (*onboardingv1.ActivateProfileResponse, error) {
+	if err := validID("profile_id", in.GetProfileId()); err != nil {
+		return nil, err
+	}
+	r, err := s.Desk.Activate(ctx, org(ctx), in.GetProfileId())
+	if err != nil {
+		return nil, answer(err)
+	}
+	return &onboardingv1.ActivateProfileResponse{Session: record(r)}, nil
+}
+
+// HoldProfile puts a safety hold on a person.
+func (s *Server) HoldProfile(ctx context.Context, in *onboardingv1.HoldProfileRequest) (*onboardingv1.HoldProfileResponse, error) {
+	if err := validID("profile_id", in.GetProfileId()); err != nil {
+		return nil, err
+	}
+	p, err := s.Desk.Hold(ctx, org(ctx), in.GetProfileId(), in.GetReason())
+	if err != nil {
+		return nil, answer(err)
+	}
+	return &onboardingv1.HoldProfileResponse{Profile: profile(p)}, nil
+}
+
+// ReleaseProfile lifts the hold.
+func (s *Server) ReleaseProfile(
+	ctx context.Context, in *onboardingv1.ReleaseProfileRequest,
+) (*onboardingv1.ReleaseProfileResponse, error) {
+	if err := validID("profile_id", in.GetProfileId()); err != nil {
+		return nil, err
+	}
+	p, err := s.Desk.Release(ctx, org(ctx), in.GetProfileId())
+	if err != nil {
+		return nil, answer(err)
+	}
+	return &onboardingv1.ReleaseProfileResponse{Profile: profile(p)}, nil
+}
+
+// ResetSession closes a session.
+func (s *Server) ResetSession(ctx context.Context, in *onboardingv1.ResetSessionRequest) (*onboardingv1.ResetSessionResponse, error) {
+	if err := validID("session_id", in.GetSessionId()); err != nil {
+		return nil, err
+	}
+	r, err := s.Desk.Reset(ctx, org(ctx), in.GetSessionId())
+	if err != nil {
+		return nil, answer(err)
+	}
+	return &onboardingv1.ResetSessionResponse{Session: record(r)}, nil
+}
+
+func profile(p enrolment.Profile) *onboardingv1.Profile {
+	return &onboardingv1.Profile{
+		ProfileId: p.ID, OrgId: p.OrgID, Phone: p.Phone, FirstName: p.FirstName, Locale: p.Locale, TimeZone: p.TimeZone,
+		Hold: p.Hold, CreatedAt: timestamppb.New(p.CreatedAt),
+	}
+}
+
+func record(r session.Record) *onboardingv1.Session {
+	return &onboardingv1.Session{
+		SessionId: r.ID, ProfileId: r.ProfileID, Mode: string(r.Mode), StateToken: string(r.Token), NextStepId: string(r.NextStep),
+		Status: string(r.Status), Paused: r.Paused, CreatedAt: timestamppb.New(r.CreatedAt), UpdatedAt: timestamppb.New(r.UpdatedAt),
+	}
+}

@@ -1,0 +1,121 @@
+package server
+
+import (
+	"context"
+	"encoding/base64"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"paceline.internal/platform/rpc"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/session"
+)
+
+const (
+	defaultPage = 50
+	maxPage     = 500
+)
+
+// ListSessions lists sessions of the caller's organisation, of a user only their own.
+func (s *Server) ListSessions(ctx context.Context, in *onboardingv1.ListSessionsRequest) (*onboardingv1.ListSessionsResponse, error) {
+	filter, err := sessionFilter(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	wanted := filter.Limit
+	filter.Limit++ // one more tells whether there is a next page
+	found, err := s.Store.ListSessions(ctx, filter)
+	if err != nil {
+		return nil, answer(err)
+	}
+	out := &onboardingv1.ListSessionsResponse{}
+	if len(found) > wanted {
+		found = found[:wanted]
+		out.NextPageToken = pageToken(found[wanted-1].ID)
+	}
+	for _, r := range found {
+		out.Sessions = append(out.Sessions, record(r))
+	}
+	return out, nil
+}
+
+func sessionFilter(ctx context.Context, in *onboardingv1.ListSessionsRequest) (postgres.SessionFilter, error) {
+	filter := postgres.SessionFilter{
+		OrgID: org(ctx), ProfileID: in.GetProfileId(), StateToken: in.GetStateToken(), Stuck: in.GetStuck(), Limit: int(in.GetPageSize()),
+	}
+	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role == rpc.RoleUser {
+		filter.ProfileID = caller.Subject
+	}
+	if filter.ProfileID != "" {
+		if err := validID("profile_id", filter.ProfileID); err != nil {
+			return filter, err
+		}
+	}
+	if filter.StateToken != "" {
+		if _, err := session.ParseToken(filter.StateToken); err != nil {
+			return filter, answer(err)
+		}
+	}
+	switch {
+	case filter.Limit < 0 || filter.Limit > maxPage:
+		return filter, invalid("page_size must be 0 to %d", maxPage)
+	case filter.Limit == 0:
+		filter.Limit = defaultPage
+	}
+	if token := in.GetPageToken(); token != "" {
+		before, err := base64.RawURLEncoding.DecodeString(token)
+		if err != nil || uuid.Validate(string(before)) != nil {
+			return filter, invalid("page_token is not one of ours; leave it out to begin again")
+		}
+		filter.Before = string(before)
+	}
+	return filter, nil
+}
+
+// pageToken is opaque to clients, so that it can come to mean more than an id.
+func pageToken(lastID string) string { return base64.RawURLEncoding.EncodeToString([]byte(lastID)) }
+
+// GetSession reads a session and its timeline.
+func (s *Server) GetSession(ctx context.Context, in *onboardingv1.GetSessionRequest) (*onboardingv1.GetSessionResponse, error) {
+	if err := validID("session_id", in.GetSessionId()); err != nil {
+		return nil, err
+	}
+	r, entries, err := s.Store.Session(ctx, org(ctx), in.GetSessionId())
+	if err != nil {
+		return nil, answer(err)
+	}
+	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role == rpc.RoleUser && caller.Subject != r.ProfileID {
+		return nil, answer(errNotYours)
+	}
+	out := &onboardingv1.GetSessionResponse{Session: record(r)}
+	for _, e := range entries {
+		out.Timeline = append(out.Timeline, &onboardingv1.TimelineEntry{
+			At: timestamppb.New(e.At), Kind: string(e.Kind), FromStateToken: string(e.From), ToStateToken: string(e.To),
+			Trigger: string(e.Trigger), StepId: string(e.Step), MessageId: e.MessageID, Detail: e.Detail,
+		})
+	}
+	return out, nil
+}
+
+// org is the caller's organisation.
+func org(ctx context.Context) string {
+	caller, _ := rpc.PrincipalFrom(ctx)
+	return caller.OrgID
+}
+
+// ownProfile refuses a user who asks for somebody else.
+func ownProfile(ctx context.Context, profileID string) error {
+	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role == rpc.RoleUser && caller.Subject != profileID {
+		return answer(errNotYours)
+	}
+	return validID("profile_id", profileID)
+}
+
+func validID(field, id string) error {
+	if uuid.Validate(id) != nil {
+		return invalid("%s must be a UUID", field)
+	}
+	return nil
+}

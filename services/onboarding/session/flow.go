@@ -1,0 +1,178 @@
+package session
+
+import (
+	"bytes"
+	_ "embed" // the default flow
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ErrFlow is what every problem of a flow file wraps.
+var ErrFlow = errors.New("flow file refused")
+
+// MaxDelay is the longest delay before a step. QStash's smallest plan holds a message for seven days.
+const MaxDelay = 7 * 24 * time.Hour
+
+// StepID names one scheduled message: lower-case letters, digits and underscores, at most 64.
+type StepID string
+
+// TextKey names a text of the catalog.
+type TextKey string
+
+// The texts that are sent directly: at activation and in answer to a reply. All others belong to steps.
+const (
+	TextOpening     TextKey = "ONBOARDING_OPENING"
+	TextExplanation TextKey = "ONBOARDING_EXPLANATION"
+	TextLater       TextKey = "ONBOARDING_LATER"
+)
+
+// Step is one scheduled message.
+type Step struct {
+	ID   StepID
+	Text TextKey
+	// Delay is how long after the message before it was accepted this one is due; for the first step, after the reply
+	// that began the burst.
+	Delay time.Duration
+}
+
+// Flow is the burst: its messages in their order. It holds at least one step. The zero value is no flow; ParseFlow
+// and DefaultFlow make one, and it never changes.
+type Flow struct {
+	version string
+	steps   []Step
+}
+
+//go:embed flow.json
+var defaultFlow []byte
+
+// DefaultFlow is the flow that is built in.
+func DefaultFlow() Flow {
+	flow, err := ParseFlow(defaultFlow)
+	if err != nil {
+		panic(err) // the embedded file is part of the program, and a test reads it
+	}
+	return flow
+}
+
+// ParseFlow reads a flow file and reports every problem at once, each wrapping ErrFlow. The form is that of flow.json
+// in this folder; fields that it does not know are errors.
+func ParseFlow(file []byte) (Flow, error) {
+	var wire struct {
+		Version string     `json:"version"`
+		Steps   []wireStep `json:"steps"`
+	}
+	decoder := json.NewDecoder(bytes.NewReader(file))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&wire); err != nil {
+		return Flow{}, fmt.Errorf("%w: %w", ErrFlow, err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return Flow{}, fmt.Errorf("%w: something follows the object", ErrFlow)
+	}
+
+	flow := Flow{version: wire.Version}
+	var problems []error
+	if wire.Version == "" {
+		problems = append(problems, fmt.Errorf("%w: version is missing", ErrFlow))
+	}
+	if len(wire.Steps) == 0 {
+		problems = append(problems, fmt.Errorf("%w: steps is missing or empty", ErrFlow))
+	}
+	for i, w := range wire.Steps {
+		for _, problem := range w.problems(flow.steps) {
+			problems = append(problems, fmt.Errorf("%w: step %d: %s", ErrFlow, i+1, problem))
+		}
+		flow.steps = append(flow.steps, w.step())
+	}
+	if err := errors.Join(problems...); err != nil {
+		return Flow{}, err
+	}
+	return flow, nil
+}
+
+// Version names the flow in logs and timelines.
+func (f Flow) Version() string { return f.version }
+
+// Steps is a copy of the steps in their order.
+func (f Flow) Steps() []Step { return slices.Clone(f.steps) }
+
+// First is the step that begins the burst.
+func (f Flow) First() Step { return f.steps[0] }
+
+// Step finds a step, and whether this flow has it.
+func (f Flow) Step(id StepID) (Step, bool) {
+	if i := f.index(id); i >= 0 {
+		return f.steps[i], true
+	}
+	return Step{}, false
+}
+
+// Next is the step after id; there is none after the last, nor after one that this flow does not have.
+func (f Flow) Next(id StepID) (Step, bool) {
+	if i := f.index(id); i >= 0 && i+1 < len(f.steps) {
+		return f.steps[i+1], true
+	}
+	return Step{}, false
+}
+
+func (f Flow) index(id StepID) int {
+	return slices.IndexFunc(f.steps, func(s Step) bool { return s.ID == id })
+}
+
+// wireStep is a step as the file has it. The delay is a pointer because a forgotten delay is not a delay of zero.
+type wireStep struct {
+	ID      string `json:"id"`
+	Text    string `json:"text"`
+	DelayMS *int64 `json:"delay_ms"`
+}
+
+// step is only meaningful for a step without problems.
+func (w wireStep) step() Step {
+	s := Step{ID: StepID(w.ID), Text: TextKey(w.Text)}
+	if w.DelayMS != nil {
+		s.Delay = time.Duration(*w.DelayMS) * time.Millisecond
+	}
+	return s
+}
+
+// problems are what is wrong with a step that comes after the steps before.
+func (w wireStep) problems(before []Step) []string {
+	var found []string
+	if !validStepID(w.ID) {
+		found = append(found, fmt.Sprintf("id %.70q must be 1 to 64 of a-z, 0-9 and _", w.ID))
+	}
+	if slices.Contains([]string{"opening", "explanation", "later"}, w.ID) {
+		found = append(found, fmt.Sprintf("id %q is the key of a direct text", w.ID))
+	}
+	if !validStepText(w.Text) {
+		found = append(found, fmt.Sprintf("text %.70q must be ONBOARDING_MESSAGE_ and a number", w.Text))
+	}
+	if slices.ContainsFunc(before, func(s Step) bool { return string(s.ID) == w.ID }) {
+		found = append(found, fmt.Sprintf("id %.70q is there already", w.ID))
+	}
+	// Two equal texts could not be told apart when a lost answer is settled by listing what Twilio has.
+	if slices.ContainsFunc(before, func(s Step) bool { return string(s.Text) == w.Text }) {
+		found = append(found, fmt.Sprintf("text %.70q is there already", w.Text))
+	}
+	switch {
+	case w.DelayMS == nil:
+		found = append(found, "delay_ms is missing")
+	case *w.DelayMS < 0 || *w.DelayMS > MaxDelay.Milliseconds():
+		found = append(found, fmt.Sprintf("delay_ms %d must be 0 to %d, which is seven days", *w.DelayMS, MaxDelay.Milliseconds()))
+	}
+	return found
+}
+
+func validStepID(id string) bool {
+	return id != "" && len(id) <= 64 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
+}
+
+func validStepText(key string) bool {
+	number, found := strings.CutPrefix(key, "ONBOARDING_MESSAGE_")
+	return found && number != "" && len(number) <= 3 && number[0] != '0' && strings.Trim(number, "0123456789") == ""
+}

@@ -1,0 +1,97 @@
+package session_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/services/onboarding/session"
+)
+
+func TestDefaultFlow(t *testing.T) {
+	t.Parallel()
+	flow := session.DefaultFlow()
+	want := []session.Step{
+		{ID: "onboarding_message_1", Text: "ONBOARDING_MESSAGE_1", Delay: 0},
+		{ID: "onboarding_message_2", Text: "ONBOARDING_MESSAGE_2", Delay: 8 * time.Second},
+		{ID: "onboarding_message_3", Text: "ONBOARDING_MESSAGE_3", Delay: 8 * time.Second},
+		{ID: "onboarding_message_4", Text: "ONBOARDING_MESSAGE_4", Delay: 0},
+	}
+	require.Equal(t, want, flow.Steps())
+	require.Equal(t, want[0], flow.First())
+	require.Equal(t, "2026-11", flow.Version())
+
+	for i, step := range want {
+		found, ok := flow.Step(step.ID)
+		require.True(t, ok)
+		require.Equal(t, step, found)
+		next, ok := flow.Next(step.ID)
+		require.Equal(t, i+1 < len(want), ok)
+		if ok {
+			require.Equal(t, want[i+1], next)
+		}
+	}
+	_, ok := flow.Step("onboarding_message_5")
+	require.False(t, ok)
+	_, ok = flow.Next("onboarding_message_5")
+	require.False(t, ok)
+
+	flow.Steps()[0].ID = "changed"
+	require.Equal(t, want[0], flow.First(), "a flow never changes")
+}
+
+func TestParseFlow(t *testing.T) {
+	t.Parallel()
+	const good = `{"id":"hello","text":"ONBOARDING_MESSAGE_1","delay_ms":604800000}`
+	file := func(steps ...string) string {
+		return fmt.Sprintf(`{"version":"v1","steps":[%s]}`, strings.Join(steps, ","))
+	}
+
+	t.Run("TakesAFlowOfOneStepSevenDaysLater", func(t *testing.T) {
+		t.Parallel()
+		flow, err := session.ParseFlow([]byte(file(good)))
+		require.NoError(t, err)
+		require.Equal(t, []session.Step{{ID: "hello", Text: "ONBOARDING_MESSAGE_1", Delay: session.MaxDelay}}, flow.Steps())
+	})
+
+	tests := []struct {
+		name string
+		file string
+		want []string
+	}{
+		{name: "NotJSON", file: `steps:`, want: []string{"invalid character"}},
+		{name: "Empty", file: ``, want: []string{"EOF"}},
+		{name: "SomethingAfterTheObject", file: file(good) + `{}`, want: []string{"something follows"}},
+		{name: "UnknownField", file: `{"version":"v1","steps":[` + good + `],"loop":true}`, want: []string{`unknown field "loop"`}},
+		{name: "UnknownFieldOfAStep", file: file(`{"id":"a","text":"ONBOARDING_MESSAGE_1","delay_ms":0,"delay":"8s"}`), want: []string{`unknown field "delay"`}},
+		{name: "NoVersionAndNoSteps", file: `{}`, want: []string{"version is missing", "steps is missing or empty"}},
+		{name: "DelayThatIsNoNumber", file: file(`{"id":"a","text":"ONBOARDING_MESSAGE_1","delay_ms":"8s"}`), want: []string{"delay_ms"}},
+		{name: "DuplicateID", file: file(good, `{"id":"hello","text":"ONBOARDING_MESSAGE_2","delay_ms":0}`), want: []string{`step 2: id "hello" is there already`}},
+		{name: "DuplicateText", file: file(good, `{"id":"again","text":"ONBOARDING_MESSAGE_1","delay_ms":0}`), want: []string{`step 2: text "ONBOARDING_MESSAGE_1" is there already`}},
+		{
+			name: "EveryProblemOfEveryStepAtOnce",
+			file: file(`{"id":"Hello!","text":"WELCOME","delay_ms":-1}`, `{"id":"later","text":"ONBOARDING_LATER","delay_ms":604800001}`, `{}`),
+			want: []string{
+				`step 1: id "Hello!" must be`, `step 1: text "WELCOME" must be`, "step 1: delay_ms -1 must be",
+				`step 2: id "later" is the key of a direct text`, `step 2: text "ONBOARDING_LATER" must be`, "step 2: delay_ms 604800001 must be",
+				`step 3: id "" must be`, `step 3: text "" must be`, "step 3: delay_ms is missing",
+			},
+		},
+		{name: "TextWithALeadingZero", file: file(`{"id":"a","text":"ONBOARDING_MESSAGE_01","delay_ms":0}`), want: []string{"text"}},
+		{name: "IDTooLong", file: file(`{"id":"` + strings.Repeat("a", 65) + `","text":"ONBOARDING_MESSAGE_1","delay_ms":0}`), want: []string{"1 to 64"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			flow, err := session.ParseFlow([]byte(tt.file))
+			require.ErrorIs(t, err, session.ErrFlow)
+			for _, want := range tt.want {
+				require.ErrorContains(t, err, want)
+			}
+			require.Empty(t, flow.Steps())
+		})
+	}
+}

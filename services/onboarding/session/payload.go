@@ -1,0 +1,139 @@
+package session
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// ErrPayload is what every refused payload wraps. Sending it again never helps.
+var ErrPayload = errors.New("step payload refused")
+
+// StepPayload is what an alarm carries. It names a step and decides nothing: the session is read from the database.
+type StepPayload struct {
+	// ProfileID and SessionID are UUIDs in lower case.
+	ProfileID string `json:"profile_id"`
+	SessionID string `json:"session_id"`
+	StepID    StepID `json:"step_id"`
+	// ExpectedToken is what the session waited for when the alarm was set.
+	ExpectedToken Token `json:"expected_state_token"`
+	// IdempotencyKey is Key of the three ids.
+	IdempotencyKey string `json:"idempotency_key"`
+}
+
+// NewStepPayload is the payload of a burst step's alarm.
+func NewStepPayload(profileID, sessionID string, step StepID) StepPayload {
+	return StepPayload{
+		ProfileID:      profileID,
+		SessionID:      sessionID,
+		StepID:         step,
+		ExpectedToken:  AwaitingBurst,
+		IdempotencyKey: Key(profileID, sessionID, step),
+	}
+}
+
+// DecodePayload reads an alarm's body: one JSON object with exactly the five fields, each a string, each once, spelled
+// as they are, and nothing after it. Whether the flow has the step is for the caller to ask.
+func DecodePayload(body []byte) (StepPayload, error) {
+	if !json.Valid(body) {
+		return StepPayload{}, fmt.Errorf("%w: not one JSON value", ErrPayload)
+	}
+	var (
+		p      StepPayload
+		fields = map[string]*string{
+			"profile_id":           &p.ProfileID,
+			"session_id":           &p.SessionID,
+			"step_id":              (*string)(&p.StepID),
+			"expected_state_token": (*string)(&p.ExpectedToken),
+			"idempotency_key":      &p.IdempotencyKey,
+		}
+	)
+	// encoding/json would take a field twice and in any case, so the object is read token by token.
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	if open, err := decoder.Token(); err != nil || open != json.Delim('{') {
+		return StepPayload{}, fmt.Errorf("%w: not a JSON object", ErrPayload)
+	}
+	for decoder.More() {
+		if err := decodeField(decoder, fields); err != nil {
+			return StepPayload{}, err
+		}
+	}
+	if missing := slices.Sorted(maps.Keys(fields)); len(missing) > 0 {
+		return StepPayload{}, fmt.Errorf("%w: missing: %s", ErrPayload, strings.Join(missing, ", "))
+	}
+	if err := p.validate(); err != nil {
+		return StepPayload{}, err
+	}
+	return p, nil
+}
+
+// decodeField reads one field into its place and takes it out of fields, so that a second one is refused.
+func decodeField(decoder *json.Decoder, fields map[string]*string) error {
+	name, err := decoder.Token()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrPayload, err)
+	}
+	field, _ := name.(string)
+	target, known := fields[field]
+	if !known {
+		return fmt.Errorf("%w: field %.40q is unknown or there twice", ErrPayload, field)
+	}
+	value, err := decoder.Token()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrPayload, err)
+	}
+	text, isString := value.(string)
+	if !isString {
+		return fmt.Errorf("%w: field %s is not a string", ErrPayload, field)
+	}
+	*target = text
+	delete(fields, field)
+	return nil
+}
+
+// Encode is the payload as it is published. It refuses what DecodePayload would refuse.
+func (p StepPayload) Encode() ([]byte, error) {
+	if err := p.validate(); err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrPayload, err)
+	}
+	return body, nil
+}
+
+func (p StepPayload) validate() error {
+	switch {
+	case !isUUID(p.ProfileID):
+		return fmt.Errorf("%w: profile_id is not a UUID in lower case", ErrPayload)
+	case !isUUID(p.SessionID):
+		return fmt.Errorf("%w: session_id is not a UUID in lower case", ErrPayload)
+	case !validStepID(string(p.StepID)):
+		return fmt.Errorf("%w: step_id must be 1 to 64 of a-z, 0-9 and _", ErrPayload)
+	case p.IdempotencyKey != Key(p.ProfileID, p.SessionID, p.StepID):
+		return fmt.Errorf("%w: idempotency_key is not that of its own fields", ErrPayload)
+	}
+	if _, err := ParseToken(string(p.ExpectedToken)); err != nil {
+		return fmt.Errorf("%w: expected_state_token: %w", ErrPayload, err)
+	}
+	return nil
+}
+
+// isUUID takes the one canonical spelling only, so that equal ids are equal strings.
+func isUUID(s string) bool {
+	groups := strings.Split(s, "-")
+	if len(s) != 36 || len(groups) != 5 {
+		return false
+	}
+	for i, length := range []int{8, 4, 4, 4, 12} {
+		if len(groups[i]) != length || strings.Trim(groups[i], "0123456789abcdef") != "" {
+			return false
+		}
+	}
+	return true
+}

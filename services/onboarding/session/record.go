@@ -1,0 +1,123 @@
+package session
+
+import "time"
+
+// Record is a session as it is stored, with what the decisions need to know of the person.
+type Record struct {
+	ID          string // UUIDv7: the episode
+	OrgID       string
+	ProfileID   string
+	Mode        Mode
+	Token       Token
+	NextStep    StepID // empty outside the burst
+	Status      Status
+	Reason      string // why it is parked; empty otherwise
+	Paused      bool
+	Turn        int // how often it has changed
+	CopyVersion string
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+}
+
+// Snapshot is what the decisions need of a record, together with the person's hold.
+func (r Record) Snapshot(held bool) Snapshot {
+	return Snapshot{Status: r.Status, Mode: r.Mode, Token: r.Token, NextStep: r.NextStep, Paused: r.Paused, Held: held}
+}
+
+// Entry is one line of a session's timeline.
+type Entry struct {
+	At        time.Time
+	Kind      Kind
+	From, To  Token // equal, or both empty, when the token did not change
+	Trigger   Trigger
+	Step      StepID
+	MessageID string // in or out; empty when there is none
+	Detail    string
+}
+
+// Triggers of what happens to a session without a transition of its token.
+const (
+	TriggerReply    Trigger = "reply"    // a reply that answers nothing
+	TriggerStep     Trigger = "step"     // a step that could not be sent
+	TriggerStop     Trigger = "stop"     // the person texted STOP
+	TriggerOperator Trigger = "operator" // somebody with a token of ours
+	TriggerQStash   Trigger = "qstash"   // an alarm that QStash gave up
+)
+
+// Kind says what an Entry tells.
+type Kind string
+
+// The kinds of entries.
+const (
+	KindActivated Kind = "activated" // the session was opened
+	KindSent      Kind = "sent"      // Twilio took a text of ours
+	KindReplied   Kind = "replied"   // the person wrote
+	KindHeld      Kind = "held"      // the person wrote while nothing may be answered; kept
+	KindAdvanced  Kind = "advanced"  // the token or the due step changed
+	KindPaused    Kind = "paused"    // the person asked for later
+	KindStopped   Kind = "stopped"   // the person opted out
+	KindParked    Kind = "parked"    // an operator has to look; detail says why
+	KindClosed    Kind = "closed"    // an operator closed it
+	KindFailed    Kind = "failed"    // QStash gave an alarm up
+	KindReleased  Kind = "released"  // a hold was lifted
+)
+
+// Move is one guarded change of a session. It takes effect only if the session still stands where From saw it, together
+// with its timeline, the alarm that follows from it and the end of the job that caused it; or not at all.
+type Move struct {
+	From     Record
+	Token    Token
+	NextStep StepID
+	Mode     Mode
+	Status   Status
+	Reason   string
+	Paused   bool
+	At       time.Time
+	Entries  []Entry
+	Alarm    *Alarm // the next alarm, if a step is due now
+	// AnswerHeldSince routes the last reply that was held at or after this instant, as the answer to what has been said
+	// last. Zero routes none.
+	AnswerHeldSince time.Time
+}
+
+// Stay is a move that changes nothing but what is set on it afterwards.
+func Stay(r Record, at time.Time) Move {
+	return Move{
+		From: r, Token: r.Token, NextStep: r.NextStep, Mode: r.Mode, Status: r.Status, Reason: r.Reason, Paused: r.Paused, At: at,
+	}
+}
+
+// Stop ends the session because the person opted out. What was due is not due any more.
+func Stop(r Record, at time.Time, trigger Trigger, messageID string) Move {
+	m := Stay(r, at)
+	m.Status, m.Reason = Stopped, "the person opted out"
+	m.Entries = []Entry{{At: at, Kind: KindStopped, From: r.Token, To: r.Token, Trigger: trigger, Step: r.NextStep, MessageID: messageID}}
+	return m
+}
+
+// Park takes the session out of the flow until an operator has looked; reason says what happened and what to do.
+func Park(r Record, at time.Time, status Status, trigger Trigger, reason string) Move {
+	m := Stay(r, at)
+	m.Status, m.Reason = status, reason
+	m.Entries = []Entry{{At: at, Kind: KindParked, From: r.Token, To: r.Token, Trigger: trigger, Step: r.NextStep, Detail: reason}}
+	return m
+}
+
+// Alarm is a wake-up call for a due step: the row of the outbox, and what QStash is asked to deliver.
+type Alarm struct {
+	ID            string // UUIDv7
+	OrgID         string
+	SessionID     string
+	ProfileID     string
+	StepID        StepID
+	ExpectedToken Token
+	Generation    int // 1 for the first; each time the alarm is set again adds one
+	DueAt         time.Time
+	LeaseToken    string // whoever publishes it holds this
+}
+
+// Payload is what the alarm carries, exactly.
+func (a Alarm) Payload() StepPayload { return NewStepPayload(a.ProfileID, a.SessionID, a.StepID) }
+
+// DedupID is the deduplication id of the alarm at QStash.
+func (a Alarm) DedupID() string { return AlarmDedupID(a.SessionID, a.StepID, a.Generation) }

@@ -1,0 +1,106 @@
+// Package session is the conversation with one person: where it stands, what a reply means, what may be sent now and
+// what comes next.
+//
+// It decides and does nothing. Every function takes what was read from the database and returns what is to be done;
+// the callers do it and commit it with a compare-and-set on what they read.
+package session
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What a stored or received word is refused with when it is not one of the registered ones.
+var (
+	ErrUnknownToken  = errors.New("unknown state token")
+	ErrUnknownMode   = errors.New("unknown session mode")
+	ErrUnknownStatus = errors.New("unknown session status")
+)
+
+// Token is the state token: what the session waits for. The zero value is before activation.
+type Token string
+
+// The registered tokens, in the order in which a session goes through them.
+const (
+	// AwaitingOpeningResponse waits for the reply to the opening text.
+	AwaitingOpeningResponse Token = "onboarding:awaiting_opening_response"
+	// AwaitingExplanationResponse waits for the reply to the explanation.
+	AwaitingExplanationResponse Token = "onboarding:awaiting_explanation_response"
+	// AwaitingBurst is the time of the scheduled messages; which one is due is the session's next step. Replies are held.
+	AwaitingBurst Token = "onboarding:awaiting_burst"
+	// AwaitingInterviewStart waits for the reply to the last scheduled message.
+	AwaitingInterviewStart Token = "onboarding:awaiting_interview_start"
+	// InterviewActivity01 is the end of onboarding.
+	InterviewActivity01 Token = "interview:activity_01"
+)
+
+// Tokens lists the registered tokens in the order in which a session goes through them.
+func Tokens() []Token {
+	return []Token{AwaitingOpeningResponse, AwaitingExplanationResponse, AwaitingBurst, AwaitingInterviewStart, InterviewActivity01}
+}
+
+// ParseToken reads a token; one that is not registered is ErrUnknownToken, never a guess.
+func ParseToken(s string) (Token, error) {
+	return parse(s, Tokens(), ErrUnknownToken)
+}
+
+// Mode is which part of the product talks to the person.
+type Mode string
+
+// The modes.
+const (
+	Onboarding   Mode = "onboarding"
+	Interviewing Mode = "interviewing"
+)
+
+// ParseMode reads a mode.
+func ParseMode(s string) (Mode, error) {
+	return parse(s, []Mode{Onboarding, Interviewing}, ErrUnknownMode)
+}
+
+// Status is whether a session still runs. Everything but Active is an end that only a person can undo.
+type Status string
+
+// The statuses.
+const (
+	// Active sessions send and listen.
+	Active Status = "active"
+	// Stopped means that the person texted STOP, and nothing else.
+	Stopped Status = "stopped"
+	// Closed means that a reset or a new activation ended the episode.
+	Closed Status = "closed"
+	// Stuck means that alarms went out in vain and an operator must look.
+	Stuck Status = "stuck"
+	// Undeliverable means that the carrier refuses this recipient for good.
+	Undeliverable Status = "undeliverable"
+)
+
+// Statuses lists all statuses.
+func Statuses() []Status { return []Status{Active, Stopped, Closed, Stuck, Undeliverable} }
+
+// ParseStatus reads a status.
+func ParseStatus(s string) (Status, error) {
+	return parse(s, Statuses(), ErrUnknownStatus)
+}
+
+// Snapshot is a session as it was read.
+type Snapshot struct {
+	Status Status
+	Mode   Mode
+	Token  Token
+	// NextStep is the scheduled message that is due, set only during the burst.
+	NextStep StepID
+	// Paused means that the last reply was an explicit negative. Every negative sets it, every advancing reply clears it.
+	Paused bool
+	// Held means that the profile is on a safety hold.
+	Held bool
+}
+
+func parse[T ~string](s string, registered []T, unknown error) (T, error) {
+	for _, r := range registered {
+		if string(r) == s {
+			return r, nil
+		}
+	}
+	return "", fmt.Errorf("%w %.60q", unknown, s)
+}

@@ -1,0 +1,72 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrUnknownStep means that the flow has no such step.
+var ErrUnknownStep = errors.New("unknown step")
+
+// SkipReason is why nothing was sent or done. It is what the logs and the timeline say.
+type SkipReason string
+
+// The reasons.
+const (
+	SkipSessionNotFound SkipReason = "session_not_found"
+	SkipSessionInactive SkipReason = "session_inactive"
+	// SkipStale means that the session waits for something else: the alarm is late, repeated or forged.
+	SkipStale       SkipReason = "stale"
+	SkipSafetyHold  SkipReason = "safety_hold"
+	SkipPaused      SkipReason = "paused"
+	SkipOptedOut    SkipReason = "opted_out"
+	SkipAlreadySent SkipReason = "already_sent"
+	// SkipInterviewing means that a reply belongs to the interview and not to onboarding.
+	SkipInterviewing SkipReason = "interviewing"
+)
+
+// StepView is everything that decides whether a step may be sent, in one read.
+type StepView struct {
+	// Found is false when there is no such session; the rest is then without meaning.
+	Found bool
+	// ProfileID is the person whom the session belongs to.
+	ProfileID string
+	// OptedOut means that the person is known to have opted out. Messaging has the last word when it claims the send.
+	OptedOut bool
+	Snapshot
+}
+
+// MayExecute says whether the step of an alarm may be sent now, or why not: the first reason in the order of the
+// constants above. A session that the person stopped is opted_out at once, because stopped means only that. An alarm
+// that names a session of another profile names a session that does not exist.
+func MayExecute(view StepView, alarm StepPayload) (bool, SkipReason) {
+	switch {
+	case !view.Found || view.ProfileID != alarm.ProfileID:
+		return false, SkipSessionNotFound
+	case view.Status == Stopped:
+		return false, SkipOptedOut
+	case view.Status != Active || view.Mode != Onboarding:
+		return false, SkipSessionInactive
+	case view.Token != alarm.ExpectedToken || view.NextStep != alarm.StepID:
+		return false, SkipStale
+	case view.Held:
+		return false, SkipSafetyHold
+	case view.Paused:
+		return false, SkipPaused
+	case view.OptedOut:
+		return false, SkipOptedOut
+	}
+	return true, ""
+}
+
+// AfterStep is where a session goes once a step was sent: the token, and the step that is due next, nil after the
+// last. A step that the flow does not have is ErrUnknownStep.
+func AfterStep(flow Flow, sent StepID) (Token, *Step, error) {
+	if _, found := flow.Step(sent); !found {
+		return "", nil, fmt.Errorf("%w %.70q", ErrUnknownStep, string(sent))
+	}
+	if next, found := flow.Next(sent); found {
+		return AwaitingBurst, &next, nil
+	}
+	return AwaitingInterviewStart, nil, nil
+}

@@ -1,0 +1,105 @@
+package session_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/services/onboarding/session"
+)
+
+const (
+	profileID = "01980000-0000-7000-8000-00000000000a"
+	sessionID = "01980000-0000-7000-8000-00000000000b"
+)
+
+func TestMayExecute(t *testing.T) {
+	t.Parallel()
+	alarm := session.NewStepPayload(profileID, sessionID, "onboarding_message_2")
+	due := func(changes ...func(*session.StepView)) session.StepView {
+		view := session.StepView{Found: true, ProfileID: profileID, Snapshot: session.Snapshot{
+			Status: session.Active, Mode: session.Onboarding, Token: session.AwaitingBurst, NextStep: "onboarding_message_2",
+		}}
+		for _, change := range changes {
+			change(&view)
+		}
+		return view
+	}
+	optedOut := func(v *session.StepView) { v.OptedOut = true }
+	paused := func(v *session.StepView) { v.Paused = true; optedOut(v) }
+	held := func(v *session.StepView) { v.Held = true; paused(v) }
+	otherStep := func(v *session.StepView) { v.NextStep = "onboarding_message_3"; held(v) }
+	otherToken := func(v *session.StepView) { v.Token = session.AwaitingInterviewStart; held(v) }
+	status := func(s session.Status) func(*session.StepView) {
+		return func(v *session.StepView) { v.Status = s; otherStep(v) }
+	}
+	interviewing := func(v *session.StepView) { v.Mode = session.Interviewing; otherStep(v) }
+	otherProfile := func(v *session.StepView) { v.ProfileID = sessionID; status(session.Closed)(v) }
+
+	// Each case fails every later check too, so the table is the order.
+	tests := []struct {
+		name string
+		view session.StepView
+		want session.SkipReason
+	}{
+		{name: "NoSuchSession", view: session.StepView{}, want: "session_not_found"},
+		{name: "SessionOfAnotherProfile", view: due(otherProfile), want: "session_not_found"},
+		{name: "StoppedByThePerson", view: due(status(session.Stopped)), want: "opted_out"},
+		{name: "Closed", view: due(status(session.Closed)), want: "session_inactive"},
+		{name: "Stuck", view: due(status(session.Stuck)), want: "session_inactive"},
+		{name: "Undeliverable", view: due(status(session.Undeliverable)), want: "session_inactive"},
+		{name: "UnknownStatus", view: due(status("")), want: "session_inactive"},
+		{name: "Interviewing", view: due(interviewing), want: "session_inactive"},
+		{name: "AnotherStepIsDue", view: due(otherStep), want: "stale"},
+		{name: "AnotherTokenIsWaitedFor", view: due(otherToken), want: "stale"},
+		{name: "NoStepIsDue", view: due(func(v *session.StepView) { v.NextStep = "" }), want: "stale"},
+		{name: "SafetyHold", view: due(held), want: "safety_hold"},
+		{name: "Paused", view: due(paused), want: "paused"},
+		{name: "OptedOut", view: due(optedOut), want: "opted_out"},
+		{name: "Due", view: due(), want: ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			ok, reason := session.MayExecute(tt.view, alarm)
+			require.Equal(t, tt.want, reason)
+			require.Equal(t, tt.want == "", ok)
+		})
+	}
+}
+
+func TestAfterStep(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name      string
+		sent      session.StepID
+		wantToken session.Token
+		wantNext  session.StepID
+	}{
+		{name: "Message1", sent: "onboarding_message_1", wantToken: session.AwaitingBurst, wantNext: "onboarding_message_2"},
+		{name: "Message2", sent: "onboarding_message_2", wantToken: session.AwaitingBurst, wantNext: "onboarding_message_3"},
+		{name: "Message3", sent: "onboarding_message_3", wantToken: session.AwaitingBurst, wantNext: "onboarding_message_4"},
+		{name: "Message4EndsTheBurst", sent: "onboarding_message_4", wantToken: session.AwaitingInterviewStart},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			token, next, err := session.AfterStep(session.DefaultFlow(), tt.sent)
+			require.NoError(t, err)
+			require.Equal(t, tt.wantToken, token)
+			if tt.wantNext == "" {
+				require.Nil(t, next)
+				return
+			}
+			require.Equal(t, tt.wantNext, next.ID)
+		})
+	}
+
+	t.Run("UnknownStepGoesNowhere", func(t *testing.T) {
+		t.Parallel()
+		token, next, err := session.AfterStep(session.DefaultFlow(), "onboarding_message_5")
+		require.ErrorIs(t, err, session.ErrUnknownStep)
+		require.Empty(t, token)
+		require.Nil(t, next)
+	})
+}

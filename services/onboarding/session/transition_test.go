@@ -1,0 +1,150 @@
+package session_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"paceline.internal/services/onboarding/session"
+)
+
+// person plays a session by the decisions alone, and keeps what it saw.
+type person struct {
+	flow  session.Flow
+	s     session.Snapshot
+	sent  []session.StepID // of the burst that runs
+	edges []session.Edge
+	held  int
+}
+
+func activate(flow session.Flow) *person {
+	return &person{
+		flow:  flow,
+		s:     session.Snapshot{Status: session.Active, Mode: session.Onboarding, Token: session.AwaitingOpeningResponse},
+		edges: []session.Edge{{To: session.AwaitingOpeningResponse, Trigger: session.TriggerActivation}},
+	}
+}
+
+func (p *person) move(to session.Token, trigger session.Trigger, paused bool) {
+	p.edges = append(p.edges, session.Edge{From: p.s.Token, To: to, Trigger: trigger})
+	p.s.Token, p.s.Paused = to, paused
+}
+
+func (p *person) reply(t require.TestingT, intent session.Intent) {
+	decision, err := session.OnReply(p.flow, p.s, intent)
+	require.NoError(t, err)
+	switch d := decision.(type) {
+	case session.SendAndMove:
+		p.move(d.To, session.TriggerOf(intent), d.Pause)
+	case session.StartBurst:
+		p.move(d.To, session.TriggerOf(intent), false)
+		p.s.NextStep, p.sent = d.Step.ID, nil
+	case session.Hold:
+		p.held++
+	case session.BeginInterview:
+		p.move(d.To, session.TriggerOf(intent), false)
+		p.s.Mode = d.Mode
+	case session.Ignore:
+		require.Equal(t, session.SkipInterviewing, d.Reason)
+	}
+}
+
+// ring delivers an alarm for a step, whether it is due or not.
+func (p *person) ring(t require.TestingT, step session.StepID) {
+	view := session.StepView{Found: true, ProfileID: profileID, Snapshot: p.s}
+	ok, reason := session.MayExecute(view, session.NewStepPayload(profileID, sessionID, step))
+	if !ok {
+		require.Contains(t, []session.SkipReason{session.SkipStale, session.SkipSessionInactive}, reason)
+		return
+	}
+	token, next, err := session.AfterStep(p.flow, step)
+	require.NoError(t, err)
+	p.sent = append(p.sent, step)
+	p.s.NextStep = ""
+	trigger := session.TriggerBurstFinished
+	if next != nil {
+		p.s.NextStep, trigger = next.ID, session.TriggerStepSent
+	}
+	p.move(token, trigger, p.s.Paused)
+}
+
+func stepIDs(flow session.Flow) []session.StepID {
+	var ids []session.StepID
+	for _, step := range flow.Steps() {
+		ids = append(ids, step.ID)
+	}
+	return ids
+}
+
+func TestSessionKeepsToItsTransitions(t *testing.T) {
+	t.Parallel()
+	flow := session.DefaultFlow()
+	rapid.Check(t, func(t *rapid.T) {
+		p := activate(flow)
+		t.Repeat(map[string]func(*rapid.T){
+			"reply": func(t *rapid.T) {
+				p.reply(t, rapid.SampledFrom([]session.Intent{session.Advance, session.Pause}).Draw(t, "intent"))
+			},
+			"alarm": func(t *rapid.T) {
+				p.ring(t, rapid.SampledFrom(append(stepIDs(flow), "onboarding_message_5")).Draw(t, "step"))
+			},
+			"": func(t *rapid.T) {
+				require.Contains(t, session.Tokens(), p.s.Token)
+				require.Equal(t, p.s.Token == session.AwaitingBurst, p.s.NextStep != "", "a step is due in the burst and never else")
+				require.Equal(t, p.s.Token == session.InterviewActivity01, p.s.Mode == session.Interviewing)
+				require.False(t, p.s.Paused && p.s.Token == session.AwaitingBurst, "the burst never starts paused")
+				require.Equal(t, stepIDs(flow)[:len(p.sent)], append([]session.StepID{}, p.sent...), "the burst keeps its order")
+
+				edge := p.edges[len(p.edges)-1]
+				require.Contains(t, session.Transitions(), edge)
+				if slices.Index(session.Tokens(), edge.To) < slices.Index(session.Tokens(), edge.From) {
+					require.Equal(t, session.Edge{
+						From: session.AwaitingExplanationResponse, To: session.AwaitingOpeningResponse, Trigger: session.TriggerReplyPause,
+					}, edge, "the only way back")
+				}
+			},
+		})
+	})
+}
+
+func TestAdvancingRepliesAlwaysEndInTheInterview(t *testing.T) {
+	t.Parallel()
+	flow := session.DefaultFlow()
+	rapid.Check(t, func(t *rapid.T) {
+		p := activate(flow)
+		for _, intent := range rapid.SliceOf(rapid.SampledFrom([]session.Intent{session.Advance, session.Pause})).Draw(t, "before") {
+			p.reply(t, intent)
+		}
+		for p.s.Mode == session.Onboarding {
+			before := len(p.edges)
+			p.ring(t, p.s.NextStep)
+			p.reply(t, session.Advance)
+			require.Greater(t, len(p.edges), before, "nothing may wait for ever")
+		}
+		require.Equal(t, session.InterviewActivity01, p.s.Token)
+		require.Equal(t, stepIDs(flow), p.sent)
+		require.False(t, p.s.Paused)
+	})
+}
+
+func TestEveryTransitionCanHappen(t *testing.T) {
+	t.Parallel()
+	p := activate(session.DefaultFlow())
+	p.reply(t, session.Pause)
+	p.reply(t, session.Advance)
+	p.reply(t, session.Pause)
+	p.reply(t, session.Advance)
+	p.reply(t, session.Advance)
+	p.reply(t, session.Pause)
+	require.Equal(t, 1, p.held)
+	for _, step := range stepIDs(p.flow) {
+		p.ring(t, step)
+	}
+	p.reply(t, session.Pause)
+	p.reply(t, session.Advance)
+	p.reply(t, session.Advance)
+	require.Subset(t, p.edges, session.Transitions())
+	require.Subset(t, session.Transitions(), p.edges)
+}
