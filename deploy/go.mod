@@ -12,6 +12,7 @@ require (
 
 require (
 	github.com/alecthomas/kong v1.17.0 // indirect
+	github.com/golang-jwt/jwt/v5 v5.3.1
 	github.com/stretchr/testify v1.12.1 // indirect
 	golang.org/x/tools v0.52.0 // indirect
 )

@@ -1,0 +1,131 @@
+// Package stack brings the whole product up in one process: the three services, over real gRPC and HTTP, with QStash and
+// Twilio played by their emulators. The command, and every test of the whole, stand on it.
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"paceline.internal/platform/emulator/clock"
+	"paceline.internal/platform/emulator/qstash"
+	"paceline.internal/platform/emulator/twilio"
+)
+
+// The account that the Twilio emulator plays. Its numbers are of the range reserved for fiction.
+const (
+	accountSID = "ACfeedfacefeedfacefeedfacefeedface"
+	authToken  = "0123456789abcdef0123456789abcdef" //nolint:gosec // the emulator's own
+	// FromNumber is the number that texts come from and go to.
+	FromNumber = "+12025550100"
+)
+
+// VendorConfig says how the vendors behave.
+type VendorConfig struct {
+	Clock    clock.Clock
+	Log      *slog.Logger
+	OnTwilio func(twilio.Event) // told of everything that happens at Twilio; may be nil
+	OnQStash func(qstash.Event) // and at QStash
+	// QStashListener and TwilioListener replace free ports on the loopback when they are not nil.
+	QStashListener, TwilioListener net.Listener
+}
+
+// Vendors are the emulators, served over HTTP. They outlive the services, as the real ones do.
+type Vendors struct {
+	QStash    *qstash.Emulator
+	Twilio    *twilio.Emulator
+	QStashURL string
+	TwilioURL string
+
+	clock   clock.Clock
+	servers []*http.Server
+	served  chan error
+}
+
+// StartVendors serves the emulators until Stop.
+func StartVendors(ctx context.Context, cfg VendorConfig) (*Vendors, error) {
+	qstashListener, err := listen(ctx, cfg.QStashListener, "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	twilioListener, err := listen(ctx, cfg.TwilioListener, "127.0.0.1:0")
+	if err != nil {
+		return nil, errors.Join(err, qstashListener.Close())
+	}
+	carrier, err := twilio.New(twilio.Config{
+		Clock: cfg.Clock, AccountSID: accountSID, AuthToken: authToken, Numbers: []string{FromNumber},
+		OnEvent: cfg.OnTwilio, Log: cfg.Log,
+	})
+	if err != nil {
+		return nil, errors.Join(err, qstashListener.Close(), twilioListener.Close())
+	}
+	v := &Vendors{
+		QStash: qstash.New(qstash.Config{Clock: cfg.Clock, OnEvent: cfg.OnQStash}), Twilio: carrier,
+		QStashURL: "http://" + qstashListener.Addr().String(), TwilioURL: "http://" + twilioListener.Addr().String(),
+		clock: cfg.Clock, served: make(chan error, 2),
+	}
+	v.serve(v.QStash, qstashListener)
+	v.serve(v.Twilio, twilioListener)
+	return v, nil
+}
+
+func (v *Vendors) serve(handler http.Handler, listener net.Listener) {
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,
+		WriteTimeout: time.Minute, IdleTimeout: time.Minute,
+	}
+	v.servers = append(v.servers, server)
+	go func() {
+		err := server.Serve(listener)
+		if errors.Is(err, http.ErrServerClosed) {
+			err = nil
+		}
+		v.served <- err
+	}()
+}
+
+// Stop ends the emulators: deliveries in flight are finished as long as ctx lasts.
+func (v *Vendors) Stop(ctx context.Context) error {
+	problems := []error{v.QStash.Shutdown(ctx), v.Twilio.Shutdown(ctx)}
+	for _, server := range v.servers {
+		if err := server.Shutdown(ctx); err != nil {
+			problems = append(problems, server.Close())
+		}
+		problems = append(problems, <-v.served)
+	}
+	return errors.Join(problems...)
+}
+
+// Idle waits until neither vendor has anything in flight or due now.
+func (v *Vendors) Idle(ctx context.Context) error {
+	return errors.Join(v.QStash.Idle(ctx), v.Twilio.Idle(ctx))
+}
+
+// environ is how a service reaches the vendors.
+func (v *Vendors) environ() map[string]string {
+	return map[string]string{
+		"QSTASH_URL":                 v.QStashURL,
+		"QSTASH_TOKEN":               qstash.DevToken,
+		"QSTASH_CURRENT_SIGNING_KEY": qstash.DevCurrentKey,
+		"QSTASH_NEXT_SIGNING_KEY":    qstash.DevNextKey,
+		"TWILIO_API_URL":             v.TwilioURL,
+		"TWILIO_ACCOUNT_SID":         accountSID,
+		"TWILIO_AUTH_TOKEN":          authToken,
+		"TWILIO_FROM_NUMBER":         FromNumber,
+	}
+}
+
+func listen(ctx context.Context, given net.Listener, addr string) (net.Listener, error) {
+	if given != nil {
+		return given, nil
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	return listener, nil
+}
