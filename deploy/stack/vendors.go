@@ -69,7 +69,7 @@ func StartVendors(ctx context.Context, cfg VendorConfig) (*Vendors, error) {
 		clock: cfg.Clock, served: make(chan error, 2),
 	}
 	v.serve(v.QStash, qstashListener)
-	v.serve(v.Twilio, twilioListener)
+	v.serve(withPhone(v.Twilio), twilioListener)
 	return v, nil
 }
 

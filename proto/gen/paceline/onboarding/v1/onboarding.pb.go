@@ -65,6 +65,8 @@ const (
 	Reason_REASON_OPTED_OUT Reason = 16
 	// No organisation owns the number that a text was sent to.
 	Reason_REASON_UNKNOWN_SENDER Reason = 17
+	// The person is on a safety hold.
+	Reason_REASON_SAFETY_HOLD Reason = 18
 )
 
 // Enum value maps for Reason.
@@ -88,6 +90,7 @@ var (
 		15: "REASON_MESSAGE_MISSING",
 		16: "REASON_OPTED_OUT",
 		17: "REASON_UNKNOWN_SENDER",
+		18: "REASON_SAFETY_HOLD",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -108,6 +111,7 @@ var (
 		"REASON_MESSAGE_MISSING":             15,
 		"REASON_OPTED_OUT":                   16,
 		"REASON_UNKNOWN_SENDER":              17,
+		"REASON_SAFETY_HOLD":                 18,
 	}
 )
 
@@ -1923,7 +1927,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\"Q\n" +
 	"\x14ResetSessionResponse\x129\n" +
-	"\asession\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.SessionR\asession*\xe9\x03\n" +
+	"\asession\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.SessionR\asession*\x81\x04\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12\x17\n" +
@@ -1943,7 +1947,8 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x12REASON_UNAVAILABLE\x10\x0e\x12\x1a\n" +
 	"\x16REASON_MESSAGE_MISSING\x10\x0f\x12\x14\n" +
 	"\x10REASON_OPTED_OUT\x10\x10\x12\x19\n" +
-	"\x15REASON_UNKNOWN_SENDER\x10\x11*\\\n" +
+	"\x15REASON_UNKNOWN_SENDER\x10\x11\x12\x16\n" +
+	"\x12REASON_SAFETY_HOLD\x10\x12*\\\n" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +

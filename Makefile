@@ -1,0 +1,53 @@
+# The targets are a person's shorthand; .ci/run is the definition of done.
+
+MODULES  := $(shell go list -m -f '{{.Dir}}')
+FUZZTIME ?= 20s
+export PATH := $(CURDIR)/.bin:$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo up test race check gen lint fmt tidy fuzz acceptance tools
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## play one conversation, from activation to the interview
+	go run ./deploy/paceline demo
+
+up: ## keep the whole stack running, with its data
+	go run ./deploy/paceline up
+
+test: ## run every test
+	go test work
+
+race: ## run every test under the race detector
+	CGO_ENABLED=1 go test -race -shuffle=on work
+
+check: ## all that CI runs
+	./.ci/run
+
+gen: tools ## generate code from the protos
+	buf generate
+
+lint: tools ## lint protos and code
+	buf lint
+	golangci-lint run $(addsuffix /...,$(MODULES))
+
+fmt: tools ## format protos and code
+	buf format --write
+	golangci-lint fmt $(MODULES)
+
+tidy: ## tidy every module
+	for module in $(MODULES); do GOWORK=off go -C "$$module" mod tidy || exit; done
+
+fuzz: ## run every fuzz target for FUZZTIME
+	@for dir in $$(go list -f '{{.Dir}}' work); do \
+		for target in $$(grep -hos '^func Fuzz[A-Za-z0-9_]*' "$$dir"/*_test.go | cut -d ' ' -f 2); do \
+			echo "$$dir $$target"; go test "$$dir" -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) || exit; \
+		done; \
+	done
+
+acceptance: ## fill docs/acceptance.md from the tests that exist
+	go test -count=1 ./deploy/docs -run TestAcceptance -update
+
+tools: ## install what tools/go.mod pins into .bin
+	GOBIN=$(CURDIR)/.bin GOWORK=off go -C tools install tool

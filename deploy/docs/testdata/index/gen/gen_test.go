@@ -1,0 +1,5 @@
+package gen
+
+import "testing"
+
+func TestGenerated(t *testing.T) {}

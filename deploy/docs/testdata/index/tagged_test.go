@@ -1,0 +1,7 @@
+//go:build live
+
+package a
+
+import "testing"
+
+func TestLive(t *testing.T) {}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"paceline.internal/deploy/stack"
+	"paceline.internal/platform/emulator/clock"
+	"paceline.internal/platform/rpc"
+	"paceline.internal/platform/telemetry"
+)
+
+// demoCommand plays a conversation, and with Faults a second one under faults.
+type demoCommand struct {
+	Faults bool   `help:"Play it again while every alarm rings three times at once, a publish fails and an answer of Twilio is lost."`
+	JSON   bool   `name:"json" help:"Print only the summary, for machines."`
+	Locale string `enum:"en,pt-BR" default:"en" help:"The language of the texts: ${enum}."`
+}
+
+// Run plays, prints and judges.
+func (d *demoCommand) Run(ctx context.Context, t terminal) (err error) {
+	screen := newScreen(t.out, d.JSON)
+	screen.heading("Paceline: starting Postgres, messaging, onboarding and the gateway, with QStash and Twilio emulated ...")
+	began := time.Now()
+	stage, err := openStage(ctx, t)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stage.close(ctx)) }()
+	screen.heading(fmt.Sprintf("Up in %.1f s at %s. Log: %s", time.Since(began).Seconds(), stage.services.URL(), stage.logFile.Name()))
+
+	runs := []scenario{{title: "One conversation", phone: "+12025550143"}}
+	if d.Faults {
+		runs = append(runs, scenario{
+			title: "The same, while every alarm rings three times at once, one publish fails and one answer of Twilio is lost",
+			phone: "+12025550144", faults: true,
+		})
+	}
+	var reports []report
+	for _, r := range runs {
+		told, err := stage.play(ctx, r, d.Locale, screen)
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.title, err)
+		}
+		reports = append(reports, told)
+		screen.summary(told)
+	}
+	if d.Faults {
+		reports[1].compare(reports[0])
+	}
+	return conclude(t, screen, reports, d.JSON)
+}
+
+// conclude prints the verdict; it is an error when any promise was broken.
+func conclude(t terminal, screen *screen, reports []report, asJSON bool) error {
+	kept := true
+	for _, r := range reports {
+		kept = kept && r.Kept
+	}
+	if asJSON {
+		encoder := json.NewEncoder(t.out)
+		encoder.SetIndent("", "  ")
+		if err := encoder.Encode(map[string]any{"kept": kept, "runs": reports}); err != nil {
+			return err
+		}
+	}
+	screen.verdict(reports, kept)
+	if !kept {
+		return errBroken
+	}
+	return nil
+}
+
+// stage is the running product with somebody's phone in front of it.
+type stage struct {
+	databases databases
+	vendors   *stack.Vendors
+	services  *stack.Services
+	api       *client
+	logFile   *os.File
+}
+
+func openStage(ctx context.Context, t terminal) (s *stage, err error) {
+	s = &stage{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close(ctx))
+		}
+	}()
+	if s.logFile, err = os.CreateTemp("", "paceline-demo-*.log"); err != nil {
+		return s, err
+	}
+	log := telemetry.NewLogger(s.logFile, telemetry.Config{LogLevel: slog.LevelDebug, LogFormat: telemetry.LogJSON()}, "demo")
+	if s.databases, err = openDatabases(ctx, t.environ, ""); err != nil {
+		return s, err
+	}
+	if s.vendors, err = stack.StartVendors(ctx, stack.VendorConfig{Clock: clock.System(), Log: log}); err != nil {
+		return s, err
+	}
+	secrets, err := newSecrets()
+	if err != nil {
+		return s, err
+	}
+	s.services, err = stack.StartServices(ctx, s.vendors, stack.ServiceConfig{
+		OnboardingDatabaseURL: s.databases.Onboarding, MessagingDatabaseURL: s.databases.Messaging, Secrets: secrets, Log: log,
+	})
+	if err != nil {
+		return s, err
+	}
+	token, err := secrets.APIToken("demo", stack.OrgID, rpc.RoleOperator, time.Now(), time.Hour)
+	if err != nil {
+		return s, err
+	}
+	s.api = &client{base: s.services.URL(), token: token, http: &http.Client{Timeout: 10 * time.Second}}
+	return s, nil
+}
+
+// stopBound is how long the end may take; deliveries in flight are finished first.
+const stopBound = 20 * time.Second
+
+// close stops whatever has been started, also after Ctrl-C.
+func (s *stage) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopBound)
+	defer cancel()
+	var problems []error
+	if s.services != nil {
+		problems = append(problems, s.services.Stop(ctx))
+	}
+	if s.vendors != nil {
+		problems = append(problems, s.vendors.Stop(ctx))
+	}
+	if s.databases.stop != nil {
+		problems = append(problems, s.databases.stop(ctx))
+	}
+	if s.logFile != nil {
+		problems = append(problems, s.logFile.Close())
+	}
+	return errors.Join(problems...)
+}

@@ -1,0 +1,63 @@
+// Command paceline is the one command: it brings the whole product up on this machine and shows what it does.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	_ "time/tzdata" // profiles name time zones, and a minimal image has none
+
+	"github.com/alecthomas/kong"
+
+	"paceline.internal/platform/config"
+)
+
+// commands is the command line.
+type commands struct {
+	Demo  demoCommand  `cmd:"" help:"Play one whole conversation and check every promise."`
+	Up    upCommand    `cmd:"" help:"Run the whole product on this machine until Ctrl-C; data is kept between runs."`
+	Token tokenCommand `cmd:"" help:"Print a bearer token for gRPC, or with --api for /v1."`
+}
+
+// terminal is where a command speaks and what it was started with.
+type terminal struct {
+	out     io.Writer
+	environ map[string]string
+}
+
+// errBroken is a promise that was not kept. It has been printed by then.
+var errBroken = errors.New("a promise was broken; see above")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	err := run(ctx, os.Args[1:], terminal{out: os.Stdout, environ: config.Environ(os.Environ())})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "paceline:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, t terminal) error {
+	var cli commands
+	parser, err := kong.New(&cli,
+		kong.Name("paceline"),
+		kong.Description("Paced SMS onboarding: at most one SMS per step, and a sequence that always ends."),
+		kong.Writers(t.out, os.Stderr),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(t),
+		kong.UsageOnError(),
+	)
+	if err != nil {
+		return err
+	}
+	chosen, err := parser.Parse(args)
+	if err != nil {
+		return err
+	}
+	return chosen.Run()
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"paceline.internal/deploy/stack"
+	"paceline.internal/platform/emulator/qstash"
+	"paceline.internal/platform/emulator/twilio"
+)
+
+// scenario is one conversation to be played.
+type scenario struct {
+	title  string
+	phone  string
+	faults bool
+}
+
+const (
+	// typing is how long the person takes to answer.
+	typing = 1500 * time.Millisecond
+	// look is how often the session is read for news.
+	look = 50 * time.Millisecond
+	// patience bounds a conversation; a good one takes half of it.
+	patience = 90 * time.Second
+)
+
+// answers is what the person says at each gate.
+var answers = map[string]map[string]string{
+	"en": {
+		"onboarding:awaiting_opening_response":     "Sounds good!",
+		"onboarding:awaiting_explanation_response": "ok, go ahead",
+		"onboarding:awaiting_interview_start":      "Yes",
+	},
+	"pt-BR": {
+		"onboarding:awaiting_opening_response":     "Oi! Pode ser",
+		"onboarding:awaiting_explanation_response": "ok, pode mandar",
+		"onboarding:awaiting_interview_start":      "Sim",
+	},
+}
+
+// play enrols a person, answers for them, shows what happens as it happens, and judges it by what reached the phone.
+func (s *stage) play(ctx context.Context, r scenario, locale string, screen *screen) (report, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("the conversation did not come to its end"))
+	defer cancel()
+	if r.faults {
+		s.breakThings(r.phone)
+		defer s.mendThings()
+	}
+	profile, err := s.api.enrol(ctx, r.phone, "Ana", locale)
+	if err != nil {
+		return report{}, err
+	}
+	began := time.Now()
+	screen.begin(r.title, began)
+	session, err := s.api.activate(ctx, profile.ProfileID)
+	if err != nil {
+		return report{}, err
+	}
+	if err := s.converse(ctx, r.phone, session.SessionID, answers[locale], screen); err != nil {
+		return report{}, err
+	}
+	took := time.Since(began)
+	if err := s.vendors.Idle(ctx); err != nil {
+		return report{}, err
+	}
+	stored, err := s.api.messages(ctx, profile.ProfileID)
+	if err != nil {
+		return report{}, err
+	}
+	return judge(r, session.SessionID, s.heard(r.phone), stored, took), nil
+}
+
+// converse follows the session until the interview begins, answering once at every gate.
+func (s *stage) converse(ctx context.Context, phone, sessionID string, says map[string]string, screen *screen) error {
+	shown, answered := 0, map[string]bool{}
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	for {
+		session, timeline, err := s.api.session(ctx, sessionID)
+		if err != nil {
+			return err
+		}
+		for ; shown < len(timeline); shown++ {
+			if err := s.show(ctx, timeline[shown], screen); err != nil {
+				return err
+			}
+		}
+		switch {
+		case session.Status != "active":
+			return fmt.Errorf("the session ended as %s", session.Status)
+		case session.Mode == "interviewing":
+			return nil
+		case atGate(session, timeline) && !answered[session.StateToken]:
+			answered[session.StateToken] = true
+			if err := s.answer(ctx, phone, says[session.StateToken]); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
+
+// atGate reports whether the person has been asked something: the opening at least has been sent.
+func atGate(session sessionView, timeline []entryView) bool {
+	return session.StateToken != "onboarding:awaiting_burst" && len(timeline) > 1
+}
+
+// answer lets the person type for a moment and send it from their phone.
+func (s *stage) answer(ctx context.Context, phone, text string) error {
+	timer := time.NewTimer(typing)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+	}
+	delivery, err := s.vendors.Twilio.Receive(ctx, phone, stack.FromNumber, text)
+	if err != nil {
+		return err
+	}
+	if delivery.StatusCode/100 != 2 {
+		return fmt.Errorf("the inbound callback was answered %d", delivery.StatusCode)
+	}
+	return nil
+}
+
+// show prints one entry of the timeline with the text that it is about and the state that it led to.
+func (s *stage) show(ctx context.Context, entry entryView, screen *screen) error {
+	text := ""
+	if entry.MessageID != "" && (entry.Kind == "sent" || entry.Kind == "replied" || entry.Kind == "held") {
+		message, err := s.api.message(ctx, entry.MessageID)
+		if err != nil {
+			return err
+		}
+		text = message.Body
+	}
+	screen.entry(entry, text)
+	return nil
+}
+
+// heard is what reached the phone, as Twilio took it, oldest first.
+func (s *stage) heard(phone string) []twilio.Message {
+	var texts []twilio.Message
+	for _, m := range s.vendors.Twilio.Messages() {
+		if m.To == phone && m.Direction == twilio.DirectionAPI {
+			texts = append(texts, m)
+		}
+	}
+	return texts
+}
+
+// breakThings makes every alarm ring three times at once, fails the publish of the third message for as long as the
+// client itself keeps trying, and loses Twilio's answer to the second message after Twilio has taken it.
+func (s *stage) breakThings(phone string) {
+	const triesOfOnePublish = 3
+	failed := 0
+	s.vendors.QStash.SetFaults(qstash.Script{
+		OnDeliver: qstash.Every(qstash.DeliverFault{Copies: 2}),
+		OnPublish: func(_ int, m qstash.Message) qstash.PublishFault {
+			if strings.Contains(m.DeduplicationID, "onboarding_message_3") && failed < triesOfOnePublish {
+				failed++
+				return qstash.PublishFault{Status: 500}
+			}
+			return qstash.PublishFault{}
+		},
+	})
+	const secondMessage = 4 // after the opening, the explanation and message 1
+	texts := 0
+	s.vendors.Twilio.SetScript(twilio.Script{OnCreate: func(_ int, m twilio.Message) twilio.CreateFault {
+		if m.To != phone {
+			return twilio.CreateFault{}
+		}
+		texts++
+		if texts == secondMessage {
+			return twilio.CreateFault{Answer: twilio.AnswerReset, Commit: true}
+		}
+		return twilio.CreateFault{}
+	}})
+}
+
+func (s *stage) mendThings() {
+	s.vendors.QStash.SetFaults(qstash.Script{})
+	s.vendors.Twilio.SetScript(twilio.Script{})
+}

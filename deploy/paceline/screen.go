@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// screen prints the conversation for a human; muted for machines.
+type screen struct {
+	out   io.Writer
+	muted bool
+	began time.Time
+}
+
+func newScreen(out io.Writer, muted bool) *screen { return &screen{out: out, muted: muted} }
+
+// textWidth is where texts are wrapped.
+const textWidth = 58
+
+func (s *screen) heading(line string) { s.printf("%s\n", line) }
+
+func (s *screen) begin(title string, at time.Time) {
+	s.began = at
+	s.printf("\n%s\n\n", title)
+}
+
+// entry prints one entry of the timeline: when, which way, the text, and the state that it led to.
+func (s *screen) entry(e entryView, text string) {
+	at := fmt.Sprintf("%7.2f s", max(0, e.At.Sub(s.began).Seconds()))
+	switch e.Kind {
+	case "sent":
+		s.text(at, "-->", text)
+	case "replied":
+		s.text(at, "<--", text)
+	case "held":
+		s.text(at, "<-- (held)", text)
+	case "advanced", "activated", "paused":
+		s.printf("%s  [%s]\n", at, strings.TrimPrefix(e.ToStateToken, "onboarding:"))
+	default:
+		s.printf("%s  %s %s\n", at, e.Kind, e.Detail)
+	}
+}
+
+func (s *screen) text(at, arrow, text string) {
+	for i, line := range wrap(text, textWidth) {
+		if i > 0 {
+			at, arrow = strings.Repeat(" ", len(at)), strings.Repeat(" ", len(arrow))
+		}
+		s.printf("%s  %s %s\n", at, arrow, line)
+	}
+}
+
+// summary prints what the phone got and which promises were kept.
+func (s *screen) summary(r report) {
+	s.printf("\n  %-22s %6s %9s %9s\n", "step", "copies", "at", "gap")
+	for _, h := range r.Messages {
+		s.printf("  %-22s %6d %7.2f s %7.2f s\n", h.Step, h.Copies, seconds(h.AtMS), seconds(h.GapMS))
+	}
+	s.printf("\n")
+	for _, p := range r.Promises {
+		mark := "kept  "
+		if !p.Kept {
+			mark = "BROKEN"
+		}
+		s.printf("  %s  %-32s %s\n", mark, p.Name, p.Saw)
+	}
+	s.printf("\n  %d texts, %d duplicates, %.1f s in all\n", len(r.Messages), r.Duplicates, seconds(r.TotalMS))
+}
+
+func (s *screen) verdict(reports []report, kept bool) {
+	if !kept {
+		s.printf("\nA promise was broken. The log says what happened; please report it.\n")
+		return
+	}
+	if len(reports) > 1 {
+		s.printf("\nThe person saw the same both times.\n")
+	}
+	s.printf("\nNext: go run ./deploy/paceline demo --faults    the same while things break\n" +
+		"      go run ./deploy/paceline up               keep it running, with URLs and a token\n" +
+		"      docs/architecture.md                      how it is built, and why it cannot send twice\n")
+}
+
+func (s *screen) printf(format string, args ...any) {
+	if s.muted {
+		return
+	}
+	_, _ = fmt.Fprintf(s.out, format, args...) // a closed terminal is nobody to tell
+}
+
+func seconds(ms int64) float64 { return float64(ms) / 1000 }
+
+// wrap breaks a text at spaces into lines of at most width runes, as far as its words allow.
+func wrap(text string, width int) []string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		switch {
+		case line == "":
+			line = word
+		case len([]rune(line))+1+len([]rune(word)) > width:
+			lines = append(lines, line)
+			line = word
+		default:
+			line += " " + word
+		}
+	}
+	return append(lines, line)
+}

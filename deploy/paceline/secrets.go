@@ -1,0 +1,91 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"paceline.internal/deploy/stack"
+)
+
+// newSecrets makes a fresh pair.
+func newSecrets() (stack.Secrets, error) {
+	var bytes [64]byte
+	if _, err := rand.Read(bytes[:]); err != nil {
+		return stack.Secrets{}, fmt.Errorf("make secrets: %w", err)
+	}
+	return stack.Secrets{ServiceAuth: hex.EncodeToString(bytes[:32]), APIJWT: hex.EncodeToString(bytes[32:])}, nil
+}
+
+// secretsFile keeps the secrets of `paceline up` between runs, readable by their owner only.
+const secretsFile = "secrets.json"
+
+// errNoSecrets is a data folder in which `paceline up` has never run.
+var errNoSecrets = errors.New("there are no secrets yet: set SERVICE_AUTH_SECRET (and API_JWT_SECRET for --api), or run `paceline up` once")
+
+// loadSecrets reads what keepSecrets wrote.
+func loadSecrets(dir string) (stack.Secrets, error) {
+	content, err := os.ReadFile(filepath.Join(dir, secretsFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return stack.Secrets{}, errNoSecrets
+	}
+	if err != nil {
+		return stack.Secrets{}, err
+	}
+	var secrets stack.Secrets
+	if err := json.Unmarshal(content, &secrets); err != nil {
+		return stack.Secrets{}, fmt.Errorf("%s cannot be read, remove it: %w", filepath.Join(dir, secretsFile), err)
+	}
+	return secrets, nil
+}
+
+// keepSecrets returns the secrets of the folder, making them the first time. A kill at any moment leaves a whole file or
+// none.
+func keepSecrets(dir string) (stack.Secrets, error) {
+	secrets, err := loadSecrets(dir)
+	if !errors.Is(err, errNoSecrets) {
+		return secrets, err
+	}
+	if secrets, err = newSecrets(); err != nil {
+		return secrets, err
+	}
+	content, err := json.Marshal(secrets)
+	if err != nil {
+		return secrets, err
+	}
+	draft, err := os.CreateTemp(dir, secretsFile+".*") // 0600
+	if err != nil {
+		return secrets, err
+	}
+	_, writeErr := draft.Write(content)
+	if err := errors.Join(writeErr, draft.Sync(), draft.Close()); err != nil {
+		return secrets, errors.Join(err, os.Remove(draft.Name()))
+	}
+	return secrets, os.Rename(draft.Name(), filepath.Join(dir, secretsFile))
+}
+
+// defaultData is where `paceline up` keeps what is not Postgres: a folder of the user's cache, or below the home of
+// nobody in particular when there is none.
+func defaultData() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("%w; name a folder with --data", err)
+	}
+	return filepath.Join(cache, "paceline"), nil
+}
+
+// dataDir is the folder that was asked for, or the default one, and makes sure that it is there.
+func dataDir(asked string) (string, error) {
+	dir, err := asked, error(nil)
+	if dir == "" {
+		if dir, err = defaultData(); err != nil {
+			return "", err
+		}
+	}
+	return dir, os.MkdirAll(dir, 0o700)
+}

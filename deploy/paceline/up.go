@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"paceline.internal/deploy/stack"
+	"paceline.internal/platform/emulator/clock"
+	"paceline.internal/platform/postgres/cluster"
+	"paceline.internal/platform/rpc"
+	"paceline.internal/platform/telemetry"
+)
+
+// upCommand keeps the product running.
+type upCommand struct {
+	Data      string `help:"The folder that keeps the data between runs."`
+	FreePorts bool   `help:"Listen on free ports instead of the usual ones."`
+	LogLevel  string `enum:"debug,info,warn,error" default:"warn" help:"Least severe line that is shown: ${enum}."`
+}
+
+// The usual addresses. Only this machine reaches them.
+var usual = stack.Addresses{
+	Gateway: "127.0.0.1:8080", GatewayOps: "127.0.0.1:9100",
+	Onboarding: "127.0.0.1:9001", OnboardingOps: "127.0.0.1:9101",
+	Messaging: "127.0.0.1:9002", MessagingOps: "127.0.0.1:9102",
+}
+
+const (
+	usualQStash = "127.0.0.1:8081"
+	usualTwilio = "127.0.0.1:8082"
+	// tokenTTL is how long the printed token lives: a working day.
+	tokenTTL = 12 * time.Hour
+)
+
+// Run serves until Ctrl-C, which may come at any moment.
+func (u *upCommand) Run(ctx context.Context, t terminal) (err error) {
+	dir, err := dataDir(u.Data)
+	if err != nil {
+		return err
+	}
+	secrets, err := keepSecrets(dir)
+	if err != nil {
+		return err
+	}
+	level, format := slog.LevelWarn, telemetry.LogText()
+	if err := level.UnmarshalText([]byte(u.LogLevel)); err != nil {
+		return err
+	}
+	log := telemetry.NewLogger(os.Stderr, telemetry.Config{LogLevel: level, LogFormat: format}, "paceline")
+
+	s := &stage{}
+	defer func() { err = errors.Join(err, s.close(ctx)) }()
+	if s.databases, err = openDatabases(ctx, t.environ, u.cluster(dir)); err != nil {
+		return err
+	}
+	addresses := usual
+	vendors := stack.VendorConfig{Clock: clock.System(), Log: log}
+	if u.FreePorts {
+		addresses = stack.Addresses{}
+	} else if err := bindUsual(ctx, &vendors); err != nil {
+		return err
+	}
+	if s.vendors, err = stack.StartVendors(ctx, vendors); err != nil {
+		return err
+	}
+	s.services, err = stack.StartServices(ctx, s.vendors, stack.ServiceConfig{
+		OnboardingDatabaseURL: s.databases.Onboarding, MessagingDatabaseURL: s.databases.Messaging,
+		Secrets: secrets, Addresses: addresses, Log: log,
+	})
+	if err != nil {
+		return fmt.Errorf("%w\n(if a port is taken, try --free-ports)", err)
+	}
+	if err := u.welcome(t, s, secrets, dir); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-s.services.Ended():
+		return errors.New("the services ended")
+	case <-s.databases.Lost:
+		return errors.New("postgres ended")
+	}
+}
+
+// cluster is where the private server lives: in the data folder, but for root, whose server runs as somebody who cannot
+// enter root's home.
+func (u *upCommand) cluster(dir string) string {
+	if u.Data == "" {
+		return cluster.DefaultDir()
+	}
+	return filepath.Join(dir, "postgres")
+}
+
+func bindUsual(ctx context.Context, cfg *stack.VendorConfig) error {
+	var network net.ListenConfig
+	var qstashErr, twilioErr error
+	cfg.QStashListener, qstashErr = network.Listen(ctx, "tcp", usualQStash)
+	cfg.TwilioListener, twilioErr = network.Listen(ctx, "tcp", usualTwilio)
+	if err := errors.Join(qstashErr, twilioErr); err != nil {
+		return fmt.Errorf("%w\n(try --free-ports)", err)
+	}
+	return nil
+}
+
+// welcome prints where everything is and what to try.
+func (u *upCommand) welcome(t terminal, s *stage, secrets stack.Secrets, dir string) error {
+	token, err := secrets.APIToken("operator", stack.OrgID, rpc.RoleOperator, time.Now(), tokenTTL)
+	if err != nil {
+		return err
+	}
+	a := s.services.Addresses
+	_, err = fmt.Fprintf(t.out, `Paceline is up. Ctrl-C stops it; the data stays in %[1]s.
+
+  gateway     http://%[2]s    (ops http://%[3]s/metrics, /readyz)
+  onboarding  grpc %[4]s           (ops http://%[5]s)
+  messaging   grpc %[6]s           (ops http://%[7]s)
+  QStash      %[8]s    emulated: it forgets its alarms when this stops, the sweeper sets them again
+  Twilio      %[9]s    emulated: a phone is a POST to /phone
+
+Try, in another terminal:
+
+  TOKEN=%[10]s
+  curl -sH "Authorization: Bearer $TOKEN" -d '{"phone":"+12025550143","first_name":"Ana"}' -H 'Content-Type: application/json' http://%[2]s/v1/profiles
+  curl -sH "Authorization: Bearer $TOKEN" -X POST http://%[2]s/v1/profiles/PROFILE_ID:activate
+  curl -s --data-urlencode From=+12025550143 --data-urlencode 'Body=Sounds good' %[9]s/phone
+  curl -sH "Authorization: Bearer $TOKEN" http://%[2]s/v1/sessions
+  curl -sH "Authorization: Bearer $TOKEN" http://%[2]s/v1/sessions/SESSION_ID
+  curl -sH "Authorization: Bearer $TOKEN" http://%[2]s/v1/messages
+  grpcurl -plaintext -H "authorization: Bearer $(go run ./deploy/paceline token)" %[4]s list
+`,
+		dir, a.Gateway, a.GatewayOps, a.Onboarding, a.OnboardingOps, a.Messaging, a.MessagingOps,
+		s.vendors.QStashURL, s.vendors.TwilioURL, token)
+	return err
+}

@@ -1,0 +1,209 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	messagingapi "paceline.internal/gateway/gen/paceline/messaging/v1"
+	onboardingapi "paceline.internal/gateway/gen/paceline/onboarding/v1"
+	"paceline.internal/platform/rpc"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+)
+
+// apiTimeout is how long one call of /v1 may take. Activation sends a text, so it holds a call to Twilio.
+const apiTimeout = 20 * time.Second
+
+// newAPI is /v1: the generated handlers with strict JSON, over connections that hold the caller to the rules.
+func newAPI(ctx context.Context, onboarding, messaging grpc.ClientConnInterface) (http.Handler, error) {
+	nothing := func(string) (string, bool) { return "", false }
+	mux := runtime.NewServeMux(
+		runtime.WithMarshalerOption(runtime.MIMEWildcard, strictJSON()),
+		runtime.WithMiddlewares(nameRoute),
+		runtime.WithErrorHandler(answerAPI),
+		runtime.WithRoutingErrorHandler(answerNoRoute),
+		// Nothing of HTTP's headers becomes metadata, nor the other way round: what a service may know of the caller is
+		// the principal and the request id.
+		runtime.WithIncomingHeaderMatcher(nothing),
+		runtime.WithOutgoingHeaderMatcher(nothing),
+		runtime.WithOutgoingTrailerMatcher(nothing),
+		// A form posted to a GET route is a mistake, not a long query; and a method is what it says it is.
+		runtime.WithDisablePathLengthFallback(),
+		runtime.WithDisableHTTPMethodOverride(),
+	)
+	rules := rulesOfV1()
+	err := errors.Join(
+		onboardingapi.RegisterOnboardingServiceHandlerClient(ctx, mux,
+			onboardingv1.NewOnboardingServiceClient(guarded{conn: onboarding, rules: rules})),
+		messagingapi.RegisterMessagingServiceHandlerClient(ctx, mux,
+			messagingv1.NewMessagingServiceClient(guarded{conn: messaging, rules: rules})),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("api: %w", err)
+	}
+	return strictRequest(mux), nil
+}
+
+// strictRequest hands on what the generated handlers may see: a body of at most 64 KiB that says it is JSON, and no
+// header but that, for they read more of the headers (grpc-timeout, TE, X-Forwarded-*) than anybody should steer.
+func strictRequest(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), apiTimeout)
+		defer cancel()
+		eventFrom(ctx).at(r, "/v1")
+		body, err := readBody(w, r)
+		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+			writeError(ctx, w, http.StatusRequestEntityTooLarge, refuse(codes.InvalidArgument, reasonTooLarge, "the body is over 64 KiB"))
+			return
+		}
+		if err != nil {
+			writeError(ctx, w, http.StatusBadRequest, refuse(codes.InvalidArgument, reasonInvalid, "the body did not arrive whole"))
+			return
+		}
+		mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+		if len(body) > 0 && (err != nil || mediaType != "application/json") {
+			writeError(ctx, w, http.StatusUnsupportedMediaType,
+				refuse(codes.InvalidArgument, reasonMediaType, "a body must be sent with Content-Type: application/json"))
+			return
+		}
+		if r.Method != http.MethodGet && r.URL.RawQuery != "" { // the generated code would not even look at it
+			writeError(ctx, w, http.StatusBadRequest, refuse(codes.InvalidArgument, reasonInvalid, "only a GET takes a query"))
+			return
+		}
+		clean := r.Clone(context.WithValue(ctx, queryKey{}, r.URL.RawQuery))
+		clean.Header = http.Header{"Content-Type": {"application/json"}}
+		clean.Body = io.NopCloser(bytes.NewReader(body))
+		clean.RemoteAddr, clean.Host = "", ""
+		next.ServeHTTP(w, clean)
+	})
+}
+
+// nameRoute names the matched route for the log and the span.
+func nameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
+		if pattern, ok := runtime.HTTPPattern(r.Context()); ok {
+			eventFrom(r.Context()).at(r, strings.ReplaceAll(pattern.String(), "=*}", "}"))
+		}
+		next(w, r, params)
+	}
+}
+
+// answerAPI writes a failed call.
+func answerAPI(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, _ *http.Request, err error) {
+	eventFrom(ctx).cause(err)
+	answer := public(err)
+	writeError(ctx, w, runtime.HTTPStatusFromCode(answer.Code), answer)
+}
+
+// answerNoRoute writes what the router makes of a path or a method that is not there.
+func answerNoRoute(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, _ *http.Request, httpStatus int) {
+	switch httpStatus {
+	case http.StatusMethodNotAllowed:
+		writeError(ctx, w, httpStatus, refuse(codes.Unimplemented, reasonMethod, "this route has no such method; see /openapi.yaml"))
+	case http.StatusNotFound:
+		writeError(ctx, w, httpStatus, refuse(codes.NotFound, reasonNoRoute, "there is no such route; see /openapi.yaml"))
+	default:
+		writeError(ctx, w, httpStatus, refuse(codes.InvalidArgument, reasonInvalid, "the path cannot be read"))
+	}
+}
+
+// queryKey holds the raw query of the request until the call, where the request's fields are known.
+type queryKey struct{}
+
+// guarded is a connection on which every call is held to the rules of /v1.
+type guarded struct {
+	conn  grpc.ClientConnInterface
+	rules map[string]rule
+}
+
+// Invoke implements grpc.ClientConnInterface.
+func (g guarded) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	eventFrom(ctx).add(slog.String("rpc", method))
+	request, ok := args.(proto.Message)
+	principal, known := rpc.PrincipalFrom(ctx)
+	if !ok || !known {
+		return status.Error(codes.Internal, "a call without a principal: "+method)
+	}
+	if err := checkQuery(ctx, request); err != nil {
+		return err
+	}
+	if err := permit(g.rules, principal, method, request); err != nil {
+		return err
+	}
+	return g.conn.Invoke(metadata.NewOutgoingContext(ctx, metadata.MD{}), method, args, reply, opts...)
+}
+
+// NewStream implements grpc.ClientConnInterface. No route of /v1 streams.
+func (g guarded) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, status.Error(codes.Unimplemented, "no route streams")
+}
+
+// checkQuery refuses a query parameter that is no field of the request, or that comes twice: the generated code drops
+// the one and takes the last of the other, and a filter that is silently dropped shows too much.
+func checkQuery(ctx context.Context, request proto.Message) error {
+	raw, _ := ctx.Value(queryKey{}).(string)
+	query, err := url.ParseQuery(raw)
+	if err != nil {
+		return refuse(codes.InvalidArgument, reasonInvalid, "the query cannot be read")
+	}
+	fields := request.ProtoReflect().Descriptor().Fields()
+	for name, values := range query {
+		switch field := fields.ByTextName(name); {
+		case field == nil:
+			return refuse(codes.InvalidArgument, reasonInvalid, fmt.Sprintf("the query has an unknown parameter %q", name))
+		case len(values) > 1:
+			return refuse(codes.InvalidArgument, reasonInvalid, "the query has "+name+" more than once")
+		}
+	}
+	return nil
+}
+
+// strict is JSON in proto field names, zero values written out, where unknown and repeated fields are errors.
+type strict struct{ *runtime.JSONPb }
+
+func strictJSON() runtime.Marshaler {
+	return strict{&runtime.JSONPb{
+		MarshalOptions:   protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true},
+		UnmarshalOptions: protojson.UnmarshalOptions{DiscardUnknown: false},
+	}}
+}
+
+// NewDecoder replaces the embedded one, which reads the first JSON value and leaves what trails it. An empty body is an
+// empty message: the verbs need none.
+func (s strict) NewDecoder(r io.Reader) runtime.Decoder {
+	return runtime.DecoderFunc(func(v any) error {
+		body, err := io.ReadAll(r)
+		if err != nil {
+			return err
+		}
+		if len(bytes.TrimSpace(body)) == 0 {
+			return io.EOF // which the generated code takes for an empty message
+		}
+		message, ok := v.(proto.Message)
+		if !ok { // a route of http.yaml whose body is one field of the request; there is none
+			return fmt.Errorf("cannot decode into %T", v)
+		}
+		if err := s.UnmarshalOptions.Unmarshal(body, message); err != nil {
+			// Its prefix ends in one of two kinds of space, by chance, so that nobody relies on the text.
+			return errors.New("the body cannot be read: " + strings.TrimLeft(strings.TrimPrefix(err.Error(), "proto:"), " \u00a0"))
+		}
+		return nil
+	})
+}

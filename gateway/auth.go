@@ -1,0 +1,173 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/MicahParks/keyfunc/v3"
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/google/uuid"
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc/codes"
+
+	"paceline.internal/platform/config"
+	"paceline.internal/platform/rpc"
+)
+
+// maxToken bounds the work that an unauthenticated caller can ask for.
+const maxToken = 8 << 10
+
+// authConfig says whose tokens are believed on /v1. At least one of secret and jwks is set.
+type authConfig struct {
+	secret   config.Secret // signs HS256
+	jwks     *jwks         // holds public keys; nil when there is none
+	issuer   string        // required of every token when set
+	audience string        // required of every token when set
+	now      func() time.Time
+}
+
+// authenticator turns a bearer token into the principal that it speaks for.
+type authenticator struct {
+	parser *jwt.Parser
+	secret []byte
+	jwks   *jwks
+}
+
+func newAuthenticator(cfg authConfig) (*authenticator, error) {
+	var methods []string
+	if !cfg.secret.IsZero() {
+		methods = append(methods, jwt.SigningMethodHS256.Alg())
+	}
+	if cfg.jwks != nil {
+		methods = append(methods, "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+	}
+	if len(methods) == 0 {
+		return nil, errors.New("auth: neither a secret nor a JWKS is configured")
+	}
+	options := []jwt.ParserOption{
+		jwt.WithValidMethods(methods), jwt.WithExpirationRequired(), jwt.WithTimeFunc(cfg.now), jwt.WithLeeway(5 * time.Second),
+	}
+	if cfg.issuer != "" {
+		options = append(options, jwt.WithIssuer(cfg.issuer))
+	}
+	if cfg.audience != "" {
+		options = append(options, jwt.WithAudience(cfg.audience))
+	}
+	return &authenticator{parser: jwt.NewParser(options...), secret: []byte(cfg.secret.Reveal()), jwks: cfg.jwks}, nil
+}
+
+// claims are what a token of /v1 must say.
+type claims struct {
+	jwt.RegisteredClaims
+
+	OrgID string `json:"org_id"`
+	Role  string `json:"role"`
+}
+
+// principal reads the Authorization header. Its errors tell the caller what is wrong and never repeat the token.
+func (a *authenticator) principal(ctx context.Context, header string) (rpc.Principal, error) {
+	scheme, token, _ := strings.Cut(header, " ")
+	switch {
+	case header == "":
+		return rpc.Principal{}, errors.New("send the header Authorization: Bearer <JWT>")
+	case !strings.EqualFold(scheme, "Bearer") || token == "":
+		return rpc.Principal{}, errors.New("the Authorization header must be Bearer <JWT>")
+	case len(token) > maxToken:
+		return rpc.Principal{}, errors.New("the token is too long")
+	}
+	var got claims
+	if _, err := a.parser.ParseWithClaims(token, &got, a.key(ctx)); err != nil {
+		return rpc.Principal{}, explain(err)
+	}
+	return got.principal()
+}
+
+// key chooses the source by the method, which the parser has already pinned: a secret verifies HS256 and nothing else,
+// and a JWKS never does, or its public keys would be everybody's secret.
+func (a *authenticator) key(ctx context.Context) jwt.Keyfunc {
+	return func(token *jwt.Token) (any, error) {
+		if token.Method == jwt.SigningMethodHS256 {
+			return a.secret, nil
+		}
+		return a.jwks.keys.KeyfuncCtx(ctx)(token)
+	}
+}
+
+func (c claims) principal() (rpc.Principal, error) {
+	org, err := uuid.Parse(c.OrgID)
+	switch {
+	case c.Subject == "":
+		return rpc.Principal{}, errors.New("the token has no sub")
+	case err != nil || org == uuid.Nil:
+		return rpc.Principal{}, errors.New("the token's org_id must be a UUID")
+	case c.Role != string(rpc.RoleOperator) && c.Role != string(rpc.RoleUser):
+		return rpc.Principal{}, errors.New("the token's role must be operator or user")
+	}
+	return rpc.Principal{Subject: c.Subject, OrgID: org.String(), Role: rpc.Role(c.Role)}, nil
+}
+
+// explain names what is wrong with a token in words of our own: the library's may quote parts of it.
+func explain(err error) error {
+	for _, known := range []struct {
+		is   error
+		text string
+	}{
+		{jwt.ErrTokenMalformed, "the token is malformed"},
+		{jwt.ErrTokenSignatureInvalid, "the token's signature or its method is not accepted"},
+		{jwt.ErrTokenUnverifiable, "the token's key is not known"},
+		{jwt.ErrTokenRequiredClaimMissing, "the token lacks exp, or a configured iss or aud"},
+		{jwt.ErrTokenExpired, "the token has expired"},
+		{jwt.ErrTokenNotValidYet, "the token is not valid yet"},
+		{jwt.ErrTokenInvalidIssuer, "the token's iss is not accepted"},
+		{jwt.ErrTokenInvalidAudience, "the token's aud is not accepted"},
+	} {
+		if errors.Is(err, known.is) {
+			return errors.New(known.text)
+		}
+	}
+	return errors.New("the token is not accepted")
+}
+
+// require lets a request on only with a valid token, as the principal that the token names.
+func (a *authenticator) require(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		principal, err := a.principal(r.Context(), r.Header.Get("Authorization"))
+		if err != nil {
+			eventFrom(r.Context()).at(r, "/v1")
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			writeError(r.Context(), w, http.StatusUnauthorized, refuse(codes.Unauthenticated, reasonUnauthenticated, err.Error()))
+			return
+		}
+		eventFrom(r.Context()).add(slog.String("org_id", principal.OrgID), slog.String("role", string(principal.Role)))
+		next.ServeHTTP(w, r.WithContext(rpc.WithPrincipal(r.Context(), principal)))
+	})
+}
+
+// jwks are the public keys behind a URL, fetched in the background for as long as their context lives.
+type jwks struct{ keys keyfunc.Keyfunc }
+
+// newJWKS does not fail when the URL cannot be reached now: until it can, its tokens are refused. A key id that is not
+// known yet makes it look again, at most twice a minute, so that unknown ids cannot be used to flood the issuer.
+func newJWKS(ctx context.Context, log *slog.Logger, url string) (*jwks, error) {
+	keys, err := keyfunc.NewDefaultOverrideCtx(ctx, []string{url}, keyfunc.Override{
+		Client:            &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}},
+		HTTPTimeout:       5 * time.Second,
+		RateLimitWaitMax:  3 * time.Second,
+		RefreshInterval:   15 * time.Minute,
+		RefreshUnknownKID: rate.NewLimiter(rate.Every(30*time.Second), 1),
+		RefreshErrorHandlerFunc: func(string) func(context.Context, error) {
+			return func(ctx context.Context, err error) {
+				log.WarnContext(ctx, "gateway.jwks_unreachable", "error", err)
+			}
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("auth: JWKS: %w", err)
+	}
+	return &jwks{keys: keys}, nil
+}

@@ -1,0 +1,69 @@
+package gateway
+
+import (
+	"errors"
+	"net/url"
+
+	"paceline.internal/platform/config"
+	"paceline.internal/platform/rpc"
+	"paceline.internal/platform/telemetry"
+)
+
+// minSecret is the size of HS256's key; a shorter one would be the weakest part of the signature.
+const minSecret = 32
+
+// Config is the environment of the gateway.
+type Config struct {
+	Addr           config.Addr   `env:"GATEWAY_ADDR" envDefault:":8080" help:"the public HTTP port"`
+	OpsAddr        config.Addr   `env:"GATEWAY_OPS_ADDR" envDefault:":9100" help:"metrics, health and profiles; not for the internet"`
+	OnboardingAddr config.Addr   `env:"ONBOARDING_ADDR" envDefault:":9001" help:"where the onboarding service is called"`
+	MessagingAddr  config.Addr   `env:"MESSAGING_ADDR" envDefault:":9002" help:"where the messaging service is called"`
+	PublicBaseURL  config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin that QStash and Twilio reach us by; their signatures are checked against it"`
+
+	QStashCurrentKey  config.Secret `env:"QSTASH_CURRENT_SIGNING_KEY,required" help:"verifies QStash's callbacks; console.upstash.com, QStash, Signing Keys"`
+	QStashNextKey     config.Secret `env:"QSTASH_NEXT_SIGNING_KEY,required" help:"verifies QStash's callbacks after its keys were rotated"`
+	TwilioAuthToken   config.Secret `env:"TWILIO_AUTH_TOKEN,required" help:"verifies Twilio's callbacks; the account's primary auth token"`
+	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET,required" help:"signs the tokens that the processes call each other with; at least 32 bytes, the same everywhere"`
+
+	// Whose tokens may use /v1. With both, HS256 is verified with the secret and every other method with the keys.
+	JWTSecret   config.Secret `env:"API_JWT_SECRET" help:"verifies HS256 tokens of /v1; at least 32 bytes"`
+	JWKSURL     string        `env:"API_JWKS_URL" help:"public keys that verify RSA, ECDSA and Ed25519 tokens of /v1"`
+	JWTIssuer   string        `env:"API_JWT_ISSUER" help:"iss that every token of /v1 must have; any without it"`
+	JWTAudience string        `env:"API_JWT_AUDIENCE" help:"aud that every token of /v1 must have; any without it"`
+
+	TLS       rpc.TLSFiles
+	Telemetry telemetry.Config
+}
+
+// LoadConfig reads the environment and reports every problem with it at once.
+func LoadConfig(environ map[string]string) (Config, error) {
+	var cfg Config
+	err := config.Load(environ, &cfg)
+	return cfg, err
+}
+
+// Validate reports what no single variable can be blamed for, and keys that are too short to sign with.
+func (c *Config) Validate() error {
+	var problems []error
+	if c.JWTSecret.IsZero() && c.JWKSURL == "" {
+		problems = append(problems, &config.Problem{
+			Variable: "API_JWT_SECRET or API_JWKS_URL", Reason: "is missing", Help: "verifies the tokens of /v1; at least one of them",
+		})
+	}
+	for _, secret := range []struct {
+		variable string
+		value    config.Secret
+	}{{"SERVICE_AUTH_SECRET", c.ServiceAuthSecret}, {"API_JWT_SECRET", c.JWTSecret}} {
+		if !secret.value.IsZero() && len(secret.value.Reveal()) < minSecret {
+			problems = append(problems, &config.Problem{
+				Variable: secret.variable, Reason: "must have at least 32 bytes", Help: "make one with: openssl rand -hex 32",
+			})
+		}
+	}
+	if u, err := url.Parse(c.JWKSURL); c.JWKSURL != "" && (err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "") {
+		problems = append(problems, &config.Problem{
+			Variable: "API_JWKS_URL", Reason: "must be an http or https URL", Help: "public keys that verify tokens of /v1",
+		})
+	}
+	return errors.Join(problems...)
+}

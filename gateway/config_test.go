@@ -1,0 +1,68 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestLoadConfig(t *testing.T) {
+	t.Parallel()
+
+	t.Run("DefaultsAreThoseOfTheContract", func(t *testing.T) {
+		t.Parallel()
+		env := environ()
+		delete(env, "GATEWAY_ADDR")
+		delete(env, "GATEWAY_OPS_ADDR")
+		cfg, err := LoadConfig(env)
+		require.NoError(t, err)
+		require.Equal(t, []string{":8080", ":9100", ":9001", ":9002"},
+			[]string{cfg.Addr.String(), cfg.OpsAddr.String(), cfg.OnboardingAddr.String(), cfg.MessagingAddr.String()})
+	})
+
+	t.Run("S0_06_EverythingMissingIsReportedAtOnce", func(t *testing.T) {
+		t.Parallel()
+		_, err := LoadConfig(nil)
+		require.Error(t, err)
+		problems := strings.Split(err.Error(), "\n")
+		require.Len(t, problems, 6)
+		for i, variable := range []string{
+			"PUBLIC_BASE_URL", "QSTASH_CURRENT_SIGNING_KEY", "QSTASH_NEXT_SIGNING_KEY", "TWILIO_AUTH_TOKEN", "SERVICE_AUTH_SECRET",
+			"API_JWT_SECRET or API_JWKS_URL",
+		} {
+			require.True(t, strings.HasPrefix(problems[i], variable+" is missing ("), problems[i])
+		}
+	})
+
+	for _, tc := range []struct{ name, variable, value, want string }{
+		{name: "ShortServiceSecret", variable: "SERVICE_AUTH_SECRET", value: "hunter2", want: "SERVICE_AUTH_SECRET must have at least 32 bytes"},
+		{name: "ShortJWTSecret", variable: "API_JWT_SECRET", value: "hunter2", want: "API_JWT_SECRET must have at least 32 bytes"},
+		{name: "JWKSThatIsNoURL", variable: "API_JWKS_URL", value: "hunter2", want: "API_JWKS_URL must be an http or https URL"},
+		{name: "OriginWithAPath", variable: "PUBLIC_BASE_URL", value: "https://x.example/hunter2", want: "PUBLIC_BASE_URL must be a bare origin"},
+		{name: "HalfOfMTLS", variable: "GRPC_TLS_CERT_FILE", value: "hunter2.pem", want: "GRPC_TLS_CERT_FILE, GRPC_TLS_KEY_FILE and GRPC_TLS_CA_FILE must all be set, or none"},
+		{name: "BlankIsMissing", variable: "QSTASH_NEXT_SIGNING_KEY", value: " ", want: "QSTASH_NEXT_SIGNING_KEY is missing"},
+	} {
+		t.Run(tc.name+"IsRefused", func(t *testing.T) {
+			t.Parallel()
+			env := environ()
+			env[tc.variable] = tc.value
+			_, err := LoadConfig(env)
+			require.ErrorContains(t, err, tc.want)
+			require.NotContains(t, err.Error(), "hunter2")
+		})
+	}
+
+	t.Run("NoWayOfPrintingShowsASecret", func(t *testing.T) {
+		t.Parallel()
+		cfg := mustConfig(t)
+		encoded, err := json.Marshal(cfg)
+		require.NoError(t, err)
+		said := fmt.Sprintf("%v %+v %#v %s", cfg, cfg, cfg, encoded)
+		for _, secret := range []string{currentKey, nextKey, twilioToken, serviceSecret, jwtSecret} {
+			require.NotContains(t, said, secret)
+		}
+	})
+}

@@ -1,0 +1,142 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"paceline.internal/platform/rpc"
+	"paceline.internal/platform/telemetry"
+)
+
+// event is the one wide log line of a request, filled on the way. It names the route and never the path or the
+// query, which may hold a phone number, and never a body.
+type event struct {
+	route string
+	attrs []slog.Attr
+	level slog.Level
+}
+
+type eventKey struct{}
+
+// eventFrom returns the event of the request; outside a request, one that nobody reads.
+func eventFrom(ctx context.Context) *event {
+	if e, ok := ctx.Value(eventKey{}).(*event); ok {
+		return e
+	}
+	return new(event)
+}
+
+// at names the route of the request on the line, the span and the metrics. It also covers the span's own url.path,
+// which would hold a phone number.
+func (e *event) at(r *http.Request, route string) {
+	e.route = route
+	span := trace.SpanFromContext(r.Context())
+	span.SetName(r.Method + " " + route)
+	span.SetAttributes(semconv.HTTPRoute(route), semconv.URLPath(route))
+	if labels, ok := otelhttp.LabelerFromContext(r.Context()); ok {
+		labels.Add(semconv.HTTPRoute(route))
+	}
+}
+
+// add puts more on the line.
+func (e *event) add(attrs ...slog.Attr) { e.attrs = append(e.attrs, attrs...) }
+
+// fail puts the code and the reason of the answer on the line. The message is for the caller only: it may quote input.
+func (e *event) fail(err *rpc.Error) {
+	e.add(slog.String("code", err.Code.String()), slog.String("reason", err.Reason))
+}
+
+// cause puts an upstream's own words on the line when the caller is not told them. A service's texts are fixed and a
+// transport's hold addresses only; neither holds what a person wrote.
+func (e *event) cause(err error) {
+	switch status.Code(err) {
+	case codes.Internal, codes.Unknown, codes.DataLoss, codes.Unauthenticated, codes.Unimplemented, codes.Unavailable, codes.DeadlineExceeded:
+		e.level = max(e.level, slog.LevelWarn)
+		e.add(slog.String("cause", status.Convert(err).Message()))
+	default:
+	}
+}
+
+// observe wraps the whole surface: it names the request, writes its one line, and turns a panic into a 500.
+func observe(log *slog.Logger, now func() time.Time, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		started, id := now(), requestID(r)
+		e := &event{route: "unmatched"}
+		out := &recorder{ResponseWriter: w}
+		out.Header().Set(headerRequestID, id)
+		ctx := context.WithValue(telemetry.WithRequestID(r.Context(), id), eventKey{}, e)
+		defer func() {
+			if cause := recover(); cause != nil {
+				if cause == http.ErrAbortHandler { //nolint:errorlint // net/http compares this panic value by identity too
+					panic(cause)
+				}
+				e.level = slog.LevelError
+				e.add(slog.String("panic", fmt.Sprint(cause)), slog.String("stack", string(debug.Stack())))
+				if out.status == 0 {
+					writeError(ctx, out, http.StatusInternalServerError, public(nil))
+				}
+			}
+			log.LogAttrs(ctx, e.level, "http.request", append([]slog.Attr{
+				slog.String("method", r.Method), slog.String("route", e.route), slog.Int("status", out.status),
+				slog.Int64("bytes", out.bytes), slog.Duration("took", now().Sub(started)),
+			}, e.attrs...)...)
+		}()
+		next.ServeHTTP(out, r.WithContext(ctx))
+	})
+}
+
+// recorder remembers what was answered.
+type recorder struct {
+	http.ResponseWriter
+
+	status int
+	bytes  int64
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *recorder) WriteHeader(httpStatus int) {
+	if w.status == 0 {
+		w.status = httpStatus
+	}
+	w.ResponseWriter.WriteHeader(httpStatus)
+}
+
+// Write implements http.ResponseWriter.
+func (w *recorder) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	n, err := w.ResponseWriter.Write(p)
+	w.bytes += int64(n)
+	return n, err
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+const headerRequestID = "X-Request-Id"
+
+// requestID is the caller's, when it is short and plain enough to be logged and passed on, else a new one.
+func requestID(r *http.Request) string {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+	if id := r.Header.Get(headerRequestID); id != "" && len(id) <= 64 && strings.Trim(id, letters) == "" {
+		return id
+	}
+	id, err := uuid.NewV7()
+	if err != nil { // the machine has no randomness: a request without an id is better than no request
+		return ""
+	}
+	return id.String()
+}

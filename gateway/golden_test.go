@@ -1,0 +1,309 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	twiliotest "paceline.internal/platform/emulator/twilio"
+	"paceline.internal/platform/qstash"
+	"paceline.internal/platform/rpc"
+)
+
+// golden is one exchange: what is sent, what the service behind it says, and what comes of it. The files are the
+// examples of the HTTP surface too. `go test ./gateway -update` writes what came of it into them.
+type golden struct {
+	Name     string           `yaml:"name"`
+	Request  goldenRequest    `yaml:"request"`
+	Upstream map[string]reply `yaml:"upstream,omitempty"` // by Service/Method
+	Want     outcome          `yaml:"want"`
+}
+
+type goldenRequest struct {
+	Method  string              `yaml:"method"`
+	Path    string              `yaml:"path"`
+	As      string              `yaml:"as,omitempty"`   // operator, user: with their token
+	Sign    string              `yaml:"sign,omitempty"` // see signed
+	Headers map[string]string   `yaml:"headers,omitempty"`
+	Body    string              `yaml:"body,omitempty"`
+	Form    map[string][]string `yaml:"form,omitempty"`    // urlencoded as the body
+	Size    int                 `yaml:"size,omitempty"`    // the body is made this long with spaces at its end
+	Chunked bool                `yaml:"chunked,omitempty"` // no Content-Length is sent
+}
+
+type reply struct {
+	Code       string        `yaml:"code,omitempty"`
+	Reason     string        `yaml:"reason,omitempty"`
+	Message    string        `yaml:"message,omitempty"`
+	RetryAfter time.Duration `yaml:"retry_after,omitempty"`
+	Response   string        `yaml:"response,omitempty"` // proto JSON
+}
+
+type outcome struct {
+	Status  int               `yaml:"status"`
+	Headers map[string]string `yaml:"headers,omitempty"` // of those that say something
+	Body    string            `yaml:"body,omitempty"`    // JSON is compared as JSON
+	Calls   []goldenCall      `yaml:"calls"`             // what the services were asked, in order
+}
+
+type goldenCall struct {
+	RPC     string `yaml:"rpc"`
+	As      string `yaml:"as"`
+	Request string `yaml:"request"`
+}
+
+// shown are the headers that a golden case holds; none of the others may carry anything of a service.
+var shown = []string{"Content-Type", "Retry-After", "Allow", "Www-Authenticate", qstash.HeaderNonRetryable, "Grpc-Metadata-Secret"} //nolint:gochecknoglobals // a constant list
+
+var update = flag.Bool("update", false, "write what came of the golden cases into their files") //nolint:gochecknoglobals // a flag
+
+func TestStepCallback(t *testing.T)    { runGolden(t, "testdata/step_callback.yaml") }    //nolint:paralleltest // in runGolden
+func TestStepFailure(t *testing.T)     { runGolden(t, "testdata/step_failure.yaml") }     //nolint:paralleltest // in runGolden
+func TestInboundCallback(t *testing.T) { runGolden(t, "testdata/inbound_callback.yaml") } //nolint:paralleltest // in runGolden
+func TestStatusCallback(t *testing.T)  { runGolden(t, "testdata/status_callback.yaml") }  //nolint:paralleltest // in runGolden
+func TestAPI(t *testing.T)             { runGolden(t, "testdata/api.yaml") }              //nolint:paralleltest // in runGolden
+func TestSurface(t *testing.T)         { runGolden(t, "testdata/surface.yaml") }          //nolint:paralleltest // in runGolden
+
+// runGolden runs the cases of a file as subtests.
+func runGolden(t *testing.T, file string) {
+	t.Helper()
+	t.Parallel()
+	cases := readGolden(t, file)
+	for i := range cases {
+		t.Run(cases[i].Name, func(t *testing.T) {
+			if !*update {
+				t.Parallel()
+			}
+			got := cases[i].play(t)
+			checkName(t, cases[i], got)
+			if *update {
+				cases[i].Want = got
+				return
+			}
+			require.Equal(t, cases[i].Want, got)
+		})
+	}
+	if *update {
+		var out bytes.Buffer
+		encoder := yaml.NewEncoder(&out)
+		encoder.SetIndent(2)
+		require.NoError(t, encoder.Encode(cases))
+		require.NoError(t, os.WriteFile(file, out.Bytes(), 0o600))
+	}
+}
+
+// checkName holds the outcome to what no -update may change: the status that the name promises, and that nothing is asked
+// of a service for a forged callback.
+func checkName(t *testing.T, c golden, got outcome) {
+	t.Helper()
+	if promised := regexp.MustCompile(`(?:Is|Are)([1-5]\d\d)`).FindStringSubmatch(c.Name); promised != nil {
+		require.Equal(t, promised[1], strconv.Itoa(got.Status))
+	}
+	if strings.Contains(c.Name, "IsNeverRetried") {
+		require.Equal(t, qstash.StatusNonRetryable, got.Status)
+		require.Equal(t, "true", got.Headers[qstash.HeaderNonRetryable])
+	} else {
+		require.Empty(t, got.Headers[qstash.HeaderNonRetryable])
+	}
+	if how := c.Request.Sign; how != "" && !strings.HasSuffix(how, " current") && !strings.HasSuffix(how, " next") {
+		require.Contains(t, []int{http.StatusUnauthorized, http.StatusForbidden}, got.Status)
+		require.Empty(t, got.Calls)
+	}
+}
+
+func readGolden(t *testing.T, file string) []golden {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var cases []golden
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	require.NoError(t, decoder.Decode(&cases))
+	require.NotEmpty(t, cases)
+	return cases
+}
+
+// play sends the request to a gateway of its own and returns what came of it.
+func (g golden) play(t *testing.T) outcome {
+	t.Helper()
+	b := setup(t)
+	for method, r := range g.Upstream {
+		b.services.on(method, r.give)
+	}
+	response, err := http.DefaultClient.Do(g.Request.build(t, b.url))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, response.Body.Close()) }()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+
+	got := outcome{Status: response.StatusCode, Headers: map[string]string{}, Body: readable(t, response.Header, body), Calls: []goldenCall{}}
+	for _, name := range shown {
+		if value := response.Header.Get(name); value != "" {
+			got.Headers[name] = value
+		}
+	}
+	id := response.Header.Get(headerRequestID)
+	require.NotEmpty(t, id)
+	for _, c := range b.services.seen() {
+		require.Equal(t, id, c.RequestID, "the request id goes with every call")
+		request, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(c.Request)
+		require.NoError(t, err)
+		got.Calls = append(got.Calls, goldenCall{
+			RPC: c.Method, As: strings.TrimSpace(string(c.Principal.Role) + " " + c.Principal.Subject + " " + c.Principal.OrgID),
+			Request: indented(t, request),
+		})
+	}
+	b.checkPrivacy(t)
+	return got
+}
+
+// checkPrivacy holds for every exchange: no line and no span has a phone number, a text, a query or a secret in it.
+func (b *bench) checkPrivacy(t *testing.T) {
+	t.Helper()
+	b.stop()
+	said := b.log.String()
+	require.Equal(t, 1, strings.Count(said, `"http.request"`), "one wide line per request")
+	for _, span := range b.spans.GetSpans() {
+		said += span.Name
+		for _, a := range span.Attributes {
+			said += " " + string(a.Key) + "=" + a.Value.Emit()
+		}
+	}
+	for _, secret := range []string{
+		phone, strings.TrimPrefix(phone, "+"), "hello there", currentKey, nextKey, twilioToken, serviceSecret, jwtSecret, "eyJ", "?",
+	} {
+		require.NotContains(t, said, secret)
+	}
+}
+
+// give answers like a service.
+func (r reply) give(context.Context) (json.RawMessage, error) {
+	if r.Code == "" {
+		return json.RawMessage(r.Response), nil
+	}
+	e := &rpc.Error{Reason: r.Reason, Domain: "paceline.test", Message: r.Message, RetryAfter: r.RetryAfter}
+	if err := e.Code.UnmarshalJSON([]byte(strconv.Quote(r.Code))); err != nil {
+		return nil, err
+	}
+	return nil, e
+}
+
+func (r goldenRequest) build(t *testing.T, server string) *http.Request {
+	t.Helper()
+	body := []byte(r.Body)
+	if r.Form != nil {
+		body = []byte(url.Values(r.Form).Encode())
+	}
+	if r.Size > 0 {
+		body = append(body, bytes.Repeat([]byte(" "), r.Size-len(body))...)
+	}
+	var reader io.Reader = bytes.NewReader(body)
+	if r.Chunked {
+		reader = io.MultiReader(reader)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), r.Method, server+r.Path, reader)
+	require.NoError(t, err)
+	if r.Form != nil {
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=UTF-8")
+	}
+	if as := bearer(t, r.As); as != "" {
+		request.Header.Set("Authorization", as)
+	}
+	r.signed(t, request, body)
+	for name, value := range r.Headers {
+		request.Header.Set(name, value)
+	}
+	return request
+}
+
+// signed adds the signature that the case asks for.
+func (r goldenRequest) signed(t *testing.T, request *http.Request, body []byte) {
+	t.Helper()
+	key, target, signedBody, at := currentKey, origin+r.Path, body, noon()
+	form, token := url.Values(r.Form), twilioToken
+	switch vendor, how, _ := strings.Cut(r.Sign, " "); vendor {
+	case "":
+		return
+	case "qstash":
+		switch how {
+		case "current":
+		case "next":
+			key = nextKey
+		case "forged":
+			key = "sig_of_somebody_else"
+		case "empty key":
+			key = ""
+		case "other url":
+			target = "https://elsewhere.example" + r.Path
+		case "host header": // what a verifier that trusts Host would take
+			target = "http://" + request.URL.Host + r.Path
+		case "other body":
+			signedBody = []byte(`{}`)
+		case "expired":
+			at = noon().Add(-6 * time.Minute)
+		default:
+			t.Fatalf("no such signature: %q", r.Sign)
+		}
+		signature, err := qstash.Sign(key, target, signedBody, at)
+		require.NoError(t, err)
+		request.Header.Set(qstash.HeaderSignature, signature)
+	case "twilio":
+		switch how {
+		case "current":
+		case "forged":
+			token = "fedcba98765432100123456789abcdef"
+		case "empty token":
+			token = ""
+		case "other url":
+			target = origin + pathInbound + "x"
+		case "host header":
+			target = "http://" + request.URL.Host + r.Path
+		case "other form":
+			form = url.Values{"Body": {"something else"}}
+		default:
+			t.Fatalf("no such signature: %q", r.Sign)
+		}
+		if r.Form == nil && how == "current" { // a body that is written out
+			parsed, err := url.ParseQuery(string(body))
+			require.NoError(t, err)
+			form = parsed
+		}
+		request.Header.Set("X-Twilio-Signature", twiliotest.Sign(token, target, form))
+	default:
+		t.Fatalf("no such signature: %q", r.Sign)
+	}
+}
+
+// readable is a body as a golden file holds it: JSON indented, everything long cut to its beginning.
+func readable(t *testing.T, header http.Header, body []byte) string {
+	t.Helper()
+	if header.Get("Content-Type") == "application/json" {
+		return indented(t, body)
+	}
+	if first, _, long := strings.Cut(string(body), "\n"); long {
+		return first + "\n..."
+	}
+	return string(body)
+}
+
+// indented also undoes the random spaces of protojson.
+func indented(t *testing.T, body []byte) string {
+	t.Helper()
+	var out bytes.Buffer
+	require.NoError(t, json.Indent(&out, body, "", "  "))
+	return out.String()
+}

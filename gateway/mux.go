@@ -1,0 +1,120 @@
+package gateway
+
+import (
+	"context"
+	_ "embed"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc/codes"
+
+	"paceline.internal/platform/config"
+	"paceline.internal/platform/telemetry"
+)
+
+// maxBody is the most that any request may carry.
+const maxBody = 64 << 10
+
+// openAPI describes /v1. It is generated from the protos and proto/http.yaml.
+//
+//go:embed gen/paceline.swagger.yaml
+var openAPI []byte
+
+// surface is everything that answers on the public port.
+type surface struct {
+	alarms  alarms
+	carrier carrier
+	api     http.Handler // /v1, behind the authenticator
+	ready   func(context.Context) error
+
+	log    *slog.Logger
+	now    func() time.Time
+	tracer trace.TracerProvider
+	meter  metric.MeterProvider
+}
+
+// handler routes a request, inside tracing, the log line and the recovery from panics.
+func (s surface) handler() http.Handler {
+	mux := http.NewServeMux()
+	for _, route := range []struct {
+		method, path string
+		handle       http.HandlerFunc
+	}{
+		{http.MethodPost, pathStep, s.alarms.step},
+		{http.MethodPost, pathStepFailed, s.alarms.failed},
+		{http.MethodPost, pathInbound, s.carrier.inbound},
+		{http.MethodPost, pathStatus, s.carrier.receipt},
+		{http.MethodGet, "/openapi.yaml", serveOpenAPI},
+		{http.MethodGet, "/healthz", serveHealth},
+		{http.MethodGet, "/readyz", s.serveReady},
+	} {
+		mux.HandleFunc(route.method+" "+route.path, named(route.path, route.handle))
+		mux.HandleFunc(route.path, named(route.path, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Allow", route.method)
+			answerNoRoute(r.Context(), nil, nil, w, r, http.StatusMethodNotAllowed)
+		}))
+	}
+	mux.Handle("/v1/", s.api)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		answerNoRoute(r.Context(), nil, nil, w, r, http.StatusNotFound)
+	})
+	return otelhttp.NewHandler(observe(s.log, s.now, mux), "gateway",
+		otelhttp.WithTracerProvider(s.tracer),
+		otelhttp.WithMeterProvider(s.meter),
+		otelhttp.WithPropagators(telemetry.Propagator()),
+		otelhttp.WithServerName("gateway"), // else the Host header, which is anybody's, becomes a label of the metrics
+		otelhttp.WithFilter(func(r *http.Request) bool { return r.URL.Path != "/healthz" && r.URL.Path != "/readyz" }),
+	)
+}
+
+// named names the route for the log and the span.
+func named(route string, handle http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		eventFrom(r.Context()).at(r, route)
+		handle(w, r)
+	}
+}
+
+func serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
+	write(w, http.StatusOK, "application/yaml", openAPI)
+}
+
+// serveHealth says that the process runs. Probes come every few seconds and would drown the other lines.
+func serveHealth(w http.ResponseWriter, r *http.Request) {
+	eventFrom(r.Context()).level = slog.LevelDebug
+	write(w, http.StatusOK, "application/json", []byte(`{"status":"ok"}`))
+}
+
+// serveReady says whether requests can be answered, which takes both services.
+func (s surface) serveReady(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+	defer cancel()
+	if err := s.ready(ctx); err != nil {
+		writeError(ctx, w, http.StatusServiceUnavailable, refuse(codes.Unavailable, reasonUnavailable, err.Error()))
+		return
+	}
+	eventFrom(ctx).level = slog.LevelDebug
+	write(w, http.StatusOK, "application/json", []byte(`{"status":"ready"}`))
+}
+
+// readBody reads the whole body, or fails with *http.MaxBytesError, without reading anything when the length is given.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.ContentLength > maxBody {
+		return nil, &http.MaxBytesError{Limit: maxBody}
+	}
+	return io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+}
+
+// publicURL is the URL that the caller was told to call, which signatures are made over.
+func publicURL(origin config.Origin, r *http.Request) string {
+	url := origin.String() + r.URL.EscapedPath()
+	if r.URL.RawQuery != "" {
+		url += "?" + r.URL.RawQuery
+	}
+	return url
+}

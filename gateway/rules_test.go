@@ -1,0 +1,94 @@
+package gateway
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"paceline.internal/platform/rpc"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+)
+
+// routes are those of the generated description: "GET /v1/profiles/{profile_id}" to "OnboardingService_GetProfile".
+func routes(t *testing.T) map[string]string {
+	t.Helper()
+	var description struct {
+		Paths map[string]map[string]struct {
+			OperationID string `yaml:"operationId"`
+		} `yaml:"paths"`
+	}
+	require.NoError(t, yaml.Unmarshal(openAPI, &description))
+	found := map[string]string{}
+	for path, methods := range description.Paths {
+		for method, operation := range methods {
+			found[strings.ToUpper(method)+" "+path] = operation.OperationID
+		}
+	}
+	require.NotEmpty(t, found)
+	return found
+}
+
+func TestRules(t *testing.T) {
+	t.Parallel()
+
+	t.Run("EveryRouteHasARuleAndEveryRuleARoute", func(t *testing.T) {
+		t.Parallel()
+		var served, ruled []string
+		for _, operation := range routes(t) {
+			served = append(served, strings.Replace(operation, "_", "/", 1))
+		}
+		for method := range rulesOfV1() {
+			ruled = append(ruled, method[strings.LastIndex(method, ".")+1:])
+		}
+		require.ElementsMatch(t, served, ruled)
+	})
+
+	t.Run("AMethodWithoutARuleCannotBeCalled", func(t *testing.T) {
+		t.Parallel()
+		ctx := rpc.WithPrincipal(t.Context(), rpc.Principal{Subject: "ada", OrgID: orgID, Role: rpc.RoleOperator})
+		nowhere := guarded{rules: rulesOfV1()} // without a connection: a call that is let through panics
+		err := nowhere.Invoke(ctx, onboardingv1.OnboardingService_ExecuteStep_FullMethodName, &onboardingv1.ExecuteStepRequest{}, nil)
+		require.ErrorContains(t, err, "no rule for /paceline.onboarding.v1.OnboardingService/ExecuteStep")
+	})
+
+	t.Run("ACallWithoutAPrincipalIsNotMade", func(t *testing.T) {
+		t.Parallel()
+		err := guarded{rules: rulesOfV1()}.Invoke(t.Context(), onboardingv1.OnboardingService_GetSession_FullMethodName,
+			&onboardingv1.GetSessionRequest{}, nil)
+		require.ErrorContains(t, err, "a call without a principal")
+	})
+
+	// grpc-gateway ignores an unknown key in http.yaml without an error (T11), so every route is called, with its body.
+	t.Run("EveryRouteHasAGoldenCaseThatReachesItsRPC", func(t *testing.T) {
+		t.Parallel()
+		cases := readGolden(t, "testdata/api.yaml")
+		for route, operation := range routes(t) {
+			method, template, _ := strings.Cut(route, " ")
+			rpcName := strings.Replace(operation, "_", "/", 1)
+			reached := false
+			for _, c := range cases {
+				path, _, _ := strings.Cut(c.Request.Path, "?")
+				reached = reached || c.Request.Method == method && matches(template, path) && c.Want.Status == http.StatusOK &&
+					len(c.Want.Calls) == 1 && c.Want.Calls[0].RPC == rpcName
+			}
+			require.True(t, reached, "%s has no golden case", route)
+		}
+	})
+}
+
+// matches reports whether a path is one of a template: {name} stands for a segment, up to a verb.
+func matches(template, path string) bool {
+	before, rest, parameter := strings.Cut(template, "{")
+	if !parameter {
+		return template == path
+	}
+	_, after, _ := strings.Cut(rest, "}")
+	value, ok := strings.CutPrefix(path, before)
+	if !ok || !strings.HasSuffix(value, after) {
+		return false
+	}
+	return after != "" || !strings.Contains(value, ":")
+}

@@ -1,0 +1,256 @@
+// Package gateway is the public HTTP surface: it verifies who calls, translates to one RPC and back, and decides
+// nothing itself.
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"paceline.internal/platform/config"
+	"paceline.internal/platform/process"
+	"paceline.internal/platform/qstash"
+	"paceline.internal/platform/rpc"
+	"paceline.internal/platform/telemetry"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+)
+
+// stopTimeout lets the longest call finish. An orchestrator has to wait before it kills, at most: this, 10 s for the ops
+// port, 5 s for the last spans, and a second for each.
+const stopTimeout = stepTimeout + time.Second
+
+// Deps is what a process gives to the gateway beyond its environment. The zero value is production.
+type Deps struct {
+	Log         *slog.Logger     // default: as the environment says, to standard output
+	Now         func() time.Time // default: the machine's clock
+	Listener    net.Listener     // default: on GATEWAY_ADDR
+	OpsListener net.Listener     // default: on GATEWAY_OPS_ADDR
+	Ready       func()           // called once both ports are served; default: nobody
+}
+
+// Run serves until ctx ends, then finishes what is in flight. It returns nil after a clean end.
+func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
+	tel, err := telemetry.New(ctx, telemetry.Options{
+		Service: "gateway", Config: cfg.Telemetry, Output: os.Stdout, Registry: telemetry.NewRegistry(),
+	})
+	if err != nil {
+		return fmt.Errorf("telemetry: %w", err)
+	}
+	defer func() { err = errors.Join(err, tel.Shutdown(context.WithoutCancel(ctx))) }()
+	deps = deps.orProduction(tel)
+	g, err := open(ctx, cfg, deps, tel)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, g.close()) }()
+	if err := deps.listen(ctx, cfg); err != nil {
+		return err
+	}
+	ops := telemetry.OpsHandler(telemetry.OpsConfig{Registry: tel.Registry, Ready: g.ready, Config: cfg})
+	public := process.HTTPServer("http", server(g.handler, deps.Log), deps.Listener)
+	public.StopTimeout = stopTimeout
+	return process.Run(ctx, deps.Log,
+		process.HTTPServer("ops", telemetry.OpsServer(ops), deps.OpsListener),
+		public,
+		process.Component{Name: "ready", Start: func(context.Context) error { deps.Ready(); return nil }, Stop: g.drain},
+	)
+}
+
+func (d Deps) orProduction(tel *telemetry.Telemetry) Deps {
+	if d.Log == nil {
+		d.Log = tel.Log
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.Ready == nil {
+		d.Ready = func() {}
+	}
+	return d
+}
+
+// listen opens the ports that were not given.
+func (d *Deps) listen(ctx context.Context, cfg Config) (err error) {
+	if d.OpsListener, err = listen(ctx, d.OpsListener, cfg.OpsAddr); err != nil {
+		return fmt.Errorf("GATEWAY_OPS_ADDR: %w", err)
+	}
+	if d.Listener, err = listen(ctx, d.Listener, cfg.Addr); err != nil {
+		return errors.Join(fmt.Errorf("GATEWAY_ADDR: %w", err), d.OpsListener.Close())
+	}
+	return nil
+}
+
+func listen(ctx context.Context, given net.Listener, addr config.Addr) (net.Listener, error) {
+	if given != nil {
+		return given, nil
+	}
+	var network net.ListenConfig
+	return network.Listen(ctx, "tcp", addr.String())
+}
+
+// gateway is the wired surface and its connections.
+type gateway struct {
+	handler   http.Handler
+	upstreams []upstream
+	stopJWKS  context.CancelFunc
+	draining  atomic.Bool
+}
+
+// upstream is the one connection to a service.
+type upstream struct {
+	name string
+	*grpc.ClientConn
+}
+
+// open wires everything. Nothing is called yet but the JWKS, if there is one.
+func open(ctx context.Context, cfg Config, deps Deps, tel *telemetry.Telemetry) (*gateway, error) {
+	tokens, err := rpc.NewTokens(cfg.ServiceAuthSecret, deps.Now)
+	if err != nil {
+		return nil, err
+	}
+	verifier, err := qstash.NewVerifier(qstash.VerifierConfig{
+		CurrentKey: cfg.QStashCurrentKey.Reveal(), NextKey: cfg.QStashNextKey.Reveal(), Now: deps.Now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	signatures, err := newTwilioSignatures(cfg.TwilioAuthToken.Reveal())
+	if err != nil {
+		return nil, err
+	}
+	onboarding, messaging, err := dial(cfg, tokens, tel)
+	if err != nil {
+		return nil, err
+	}
+	g := &gateway{upstreams: []upstream{{"onboarding", onboarding}, {"messaging", messaging}}}
+	// The keys are looked after until the last request is answered, which is after ctx has ended.
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	g.stopJWKS = stop
+	auth, err := openAuth(background, cfg, deps)
+	if err != nil {
+		return nil, errors.Join(err, g.close())
+	}
+	api, err := newAPI(ctx, onboarding, messaging)
+	if err != nil {
+		return nil, errors.Join(err, g.close())
+	}
+	g.handler = surface{
+		alarms: alarms{verifier: verifier, onboarding: onboardingv1.NewOnboardingServiceClient(onboarding), origin: cfg.PublicBaseURL},
+		carrier: carrier{
+			signatures: signatures, origin: cfg.PublicBaseURL,
+			onboarding: onboardingv1.NewOnboardingServiceClient(onboarding), messaging: messagingv1.NewMessagingServiceClient(messaging),
+		},
+		api: auth.require(api), ready: g.ready,
+		log: deps.Log, now: deps.Now, tracer: tel.Tracer, meter: tel.Meter,
+	}.handler()
+	return g, nil
+}
+
+// dial connects to the services. What QStash and Twilio say is passed on as the gateway itself; what a person asks for
+// on /v1, as that person.
+func dial(cfg Config, tokens *rpc.Tokens, tel *telemetry.Telemetry) (onboarding, messaging *grpc.ClientConn, err error) {
+	files, err := rpc.LoadTLS(cfg.TLS)
+	if err != nil {
+		return nil, nil, err
+	}
+	client := rpc.ClientConfig{
+		Tokens: tokens, Caller: rpc.Principal{Subject: "gateway", Role: rpc.RoleService},
+		TracerProvider: tel.Tracer, MeterProvider: tel.Meter, TLS: files.Client, Timeout: stepTimeout,
+	}
+	client.Target = cfg.OnboardingAddr.String()
+	// ExecuteStep could be repeated too, but "in flight" is also unavailable, and QStash comes back by itself.
+	client.Idempotent = []string{
+		onboardingv1.OnboardingService_ReceiveMessage_FullMethodName, onboardingv1.OnboardingService_RecordStepFailure_FullMethodName,
+		onboardingv1.OnboardingService_GetProfile_FullMethodName, onboardingv1.OnboardingService_GetSession_FullMethodName,
+		onboardingv1.OnboardingService_ListSessions_FullMethodName,
+	}
+	if onboarding, err = rpc.Dial(client); err != nil {
+		return nil, nil, fmt.Errorf("onboarding: %w", err)
+	}
+	client.Target = cfg.MessagingAddr.String()
+	client.Idempotent = []string{
+		messagingv1.MessagingService_RecordStatus_FullMethodName, messagingv1.MessagingService_GetMessage_FullMethodName,
+		messagingv1.MessagingService_ListMessages_FullMethodName, messagingv1.MessagingService_GetConsent_FullMethodName,
+	}
+	if messaging, err = rpc.Dial(client); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("messaging: %w", err), onboarding.Close())
+	}
+	return onboarding, messaging, nil
+}
+
+func openAuth(ctx context.Context, cfg Config, deps Deps) (*authenticator, error) {
+	auth := authConfig{secret: cfg.JWTSecret, issuer: cfg.JWTIssuer, audience: cfg.JWTAudience, now: deps.Now}
+	if cfg.JWKSURL != "" {
+		keys, err := newJWKS(ctx, deps.Log, cfg.JWKSURL)
+		if err != nil {
+			return nil, err
+		}
+		auth.jwks = keys
+	}
+	return newAuthenticator(auth)
+}
+
+// drain makes readiness false while the requests in flight are being finished.
+func (g *gateway) drain(context.Context) error {
+	g.draining.Store(true)
+	return nil
+}
+
+// ready reports why there should be no traffic now. It names no address: the answer is public.
+func (g *gateway) ready(ctx context.Context) error {
+	if g.draining.Load() {
+		return errors.New("the gateway is stopping")
+	}
+	var problems []error
+	for _, u := range g.upstreams {
+		if err := u.serving(ctx); err != nil {
+			problems = append(problems, fmt.Errorf("%s is not serving", u.name))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// serving asks the upstream's own health check.
+func (u upstream) serving(ctx context.Context) error {
+	answer, err := healthpb.NewHealthClient(u).Check(ctx, &healthpb.HealthCheckRequest{})
+	if err != nil {
+		return err
+	}
+	if answer.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+		return errors.New(answer.GetStatus().String())
+	}
+	return nil
+}
+
+// close ends the connections and the look-ups of keys.
+func (g *gateway) close() error {
+	g.stopJWKS()
+	var problems []error
+	for _, u := range g.upstreams {
+		problems = append(problems, u.Close())
+	}
+	return errors.Join(problems...)
+}
+
+// server is the public HTTP server. No timeout is left open: each is something that a stranger could hold us by.
+func server(handler http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      stepTimeout + 5*time.Second, // counts from the end of the header: reading, one call, writing
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    32 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+}

@@ -1,0 +1,248 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/telemetry"
+)
+
+// running is a gateway as a process runs it, on ports of its own.
+type running struct {
+	url, ops string
+	stop     context.CancelFunc
+	closed   chan struct{} // when the public port takes no more connections
+	ended    chan error
+	log      *lines
+}
+
+// told is a listener that tells when it is closed.
+type told struct {
+	net.Listener
+
+	once   *sync.Once
+	closed chan struct{}
+}
+
+func (l told) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}
+
+func start(t *testing.T, changes ...string) *running {
+	t.Helper()
+	env := environ()
+	for i := 0; i < len(changes); i += 2 {
+		env[changes[i]] = changes[i+1]
+	}
+	cfg, err := LoadConfig(env)
+	require.NoError(t, err)
+	var network net.ListenConfig
+	listener, err := network.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	opsListener, err := network.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	r := &running{
+		url: "http://" + listener.Addr().String(), ops: "http://" + opsListener.Addr().String(),
+		stop: cancel, closed: make(chan struct{}), ended: make(chan error, 1), log: new(lines),
+	}
+	ready := make(chan struct{})
+	go func() {
+		r.ended <- Run(ctx, cfg, Deps{
+			Log: telemetry.NewLogger(r.log, telemetry.Config{}, "gateway"), Now: noon,
+			Listener: told{listener, new(sync.Once), r.closed}, OpsListener: opsListener, Ready: func() { close(ready) },
+		})
+	}()
+	select {
+	case <-ready:
+	case err := <-r.ended:
+		t.Fatalf("it ended before it was ready: %v", err)
+	}
+	return r
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	request.Close = true
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, response.Body.Close()) }()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return response.StatusCode, string(body)
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+
+	t.Run("ServesBothPortsUntilItIsStopped", func(t *testing.T) {
+		t.Parallel()
+		services := startServices(t)
+		r := start(t, "ONBOARDING_ADDR", services.addr, "MESSAGING_ADDR", services.addr)
+		for _, url := range []string{r.url + "/healthz", r.url + "/readyz", r.url + "/openapi.yaml", r.ops + "/healthz", r.ops + "/readyz", r.ops + "/metrics"} {
+			code, body := get(t, url)
+			require.Equal(t, http.StatusOK, code, "%s: %s", url, body)
+		}
+		_, shown := get(t, r.ops+"/debug/config")
+		require.NotContains(t, shown, twilioToken)
+		_, metrics := get(t, r.ops+"/metrics")
+		require.Contains(t, metrics, `http_route="/openapi.yaml"`)
+		r.stop()
+		require.NoError(t, <-r.ended)
+	})
+
+	t.Run("IsNotReadyWhileAServiceIsAway", func(t *testing.T) {
+		t.Parallel()
+		services := startServices(t)
+		r := start(t, "ONBOARDING_ADDR", services.addr, "MESSAGING_ADDR", unusedAddr(t))
+		for _, url := range []string{r.url + "/readyz", r.ops + "/readyz"} {
+			code, body := get(t, url)
+			require.Equal(t, http.StatusServiceUnavailable, code)
+			require.Contains(t, body, "messaging is not serving")
+			require.NotContains(t, body, "onboarding")
+			require.NotContains(t, body, "127.0.0.1", "no address is told")
+		}
+		code, _ := get(t, r.url+"/healthz")
+		require.Equal(t, http.StatusOK, code)
+		r.stop()
+		require.NoError(t, <-r.ended)
+	})
+
+	t.Run("StoppingFinishesWhatIsInFlight", func(t *testing.T) {
+		t.Parallel()
+		services := startServices(t)
+		arrived, goOn := make(chan struct{}), make(chan struct{})
+		services.on("OnboardingService/ListSessions", func(context.Context) (json.RawMessage, error) {
+			close(arrived)
+			<-goOn
+			return json.RawMessage(`{"next_page_token":"finished"}`), nil
+		})
+		r := start(t, "ONBOARDING_ADDR", services.addr, "MESSAGING_ADDR", services.addr)
+		answered := make(chan string, 1)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+"/v1/sessions", nil)
+		require.NoError(t, err)
+		request.Header.Set("Authorization", bearer(t, "operator"))
+		go func() {
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				answered <- err.Error()
+				return
+			}
+			body, err := io.ReadAll(response.Body)
+			if err = firstOf(err, response.Body.Close()); err != nil {
+				answered <- err.Error()
+				return
+			}
+			answered <- string(body)
+		}()
+		<-arrived
+		r.stop()
+		<-r.closed
+		close(goOn)
+		require.Contains(t, <-answered, "finished")
+		require.NoError(t, <-r.ended)
+	})
+
+	t.Run("APortThatIsTakenIsNamed", func(t *testing.T) {
+		t.Parallel()
+		var network net.ListenConfig
+		taken, err := network.Listen(t.Context(), "tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer func() { require.NoError(t, taken.Close()) }()
+		env := environ()
+		env["GATEWAY_ADDR"] = taken.Addr().String()
+		cfg, err := LoadConfig(env)
+		require.NoError(t, err)
+		err = Run(t.Context(), cfg, Deps{Log: telemetry.NewLogger(new(lines), telemetry.Config{}, "gateway")})
+		require.ErrorContains(t, err, "GATEWAY_ADDR: listen tcp "+taken.Addr().String())
+	})
+}
+
+func TestDoctor(t *testing.T) {
+	t.Parallel()
+	issuer := startIssuer(t)
+	examine := func(t *testing.T, changes ...string) (string, error) {
+		t.Helper()
+		env := environ()
+		for i := 0; i < len(changes); i += 2 {
+			env[changes[i]] = changes[i+1]
+		}
+		cfg, err := LoadConfig(env)
+		require.NoError(t, err)
+		var out bytes.Buffer
+		err = Doctor(t.Context(), cfg, &out)
+		return out.String(), err
+	}
+
+	t.Run("S0_06_AllIsWell", func(t *testing.T) {
+		t.Parallel()
+		services := startServices(t)
+		said, err := examine(t, "ONBOARDING_ADDR", services.addr, "MESSAGING_ADDR", services.addr, "API_JWKS_URL", issuer.url)
+		require.NoError(t, err, said)
+		require.Equal(t, strings.Join([]string{
+			"ok    every variable is set and well-formed",
+			"ok    PUBLIC_BASE_URL https://paceline.example",
+			"ok    mTLS files",
+			"ok    onboarding at " + services.addr,
+			"ok    messaging at " + services.addr,
+			"ok    the keys at API_JWKS_URL", "",
+		}, "\n"), said)
+	})
+
+	t.Run("EveryProblemSaysHowToMendIt", func(t *testing.T) {
+		t.Parallel()
+		addr := unusedAddr(t)
+		said, err := examine(t, "ONBOARDING_ADDR", addr, "MESSAGING_ADDR", addr, "API_JWKS_URL", "http://"+addr+"/keys",
+			"PUBLIC_BASE_URL", "http://gateway_1.example")
+		require.ErrorIs(t, err, errUnhealthy)
+		require.Equal(t, 4, strings.Count(said, "FAIL"), said)
+		for _, want := range []string{"underscore", "start the onboarding service, or set ONBOARDING_ADDR", "start the messaging service", "no key was found"} {
+			require.Contains(t, said, want)
+		}
+	})
+
+	t.Run("PlainHTTPIsForThisMachineOnly", func(t *testing.T) {
+		t.Parallel()
+		require.NoError(t, reachable("http://127.0.0.1:8080"))
+		require.NoError(t, reachable("http://localhost:8080"))
+		require.ErrorContains(t, reachable("http://paceline.example"), "plain http")
+	})
+
+	t.Run("BrokenTLSFilesAreNamed", func(t *testing.T) {
+		t.Parallel()
+		said, err := examine(t, "GRPC_TLS_CERT_FILE", "/nowhere/a", "GRPC_TLS_KEY_FILE", "/nowhere/b", "GRPC_TLS_CA_FILE", "/nowhere/c")
+		require.ErrorIs(t, err, errUnhealthy)
+		require.Contains(t, said, "FAIL  mTLS files")
+	})
+}
+
+// unusedAddr is an address that nobody listens on.
+func unusedAddr(t *testing.T) string {
+	t.Helper()
+	var network net.ListenConfig
+	listener, err := network.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	return listener.Addr().String()
+}
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

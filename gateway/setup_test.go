@@ -1,0 +1,264 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/metric/noop"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"paceline.internal/platform/process"
+	"paceline.internal/platform/rpc"
+	"paceline.internal/platform/telemetry"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	origin        = "https://paceline.example"
+	currentKey    = "sig_current_7kYjw48mhY7kAjqNGcy6cr29"
+	nextKey       = "sig_next_5ZB6DVzB1wjE8S6rZ7eenA8Pdnh"
+	twilioToken   = "c0ffee0123456789c0ffee0123456789"
+	serviceSecret = "a service secret of at least 32 bytes"
+	jwtSecret     = "a secret for /v1 of at least 32 bytes"
+	orgID         = "01900000-0000-7000-8000-00000000000a"
+	ownProfile    = "01900000-0000-7000-8000-000000000001"
+	otherProfile  = "01900000-0000-7000-8000-000000000002"
+	phone         = "+5511999998888"
+)
+
+func noon() time.Time { return time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC) }
+
+func environ() map[string]string {
+	return map[string]string{
+		"PUBLIC_BASE_URL": origin, "QSTASH_CURRENT_SIGNING_KEY": currentKey, "QSTASH_NEXT_SIGNING_KEY": nextKey,
+		"TWILIO_AUTH_TOKEN": twilioToken, "SERVICE_AUTH_SECRET": serviceSecret, "API_JWT_SECRET": jwtSecret,
+		"GATEWAY_ADDR": "127.0.0.1:0", "GATEWAY_OPS_ADDR": "127.0.0.1:0",
+	}
+}
+
+// bench is a gateway in front of services that record what they are asked and answer what they are told.
+type bench struct {
+	url      string
+	stop     func() // waits for the requests in flight, whose log line is written after their answer
+	services *services
+	log      *lines
+	spans    *tracetest.InMemoryExporter
+}
+
+// setup builds the gateway of environ, changed by the pairs of names and values that follow.
+func setup(t *testing.T, changes ...string) *bench {
+	t.Helper()
+	services := startServices(t)
+	env := environ()
+	env["ONBOARDING_ADDR"], env["MESSAGING_ADDR"] = services.addr, services.addr
+	for i := 0; i < len(changes); i += 2 {
+		env[changes[i]] = changes[i+1]
+	}
+	cfg, err := LoadConfig(env)
+	require.NoError(t, err)
+	b := &bench{services: services, log: new(lines), spans: tracetest.NewInMemoryExporter()}
+	tel := &telemetry.Telemetry{
+		Tracer: sdktrace.NewTracerProvider(sdktrace.WithSyncer(b.spans)), Meter: sdkmetric.NewMeterProvider(),
+	}
+	deps := Deps{Log: telemetry.NewLogger(b.log, telemetry.Config{LogLevel: slog.LevelDebug}, "gateway"), Now: noon}
+	g, err := open(t.Context(), cfg, deps, tel)
+	require.NoError(t, err)
+	web := httptest.NewUnstartedServer(nil)
+	web.Config = server(g.handler, deps.Log)
+	web.Start()
+	t.Cleanup(func() {
+		web.Close()
+		require.NoError(t, g.close())
+	})
+	b.url, b.stop = web.URL, web.Close
+	return b
+}
+
+// call is one RPC as a service saw it.
+type call struct {
+	Method    string // Service/Method
+	Principal rpc.Principal
+	RequestID string
+	Request   proto.Message
+}
+
+// services are both services on one port: real gRPC behind the real server chain, with every method of the protos.
+type services struct {
+	addr string
+
+	mu      sync.Mutex
+	calls   []call
+	answers map[string]func(ctx context.Context) (json.RawMessage, error) // by Service/Method; none means an empty answer
+}
+
+func startServices(t *testing.T) *services {
+	t.Helper()
+	s := &services{answers: map[string]func(context.Context) (json.RawMessage, error){}}
+	tokens, err := rpc.NewTokens(mustConfig(t).ServiceAuthSecret, noon)
+	require.NoError(t, err)
+	policy := rpc.Policy{}
+	descriptions := []*grpc.ServiceDesc{&onboardingv1.OnboardingService_ServiceDesc, &messagingv1.MessagingService_ServiceDesc}
+	for _, d := range descriptions {
+		for _, m := range d.Methods {
+			policy["/"+d.ServiceName+"/"+m.MethodName] = rpc.Roles()
+		}
+	}
+	server, err := rpc.NewServer(rpc.ServerConfig{
+		Tokens: tokens, Policy: policy, Log: slog.New(slog.DiscardHandler),
+		TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: noop.NewMeterProvider(),
+	})
+	require.NoError(t, err)
+	for _, d := range descriptions {
+		server.RegisterService(s.recording(t, d), s)
+	}
+	require.NoError(t, server.CheckPolicy())
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s.addr = listener.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- process.Run(ctx, slog.New(slog.DiscardHandler), process.GRPCServer("services", server.Server, listener, server.Health))
+	}()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	return s
+}
+
+// recording is a service with the methods of d, each of which records its call and gives the answer that was set.
+func (s *services) recording(t *testing.T, d *grpc.ServiceDesc) *grpc.ServiceDesc {
+	t.Helper()
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(d.ServiceName))
+	require.NoError(t, err)
+	described, ok := found.(protoreflect.ServiceDescriptor)
+	require.True(t, ok)
+	out := &grpc.ServiceDesc{ServiceName: d.ServiceName, HandlerType: (*any)(nil), Metadata: d.Metadata}
+	for _, m := range d.Methods {
+		about := described.Methods().ByName(protoreflect.Name(m.MethodName))
+		name := string(described.Name()) + "/" + m.MethodName
+		out.Methods = append(out.Methods, grpc.MethodDesc{
+			MethodName: m.MethodName,
+			Handler: func(_ any, ctx context.Context, decode func(any) error, chain grpc.UnaryServerInterceptor) (any, error) {
+				request := newMessage(about.Input())
+				if err := decode(request); err != nil {
+					return nil, err
+				}
+				info := &grpc.UnaryServerInfo{Server: s, FullMethod: "/" + d.ServiceName + "/" + m.MethodName}
+				return chain(ctx, request, info, func(ctx context.Context, _ any) (any, error) {
+					return s.answer(ctx, name, request, newMessage(about.Output()))
+				})
+			},
+		})
+	}
+	return out
+}
+
+func newMessage(d protoreflect.MessageDescriptor) proto.Message {
+	kind, err := protoregistry.GlobalTypes.FindMessageByName(d.FullName())
+	if err != nil {
+		panic(err)
+	}
+	return kind.New().Interface()
+}
+
+func (s *services) answer(ctx context.Context, name string, request, response proto.Message) (proto.Message, error) {
+	principal, _ := rpc.PrincipalFrom(ctx)
+	s.mu.Lock()
+	s.calls = append(s.calls, call{Method: name, Principal: principal, RequestID: telemetry.RequestID(ctx), Request: request})
+	answer := s.answers[name]
+	s.mu.Unlock()
+	if answer == nil {
+		return response, nil
+	}
+	body, err := answer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return response, protojson.Unmarshal(body, response)
+}
+
+// on sets the answer of a method.
+func (s *services) on(method string, answer func(context.Context) (json.RawMessage, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers[method] = answer
+}
+
+// seen are the calls so far.
+func (s *services) seen() []call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]call(nil), s.calls...)
+}
+
+// lines are the log of a gateway.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func mustConfig(t *testing.T) Config {
+	t.Helper()
+	cfg, err := LoadConfig(environ())
+	require.NoError(t, err)
+	return cfg
+}
+
+// bearer is the Authorization header of somebody: "operator", "user" (who owns ownProfile) or "nobody".
+func bearer(t *testing.T, who string) string {
+	t.Helper()
+	subject := map[string]string{"operator": "ada", "user": ownProfile}[who]
+	if subject == "" {
+		return ""
+	}
+	return "Bearer " + sign(t, jwt.SigningMethodHS256, []byte(jwtSecret), jwt.MapClaims{
+		"sub": subject, "org_id": orgID, "role": who, "exp": noon().Add(time.Hour).Unix(),
+	})
+}
+
+func sign(t *testing.T, method jwt.SigningMethod, key any, claims jwt.MapClaims) string {
+	t.Helper()
+	token, err := jwt.NewWithClaims(method, claims).SignedString(key)
+	require.NoError(t, err)
+	return token
+}
+
+func (c call) String() string {
+	return fmt.Sprintf("%s as %s %s", c.Method, c.Principal.Role, c.Principal.Subject)
+}

@@ -1,0 +1,252 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twilio/twilio-go/client"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"paceline.internal/platform/config"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+)
+
+const (
+	pathInbound = "/api/webhooks/twilio/inbound"
+	pathStatus  = "/api/webhooks/twilio/status"
+	// twilioTimeout is under the 4 s that Twilio waits for us (rt=4000 in the URL that we give it), so that it gets
+	// our 503 and comes again instead of hanging up.
+	twilioTimeout = 3500 * time.Millisecond
+	// emptyTwiML answers a webhook without saying anything to the person.
+	emptyTwiML = "<Response/>"
+)
+
+// carrier answers Twilio: a person's text, and the delivery receipt of one of ours.
+type carrier struct {
+	signatures twilioSignatures
+	onboarding onboardingv1.OnboardingServiceClient
+	messaging  messagingv1.MessagingServiceClient
+	origin     config.Origin // what Twilio was told to call; the Host header is whatever the caller wrote
+}
+
+// inbound passes on a person's text. It is answered once the text is stored and a STOP in it is committed.
+func (c carrier) inbound(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), twilioTimeout)
+	defer cancel()
+	form, ok := c.authentic(w, r)
+	if !ok {
+		return
+	}
+	request, err := decodeInbound(form)
+	if err != nil {
+		writeError(ctx, w, http.StatusBadRequest, refuse(codes.InvalidArgument, reasonInvalid, err.Error()))
+		return
+	}
+	eventFrom(ctx).add(slog.String("twilio_sid", request.GetTwilioSid()))
+	response, err := c.onboarding.ReceiveMessage(ctx, request)
+	if err == nil {
+		eventFrom(ctx).add(slog.Bool("duplicate", response.GetDuplicate()))
+	}
+	answerTwilio(ctx, w, err)
+}
+
+// receipt passes on what became of one of our texts.
+func (c carrier) receipt(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), twilioTimeout)
+	defer cancel()
+	form, ok := c.authentic(w, r)
+	if !ok {
+		return
+	}
+	request, err := decodeReceipt(r.URL.RawQuery, form)
+	if err != nil {
+		writeError(ctx, w, http.StatusBadRequest, refuse(codes.InvalidArgument, reasonInvalid, err.Error()))
+		return
+	}
+	eventFrom(ctx).add(slog.String("twilio_sid", request.GetTwilioSid()), slog.String("message_id", request.GetMessageId()),
+		slog.String("message_status", request.GetStatus()))
+	response, err := c.messaging.RecordStatus(ctx, request)
+	if err == nil {
+		eventFrom(ctx).add(slog.Bool("matched", response.GetMatched()))
+	}
+	answerTwilio(ctx, w, err)
+}
+
+// authentic returns the form once it is known to be small enough and signed by Twilio. If it is not, the answer is
+// given and ok is false. A form must be read before its signature can be checked, so one that cannot be read is a 400.
+func (c carrier) authentic(w http.ResponseWriter, r *http.Request) (form url.Values, ok bool) {
+	ctx, forged := r.Context(), func(cause string) {
+		eventFrom(r.Context()).add(slog.String("cause", cause))
+		writeError(r.Context(), w, http.StatusForbidden, refuse(codes.PermissionDenied, reasonPermissionDenied,
+			"this is not signed by Twilio with our auth token, for this URL and these parameters"))
+	}
+	body, err := readBody(w, r)
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		writeError(ctx, w, http.StatusRequestEntityTooLarge, refuse(codes.InvalidArgument, reasonTooLarge, "the body is over 64 KiB"))
+		return nil, false
+	}
+	signature := r.Header.Get("X-Twilio-Signature")
+	if err == nil && signature == "" {
+		forged("the signature is missing")
+		return nil, false
+	}
+	if err == nil {
+		form, err = decodeForm(r.Header.Get("Content-Type"), body)
+	}
+	if err != nil {
+		writeError(ctx, w, http.StatusBadRequest, refuse(codes.InvalidArgument, reasonInvalid, "the body is no urlencoded form"))
+		return nil, false
+	}
+	if !c.signatures.valid(publicURL(c.origin, r), form, signature) {
+		forged("the signature is invalid")
+		return nil, false
+	}
+	return form, true
+}
+
+// answerTwilio acknowledges, or refuses so that Twilio comes again where that can help (rp=all in the URL that we give
+// it). What can never succeed is acknowledged: Twilio would only repeat it, and the log line says what it was.
+func answerTwilio(ctx context.Context, w http.ResponseWriter, err error) {
+	eventFrom(ctx).cause(err)
+	switch code := status.Code(err); {
+	case code == codes.OK:
+	case code == codes.InvalidArgument, code == codes.NotFound, code == codes.AlreadyExists, code == codes.FailedPrecondition:
+		event := eventFrom(ctx)
+		event.level = slog.LevelWarn
+		event.fail(public(err))
+	case transient(code):
+		writeError(ctx, w, http.StatusServiceUnavailable, public(err))
+		return
+	default:
+		writeError(ctx, w, http.StatusInternalServerError, public(err))
+		return
+	}
+	write(w, http.StatusOK, "text/xml", []byte(emptyTwiML))
+}
+
+// twilioSignatures checks X-Twilio-Signature with Twilio's own validator.
+type twilioSignatures struct{ validator client.RequestValidator }
+
+// newTwilioSignatures refuses an empty token: everybody can sign with that.
+func newTwilioSignatures(authToken string) (twilioSignatures, error) {
+	if strings.TrimSpace(authToken) == "" {
+		return twilioSignatures{}, errors.New("twilio: the auth token is empty")
+	}
+	return twilioSignatures{validator: client.NewRequestValidator(authToken)}, nil
+}
+
+// valid reports whether signature was made for this URL and form. The validator takes one value per name, while each
+// value of a repeated name is signed as name and value: joining the values with the name itself gives the same text.
+func (s twilioSignatures) valid(fullURL string, form url.Values, signature string) bool {
+	params := make(map[string]string, len(form))
+	for name, values := range form {
+		params[name] = strings.Join(values, name)
+	}
+	return s.validator.Validate(fullURL, params, signature)
+}
+
+// decodeForm reads a urlencoded form, and nothing else.
+func decodeForm(contentType string, body []byte) (url.Values, error) {
+	mediaType, _, err := mime.ParseMediaType(contentType)
+	if err != nil || mediaType != "application/x-www-form-urlencoded" {
+		return nil, errors.New("not a urlencoded form")
+	}
+	return url.ParseQuery(string(body))
+}
+
+// decodeInbound reads a text. Parameters that we do not know are Twilio's business; those that we use must be whole.
+func decodeInbound(form url.Values) (*onboardingv1.ReceiveMessageRequest, error) {
+	f := fields{form: form}
+	request := &onboardingv1.ReceiveMessageRequest{
+		TwilioSid:           f.required("MessageSid"),
+		From:                f.required("From"),
+		To:                  f.required("To"),
+		MessagingServiceSid: f.text("MessagingServiceSid"),
+		Body:                f.text("Body"),
+		Segments:            f.number("NumSegments"),
+		Media:               f.number("NumMedia"),
+		OptOutType:          f.text("OptOutType"),
+	}
+	return request, f.err
+}
+
+// decodeReceipt reads a delivery receipt. Our message id travels in the query of the callback URL and may be absent:
+// a receipt is worth keeping all the same.
+func decodeReceipt(rawQuery string, form url.Values) (*messagingv1.RecordStatusRequest, error) {
+	query, err := url.ParseQuery(rawQuery)
+	if err != nil {
+		return nil, errors.New("the query cannot be read")
+	}
+	q, f := fields{form: query}, fields{form: form}
+	request := &messagingv1.RecordStatusRequest{
+		MessageId: q.text("message_id"),
+		TwilioSid: f.required("MessageSid"),
+		Status:    f.required("MessageStatus"),
+		ErrorCode: f.number("ErrorCode"),
+		Raw:       make(map[string]string, len(form)),
+	}
+	for name, values := range form {
+		request.Raw[storable(name)] = storable(strings.Join(values, ","))
+	}
+	return request, errors.Join(q.err, f.err)
+}
+
+// fields reads the parameters of a form and keeps the first thing that is wrong with them. A parameter that we use
+// and that is there twice is wrong: somebody would have to choose.
+type fields struct {
+	form url.Values
+	err  error
+}
+
+func (f *fields) text(name string) string {
+	values := f.form[name]
+	switch len(values) {
+	case 0:
+		return ""
+	case 1:
+		return storable(values[0])
+	default:
+		f.wrong(name, "is there more than once")
+		return ""
+	}
+}
+
+func (f *fields) required(name string) string {
+	value := f.text(name)
+	if value == "" {
+		f.wrong(name, "is missing")
+	}
+	return value
+}
+
+func (f *fields) number(name string) int32 {
+	text := f.text(name)
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		f.wrong(name, "is no whole number")
+	}
+	return int32(n) //nolint:gosec // parsed as 31 bits
+}
+
+func (f *fields) wrong(name, what string) {
+	if f.err == nil {
+		f.err = errors.New("the parameter " + name + " " + what)
+	}
+}
+
+// storable is the text as gRPC and Postgres can hold it: a carrier's broken encoding must not lose a person's STOP.
+func storable(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+}

@@ -1,0 +1,130 @@
+package gateway
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twilio/twilio-go/client"
+
+	twiliotest "paceline.internal/platform/emulator/twilio"
+)
+
+func TestTwilioSignature(t *testing.T) {
+	t.Parallel()
+	signatures, err := newTwilioSignatures(twilioToken)
+	require.NoError(t, err)
+
+	t.Run("PublishedVector", func(t *testing.T) {
+		t.Parallel()
+		published, err := newTwilioSignatures("12345")
+		require.NoError(t, err)
+		form := url.Values{
+			"CallSid": {"CA1234567890ABCDE"}, "Caller": {"+14158675310"}, "Digits": {"1234"}, "From": {"+14158675310"}, "To": {"+18005551212"},
+		}
+		require.True(t, published.valid("https://example.com/myapp.php?foo=1&bar=2", form, "L/OH5YylLD5NRKLltdqwSvS0BnU="))
+	})
+
+	t.Run("EmptyTokenIsRefused", func(t *testing.T) {
+		t.Parallel()
+		_, err := newTwilioSignatures(" ")
+		require.EqualError(t, err, "twilio: the auth token is empty")
+	})
+
+	for _, tc := range []struct {
+		name, signedURL, url string
+		form                 url.Values
+		want                 bool
+	}{
+		{name: "PortIsKept", signedURL: "https://x.example:8443/a", url: "https://x.example:8443/a", want: true},
+		{name: "MissingPortIsAnotherURL", signedURL: "https://x.example:8443/a", url: "https://x.example/a"},
+		{name: "OtherScheme", signedURL: "https://x.example/a", url: "http://x.example/a"},
+		{name: "TrailingSlash", signedURL: "https://x.example/a", url: "https://x.example/a/"},
+		{name: "OtherQuery", signedURL: "https://x.example/a?m=1", url: "https://x.example/a?m=2"},
+		{name: "EmptyValue", signedURL: origin, url: origin, form: url.Values{"Body": {""}}, want: true},
+		{name: "RepeatedNameInOrder", signedURL: origin, url: origin, form: url.Values{"A": {"2", "1", "2"}, "B": {"x"}}, want: true},
+		{name: "NoParameters", signedURL: origin, url: origin, want: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, signatures.valid(tc.url, tc.form, twiliotest.Sign(twilioToken, tc.signedURL, tc.form)))
+		})
+	}
+
+	t.Run("EveryValueOfARepeatedNameIsCovered", func(t *testing.T) {
+		t.Parallel()
+		signature := twiliotest.Sign(twilioToken, origin, url.Values{"A": {"1", "2"}})
+		for _, other := range []url.Values{{"A": {"1"}}, {"A": {"2", "1"}}, {"A": {"1", "3"}}, {"A": {"1", "2", "3"}}} {
+			require.False(t, signatures.valid(origin, other, signature), "%v", other)
+		}
+	})
+}
+
+// FuzzTwilioSignature holds the check to three things for any form: what Twilio signs is accepted, one changed byte or
+// another URL is not, and where Twilio's own ValidateBody can judge (no repeated name) it agrees.
+func FuzzTwilioSignature(f *testing.F) {
+	signatures, err := newTwilioSignatures(twilioToken)
+	require.NoError(f, err)
+	official := client.NewRequestValidator(twilioToken)
+	f.Fuzz(func(t *testing.T, body, query string) {
+		form, err := decodeForm("application/x-www-form-urlencoded", []byte(body))
+		if err != nil {
+			t.Skip()
+		}
+		target := origin + pathStatus + "?" + url.QueryEscape(query)
+		signature := twiliotest.Sign(twilioToken, target, form)
+		require.True(t, signatures.valid(target, form, signature))
+		require.False(t, signatures.valid(target+"x", form, signature))
+		require.False(t, signatures.valid(target, form, "A"+signature[1:]) && signature[0] != 'A')
+		require.False(t, signatures.valid(target, form, ""))
+		form.Set("Fuzz", form.Get("Fuzz")+"x")
+		require.False(t, signatures.valid(target, form, signature))
+		form, err = url.ParseQuery(body)
+		require.NoError(t, err)
+		for _, values := range form {
+			if len(values) > 1 {
+				return
+			}
+		}
+		require.True(t, official.ValidateBody(target, []byte(body), signature))
+	})
+}
+
+// FuzzTwilioForm holds the decoders to this for any bytes: no panic, nothing but text that can be stored, and nothing
+// made up that was not in the form.
+func FuzzTwilioForm(f *testing.F) {
+	f.Fuzz(func(t *testing.T, body, query string) {
+		form, err := decodeForm("application/x-www-form-urlencoded", []byte(body))
+		if err != nil {
+			t.Skip()
+		}
+		if text, err := decodeInbound(form); err == nil {
+			for name, got := range map[string]string{
+				"MessageSid": text.GetTwilioSid(), "From": text.GetFrom(), "To": text.GetTo(), "Body": text.GetBody(),
+				"MessagingServiceSid": text.GetMessagingServiceSid(), "OptOutType": text.GetOptOutType(),
+			} {
+				requireStorable(t, got)
+				require.LessOrEqual(t, len(form[name]), 1)
+				require.Equal(t, storable(form.Get(name)), got)
+			}
+			require.NotEmpty(t, text.GetTwilioSid())
+			require.GreaterOrEqual(t, text.GetSegments(), int32(0))
+		}
+		if receipt, err := decodeReceipt(query, form); err == nil {
+			require.NotEmpty(t, receipt.GetStatus())
+			require.GreaterOrEqual(t, receipt.GetErrorCode(), int32(0))
+			require.LessOrEqual(t, len(receipt.GetRaw()), len(form))
+			for name, value := range receipt.GetRaw() {
+				requireStorable(t, name)
+				requireStorable(t, value)
+			}
+		}
+	})
+}
+
+func requireStorable(t *testing.T, text string) {
+	t.Helper()
+	require.True(t, utf8.ValidString(text) && !strings.Contains(text, "\x00"), "%q", text)
+}

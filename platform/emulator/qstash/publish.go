@@ -1,0 +1,215 @@
+package qstash
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	api "paceline.internal/platform/qstash"
+)
+
+// Message is one request that QStash has been given to deliver. It must not be changed.
+type Message struct {
+	ID string
+	// URL is the destination exactly as it was published.
+	URL    string
+	Method string
+	// Header is what the destination receives beside QStash's own headers.
+	Header http.Header
+	Body   []byte
+	// Retries is the number of attempts after the first.
+	Retries int
+	// Timeout bounds one attempt.
+	Timeout                time.Duration
+	DeduplicationID, Label string
+	// Callback and FailureCallback are the URLs told of every answer and of the final failure.
+	Callback, FailureCallback string
+	CreatedAt, NotBefore      time.Time
+	CallerIP                  string
+}
+
+// message is a Message and where it stands. All of it is guarded by the emulator's lock.
+type message struct {
+	Message
+
+	retryDelay      retryDelay
+	callback        settings
+	failureCallback settings
+
+	retried   int    // attempts that have ended
+	flying    bool   // an attempt is in flight
+	epoch     int    // counts the restarts that made an attempt in flight forgotten
+	cancelled bool   // wanted no more, while an attempt is in flight
+	wait      *timer // of the next attempt
+}
+
+// publish answers POST /v2/publish/{destination}.
+func (e *Emulator) publish(w http.ResponseWriter, r *http.Request, destination string) {
+	m, dedupKey, err := e.read(w, r, destination)
+	if bad, ok := errors.AsType[*refusal](err); ok {
+		e.refuse(w, Message{URL: destination}, Event{Status: bad.status, Err: bad.text})
+		return
+	}
+	if err != nil { // the caller hung up while sending
+		panic(http.ErrAbortHandler)
+	}
+	fault := e.script.publish(m.Message)
+	if fault.Reset || fault.Status != 0 {
+		e.fail(w, m.Message, fault)
+		return
+	}
+	id, accepted := e.accept(m, dedupKey)
+	switch {
+	case fault.LoseAnswer:
+		panic(http.ErrAbortHandler)
+	case !accepted:
+		answerError(w, http.StatusServiceUnavailable, "shutting down")
+	case id == m.ID:
+		answer(w, http.StatusOK, map[string]any{"messageId": id})
+	default:
+		answer(w, http.StatusAccepted, map[string]any{"messageId": id, "deduplicated": true})
+	}
+}
+
+// fail does what the script wants instead of accepting.
+func (e *Emulator) fail(w http.ResponseWriter, m Message, fault PublishFault) {
+	m.ID = "" // never given to anybody
+	e.lock()
+	e.note(Refused, m, Event{Status: fault.Status, Err: "scripted", Fault: true})
+	e.unlock()
+	if fault.Reset {
+		panic(http.ErrAbortHandler) // the way for a handler to drop its connection
+	}
+	answerError(w, fault.Status, "scripted failure")
+}
+
+// accept schedules the message, unless its key is taken; then it returns the id of the message that holds it.
+func (e *Emulator) accept(m *message, dedupKey string) (id string, accepted bool) {
+	e.lock()
+	defer e.unlock()
+	if e.closed {
+		return "", false
+	}
+	first := e.duplicates.claim(dedupKey, m.ID, e.cfg.Clock.Now())
+	if first != m.ID {
+		known := m.Message
+		known.ID = first
+		e.note(Duplicate, known, Event{})
+		return first, true
+	}
+	e.enqueue(m)
+	return m.ID, true
+}
+
+// enqueue takes a message in and waits for its time. The lock is held.
+func (e *Emulator) enqueue(m *message) {
+	e.messages[m.ID] = m
+	e.note(Published, m.Message, Event{Due: m.NotBefore})
+	m.wait = e.after(m.NotBefore.Sub(e.cfg.Clock.Now()), func() { e.launch(m) })
+}
+
+// read turns a publish request into a message and its deduplication key, or says what is wrong with it.
+func (e *Emulator) read(w http.ResponseWriter, r *http.Request, destination string) (*message, string, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, e.cfg.Plan.MaxBody))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return nil, "", &refusal{status: http.StatusRequestEntityTooLarge, text: "message is larger than the plan allows"}
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("reading the body: %w", err)
+	}
+	if err := checkDestination(destination); err != nil {
+		return nil, "", err
+	}
+	own, err := readSettings(r.Header, "Upstash-", e.cfg.Plan)
+	if err != nil {
+		return nil, "", err
+	}
+	m := e.newMessage(destination, own, body)
+	m.Label = r.Header.Get(api.HeaderLabel)
+	if contentType := r.Header.Values("Content-Type"); len(contentType) > 0 {
+		m.Header["Content-Type"] = contentType
+	}
+	m.CallerIP, _, _ = net.SplitHostPort(r.RemoteAddr) // empty when the server is no TCP server
+	if m.NotBefore, err = notBefore(r.Header, m.CreatedAt, e.cfg.Plan); err != nil {
+		return nil, "", err
+	}
+	if err := m.readCallbacks(r.Header, e.cfg.Plan); err != nil {
+		return nil, "", err
+	}
+	key, err := m.dedupKey(r.Header)
+	return m, key, err
+}
+
+// newMessage is a message that is due now.
+func (e *Emulator) newMessage(destination string, s settings, body []byte) *message {
+	now := e.cfg.Clock.Now()
+	return &message{
+		Message: Message{
+			ID: newID("msg_"), URL: destination, Method: s.method, Header: s.forward, Body: body,
+			Retries: s.retries, Timeout: s.timeout, CreatedAt: now, NotBefore: now,
+		},
+		retryDelay: s.retryDelay,
+	}
+}
+
+// readCallbacks reads where to tell of answers and of the failure, and how.
+func (m *message) readCallbacks(h http.Header, plan Plan) (err error) {
+	m.Callback, m.FailureCallback = h.Get(api.HeaderCallback), h.Get(api.HeaderFailureCallback)
+	for _, callback := range []string{m.Callback, m.FailureCallback} {
+		if callback != "" && checkDestination(callback) != nil {
+			return badRequest("invalid callback url: endpoint has invalid scheme, add http:// or https://")
+		}
+	}
+	if m.callback, err = readSettings(h, api.HeaderCallbackPrefix, plan); err != nil {
+		return err
+	}
+	m.failureCallback, err = readSettings(h, api.HeaderFailureCallbackPrefix, plan)
+	return err
+}
+
+// dedupKey is what a later publish must not repeat; empty when it may.
+func (m *message) dedupKey(h http.Header) (string, error) {
+	m.DeduplicationID = h.Get(api.HeaderDeduplicationID)
+	if strings.Contains(m.DeduplicationID, ":") {
+		return "", badRequest("DeduplicationId cannot contain ':'")
+	}
+	if m.DeduplicationID != "" {
+		return "id:" + m.DeduplicationID, nil
+	}
+	raw := h.Get(api.HeaderContentBasedDedup)
+	if raw == "" {
+		return "", nil
+	}
+	byContent, err := strconv.ParseBool(raw)
+	if err != nil {
+		return "", badRequest("invalid content based deduplication")
+	}
+	if !byContent {
+		return "", nil
+	}
+	return contentKey(m.Message, h), nil
+}
+
+// checkDestination wants an http or https URL. Names of URL groups are not known here.
+func checkDestination(raw string) error {
+	u, err := url.Parse(raw)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") {
+		return badRequest("invalid destination url: endpoint has invalid scheme, add http:// or https://")
+	}
+	if u.Hostname() == "" {
+		return badRequest("invalid destination url: endpoint has no host")
+	}
+	return nil
+}
+
+func newID(prefix string) string {
+	return prefix + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", "")
+}

@@ -1,0 +1,171 @@
+package twilio
+
+import (
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+const maxRequest = 64 << 10 // bytes of a create request that are read
+
+func (e *Emulator) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /2010-04-01/Accounts/{account}/Messages.json", e.create)
+	mux.HandleFunc("GET /2010-04-01/Accounts/{account}/Messages.json", e.list)
+	mux.HandleFunc("GET /2010-04-01/Accounts/{account}/Messages/{file}", e.fetch)
+	mux.HandleFunc("/", notFound)
+	return e.authenticated(mux)
+}
+
+// authenticated lets only this account's requests through.
+func (e *Emulator) authenticated(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		if user != e.cfg.AccountSID || password != e.cfg.AuthToken {
+			refuse(w, refusal{http.StatusUnauthorized, 20003, "Authenticate"})
+			return
+		}
+		if !strings.HasPrefix(r.URL.Path, e.path("/")) {
+			notFound(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// create takes a message, unless the script or the request itself is against it.
+func (e *Emulator) create(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
+	if err := r.ParseForm(); err != nil {
+		refuse(w, refusal{http.StatusBadRequest, 20001, "The request body cannot be read"})
+		return
+	}
+	draft, no := e.draft(r.PostForm)
+	var fault CreateFault
+	if no == nil {
+		fault = e.director.create(draft)
+	}
+	message := draft
+	if no == nil && (fault.Answer == AnswerNormal || fault.Commit && fault.Answer != AnswerTooMany) {
+		message, no = e.commit(draft)
+	}
+	if no != nil {
+		e.tell(Event{Kind: EventRefused, Message: draft, Code: no.code})
+		refuse(w, *no)
+		return
+	}
+	if fault != (CreateFault{}) {
+		e.tell(Event{Kind: EventFault, Message: message})
+	}
+	if e.pause(r, fault.Delay) {
+		e.answer(w, r, fault.Answer, message)
+	}
+}
+
+// pause holds an answer back. It reports whether there is still somebody to answer.
+func (e *Emulator) pause(r *http.Request, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	over := make(chan struct{})
+	stop := e.cfg.Clock.AfterFunc(d, func() { close(over) })
+	defer stop()
+	select {
+	case <-over:
+		return true
+	case <-r.Context().Done():
+	case <-e.ctx.Done():
+	}
+	return false
+}
+
+func (e *Emulator) answer(w http.ResponseWriter, r *http.Request, a Answer, m Message) {
+	switch a {
+	case AnswerNormal:
+		writeJSON(w, http.StatusCreated, e.resource(m))
+	case AnswerTooMany:
+		w.Header().Set("Retry-After", "1")
+		refuse(w, refusal{http.StatusTooManyRequests, 20429, "Too Many Requests"})
+	case AnswerServerError:
+		refuse(w, refusal{http.StatusInternalServerError, 20500, "An internal server error has occurred"})
+	case AnswerUnavailable:
+		writePage(w, http.StatusServiceUnavailable, "<html><body><h1>503 Service Unavailable</h1></body></html>")
+	case AnswerRedirect:
+		w.Header().Set("Location", r.URL.Path)
+		writePage(w, http.StatusFound, "<html><body>Found</body></html>")
+	case AnswerGarbage:
+		writePage(w, http.StatusCreated, "<html><body>Created</body></html>")
+	case AnswerReset:
+		reset(w)
+	case AnswerHang:
+		select {
+		case <-r.Context().Done():
+		case <-e.ctx.Done():
+		}
+		panic(http.ErrAbortHandler) // without this net/http would answer an empty 200
+	}
+}
+
+// reset drops the connection with an RST, as a dying proxy does.
+func reset(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler) // HTTP/2 or a recorder: the nearest there is
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		err = tcp.SetLinger(0) // discard instead of FIN
+	}
+	if errors.Join(err, conn.Close()) != nil {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+func (e *Emulator) fetch(w http.ResponseWriter, r *http.Request) {
+	sid, _ := strings.CutSuffix(r.PathValue("file"), ".json")
+	e.mu.Lock()
+	m, ok := e.bySID[sid]
+	var found Message
+	if ok {
+		found = m.snapshot()
+	}
+	e.mu.Unlock()
+	if !ok {
+		notFound(w, r)
+		return
+	}
+	writeJSON(w, http.StatusOK, e.resource(found))
+}
+
+// refusal is an error answer of the API.
+type refusal struct {
+	status  int
+	code    int
+	message string
+}
+
+func refuse(w http.ResponseWriter, no refusal) {
+	writeJSON(w, no.status, map[string]any{
+		"code": no.code, "message": no.message, "status": no.status,
+		"more_info": moreInfo(no.code),
+	})
+}
+
+func notFound(w http.ResponseWriter, r *http.Request) {
+	refuse(w, refusal{http.StatusNotFound, 20404, "The requested resource " + r.URL.Path + " was not found"})
+}
+
+// writeJSON and writePage ignore a failed write: the client has gone, which is the client's business.
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+func writePage(w http.ResponseWriter, status int, html string) {
+	w.Header().Set("Content-Type", "text/html")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(html))
+}

@@ -1,0 +1,65 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// EnsureService gives a service its database and its role, both called name, unless they are there already: the role may
+// log in and owns the database, and nobody but it and the superuser can connect to that database. URL(name, name)
+// reaches it.
+func (c *Cluster) EnsureService(ctx context.Context, name string) error {
+	quoted := pgx.Identifier{name}.Sanitize()
+	err := c.exec(ctx, superuser, []statement{
+		{sql: "create role " + quoted + " login nosuperuser nocreatedb nocreaterole", unless: codeDuplicateObject},
+		{sql: "create database " + quoted + " owner " + quoted, unless: codeDuplicateDatabase},
+		{sql: "revoke all on database " + quoted + ", postgres, template1 from public"},
+	})
+	if err != nil {
+		return fmt.Errorf("postgres cluster: service %s: %w", name, err)
+	}
+	err = c.exec(ctx, name, []statement{ // before version 15 everybody may create tables in the schema public
+		{sql: "revoke all on schema public from public"},
+		{sql: "grant all on schema public to " + quoted},
+	})
+	if err != nil {
+		return fmt.Errorf("postgres cluster: service %s: %w", name, err)
+	}
+	return nil
+}
+
+// SQLSTATEs of "it is there already".
+const (
+	codeDuplicateObject   = "42710"
+	codeDuplicateDatabase = "42P04"
+	codeUniqueViolation   = "23505" // two sessions created the same at once
+)
+
+type statement struct {
+	sql    string
+	unless string // the SQLSTATE that means there is nothing to do
+}
+
+// exec runs the statements on one connection of the superuser, each in its own transaction.
+func (c *Cluster) exec(ctx context.Context, database string, statements []statement) (err error) {
+	conn, err := pgx.Connect(ctx, c.URL(database, superuser))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	for _, s := range statements {
+		_, err := conn.Exec(ctx, s.sql)
+		pgErr, refused := errors.AsType[*pgconn.PgError](err)
+		if refused && s.unless != "" && (pgErr.Code == s.unless || pgErr.Code == codeUniqueViolation) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

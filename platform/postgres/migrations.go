@@ -1,0 +1,122 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+// lockPolls times lockPeriod is how long a migrator waits for another one: five minutes. One second is the shortest
+// period that goose knows; the first try is made at once.
+const (
+	lockPeriod = 1
+	lockPolls  = 300
+)
+
+// ErrSchemaBehind is a database below the schema version that this binary needs.
+var ErrSchemaBehind = errors.New("postgres: the database schema is behind this binary")
+
+// Migrations is the schema of one service: numbered .sql files with `-- +goose Up` and `-- +goose Down` parts at the root
+// of FS. They are applied by the verb migrate, never by serve.
+type Migrations struct {
+	FS fs.FS
+}
+
+// Up brings the database to the newest version. Any number of processes may call it at once: one migrates under an
+// advisory lock and the others find the work done.
+func (m Migrations) Up(ctx context.Context, url string) error {
+	return m.run(url, func(p *goose.Provider) error {
+		_, err := p.Up(ctx)
+		return err
+	})
+}
+
+// Down undoes every migration, newest first. It exists for the test that goes up, down and up again.
+func (m Migrations) Down(ctx context.Context, url string) error {
+	return m.run(url, func(p *goose.Provider) error {
+		_, err := p.DownTo(ctx, 0)
+		return err
+	})
+}
+
+func (m Migrations) run(url string, do func(*goose.Provider) error) (err error) {
+	cfg, err := parse(url)
+	if err != nil {
+		return err
+	}
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(lockPeriod, lockPolls))
+	if err != nil {
+		return fmt.Errorf("postgres: migrate: %w", err)
+	}
+	db := stdlib.OpenDB(*cfg)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, m.FS,
+		goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return fmt.Errorf("postgres: migrate: %w", err)
+	}
+	if err := do(provider); err != nil {
+		return fmt.Errorf("postgres: migrate: %w", err)
+	}
+	return nil
+}
+
+// Required is the schema version that this binary needs: the highest number among the files.
+func (m Migrations) Required() (int64, error) {
+	names, err := fs.Glob(m.FS, "*.sql")
+	if err != nil {
+		return 0, fmt.Errorf("postgres: list migrations: %w", err)
+	}
+	if len(names) == 0 {
+		return 0, errors.New("postgres: there are no migrations")
+	}
+	var required int64
+	for _, name := range names {
+		version, err := goose.NumericComponent(name)
+		if err != nil {
+			return 0, fmt.Errorf("postgres: migration %s: %w", name, err)
+		}
+		required = max(required, version)
+	}
+	return required, nil
+}
+
+const sqlCurrentVersion = `select coalesce(max(version_id), 0) from goose_db_version where is_applied`
+
+// Current is the schema version of the database, 0 when nothing has been migrated yet.
+func (m Migrations) Current(ctx context.Context, pool *pgxpool.Pool) (int64, error) {
+	rows, _ := pool.Query(ctx, sqlCurrentVersion) // CollectExactlyOneRow returns the error that rows carry
+	version, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.Code == codeUndefinedTable {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("postgres: read the schema version: %w", err)
+	}
+	return version, nil
+}
+
+// Ready is nil when the database has at least the version that this binary needs. A newer one is fine, because a
+// release expands the schema before it contracts it; an older one is ErrSchemaBehind.
+func (m Migrations) Ready(ctx context.Context, pool *pgxpool.Pool) error {
+	required, err := m.Required()
+	if err != nil {
+		return err
+	}
+	current, err := m.Current(ctx, pool)
+	if err != nil {
+		return err
+	}
+	if current < required {
+		return fmt.Errorf("%w: it is at version %d, %d is needed: run migrate", ErrSchemaBehind, current, required)
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+// Package pgtest gives every test a PostgreSQL database of its own in about 20 ms, cloned from one that was migrated once.
+package pgtest
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
+
+	"paceline.internal/platform/postgres"
+)
+
+// dropTimeout bounds what happens after a test, when its own context has ended.
+const dropTimeout = 30 * time.Second
+
+// New returns a pool on a fresh, migrated database that exists for this test alone. Like a service in production it connects
+// as the owner of the database, not as superuser. Tests may run in parallel. Zero Migrations give an empty database.
+func New(tb testing.TB, m postgres.Migrations) *pgxpool.Pool {
+	tb.Helper()
+	pool, err := postgres.Open(tb.Context(), postgres.Config{URL: URL(tb, m)})
+	check(tb, err)
+	tb.Cleanup(pool.Close)
+	return pool
+}
+
+// URL is New for a test that opens its own connections.
+func URL(tb testing.TB, m postgres.Migrations) string {
+	tb.Helper()
+	server, err := running()
+	check(tb, err)
+	template, err := server.template(tb.Context(), m)
+	check(tb, err)
+	name := "test_" + strings.ToLower(rand.Text())
+	check(tb, server.clone(tb.Context(), template, name))
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), dropTimeout)
+		defer cancel()
+		check(tb, server.drop(ctx, name))
+	})
+	return server.url(name)
+}
+
+func check(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Run is the body of TestMain in a package that uses pgtest: it runs the tests, stops the server, and fails when a goroutine
+// was left behind. Without it the server still dies with the process, and the next one removes its files.
+func Run(m *testing.M) {
+	code := m.Run()
+	if err := stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "pgtest:", err)
+		code = max(code, 1)
+	}
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, "goleak:", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}

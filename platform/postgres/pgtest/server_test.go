@@ -1,0 +1,68 @@
+package pgtest
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/postgres/cluster"
+)
+
+// TestSharedServer is PACELINE_TEST_DATABASE_URL: several test binaries on a server that asks for passwords.
+func TestSharedServer(t *testing.T) {
+	t.Parallel()
+	c, err := cluster.Start(t.Context(), cluster.Config{Throwaway: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Stop(context.WithoutCancel(t.Context()))) })
+	adminURL := strings.Replace(c.URL("postgres", "postgres"), "postgres://", "postgres://postgres:s3cret@", 1)
+	admin, err := pgx.Connect(t.Context(), adminURL)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, admin.Close(context.WithoutCancel(t.Context()))) }()
+	var hba string
+	require.NoError(t, admin.QueryRow(t.Context(), "show hba_file").Scan(&hba))
+	_, err = admin.Exec(t.Context(), `alter role postgres password 's3cret';
+		copy (values ('local all all scram-sha-256')) to '`+hba+`'; select pg_reload_conf()`)
+	require.NoError(t, err)
+
+	m := postgres.Migrations{FS: fstest.MapFS{"0001_people.sql": {Data: []byte("-- +goose Up\ncreate table people (name text);\n")}}}
+	var binaries errgroup.Group
+	for _, name := range []string{"one", "two", "three"} {
+		binaries.Go(func() error {
+			s, err := start(t.Context(), adminURL)
+			if err != nil {
+				return err
+			}
+			template, err := s.template(t.Context(), m)
+			if err != nil {
+				return err
+			}
+			if err := s.clone(t.Context(), template, name); err != nil {
+				return err
+			}
+			conn, err := pgx.Connect(t.Context(), s.url(name))
+			if err != nil {
+				return err
+			}
+			if _, err := conn.Exec(t.Context(), "insert into people values ('Ada')"); err != nil {
+				return err
+			}
+			if err := conn.Close(t.Context()); err != nil {
+				return err
+			}
+			if err := s.drop(t.Context(), name); err != nil {
+				return err
+			}
+			return s.stop(t.Context())
+		})
+	}
+	require.NoError(t, binaries.Wait())
+	var left int
+	require.NoError(t, admin.QueryRow(t.Context(), "select count(*) from pg_database where datname ~ '^(template_|building_)'").Scan(&left))
+	require.Equal(t, 1, left, "one template for all")
+}

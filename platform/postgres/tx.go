@@ -1,0 +1,94 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// SQLSTATEs, from the appendix "PostgreSQL Error Codes" of its manual.
+const (
+	codeUniqueViolation      = "23505"
+	codeSerializationFailure = "40001"
+	codeDeadlockDetected     = "40P01"
+	codeUndefinedTable       = "42P01"
+)
+
+const (
+	// txAttempts bounds how often a transaction that lost a conflict is run: the first time and four more.
+	txAttempts = 5
+	// txPause is the wait before the second attempt; each further one waits twice as long. It is not random: of two
+	// transactions in a deadlock the server aborts one, so they do not meet again in step.
+	txPause = 5 * time.Millisecond
+	// rollbackTimeout bounds the rollback, which must happen although the caller has given up.
+	rollbackTimeout = 5 * time.Second
+)
+
+// InTx runs fn in one transaction and commits it when fn returns nil. When the server aborts it for a serialization
+// failure or a deadlock, fn runs again, at most five times: so fn must not keep anything from an earlier run, and
+// must not call another service.
+func InTx(ctx context.Context, pool *pgxpool.Pool, fn func(pgx.Tx) error) error {
+	wait := txPause
+	for attempt := 1; ; attempt++ {
+		err := tryTx(ctx, pool, fn)
+		if err == nil || attempt == txAttempts || !lostConflict(err) || !pause(ctx, wait) {
+			return err
+		}
+		wait *= 2
+	}
+}
+
+// pause waits for d and reports whether ctx is still alive.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// tryTx is pgx.BeginTxFunc but for the rollback, which there runs under the context that may just have been cancelled
+// and then costs the connection.
+func tryTx(ctx context.Context, pool *pgxpool.Pool, fn func(pgx.Tx) error) (err error) {
+	tx, err := pool.Begin(ctx)
+	if err != nil {
+		return fmt.Errorf("postgres: begin: %w", err)
+	}
+	defer func() { // also when fn panics
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+		defer cancel()
+		rollbackErr := tx.Rollback(ctx)
+		if rollbackErr != nil && !errors.Is(rollbackErr, pgx.ErrTxClosed) && !closed(tx) {
+			err = errors.Join(err, fmt.Errorf("postgres: rollback: %w", rollbackErr))
+		}
+	}()
+	if err := fn(tx); err != nil {
+		return err
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return fmt.Errorf("postgres: commit: %w", err)
+	}
+	return nil
+}
+
+// closed is a transaction whose connection is gone, which is a rollback too. The error that closed it says more.
+func closed(tx pgx.Tx) bool { return tx.Conn().IsClosed() }
+
+func lostConflict(err error) bool {
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (pgErr.Code == codeSerializationFailure || pgErr.Code == codeDeadlockDetected)
+}
+
+// IsUniqueViolation reports whether err is the server's refusal of a duplicate under the named constraint or index.
+func IsUniqueViolation(err error, constraint string) bool {
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pgErr.Code == codeUniqueViolation && pgErr.ConstraintName == constraint
+}

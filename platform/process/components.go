@@ -1,0 +1,79 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+)
+
+// Loop runs f until the group stops. f returns when its context ends; an error that is only this end is a clean one.
+func Loop(name string, f func(ctx context.Context) error) Component {
+	return Component{Name: name, Run: f}
+}
+
+// HTTPServer serves on the listener, which belongs to the caller until the component has started. Stopping lets the
+// requests in flight finish and closes their connections when the bound is reached. A server without all of its
+// timeouts is refused: one slow client after the other would hold its connections for ever.
+func HTTPServer(name string, server *http.Server, listener net.Listener) Component {
+	return Component{
+		Name: name,
+		Start: func(context.Context) error {
+			if server.ReadHeaderTimeout <= 0 || server.ReadTimeout <= 0 || server.WriteTimeout <= 0 || server.IdleTimeout <= 0 {
+				return errors.New("ReadHeaderTimeout, ReadTimeout, WriteTimeout and IdleTimeout must all be set")
+			}
+			return nil
+		},
+		Run: func(context.Context) error {
+			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
+			return nil
+		},
+		Stop: func(ctx context.Context) error {
+			if err := server.Shutdown(ctx); err != nil {
+				return errors.Join(fmt.Errorf("requests in flight were cut off: %w", err), server.Close())
+			}
+			return nil
+		},
+	}
+}
+
+// GRPCServer serves on the listener, which belongs to the caller until the component has started. From the start health
+// says SERVING for the server and for each of its services; stopping says NOT_SERVING first, so that balancers look
+// elsewhere, lets the calls in flight finish, and breaks them off when the bound is reached.
+func GRPCServer(name string, server *grpc.Server, listener net.Listener, status *health.Server) Component {
+	return Component{
+		Name: name,
+		Start: func(context.Context) error {
+			status.Resume()
+			status.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
+			for service := range server.GetServiceInfo() {
+				status.SetServingStatus(service, healthpb.HealthCheckResponse_SERVING)
+			}
+			return nil
+		},
+		Run: func(context.Context) error { return server.Serve(listener) },
+		Stop: func(ctx context.Context) error {
+			status.Shutdown()
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				server.GracefulStop()
+			}()
+			select {
+			case <-done:
+				return nil
+			case <-ctx.Done():
+				server.Stop() // ends GracefulStop too
+				<-done
+				return fmt.Errorf("calls in flight were cut off: %w", ctx.Err())
+			}
+		},
+	}
+}

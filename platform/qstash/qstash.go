@@ -1,0 +1,43 @@
+// Package qstash publishes alarms to Upstash QStash and checks what QStash sends back.
+//
+// It is a thin client of our own, because the official Go SDK has no context, leaks connections and accepts
+// forged signatures. The facts behind it come from https://upstash.com/docs/qstash and its OpenAPI file.
+package qstash
+
+// Headers that QStash puts on every delivery, and the one with which a receiver stops the retries.
+const (
+	// HeaderMessageID names the message. It stays the same over retries and accidental duplicates.
+	HeaderMessageID = "Upstash-Message-Id"
+	// HeaderRetried is how many attempts came before this one: 0 on the first.
+	HeaderRetried = "Upstash-Retried"
+	// HeaderSignature is the JWT that Verifier checks.
+	HeaderSignature = "Upstash-Signature"
+	// HeaderRegion is the region that delivers, such as EU-CENTRAL-1.
+	HeaderRegion = "Upstash-Region"
+	// HeaderCallerIP is the address that the message was published from.
+	HeaderCallerIP = "Upstash-Caller-Ip"
+	// HeaderNonRetryable on an answer with StatusNonRetryable, set to "true", ends the retries at once.
+	HeaderNonRetryable = "Upstash-NonRetryable-Error"
+)
+
+// StatusNonRetryable is the status that, together with HeaderNonRetryable, sends a message to the dead letters
+// without another attempt. Without the header it is a failure like any other and is retried.
+const StatusNonRetryable = 489
+
+// Headers of a publish request.
+const (
+	HeaderMethod                = "Upstash-Method"
+	HeaderDelay                 = "Upstash-Delay"
+	HeaderNotBefore             = "Upstash-Not-Before"
+	HeaderTimeout               = "Upstash-Timeout"
+	HeaderRetries               = "Upstash-Retries"
+	HeaderRetryDelay            = "Upstash-Retry-Delay"
+	HeaderDeduplicationID       = "Upstash-Deduplication-Id"
+	HeaderContentBasedDedup     = "Upstash-Content-Based-Deduplication"
+	HeaderCallback              = "Upstash-Callback"
+	HeaderFailureCallback       = "Upstash-Failure-Callback"
+	HeaderLabel                 = "Upstash-Label"
+	HeaderForwardPrefix         = "Upstash-Forward-"
+	HeaderCallbackPrefix        = "Upstash-Callback-"
+	HeaderFailureCallbackPrefix = "Upstash-Failure-Callback-"
+)

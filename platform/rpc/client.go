@@ -1,0 +1,172 @@
+package rpc
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+
+	"paceline.internal/platform/telemetry"
+)
+
+const (
+	// renewBefore is how long before its end a cached token is replaced, so that none expires on its way.
+	renewBefore = time.Minute
+	// maxCachedTokens bounds the cache; signing is cheap, so a full cache is simply emptied.
+	maxCachedTokens = 1024
+)
+
+// ClientConfig is what Dial needs.
+type ClientConfig struct {
+	Target         string // host:port, or any other gRPC target
+	Tokens         *Tokens
+	Caller         Principal // who calls, unless WithPrincipal says otherwise
+	TracerProvider trace.TracerProvider
+	MeterProvider  metric.MeterProvider
+	TLS            *tls.Config   // nil for plain text, see LoadTLS
+	Timeout        time.Duration // most that a call may take, its retries included; DefaultTimeout when 0
+	// Idempotent names the methods, as "/package.Service/Method", that are tried up to three times when the server is
+	// unavailable. The first try may have had its effect, so only methods belong here that can be repeated.
+	Idempotent []string
+}
+
+// Dial makes the one connection to an upstream. It connects in the background; the owner closes it.
+//
+// Every call gets a timeout, a fresh token, the trace and the request id of its context.
+func Dial(cfg ClientConfig) (*grpc.ClientConn, error) {
+	if cfg.Tokens == nil || cfg.TracerProvider == nil || cfg.MeterProvider == nil {
+		return nil, errors.New("rpc client: Tokens, TracerProvider and MeterProvider are required")
+	}
+	if err := cfg.Caller.Validate(); err != nil {
+		return nil, fmt.Errorf("rpc client: caller: %w", err)
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = DefaultTimeout
+	}
+	retries, err := retryConfig(cfg.Idempotent)
+	if err != nil {
+		return nil, fmt.Errorf("rpc client: %w", err)
+	}
+	return grpc.NewClient(cfg.Target,
+		grpc.WithTransportCredentials(transport(cfg.TLS)),
+		grpc.WithPerRPCCredentials(&bearerTokens{tokens: cfg.Tokens, caller: cfg.Caller, minted: map[Principal]minted{}}),
+		grpc.WithNoProxy(), // HTTPS_PROXY is for the vendors; our own processes are never behind it
+		grpc.WithDefaultServiceConfig(retries),
+		grpc.WithDisableServiceConfig(), // nobody's DNS decides about our retries
+		grpc.WithStatsHandler(otelgrpc.NewClientHandler(
+			otelgrpc.WithTracerProvider(cfg.TracerProvider),
+			otelgrpc.WithMeterProvider(cfg.MeterProvider),
+			otelgrpc.WithPropagators(telemetry.Propagator()),
+		)),
+		grpc.WithUnaryInterceptor(bound(cfg.Timeout)),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{
+			Time: keepaliveTime, Timeout: keepaliveTimeout, PermitWithoutStream: true,
+		}),
+	)
+}
+
+// bound gives a call its timeout, which an earlier deadline of the context overrides, and its request id.
+func bound(timeout time.Duration) grpc.UnaryClientInterceptor {
+	return func(
+		ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+	) error {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		id := telemetry.RequestID(ctx)
+		if id == "" {
+			id = newRequestID()
+		}
+		return invoke(metadata.AppendToOutgoingContext(ctx, requestIDHeader, id), method, request, reply, conn, opts...)
+	}
+}
+
+// bearerTokens puts a token on every call. It does not insist on TLS: inside one machine or one encrypted network the
+// operator may go without, and the tokens live for minutes.
+type bearerTokens struct {
+	tokens *Tokens
+	caller Principal
+
+	mu     sync.Mutex
+	minted map[Principal]minted
+}
+
+type minted struct {
+	header string
+	renew  time.Time
+}
+
+func (b *bearerTokens) RequireTransportSecurity() bool { return false }
+
+func (b *bearerTokens) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
+	caller, ok := ctx.Value(actsAsKey{}).(Principal)
+	if !ok {
+		caller = b.caller
+	}
+	header, err := b.header(caller)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"authorization": header}, nil
+}
+
+// header is the cached token of the caller while it has time left, else a new one.
+func (b *bearerTokens) header(caller Principal) (string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.tokens.now()
+	if cached, ok := b.minted[caller]; ok && now.Before(cached.renew) {
+		return cached.header, nil
+	}
+	token, err := b.tokens.Mint(caller, DefaultTokenTTL)
+	if err != nil {
+		return "", err
+	}
+	if len(b.minted) >= maxCachedTokens {
+		clear(b.minted)
+	}
+	fresh := minted{header: "Bearer " + token, renew: now.Add(DefaultTokenTTL - renewBefore)}
+	b.minted[caller] = fresh
+	return fresh.header, nil
+}
+
+// retryConfig is gRPC's service config for the idempotent methods. The throttle stops retrying altogether while more
+// than about one call in ten fails, so that retries do not keep a struggling server down.
+func retryConfig(idempotent []string) (string, error) {
+	type name struct {
+		Service string `json:"service"`
+		Method  string `json:"method"`
+	}
+	names := []name{}
+	for _, full := range idempotent {
+		service, method, ok := strings.Cut(strings.TrimPrefix(full, "/"), "/")
+		if !ok || service == "" || method == "" || !strings.HasPrefix(full, "/") {
+			return "", fmt.Errorf("idempotent method %q is not /package.Service/Method", full)
+		}
+		names = append(names, name{service, method})
+	}
+	if len(names) == 0 {
+		return "{}", nil
+	}
+	encoded, err := json.Marshal(map[string]any{
+		"methodConfig": []any{map[string]any{
+			"name": names,
+			"retryPolicy": map[string]any{
+				"maxAttempts": 3, "initialBackoff": "0.05s", "maxBackoff": "0.5s", "backoffMultiplier": 3,
+				"retryableStatusCodes": []string{"UNAVAILABLE"},
+			},
+		}},
+		"retryThrottling": map[string]any{"maxTokens": 100, "tokenRatio": 0.1},
+	})
+	return string(encoded), err
+}

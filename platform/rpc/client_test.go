@@ -1,0 +1,174 @@
+package rpc_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"paceline.internal/platform/config"
+	"paceline.internal/platform/rpc"
+)
+
+func TestClient(t *testing.T) {
+	t.Parallel()
+
+	whoami := func(ctx context.Context, _ string) (string, error) {
+		p, ok := rpc.PrincipalFrom(ctx)
+		if !ok {
+			return "nobody", nil
+		}
+		return string(p.Role) + " " + p.Subject, nil
+	}
+
+	t.Run("CallsAsItselfOrOnBehalfOfSomebody", func(t *testing.T) {
+		t.Parallel()
+		conn := setup(t, whoami).dial()
+
+		itself, err := call(t.Context(), conn, echo, "")
+		require.NoError(t, err)
+		require.Equal(t, "service onboarding", itself)
+
+		forwarded, err := call(rpc.WithPrincipal(t.Context(), user()), conn, echo, "")
+		require.NoError(t, err)
+		require.Equal(t, "user "+user().Subject, forwarded)
+	})
+
+	t.Run("AServiceCallsItsNeighbourAsItselfWhoeverCalledIt", func(t *testing.T) {
+		t.Parallel()
+		neighbour := setup(t, whoami).dial()
+		b := setup(t, func(ctx context.Context, _ string) (string, error) {
+			return call(ctx, neighbour, echo, "")
+		})
+
+		answer, err := call(rpc.WithPrincipal(t.Context(), user()), b.dial(), echo, "")
+
+		require.NoError(t, err)
+		require.Equal(t, "service onboarding", answer)
+	})
+
+	t.Run("TheTokenIsKeptUntilItNearsItsEnd", func(t *testing.T) {
+		t.Parallel()
+		seen := make(chan string, 1)
+		b := setup(t, func(ctx context.Context, _ string) (string, error) {
+			seen <- metadata.ValueFromIncomingContext(ctx, "authorization")[0]
+			return "", nil
+		})
+		var late atomic.Int64
+		now := time.Now
+		begin := now()
+		minting, err := rpc.NewTokens(config.NewSecret("0123456789abcdef0123456789abcdef"), func() time.Time {
+			return begin.Add(-5*time.Minute + time.Duration(late.Load())) // in the past, so that the server accepts it
+		})
+		require.NoError(t, err)
+		conn := b.dial(func(cfg *rpc.ClientConfig) { cfg.Tokens = minting })
+		token := func(after time.Duration) string {
+			late.Store(int64(after))
+			_, err := call(t.Context(), conn, echo, "")
+			require.NoError(t, err)
+			return <-seen
+		}
+
+		first := token(time.Minute)
+		require.Equal(t, first, token(2*time.Minute))
+		require.Equal(t, first, token(5*time.Minute-time.Millisecond))
+		require.NotEqual(t, first, token(5*time.Minute))
+	})
+
+	t.Run("TraceTravelsWithTheCall", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, func(ctx context.Context, _ string) (string, error) {
+			return trace.SpanContextFromContext(ctx).TraceID().String(), nil
+		})
+		ctx, span := b.tel.Tracer.Tracer("test").Start(t.Context(), "work")
+		defer span.End()
+
+		answer, err := call(ctx, b.dial(), echo, "")
+
+		require.NoError(t, err)
+		require.Equal(t, span.SpanContext().TraceID().String(), answer)
+	})
+
+	t.Run("EveryCallIsBounded", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, func(ctx context.Context, _ string) (string, error) {
+			<-ctx.Done()
+			return "", ctx.Err()
+		})
+		_, err := call(t.Context(), b.dial(func(cfg *rpc.ClientConfig) { cfg.Timeout = 20 * time.Millisecond }), echo, "")
+		require.Equal(t, codes.DeadlineExceeded, status.Code(err))
+	})
+
+	t.Run("OnlyIdempotentMethodsAreRetriedAndOnlyWhenUnavailable", func(t *testing.T) {
+		t.Parallel()
+		for _, tc := range []struct {
+			name       string
+			idempotent []string
+			code       codes.Code
+			want       int64
+		}{
+			{name: "Idempotent", idempotent: []string{echo}, code: codes.Unavailable, want: 3},
+			{name: "NotNamed", idempotent: []string{closed}, code: codes.Unavailable, want: 1},
+			{name: "None", code: codes.Unavailable, want: 1},
+			{name: "AnotherCode", idempotent: []string{echo}, code: codes.Aborted, want: 1},
+		} {
+			t.Run(tc.name, func(t *testing.T) {
+				t.Parallel()
+				var calls atomic.Int64
+				b := setup(t, func(context.Context, string) (string, error) {
+					calls.Add(1)
+					return "", &rpc.Error{Code: tc.code, Message: "no"}
+				})
+				_, err := call(t.Context(), b.dial(func(cfg *rpc.ClientConfig) { cfg.Idempotent = tc.idempotent }), echo, "")
+				require.Equal(t, tc.code, status.Code(err))
+				require.Equal(t, tc.want, calls.Load())
+			})
+		}
+	})
+
+	t.Run("ARetryCanSucceed", func(t *testing.T) {
+		t.Parallel()
+		var calls atomic.Int64
+		b := setup(t, func(context.Context, string) (string, error) {
+			if calls.Add(1) == 1 {
+				return "", &rpc.Error{Code: codes.Unavailable, Message: "restarting"}
+			}
+			return "back", nil
+		})
+		answer, err := call(t.Context(), b.dial(func(cfg *rpc.ClientConfig) { cfg.Idempotent = []string{echo} }), echo, "")
+		require.NoError(t, err)
+		require.Equal(t, "back", answer)
+	})
+}
+
+func TestDial(t *testing.T) {
+	t.Parallel()
+	b := setup(t, repeat)
+	valid := rpc.ClientConfig{
+		Target: b.addr, Tokens: b.tokens, Caller: service(), TracerProvider: b.tel.Tracer, MeterProvider: b.tel.Meter,
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(*rpc.ClientConfig)
+		want   string
+	}{
+		{name: "WithoutTokens", change: func(c *rpc.ClientConfig) { c.Tokens = nil }, want: "required"},
+		{name: "WithoutCaller", change: func(c *rpc.ClientConfig) { c.Caller = rpc.Principal{} }, want: "caller: subject is empty"},
+		{name: "WithAMethodThatIsNoFullName", change: func(c *rpc.ClientConfig) { c.Idempotent = []string{"Echo"} }, want: `"Echo" is not`},
+		{name: "WithAMethodWithoutSlash", change: func(c *rpc.ClientConfig) { c.Idempotent = []string{echo[1:]} }, want: "is not"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			cfg := valid
+			tc.change(&cfg)
+			_, err := rpc.Dial(cfg)
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+}

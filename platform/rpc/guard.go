@@ -1,0 +1,108 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// replyMargin is what the handler does not get of a caller's deadline, so that its answer still arrives in time. A call
+// that has less than this left is refused: whatever it would do, nobody would learn of it.
+const replyMargin = 5 * time.Millisecond
+
+// recoverPanic turns a panic into an internal error; its text and its stack go to the log only.
+func recoverPanic(ctx context.Context, _ string, next func(context.Context) error) (err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			Annotate(ctx, slog.String("panic", fmt.Sprint(panicked)), slog.String("stack", string(debug.Stack())))
+			err = errInternal()
+		}
+	}()
+	return next(ctx)
+}
+
+// deadline gives every call an end: the caller's, less the margin for the reply, or the default.
+func deadline(byDefault time.Duration, now func() time.Time) layer {
+	return func(ctx context.Context, _ string, next func(context.Context) error) error {
+		end, ok := ctx.Deadline()
+		if !ok {
+			ctx, cancel := context.WithTimeout(ctx, byDefault)
+			defer cancel()
+			return next(ctx)
+		}
+		if end.Sub(now()) < replyMargin {
+			return errDeadline()
+		}
+		ctx, cancel := context.WithDeadline(ctx, end.Add(-replyMargin))
+		defer cancel()
+		return next(ctx)
+	}
+}
+
+// authenticate lets a call pass when its token is valid and the policy allows the token's role to make it. Why a token was
+// refused goes to the log; the caller learns only that it was.
+func authenticate(tokens *Tokens, policy Policy) layer {
+	return func(ctx context.Context, method string, next func(context.Context) error) error {
+		if public(method) {
+			return next(ctx)
+		}
+		caller, err := bearer(ctx, tokens)
+		if err != nil {
+			Annotate(ctx, slog.String("refused", err.Error()))
+			return status.Error(codes.Unauthenticated, "a valid service token is required")
+		}
+		Annotate(ctx, slog.String("caller_role", string(caller.Role)), slog.String("org_id", caller.OrgID))
+		if !slices.Contains(policy[method], caller.Role) {
+			return status.Error(codes.PermissionDenied, "this role may not call this method")
+		}
+		return next(context.WithValue(ctx, callerKey{}, caller))
+	}
+}
+
+func bearer(ctx context.Context, tokens *Tokens) (Principal, error) {
+	given := metadata.ValueFromIncomingContext(ctx, "authorization")
+	if len(given) != 1 {
+		return Principal{}, fmt.Errorf("%d authorization headers", len(given))
+	}
+	scheme, token, _ := strings.Cut(given[0], " ")
+	if !strings.EqualFold(scheme, "bearer") {
+		return Principal{}, errors.New("authorization is not a bearer token")
+	}
+	return tokens.Verify(token)
+}
+
+// seal lets only answers leave the handler. An error passes when it is itself an answer. One that merely wraps an answer
+// does not, because that is what another server said to us, about a question that our caller did not ask; the cause of
+// everything that does not pass is told to the log alone.
+func seal(ctx context.Context, _ string, next func(context.Context) error) error {
+	err := next(ctx)
+	if err == nil {
+		return nil
+	}
+	answer, ok := err.(interface{ GRPCStatus() *status.Status })
+	if ok && answer.GRPCStatus().Code() != codes.OK {
+		return err
+	}
+	Annotate(ctx, slog.String("error", err.Error()))
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return errDeadline()
+	case ctx.Err() != nil:
+		return status.Error(codes.Canceled, "the call was cancelled")
+	default:
+		return errInternal()
+	}
+}
+
+func errInternal() error { return status.Error(codes.Internal, "internal error") }
+
+func errDeadline() error { return status.Error(codes.DeadlineExceeded, "the deadline is over") }

@@ -1,0 +1,171 @@
+package rpc_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"paceline.internal/platform/config"
+	"paceline.internal/platform/rpc"
+	"paceline.internal/platform/telemetry"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	org    = "00000000-0000-7000-8000-000000000001"
+	echo   = "/paceline.test.v1.EchoService/Echo"
+	closed = "/paceline.test.v1.EchoService/Closed" // in nobody's policy
+)
+
+func service() rpc.Principal { return rpc.Principal{Subject: "onboarding", Role: rpc.RoleService} }
+
+func user() rpc.Principal {
+	return rpc.Principal{Subject: "0190b1f0-0000-7000-8000-000000000002", OrgID: org, Role: rpc.RoleUser}
+}
+
+type handler func(ctx context.Context, text string) (string, error)
+
+// echoService is a service of two methods without generated code; both answer what the handler says.
+func echoService() *grpc.ServiceDesc {
+	method := func(full string) func(any, context.Context, func(any) error, grpc.UnaryServerInterceptor) (any, error) {
+		return func(srv any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+			request := new(wrapperspb.StringValue)
+			if err := decode(request); err != nil {
+				return nil, err
+			}
+			return intercept(ctx, request, &grpc.UnaryServerInfo{Server: srv, FullMethod: full}, func(ctx context.Context, _ any) (any, error) {
+				handle, ok := srv.(handler)
+				if !ok {
+					return nil, fmt.Errorf("registered with a %T", srv)
+				}
+				text, err := handle(ctx, request.GetValue())
+				return wrapperspb.String(text), err
+			})
+		}
+	}
+	return &grpc.ServiceDesc{
+		ServiceName: "paceline.test.v1.EchoService",
+		HandlerType: new(any),
+		Methods:     []grpc.MethodDesc{{MethodName: "Echo", Handler: method(echo)}, {MethodName: "Closed", Handler: method(closed)}},
+	}
+}
+
+// bench is an echo server with its telemetry, listening.
+type bench struct {
+	*rpc.Server
+
+	t      *testing.T
+	addr   string
+	tel    *telemetry.Telemetry
+	tokens *rpc.Tokens
+	mu     sync.Mutex
+	out    bytes.Buffer
+}
+
+func setup(t *testing.T, handle handler, adjust ...func(*rpc.ServerConfig)) *bench {
+	t.Helper()
+	b := &bench{t: t, tokens: tokens(t)}
+	var err error
+	b.tel, err = telemetry.New(t.Context(), telemetry.Options{Service: "test", Output: b, Registry: telemetry.NewRegistry()})
+	require.NoError(t, err)
+	cfg := rpc.ServerConfig{
+		Tokens: b.tokens, Policy: rpc.Policy{echo: {rpc.RoleService, rpc.RoleUser}}, Log: b.tel.Log,
+		TracerProvider: b.tel.Tracer, MeterProvider: b.tel.Meter,
+	}
+	for _, a := range adjust {
+		a(&cfg)
+	}
+	b.Server, err = rpc.NewServer(cfg)
+	require.NoError(t, err)
+	b.RegisterService(echoService(), handle)
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	b.addr = listener.Addr().String()
+	go func() { _ = b.Serve(listener) }()
+	t.Cleanup(func() {
+		b.Stop()
+		require.NoError(t, b.tel.Shutdown(context.WithoutCancel(t.Context())))
+	})
+	return b
+}
+
+func tokens(t *testing.T) *rpc.Tokens {
+	t.Helper()
+	now := time.Now
+	made, err := rpc.NewTokens(config.NewSecret("0123456789abcdef0123456789abcdef"), now)
+	require.NoError(t, err)
+	return made
+}
+
+// Write takes the log lines.
+func (b *bench) Write(line []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.out.Write(line)
+}
+
+// lines stops the server, so that everything has been logged, and returns the log.
+func (b *bench) lines() []map[string]any {
+	b.t.Helper()
+	b.GracefulStop()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var lines []map[string]any
+	for line := range bytes.Lines(b.out.Bytes()) {
+		var fields map[string]any
+		require.NoError(b.t, json.Unmarshal(line, &fields))
+		lines = append(lines, fields)
+	}
+	return lines
+}
+
+// line is the only one there is.
+func (b *bench) line() map[string]any {
+	b.t.Helper()
+	lines := b.lines()
+	require.Len(b.t, lines, 1, "one line per call")
+	return lines[0]
+}
+
+func (b *bench) dial(adjust ...func(*rpc.ClientConfig)) *grpc.ClientConn {
+	b.t.Helper()
+	cfg := rpc.ClientConfig{
+		Target: b.addr, Tokens: b.tokens, Caller: service(), TracerProvider: b.tel.Tracer, MeterProvider: b.tel.Meter,
+	}
+	for _, a := range adjust {
+		a(&cfg)
+	}
+	conn, err := rpc.Dial(cfg)
+	require.NoError(b.t, err)
+	b.t.Cleanup(func() { require.NoError(b.t, conn.Close()) })
+	return conn
+}
+
+// plain is a connection without our client chain.
+func (b *bench) plain() *grpc.ClientConn {
+	b.t.Helper()
+	conn, err := grpc.NewClient(b.addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
+	require.NoError(b.t, err)
+	b.t.Cleanup(func() { require.NoError(b.t, conn.Close()) })
+	return conn
+}
+
+func call(ctx context.Context, conn *grpc.ClientConn, method, text string) (string, error) {
+	answer := new(wrapperspb.StringValue)
+	err := conn.Invoke(ctx, method, wrapperspb.String(text), answer)
+	return answer.GetValue(), err
+}
+
+func repeat(_ context.Context, text string) (string, error) { return text, nil }

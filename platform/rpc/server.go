@@ -1,0 +1,137 @@
+package rpc
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/stats"
+
+	"paceline.internal/platform/telemetry"
+)
+
+const (
+	// DefaultTimeout is the deadline of a call that brings none, on either side.
+	DefaultTimeout = 10 * time.Second
+
+	// keepaliveTime is how long a silent connection goes unchecked. A server bans clients that ask more often than its
+	// policy allows, so the policy is looser than what our clients do.
+	keepaliveTime    = 30 * time.Second
+	keepaliveTimeout = 10 * time.Second
+	keepalivePolicy  = 10 * time.Second
+
+	// maxStreams bounds what one client connection may have in flight.
+	maxStreams = 1024
+)
+
+// Policy says which roles may call a method, by its full name "/package.Service/Method". A method that is absent may be
+// called by nobody. Health and reflection are open to all and need no entry.
+type Policy map[string][]Role
+
+// ServerConfig is what NewServer needs.
+type ServerConfig struct {
+	Tokens         *Tokens
+	Policy         Policy
+	Log            *slog.Logger
+	TracerProvider trace.TracerProvider
+	MeterProvider  metric.MeterProvider
+	TLS            *tls.Config   // nil for plain text, see LoadTLS
+	Timeout        time.Duration // of a call that brings no deadline; DefaultTimeout when 0
+}
+
+// Server is a gRPC server with its chain, health and reflection.
+type Server struct {
+	*grpc.Server
+
+	Health *health.Server // to be switched by process.GRPCServer
+	policy Policy
+}
+
+// NewServer builds the chain, outermost first: trace, metrics, log, recover, deadline, authenticate, seal. So a panic, a
+// refusal and a call that comes too late are each traced, counted and logged, once.
+func NewServer(cfg ServerConfig) (*Server, error) {
+	if cfg.Tokens == nil || cfg.Log == nil || cfg.TracerProvider == nil || cfg.MeterProvider == nil {
+		return nil, errors.New("rpc server: Tokens, Log, TracerProvider and MeterProvider are required")
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = DefaultTimeout
+	}
+	count, err := metrics(cfg.MeterProvider)
+	if err != nil {
+		return nil, fmt.Errorf("rpc server: %w", err)
+	}
+	now := time.Now // latencies and deadlines are the machine's, whatever clock the product runs on
+	outer := []layer{count, log(cfg.Log, now), recoverPanic}
+	inner := []layer{authenticate(cfg.Tokens, cfg.Policy), seal}
+	s := &Server{
+		Server: grpc.NewServer(
+			grpc.Creds(transport(cfg.TLS)),
+			grpc.StatsHandler(otelgrpc.NewServerHandler(
+				otelgrpc.WithTracerProvider(cfg.TracerProvider),
+				otelgrpc.WithMeterProvider(cfg.MeterProvider),
+				otelgrpc.WithPropagators(telemetry.Propagator()),
+				otelgrpc.WithFilter(func(call *stats.RPCTagInfo) bool { return !public(call.FullMethodName) }),
+			)),
+			grpc.UnaryInterceptor(unary(slices.Concat(outer, []layer{deadline(cfg.Timeout, now)}, inner)...)),
+			// Streams are only those of health and reflection, which may last: they get no deadline.
+			grpc.StreamInterceptor(stream(slices.Concat(outer, inner)...)),
+			grpc.MaxConcurrentStreams(maxStreams),
+			grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
+			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepalivePolicy, PermitWithoutStream: true}),
+		),
+		Health: health.NewServer(),
+		policy: cfg.Policy,
+	}
+	healthpb.RegisterHealthServer(s, s.Health)
+	reflection.Register(s)
+	return s, nil
+}
+
+// CheckPolicy reports every registered method that nobody may call and every name in the policy that is no registered
+// method. It is for the end of the wiring: a forgotten entry should stop the start, not the first caller.
+func (s *Server) CheckPolicy() error {
+	var problems []error
+	known := map[string]bool{}
+	for service, about := range s.GetServiceInfo() {
+		for _, m := range about.Methods {
+			method := "/" + service + "/" + m.Name
+			known[method] = true
+			if !public(method) && len(s.policy[method]) == 0 {
+				problems = append(problems, fmt.Errorf("policy: nobody may call %s", method))
+			}
+		}
+	}
+	for _, method := range slices.Sorted(maps.Keys(s.policy)) {
+		if !known[method] {
+			problems = append(problems, fmt.Errorf("policy: %s is not served", method))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// public methods tell nothing about anybody and must work for probes and for grpcurl.
+func public(method string) bool {
+	return strings.HasPrefix(method, "/grpc.health.v1.Health/") || strings.HasPrefix(method, "/grpc.reflection.")
+}
+
+func transport(cfg *tls.Config) credentials.TransportCredentials {
+	if cfg == nil {
+		return insecure.NewCredentials()
+	}
+	return credentials.NewTLS(cfg)
+}

@@ -1,0 +1,322 @@
+package rpc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+
+	"paceline.internal/platform/config"
+	"paceline.internal/platform/rpc"
+	"paceline.internal/platform/telemetry"
+)
+
+// counted is the value of rpc_server_handled_total for the labels, 0 when there is none.
+func (b *bench) counted(code, reason string) float64 {
+	b.t.Helper()
+	families, err := b.tel.Registry.Gather()
+	require.NoError(b.t, err)
+	for _, family := range families {
+		if family.GetName() != "rpc_server_handled_total" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			labels := map[string]string{}
+			for _, label := range metric.GetLabel() {
+				labels[label.GetName()] = label.GetValue()
+			}
+			if labels["code"] == code && labels["reason"] == reason && labels["method"] == echo {
+				return metric.GetCounter().GetValue()
+			}
+		}
+	}
+	return 0
+}
+
+func TestServer(t *testing.T) {
+	t.Parallel()
+
+	t.Run("AnAnsweredCallIsOneWideLine", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, func(ctx context.Context, text string) (string, error) {
+			rpc.Annotate(ctx, slog.String("session_id", "s-1"))
+			return text, nil
+		})
+		spans := tracetest.NewSpanRecorder()
+		b.tel.Tracer.RegisterSpanProcessor(spans)
+
+		answer, err := call(telemetry.WithRequestID(rpc.WithPrincipal(t.Context(), user()), "r-1"), b.dial(), echo, "hi")
+
+		require.NoError(t, err)
+		require.Equal(t, "hi", answer)
+		line := b.line()
+		require.Equal(t, "rpc.handled", line["msg"])
+		require.Equal(t, "INFO", line["level"])
+		require.Equal(t, echo, line["method"])
+		require.Equal(t, "OK", line["code"])
+		require.Equal(t, "s-1", line["session_id"])
+		require.Equal(t, "r-1", line["request_id"])
+		require.Equal(t, "user", line["caller_role"])
+		require.Equal(t, org, line["org_id"])
+		require.Len(t, line["trace_id"], 32, "the stats handler is outside of the log")
+		require.GreaterOrEqual(t, line["duration_ms"], 0.0)
+		require.NotContains(t, line, "error")
+		require.InDelta(t, 1, b.counted("OK", ""), 0)
+		kinds := map[trace.SpanKind]int{}
+		for _, span := range spans.Ended() {
+			kinds[span.SpanKind()]++
+		}
+		require.Equal(t, map[trace.SpanKind]int{trace.SpanKindClient: 1, trace.SpanKindServer: 1}, kinds)
+	})
+
+	t.Run("APanicIsCountedLoggedAndAnsweredWithAFixedText", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, func(context.Context, string) (string, error) { panic("hunter2") })
+
+		_, err := call(t.Context(), b.dial(), echo, "hi")
+
+		require.Equal(t, status.Error(codes.Internal, "internal error").Error(), err.Error())
+		line := b.line()
+		require.Equal(t, "ERROR", line["level"])
+		require.Equal(t, "Internal", line["code"])
+		require.Equal(t, "hunter2", line["panic"])
+		require.Contains(t, line["stack"], "server_test.go")
+		require.InDelta(t, 1, b.counted("Internal", ""), 0)
+	})
+
+	t.Run("AnUnknownErrorIsToldToTheLogAlone", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, func(context.Context, string) (string, error) { return "", errors.New("relation hunter2 is missing") })
+
+		_, err := call(t.Context(), b.dial(), echo, "hi")
+
+		require.Equal(t, codes.Internal, status.Code(err))
+		require.NotContains(t, err.Error(), "hunter2")
+		require.Equal(t, "relation hunter2 is missing", b.line()["error"])
+	})
+
+	t.Run("TheAnswerOfAnotherServerIsNotOurs", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, func(context.Context, string) (string, error) {
+			return "", fmt.Errorf("send: %w", status.Error(codes.Unauthenticated, "who are you"))
+		})
+
+		_, err := call(t.Context(), b.dial(), echo, "hi")
+
+		require.Equal(t, codes.Internal, status.Code(err))
+		require.Contains(t, b.line()["error"], "who are you")
+	})
+
+	t.Run("AnErrorWithoutACodeIsNotTakenForSuccess", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, func(context.Context, string) (string, error) { return "", &rpc.Error{Message: "no code"} })
+		_, err := call(t.Context(), b.dial(), echo, "hi")
+		require.Equal(t, codes.Internal, status.Code(err))
+	})
+
+	t.Run("AnAnswerReachesTheCallerWithItsReason", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, func(context.Context, string) (string, error) {
+			return "", &rpc.Error{
+				Code: codes.Unavailable, Reason: "SEND_IN_FLIGHT", Domain: "paceline.test.v1", Message: "come back",
+				Meta: map[string]string{"message_id": "m-1"}, RetryAfter: 3 * time.Second,
+			}
+		})
+
+		_, err := call(t.Context(), b.dial(), echo, "hi")
+
+		err = fmt.Errorf("wrapped since: %w", err)
+		require.Equal(t, codes.Unavailable, status.Code(err))
+		reason, meta := rpc.Reason(err)
+		require.Equal(t, "SEND_IN_FLIGHT", reason)
+		require.Equal(t, map[string]string{"message_id": "m-1"}, meta)
+		require.Equal(t, 3*time.Second, rpc.RetryAfter(err))
+		line := b.line()
+		require.Equal(t, "SEND_IN_FLIGHT", line["reason"])
+		require.Equal(t, "WARN", line["level"])
+		require.InDelta(t, 1, b.counted("Unavailable", "SEND_IN_FLIGHT"), 0)
+	})
+
+	t.Run("ACallWithoutADeadlineGetsTheDefault", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, func(ctx context.Context, _ string) (string, error) {
+			<-ctx.Done()
+			return "", ctx.Err()
+		}, func(cfg *rpc.ServerConfig) { cfg.Timeout = time.Millisecond })
+		token, err := b.tokens.Mint(service(), time.Minute)
+		require.NoError(t, err)
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
+
+		_, err = call(ctx, b.plain(), echo, "hi")
+
+		require.Equal(t, status.Error(codes.DeadlineExceeded, "the deadline is over").Error(), err.Error())
+		require.Equal(t, "DeadlineExceeded", b.line()["code"])
+	})
+
+	t.Run("AForgedRequestIDIsReplaced", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, repeat)
+		conn := b.dial()
+		for _, id := range []string{"a b", strings.Repeat("x", 65)} {
+			_, err := call(telemetry.WithRequestID(t.Context(), id), conn, echo, "hi")
+			require.NoError(t, err)
+		}
+		for _, line := range b.lines() {
+			require.Len(t, line["request_id"], 36)
+		}
+	})
+}
+
+func TestAuthentication(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name          string
+		authorization func(*rpc.Tokens) []string
+		method        string
+		want          codes.Code
+	}{
+		{name: "NoToken", method: echo, want: codes.Unauthenticated, authorization: func(*rpc.Tokens) []string { return nil }},
+		{
+			name: "TwoTokens", method: echo, want: codes.Unauthenticated,
+			authorization: func(m *rpc.Tokens) []string { return []string{bearer(m, service()), bearer(m, service())} },
+		},
+		{
+			name: "AnotherScheme", method: echo, want: codes.Unauthenticated,
+			authorization: func(*rpc.Tokens) []string { return []string{"Basic cGFjZWxpbmU6cGFjZWxpbmU="} },
+		},
+		{
+			name: "NoJWT", method: echo, want: codes.Unauthenticated,
+			authorization: func(*rpc.Tokens) []string { return []string{"Bearer hunter2"} },
+		},
+		{
+			name: "AllowedRole", method: echo, want: codes.OK,
+			authorization: func(m *rpc.Tokens) []string { return []string{bearer(m, user())} },
+		},
+		{
+			name: "SchemeInLowerCase", method: echo, want: codes.OK,
+			authorization: func(m *rpc.Tokens) []string { return []string{"b" + bearer(m, user())[1:]} },
+		},
+		{
+			name: "RoleThatIsNotAllowed", method: echo, want: codes.PermissionDenied,
+			authorization: func(m *rpc.Tokens) []string {
+				return []string{bearer(m, rpc.Principal{Subject: "op", OrgID: org, Role: rpc.RoleOperator})}
+			},
+		},
+		{
+			name: "MethodThatIsInNoPolicy", method: closed, want: codes.PermissionDenied,
+			authorization: func(m *rpc.Tokens) []string { return []string{bearer(m, service())} },
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, repeat)
+			ctx := metadata.NewOutgoingContext(t.Context(), metadata.MD{"authorization": tc.authorization(b.tokens)})
+
+			_, err := call(ctx, b.plain(), tc.method, "hi")
+
+			require.Equal(t, tc.want, status.Code(err))
+			line := b.line()
+			require.Equal(t, tc.want.String(), line["code"], "a refusal is logged like every other answer")
+			require.Equal(t, tc.want == codes.Unauthenticated, line["refused"] != nil, "the log tells why")
+			if tc.method == echo {
+				require.InDelta(t, 1, b.counted(tc.want.String(), ""), 0, "and counted")
+			}
+		})
+	}
+
+	t.Run("HealthAndReflectionAreOpenAndQuiet", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, repeat)
+		spans := tracetest.NewSpanRecorder()
+		b.tel.Tracer.RegisterSpanProcessor(spans)
+		conn := b.plain()
+
+		health, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{})
+		require.NoError(t, err)
+		require.Equal(t, healthpb.HealthCheckResponse_SERVING, health.GetStatus())
+		services, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, services.Send(&reflectionpb.ServerReflectionRequest{
+			MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{},
+		}))
+		listed, err := services.Recv()
+		require.NoError(t, err)
+		require.NotEmpty(t, listed.GetListServicesResponse().GetService())
+		require.NoError(t, services.CloseSend())
+
+		require.Empty(t, b.lines(), "probes are logged at debug only")
+		require.Empty(t, spans.Started(), "and not traced")
+	})
+}
+
+func bearer(m *rpc.Tokens, p rpc.Principal) string {
+	token, err := m.Mint(p, time.Minute)
+	if err != nil {
+		return err.Error()
+	}
+	return "Bearer " + token
+}
+
+func TestNewServer(t *testing.T) {
+	t.Parallel()
+
+	t.Run("RefusesToServeWithoutTokens", func(t *testing.T) {
+		t.Parallel()
+		_, err := rpc.NewServer(rpc.ServerConfig{Log: slog.New(slog.DiscardHandler)})
+		require.ErrorContains(t, err, "required")
+	})
+
+	t.Run("APolicyWithHolesOrGhostsIsReported", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, repeat, func(cfg *rpc.ServerConfig) {
+			cfg.Policy["/paceline.test.v1.EchoService/Gone"] = []rpc.Role{rpc.RoleUser}
+		})
+		require.EqualError(t, b.CheckPolicy(), "policy: nobody may call "+closed+"\npolicy: /paceline.test.v1.EchoService/Gone is not served")
+	})
+
+	t.Run("ACompletePolicyIsFine", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, repeat, func(cfg *rpc.ServerConfig) { cfg.Policy[closed] = []rpc.Role{rpc.RoleUser} })
+		require.NoError(t, b.CheckPolicy())
+	})
+}
+
+func TestError(t *testing.T) {
+	t.Parallel()
+
+	t.Run("LogsItsCodeAndReason", func(t *testing.T) {
+		t.Parallel()
+		var out strings.Builder
+		err := error(&rpc.Error{Code: codes.NotFound, Reason: "SESSION_NOT_FOUND", Message: "no such session"})
+		slog.New(slog.NewTextHandler(&out, nil)).Error("failed", "error", err)
+		require.Contains(t, out.String(), `error.code=NotFound error.reason=SESSION_NOT_FOUND error.message="no such session"`)
+	})
+
+	t.Run("AnErrorOfNoServerHasNoReason", func(t *testing.T) {
+		t.Parallel()
+		for _, err := range []error{nil, errors.New("other"), &config.Problem{}} {
+			reason, meta := rpc.Reason(err)
+			require.Empty(t, reason)
+			require.Nil(t, meta)
+			require.Zero(t, rpc.RetryAfter(err))
+		}
+	})
+
+	t.Run("TextThatCannotCrossTheWireLeavesTheCode", func(t *testing.T) {
+		t.Parallel()
+		err := &rpc.Error{Code: codes.NotFound, Reason: "\xff", Message: "no such session"}
+		require.Equal(t, codes.NotFound, status.Code(err))
+	})
+}

@@ -1,0 +1,83 @@
+package telemetry
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// readyTimeout is how long /readyz asks before it answers no; orchestrators give up after a few seconds themselves.
+const readyTimeout = 2 * time.Second
+
+// OpsConfig is what the ops port shows.
+type OpsConfig struct {
+	Registry prometheus.Gatherer
+	// Ready returns why the process should get no traffic now, nil when it should. It is asked at every /readyz and
+	// must respect its context. The text of the error is shown.
+	Ready func(ctx context.Context) error
+	// Config is shown as JSON at /debug/config. Its secrets must be config.Secret, which shows as ***.
+	Config any
+}
+
+// OpsHandler serves /metrics, /healthz (the process runs), /readyz (it should get traffic: 200, or 503 with the reason
+// as JSON), /debug/config and /debug/pprof/. It belongs on a port of its own that the internet does not reach.
+func OpsHandler(cfg OpsConfig) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, condition{Status: "ok"})
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+		defer cancel()
+		if err := cfg.Ready(ctx); err != nil {
+			writeJSON(w, http.StatusServiceUnavailable, condition{Status: "unready", Reason: err.Error()})
+			return
+		}
+		writeJSON(w, http.StatusOK, condition{Status: "ready"})
+	})
+	mux.HandleFunc("GET /debug/config", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, cfg.Config)
+	})
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// OpsServer is an HTTP server for the ops port with every timeout set. Writing may take long, because a CPU profile
+// answers only after the seconds that it was asked to cover.
+func OpsServer(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      2 * time.Minute,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    16 << 10,
+	}
+}
+
+type condition struct {
+	Status string `json:"status"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// writeJSON encodes before it writes, so that a value which cannot be encoded is a 500 and not half an answer.
+func writeJSON(w http.ResponseWriter, code int, body any) {
+	encoded, err := json.MarshalIndent(body, "", "  ")
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = w.Write(append(encoded, '\n')) // the client went away: nobody is left to tell
+}

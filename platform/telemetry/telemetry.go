@@ -1,0 +1,94 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/propagation"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+)
+
+// shutdownTimeout bounds the last export: a collector that is gone must not hold up the end of the process.
+const shutdownTimeout = 5 * time.Second
+
+// Options are what New needs. All fields are required.
+type Options struct {
+	Service  string // the name that log lines, spans and target_info carry
+	Config   Config
+	Output   io.Writer            // where log lines go; os.Stdout or os.Stderr in a process
+	Registry *prometheus.Registry // where metrics are collected, see NewRegistry; never the default registry
+}
+
+// Telemetry is the logger and the providers of one service, handed to whatever logs, traces or measures.
+type Telemetry struct {
+	Log      *slog.Logger
+	Tracer   *sdktrace.TracerProvider
+	Meter    *sdkmetric.MeterProvider
+	Registry *prometheus.Registry
+
+	exporter *otlptrace.Exporter // nil without an endpoint
+}
+
+// New starts the telemetry of a service. The collector need not be reachable: spans that cannot be exported are
+// dropped after the exporter's own bounded retries.
+func New(ctx context.Context, opts Options) (*Telemetry, error) {
+	about := resource.NewSchemaless(attribute.String("service.name", opts.Service))
+	t := &Telemetry{Log: NewLogger(opts.Output, opts.Config, opts.Service), Registry: opts.Registry}
+	metrics, err := otelprometheus.New(otelprometheus.WithRegisterer(opts.Registry), otelprometheus.WithoutScopeInfo())
+	if err != nil {
+		return nil, fmt.Errorf("metrics exporter: %w", err)
+	}
+	t.Meter = sdkmetric.NewMeterProvider(sdkmetric.WithResource(about), sdkmetric.WithReader(metrics))
+	tracing := []sdktrace.TracerProviderOption{sdktrace.WithResource(about)}
+	if endpoint := opts.Config.OTLPEndpoint; !endpoint.IsZero() {
+		if t.exporter, err = otlptracegrpc.New(ctx, otlptracegrpc.WithEndpointURL(endpoint.String())); err != nil {
+			return nil, fmt.Errorf("trace exporter: %w", err)
+		}
+		tracing = append(tracing, sdktrace.WithBatcher(t.exporter))
+	}
+	t.Tracer = sdktrace.NewTracerProvider(tracing...)
+	return t, nil
+}
+
+// Shutdown exports what is still held and ends the providers, within five seconds and within the deadline of ctx. That
+// ctx was cancelled does not count, since the end of a process usually begins with that and its last spans matter most.
+func (t *Telemetry) Shutdown(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	if deadline, ok := ctx.Deadline(); ok {
+		bounded, cancel = context.WithDeadline(bounded, deadline)
+		defer cancel()
+	}
+	err := t.Tracer.Shutdown(bounded)
+	if err != nil && t.exporter != nil {
+		// The provider gives up on an export that hangs but leaves it running; this breaks it off.
+		err = errors.Join(err, t.exporter.Shutdown(bounded))
+	}
+	return errors.Join(err, t.Meter.Shutdown(bounded))
+}
+
+// NewRegistry is a registry with the metrics of the Go runtime and of the process.
+func NewRegistry() *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return registry
+}
+
+// Propagator carries a trace from process to process as W3C trace context. Baggage is left out on purpose: what a
+// caller on the internet writes there must not travel through our services.
+func Propagator() propagation.TextMapPropagator { return propagation.TraceContext{} }

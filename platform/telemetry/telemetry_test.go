@@ -1,0 +1,272 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/propagation"
+	tracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+
+	"paceline.internal/platform/config"
+	"paceline.internal/platform/telemetry"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+
+	t.Run("Defaults", func(t *testing.T) {
+		t.Parallel()
+		var c telemetry.Config
+		require.NoError(t, config.Load(nil, &c))
+		require.Equal(t, telemetry.Config{LogLevel: slog.LevelInfo, LogFormat: telemetry.LogJSON()}, c)
+	})
+
+	t.Run("Given", func(t *testing.T) {
+		t.Parallel()
+		var c telemetry.Config
+		environ := map[string]string{"LOG_LEVEL": "warn", "LOG_FORMAT": "text", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4317"}
+		require.NoError(t, config.Load(environ, &c))
+		require.Equal(t, slog.LevelWarn, c.LogLevel)
+		require.Equal(t, telemetry.LogText(), c.LogFormat)
+		require.Equal(t, "http://collector:4317", c.OTLPEndpoint.String())
+	})
+
+	t.Run("EveryMalformedOneIsNamed", func(t *testing.T) {
+		t.Parallel()
+		var c telemetry.Config
+		err := config.Load(map[string]string{"LOG_LEVEL": "loud", "LOG_FORMAT": "xml", "OTEL_EXPORTER_OTLP_ENDPOINT": "collector"}, &c)
+		for _, name := range []string{"LOG_LEVEL", "LOG_FORMAT", "OTEL_EXPORTER_OTLP_ENDPOINT"} {
+			require.ErrorContains(t, err, name)
+		}
+	})
+}
+
+// start gives the telemetry of a service that logs into the buffer.
+func start(t *testing.T, cfg telemetry.Config) (*telemetry.Telemetry, *bytes.Buffer) {
+	t.Helper()
+	var out bytes.Buffer
+	tel, err := telemetry.New(t.Context(), telemetry.Options{
+		Service: "messaging", Config: cfg, Output: &out, Registry: telemetry.NewRegistry(),
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, tel.Shutdown(context.WithoutCancel(t.Context()))) })
+	return tel, &out
+}
+
+func TestLog(t *testing.T) {
+	t.Parallel()
+
+	t.Run("ALineCarriesServiceTraceAndRequest", func(t *testing.T) {
+		t.Parallel()
+		tel, out := start(t, telemetry.Config{})
+		ctx, span := tel.Tracer.Tracer("test").Start(telemetry.WithRequestID(t.Context(), "r-1"), "work")
+		defer span.End()
+
+		tel.Log.With("session_id", "s-1").InfoContext(ctx, "onboarding.step_sent")
+
+		var line map[string]any
+		require.NoError(t, json.Unmarshal(out.Bytes(), &line))
+		require.Equal(t, "onboarding.step_sent", line["msg"])
+		require.Equal(t, "messaging", line["service"])
+		require.Equal(t, "s-1", line["session_id"])
+		require.Equal(t, "r-1", line["request_id"])
+		require.Equal(t, span.SpanContext().TraceID().String(), line["trace_id"])
+	})
+
+	t.Run("ALineOutsideOfARequestHasNeither", func(t *testing.T) {
+		t.Parallel()
+		tel, out := start(t, telemetry.Config{})
+		tel.Log.InfoContext(t.Context(), "process.started")
+		require.NotContains(t, out.String(), "trace_id")
+		require.NotContains(t, out.String(), "request_id")
+	})
+
+	t.Run("LevelAndFormatAreObeyed", func(t *testing.T) {
+		t.Parallel()
+		tel, out := start(t, telemetry.Config{LogLevel: slog.LevelWarn, LogFormat: telemetry.LogText()})
+		tel.Log.InfoContext(t.Context(), "quiet")
+		tel.Log.WarnContext(t.Context(), "loud")
+		require.NotContains(t, out.String(), "quiet")
+		require.Contains(t, out.String(), "level=WARN msg=loud service=messaging")
+	})
+}
+
+func TestMasked(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ name, text, want string }{
+		{name: "Phone", text: "+5511999990088", want: "+55***88"},
+		{name: "ShortestThatShowsAnything", text: "+1234567", want: "+12***67"},
+		{name: "TooShortToShowAnything", text: "+123456", want: "***"},
+		{name: "RunesAreNotCut", text: "ãéîõüñçß", want: "ãéî***çß"},
+		{name: "Nothing", text: "", want: ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			masked := telemetry.Masked(tc.text)
+			tel, out := start(t, telemetry.Config{})
+			tel.Log.InfoContext(t.Context(), "sms", "to", masked)
+			encoded, err := json.Marshal(masked)
+			require.NoError(t, err)
+
+			require.Contains(t, out.String(), fmt.Sprintf(`"to":%q`, tc.want))
+			require.Equal(t, fmt.Sprintf("%q", tc.want), string(encoded))
+			require.Equal(t, tc.want, fmt.Sprintf("%v", masked))
+			require.Equal(t, tc.want, fmt.Sprintf("%#v", masked))
+		})
+	}
+}
+
+func TestPropagator(t *testing.T) {
+	t.Parallel()
+	tel, _ := start(t, telemetry.Config{})
+	ctx, span := tel.Tracer.Tracer("test").Start(t.Context(), "work")
+	defer span.End()
+	carrier := propagation.MapCarrier{}
+
+	telemetry.Propagator().Inject(ctx, carrier)
+
+	require.Contains(t, carrier["traceparent"], span.SpanContext().TraceID().String())
+	require.Equal(t, []string{"traceparent", "tracestate"}, telemetry.Propagator().Fields())
+}
+
+// collector is an OTLP receiver that keeps the names of the spans it was sent.
+type collector struct {
+	tracepb.UnimplementedTraceServiceServer
+
+	spans chan string
+}
+
+func (c *collector) Export(_ context.Context, r *tracepb.ExportTraceServiceRequest) (*tracepb.ExportTraceServiceResponse, error) {
+	for _, resource := range r.GetResourceSpans() {
+		for _, scope := range resource.GetScopeSpans() {
+			for _, span := range scope.GetSpans() {
+				c.spans <- resource.GetResource().GetAttributes()[0].GetValue().GetStringValue() + "/" + span.GetName()
+			}
+		}
+	}
+	return &tracepb.ExportTraceServiceResponse{}, nil
+}
+
+func TestTraces(t *testing.T) {
+	t.Parallel()
+
+	t.Run("AreExportedByTheTimeOfShutdownEvenAfterASignal", func(t *testing.T) {
+		t.Parallel()
+		listener := listen(t)
+		receiver := &collector{spans: make(chan string, 1)}
+		server := grpc.NewServer()
+		tracepb.RegisterTraceServiceServer(server, receiver)
+		go func() { _ = server.Serve(listener) }()
+		t.Cleanup(server.Stop)
+		tel := traced(t, listener)
+		signalled, cancel := context.WithCancel(t.Context())
+		cancel()
+
+		require.NoError(t, tel.Shutdown(signalled))
+		require.Equal(t, "messaging/work", <-receiver.spans)
+	})
+
+	t.Run("ShutdownIsBoundedWhenTheCollectorHangs", func(t *testing.T) {
+		t.Parallel()
+		tel := traced(t, listen(t)) // connections are accepted by the kernel, nobody answers
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+
+		require.ErrorIs(t, tel.Shutdown(ctx), context.DeadlineExceeded)
+	})
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() }) // a server that was stopped has closed it already
+	return listener
+}
+
+// traced is a service that exports to the listener and has one span to export.
+func traced(t *testing.T, listener net.Listener) *telemetry.Telemetry {
+	t.Helper()
+	endpoint, err := config.ParseOrigin("http://" + listener.Addr().String())
+	require.NoError(t, err)
+	tel, err := telemetry.New(t.Context(), telemetry.Options{
+		Service: "messaging", Config: telemetry.Config{OTLPEndpoint: endpoint}, Output: t.Output(), Registry: telemetry.NewRegistry(),
+	})
+	require.NoError(t, err)
+	_, span := tel.Tracer.Tracer("test").Start(t.Context(), "work")
+	span.End()
+	return tel
+}
+
+func TestOps(t *testing.T) {
+	t.Parallel()
+	tel, _ := start(t, telemetry.Config{})
+	sent, err := tel.Meter.Meter("test").Int64Counter("sms.sent")
+	require.NoError(t, err)
+	sent.Add(t.Context(), 3)
+	shown := struct {
+		Token config.Secret
+		Addr  string
+	}{config.NewSecret("hunter2"), ":9002"}
+	ops := func(ready error) http.Handler {
+		return telemetry.OpsHandler(telemetry.OpsConfig{
+			Registry: tel.Registry, Config: shown,
+			Ready: func(ctx context.Context) error {
+				_, bounded := ctx.Deadline()
+				require.True(t, bounded)
+				return ready
+			},
+		})
+	}
+	for _, tc := range []struct {
+		name, path string
+		ready      error
+		code       int
+		want       string
+	}{
+		{name: "MetricsComeFromTheRegistry", path: "/metrics", code: http.StatusOK, want: "sms_sent_total 3"},
+		{name: "MetricsOfTheRuntime", path: "/metrics", code: http.StatusOK, want: "go_goroutines"},
+		{name: "HealthyEvenWhenUnready", path: "/healthz", ready: errors.New("no"), code: http.StatusOK, want: `"status": "ok"`},
+		{name: "Ready", path: "/readyz", code: http.StatusOK, want: `"status": "ready"`},
+		{
+			name: "UnreadySaysWhy", path: "/readyz", ready: errors.New("schema 3 is below 5"),
+			code: http.StatusServiceUnavailable, want: `"reason": "schema 3 is below 5"`,
+		},
+		{name: "ConfigWithoutItsSecrets", path: "/debug/config", code: http.StatusOK, want: `"Token": "***"`},
+		{name: "ProfileIndex", path: "/debug/pprof/", code: http.StatusOK, want: "goroutine"},
+		{name: "NamedProfile", path: "/debug/pprof/goroutine?debug=1", code: http.StatusOK, want: "goroutine profile"},
+		{name: "AnythingElseIsNotFound", path: "/", code: http.StatusNotFound, want: "not found"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			answer := httptest.NewRecorder()
+			ops(tc.ready).ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, tc.path, nil))
+			require.Equal(t, tc.code, answer.Code)
+			require.Contains(t, answer.Body.String(), tc.want)
+			require.NotContains(t, answer.Body.String(), "hunter2")
+		})
+	}
+}
+
+func TestOpsServer(t *testing.T) {
+	t.Parallel()
+	server := telemetry.OpsServer(http.NotFoundHandler())
+	require.Positive(t, server.ReadHeaderTimeout)
+	require.Positive(t, server.ReadTimeout)
+	require.Positive(t, server.WriteTimeout)
+	require.Positive(t, server.IdleTimeout)
+}

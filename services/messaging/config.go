@@ -1,0 +1,76 @@
+package messaging
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"paceline.internal/platform/config"
+	"paceline.internal/platform/rpc"
+	"paceline.internal/platform/telemetry"
+	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/sms"
+)
+
+// Config is the environment of the messaging service.
+type Config struct {
+	DatabaseURL config.Secret `env:"MESSAGING_DATABASE_URL,required" help:"Postgres URL of messaging's own database"`
+	Addr        config.Addr   `env:"MESSAGING_ADDR" envDefault:":9002" help:"where messaging serves gRPC"`
+	OpsAddr     config.Addr   `env:"MESSAGING_OPS_ADDR" envDefault:":9102" help:"where messaging serves metrics and health"`
+	// PublicBaseURL goes into the StatusCallback of every text.
+	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin that Twilio reaches the gateway by"`
+
+	AccountSID string        `env:"TWILIO_ACCOUNT_SID,required" help:"the Twilio account that sends"`
+	AuthToken  config.Secret `env:"TWILIO_AUTH_TOKEN,required" help:"the token of TWILIO_ACCOUNT_SID"`
+	// The sender. With both, texts are sent through the service, and those that arrive at either are ours.
+	ServiceSID string        `env:"TWILIO_MESSAGING_SERVICE_SID" help:"the messaging service to send from"`
+	FromNumber string        `env:"TWILIO_FROM_NUMBER" help:"the number to send from, E.164, without a messaging service"`
+	APIURL     config.Origin `env:"TWILIO_API_URL" help:"another origin than Twilio's, for an emulator or a proxy"`
+	// OrgID owns the sender: an organisation without one is refused, never sent for in another's name.
+	OrgID uuid.UUID `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"the organisation that owns the sender"`
+
+	Timeout time.Duration `env:"TWILIO_TIMEOUT" envDefault:"10s" help:"one call to Twilio; shorter than SEND_LEASE"`
+	// Lease has to outlive the call, or a send that is merely slow would be taken for a crashed one.
+	Lease time.Duration `env:"SEND_LEASE" envDefault:"30s" help:"how long a claim of a send lives"`
+
+	AuthSecret config.Secret `env:"SERVICE_AUTH_SECRET,required" help:"signs the tokens of calls between services, at least 32 bytes"`
+	TLS        rpc.TLSFiles
+	Telemetry  telemetry.Config
+}
+
+// LoadConfig reads the environment and reports everything that is missing or malformed at once, one problem per line.
+func LoadConfig(environ map[string]string) (Config, error) {
+	var cfg Config
+	err := config.Load(environ, &cfg)
+	return cfg, err
+}
+
+// Validate is what one variable alone cannot show.
+func (c *Config) Validate() error {
+	var problems []error
+	report := func(wrong bool, variable, reason string) {
+		if wrong {
+			problems = append(problems, &config.Problem{Variable: variable, Reason: reason})
+		}
+	}
+	report(c.ServiceSID == "" && c.FromNumber == "",
+		"TWILIO_MESSAGING_SERVICE_SID or TWILIO_FROM_NUMBER", "is missing: one of them is the sender of every text")
+	report(c.ServiceSID != "" && !strings.HasPrefix(c.ServiceSID, "MG"), "TWILIO_MESSAGING_SERVICE_SID", "must begin with MG")
+	_, phoneErr := sms.StoredPhone(c.FromNumber)
+	report(c.FromNumber != "" && phoneErr != nil, "TWILIO_FROM_NUMBER", "must be in E.164, such as +14155550123")
+	report(c.AccountSID != "" && !strings.HasPrefix(c.AccountSID, "AC"), "TWILIO_ACCOUNT_SID", "must begin with AC")
+	report(c.Timeout >= c.Lease && c.Lease > 0, "TWILIO_TIMEOUT", "must be shorter than SEND_LEASE")
+	report(c.OrgID == uuid.Nil, "DEFAULT_ORG_ID", "must not be the nil UUID")
+	if !c.AuthSecret.IsZero() {
+		_, err := rpc.NewTokens(c.AuthSecret, nil)
+		problems = append(problems, err)
+	}
+	return errors.Join(problems...)
+}
+
+// sender is what texts are sent from, and to whom those that arrive there belong.
+func (c *Config) sender() delivery.Sender {
+	return delivery.Sender{OrgID: c.OrgID, Number: c.FromNumber, ServiceSID: c.ServiceSID}
+}

@@ -1,0 +1,79 @@
+// Package consent decides what a text says about the wish to receive texts, and what the ledger records of it.
+package consent
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrState is what an unknown state wraps.
+var ErrState = errors.New("unknown consent state")
+
+// State is whether a person may be texted. The zero value means that nothing was ever recorded: such a person was
+// enrolled and has not objected.
+type State string
+
+// The states of the ledger.
+const (
+	OptedIn  State = "opted_in"
+	OptedOut State = "opted_out"
+)
+
+// ParseState reads a state as it is stored and as the API takes it.
+func ParseState(stored string) (State, error) {
+	switch s := State(stored); s {
+	case OptedIn, OptedOut:
+		return s, nil
+	}
+	return "", fmt.Errorf("%w %q: use %s or %s", ErrState, stored, OptedIn, OptedOut)
+}
+
+// Effect is what a text does to consent.
+type Effect int
+
+// The effects. Every one but None outranks whatever else the text could mean to a conversation.
+const (
+	// None leaves the text to the conversation.
+	None Effect = iota
+	// OptOut ends every message to this person.
+	OptOut
+	// OptIn restores consent.
+	OptIn
+	// Help asks who is writing and how to stop. It changes nothing.
+	Help
+)
+
+// String is the effect as logs and the ledger write it.
+func (e Effect) String() string {
+	switch e {
+	case None:
+		return "none"
+	case OptOut:
+		return "opt_out"
+	case OptIn:
+		return "opt_in"
+	case Help:
+		return "help"
+	}
+	return fmt.Sprintf("effect(%d)", int(e))
+}
+
+// Event is one line of the ledger: consent went from one state to another.
+type Event struct {
+	From State
+	To   State
+}
+
+// Record says which event the ledger appends, if any. Only changes are appended, so a repeated STOP or a callback
+// that is delivered twice leaves one line. The first explicit word of a person nothing was recorded of is a change.
+func Record(current State, effect Effect) (Event, bool) {
+	to := current
+	switch effect {
+	case OptOut:
+		to = OptedOut
+	case OptIn:
+		to = OptedIn
+	case None, Help:
+	}
+	return Event{From: current, To: to}, to != current
+}

@@ -1,0 +1,133 @@
+package consent
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Version names this keyword pack in the ledger, so that an old event can be read by the words of its day. It
+// changes with every change to the words below or to the matching.
+const Version = "2026-11-20"
+
+// Classify says what a text does to the consent of a person who is in state current. The whole message must be the
+// keyword, after case, diacritics, spacing, punctuation and emoji are set aside: "STOP!!" and "Opt-out" are, "stop it"
+// and "vou sair hoje" are not. An opt-out or a call for help may be repeated and may say please or thanks; consent is
+// never read out of more than the bare word.
+func Classify(body string, current State) Effect {
+	found := keywords(words(body))
+	bare := len(found) == 1
+	switch {
+	case slices.Contains(found, stop):
+		return OptOut // also in "yes, stop": an opt-out is never argued away
+	case slices.Contains(found, start) && bare:
+		return OptIn
+	case slices.Contains(found, restore) && bare && current == OptedOut:
+		return OptIn
+	case slices.Contains(found, help) && !slices.Contains(found, start) && !slices.Contains(found, restore):
+		return Help
+	}
+	return None
+}
+
+// keyword is what one phrase means on its own.
+type keyword int
+
+const (
+	ordinary keyword = iota
+	stop
+	start
+	restore
+	help
+	courtesy
+)
+
+// meaning holds every language at once: a person may write STOP in any of them. A phrase is written as words makes
+// it: lower case, without diacritics, single spaces, a hyphen or an apostrophe as a space.
+func meaning(phrase string) keyword {
+	switch phrase {
+	// Twilio's default words and the FCC's (47 CFR 64.1200(a)(10)), their Portuguese equivalents, and a few sentences
+	// that can mean nothing else. A person who is stopped by mistake can come back; the reverse mistake is unlawful.
+	// Words that answer ordinary questions (no, later, chega, fim) are not here.
+	case "stop", "stopall", "stop all", "unsubscribe", "end", "quit", "cancel", "revoke", "optout", "opt out",
+		"unsubscribe me", "opt me out", "remove me", "stop texting me", "stop messaging me",
+		"do not text me", "dont text me", "don t text me",
+		"parar", "pare", "parar tudo", "pare tudo", "sair", "cancelar", "cancele", "cancelar inscricao", "encerrar",
+		"descadastrar", "descadastre", "descadastro", "me descadastre", "desinscrever", "remover", "remova", "me remova",
+		"pare de mandar mensagens", "pare de me mandar mensagens", "nao me mande mais mensagens",
+		"nao quero receber mensagens", "nao quero mais receber mensagens":
+		return stop
+	// Consent in any state, because Twilio lifts its own block on the same two.
+	case "start", "unstop":
+		return start
+	// Consent only from a person who is opted out; from anybody else they answer the conversation ("Ready to begin?"
+	// "Começar!"). Twilio lifts its block on YES, and the two must agree. SIM is missing on purpose: Twilio does not
+	// know it, and it may be a late answer to an older text.
+	case "yes", "iniciar", "comecar", "voltar", "reativar":
+		return restore
+	case "help", "info", "ajuda":
+		return help
+	case "please", "pls", "plz", "thanks", "thank you", "por favor", "obrigado", "obrigada":
+		return courtesy
+	}
+	return ordinary
+}
+
+// longestPhrase is the number of words of the longest phrase in meaning.
+const longestPhrase = 5
+
+// keywords reads the text as a sequence of known phrases, the longest first. It is nil when a single word of the text
+// belongs to none.
+func keywords(text []string) []keyword {
+	var found []keyword
+	for len(text) > 0 {
+		k, length := leading(text)
+		if k == ordinary {
+			return nil
+		}
+		found = append(found, k)
+		text = text[length:]
+	}
+	return found
+}
+
+// leading is the longest known phrase at the beginning of the text, and its length in words.
+func leading(text []string) (keyword, int) {
+	for length := min(longestPhrase, len(text)); length > 0; length-- {
+		if k := meaning(strings.Join(text[:length], " ")); k != ordinary {
+			return k, length
+		}
+	}
+	return ordinary, 0
+}
+
+// words are the runs of letters and digits, folded.
+func words(body string) []string {
+	return strings.FieldsFunc(strings.Map(fold, body), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+}
+
+// fold lower-cases and takes the diacritics off the letters of Portuguese and its neighbours, whether they come
+// composed or as combining marks, and drops invisible characters. The onboarding service has its own for the words
+// that it reads: the two services share their contract only, and either pack may change alone.
+func fold(r rune) rune {
+	switch r = unicode.ToLower(r); r {
+	case 'á', 'à', 'â', 'ã', 'ä', 'å':
+		return 'a'
+	case 'é', 'è', 'ê', 'ë':
+		return 'e'
+	case 'í', 'ì', 'î', 'ï':
+		return 'i'
+	case 'ó', 'ò', 'ô', 'õ', 'ö':
+		return 'o'
+	case 'ú', 'ù', 'û', 'ü':
+		return 'u'
+	case 'ç':
+		return 'c'
+	case 'ñ':
+		return 'n'
+	}
+	if unicode.In(r, unicode.Mn, unicode.Cf) {
+		return -1
+	}
+	return r
+}

@@ -1,0 +1,120 @@
+// Package delivery sends each text at most once, keeps what became of it, and takes in the texts that people send.
+package delivery
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"paceline.internal/services/messaging/twilio"
+)
+
+// What the verbs of this package refuse. The texts never hold a phone number or a body.
+var (
+	// ErrInvalid is wrapped by every complaint about a request's fields.
+	ErrInvalid = errors.New("invalid request")
+	// ErrKeyReused means that the idempotency key was used before for another recipient or another body.
+	ErrKeyReused = errors.New("the idempotency key was used for another recipient or another body; every text needs its own key")
+	// ErrNoSender means that the organisation owns no number to send from.
+	ErrNoSender = errors.New("the organisation has no sender; DEFAULT_ORG_ID owns the one that is configured")
+	// ErrUnknownSender means that no organisation owns the number that a text was sent to.
+	ErrUnknownSender = errors.New("no organisation owns the number that this text was sent to")
+	// ErrMessageNotFound means that the caller's organisation has no such message.
+	ErrMessageNotFound = errors.New("there is no such message")
+	// ErrUnavailable means that the database cannot be reached, or not in time; asking again is safe.
+	ErrUnavailable = errors.New("the database is unavailable")
+	// ErrConsentNotFound means that nothing is known about a number's consent in the caller's organisation.
+	ErrConsentNotFound = errors.New("there is no consent record for this phone number")
+)
+
+// Sender is the one sender of this deployment and the organisation that owns it.
+type Sender struct {
+	OrgID      uuid.UUID
+	Number     string // E.164; may be empty when ServiceSID is not
+	ServiceSID string // Twilio's messaging service, preferred for sending; may be empty when Number is not
+}
+
+// Of is what orgID sends from: the messaging service or else the number. It is ErrNoSender for everybody but the owner.
+func (s Sender) Of(orgID uuid.UUID) (string, error) {
+	switch {
+	case orgID != s.OrgID || (s.ServiceSID == "" && s.Number == ""):
+		return "", ErrNoSender
+	case s.ServiceSID != "":
+		return s.ServiceSID, nil
+	default:
+		return s.Number, nil
+	}
+}
+
+// Owner is the organisation that a text to a number, or through a messaging service, belongs to; ErrUnknownSender
+// when nobody's.
+func (s Sender) Owner(number, serviceSID string) (uuid.UUID, error) {
+	if (s.Number != "" && number == s.Number) || (s.ServiceSID != "" && serviceSID == s.ServiceSID) {
+		return s.OrgID, nil
+	}
+	return uuid.Nil, ErrUnknownSender
+}
+
+// Config is what a Service works with. Every field is needed.
+type Config struct {
+	Store     messageStore
+	Inbox     inboxStore
+	Carrier   carrier
+	Sender    Sender
+	PublicURL string        // the origin that Twilio reaches us by
+	Timeout   time.Duration // of one call to Twilio; shorter than Lease
+	Lease     time.Duration // how long an attempt holds a row
+	Now       func() time.Time
+	Log       *slog.Logger
+	Metrics   *Metrics
+}
+
+// Service sends and receives. It is safe for concurrent use and holds no state of its own.
+type Service struct {
+	Config
+}
+
+// messageStore keeps the rows of a send. Every method is one transaction; postgres.Store implements it.
+type messageStore interface {
+	// Claim inserts the row of a first attempt if consent allows it, or reports the row that has the key already.
+	Claim(ctx context.Context, a Attempt) (Claim, error)
+	// Reclaim makes the attempt on a throttled row, or reports why it may not.
+	Reclaim(ctx context.Context, a Attempt) (Claim, error)
+	// Expire makes an abandoned row unknown, unless somebody settled it first, and returns the row either way.
+	Expire(ctx context.Context, m Message, now time.Time) (Message, error)
+	// Settle applies Message.Settle to the stored row and returns the row after it. An answer that the recipient has
+	// opted out is recorded as such in the same transaction.
+	Settle(ctx context.Context, a Answer) (Message, error)
+}
+
+// inboxStore keeps what Twilio reports. Every method is one transaction; postgres.Store implements it.
+type inboxStore interface {
+	// RecordReceipt keeps the receipt, applies Message.Receive, and returns the message after it.
+	RecordReceipt(ctx context.Context, r Receipt) (Recorded, error)
+	// RecordInbound stores the text and applies its effect on consent, once per SID.
+	RecordInbound(ctx context.Context, t Text) (Message, error)
+}
+
+// carrier hands one message to Twilio. It always has an outcome; twilio.Client implements it.
+type carrier interface {
+	Send(ctx context.Context, m twilio.Outgoing) twilio.Outcome
+}
+
+// New makes a Service.
+func New(cfg Config) *Service { return &Service{Config: cfg} }
+
+// callback is where Twilio reports about a message: our own id makes even a send whose answer was lost traceable. The
+// fragment is Twilio's retry policy and never reaches us: every kind of failure, three times, four seconds each.
+func (s *Service) callback(id uuid.UUID) string {
+	return s.PublicURL + "/api/webhooks/twilio/status?message_id=" + id.String() + "#rt=4000&rc=3&rp=all"
+}
+
+// storable drops what Postgres cannot keep in text or jsonb. Only for words of the outside world that we take as they
+// come; what we send is refused instead.
+func storable(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "")
+}

@@ -1,0 +1,73 @@
+package delivery
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/sms"
+)
+
+// Text is one text of a person, as Twilio posted it.
+type Text struct {
+	SID        string
+	ProfileID  uuid.UUID // uuid.Nil when the person is not known
+	From       sms.Phone
+	To         string // the number of ours, E.164
+	ServiceSID string // the messaging service that owns the number; may be empty
+	Body       string // may be empty
+	Segments   int
+	// OptOutType is Twilio's own reading under Advanced Opt-Out (STOP, START or HELP), else empty. Where Twilio has
+	// read the text, its block follows that reading, so ours must too.
+	OptOutType string
+
+	// Set by RecordInbound.
+	MessageID uuid.UUID
+	OrgID     uuid.UUID
+	BodyHash  [sha256.Size]byte
+	At        time.Time
+}
+
+// Effect is what the text does to the consent of a person who is in state current.
+func (t Text) Effect(current consent.State) consent.Effect {
+	switch t.OptOutType {
+	case "STOP":
+		return consent.OptOut
+	case "START":
+		return consent.OptIn
+	case "HELP":
+		return consent.Help
+	default:
+		return consent.Classify(t.Body, current)
+	}
+}
+
+// RecordInbound stores a text and applies its effect on consent in one transaction, so that an opt-out holds before
+// anybody hears of it. A SID that was recorded before gets the same message, with the same effect, and changes nothing.
+func (s *Service) RecordInbound(ctx context.Context, t Text) (Message, error) {
+	if t.SID == "" || t.From.IsZero() || t.To == "" || t.Segments < 0 {
+		return Message{}, fmt.Errorf("%w: an inbound text needs twilio_sid, from and to", ErrInvalid)
+	}
+	var err error
+	if t.OrgID, err = s.Sender.Owner(t.To, t.ServiceSID); err != nil {
+		return Message{}, err
+	}
+	if t.MessageID, err = uuid.NewV7(); err != nil {
+		return Message{}, fmt.Errorf("message id: %w", err)
+	}
+	t.SID, t.Body, t.At = storable(t.SID), storable(t.Body), s.Now()
+	t.BodyHash = sha256.Sum256([]byte(t.Body))
+	m, err := s.Inbox.RecordInbound(ctx, t)
+	if err != nil {
+		return Message{}, fmt.Errorf("record the inbound text: %w", err)
+	}
+	s.Log.LogAttrs(ctx, slog.LevelInfo, "messaging.sms_inbound_recorded",
+		slog.Any("message", m), slog.String("consent_effect", m.ConsentEffect.String()), slog.Bool("repeated", m.ID != t.MessageID))
+	s.Metrics.inbound(ctx, m)
+	return m, nil
+}

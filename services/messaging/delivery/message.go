@@ -1,0 +1,164 @@
+package delivery
+
+import (
+	"crypto/sha256"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/sms"
+	"paceline.internal/services/messaging/twilio"
+)
+
+// Direction says which way a text went.
+type Direction string
+
+// The two directions, as they are stored.
+const (
+	Outbound Direction = "outbound"
+	Inbound  Direction = "inbound"
+)
+
+// Message is one text as it is stored. The invariants that tie its fields together are CHECK constraints of
+// sms_messages; the methods below are the only ways in which an outbound one changes.
+type Message struct {
+	ID        uuid.UUID
+	OrgID     uuid.UUID
+	ProfileID uuid.UUID // uuid.Nil when the person is not known
+	Direction Direction
+	From      string // E.164, or the messaging service's SID while Twilio has not chosen a number
+	To        string // E.164
+	Body      string
+	BodyHash  [sha256.Size]byte
+	Key       string // the idempotency key; empty for an inbound text
+	Status    sms.Status
+	SID       string // Twilio's; empty until it is known
+	ErrorCode int    // Twilio's; 0 when there is none
+	Segments  int
+
+	CorrelationID string
+	AttemptToken  uuid.UUID // of the attempt that holds or last held the row
+	LeaseUntil    time.Time // nobody else may attempt it before
+	Attempts      int
+	AcceptedAt    time.Time // zero until Twilio has it
+	ConsentEffect consent.Effect
+	CreatedAt     time.Time
+	UpdatedAt     time.Time
+}
+
+// LogValue names the message and shows neither a number nor its text.
+func (m Message) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.String("message_id", m.ID.String()), slog.String("status", string(m.Status)), slog.String("twilio_sid", m.SID),
+		slog.Int("error_code", m.ErrorCode), slog.Int("segments", m.Segments), slog.String("correlation_id", m.CorrelationID),
+	)
+}
+
+// Accepted reports whether Twilio has the message, whatever became of it there.
+func (m Message) Accepted() bool { return m.SID != "" }
+
+// Matches reports whether a is a repeat of the send that this row records.
+func (m Message) Matches(a Attempt) bool {
+	return m.To == a.To.String() && m.BodyHash == a.BodyHash
+}
+
+// Abandoned reports whether the attempt that holds the row has outlived its lease: its process died, or lost the
+// database, and whether Twilio has the message is unknown.
+func (m Message) Abandoned(now time.Time) bool {
+	return m.Status == sms.Sending && !now.Before(m.LeaseUntil)
+}
+
+// Retryable reports whether a new attempt may be made: Twilio did not process the last one and its wait is over.
+func (m Message) Retryable(now time.Time) bool {
+	return m.Status == sms.Throttled && !now.Before(m.LeaseUntil)
+}
+
+// Settle applies what Twilio answered to an attempt. The fence is the attempt's token on a row without a SID: an
+// attempt that lost its lease may still tell the truth about a row that became unknown meanwhile, because nobody
+// sends an unknown row again, but it may not speak about somebody else's attempt. A receipt that was faster has
+// adopted the SID already; then only what it could not know is added.
+func (m Message) Settle(a Answer) (settled Message, changed bool) {
+	outcome := a.Outcome
+	if m.Accepted() {
+		if outcome.Kind != twilio.Accepted || outcome.SID != m.SID {
+			return m, false
+		}
+		return m.accept(outcome, a.At), true
+	}
+	if m.AttemptToken != a.Token || (m.Status != sms.Sending && m.Status != sms.Unknown) {
+		return m, false
+	}
+	switch outcome.Kind {
+	case twilio.Accepted:
+		return m.accept(outcome, a.At), true
+	case twilio.Rejected:
+		m.Status, m.ErrorCode = sms.Rejected, outcome.Code
+	case twilio.Throttled:
+		m.Status, m.ErrorCode = sms.Throttled, outcome.Code
+		m.LeaseUntil = a.At.Add(throttleWait(m.Attempts, outcome.RetryAfter))
+	case twilio.Unknown:
+		if m.Status == sms.Unknown {
+			return m, false
+		}
+		m.Status, m.ErrorCode = sms.Unknown, outcome.Code
+	}
+	m.UpdatedAt = a.At
+	return m, true
+}
+
+func (m Message) accept(outcome twilio.Outcome, at time.Time) Message {
+	if !m.Accepted() {
+		m.SID, m.AcceptedAt, m.ErrorCode = outcome.SID, at, 0
+	}
+	status, err := sms.ParseProviderStatus(outcome.Status)
+	if err != nil {
+		status = sms.Accepted // a word that we do not know, but a SID: they have it
+	}
+	m.Status = sms.MergeReceipt(m.Status, status)
+	if outcome.From != "" {
+		m.From = outcome.From
+	}
+	m.Segments = max(m.Segments, outcome.Segments)
+	m.UpdatedAt = at
+	return m
+}
+
+// Receive merges one delivery receipt. A row without a SID adopts the receipt's: it names our message id, so Twilio
+// has the message, whatever the attempt was told. A receipt of another SID, or with a word that we do not know,
+// changes nothing.
+func (m Message) Receive(r Receipt) (merged Message, changed bool) {
+	status, err := sms.ParseProviderStatus(r.Status)
+	if err != nil || (m.Accepted() && m.SID != r.SID) {
+		return m, false
+	}
+	before := m
+	if !m.Accepted() {
+		m.SID, m.AcceptedAt, m.ErrorCode = r.SID, r.At, 0
+	}
+	m.Status = sms.MergeReceipt(m.Status, status)
+	switch {
+	case m.Status != status: // an older word than the one we have
+	case status != sms.Failed && status != sms.Undelivered:
+		m.ErrorCode = 0
+	case before.Status == status:
+		m.ErrorCode = max(m.ErrorCode, r.ErrorCode) // any rule does that does not depend on the order
+	default:
+		m.ErrorCode = r.ErrorCode
+	}
+	if m == before {
+		return m, false
+	}
+	m.UpdatedAt = r.At
+	return m, true
+}
+
+// throttleWait is what Twilio asks for, or else doubles with every attempt from one second to a minute.
+func throttleWait(attempts int, asked time.Duration) time.Duration {
+	const longest = time.Minute
+	if asked > 0 {
+		return min(asked, longest)
+	}
+	return min(time.Second<<min(max(attempts-1, 0), 6), longest)
+}

@@ -1,0 +1,59 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Receipt is one delivery report of Twilio. It may come late, twice, out of order, and before Twilio's own answer.
+type Receipt struct {
+	MessageID uuid.UUID // from the callback URL; uuid.Nil when that names none
+	SID       string
+	Status    string // Twilio's word, unread
+	ErrorCode int    // 0 when there is none
+	Raw       map[string]string
+	At        time.Time // when it reached us; set by RecordStatus
+}
+
+// OptsOut reports whether the failure is the recipient's opt-out at Twilio, which arrives this way when Advanced
+// Opt-Out is on.
+func (r Receipt) OptsOut() bool { return meansOptedOut(r.ErrorCode) }
+
+// Recorded is what became of a receipt.
+type Recorded struct {
+	Message *Message // the one that it is about; nil when it is none of ours
+	Changed bool     // whether it told anything new
+}
+
+// RecordStatus keeps a receipt and merges it into its message. It reports whether there is such a message. Repeats and
+// words that we do not know change nothing and are no errors.
+func (s *Service) RecordStatus(ctx context.Context, r Receipt) (matched bool, err error) {
+	if r.SID == "" || r.Status == "" {
+		return false, fmt.Errorf("%w: a receipt needs twilio_sid and status", ErrInvalid)
+	}
+	r.At = s.Now()
+	r.SID, r.Status = storable(r.SID), storable(r.Status)
+	raw := make(map[string]string, len(r.Raw))
+	for name, value := range r.Raw {
+		raw[storable(name)] = storable(value)
+	}
+	r.Raw = raw
+	recorded, err := s.Inbox.RecordReceipt(ctx, r)
+	if err != nil {
+		return false, fmt.Errorf("record the receipt: %w", err)
+	}
+	attrs := []slog.Attr{
+		slog.String("twilio_sid", r.SID), slog.String("reported", r.Status), slog.Int("error_code", r.ErrorCode),
+		slog.Bool("changed", recorded.Changed),
+	}
+	if recorded.Message != nil {
+		attrs = append(attrs, slog.Any("message", *recorded.Message))
+	}
+	s.Log.LogAttrs(ctx, slog.LevelInfo, "messaging.sms_receipt_recorded", attrs...)
+	s.Metrics.receipt(ctx, recorded)
+	return recorded.Message != nil, nil
+}

@@ -1,0 +1,77 @@
+package delivery
+
+import (
+	"fmt"
+	"time"
+
+	"paceline.internal/services/messaging/sms"
+	"paceline.internal/services/messaging/twilio"
+)
+
+// Outcome is how far a send came, in the words of the metric and the log.
+type Outcome string
+
+// The outcomes. Only Accepted and AlreadyAccepted mean that Twilio has the text.
+const (
+	Accepted        Outcome = "accepted"
+	AlreadyAccepted Outcome = "already_accepted"
+	InFlight        Outcome = "in_flight"
+	Unknown         Outcome = "unknown"
+	Throttled       Outcome = "throttled"
+	Rejected        Outcome = "rejected"
+	OptedOut        Outcome = "opted_out"
+)
+
+// How long a caller is told to wait. An unknown send is settled by its receipt, which is usually there in seconds and
+// else takes long; so the wait grows with the age of the doubt.
+const (
+	inFlightWait   = 2 * time.Second
+	unknownWaitMin = 2 * time.Second
+	unknownWaitMax = 30 * time.Second
+	throttledMin   = time.Second
+)
+
+// Result is the answer to a send.
+type Result struct {
+	Outcome     Outcome
+	Message     *Message      // nil only when nothing was ever stored
+	RetryAfter  time.Duration // when to ask again; 0 when that is useless
+	Explanation string        // of a rejection, in words
+}
+
+// standing is what a row says to somebody who asks for the same send without making an attempt. Twilio's possession
+// beats everything; an opt-out beats whatever has not been accepted.
+func standing(c Claim, now time.Time) Result {
+	m := c.Message
+	switch {
+	case m == nil:
+		return Result{Outcome: OptedOut}
+	case m.Accepted():
+		return Result{Outcome: AlreadyAccepted, Message: m}
+	case c.OptedOut:
+		return Result{Outcome: OptedOut, Message: m}
+	}
+	switch m.Status {
+	case sms.Sending:
+		return Result{Outcome: InFlight, Message: m, RetryAfter: inFlightWait}
+	case sms.Throttled:
+		return Result{Outcome: Throttled, Message: m, RetryAfter: max(m.LeaseUntil.Sub(now), throttledMin)}
+	case sms.Rejected:
+		return Result{Outcome: Rejected, Message: m, Explanation: explain(m.ErrorCode)}
+	case sms.Unknown, sms.Accepted, sms.Queued, sms.Sent, sms.Failed, sms.Undelivered, sms.Delivered, sms.Received:
+	}
+	age := now.Sub(m.UpdatedAt)
+	return Result{Outcome: Unknown, Message: m, RetryAfter: min(max(age, unknownWaitMin), unknownWaitMax)}
+}
+
+// explain says in words why Twilio refuses with a code, and what to do about it.
+func explain(code int) string {
+	if known, ok := twilio.Explain(code); ok {
+		return known.Meaning + "; to do: " + known.Remedy
+	}
+	return fmt.Sprintf("Twilio refused it with code %d; see https://www.twilio.com/docs/api/errors/%d", code, code)
+}
+
+// meansOptedOut reports whether a code of Twilio's is its refusal to text a person who has opted out. Other codes that
+// look alike, such as 30004, may be the carrier's doing and say nothing about consent.
+func meansOptedOut(code int) bool { return code == 21610 }

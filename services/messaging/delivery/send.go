@@ -1,0 +1,209 @@
+package delivery
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"paceline.internal/services/messaging/sms"
+	"paceline.internal/services/messaging/twilio"
+)
+
+const (
+	// maxKey is the longest idempotency key, in characters.
+	maxKey = 200
+	// settleTimeout bounds one try of writing Twilio's answer down, and settleTries is how often it is tried, with a
+	// pause that doubles: all within SettleBound.
+	settleTimeout = 3 * time.Second
+	settleTries   = 3
+	settlePause   = 100 * time.Millisecond
+)
+
+// SettleBound is how long writing Twilio's answer down may go on after the call, even when the caller is gone.
+const SettleBound = 10 * time.Second
+
+// Request asks for one text.
+type Request struct {
+	OrgID         uuid.UUID
+	ProfileID     uuid.UUID // uuid.Nil when the person is not known
+	To            sms.Phone
+	Body          sms.Body
+	Key           string // unique per organisation
+	CorrelationID string
+}
+
+// Attempt is one try of a request: the claim that it makes on the row.
+type Attempt struct {
+	Request
+
+	MessageID  uuid.UUID // of the row, if this attempt is the one to insert it
+	From       string
+	BodyHash   [sha256.Size]byte
+	Segments   int
+	Token      uuid.UUID // the fence: whoever settles must name it
+	At         time.Time
+	LeaseUntil time.Time
+}
+
+// Claim is what the store answers to an attempt.
+type Claim struct {
+	// Won says that the attempt holds Message, and must now be made.
+	Won bool
+	// Message is the stored row; nil when there is none, which is so only for a recipient who has opted out.
+	Message *Message
+	// OptedOut says that the recipient has opted out by now.
+	OptedOut bool
+}
+
+// Answer is what Twilio answered to an attempt.
+type Answer struct {
+	MessageID uuid.UUID
+	Token     uuid.UUID
+	Outcome   twilio.Outcome
+	At        time.Time
+}
+
+// OptsOut reports whether Twilio refused because the recipient has opted out there.
+func (a Answer) OptsOut() bool {
+	return a.Outcome.Kind == twilio.Rejected && meansOptedOut(a.Outcome.Code)
+}
+
+// Send hands one text to Twilio, at most once per organisation and key, whatever is retried, replayed or lost. An error
+// means that nothing is known to have been sent; asking again is always safe.
+func (s *Service) Send(ctx context.Context, r Request) (Result, error) {
+	attempt, err := s.attempt(r)
+	if err != nil {
+		return Result{}, err
+	}
+	claim, err := s.Store.Claim(ctx, attempt)
+	if err == nil && !claim.Won && claim.Message != nil {
+		claim, err = s.resume(ctx, claim, attempt)
+	}
+	if err != nil {
+		return Result{}, fmt.Errorf("claim the send: %w", err)
+	}
+	result := standing(claim, attempt.At)
+	if claim.Won {
+		if result, err = s.transmit(ctx, *claim.Message); err != nil {
+			return Result{}, err
+		}
+	}
+	s.report(ctx, result, attempt)
+	return result, nil
+}
+
+// attempt checks the request and prepares the claim.
+func (s *Service) attempt(r Request) (Attempt, error) {
+	switch {
+	case r.To.IsZero():
+		return Attempt{}, fmt.Errorf("%w: to is missing", ErrInvalid)
+	case r.Body == "":
+		return Attempt{}, fmt.Errorf("%w: body is missing", ErrInvalid)
+	case r.Key == "" || utf8.RuneCountInString(r.Key) > maxKey || storable(r.Key) != r.Key:
+		return Attempt{}, fmt.Errorf("%w: idempotency_key must have 1 to %d characters", ErrInvalid, maxKey)
+	}
+	from, err := s.Sender.Of(r.OrgID)
+	if err != nil {
+		return Attempt{}, err
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return Attempt{}, fmt.Errorf("message id: %w", err)
+	}
+	token, err := uuid.NewRandom()
+	if err != nil {
+		return Attempt{}, fmt.Errorf("attempt token: %w", err)
+	}
+	r.CorrelationID = storable(r.CorrelationID)
+	now := s.Now()
+	return Attempt{
+		Request: r, MessageID: id, From: from, BodyHash: sha256.Sum256([]byte(r.Body)), Segments: sms.Segments(string(r.Body)).Count,
+		Token: token, At: now, LeaseUntil: now.Add(s.Lease),
+	}, nil
+}
+
+// resume looks at a row that was there before: a throttled one is tried again, an abandoned one becomes unknown.
+func (s *Service) resume(ctx context.Context, claim Claim, a Attempt) (Claim, error) {
+	switch m := *claim.Message; {
+	case !m.Matches(a):
+		return Claim{}, ErrKeyReused
+	case m.Abandoned(a.At):
+		expired, err := s.Store.Expire(ctx, m, a.At)
+		claim.Message = &expired
+		return claim, err
+	case m.Retryable(a.At) && !claim.OptedOut:
+		return s.Store.Reclaim(ctx, a)
+	default:
+		return claim, nil
+	}
+}
+
+// transmit makes the attempt that was claimed and writes the answer down. From here on the caller may hang up: an
+// aborted call would leave us not knowing, and an answer that is not written down is lost.
+func (s *Service) transmit(ctx context.Context, m Message) (Result, error) {
+	ctx = context.WithoutCancel(ctx)
+	outcome := s.call(ctx, m)
+	answer := Answer{MessageID: m.ID, Token: m.AttemptToken, Outcome: outcome, At: s.Now()}
+	settled, err := s.settle(ctx, answer)
+	if err != nil {
+		return Result{}, fmt.Errorf("write down Twilio's answer (%s, SID %q) about message %s: %w", outcome.Kind, outcome.SID, m.ID, err)
+	}
+	if outcome.Kind == twilio.Accepted && settled.SID == outcome.SID {
+		return Result{Outcome: Accepted, Message: &settled}, nil
+	}
+	if outcome.Kind == twilio.Accepted {
+		s.Log.ErrorContext(ctx, "messaging.sms_answer_not_adopted", slog.String("answered_sid", outcome.SID), slog.Any("message", settled))
+	}
+	return standing(Claim{Message: &settled, OptedOut: answer.OptsOut()}, answer.At), nil
+}
+
+func (s *Service) call(ctx context.Context, m Message) twilio.Outcome {
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	return s.Carrier.Send(ctx, twilio.Outgoing{To: m.To, Body: m.Body, StatusCallback: s.callback(m.ID)})
+}
+
+// settle tries more than once: the database may be failing over, and Twilio's answer cannot be asked for again.
+func (s *Service) settle(ctx context.Context, a Answer) (Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, SettleBound)
+	defer cancel()
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	var failures []error
+	for try := range settleTries {
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return Message{}, errors.Join(append(failures, ctx.Err())...)
+		}
+		m, err := s.settleOnce(ctx, a)
+		if err == nil {
+			return m, nil
+		}
+		failures = append(failures, err)
+		pause.Reset(settlePause << try)
+	}
+	return Message{}, errors.Join(failures...)
+}
+
+func (s *Service) settleOnce(ctx context.Context, a Answer) (Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	return s.Store.Settle(ctx, a)
+}
+
+// report leaves one line and one count per answer. It names the message, never the number or the text.
+func (s *Service) report(ctx context.Context, r Result, a Attempt) {
+	attrs := []slog.Attr{slog.String("outcome", string(r.Outcome)), slog.String("idempotency_key", a.Key)}
+	if r.Message != nil {
+		attrs = append(attrs, slog.Any("message", *r.Message))
+	}
+	s.Log.LogAttrs(ctx, slog.LevelInfo, "messaging.sms_send_answered", attrs...)
+	s.Metrics.sent(ctx, r.Outcome)
+}

@@ -1,0 +1,45 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/services/messaging/delivery"
+)
+
+const sqlMessage = sqlByID + ` and org_id = @org`
+
+// Message reads one message of an organisation; delivery.ErrMessageNotFound when it has no such message.
+func (s *Store) Message(ctx context.Context, orgID, id uuid.UUID) (m delivery.Message, err error) {
+	defer mark(&err)
+	m, found, err := message(ctx, s.pool, sqlMessage, pgx.NamedArgs{"org": orgID, "id": id})
+	if err == nil && !found {
+		err = delivery.ErrMessageNotFound
+	}
+	return m, err
+}
+
+// Each of the three filters has its index; one query for all would have none.
+const (
+	sqlNewest          = `select ` + columns + ` from sms_messages where org_id = @org and id < @before order by id desc limit @limit`
+	sqlNewestOfProfile = `select ` + columns + ` from sms_messages
+		where org_id = @org and profile_id = @profile and id < @before order by id desc limit @limit`
+	sqlOfKey = sqlByKey + ` and (@profile::uuid is null or profile_id = @profile) and id < @before limit @limit`
+)
+
+// Messages lists messages of an organisation, newest first.
+func (s *Store) Messages(ctx context.Context, q delivery.Query) (found []delivery.Message, err error) {
+	defer mark(&err)
+	sql := sqlNewest
+	switch {
+	case q.Key != "":
+		sql = sqlOfKey
+	case q.ProfileID != uuid.Nil:
+		sql = sqlNewestOfProfile
+	}
+	return messages(ctx, s.pool, sql, pgx.NamedArgs{
+		"org": q.OrgID, "profile": null(q.ProfileID), "key": q.Key, "before": q.Before, "limit": q.Limit,
+	})
+}

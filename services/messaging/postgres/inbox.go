@@ -1,0 +1,125 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/delivery"
+)
+
+// sqlAbout finds the messages that a receipt could be about: the one that it names and the one that has its SID.
+const sqlAbout = `
+select ` + columns + ` from sms_messages
+where direction = 'outbound' and (id = @id or twilio_sid = @sid)
+order by id for no key update`
+
+const sqlKeepReceipt = `
+insert into sms_receipts (message_id, twilio_sid, status, error_code, raw, received_at)
+values (@message, @sid, @status, @code, @raw, @at)
+on conflict (twilio_sid, status, error_code) do nothing`
+
+// RecordReceipt keeps the receipt, found or not, applies Message.Receive, and returns the message after it. A late
+// refusal for an opt-out is recorded in the ledger once, and not over a consent that was given after the send.
+func (s *Store) RecordReceipt(ctx context.Context, r delivery.Receipt) (recorded delivery.Recorded, err error) {
+	defer mark(&err)
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		recorded = delivery.Recorded{}
+		found, err := messages(ctx, tx, sqlAbout, pgx.NamedArgs{"id": r.MessageID, "sid": r.SID})
+		if err != nil {
+			return err
+		}
+		stored, foreign := about(found, r)
+		keep := pgx.NamedArgs{"sid": r.SID, "status": r.Status, "code": r.ErrorCode, "raw": r.Raw, "at": r.At, "message": nil}
+		if stored != nil {
+			keep["message"] = stored.ID
+		}
+		if err := exec(ctx, tx, sqlKeepReceipt, keep); err != nil || stored == nil {
+			return err
+		}
+		recorded.Message = stored
+		if foreign {
+			return nil
+		}
+		merged, changed := stored.Receive(r)
+		if !changed {
+			return nil
+		}
+		recorded = delivery.Recorded{Message: &merged, Changed: true}
+		if err := update(ctx, tx, merged); err != nil || !r.OptsOut() {
+			return err
+		}
+		return change(ctx, tx, consentChange{
+			OrgID: merged.OrgID, Phone: merged.To, NotAfter: merged.AcceptedAt,
+			Event: delivery.LedgerEvent{At: r.At, State: consent.OptedOut, Source: delivery.FromTwilio, Sender: merged.From},
+		})
+	})
+	return recorded, err
+}
+
+// about picks the message that the receipt names, else the one with its SID. Foreign says that the SID belongs to
+// another message than the one named: then the receipt tells nothing certain.
+func about(found []delivery.Message, r delivery.Receipt) (m *delivery.Message, foreign bool) {
+	for i := range found {
+		if m == nil || found[i].ID == r.MessageID {
+			m = &found[i]
+		}
+	}
+	return m, len(found) > 1
+}
+
+const sqlBySID = `select ` + columns + ` from sms_messages where twilio_sid = @sid`
+
+const sqlLockConsent = `select state from consents where org_id = @org and phone = @phone for no key update`
+
+const sqlInsertInbound = `
+insert into sms_messages (id, org_id, profile_id, direction, from_number, to_number, body, body_hash, status, twilio_sid,
+	segments, correlation_id, attempts, consent_effect, created_at, updated_at)
+values (@id, @org, @profile, 'inbound', @phone, @to, @body, @hash, 'received', @sid, @segments, '', 0, @effect, @at, @at)
+returning ` + columns
+
+// RecordInbound stores the text and applies its effect on consent in one transaction. Of two deliveries of one SID at
+// the same time, one is refused by the unique SID, undoes everything and reads what the other stored.
+func (s *Store) RecordInbound(ctx context.Context, t delivery.Text) (m delivery.Message, err error) {
+	defer mark(&err)
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		m, err = record(ctx, tx, t)
+		return err
+	})
+	if postgres.IsUniqueViolation(err, "sms_messages_twilio_sid_key") {
+		return one(ctx, s.pool, sqlBySID, pgx.NamedArgs{"sid": t.SID})
+	}
+	return m, err
+}
+
+func record(ctx context.Context, tx pgx.Tx, t delivery.Text) (delivery.Message, error) {
+	args := pgx.NamedArgs{
+		"id": t.MessageID, "org": t.OrgID, "profile": null(t.ProfileID), "phone": t.From.String(), "to": t.To, "body": t.Body,
+		"hash": t.BodyHash[:], "sid": t.SID, "segments": t.Segments, "at": t.At,
+	}
+	if m, found, err := message(ctx, tx, sqlBySID, args); err != nil || found {
+		return m, err
+	}
+	current, err := lockConsent(ctx, tx, args)
+	if err != nil {
+		return delivery.Message{}, err
+	}
+	effect := t.Effect(current)
+	args["effect"] = effect.String()
+	m, err := one(ctx, tx, sqlInsertInbound, args)
+	if err != nil {
+		return delivery.Message{}, err
+	}
+	event, changes := consent.Record(current, effect)
+	if !changes {
+		return m, nil
+	}
+	return m, change(ctx, tx, consentChange{
+		OrgID: t.OrgID, Phone: m.From,
+		Event: delivery.LedgerEvent{
+			At: t.At, State: event.To, Source: delivery.FromText, Words: t.Body, Sender: t.To, MessageID: m.ID,
+		},
+	})
+}

@@ -1,0 +1,188 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/delivery"
+)
+
+// claimRounds bounds Claim: consent may come and go between its statements, but not for ever.
+const claimRounds = 4
+
+var errClaimContended = errors.New("consent kept changing during the claim")
+
+// sqlClaim is the whole decision to send in one statement: the consent row is locked against a STOP that commits at
+// this moment, so the STOP comes before the claim, which then finds nothing permitted, or after it; and the key is
+// inserted once. The opted-in test is what the row lock waits for and reads again.
+const sqlClaim = `
+with permitted as (
+	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' 
+)
+insert into sms_messages (id, org_id, profile_id, direction, from_number, to_number, body, body_hash, idempotency_key, status,
+	segments, correlation_id, attempt_token, lease_until, attempts, created_at, updated_at)
+select @id, @org, @profile, 'outbound', @from, @to, @body, @hash, @key, 'sending',
+	@segments, @correlation, @token, @lease, 1, @at, @at
+from permitted
+on conflict (org_id, idempotency_key) do nothing
+returning ` + columns
+
+// sqlReclaim makes a new attempt on a row whose last one Twilio did not process, under the same lock on consent.
+const sqlReclaim = `
+with permitted as (
+	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' 
+)
+update sms_messages
+set status = 'sending', error_code = null, attempt_token = @token, lease_until = @lease, attempts = attempts + 1, updated_at = @at
+from permitted
+where org_id = @org and idempotency_key = @key and to_number = @to and body_hash = @hash
+	and status = 'throttled' and twilio_sid is null and lease_until <= @at
+returning ` + columns
+
+const sqlByKey = `select ` + columns + ` from sms_messages where org_id = @org and idempotency_key = @key`
+
+const sqlConsentState = `select state from consents where org_id = @org and phone = @to`
+
+// sqlFirstConsent notes that a person whom nobody has texted before has not objected.
+const sqlFirstConsent = `
+with first as (
+	insert into consents (org_id, phone, state, updated_at) values (@org, @to, 'opted_in', @at)
+	on conflict (org_id, phone) do nothing
+	returning org_id, phone
+)
+insert into consent_events (org_id, phone, at, state, source, words, sender)
+select org_id, phone, @at, 'opted_in', 'first_send', '', @from from first`
+
+// Claim inserts the row of a first attempt, in one statement, if the recipient has not opted out and the key is new.
+// Else it reports the row that has the key and whether the recipient has opted out.
+func (s *Store) Claim(ctx context.Context, a delivery.Attempt) (claim delivery.Claim, err error) {
+	defer mark(&err)
+	args := claimArgs(a)
+	for range claimRounds {
+		m, won, err := message(ctx, s.pool, sqlClaim, args)
+		if err != nil || won {
+			return delivery.Claim{Won: won, Message: &m}, err
+		}
+		claim, state, err := s.lookUp(ctx, args)
+		if err != nil || claim.Message != nil || claim.OptedOut {
+			return claim, err
+		}
+		if state == "" {
+			if _, err := s.pool.Exec(ctx, sqlFirstConsent, args); err != nil {
+				return delivery.Claim{}, err
+			}
+		}
+	}
+	return delivery.Claim{}, errClaimContended
+}
+
+// Reclaim makes the attempt on a throttled row, or reports what stands in its way.
+func (s *Store) Reclaim(ctx context.Context, a delivery.Attempt) (claim delivery.Claim, err error) {
+	defer mark(&err)
+	args := claimArgs(a)
+	m, won, err := message(ctx, s.pool, sqlReclaim, args)
+	if err != nil || won {
+		return delivery.Claim{Won: won, Message: &m}, err
+	}
+	claim, _, err = s.lookUp(ctx, args)
+	return claim, err
+}
+
+// lookUp is why a claim was not won. The state is empty when nothing is recorded about the recipient.
+func (s *Store) lookUp(ctx context.Context, args pgx.NamedArgs) (delivery.Claim, consent.State, error) {
+	m, found, err := message(ctx, s.pool, sqlByKey, args)
+	if err != nil {
+		return delivery.Claim{}, "", err
+	}
+	var state consent.State
+	if err := s.pool.QueryRow(ctx, sqlConsentState, args).Scan(&state); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return delivery.Claim{}, "", err
+	}
+	claim := delivery.Claim{OptedOut: state == consent.OptedOut}
+	if found {
+		claim.Message = &m
+	}
+	return claim, state, nil
+}
+
+func claimArgs(a delivery.Attempt) pgx.NamedArgs {
+	return pgx.NamedArgs{
+		"id": a.MessageID, "org": a.OrgID, "profile": null(a.ProfileID), "from": a.From, "to": a.To.String(), "body": string(a.Body),
+		"hash": a.BodyHash[:], "key": a.Key, "segments": a.Segments, "correlation": a.CorrelationID,
+		"token": a.Token, "lease": a.LeaseUntil, "at": a.At,
+	}
+}
+
+const sqlExpire = `
+update sms_messages set status = 'unknown', updated_at = @now
+where id = @id and attempt_token = @token and status = 'sending' and lease_until <= @now
+returning ` + columns
+
+const sqlByID = `select ` + columns + ` from sms_messages where id = @id`
+
+// Expire makes an abandoned row unknown, unless somebody settled it first, and returns the row either way.
+func (s *Store) Expire(ctx context.Context, m delivery.Message, now time.Time) (current delivery.Message, err error) {
+	defer mark(&err)
+	args := pgx.NamedArgs{"id": m.ID, "token": m.AttemptToken, "now": now}
+	expired, won, err := message(ctx, s.pool, sqlExpire, args)
+	if err != nil || won {
+		return expired, err
+	}
+	return one(ctx, s.pool, sqlByID, args)
+}
+
+const sqlByIDForUpdate = sqlByID + ` for no key update`
+
+const sqlUpdate = `
+update sms_messages
+set from_number = @from, status = @status, twilio_sid = @sid, error_code = @code, segments = @segments, lease_until = @lease,
+	accepted_at = @accepted, updated_at = @updated
+where id = @id`
+
+// Settle applies Message.Settle to the stored row and returns the row after it. When Twilio says that the recipient has
+// opted out, that is recorded too, even if the attempt has lost its row: it is true all the same.
+func (s *Store) Settle(ctx context.Context, a delivery.Answer) (settled delivery.Message, err error) {
+	defer mark(&err)
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		if a.OptsOut() {
+			if err := recordRefusal(ctx, tx, a.MessageID, a.At); err != nil {
+				return err
+			}
+		}
+		stored, err := one(ctx, tx, sqlByIDForUpdate, pgx.NamedArgs{"id": a.MessageID})
+		if err != nil {
+			return err
+		}
+		var changed bool
+		if settled, changed = stored.Settle(a); !changed {
+			return nil
+		}
+		return update(ctx, tx, settled)
+	})
+	return settled, err
+}
+
+// recordRefusal opts the recipient of a message out, in Twilio's name.
+func recordRefusal(ctx context.Context, tx pgx.Tx, id uuid.UUID, at time.Time) error {
+	m, err := one(ctx, tx, sqlByID, pgx.NamedArgs{"id": id})
+	if err != nil {
+		return err
+	}
+	return change(ctx, tx, consentChange{
+		OrgID: m.OrgID, Phone: m.To,
+		Event: delivery.LedgerEvent{At: at, State: consent.OptedOut, Source: delivery.FromTwilio, Sender: m.From},
+	})
+}
+
+func update(ctx context.Context, tx pgx.Tx, m delivery.Message) error {
+	return exec(ctx, tx, sqlUpdate, pgx.NamedArgs{
+		"id": m.ID, "from": m.From, "status": string(m.Status), "sid": null(m.SID), "code": null(m.ErrorCode),
+		"segments": m.Segments, "lease": m.LeaseUntil, "accepted": null(m.AcceptedAt), "updated": m.UpdatedAt,
+	})
+}

@@ -1,0 +1,167 @@
+// Package postgres keeps messages, receipts and consent. No transaction leaves it, and none is held while another
+// service is called. Locks are taken in one order, consent before message, so that they cannot cross.
+package postgres
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/sms"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Migrations is the schema of the messaging database.
+func Migrations() postgres.Migrations {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		panic(err) // only a malformed path could do this, and it is the constant above
+	}
+	return postgres.Migrations{FS: files}
+}
+
+// Store is the messaging database.
+type Store struct {
+	pool *pgxpool.Pool
+}
+
+// NewStore works on a migrated database; the caller keeps owning the pool.
+func NewStore(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
+
+// conn is what a query runs on: the pool, or a transaction.
+type conn interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+const columns = `id, org_id, profile_id, direction, from_number, to_number, body, body_hash, idempotency_key, status, twilio_sid,
+	error_code, segments, correlation_id, attempt_token, lease_until, attempts, accepted_at, consent_effect, created_at, updated_at`
+
+// row is sms_messages, column by column.
+type row struct {
+	ID             uuid.UUID
+	OrgID          uuid.UUID
+	ProfileID      *uuid.UUID
+	Direction      string
+	FromNumber     string
+	ToNumber       string
+	Body           string
+	BodyHash       []byte
+	IdempotencyKey *string
+	Status         string
+	TwilioSID      *string `db:"twilio_sid"`
+	ErrorCode      *int
+	Segments       int
+	CorrelationID  string
+	AttemptToken   *uuid.UUID
+	LeaseUntil     *time.Time
+	Attempts       int
+	AcceptedAt     *time.Time
+	ConsentEffect  *string
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+}
+
+// message reads the row back. An unknown status or effect means that a newer release wrote it.
+func (r row) message() (delivery.Message, error) {
+	status, err := sms.ParseStatus(r.Status)
+	if err != nil {
+		return delivery.Message{}, fmt.Errorf("message %s: %w", r.ID, err)
+	}
+	effect, err := parseEffect(value(r.ConsentEffect))
+	if err != nil {
+		return delivery.Message{}, fmt.Errorf("message %s: %w", r.ID, err)
+	}
+	m := delivery.Message{
+		ID: r.ID, OrgID: r.OrgID, ProfileID: value(r.ProfileID), Direction: delivery.Direction(r.Direction),
+		From: r.FromNumber, To: r.ToNumber, Body: r.Body, Key: value(r.IdempotencyKey),
+		Status: status, SID: value(r.TwilioSID), ErrorCode: value(r.ErrorCode), Segments: r.Segments,
+		CorrelationID: r.CorrelationID, AttemptToken: value(r.AttemptToken), LeaseUntil: value(r.LeaseUntil).UTC(),
+		Attempts: r.Attempts, AcceptedAt: value(r.AcceptedAt).UTC(), ConsentEffect: effect,
+		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+	}
+	copy(m.BodyHash[:], r.BodyHash)
+	return m, nil
+}
+
+// parseEffect reads what consent.Effect writes; an outbound row has none.
+func parseEffect(stored string) (consent.Effect, error) {
+	for _, e := range []consent.Effect{consent.None, consent.OptOut, consent.OptIn, consent.Help} {
+		if stored == e.String() {
+			return e, nil
+		}
+	}
+	if stored == "" {
+		return consent.None, nil
+	}
+	return consent.None, fmt.Errorf("unknown consent effect %q", stored)
+}
+
+// messages runs a query of columns.
+func messages(ctx context.Context, c conn, sql string, args pgx.NamedArgs) ([]delivery.Message, error) {
+	rows, err := c.Query(ctx, sql, args)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(found pgx.CollectableRow) (delivery.Message, error) {
+		r, err := pgx.RowToStructByName[row](found)
+		if err != nil {
+			return delivery.Message{}, err
+		}
+		return r.message()
+	})
+}
+
+// message runs a query of columns that finds one row at most.
+func message(ctx context.Context, c conn, sql string, args pgx.NamedArgs) (delivery.Message, bool, error) {
+	found, err := messages(ctx, c, sql, args)
+	if err != nil || len(found) == 0 {
+		return delivery.Message{}, false, err
+	}
+	return found[0], true, nil
+}
+
+// one runs a statement that must find its row.
+func one(ctx context.Context, c conn, sql string, args pgx.NamedArgs) (delivery.Message, error) {
+	m, found, err := message(ctx, c, sql, args)
+	if err == nil && !found {
+		err = errNoRow
+	}
+	return m, err
+}
+
+// errNoRow is a row that was there a moment ago; rows are never deleted.
+var errNoRow = errors.New("the message row is gone")
+
+// value is what p points to, or the zero value for NULL.
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+// null is the reverse of value.
+func null[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+func exec(ctx context.Context, tx pgx.Tx, sql string, args pgx.NamedArgs) error {
+	_, err := tx.Exec(ctx, sql, args)
+	return err
+}

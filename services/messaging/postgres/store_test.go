@@ -1,0 +1,227 @@
+package postgres_test
+
+import (
+	"crypto/sha256"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/postgres"
+	"paceline.internal/services/messaging/sms"
+)
+
+func TestMain(m *testing.M) { pgtest.Run(m) }
+
+func TestMigrations(t *testing.T) {
+	t.Parallel()
+	url, migrations := pgtest.URL(t, postgres.Migrations()), postgres.Migrations()
+	require.NoError(t, migrations.Down(t.Context(), url))
+	require.NoError(t, migrations.Up(t.Context(), url))
+}
+
+// TestSchema tries what the code never does: the constraints must refuse it for whoever comes by psql.
+func TestSchema(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t, postgres.Migrations())
+	org, to := uuid.Must(uuid.NewV7()), phone(t, "+14155550123")
+	a := attempt(t, org, to, "key")
+	_, err := postgres.NewStore(pool).Claim(t.Context(), a)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		name string
+		sql  string
+		want string // SQLSTATE
+	}{
+		{name: "AcceptedNeedsASID", sql: "update sms_messages set status = 'accepted', accepted_at = now()", want: "23514"},
+		{name: "SIDNeedsATimeOfAcceptance", sql: "update sms_messages set status = 'sent', twilio_sid = 'SM1'", want: "23514"},
+		{name: "SIDAndSendingExcludeEachOther", sql: "update sms_messages set twilio_sid = 'SM1', accepted_at = now()", want: "23514"},
+		{name: "OutboundNeedsItsKey", sql: "update sms_messages set idempotency_key = null", want: "23514"},
+		{name: "OutboundNeedsItsFence", sql: "update sms_messages set attempt_token = null", want: "23514"},
+		{name: "UnknownWordIsNoStatus", sql: "update sms_messages set status = 'teleported'", want: "23514"},
+		{name: "LedgerIsNotRewritten", sql: "update consent_events set state = 'opted_out'", want: "23001"},
+		{name: "LedgerIsNotErased", sql: "delete from consent_events", want: "23001"},
+		{name: "LedgerIsNotEmptied", sql: "truncate consent_events", want: "23001"},
+		{name: "ConsentWithALedgerIsNotErased", sql: "delete from consents", want: "23503"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := pool.Exec(t.Context(), c.sql)
+			var refused *pgconn.PgError
+			require.ErrorAs(t, err, &refused)
+			require.Equal(t, c.want, refused.Code)
+		})
+	}
+}
+
+// TestIndexes forbids reading whole tables, so that what is left shows whether an index serves the query.
+func TestIndexes(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t, postgres.Migrations())
+	for name, sql := range map[string]string{
+		"Claim":    "select 1 from consents where org_id = gen_random_uuid() and phone = '+1' for share",
+		"Key":      "select 1 from sms_messages where org_id = gen_random_uuid() and idempotency_key = 'k'",
+		"Receipt":  "select 1 from sms_messages where direction = 'outbound' and (id = '0190a000-0000-7000-8000-000000000001' or twilio_sid = 'SM1')",
+		"Newest":   "select 1 from sms_messages where org_id = '0190a000-0000-7000-8000-000000000001' and id < '0190a000-0000-7000-8000-000000000001' order by id desc limit 5",
+		"Profile":  "select 1 from sms_messages where org_id = '0190a000-0000-7000-8000-000000000001' and profile_id = '0190a000-0000-7000-8000-000000000001' order by id desc limit 5",
+		"Ledger":   "select 1 from consent_events where org_id = '0190a000-0000-7000-8000-000000000001' and phone = '+1' order by id",
+		"Receipts": "select 1 from sms_receipts where message_id = '0190a000-0000-7000-8000-000000000001'",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			plan := explain(t, pool, sql)
+			require.NotContains(t, plan, "Seq Scan")
+			require.NotContains(t, plan, "Sort")
+		})
+	}
+}
+
+func explain(t *testing.T, pool *pgxpool.Pool, sql string) string {
+	t.Helper()
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(t.Context())) }()
+	_, err = tx.Exec(t.Context(), "set local enable_seqscan = off; set local enable_bitmapscan = "+map[bool]string{true: "on", false: "off"}[strings.Contains(sql, " or ")])
+	require.NoError(t, err)
+	rows, err := tx.Query(t.Context(), "explain "+sql)
+	require.NoError(t, err)
+	defer rows.Close()
+	var plan strings.Builder
+	for rows.Next() {
+		var line string
+		require.NoError(t, rows.Scan(&line))
+		plan.WriteString(line + "\n")
+	}
+	require.NoError(t, rows.Err())
+	return plan.String()
+}
+
+func TestMessages(t *testing.T) {
+	t.Parallel()
+	store := postgres.NewStore(pgtest.New(t, postgres.Migrations()))
+	org, profile := uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())
+	var ids []uuid.UUID // newest first
+	for _, key := range []string{"a", "b", "c"} {
+		a := attempt(t, org, phone(t, "+14155550123"), key)
+		if key != "b" {
+			a.ProfileID = profile
+		}
+		claim, err := store.Claim(t.Context(), a)
+		require.NoError(t, err)
+		require.True(t, claim.Won)
+		ids = append([]uuid.UUID{claim.Message.ID}, ids...)
+	}
+	for _, c := range []struct {
+		name  string
+		query delivery.Query
+		want  []uuid.UUID
+	}{
+		{name: "AllNewestFirst", query: delivery.Query{OrgID: org, Limit: 9}, want: ids},
+		{name: "Limit", query: delivery.Query{OrgID: org, Limit: 2}, want: ids[:2]},
+		{name: "NextPage", query: delivery.Query{OrgID: org, Limit: 9, Before: ids[1]}, want: ids[2:]},
+		{name: "Profile", query: delivery.Query{OrgID: org, ProfileID: profile, Limit: 9}, want: []uuid.UUID{ids[0], ids[2]}},
+		{name: "Key", query: delivery.Query{OrgID: org, Key: "b", Limit: 9}, want: ids[1:2]},
+		{name: "KeyOfAnotherProfile", query: delivery.Query{OrgID: org, Key: "b", ProfileID: profile, Limit: 9}},
+		{name: "AnotherOrganisation", query: delivery.Query{OrgID: uuid.Must(uuid.NewV7()), Limit: 9}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if c.query.Before == uuid.Nil {
+				c.query.Before = uuid.Max
+			}
+			found, err := store.Messages(t.Context(), c.query)
+			require.NoError(t, err)
+			var got []uuid.UUID
+			for _, m := range found {
+				got = append(got, m.ID)
+			}
+			require.Equal(t, c.want, got)
+		})
+	}
+	t.Run("MessageOfAnotherOrganisationIsNotFound", func(t *testing.T) {
+		t.Parallel()
+		_, err := store.Message(t.Context(), uuid.Must(uuid.NewV7()), ids[0])
+		require.ErrorIs(t, err, delivery.ErrMessageNotFound)
+	})
+}
+
+func TestSetConsent(t *testing.T) {
+	t.Parallel()
+	store := postgres.NewStore(pgtest.New(t, postgres.Migrations()))
+	org, who, at := uuid.Must(uuid.NewV7()), phone(t, "+14155550123"), time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	_, err := store.Consent(t.Context(), org, who)
+	require.ErrorIs(t, err, delivery.ErrConsentNotFound)
+	note := delivery.Note{OrgID: org, Phone: who, State: consent.OptedOut, Reason: "called us", Sender: "MG1", At: at}
+	_, err = store.SetConsent(t.Context(), note)
+	require.NoError(t, err)
+	note.Reason, note.At = "called again", at.Add(time.Hour)
+	ledger, err := store.SetConsent(t.Context(), note)
+	require.NoError(t, err)
+	require.Equal(t, delivery.Ledger{OrgID: org, Phone: who, State: consent.OptedOut, UpdatedAt: at, Events: []delivery.LedgerEvent{
+		{At: at, State: consent.OptedOut, Source: delivery.FromOperator, Words: "called us", Sender: "MG1"},
+		{At: at.Add(time.Hour), State: consent.OptedOut, Source: delivery.FromOperator, Words: "called again", Sender: "MG1"},
+	}}, ledger)
+	claim, err := store.Claim(t.Context(), attempt(t, org, who, "key"))
+	require.NoError(t, err)
+	require.Equal(t, delivery.Claim{OptedOut: true}, claim)
+}
+
+func TestOutage(t *testing.T) {
+	t.Parallel()
+
+	t.Run("KilledConnectionIsUnavailable", func(t *testing.T) {
+		t.Parallel()
+		pool := pgtest.New(t, postgres.Migrations())
+		tx, err := pool.Begin(t.Context())
+		require.NoError(t, err)
+		_, err = tx.Exec(t.Context(), "lock table consents")
+		require.NoError(t, err)
+		failed := make(chan error, 1)
+		a := attempt(t, uuid.Must(uuid.NewV7()), phone(t, "+14155550123"), "key")
+		go func() {
+			_, err := postgres.NewStore(pool).Claim(t.Context(), a)
+			failed <- err
+		}()
+		require.Eventually(t, func() bool { // Postgres has no signal for a backend that waits
+			tag, err := pool.Exec(t.Context(), `select pg_terminate_backend(pid) from pg_stat_activity
+				where datname = current_database() and wait_event_type = 'Lock'`)
+			return err == nil && tag.RowsAffected() == 1
+		}, 10*time.Second, time.Millisecond)
+		require.ErrorIs(t, <-failed, delivery.ErrUnavailable)
+		require.NoError(t, tx.Rollback(t.Context()))
+	})
+
+	t.Run("DefectIsNot", func(t *testing.T) {
+		t.Parallel()
+		pool := pgtest.New(t, postgres.Migrations())
+		_, err := pool.Exec(t.Context(), "alter table consents rename to elsewhere")
+		require.NoError(t, err)
+		_, err = postgres.NewStore(pool).Claim(t.Context(), attempt(t, uuid.Must(uuid.NewV7()), phone(t, "+14155550123"), "key"))
+		require.Error(t, err)
+		require.NotErrorIs(t, err, delivery.ErrUnavailable, "a missing table does not come back by asking again")
+	})
+}
+
+func attempt(t *testing.T, org uuid.UUID, to sms.Phone, key string) delivery.Attempt {
+	t.Helper()
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	return delivery.Attempt{
+		Request:   delivery.Request{OrgID: org, To: to, Body: "hello", Key: key},
+		MessageID: uuid.Must(uuid.NewV7()), From: "MG1", BodyHash: sha256.Sum256([]byte("hello")), Segments: 1,
+		Token: uuid.New(), At: at, LeaseUntil: at.Add(time.Minute),
+	}
+}
+
+func phone(t *testing.T, e164 string) sms.Phone {
+	t.Helper()
+	p, err := sms.ParsePhone(e164)
+	require.NoError(t, err)
+	return p
+}

@@ -1,0 +1,196 @@
+package messaging_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"paceline.internal/platform/config"
+	"paceline.internal/platform/emulator/clock"
+	emulator "paceline.internal/platform/emulator/twilio"
+	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/platform/rpc"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	"paceline.internal/services/messaging"
+)
+
+func TestMain(m *testing.M) { pgtest.Run(m) }
+
+const (
+	org    = "00000000-0000-7000-8000-000000000001"
+	theirs = "+14155550123"
+	secret = "a secret of at least thirty-two bytes"
+)
+
+func environ(database, twilio string) map[string]string {
+	return map[string]string{
+		"MESSAGING_DATABASE_URL": database,
+		"PUBLIC_BASE_URL":        "https://paceline.example",
+		"TWILIO_ACCOUNT_SID":     "AC0123456789abcdef0123456789abcdef",
+		"TWILIO_AUTH_TOKEN":      "fedcba9876543210fedcba9876543210",
+		"TWILIO_FROM_NUMBER":     "+14155550100",
+		"TWILIO_API_URL":         twilio,
+		"SERVICE_AUTH_SECRET":    secret,
+	}
+}
+
+func TestLoadConfig(t *testing.T) {
+	t.Parallel()
+
+	t.Run("ReportsEverythingAtOnceAndNoSecret", func(t *testing.T) {
+		t.Parallel()
+		_, err := messaging.LoadConfig(map[string]string{
+			"TWILIO_ACCOUNT_SID": "SK1", "TWILIO_TIMEOUT": "31s", "SERVICE_AUTH_SECRET": "short-secret", "DEFAULT_ORG_ID": "us",
+		})
+		for _, problem := range []string{
+			"MESSAGING_DATABASE_URL is missing", "PUBLIC_BASE_URL is missing", "TWILIO_AUTH_TOKEN is missing",
+			"TWILIO_MESSAGING_SERVICE_SID or TWILIO_FROM_NUMBER is missing", "TWILIO_ACCOUNT_SID must begin with AC",
+			"TWILIO_TIMEOUT must be shorter than SEND_LEASE", "SERVICE_AUTH_SECRET must have", "DEFAULT_ORG_ID is malformed",
+		} {
+			require.ErrorContains(t, err, problem)
+		}
+		require.NotContains(t, err.Error(), "short-secret")
+	})
+
+	t.Run("HasTheDefaultsOfTheContract", func(t *testing.T) {
+		t.Parallel()
+		cfg, err := messaging.LoadConfig(environ("postgres://localhost/messaging", ""))
+		require.NoError(t, err)
+		require.Equal(t, ":9002", cfg.Addr.String())
+		require.Equal(t, ":9102", cfg.OpsAddr.String())
+		require.Equal(t, 10*time.Second, cfg.Timeout)
+		require.Equal(t, 30*time.Second, cfg.Lease)
+		require.Equal(t, org, cfg.OrgID.String())
+	})
+}
+
+// start runs the service on a database with the emulator of Twilio until the test ends.
+func start(t *testing.T, migrations postgres.Migrations) (grpcAddr, opsURL string) {
+	t.Helper()
+	settings := environ(pgtest.URL(t, migrations), "")
+	twilio, err := emulator.New(emulator.Config{
+		Clock: clock.System(), AccountSID: settings["TWILIO_ACCOUNT_SID"], AuthToken: settings["TWILIO_AUTH_TOKEN"],
+		Numbers: []string{settings["TWILIO_FROM_NUMBER"]},
+	})
+	require.NoError(t, err)
+	t.Cleanup(twilio.Close)
+	api := httptest.NewServer(twilio)
+	t.Cleanup(api.Close)
+	settings["TWILIO_API_URL"] = api.URL
+	cfg, err := messaging.LoadConfig(settings)
+	require.NoError(t, err)
+
+	var network net.ListenConfig
+	grpcPort, err := network.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	opsPort, err := network.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- messaging.Run(ctx, cfg, messaging.Deps{
+			Log: slog.New(slog.DiscardHandler), Listener: grpcPort, OpsListener: opsPort, Ready: func() { close(ready) },
+		})
+	}()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-ended)
+	})
+	select {
+	case <-ready:
+	case err := <-ended:
+		ended <- err
+		require.NoError(t, err)
+	}
+	return grpcPort.Addr().String(), "http://" + opsPort.Addr().String()
+}
+
+func dial(t *testing.T, addr string, role rpc.Role) messagingv1.MessagingServiceClient {
+	t.Helper()
+	now := time.Now
+	tokens, err := rpc.NewTokens(config.NewSecret(secret), now)
+	require.NoError(t, err)
+	conn, err := rpc.Dial(rpc.ClientConfig{
+		Target: addr, Tokens: tokens, Caller: rpc.Principal{Subject: "test", OrgID: org, Role: role},
+		TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: metricnoop.NewMeterProvider(),
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, conn.Close()) })
+	return messagingv1.NewMessagingServiceClient(conn)
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	answer, err := client.Do(request)
+	require.NoError(t, err)
+	text, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	return answer.StatusCode, string(text)
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+
+	t.Run("SendsForAServiceAndCountsIt", func(t *testing.T) {
+		t.Parallel()
+		addr, ops := start(t, messaging.Migrations())
+		answer, err := dial(t, addr, rpc.RoleService).Send(t.Context(), &messagingv1.SendRequest{
+			OrgId: org, To: theirs, Body: "hello", IdempotencyKey: "key",
+		})
+		require.NoError(t, err)
+		require.Equal(t, messagingv1.Outcome_OUTCOME_ACCEPTED, answer.GetOutcome())
+		_, err = dial(t, addr, rpc.RoleOperator).Send(t.Context(), &messagingv1.SendRequest{OrgId: org})
+		require.Equal(t, codes.PermissionDenied, status.Code(err))
+		_, metrics := get(t, ops+"/metrics")
+		require.Contains(t, metrics, `sms_sent_total{outcome="accepted"} 1`)
+		code, _ := get(t, ops+"/readyz")
+		require.Equal(t, http.StatusOK, code)
+		_, shown := get(t, ops+"/debug/config")
+		require.NotContains(t, shown, "fedcba9876543210")
+		require.NotContains(t, shown, secret)
+	})
+
+	t.Run("IsNotReadyBelowTheRequiredSchema", func(t *testing.T) {
+		t.Parallel()
+		_, ops := start(t, postgres.Migrations{})
+		code, reason := get(t, ops+"/readyz")
+		require.Equal(t, http.StatusServiceUnavailable, code)
+		require.Contains(t, reason, "run migrate")
+	})
+}
+
+func TestDoctor(t *testing.T) {
+	t.Parallel()
+	cfg, err := messaging.LoadConfig(environ(pgtest.URL(t, postgres.Migrations{}), ""))
+	require.NoError(t, err)
+
+	var report bytes.Buffer
+	require.ErrorIs(t, messaging.Doctor(t.Context(), cfg, &report), messaging.ErrUnwell)
+	require.Contains(t, report.String(), "failed  database")
+	require.Contains(t, report.String(), "run: messaging migrate")
+	require.Contains(t, report.String(), "ok      twilio")
+
+	require.NoError(t, messaging.Migrate(t.Context(), cfg))
+	report.Reset()
+	require.NoError(t, messaging.Doctor(t.Context(), cfg, &report))
+	require.Contains(t, report.String(), "ok      database       reachable, schema version 1")
+	require.NotContains(t, report.String(), "failed")
+	require.NotContains(t, report.String(), cfg.AuthToken.Reveal())
+}

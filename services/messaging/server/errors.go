@@ -1,0 +1,68 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"paceline.internal/platform/rpc"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/sms"
+)
+
+// domain is the proto package that the reasons belong to.
+const domain = "paceline.messaging.v1"
+
+// outagePause is when a caller should try again after an outage.
+const outagePause = time.Second
+
+// errDenied is a caller who may call the method, but not about this.
+var errDenied = errors.New("not allowed")
+
+// refusal is how one kind of error is answered. Only those whose text is made for the caller show it.
+type refusal struct {
+	err    error
+	code   codes.Code
+	reason messagingv1.Reason
+	text   string // instead of the error's own
+}
+
+// refusals is every error that a caller can act on; the first that matches answers.
+func refusals() []refusal {
+	return []refusal{
+		{delivery.ErrUnavailable, codes.Unavailable, messagingv1.Reason_REASON_UNAVAILABLE, "a dependency cannot be reached; try again"},
+		{delivery.ErrInvalid, codes.InvalidArgument, messagingv1.Reason_REASON_INVALID, ""},
+		{sms.ErrPhone, codes.InvalidArgument, messagingv1.Reason_REASON_INVALID, ""},
+		{sms.ErrBody, codes.InvalidArgument, messagingv1.Reason_REASON_INVALID, ""},
+		{errDenied, codes.PermissionDenied, messagingv1.Reason_REASON_PERMISSION_DENIED, "not allowed"},
+		{delivery.ErrKeyReused, codes.AlreadyExists, messagingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED, delivery.ErrKeyReused.Error()},
+		{delivery.ErrNoSender, codes.FailedPrecondition, messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER, delivery.ErrNoSender.Error()},
+		{delivery.ErrUnknownSender, codes.NotFound, messagingv1.Reason_REASON_UNKNOWN_SENDER, delivery.ErrUnknownSender.Error()},
+		{delivery.ErrMessageNotFound, codes.NotFound, messagingv1.Reason_REASON_MESSAGE_NOT_FOUND, delivery.ErrMessageNotFound.Error()},
+		{delivery.ErrConsentNotFound, codes.NotFound, messagingv1.Reason_REASON_CONSENT_NOT_FOUND, delivery.ErrConsentNotFound.Error()},
+	}
+}
+
+// refuse turns an error into its answer. One that is not in the table is a defect of ours: rpc logs it and answers
+// Internal. The cause of an outage goes to the log of the call, for the answer does not carry it.
+func refuse(ctx context.Context, err error) error {
+	for _, r := range refusals() {
+		if !errors.Is(err, r.err) {
+			continue
+		}
+		answer := &rpc.Error{Code: r.code, Reason: r.reason.String(), Domain: domain, Message: r.text}
+		if r.text == "" {
+			answer.Message = err.Error()
+		}
+		if r.code == codes.Unavailable {
+			answer.RetryAfter = outagePause
+			rpc.Annotate(ctx, slog.String("error", err.Error()))
+		}
+		return answer
+	}
+	return err
+}

@@ -1,0 +1,159 @@
+package server
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/sms"
+)
+
+const (
+	defaultPage = 50
+	largestPage = 500
+	// longestReason bounds an operator's note, in characters.
+	longestReason = 500
+)
+
+// invalid complains about a field by name, never by value.
+func invalid(field, problem string) error {
+	return fmt.Errorf("%w: %s %s", delivery.ErrInvalid, field, problem)
+}
+
+func readID(field, text string) (uuid.UUID, error) {
+	id, err := uuid.Parse(text)
+	if err != nil || id == uuid.Nil {
+		return uuid.Nil, invalid(field, "must be a UUID")
+	}
+	return id, nil
+}
+
+// readOptionalID is uuid.Nil for an empty text.
+func readOptionalID(field, text string) (uuid.UUID, error) {
+	if text == "" {
+		return uuid.Nil, nil
+	}
+	return readID(field, text)
+}
+
+func readPhone(field, text string) (sms.Phone, error) {
+	phone, err := sms.ParsePhone(text)
+	if err != nil {
+		return sms.Phone{}, fmt.Errorf("%s: %w", field, err)
+	}
+	return phone, nil
+}
+
+func readSend(r *messagingv1.SendRequest) (delivery.Request, error) {
+	orgID, err := readID("org_id", r.GetOrgId())
+	if err != nil {
+		return delivery.Request{}, err
+	}
+	profileID, err := readOptionalID("profile_id", r.GetProfileId())
+	if err != nil {
+		return delivery.Request{}, err
+	}
+	to, err := readPhone("to", r.GetTo())
+	if err != nil {
+		return delivery.Request{}, err
+	}
+	body, err := sms.NewBody(r.GetBody())
+	if err != nil {
+		return delivery.Request{}, fmt.Errorf("body: %w", err)
+	}
+	return delivery.Request{
+		OrgID: orgID, ProfileID: profileID, To: to, Body: body, Key: r.GetIdempotencyKey(), CorrelationID: r.GetCorrelationId(),
+	}, nil
+}
+
+// readReceipt is lenient about our id: it comes back in a URL, and a receipt must be kept whatever has become of that.
+func readReceipt(r *messagingv1.RecordStatusRequest) delivery.Receipt {
+	id, err := uuid.Parse(r.GetMessageId())
+	if err != nil {
+		id = uuid.Nil
+	}
+	return delivery.Receipt{
+		MessageID: id, SID: r.GetTwilioSid(), Status: r.GetStatus(), ErrorCode: int(r.GetErrorCode()), Raw: r.GetRaw(),
+	}
+}
+
+func readText(r *messagingv1.RecordInboundRequest) (delivery.Text, error) {
+	profileID, err := readOptionalID("profile_id", r.GetProfileId())
+	if err != nil {
+		return delivery.Text{}, err
+	}
+	from, err := sms.StoredPhone(r.GetFrom())
+	if err != nil {
+		return delivery.Text{}, fmt.Errorf("from: %w", err)
+	}
+	return delivery.Text{
+		SID: r.GetTwilioSid(), ProfileID: profileID, From: from, To: r.GetTo(), ServiceSID: r.GetMessagingServiceSid(),
+		Body: r.GetBody(), Segments: int(r.GetSegments()), OptOutType: r.GetOptOutType(),
+	}, nil
+}
+
+func readNote(v view, r *messagingv1.SetConsentRequest) (delivery.Note, error) {
+	phone, err := readPhone("phone", r.GetPhone())
+	if err != nil {
+		return delivery.Note{}, err
+	}
+	state, err := consent.ParseState(r.GetState())
+	if err != nil {
+		return delivery.Note{}, invalid("state", "must be opted_in or opted_out")
+	}
+	reason := strings.TrimSpace(r.GetReason())
+	if reason == "" || utf8.RuneCountInString(reason) > longestReason || strings.ContainsRune(reason, 0) {
+		return delivery.Note{}, invalid("reason", fmt.Sprintf("must have 1 to %d characters", longestReason))
+	}
+	return delivery.Note{OrgID: v.orgID, Phone: phone, State: state, Reason: reason}, nil
+}
+
+func readQuery(v view, r *messagingv1.ListMessagesRequest) (delivery.Query, error) {
+	asked, err := readOptionalID("profile_id", r.GetProfileId())
+	if err != nil {
+		return delivery.Query{}, err
+	}
+	profileID, err := v.narrow(asked)
+	if err != nil {
+		return delivery.Query{}, err
+	}
+	q := delivery.Query{
+		OrgID: v.orgID, ProfileID: profileID, Key: r.GetIdempotencyKey(), Before: uuid.Max, Limit: int(r.GetPageSize()),
+	}
+	switch {
+	case q.Limit == 0:
+		q.Limit = defaultPage
+	case q.Limit < 0 || q.Limit > largestPage:
+		return delivery.Query{}, invalid("page_size", fmt.Sprintf("must be 1 to %d", largestPage))
+	}
+	if strings.ContainsRune(q.Key, 0) {
+		return delivery.Query{}, invalid("idempotency_key", "holds a character that no key has")
+	}
+	if r.GetPageToken() != "" {
+		if q.Before, err = readPageToken(r.GetPageToken()); err != nil {
+			return delivery.Query{}, err
+		}
+	}
+	return q, nil
+}
+
+// A page token is the id of the last message of the page before; opaque, so that it may become something else.
+func readPageToken(token string) (uuid.UUID, error) {
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil {
+		return uuid.Nil, invalid("page_token", "is not one of ours")
+	}
+	id, err := uuid.FromBytes(raw)
+	if err != nil {
+		return uuid.Nil, invalid("page_token", "is not one of ours")
+	}
+	return id, nil
+}
+
+func writePageToken(last uuid.UUID) string { return base64.RawURLEncoding.EncodeToString(last[:]) }

@@ -1,0 +1,165 @@
+// Package server speaks paceline.messaging.v1: it reads requests, asks delivery or the archive, and words the answers.
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/sms"
+)
+
+// archive is what is read, and the one thing that an operator writes; postgres.Store implements it.
+type archive interface {
+	Message(ctx context.Context, orgID, id uuid.UUID) (delivery.Message, error)
+	Messages(ctx context.Context, q delivery.Query) ([]delivery.Message, error)
+	Consent(ctx context.Context, orgID uuid.UUID, phone sms.Phone) (delivery.Ledger, error)
+	SetConsent(ctx context.Context, n delivery.Note) (delivery.Ledger, error)
+}
+
+// Config is what a Server works with. Every field is needed.
+type Config struct {
+	Delivery *delivery.Service
+	Archive  archive
+	Sender   delivery.Sender
+	Now      func() time.Time
+}
+
+// Server implements MessagingService. Who may call what is decided before it, by Policy; whose rows they see, in it.
+type Server struct {
+	messagingv1.UnimplementedMessagingServiceServer
+	Config
+}
+
+// New makes a Server.
+func New(cfg Config) *Server { return &Server{Config: cfg} }
+
+// Send hands one text to Twilio, at most once per organisation and key.
+func (s *Server) Send(ctx context.Context, r *messagingv1.SendRequest) (*messagingv1.SendResponse, error) {
+	request, err := readSend(r)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	result, err := s.Delivery.Send(ctx, request)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	return writeResult(result), nil
+}
+
+// RecordStatus takes one delivery receipt.
+func (s *Server) RecordStatus(ctx context.Context, r *messagingv1.RecordStatusRequest) (*messagingv1.RecordStatusResponse, error) {
+	matched, err := s.Delivery.RecordStatus(ctx, readReceipt(r))
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	return &messagingv1.RecordStatusResponse{Matched: matched}, nil
+}
+
+// RecordInbound stores a text of a person and applies its consent keywords.
+func (s *Server) RecordInbound(ctx context.Context, r *messagingv1.RecordInboundRequest) (*messagingv1.RecordInboundResponse, error) {
+	text, err := readText(r)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	m, err := s.Delivery.RecordInbound(ctx, text)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	return &messagingv1.RecordInboundResponse{
+		Message: writeMessage(m), ConsentEffect: writeEffect(m.ConsentEffect), OrgId: m.OrgID.String(),
+	}, nil
+}
+
+// GetMessage reads one message. To a person, somebody else's message does not exist.
+func (s *Server) GetMessage(ctx context.Context, r *messagingv1.GetMessageRequest) (*messagingv1.GetMessageResponse, error) {
+	view, err := s.view(ctx)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	id, err := readID("message_id", r.GetMessageId())
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	m, err := s.Archive.Message(ctx, view.orgID, id)
+	if err == nil && !view.includes(m) {
+		err = delivery.ErrMessageNotFound
+	}
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	return &messagingv1.GetMessageResponse{Message: writeMessage(m)}, nil
+}
+
+// ListMessages lists messages, newest first. It reads one more than the page to know whether there is a next one.
+func (s *Server) ListMessages(ctx context.Context, r *messagingv1.ListMessagesRequest) (*messagingv1.ListMessagesResponse, error) {
+	view, err := s.view(ctx)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	query, err := readQuery(view, r)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	size := query.Limit
+	query.Limit++
+	found, err := s.Archive.Messages(ctx, query)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	return writePage(found, size), nil
+}
+
+// GetConsent reads the consent of a number and its ledger.
+func (s *Server) GetConsent(ctx context.Context, r *messagingv1.GetConsentRequest) (*messagingv1.GetConsentResponse, error) {
+	view, err := s.view(ctx)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	phone, err := readPhone("phone", r.GetPhone())
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	ledger, err := s.Archive.Consent(ctx, view.orgID, phone)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	return &messagingv1.GetConsentResponse{Consent: writeConsent(ledger), Events: writeEvents(ledger)}, nil
+}
+
+// SetConsent records an operator's note.
+func (s *Server) SetConsent(ctx context.Context, r *messagingv1.SetConsentRequest) (*messagingv1.SetConsentResponse, error) {
+	view, err := s.view(ctx)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	note, err := readNote(view, r)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	note.At = s.Now()
+	if sender, err := s.Sender.Of(view.orgID); err == nil { // an organisation without a sender may keep a ledger too
+		note.Sender = sender
+	}
+	ledger, err := s.Archive.SetConsent(ctx, note)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	return &messagingv1.SetConsentResponse{Consent: writeConsent(ledger), Events: writeEvents(ledger)}, nil
+}
+
+// CheckSender reports what an organisation sends from.
+func (s *Server) CheckSender(ctx context.Context, r *messagingv1.CheckSenderRequest) (*messagingv1.CheckSenderResponse, error) {
+	orgID, err := readID("org_id", r.GetOrgId())
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	sender, err := s.Sender.Of(orgID)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	return &messagingv1.CheckSenderResponse{Sender: sender}, nil
+}

@@ -1,0 +1,302 @@
+package server_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/metric/noop"
+	"google.golang.org/grpc/codes"
+
+	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/platform/rpc"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/postgres"
+	"paceline.internal/services/messaging/server"
+	"paceline.internal/services/messaging/twilio"
+)
+
+func TestMain(m *testing.M) { pgtest.Run(m) }
+
+const (
+	orgA, orgB = "0190a000-0000-7000-8000-00000000000a", "0190a000-0000-7000-8000-00000000000b"
+	ana, bob   = "0190a000-0000-7000-8000-0000000000a1", "0190a000-0000-7000-8000-0000000000b1"
+	ours       = "+14155550100"
+	theirs     = "+14155550188"
+)
+
+// taking is a carrier that takes everything under a fresh SID; what Twilio really does is delivery's test.
+type taking struct{}
+
+func (taking) Send(context.Context, twilio.Outgoing) twilio.Outcome {
+	return twilio.Outcome{Kind: twilio.Accepted, SID: "SM" + strings.ReplaceAll(uuid.NewString(), "-", ""), Status: "queued"}
+}
+
+func setup(t *testing.T) *server.Server {
+	t.Helper()
+	store := postgres.NewStore(pgtest.New(t, postgres.Migrations()))
+	metrics, err := delivery.NewMetrics(noop.NewMeterProvider().Meter("test"))
+	require.NoError(t, err)
+	sender := delivery.Sender{OrgID: uuid.MustParse(orgA), Number: ours}
+	now := func() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) }
+	return server.New(server.Config{
+		Archive: store, Sender: sender, Now: now,
+		Delivery: delivery.New(delivery.Config{
+			Store: store, Inbox: store, Carrier: taking{}, Sender: sender, PublicURL: "https://paceline.example",
+			Timeout: time.Second, Lease: time.Minute, Now: now, Log: slog.New(slog.DiscardHandler), Metrics: metrics,
+		}),
+	})
+}
+
+func as(t *testing.T, role rpc.Role, org, subject string) context.Context {
+	t.Helper()
+	return rpc.WithPrincipal(t.Context(), rpc.Principal{Subject: subject, OrgID: org, Role: role})
+}
+
+func send(t *testing.T, s *server.Server, profile, key string) *messagingv1.Message {
+	t.Helper()
+	answer, err := s.Send(as(t, rpc.RoleService, "", "onboarding"), &messagingv1.SendRequest{
+		OrgId: orgA, ProfileId: profile, To: theirs, Body: "hello", IdempotencyKey: key,
+	})
+	require.NoError(t, err)
+	require.Equal(t, messagingv1.Outcome_OUTCOME_ACCEPTED, answer.GetOutcome())
+	return answer.GetMessage()
+}
+
+func requireRefused(t *testing.T, err error, code codes.Code, reason messagingv1.Reason) {
+	t.Helper()
+	refused, ok := rpc.ErrorFrom(err)
+	require.True(t, ok, "%v", err)
+	require.Equal(t, code, refused.Code)
+	require.Equal(t, reason.String(), refused.Reason)
+	require.Equal(t, "paceline.messaging.v1", refused.Domain)
+	require.NotContains(t, refused.Message, theirs)
+}
+
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	service := as(t, rpc.RoleService, "", "onboarding")
+	send(t, s, ana, "used")
+	request := func(change func(*messagingv1.SendRequest)) func() error {
+		r := &messagingv1.SendRequest{OrgId: orgA, To: theirs, Body: "hello", IdempotencyKey: "used"}
+		change(r)
+		return func() error { _, err := s.Send(service, r); return err }
+	}
+	for _, c := range []struct {
+		name string
+		call func() error
+		code codes.Code
+		want messagingv1.Reason
+	}{
+		{
+			name: "BadPhone", call: request(func(r *messagingv1.SendRequest) { r.To = "4155550123" }),
+			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
+		},
+		{
+			name: "BlankBody", call: request(func(r *messagingv1.SendRequest) { r.Body = " " }),
+			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
+		},
+		{
+			name: "NoKey", call: request(func(r *messagingv1.SendRequest) { r.IdempotencyKey = "" }),
+			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
+		},
+		{
+			name: "LongKey", call: request(func(r *messagingv1.SendRequest) { r.IdempotencyKey = strings.Repeat("k", 201) }),
+			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
+		},
+		{
+			name: "NoOrganisation", call: request(func(r *messagingv1.SendRequest) { r.OrgId = "us" }),
+			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
+		},
+		{
+			name: "KeyReused", call: request(func(r *messagingv1.SendRequest) { r.Body = "bye" }),
+			code: codes.AlreadyExists, want: messagingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED,
+		},
+		{
+			name: "NoSender", call: request(func(r *messagingv1.SendRequest) { r.OrgId = orgB }),
+			code: codes.FailedPrecondition, want: messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER,
+		},
+		{
+			name: "CheckSender", call: func() error {
+				_, err := s.CheckSender(service, &messagingv1.CheckSenderRequest{OrgId: orgB})
+				return err
+			},
+			code: codes.FailedPrecondition, want: messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER,
+		},
+		{
+			name: "UnknownSender", call: func() error {
+				_, err := s.RecordInbound(service, &messagingv1.RecordInboundRequest{TwilioSid: "SM1", From: theirs, To: "+14155550777"})
+				return err
+			},
+			code: codes.NotFound, want: messagingv1.Reason_REASON_UNKNOWN_SENDER,
+		},
+		{
+			name: "NoSuchMessage", call: func() error {
+				_, err := s.GetMessage(service, &messagingv1.GetMessageRequest{MessageId: uuid.NewString()})
+				return err
+			},
+			code: codes.NotFound, want: messagingv1.Reason_REASON_MESSAGE_NOT_FOUND,
+		},
+		{
+			name: "NoSuchConsent", call: func() error {
+				_, err := s.GetConsent(service, &messagingv1.GetConsentRequest{Phone: "+14155550199"})
+				return err
+			},
+			code: codes.NotFound, want: messagingv1.Reason_REASON_CONSENT_NOT_FOUND,
+		},
+		{
+			name: "ConsentWithoutAReason", call: func() error {
+				_, err := s.SetConsent(service, &messagingv1.SetConsentRequest{Phone: theirs, State: "opted_in"})
+				return err
+			},
+			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
+		},
+		{
+			name: "ForeignPageToken", call: func() error {
+				_, err := s.ListMessages(service, &messagingv1.ListMessagesRequest{PageToken: "x"})
+				return err
+			},
+			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
+		},
+		{
+			name: "HugePage", call: func() error {
+				_, err := s.ListMessages(service, &messagingv1.ListMessagesRequest{PageSize: 501})
+				return err
+			},
+			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			requireRefused(t, c.call(), c.code, c.want)
+		})
+	}
+}
+
+func TestView(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	m := send(t, s, ana, "a")
+	send(t, s, bob, "b")
+	for _, c := range []struct {
+		name string
+		ctx  context.Context //nolint:containedctx // the caller is what the table is about
+		want int
+	}{
+		{name: "ServiceSeesTheDefaultOrganisation", ctx: as(t, rpc.RoleService, "", "gateway"), want: 2},
+		{name: "OperatorSeesTheirOrganisation", ctx: as(t, rpc.RoleOperator, orgA, "op"), want: 2},
+		{name: "OperatorOfAnotherSeesNothing", ctx: as(t, rpc.RoleOperator, orgB, "op"), want: 0},
+		{name: "UserSeesTheirOwn", ctx: as(t, rpc.RoleUser, orgA, ana), want: 1},
+		{name: "UserOfAnotherOrganisationSeesNothing", ctx: as(t, rpc.RoleUser, orgB, ana), want: 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			page, err := s.ListMessages(c.ctx, &messagingv1.ListMessagesRequest{})
+			require.NoError(t, err)
+			require.Len(t, page.GetMessages(), c.want)
+			_, err = s.GetMessage(c.ctx, &messagingv1.GetMessageRequest{MessageId: m.GetMessageId()})
+			if c.want > 0 {
+				require.NoError(t, err)
+				return
+			}
+			requireRefused(t, err, codes.NotFound, messagingv1.Reason_REASON_MESSAGE_NOT_FOUND)
+		})
+	}
+	t.Run("UserMayNotAskForSomebodyElse", func(t *testing.T) {
+		t.Parallel()
+		_, err := s.ListMessages(as(t, rpc.RoleUser, orgA, ana), &messagingv1.ListMessagesRequest{ProfileId: bob})
+		requireRefused(t, err, codes.PermissionDenied, messagingv1.Reason_REASON_PERMISSION_DENIED)
+		_, err = s.GetMessage(as(t, rpc.RoleUser, orgA, bob), &messagingv1.GetMessageRequest{MessageId: m.GetMessageId()})
+		requireRefused(t, err, codes.NotFound, messagingv1.Reason_REASON_MESSAGE_NOT_FOUND)
+	})
+	t.Run("UserWithoutAProfileSeesNothing", func(t *testing.T) {
+		t.Parallel()
+		for _, subject := range []string{"somebody", uuid.Nil.String()} {
+			_, err := s.ListMessages(as(t, rpc.RoleUser, orgA, subject), &messagingv1.ListMessagesRequest{})
+			requireRefused(t, err, codes.PermissionDenied, messagingv1.Reason_REASON_PERMISSION_DENIED)
+		}
+	})
+	t.Run("NobodySeesNothing", func(t *testing.T) {
+		t.Parallel()
+		_, err := s.ListMessages(t.Context(), &messagingv1.ListMessagesRequest{})
+		requireRefused(t, err, codes.PermissionDenied, messagingv1.Reason_REASON_PERMISSION_DENIED)
+	})
+}
+
+func TestPages(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	for _, key := range []string{"1", "2", "3", "4", "5"} {
+		send(t, s, ana, key)
+	}
+	var keys []string
+	request := &messagingv1.ListMessagesRequest{PageSize: 2}
+	for pages := 1; ; pages++ {
+		page, err := s.ListMessages(as(t, rpc.RoleOperator, orgA, "op"), request)
+		require.NoError(t, err)
+		for _, m := range page.GetMessages() {
+			keys = append(keys, m.GetIdempotencyKey())
+		}
+		if request.PageToken = page.GetNextPageToken(); request.GetPageToken() == "" {
+			require.Equal(t, 3, pages)
+			break
+		}
+	}
+	require.Equal(t, []string{"5", "4", "3", "2", "1"}, keys)
+}
+
+func TestConsent(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	operator := as(t, rpc.RoleOperator, orgA, "op")
+	send(t, s, ana, "a")
+	set, err := s.SetConsent(operator, &messagingv1.SetConsentRequest{Phone: theirs, State: "opted_out", Reason: "called us"})
+	require.NoError(t, err)
+	require.Equal(t, "opted_out", set.GetConsent().GetState())
+	got, err := s.GetConsent(operator, &messagingv1.GetConsentRequest{Phone: "+1 415 555 0188"})
+	require.NoError(t, err)
+	require.Equal(t, set.GetConsent().String(), got.GetConsent().String())
+	require.Len(t, got.GetEvents(), 2)
+	require.Equal(t, "first_send", got.GetEvents()[0].GetSource())
+	require.Equal(t, "operator", got.GetEvents()[1].GetSource())
+	require.Equal(t, "called us", got.GetEvents()[1].GetWords())
+	require.Equal(t, ours, got.GetEvents()[1].GetSender())
+	answer, err := s.Send(as(t, rpc.RoleService, "", "onboarding"), &messagingv1.SendRequest{OrgId: orgA, To: theirs, Body: "hello", IdempotencyKey: "b"})
+	require.NoError(t, err)
+	require.Equal(t, messagingv1.Outcome_OUTCOME_OPTED_OUT, answer.GetOutcome())
+	require.Nil(t, answer.GetMessage())
+	_, err = s.GetConsent(as(t, rpc.RoleOperator, orgB, "op"), &messagingv1.GetConsentRequest{Phone: theirs})
+	requireRefused(t, err, codes.NotFound, messagingv1.Reason_REASON_CONSENT_NOT_FOUND)
+}
+
+func TestRecord(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	service := as(t, rpc.RoleService, "", "gateway")
+	m := send(t, s, ana, "a")
+	for _, r := range []*messagingv1.RecordStatusRequest{
+		{MessageId: m.GetMessageId(), TwilioSid: m.GetTwilioSid(), Status: "undelivered", ErrorCode: 30003},
+		{MessageId: "not an id of ours", TwilioSid: m.GetTwilioSid(), Status: "sent"},
+	} {
+		status, err := s.RecordStatus(service, r)
+		require.NoError(t, err)
+		require.True(t, status.GetMatched())
+	}
+	got, err := s.GetMessage(service, &messagingv1.GetMessageRequest{MessageId: m.GetMessageId()})
+	require.NoError(t, err)
+	require.Equal(t, "undelivered", got.GetMessage().GetStatus())
+	require.EqualValues(t, 30003, got.GetMessage().GetErrorCode())
+
+	stop, err := s.RecordInbound(service, &messagingv1.RecordInboundRequest{TwilioSid: "SM1", From: theirs, To: ours, Body: "STOP", Segments: 1})
+	require.NoError(t, err)
+	require.Equal(t, messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_OUT, stop.GetConsentEffect())
+	require.Equal(t, orgA, stop.GetOrgId())
+	require.Equal(t, "received", stop.GetMessage().GetStatus())
+	require.Nil(t, stop.GetMessage().ErrorCode)
+}

@@ -1,0 +1,116 @@
+package server
+
+import (
+	"math"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/delivery"
+)
+
+func writeResult(r delivery.Result) *messagingv1.SendResponse {
+	answer := &messagingv1.SendResponse{Outcome: writeOutcome(r.Outcome), Explanation: r.Explanation}
+	if r.Message != nil {
+		answer.Message = writeMessage(*r.Message)
+	}
+	if r.RetryAfter > 0 {
+		answer.RetryAfter = durationpb.New(r.RetryAfter)
+	}
+	return answer
+}
+
+func writeOutcome(o delivery.Outcome) messagingv1.Outcome {
+	switch o {
+	case delivery.Accepted:
+		return messagingv1.Outcome_OUTCOME_ACCEPTED
+	case delivery.AlreadyAccepted:
+		return messagingv1.Outcome_OUTCOME_ALREADY_ACCEPTED
+	case delivery.InFlight:
+		return messagingv1.Outcome_OUTCOME_IN_FLIGHT
+	case delivery.Unknown:
+		return messagingv1.Outcome_OUTCOME_UNKNOWN
+	case delivery.Throttled:
+		return messagingv1.Outcome_OUTCOME_THROTTLED
+	case delivery.Rejected:
+		return messagingv1.Outcome_OUTCOME_REJECTED
+	case delivery.OptedOut:
+		return messagingv1.Outcome_OUTCOME_OPTED_OUT
+	}
+	return messagingv1.Outcome_OUTCOME_UNSPECIFIED
+}
+
+func writeEffect(e consent.Effect) messagingv1.ConsentEffect {
+	switch e {
+	case consent.None:
+		return messagingv1.ConsentEffect_CONSENT_EFFECT_NONE
+	case consent.OptOut:
+		return messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_OUT
+	case consent.OptIn:
+		return messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_IN
+	case consent.Help:
+		return messagingv1.ConsentEffect_CONSENT_EFFECT_HELP
+	}
+	return messagingv1.ConsentEffect_CONSENT_EFFECT_UNSPECIFIED
+}
+
+func writeMessage(m delivery.Message) *messagingv1.Message {
+	answer := &messagingv1.Message{
+		MessageId: m.ID.String(), ProfileId: writeID(m.ProfileID), Direction: string(m.Direction), From: m.From, To: m.To, Body: m.Body,
+		Status: string(m.Status), TwilioSid: m.SID, IdempotencyKey: m.Key, Segments: int32Of(m.Segments),
+		CreatedAt: timestamppb.New(m.CreatedAt), AcceptedAt: writeTime(m.AcceptedAt),
+	}
+	if m.ErrorCode != 0 {
+		answer.ErrorCode = new(int32Of(m.ErrorCode))
+	}
+	return answer
+}
+
+// writePage cuts the one message too many that says that there is a next page.
+func writePage(found []delivery.Message, size int) *messagingv1.ListMessagesResponse {
+	answer := &messagingv1.ListMessagesResponse{}
+	if len(found) > size {
+		found = found[:size]
+		answer.NextPageToken = writePageToken(found[size-1].ID)
+	}
+	for _, m := range found {
+		answer.Messages = append(answer.Messages, writeMessage(m))
+	}
+	return answer
+}
+
+func writeConsent(l delivery.Ledger) *messagingv1.Consent {
+	return &messagingv1.Consent{Phone: l.Phone.String(), State: string(l.State), UpdatedAt: timestamppb.New(l.UpdatedAt)}
+}
+
+func writeEvents(l delivery.Ledger) []*messagingv1.ConsentEvent {
+	events := make([]*messagingv1.ConsentEvent, len(l.Events))
+	for i, e := range l.Events {
+		events[i] = &messagingv1.ConsentEvent{
+			At: timestamppb.New(e.At), State: string(e.State), Source: string(e.Source), Words: e.Words, Sender: e.Sender,
+			MessageId: writeID(e.MessageID),
+		}
+	}
+	return events
+}
+
+func writeID(id uuid.UUID) string {
+	if id == uuid.Nil {
+		return ""
+	}
+	return id.String()
+}
+
+func writeTime(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
+
+// int32Of is for counts and codes, which are far smaller.
+func int32Of(n int) int32 { return int32(min(max(n, math.MinInt32), math.MaxInt32)) }

@@ -1,0 +1,48 @@
+package sms
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// MaxBody is the longest text that Twilio takes, in UTF-16 code units (error 21617 beyond it).
+const MaxBody = 1600
+
+// ErrBody is what every refused text wraps. The texts of the errors never repeat it.
+var ErrBody = errors.New("message text refused")
+
+// Body is the text of a message. The zero value is no text; NewBody makes one.
+type Body string
+
+// NewBody accepts a text that Twilio will send as it is: valid UTF-8 without NUL (which Postgres cannot store), not
+// blank, at most MaxBody code units.
+func NewBody(text string) (Body, error) {
+	switch {
+	case strings.TrimSpace(text) == "":
+		return "", fmt.Errorf("%w: it is blank", ErrBody)
+	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
+		return "", fmt.Errorf("%w: it is not valid UTF-8 text", ErrBody)
+	}
+	if units := utf16Length(text); units > MaxBody {
+		return "", fmt.Errorf("%w: %d characters, at most %d fit", ErrBody, units, MaxBody)
+	}
+	return Body(text), nil
+}
+
+// LogValue tells the length and nothing of the content.
+func (b Body) LogValue() slog.Value {
+	return slog.StringValue(fmt.Sprintf("[%d characters]", utf8.RuneCountInString(string(b))))
+}
+
+// utf16Length counts code units, so an emoji is two. An invalid byte counts as the replacement character.
+func utf16Length(text string) int {
+	units := 0
+	for _, r := range text {
+		units += utf16.RuneLen(r)
+	}
+	return units
+}

@@ -1,0 +1,78 @@
+package sms
+
+import (
+	"strings"
+	"unicode/utf16"
+)
+
+// Encoding is the alphabet that a text travels in.
+type Encoding string
+
+// The two alphabets. One character outside GSM-7 moves the whole text to UCS-2, which more than halves its capacity.
+const (
+	GSM7 Encoding = "GSM-7"
+	UCS2 Encoding = "UCS-2"
+)
+
+// The alphabet of GSM 03.38. A character of the extension table is sent as an escape and a second septet.
+const (
+	gsmBasic = "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?" +
+		"¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà"
+	gsmExtension = "^{}\\[]~|€\f"
+)
+
+// Segmentation is how a text is cut for the air, and so what it costs.
+type Segmentation struct {
+	// Encoding is the alphabet of the whole text.
+	Encoding Encoding
+	// Count is the number of segments, which is what is billed; 0 for an empty text.
+	Count int
+	// Units is the length: septets in GSM-7, UTF-16 code units in UCS-2.
+	Units int
+}
+
+// Segments tells how a text will be cut: 160 septets alone or 153 each in GSM-7, 70 code units alone or 67 each in
+// UCS-2. An escape pair or a surrogate pair is never cut in two, so a segment may stay one unit short.
+func Segments(body string) Segmentation {
+	if !isGSM7(body) {
+		return cut(body, UCS2, 70, 67, utf16.RuneLen)
+	}
+	return cut(body, GSM7, 160, 153, septets)
+}
+
+func isGSM7(body string) bool {
+	for _, r := range body {
+		if !strings.ContainsRune(gsmBasic, r) && !strings.ContainsRune(gsmExtension, r) {
+			return false
+		}
+	}
+	return true
+}
+
+// septets is what one character of the GSM-7 alphabet takes.
+func septets(r rune) int {
+	if strings.ContainsRune(gsmExtension, r) {
+		return 2
+	}
+	return 1
+}
+
+// cut fills segments one character at a time. single is the capacity of a text that stands alone; several segments
+// lose the room of the header that joins them and hold only multi each.
+func cut(body string, encoding Encoding, single, multi int, width func(rune) int) Segmentation {
+	s := Segmentation{Encoding: encoding}
+	used := multi // as if a full segment came before the first
+	for _, r := range body {
+		w := width(r)
+		s.Units += w
+		if used+w > multi {
+			s.Count++
+			used = 0
+		}
+		used += w
+	}
+	if s.Units > 0 && s.Units <= single {
+		s.Count = 1
+	}
+	return s
+}
