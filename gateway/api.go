@@ -39,14 +39,9 @@ func newAPI(ctx context.Context, onboarding, messaging grpc.ClientConnInterface)
 		runtime.WithMiddlewares(nameRoute),
 		runtime.WithErrorHandler(answerAPI),
 		runtime.WithRoutingErrorHandler(answerNoRoute),
-		// Nothing of HTTP's headers becomes metadata, nor the other way round: what a service may know of the caller is
-		// the principal and the request id.
-		runtime.WithIncomingHeaderMatcher(nothing),
+		// A service's metadata is no business of the caller's.
 		runtime.WithOutgoingHeaderMatcher(nothing),
 		runtime.WithOutgoingTrailerMatcher(nothing),
-		// A form posted to a GET route is a mistake, not a long query; and a method is what it says it is.
-		runtime.WithDisablePathLengthFallback(),
-		runtime.WithDisableHTTPMethodOverride(),
 	)
 	rules := rulesOfV1()
 	err := errors.Join(
@@ -62,7 +57,8 @@ func newAPI(ctx context.Context, onboarding, messaging grpc.ClientConnInterface)
 }
 
 // strictRequest hands on what the generated handlers may see: a body of at most 64 KiB that says it is JSON, and no
-// header but that, for they read more of the headers (grpc-timeout, TE, X-Forwarded-*) than anybody should steer.
+// header but that, for they heed more of the headers (Grpc-Timeout, Grpc-Metadata-*, X-HTTP-Method-Override, TE) than a
+// caller should steer.
 func strictRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), apiTimeout)
@@ -147,6 +143,7 @@ func (g guarded) Invoke(ctx context.Context, method string, args, reply any, opt
 	if err := permit(g.rules, principal, method, request); err != nil {
 		return err
 	}
+	// All that a service may know of the caller is the principal and the request id, which the connection adds.
 	return g.conn.Invoke(metadata.NewOutgoingContext(ctx, metadata.MD{}), method, args, reply, opts...)
 }
 

@@ -91,7 +91,7 @@ func reachable(origin string) error {
 	}
 	switch host := u.Hostname(); {
 	case strings.Contains(host, "_"):
-		return errors.New("Twilio refuses a host with an underscore (21609)") //nolint:staticcheck,revive // a name
+		return errors.New("Twilio refuses a host with an underscore (21609)") //nolint:staticcheck // a name
 	case u.Scheme == "http" && host != "localhost" && !strings.HasPrefix(host, "127.") && host != "::1":
 		return errors.New("plain http sends signatures and phone numbers over the internet in the open")
 	}

@@ -90,7 +90,7 @@ func write(w http.ResponseWriter, httpStatus int, contentType string, body []byt
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(httpStatus)
-	_, _ = w.Write(body)
+	_, _ = w.Write(body) //nolint:gosec // G705: JSON, YAML and XML of our own making, each with its type
 }
 
 // seconds is a Retry-After: whole seconds, rounded up, because coming back too early is a wasted attempt.

@@ -226,4 +226,4 @@ func decodeStep(body []byte) (*onboardingv1.ExecuteStepRequest, error) {
 	return &step, nil
 }
 
-func clamp(n int) int32 { return int32(min(max(n, 0), math.MaxInt32)) } //nolint:gosec // it is within range now
+func clamp(n int) int32 { return int32(min(max(n, 0), math.MaxInt32)) }

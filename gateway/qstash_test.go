@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
+
+	"paceline.internal/platform/qstash"
 )
 
 func TestAttemptOf(t *testing.T) {
@@ -30,6 +32,22 @@ func TestAttemptOf(t *testing.T) {
 			t.Parallel()
 			require.Equal(t, tc.want, attemptOf(tc.retried))
 		})
+	}
+}
+
+func TestALengthOverTheLimitIsRefusedBeforeTheBodyIsRead(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for path, want := range map[string]int{pathStep: qstash.StatusNonRetryable, pathInbound: http.StatusRequestEntityTooLarge} {
+		body, never := io.Pipe() // of which no byte ever comes
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.url+path, body)
+		require.NoError(t, err)
+		request.ContentLength = maxBody + 1
+		response, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		require.Equal(t, want, response.StatusCode)
+		require.NoError(t, response.Body.Close())
+		require.NoError(t, never.Close())
 	}
 }
 
@@ -107,7 +125,7 @@ func countStrings(t *testing.T, body []byte) int {
 	decoder := json.NewDecoder(strings.NewReader(string(body)))
 	for {
 		token, err := decoder.Token()
-		if err == io.EOF { //nolint:errorlint // Token returns it bare
+		if err == io.EOF {
 			return n
 		}
 		require.NoError(t, err)

@@ -53,7 +53,7 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, g.close()) }()
-	if err := deps.listen(ctx, cfg); err != nil {
+	if deps, err = deps.listening(ctx, cfg); err != nil {
 		return err
 	}
 	ops := telemetry.OpsHandler(telemetry.OpsConfig{Registry: tel.Registry, Ready: g.ready, Config: cfg})
@@ -79,15 +79,15 @@ func (d Deps) orProduction(tel *telemetry.Telemetry) Deps {
 	return d
 }
 
-// listen opens the ports that were not given.
-func (d *Deps) listen(ctx context.Context, cfg Config) (err error) {
+// listening has the ports opened that were not given.
+func (d Deps) listening(ctx context.Context, cfg Config) (_ Deps, err error) {
 	if d.OpsListener, err = listen(ctx, d.OpsListener, cfg.OpsAddr); err != nil {
-		return fmt.Errorf("GATEWAY_OPS_ADDR: %w", err)
+		return d, fmt.Errorf("GATEWAY_OPS_ADDR: %w", err)
 	}
 	if d.Listener, err = listen(ctx, d.Listener, cfg.Addr); err != nil {
-		return errors.Join(fmt.Errorf("GATEWAY_ADDR: %w", err), d.OpsListener.Close())
+		return d, errors.Join(fmt.Errorf("GATEWAY_ADDR: %w", err), d.OpsListener.Close())
 	}
-	return nil
+	return d, nil
 }
 
 func listen(ctx context.Context, given net.Listener, addr config.Addr) (net.Listener, error) {

@@ -99,6 +99,7 @@ func TestRun(t *testing.T) {
 		require.NotContains(t, shown, twilioToken)
 		_, metrics := get(t, r.ops+"/metrics")
 		require.Contains(t, metrics, `http_route="/openapi.yaml"`)
+		require.Contains(t, metrics, `server_address="gateway"`, "never the Host header, which is anybody's")
 		r.stop()
 		require.NoError(t, <-r.ended)
 	})
@@ -150,6 +151,9 @@ func TestRun(t *testing.T) {
 		<-arrived
 		r.stop()
 		<-r.closed
+		code, body := get(t, r.ops+"/readyz")
+		require.Equal(t, http.StatusServiceUnavailable, code)
+		require.Contains(t, body, "the gateway is stopping")
 		close(goOn)
 		require.Contains(t, <-answered, "finished")
 		require.NoError(t, <-r.ended)

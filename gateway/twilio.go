@@ -237,7 +237,7 @@ func (f *fields) number(name string) int32 {
 	if err != nil {
 		f.wrong(name, "is no whole number")
 	}
-	return int32(n) //nolint:gosec // parsed as 31 bits
+	return int32(n)
 }
 
 func (f *fields) wrong(name, what string) {
