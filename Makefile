@@ -5,7 +5,7 @@ FUZZTIME ?= 20s
 export PATH := $(CURDIR)/.bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test race check gen lint fmt tidy fuzz acceptance tools
+.PHONY: environment help demo up test race check gen lint fmt tidy fuzz acceptance tools
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ fuzz: ## run every fuzz target for FUZZTIME
 
 acceptance: ## fill docs/acceptance.md from the tests that exist
 	go test -count=1 ./deploy/docs -run TestAcceptance -update
+
+environment: ## write docs/environment-contract.md from the config structs
+	go test -count=1 ./deploy/docs -run TestEnvironmentContract -update
 
 tools: ## install what tools/go.mod pins into .bin
 	GOBIN=$(CURDIR)/.bin GOWORK=off go -C tools install tool

@@ -124,11 +124,11 @@ func TestUp(t *testing.T) {
 	t.Run("CtrlCWhileItStartsLeavesATreeThatStarts", func(t *testing.T) {
 		t.Parallel()
 		data := dataFolder(t)
-		for _, after := range []time.Duration{20, 120, 300, 600, 900} {
+		for _, ms := range []int{20, 120, 300, 600, 900} {
 			cmd := command(t, "up", "--free-ports", "--data", data)
 			cmd.Stdout = io.Discard
 			require.NoError(t, cmd.Start())
-			interrupt := time.AfterFunc(after*time.Millisecond, func() { _ = cmd.Process.Signal(os.Interrupt) })
+			interrupt := time.AfterFunc(time.Duration(ms)*time.Millisecond, func() { _ = cmd.Process.Signal(os.Interrupt) })
 			_ = cmd.Wait() // killed by the signal before it listens for it, or ended by it: both are fine
 			interrupt.Stop()
 		}
@@ -175,9 +175,9 @@ func TestToken(t *testing.T) {
 // dataFolder is a folder that the server's user can enter and whose path is short enough for a socket.
 func dataFolder(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/var/tmp", "paceline-up-")
+	dir, err := os.MkdirTemp("/var/tmp", "paceline-up-") //nolint:usetesting // its folders are too long for a socket
 	require.NoError(t, err)
-	require.NoError(t, os.Chmod(dir, 0o755)) //nolint:gosec // postgres runs as somebody else and must enter
+	require.NoError(t, os.Chmod(dir, 0o755)) // postgres runs as somebody else and must enter
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	return dir
 }
@@ -249,4 +249,3 @@ func postmaster(t *testing.T, data string) int {
 	require.NoError(t, json.Unmarshal([]byte(first), &pid))
 	return pid
 }
-

@@ -95,7 +95,7 @@ func seconds(ms int64) float64 { return float64(ms) / 1000 }
 func wrap(text string, width int) []string {
 	var lines []string
 	line := ""
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		switch {
 		case line == "":
 			line = word

@@ -69,8 +69,7 @@ func keepSecrets(dir string) (stack.Secrets, error) {
 	return secrets, os.Rename(draft.Name(), filepath.Join(dir, secretsFile))
 }
 
-// defaultData is where `paceline up` keeps what is not Postgres: a folder of the user's cache, or below the home of
-// nobody in particular when there is none.
+// defaultData is where `paceline up` keeps what is not Postgres: a folder of the user's cache.
 func defaultData() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -81,11 +80,11 @@ func defaultData() (string, error) {
 
 // dataDir is the folder that was asked for, or the default one, and makes sure that it is there.
 func dataDir(asked string) (string, error) {
-	dir, err := asked, error(nil)
-	if dir == "" {
-		if dir, err = defaultData(); err != nil {
+	if asked == "" {
+		var err error
+		if asked, err = defaultData(); err != nil {
 			return "", err
 		}
 	}
-	return dir, os.MkdirAll(dir, 0o700)
+	return asked, os.MkdirAll(asked, 0o700)
 }

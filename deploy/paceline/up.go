@@ -116,7 +116,7 @@ func (u *upCommand) welcome(t terminal, s *stage, secrets stack.Secrets, dir str
 		return err
 	}
 	a := s.services.Addresses
-	_, err = fmt.Fprintf(t.out, `Paceline is up. Ctrl-C stops it; the data stays in %[1]s.
+	_, err = fmt.Fprintf(t.out, `Paceline is up. Ctrl-C stops it; the data stays (secrets in %[1]s, Postgres in %[11]s).
 
   gateway     http://%[2]s    (ops http://%[3]s/metrics, /readyz)
   onboarding  grpc %[4]s           (ops http://%[5]s)
@@ -124,10 +124,10 @@ func (u *upCommand) welcome(t terminal, s *stage, secrets stack.Secrets, dir str
   QStash      %[8]s    emulated: it forgets its alarms when this stops, the sweeper sets them again
   Twilio      %[9]s    emulated: a phone is a POST to /phone
 
-Try, in another terminal:
+Everything that is sent stays on this machine. Try, in another terminal:
 
   TOKEN=%[10]s
-  curl -sH "Authorization: Bearer $TOKEN" -d '{"phone":"+12025550143","first_name":"Ana"}' -H 'Content-Type: application/json' http://%[2]s/v1/profiles
+  curl -sH "Authorization: Bearer $TOKEN" -d '{"phone":"+12025550143","first_name":"Ana"}' http://%[2]s/v1/profiles
   curl -sH "Authorization: Bearer $TOKEN" -X POST http://%[2]s/v1/profiles/PROFILE_ID:activate
   curl -s --data-urlencode From=+12025550143 --data-urlencode 'Body=Sounds good' %[9]s/phone
   curl -sH "Authorization: Bearer $TOKEN" http://%[2]s/v1/sessions
@@ -136,6 +136,6 @@ Try, in another terminal:
   grpcurl -plaintext -H "authorization: Bearer $(go run ./deploy/paceline token)" %[4]s list
 `,
 		dir, a.Gateway, a.GatewayOps, a.Onboarding, a.OnboardingOps, a.Messaging, a.MessagingOps,
-		s.vendors.QStashURL, s.vendors.TwilioURL, token)
+		s.vendors.QStashURL, s.vendors.TwilioURL, token, u.cluster(dir))
 	return err
 }

@@ -1,0 +1,78 @@
+package docs
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"paceline.internal/gateway"
+	"paceline.internal/platform/config"
+	"paceline.internal/services/messaging"
+	"paceline.internal/services/onboarding"
+)
+
+// Environment is docs/environment-contract.md as the services' config structs have it.
+func Environment() string {
+	var out strings.Builder
+	out.WriteString(`# The environment
+
+What each process reads, generated from its config struct by ` + "`make environment`" + `. Empty means absent. Everything that is
+missing or malformed is reported at once, and the process does not start. Secrets never appear in a log or an error.
+
+| variable | read by | default | meaning |
+|---|---|---|---|
+`)
+	for _, v := range variables() {
+		fallback := "none"
+		switch {
+		case v.Required:
+			fallback = "**required**"
+		case v.Default != "":
+			fallback = "`" + v.Default + "`"
+		}
+		name := "`" + v.Name + "`"
+		if v.Secret {
+			name += " (secret)"
+		}
+		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", name, strings.Join(v.readers, ", "), fallback, v.Help)
+	}
+	out.WriteString(`
+` + "`paceline up`, `demo` and `token`" + ` read ` + "`ONBOARDING_DATABASE_URL` and `MESSAGING_DATABASE_URL`" + ` (both or neither), ` +
+		"`SERVICE_AUTH_SECRET` and `API_JWT_SECRET`" + ` (token), and ` + "`PGBIN`" + `, the folder of PostgreSQL's server programs.
+`)
+	return out.String()
+}
+
+// variable is a variable and the services that read it.
+type variable struct {
+	config.Variable
+
+	readers []string
+}
+
+// variables are those of all services in the order in which they are first met. A service that listens on an address
+// describes it better than one that dials it, and messaging describes its own sender.
+func variables() []variable {
+	var all []variable
+	for _, service := range []struct {
+		name string
+		own  []config.Variable
+	}{
+		{"onboarding", config.Describe[onboarding.Config]()},
+		{"messaging", config.Describe[messaging.Config]()},
+		{"gateway", config.Describe[gateway.Config]()},
+	} {
+		for _, v := range service.own {
+			i := slices.IndexFunc(all, func(known variable) bool { return known.Name == v.Name })
+			if i < 0 {
+				all = append(all, variable{Variable: v, readers: []string{service.name}})
+				continue
+			}
+			all[i].readers = append(all[i].readers, service.name)
+			if strings.HasPrefix(v.Name, strings.ToUpper(service.name)) {
+				all[i].Variable = v
+			}
+		}
+	}
+	return all
+}

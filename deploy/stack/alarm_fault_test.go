@@ -1,0 +1,141 @@
+package stack_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/emulator/qstash"
+)
+
+// TestAlarmFaults is QStash at its worst, over real HTTP. The person must not notice.
+func TestAlarmFaults(t *testing.T) {
+	t.Parallel()
+
+	t.Run("S0_31_S0_32_S0_63_EveryAlarmRingsThreeTimesAtOnce", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.vendors.QStash.SetFaults(qstash.Script{OnDeliver: qstash.Every(qstash.DeliverFault{Copies: 2})})
+		p := b.begin(t)
+		p.requireWhole(t)
+		require.Len(t, b.vendors.QStash.Record().Of(qstash.Published), 4, "one alarm per step")
+		require.Equal(t, 8*time.Second, p.at(t, message2).Sub(p.at(t, message1)))
+		require.Equal(t, 8*time.Second, p.at(t, message3).Sub(p.at(t, message2)))
+	})
+	t.Run("S0_30_S0_66_EveryAlarmRingsAgainLater", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.vendors.QStash.SetFaults(qstash.Script{OnDeliver: qstash.Every(qstash.DeliverFault{Repeats: 2, RepeatAfter: 9 * time.Second})})
+		p := b.begin(t)
+		p.requireWhole(t)
+		skipped := b.log.events(t, "onboarding.step_skipped")
+		require.Len(t, skipped, 8)
+		for _, line := range skipped[:6] { // the last two may come when the interview has begun
+			require.Equal(t, "stale", line["reason"])
+		}
+		require.Equal(t, 8*time.Second, p.at(t, message3).Sub(p.at(t, message2)))
+	})
+	t.Run("S0_44_S0_65_APublishThatFailsIsMadeGoodByTheRelay", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		failed := map[string]int{}
+		b.vendors.QStash.SetFaults(qstash.Script{OnPublish: func(_ int, m qstash.Message) qstash.PublishFault {
+			failed[m.DeduplicationID]++
+			switch failed[m.DeduplicationID] {
+			case 1:
+				return qstash.PublishFault{Status: http.StatusInternalServerError}
+			case 2:
+				return qstash.PublishFault{Reset: true}
+			default:
+				return qstash.PublishFault{}
+			}
+		}})
+		p := b.begin(t)
+		p.requireWhole(t)
+		require.Len(t, b.vendors.QStash.Record().Of(qstash.Refused), 8)
+		require.Len(t, b.vendors.QStash.Record().Of(qstash.Published), 4)
+		require.Less(t, p.at(t, message3).Sub(p.at(t, message2)), 20*time.Second, "the relay is quick")
+	})
+	t.Run("S0_65_APublishWhoseAnswerIsLostIsOneAlarm", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		lost := map[string]bool{}
+		b.vendors.QStash.SetFaults(qstash.Script{OnPublish: func(_ int, m qstash.Message) qstash.PublishFault {
+			first := !lost[m.DeduplicationID]
+			lost[m.DeduplicationID] = true
+			return qstash.PublishFault{LoseAnswer: first}
+		}})
+		p := b.begin(t)
+		p.requireWhole(t)
+		require.Len(t, b.vendors.QStash.Record().Of(qstash.Published), 4)
+		require.Zero(t, count(t, b.onboarding, `select count(*) from step_alarms where published_at is null`))
+		require.Equal(t, 8*time.Second, p.at(t, message2).Sub(p.at(t, message1)), "the alarm that was taken keeps the time")
+	})
+	t.Run("S0_65_QStashCrashesWhileAnAlarmRings", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.enrol(t, "en")
+		restarted := make(map[string]bool)
+		b.vendors.QStash.SetFaults(qstash.Script{OnDeliver: func(d qstash.Delivery) qstash.DeliverFault {
+			if !restarted[d.Message.ID] {
+				restarted[d.Message.ID] = true
+				go b.vendors.QStash.Restart() // the script is asked under a lock that Restart does not need, but in the attempt's own time
+			}
+			return qstash.DeliverFault{}
+		}})
+		p.activate(t)
+		p.says(t, p.greets)
+		p.says(t, p.begins)
+		p.requireWhole(t)
+	})
+	t.Run("S0_58_SwitchedOffSchedulingLosesNothing", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, "ONBOARDING_SCHEDULING_DISABLED", "1")
+		p := b.begin(t)
+		require.Equal(t, "onboarding_message_1", p.reaches(t, inBurst).NextStepID)
+		b.clock.Advance(time.Hour)
+		b.wake(t)
+		b.rest(t)
+		require.Empty(t, b.vendors.QStash.Record(), "nothing is published")
+		require.Equal(t, 1, count(t, b.onboarding, `select count(*) from step_alarms where published_at is null`))
+		p.requireHeard(t, opening, explanation)
+
+		b.restart(t, "ONBOARDING_SCHEDULING_DISABLED", "0")
+		p.requireWhole(t)
+		require.Len(t, b.vendors.QStash.Record().Of(qstash.Published), 4)
+	})
+	t.Run("S0_09_S0_10_S0_11_WhatNobodyMayAskIsRefusedAndChangesNothing", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.begin(t)
+		b.idle(t)
+		before := p.session(t)
+		genuine := p.payload(t, before.SessionID, "onboarding_message_2")
+		for _, attempt := range []struct {
+			name      string
+			body      string
+			key       string
+			want      int
+			wantFinal string
+		}{
+			{name: "Forged", body: genuine, key: "sig_forged", want: http.StatusUnauthorized},
+			{name: "Unsigned", body: genuine, want: http.StatusUnauthorized},
+			{name: "Malformed", body: genuine[1:], key: qstash.DevCurrentKey, want: 489, wantFinal: "true"},
+			{name: "WithoutAField", body: strings.Replace(genuine, `"step_id":"onboarding_message_2",`, "", 1), key: qstash.DevCurrentKey, want: 489, wantFinal: "true"},
+			{name: "UnknownStep", body: strings.ReplaceAll(genuine, "onboarding_message_2", "onboarding_message_9"), key: qstash.DevCurrentKey, want: 489, wantFinal: "true"},
+			{name: "KeyOfAnotherStep", body: strings.Replace(genuine, ":onboarding_message_2", ":onboarding_message_3", 1), key: qstash.DevCurrentKey, want: 489, wantFinal: "true"},
+			{name: "Oversized", body: genuine + strings.Repeat(" ", 64<<10), key: qstash.DevCurrentKey, want: 489, wantFinal: "true"},
+			{name: "SignedWithTheNextKeyButEarly", body: strings.Replace(genuine, inBurst, atInterview, 1), key: qstash.DevNextKey, want: http.StatusOK},
+		} {
+			status, header, answer := b.ring(t, attempt.body, attempt.key)
+			require.Equal(t, attempt.want, status, "%s: %s", attempt.name, answer)
+			require.Equal(t, attempt.wantFinal, header.Get("Upstash-NonRetryable-Error"), attempt.name)
+		}
+		require.Equal(t, before, p.session(t))
+		p.requireHeard(t, opening, explanation, message1)
+		p.requireWhole(t)
+	})
+}

@@ -1,0 +1,204 @@
+package stack_test
+
+import (
+	"context"
+	"crypto/rand"
+	"maps"
+	"math/big"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/deploy/stack"
+	"paceline.internal/platform/emulator/clock"
+	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/platform/rpc"
+	"paceline.internal/services/messaging"
+	"paceline.internal/services/onboarding"
+	store "paceline.internal/services/onboarding/postgres"
+)
+
+func TestMain(m *testing.M) { pgtest.Run(m) }
+
+// noon is when every test begins.
+var noon = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
+
+// patience bounds every wait for the stack, in real time. It is only ever used up by a failure.
+const patience = 30 * time.Second
+
+// bundle is one stack of a test's own: both vendors, the three services, both databases, one clock for all.
+type bundle struct {
+	clock    *clock.Settable
+	vendors  *stack.Vendors
+	services *stack.Services
+	config   stack.ServiceConfig
+	log      *logbook
+	operator string // bearer token of the sender's organisation
+
+	onboarding, messaging *pgxpool.Pool // to read what no API shows, never to write
+	http                  *http.Client
+	people                int
+}
+
+// setup starts a stack whose environment is changed by the pairs of names and values that follow. When the test ends, no
+// log line of it may hold a number, a text, a name or a secret.
+func setup(t *testing.T, changes ...string) *bundle {
+	t.Helper()
+	b := &bundle{clock: clock.NewSettable(noon), log: new(logbook), http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}}
+	var err error
+	b.vendors, err = stack.StartVendors(t.Context(), stack.VendorConfig{Clock: b.clock, Log: b.log.logger()})
+	require.NoError(t, err)
+	secrets := stack.Secrets{ServiceAuth: rand.Text() + rand.Text(), APIJWT: rand.Text() + rand.Text()}
+	b.operator, err = secrets.APIToken("operator", stack.OrgID, rpc.RoleOperator, noon, 365*24*time.Hour)
+	require.NoError(t, err)
+	b.config = stack.ServiceConfig{
+		OnboardingDatabaseURL: pgtest.URL(t, onboarding.Migrations()), MessagingDatabaseURL: pgtest.URL(t, messaging.Migrations()),
+		Secrets: secrets, Addresses: addresses(t), Log: b.log.logger(),
+		// Real time that tests would wait for: the relay's poll, and Twilio's silence.
+		Environ: map[string]string{"ALARM_RELAY_INTERVAL": "50ms", "TWILIO_TIMEOUT": "1s"},
+	}
+	for i := 0; i < len(changes); i += 2 {
+		b.config.Environ[changes[i]] = changes[i+1]
+	}
+	b.onboarding, b.messaging = open(t, b.config.OnboardingDatabaseURL), open(t, b.config.MessagingDatabaseURL)
+	t.Cleanup(func() {
+		b.stop(t)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+		defer cancel()
+		require.NoError(t, b.vendors.Stop(ctx))
+		b.http.CloseIdleConnections()
+		b.log.requireDiscreet(t, b)
+	})
+	b.start(t)
+	return b
+}
+
+// start brings the services up, on the databases and addresses that they had before.
+func (b *bundle) start(t *testing.T) {
+	t.Helper()
+	var err error
+	b.services, err = stack.StartServices(t.Context(), b.vendors, b.config)
+	require.NoError(t, err)
+}
+
+// stop ends the services as SIGTERM does, if they run.
+func (b *bundle) stop(t *testing.T) {
+	t.Helper()
+	if b.services != nil {
+		require.NoError(t, b.services.Stop(context.WithoutCancel(t.Context())))
+		b.services = nil
+	}
+}
+
+// restart stops and starts the services, with an environment that is changed by the pairs of names and values.
+func (b *bundle) restart(t *testing.T, changes ...string) {
+	t.Helper()
+	b.stop(t)
+	b.config.Environ = maps.Clone(b.config.Environ)
+	for i := 0; i < len(changes); i += 2 {
+		b.config.Environ[changes[i]] = changes[i+1]
+	}
+	b.start(t)
+}
+
+// idle waits until nothing is in flight at the vendors, at the clock's present.
+func (b *bundle) idle(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	require.NoError(t, b.vendors.Idle(ctx))
+}
+
+// rest lets pass whatever time the vendors still have plans for.
+func (b *bundle) rest(t *testing.T) {
+	t.Helper()
+	for b.idle(t); b.clock.AdvanceToNext(); b.idle(t) {
+	}
+}
+
+// tick is by how much the clock moves when the vendors plan nothing and a loop of a service has to act, and how long it
+// gets for that.
+const (
+	tick     = 250 * time.Millisecond
+	tickTook = 5 * time.Millisecond
+)
+
+// until lets time pass until something is so: from one of the vendors' plans to the next, and in small steps where there is
+// none, for the services' own loops work in real time and only read the clock.
+func (b *bundle) until(t *testing.T, what string, reached func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	real := time.NewTicker(tickTook)
+	defer real.Stop()
+	for {
+		require.NoError(t, b.vendors.Idle(ctx), what)
+		if reached() {
+			return
+		}
+		if b.clock.AdvanceToNext() {
+			continue
+		}
+		b.wake(t)
+		b.clock.Advance(tick)
+		select {
+		case <-real.C:
+		case <-ctx.Done():
+			require.FailNow(t, "it never came to this: "+what)
+		}
+	}
+}
+
+// wake tells the loops to look, as the database does when another process leaves them something: their polls are seconds apart.
+func (b *bundle) wake(t *testing.T) {
+	t.Helper()
+	_, err := b.onboarding.Exec(t.Context(), "select pg_notify($1, ''), pg_notify($2, '')", store.ChannelAlarms, store.ChannelJobs)
+	require.NoError(t, err)
+}
+
+// count is the answer to a query for one number.
+func count(t *testing.T, db *pgxpool.Pool, sql string, args ...any) (n int) {
+	t.Helper()
+	require.NoError(t, db.QueryRow(t.Context(), sql, args...).Scan(&n))
+	return n
+}
+
+func open(t *testing.T, url string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := postgres.Open(t.Context(), postgres.Config{URL: url, MaxConns: 2})
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// addresses are six ports that stay ours over a restart: below the range that the kernel hands out to everybody.
+func addresses(t *testing.T) stack.Addresses {
+	t.Helper()
+	return stack.Addresses{
+		Gateway: address(t), GatewayOps: address(t), Onboarding: address(t), OnboardingOps: address(t),
+		Messaging: address(t), MessagingOps: address(t),
+	}
+}
+
+func address(t *testing.T) string {
+	t.Helper()
+	for {
+		n, err := rand.Int(rand.Reader, big.NewInt(20_000))
+		require.NoError(t, err)
+		addr := net.JoinHostPort("127.0.0.1", strconv.FormatInt(10_000+n.Int64(), 10))
+		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", addr)
+		if err != nil && strings.Contains(err.Error(), "in use") {
+			continue
+		}
+		require.NoError(t, err)
+		require.NoError(t, listener.Close())
+		return addr
+	}
+}
