@@ -90,7 +90,7 @@ func observe(log *slog.Logger, now func() time.Time, next http.Handler) http.Han
 			}
 			log.LogAttrs(ctx, e.level, "http.request", append([]slog.Attr{
 				slog.String("method", r.Method), slog.String("route", e.route), slog.Int("status", out.status),
-				slog.Int64("bytes", out.bytes), slog.Duration("took", now().Sub(started)),
+				slog.Int64("bytes", out.bytes), slog.Float64("duration_ms", float64(now().Sub(started).Microseconds())/1000),
 			}, e.attrs...)...)
 		}()
 		next.ServeHTTP(out, r.WithContext(ctx))

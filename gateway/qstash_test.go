@@ -4,14 +4,13 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
-
-	"paceline.internal/platform/qstash"
 )
 
 func TestAttemptOf(t *testing.T) {
@@ -35,20 +34,26 @@ func TestAttemptOf(t *testing.T) {
 	}
 }
 
-func TestALengthOverTheLimitIsRefusedBeforeTheBodyIsRead(t *testing.T) {
+func TestReadBody(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	for path, want := range map[string]int{pathStep: qstash.StatusNonRetryable, pathInbound: http.StatusRequestEntityTooLarge} {
-		body, never := io.Pipe() // of which no byte ever comes
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.url+path, body)
-		require.NoError(t, err)
-		request.ContentLength = maxBody + 1
-		response, err := http.DefaultClient.Do(request)
-		require.NoError(t, err)
-		require.Equal(t, want, response.StatusCode)
-		require.NoError(t, response.Body.Close())
-		require.NoError(t, never.Close())
-	}
+
+	t.Run("ALengthOverTheLimitIsRefusedWithoutReading", func(t *testing.T) {
+		t.Parallel()
+		body := strings.NewReader(strings.Repeat("x", maxBody+1))
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, pathStep, body)
+		_, err := readBody(httptest.NewRecorder(), request)
+		require.ErrorAs(t, err, new(*http.MaxBytesError))
+		require.Equal(t, maxBody+1, body.Len())
+	})
+
+	t.Run("AStreamIsReadToTheLimitOnly", func(t *testing.T) {
+		t.Parallel()
+		body := strings.NewReader(strings.Repeat("x", 10*maxBody))
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, pathStep, io.MultiReader(body))
+		_, err := readBody(httptest.NewRecorder(), request)
+		require.ErrorAs(t, err, new(*http.MaxBytesError))
+		require.Greater(t, body.Len(), 8*maxBody)
+	})
 }
 
 func TestSpanOfADelivery(t *testing.T) {
