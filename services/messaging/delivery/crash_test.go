@@ -164,7 +164,7 @@ func TestCrashMatrixOfSend(t *testing.T) {
 		first  mishap // of a process that claimed the send before, and left the row behind
 		script emulator.Script
 	}{
-		{name: "S0_31_GoodDay"},
+		{name: "S0_31_FirstAttemptFailsAndARetryIsOneSMS"},
 		{name: "ThrottledFirst", script: lose(emulator.AnswerTooMany, false)},
 		{name: "AnswerLost", script: lose(emulator.AnswerReset, true)},
 		{name: "AbandonedBeforeTheCall", first: dieBefore},

@@ -417,6 +417,7 @@ func TestSendAndConsent(t *testing.T) {
 		for _, stop := range []bool{false, true} { // the rollback shows that the claim waited for the lock, not for luck
 			tx, err := b.pool.Begin(t.Context())
 			require.NoError(t, err)
+			t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }) // or a failure would wait for the pool
 			_, err = tx.Exec(t.Context(), "update consents set state = 'opted_out'")
 			require.NoError(t, err)
 			r := b.request()
@@ -472,7 +473,7 @@ func (b *bundle) awaitBlocked() {
 		err := b.pool.QueryRow(b.t.Context(),
 			"select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')").Scan(&waiting)
 		return err == nil && waiting
-	}, 10*time.Second, time.Millisecond)
+	}, 10*time.Second, 2*time.Millisecond)
 }
 
 func (b *bundle) claimed() int {

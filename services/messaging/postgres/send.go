@@ -23,7 +23,7 @@ var errClaimContended = errors.New("consent kept changing during the claim")
 // inserted once. The opted-in test is what the row lock waits for and reads again.
 const sqlClaim = `
 with permitted as (
-	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' 
+	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' for share
 )
 insert into sms_messages (id, org_id, profile_id, direction, from_number, to_number, body, body_hash, idempotency_key, status,
 	segments, correlation_id, attempt_token, lease_until, attempts, created_at, updated_at)
@@ -36,7 +36,7 @@ returning ` + columns
 // sqlReclaim makes a new attempt on a row whose last one Twilio did not process, under the same lock on consent.
 const sqlReclaim = `
 with permitted as (
-	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' 
+	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' for share
 )
 update sms_messages
 set status = 'sending', error_code = null, attempt_token = @token, lease_until = @lease, attempts = attempts + 1, updated_at = @at
