@@ -95,6 +95,9 @@ func (m Message) Settle(a Answer) (settled Message, changed bool) {
 		return m.accept(outcome, a.At), true
 	case twilio.Rejected:
 		m.Status, m.ErrorCode = sms.Rejected, outcome.Code
+		if oursToMend(outcome.Code) {
+			m.Status, m.LeaseUntil = sms.Throttled, a.At.Add(mendWait)
+		}
 	case twilio.Throttled:
 		m.Status, m.ErrorCode = sms.Throttled, outcome.Code
 		m.LeaseUntil = a.At.Add(throttleWait(m.Attempts, outcome.RetryAfter))
@@ -106,6 +109,15 @@ func (m Message) Settle(a Answer) (settled Message, changed bool) {
 	}
 	m.UpdatedAt = a.At
 	return m, true
+}
+
+// mendWait is how long a text rests that was refused because of our own account, sender or request. Twilio has not
+// processed it, so it may be sent once that is mended; to call its recipient unreachable would be untrue of everybody.
+const mendWait = 30 * time.Second
+
+func oursToMend(code int) bool {
+	known, ok := twilio.Explain(code)
+	return ok && known.Class == twilio.ClassConfig
 }
 
 func (m Message) accept(outcome twilio.Outcome, at time.Time) Message {

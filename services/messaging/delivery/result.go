@@ -36,7 +36,7 @@ type Result struct {
 	Outcome     Outcome
 	Message     *Message      // nil only when nothing was ever stored
 	RetryAfter  time.Duration // when to ask again; 0 when that is useless
-	Explanation string        // of a rejection, in words
+	Explanation string        // of Twilio's refusal, in words; empty when it gave no code
 }
 
 // standing is what a row says to somebody who asks for the same send without making an attempt. Twilio's possession
@@ -55,7 +55,11 @@ func standing(c Claim, now time.Time) Result {
 	case sms.Sending:
 		return Result{Outcome: InFlight, Message: m, RetryAfter: inFlightWait}
 	case sms.Throttled:
-		return Result{Outcome: Throttled, Message: m, RetryAfter: max(m.LeaseUntil.Sub(now), throttledMin)}
+		result := Result{Outcome: Throttled, Message: m, RetryAfter: max(m.LeaseUntil.Sub(now), throttledMin)}
+		if m.ErrorCode != 0 {
+			result.Explanation = explain(m.ErrorCode)
+		}
+		return result
 	case sms.Rejected:
 		return Result{Outcome: Rejected, Message: m, Explanation: explain(m.ErrorCode)}
 	case sms.Unknown, sms.Accepted, sms.Queued, sms.Sent, sms.Failed, sms.Undelivered, sms.Delivered, sms.Received:

@@ -264,6 +264,28 @@ func TestSend(t *testing.T) {
 		require.Empty(t, b.sent())
 	})
 
+	t.Run("RefusalForOurOwnSetUpIsSentOnceThatIsMended", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		misconfigured := b.service(func(c *delivery.Config) {
+			c.Carrier = carrierFunc(func(context.Context, twilio.Outgoing) twilio.Outcome {
+				return twilio.Outcome{Kind: twilio.Rejected, Code: 20003}
+			})
+		})
+		result, err := misconfigured.Send(t.Context(), b.request())
+		require.NoError(t, err)
+		require.Equal(t, delivery.Throttled, result.Outcome, "nobody's phone is at fault")
+		require.Equal(t, 20003, result.Message.ErrorCode)
+		require.NotEmpty(t, result.Explanation)
+		require.Equal(t, 30*time.Second, result.RetryAfter)
+
+		b.clock.Advance(30 * time.Second)
+		result, err = b.service(nil).Send(t.Context(), b.request())
+		require.NoError(t, err)
+		require.Equal(t, delivery.Accepted, result.Outcome)
+		require.Len(t, b.sent(), 1)
+	})
+
 	t.Run("CallerWhoHangsUpLosesNothing", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
