@@ -61,7 +61,7 @@ func judge(r scenario, sessionID string, texts []twilio.Message, stored []messag
 	}
 	out.promise("each text exactly once", len(texts) == len(steps) && out.Duplicates == 0,
 		fmt.Sprintf("%d texts, %d duplicates", len(texts), out.Duplicates))
-	out.promise("in order", slices.Equal(order, steps), strings.Join(order, ", "))
+	out.promise("in order", slices.Equal(order, steps), strings.ReplaceAll(strings.Join(order, ", "), "onboarding_message_", ""))
 	slack := tolerance
 	if r.faults {
 		slack = recovery
