@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/emulator/qstash"
+	"paceline.internal/platform/emulator/twilio"
 )
 
 // TestAlarmFaults is QStash at its worst, over real HTTP. The person must not notice.
@@ -33,8 +34,8 @@ func TestAlarmFaults(t *testing.T) {
 		p.requireWhole(t)
 		skipped := b.log.events(t, "onboarding.step_skipped")
 		require.Len(t, skipped, 8)
-		for _, line := range skipped[:6] { // the last two may come when the interview has begun
-			require.Equal(t, "stale", line["reason"])
+		for i, line := range skipped { // those of message 1 come before message 3, the others when the interview has begun
+			require.Equal(t, []string{"stale", "session_inactive"}[min(i/2, 1)], line["reason"])
 		}
 		require.Equal(t, 8*time.Second, p.at(t, message3).Sub(p.at(t, message2)))
 	})
@@ -78,18 +79,20 @@ func TestAlarmFaults(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		p := b.enrol(t, "en")
-		restarted := make(map[string]bool)
-		b.vendors.QStash.SetFaults(qstash.Script{OnDeliver: func(d qstash.Delivery) qstash.DeliverFault {
-			if !restarted[d.Message.ID] {
-				restarted[d.Message.ID] = true
-				go b.vendors.QStash.Restart() // the script is asked under a lock that Restart does not need, but in the attempt's own time
+		rang := map[string]bool{}
+		b.vendors.Twilio.SetScript(twilio.Script{OnCreate: func(_ int, m twilio.Message) twilio.CreateFault {
+			if !rang[m.Body] {
+				rang[m.Body] = true
+				b.vendors.QStash.Restart() // drops the attempt that this text is sent for, and makes it again
 			}
-			return qstash.DeliverFault{}
+			return twilio.CreateFault{}
 		}})
 		p.activate(t)
 		p.says(t, p.greets)
 		p.says(t, p.begins)
 		p.requireWhole(t)
+		require.Len(t, rang, 6)
+		require.Greater(t, len(b.vendors.QStash.Record().Of(qstash.Attempted)), 4)
 	})
 	t.Run("S0_58_SwitchedOffSchedulingLosesNothing", func(t *testing.T) {
 		t.Parallel()

@@ -3,7 +3,9 @@ package stack_test
 import (
 	"encoding/json"
 	"log/slog"
+	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +14,7 @@ import (
 
 	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/emulator/qstash"
+	"paceline.internal/platform/emulator/twilio"
 	"paceline.internal/platform/telemetry"
 )
 
@@ -114,4 +117,101 @@ func (b *bundle) secrets() map[string]string {
 		}
 	}
 	return secrets
+}
+
+// TestLogs is what the services tell about a run, and what they keep to themselves.
+func TestLogs(t *testing.T) {
+	t.Parallel()
+
+	t.Run("S0_26_S0_27_S0_29_EveryStepTellsWhatItDid", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.begin(t)
+		p.requireWhole(t)
+		session := p.session(t).SessionID
+		invoked, sent, next := b.log.events(t, "onboarding.step_handler_invoked"), b.log.events(t, "onboarding.step_sent"),
+			b.log.events(t, "onboarding.step_next_scheduled")
+		require.Len(t, invoked, 4)
+		require.Len(t, sent, 4)
+		require.Len(t, next, 3, "none after the last")
+		for i := range 4 {
+			step := "onboarding_message_" + strconv.Itoa(i+1)
+			require.Equal(t, step, invoked[i]["step_id"])
+			require.Equal(t, session, invoked[i]["session_id"])
+			require.NotEmpty(t, invoked[i]["correlation_id"])
+			require.Equal(t, step, sent[i]["step_id"])
+			require.Equal(t, "onboarding:"+p.id+":"+session+":"+step, sent[i]["idempotency_key"])
+		}
+		delays := map[any]any{}
+		for _, line := range next { // message 4 may be sent before message 3 has told that it is due
+			delays[line["step_id"]] = line["delay_ms"]
+			require.NotEmpty(t, line["next_step_id"])
+		}
+		require.Equal(t, map[any]any{"onboarding_message_1": 8000.0, "onboarding_message_2": 8000.0, "onboarding_message_3": 0.0}, delays)
+	})
+	t.Run("NoLineHoldsANumberATextANameOrASecret", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.vendors.Twilio.SetScript(twilio.Script{
+			OnCreate: func(n int, _ twilio.Message) twilio.CreateFault { // every answer once
+				return twilio.CreateFault{Answer: twilio.Answer(n % 7), Commit: true}
+			},
+			OnFate: func(twilio.Message) twilio.Fate { return twilio.Fate{Final: twilio.StatusFailed, Code: 30008} },
+		})
+		b.vendors.QStash.SetFaults(qstash.Script{OnDeliver: qstash.Every(qstash.DeliverFault{Copies: 1})})
+		for _, locale := range []string{"en", "pt-BR"} {
+			p := b.enrol(t, locale)
+			b.try(t, b.operator, http.MethodPost, "/v1/profiles", map[string]string{"phone": p.phone + "99999", "first_name": p.name})
+			b.try(t, b.operator, http.MethodPost, "/v1/profiles", map[string]string{"phone": p.phone, "first_name": p.name + "{}", "locale": p.phone})
+			b.try(t, b.operator, http.MethodGet, "/v1/consents/"+p.phone, nil)
+			b.try(t, b.operator, http.MethodGet, "/v1/consents/"+p.phone+"/"+p.name, nil)
+			b.try(t, b.operator+"x", http.MethodGet, "/v1/sessions?profile_id="+p.phone, nil)
+			p.insist(t)
+			b.ring(t, p.payload(t, p.session(t).SessionID, "onboarding_message_1"), "sig_forged")
+			b.ring(t, `{"phone":"`+p.phone+`","body":"`+p.text(t, message1)+`"}`, qstash.DevCurrentKey)
+			p.says(t, "STOP")
+			b.rest(t)
+		}
+		b.stop(t)
+		for _, service := range []string{"gateway", "onboarding", "messaging"} {
+			require.Greater(t, strings.Count(strings.Join(b.log.all(), ""), `"service":"`+service+`"`), 10)
+		}
+		b.log.requireDiscreet(t, b)
+	})
+	t.Run("TheOpsPortsHoldNoneEither", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.begin(t)
+		p.requireWhole(t)
+		secrets := b.secrets()
+		ports := b.services.Addresses
+		for _, addr := range []string{ports.GatewayOps, ports.OnboardingOps, ports.MessagingOps} {
+			for _, path := range []string{"/metrics", "/debug/config", "/readyz", "/healthz"} {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+path, nil)
+				require.NoError(t, err)
+				status, shown := b.send(t, req)
+				require.Equal(t, http.StatusOK, status, "%s: %s", path, shown)
+				require.NotEmpty(t, shown)
+				delete(secrets, strings.TrimPrefix(stack.FromNumber, "+")) // the one number that is a setting
+				leak := indiscretion(strings.ReplaceAll(string(shown), stack.FromNumber, ""), secrets)
+				require.Empty(t, leak, "%s%s: %s", addr, path, shown)
+			}
+		}
+	})
+	t.Run("AnIndiscretionWouldBeFound", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.begin(t)
+		p.requireWhole(t)
+		secrets := b.secrets()
+		require.Empty(t, indiscretion(`{"msg":"onboarding.step_sent","masked":"+14***01"}`, secrets))
+		for _, leak := range []string{
+			p.phone, strings.TrimPrefix(p.phone, "+"), strings.ReplaceAll(p.phone, "+", "%2B"), p.name, p.greets, p.text(t, explanation),
+			stack.AuthToken, qstash.DevToken, qstash.DevCurrentKey, b.operator, b.config.Secrets.APIJWT, b.config.MessagingDatabaseURL,
+		} {
+			log := new(logbook)
+			log.logger().Info("oops", "leak", "before "+leak+" after")
+			require.NotEmpty(t, indiscretion(log.all()[0], secrets), leak)
+		}
+	})
 }

@@ -59,40 +59,23 @@ func (b *breaker) cross() moment {
 	return never
 }
 
-// destination is an address that is known only once the stack runs. Calls wait for it.
-type destination struct {
-	known chan struct{}
-	addr  string
-}
-
-func newDestination() *destination { return &destination{known: make(chan struct{})} }
-
-func (d *destination) is(addr string) {
-	d.addr = addr
-	close(d.known)
-}
-
-func (d *destination) wait() string {
-	<-d.known
-	return d.addr
-}
-
 // detour is an HTTP origin on the way to another one, which can lose calls.
 type detour struct {
 	breaker
-	*destination
 
 	url string
 }
 
-// newDetour serves until the test ends. instead may answer a request in the other's place and be nil.
-func newDetour(t *testing.T, instead func(http.ResponseWriter, *http.Request) bool) *detour {
+// newDetour serves until the test ends. instead may answer a request in the other's place; it may be nil.
+func newDetour(t *testing.T, origin string, instead func(http.ResponseWriter, *http.Request) bool) *detour {
 	t.Helper()
-	d := &detour{destination: newDestination()}
+	target, err := url.Parse(origin)
+	require.NoError(t, err)
+	d := &detour{}
 	transport := &http.Transport{MaxIdleConnsPerHost: 16, DisableCompression: true}
 	forward := &httputil.ReverseProxy{
 		Transport:    transport,
-		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: d.wait()}) },
+		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -104,7 +87,7 @@ func newDetour(t *testing.T, instead func(http.ResponseWriter, *http.Request) bo
 			return
 		case after:
 			forward.ServeHTTP(httptest.NewRecorder(), r)
-		case before, during: // an HTTP server hears of a lost caller or not, as it happens: `after` covers both
+		case before, during: // over HTTP/1 a server may or may not hear that its caller is gone; `after` is where it does not
 		}
 		panic(http.ErrAbortHandler)
 	}))
@@ -116,51 +99,57 @@ func newDetour(t *testing.T, instead func(http.ResponseWriter, *http.Request) bo
 	return d
 }
 
-// wire is a TCP address on the way to a gRPC server. It reads the frames of HTTP/2 that go by, to know one call from the
-// next, and cuts the whole connection at one of them.
+// wire is a TCP address on the way to another one. It reads enough of what goes by to know one call from the next, and cuts
+// the whole connection at one of them.
 type wire struct {
 	breaker
-	*destination
 
-	addr string
-	done sync.WaitGroup
+	addr          string
+	network, dial string
+	speak         func(c *carried, lost *breaker) // carries what the client says
+	answer        func(c *carried)                // and the server
+	connections   sync.WaitGroup
 }
 
-func newWire(t *testing.T) *wire {
+// newWire listens until the services of b have stopped.
+func newWire(t *testing.T, b *bundle, w *wire) *wire {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	w := &wire{destination: newDestination(), addr: listener.Addr().String()}
-	w.done.Go(func() {
+	w.addr = listener.Addr().String()
+	w.connections.Go(func() {
 		for {
 			client, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			w.done.Go(func() { w.carry(client) })
+			w.carry(client)
 		}
 	})
 	t.Cleanup(func() {
+		b.stop(t)
 		require.NoError(t, listener.Close())
-		w.done.Wait()
+		w.connections.Wait()
 	})
 	return w
 }
 
 // carry is one connection, from its beginning to its end or its cut.
 func (w *wire) carry(client net.Conn) {
-	server, err := new(net.Dialer).Dial("tcp", w.wait())
+	server, err := new(net.Dialer).Dial(w.network, w.dial)
 	if err != nil {
 		_ = client.Close()
 		return
 	}
-	c := &carried{client: client, server: server, doomed: -1}
-	w.done.Go(func() {
+	c := &carried{client: client, server: server}
+	w.connections.Go(func() {
 		defer c.cut()
-		c.answers()
+		w.speak(c, &w.breaker)
 	})
-	defer c.cut()
-	c.calls(&w.breaker)
+	w.connections.Go(func() {
+		defer c.cut()
+		w.answer(c)
+	})
 }
 
 // carried is a connection on the wire.
@@ -168,7 +157,7 @@ type carried struct {
 	client, server net.Conn
 
 	mu     sync.Mutex
-	doomed int64 // the stream whose answer is lost, -1 for none
+	doomed uint32 // the call whose answer is lost, 0 for none
 }
 
 // cut ends both sides; what is under way is lost.
@@ -177,75 +166,148 @@ func (c *carried) cut() {
 	_ = c.server.Close()
 }
 
+func (c *carried) doom(call uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.doomed = call
+}
+
+func (c *carried) lost(call uint32) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.doomed == call
+}
+
+// grpcWire leads to a gRPC server: a call is a stream of HTTP/2.
+func grpcWire(t *testing.T, b *bundle, addr string) *wire {
+	t.Helper()
+	return newWire(t, b, &wire{network: "tcp", dial: addr, speak: speakHTTP2, answer: answerHTTP2})
+}
+
 const (
-	preface   = 24 // bytes that a client begins with
-	header    = 9  // bytes of a frame's header: length, type, flags, stream
+	preface   = 24 // bytes that a client of HTTP/2 begins with
 	headers   = 1  // the type of frame that begins a call, and its answer
 	endStream = 1  // the flag that ends a side of a call
 )
 
-// calls carries what the client sends.
-func (c *carried) calls(b *breaker) {
+func speakHTTP2(c *carried, lost *breaker) {
 	if _, err := io.CopyN(c.server, c.client, preface); err != nil {
 		return
 	}
-	cutAfter := int64(-1)
+	cutAfter := uint32(0)
 	for {
-		frame, kind, flags, stream, err := next(c.client)
+		frame, err := readHTTP2(c.client)
 		if err != nil {
 			return
 		}
-		if kind == headers {
-			switch b.cross() {
+		if frame.kind == headers {
+			switch lost.cross() {
 			case never:
 			case before:
 				return
 			case during:
-				cutAfter = stream
+				cutAfter = frame.stream
 			case after:
-				c.mu.Lock()
-				c.doomed = stream
-				c.mu.Unlock()
+				c.doom(frame.stream)
 			}
 		}
-		if _, err := c.server.Write(frame); err != nil || stream == cutAfter && flags&endStream != 0 {
+		if _, err := c.server.Write(frame.bytes); err != nil || frame.stream == cutAfter && cutAfter != 0 && frame.flags&endStream != 0 {
 			return
 		}
 	}
 }
 
-// answers carries what the server sends.
-func (c *carried) answers() {
+func answerHTTP2(c *carried) {
 	for {
-		frame, kind, _, stream, err := next(c.server)
-		if err != nil {
+		frame, err := readHTTP2(c.server)
+		if err != nil || frame.kind == headers && c.lost(frame.stream) {
 			return
 		}
-		c.mu.Lock()
-		lost := kind == headers && stream == c.doomed
-		c.mu.Unlock()
-		if lost {
-			return
-		}
-		if _, err := c.client.Write(frame); err != nil {
+		if _, err := c.client.Write(frame.bytes); err != nil {
 			return
 		}
 	}
 }
 
-// next reads one frame.
-func next(from io.Reader) (frame []byte, kind, flags byte, stream int64, err error) {
-	frame = make([]byte, header)
-	if _, err := io.ReadFull(from, frame); err != nil {
-		return nil, 0, 0, 0, err
+// frame is one of HTTP/2, whole.
+type frame struct {
+	bytes       []byte
+	kind, flags byte
+	stream      uint32
+}
+
+// longest bounds what is taken for a frame or a message.
+const longest = 1 << 20
+
+func readHTTP2(from io.Reader) (frame, error) {
+	const header = 9 // length, type, flags, stream
+	f := frame{bytes: make([]byte, header)}
+	if _, err := io.ReadFull(from, f.bytes); err != nil {
+		return frame{}, err
 	}
-	length := int(frame[0])<<16 | int(frame[1])<<8 | int(frame[2])
-	if length > 1<<20 {
-		return nil, 0, 0, 0, errors.New("not HTTP/2")
+	length := int(f.bytes[0])<<16 | int(f.bytes[1])<<8 | int(f.bytes[2])
+	if length > longest {
+		return frame{}, errors.New("this is not HTTP/2")
 	}
-	frame = append(frame, make([]byte, length)...)
-	if _, err := io.ReadFull(from, frame[header:]); err != nil {
-		return nil, 0, 0, 0, err
+	f.kind, f.flags, f.stream = f.bytes[3], f.bytes[4], binary.BigEndian.Uint32(f.bytes[5:])&(1<<31-1)
+	f.bytes = append(f.bytes, make([]byte, length)...)
+	_, err := io.ReadFull(from, f.bytes[header:])
+	return f, err
+}
+
+// sqlWire leads to Postgres: a call is what one Sync, or one simple query, asks for.
+func sqlWire(t *testing.T, b *bundle, network, addr string) *wire {
+	t.Helper()
+	return newWire(t, b, &wire{network: network, dial: addr, speak: speakSQL, answer: answerSQL})
+}
+
+// wholeConnection is the call of a connection that speaks one at a time.
+const wholeConnection = 1
+
+func speakSQL(c *carried, lost *breaker) {
+	message, err := readSQL(c.client, 0) // the first message has no type
+	for err == nil {
+		if message[0] == 'S' || message[0] == 'Q' {
+			switch lost.cross() {
+			case never:
+			case before:
+				return
+			case during:
+				_, _ = c.server.Write(message)
+				return
+			case after:
+				c.doom(wholeConnection)
+			}
+		}
+		if _, err = c.server.Write(message); err == nil {
+			message, err = readSQL(c.client, 1)
+		}
 	}
-	return frame, frame[3], frame[4], int64(binary.BigEndian.Uint32(frame[5:header]) & (1<<31 - 1)), nil
+}
+
+func answerSQL(c *carried) {
+	for {
+		message, err := readSQL(c.server, 1)
+		if err != nil || message[0] == 'Z' && c.lost(wholeConnection) {
+			return
+		}
+		if _, err := c.client.Write(message); err != nil {
+			return
+		}
+	}
+}
+
+// readSQL reads one message: a type, if there is one, and a length that counts itself.
+func readSQL(from io.Reader, kind int) ([]byte, error) {
+	message := make([]byte, kind+4)
+	if _, err := io.ReadFull(from, message); err != nil {
+		return nil, err
+	}
+	length := binary.BigEndian.Uint32(message[kind:])
+	if length < 4 || length > longest {
+		return nil, errors.New("this is not Postgres")
+	}
+	message = append(message, make([]byte, length-4)...)
+	_, err := io.ReadFull(from, message[kind+4:])
+	return message, err
 }

@@ -177,6 +177,7 @@ func (s *Services) URL() string { return "http://" + s.Addresses.Gateway }
 // Stop ends the services in reverse order; each finishes what is in flight. ctx is only for its values: every part has
 // a bound of its own.
 func (s *Services) Stop(context.Context) error {
+	s.vendors.hangUp()
 	s.cancel()
 	<-s.ended
 	return s.err

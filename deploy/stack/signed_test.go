@@ -1,7 +1,6 @@
 package stack_test
 
 import (
-	"bytes"
 	"io"
 	"net/http"
 	"net/url"
@@ -61,12 +60,4 @@ func (b *bundle) post(t *testing.T, target string, header http.Header, body stri
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	return resp.StatusCode, resp.Header, string(answer)
-}
-
-// readAll reads a request's body and returns it as often as it is wanted.
-func readAll(t *testing.T, r *http.Request) func() io.ReadCloser {
-	t.Helper()
-	body, err := io.ReadAll(r.Body)
-	require.NoError(t, err)
-	return func() io.ReadCloser { return io.NopCloser(bytes.NewReader(body)) }
 }

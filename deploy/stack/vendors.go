@@ -42,9 +42,13 @@ type Vendors struct {
 	TwilioURL string
 
 	clock   clock.Clock
+	calls   *http.Client // of the services, by both
 	servers []*http.Server
 	served  chan error
 }
+
+// maxCalls is how many connections to the gateway each vendor keeps.
+const maxCalls = 64
 
 // StartVendors serves the emulators until Stop.
 func StartVendors(ctx context.Context, cfg VendorConfig) (*Vendors, error) {
@@ -56,15 +60,16 @@ func StartVendors(ctx context.Context, cfg VendorConfig) (*Vendors, error) {
 	if err != nil {
 		return nil, errors.Join(err, qstashListener.Close())
 	}
+	calls := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxCalls, DisableCompression: true}}
 	carrier, err := twilio.New(twilio.Config{
 		Clock: cfg.Clock, AccountSID: accountSID, AuthToken: authToken, Numbers: []string{FromNumber},
-		OnEvent: cfg.OnTwilio, Log: cfg.Log,
+		HTTPClient: calls, OnEvent: cfg.OnTwilio, Log: cfg.Log,
 	})
 	if err != nil {
 		return nil, errors.Join(err, qstashListener.Close(), twilioListener.Close())
 	}
 	v := &Vendors{
-		QStash: qstash.New(qstash.Config{Clock: cfg.Clock, OnEvent: cfg.OnQStash}), Twilio: carrier,
+		QStash: qstash.New(qstash.Config{Clock: cfg.Clock, HTTPClient: calls, OnEvent: cfg.OnQStash}), Twilio: carrier, calls: calls,
 		QStashURL: "http://" + qstashListener.Addr().String(), TwilioURL: "http://" + twilioListener.Addr().String(),
 		clock: cfg.Clock, served: make(chan error, 2),
 	}
@@ -97,8 +102,13 @@ func (v *Vendors) Stop(ctx context.Context) error {
 		}
 		problems = append(problems, <-v.served)
 	}
+	v.hangUp()
 	return errors.Join(problems...)
 }
+
+// hangUp closes the connections that no call uses. net/http waits five seconds for one on which nothing was ever asked,
+// and pools open more of those than one would think.
+func (v *Vendors) hangUp() { v.calls.CloseIdleConnections() }
 
 // Idle waits until neither vendor has anything in flight or due now.
 func (v *Vendors) Idle(ctx context.Context) error {

@@ -30,7 +30,9 @@ type Config struct {
 	QStashRetryDelay   string        `env:"QSTASH_RETRY_DELAY" envDefault:"10000 * pow(2, retried)" help:"QStash's expression for the pause before a retry, in milliseconds"`
 	SchedulingDisabled bool          `env:"ONBOARDING_SCHEDULING_DISABLED" help:"1 records alarms without publishing them, until it is lifted"`
 
-	AlarmRelayInterval time.Duration `env:"ALARM_RELAY_INTERVAL" envDefault:"1s" help:"how often the relay looks for unpublished alarms without being woken"`
+	AlarmRelayInterval  time.Duration `env:"ALARM_RELAY_INTERVAL" envDefault:"1s" help:"how often the relay looks for unpublished alarms without being woken"`
+	AlarmOverdueGrace   time.Duration `env:"ALARM_OVERDUE_GRACE" envDefault:"60s" help:"how long after its alarm a step that was not executed gets another; twice as long after each further one"`
+	AlarmMaxGenerations int           `env:"ALARM_MAX_GENERATIONS" envDefault:"5" help:"how many alarms a step gets before its session is parked as stuck"`
 
 	FlowFile string `env:"ONBOARDING_FLOW_FILE" help:"a flow file that replaces the built-in one"`
 	CopyDir  string `env:"ONBOARDING_COPY_DIR" help:"a folder of copy files that replaces the built-in one"`
@@ -54,12 +56,23 @@ func LoadConfig(environ map[string]string) (Config, error) {
 func (c *Config) Validate() error {
 	var problems []error
 	if uuid.Validate(c.DefaultOrgID) != nil {
-		problems = append(problems, &config.Problem{Variable: "DEFAULT_ORG_ID", Reason: "must be a UUID", Help: "the organisation that owns the configured sender"})
+		problems = append(problems, &config.Problem{
+			Variable: "DEFAULT_ORG_ID", Reason: "must be a UUID", Help: "the organisation that owns the configured sender",
+		})
 	}
 	if c.QStashRetries < 0 || c.QStashRetries > maxRetries {
 		problems = append(problems, &config.Problem{
 			Variable: "QSTASH_RETRIES", Reason: fmt.Sprintf("must be 0 to %d", maxRetries), Help: "attempts that QStash makes after the first",
 		})
+	}
+	if c.AlarmRelayInterval <= 0 {
+		problems = append(problems, &config.Problem{Variable: "ALARM_RELAY_INTERVAL", Reason: "must be above 0", Help: "such as 1s"})
+	}
+	if c.AlarmOverdueGrace < time.Second {
+		problems = append(problems, &config.Problem{Variable: "ALARM_OVERDUE_GRACE", Reason: "must be 1s or more", Help: "such as 60s"})
+	}
+	if c.AlarmMaxGenerations < 1 {
+		problems = append(problems, &config.Problem{Variable: "ALARM_MAX_GENERATIONS", Reason: "must be 1 or more", Help: "such as 5"})
 	}
 	if _, _, err := c.script(); err != nil {
 		problems = append(problems, err)
@@ -82,14 +95,17 @@ func (c *Config) script() (session.Flow, catalog.Catalog, error) {
 	if c.CopyDir != "" {
 		var err error
 		if texts, err = catalog.Load(os.DirFS(c.CopyDir)); err != nil {
-			return flow, texts, &config.Problem{Variable: "ONBOARDING_COPY_DIR", Reason: "cannot be used: " + err.Error(), Help: "a folder of copy files"}
+			return flow, texts, &config.Problem{
+				Variable: "ONBOARDING_COPY_DIR", Reason: "cannot be used: " + err.Error(), Help: "a folder of copy files",
+			}
 		}
 	}
 	for _, step := range flow.Steps() {
 		if !texts.Has(texts.Current(), string(step.Text)) {
 			return flow, texts, &config.Problem{
-				Variable: "ONBOARDING_FLOW_FILE", Reason: fmt.Sprintf("step %s sends %s, which the copy %s does not have", step.ID, step.Text, texts.Current()),
-				Help: "add the text to the copy files, see ONBOARDING_COPY_DIR",
+				Variable: "ONBOARDING_FLOW_FILE",
+				Reason:   fmt.Sprintf("step %s sends %s, which the copy %s does not have", step.ID, step.Text, texts.Current()),
+				Help:     "add the text to the copy files, see ONBOARDING_COPY_DIR",
 			}
 		}
 	}

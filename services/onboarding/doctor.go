@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/qstash"
@@ -25,7 +26,7 @@ func checks() []check {
 	return []check{
 		{"configuration", lookAtConfig, "set the variables named above; docs/environment-contract.md lists all of them"},
 		{"flow and copy", lookAtScript, "mend the file, or leave ONBOARDING_FLOW_FILE and ONBOARDING_COPY_DIR out for the built-in ones"},
-		{"database", lookAtDatabase, "check ONBOARDING_DATABASE_URL and that Postgres runs; for a schema that is behind, run: onboarding migrate"},
+		{"database", lookAtDatabase, "check ONBOARDING_DATABASE_URL and that Postgres runs; if the schema is behind, run: onboarding migrate"},
 		{"qstash", lookAtQStash, "take QSTASH_URL and QSTASH_TOKEN of one region from the Upstash console, QStash"},
 		{"tls", lookAtTLS, "give GRPC_TLS_CERT_FILE, GRPC_TLS_KEY_FILE and GRPC_TLS_CA_FILE as readable PEM files, or none of them"},
 	}
@@ -39,7 +40,8 @@ func Doctor(ctx context.Context, cfg Config, w io.Writer) error {
 		found, err := c.look(ctx, cfg)
 		line := fmt.Sprintf("ok      %-14s %s\n", c.name, found)
 		if err != nil {
-			line = fmt.Sprintf("failed  %-14s %v\n        %-14s to mend: %s\n", c.name, err, "", c.mend)
+			what := strings.Join(strings.Fields(err.Error()), " ") // a driver's error may have many lines
+			line = fmt.Sprintf("failed  %-14s %s\n        %-14s to mend: %s\n", c.name, what, "", c.mend)
 			problems = append(problems, fmt.Errorf("%w: %s", ErrUnwell, c.name))
 		}
 		if _, err := io.WriteString(w, line); err != nil {
@@ -58,7 +60,8 @@ func lookAtScript(_ context.Context, cfg Config) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("flow %s with %d steps, copy %s in %v", flow.Version(), len(flow.Steps()), texts.Current(), texts.Locales(texts.Current())), nil
+	current := texts.Current()
+	return fmt.Sprintf("flow %s with %d steps, copy %s in %v", flow.Version(), len(flow.Steps()), current, texts.Locales(current)), nil
 }
 
 func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {

@@ -36,6 +36,8 @@ const name = "onboarding"
 const (
 	// stepTimeout bounds one RPC: the longest is a step, with a call to Twilio inside a call to messaging.
 	stepTimeout = messaging.Timeout + 5*time.Second
+	// sweepInterval is how often the sweeper looks, at the least.
+	sweepInterval = 15 * time.Second
 	// stopLoops bounds the end of a loop, which finishes the job or the publish it is at.
 	stopLoops = 30 * time.Second
 )
@@ -61,7 +63,7 @@ func Migrate(ctx context.Context, cfg Config) error {
 // is behind, /readyz says so.
 //
 // An orchestrator has to wait before it kills, at most: 20 s for calls in flight, 10 s for the ops port, 30 s for each of
-// the relay and the jobs, 10 s for the wake-ups, 5 s for the last spans, and a second for each.
+// the jobs, the relay and the sweeper, 10 s for the wake-ups, 5 s for the last spans, and a second for each.
 func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 	tel, err := telemetry.New(ctx, telemetry.Options{
 		Service: name, Config: cfg.Telemetry, Output: os.Stdout, Registry: telemetry.NewRegistry(),
@@ -70,7 +72,7 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, tel.Shutdown(context.WithoutCancel(ctx))) }()
-	deps = deps.orProduction(tel)
+	deps.orProduction(tel)
 	s, err := wire(ctx, cfg, deps, tel)
 	if err != nil {
 		return err
@@ -87,7 +89,7 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 	)...)
 }
 
-func (d Deps) orProduction(tel *telemetry.Telemetry) Deps {
+func (d *Deps) orProduction(tel *telemetry.Telemetry) {
 	if d.Log == nil {
 		d.Log = tel.Log
 	}
@@ -97,7 +99,6 @@ func (d Deps) orProduction(tel *telemetry.Telemetry) Deps {
 	if d.Ready == nil {
 		d.Ready = func() {}
 	}
-	return d
 }
 
 // listen opens the ports that were not given.
@@ -125,6 +126,7 @@ type service struct {
 	messaging *grpc.ClientConn
 	runner    *jobs.Runner
 	relay     *burst.Relay
+	sweeper   *burst.Sweeper
 	grpc      *rpc.Server
 	wakeJobs  chan struct{}
 	wakeRelay chan struct{}
@@ -138,7 +140,8 @@ func (s *service) loops() []process.Component {
 		process.Loop("wake-ups", s.listen),
 	}
 	if !s.disabled {
-		components = append(components, bounded(process.Loop("relay", s.relay.Run), stopLoops))
+		components = append(components,
+			bounded(process.Loop("relay", s.relay.Run), stopLoops), bounded(process.Loop("sweeper", s.sweeper.Run), stopLoops))
 	}
 	return components
 }
@@ -171,7 +174,9 @@ func wire(ctx context.Context, cfg Config, deps Deps, tel *telemetry.Telemetry) 
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	s := &service{pool: pool, messaging: conn, wakeJobs: make(chan struct{}, 1), wakeRelay: make(chan struct{}, 1), disabled: cfg.SchedulingDisabled}
+	s := &service{
+		pool: pool, messaging: conn, wakeJobs: make(chan struct{}, 1), wakeRelay: make(chan struct{}, 1), disabled: cfg.SchedulingDisabled,
+	}
 
 	db := store.NewStore(pool)
 	carrier := messaging.New(conn)
@@ -183,12 +188,16 @@ func wire(ctx context.Context, cfg Config, deps Deps, tel *telemetry.Telemetry) 
 		},
 	}
 	s.relay = &burst.Relay{Outbox: db, Publisher: alarms, Log: deps.Log, Now: deps.Now, Wake: s.wakeRelay, Poll: cfg.AlarmRelayInterval}
+	s.sweeper = &burst.Sweeper{
+		Store: db, Grace: cfg.AlarmOverdueGrace, MaxGenerations: cfg.AlarmMaxGenerations, Log: deps.Log, Now: deps.Now,
+		Poll: min(cfg.AlarmOverdueGrace/4, sweepInterval),
+	}
 	router := &inbound.Router{
 		OrgID: cfg.DefaultOrgID, Queue: db, Messaging: carrier, Sessions: db, Delivery: delivery, Alarms: alarms, Flow: flow,
 		Log: deps.Log, Now: deps.Now,
 	}
 	desk := &enrolment.Desk{
-		Store: db, Delivery: delivery, Senders: carrier, CopyVersion: texts.Current(), NewAlarm: burst.NewAlarm, Log: deps.Log, Now: deps.Now,
+		Profiles: db, Sessions: db, Delivery: delivery, Senders: carrier, Catalog: texts, NewAlarm: burst.NewAlarm, Log: deps.Log, Now: deps.Now,
 	}
 	s.runner = jobs.NewRunner(jobs.Config{
 		Store: db, Log: deps.Log, Now: deps.Now, Wake: s.wakeJobs, GiveUp: router.GiveUp,

@@ -85,9 +85,7 @@ func (e *Executor) Execute(ctx context.Context, p session.StepPayload, correlati
 	}
 	done, err := e.Delivery.Deliver(ctx, dispatch.Order{
 		View: view, Text: step.Text, Key: p.IdempotencyKey, CorrelationID: correlationID, Trigger: session.TriggerStep,
-		Then: func(s dispatch.Sent, took session.Entry) session.Move {
-			return e.advance(view.Session, token, next, s, took)
-		},
+		Then: func(s dispatch.Sent) session.Move { return e.advance(view.Session, token, next, s) },
 	})
 	e.logSent(ctx, p, done.Sent)
 	if errors.Is(err, dispatch.ErrConflict) {
@@ -115,10 +113,12 @@ func (e *Executor) load(ctx context.Context, p session.StepPayload) (dispatch.Vi
 
 // advance is the move after a step's message was taken. The next step is due its delay after Twilio took this one; after
 // the last, a reply that came since is the answer to it.
-func (e *Executor) advance(r session.Record, to session.Token, next *session.Step, s dispatch.Sent, took session.Entry) session.Move {
+func (e *Executor) advance(r session.Record, to session.Token, next *session.Step, s dispatch.Sent) session.Move {
 	m := session.Stay(r, e.Now())
 	m.Token, m.NextStep = to, ""
-	changed := session.Entry{At: m.At, Kind: session.KindAdvanced, From: r.Token, To: to, Trigger: session.TriggerBurstFinished, Step: r.NextStep}
+	changed := session.Entry{
+		At: m.At, Kind: session.KindAdvanced, From: r.Token, To: to, Trigger: session.TriggerBurstFinished, Step: r.NextStep,
+	}
 	if next != nil {
 		changed.Trigger = session.TriggerStepSent
 		m.NextStep = next.ID
@@ -126,7 +126,7 @@ func (e *Executor) advance(r session.Record, to session.Token, next *session.Ste
 	} else {
 		m.AnswerHeldSince = s.AcceptedAt
 	}
-	m.Entries = []session.Entry{took, changed}
+	m.Entries = []session.Entry{changed}
 	return m
 }
 
@@ -182,7 +182,8 @@ func (e *Executor) skip(ctx context.Context, p session.StepPayload, reason sessi
 
 func (e *Executor) logSent(ctx context.Context, p session.StepPayload, s dispatch.Sent) {
 	if s.Outcome == dispatch.Accepted {
-		e.Log.InfoContext(ctx, "onboarding.step_sent", "step_id", string(p.StepID), "session_id", p.SessionID, "idempotency_key", p.IdempotencyKey)
+		e.Log.InfoContext(ctx, "onboarding.step_sent",
+			"step_id", string(p.StepID), "session_id", p.SessionID, "idempotency_key", p.IdempotencyKey)
 	}
 }
 

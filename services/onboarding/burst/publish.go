@@ -33,7 +33,9 @@ const (
 	attemptTimeout = 30 * time.Second
 	// publishTimeout bounds the publish inside a request. The relay takes over what is not done by then.
 	publishTimeout = 4 * time.Second
-	label          = "onboarding-step"
+	// recordTimeout bounds writing down what became of it, which is worth doing even if the caller is gone.
+	recordTimeout = 4 * time.Second
+	label         = "onboarding-step"
 )
 
 type clock interface {
@@ -61,13 +63,13 @@ func (p *Publisher) Publish(ctx context.Context, a session.Alarm) error {
 		p.Log.InfoContext(ctx, "onboarding.scheduling_disabled", "step_id", string(a.StepID), "session_id", a.SessionID)
 		return ErrDisabled
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishTimeout)
-	defer cancel()
 	receipt, err := p.scheduleStep(ctx, a)
+	record, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
 	if err != nil {
-		return p.giveBack(ctx, a, err)
+		return p.giveBack(record, a, err)
 	}
-	return p.Outbox.AlarmPublished(ctx, a.ID, receipt.MessageID, p.Now())
+	return p.Outbox.AlarmPublished(record, a.ID, receipt.MessageID, p.Now())
 }
 
 // scheduleStep is the one place where a step is scheduled: target, payload, delay and retry policy.
@@ -76,6 +78,8 @@ func (p *Publisher) scheduleStep(ctx context.Context, a session.Alarm) (qstash.R
 	if err != nil {
 		return qstash.Receipt{}, fmt.Errorf("encode alarm: %w", err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
 	return p.QStash.Publish(ctx, qstash.Message{
 		Destination:     p.Policy.BaseURL + stepPath,
 		Body:            body,
@@ -94,9 +98,7 @@ func (p *Publisher) scheduleStep(ctx context.Context, a session.Alarm) (qstash.R
 const retryPause = time.Second
 
 func (p *Publisher) giveBack(ctx context.Context, a session.Alarm, cause error) error {
-	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishTimeout)
-	defer cancel()
-	if err := p.Outbox.AlarmFailed(release, a, cause.Error(), p.Now().Add(retryPause)); err != nil {
+	if err := p.Outbox.AlarmFailed(ctx, a, cause.Error(), p.Now().Add(retryPause)); err != nil {
 		return fmt.Errorf("publish: %w; and the outbox: %w", cause, err)
 	}
 	return fmt.Errorf("publish: %w", cause)

@@ -59,15 +59,12 @@ func (r *Relay) Run(ctx context.Context) error {
 // Once claims one batch of unpublished alarms, publishes it, and reports how many there were. The errors of single
 // publishes are joined; each of those alarms is back in the outbox.
 func (r *Relay) Once(ctx context.Context) (int, error) {
-	if ctx.Err() != nil {
-		return 0, nil
-	}
 	now := r.Now()
 	alarms, err := r.Outbox.ClaimAlarms(ctx, relayBatch, now, now.Add(relayLease))
 	if err != nil {
 		return 0, err
 	}
-	failures := make([]error, len(alarms))
+	failures := make([]error, len(alarms)) // each its own place: one failure must not hide or stop the others
 	var group errgroup.Group
 	group.SetLimit(relayWorkers)
 	for i, a := range alarms {
@@ -78,5 +75,8 @@ func (r *Relay) Once(ctx context.Context) (int, error) {
 			return nil
 		})
 	}
-	return len(alarms), errors.Join(append(failures, group.Wait())...)
+	if err := group.Wait(); err != nil {
+		return len(alarms), err
+	}
+	return len(alarms), errors.Join(failures...)
 }

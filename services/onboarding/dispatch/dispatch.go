@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"paceline.internal/services/onboarding/catalog"
@@ -25,8 +26,11 @@ type View struct {
 // Snapshot is what the decisions need.
 func (v View) Snapshot() session.Snapshot { return v.Session.Snapshot(v.Hold) }
 
-// Cause is the claimed job that a change answers; it is completed in the change's transaction.
-type Cause struct{ Job jobs.Job }
+// Cause is the claimed job that a change answers; it is ended in the change's transaction.
+type Cause struct {
+	Job     jobs.Job
+	Failure string // why the job has failed for good; empty when the change completes it
+}
 
 // ErrConflict is a session that moved on between a decision and its change. Nothing was changed; decide again.
 var ErrConflict = errors.New("dispatch: the session has moved on")
@@ -91,7 +95,7 @@ var ErrNoSession = errors.New("dispatch: there is no such session")
 var ErrUnavailable = errors.New("dispatch: messaging cannot be reached")
 
 // ErrMessageMissing is an acceptance without a stored message or its provider id. Nothing was advanced.
-var ErrMessageMissing = errors.New("dispatch: messaging answered accepted without a message row that has a provider id")
+var ErrMessageMissing = errors.New("dispatch: messaging answered accepted without a message row that has a provider id and a time")
 
 type sender interface {
 	Send(ctx context.Context, t Text) (Sent, error)
@@ -117,8 +121,10 @@ type Order struct {
 	CorrelationID string
 	Trigger       session.Trigger
 	Cause         *Cause
-	// Then is the move after the text was taken; took is the timeline entry that tells so.
-	Then func(s Sent, took session.Entry) session.Move
+	// Told is what the timeline tells before the text, whatever comes of it: the reply that it answers.
+	Told []session.Entry
+	// Then is the move after the text was taken, with the entries that follow those of the text.
+	Then func(s Sent) session.Move
 }
 
 // Done is an order that was brought to an end.
@@ -146,6 +152,7 @@ func (d *Dispatcher) Deliver(ctx context.Context, o Order) (Done, error) {
 	if err != nil {
 		return Done{Sent: sent}, err
 	}
+	move.Entries = append(slices.Clone(o.Told), move.Entries...)
 	if err := d.Store.Move(ctx, move, o.Cause); err != nil {
 		return Done{Sent: sent}, err
 	}
@@ -157,21 +164,25 @@ func (d *Dispatcher) moveAfter(o Order, sent Sent) (session.Move, error) {
 	r, now := o.View.Session, d.Now()
 	switch sent.Outcome {
 	case Accepted, AlreadyAccepted:
-		if sent.MessageID == "" || sent.ProviderID == "" {
+		if sent.MessageID == "" || sent.ProviderID == "" || sent.AcceptedAt.IsZero() {
 			return session.Move{}, ErrMessageMissing
 		}
-		return o.Then(sent, session.Entry{
+		move := o.Then(sent)
+		took := session.Entry{
 			At: sent.AcceptedAt, Kind: session.KindSent, Trigger: o.Trigger, Step: r.NextStep,
 			MessageID: sent.MessageID, Detail: string(o.Text),
-		}), nil
+		}
+		move.Entries = slices.Insert(move.Entries, 0, took)
+		return move, nil
 	case InFlight, Unknown, Throttled:
 		return session.Move{}, &Wait{Outcome: sent.Outcome, RetryAfter: sent.RetryAfter}
 	case OptedOut:
 		return session.Stop(r, now, o.Trigger, sent.MessageID), nil
 	case Rejected:
-		return session.Park(r, now, session.Undeliverable, o.Trigger, fmt.Sprintf("Twilio %d: %s", sent.Code, sent.Explanation)), nil
+		reason := fmt.Sprintf("Twilio %d: %s", sent.Code, sent.Explanation)
+		return session.Park(r, now, session.Undeliverable, o.Trigger, sent.MessageID, reason), nil
 	case KeyReused:
-		return session.Park(r, now, session.Stuck, o.Trigger,
+		return session.Park(r, now, session.Stuck, o.Trigger, sent.MessageID,
 			"the key of this text was used with another text; compare the message under that key, then reset the session"), nil
 	default:
 		return session.Move{}, fmt.Errorf("dispatch: outcome %d is unknown", sent.Outcome)

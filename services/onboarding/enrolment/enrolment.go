@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/dispatch"
 	"paceline.internal/services/onboarding/jobs"
 	"paceline.internal/services/onboarding/session"
@@ -20,11 +21,11 @@ const EventOpening = "session.opening"
 
 // Refusals.
 var (
-	ErrNotFound      = errors.New("there is no such profile or session in this organisation")
-	ErrOnHold        = errors.New("the person is on a safety hold; release the profile first")
-	ErrOptedOut      = errors.New("the person has opted out; only they can opt in again, by texting START")
-	ErrNoSender      = errors.New("the organisation owns no number to send from; DEFAULT_ORG_ID names the one that does")
-	ErrAlreadyClosed = errors.New("the session is closed already")
+	ErrNoProfile = errors.New("there is no such profile in this organisation")
+	ErrNoSession = errors.New("there is no such session in this organisation")
+	ErrOnHold    = errors.New("the person is on a safety hold; release the profile first")
+	ErrOptedOut  = errors.New("the person has opted out; only they can opt in again, by texting START")
+	ErrNoSender  = errors.New("the organisation owns no number to send from; DEFAULT_ORG_ID names the one that does")
 )
 
 // Opening is the episode that an activation opens, with the job that sends its opening.
@@ -33,13 +34,19 @@ type Opening struct {
 	Job     jobs.New
 }
 
-type store interface {
+// Again makes the next alarm of a due step, from the number it gets and when the one before was due.
+type Again func(r session.Record, generation int, due time.Time) *session.Alarm
+
+type profiles interface {
 	CreateProfile(ctx context.Context, p Profile) (Profile, error)
 	Profile(ctx context.Context, orgID, profileID string) (Profile, error)
+	SetHold(ctx context.Context, orgID, profileID, reason string, at time.Time) (Profile, error)
+	Release(ctx context.Context, orgID, profileID string, again Again, at time.Time) (Profile, error)
+}
+
+type episodes interface {
 	OpenSession(ctx context.Context, o Opening) (session.Record, error)
 	LoadSession(ctx context.Context, id string) (dispatch.View, error)
-	SetHold(ctx context.Context, orgID, profileID, reason string, at time.Time) (Profile, error)
-	Release(ctx context.Context, orgID, profileID string, again func(session.Record, int, time.Time) *session.Alarm, at time.Time) (Profile, error)
 	CloseSession(ctx context.Context, orgID, sessionID string, at time.Time) (session.Record, error)
 }
 
@@ -57,14 +64,15 @@ type senders interface {
 
 // Desk enrols people and opens their episodes.
 type Desk struct {
-	Store       store
-	Runner      runner
-	Delivery    deliverer
-	Senders     senders
-	CopyVersion string // of the catalog that new sessions pin
-	NewAlarm    func(r session.Record, step session.StepID, generation int, due time.Time) *session.Alarm
-	Log         *slog.Logger
-	Now         func() time.Time
+	Profiles profiles
+	Sessions episodes
+	Runner   runner
+	Delivery deliverer
+	Senders  senders
+	Catalog  catalog.Catalog // new sessions pin its current version
+	NewAlarm func(r session.Record, step session.StepID, generation int, due time.Time) *session.Alarm
+	Log      *slog.Logger
+	Now      func() time.Time
 }
 
 // Enrol creates a profile, or returns the one that the phone has in this organisation already. ErrInvalid says what is
@@ -74,22 +82,25 @@ func (d *Desk) Enrol(ctx context.Context, orgID string, p Person) (Profile, erro
 	if err != nil {
 		return Profile{}, err
 	}
-	return d.Store.CreateProfile(ctx, Profile{
+	if _, err := d.Catalog.Render(d.Catalog.Current(), p.Locale, string(session.TextOpening), p.FirstName); err != nil {
+		return Profile{}, fmt.Errorf("%w: first_name: %w", ErrInvalid, err)
+	}
+	return d.Profiles.CreateProfile(ctx, Profile{
 		ID: uuid.Must(uuid.NewV7()).String(), OrgID: orgID, Phone: p.Phone, FirstName: p.FirstName,
 		Locale: p.Locale, TimeZone: p.TimeZone, CreatedAt: d.Now(),
 	})
 }
 
-// Profile reads one profile; ErrNotFound.
+// Profile reads one profile; ErrNoProfile.
 func (d *Desk) Profile(ctx context.Context, orgID, profileID string) (Profile, error) {
-	return d.Store.Profile(ctx, orgID, profileID)
+	return d.Profiles.Profile(ctx, orgID, profileID)
 }
 
 // Activate opens a session and sends its opening, once; a session that is open already is returned as it is. The
-// opening goes out even if this process dies right after the session was stored. Errors: ErrNotFound, ErrNoSender,
+// opening goes out even if this process dies right after the session was stored. Errors: ErrNoProfile, ErrNoSender,
 // ErrOnHold, ErrOptedOut.
 func (d *Desk) Activate(ctx context.Context, orgID, profileID string) (session.Record, error) {
-	profile, err := d.Store.Profile(ctx, orgID, profileID)
+	profile, err := d.Profiles.Profile(ctx, orgID, profileID)
 	if err != nil {
 		return session.Record{}, err
 	}
@@ -103,7 +114,7 @@ func (d *Desk) Activate(ctx context.Context, orgID, profileID string) (session.R
 	if err != nil {
 		return session.Record{}, err
 	}
-	opened, err := d.Store.OpenSession(ctx, opening)
+	opened, err := d.Sessions.OpenSession(ctx, opening)
 	if err != nil {
 		return session.Record{}, err
 	}
@@ -112,7 +123,7 @@ func (d *Desk) Activate(ctx context.Context, orgID, profileID string) (session.R
 			d.Log.WarnContext(ctx, "onboarding.opening_left_to_loop", "session_id", opened.ID, "error", err)
 		}
 	}
-	view, err := d.Store.LoadSession(ctx, opened.ID)
+	view, err := d.Sessions.LoadSession(ctx, opened.ID)
 	if err != nil {
 		return session.Record{}, err
 	}
@@ -132,7 +143,7 @@ func (d *Desk) opening(p Profile) (Opening, error) {
 	return Opening{
 		Session: session.Record{
 			ID: id, OrgID: p.OrgID, ProfileID: p.ID, Mode: session.Onboarding, Token: session.AwaitingOpeningResponse,
-			Status: session.Active, CopyVersion: d.CopyVersion, CreatedAt: now, UpdatedAt: now,
+			Status: session.Active, CopyVersion: d.Catalog.Current(), CreatedAt: now, UpdatedAt: now,
 		},
 		Job: jobs.New{
 			ID: uuid.Must(uuid.NewV7()).String(), OrgID: p.OrgID, Key: "opening:" + id, Source: jobs.SourceInternal,
@@ -154,7 +165,7 @@ func (d *Desk) SendOpening(ctx context.Context, j jobs.Job) error {
 	if err := json.Unmarshal(j.Payload, &p); err != nil {
 		return &jobs.Permanent{Cause: fmt.Errorf("decode opening: %w", err)}
 	}
-	view, err := d.Store.LoadSession(ctx, p.SessionID)
+	view, err := d.Sessions.LoadSession(ctx, p.SessionID)
 	if err != nil {
 		return err
 	}
@@ -168,11 +179,7 @@ func (d *Desk) SendOpening(ctx context.Context, j jobs.Job) error {
 	_, err = d.Delivery.Deliver(ctx, dispatch.Order{
 		View: view, Text: session.TextOpening, Key: session.OpeningKey(s.ProfileID, s.ID),
 		CorrelationID: j.ID, Trigger: session.TriggerActivation, Cause: &dispatch.Cause{Job: j},
-		Then: func(_ dispatch.Sent, took session.Entry) session.Move {
-			move := session.Stay(s, d.Now())
-			move.Entries = []session.Entry{took}
-			return move
-		},
+		Then: func(dispatch.Sent) session.Move { return session.Stay(s, d.Now()) },
 	})
 	if errors.Is(err, dispatch.ErrConflict) { // stopped, reset or answered meanwhile; the key keeps the text single
 		return nil
@@ -183,13 +190,13 @@ func (d *Desk) SendOpening(ctx context.Context, j jobs.Job) error {
 // holdPause is how often an opening that waits for a hold to be lifted is looked at.
 const holdPause = 30 * time.Second
 
-// Hold puts a safety hold on a person. Reason is for the timeline. ErrNotFound.
+// Hold puts a safety hold on a person. Reason is for the timeline. ErrNoProfile.
 func (d *Desk) Hold(ctx context.Context, orgID, profileID, reason string) (Profile, error) {
-	return d.Store.SetHold(ctx, orgID, profileID, reason, d.Now())
+	return d.Profiles.SetHold(ctx, orgID, profileID, reason, d.Now())
 }
 
 // Release lifts a hold. A step that came due meanwhile rings again at once, and the last reply that was held and still
-// answers something is answered. Releasing a person who is not held changes nothing. ErrNotFound.
+// answers something is answered. Releasing a person who is not held changes nothing. ErrNoProfile.
 func (d *Desk) Release(ctx context.Context, orgID, profileID string) (Profile, error) {
 	now := d.Now()
 	again := func(r session.Record, generation int, due time.Time) *session.Alarm {
@@ -198,10 +205,10 @@ func (d *Desk) Release(ctx context.Context, orgID, profileID string) (Profile, e
 		}
 		return d.NewAlarm(r, r.NextStep, generation, due)
 	}
-	return d.Store.Release(ctx, orgID, profileID, again, now)
+	return d.Profiles.Release(ctx, orgID, profileID, again, now)
 }
 
-// Reset closes a session, whatever its status, so that the next activation opens a new one. ErrNotFound.
+// Reset closes a session, whatever its status, so that the next activation opens a new one. ErrNoSession.
 func (d *Desk) Reset(ctx context.Context, orgID, sessionID string) (session.Record, error) {
-	return d.Store.CloseSession(ctx, orgID, sessionID, d.Now())
+	return d.Sessions.CloseSession(ctx, orgID, sessionID, d.Now())
 }

@@ -62,8 +62,8 @@ func normalisePhone(raw string) (string, error) {
 func normaliseName(raw string) (string, error) {
 	name := strings.Join(strings.Fields(raw), " ")
 	unprintable := func(r rune) bool { return !unicode.IsPrint(r) || r == '{' || r == '}' }
-	if name == "" || len([]rune(name)) > maxFirstName || strings.ContainsFunc(name, unprintable) {
-		return "", fmt.Errorf("first_name must be 1 to %d printable characters without braces", maxFirstName)
+	if len([]rune(name)) > maxFirstName || strings.ContainsFunc(name, unprintable) || !strings.ContainsFunc(name, unicode.IsLetter) {
+		return "", fmt.Errorf("first_name must be 1 to %d printable characters without braces, a letter among them", maxFirstName)
 	}
 	return name, nil
 }

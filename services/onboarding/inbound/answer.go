@@ -35,6 +35,9 @@ func (r *Router) answerOnce(ctx context.Context, j jobs.Job, m Message, recorded
 	if recorded.Effect != EffectNone {
 		return r.consent(ctx, view, cause, recorded)
 	}
+	if j.CreatedAt.Before(view.Session.CreatedAt) { // an answer to an episode that is over, or to nothing
+		return r.Sessions.Note(ctx, view.Session.ID, []session.Entry{r.replied(recorded, "before_session")}, &cause, r.Now())
+	}
 	return r.decide(ctx, view, cause, m, recorded)
 }
 
@@ -86,19 +89,21 @@ func (r *Router) hold(ctx context.Context, s session.Record, cause dispatch.Caus
 
 // send answers with a text at once. Its key counts the session's turns, so that two replies handled at the same moment
 // are answered by one text.
-func (r *Router) send(ctx context.Context, view dispatch.View, cause dispatch.Cause, d session.SendAndMove, replied session.Entry, intent session.Intent) error {
+func (r *Router) send(
+	ctx context.Context, view dispatch.View, cause dispatch.Cause, d session.SendAndMove, replied session.Entry, intent session.Intent,
+) error {
 	s := view.Session
 	_, err := r.Delivery.Deliver(ctx, dispatch.Order{
 		View: view, Text: d.Text, Key: session.DirectKey(s.ProfileID, s.ID, d.Text, s.Turn),
-		CorrelationID: cause.Job.ID, Trigger: session.TriggerOf(intent), Cause: &cause,
-		Then: func(_ dispatch.Sent, took session.Entry) session.Move {
+		CorrelationID: cause.Job.ID, Trigger: session.TriggerOf(intent), Cause: &cause, Told: []session.Entry{replied},
+		Then: func(dispatch.Sent) session.Move {
 			changed := r.advanced(s, d.To, intent)
 			if d.Pause {
 				changed.Kind = session.KindPaused
 			}
 			move := session.Stay(s, r.Now())
 			move.Token, move.Paused = d.To, d.Pause
-			move.Entries = []session.Entry{replied, took, changed}
+			move.Entries = []session.Entry{changed}
 			return move
 		},
 	})
@@ -106,7 +111,9 @@ func (r *Router) send(ctx context.Context, view dispatch.View, cause dispatch.Ca
 }
 
 // startBurst sends nothing: the first step does, as soon as its alarm rings.
-func (r *Router) startBurst(ctx context.Context, s session.Record, cause dispatch.Cause, d session.StartBurst, replied session.Entry) error {
+func (r *Router) startBurst(
+	ctx context.Context, s session.Record, cause dispatch.Cause, d session.StartBurst, replied session.Entry,
+) error {
 	now := r.Now()
 	move := session.Stay(s, now)
 	move.Token, move.NextStep, move.Paused = d.To, d.Step.ID, false
@@ -129,8 +136,24 @@ func (r *Router) advanced(s session.Record, to session.Token, intent session.Int
 	return session.Entry{At: r.Now(), Kind: session.KindAdvanced, From: s.Token, To: to, Trigger: session.TriggerOf(intent)}
 }
 
-// GiveUp parks the conversation of a job that failed for good, so that somebody looks.
+// GiveUp parks the conversation of a job that failed for good, so that somebody looks, and ends the job as failed in the
+// same transaction: a job whose last attempt took effect after all, and only its answer was lost, parks nobody. A text
+// that belongs to no conversation of ours is left to the list of failed jobs.
 func (r *Router) GiveUp(ctx context.Context, j jobs.Job, cause error) error {
+	if errors.Is(cause, ErrUnknownSender) || errors.Is(cause, ErrInvalid) {
+		return nil
+	}
+	err := r.park(ctx, j, cause)
+	for n := 1; n < maxDecisions && errors.Is(err, dispatch.ErrConflict); n++ {
+		err = r.park(ctx, j, cause)
+	}
+	if errors.Is(err, jobs.ErrFenced) {
+		return nil
+	}
+	return err
+}
+
+func (r *Router) park(ctx context.Context, j jobs.Job, cause error) error {
 	view, err := r.Sessions.LoadConversation(ctx, j.OrgID, j.Subject)
 	if errors.Is(err, dispatch.ErrNoSession) || err == nil && view.Session.Status != session.Active {
 		return nil
@@ -139,5 +162,6 @@ func (r *Router) GiveUp(ctx context.Context, j jobs.Job, cause error) error {
 		return err
 	}
 	reason := fmt.Sprintf("job %s (%s) failed for good: %v; see the job, then reset the session", j.ID, j.EventType, cause)
-	return r.Sessions.Move(ctx, session.Park(view.Session, r.Now(), session.Stuck, session.TriggerReply, reason), nil)
+	parked := session.Park(view.Session, r.Now(), session.Stuck, session.TriggerReply, "", reason)
+	return r.Sessions.Move(ctx, parked, &dispatch.Cause{Job: j, Failure: cause.Error()})
 }

@@ -139,7 +139,7 @@ func (r *Router) Handle(ctx context.Context, j jobs.Job) error {
 	}
 	recorded, err := r.Messaging.Record(ctx, m)
 	switch {
-	case errors.Is(err, ErrUnknownSender):
+	case errors.Is(err, ErrUnknownSender), errors.Is(err, ErrInvalid):
 		return &jobs.Permanent{Cause: err}
 	case err != nil:
 		return dispatch.Soften(err, r.Now().Sub(j.CreatedAt))

@@ -34,15 +34,15 @@ type Handler func(ctx context.Context, j Job) error
 type Config struct {
 	Store    store
 	Handlers map[string]Handler // by event type
-	// GiveUp makes visible what a job that failed for good leaves undone. It runs before the failure is recorded, so that a
-	// crash in between repeats it; an error keeps the job for another attempt.
+	// GiveUp makes visible what a job that failed for good leaves undone. It may end the job as failed in the transaction
+	// that does so; else the runner does after it, so a crash in between repeats it. An error keeps the job for later.
 	GiveUp  func(ctx context.Context, j Job, cause error) error
 	Log     *slog.Logger
 	Now     func() time.Time
 	Wake    <-chan struct{} // something may have become due
 	Workers int             // jobs at a time; default 4
 	Poll    time.Duration   // how often to look without a wake-up; default 5 s
-	Lease   time.Duration   // how long a claim lives; a handler's deadline is three quarters of it; default 40 s
+	Lease   time.Duration   // how long a claim lives: half for the handler, a quarter to record; default 40 s
 }
 
 // Runner claims due jobs and runs them.
@@ -86,9 +86,6 @@ func (r *Runner) Run(ctx context.Context) error {
 
 // Drain claims one batch of due jobs, runs it, and reports how many there were.
 func (r *Runner) Drain(ctx context.Context) (int, error) {
-	if ctx.Err() != nil {
-		return 0, nil
-	}
 	now := r.cfg.Now()
 	claimed, err := r.cfg.Store.ClaimDueJobs(ctx, r.cfg.Workers, now, now.Add(r.cfg.Lease))
 	if err != nil {
@@ -102,7 +99,8 @@ func (r *Runner) Drain(ctx context.Context) (int, error) {
 }
 
 // Try runs one job now, in the caller's time, if it is free: not done, not claimed, and no older job of its subject is
-// open. It reports what the handler said; a job that is not free is left to whoever has it.
+// open. A job that is not free is left to whoever has it, and one that failed to the loop; the error is of claiming or
+// recording, never the handler's.
 func (r *Runner) Try(ctx context.Context, id string, handle Handler) error {
 	now := r.cfg.Now()
 	j, ok, err := r.cfg.Store.ClaimJob(ctx, id, now, now.Add(r.cfg.Lease))
@@ -112,34 +110,47 @@ func (r *Runner) Try(ctx context.Context, id string, handle Handler) error {
 	return r.finish(ctx, j, handle)
 }
 
+// againSoon is the pause after a caller ran out of time, which says nothing about the job.
+const againSoon = time.Second
+
 // finish runs a claimed job and records the outcome, even when the caller has gone meanwhile.
 func (r *Runner) finish(ctx context.Context, j Job, handle Handler) error {
-	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.Lease*3/4)
+	work, cancel := bounded(ctx, r.cfg.Lease/2)
 	defer cancel()
-	if deadline, ok := ctx.Deadline(); ok {
-		var cancelEarly context.CancelFunc
-		work, cancelEarly = context.WithDeadline(work, deadline)
-		defer cancelEarly()
-	}
 	err := guarded(work, j, handle)
-	v := judge(j, err)
-	if v.status == StatusFailed {
-		if undone := r.cfg.GiveUp(work, j, err); undone != nil {
-			v = judge(j, &Snooze{After: backoffLimit, Cause: errors.Join(err, undone)})
-		}
+	_, impatient := ctx.Deadline()
+	if _, snoozed := errors.AsType[*Snooze](err); err != nil && !snoozed && impatient && work.Err() != nil {
+		err = &Snooze{After: againSoon, Cause: err}
 	}
 
 	record, cancelRecord := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.Lease/4)
 	defer cancelRecord()
+	v := judge(j, err)
+	if v.status == StatusFailed {
+		if undone := r.cfg.GiveUp(record, j, err); undone != nil {
+			v = judge(j, &Snooze{After: backoffLimit, Cause: errors.Join(err, undone)})
+		}
+	}
 	now := r.cfg.Now()
 	recorded := r.cfg.Store.FinishJob(record, Finish{
 		Job: j, Status: v.status, Attempts: v.attempts, Message: v.message, DueAt: now.Add(v.after), At: now,
 	})
 	if errors.Is(recorded, ErrFenced) {
-		recorded = nil // completed by the handler's own transaction, or taken over: either way not ours to finish
+		recorded = nil // ended by the handler's own transaction, or taken over: either way not ours to finish
 	}
 	r.report(ctx, j, v)
 	return recorded
+}
+
+// bounded outlives the cancellation of ctx, for a caller who hangs up must not leave work half done, but not its deadline.
+func bounded(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return work, cancel
+	}
+	work, cancelEarly := context.WithDeadline(work, deadline)
+	return work, func() { cancelEarly(); cancel() }
 }
 
 // guarded turns a handler's panic into a failed attempt: one poisoned job must not take the process down for ever.

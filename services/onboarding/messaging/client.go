@@ -84,7 +84,7 @@ var effects = map[messagingv1.ConsentEffect]inbound.Effect{
 func (c *Client) Record(ctx context.Context, m inbound.Message) (inbound.Recorded, error) {
 	answer, err := c.rpc.RecordInbound(ctx, &messagingv1.RecordInboundRequest{
 		TwilioSid: m.SID, From: m.From, To: m.To, MessagingServiceSid: m.MessagingServiceSID, Body: m.Body,
-		Segments: int32(min(m.Segments, 100)), Media: int32(min(m.Media, 100)), OptOutType: m.OptOutType,
+		Segments: bounded(m.Segments), Media: bounded(m.Media), OptOutType: m.OptOutType,
 	})
 	switch reasonOf(err) {
 	case messagingv1.Reason_REASON_UNKNOWN_SENDER:
@@ -102,6 +102,9 @@ func (c *Client) Record(ctx context.Context, m inbound.Message) (inbound.Recorde
 	}
 	return inbound.Recorded{MessageID: answer.GetMessage().GetMessageId(), OrgID: answer.GetOrgId(), Effect: effect}, nil
 }
+
+// bounded keeps a count within what any text can have.
+func bounded(n int) int32 { return int32(min(max(n, 0), 100)) }
 
 // CheckSender is nil when the organisation can send, enrolment.ErrNoSender when it cannot.
 func (c *Client) CheckSender(ctx context.Context, orgID string) error {

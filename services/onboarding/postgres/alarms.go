@@ -9,11 +9,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/burst"
 	"paceline.internal/services/onboarding/session"
 )
 
 const sqlInsertAlarm = `
-insert into step_alarms (id, org_id, session_id, profile_id, step_id, expected_state_token, generation, due_at, lease_token, lease_until, created_at)
+insert into step_alarms
+    (id, org_id, session_id, profile_id, step_id, expected_state_token, generation, due_at, lease_token, lease_until, created_at)
 values (@id, @org_id, @session, @profile, @step, @token, @generation, @due_at, nullif(@lease, '')::uuid, @lease_until, @at)`
 
 // publishLease is how long the request that wrote an alarm has for publishing it before the relay may.
@@ -46,9 +48,10 @@ with open as (
 update step_alarms a
 set lease_token = @token, lease_until = @lease_until, attempts = attempts + 1
 from open where a.id = open.id
-returning a.id, a.org_id, a.session_id, a.profile_id, a.step_id, a.expected_state_token as expected_token, a.generation, a.due_at, a.lease_token`
+returning a.id, a.org_id, a.session_id, a.profile_id, a.step_id, a.expected_state_token as expected_token, a.generation,
+          a.due_at, a.lease_token`
 
-// ClaimAlarms claims unpublished alarms whose publisher has had its time, at most limit, the one due first leading.
+// ClaimAlarms claims at most limit unpublished alarms whose publisher has had its time, those that are due first.
 func (s *Store) ClaimAlarms(ctx context.Context, limit int, now, leaseUntil time.Time) ([]session.Alarm, error) {
 	token, err := uuid.NewRandom()
 	if err != nil {
@@ -83,12 +86,74 @@ where id = @id and lease_token = @token and published_at is null`
 
 // AlarmFailed gives an alarm back to the relay of any instance, due for another try at retryAt.
 func (s *Store) AlarmFailed(ctx context.Context, a session.Alarm, cause string, retryAt time.Time) error {
-	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, sqlReleaseAlarm, pgx.NamedArgs{
-			"id": a.ID, "token": a.LeaseToken, "retry_at": retryAt, "cause": cause,
-		}); err != nil {
-			return fmt.Errorf("release alarm: %w", err)
-		}
-		return notify(ctx, tx, ChannelAlarms)
+	_, err := s.pool.Exec(ctx, sqlReleaseAlarm, pgx.NamedArgs{"id": a.ID, "token": a.LeaseToken, "retry_at": retryAt, "cause": cause})
+	if err != nil {
+		return fmt.Errorf("release alarm: %w", err)
+	}
+	return nil
+}
+
+// sqlOverdue compares with the newest alarm of the step that is due. It rests twice as long after each.
+const sqlOverdue = sqlSessionColumns + `, newest.generation` + sqlSessionTables + `
+join lateral (
+    select a.generation, a.published_at, greatest(a.due_at, a.published_at) as rung_at
+    from step_alarms a where a.session_id = s.id and a.step_id = s.next_step_id
+    order by a.generation desc limit 1
+) newest on newest.published_at is not null
+where s.status = 'active' and s.next_step_id is not null and s.paused_at is null and not p.hold
+  and newest.rung_at + @grace::interval * power(2, newest.generation - 1) <= @now
+order by s.updated_at limit @limit`
+
+// Overdue lists at most limit sessions that wait for a step although its newest alarm should have rung the grace ago,
+// twice that for the second alarm, four times for the third.
+func (s *Store) Overdue(ctx context.Context, limit int, grace time.Duration, now time.Time) ([]burst.Overdue, error) {
+	rows, err := s.pool.Query(ctx, sqlOverdue, pgx.NamedArgs{"grace": grace, "now": now, "limit": limit})
+	if err != nil {
+		return nil, fmt.Errorf("look for overdue steps: %w", err)
+	}
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (burst.Overdue, error) {
+		found, err := pgx.RowToStructByName[struct {
+			row
+			Generation int
+		}](r)
+		return burst.Overdue{Session: found.view().Session, Generation: found.Generation}, err
 	})
+}
+
+const sqlLastAlarm = `
+select generation, due_at from step_alarms where session_id = $1 and step_id = $2 order by generation desc limit 1`
+
+func lastAlarm(ctx context.Context, tx pgx.Tx, r session.Record) (generation int, due time.Time, err error) {
+	if err := tx.QueryRow(ctx, sqlLastAlarm, r.ID, string(r.NextStep)).Scan(&generation, &due); err != nil {
+		return 0, time.Time{}, fmt.Errorf("read last alarm: %w", err)
+	}
+	return generation, due, nil
+}
+
+// Rearm sets the alarm of a due step again. It changes nothing when the session has moved on since it was read, or has a
+// newer alarm already.
+func (s *Store) Rearm(ctx context.Context, r session.Record, a session.Alarm, at time.Time) error {
+	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, sqlStill, r.ID, r.Turn)
+		if err != nil {
+			return fmt.Errorf("lock session: %w", err)
+		}
+		if tag.RowsAffected() == 0 {
+			return nil
+		}
+		generation, _, err := lastAlarm(ctx, tx, r)
+		if err != nil || generation+1 != a.Generation {
+			return err
+		}
+		return rearm(ctx, tx, a, at)
+	})
+}
+
+// rearm writes an alarm that nobody publishes inline, so it is the relay's at once.
+func rearm(ctx context.Context, tx pgx.Tx, a session.Alarm, at time.Time) error {
+	a.LeaseToken = ""
+	if err := insertAlarm(ctx, tx, a, at); err != nil {
+		return err
+	}
+	return notify(ctx, tx, ChannelAlarms)
 }

@@ -22,7 +22,7 @@ values (@id, @org_id, @profile, @mode, @token, 'active', @copy, @at, @at)
 on conflict (profile_id) where status = 'active' do nothing`
 
 // OpenSession stores a new episode together with the job that sends its opening, or returns the session that the
-// profile has open already.
+// profile has open already. dispatch.ErrConflict when that one ended just now.
 func (s *Store) OpenSession(ctx context.Context, o enrolment.Opening) (session.Record, error) {
 	r := o.Session
 	opened := r
@@ -37,6 +37,9 @@ func (s *Store) OpenSession(ctx context.Context, o enrolment.Opening) (session.R
 		if tag.RowsAffected() == 0 {
 			rows, err := tx.Query(ctx, sqlSession+`where s.profile_id = $1 and s.status = 'active'`, r.ProfileID)
 			open, err := collectView(rows, err)
+			if isNoSession(err) { // it was open a moment ago
+				return dispatch.ErrConflict
+			}
 			opened = open.Session
 			return err
 		}
@@ -56,7 +59,7 @@ update conversation_sessions
 set status = 'closed', status_reason = 'reset by an operator', turn = turn + 1, updated_at = @at
 where id = @id and org_id = @org_id and status <> 'closed'`
 
-// CloseSession closes a session, whatever its status; closing twice changes nothing. enrolment.ErrNotFound.
+// CloseSession closes a session, whatever its status; closing twice changes nothing. enrolment.ErrNoSession.
 func (s *Store) CloseSession(ctx context.Context, orgID, sessionID string, at time.Time) (session.Record, error) {
 	var closed session.Record
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
@@ -67,7 +70,7 @@ func (s *Store) CloseSession(ctx context.Context, orgID, sessionID string, at ti
 		rows, err := tx.Query(ctx, sqlSession+`where s.id = $1 and s.org_id = $2`, sessionID, orgID)
 		view, err := collectView(rows, err)
 		if isNoSession(err) {
-			return enrolment.ErrNotFound
+			return enrolment.ErrNoSession
 		}
 		if err != nil || tag.RowsAffected() == 0 {
 			closed = view.Session

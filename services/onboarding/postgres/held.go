@@ -18,14 +18,27 @@ import (
 // ends or not at all.
 const sqlStill = `select id from conversation_sessions where id = $1 and status = 'active' and turn = $2 for update`
 
+// sqlHeldProfile keeps a hold from being lifted until the transaction ends. Like a release it comes before the session's
+// lock, so that the two never wait for each other.
+const sqlHeldProfile = `select id from profiles where id = $1 and hold for share`
+
 const sqlHold = `
 insert into held_replies (job_id, session_id, turn, received_at) values (@job, @session, @turn, @received_at)
 on conflict (job_id) do nothing`
 
 // Hold keeps a reply that may not be answered now, and completes its job. dispatch.ErrConflict when the session has
-// moved on since the decision to hold.
+// moved on since the decision to hold, or outside the burst the hold has been lifted: nobody would come back to the reply.
 func (s *Store) Hold(ctx context.Context, at session.Record, cause dispatch.Cause, entry session.Entry) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		if at.NextStep == "" {
+			tag, err := tx.Exec(ctx, sqlHeldProfile, at.ProfileID)
+			if err != nil {
+				return fmt.Errorf("lock profile: %w", err)
+			}
+			if tag.RowsAffected() == 0 {
+				return dispatch.ErrConflict
+			}
+		}
 		tag, err := tx.Exec(ctx, sqlStill, at.ID, at.Turn)
 		if err != nil {
 			return fmt.Errorf("lock session: %w", err)
@@ -49,7 +62,7 @@ func (s *Store) Hold(ctx context.Context, at session.Record, cause dispatch.Caus
 // nothing. Its key makes it one job however often this runs.
 const sqlAnswerHeld = `
 with last as (
-    select j.* from held_replies h join webhook_jobs j on j.id = h.job_id
+    select j.id, j.org_id, j.subject, j.payload from held_replies h join webhook_jobs j on j.id = h.job_id
     where h.session_id = @session and h.turn = @turn and h.received_at >= @since
     order by h.received_at desc, h.job_id desc limit 1
 )

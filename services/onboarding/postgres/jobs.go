@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"paceline.internal/services/onboarding/jobs"
 )
@@ -64,15 +65,16 @@ func enqueue(ctx context.Context, db querier, n jobs.New) (id string, duplicate 
 	return stored.ID, true, nil
 }
 
-// A job is free when it is due, or its holder's lease has run out, and no older job of its subject is open.
+// A job is free when it is due, or its holder's lease has run out, and no other job of its subject comes first: an older
+// one that is open, or a newer one that somebody has begun already.
 const sqlClaimJobs = `
 with free as (
     select j.id from webhook_jobs j
     where (%s)
       and not exists (
-        select 1 from webhook_jobs older
-        where older.org_id = j.org_id and older.subject = j.subject and older.id < j.id
-          and older.status in ('pending', 'processing'))
+        select 1 from webhook_jobs first
+        where first.org_id = j.org_id and first.subject = j.subject and first.status in ('pending', 'processing')
+          and (first.id < j.id or first.id > j.id and first.status = 'processing' and first.lease_until > @now))
     order by j.id
     limit @limit
     for update of j skip locked
@@ -123,28 +125,20 @@ set status = @status, attempts = @attempts, error_message = @message, updated_at
 where id = @id and status = 'processing' and lease_token = @token`
 
 // FinishJob records the end of an attempt; jobs.ErrFenced when the lease was lost.
-func (s *Store) FinishJob(ctx context.Context, f jobs.Finish) error {
-	tag, err := s.pool.Exec(ctx, sqlFinishJob, pgx.NamedArgs{
+func (s *Store) FinishJob(ctx context.Context, f jobs.Finish) error { return finishJob(ctx, s.pool, f) }
+
+// executor is what a pool and a transaction have in common, for statements without an answer.
+type executor interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+func finishJob(ctx context.Context, db executor, f jobs.Finish) error {
+	tag, err := db.Exec(ctx, sqlFinishJob, pgx.NamedArgs{
 		"id": f.Job.ID, "token": f.Job.LeaseToken, "status": f.Status, "attempts": f.Attempts,
 		"message": f.Message, "due_at": f.DueAt, "at": f.At,
 	})
 	if err != nil {
 		return fmt.Errorf("finish job: %w", err)
-	}
-	if tag.RowsAffected() == 0 {
-		return jobs.ErrFenced
-	}
-	return nil
-}
-
-// completeJob finishes a claimed job inside the transaction of its effect.
-func completeJob(ctx context.Context, tx pgx.Tx, claim jobs.Job, at time.Time) error {
-	tag, err := tx.Exec(ctx, sqlFinishJob, pgx.NamedArgs{
-		"id": claim.ID, "token": claim.LeaseToken, "status": jobs.StatusCompleted, "attempts": claim.Attempts,
-		"message": "", "due_at": at, "at": at,
-	})
-	if err != nil {
-		return fmt.Errorf("complete job: %w", err)
 	}
 	if tag.RowsAffected() == 0 {
 		return jobs.ErrFenced

@@ -36,7 +36,7 @@ func (s *Store) CreateProfile(ctx context.Context, p enrolment.Profile) (enrolme
 
 const sqlProfile = `select ` + profileColumns + ` from profiles where org_id = @org_id and id = @id`
 
-// Profile reads a profile; enrolment.ErrNotFound when the organisation has none with this id.
+// Profile reads a profile; enrolment.ErrNoProfile when the organisation has none with this id.
 func (s *Store) Profile(ctx context.Context, orgID, profileID string) (enrolment.Profile, error) {
 	return s.profile(ctx, s.pool, sqlProfile, pgx.NamedArgs{"org_id": orgID, "id": profileID})
 }
@@ -48,7 +48,7 @@ func (s *Store) profile(ctx context.Context, db querier, sql string, args pgx.Na
 	}
 	p, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[enrolment.Profile])
 	if errors.Is(err, pgx.ErrNoRows) {
-		return enrolment.Profile{}, enrolment.ErrNotFound
+		return enrolment.Profile{}, enrolment.ErrNoProfile
 	}
 	if err != nil {
 		return enrolment.Profile{}, fmt.Errorf("read profile: %w", err)
@@ -69,7 +69,7 @@ returning ` + profileColumns
 // sqlActive locks the open session of a profile.
 const sqlActive = sqlSession + `where s.profile_id = $1 and s.status = 'active' for update of s`
 
-// SetHold holds a person; holding twice changes nothing. enrolment.ErrNotFound.
+// SetHold holds a person; holding twice changes nothing. enrolment.ErrNoProfile.
 func (s *Store) SetHold(ctx context.Context, orgID, profileID, reason string, at time.Time) (enrolment.Profile, error) {
 	args := pgx.NamedArgs{"org_id": orgID, "id": profileID, "reason": reason, "at": at}
 	return s.switchHold(ctx, sqlHoldProfile, args, func(tx pgx.Tx, open session.Record) error {
@@ -79,14 +79,10 @@ func (s *Store) SetHold(ctx context.Context, orgID, profileID, reason string, at
 	})
 }
 
-const sqlLastAlarm = `
-select generation, due_at from step_alarms where session_id = $1 and step_id = $2 order by generation desc limit 1`
-
 // Release lifts a hold. The due step of a burst gets its alarm set again through again, which is given the next
-// generation and the last due time; otherwise the last reply held in this turn is routed. enrolment.ErrNotFound.
+// generation and the last due time; otherwise the last reply held in this turn is routed. enrolment.ErrNoProfile.
 func (s *Store) Release(
-	ctx context.Context, orgID, profileID string,
-	again func(r session.Record, generation int, due time.Time) *session.Alarm, at time.Time,
+	ctx context.Context, orgID, profileID string, again enrolment.Again, at time.Time,
 ) (enrolment.Profile, error) {
 	args := pgx.NamedArgs{"org_id": orgID, "id": profileID, "at": at}
 	return s.switchHold(ctx, sqlReleaseProfile, args, func(tx pgx.Tx, open session.Record) error {
@@ -97,17 +93,11 @@ func (s *Store) Release(
 		if open.NextStep == "" {
 			return answerHeld(ctx, tx, open, time.Time{}, at)
 		}
-		var generation int
-		var due time.Time
-		if err := tx.QueryRow(ctx, sqlLastAlarm, open.ID, string(open.NextStep)).Scan(&generation, &due); err != nil {
-			return fmt.Errorf("read last alarm: %w", err)
-		}
-		alarm := *again(open, generation+1, due)
-		alarm.LeaseToken = "" // nobody publishes it inline
-		if err := insertAlarm(ctx, tx, alarm, at); err != nil {
+		generation, due, err := lastAlarm(ctx, tx, open)
+		if err != nil {
 			return err
 		}
-		return notify(ctx, tx, ChannelAlarms)
+		return rearm(ctx, tx, *again(open, generation+1, due), at)
 	})
 }
 
@@ -119,7 +109,7 @@ func (s *Store) switchHold(
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		var err error
 		p, err = s.profile(ctx, tx, sql, args)
-		if errors.Is(err, enrolment.ErrNotFound) { // not there, or as it should be already
+		if errors.Is(err, enrolment.ErrNoProfile) { // not there, or as it should be already
 			p, err = s.profile(ctx, tx, sqlProfile, args)
 			return err
 		}

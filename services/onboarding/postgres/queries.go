@@ -61,12 +61,12 @@ type timelineRow struct {
 	Detail         string
 }
 
-// Session reads a session of an organisation and its timeline, oldest entry first; enrolment.ErrNotFound.
+// Session reads a session of an organisation and its timeline, oldest entry first; enrolment.ErrNoSession.
 func (s *Store) Session(ctx context.Context, orgID, sessionID string) (session.Record, []session.Entry, error) {
 	rows, err := s.pool.Query(ctx, sqlSession+`where s.id = $1 and s.org_id = $2`, sessionID, orgID)
 	view, err := collectView(rows, err)
 	if isNoSession(err) {
-		return session.Record{}, nil, enrolment.ErrNotFound
+		return session.Record{}, nil, enrolment.ErrNoSession
 	}
 	if err != nil {
 		return session.Record{}, nil, err
@@ -100,7 +100,7 @@ type DeadLetter struct {
 
 const sqlDeadLetter = `
 insert into dead_letters (id, org_id, source_message_id, dlq_id, session_id, step_id, payload, status, response, retried, created_at)
-select @id, s.org_id, @source, @dlq, s.id, @step, @payload, @status, @response, @retried, @at
+select @id, s.org_id, @source, @dlq, s.id, @step, coalesce(@payload::bytea, ''), @status, coalesce(@response::bytea, ''), @retried, @at
 from (values (1)) always left join conversation_sessions s on s.id = nullif(@session, '')::uuid
 on conflict (source_message_id) do nothing
 returning session_id::text`

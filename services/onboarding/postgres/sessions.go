@@ -10,6 +10,7 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/services/onboarding/dispatch"
+	"paceline.internal/services/onboarding/jobs"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -34,12 +35,16 @@ type row struct {
 	Hold        bool
 }
 
-const sqlSession = `
+const sqlSessionColumns = `
 select s.id, s.org_id, s.profile_id, s.mode, s.state_token, s.next_step_id, s.status, s.status_reason as reason,
        s.paused_at is not null as paused, s.turn, s.copy_version, s.created_at, s.updated_at,
-       p.phone, p.first_name, p.locale, p.hold
+       p.phone, p.first_name, p.locale, p.hold`
+
+const sqlSessionTables = `
 from conversation_sessions s join profiles p on p.id = s.profile_id
 `
+
+const sqlSession = sqlSessionColumns + sqlSessionTables
 
 func (r row) view() dispatch.View {
 	v := dispatch.View{
@@ -126,7 +131,7 @@ func (s *Store) Move(ctx context.Context, m session.Move, cause *dispatch.Cause)
 	})
 }
 
-// Note writes timeline entries without changing the session, and completes the job that caused them.
+// Note writes timeline entries without changing the session, and completes the job that caused them; jobs.ErrFenced.
 func (s *Store) Note(ctx context.Context, sessionID string, entries []session.Entry, cause *dispatch.Cause, at time.Time) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		if err := writeTimeline(ctx, tx, sessionID, entries); err != nil {
@@ -136,11 +141,16 @@ func (s *Store) Note(ctx context.Context, sessionID string, entries []session.En
 	})
 }
 
+// finishCause ends the job that a change answers, inside the change's transaction.
 func finishCause(ctx context.Context, tx pgx.Tx, cause *dispatch.Cause, at time.Time) error {
 	if cause == nil {
 		return nil
 	}
-	return completeJob(ctx, tx, cause.Job, at)
+	end := jobs.Finish{Job: cause.Job, Status: jobs.StatusCompleted, Attempts: cause.Job.Attempts, At: at}
+	if cause.Failure != "" {
+		end.Status, end.Attempts, end.Message = jobs.StatusFailed, cause.Job.Attempts+1, cause.Failure
+	}
+	return finishJob(ctx, tx, end)
 }
 
 func writeTimeline(ctx context.Context, tx pgx.Tx, sessionID string, entries []session.Entry) error {

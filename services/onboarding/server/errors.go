@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -39,7 +43,8 @@ var table = []struct {
 	{session.ErrUnknownToken, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{session.ErrUnknownStep, codes.InvalidArgument, onboardingv1.Reason_REASON_UNKNOWN_STEP},
 	{enrolment.ErrInvalid, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
-	{enrolment.ErrNotFound, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},
+	{enrolment.ErrNoProfile, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},
+	{enrolment.ErrNoSession, codes.NotFound, onboardingv1.Reason_REASON_SESSION_NOT_FOUND},
 	{enrolment.ErrNoSender, codes.FailedPrecondition, onboardingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER},
 	{enrolment.ErrOnHold, codes.FailedPrecondition, onboardingv1.Reason_REASON_SAFETY_HOLD},
 	{enrolment.ErrOptedOut, codes.FailedPrecondition, onboardingv1.Reason_REASON_OPTED_OUT},
@@ -65,7 +70,6 @@ var waits = map[dispatch.Outcome]onboardingv1.Reason{
 func answer(err error) error {
 	var wait *dispatch.Wait
 	var parked *burst.Parked
-	var pgErr *pgconn.PgError
 	switch {
 	case errors.As(err, &wait):
 		return refuse(codes.Unavailable, waits[wait.Outcome], wait.Error(), max(wait.RetryAfter, time.Second))
@@ -83,15 +87,23 @@ func answer(err error) error {
 		}
 		return refuse(row.code, row.reason, err.Error(), 0)
 	}
-	if connection := new(pgconn.ConnectError); errors.As(err, &connection) || errors.As(err, &pgErr) && outage(pgErr) {
+	if outage(err) {
 		return refuse(codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE, "the database cannot be reached", retrySoon)
 	}
 	return err
 }
 
-// outage reports whether Postgres is going down, starting up or out of connections: classes 08, 53 and 57P of its errors.
-func outage(err *pgconn.PgError) bool {
-	return len(err.Code) == 5 && (err.Code[:2] == "08" || err.Code[:2] == "53" || err.Code[:3] == "57P")
+// outage reports whether the database was out of reach or busy with itself, instead of refusing what we asked. SQLSTATE
+// classes are from the appendix "PostgreSQL Error Codes" of its manual.
+func outage(err error) bool {
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
+		// Connection, read-only standby, rollback after all tries, resources, lock, operator intervention, system.
+		classes := []string{"08", "25006", "40", "53", "55P03", "57", "58"}
+		return slices.ContainsFunc(classes, func(class string) bool { return strings.HasPrefix(refused.Code, class) })
+	}
+	_, connecting := errors.AsType[*pgconn.ConnectError](err)
+	_, network := errors.AsType[net.Error](err)
+	return connecting || network || pgconn.SafeToRetry(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 func refuse(code codes.Code, reason onboardingv1.Reason, message string, retryAfter time.Duration) error {

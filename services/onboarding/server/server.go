@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"paceline.internal/platform/rpc"
@@ -54,7 +55,7 @@ func (s *Server) ExecuteStep(ctx context.Context, in *onboardingv1.ExecuteStepRe
 		ExpectedToken: session.Token(in.GetExpectedStateToken()), IdempotencyKey: in.GetIdempotencyKey(),
 	}
 	if _, err := payload.Encode(); err != nil {
-		return nil, answer(err)
+		return nil, refusePayload(payload, err)
 	}
 	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role == rpc.RoleOperator {
 		if _, _, err := s.Store.Session(ctx, caller.OrgID, payload.SessionID); err != nil {
@@ -73,6 +74,15 @@ func (s *Server) ExecuteStep(ctx context.Context, in *onboardingv1.ExecuteStepRe
 		out.Outcome = onboardingv1.StepOutcome_STEP_OUTCOME_SKIPPED
 	}
 	return out, nil
+}
+
+// refusePayload tells a payload that is whole but for its key from one that is not.
+func refusePayload(p session.StepPayload, err error) error {
+	p.IdempotencyKey = session.Key(p.ProfileID, p.SessionID, p.StepID)
+	if _, other := p.Encode(); other == nil {
+		return refuse(codes.InvalidArgument, onboardingv1.Reason_REASON_KEY_MISMATCH, err.Error(), 0)
+	}
+	return answer(err)
 }
 
 // RecordStepFailure keeps a dead letter of QStash. A body that is no payload is kept all the same.

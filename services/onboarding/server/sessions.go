@@ -3,12 +3,14 @@ package server
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/enrolment"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/session"
 )
@@ -83,11 +85,12 @@ func (s *Server) GetSession(ctx context.Context, in *onboardingv1.GetSessionRequ
 		return nil, err
 	}
 	r, entries, err := s.Store.Session(ctx, org(ctx), in.GetSessionId())
+	caller, _ := rpc.PrincipalFrom(ctx)
+	if caller.Role == rpc.RoleUser && (errors.Is(err, enrolment.ErrNoSession) || err == nil && caller.Subject != r.ProfileID) {
+		return nil, answer(errNotYours)
+	}
 	if err != nil {
 		return nil, answer(err)
-	}
-	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role == rpc.RoleUser && caller.Subject != r.ProfileID {
-		return nil, answer(errNotYours)
 	}
 	out := &onboardingv1.GetSessionResponse{Session: record(r)}
 	for _, e := range entries {

@@ -95,11 +95,14 @@ func Stop(r Record, at time.Time, trigger Trigger, messageID string) Move {
 	return m
 }
 
-// Park takes the session out of the flow until an operator has looked; reason says what happened and what to do.
-func Park(r Record, at time.Time, status Status, trigger Trigger, reason string) Move {
+// Park takes the session out of the flow until an operator has looked; reason says what happened and what to do, and
+// messageID names the text that it happened to, if one.
+func Park(r Record, at time.Time, status Status, trigger Trigger, messageID, reason string) Move {
 	m := Stay(r, at)
 	m.Status, m.Reason = status, reason
-	m.Entries = []Entry{{At: at, Kind: KindParked, From: r.Token, To: r.Token, Trigger: trigger, Step: r.NextStep, Detail: reason}}
+	m.Entries = []Entry{{
+		At: at, Kind: KindParked, From: r.Token, To: r.Token, Trigger: trigger, Step: r.NextStep, MessageID: messageID, Detail: reason,
+	}}
 	return m
 }
 

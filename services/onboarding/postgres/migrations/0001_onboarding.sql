@@ -34,6 +34,7 @@ create table conversation_sessions (
 create unique index conversation_sessions_one_active on conversation_sessions (profile_id) where status = 'active';
 create index conversation_sessions_by_org on conversation_sessions (org_id, id desc);
 create index conversation_sessions_by_profile on conversation_sessions (profile_id, id desc);
+create index conversation_sessions_in_burst on conversation_sessions (updated_at) where status = 'active' and next_step_id is not null;
 
 create table session_transitions (
     id               bigint      generated always as identity primary key,

@@ -1,0 +1,266 @@
+package onboarding_test
+
+import (
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	emulator "paceline.internal/platform/emulator/qstash"
+	"paceline.internal/services/onboarding/messagingtest"
+	"paceline.internal/services/onboarding/session"
+)
+
+func TestAlarm(t *testing.T) {
+	t.Parallel()
+
+	t.Run("S0_05_S0_10_CarriesTargetPayloadDelayAndPolicy", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		var rung []emulator.Delivery
+		b.qstash.SetFaults(emulator.Script{OnDeliver: func(d emulator.Delivery) emulator.DeliverFault {
+			rung = append(rung, d)
+			return emulator.DeliverFault{}
+		}})
+		p, r := b.explained()
+		b.reply(p, "yes")
+		b.idle()
+		b.clock.Advance(8 * time.Second)
+		b.idle()
+		require.Len(t, rung, 2)
+		m := rung[1].Message
+		r.NextStep = step(2)
+		want, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(payload(r))
+		require.NoError(t, err)
+		require.JSONEq(t, string(want), string(m.Body))
+		require.Equal(t, b.gateway+"/api/onboarding/step", m.URL)
+		require.Equal(t, http.MethodPost, m.Method)
+		require.Equal(t, b.gateway+"/api/onboarding/step/failed", m.FailureCallback)
+		require.Equal(t, 5, m.Retries)
+		require.Equal(t, "onboarding-"+r.ID+"-onboarding_message_2-1", m.DeduplicationID)
+		require.Equal(t, "application/json", m.Header.Get("Content-Type"))
+		require.Equal(t, 30*time.Second, m.Timeout)
+		require.Equal(t, 8*time.Second, m.NotBefore.Sub(m.CreatedAt))
+	})
+
+	t.Run("S0_65_RelayPublishesWhatACrashLeft", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.qstash.SetFaults(emulator.Script{OnPublish: func(int, emulator.Message) emulator.PublishFault {
+			return emulator.PublishFault{Status: http.StatusServiceUnavailable}
+		}})
+		p, r := b.explained()
+		b.reply(p, "yes")
+		b.at(r.ID, session.AwaitingBurst, step(1))
+		require.Len(t, b.log.of(t, "onboarding.alarm_left_to_relay"), 1)
+		require.Equal(t, 1, b.count(`select count(*) from step_alarms where published_at is null and last_error <> ''`))
+		b.pass(10 * time.Second)
+		require.Equal(t, []string{opening, explanation}, b.sequence(p))
+		b.qstash.SetFaults(emulator.Script{})
+		b.quiet()
+		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+		require.Zero(t, b.count(`select count(*) from step_alarms where generation > 1`))
+	})
+
+	t.Run("AlarmWhoseAnswerWasLostIsPublishedOnce", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.qstash.SetFaults(emulator.Script{OnPublish: emulator.First(3, emulator.PublishFault{LoseAnswer: true})})
+		p, _ := b.explained()
+		b.reply(p, "yes")
+		b.quiet()
+		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+		require.Len(t, b.qstash.Record().Of(emulator.Published), 4)
+		require.NotEmpty(t, b.qstash.Record().Of(emulator.Duplicate))
+	})
+
+	t.Run("RelayLeavesAFreshAlarmToTheRequestThatWroteIt", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, r := b.inBurst(1)
+		b.exec(`update step_alarms set published_at = null, qstash_message_id = null, lease_token = gen_random_uuid(), lease_until = $1`, b.clock.Now().Add(10*time.Second))
+		n, err := b.current().relay.Once(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, n)
+		b.clock.Advance(10 * time.Second)
+		n, err = b.current().relay.Once(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		require.Equal(t, 1, b.count(`select count(*) from step_alarms where session_id = $1 and published_at is not null and attempts = 1`, r.ID))
+	})
+
+	t.Run("TwoRelaysAtOnceShareTheWork", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, r := b.inBurst(1)
+		b.exec(`update step_alarms set published_at = null, qstash_message_id = null, lease_until = $1`, b.clock.Now())
+		b.exec(`insert into step_alarms (id, org_id, session_id, profile_id, step_id, expected_state_token, generation, due_at, lease_until, created_at)
+			select gen_random_uuid(), org_id, session_id, profile_id, 'onboarding_message_4', expected_state_token, g, due_at, lease_until, created_at
+			from step_alarms, generate_series(1, 60) g where session_id = $1`, r.ID)
+		before := len(b.qstash.Record().Of(emulator.Published))
+		claimed := make(chan int, 4)
+		var relays sync.WaitGroup
+		for range 4 {
+			relays.Go(func() {
+				n, err := b.current().relay.Once(t.Context())
+				if err == nil {
+					claimed <- n
+				}
+			})
+		}
+		relays.Wait()
+		close(claimed)
+		sum := 0
+		for n := range claimed {
+			sum += n
+		}
+		require.Equal(t, 61, sum)
+		record := b.qstash.Record()
+		require.Equal(t, 61, len(record.Of(emulator.Published, emulator.Duplicate))-before)
+		require.Zero(t, b.count(`select count(*) from step_alarms where published_at is null`))
+	})
+
+	t.Run("S0_58_KillSwitchRecordsAlarmsAndPublishesThemWhenItIsLifted", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.policy.Disabled = true
+		b.serve(b.start(b.healthy()))
+		p, r := b.explained()
+		b.reply(p, "yes")
+		b.pass(10 * time.Minute)
+		b.at(r.ID, session.AwaitingBurst, step(1))
+		require.Equal(t, 1, b.count(`select count(*) from step_alarms where published_at is null`))
+		require.Empty(t, b.qstash.Record())
+		b.policy.Disabled = false
+		b.serve(b.start(b.healthy()))
+		b.quiet()
+		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+	})
+}
+
+func TestSweeper(t *testing.T) {
+	t.Parallel()
+
+	t.Run("S0_65_SetsAnAlarmAgainThatQStashForgot", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.inBurst(2)
+		b.clock.Advance(8*time.Second + grace - time.Millisecond)
+		n, err := b.current().sweeper.Once(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, n, "the grace is not over")
+		b.clock.Advance(time.Millisecond)
+		b.qstash.SetFaults(emulator.Script{})
+		for range 2 { // the second finds a newer alarm that was not published yet
+			_, err = b.current().sweeper.Once(t.Context())
+			require.NoError(t, err)
+		}
+		require.Equal(t, 1, b.count(`select count(*) from step_alarms where session_id = $1 and step_id = $2 and generation = 2 and published_at is null`, r.ID, string(step(2))))
+		b.quiet()
+		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+	})
+
+	t.Run("WaitsTwiceAsLongEachTimeAndThenParks", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.inBurst(2)
+		begin := b.clock.Now()
+		b.until(func() bool { return b.session(r.ID).Status != session.Active })
+		parked := b.session(r.ID)
+		require.Equal(t, session.Stuck, parked.Status)
+		require.Contains(t, parked.Reason, "3 alarms for onboarding_message_2")
+		require.Equal(t, generations, b.count(`select count(*) from step_alarms where step_id = $1`, string(step(2))))
+		took := b.clock.Now().Sub(begin)
+		require.GreaterOrEqual(t, took, 7*grace)
+		require.Less(t, took, 8*grace)
+		require.Equal(t, session.KindParked, b.story(r.ID)[len(b.story(r.ID))-1])
+		require.Equal(t, []string{opening, explanation, first}, b.sequence(p), "it never sends")
+	})
+
+	t.Run("CountsTheGraceFromTheLatePublish", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, r := b.inBurst(1)
+		b.exec(`update step_alarms set published_at = null, qstash_message_id = null, lease_until = $1`, b.clock.Now())
+		b.clock.Advance(10 * time.Minute)
+		_, err := b.current().relay.Once(t.Context())
+		require.NoError(t, err)
+		n, err := b.current().sweeper.Once(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, n)
+		require.Equal(t, 1, b.count(`select count(*) from step_alarms where session_id = $1`, r.ID))
+	})
+
+	t.Run("TwoAtOnceSetOneAlarm", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, r := b.inBurst(1)
+		b.clock.Advance(grace)
+		failures := make(chan error, 6)
+		for range cap(failures) {
+			go func() {
+				_, err := b.current().sweeper.Once(t.Context())
+				failures <- err
+			}()
+		}
+		for range cap(failures) {
+			require.NoError(t, <-failures)
+		}
+		require.Equal(t, 2, b.count(`select count(*) from step_alarms where session_id = $1`, r.ID))
+	})
+
+	for _, tt := range []struct {
+		name string
+		sql  string
+	}{
+		{name: "LeavesAHeldPersonAlone", sql: `update profiles set hold = true`},
+		{name: "LeavesAPausedSessionAlone", sql: `update conversation_sessions set paused_at = now()`},
+		{name: "LeavesAStoppedSessionAlone", sql: `update conversation_sessions set status = 'stopped'`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.inBurst(1)
+			b.exec(tt.sql)
+			b.clock.Advance(time.Hour)
+			n, err := b.current().sweeper.Once(t.Context())
+			require.NoError(t, err)
+			require.Zero(t, n)
+		})
+	}
+}
+
+func TestDeadLetter(t *testing.T) {
+	t.Parallel()
+
+	t.Run("S0_70_ExhaustedStepIsVisibleAndReplayable", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.inBurst(2)
+		b.qstash.SetFaults(emulator.Script{})
+		b.messaging.Script(func(int, *sendRequest) messagingtest.Outcome { return messagingtest.Throttle })
+		b.until(func() bool { return b.count(`select count(*) from dead_letters`) > 0 })
+		require.Equal(t, 1, b.count(`select count(*) from dead_letters where session_id = $1 and org_id = $2 and step_id = $3 and status = 503 and retried = 5`,
+			r.ID, orgID, string(step(2))))
+		require.Contains(t, b.story(r.ID), session.KindFailed)
+		b.messaging.Script(nil)
+		_, err := b.execute(payload(b.session(r.ID)))
+		require.NoError(t, err)
+		b.quiet()
+		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+	})
+
+	t.Run("IsKeptOnceAndWithoutAPayloadToo", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		in := &recordStepFailure{SourceMessageId: "msg_1", DlqId: "1-0"}
+		for range 2 {
+			_, err := b.current().server.RecordStepFailure(t.Context(), in)
+			require.NoError(t, err)
+		}
+		require.Equal(t, 1, b.count(`select count(*) from dead_letters where session_id is null and payload = ''`))
+	})
+}

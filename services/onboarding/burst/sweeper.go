@@ -1,0 +1,90 @@
+package burst
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"paceline.internal/services/onboarding/dispatch"
+	"paceline.internal/services/onboarding/session"
+)
+
+// Overdue is a session whose due step was not executed although its alarm was published.
+type Overdue struct {
+	Session    session.Record
+	Generation int // of the newest alarm
+}
+
+type overdueStore interface {
+	Overdue(ctx context.Context, limit int, grace time.Duration, now time.Time) ([]Overdue, error)
+	Rearm(ctx context.Context, r session.Record, a session.Alarm, at time.Time) error
+	Move(ctx context.Context, m session.Move, cause *dispatch.Cause) error
+}
+
+const sweepBatch = 256
+
+// Sweeper sets an alarm again when QStash has lost it or has given it up, so that a sequence goes on or visibly ends. It
+// never sends a message.
+type Sweeper struct {
+	Store overdueStore
+	// Grace is how long after its alarm a step is overdue. Each further alarm of a step is given twice as long as the one
+	// before: with a minute and five of them, an outage has to last half an hour before anybody is parked.
+	Grace          time.Duration
+	MaxGenerations int // how many alarms a step gets before its session is parked
+	Log            *slog.Logger
+	Now            func() time.Time
+	Poll           time.Duration
+}
+
+// Run sweeps until ctx ends.
+func (s *Sweeper) Run(ctx context.Context) error {
+	tick := time.NewTicker(s.Poll)
+	defer tick.Stop()
+	for {
+		n, err := s.Once(ctx)
+		if err != nil && ctx.Err() == nil {
+			s.Log.WarnContext(ctx, "onboarding.sweeper", "error", err)
+		}
+		if n == sweepBatch && err == nil {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Once deals with one batch of overdue steps and reports how many there were.
+func (s *Sweeper) Once(ctx context.Context) (int, error) {
+	found, err := s.Store.Overdue(ctx, sweepBatch, s.Grace, s.Now())
+	if err != nil {
+		return 0, err
+	}
+	var failures []error
+	for _, o := range found {
+		if err := s.mend(ctx, o); err != nil {
+			failures = append(failures, fmt.Errorf("session %s: %w", o.Session.ID, err))
+		}
+	}
+	return len(found), errors.Join(failures...)
+}
+
+// mend sets the next alarm, due now, or parks the session. A session that has moved on meanwhile needs neither.
+func (s *Sweeper) mend(ctx context.Context, o Overdue) error {
+	r, now := o.Session, s.Now()
+	s.Log.WarnContext(ctx, "onboarding.step_overdue", "step_id", string(r.NextStep), "session_id", r.ID, "generation", o.Generation)
+	if o.Generation < s.MaxGenerations {
+		return s.Store.Rearm(ctx, r, *NewAlarm(r, r.NextStep, o.Generation+1, now), now)
+	}
+	reason := fmt.Sprintf("%d alarms for %s brought nothing; see the dead letters and the log of this session, then reset it",
+		o.Generation, r.NextStep)
+	err := s.Store.Move(ctx, session.Park(r, now, session.Stuck, session.TriggerQStash, "", reason), nil)
+	if errors.Is(err, dispatch.ErrConflict) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,143 @@
+package onboarding_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/services/onboarding"
+	"paceline.internal/services/onboarding/messagingtest"
+)
+
+// complete is the least environment that the service starts with.
+func complete() map[string]string {
+	return map[string]string{
+		"ONBOARDING_DATABASE_URL": "postgres://localhost/onboarding", "PUBLIC_BASE_URL": "https://paceline.example",
+		"QSTASH_TOKEN": "token", "SERVICE_AUTH_SECRET": messagingtest.Secret,
+	}
+}
+
+func TestLoadConfig(t *testing.T) {
+	t.Parallel()
+
+	t.Run("S0_01_DefaultsNeedFourVariables", func(t *testing.T) {
+		t.Parallel()
+		cfg, err := onboarding.LoadConfig(complete())
+		require.NoError(t, err)
+		require.Equal(t, []any{5, "10000 * pow(2, retried)", "https://qstash.upstash.io", false}, []any{cfg.QStashRetries, cfg.QStashRetryDelay, cfg.QStashURL.String(), cfg.SchedulingDisabled})
+		require.Equal(t, []any{time.Second, time.Minute, 5}, []any{cfg.AlarmRelayInterval, cfg.AlarmOverdueGrace, cfg.AlarmMaxGenerations})
+		require.Equal(t, []string{":9001", ":9101", ":9002", orgID}, []string{cfg.Addr.String(), cfg.OpsAddr.String(), cfg.MessagingAddr.String(), cfg.DefaultOrgID})
+	})
+
+	t.Run("S0_06_EverythingThatIsWrongIsReportedAtOnce", func(t *testing.T) {
+		t.Parallel()
+		_, err := onboarding.LoadConfig(map[string]string{
+			"QSTASH_RETRIES": "21", "DEFAULT_ORG_ID": "x", "ALARM_RELAY_INTERVAL": "0s", "ALARM_OVERDUE_GRACE": "10ms", "ALARM_MAX_GENERATIONS": "0",
+			"ONBOARDING_FLOW_FILE": "/nowhere/flow.json", "ONBOARDING_SCHEDULING_DISABLED": "perhaps",
+		})
+		for _, variable := range []string{
+			"ONBOARDING_DATABASE_URL", "PUBLIC_BASE_URL", "QSTASH_TOKEN", "SERVICE_AUTH_SECRET", "QSTASH_RETRIES", "DEFAULT_ORG_ID",
+			"ALARM_RELAY_INTERVAL", "ALARM_OVERDUE_GRACE", "ALARM_MAX_GENERATIONS", "ONBOARDING_FLOW_FILE", "ONBOARDING_SCHEDULING_DISABLED",
+		} {
+			require.ErrorContains(t, err, variable)
+		}
+	})
+
+	for _, tt := range []struct {
+		name  string
+		value string
+		want  bool
+		bad   bool
+	}{
+		{name: "S0_58_OneDisablesScheduling", value: "1", want: true},
+		{name: "S0_58_TrueDisablesScheduling", value: "true", want: true},
+		{name: "S0_58_ZeroDoesNot", value: "0"},
+		{name: "S0_58_AnythingElseIsAnError", value: "off", bad: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			environ := complete()
+			environ["ONBOARDING_SCHEDULING_DISABLED"] = tt.value
+			cfg, err := onboarding.LoadConfig(environ)
+			require.Equal(t, tt.bad, err != nil)
+			require.Equal(t, tt.want, cfg.SchedulingDisabled)
+		})
+	}
+
+	t.Run("TakesAFlowAndTextsOfOnesOwn", func(t *testing.T) {
+		t.Parallel()
+		environ, dir := complete(), t.TempDir()
+		environ["ONBOARDING_FLOW_FILE"] = write(t, filepath.Join(dir, "flow"), "flow.json",
+			`{"version": "short", "steps": [{"id": "hello", "text": "ONBOARDING_MESSAGE_1", "delay_ms": 0}]}`)
+		environ["ONBOARDING_COPY_DIR"] = filepath.Join("catalog", "copy")
+		_, err := onboarding.LoadConfig(environ)
+		require.NoError(t, err)
+	})
+
+	t.Run("RefusesAFlowThatSendsATextThatThereIsNot", func(t *testing.T) {
+		t.Parallel()
+		environ := complete()
+		environ["ONBOARDING_FLOW_FILE"] = write(t, t.TempDir(), "flow.json",
+			`{"version": "long", "steps": [{"id": "hello", "text": "ONBOARDING_MESSAGE_9", "delay_ms": 0}]}`)
+		_, err := onboarding.LoadConfig(environ)
+		require.ErrorContains(t, err, "ONBOARDING_MESSAGE_9")
+	})
+
+	t.Run("RefusesAFolderWithoutTexts", func(t *testing.T) {
+		t.Parallel()
+		environ := complete()
+		environ["ONBOARDING_COPY_DIR"] = t.TempDir()
+		_, err := onboarding.LoadConfig(environ)
+		require.ErrorContains(t, err, "ONBOARDING_COPY_DIR")
+	})
+}
+
+func write(t *testing.T, dir, name, content string) string {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	path := filepath.Join(dir, name)
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o644))
+	return path
+}
+
+func TestDoctor(t *testing.T) {
+	t.Parallel()
+
+	t.Run("S0_06_PassesWhenEverythingIsInOrder", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		cfg, err := onboarding.LoadConfig(w.environ)
+		require.NoError(t, err)
+		var report strings.Builder
+		require.NoError(t, onboarding.Doctor(t.Context(), cfg, &report))
+		require.Regexp(t, `(?m)\Aok +configuration .*
+ok +flow and copy +flow 2026-11 with 4 steps, copy 2026-11 in \[en pt-BR\]
+ok +database +schema version 1
+ok +qstash +the token is accepted at .*
+ok +tls +off
+\z`, report.String())
+	})
+
+	t.Run("S0_06_SaysWhatIsWrongAndHowToMendIt", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.environ["QSTASH_TOKEN"], w.environ["ONBOARDING_DATABASE_URL"] = "wrong-token", "postgres://ada:s3cret@127.0.0.1:1/onboarding"
+		w.environ["GRPC_TLS_CERT_FILE"] = "/nowhere/cert.pem"
+		w.environ["GRPC_TLS_KEY_FILE"], w.environ["GRPC_TLS_CA_FILE"] = "/nowhere/key.pem", "/nowhere/ca.pem"
+		cfg, err := onboarding.LoadConfig(w.environ)
+		require.NoError(t, err)
+		var report strings.Builder
+		err = onboarding.Doctor(t.Context(), cfg, &report)
+		require.ErrorIs(t, err, onboarding.ErrUnwell)
+		for _, check := range []string{"database", "qstash", "tls"} {
+			require.Regexp(t, `(?m)^failed +`+check+` .*\n +to mend: `, report.String())
+			require.ErrorContains(t, err, check)
+		}
+		require.NotContains(t, report.String(), "s3cret")
+		require.NotContains(t, report.String(), "wrong-token")
+	})
+}

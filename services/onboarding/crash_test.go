@@ -1,0 +1,262 @@
+package onboarding_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	emulator "paceline.internal/platform/emulator/qstash"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/messagingtest"
+	"paceline.internal/services/onboarding/session"
+)
+
+// phase is one part of a conversation. It is played with every mishap at every call of a port, and has to end where it
+// ends on a good day, with the same texts and the same effects.
+type phase struct {
+	name string
+	// begin brings a new person to where the phase begins, while all is well.
+	begin func(b *bundle) enrolment.Profile
+	// cause is what the outside world does. Like Twilio and an operator it is repeated until it is answered without an
+	// error, and once more after that.
+	cause func(b *bundle, p enrolment.Profile) func() error
+	want  []string
+	token session.Token
+}
+
+func phases() []phase {
+	burst := []string{opening, explanation, first, second, third, fourth}
+	writes := func(body string) func(b *bundle, p enrolment.Profile) func() error {
+		return func(b *bundle, p enrolment.Profile) func() error {
+			m := b.message(p, body)
+			return func() error {
+				_, err := b.current().server.ReceiveMessage(b.t.Context(), m)
+				return err
+			}
+		}
+	}
+	person := func(b *bundle) enrolment.Profile { return b.person() }
+	activated := func(b *bundle) enrolment.Profile {
+		p := b.person()
+		b.activate(p)
+		return p
+	}
+	explained := func(b *bundle) enrolment.Profile {
+		p, _ := b.explained()
+		return p
+	}
+	return []phase{
+		{name: "Opening", begin: person, want: []string{opening}, token: session.AwaitingOpeningResponse, cause: activates},
+		{name: "Explanation", begin: activated, want: []string{opening, explanation}, token: session.AwaitingExplanationResponse, cause: writes(secretWords)},
+		{name: "Later", begin: explained, want: []string{opening, explanation, later}, token: session.AwaitingOpeningResponse, cause: writes("not now")},
+		{name: "S0_63_Burst", begin: explained, want: burst, token: session.AwaitingInterviewStart, cause: writes(secretWords)},
+		{name: "HeldReply", begin: lastAnswerLost, want: burst, token: session.InterviewActivity01, cause: writes(secretWords)},
+		{name: "InterviewStart", begin: wentThrough, want: burst, token: session.InterviewActivity01, cause: writes(secretWords)},
+		{name: "Release", begin: heldInBurst, want: burst, token: session.AwaitingInterviewStart, cause: releases},
+		{name: "Stop", begin: muteInBurst, want: burst[:3], token: session.AwaitingBurst, cause: writes("STOP")},
+	}
+}
+
+func activates(b *bundle, p enrolment.Profile) func() error {
+	return func() error {
+		_, err := b.current().desk.Activate(b.t.Context(), orgID, p.ID)
+		return err
+	}
+}
+
+func releases(b *bundle, p enrolment.Profile) func() error {
+	return func() error {
+		_, err := b.current().desk.Release(b.t.Context(), orgID, p.ID)
+		return err
+	}
+}
+
+// lastAnswerLost is a person who has the last text, which we do not know yet.
+func lastAnswerLost(b *bundle) enrolment.Profile {
+	p, r := b.inBurst(4)
+	b.clock.Advance(time.Second)
+	b.messaging.Script(messagingtest.First(messagingtest.AcceptLost))
+	_, err := b.execute(payload(r))
+	require.Error(b.t, err)
+	b.messaging.Script(nil)
+	b.qstash.SetFaults(emulator.Script{})
+	b.clock.Advance(grace)
+	return p
+}
+
+func wentThrough(b *bundle) enrolment.Profile {
+	p, _ := b.finished()
+	return p
+}
+
+func heldInBurst(b *bundle) enrolment.Profile {
+	p, _ := b.inBurst(2)
+	b.qstash.SetFaults(emulator.Script{})
+	b.hold(p)
+	b.clock.Advance(time.Minute)
+	return p
+}
+
+func muteInBurst(b *bundle) enrolment.Profile {
+	p, _ := b.inBurst(2)
+	b.qstash.SetFaults(emulator.Script{})
+	return p
+}
+
+// play plays a phase with a process that meets a mishap, and reports whether it came to that.
+func (ph phase) play(b *bundle, p *ports) (effects []session.Kind, happened bool) {
+	b.t.Helper()
+	b.serve(b.start(b.healthy()))
+	person := ph.begin(b)
+	b.serve(b.start(p))
+	cause := ph.cause(b, person)
+	for try := 1; cause() != nil; try++ {
+		require.Less(b.t, try, 5)
+	}
+	b.until(func() bool { return b.waiting() == 0 && b.standing(person).Token == ph.token })
+	b.serve(b.start(b.healthy()))
+	_ = cause() // a STOP keeps an activation from being repeated, and all else changes nothing
+	b.quiet()
+
+	require.Equal(b.t, ph.want, b.sequence(person))
+	b.keepsPace(person)
+	require.Equal(b.t, 1, b.count(`select count(*) from conversation_sessions where profile_id = $1`, person.ID))
+	require.Zero(b.t, b.count(`select count(*) from webhook_jobs where status = 'failed'`))
+	require.Zero(b.t, b.count(`select count(*) from (select from session_transitions where kind in ('replied', 'stopped') and message_id is not null
+		group by message_id having count(*) > 1) twice`), "a text took effect twice")
+	return b.effects(person), p.happened()
+}
+
+// effects is the person's timeline without their own texts, which may be told before or after what happens meanwhile.
+func (b *bundle) effects(p enrolment.Profile) []session.Kind {
+	b.t.Helper()
+	return slices.DeleteFunc(b.story(b.standing(p).ID), func(k session.Kind) bool {
+		return k == session.KindReplied || k == session.KindHeld
+	})
+}
+
+// standing is where the person's newest session stands.
+func (b *bundle) standing(p enrolment.Profile) session.Record {
+	b.t.Helper()
+	v, err := b.store.LoadConversation(b.t.Context(), orgID, p.Phone)
+	require.NoError(b.t, err)
+	return v.Session
+}
+
+// keepsPace asserts that no step came before its delay was over.
+func (b *bundle) keepsPace(p enrolment.Profile) {
+	b.t.Helper()
+	at := map[string]time.Time{}
+	for i, key := range b.sequence(p) {
+		at[key] = b.messaging.Taken(p.Phone)[i].At
+	}
+	steps := session.DefaultFlow().Steps()
+	for i, s := range steps[1:] {
+		before, after := at[string(steps[i].Text)], at[string(s.Text)]
+		if !after.IsZero() {
+			require.GreaterOrEqual(b.t, after.Sub(before), s.Delay)
+		}
+	}
+}
+
+// TestCrash is the crash matrix: every phase, with every mishap at every call of the database, of messaging and of
+// QStash, until a run has no call left.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	for _, ph := range phases() {
+		t.Run(ph.name, func(t *testing.T) {
+			t.Parallel()
+			for _, m := range []mishap{failBefore, failAfter, dieBefore, dieAfter} {
+				t.Run("S0_65_"+string(m), func(t *testing.T) {
+					t.Parallel()
+					b := setup(t)
+					goodDay, _ := ph.play(b, b.healthy())
+					for at := 1; ; at++ {
+						p := b.healthy()
+						p.at, p.mishap = at, m
+						effects, happened := ph.play(b, p)
+						require.Equal(t, goodDay, effects, "call %d of %v", at, p.calls)
+						if !happened {
+							require.Greater(t, at, 3, "hardly any port was called")
+							return
+						}
+					}
+				})
+			}
+		})
+	}
+}
+
+// TestCrashOfQStash loses every alarm that QStash takes, once. The sweeper sets each again.
+func TestCrashOfQStash(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	lost := map[string]bool{}
+	b.qstash.SetFaults(emulator.Script{OnDeliver: func(d emulator.Delivery) emulator.DeliverFault {
+		step := string(d.Message.Body)
+		first := !lost[step]
+		lost[step] = true
+		return emulator.DeliverFault{Lose: first}
+	}})
+	p, r := b.explained()
+	b.reply(p, "yes")
+	b.until(func() bool { return b.session(r.ID).Token == session.AwaitingInterviewStart })
+	require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+	require.Len(t, lost, 4)
+}
+
+// TestConcurrentDuplicates rings every alarm several times at once and late, and posts every text of several people
+// many times at once. Each takes effect once.
+func TestConcurrentDuplicates(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.qstash.SetFaults(emulator.Script{OnDeliver: emulator.Every(emulator.DeliverFault{Copies: 3, Repeats: 2, RepeatAfter: 9 * time.Second})})
+	const people = 6
+	done := make(chan error, people)
+	var all []enrolment.Profile
+	for range people {
+		p := b.person()
+		b.activate(p)
+		all = append(all, p)
+	}
+	for round := range 2 {
+		for _, p := range all {
+			m := b.message(p, fmt.Sprintf("yes, %d", round))
+			go func() { done <- posts(b, m) }()
+		}
+		for range all {
+			require.NoError(t, <-done)
+		}
+	}
+	b.quiet()
+	b.pass(time.Minute)
+	for _, p := range all {
+		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+		b.keepsPace(p)
+		require.Equal(t, session.AwaitingInterviewStart, b.standing(p).Token)
+	}
+	require.Equal(t, 4*people, b.count(`select count(*) from step_alarms`))
+	require.Equal(t, 2*people, b.count(`select count(*) from session_transitions where kind = 'replied'`))
+}
+
+// posts posts a text eight times at once.
+func posts(b *bundle, m *onboardingv1.ReceiveMessageRequest) error {
+	answers := make(chan error, 8)
+	for range cap(answers) {
+		go func() {
+			_, err := b.current().server.ReceiveMessage(b.t.Context(), m)
+			answers <- err
+		}()
+	}
+	var last error
+	for range cap(answers) {
+		if err := <-answers; err != nil {
+			last = err
+		}
+	}
+	return last
+}

@@ -1,0 +1,126 @@
+package messaging_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"paceline.internal/services/onboarding/dispatch"
+	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/inbound"
+	"paceline.internal/services/onboarding/messaging"
+	"paceline.internal/services/onboarding/messagingtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	orgID  = "00000000-0000-7000-8000-000000000001"
+	ours   = "+14155550100"
+	theirs = "+14155550123"
+)
+
+func setup(t *testing.T) (*messaging.Client, *messagingtest.Service) {
+	t.Helper()
+	service := messagingtest.New(orgID, ours, func() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) })
+	return messaging.New(service.Client(t)), service
+}
+
+func TestSend(t *testing.T) {
+	t.Parallel()
+	text := dispatch.Text{OrgID: orgID, ProfileID: "p", To: theirs, Body: "hello", Key: "k", CorrelationID: "c"}
+	for _, tt := range []struct {
+		name   string
+		script messagingtest.Outcome
+		want   dispatch.Outcome
+		again  dispatch.Outcome
+	}{
+		{name: "Accepted", script: messagingtest.Accept, want: dispatch.Accepted, again: dispatch.AlreadyAccepted},
+		{name: "Throttled", script: messagingtest.Throttle, want: dispatch.Throttled, again: dispatch.Accepted},
+		{name: "Unknown", script: messagingtest.UnknownForever, want: dispatch.Unknown, again: dispatch.Unknown},
+		{name: "Rejected", script: messagingtest.Reject, want: dispatch.Rejected, again: dispatch.Rejected},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			client, service := setup(t)
+			service.Script(messagingtest.First(tt.script))
+			for _, want := range []dispatch.Outcome{tt.want, tt.again} {
+				sent, err := client.Send(t.Context(), text)
+				require.NoError(t, err)
+				require.Equal(t, want, sent.Outcome)
+				switch want {
+				case dispatch.Accepted, dispatch.AlreadyAccepted:
+					require.NotEmpty(t, sent.MessageID)
+					require.NotEmpty(t, sent.ProviderID)
+					require.Equal(t, time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), sent.AcceptedAt)
+				case dispatch.Rejected:
+					require.Equal(t, messagingtest.RejectCode, sent.Code)
+					require.NotEmpty(t, sent.Explanation)
+				default:
+					require.Equal(t, messagingtest.RetryAfter, sent.RetryAfter)
+				}
+			}
+		})
+	}
+
+	t.Run("OptedOut", func(t *testing.T) {
+		t.Parallel()
+		client, _ := setup(t)
+		recorded, err := client.Record(t.Context(), inbound.Message{SID: "SM1", From: theirs, To: ours, Body: "Stop"})
+		require.NoError(t, err)
+		require.Equal(t, inbound.EffectOptOut, recorded.Effect)
+		sent, err := client.Send(t.Context(), text)
+		require.NoError(t, err)
+		require.Equal(t, dispatch.Sent{Outcome: dispatch.OptedOut}, sent)
+	})
+
+	t.Run("KeyOfAnotherText", func(t *testing.T) {
+		t.Parallel()
+		client, _ := setup(t)
+		_, err := client.Send(t.Context(), text)
+		require.NoError(t, err)
+		other := text
+		other.Body = "goodbye"
+		sent, err := client.Send(t.Context(), other)
+		require.NoError(t, err)
+		require.Equal(t, dispatch.KeyReused, sent.Outcome)
+	})
+
+	t.Run("OutOfReach", func(t *testing.T) {
+		t.Parallel()
+		client, service := setup(t)
+		service.SetDown(true)
+		_, err := client.Send(t.Context(), text)
+		require.ErrorIs(t, err, dispatch.ErrUnavailable)
+		_, err = client.Record(t.Context(), inbound.Message{SID: "SM1", From: theirs, To: ours})
+		require.ErrorIs(t, err, dispatch.ErrUnavailable)
+		require.ErrorIs(t, client.CheckSender(t.Context(), orgID), dispatch.ErrUnavailable)
+	})
+}
+
+func TestRecord(t *testing.T) {
+	t.Parallel()
+	client, _ := setup(t)
+	_, err := client.Record(t.Context(), inbound.Message{SID: "SM1", From: theirs, To: "+14155550999"})
+	require.ErrorIs(t, err, inbound.ErrUnknownSender)
+	_, err = client.Record(t.Context(), inbound.Message{SID: "SM2", From: "nobody", To: ours})
+	require.ErrorIs(t, err, inbound.ErrInvalid)
+	for body, want := range map[string]inbound.Effect{"hi": inbound.EffectNone, "START": inbound.EffectOptIn, "help": inbound.EffectHelp} {
+		recorded, err := client.Record(t.Context(), inbound.Message{SID: "SM" + body, From: theirs, To: ours, Body: body})
+		require.NoError(t, err)
+		require.Equal(t, want, recorded.Effect)
+		require.Equal(t, orgID, recorded.OrgID)
+		again, err := client.Record(t.Context(), inbound.Message{SID: "SM" + body, From: theirs, To: ours, Body: body})
+		require.NoError(t, err)
+		require.Equal(t, recorded, again)
+	}
+}
+
+func TestCheckSender(t *testing.T) {
+	t.Parallel()
+	client, _ := setup(t)
+	require.NoError(t, client.CheckSender(t.Context(), orgID))
+	require.ErrorIs(t, client.CheckSender(t.Context(), "00000000-0000-7000-8000-000000000002"), enrolment.ErrNoSender)
+}

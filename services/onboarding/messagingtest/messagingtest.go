@@ -1,0 +1,319 @@
+// Package messagingtest plays the messaging service for onboarding's tests: in memory, over real gRPC, with the promises of
+// the real one, and with outcomes that a test can script.
+package messagingtest
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"paceline.internal/platform/rpc"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+)
+
+// Outcome is what the carrier does with one attempt. The zero value is that it takes the text.
+type Outcome int
+
+// The outcomes.
+const (
+	Accept         Outcome = iota // taken, and the answer arrives
+	AcceptLost                    // taken, and the answer is lost on its way to onboarding
+	AcceptNoRow                   // taken, and the answer lacks the message
+	AcceptNoSID                   // taken, and the answer lacks the carrier's id
+	UnknownTaken                  // taken, which nobody knows until Settle
+	UnknownMissed                 // not taken, which nobody knows until Settle; the next attempt sends it
+	Throttle                      // not processed
+	Reject                        // refused for good
+	Unavailable                   // messaging cannot be reached, nothing happens
+	UnknownForever                // taken, and nobody will ever know
+)
+
+// RejectCode is Twilio's code of a refused text: the number is none.
+const RejectCode = 21211
+
+// RetryAfter is what a caller of an unfinished send is told.
+const RetryAfter = 3 * time.Second
+
+// Text is one text that the carrier took.
+type Text struct {
+	MessageID string
+	To        string
+	Body      string
+	Key       string
+	At        time.Time
+}
+
+// Service is the messaging service. The zero value is not ready; New makes one.
+type Service struct {
+	messagingv1.UnimplementedMessagingServiceServer
+
+	orgID string
+	ours  string
+	now   func() time.Time
+
+	mu      sync.Mutex
+	rows    map[string]*row // by key
+	inbound map[string]*messagingv1.RecordInboundResponse
+	stopped map[string]bool // phones that have opted out
+	taken   []Text
+	calls   []*messagingv1.SendRequest
+	script  func(n int, in *messagingv1.SendRequest) Outcome
+	gate    func(in *messagingv1.SendRequest) // called while the carrier is being called
+	down    bool
+}
+
+type row struct {
+	message *messagingv1.Message
+	body    string
+	state   messagingv1.Outcome
+	sending bool
+	lost    bool // nobody will ever know what became of it
+}
+
+// New returns a service for the organisation that owns the number ours.
+func New(orgID, ours string, now func() time.Time) *Service {
+	return &Service{
+		orgID: orgID, ours: ours, now: now,
+		rows: map[string]*row{}, inbound: map[string]*messagingv1.RecordInboundResponse{}, stopped: map[string]bool{},
+	}
+}
+
+// Script decides the outcome of every attempt at the carrier, counted from 0; nil is that all goes well.
+func (s *Service) Script(script func(n int, in *messagingv1.SendRequest) Outcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.script, s.calls = script, nil
+}
+
+// First is a script that gives the outcomes to the first attempts, one each.
+func First(outcomes ...Outcome) func(int, *messagingv1.SendRequest) Outcome {
+	return func(n int, _ *messagingv1.SendRequest) Outcome {
+		if n < len(outcomes) {
+			return outcomes[n]
+		}
+		return Accept
+	}
+}
+
+// Gate has wait called during every attempt at the carrier, while its key is in flight.
+func (s *Service) Gate(wait func(in *messagingv1.SendRequest)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gate = wait
+}
+
+// SetDown makes every call unavailable, or none any more.
+func (s *Service) SetDown(down bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down = down
+}
+
+// Settle finds out what became of the texts whose outcome is unknown.
+func (s *Service) Settle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, r := range s.rows {
+		if r.state != messagingv1.Outcome_OUTCOME_UNKNOWN || r.lost {
+			continue
+		}
+		if r.message.GetTwilioSid() == "" {
+			delete(s.rows, key)
+			continue
+		}
+		r.state = messagingv1.Outcome_OUTCOME_ACCEPTED
+	}
+}
+
+// Taken are the texts that the carrier took for a phone, in their order.
+func (s *Service) Taken(phone string) []Text {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(s.taken), func(t Text) bool { return t.To != phone })
+}
+
+// Recorded is how many texts of people were stored.
+func (s *Service) Recorded() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.inbound)
+}
+
+// Attempts are the calls of the carrier since the script was set.
+func (s *Service) Attempts() []*messagingv1.SendRequest {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.calls)
+}
+
+// Send is at most one text per key.
+func (s *Service) Send(_ context.Context, in *messagingv1.SendRequest) (*messagingv1.SendResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch r, known := s.rows[in.GetIdempotencyKey()]; {
+	case s.down:
+		return nil, unavailable()
+	case in.GetTo() == "" || in.GetBody() == "" || in.GetIdempotencyKey() == "":
+		return nil, refuse(codes.InvalidArgument, messagingv1.Reason_REASON_INVALID)
+	case in.GetOrgId() != s.orgID:
+		return nil, refuse(codes.FailedPrecondition, messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER)
+	case known && (r.body != in.GetBody() || r.message.GetTo() != in.GetTo()):
+		return nil, refuse(codes.AlreadyExists, messagingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED)
+	case known && r.sending:
+		return waiting(messagingv1.Outcome_OUTCOME_IN_FLIGHT, r), nil
+	case known && r.state == messagingv1.Outcome_OUTCOME_ACCEPTED:
+		return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_ALREADY_ACCEPTED, Message: r.copy()}, nil
+	case known && r.state == messagingv1.Outcome_OUTCOME_UNKNOWN:
+		return waiting(messagingv1.Outcome_OUTCOME_UNKNOWN, r), nil
+	case known && r.state == messagingv1.Outcome_OUTCOME_REJECTED:
+		return rejected(r), nil
+	case s.stopped[in.GetTo()]:
+		return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_OPTED_OUT}, nil
+	}
+	return s.attempt(in)
+}
+
+// attempt calls the carrier, with the key in flight and the lock released meanwhile.
+func (s *Service) attempt(in *messagingv1.SendRequest) (*messagingv1.SendResponse, error) {
+	outcome := Accept
+	if s.script != nil {
+		outcome = s.script(len(s.calls), in)
+	}
+	s.calls = append(s.calls, in)
+	if outcome == Unavailable {
+		return nil, unavailable()
+	}
+	r := &row{sending: true, body: in.GetBody(), message: &messagingv1.Message{
+		MessageId: uuid.Must(uuid.NewV7()).String(), ProfileId: in.GetProfileId(), Direction: "outbound", To: in.GetTo(), Body: in.GetBody(),
+		IdempotencyKey: in.GetIdempotencyKey(), CreatedAt: timestamppb.New(s.now()),
+	}}
+	s.rows[in.GetIdempotencyKey()] = r
+	if gate := s.gate; gate != nil {
+		s.mu.Unlock()
+		gate(in)
+		s.mu.Lock()
+	}
+	r.sending = false
+	return s.settle(r, outcome)
+}
+
+func (s *Service) settle(r *row, outcome Outcome) (*messagingv1.SendResponse, error) {
+	key := r.message.GetIdempotencyKey()
+	switch outcome {
+	case Throttle:
+		delete(s.rows, key)
+		return waiting(messagingv1.Outcome_OUTCOME_THROTTLED, r), nil
+	case Reject:
+		code := int32(RejectCode)
+		r.message.ErrorCode, r.state = &code, messagingv1.Outcome_OUTCOME_REJECTED
+		return rejected(r), nil
+	case UnknownMissed:
+		r.state = messagingv1.Outcome_OUTCOME_UNKNOWN
+		return waiting(r.state, r), nil
+	case Accept, AcceptLost, AcceptNoRow, AcceptNoSID, UnknownTaken, UnknownForever, Unavailable:
+	}
+	s.take(r)
+	answer := &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_ACCEPTED, Message: r.copy()}
+	switch outcome {
+	case AcceptLost:
+		return nil, unavailable()
+	case AcceptNoRow:
+		return &messagingv1.SendResponse{Outcome: answer.GetOutcome()}, nil
+	case AcceptNoSID:
+		return &messagingv1.SendResponse{
+			Outcome: answer.GetOutcome(), Message: &messagingv1.Message{MessageId: r.message.GetMessageId(), AcceptedAt: r.message.GetAcceptedAt()},
+		}, nil
+	case UnknownTaken, UnknownForever:
+		r.state, r.lost = messagingv1.Outcome_OUTCOME_UNKNOWN, outcome == UnknownForever
+		return waiting(messagingv1.Outcome_OUTCOME_UNKNOWN, r), nil
+	case Accept, UnknownMissed, Throttle, Reject, Unavailable:
+	}
+	return answer, nil
+}
+
+// take is the carrier taking the text.
+func (s *Service) take(r *row) {
+	now := s.now()
+	r.state = messagingv1.Outcome_OUTCOME_ACCEPTED
+	r.message.TwilioSid = "SM" + strings.ReplaceAll(r.message.GetMessageId(), "-", "")
+	r.message.AcceptedAt, r.message.Status = timestamppb.New(now), "accepted"
+	s.taken = append(s.taken, Text{
+		MessageID: r.message.GetMessageId(), To: r.message.GetTo(), Body: r.body, Key: r.message.GetIdempotencyKey(), At: now,
+	})
+}
+
+// RecordInbound stores a text once per SID and applies the consent keywords.
+func (s *Service) RecordInbound(_ context.Context, in *messagingv1.RecordInboundRequest) (*messagingv1.RecordInboundResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch stored, known := s.inbound[in.GetTwilioSid()]; {
+	case s.down:
+		return nil, unavailable()
+	case known:
+		return stored, nil
+	case !strings.HasPrefix(in.GetFrom(), "+"):
+		return nil, refuse(codes.InvalidArgument, messagingv1.Reason_REASON_INVALID)
+	case in.GetTo() != s.ours:
+		return nil, refuse(codes.NotFound, messagingv1.Reason_REASON_UNKNOWN_SENDER)
+	}
+	effect := messagingv1.ConsentEffect_CONSENT_EFFECT_NONE
+	switch strings.ToUpper(strings.TrimSpace(in.GetBody())) {
+	case "STOP":
+		effect = messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_OUT
+		s.stopped[in.GetFrom()] = true
+	case "START":
+		effect = messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_IN
+		delete(s.stopped, in.GetFrom())
+	case "HELP":
+		effect = messagingv1.ConsentEffect_CONSENT_EFFECT_HELP
+	}
+	answer := &messagingv1.RecordInboundResponse{
+		OrgId: s.orgID, ConsentEffect: effect,
+		Message: &messagingv1.Message{
+			MessageId: uuid.Must(uuid.NewV7()).String(), Direction: "inbound", From: in.GetFrom(), To: in.GetTo(), Body: in.GetBody(),
+			TwilioSid: in.GetTwilioSid(), Status: "received", CreatedAt: timestamppb.New(s.now()),
+		},
+	}
+	s.inbound[in.GetTwilioSid()] = answer
+	return answer, nil
+}
+
+// CheckSender knows one organisation.
+func (s *Service) CheckSender(_ context.Context, in *messagingv1.CheckSenderRequest) (*messagingv1.CheckSenderResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.down:
+		return nil, unavailable()
+	case in.GetOrgId() != s.orgID:
+		return nil, refuse(codes.FailedPrecondition, messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER)
+	}
+	return &messagingv1.CheckSenderResponse{Sender: s.ours}, nil
+}
+
+// copy is what leaves the lock.
+func (r *row) copy() *messagingv1.Message { return proto.CloneOf(r.message) }
+
+func waiting(outcome messagingv1.Outcome, r *row) *messagingv1.SendResponse {
+	return &messagingv1.SendResponse{Outcome: outcome, Message: r.copy(), RetryAfter: durationpb.New(RetryAfter)}
+}
+
+func rejected(r *row) *messagingv1.SendResponse {
+	return &messagingv1.SendResponse{
+		Outcome: messagingv1.Outcome_OUTCOME_REJECTED, Message: r.copy(), Explanation: "this is no phone number; correct it",
+	}
+}
+
+func unavailable() error { return refuse(codes.Unavailable, messagingv1.Reason_REASON_UNAVAILABLE) }
+
+func refuse(code codes.Code, reason messagingv1.Reason) error {
+	return &rpc.Error{Code: code, Reason: reason.String(), Domain: "paceline.messaging.v1", Message: reason.String()}
+}

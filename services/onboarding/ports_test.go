@@ -1,0 +1,194 @@
+package onboarding_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"paceline.internal/platform/qstash"
+	"paceline.internal/services/onboarding/burst"
+	"paceline.internal/services/onboarding/dispatch"
+	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/inbound"
+	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/services/onboarding/messaging"
+	"paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/session"
+)
+
+// mishap is what happens at one call of a port.
+type mishap string
+
+const (
+	failBefore mishap = "FailsBefore" // the call is not made, the caller sees an error
+	failAfter  mishap = "FailsAfter"  // the call is made, the caller sees an error all the same
+	dieBefore  mishap = "DiesBefore"  // the process is gone before the call: neither it nor any later one is made
+	dieAfter   mishap = "DiesAfter"   // the process is gone after the call: no later one is made
+)
+
+var errMishap = errors.New("injected")
+
+// ports are all ways out of one process: the database, messaging and QStash. At the call number at they meet a mishap;
+// with 0 they never do.
+type ports struct {
+	*postgres.Store
+
+	carrier *messaging.Client
+	alarms  *qstash.Client
+	at      int
+	mishap  mishap
+
+	mu    sync.Mutex
+	calls []string
+	gone  bool
+}
+
+// happened reports whether the mishap has come.
+func (p *ports) happened() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.at > 0 && len(p.calls) >= p.at
+}
+
+// dead reports whether the process is gone.
+func (p *ports) dead() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.gone
+}
+
+// begin counts a call, and says whether it is made and whether its answer arrives.
+func (p *ports) begin(name string) (made, answered bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gone {
+		return false, false
+	}
+	p.calls = append(p.calls, name)
+	if len(p.calls) != p.at {
+		return true, true
+	}
+	p.gone = p.mishap == dieBefore || p.mishap == dieAfter
+	return p.mishap == failAfter || p.mishap == dieAfter, false
+}
+
+func call[T any](p *ports, name string, do func() (T, error)) (T, error) {
+	var none T
+	made, answered := p.begin(name)
+	if !made {
+		return none, errMishap
+	}
+	got, err := do()
+	if !answered {
+		return none, errMishap
+	}
+	return got, err
+}
+
+func act(p *ports, name string, do func() error) error {
+	_, err := call(p, name, func() (struct{}, error) { return struct{}{}, do() })
+	return err
+}
+
+func (p *ports) LoadSession(ctx context.Context, id string) (dispatch.View, error) {
+	return call(p, "LoadSession", func() (dispatch.View, error) { return p.Store.LoadSession(ctx, id) })
+}
+
+func (p *ports) LoadConversation(ctx context.Context, org, phone string) (dispatch.View, error) {
+	return call(p, "LoadConversation", func() (dispatch.View, error) { return p.Store.LoadConversation(ctx, org, phone) })
+}
+
+func (p *ports) Move(ctx context.Context, m session.Move, cause *dispatch.Cause) error {
+	return act(p, "Move", func() error { return p.Store.Move(ctx, m, cause) })
+}
+
+func (p *ports) Note(ctx context.Context, id string, entries []session.Entry, cause *dispatch.Cause, at time.Time) error {
+	return act(p, "Note", func() error { return p.Store.Note(ctx, id, entries, cause, at) })
+}
+
+func (p *ports) Hold(ctx context.Context, at session.Record, cause dispatch.Cause, entry session.Entry) error {
+	return act(p, "Hold", func() error { return p.Store.Hold(ctx, at, cause, entry) })
+}
+
+func (p *ports) Enqueue(ctx context.Context, n jobs.New) (id string, duplicate bool, err error) {
+	err = act(p, "Enqueue", func() (err error) {
+		id, duplicate, err = p.Store.Enqueue(ctx, n)
+		return err
+	})
+	return id, duplicate, err
+}
+
+func (p *ports) ClaimJob(ctx context.Context, id string, now, leaseUntil time.Time) (j jobs.Job, free bool, err error) {
+	err = act(p, "ClaimJob", func() (err error) {
+		j, free, err = p.Store.ClaimJob(ctx, id, now, leaseUntil)
+		return err
+	})
+	return j, free, err
+}
+
+func (p *ports) ClaimDueJobs(ctx context.Context, limit int, now, leaseUntil time.Time) ([]jobs.Job, error) {
+	return call(p, "ClaimDueJobs", func() ([]jobs.Job, error) { return p.Store.ClaimDueJobs(ctx, limit, now, leaseUntil) })
+}
+
+func (p *ports) FinishJob(ctx context.Context, f jobs.Finish) error {
+	return act(p, "FinishJob", func() error { return p.Store.FinishJob(ctx, f) })
+}
+
+func (p *ports) ClaimAlarms(ctx context.Context, limit int, now, leaseUntil time.Time) ([]session.Alarm, error) {
+	return call(p, "ClaimAlarms", func() ([]session.Alarm, error) { return p.Store.ClaimAlarms(ctx, limit, now, leaseUntil) })
+}
+
+func (p *ports) AlarmPublished(ctx context.Context, id, messageID string, at time.Time) error {
+	return act(p, "AlarmPublished", func() error { return p.Store.AlarmPublished(ctx, id, messageID, at) })
+}
+
+func (p *ports) AlarmFailed(ctx context.Context, a session.Alarm, cause string, retryAt time.Time) error {
+	return act(p, "AlarmFailed", func() error { return p.Store.AlarmFailed(ctx, a, cause, retryAt) })
+}
+
+func (p *ports) Overdue(ctx context.Context, limit int, grace time.Duration, now time.Time) ([]burst.Overdue, error) {
+	return call(p, "Overdue", func() ([]burst.Overdue, error) { return p.Store.Overdue(ctx, limit, grace, now) })
+}
+
+func (p *ports) Rearm(ctx context.Context, r session.Record, a session.Alarm, at time.Time) error {
+	return act(p, "Rearm", func() error { return p.Store.Rearm(ctx, r, a, at) })
+}
+
+func (p *ports) OpenSession(ctx context.Context, o enrolment.Opening) (session.Record, error) {
+	return call(p, "OpenSession", func() (session.Record, error) { return p.Store.OpenSession(ctx, o) })
+}
+
+func (p *ports) Send(ctx context.Context, t dispatch.Text) (dispatch.Sent, error) {
+	return call(p, "Send", func() (dispatch.Sent, error) { return p.carrier.Send(ctx, t) })
+}
+
+func (p *ports) Record(ctx context.Context, m inbound.Message) (inbound.Recorded, error) {
+	return call(p, "Record", func() (inbound.Recorded, error) { return p.carrier.Record(ctx, m) })
+}
+
+func (p *ports) CheckSender(ctx context.Context, org string) error {
+	return act(p, "CheckSender", func() error { return p.carrier.CheckSender(ctx, org) })
+}
+
+func (p *ports) Publish(ctx context.Context, m qstash.Message) (qstash.Receipt, error) {
+	return call(p, "Publish", func() (qstash.Receipt, error) { return p.alarms.Publish(ctx, m) })
+}
+
+func (p *ports) Profile(ctx context.Context, org, id string) (enrolment.Profile, error) {
+	return call(p, "Profile", func() (enrolment.Profile, error) { return p.Store.Profile(ctx, org, id) })
+}
+
+func (p *ports) SetHold(ctx context.Context, org, id, reason string, at time.Time) (enrolment.Profile, error) {
+	return call(p, "SetHold", func() (enrolment.Profile, error) { return p.Store.SetHold(ctx, org, id, reason, at) })
+}
+
+func (p *ports) Release(
+	ctx context.Context, org, id string, again enrolment.Again, at time.Time,
+) (enrolment.Profile, error) {
+	return call(p, "Release", func() (enrolment.Profile, error) { return p.Store.Release(ctx, org, id, again, at) })
+}
+
+func (p *ports) CloseSession(ctx context.Context, org, id string, at time.Time) (session.Record, error) {
+	return call(p, "CloseSession", func() (session.Record, error) { return p.Store.CloseSession(ctx, org, id, at) })
+}

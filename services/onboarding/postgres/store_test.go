@@ -1,0 +1,163 @@
+package postgres_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	platform "paceline.internal/platform/postgres"
+	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/services/onboarding/dispatch"
+	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/session"
+)
+
+func TestMain(m *testing.M) { pgtest.Run(m) }
+
+func TestMigrations(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t, platform.Migrations{})
+	pool, err := platform.Open(t.Context(), platform.Config{URL: url, MaxConns: 1})
+	require.NoError(t, err)
+	defer pool.Close()
+	tables := func() []string {
+		rows, err := pool.Query(t.Context(), `select relname::text from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace
+			and relname <> 'goose_db_version' order by 1`)
+		require.NoError(t, err)
+		names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		return names
+	}
+	all := []string{"conversation_sessions", "dead_letters", "held_replies", "profiles", "session_transitions", "step_alarms", "webhook_jobs"}
+	m := postgres.Migrations()
+	require.NoError(t, m.Up(t.Context(), url))
+	require.Equal(t, all, tables())
+	require.NoError(t, m.Down(t.Context(), url))
+	require.Empty(t, tables())
+	require.NoError(t, m.Up(t.Context(), url))
+	require.Equal(t, all, tables())
+	require.NoError(t, m.Ready(t.Context(), pool))
+}
+
+// TestIndexes asks the planner what it would do once the tables are large: whatever a loop asks for every second must
+// not read all of a table.
+func TestIndexes(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t, postgres.Migrations())
+	for _, tt := range []struct {
+		name string
+		sql  string
+		want string
+	}{
+		{name: "DueJobs", sql: `select id from webhook_jobs where status = 'pending' and next_retry_at <= now()`, want: "idx_webhook_jobs_pending"},
+		{name: "AbandonedJobs", sql: `select id from webhook_jobs where status = 'processing' and lease_until <= now()`, want: "webhook_jobs_leased"},
+		{name: "UnpublishedAlarms", sql: `select id from step_alarms where published_at is null and lease_until <= now()`, want: "step_alarms_unpublished"},
+		{
+			name: "SessionsInABurst", sql: `select id from conversation_sessions where status = 'active' and next_step_id is not null order by updated_at limit 9`,
+			want: "conversation_sessions_in_burst",
+		},
+		{
+			name: "NewestSession", sql: `select id from conversation_sessions where profile_id = gen_random_uuid() order by id desc limit 1`,
+			want: "conversation_sessions_by_profile",
+		},
+		{name: "Timeline", sql: `select id from session_transitions where session_id = gen_random_uuid() order by id`, want: "session_transitions_by_session"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tx, err := pool.Begin(t.Context())
+			require.NoError(t, err)
+			defer func() { require.NoError(t, tx.Rollback(t.Context())) }()
+			_, err = tx.Exec(t.Context(), `set local enable_seqscan = off`)
+			require.NoError(t, err)
+			rows, err := tx.Query(t.Context(), `explain `+tt.sql)
+			require.NoError(t, err)
+			lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+			require.NoError(t, err)
+			require.Contains(t, strings.Join(lines, "\n"), tt.want)
+		})
+	}
+}
+
+// TestMove holds Move to its word: all of it, or nothing.
+func TestMove(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	setup := func(t *testing.T) (*postgres.Store, session.Record, jobs.Job) {
+		t.Helper()
+		store := postgres.NewStore(pgtest.New(t, postgres.Migrations()))
+		p, err := store.CreateProfile(t.Context(), enrolment.Profile{
+			ID: uuid.NewString(), OrgID: uuid.NewString(), Phone: "+5511987650001", FirstName: "Ana", Locale: "en", TimeZone: "UTC", CreatedAt: now,
+		})
+		require.NoError(t, err)
+		r, err := store.OpenSession(t.Context(), enrolment.Opening{
+			Session: session.Record{
+				ID: uuid.NewString(), OrgID: p.OrgID, ProfileID: p.ID, Mode: session.Onboarding, Token: session.AwaitingOpeningResponse,
+				Status: session.Active, CopyVersion: "2026-11", CreatedAt: now, UpdatedAt: now,
+			},
+			Job: jobs.New{
+				ID: uuid.NewString(), OrgID: p.OrgID, Key: "k", Source: jobs.SourceInternal, EventType: "e", Subject: p.Phone, Payload: []byte(`{}`), At: now, DueAt: now,
+			},
+		})
+		require.NoError(t, err)
+		claimed, err := store.ClaimDueJobs(t.Context(), 1, now, now.Add(time.Minute))
+		require.NoError(t, err)
+		require.Len(t, claimed, 1)
+		return store, r, claimed[0]
+	}
+	// begins is the start of a burst, which has everything that a move can have.
+	begins := func(r session.Record) session.Move {
+		m := session.Stay(r, now)
+		m.Token, m.NextStep = session.AwaitingBurst, "onboarding_message_1"
+		m.Alarm = &session.Alarm{
+			ID: uuid.NewString(), OrgID: r.OrgID, SessionID: r.ID, ProfileID: r.ProfileID, StepID: m.NextStep, ExpectedToken: m.Token, Generation: 1, DueAt: now,
+		}
+		m.Entries = []session.Entry{{At: now, Kind: session.KindAdvanced, From: r.Token, To: m.Token, Trigger: session.TriggerReplyAdvance}}
+		return m
+	}
+
+	t.Run("TakesEffectTogetherWithItsAlarmItsTimelineAndItsJob", func(t *testing.T) {
+		t.Parallel()
+		store, r, job := setup(t)
+		require.NoError(t, store.Move(t.Context(), begins(r), &dispatch.Cause{Job: job}))
+		moved, entries, err := store.Session(t.Context(), r.OrgID, r.ID)
+		require.NoError(t, err)
+		require.Equal(t, []any{session.AwaitingBurst, session.StepID("onboarding_message_1"), 1}, []any{moved.Token, moved.NextStep, moved.Turn})
+		require.Len(t, entries, 2)
+		alarms, err := store.ClaimAlarms(t.Context(), 9, now, now)
+		require.NoError(t, err)
+		require.Len(t, alarms, 1)
+		require.ErrorIs(t, store.FinishJob(t.Context(), jobs.Finish{Job: job, Status: jobs.StatusFailed, At: now}), jobs.ErrFenced)
+	})
+
+	for _, tt := range []struct {
+		name string
+		bend func(r *session.Record, job *jobs.Job)
+		want error
+	}{
+		{name: "OfAnotherTurnChangesNothing", bend: func(r *session.Record, _ *jobs.Job) { r.Turn = 1 }, want: dispatch.ErrConflict},
+		{name: "FromAnotherTokenChangesNothing", bend: func(r *session.Record, _ *jobs.Job) { r.Token = session.AwaitingExplanationResponse }, want: dispatch.ErrConflict},
+		{name: "FromAnotherStepChangesNothing", bend: func(r *session.Record, _ *jobs.Job) { r.NextStep = "onboarding_message_2" }, want: dispatch.ErrConflict},
+		{name: "WithALostLeaseChangesNothing", bend: func(_ *session.Record, job *jobs.Job) { job.LeaseToken = uuid.NewString() }, want: jobs.ErrFenced},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			store, r, job := setup(t)
+			seen := r
+			tt.bend(&seen, &job)
+			require.ErrorIs(t, store.Move(t.Context(), begins(seen), &dispatch.Cause{Job: job}), tt.want)
+			after, entries, err := store.Session(t.Context(), r.OrgID, r.ID)
+			require.NoError(t, err)
+			require.Equal(t, []any{r.Token, r.NextStep, 0}, []any{after.Token, after.NextStep, after.Turn})
+			require.Len(t, entries, 1)
+			alarms, err := store.ClaimAlarms(t.Context(), 9, now, now)
+			require.NoError(t, err)
+			require.Empty(t, alarms)
+		})
+	}
+}

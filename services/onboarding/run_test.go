@@ -1,0 +1,434 @@
+package onboarding_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"paceline.internal/platform/emulator/clock"
+	emulator "paceline.internal/platform/emulator/qstash"
+	platform "paceline.internal/platform/postgres"
+	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/platform/rpc"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding"
+	"paceline.internal/services/onboarding/messagingtest"
+	"paceline.internal/services/onboarding/session"
+)
+
+// world is what surrounds the real process: QStash, messaging, Postgres and a gateway.
+type world struct {
+	t         *testing.T
+	clock     *clock.Settable
+	qstash    *emulator.Emulator
+	messaging *messagingtest.Service
+	environ   map[string]string
+	log       *logbook
+	client    onboardingv1.OnboardingServiceClient
+	ops       string
+	pool      *pgxpool.Pool
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, log: &logbook{}, clock: clock.NewSettable(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))}
+	t.Cleanup(func() { w.log.tellsNothingPersonal(t) })
+	w.messaging = messagingtest.New(orgID, ours, w.clock.Now)
+	w.qstash = emulator.New(emulator.Config{Clock: w.clock})
+	api := httptest.NewServer(w.qstash)
+	t.Cleanup(api.Close)
+	t.Cleanup(w.qstash.Close)
+	gateway := httptest.NewServer(http.HandlerFunc(w.takeCallback))
+	t.Cleanup(gateway.Close)
+	database := pgtest.URL(t, onboarding.Migrations())
+	var err error
+	w.pool, err = platform.Open(t.Context(), platform.Config{URL: database, MaxConns: 2})
+	require.NoError(t, err)
+	t.Cleanup(w.pool.Close)
+	w.environ = map[string]string{
+		"ONBOARDING_DATABASE_URL": database, "PUBLIC_BASE_URL": gateway.URL, "QSTASH_URL": api.URL, "QSTASH_TOKEN": emulator.DevToken,
+		"SERVICE_AUTH_SECRET": messagingtest.Secret, "MESSAGING_ADDR": w.messaging.Serve(t, messagingtest.Tokens(t, w.clock.Now)),
+		"ALARM_RELAY_INTERVAL": "20ms",
+	}
+	return w
+}
+
+// run starts the service and returns what stops it.
+func (w *world) run() (stop func()) {
+	w.t.Helper()
+	cfg, err := onboarding.LoadConfig(w.environ)
+	require.NoError(w.t, err)
+	var network net.ListenConfig
+	grpcPort, err := network.Listen(w.t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(w.t, err)
+	opsPort, err := network.Listen(w.t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(w.t, err)
+	ctx, cancel := context.WithCancel(w.t.Context())
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- onboarding.Run(ctx, cfg, onboarding.Deps{
+			Log: slog.New(slog.NewJSONHandler(w.log, nil)), Now: w.clock.Now, Listener: grpcPort, OpsListener: opsPort, Ready: func() { close(ready) },
+		})
+	}()
+	select {
+	case <-ready:
+	case err := <-ended:
+		require.NoError(w.t, err)
+	}
+	tokens := messagingtest.Tokens(w.t, w.clock.Now)
+	conn := messagingtest.Dial(w.t, grpcPort.Addr().String(), tokens, rpc.Principal{Subject: "gateway", Role: rpc.RoleService})
+	w.client, w.ops = onboardingv1.NewOnboardingServiceClient(conn), "http://"+opsPort.Addr().String()
+	return func() {
+		cancel()
+		require.NoError(w.t, <-ended)
+	}
+}
+
+func (w *world) takeCallback(out http.ResponseWriter, r *http.Request) {
+	var in onboardingv1.ExecuteStepRequest
+	body, err := io.ReadAll(r.Body)
+	if err == nil && json.Unmarshal(body, &in) == nil {
+		_, err = w.client.ExecuteStep(r.Context(), &in)
+	}
+	answer(out, err)
+}
+
+// as is a context of a call on behalf of somebody.
+func (w *world) as(role rpc.Role, subject, org string) context.Context {
+	return rpc.WithPrincipal(w.t.Context(), rpc.Principal{Subject: subject, Role: role, OrgID: org})
+}
+
+func (w *world) operator() context.Context { return w.as(rpc.RoleOperator, "operator-1", orgID) }
+
+// enrolled is a new person with an open session.
+func (w *world) enrolled(phone string) (*onboardingv1.Profile, *onboardingv1.Session) {
+	w.t.Helper()
+	created, err := w.client.CreateProfile(w.operator(), &onboardingv1.CreateProfileRequest{Phone: phone, FirstName: "Ana"})
+	require.NoError(w.t, err)
+	opened, err := w.client.ActivateProfile(w.operator(), &onboardingv1.ActivateProfileRequest{ProfileId: created.GetProfile().GetProfileId()})
+	require.NoError(w.t, err)
+	return created.GetProfile(), opened.GetSession()
+}
+
+func (w *world) receives(sid, from, body string) {
+	w.t.Helper()
+	_, err := w.client.ReceiveMessage(w.t.Context(), &onboardingv1.ReceiveMessageRequest{TwilioSid: sid, From: from, To: ours, Body: body})
+	require.NoError(w.t, err)
+}
+
+func (w *world) session(id string) *onboardingv1.GetSessionResponse {
+	w.t.Helper()
+	out, err := w.client.GetSession(w.operator(), &onboardingv1.GetSessionRequest{SessionId: id})
+	require.NoError(w.t, err)
+	return out
+}
+
+// eventually waits for what the loops of the process do on their own.
+func (w *world) eventually(done func() bool) {
+	w.t.Helper()
+	require.Eventually(w.t, done, 20*time.Second, 10*time.Millisecond)
+}
+
+func (w *world) count(sql string) (n int) {
+	w.t.Helper()
+	require.NoError(w.t, w.pool.QueryRow(w.t.Context(), sql).Scan(&n))
+	return n
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+
+	t.Run("S0_01_WholeConversationThroughTheConfiguredQStash", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		defer w.run()()
+		p, s := w.enrolled("+5511987650001")
+		w.receives("SM1", p.GetPhone(), "yes")
+		w.receives("SM2", p.GetPhone(), "yes")
+		for range 3 {
+			require.NoError(t, w.qstash.Idle(t.Context()))
+			w.clock.Advance(8 * time.Second)
+		}
+		require.NoError(t, w.qstash.Idle(t.Context()))
+		got := w.session(s.GetSessionId())
+		require.Equal(t, string(session.AwaitingInterviewStart), got.GetSession().GetStateToken())
+		require.Len(t, w.messaging.Taken(p.GetPhone()), 6)
+		require.Len(t, w.qstash.Record().Of(emulator.Delivered), 4)
+		require.Equal(t, "activated", got.GetTimeline()[0].GetKind())
+		require.Len(t, got.GetTimeline(), 15)
+	})
+
+	t.Run("S0_01_AlarmsAreRefusedWithAnotherToken", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.environ["QSTASH_TOKEN"] = "another"
+		defer w.run()()
+		p, _ := w.enrolled("+5511987650001")
+		w.receives("SM1", p.GetPhone(), "yes")
+		w.receives("SM2", p.GetPhone(), "yes")
+		require.Equal(t, 1, w.count(`select count(*) from step_alarms where published_at is null and last_error like '%401%'`))
+	})
+
+	t.Run("S0_58_DisabledSchedulingKeepsAlarmsUntilTheNextStart", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.environ["ONBOARDING_SCHEDULING_DISABLED"] = "1"
+		stop := w.run()
+		p, _ := w.enrolled("+5511987650001")
+		w.receives("SM1", p.GetPhone(), "yes")
+		w.receives("SM2", p.GetPhone(), "yes")
+		stop()
+		require.Equal(t, 1, w.count(`select count(*) from step_alarms where published_at is null`))
+		require.Empty(t, w.qstash.Record())
+		delete(w.environ, "ONBOARDING_SCHEDULING_DISABLED")
+		w.clock.Advance(time.Minute)
+		defer w.run()()
+		w.eventually(func() bool { return len(w.messaging.Taken(p.GetPhone())) == 3 })
+		require.NoError(t, w.qstash.Idle(t.Context()))
+	})
+
+	t.Run("LoopsFinishWhatNobodyDoesInline", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		defer w.run()()
+		p, s := w.enrolled("+5511987650001")
+		_, err := w.client.HoldProfile(w.operator(), &onboardingv1.HoldProfileRequest{ProfileId: p.GetProfileId(), Reason: "under review"})
+		require.NoError(t, err)
+		w.receives("SM1", p.GetPhone(), "yes")
+		require.Len(t, w.messaging.Taken(p.GetPhone()), 1)
+		released, err := w.client.ReleaseProfile(w.operator(), &onboardingv1.ReleaseProfileRequest{ProfileId: p.GetProfileId()})
+		require.NoError(t, err)
+		require.False(t, released.GetProfile().GetHold())
+		w.eventually(func() bool { return len(w.messaging.Taken(p.GetPhone())) == 2 }) // woken by the release, not by the poll
+		w.eventually(func() bool {
+			return w.session(s.GetSessionId()).GetSession().GetStateToken() == string(session.AwaitingExplanationResponse)
+		})
+	})
+
+	t.Run("SweeperRunsInTheProcess", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.environ["ALARM_OVERDUE_GRACE"] = "1s"
+		w.qstash.SetFaults(emulator.Script{OnDeliver: func(d emulator.Delivery) emulator.DeliverFault { return emulator.DeliverFault{Lose: d.N == 0} }})
+		defer w.run()()
+		p, _ := w.enrolled("+5511987650001")
+		w.receives("SM1", p.GetPhone(), "yes")
+		w.receives("SM2", p.GetPhone(), "yes")
+		require.NoError(t, w.qstash.Idle(t.Context()))
+		w.clock.Advance(2 * time.Second)
+		w.eventually(func() bool { return len(w.messaging.Taken(p.GetPhone())) == 3 })
+		require.NoError(t, w.qstash.Idle(t.Context()))
+	})
+
+	t.Run("IsReadyOnlyOnTheSchemaThatItNeeds", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		stop := w.run()
+		require.Equal(t, http.StatusOK, w.get("/readyz"))
+		stop()
+		w.environ["ONBOARDING_DATABASE_URL"] = pgtest.URL(t, platform.Migrations{})
+		stop = w.run()
+		require.Equal(t, http.StatusServiceUnavailable, w.get("/readyz"))
+		require.Equal(t, http.StatusOK, w.get("/healthz"))
+		stop()
+		cfg, err := onboarding.LoadConfig(w.environ)
+		require.NoError(t, err)
+		require.NoError(t, onboarding.Migrate(t.Context(), cfg))
+		stop = w.run()
+		require.Equal(t, http.StatusOK, w.get("/readyz"))
+		stop()
+	})
+
+	t.Run("RefusesAPortThatIsTaken", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		var network net.ListenConfig
+		taken, err := network.Listen(t.Context(), "tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer func() { require.NoError(t, taken.Close()) }()
+		w.environ["ONBOARDING_ADDR"], w.environ["ONBOARDING_OPS_ADDR"] = taken.Addr().String(), "127.0.0.1:0"
+		cfg, err := onboarding.LoadConfig(w.environ)
+		require.NoError(t, err)
+		err = onboarding.Run(t.Context(), cfg, onboarding.Deps{Log: slog.New(slog.DiscardHandler)})
+		require.ErrorContains(t, err, "ONBOARDING_ADDR")
+	})
+}
+
+func (w *world) get(path string) int {
+	w.t.Helper()
+	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.ops+path, nil)
+	require.NoError(w.t, err)
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	require.NoError(w.t, err)
+	require.NoError(w.t, response.Body.Close())
+	return response.StatusCode
+}
+
+func TestWhoMayCall(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	stop := w.run()
+	t.Cleanup(stop)
+	p, s := w.enrolled("+5511987650001")
+	other, hers := w.enrolled("+5511987650002")
+	asUser := w.as(rpc.RoleUser, p.GetProfileId(), orgID)
+	elsewhere := w.as(rpc.RoleOperator, "operator-2", newID())
+
+	calls := map[string]func(ctx context.Context) error{
+		"ExecuteStep":       discard(w.client.ExecuteStep, &onboardingv1.ExecuteStepRequest{}),
+		"RecordStepFailure": discard(w.client.RecordStepFailure, &onboardingv1.RecordStepFailureRequest{SourceMessageId: "m"}),
+		"ReceiveMessage":    discard(w.client.ReceiveMessage, &onboardingv1.ReceiveMessageRequest{}),
+		"CreateProfile":     discard(w.client.CreateProfile, &onboardingv1.CreateProfileRequest{}),
+		"GetProfile":        discard(w.client.GetProfile, &onboardingv1.GetProfileRequest{ProfileId: p.GetProfileId()}),
+		"ActivateProfile":   discard(w.client.ActivateProfile, &onboardingv1.ActivateProfileRequest{}),
+		"HoldProfile":       discard(w.client.HoldProfile, &onboardingv1.HoldProfileRequest{}),
+		"ReleaseProfile":    discard(w.client.ReleaseProfile, &onboardingv1.ReleaseProfileRequest{}),
+		"ListSessions":      discard(w.client.ListSessions, &onboardingv1.ListSessionsRequest{}),
+		"GetSession":        discard(w.client.GetSession, &onboardingv1.GetSessionRequest{SessionId: s.GetSessionId()}),
+		"ResetSession":      discard(w.client.ResetSession, &onboardingv1.ResetSessionRequest{}),
+	}
+	may := map[rpc.Role][]string{
+		rpc.RoleService:  {"ExecuteStep", "RecordStepFailure", "ReceiveMessage"},
+		rpc.RoleOperator: {"ExecuteStep", "CreateProfile", "GetProfile", "ActivateProfile", "HoldProfile", "ReleaseProfile", "ListSessions", "GetSession", "ResetSession"},
+		rpc.RoleUser:     {"GetProfile", "ListSessions", "GetSession"},
+	}
+	for _, role := range rpc.Roles() {
+		for name, call := range calls {
+			t.Run(string(role)+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				err := call(w.as(role, p.GetProfileId(), orgID))
+				denied := status.Code(err) == codes.PermissionDenied
+				require.Equal(t, !slices.Contains(may[role], name), denied, "%v", err)
+			})
+		}
+	}
+
+	t.Run("UserSeesOnlyTheirOwn", func(t *testing.T) {
+		t.Parallel()
+		_, err := w.client.GetProfile(asUser, &onboardingv1.GetProfileRequest{ProfileId: other.GetProfileId()})
+		refuses(t, err, codes.PermissionDenied, onboardingv1.Reason_REASON_PERMISSION_DENIED)
+		for _, id := range []string{hers.GetSessionId(), newID()} { // whether it exists is nobody's business
+			_, err = w.client.GetSession(asUser, &onboardingv1.GetSessionRequest{SessionId: id})
+			refuses(t, err, codes.PermissionDenied, onboardingv1.Reason_REASON_PERMISSION_DENIED)
+		}
+		listed, err := w.client.ListSessions(asUser, &onboardingv1.ListSessionsRequest{ProfileId: other.GetProfileId()})
+		require.NoError(t, err)
+		require.Len(t, listed.GetSessions(), 1)
+		require.Equal(t, p.GetProfileId(), listed.GetSessions()[0].GetProfileId())
+	})
+
+	t.Run("OtherOrganisationSeesNothing", func(t *testing.T) {
+		t.Parallel()
+		_, err := w.client.GetProfile(elsewhere, &onboardingv1.GetProfileRequest{ProfileId: p.GetProfileId()})
+		refuses(t, err, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND)
+		_, err = w.client.GetSession(elsewhere, &onboardingv1.GetSessionRequest{SessionId: s.GetSessionId()})
+		refuses(t, err, codes.NotFound, onboardingv1.Reason_REASON_SESSION_NOT_FOUND)
+		_, err = w.client.ResetSession(elsewhere, &onboardingv1.ResetSessionRequest{SessionId: s.GetSessionId()})
+		refuses(t, err, codes.NotFound, onboardingv1.Reason_REASON_SESSION_NOT_FOUND)
+		listed, err := w.client.ListSessions(elsewhere, &onboardingv1.ListSessionsRequest{})
+		require.NoError(t, err)
+		require.Empty(t, listed.GetSessions())
+		key := session.NewStepPayload(p.GetProfileId(), s.GetSessionId(), step(1))
+		_, err = w.client.ExecuteStep(elsewhere, &onboardingv1.ExecuteStepRequest{
+			ProfileId: key.ProfileID, SessionId: key.SessionID, StepId: string(key.StepID), ExpectedStateToken: string(key.ExpectedToken), IdempotencyKey: key.IdempotencyKey,
+		})
+		refuses(t, err, codes.NotFound, onboardingv1.Reason_REASON_SESSION_NOT_FOUND)
+	})
+
+	t.Run("MalformedIDsAreRefused", func(t *testing.T) {
+		t.Parallel()
+		operator := w.operator()
+		for _, name := range []string{"ActivateProfile", "HoldProfile", "ReleaseProfile", "ResetSession"} {
+			refuses(t, calls[name](operator), codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+		}
+		_, err := w.client.GetSession(operator, &onboardingv1.GetSessionRequest{SessionId: "x"})
+		refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+		_, err = w.client.CreateProfile(operator, &onboardingv1.CreateProfileRequest{Phone: "x"})
+		refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+	})
+}
+
+func TestListSessions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	stop := w.run()
+	t.Cleanup(stop)
+	var ids []string
+	for _, phone := range []string{"+5511987650001", "+5511987650002", "+5511987650003"} {
+		_, s := w.enrolled(phone)
+		ids = append([]string{s.GetSessionId()}, ids...)
+	}
+	w.receives("SM1", "+5511987650001", "yes")
+	_, err := w.pool.Exec(t.Context(), `update conversation_sessions set status = 'stuck' where id = $1`, ids[1])
+	require.NoError(t, err)
+	list := func(t *testing.T, in *onboardingv1.ListSessionsRequest) []string {
+		t.Helper()
+		var found []string
+		for {
+			out, err := w.client.ListSessions(w.operator(), in)
+			require.NoError(t, err)
+			for _, s := range out.GetSessions() {
+				found = append(found, s.GetSessionId())
+			}
+			if in.PageToken = out.GetNextPageToken(); in.GetPageToken() == "" {
+				return found
+			}
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		in   *onboardingv1.ListSessionsRequest
+		want []string
+	}{
+		{name: "NewestFirst", in: &onboardingv1.ListSessionsRequest{}, want: ids},
+		{name: "PageByPage", in: &onboardingv1.ListSessionsRequest{PageSize: 2}, want: ids},
+		{name: "FullPageIsTheLast", in: &onboardingv1.ListSessionsRequest{PageSize: 3}, want: ids},
+		{name: "OfOneToken", in: &onboardingv1.ListSessionsRequest{StateToken: string(session.AwaitingExplanationResponse)}, want: ids[2:]},
+		{name: "ThoseThatNeedAnOperator", in: &onboardingv1.ListSessionsRequest{Stuck: true}, want: ids[1:2]},
+		{name: "OfNobody", in: &onboardingv1.ListSessionsRequest{ProfileId: newID()}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tt.want, list(t, tt.in))
+		})
+	}
+	for _, tt := range []struct {
+		name string
+		in   *onboardingv1.ListSessionsRequest
+	}{
+		{name: "RefusesATokenThatIsNone", in: &onboardingv1.ListSessionsRequest{StateToken: "x"}},
+		{name: "RefusesAPageThatIsTooLarge", in: &onboardingv1.ListSessionsRequest{PageSize: 501}},
+		{name: "RefusesANegativePage", in: &onboardingv1.ListSessionsRequest{PageSize: -1}},
+		{name: "RefusesAPageTokenThatIsNotOurs", in: &onboardingv1.ListSessionsRequest{PageToken: "x"}},
+		{name: "RefusesAProfileThatIsNoID", in: &onboardingv1.ListSessionsRequest{ProfileId: "x"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := w.client.ListSessions(w.operator(), tt.in)
+			refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+		})
+	}
+}
+
+// discard makes a method one that only answers an error.
+func discard[In, Out any](method func(context.Context, In, ...grpc.CallOption) (Out, error), in In) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := method(ctx, in)
+		return err
+	}
+}

@@ -1,0 +1,49 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+
+	"paceline.internal/platform/rpc"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+)
+
+func TestAnswer(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		err  error
+		want codes.Code
+	}{
+		{name: "DatabaseShutsDown", err: &pgconn.PgError{Code: "57P01"}, want: codes.Unavailable},
+		{name: "TooManyConnections", err: &pgconn.PgError{Code: "53300"}, want: codes.Unavailable},
+		{name: "StandbyJustPromoted", err: &pgconn.PgError{Code: "25006"}, want: codes.Unavailable},
+		{name: "ConnectionRefused", err: &net.OpError{Op: "dial", Err: errors.New("refused")}, want: codes.Unavailable},
+		{name: "ConnectionCut", err: io.ErrUnexpectedEOF, want: codes.Unavailable},
+		{name: "BrokenStatement", err: &pgconn.PgError{Code: "42P01", Message: "relation does not exist"}, want: codes.Unknown},
+		{name: "AnythingElse", err: errors.New("a defect"), want: codes.Unknown},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			err := answer(fmt.Errorf("move session: %w", tt.err))
+			told, ok := rpc.ErrorFrom(err)
+			if tt.want == codes.Unknown {
+				require.False(t, ok, "the chain hides it")
+				require.ErrorIs(t, err, tt.err)
+				return
+			}
+			require.True(t, ok)
+			require.Equal(t, tt.want, told.Code)
+			require.Equal(t, onboardingv1.Reason_REASON_UNAVAILABLE.String(), told.Reason)
+			require.Positive(t, told.RetryAfter)
+			require.NotContains(t, told.Message, "move session")
+		})
+	}
+}

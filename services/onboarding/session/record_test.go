@@ -1,0 +1,58 @@
+package session_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/services/onboarding/session"
+)
+
+func TestMove(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	r := session.Record{
+		ID: "s", ProfileID: "p", Mode: session.Onboarding, Token: session.AwaitingBurst, NextStep: "onboarding_message_2", Status: session.Active, Paused: true, Turn: 5,
+	}
+
+	t.Run("StayChangesNothing", func(t *testing.T) {
+		t.Parallel()
+		m := session.Stay(r, now)
+		require.Equal(t, session.Move{From: r, Token: r.Token, NextStep: r.NextStep, Mode: r.Mode, Status: r.Status, Paused: true, At: now}, m)
+	})
+	t.Run("StopKeepsWhereItStoodAndTellsIt", func(t *testing.T) {
+		t.Parallel()
+		m := session.Stop(r, now, session.TriggerStop, "m1")
+		require.Equal(t, session.Stopped, m.Status)
+		require.Equal(t, r.NextStep, m.NextStep)
+		require.Equal(t, []session.Entry{{At: now, Kind: session.KindStopped, From: r.Token, To: r.Token, Trigger: session.TriggerStop, Step: r.NextStep, MessageID: "m1"}}, m.Entries)
+		require.Nil(t, m.Alarm)
+	})
+	t.Run("ParkSaysWhyOnTheSessionAndInTheTimeline", func(t *testing.T) {
+		t.Parallel()
+		m := session.Park(r, now, session.Undeliverable, session.TriggerStep, "m1", "Twilio 21211")
+		require.Equal(t, []any{session.Undeliverable, "Twilio 21211"}, []any{m.Status, m.Reason})
+		require.Equal(t, []session.Entry{{
+			At: now, Kind: session.KindParked, From: r.Token, To: r.Token, Trigger: session.TriggerStep, Step: r.NextStep, MessageID: "m1", Detail: "Twilio 21211",
+		}}, m.Entries)
+	})
+	t.Run("SnapshotHoldsWhatDecisionsNeed", func(t *testing.T) {
+		t.Parallel()
+		require.Equal(t, session.Snapshot{Status: session.Active, Mode: session.Onboarding, Token: session.AwaitingBurst, NextStep: r.NextStep, Paused: true, Held: true}, r.Snapshot(true))
+	})
+}
+
+func TestAlarmNamesItsStep(t *testing.T) {
+	t.Parallel()
+	a := session.Alarm{
+		SessionID: "0190a0b0-0000-7000-8000-000000000002", ProfileID: "0190a0b0-0000-7000-8000-000000000001", StepID: "onboarding_message_2", Generation: 3,
+	}
+	require.Equal(t, "onboarding-0190a0b0-0000-7000-8000-000000000002-onboarding_message_2-3", a.DedupID())
+	body, err := a.Payload().Encode()
+	require.NoError(t, err)
+	again, err := session.DecodePayload(body)
+	require.NoError(t, err)
+	require.Equal(t, a.Payload(), again)
+	require.Equal(t, session.AwaitingBurst, again.ExpectedToken)
+}

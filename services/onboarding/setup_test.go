@@ -1,0 +1,504 @@
+package onboarding_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+
+	"paceline.internal/platform/emulator/clock"
+	emulator "paceline.internal/platform/emulator/qstash"
+	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/platform/qstash"
+	"paceline.internal/platform/rpc"
+	"paceline.internal/platform/telemetry"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/burst"
+	"paceline.internal/services/onboarding/catalog"
+	"paceline.internal/services/onboarding/dispatch"
+	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/inbound"
+	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/services/onboarding/messaging"
+	"paceline.internal/services/onboarding/messagingtest"
+	"paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/server"
+	"paceline.internal/services/onboarding/session"
+)
+
+func TestMain(m *testing.M) { pgtest.Run(m) }
+
+const (
+	orgID = "00000000-0000-7000-8000-000000000001"
+	ours  = "+14155550100"
+
+	grace       = time.Minute
+	generations = 3
+)
+
+// The texts in the order in which a person gets them, as sequence writes them.
+const (
+	opening     = string(session.TextOpening)
+	explanation = string(session.TextExplanation)
+	later       = string(session.TextLater)
+	first       = "ONBOARDING_MESSAGE_1"
+	second      = "ONBOARDING_MESSAGE_2"
+	third       = "ONBOARDING_MESSAGE_3"
+	fourth      = "ONBOARDING_MESSAGE_4"
+)
+
+// step is the n-th step of the built-in flow.
+func step(n int) session.StepID { return session.DefaultFlow().Steps()[n-1].ID }
+
+// bundle is the onboarding service on a real database, between the emulator of QStash and a messaging service of its
+// own, on one clock that stands still.
+type bundle struct {
+	t         *testing.T
+	pool      *pgxpool.Pool
+	store     *postgres.Store
+	clock     *clock.Settable
+	qstash    *emulator.Emulator
+	alarms    *qstash.Client
+	messaging *messagingtest.Service
+	carrier   *messaging.Client
+	gateway   string // where QStash calls us
+	log       *logbook
+	policy    burst.Policy
+
+	people atomic.Int64
+	texts  atomic.Int64
+
+	mu      sync.Mutex
+	serving *process // whoever answers callbacks
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	b := &bundle{
+		t: t, pool: pgtest.New(t, postgres.Migrations()), log: &logbook{},
+		clock: clock.NewSettable(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)),
+	}
+	t.Cleanup(func() { b.log.tellsNothingPersonal(t) })
+	b.store = postgres.NewStore(b.pool)
+	b.messaging = messagingtest.New(orgID, ours, b.clock.Now)
+	b.carrier = messaging.New(b.messaging.Client(t))
+	gateway := httptest.NewServer(http.HandlerFunc(b.takeCallback))
+	t.Cleanup(gateway.Close)
+	b.gateway = gateway.URL
+	b.qstash = emulator.New(emulator.Config{Clock: b.clock})
+	api := httptest.NewServer(b.qstash)
+	t.Cleanup(api.Close)
+	t.Cleanup(b.qstash.Close)
+	transport := &http.Transport{MaxIdleConnsPerHost: 16}
+	t.Cleanup(transport.CloseIdleConnections)
+	var err error
+	b.alarms, err = qstash.New(qstash.Config{URL: api.URL, Token: emulator.DevToken, HTTPClient: &http.Client{Transport: transport}})
+	require.NoError(t, err)
+	b.policy = burst.Policy{BaseURL: b.gateway, Retries: 5, RetryDelay: "10000 * pow(2, retried)"}
+	b.serve(b.start(b.healthy()))
+	return b
+}
+
+// process is one running service. Its ports may meet a mishap.
+type process struct {
+	ports   *ports
+	server  *server.Server
+	steps   *burst.Executor
+	desk    *enrolment.Desk
+	router  *inbound.Router
+	runner  *jobs.Runner
+	relay   *burst.Relay
+	sweeper *burst.Sweeper
+}
+
+// start wires a process as run.go does.
+func (b *bundle) start(p *ports) *process {
+	logger, texts, flow, now := slog.New(slog.NewJSONHandler(b.log, nil)), catalog.Default(), session.DefaultFlow(), b.clock.Now
+	delivery := &dispatch.Dispatcher{Sender: p, Store: p, Catalog: texts, Now: now}
+	alarms := &burst.Publisher{QStash: p, Outbox: p, Policy: b.policy, Log: logger, Now: now}
+	router := &inbound.Router{
+		OrgID: orgID, Queue: p, Messaging: p, Sessions: p, Delivery: delivery, Alarms: alarms, Flow: flow, Log: logger, Now: now,
+	}
+	desk := &enrolment.Desk{
+		Profiles: p, Sessions: p, Delivery: delivery, Senders: p, Catalog: texts, NewAlarm: burst.NewAlarm, Log: logger, Now: now,
+	}
+	runner := jobs.NewRunner(jobs.Config{
+		Store: p, Log: logger, Now: now, GiveUp: router.GiveUp,
+		Handlers: map[string]jobs.Handler{
+			inbound.EventMessage: router.Handle, jobs.EventHeldReply: router.Handle, enrolment.EventOpening: desk.SendOpening,
+		},
+	})
+	router.Runner, desk.Runner = runner, runner
+	steps := &burst.Executor{Sessions: p, Delivery: delivery, Alarms: alarms, Flow: flow, Log: logger, Now: now}
+	return &process{
+		ports: p, steps: steps, desk: desk, router: router, runner: runner,
+		server:  &server.Server{Steps: steps, Router: router, Desk: desk, Store: b.store, Now: now},
+		relay:   &burst.Relay{Outbox: p, Publisher: alarms, Log: logger, Now: now},
+		sweeper: &burst.Sweeper{Store: p, Grace: grace, MaxGenerations: generations, Log: logger, Now: now},
+	}
+}
+
+func (b *bundle) healthy() *ports {
+	return &ports{Store: b.store, carrier: b.carrier, alarms: b.alarms}
+}
+
+// serve makes p the process that answers from now on.
+func (b *bundle) serve(p *process) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.serving = p
+}
+
+// current is the process that answers; a dead one has been replaced by a healthy one.
+func (b *bundle) current() *process {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.serving.ports.dead() {
+		b.serving = b.start(b.healthy())
+	}
+	return b.serving
+}
+
+// takeCallback does what the gateway does with QStash's callbacks.
+func (b *bundle) takeCallback(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, "", http.StatusBadRequest)
+		return
+	}
+	ctx := telemetry.WithRequestID(rpc.WithPrincipal(r.Context(), rpc.Principal{Subject: "gateway", Role: rpc.RoleService}), "request-1")
+	if strings.HasSuffix(r.URL.Path, "/failed") {
+		failure, err := qstash.DecodeFailure(body)
+		if err == nil {
+			_, err = b.current().server.RecordStepFailure(ctx, &onboardingv1.RecordStepFailureRequest{
+				SourceMessageId: failure.SourceMessageID, DlqId: failure.DeadLetterID, SourceBody: failure.SourceBody,
+				Status: int32(failure.Status), Body: failure.Body, Retried: int32(failure.Retried),
+			})
+		}
+		answer(w, err)
+		return
+	}
+	var in onboardingv1.ExecuteStepRequest
+	if err := json.Unmarshal(body, &in); err != nil {
+		answer(w, refusal(codes.InvalidArgument))
+		return
+	}
+	_, err = b.current().server.ExecuteStep(ctx, &in)
+	answer(w, err)
+}
+
+func refusal(code codes.Code) error { return &rpc.Error{Code: code} }
+
+func answer(w http.ResponseWriter, err error) {
+	told, known := rpc.ErrorFrom(err)
+	switch {
+	case err == nil:
+	case known && (told.Code == codes.InvalidArgument || told.Code == codes.FailedPrecondition):
+		w.Header().Set(qstash.HeaderNonRetryable, "true")
+		w.WriteHeader(qstash.StatusNonRetryable)
+	case known && told.Code == codes.Unavailable:
+		w.Header().Set("Retry-After", fmt.Sprint(int(told.RetryAfter.Seconds())))
+		w.WriteHeader(http.StatusServiceUnavailable)
+	default:
+		w.WriteHeader(http.StatusInternalServerError)
+	}
+}
+
+// person enrols somebody new.
+func (b *bundle) person() enrolment.Profile {
+	b.t.Helper()
+	p, err := b.current().desk.Enrol(b.t.Context(), orgID, enrolment.Person{
+		Phone: fmt.Sprintf("+551198765%04d", b.people.Add(1)), FirstName: "Ana",
+	})
+	require.NoError(b.t, err)
+	return p
+}
+
+func (b *bundle) activate(p enrolment.Profile) session.Record {
+	b.t.Helper()
+	r, err := b.current().desk.Activate(b.t.Context(), orgID, p.ID)
+	require.NoError(b.t, err)
+	return r
+}
+
+// message is a text of a person as Twilio posts it.
+func (b *bundle) message(p enrolment.Profile, body string) *onboardingv1.ReceiveMessageRequest {
+	return &onboardingv1.ReceiveMessageRequest{
+		TwilioSid: fmt.Sprintf("SM%032d", b.texts.Add(1)), From: p.Phone, To: ours, Body: body, Segments: 1,
+	}
+}
+
+// reply has a person write, and says by which SID.
+func (b *bundle) reply(p enrolment.Profile, body string) string {
+	b.t.Helper()
+	m := b.message(p, body)
+	_, err := b.current().server.ReceiveMessage(b.t.Context(), m)
+	require.NoError(b.t, err)
+	return m.GetTwilioSid()
+}
+
+// mute has QStash forget every message when it is due, so that a test can execute the steps itself.
+func (b *bundle) mute() {
+	b.qstash.SetFaults(emulator.Script{OnDeliver: emulator.Every(emulator.DeliverFault{Lose: true})})
+}
+
+// explained is a person who has read the explanation.
+func (b *bundle) explained() (enrolment.Profile, session.Record) {
+	b.t.Helper()
+	p := b.person()
+	r := b.activate(p)
+	b.reply(p, "Sure")
+	return p, b.at(r.ID, session.AwaitingExplanationResponse, "")
+}
+
+// inBurst is a person to whom the n-th step is due, while QStash is mute.
+func (b *bundle) inBurst(n int) (enrolment.Profile, session.Record) {
+	b.t.Helper()
+	b.mute()
+	p, r := b.explained()
+	b.reply(p, "ok")
+	for sent := 1; sent < n; sent++ {
+		b.clock.Advance(10 * time.Second)
+		out, err := b.execute(payload(b.session(r.ID)))
+		require.NoError(b.t, err)
+		require.Equal(b.t, onboardingv1.StepOutcome_STEP_OUTCOME_SENT, out.GetOutcome())
+	}
+	b.idle()
+	return p, b.at(r.ID, session.AwaitingBurst, step(n))
+}
+
+// finished is a person to whom all steps were sent.
+func (b *bundle) finished() (enrolment.Profile, session.Record) {
+	b.t.Helper()
+	p, r := b.inBurst(4)
+	b.clock.Advance(time.Second)
+	_, err := b.execute(payload(r))
+	require.NoError(b.t, err)
+	return p, b.at(r.ID, session.AwaitingInterviewStart, "")
+}
+
+// payload is the alarm of the step that is due in a session.
+func payload(r session.Record) *onboardingv1.ExecuteStepRequest {
+	p := session.NewStepPayload(r.ProfileID, r.ID, r.NextStep)
+	return &onboardingv1.ExecuteStepRequest{
+		ProfileId: p.ProfileID, SessionId: p.SessionID, StepId: string(p.StepID),
+		ExpectedStateToken: string(p.ExpectedToken), IdempotencyKey: p.IdempotencyKey,
+	}
+}
+
+// execute is a callback of QStash, without QStash.
+func (b *bundle) execute(in *onboardingv1.ExecuteStepRequest) (*onboardingv1.ExecuteStepResponse, error) {
+	ctx := rpc.WithPrincipal(b.t.Context(), rpc.Principal{Subject: "gateway", Role: rpc.RoleService})
+	return b.current().server.ExecuteStep(telemetry.WithRequestID(ctx, "request-7"), in)
+}
+
+// skips asserts that an execution sends nothing and says why.
+func (b *bundle) skips(reason session.SkipReason, in *onboardingv1.ExecuteStepRequest) {
+	b.t.Helper()
+	before := len(b.messaging.Attempts())
+	out, err := b.execute(in)
+	require.NoError(b.t, err)
+	require.Equal(b.t, onboardingv1.StepOutcome_STEP_OUTCOME_SKIPPED, out.GetOutcome())
+	require.Equal(b.t, string(reason), out.GetSkipReason())
+	require.Len(b.t, b.messaging.Attempts(), before)
+}
+
+// session is a session as it is stored.
+func (b *bundle) session(id string) session.Record {
+	b.t.Helper()
+	v, err := b.store.LoadSession(b.t.Context(), id)
+	require.NoError(b.t, err)
+	return v.Session
+}
+
+// at asserts where a session stands.
+func (b *bundle) at(id string, token session.Token, next session.StepID) session.Record {
+	b.t.Helper()
+	r := b.session(id)
+	require.Equal(b.t, token, r.Token)
+	require.Equal(b.t, next, r.NextStep)
+	return r
+}
+
+// story is a session's timeline in short.
+func (b *bundle) story(id string) []session.Kind {
+	b.t.Helper()
+	_, entries, err := b.store.Session(b.t.Context(), orgID, id)
+	require.NoError(b.t, err)
+	var kinds []session.Kind
+	for _, e := range entries {
+		kinds = append(kinds, e.Kind)
+	}
+	return kinds
+}
+
+// sequence is what a person got, by the keys of the catalog.
+func (b *bundle) sequence(p enrolment.Profile) []string {
+	b.t.Helper()
+	texts, keys := catalog.Default(), []string{opening, explanation, later, first, second, third, fourth}
+	var got []string
+	for _, text := range b.messaging.Taken(p.Phone) {
+		for _, key := range keys {
+			rendered, err := texts.Render(texts.Current(), p.Locale, key, p.FirstName)
+			require.NoError(b.t, err)
+			if rendered == text.Body {
+				got = append(got, key)
+			}
+		}
+	}
+	require.Len(b.t, got, len(b.messaging.Taken(p.Phone)), "a text that is none of ours")
+	return got
+}
+
+// count is the number of rows that a query counts.
+func (b *bundle) count(sql string, args ...any) int {
+	b.t.Helper()
+	var n int
+	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), sql, args...).Scan(&n))
+	return n
+}
+
+func (b *bundle) exec(sql string, args ...any) {
+	b.t.Helper()
+	_, err := b.pool.Exec(b.t.Context(), sql, args...)
+	require.NoError(b.t, err)
+}
+
+func (b *bundle) idle() {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
+	defer cancel()
+	require.NoError(b.t, b.qstash.Idle(ctx))
+}
+
+// work lets every loop of the service look once.
+func (b *bundle) work() {
+	b.t.Helper()
+	b.idle()
+	p := b.current()
+	for {
+		n, err := p.runner.Drain(b.t.Context())
+		if n == 0 || err != nil {
+			break
+		}
+	}
+	_, _ = p.relay.Once(b.t.Context()) // a mishap of the ports; the next look mends it
+	_, _ = p.sweeper.Once(b.t.Context())
+	b.idle()
+}
+
+// pause is the longest that pass lets the clock jump without looking.
+const pause = 5 * time.Second
+
+// pass lets the clock run for d, with all loops at work.
+func (b *bundle) pass(d time.Duration) {
+	b.t.Helper()
+	b.work()
+	for end := b.clock.Now().Add(d); b.clock.Now().Before(end); b.work() {
+		b.jump(end)
+	}
+}
+
+// jump moves the clock to its next timer, but not beyond end and not further than pause.
+func (b *bundle) jump(end time.Time) {
+	now := b.clock.Now()
+	d := min(pause, end.Sub(now))
+	if next, ok := b.clock.Next(); ok {
+		d = max(time.Millisecond, min(d, next.Sub(now)))
+	}
+	b.clock.Advance(d)
+}
+
+// until lets the clock run until done, at most half an hour.
+func (b *bundle) until(done func() bool) {
+	b.t.Helper()
+	end := b.clock.Now().Add(30 * time.Minute)
+	for b.work(); !done(); b.work() {
+		b.jump(end)
+		require.True(b.t, b.clock.Now().Before(end), "it has not come to rest:\n%s", b.log)
+	}
+}
+
+// waiting is how much is still to be done: open jobs, unpublished alarms, and messages at QStash.
+func (b *bundle) waiting() int {
+	b.t.Helper()
+	record := b.qstash.Record()
+	at := len(record.Of(emulator.Published)) -
+		len(record.Of(emulator.Delivered, emulator.DeadLettered, emulator.Cancelled, emulator.Lost))
+	return at + b.count(`select (select count(*) from webhook_jobs where status in ('pending', 'processing'))
+		+ (select count(*) from step_alarms where published_at is null)`)
+}
+
+// quiet lets the clock run until nothing is left to be done.
+func (b *bundle) quiet() {
+	b.t.Helper()
+	b.until(func() bool { return b.waiting() == 0 })
+}
+
+// logbook keeps every line that was logged.
+type logbook struct {
+	mu    sync.Mutex
+	lines bytes.Buffer
+}
+
+func (l *logbook) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lines.Write(p)
+}
+
+func (l *logbook) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lines.String()
+}
+
+// of are the lines of one event.
+func (l *logbook) of(t *testing.T, event string) []map[string]any {
+	t.Helper()
+	var found []map[string]any
+	for line := range strings.Lines(l.String()) {
+		var fields map[string]any
+		require.NoError(t, json.Unmarshal([]byte(line), &fields))
+		if fields["msg"] == event {
+			found = append(found, fields)
+		}
+	}
+	return found
+}
+
+// tellsNothingPersonal holds for every test: no phone number and no text, of theirs or ours, is ever logged.
+func (l *logbook) tellsNothingPersonal(t *testing.T) {
+	t.Helper()
+	all := l.String()
+	require.NotContains(t, all, "5511987")
+	require.NotContains(t, all, secretWords)
+	for _, text := range []string{"welcome team", "Happy to have you", "No problem, there", "first steps easy", "a few questions", "Your answers help", "first question?"} {
+		require.NotContains(t, all, text)
+	}
+}
+
+// secretWords is a text of a person that no log may show.
+const secretWords = "my cousin Joaquina lives in Lisboa"
+
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
+
+type (
+	sendRequest       = messagingv1.SendRequest
+	recordStepFailure = onboardingv1.RecordStepFailureRequest
+)
