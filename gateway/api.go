@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
@@ -76,6 +77,10 @@ func strictRequest(next http.Handler) http.Handler {
 		if len(body) > 0 && !jsonBody(r.Header.Get("Content-Type")) {
 			writeError(ctx, w, http.StatusUnsupportedMediaType,
 				refuse(codes.InvalidArgument, reasonMediaType, "a body must be sent with Content-Type: application/json"))
+			return
+		}
+		if !utf8.ValidString(r.URL.Path) { // no field of a message could hold it
+			answerNoRoute(ctx, nil, nil, w, r, http.StatusBadRequest)
 			return
 		}
 		if r.Method != http.MethodGet && r.URL.RawQuery != "" { // the generated code would not even look at it
@@ -176,6 +181,8 @@ func checkQuery(ctx context.Context, request proto.Message) error {
 			return refuse(codes.InvalidArgument, reasonInvalid, fmt.Sprintf("the query has an unknown parameter %q", name))
 		case len(values) > 1:
 			return refuse(codes.InvalidArgument, reasonInvalid, "the query has "+name+" more than once")
+		case !utf8.ValidString(values[0]):
+			return refuse(codes.InvalidArgument, reasonInvalid, "the query has text in "+name+" that is not UTF-8")
 		}
 	}
 	return nil

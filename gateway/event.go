@@ -43,7 +43,7 @@ func eventFrom(ctx context.Context) *event {
 func (e *event) at(r *http.Request, route string) {
 	e.route = route
 	span := trace.SpanFromContext(r.Context())
-	span.SetName(r.Method + " " + route)
+	span.SetName(clip(r.Method) + " " + route)
 	span.SetAttributes(semconv.HTTPRoute(route), semconv.URLPath(route))
 	if labels, ok := otelhttp.LabelerFromContext(r.Context()); ok {
 		labels.Add(semconv.HTTPRoute(route))
@@ -56,6 +56,13 @@ func (e *event) add(attrs ...slog.Attr) { e.attrs = append(e.attrs, attrs...) }
 // fail puts the code and the reason of the answer on the line. The message is for the caller only: it may quote input.
 func (e *event) fail(err *rpc.Error) {
 	e.add(slog.String("code", err.Code.String()), slog.String("reason", err.Reason))
+}
+
+// clip is as much of a stranger's words as a line or a span has room for: a header may hold 32 KiB, and nobody needs a
+// token to have it logged.
+func clip(text string) string {
+	const most = 128
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
 // cause puts an upstream's own words on the line when the caller is not told them. A service's texts are fixed and a
@@ -89,7 +96,7 @@ func observe(log *slog.Logger, now func() time.Time, next http.Handler) http.Han
 				}
 			}
 			log.LogAttrs(ctx, e.level, "http.request", append([]slog.Attr{
-				slog.String("method", r.Method), slog.String("route", e.route), slog.Int("status", out.status),
+				slog.String("method", clip(r.Method)), slog.String("route", e.route), slog.Int("status", out.status),
 				slog.Int64("bytes", out.bytes), slog.Float64("duration_ms", float64(now().Sub(started).Microseconds())/1000),
 			}, e.attrs...)...)
 		}()

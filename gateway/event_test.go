@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -37,6 +38,31 @@ func TestObserve(t *testing.T) {
 		require.NotContains(t, answer.Body.String(), "boom")
 		require.Equal(t, "boom", line["panic"])
 		require.Equal(t, "ERROR", line["level"])
+	})
+
+	t.Run("AStrangersWordsAreCutShort", func(t *testing.T) {
+		t.Parallel()
+		algorithm := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"` + strings.Repeat("c", 5_000) + `"}`))
+		for _, request := range []struct {
+			method, path string
+			header       map[string]string
+		}{
+			{method: strings.Repeat("A", 20_000), path: pathStep},
+			{method: http.MethodPost, path: pathStep, header: map[string]string{"Upstash-Message-Id": strings.Repeat("b", 20_000)}},
+			{method: http.MethodPost, path: pathStep, header: map[string]string{"Upstash-Signature": algorithm + ".e30.x"}},
+		} {
+			b := setup(t)
+			r, err := http.NewRequestWithContext(t.Context(), request.method, b.url+request.path, strings.NewReader("x"))
+			require.NoError(t, err)
+			for name, value := range request.header {
+				r.Header.Set(name, value)
+			}
+			response, err := http.DefaultClient.Do(r)
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+			b.stop()
+			require.Less(t, len(b.log.String()), 1_000)
+		}
 	})
 
 	t.Run("APanicAfterTheAnswerBeganOnlyLogs", func(t *testing.T) {

@@ -113,7 +113,7 @@ func (a alarms) authentic(w http.ResponseWriter, r *http.Request) (body []byte, 
 		return nil, false
 	}
 	if err := a.verifier.Verify(r.Header.Get(qstash.HeaderSignature), body, publicURL(a.origin, r)); err != nil {
-		eventFrom(ctx).add(slog.String("cause", err.Error()))
+		eventFrom(ctx).add(slog.String("cause", clip(err.Error()))) // it names the token's method, which is the caller's
 		writeError(ctx, w, http.StatusUnauthorized, refuse(codes.Unauthenticated, reasonUnauthenticated,
 			"this is not signed by QStash with our signing keys, for this URL and this body"))
 		return nil, false
@@ -166,7 +166,7 @@ func acknowledge(ctx context.Context, w http.ResponseWriter, outcome, reason str
 // describeAttempt puts what QStash says of the delivery on the span and on the log line. It is said before anything is
 // verified, so it describes and decides nothing.
 func describeAttempt(ctx context.Context, header http.Header) {
-	id, attempt := header.Get(qstash.HeaderMessageID), attemptOf(header.Get(qstash.HeaderRetried))
+	id, attempt := clip(header.Get(qstash.HeaderMessageID)), attemptOf(header.Get(qstash.HeaderRetried))
 	trace.SpanFromContext(ctx).SetAttributes(
 		attribute.String("qstash.message_id", id),
 		attribute.Int("qstash.attempt", attempt),

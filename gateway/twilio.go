@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -144,14 +146,18 @@ func newTwilioSignatures(authToken string) (twilioSignatures, error) {
 	return twilioSignatures{validator: client.NewRequestValidator(authToken)}, nil
 }
 
-// valid reports whether signature was made for this URL and form. The validator takes one value per name, while each
-// value of a repeated name is signed as name and value: joining the values with the name itself gives the same text.
+// valid reports whether signature was made for this URL and form. Signed is the URL and then every name with each of its
+// values, in the order of the names. The validator gets all of that as the name of one parameter: it appends parameters
+// one by one, copying what is there already, so a stranger's form of ten thousand would cost a third of a second.
 func (s twilioSignatures) valid(fullURL string, form url.Values, signature string) bool {
-	params := make(map[string]string, len(form))
-	for name, values := range form {
-		params[name] = strings.Join(values, name)
+	var signed strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(form)) {
+		for _, value := range form[name] {
+			signed.WriteString(name)
+			signed.WriteString(value)
+		}
 	}
-	return s.validator.Validate(fullURL, params, signature)
+	return s.validator.Validate(fullURL, map[string]string{signed.String(): ""}, signature)
 }
 
 // decodeForm reads a urlencoded form, and nothing else.

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -60,6 +61,23 @@ func TestTwilioSignature(t *testing.T) {
 			require.False(t, signatures.valid(origin, other, signature), "%v", other)
 		}
 	})
+}
+
+// A stranger's form of as many names as fit costs no more than reading it. What is counted is allocations, and not time, of
+// which a loaded machine has too little.
+func TestAForgedFormIsCheap(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts those of everybody
+	signatures, err := newTwilioSignatures(twilioToken)
+	require.NoError(t, err)
+	form := url.Values{}
+	for i := range 9_000 {
+		form.Set(strconv.FormatInt(int64(i), 36), "")
+	}
+	allocations := testing.AllocsPerRun(5, func() {
+		if signatures.valid(origin, form, "forged") {
+			t.Error("a forged signature was accepted")
+		}
+	})
+	require.Less(t, allocations, 200.0, "one a parameter would be 9,000 copies of what was there before")
 }
 
 // FuzzTwilioSignature holds the check to three things for any form: what Twilio signs is accepted, one changed byte or

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"paceline.internal/deploy/stack"
 )
@@ -28,12 +30,24 @@ const secretsFile = "secrets.json"
 // errNoSecrets is a data folder in which `paceline up` has never run.
 var errNoSecrets = errors.New("there are no secrets yet: set SERVICE_AUTH_SECRET (and API_JWT_SECRET for --api), or run `paceline up` once")
 
-// loadSecrets reads what keepSecrets wrote.
-func loadSecrets(dir string) (stack.Secrets, error) {
-	content, err := os.ReadFile(filepath.Join(dir, secretsFile))
+// loadSecrets reads what keepSecrets wrote. Secrets that somebody else could have read or planted are none.
+func loadSecrets(dir string) (_ stack.Secrets, err error) {
+	file, err := os.Open(filepath.Join(dir, secretsFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return stack.Secrets{}, errNoSecrets
 	}
+	if err != nil {
+		return stack.Secrets{}, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	stat, err := file.Stat()
+	if err != nil {
+		return stack.Secrets{}, err
+	}
+	if owner, ok := stat.Sys().(*syscall.Stat_t); !ok || int(owner.Uid) != os.Geteuid() || stat.Mode().Perm()&0o077 != 0 {
+		return stack.Secrets{}, fmt.Errorf("%s must belong to the user who runs this and be closed to everybody else: remove it", file.Name())
+	}
+	content, err := io.ReadAll(file)
 	if err != nil {
 		return stack.Secrets{}, err
 	}

@@ -22,7 +22,11 @@ func TestAlarmFaults(t *testing.T) {
 		b.vendors.QStash.SetFaults(qstash.Script{OnDeliver: qstash.Every(qstash.DeliverFault{Copies: 2})})
 		p := b.begin(t)
 		p.requireWhole(t)
+		p.requireTimeline(t)
 		require.Len(t, b.vendors.QStash.Record().Of(qstash.Published), 4, "one alarm per step")
+		for _, answered := range b.vendors.QStash.Record().Of(qstash.Answered) {
+			require.Contains(t, []int{http.StatusOK, http.StatusServiceUnavailable}, answered.Status, "done, or in the middle of it")
+		}
 		require.Equal(t, 8*time.Second, p.at(t, message2).Sub(p.at(t, message1)))
 		require.Equal(t, 8*time.Second, p.at(t, message3).Sub(p.at(t, message2)))
 	})
@@ -93,6 +97,37 @@ func TestAlarmFaults(t *testing.T) {
 		p.requireWhole(t)
 		require.Len(t, rang, 6)
 		require.Greater(t, len(b.vendors.QStash.Record().Of(qstash.Attempted)), 4)
+	})
+	t.Run("S0_65_AnAlarmThatQStashLosesIsSetAgain", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, "ALARM_OVERDUE_GRACE", "1s")
+		lost := map[string]bool{}
+		b.vendors.QStash.SetFaults(qstash.Script{OnDeliver: func(d qstash.Delivery) qstash.DeliverFault {
+			first := !lost[string(d.Message.Body)]
+			lost[string(d.Message.Body)] = true
+			return qstash.DeliverFault{Lose: first}
+		}})
+		p := b.begin(t)
+		p.requireWhole(t)
+		require.Len(t, b.vendors.QStash.Record().Of(qstash.Lost), 4)
+	})
+	t.Run("S0_65_ASequenceThatCannotGoOnIsVisiblyStuck", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, "ALARM_OVERDUE_GRACE", "1s", "ALARM_MAX_GENERATIONS", "2")
+		b.vendors.QStash.SetFaults(qstash.Script{OnDeliver: qstash.Every(qstash.DeliverFault{Lose: true})})
+		p := b.begin(t)
+		b.until(t, "the session is parked", func() bool { return p.session(t).Status == "stuck" })
+		b.rest(t)
+		p.requireHeard(t, opening, explanation)
+		var stuck struct {
+			Sessions []sessionJSON `json:"sessions"`
+		}
+		b.call(t, http.MethodGet, "/v1/sessions?stuck=true", nil, &stuck)
+		require.Equal(t, []sessionJSON{p.session(t)}, stuck.Sessions)
+		timeline := p.timeline(t)
+		require.Equal(t, "parked", timeline[len(timeline)-1].Kind)
+		require.NotEmpty(t, timeline[len(timeline)-1].Detail)
+		require.Len(t, b.vendors.QStash.Record().Of(qstash.Lost), 2)
 	})
 	t.Run("S0_58_SwitchedOffSchedulingLosesNothing", func(t *testing.T) {
 		t.Parallel()

@@ -58,6 +58,21 @@ func TestCarrierFaults(t *testing.T) {
 			}
 		})
 	}
+	t.Run("S0_65_AnswerLostAndReceiptsLate", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.enrol(t, "en")
+		script := once(p.text(t, message2), twilio.CreateFault{Answer: twilio.AnswerReset, Commit: true})
+		script.OnCallback = func(twilio.Message) twilio.CallbackFault { return twilio.CallbackFault{Delay: 20 * time.Second} }
+		b.vendors.Twilio.SetScript(script)
+		p.activate(t)
+		p.says(t, p.greets)
+		p.says(t, p.begins)
+		p.requireWhole(t)
+		require.GreaterOrEqual(t, p.at(t, message3).Sub(p.at(t, message2)), 20*time.Second, "nobody knows before, and nobody sends again")
+		attempts := b.vendors.QStash.Record().Of(qstash.Waiting)
+		require.Len(t, attempts, 5, "the pauses grow, so that QStash does not give up meanwhile")
+	})
 	t.Run("S0_65_TheOpeningsAnswerIsLost", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

@@ -2,6 +2,7 @@ package stack_test
 
 import (
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
@@ -14,11 +15,11 @@ import (
 func TestConversation(t *testing.T) {
 	t.Parallel()
 
-	t.Run("S0_21_S0_24_S0_25_S0_48_S0_60_S0_61_S0_62_InEnglish", func(t *testing.T) {
+	t.Run("S0_21_S0_23_S0_24_S0_25_S0_33_S0_35_S0_48_S0_60_S0_61_S0_62_InEnglish", func(t *testing.T) {
 		t.Parallel()
 		happyPath(t, "en")
 	})
-	t.Run("S0_21_S0_24_S0_25_S0_48_S0_60_S0_61_S0_62_InPortuguese", func(t *testing.T) {
+	t.Run("S0_21_S0_23_S0_24_S0_25_S0_33_S0_35_S0_48_S0_60_S0_61_S0_62_InPortuguese", func(t *testing.T) {
 		t.Parallel()
 		happyPath(t, "pt-BR")
 	})
@@ -77,7 +78,7 @@ func happyPath(t *testing.T, locale string) {
 	require.Equal(t, p.at(t, message3), p.at(t, message4))
 	p.requireTimeline(t)
 	p.requireMessages(t, opened.SessionID)
-	b.requireAlarms(t)
+	b.requireAlarms(t, opened.SessionID, began)
 }
 
 // advanceTo moves from one plan of the vendors to the next, up to an instant.
@@ -207,10 +208,15 @@ func (p *person) requireMessages(t *testing.T, sessionID string) {
 }
 
 // requireAlarms holds QStash's record to one alarm per step, each published once, rung once and answered 200.
-func (b *bundle) requireAlarms(t *testing.T) {
+func (b *bundle) requireAlarms(t *testing.T, sessionID string, began time.Time) {
 	t.Helper()
 	record := b.vendors.QStash.Record()
 	require.Len(t, record.Of(qstash.Published), 4)
+	for i, alarm := range record.Of(qstash.Published) {
+		require.Equal(t, "onboarding-"+sessionID+"-onboarding_message_"+strconv.Itoa(i+1)+"-1", alarm.DeduplicationID)
+		require.Equal(t, began.Add([]time.Duration{0, 8 * time.Second, 16 * time.Second, 16 * time.Second}[i]), alarm.Due)
+		require.Equal(t, b.services.URL()+"/api/onboarding/step", alarm.URL)
+	}
 	require.Len(t, record.Of(qstash.Attempted), 4)
 	require.Len(t, record.Of(qstash.Delivered), 4)
 	require.Len(t, record, 16, "published, attempted, answered, delivered")

@@ -299,15 +299,16 @@ func answerSQL(c *carried) {
 
 // readSQL reads one message: a type, if there is one, and a length that counts itself.
 func readSQL(from io.Reader, kind int) ([]byte, error) {
-	message := make([]byte, kind+4)
-	if _, err := io.ReadFull(from, message); err != nil {
+	start := make([]byte, kind+4)
+	if _, err := io.ReadFull(from, start); err != nil {
 		return nil, err
 	}
-	length := binary.BigEndian.Uint32(message[kind:])
+	length := binary.BigEndian.Uint32(start[kind:])
 	if length < 4 || length > longest {
 		return nil, errors.New("this is not Postgres")
 	}
-	message = append(message, make([]byte, length-4)...)
+	message := make([]byte, kind+int(length))
+	copy(message, start)
 	_, err := io.ReadFull(from, message[kind+4:])
 	return message, err
 }

@@ -19,6 +19,9 @@ import (
 // that has less than this left is refused: whatever it would do, nobody would learn of it.
 const replyMargin = 5 * time.Millisecond
 
+// maxToken bounds the work, and the line in the log, that an unauthenticated caller can ask for.
+const maxToken = 8 << 10
+
 // recoverPanic turns a panic into an internal error; its text and its stack go to the log only.
 func recoverPanic(ctx context.Context, _ string, next func(context.Context) error) (err error) {
 	defer func() {
@@ -76,6 +79,9 @@ func bearer(ctx context.Context, tokens *Tokens) (Principal, error) {
 	scheme, token, _ := strings.Cut(given[0], " ")
 	if !strings.EqualFold(scheme, "bearer") {
 		return Principal{}, errors.New("authorization is not a bearer token")
+	}
+	if len(token) > maxToken {
+		return Principal{}, errors.New("the token is too long")
 	}
 	return tokens.Verify(token)
 }

@@ -37,6 +37,11 @@ const (
 
 	// maxStreams bounds what one client connection may have in flight.
 	maxStreams = 1024
+
+	// maxRequest and maxHeaders bound what is read before anybody is asked for a token: gRPC decodes a request first, and
+	// by default takes 4 MiB of it and 16 MiB of headers. The gateway passes on 64 KiB at most.
+	maxRequest = 1 << 20
+	maxHeaders = 32 << 10
 )
 
 // Policy says which roles may call a method, by its full name "/package.Service/Method". A method that is absent may be
@@ -91,6 +96,8 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 			// Streams are only those of health and reflection, which may last: they get no deadline.
 			grpc.StreamInterceptor(stream(slices.Concat(outer, inner)...)),
 			grpc.MaxConcurrentStreams(maxStreams),
+			grpc.MaxRecvMsgSize(maxRequest),
+			grpc.MaxHeaderListSize(maxHeaders),
 			grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepalivePolicy, PermitWithoutStream: true}),
 		),

@@ -201,6 +201,10 @@ func TestAuthentication(t *testing.T) {
 			authorization: func(*rpc.Tokens) []string { return []string{"Bearer hunter2"} },
 		},
 		{
+			name: "ATokenThatIsTooLong", method: echo, want: codes.Unauthenticated,
+			authorization: func(*rpc.Tokens) []string { return []string{"Bearer " + strings.Repeat("x", 8<<10+1)} },
+		},
+		{
 			name: "AllowedRole", method: echo, want: codes.OK,
 			authorization: func(m *rpc.Tokens) []string { return []string{bearer(m, user())} },
 		},
@@ -235,6 +239,18 @@ func TestAuthentication(t *testing.T) {
 			}
 		})
 	}
+
+	t.Run("LittleIsReadOfAStranger", func(t *testing.T) {
+		t.Parallel()
+		conn := setup(t, repeat).plain()
+
+		_, err := call(t.Context(), conn, echo, strings.Repeat("x", 2<<20))
+		require.Equal(t, codes.ResourceExhausted, status.Code(err), "a request, before its token is looked at")
+
+		_, err = call(metadata.AppendToOutgoingContext(t.Context(), "x-filler", strings.Repeat("x", 64<<10)), conn, echo, "hi")
+		require.Error(t, err)
+		require.NotEqual(t, codes.Unauthenticated, status.Code(err), "headers, likewise")
+	})
 
 	t.Run("HealthAndReflectionAreOpenAndQuiet", func(t *testing.T) {
 		t.Parallel()

@@ -20,6 +20,10 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
+// longestAttribute bounds one attribute of a span, in bytes: a stranger's path or User-Agent may have 32 KiB. Our longest
+// statements of SQL fit.
+const longestAttribute = 4 << 10
+
 // shutdownTimeout bounds the last export: a collector that is gone must not hold up the end of the process.
 const shutdownTimeout = 5 * time.Second
 
@@ -51,7 +55,9 @@ func New(ctx context.Context, opts Options) (*Telemetry, error) {
 		return nil, fmt.Errorf("metrics exporter: %w", err)
 	}
 	t.Meter = sdkmetric.NewMeterProvider(sdkmetric.WithResource(about), sdkmetric.WithReader(metrics))
-	tracing := []sdktrace.TracerProviderOption{sdktrace.WithResource(about)}
+	limits := sdktrace.NewSpanLimits()
+	limits.AttributeValueLengthLimit = longestAttribute
+	tracing := []sdktrace.TracerProviderOption{sdktrace.WithResource(about), sdktrace.WithRawSpanLimits(limits)}
 	if endpoint := opts.Config.OTLPEndpoint; !endpoint.IsZero() {
 		if t.exporter, err = otlptracegrpc.New(ctx, otlptracegrpc.WithEndpointURL(endpoint.String())); err != nil {
 			return nil, fmt.Errorf("trace exporter: %w", err)

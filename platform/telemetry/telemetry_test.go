@@ -6,15 +6,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 	tracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
@@ -178,6 +183,19 @@ func TestTraces(t *testing.T) {
 
 		require.NoError(t, tel.Shutdown(signalled))
 		require.Equal(t, "messaging/work", <-receiver.spans)
+	})
+
+	t.Run("AnAttributeIsCutShort", func(t *testing.T) {
+		t.Parallel()
+		tel, err := telemetry.New(t.Context(), telemetry.Options{Service: "paceline", Output: io.Discard, Registry: telemetry.NewRegistry()})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, tel.Shutdown(t.Context())) }()
+		_, span := tel.Tracer.Tracer("test").Start(t.Context(), "call", trace.WithAttributes(
+			attribute.String("user_agent.original", strings.Repeat("x", 32<<10))))
+		defer span.End()
+		readable, ok := span.(sdktrace.ReadOnlySpan)
+		require.True(t, ok)
+		require.Len(t, readable.Attributes()[0].Value.AsString(), 4<<10)
 	})
 
 	t.Run("ShutdownIsBoundedWhenTheCollectorHangs", func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,9 +38,11 @@ type world struct {
 	messaging *messagingtest.Service
 	environ   map[string]string
 	log       *logbook
-	client    onboardingv1.OnboardingServiceClient
 	ops       string
 	pool      *pgxpool.Pool
+
+	mu     sync.Mutex
+	client onboardingv1.OnboardingServiceClient // of the process that runs
 }
 
 func newWorld(t *testing.T) *world {
@@ -76,6 +79,12 @@ func (w *world) run() (stop func()) {
 	require.NoError(w.t, err)
 	opsPort, err := network.Listen(w.t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(w.t, err)
+	w.ops = "http://" + opsPort.Addr().String()
+	tokens := messagingtest.Tokens(w.t, w.clock.Now)
+	conn := messagingtest.Dial(w.t, grpcPort.Addr().String(), tokens, rpc.Principal{Subject: "gateway", Role: rpc.RoleService})
+	w.mu.Lock()
+	w.client = onboardingv1.NewOnboardingServiceClient(conn)
+	w.mu.Unlock()
 	ctx, cancel := context.WithCancel(w.t.Context())
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -88,9 +97,6 @@ func (w *world) run() (stop func()) {
 	case err := <-ended:
 		require.NoError(w.t, err)
 	}
-	tokens := messagingtest.Tokens(w.t, w.clock.Now)
-	conn := messagingtest.Dial(w.t, grpcPort.Addr().String(), tokens, rpc.Principal{Subject: "gateway", Role: rpc.RoleService})
-	w.client, w.ops = onboardingv1.NewOnboardingServiceClient(conn), "http://"+opsPort.Addr().String()
 	return func() {
 		cancel()
 		require.NoError(w.t, <-ended)
@@ -98,10 +104,13 @@ func (w *world) run() (stop func()) {
 }
 
 func (w *world) takeCallback(out http.ResponseWriter, r *http.Request) {
+	w.mu.Lock()
+	client := w.client
+	w.mu.Unlock()
 	var in onboardingv1.ExecuteStepRequest
 	body, err := io.ReadAll(r.Body)
 	if err == nil && json.Unmarshal(body, &in) == nil {
-		_, err = w.client.ExecuteStep(r.Context(), &in)
+		_, err = client.ExecuteStep(r.Context(), &in)
 	}
 	answer(out, err)
 }

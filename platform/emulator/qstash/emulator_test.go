@@ -157,6 +157,15 @@ func TestIdle(t *testing.T) {
 		require.Len(t, seen.Of(emulator.Delivered), 25)
 	})
 
+	t.Run("IsNotForWebPages", func(t *testing.T) {
+		t.Parallel()
+		r := setup(t)
+		status, _ := r.raw(http.MethodPost, "/v2/publish/http://127.0.0.1:1/?qstash_token="+emulator.DevToken,
+			map[string]string{"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}, "forged")
+		require.Equal(t, http.StatusForbidden, status)
+		require.Empty(t, r.emulator.Record())
+	})
+
 	t.Run("WaitsForTheObserver", func(t *testing.T) {
 		t.Parallel()
 		entered, release := make(chan struct{}), make(chan struct{})
@@ -190,6 +199,7 @@ func TestIdle(t *testing.T) {
 			})
 			defer e.Close()
 			req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v2/publish/http://destination/hook", http.NoBody)
+			req.Host = "localhost"
 			req.Header.Set("Authorization", "Bearer "+emulator.DevToken)
 			req.Header.Set(qstash.HeaderDelay, "8s")
 			began := time.Now() // the bubble's clock

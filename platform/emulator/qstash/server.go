@@ -9,13 +9,18 @@ import (
 	"net/url"
 	"strings"
 
+	"paceline.internal/platform/emulator/loopback"
 	api "paceline.internal/platform/qstash"
 )
 
 const publishPath = "/v2/publish/"
 
-// ServeHTTP answers QStash's REST API.
+// ServeHTTP answers QStash's REST API, except to web pages.
 func (e *Emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	loopback.Guard(http.HandlerFunc(e.serve)).ServeHTTP(w, r)
+}
+
+func (e *Emulator) serve(w http.ResponseWriter, r *http.Request) {
 	// The raw request URI: a ServeMux would clean the destination's "//" away with a redirect, and r.URL.Path has lost
 	// what was percent-encoded.
 	path, rawQuery, hasQuery := strings.Cut(r.RequestURI, "?")

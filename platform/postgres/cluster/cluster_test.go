@@ -76,6 +76,20 @@ func TestStart(t *testing.T) {
 		require.ErrorContains(t, err, "belongs to the user who runs this")
 	})
 
+	t.Run("LeavesAFolderAloneThatALinkInTheWayLeadsTo", func(t *testing.T) {
+		t.Parallel()
+		private := testDir(t)
+		require.NoError(t, os.Chmod(private, 0o500))
+		link := filepath.Join(testDir(t), "link")
+		require.NoError(t, os.Symlink(private, link))
+		_, err := makeFolder(link) // as if it had been put there after makePrivate had looked
+		require.NoError(t, err)
+		stat, err := os.Stat(private)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o500), stat.Mode().Perm())
+		require.ErrorContains(t, makePrivate(link), "must be a folder")
+	})
+
 	t.Run("RefusesAFolderThatOthersCanWriteTo", func(t *testing.T) {
 		t.Parallel()
 		dir := testDir(t)

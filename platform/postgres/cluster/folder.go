@@ -194,11 +194,17 @@ func makePrivate(dir string) error {
 	return nil
 }
 
+// makeFolder changes the mode of nothing but a folder that it made itself: somebody may have put a link to another one in
+// the way a moment ago.
 func makeFolder(dir string) (fs.FileInfo, error) {
-	if err := os.MkdirAll(dir, privateMode()); err != nil {
+	if err := os.MkdirAll(filepath.Dir(dir), privateMode()); err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(dir, privateMode()); err != nil { // the umask may have closed it to the server's user
+	err := os.Mkdir(dir, privateMode())
+	if err == nil {
+		err = os.Chmod(dir, privateMode()) // the umask may have closed it to the server's user
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
 	return os.Lstat(dir)

@@ -8,7 +8,7 @@ import (
 
 // Version names this keyword pack in the ledger, so that an old event can be read by the words of its day. It
 // changes with every change to the words below or to the matching.
-const Version = "2026-11-20"
+const Version = "2026-11-20.2"
 
 // Classify says what a text does to the consent of a person who is in state current. The whole message must be the
 // keyword, after case, diacritics, spacing, punctuation and emoji are set aside: "STOP!!" and "Opt-out" are, "stop it"
@@ -107,9 +107,13 @@ func words(body string) []string {
 }
 
 // fold lower-cases and takes the diacritics off the letters of Portuguese and its neighbours, whether they come
-// composed or as combining marks, and drops invisible characters. The onboarding service has its own for the words
+// composed or as combining marks, drops invisible characters, and reads the full-width letters of East Asian keyboards
+// as the plain ones. The onboarding service has its own for the words
 // that it reads: the two services share their contract only, and either pack may change alone.
 func fold(r rune) rune {
+	if r >= '！' && r <= '～' { // the full-width forms of ASCII, in its order
+		r -= '！' - '!'
+	}
 	switch r = unicode.ToLower(r); r {
 	case 'á', 'à', 'â', 'ã', 'ä', 'å':
 		return 'a'
@@ -126,7 +130,7 @@ func fold(r rune) rune {
 	case 'ñ':
 		return 'n'
 	}
-	if unicode.In(r, unicode.Mn, unicode.Cf) {
+	if unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point) {
 		return -1
 	}
 	return r

@@ -44,6 +44,13 @@ func TestClassify(t *testing.T) {
 			},
 		},
 		{
+			name: "FullWidthEnclosedAndInvisiblyPaddedOptOut", current: consent.OptedIn, want: consent.OptOut,
+			bodies: []string{
+				"ＳＴＯＰ", "ｓｔｏｐ！", "ＯＰＴ　ＯＵＴ", "STOP\u3164", "\u115fstop\uffa0", "S\u20e3T\u20e3O\u20e3P\u20e3", "\u202eSTOP\u202c",
+				"ST\u00adOP", "ST\u2060OP", "STOP\ufe0f",
+			},
+		},
+		{
 			name: "ComposedAndDecomposedLettersAreEqual", current: consent.OptedIn, want: consent.OptOut,
 			bodies: []string{"cancelar inscrição", "cancelar inscric\u0327a\u0303o"},
 		},

@@ -64,6 +64,11 @@ func (m Message) Matches(a Attempt) bool {
 	return m.To == a.To.String() && m.BodyHash == a.BodyHash
 }
 
+// HeldBy reports whether the row is being sent by this very attempt.
+func (m Message) HeldBy(a Attempt) bool {
+	return m.Status == sms.Sending && m.AttemptToken == a.Token
+}
+
 // Abandoned reports whether the attempt that holds the row has outlived its lease: its process died, or lost the
 // database, and whether Twilio has the message is unknown.
 func (m Message) Abandoned(now time.Time) bool {

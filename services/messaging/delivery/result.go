@@ -22,13 +22,13 @@ const (
 	OptedOut        Outcome = "opted_out"
 )
 
-// How long a caller is told to wait. An unknown send is settled by its receipt, which is usually there in seconds and
-// else takes long; so the wait grows with the age of the doubt.
+// How long a caller is told to wait. A send in flight or in doubt is usually settled in seconds, by its answer or by its
+// receipt, and else takes long: a crash is noticed when the lease is over. So the wait grows with the age of the send, or
+// QStash would have used up its few retries by then.
 const (
-	inFlightWait   = 2 * time.Second
-	unknownWaitMin = 2 * time.Second
-	unknownWaitMax = 30 * time.Second
-	throttledMin   = time.Second
+	doubtWaitMin = 2 * time.Second
+	doubtWaitMax = 30 * time.Second
+	throttledMin = time.Second
 )
 
 // Result is the answer to a send.
@@ -51,9 +51,10 @@ func standing(c Claim, now time.Time) Result {
 	case c.OptedOut:
 		return Result{Outcome: OptedOut, Message: m}
 	}
+	wait := min(max(now.Sub(m.UpdatedAt), doubtWaitMin), doubtWaitMax)
 	switch m.Status {
 	case sms.Sending:
-		return Result{Outcome: InFlight, Message: m, RetryAfter: inFlightWait}
+		return Result{Outcome: InFlight, Message: m, RetryAfter: wait}
 	case sms.Throttled:
 		result := Result{Outcome: Throttled, Message: m, RetryAfter: max(m.LeaseUntil.Sub(now), throttledMin)}
 		if m.ErrorCode != 0 {
@@ -64,8 +65,7 @@ func standing(c Claim, now time.Time) Result {
 		return Result{Outcome: Rejected, Message: m, Explanation: explain(m.ErrorCode)}
 	case sms.Unknown, sms.Accepted, sms.Queued, sms.Sent, sms.Failed, sms.Undelivered, sms.Delivered, sms.Received:
 	}
-	age := now.Sub(m.UpdatedAt)
-	return Result{Outcome: Unknown, Message: m, RetryAfter: min(max(age, unknownWaitMin), unknownWaitMax)}
+	return Result{Outcome: Unknown, Message: m, RetryAfter: wait}
 }
 
 // explain says in words why Twilio refuses with a code, and what to do about it.

@@ -18,6 +18,8 @@ import (
 const (
 	// maxKey is the longest idempotency key, in characters.
 	maxKey = 200
+	// claimTimeout bounds the claim, which goes on when the caller is gone.
+	claimTimeout = 5 * time.Second
 	// settleTimeout bounds one try of writing Twilio's answer down, and settleTries is how often it is tried, with a
 	// pause that doubles: all within SettleBound.
 	settleTimeout = 3 * time.Second
@@ -81,10 +83,7 @@ func (s *Service) Send(ctx context.Context, r Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	claim, err := s.Store.Claim(ctx, attempt)
-	if err == nil && !claim.Won && claim.Message != nil {
-		claim, err = s.resume(ctx, claim, attempt)
-	}
+	claim, err := s.claim(ctx, attempt)
 	if err != nil {
 		return Result{}, fmt.Errorf("claim the send: %w", err)
 	}
@@ -126,6 +125,33 @@ func (s *Service) attempt(r Request) (Attempt, error) {
 		Request: r, MessageID: id, From: from, BodyHash: sha256.Sum256([]byte(r.Body)), Segments: sms.Segments(string(r.Body)).Count,
 		Token: token, At: now, LeaseUntil: now.Add(s.Lease),
 	}, nil
+}
+
+// claim takes the row of the attempt, if it is to be had. From here on the caller may hang up: a claim that is committed and
+// then not made would hold the row until its lease is over and be a doubt from then on. For the same reason a claim whose
+// answer is lost is asked for once more: the row that has our own token is ours.
+func (s *Service) claim(ctx context.Context, a Attempt) (Claim, error) {
+	if err := ctx.Err(); err != nil {
+		return Claim{}, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
+	defer cancel()
+	claim, err := s.claimOnce(ctx, a)
+	if errors.Is(err, ErrUnavailable) {
+		claim, err = s.claimOnce(ctx, a)
+	}
+	return claim, err
+}
+
+func (s *Service) claimOnce(ctx context.Context, a Attempt) (Claim, error) {
+	claim, err := s.Store.Claim(ctx, a)
+	if err == nil && !claim.Won && claim.Message != nil {
+		claim, err = s.resume(ctx, claim, a)
+	}
+	if err == nil && claim.Message != nil && claim.Message.HeldBy(a) {
+		claim.Won = true
+	}
+	return claim, err
 }
 
 // resume looks at a row that was there before: a throttled one is tried again, an abandoned one becomes unknown.

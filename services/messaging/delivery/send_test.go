@@ -13,6 +13,7 @@ import (
 	emulator "paceline.internal/platform/emulator/twilio"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/postgres"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
@@ -175,6 +176,37 @@ func TestSend(t *testing.T) {
 		require.Len(t, b.sent(), 1)
 	})
 
+	t.Run("InFlightWaitGrowsWithItsAge", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		inside, release := make(chan struct{}), make(chan struct{})
+		slow := b.service(func(c *delivery.Config) {
+			c.Carrier = carrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
+				close(inside)
+				<-release
+				return b.carrier.Send(ctx, out)
+			})
+		})
+		done := make(chan error, 1)
+		go func() {
+			_, err := slow.Send(t.Context(), b.request())
+			done <- err
+		}()
+		<-inside
+		asked := 0
+		for age := time.Duration(0); age < lease; asked++ {
+			result, err := b.service(nil).Send(t.Context(), b.request())
+			require.NoError(t, err)
+			require.Equal(t, delivery.InFlight, result.Outcome)
+			require.Equal(t, max(age, 2*time.Second), result.RetryAfter)
+			b.clock.Advance(result.RetryAfter)
+			age += result.RetryAfter
+		}
+		require.LessOrEqual(t, asked, 5, "QStash has a retry left when the lease is over")
+		close(release)
+		require.NoError(t, <-done)
+	})
+
 	t.Run("ExpiredLeaseBecomesUnknownAndTheLateTruthIsRecorded", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -298,6 +330,40 @@ func TestSend(t *testing.T) {
 		})
 		_, _ = service.Send(ctx, b.request()) // nobody is there to hear the answer
 		require.True(t, b.stored().Accepted())
+		require.Len(t, b.sent(), 1)
+	})
+
+	t.Run("S0_65_CallerWhoHangsUpDuringTheClaimLosesNothing", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		ctx, hangUp := context.WithCancel(t.Context())
+		service := b.service(func(c *delivery.Config) {
+			c.Store = claims{Store: b.store, around: func(ctx context.Context, a delivery.Attempt) (delivery.Claim, error) {
+				hangUp() // the claim is on its way to the database
+				return b.store.Claim(ctx, a)
+			}}
+		})
+		_, _ = service.Send(ctx, b.request())
+		require.True(t, b.stored().Accepted(), "a row that is claimed is sent, or nobody would send it")
+		require.Len(t, b.sent(), 1)
+	})
+
+	t.Run("S0_65_ClaimWhoseAnswerIsLostIsStillOurs", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		asked := 0
+		service := b.service(func(c *delivery.Config) {
+			c.Store = claims{Store: b.store, around: func(ctx context.Context, a delivery.Attempt) (delivery.Claim, error) {
+				claim, err := b.store.Claim(ctx, a)
+				if asked++; asked == 1 {
+					return delivery.Claim{}, delivery.ErrUnavailable
+				}
+				return claim, err
+			}}
+		})
+		result, err := service.Send(t.Context(), b.request())
+		require.NoError(t, err)
+		require.Equal(t, delivery.Accepted, result.Outcome)
 		require.Len(t, b.sent(), 1)
 	})
 
@@ -505,6 +571,17 @@ func (b *bundle) claimed() int {
 	n, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int])
 	require.NoError(b.t, err)
 	return n
+}
+
+// claims is the store with something around its claims.
+type claims struct {
+	*postgres.Store
+
+	around func(ctx context.Context, a delivery.Attempt) (delivery.Claim, error)
+}
+
+func (c claims) Claim(ctx context.Context, a delivery.Attempt) (delivery.Claim, error) {
+	return c.around(ctx, a)
 }
 
 // lose makes the first answer of Twilio something else than its own.
