@@ -60,14 +60,14 @@ func TestCrashMatrix(t *testing.T) {
 		b := prepare(t)
 		w, through := postgresWire(t, b, b.config.OnboardingDatabaseURL)
 		b.start(t, "ONBOARDING_DATABASE_URL", through)
-		matrix(t, b, &w.breaker, 3, before, during, after)
+		matrix(t, b, &w.breaker, 1, before, during, after)
 	})
 	t.Run("S0_65_MessagingToPostgres", func(t *testing.T) {
 		t.Parallel()
 		b := prepare(t)
 		w, through := postgresWire(t, b, b.config.MessagingDatabaseURL)
 		b.start(t, "MESSAGING_DATABASE_URL", through)
-		matrix(t, b, &w.breaker, 3, before, during, after)
+		matrix(t, b, &w.breaker, 1, before, during, after)
 	})
 }
 

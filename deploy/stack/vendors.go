@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"paceline.internal/platform/emulator/clock"
+	"paceline.internal/platform/emulator/loopback"
 	"paceline.internal/platform/emulator/qstash"
 	"paceline.internal/platform/emulator/twilio"
 )
@@ -80,7 +81,7 @@ func StartVendors(ctx context.Context, cfg VendorConfig) (*Vendors, error) {
 
 func (v *Vendors) serve(handler http.Handler, listener net.Listener) {
 	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,
+		Handler: loopback.Guard(handler), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,
 		WriteTimeout: time.Minute, IdleTimeout: time.Minute,
 	}
 	v.servers = append(v.servers, server)

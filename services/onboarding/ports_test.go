@@ -163,8 +163,8 @@ func (p *ports) Send(ctx context.Context, t dispatch.Text) (dispatch.Sent, error
 	return call(p, "Send", func() (dispatch.Sent, error) { return p.carrier.Send(ctx, t) })
 }
 
-func (p *ports) Record(ctx context.Context, m inbound.Message) (inbound.Recorded, error) {
-	return call(p, "Record", func() (inbound.Recorded, error) { return p.carrier.Record(ctx, m) })
+func (p *ports) Record(ctx context.Context, m inbound.Message, profileID string) (inbound.Recorded, error) {
+	return call(p, "Record", func() (inbound.Recorded, error) { return p.carrier.Record(ctx, m, profileID) })
 }
 
 func (p *ports) CheckSender(ctx context.Context, org string) error {
@@ -191,4 +191,12 @@ func (p *ports) Release(
 
 func (p *ports) CloseSession(ctx context.Context, org, id string, at time.Time) (session.Record, error) {
 	return call(p, "CloseSession", func() (session.Record, error) { return p.Store.CloseSession(ctx, org, id, at) })
+}
+
+func (p *ports) ProfileID(ctx context.Context, orgID, phone string) (string, error) {
+	return call(p, "ProfileID", func() (string, error) { return p.Store.ProfileID(ctx, orgID, phone) })
+}
+
+func (p *ports) HurrySubject(ctx context.Context, orgID, subject string, now time.Time) (bool, error) {
+	return call(p, "HurrySubject", func() (bool, error) { return p.Store.HurrySubject(ctx, orgID, subject, now) })
 }

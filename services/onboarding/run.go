@@ -193,7 +193,7 @@ func wire(ctx context.Context, cfg Config, deps Deps, tel *telemetry.Telemetry) 
 		Poll: min(cfg.AlarmOverdueGrace/4, sweepInterval),
 	}
 	router := &inbound.Router{
-		OrgID: cfg.DefaultOrgID, Queue: db, Messaging: carrier, Sessions: db, Delivery: delivery, Alarms: alarms, Flow: flow,
+		OrgID: cfg.DefaultOrgID, Queue: db, Messaging: carrier, People: db, Sessions: db, Delivery: delivery, Alarms: alarms, Flow: flow,
 		Log: deps.Log, Now: deps.Now,
 	}
 	desk := &enrolment.Desk{

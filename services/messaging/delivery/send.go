@@ -137,10 +137,14 @@ func (s *Service) claim(ctx context.Context, a Attempt) (Claim, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
 	claim, err := s.claimOnce(ctx, a)
-	if errors.Is(err, ErrUnavailable) {
-		claim, err = s.claimOnce(ctx, a)
+	if !errors.Is(err, ErrUnavailable) {
+		return claim, err
 	}
-	return claim, err
+	// Under an id of its own: the first insert may still be on its way, and must collide with this one by its key alone.
+	if a.MessageID, err = uuid.NewV7(); err != nil {
+		return Claim{}, fmt.Errorf("message id: %w", err)
+	}
+	return s.claimOnce(ctx, a)
 }
 
 func (s *Service) claimOnce(ctx context.Context, a Attempt) (Claim, error) {

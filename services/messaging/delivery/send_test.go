@@ -367,6 +367,31 @@ func TestSend(t *testing.T) {
 		require.Len(t, b.sent(), 1)
 	})
 
+	t.Run("S0_65_ClaimThatComesLateIsNoSecondOne", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		var late *delivery.Attempt
+		service := b.service(func(c *delivery.Config) {
+			c.Store = claims{Store: b.store, around: func(ctx context.Context, a delivery.Attempt) (delivery.Claim, error) {
+				if late == nil { // the connection is lost, the statement still on its way
+					late = &a
+					return delivery.Claim{}, delivery.ErrUnavailable
+				}
+				require.NotEqual(t, late.MessageID, a.MessageID, "two inserts at once must collide by their key and not by their id")
+				require.Equal(t, late.Token, a.Token)
+				return b.store.Claim(ctx, a)
+			}}
+		})
+		result, err := service.Send(t.Context(), b.request())
+		require.NoError(t, err)
+		require.Equal(t, delivery.Accepted, result.Outcome)
+		claim, err := b.store.Claim(t.Context(), *late)
+		require.NoError(t, err)
+		require.False(t, claim.Won)
+		require.Equal(t, result.Message.ID, claim.Message.ID)
+		require.Len(t, b.sent(), 1)
+	})
+
 	t.Run("ReceiptFasterThanTheAnswerIsKept", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

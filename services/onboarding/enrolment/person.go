@@ -51,9 +51,13 @@ func normalise(p Person) (Person, error) {
 	return Person{Phone: phone, FirstName: name, Locale: locale, TimeZone: zone}, nil
 }
 
+// normalisePhone reads phones as strictly as messaging does: what the library would drop without a word, such as letters or an
+// extension, is refused.
 func normalisePhone(raw string) (string, error) {
-	number, err := phonenumbers.Parse(raw, "ZZ") // no default region: the country code is required
-	if err != nil || !phonenumbers.IsValidNumber(number) {
+	typed := strings.TrimSpace(raw)
+	digits, international := strings.CutPrefix(typed, "+")
+	number, err := phonenumbers.Parse(typed, phonenumbers.UNKNOWN_REGION)
+	if !international || strings.Trim(digits, "0123456789 ()-./") != "" || err != nil || !phonenumbers.IsValidNumber(number) {
 		return "", errors.New("phone must be a valid number in international form, such as +5511987654321")
 	}
 	return phonenumbers.Format(number, phonenumbers.E164), nil

@@ -56,7 +56,12 @@ var ErrUnknownSender = errors.New("inbound: no organisation owns the number that
 var ErrInvalid = errors.New("inbound: MessageSid, From and To are required")
 
 type recorder interface {
-	Record(ctx context.Context, m Message) (Recorded, error)
+	Record(ctx context.Context, m Message, profileID string) (Recorded, error)
+}
+
+type directory interface {
+	// ProfileID is whose phone it is, empty when the organisation does not know it.
+	ProfileID(ctx context.Context, orgID, phone string) (string, error)
 }
 
 type queue interface {
@@ -88,6 +93,7 @@ type Router struct {
 	Queue     queue
 	Runner    runner
 	Messaging recorder
+	People    directory
 	Sessions  conversations
 	Delivery  deliverer
 	Alarms    publisher
@@ -120,9 +126,9 @@ func (r *Router) Receive(ctx context.Context, m Message) (duplicate bool, err er
 	}
 	ctx, cancel := context.WithTimeout(ctx, inlineBudget)
 	defer cancel()
-	recorded, err := r.Messaging.Record(ctx, m)
+	recorded, err := r.record(ctx, m)
 	if err != nil {
-		return duplicate, fmt.Errorf("record text: %w", err)
+		return duplicate, err
 	}
 	err = r.Runner.Try(ctx, id, func(ctx context.Context, j jobs.Job) error { return r.answer(ctx, j, m, recorded) })
 	if err != nil { // the text is safe in its job, and consent has been applied
@@ -137,7 +143,7 @@ func (r *Router) Handle(ctx context.Context, j jobs.Job) error {
 	if err := json.Unmarshal(j.Payload, &m); err != nil {
 		return &jobs.Permanent{Cause: fmt.Errorf("decode text: %w", err)}
 	}
-	recorded, err := r.Messaging.Record(ctx, m)
+	recorded, err := r.record(ctx, m)
 	switch {
 	case errors.Is(err, ErrUnknownSender), errors.Is(err, ErrInvalid):
 		return &jobs.Permanent{Cause: err}
@@ -145,4 +151,17 @@ func (r *Router) Handle(ctx context.Context, j jobs.Job) error {
 		return dispatch.Soften(err, r.Now().Sub(j.CreatedAt))
 	}
 	return r.answer(ctx, j, m, recorded)
+}
+
+// record has messaging keep the text under its person, if we know them.
+func (r *Router) record(ctx context.Context, m Message) (Recorded, error) {
+	profileID, err := r.People.ProfileID(ctx, r.OrgID, m.From)
+	if err != nil {
+		return Recorded{}, err
+	}
+	recorded, err := r.Messaging.Record(ctx, m, profileID)
+	if err != nil {
+		return Recorded{}, fmt.Errorf("record text: %w", err)
+	}
+	return recorded, nil
 }

@@ -15,6 +15,7 @@ type store interface {
 	ClaimJob(ctx context.Context, id string, now, leaseUntil time.Time) (Job, bool, error)
 	ClaimDueJobs(ctx context.Context, limit int, now, leaseUntil time.Time) ([]Job, error)
 	FinishJob(ctx context.Context, f Finish) error
+	HurrySubject(ctx context.Context, orgID, subject string, now time.Time) (bool, error)
 }
 
 // Finish is the end of one attempt.
@@ -46,7 +47,10 @@ type Config struct {
 }
 
 // Runner claims due jobs and runs them.
-type Runner struct{ cfg Config }
+type Runner struct {
+	cfg  Config
+	next chan struct{} // a job has become due by the end of another
+}
 
 // NewRunner fills in the defaults.
 func NewRunner(cfg Config) *Runner {
@@ -59,7 +63,7 @@ func NewRunner(cfg Config) *Runner {
 	if cfg.Lease == 0 {
 		cfg.Lease = 40 * time.Second
 	}
-	return &Runner{cfg: cfg}
+	return &Runner{cfg: cfg, next: make(chan struct{}, 1)}
 }
 
 // Run works until ctx ends: all that is due, then a rest until the next wake-up or poll. A job that is running when ctx
@@ -79,6 +83,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-r.cfg.Wake:
+		case <-r.next:
 		case <-tick.C:
 		}
 	}
@@ -139,7 +144,26 @@ func (r *Runner) finish(ctx context.Context, j Job, handle Handler) error {
 		recorded = nil // ended by the handler's own transaction, or taken over: either way not ours to finish
 	}
 	r.report(ctx, j, v)
+	if v.status != StatusPending {
+		r.hurry(record, j)
+	}
 	return recorded
+}
+
+// hurry wakes the loop for the next job of a subject, whose own request found this one in its way. If that fails, the
+// loop finds it when it is due.
+func (r *Runner) hurry(ctx context.Context, done Job) {
+	waiting, err := r.cfg.Store.HurrySubject(ctx, done.OrgID, done.Subject, r.cfg.Now())
+	if err != nil {
+		r.cfg.Log.WarnContext(ctx, "onboarding.job_not_hurried", "job_id", done.ID, "error", err)
+	}
+	if !waiting {
+		return
+	}
+	select {
+	case r.next <- struct{}{}:
+	default: // a wake-up is waiting to be heard already
+	}
 }
 
 // bounded outlives the cancellation of ctx, for a caller who hangs up must not leave work half done, but not its deadline.

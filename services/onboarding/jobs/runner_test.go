@@ -317,6 +317,16 @@ func TestClaim(t *testing.T) {
 		require.Equal(t, []string{older, newer}, b.drain())
 	})
 
+	t.Run("JobThatWaitedForItsTurnIsDueWhenTheOneBeforeItEnds", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		now := b.clock.Now()
+		first := b.enqueue("a")
+		second, third := b.enqueueAt("a", now.Add(time.Minute)), b.enqueueAt("a", now.Add(time.Minute))
+		require.Equal(t, []string{first, second, third}, b.drain())
+		require.Equal(t, now, b.clock.Now())
+	})
+
 	t.Run("JobWithAnOlderIDWaitsForOneThatIsBeingDone", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

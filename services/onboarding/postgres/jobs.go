@@ -145,3 +145,22 @@ func finishJob(ctx context.Context, db executor, f jobs.Finish) error {
 	}
 	return nil
 }
+
+// sqlHurry makes the next job of a subject due. Only one that nobody has tried: it waits for its own request to run it,
+// which found an older job in its way. One that was put off keeps its time.
+const sqlHurry = `
+update webhook_jobs set next_retry_at = @now
+where id = (
+    select id from webhook_jobs
+    where org_id = @org_id and subject = @subject and status = 'pending'
+      and attempts = 0 and error_message = '' and next_retry_at > @now
+    order by id limit 1)`
+
+// HurrySubject makes the next job of a subject due if it was only waiting for its turn, and reports whether there is one.
+func (s *Store) HurrySubject(ctx context.Context, orgID, subject string, now time.Time) (bool, error) {
+	tag, err := s.pool.Exec(ctx, sqlHurry, pgx.NamedArgs{"org_id": orgID, "subject": subject, "now": now})
+	if err != nil {
+		return false, fmt.Errorf("hurry the next job: %w", err)
+	}
+	return tag.RowsAffected() > 0, nil
+}

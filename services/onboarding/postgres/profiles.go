@@ -56,6 +56,17 @@ func (s *Store) profile(ctx context.Context, db querier, sql string, args pgx.Na
 	return p, nil
 }
 
+const sqlProfileID = `select id from profiles where org_id = $1 and phone = $2`
+
+// ProfileID is whose phone it is, empty when the organisation does not know it.
+func (s *Store) ProfileID(ctx context.Context, orgID, phone string) (id string, err error) {
+	err = s.pool.QueryRow(ctx, sqlProfileID, orgID, phone).Scan(&id)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return "", fmt.Errorf("look up phone: %w", err)
+	}
+	return id, nil
+}
+
 const sqlHoldProfile = `
 update profiles set hold = true, hold_reason = @reason, updated_at = @at
 where org_id = @org_id and id = @id and not hold

@@ -3,7 +3,9 @@ package server
 
 import (
 	"context"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -155,10 +157,16 @@ func (s *Server) ActivateProfile(
 	return &onboardingv1.ActivateProfileResponse{Session: record(r)}, nil
 }
 
+// maxReason is how much a timeline shows of why somebody is held, in characters.
+const maxReason = 500
+
 // HoldProfile puts a safety hold on a person.
 func (s *Server) HoldProfile(ctx context.Context, in *onboardingv1.HoldProfileRequest) (*onboardingv1.HoldProfileResponse, error) {
 	if err := validID("profile_id", in.GetProfileId()); err != nil {
 		return nil, err
+	}
+	if reason := in.GetReason(); !utf8.ValidString(reason) || strings.ContainsRune(reason, 0) || utf8.RuneCountInString(reason) > maxReason {
+		return nil, invalid("reason must have at most %d characters", maxReason)
 	}
 	p, err := s.Desk.Hold(ctx, org(ctx), in.GetProfileId(), in.GetReason())
 	if err != nil {
