@@ -119,7 +119,7 @@ func TestVerify(t *testing.T) {
 	parts := strings.Split(good, ".")
 	foreign := strings.Split(signed(t, "HS256", currentKey, with("sub", "https://else.example/")), ".")
 	refused := []struct{ name, signature, body, url string }{
-		{name: "TamperedBody", signature: good, body: string(body) + " "},
+		{name: "S0_02_TamperedBody", signature: good, body: string(body) + " "},
 		{name: "EmptyBody", signature: good, body: "-"},
 		{name: "OtherURL", signature: good, url: "https://paceline.example/api/onboarding/step"},
 		{name: "OtherSchemeOfURL", signature: good, url: "http" + strings.TrimPrefix(hookURL, "https")},
@@ -146,7 +146,7 @@ func TestVerify(t *testing.T) {
 		{name: "TooLong", signature: good + strings.Repeat("x", 9000)},
 	}
 	for _, c := range refused {
-		t.Run("Refuses"+c.name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			pick := func(given, otherwise string) string {
 				return map[string]string{"": otherwise, "-": ""}[given] + strings.TrimPrefix(given, "-")
@@ -159,7 +159,7 @@ func TestVerify(t *testing.T) {
 		})
 	}
 
-	t.Run("MissingSignature", func(t *testing.T) {
+	t.Run("S0_03_MissingSignature", func(t *testing.T) {
 		t.Parallel()
 		require.ErrorIs(t, newVerifier(t).Verify("", body, hookURL), qstash.ErrSignatureMissing)
 	})
