@@ -79,8 +79,9 @@ var effects = map[messagingv1.ConsentEffect]inbound.Effect{
 	messagingv1.ConsentEffect_CONSENT_EFFECT_HELP:    inbound.EffectHelp,
 }
 
-// Record stores a text of a person, whose profileID may be empty, and applies its consent keywords. inbound.ErrUnknownSender when nobody owns the
-// number, inbound.ErrInvalid when messaging cannot read it, dispatch.ErrUnavailable when it cannot be reached.
+// Record stores a text of a person, whose profileID may be empty, and applies its consent keywords.
+// inbound.ErrUnknownSender when nobody owns the number, inbound.ErrInvalid when messaging cannot read it,
+// dispatch.ErrUnavailable when it cannot be reached.
 func (c *Client) Record(ctx context.Context, m inbound.Message, profileID string) (inbound.Recorded, error) {
 	answer, err := c.rpc.RecordInbound(ctx, &messagingv1.RecordInboundRequest{
 		TwilioSid: m.SID, From: m.From, To: m.To, MessagingServiceSid: m.MessagingServiceSID, Body: m.Body,
