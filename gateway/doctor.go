@@ -3,83 +3,89 @@ package gateway
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/url"
 	"strings"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"paceline.internal/platform/rpc"
+	"paceline.internal/platform/service"
 	"paceline.internal/platform/telemetry"
 )
 
-// errUnhealthy is returned by Doctor when at least one of its lines says FAIL.
-var errUnhealthy = errors.New("the gateway would not work like this; see the lines that say FAIL")
+// doctorPatience bounds one look at something across the network.
+const doctorPatience = 3 * time.Second
 
-// Doctor checks what a gateway with this configuration depends on and writes one line for each, with how to mend it. The
-// configuration itself has been checked by LoadConfig.
+// Doctor writes one line per check, with what is wrong and how to mend it. It changes nothing; its error is
+// service.ErrUnwell if any check failed.
 func Doctor(ctx context.Context, cfg Config, out io.Writer) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
-	defer cancel()
 	tel, err := telemetry.New(ctx, telemetry.Options{Service: "gateway-doctor", Output: io.Discard, Registry: telemetry.NewRegistry()})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, tel.Shutdown(ctx)) }()
-	healthy := true
-	report := func(what string, problem error, mend string) {
-		line := fmt.Sprintf("ok    %s\n", what)
-		if problem != nil {
-			healthy = false
-			line = fmt.Sprintf("FAIL  %s: %v\n      %s\n", what, problem, mend)
-		}
-		_, _ = io.WriteString(out, line)
-	}
-
-	report("every variable is set and well-formed", nil, "")
-	report("PUBLIC_BASE_URL "+cfg.PublicBaseURL.String(), reachable(cfg.PublicBaseURL.String()),
-		"QStash and Twilio must reach it from the internet; use https and a public name, or emulators on this machine")
-	_, problem := rpc.LoadTLS(cfg.TLS)
-	report("mTLS files", problem, "give all three GRPC_TLS_* files of this process, or none")
-	if problem == nil {
-		doctorUpstreams(ctx, cfg, tel, report)
+	checks := []service.Check{
+		{Name: "configuration", Look: func(context.Context) (string, error) { return "every variable is set and well-formed", nil }},
+		{
+			Name: "public origin", Look: func(context.Context) (string, error) {
+				return cfg.PublicBaseURL.String(), reachable(cfg.PublicBaseURL.String())
+			},
+			Mend: "QStash and Twilio must reach PUBLIC_BASE_URL from the internet; use https and a public name, or emulators on this machine",
+		},
+		{Name: "tls", Look: cfg.lookAtTLS, Mend: "give all three GRPC_TLS_* files of this process, or none"},
+		{
+			Name: "onboarding", Look: cfg.lookAtUpstream(tel, cfg.OnboardingAddr.String(), toOnboarding),
+			Mend: "start the onboarding service, or set ONBOARDING_ADDR to where it is",
+		},
+		{
+			Name: "messaging", Look: cfg.lookAtUpstream(tel, cfg.MessagingAddr.String(), toMessaging),
+			Mend: "start the messaging service, or set MESSAGING_ADDR to where it is",
+		},
 	}
 	if cfg.JWKSURL != "" {
-		report("the keys at API_JWKS_URL", hasKeys(ctx, cfg.JWKSURL), "open the URL from this machine; it must answer with a JSON Web Key Set")
+		checks = append(checks, service.Check{
+			Name: "api keys", Look: func(ctx context.Context) (string, error) { return "at API_JWKS_URL", hasKeys(ctx, cfg.JWKSURL) },
+			Mend: "open API_JWKS_URL from this machine; it must answer with a JSON Web Key Set",
+		})
 	}
-	if !healthy {
-		return errUnhealthy
-	}
-	return nil
+	return service.Examine(ctx, out, checks...)
 }
 
-// doctorUpstreams asks both services for their health, and thereby whether the network and mTLS let us.
-func doctorUpstreams(ctx context.Context, cfg Config, tel *telemetry.Telemetry, report func(string, error, string)) {
-	tokens, err := rpc.NewTokens(cfg.ServiceAuthSecret, time.Now) //nolint:forbidigo // a health check needs no token, and no clock of ours
+func (c *Config) lookAtTLS(context.Context) (string, error) {
+	files, err := rpc.LoadTLS(c.TLS)
 	if err != nil {
-		report("SERVICE_AUTH_SECRET", err, "make one with: openssl rand -hex 32")
-		return
+		return "", err
 	}
-	onboarding, messaging, err := dial(cfg, tokens, tel)
-	if err != nil {
-		report("connections to the services", err, "check ONBOARDING_ADDR, MESSAGING_ADDR and the GRPC_TLS_* files")
-		return
+	if files.Client == nil {
+		return "off: plain text between the processes", nil
 	}
-	for _, u := range []struct {
-		upstream
+	return "mTLS", nil
+}
 
-		addr, variable string
-	}{
-		{upstream{"onboarding", onboarding}, cfg.OnboardingAddr.String(), "ONBOARDING_ADDR"},
-		{upstream{"messaging", messaging}, cfg.MessagingAddr.String(), "MESSAGING_ADDR"},
-	} {
-		once, cancel := context.WithTimeout(ctx, 3*time.Second)
-		report(u.name+" at "+u.addr, errors.Join(u.serving(once), nil), "start the "+u.name+" service, or set "+u.variable+" to where it is")
-		cancel()
-		if err := u.Close(); err != nil {
-			report("closing the connection to "+u.name, err, "")
+func toOnboarding(onboarding, _ *grpc.ClientConn) *grpc.ClientConn { return onboarding }
+
+func toMessaging(_, messaging *grpc.ClientConn) *grpc.ClientConn { return messaging }
+
+// lookAtUpstream asks a service for its health, and thereby whether the network and mTLS let us.
+func (c *Config) lookAtUpstream(
+	tel *telemetry.Telemetry, addr string, pick func(onboarding, messaging *grpc.ClientConn) *grpc.ClientConn,
+) func(context.Context) (string, error) {
+	return func(ctx context.Context) (found string, err error) {
+		ctx, cancel := context.WithTimeout(ctx, doctorPatience)
+		defer cancel()
+		tokens, err := rpc.NewTokens(c.ServiceAuthSecret, time.Now) //nolint:forbidigo // a health check needs no token, and no clock of ours
+		if err != nil {
+			return "", err
 		}
+		onboarding, messaging, err := dial(*c, tokens, tel)
+		if err != nil {
+			return "", err
+		}
+		defer func() { err = errors.Join(err, onboarding.Close(), messaging.Close()) }()
+		return "serving at " + addr, upstream{ClientConn: pick(onboarding, messaging)}.serving(ctx)
 	}
 }
 

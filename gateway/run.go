@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"sync/atomic"
@@ -16,10 +15,10 @@ import (
 	"google.golang.org/grpc"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
-	"paceline.internal/platform/config"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/rpc"
+	"paceline.internal/platform/service"
 	"paceline.internal/platform/telemetry"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
@@ -29,17 +28,8 @@ import (
 // port, 5 s for the last spans, and a second for each.
 const stopTimeout = stepTimeout + time.Second
 
-// Deps is what a process gives to the gateway beyond its environment. The zero value is production.
-type Deps struct {
-	Log         *slog.Logger     // default: as the environment says, to standard output
-	Now         func() time.Time // default: the machine's clock
-	Listener    net.Listener     // default: on GATEWAY_ADDR
-	OpsListener net.Listener     // default: on GATEWAY_OPS_ADDR
-	Ready       func()           // called once both ports are served; default: nobody
-}
-
 // Run serves until ctx ends, then finishes what is in flight. It returns nil after a clean end.
-func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
+func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	tel, err := telemetry.New(ctx, telemetry.Options{
 		Service: "gateway", Config: cfg.Telemetry, Output: os.Stdout, Registry: telemetry.NewRegistry(),
 	})
@@ -47,13 +37,13 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 		return fmt.Errorf("telemetry: %w", err)
 	}
 	defer func() { err = errors.Join(err, tel.Shutdown(context.WithoutCancel(ctx))) }()
-	deps = deps.orProduction(tel)
+	deps.Fill(tel.Log)
 	g, err := open(ctx, cfg, deps, tel)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, g.close()) }()
-	if deps, err = deps.listening(ctx, cfg); err != nil {
+	if err := deps.Listen(ctx, "GATEWAY", cfg.Addr, cfg.OpsAddr); err != nil {
 		return err
 	}
 	ops := telemetry.OpsHandler(telemetry.OpsConfig{Registry: tel.Registry, Ready: g.ready, Config: cfg})
@@ -64,38 +54,6 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 		public,
 		process.Component{Name: "ready", Start: func(context.Context) error { deps.Ready(); return nil }, Stop: g.drain},
 	)
-}
-
-func (d Deps) orProduction(tel *telemetry.Telemetry) Deps {
-	if d.Log == nil {
-		d.Log = tel.Log
-	}
-	if d.Now == nil {
-		d.Now = time.Now
-	}
-	if d.Ready == nil {
-		d.Ready = func() {}
-	}
-	return d
-}
-
-// listening has the ports opened that were not given.
-func (d Deps) listening(ctx context.Context, cfg Config) (_ Deps, err error) {
-	if d.OpsListener, err = listen(ctx, d.OpsListener, cfg.OpsAddr); err != nil {
-		return d, fmt.Errorf("GATEWAY_OPS_ADDR: %w", err)
-	}
-	if d.Listener, err = listen(ctx, d.Listener, cfg.Addr); err != nil {
-		return d, errors.Join(fmt.Errorf("GATEWAY_ADDR: %w", err), d.OpsListener.Close())
-	}
-	return d, nil
-}
-
-func listen(ctx context.Context, given net.Listener, addr config.Addr) (net.Listener, error) {
-	if given != nil {
-		return given, nil
-	}
-	var network net.ListenConfig
-	return network.Listen(ctx, "tcp", addr.String())
 }
 
 // gateway is the wired surface and its connections.
@@ -113,7 +71,7 @@ type upstream struct {
 }
 
 // open wires everything. Nothing is called yet but the JWKS, if there is one.
-func open(ctx context.Context, cfg Config, deps Deps, tel *telemetry.Telemetry) (*gateway, error) {
+func open(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Telemetry) (*gateway, error) {
 	tokens, err := rpc.NewTokens(cfg.ServiceAuthSecret, deps.Now)
 	if err != nil {
 		return nil, err
@@ -188,7 +146,7 @@ func dial(cfg Config, tokens *rpc.Tokens, tel *telemetry.Telemetry) (onboarding,
 	return onboarding, messaging, nil
 }
 
-func openAuth(ctx context.Context, cfg Config, deps Deps) (*authenticator, error) {
+func openAuth(ctx context.Context, cfg Config, deps service.Deps) (*authenticator, error) {
 	auth := authConfig{secret: cfg.JWTSecret, issuer: cfg.JWTIssuer, audience: cfg.JWTAudience, now: deps.Now}
 	if cfg.JWKSURL != "" {
 		keys, err := newJWKS(ctx, deps.Log, cfg.JWKSURL)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/platform/service"
 	"paceline.internal/platform/telemetry"
 )
 
@@ -58,7 +59,7 @@ func start(t *testing.T, changes ...string) *running {
 	}
 	ready := make(chan struct{})
 	go func() {
-		r.ended <- Run(ctx, cfg, Deps{
+		r.ended <- Run(ctx, cfg, service.Deps{
 			Log: telemetry.NewLogger(r.log, telemetry.Config{}, "gateway"), Now: noon,
 			Listener: told{listener, new(sync.Once), r.closed}, OpsListener: opsListener, Ready: func() { close(ready) },
 		})
@@ -169,7 +170,7 @@ func TestRun(t *testing.T) {
 		env["GATEWAY_ADDR"] = taken.Addr().String()
 		cfg, err := LoadConfig(env)
 		require.NoError(t, err)
-		err = Run(t.Context(), cfg, Deps{Log: telemetry.NewLogger(new(lines), telemetry.Config{}, "gateway")})
+		err = Run(t.Context(), cfg, service.Deps{Log: telemetry.NewLogger(new(lines), telemetry.Config{}, "gateway")})
 		require.ErrorContains(t, err, "GATEWAY_ADDR: listen tcp "+taken.Addr().String())
 	})
 }
@@ -196,12 +197,12 @@ func TestDoctor(t *testing.T) {
 		said, err := examine(t, "ONBOARDING_ADDR", services.addr, "MESSAGING_ADDR", services.addr, "API_JWKS_URL", issuer.url)
 		require.NoError(t, err, said)
 		require.Equal(t, strings.Join([]string{
-			"ok    every variable is set and well-formed",
-			"ok    PUBLIC_BASE_URL https://paceline.example",
-			"ok    mTLS files",
-			"ok    onboarding at " + services.addr,
-			"ok    messaging at " + services.addr,
-			"ok    the keys at API_JWKS_URL", "",
+			"ok      configuration  every variable is set and well-formed",
+			"ok      public origin  https://paceline.example",
+			"ok      tls            off: plain text between the processes",
+			"ok      onboarding     serving at " + services.addr,
+			"ok      messaging      serving at " + services.addr,
+			"ok      api keys       at API_JWKS_URL", "",
 		}, "\n"), said)
 	})
 
@@ -210,8 +211,8 @@ func TestDoctor(t *testing.T) {
 		addr := unusedAddr(t)
 		said, err := examine(t, "ONBOARDING_ADDR", addr, "MESSAGING_ADDR", addr, "API_JWKS_URL", "http://"+addr+"/keys",
 			"PUBLIC_BASE_URL", "http://gateway_1.example")
-		require.ErrorIs(t, err, errUnhealthy)
-		require.Equal(t, 4, strings.Count(said, "FAIL"), said)
+		require.ErrorIs(t, err, service.ErrUnwell)
+		require.Equal(t, 4, strings.Count(said, "failed"), said)
 		for _, want := range []string{"underscore", "start the onboarding service, or set ONBOARDING_ADDR", "start the messaging service", "no key was found"} {
 			require.Contains(t, said, want)
 		}
@@ -227,8 +228,8 @@ func TestDoctor(t *testing.T) {
 	t.Run("BrokenTLSFilesAreNamed", func(t *testing.T) {
 		t.Parallel()
 		said, err := examine(t, "GRPC_TLS_CERT_FILE", "/nowhere/a", "GRPC_TLS_KEY_FILE", "/nowhere/b", "GRPC_TLS_CA_FILE", "/nowhere/c")
-		require.ErrorIs(t, err, errUnhealthy)
-		require.Contains(t, said, "FAIL  mTLS files")
+		require.ErrorIs(t, err, service.ErrUnwell)
+		require.Contains(t, said, "failed  tls")
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/rpc"
+	"paceline.internal/platform/service"
 	"paceline.internal/services/messaging"
 	"paceline.internal/services/onboarding"
 )
@@ -108,18 +109,18 @@ func (s *Services) components(ctx context.Context, cfg ServiceConfig, ports *por
 	now := s.vendors.clock.Now
 	logger := func(service string) *slog.Logger { return cfg.Log.With("service", service) }
 	return concat(
-		service("messaging", func(ctx context.Context, ready func()) error {
-			return messaging.Run(ctx, messagingCfg, messaging.Deps{
+		serving("messaging", func(ctx context.Context, ready func()) error {
+			return messaging.Run(ctx, messagingCfg, service.Deps{
 				Log: logger("messaging"), Now: now, Listener: ports.messaging, OpsListener: ports.messagingOps, Ready: ready,
 			})
 		}),
-		service("onboarding", func(ctx context.Context, ready func()) error {
-			return onboarding.Run(ctx, onboardingCfg, onboarding.Deps{
+		serving("onboarding", func(ctx context.Context, ready func()) error {
+			return onboarding.Run(ctx, onboardingCfg, service.Deps{
 				Log: logger("onboarding"), Now: now, Listener: ports.onboarding, OpsListener: ports.onboardingOps, Ready: ready,
 			})
 		}),
-		service("gateway", func(ctx context.Context, ready func()) error {
-			return gateway.Run(ctx, gatewayCfg, gateway.Deps{
+		serving("gateway", func(ctx context.Context, ready func()) error {
+			return gateway.Run(ctx, gatewayCfg, service.Deps{
 				Log: logger("gateway"), Now: now, Listener: ports.gateway, OpsListener: ports.gatewayOps, Ready: ready,
 			})
 		}),
@@ -129,14 +130,14 @@ func (s *Services) components(ctx context.Context, cfg ServiceConfig, ports *por
 // serviceStop bounds the end of one service, whose own parts have bounds of their own.
 const serviceStop = time.Minute
 
-// service is a service as two components: one that runs it, one that is started once it serves.
-func service(name string, run func(ctx context.Context, ready func()) error) []process.Component {
-	serving := make(chan struct{})
+// serving is a service as two components: one that runs it, one that is started once it serves.
+func serving(name string, run func(ctx context.Context, ready func()) error) []process.Component {
+	served := make(chan struct{})
 	return []process.Component{
-		{Name: name, Run: func(ctx context.Context) error { return run(ctx, func() { close(serving) }) }, StopTimeout: serviceStop},
+		{Name: name, Run: func(ctx context.Context) error { return run(ctx, func() { close(served) }) }, StopTimeout: serviceStop},
 		{Name: name + " serves", Start: func(ctx context.Context) error {
 			select {
-			case <-serving:
+			case <-served:
 				return nil
 			case <-ctx.Done():
 				return ctx.Err()

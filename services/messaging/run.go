@@ -4,16 +4,12 @@ package messaging
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
-	"net"
 	"os"
-	"time"
 
-	"paceline.internal/platform/config"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/rpc"
+	"paceline.internal/platform/service"
 	"paceline.internal/platform/telemetry"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/messaging/delivery"
@@ -25,22 +21,12 @@ import (
 // name is what logs, spans and metrics call this service.
 const name = "messaging"
 
-// Deps is what a process gives to the service beyond its environment. The zero value is production.
-type Deps struct {
-	Log         *slog.Logger     // default: as the environment says, to standard output
-	Now         func() time.Time // default: the machine's clock
-	Listener    net.Listener     // default: on MESSAGING_ADDR
-	OpsListener net.Listener     // default: on MESSAGING_OPS_ADDR
-	Ready       func()           // called once both ports are served; default: nobody
-}
-
 // Run serves until ctx ends, then finishes what is in flight and returns nil. It does not migrate: on a database that
 // is behind, /readyz says so.
 //
 // An orchestrator has to wait before it kills, at most: TWILIO_TIMEOUT and 10 s for sends in flight, 10 s for the ops
 // port, 5 s for the last spans, and a second for each.
-func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
-	deps.fill()
+func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	observed, err := telemetry.New(ctx, telemetry.Options{
 		Service: name, Config: cfg.Telemetry, Output: os.Stdout, Registry: telemetry.NewRegistry(),
 	})
@@ -48,9 +34,8 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, observed.Shutdown(context.WithoutCancel(ctx))) }()
-	if deps.Log != nil {
-		observed.Log = deps.Log
-	}
+	deps.Fill(observed.Log)
+	observed.Log = deps.Log
 
 	pool, err := postgres.Open(ctx, postgres.Config{URL: cfg.DatabaseURL.Reveal(), TracerProvider: observed.Tracer})
 	if err != nil {
@@ -72,7 +57,7 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 		Registry: observed.Registry, Config: cfg,
 		Ready: func(ctx context.Context) error { return migrations.Ready(ctx, pool) },
 	}))
-	if err := deps.listen(ctx, cfg); err != nil {
+	if err := deps.Listen(ctx, "MESSAGING", cfg.Addr, cfg.OpsAddr); err != nil {
 		return err
 	}
 	grpcComponent := process.GRPCServer("grpc", grpcServer.Server, deps.Listener, grpcServer.Health)
@@ -85,7 +70,7 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 }
 
 // serve puts the service behind its gRPC server.
-func serve(cfg Config, deps Deps, observed *telemetry.Telemetry, db *store.Store, carrier *twilio.Client) (*rpc.Server, error) {
+func serve(cfg Config, deps service.Deps, observed *telemetry.Telemetry, db *store.Store, carrier *twilio.Client) (*rpc.Server, error) {
 	metrics, err := delivery.NewMetrics(observed.Meter.Meter(name))
 	if err != nil {
 		return nil, err
@@ -125,35 +110,6 @@ func (c *Config) carrier() twilio.Config {
 		account.FromNumber = c.FromNumber
 	}
 	return account
-}
-
-// fill puts production in the place of what was not given.
-func (d *Deps) fill() {
-	if d.Now == nil {
-		d.Now = time.Now
-	}
-	if d.Ready == nil {
-		d.Ready = func() {}
-	}
-}
-
-// listen opens the ports that were not given.
-func (d *Deps) listen(ctx context.Context, cfg Config) (err error) {
-	if d.OpsListener, err = listen(ctx, d.OpsListener, cfg.OpsAddr); err != nil {
-		return fmt.Errorf("MESSAGING_OPS_ADDR: %w", err)
-	}
-	if d.Listener, err = listen(ctx, d.Listener, cfg.Addr); err != nil {
-		return errors.Join(fmt.Errorf("MESSAGING_ADDR: %w", err), d.OpsListener.Close())
-	}
-	return nil
-}
-
-func listen(ctx context.Context, given net.Listener, addr config.Addr) (net.Listener, error) {
-	if given != nil {
-		return given, nil
-	}
-	var network net.ListenConfig
-	return network.Listen(ctx, "tcp", addr.String())
 }
 
 // Migrations is the schema of the messaging database.

@@ -23,6 +23,7 @@ import (
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/rpc"
+	"paceline.internal/platform/service"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/messaging"
 )
@@ -101,7 +102,7 @@ func start(t *testing.T, migrations postgres.Migrations) (grpcAddr, opsURL strin
 	ctx, stop := context.WithCancel(t.Context())
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- messaging.Run(ctx, cfg, messaging.Deps{
+		ended <- messaging.Run(ctx, cfg, service.Deps{
 			Log: slog.New(slog.DiscardHandler), Listener: grpcPort, OpsListener: opsPort, Ready: func() { close(ready) },
 		})
 	}()
@@ -182,7 +183,7 @@ func TestDoctor(t *testing.T) {
 	require.NoError(t, err)
 
 	var report bytes.Buffer
-	require.ErrorIs(t, messaging.Doctor(t.Context(), cfg, &report), messaging.ErrUnwell)
+	require.ErrorIs(t, messaging.Doctor(t.Context(), cfg, &report), service.ErrUnwell)
 	require.Contains(t, report.String(), "failed  database")
 	require.Contains(t, report.String(), "run: messaging migrate")
 	require.Contains(t, report.String(), "ok      twilio")

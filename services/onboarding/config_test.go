@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/platform/service"
 	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/messagingtest"
 )
@@ -132,7 +133,7 @@ ok +tls +off
 		require.NoError(t, err)
 		var report strings.Builder
 		err = onboarding.Doctor(t.Context(), cfg, &report)
-		require.ErrorIs(t, err, onboarding.ErrUnwell)
+		require.ErrorIs(t, err, service.ErrUnwell)
 		for _, check := range []string{"database", "qstash", "tls"} {
 			require.Regexp(t, `(?m)^failed +`+check+` .*\n +to mend: `, report.String())
 			require.ErrorContains(t, err, check)

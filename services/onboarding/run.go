@@ -5,19 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net"
 	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"google.golang.org/grpc"
 
-	"paceline.internal/platform/config"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/rpc"
+	"paceline.internal/platform/service"
 	"paceline.internal/platform/telemetry"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/burst"
@@ -42,15 +40,6 @@ const (
 	stopLoops = 30 * time.Second
 )
 
-// Deps is what a process gives to the service beyond its environment. The zero value is production.
-type Deps struct {
-	Log         *slog.Logger     // default: as the environment says, to standard output
-	Now         func() time.Time // default: the machine's clock
-	Listener    net.Listener     // default: on ONBOARDING_ADDR
-	OpsListener net.Listener     // default: on ONBOARDING_OPS_ADDR
-	Ready       func()           // called once both ports are served; default: nobody
-}
-
 // Migrations is the schema of the onboarding database.
 func Migrations() postgres.Migrations { return store.Migrations() }
 
@@ -64,7 +53,7 @@ func Migrate(ctx context.Context, cfg Config) error {
 //
 // An orchestrator has to wait before it kills, at most: 20 s for calls in flight, 10 s for the ops port, 30 s for each of
 // the jobs, the relay and the sweeper, 10 s for the wake-ups, 5 s for the last spans, and a second for each.
-func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
+func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	tel, err := telemetry.New(ctx, telemetry.Options{
 		Service: name, Config: cfg.Telemetry, Output: os.Stdout, Registry: telemetry.NewRegistry(),
 	})
@@ -72,13 +61,13 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, tel.Shutdown(context.WithoutCancel(ctx))) }()
-	deps.orProduction(tel)
+	deps.Fill(tel.Log)
 	s, err := wire(ctx, cfg, deps, tel)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	if err := deps.listen(ctx, cfg); err != nil {
+	if err := deps.Listen(ctx, "ONBOARDING", cfg.Addr, cfg.OpsAddr); err != nil {
 		return err
 	}
 	ops := telemetry.OpsServer(telemetry.OpsHandler(telemetry.OpsConfig{Registry: tel.Registry, Config: cfg, Ready: s.ready}))
@@ -89,39 +78,8 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 	)...)
 }
 
-func (d *Deps) orProduction(tel *telemetry.Telemetry) {
-	if d.Log == nil {
-		d.Log = tel.Log
-	}
-	if d.Now == nil {
-		d.Now = time.Now
-	}
-	if d.Ready == nil {
-		d.Ready = func() {}
-	}
-}
-
-// listen opens the ports that were not given.
-func (d *Deps) listen(ctx context.Context, cfg Config) (err error) {
-	if d.OpsListener, err = listen(ctx, d.OpsListener, cfg.OpsAddr); err != nil {
-		return fmt.Errorf("ONBOARDING_OPS_ADDR: %w", err)
-	}
-	if d.Listener, err = listen(ctx, d.Listener, cfg.Addr); err != nil {
-		return errors.Join(fmt.Errorf("ONBOARDING_ADDR: %w", err), d.OpsListener.Close())
-	}
-	return nil
-}
-
-func listen(ctx context.Context, given net.Listener, addr config.Addr) (net.Listener, error) {
-	if given != nil {
-		return given, nil
-	}
-	var network net.ListenConfig
-	return network.Listen(ctx, "tcp", addr.String())
-}
-
-// service is the wired service.
-type service struct {
+// wired is the service with every part in its place.
+type wired struct {
 	pool      *pgxpool.Pool
 	messaging *grpc.ClientConn
 	runner    *jobs.Runner
@@ -134,7 +92,7 @@ type service struct {
 }
 
 // loops are the components that work without being called.
-func (s *service) loops() []process.Component {
+func (s *wired) loops() []process.Component {
 	components := []process.Component{
 		bounded(process.Loop("jobs", s.runner.Run), stopLoops),
 		process.Loop("wake-ups", s.listen),
@@ -146,7 +104,7 @@ func (s *service) loops() []process.Component {
 	return components
 }
 
-func wire(ctx context.Context, cfg Config, deps Deps, tel *telemetry.Telemetry) (*service, error) {
+func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Telemetry) (*wired, error) {
 	flow, texts, err := cfg.script()
 	if err != nil {
 		return nil, err
@@ -174,7 +132,7 @@ func wire(ctx context.Context, cfg Config, deps Deps, tel *telemetry.Telemetry) 
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	s := &service{
+	s := &wired{
 		pool: pool, messaging: conn, wakeJobs: make(chan struct{}, 1), wakeRelay: make(chan struct{}, 1), disabled: cfg.SchedulingDisabled,
 	}
 
@@ -225,7 +183,7 @@ func wire(ctx context.Context, cfg Config, deps Deps, tel *telemetry.Telemetry) 
 }
 
 // listen wakes the loops when another request, here or in another process, left them something.
-func (s *service) listen(ctx context.Context) error {
+func (s *wired) listen(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -247,11 +205,11 @@ func wake(channel chan<- struct{}) func() {
 }
 
 // ready reports why there should be no traffic now.
-func (s *service) ready(ctx context.Context) error {
+func (s *wired) ready(ctx context.Context) error {
 	return store.Migrations().Ready(ctx, s.pool)
 }
 
-func (s *service) close() error {
+func (s *wired) close() error {
 	s.pool.Close()
 	return s.messaging.Close()
 }

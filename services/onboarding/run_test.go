@@ -24,6 +24,7 @@ import (
 	platform "paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/rpc"
+	"paceline.internal/platform/service"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/messagingtest"
@@ -88,7 +89,7 @@ func (w *world) run() (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- onboarding.Run(ctx, cfg, onboarding.Deps{
+		ended <- onboarding.Run(ctx, cfg, service.Deps{
 			Log: slog.New(slog.NewJSONHandler(w.log, nil)), Now: w.clock.Now, Listener: grpcPort, OpsListener: opsPort, Ready: func() { close(ready) },
 		})
 	}()
@@ -271,7 +272,7 @@ func TestRun(t *testing.T) {
 		w.environ["ONBOARDING_ADDR"], w.environ["ONBOARDING_OPS_ADDR"] = taken.Addr().String(), "127.0.0.1:0"
 		cfg, err := onboarding.LoadConfig(w.environ)
 		require.NoError(t, err)
-		err = onboarding.Run(t.Context(), cfg, onboarding.Deps{Log: slog.New(slog.DiscardHandler)})
+		err = onboarding.Run(t.Context(), cfg, service.Deps{Log: slog.New(slog.DiscardHandler)})
 		require.ErrorContains(t, err, "ONBOARDING_ADDR")
 	})
 }

@@ -1,0 +1,58 @@
+// Package service is what the three processes have in common: their verbs, what they are given beyond their environment,
+// and the shape of their doctor's report.
+package service
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"paceline.internal/platform/config"
+)
+
+// Verbs is what a binary can do: serve, which is the default, migrate and doctor.
+type Verbs[Config any] struct {
+	Load    func(environ map[string]string) (Config, error)
+	Serve   func(ctx context.Context, cfg Config) error
+	Migrate func(ctx context.Context, cfg Config) error // nil for a process that keeps nothing
+	Doctor  func(ctx context.Context, cfg Config, out io.Writer) error
+}
+
+// Main is the whole main of a service's binary. The first SIGINT or SIGTERM stops it in order, the second at once.
+func Main[Config any](name string, verbs Verbs[Config]) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	if err := verbs.run(ctx, name, os.Args[1:], config.Environ(os.Environ()), os.Stdout); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		os.Exit(1)
+	}
+}
+
+func (v Verbs[Config]) run(ctx context.Context, name string, args []string, environ map[string]string, out io.Writer) error {
+	verb := "serve"
+	if len(args) > 0 {
+		verb = args[0]
+	}
+	if len(args) > 1 || (verb != "serve" && verb != "migrate" && verb != "doctor") {
+		return fmt.Errorf("usage: %s [serve | migrate | doctor]", name)
+	}
+	if verb == "migrate" && v.Migrate == nil {
+		_, err := fmt.Fprintf(out, "%s keeps no state, so there is nothing to migrate\n", name)
+		return err
+	}
+	cfg, err := v.Load(environ)
+	if err != nil {
+		return fmt.Errorf("the environment is incomplete; docs/environment-contract.md lists all variables:\n%w", err)
+	}
+	switch verb {
+	case "migrate":
+		return v.Migrate(ctx, cfg)
+	case "doctor":
+		return v.Doctor(ctx, cfg, out)
+	default:
+		return v.Serve(ctx, cfg)
+	}
+}

@@ -1,0 +1,116 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/config"
+)
+
+func TestVerbs(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name    string
+		args    []string
+		environ map[string]string
+		keeps   bool
+		want    string // what was done or printed
+		wantErr string
+	}{
+		{name: "ServeIsTheDefault", environ: map[string]string{"A": "1"}, want: "serve 1"},
+		{name: "Serve", args: []string{"serve"}, environ: map[string]string{"A": "1"}, want: "serve 1"},
+		{name: "Migrate", args: []string{"migrate"}, environ: map[string]string{"A": "1"}, keeps: true, want: "migrate 1"},
+		{name: "MigrateWithoutState", args: []string{"migrate"}, want: "thing keeps no state, so there is nothing to migrate\n"},
+		{name: "Doctor", args: []string{"doctor"}, environ: map[string]string{"A": "1"}, want: "doctor 1"},
+		{name: "UnknownVerb", args: []string{"dance"}, wantErr: "usage: thing [serve | migrate | doctor]"},
+		{name: "TwoVerbs", args: []string{"serve", "doctor"}, wantErr: "usage: thing [serve | migrate | doctor]"},
+		{name: "IncompleteEnvironment", wantErr: "the environment is incomplete; docs/environment-contract.md lists all variables:\nA is missing"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var did bytes.Buffer
+			do := func(verb string) func(context.Context, string) error {
+				return func(_ context.Context, cfg string) error { did.WriteString(verb + " " + cfg); return nil }
+			}
+			verbs := Verbs[string]{
+				Load: func(environ map[string]string) (string, error) {
+					if environ["A"] == "" {
+						return "", errors.New("A is missing")
+					}
+					return environ["A"], nil
+				},
+				Serve:  do("serve"),
+				Doctor: func(ctx context.Context, cfg string, _ io.Writer) error { return do("doctor")(ctx, cfg) },
+			}
+			if tc.keeps {
+				verbs.Migrate = do("migrate")
+			}
+			err := verbs.run(t.Context(), "thing", tc.args, tc.environ, &did)
+			if tc.wantErr != "" {
+				require.EqualError(t, err, tc.wantErr)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tc.want, did.String())
+		})
+	}
+}
+
+func TestDeps(t *testing.T) {
+	t.Parallel()
+
+	t.Run("WhatWasNotGivenIsFilledIn", func(t *testing.T) {
+		t.Parallel()
+		var d Deps
+		log := slog.New(slog.DiscardHandler)
+		d.Fill(log)
+		require.Same(t, log, d.Log)
+		require.False(t, d.Now().IsZero())
+		d.Ready()
+	})
+
+	t.Run("AGivenListenerIsKeptAndATakenPortIsNamed", func(t *testing.T) {
+		t.Parallel()
+		var network net.ListenConfig
+		taken, err := network.Listen(t.Context(), "tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer func() { require.NoError(t, taken.Close()) }()
+		addr, err := config.ParseAddr(taken.Addr().String())
+		require.NoError(t, err)
+		free, err := config.ParseAddr("127.0.0.1:0")
+		require.NoError(t, err)
+
+		given := Deps{Listener: taken}
+		require.NoError(t, given.Listen(t.Context(), "THING", addr, free))
+		require.Same(t, taken, given.Listener)
+		require.NoError(t, given.OpsListener.Close())
+
+		var d Deps
+		require.ErrorContains(t, d.Listen(t.Context(), "THING", addr, free), "THING_ADDR: ")
+		require.ErrorContains(t, (&Deps{}).Listen(t.Context(), "THING", free, addr), "THING_OPS_ADDR: ")
+	})
+}
+
+func TestExamine(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	err := Examine(t.Context(), &out,
+		Check{Name: "first", Look: func(context.Context) (string, error) { return "fine", nil }},
+		Check{Name: "second", Look: func(context.Context) (string, error) { return "", errors.New("broken\n\tin two") }, Mend: "mend it"},
+	)
+	require.ErrorIs(t, err, ErrUnwell)
+	require.ErrorContains(t, err, "second")
+	require.Equal(t, strings.Join([]string{
+		"ok      first          fine",
+		"failed  second         broken in two",
+		"                       to mend: mend it", "",
+	}, "\n"), out.String())
+}
