@@ -141,6 +141,23 @@ func TestActivation(t *testing.T) {
 		require.Zero(t, b.count(`select count(*) from conversation_sessions`))
 	})
 
+	t.Run("OpeningOfWhichNothingIsEverLearntIsVisiblyStuck", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		b.messaging.Script(messagingtest.First(messagingtest.UnknownForever))
+		r := b.activate(p)
+		b.pass(10 * time.Minute)
+		require.Equal(t, session.Active, b.session(r.ID).Status, "a receipt may still come")
+		b.pass(25 * time.Minute)
+		parked := b.session(r.ID)
+		require.Equal(t, session.Stuck, parked.Status)
+		require.Contains(t, parked.Reason, "nothing was heard")
+		require.Equal(t, session.KindParked, b.story(r.ID)[len(b.story(r.ID))-1])
+		require.Len(t, b.messaging.Attempts(), 1)
+		require.Zero(t, b.count(`select count(*) from webhook_jobs where status <> 'completed'`), "or every later text would wait behind it")
+	})
+
 	t.Run("HoldRightAfterTheActivationKeepsTheOpeningBack", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

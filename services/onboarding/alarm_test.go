@@ -2,6 +2,7 @@ package onboarding_test
 
 import (
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -63,6 +64,27 @@ func TestAlarm(t *testing.T) {
 		b.quiet()
 		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
 		require.Zero(t, b.count(`select count(*) from step_alarms where generation > 1`))
+	})
+
+	t.Run("S0_29_NextStepThatTheRelayPublishesIsLoggedToo", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.qstash.SetFaults(emulator.Script{OnPublish: func(_ int, m emulator.Message) emulator.PublishFault {
+			if strings.Contains(m.DeduplicationID, "onboarding_message_3") {
+				return emulator.PublishFault{Status: http.StatusServiceUnavailable}
+			}
+			return emulator.PublishFault{}
+		}})
+		p, _ := b.explained()
+		b.reply(p, "yes")
+		b.pass(10 * time.Second)
+		require.Len(t, b.log.of(t, "onboarding.step_next_scheduled"), 1)
+		b.qstash.SetFaults(emulator.Script{})
+		b.quiet()
+		scheduled := b.log.of(t, "onboarding.step_next_scheduled")
+		require.Len(t, scheduled, 3)
+		require.Equal(t, "onboarding_message_2", scheduled[1]["step_id"])
+		require.Equal(t, "onboarding_message_3", scheduled[1]["next_step_id"])
 	})
 
 	t.Run("AlarmWhoseAnswerWasLostIsPublishedOnce", func(t *testing.T) {

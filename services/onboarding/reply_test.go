@@ -64,6 +64,19 @@ func TestReply(t *testing.T) {
 		require.Zero(t, b.count(`select count(*) from webhook_jobs where status <> 'completed'`), "no text of the burst waits in a queue")
 	})
 
+	t.Run("ExplanationOfWhichNothingIsEverLearntIsVisiblyStuck", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		r := b.activate(p)
+		b.messaging.Script(messagingtest.First(messagingtest.UnknownForever))
+		b.reply(p, "yes")
+		b.pass(35 * time.Minute)
+		require.Equal(t, session.Stuck, b.session(r.ID).Status)
+		require.Equal(t, []string{opening, explanation}, b.sequence(p), "it was taken, which nobody knows")
+		require.Zero(t, b.count(`select count(*) from webhook_jobs where status <> 'completed'`))
+	})
+
 	t.Run("S0_37_NegativeToTheExplanationGoesBackToTheOpening", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

@@ -140,7 +140,7 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 	carrier := messaging.New(conn)
 	delivery := &dispatch.Dispatcher{Sender: carrier, Store: db, Catalog: texts, Now: deps.Now}
 	alarms := &burst.Publisher{
-		QStash: alarmClock, Outbox: db, Log: deps.Log, Now: deps.Now,
+		QStash: alarmClock, Outbox: db, Flow: flow, Log: deps.Log, Now: deps.Now,
 		Policy: burst.Policy{
 			BaseURL: cfg.PublicBaseURL.String(), Retries: cfg.QStashRetries, RetryDelay: cfg.QStashRetryDelay, Disabled: cfg.SchedulingDisabled,
 		},

@@ -130,7 +130,7 @@ type process struct {
 func (b *bundle) start(p *ports) *process {
 	logger, texts, flow, now := slog.New(slog.NewJSONHandler(b.log, nil)), catalog.Default(), session.DefaultFlow(), b.clock.Now
 	delivery := &dispatch.Dispatcher{Sender: p, Store: p, Catalog: texts, Now: now}
-	alarms := &burst.Publisher{QStash: p, Outbox: p, Policy: b.policy, Log: logger, Now: now}
+	alarms := &burst.Publisher{QStash: p, Outbox: p, Flow: flow, Policy: b.policy, Log: logger, Now: now}
 	router := &inbound.Router{
 		OrgID: orgID, Queue: p, Messaging: p, People: p, Sessions: p, Delivery: delivery, Alarms: alarms, Flow: flow, Log: logger, Now: now,
 	}

@@ -193,7 +193,12 @@ func (s *Service) transmit(ctx context.Context, m Message) (Result, error) {
 	return standing(Claim{Message: &settled, OptedOut: answer.OptsOut()}, answer.At), nil
 }
 
+// call makes the attempt, unless its lease ran out on the way here, as when the machine was suspended: a STOP may have been
+// acknowledged meanwhile, and others take the attempt for lost. Nothing has reached Twilio then.
 func (s *Service) call(ctx context.Context, m Message) twilio.Outcome {
+	if m.Abandoned(s.Now()) {
+		return twilio.Outcome{Kind: twilio.Throttled, Reason: "never reached Twilio: the attempt outlived its lease"}
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	return s.Carrier.Send(ctx, twilio.Outgoing{To: m.To, Body: m.Body, StatusCallback: s.callback(m.ID)})

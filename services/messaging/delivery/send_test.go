@@ -392,6 +392,27 @@ func TestSend(t *testing.T) {
 		require.Len(t, b.sent(), 1)
 	})
 
+	t.Run("AttemptThatWakesUpAfterItsLeaseCallsNobody", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		asleep := b.service(func(c *delivery.Config) {
+			c.Store = claims{Store: b.store, around: func(ctx context.Context, a delivery.Attempt) (delivery.Claim, error) {
+				claim, err := b.store.Claim(ctx, a)
+				b.clock.Advance(lease) // the machine was suspended
+				return claim, err
+			}}
+		})
+		result, err := asleep.Send(t.Context(), b.request())
+		require.NoError(t, err)
+		require.Equal(t, delivery.Throttled, result.Outcome)
+		require.Empty(t, b.sent(), "others take the text for lost by then, and a STOP may have come between")
+		b.clock.Advance(time.Second)
+		result, err = b.service(nil).Send(t.Context(), b.request())
+		require.NoError(t, err)
+		require.Equal(t, delivery.Accepted, result.Outcome)
+		require.Len(t, b.sent(), 1)
+	})
+
 	t.Run("ReceiptFasterThanTheAnswerIsKept", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

@@ -140,7 +140,7 @@ func (e *Executor) conclude(ctx context.Context, p session.StepPayload, done dis
 		return Result{}, &Parked{Status: done.Move.Status, Reason: done.Move.Reason}
 	}
 	if a := done.Move.Alarm; a != nil {
-		e.setAlarm(ctx, p, *a)
+		e.setAlarm(ctx, *a)
 	}
 	if done.Sent.Outcome == dispatch.AlreadyAccepted {
 		r := e.skip(ctx, p, session.SkipAlreadySent, done.Sent.MessageID)
@@ -151,13 +151,10 @@ func (e *Executor) conclude(ctx context.Context, p session.StepPayload, done dis
 }
 
 // setAlarm publishes the next alarm. A failure changes nothing: the alarm is in the outbox and the relay publishes it.
-func (e *Executor) setAlarm(ctx context.Context, p session.StepPayload, a session.Alarm) {
+func (e *Executor) setAlarm(ctx context.Context, a session.Alarm) {
 	if err := e.Alarms.Publish(ctx, a); err != nil {
 		e.Log.WarnContext(ctx, "onboarding.alarm_left_to_relay", "step_id", string(a.StepID), "session_id", a.SessionID, "error", err)
-		return
 	}
-	e.Log.InfoContext(ctx, "onboarding.step_next_scheduled", "step_id", string(p.StepID), "session_id", p.SessionID,
-		"next_step_id", string(a.StepID), "delay_ms", max(0, a.DueAt.Sub(e.Now())).Milliseconds())
 }
 
 // overtaken answers for an execution that lost the race to move the session: the winner has set the next alarm.

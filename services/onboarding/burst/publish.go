@@ -52,6 +52,7 @@ type Publisher struct {
 	QStash clock
 	Outbox outbox
 	Policy Policy
+	Flow   session.Flow
 	Log    *slog.Logger
 	Now    func() time.Time
 }
@@ -69,6 +70,10 @@ func (p *Publisher) Publish(ctx context.Context, a session.Alarm) error {
 	if err != nil {
 		return p.giveBack(record, a, err)
 	}
+	if before, ok := p.Flow.Previous(a.StepID); ok {
+		p.Log.InfoContext(ctx, "onboarding.step_next_scheduled", "step_id", string(before.ID), "session_id", a.SessionID,
+			"next_step_id", string(a.StepID), "delay_ms", p.delay(a).Milliseconds())
+	}
 	return p.Outbox.AlarmPublished(record, a.ID, receipt.MessageID, p.Now())
 }
 
@@ -84,7 +89,7 @@ func (p *Publisher) scheduleStep(ctx context.Context, a session.Alarm) (qstash.R
 		Destination:     p.Policy.BaseURL + stepPath,
 		Body:            body,
 		ContentType:     "application/json",
-		Delay:           max(0, a.DueAt.Sub(p.Now())),
+		Delay:           p.delay(a),
 		Retries:         p.Policy.Retries,
 		RetryDelay:      p.Policy.RetryDelay,
 		DeduplicationID: a.DedupID(),
@@ -93,6 +98,9 @@ func (p *Publisher) scheduleStep(ctx context.Context, a session.Alarm) (qstash.R
 		Timeout:         attemptTimeout,
 	})
 }
+
+// delay is how long from now an alarm is due.
+func (p *Publisher) delay(a session.Alarm) time.Duration { return max(0, a.DueAt.Sub(p.Now())) }
 
 // retryPause is how long a failed publish rests before the relay tries it.
 const retryPause = time.Second

@@ -63,8 +63,9 @@ const (
 // Sent is messaging's answer.
 type Sent struct {
 	Outcome     Outcome
-	MessageID   string // of the stored row; empty when there is none
-	ProviderID  string // Twilio's SID; empty until it is known
+	MessageID   string    // of the stored row; empty when there is none
+	ProviderID  string    // Twilio's SID; empty until it is known
+	CreatedAt   time.Time // when messaging was first asked for it; zero when there is no row
 	AcceptedAt  time.Time
 	RetryAfter  time.Duration
 	Code        int    // Twilio's error code of a rejected text
@@ -175,6 +176,10 @@ func (d *Dispatcher) moveAfter(o Order, sent Sent) (session.Move, error) {
 		move.Entries = slices.Insert(move.Entries, 0, took)
 		return move, nil
 	case InFlight, Unknown, Throttled:
+		if hopeless(o, sent, now) {
+			return session.Park(r, now, session.Stuck, o.Trigger, sent.MessageID, fmt.Sprintf(
+				"nothing was heard for %s of whether Twilio took this text; look for it in Twilio's log, then reset the session", doubtLimit)), nil
+		}
 		return session.Move{}, &Wait{Outcome: sent.Outcome, RetryAfter: sent.RetryAfter}
 	case OptedOut:
 		return session.Stop(r, now, o.Trigger, sent.MessageID), nil
@@ -187,4 +192,13 @@ func (d *Dispatcher) moveAfter(o Order, sent Sent) (session.Move, error) {
 	default:
 		return session.Move{}, fmt.Errorf("dispatch: outcome %d is unknown", sent.Outcome)
 	}
+}
+
+// doubtLimit is how long the receipt of a direct text is waited for: about as long as the sweeper keeps after a step.
+const doubtLimit = 30 * time.Minute
+
+// hopeless reports whether a text would be in doubt for ever. Only a text that answers a job: a step has the sweeper, and
+// nobody else looks after a job that is put off again and again, with all that the person writes waiting behind it.
+func hopeless(o Order, sent Sent, now time.Time) bool {
+	return o.Cause != nil && sent.Outcome == Unknown && !sent.CreatedAt.IsZero() && now.Sub(sent.CreatedAt) >= doubtLimit
 }

@@ -66,6 +66,9 @@ func (c *Client) Send(ctx context.Context, t dispatch.Text) (dispatch.Sent, erro
 		Outcome: outcome, MessageID: m.GetMessageId(), ProviderID: m.GetTwilioSid(),
 		RetryAfter: answer.GetRetryAfter().AsDuration(), Code: int(m.GetErrorCode()), Explanation: answer.GetExplanation(),
 	}
+	if at := m.GetCreatedAt(); at != nil {
+		sent.CreatedAt = at.AsTime()
+	}
 	if at := m.GetAcceptedAt(); at != nil {
 		sent.AcceptedAt = at.AsTime()
 	}

@@ -120,6 +120,14 @@ func (f Flow) Next(id StepID) (Step, bool) {
 	return Step{}, false
 }
 
+// Previous is the step before id; there is none before the first, nor before one that this flow does not have.
+func (f Flow) Previous(id StepID) (Step, bool) {
+	if i := f.index(id); i > 0 {
+		return f.steps[i-1], true
+	}
+	return Step{}, false
+}
+
 func (f Flow) index(id StepID) int {
 	return slices.IndexFunc(f.steps, func(s Step) bool { return s.ID == id })
 }

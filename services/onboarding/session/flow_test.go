@@ -33,6 +33,11 @@ func TestDefaultFlow(t *testing.T) {
 		if ok {
 			require.Equal(t, want[i+1], next)
 		}
+		previous, ok := flow.Previous(step.ID)
+		require.Equal(t, i > 0, ok)
+		if ok {
+			require.Equal(t, want[i-1], previous)
+		}
 	}
 	_, ok := flow.Step("onboarding_message_5")
 	require.False(t, ok)
