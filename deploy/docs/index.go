@@ -162,6 +162,8 @@ func (s *scan) subtests(parent string, run *ast.CallExpr, around scope) {
 	names := around.names
 	if literal, ok := stringLiteral(run.Args[0]); ok {
 		names = []string{literal}
+	} else {
+		around.names = nil // the table has named these: what they start in turn has names of its own
 	}
 	for _, name := range names {
 		full := parent + "/" + rewrite(name)

@@ -1,0 +1,49 @@
+package stack_test
+
+import (
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/sms"
+	"paceline.internal/services/onboarding/catalog"
+)
+
+// The services do not know of each other's packages; what the texts of the one cost and promise in the other is checked
+// here, where both meet.
+func TestCopy(t *testing.T) {
+	t.Parallel()
+	texts := catalog.Default()
+	keys := []string{opening, explanation, later, message1, message2, message3, message4}
+	const longName = "Maximiliana Fernanda" // as long as a name is rendered
+
+	t.Run("S0_68_EveryTextTakesTwoSegmentsAtMostWhoeverItGreets", func(t *testing.T) {
+		t.Parallel()
+		for _, locale := range texts.Locales(texts.Current()) {
+			for _, key := range keys {
+				body, err := texts.Render(texts.Current(), locale, key, longName)
+				require.NoError(t, err)
+				require.LessOrEqual(t, sms.Segments(body).Count, 2, "%s in %s: %q", key, locale, body)
+			}
+		}
+	})
+
+	t.Run("S0_68_EveryWordThatATextOffersIsUnderstood", func(t *testing.T) {
+		t.Parallel()
+		word := regexp.MustCompile(`\b[A-Z]{4,}\b`)
+		found := 0
+		for _, locale := range texts.Locales(texts.Current()) {
+			for _, key := range keys {
+				body, err := texts.Render(texts.Current(), locale, key, "Ana")
+				require.NoError(t, err)
+				for _, offered := range word.FindAllString(body, -1) {
+					found++
+					require.NotEqual(t, consent.None, consent.Classify(offered, consent.OptedIn), "%s in %s offers %s", key, locale, offered)
+				}
+			}
+		}
+		require.GreaterOrEqual(t, found, 4)
+	})
+}
