@@ -391,7 +391,7 @@ func TestReplyDuringTheBurst(t *testing.T) {
 		b.messaging.Gate(func(*messagingv1.SendRequest) { once.Do(func() { b.reply(p, "STOP") }) })
 		out, err := b.execute(payload(r))
 		require.NoError(t, err)
-		require.Equal(t, onboardingv1.StepOutcome_STEP_OUTCOME_SENT, out.GetOutcome(), "Twilio had it before the STOP")
+		require.Equal(t, onboardingv1.StepOutcome_STEP_OUTCOME_SENT, out.GetOutcome(), "it was claimed before the STOP")
 		require.Equal(t, session.Stopped, b.session(r.ID).Status)
 		b.quiet()
 		require.Equal(t, []string{opening, explanation, first, second}, b.sequence(p))

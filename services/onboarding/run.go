@@ -91,6 +91,11 @@ type wired struct {
 	disabled  bool // alarms are recorded and not published
 }
 
+// transient is an outage of our database. A handler that used up its own time is not one: it might do so for ever.
+func transient(err error) bool {
+	return postgres.Outage(err) && !errors.Is(err, context.DeadlineExceeded)
+}
+
 // loops are the components that work without being called.
 func (s *wired) loops() []process.Component {
 	components := []process.Component{
@@ -158,7 +163,7 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 		Profiles: db, Sessions: db, Delivery: delivery, Senders: carrier, Catalog: texts, NewAlarm: burst.NewAlarm, Log: deps.Log, Now: deps.Now,
 	}
 	s.runner = jobs.NewRunner(jobs.Config{
-		Store: db, Log: deps.Log, Now: deps.Now, Wake: s.wakeJobs, GiveUp: router.GiveUp,
+		Store: db, Log: deps.Log, Now: deps.Now, Wake: s.wakeJobs, GiveUp: router.GiveUp, Transient: transient,
 		Handlers: map[string]jobs.Handler{
 			inbound.EventMessage:   router.Handle,
 			jobs.EventHeldReply:    router.Handle,

@@ -39,13 +39,17 @@ with changed as (
 	where c.state <> excluded.state and (@not_after::timestamptz is null or c.updated_at <= @not_after)
 	returning org_id, phone
 )
-insert into consent_events (org_id, phone, at, state, source, words, sender, message_id)
-select org_id, phone, @at, @state, @source, @words, @sender, @message from changed`
+insert into consent_events (org_id, phone, at, state, source, words, sender, message_id, keyword_pack)
+select org_id, phone, @at, @state, @source, @words, @sender, @message, @pack from changed`
 
 func change(ctx context.Context, tx pgx.Tx, c consentChange) error {
+	pack := ""
+	if c.Event.Source == delivery.FromText {
+		pack = consent.Version
+	}
 	return exec(ctx, tx, sqlChange, pgx.NamedArgs{
 		"org": c.OrgID, "phone": c.Phone, "state": string(c.Event.State), "at": c.Event.At, "not_after": null(c.NotAfter),
-		"source": string(c.Event.Source), "words": c.Event.Words, "sender": c.Event.Sender, "message": null(c.Event.MessageID),
+		"source": string(c.Event.Source), "words": c.Event.Words, "sender": c.Event.Sender, "message": null(c.Event.MessageID), "pack": pack,
 	})
 }
 

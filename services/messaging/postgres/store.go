@@ -1,5 +1,6 @@
 // Package postgres keeps messages, receipts and consent. No transaction leaves it, and none is held while another
-// service is called. Locks are taken in one order, consent before message, so that they cannot cross.
+// service is called. Locks are taken in one order, consent before message, so that they cannot cross; only a receipt that
+// tells of an opt-out has to find its message first, and the server breaks a deadlock of that by having one run again.
 package postgres
 
 import (

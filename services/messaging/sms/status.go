@@ -94,20 +94,4 @@ func MergeReceipt(current, received Status) Status {
 	return current
 }
 
-// Final reports whether no further word is expected, so nobody needs to ask Twilio again. A later receipt may still
-// raise it.
-func Final(s Status) bool {
-	switch s {
-	case Rejected, Failed, Undelivered, Delivered, Received:
-		return true
-	case Sending, Throttled, Unknown, Accepted, Queued, Sent:
-	}
-	return false
-}
-
-// HandedOver reports whether Twilio took the message, whatever became of it: it must never be sent again.
-func HandedOver(s Status) bool {
-	return rank(s) >= rank(Accepted) && s != Received
-}
-
 func rank(s Status) int { return slices.Index(Statuses(), s) }

@@ -34,7 +34,6 @@ func TestParseProviderStatus(t *testing.T) {
 			got, err := sms.ParseProviderStatus(tt.wire)
 			require.NoError(t, err)
 			require.Equal(t, tt.want, got)
-			require.True(t, sms.HandedOver(got))
 		})
 	}
 
@@ -105,34 +104,4 @@ func TestMergeReceiptIsALattice(t *testing.T) {
 		}
 		require.Equal(t, inOrder, reordered, "every permutation and duplication gives the same status")
 	})
-}
-
-func TestFinalAndHandedOver(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		name       string
-		status     sms.Status
-		final      bool
-		handedOver bool
-	}{
-		{name: "Sending", status: sms.Sending},
-		{name: "Throttled", status: sms.Throttled},
-		{name: "Unknown", status: sms.Unknown},
-		{name: "Rejected", status: sms.Rejected, final: true},
-		{name: "Accepted", status: sms.Accepted, handedOver: true},
-		{name: "Queued", status: sms.Queued, handedOver: true},
-		{name: "Sent", status: sms.Sent, handedOver: true},
-		{name: "Failed", status: sms.Failed, final: true, handedOver: true},
-		{name: "Undelivered", status: sms.Undelivered, final: true, handedOver: true},
-		{name: "Delivered", status: sms.Delivered, final: true, handedOver: true},
-		{name: "Received", status: sms.Received, final: true},
-	}
-	require.Len(t, tests, len(sms.Statuses()))
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			require.Equal(t, tt.final, sms.Final(tt.status))
-			require.Equal(t, tt.handedOver, sms.HandedOver(tt.status))
-		})
-	}
 }

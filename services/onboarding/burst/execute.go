@@ -152,7 +152,7 @@ func (e *Executor) conclude(ctx context.Context, p session.StepPayload, done dis
 
 // setAlarm publishes the next alarm. A failure changes nothing: the alarm is in the outbox and the relay publishes it.
 func (e *Executor) setAlarm(ctx context.Context, a session.Alarm) {
-	if err := e.Alarms.Publish(ctx, a); err != nil {
+	if err := e.Alarms.Publish(ctx, a); err != nil && !errors.Is(err, ErrDisabled) {
 		e.Log.WarnContext(ctx, "onboarding.alarm_left_to_relay", "step_id", string(a.StepID), "session_id", a.SessionID, "error", err)
 	}
 }

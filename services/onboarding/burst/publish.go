@@ -70,11 +70,23 @@ func (p *Publisher) Publish(ctx context.Context, a session.Alarm) error {
 	if err != nil {
 		return p.giveBack(record, a, err)
 	}
-	if before, ok := p.Flow.Previous(a.StepID); ok {
-		p.Log.InfoContext(ctx, "onboarding.step_next_scheduled", "step_id", string(before.ID), "session_id", a.SessionID,
-			"next_step_id", string(a.StepID), "delay_ms", p.delay(a).Milliseconds())
+	if err := p.Outbox.AlarmPublished(record, a.ID, receipt.MessageID, p.Now()); err != nil {
+		return err
 	}
-	return p.Outbox.AlarmPublished(record, a.ID, receipt.MessageID, p.Now())
+	p.report(ctx, a)
+	return nil
+}
+
+// report tells that a step was scheduled by the one before it, with the delay that the flow has between them. A step that is
+// set again was told of before; the first of a burst follows a reply and not a step.
+func (p *Publisher) report(ctx context.Context, a session.Alarm) {
+	before, ok := p.Flow.Previous(a.StepID)
+	step, known := p.Flow.Step(a.StepID)
+	if !ok || !known || a.Generation > 1 {
+		return
+	}
+	p.Log.InfoContext(ctx, "onboarding.step_next_scheduled", "step_id", string(before.ID), "session_id", a.SessionID,
+		"next_step_id", string(a.StepID), "delay_ms", step.Delay.Milliseconds())
 }
 
 // scheduleStep is the one place where a step is scheduled: target, payload, delay and retry policy.
@@ -89,7 +101,7 @@ func (p *Publisher) scheduleStep(ctx context.Context, a session.Alarm) (qstash.R
 		Destination:     p.Policy.BaseURL + stepPath,
 		Body:            body,
 		ContentType:     "application/json",
-		Delay:           p.delay(a),
+		Delay:           max(0, a.DueAt.Sub(p.Now())),
 		Retries:         p.Policy.Retries,
 		RetryDelay:      p.Policy.RetryDelay,
 		DeduplicationID: a.DedupID(),
@@ -98,9 +110,6 @@ func (p *Publisher) scheduleStep(ctx context.Context, a session.Alarm) (qstash.R
 		Timeout:         attemptTimeout,
 	})
 }
-
-// delay is how long from now an alarm is due.
-func (p *Publisher) delay(a session.Alarm) time.Duration { return max(0, a.DueAt.Sub(p.Now())) }
 
 // retryPause is how long a failed publish rests before the relay tries it.
 const retryPause = time.Second

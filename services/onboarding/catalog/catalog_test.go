@@ -107,8 +107,8 @@ func TestRender(t *testing.T) {
 		firstName string
 		want      string
 	}{
-		{name: "FirstNameInThePinnedVersion", version: version, locale: "en", key: opening, firstName: "Ana", want: "Hi Ana"},
-		{name: "NewVersionHasItsOwn", version: "2026-12", locale: "en", key: opening, firstName: "Ana", want: "Hello Ana"},
+		{name: "S0_68_FirstNameInThePinnedVersion", version: version, locale: "en", key: opening, firstName: "Ana", want: "Hi Ana"},
+		{name: "S0_68_NewVersionHasItsOwn", version: "2026-12", locale: "en", key: opening, firstName: "Ana", want: "Hello Ana"},
 		{name: "SameLocale", version: version, locale: "pt-BR", key: opening, firstName: "Ana", want: "Oi Ana"},
 		{name: "LocaleInAnySpelling", version: version, locale: "PT_br", key: opening, firstName: "Ana", want: "Oi Ana"},
 		{name: "LocaleFallsBackToItsLanguage", version: version, locale: "pt-PT", key: opening, firstName: "Ana", want: "Oi Ana"},
@@ -138,7 +138,7 @@ func TestRender(t *testing.T) {
 		})
 	}
 
-	t.Run("BlankNameIsRefused", func(t *testing.T) {
+	t.Run("S0_68_BlankNameIsRefused", func(t *testing.T) {
 		t.Parallel()
 		for _, name := range []string{"", " ", "\n\t", "\u00a0", "{}", "🎉", "-", "7", "\u0303"} {
 			_, err := c.Render(version, "en", opening, name)
@@ -181,7 +181,7 @@ func TestLoadRefuses(t *testing.T) {
 		{name: "NotJSON", change: replace(en, "{", "["), want: "2026-11.en.json: invalid character"},
 		{name: "EnglishMissing", change: func(f fstest.MapFS) { delete(f, en) }, want: "language en is missing"},
 		{name: "TextMissing", change: replace(pt, `, "ONBOARDING_LATER": "c"`, ""), want: "ONBOARDING_LATER in pt-BR is missing or empty"},
-		{name: "TextBlank", change: later(`  `), want: "ONBOARDING_LATER in en is missing or empty"},
+		{name: "S0_68_TextBlank", change: later(`  `), want: "ONBOARDING_LATER in en is missing or empty"},
 		{name: "TextInOneLanguageOnly", change: replace(en, `"ONBOARDING_LATER"`, `"ONBOARDING_MESSAGE_5": "x", "ONBOARDING_LATER"`), want: "ONBOARDING_MESSAGE_5 in pt-BR is missing"},
 		{name: "UnknownKey", change: replace(en, `"ONBOARDING_LATER"`, `"GREETING": "x", "ONBOARDING_LATER"`), want: "GREETING is not a key"},
 		{name: "OpeningWithoutName", change: replace(pt, " {first_name}", ""), want: "ONBOARDING_OPENING in pt-BR does not greet"},
@@ -191,12 +191,12 @@ func TestLoadRefuses(t *testing.T) {
 		{name: "TooLongInGSM7", change: later(strings.Repeat("a", 301)), want: "is 301 characters; two segments hold 300 in GSM-7"},
 		{name: "TooLongInUCS2", change: later("ã" + strings.Repeat("a", 134)), want: "is 135 characters; two segments hold 134 because 'ã' is not in GSM-7"},
 		{name: "TooLongWithAName", change: later("{first_name}" + strings.Repeat("a", 115)), want: "is 135 characters; two segments hold 134 because a name"},
-		{name: "Praise", change: later("Great job, see you"), want: `says "great job"`},
+		{name: "S0_68_Praise", change: later("Great job, see you"), want: `says "great job"`},
 		{name: "PortuguesePraise", change: later("Parabéns"), want: `says "parabéns"`},
-		{name: "Pressure", change: later("This is your LAST chance."), want: `says "last chance"`},
+		{name: "S0_68_Pressure", change: later("This is your LAST chance."), want: `says "last chance"`},
 		{name: "Guilt", change: later("We miss you"), want: `says "we miss you"`},
-		{name: "Guarantee", change: later("Results guaranteed."), want: `says "guaranteed"`},
-		{name: "ProgressCounter", change: later("This is 1/4"), want: "counts progress"},
+		{name: "S0_68_Guarantee", change: later("Results guaranteed."), want: `says "guaranteed"`},
+		{name: "S0_68_ProgressCounter", change: later("This is 1/4"), want: "counts progress"},
 		{name: "ProgressInWords", change: later("Passo 2: perguntas"), want: "counts progress"},
 		{name: "ProgressInPercent", change: later("50 % ready"), want: "counts progress"},
 		{name: "Shouting", change: later("READ this"), want: `shouts "READ"`},

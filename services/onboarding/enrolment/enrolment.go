@@ -24,7 +24,7 @@ var (
 	ErrNoProfile = errors.New("there is no such profile in this organisation")
 	ErrNoSession = errors.New("there is no such session in this organisation")
 	ErrOnHold    = errors.New("the person is on a safety hold; release the profile first")
-	ErrOptedOut  = errors.New("the person has opted out; only they can opt in again, by texting START")
+	ErrOptedOut  = errors.New("the person has opted out; they opt in again by texting START")
 	ErrNoSender  = errors.New("the organisation owns no number to send from; DEFAULT_ORG_ID names the one that does")
 )
 

@@ -37,13 +37,16 @@ type Config struct {
 	Handlers map[string]Handler // by event type
 	// GiveUp makes visible what a job that failed for good leaves undone. It may end the job as failed in the transaction
 	// that does so; else the runner does after it, so a crash in between repeats it. An error keeps the job for later.
-	GiveUp  func(ctx context.Context, j Job, cause error) error
-	Log     *slog.Logger
-	Now     func() time.Time
-	Wake    <-chan struct{} // something may have become due
-	Workers int             // jobs at a time; default 4
-	Poll    time.Duration   // how often to look without a wake-up; default 5 s
-	Lease   time.Duration   // how long a claim lives: half for the handler, a quarter to record; default 40 s
+	GiveUp func(ctx context.Context, j Job, cause error) error
+	// Transient reports an error that says nothing about the job, such as a database that is failing over: it uses up no
+	// attempt. Default: none.
+	Transient func(err error) bool
+	Log       *slog.Logger
+	Now       func() time.Time
+	Wake      <-chan struct{} // something may have become due
+	Workers   int             // jobs at a time; default 4
+	Poll      time.Duration   // how often to look without a wake-up; default 5 s
+	Lease     time.Duration   // how long a claim lives: half for the handler, a quarter to record; default 40 s
 }
 
 // Runner claims due jobs and runs them.
@@ -54,6 +57,9 @@ type Runner struct {
 
 // NewRunner fills in the defaults.
 func NewRunner(cfg Config) *Runner {
+	if cfg.Transient == nil {
+		cfg.Transient = func(error) bool { return false }
+	}
 	if cfg.Workers == 0 {
 		cfg.Workers = 4
 	}
@@ -115,7 +121,7 @@ func (r *Runner) Try(ctx context.Context, id string, handle Handler) error {
 	return r.finish(ctx, j, handle)
 }
 
-// againSoon is the pause after a caller ran out of time, which says nothing about the job.
+// againSoon is the pause after a failure that says nothing about the job.
 const againSoon = time.Second
 
 // finish runs a claimed job and records the outcome, even when the caller has gone meanwhile.
@@ -123,8 +129,7 @@ func (r *Runner) finish(ctx context.Context, j Job, handle Handler) error {
 	work, cancel := bounded(ctx, r.cfg.Lease/2)
 	defer cancel()
 	err := guarded(work, j, handle)
-	_, impatient := ctx.Deadline()
-	if _, snoozed := errors.AsType[*Snooze](err); err != nil && !snoozed && impatient && work.Err() != nil {
+	if _, snoozed := errors.AsType[*Snooze](err); err != nil && !snoozed && (r.cfg.Transient(err) || outOfTime(ctx, work)) {
 		err = &Snooze{After: againSoon, Cause: err}
 	}
 
@@ -164,6 +169,12 @@ func (r *Runner) hurry(ctx context.Context, done Job) {
 	case r.next <- struct{}{}:
 	default: // a wake-up is waiting to be heard already
 	}
+}
+
+// outOfTime reports whether it was the caller's own deadline that ended the work.
+func outOfTime(caller, work context.Context) bool {
+	_, impatient := caller.Deadline()
+	return impatient && work.Err() != nil
 }
 
 // bounded outlives the cancellation of ctx, for a caller who hangs up must not leave work half done, but not its deadline.

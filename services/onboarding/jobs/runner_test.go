@@ -20,6 +20,8 @@ import (
 	"paceline.internal/services/onboarding/postgres"
 )
 
+var errOutage = errors.New("the database is failing over")
+
 func TestMain(m *testing.M) { pgtest.Run(m) }
 
 const lease = 40 * time.Second
@@ -64,6 +66,7 @@ func (b *bundle) runner() *jobs.Runner {
 			}
 			return handle(ctx, j)
 		}},
+		Transient: func(err error) bool { return errors.Is(err, errOutage) },
 		GiveUp: func(_ context.Context, j jobs.Job, _ error) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -254,7 +257,7 @@ func TestRunner(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		id := b.enqueue("a")
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // enough to claim, on any machine
 		defer cancel()
 		require.NoError(t, b.runner().Try(ctx, id, func(ctx context.Context, _ jobs.Job) error {
 			<-ctx.Done()
@@ -263,6 +266,22 @@ func TestRunner(t *testing.T) {
 		r := b.row(id)
 		require.Equal(t, []any{jobs.StatusPending, 0}, []any{r.Status, r.Attempts})
 		require.Equal(t, time.Second, r.Due.Sub(b.clock.Now()))
+	})
+
+	t.Run("OutageUsesUpNoAttemptHoweverLongItLasts", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		id := b.enqueue("a")
+		b.handle = func(context.Context, jobs.Job) error { return errOutage }
+		for range 10 {
+			require.Equal(t, []string{id}, b.drain())
+			b.clock.Advance(time.Second)
+		}
+		r := b.row(id)
+		require.Equal(t, []any{jobs.StatusPending, 0}, []any{r.Status, r.Attempts})
+		b.handle = nil
+		require.Equal(t, []string{id}, b.drain())
+		require.Equal(t, jobs.StatusCompleted, b.row(id).Status)
 	})
 
 	t.Run("CallerWhoHangsUpDoesNotStopTheWork", func(t *testing.T) {

@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"google.golang.org/grpc/codes"
 
+	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/burst"
@@ -87,23 +83,10 @@ func answer(err error) error {
 		}
 		return refuse(row.code, row.reason, err.Error(), 0)
 	}
-	if outage(err) {
+	if postgres.Outage(err) {
 		return refuse(codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE, "the database cannot be reached", retrySoon)
 	}
 	return err
-}
-
-// outage reports whether the database was out of reach or busy with itself, instead of refusing what we asked. SQLSTATE
-// classes are from the appendix "PostgreSQL Error Codes" of its manual.
-func outage(err error) bool {
-	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
-		// Connection, read-only standby, rollback after all tries, resources, lock, operator intervention, system.
-		classes := []string{"08", "25006", "40", "53", "55P03", "57", "58"}
-		return slices.ContainsFunc(classes, func(class string) bool { return strings.HasPrefix(refused.Code, class) })
-	}
-	_, connecting := errors.AsType[*pgconn.ConnectError](err)
-	_, network := errors.AsType[net.Error](err)
-	return connecting || network || pgconn.SafeToRetry(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 func refuse(code codes.Code, reason onboardingv1.Reason, message string, retryAfter time.Duration) error {

@@ -8,14 +8,11 @@ package session
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
-// What a stored or received word is refused with when it is not one of the registered ones.
-var (
-	ErrUnknownToken  = errors.New("unknown state token")
-	ErrUnknownMode   = errors.New("unknown session mode")
-	ErrUnknownStatus = errors.New("unknown session status")
-)
+// ErrUnknownToken is a state token that is not one of the registered ones.
+var ErrUnknownToken = errors.New("unknown state token")
 
 // Token is the state token: what the session waits for. The zero value is before activation.
 type Token string
@@ -41,7 +38,10 @@ func Tokens() []Token {
 
 // ParseToken reads a token; one that is not registered is ErrUnknownToken, never a guess.
 func ParseToken(s string) (Token, error) {
-	return parse(s, Tokens(), ErrUnknownToken)
+	if token := Token(s); slices.Contains(Tokens(), token) {
+		return token, nil
+	}
+	return "", fmt.Errorf("%w %.60q", ErrUnknownToken, s)
 }
 
 // Mode is which part of the product talks to the person.
@@ -53,11 +53,6 @@ const (
 	Interviewing Mode = "interviewing"
 )
 
-// ParseMode reads a mode.
-func ParseMode(s string) (Mode, error) {
-	return parse(s, []Mode{Onboarding, Interviewing}, ErrUnknownMode)
-}
-
 // Status is whether a session still runs. Everything but Active is an end that only a person can undo.
 type Status string
 
@@ -67,21 +62,13 @@ const (
 	Active Status = "active"
 	// Stopped means that the person texted STOP, and nothing else.
 	Stopped Status = "stopped"
-	// Closed means that a reset or a new activation ended the episode.
+	// Closed means that a reset ended the episode.
 	Closed Status = "closed"
-	// Stuck means that alarms went out in vain and an operator must look.
+	// Stuck means that nothing more will happen until an operator has looked; the reason says why.
 	Stuck Status = "stuck"
 	// Undeliverable means that the carrier refuses this recipient for good.
 	Undeliverable Status = "undeliverable"
 )
-
-// Statuses lists all statuses.
-func Statuses() []Status { return []Status{Active, Stopped, Closed, Stuck, Undeliverable} }
-
-// ParseStatus reads a status.
-func ParseStatus(s string) (Status, error) {
-	return parse(s, Statuses(), ErrUnknownStatus)
-}
 
 // Snapshot is a session as it was read.
 type Snapshot struct {
@@ -94,13 +81,4 @@ type Snapshot struct {
 	Paused bool
 	// Held means that the profile is on a safety hold.
 	Held bool
-}
-
-func parse[T ~string](s string, registered []T, unknown error) (T, error) {
-	for _, r := range registered {
-		if string(r) == s {
-			return r, nil
-		}
-	}
-	return "", fmt.Errorf("%w %.60q", unknown, s)
 }

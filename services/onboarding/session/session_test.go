@@ -35,24 +35,6 @@ func TestParseToken(t *testing.T) {
 	})
 }
 
-func TestParseModeAndStatus(t *testing.T) {
-	t.Parallel()
-	for _, want := range []session.Mode{session.Onboarding, session.Interviewing} {
-		mode, err := session.ParseMode(string(want))
-		require.NoError(t, err)
-		require.Equal(t, want, mode)
-	}
-	for _, want := range []string{"active", "stopped", "closed", "stuck", "undeliverable"} {
-		status, err := session.ParseStatus(want)
-		require.NoError(t, err)
-		require.Equal(t, want, string(status))
-	}
-	_, err := session.ParseMode("idle")
-	require.ErrorIs(t, err, session.ErrUnknownMode)
-	_, err = session.ParseStatus("paused")
-	require.ErrorIs(t, err, session.ErrUnknownStatus)
-}
-
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

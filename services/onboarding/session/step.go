@@ -31,8 +31,6 @@ type StepView struct {
 	Found bool
 	// ProfileID is the person whom the session belongs to.
 	ProfileID string
-	// OptedOut means that the person is known to have opted out. Messaging has the last word when it claims the send.
-	OptedOut bool
 	Snapshot
 }
 
@@ -53,8 +51,6 @@ func MayExecute(view StepView, alarm StepPayload) (bool, SkipReason) {
 		return false, SkipSafetyHold
 	case view.Paused:
 		return false, SkipPaused
-	case view.OptedOut:
-		return false, SkipOptedOut
 	}
 	return true, ""
 }

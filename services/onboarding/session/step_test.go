@@ -25,8 +25,7 @@ func TestMayExecute(t *testing.T) {
 		}
 		return view
 	}
-	optedOut := func(v *session.StepView) { v.OptedOut = true }
-	paused := func(v *session.StepView) { v.Paused = true; optedOut(v) }
+	paused := func(v *session.StepView) { v.Paused = true }
 	held := func(v *session.StepView) { v.Held = true; paused(v) }
 	otherStep := func(v *session.StepView) { v.NextStep = "onboarding_message_3"; held(v) }
 	otherToken := func(v *session.StepView) { v.Token = session.AwaitingInterviewStart; held(v) }
@@ -55,7 +54,6 @@ func TestMayExecute(t *testing.T) {
 		{name: "NoStepIsDue", view: due(func(v *session.StepView) { v.NextStep = "" }), want: "stale"},
 		{name: "SafetyHold", view: due(held), want: "safety_hold"},
 		{name: "Paused", view: due(paused), want: "paused"},
-		{name: "OptedOut", view: due(optedOut), want: "opted_out"},
 		{name: "Due", view: due(), want: ""},
 	}
 	for _, tt := range tests {

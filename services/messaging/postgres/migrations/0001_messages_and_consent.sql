@@ -80,8 +80,11 @@ CREATE TABLE consent_events (
     words      text        NOT NULL,
     sender     text        NOT NULL,
     message_id uuid        REFERENCES sms_messages (id),
+    -- The version of the keywords by which an inbound text was read; empty for another source.
+    keyword_pack text      NOT NULL DEFAULT '',
     CONSTRAINT an_operator_gives_a_reason CHECK (source <> 'operator' OR words <> ''),
     CONSTRAINT an_inbound_event_names_its_message CHECK (source <> 'inbound' OR message_id IS NOT NULL),
+    CONSTRAINT an_inbound_event_names_its_keywords CHECK ((source = 'inbound') = (keyword_pack <> '')),
     FOREIGN KEY (org_id, phone) REFERENCES consents (org_id, phone)
 );
 

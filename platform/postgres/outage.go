@@ -1,0 +1,34 @@
+package postgres
+
+import (
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// outageClasses are the SQLSTATEs of a server that is busy with itself, from the appendix "PostgreSQL Error Codes" of its
+// manual.
+var outageClasses = []string{
+	"08",    // connection exception
+	"25006", // read-only: a primary that has just become a standby
+	"40",    // transaction rollback, after InTx has tried often enough
+	"53",    // insufficient resources
+	"55P03", // lock not available
+	"57",    // operator intervention: shutdown, start-up, cancelled
+	"58",    // system error
+}
+
+// Outage reports whether an error says that the database was out of reach, out of time, or busy with itself, instead of
+// refusing what it was asked: another try may not meet it.
+func Outage(err error) bool {
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return slices.ContainsFunc(outageClasses, func(class string) bool { return strings.HasPrefix(refused.Code, class) })
+	}
+	_, connecting := errors.AsType[*pgconn.ConnectError](err)
+	_, network := errors.AsType[net.Error](err) // an expired context is one, too
+	return connecting || network || pgconn.SafeToRetry(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}

@@ -1,0 +1,42 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/postgres"
+)
+
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		err  error
+		want bool
+	}{
+		{name: "ServerIsShuttingDown", err: &pgconn.PgError{Code: "57P01"}, want: true},
+		{name: "ServerHasNoConnectionLeft", err: &pgconn.PgError{Code: "53300"}, want: true},
+		{name: "PrimaryHasBecomeAStandby", err: &pgconn.PgError{Code: "25006"}, want: true},
+		{name: "SerializationFailsTooOften", err: &pgconn.PgError{Code: "40001"}, want: true},
+		{name: "ConnectionCannotBeMade", err: &pgconn.ConnectError{}, want: true},
+		{name: "ConnectionBreaks", err: fmt.Errorf("read: %w", io.ErrUnexpectedEOF), want: true},
+		{name: "NetworkFails", err: &net.OpError{Op: "read", Err: errors.New("reset")}, want: true},
+		{name: "TimeIsOver", err: fmt.Errorf("acquire: %w", context.DeadlineExceeded), want: true},
+		{name: "UniqueViolationIsAnAnswer", err: &pgconn.PgError{Code: "23505"}},
+		{name: "SyntaxErrorIsOurs", err: &pgconn.PgError{Code: "42601"}},
+		{name: "AnythingElseIsNot", err: errors.New("no")},
+		{name: "NoErrorIsNone"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, postgres.Outage(tc.err))
+		})
+	}
+}
