@@ -122,7 +122,8 @@ func (r *Router) startBurst(
 	if err := r.Sessions.Move(ctx, move, &cause); err != nil {
 		return err
 	}
-	if err := r.Alarms.Publish(ctx, *move.Alarm); err != nil && !errors.Is(err, burst.ErrDisabled) { // it is in the outbox; the relay publishes it
+	// An alarm that cannot be published now is in the outbox, and the relay publishes it.
+	if err := r.Alarms.Publish(ctx, *move.Alarm); err != nil && !errors.Is(err, burst.ErrDisabled) {
 		r.Log.WarnContext(ctx, "onboarding.alarm_left_to_relay", "step_id", string(d.Step.ID), "session_id", s.ID, "error", err)
 	}
 	return nil
