@@ -9,9 +9,6 @@ import (
 	"paceline.internal/platform/telemetry"
 )
 
-// minSecret is the size of HS256's key; a shorter one would be the weakest part of the signature.
-const minSecret = 32
-
 // Config is the environment of the gateway.
 type Config struct {
 	Addr           config.Addr   `env:"GATEWAY_ADDR" envDefault:":8080" help:"the public HTTP port"`
@@ -26,8 +23,8 @@ type Config struct {
 	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET,required" help:"signs the tokens that the processes call each other with; at least 32 bytes, the same everywhere"`
 
 	// Whose tokens may use /v1. With both, HS256 is verified with the secret and every other method with the keys.
-	JWTSecret   config.Secret `env:"API_JWT_SECRET" help:"verifies HS256 tokens of /v1; at least 32 bytes"`
-	JWKSURL     string        `env:"API_JWKS_URL" help:"public keys that verify RSA, ECDSA and Ed25519 tokens of /v1"`
+	JWTSecret   config.Secret `env:"API_JWT_SECRET" help:"verifies HS256 tokens of /v1; at least 32 bytes; this or API_JWKS_URL is required"`
+	JWKSURL     string        `env:"API_JWKS_URL" help:"public keys that verify RSA, ECDSA and Ed25519 tokens of /v1; this or API_JWT_SECRET is required"`
 	JWTIssuer   string        `env:"API_JWT_ISSUER" help:"iss that every token of /v1 must have; any without it"`
 	JWTAudience string        `env:"API_JWT_AUDIENCE" help:"aud that every token of /v1 must have; any without it"`
 
@@ -54,10 +51,8 @@ func (c *Config) Validate() error {
 		variable string
 		value    config.Secret
 	}{{"SERVICE_AUTH_SECRET", c.ServiceAuthSecret}, {"API_JWT_SECRET", c.JWTSecret}} {
-		if !secret.value.IsZero() && len(secret.value.Reveal()) < minSecret {
-			problems = append(problems, &config.Problem{
-				Variable: secret.variable, Reason: "must have at least 32 bytes", Help: "make one with: openssl rand -hex 32",
-			})
+		if !secret.value.IsZero() { // one that is missing is reported as such
+			problems = append(problems, rpc.CheckSecret(secret.variable, secret.value))
 		}
 	}
 	if u, err := url.Parse(c.JWKSURL); c.JWKSURL != "" && (err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "") {

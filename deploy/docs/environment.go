@@ -37,6 +37,21 @@ missing or malformed is reported at once, and the process does not start. Secret
 		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", name, strings.Join(v.readers, ", "), fallback, v.Help)
 	}
 	out.WriteString(`
+## At the vendors
+
+- Twilio, on the number or the messaging service: a message comes in, POST to
+  ` + "`PUBLIC_BASE_URL/api/webhooks/twilio/inbound#rt=4000&rc=3&rp=all`" + `. Without it no reply ever arrives. Receipts need no setting:
+  every text names its own callback.
+- QStash needs no setting: every alarm names its route. Take the token and both signing keys of one region.
+
+## Making secrets and databases
+
+` + "`openssl rand -hex 32`" + ` makes SERVICE_AUTH_SECRET and API_JWT_SECRET; the first is the same in all three processes. Each service
+needs a database of its own with a role that owns it, and no more:
+` + "`create role onboarding login; create database onboarding owner onboarding`" + `. Run ` + "`migrate`" + ` of the new binary before its
+` + "`serve`" + `; until then ` + "`/readyz`" + ` says no, and why.
+`)
+	out.WriteString(`
 ` + "`paceline up`, `demo` and `token`" + ` read ` + "`ONBOARDING_DATABASE_URL` and `MESSAGING_DATABASE_URL`" + ` (both or neither), ` +
 		"`SERVICE_AUTH_SECRET` and `API_JWT_SECRET`" + ` (token), and ` + "`PGBIN`" + `, the folder of PostgreSQL's server programs.
 `)

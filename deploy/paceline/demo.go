@@ -33,7 +33,7 @@ func (d *demoCommand) Run(ctx context.Context, t terminal) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, stage.close(ctx)) }()
-	screen.heading(fmt.Sprintf("Up in %.1f s at %s. Log: %s", time.Since(began).Seconds(), stage.services.URL(), stage.logFile.Name()))
+	screen.heading(fmt.Sprintf("Up in %.1f s at %s.", time.Since(began).Seconds(), stage.services.URL()))
 
 	runs := []scenario{{title: "One conversation", phone: "+12025550143"}}
 	if d.Faults {
@@ -46,7 +46,7 @@ func (d *demoCommand) Run(ctx context.Context, t terminal) (err error) {
 	for _, r := range runs {
 		told, err := stage.play(ctx, r, d.Locale, screen)
 		if err != nil {
-			return fmt.Errorf("%s: %w", r.title, err)
+			return fmt.Errorf("%s: %w\nthe log: %s", r.title, err, stage.keepLog())
 		}
 		reports = append(reports, told)
 		screen.summary(told)
@@ -54,7 +54,10 @@ func (d *demoCommand) Run(ctx context.Context, t terminal) (err error) {
 	if d.Faults {
 		reports[1].compare(reports[0])
 	}
-	return conclude(t, screen, reports, d.JSON)
+	if err := conclude(t, screen, reports, d.JSON); err != nil {
+		return fmt.Errorf("%w\nthe log: %s", err, stage.keepLog())
+	}
+	return nil
 }
 
 // conclude prints the verdict; it is an error when any promise was broken.
@@ -84,6 +87,13 @@ type stage struct {
 	services  *stack.Services
 	api       *client
 	logFile   *os.File
+	logKept   bool // somebody was told to read it
+}
+
+// keepLog is the path of the log, which is kept from now on.
+func (s *stage) keepLog() string {
+	s.logKept = true
+	return s.logFile.Name()
 }
 
 func openStage(ctx context.Context, t terminal) (s *stage, err error) {
@@ -140,6 +150,9 @@ func (s *stage) close(ctx context.Context) error {
 	}
 	if s.logFile != nil {
 		problems = append(problems, s.logFile.Close())
+		if !s.logKept {
+			problems = append(problems, os.Remove(s.logFile.Name()))
+		}
 	}
 	return errors.Join(problems...)
 }

@@ -47,7 +47,7 @@ func (s *stage) play(ctx context.Context, r scenario, locale string, screen *scr
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("the conversation did not come to its end"))
 	defer cancel()
 	if r.faults {
-		s.breakThings(r.phone)
+		s.breakThings(r.phone, screen)
 		defer s.mendThings()
 	}
 	profile, err := s.api.enrol(ctx, r.phone, "Ana", locale)
@@ -159,14 +159,18 @@ func (s *stage) heard(phone string) []twilio.Message {
 
 // breakThings makes every alarm ring three times at once, fails the publish of the third message for as long as the
 // client itself keeps trying, and loses Twilio's answer to the second message after Twilio has taken it.
-func (s *stage) breakThings(phone string) {
+func (s *stage) breakThings(phone string, screen *screen) {
 	const triesOfOnePublish = 3
 	failed := 0
 	s.vendors.QStash.SetFaults(qstash.Script{
-		OnDeliver: qstash.Every(qstash.DeliverFault{Copies: 2}),
+		OnDeliver: func(d qstash.Delivery) qstash.DeliverFault {
+			screen.mishap(d.Time, "an alarm rings three times at once")
+			return qstash.DeliverFault{Copies: 2}
+		},
 		OnPublish: func(_ int, m qstash.Message) qstash.PublishFault {
 			if strings.Contains(m.DeduplicationID, "onboarding_message_3") && failed < triesOfOnePublish {
 				failed++
+				screen.mishap(time.Now(), "QStash refuses the alarm for message 3")
 				return qstash.PublishFault{Status: 500}
 			}
 			return qstash.PublishFault{}
@@ -180,6 +184,7 @@ func (s *stage) breakThings(phone string) {
 		}
 		texts++
 		if texts == secondMessage {
+			screen.mishap(time.Now(), "Twilio takes message 2, and its answer is lost")
 			return twilio.CreateFault{Answer: twilio.AnswerReset, Commit: true}
 		}
 		return twilio.CreateFault{}

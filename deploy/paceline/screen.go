@@ -4,14 +4,18 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 )
 
 // screen prints the conversation for a human; muted for machines.
 type screen struct {
-	out   io.Writer
 	muted bool
+
+	mu    sync.Mutex // the vendors' events are printed as they happen
+	out   io.Writer
 	began time.Time
+	state string // printed last
 }
 
 func newScreen(out io.Writer, muted bool) *screen { return &screen{out: out, muted: muted} }
@@ -22,7 +26,9 @@ const textWidth = 58
 func (s *screen) heading(line string) { s.printf("%s\n", line) }
 
 func (s *screen) begin(title string, at time.Time) {
-	s.began = at
+	s.mu.Lock()
+	s.began, s.state = at, ""
+	s.mu.Unlock()
 	s.printf("\n%s\n\n", title)
 }
 
@@ -37,10 +43,29 @@ func (s *screen) entry(e entryView, text string) {
 	case "held":
 		s.text(at, "<-- (held)", text)
 	case "advanced", "activated", "paused":
-		s.printf("%s  [%s]\n", at, strings.TrimPrefix(e.ToStateToken, "onboarding:"))
+		s.moved(at, strings.TrimPrefix(e.ToStateToken, "onboarding:"))
 	default:
 		s.printf("%s  %s %s\n", at, e.Kind, e.Detail)
 	}
+}
+
+// moved prints the state, once for as long as it stays the same.
+func (s *screen) moved(at, state string) {
+	s.mu.Lock()
+	known := s.state == state
+	s.state = state
+	s.mu.Unlock()
+	if !known {
+		s.printf("%s  [%s]\n", at, state)
+	}
+}
+
+// mishap prints something that goes wrong on purpose, as it does.
+func (s *screen) mishap(at time.Time, what string) {
+	s.mu.Lock()
+	began := s.began
+	s.mu.Unlock()
+	s.printf("%7.2f s   !! %s\n", max(0, at.Sub(began).Seconds()), what)
 }
 
 func (s *screen) text(at, arrow, text string) {
@@ -71,14 +96,17 @@ func (s *screen) summary(r report) {
 
 func (s *screen) verdict(reports []report, kept bool) {
 	if !kept {
-		s.printf("\nA promise was broken. The log says what happened; please report it.\n")
+		s.printf("\nA promise was broken. Please report it, with the log.\n")
 		return
 	}
 	if len(reports) > 1 {
 		s.printf("\nThe person saw the same both times.\n")
 	}
-	s.printf("\nNext: go run ./deploy/paceline demo --faults    the same while things break\n" +
-		"      go run ./deploy/paceline up               keep it running, with URLs and a token\n" +
+	next := "\nNext: go run ./deploy/paceline demo --faults    the same while things break\n"
+	if len(reports) > 1 {
+		next = "\nNext:\n"
+	}
+	s.printf("%s", next+"      go run ./deploy/paceline up               keep it running, with URLs and a token\n"+
 		"      docs/architecture.md                      how it is built, and why it cannot send twice\n")
 }
 
@@ -86,6 +114,8 @@ func (s *screen) printf(format string, args ...any) {
 	if s.muted {
 		return
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	_, _ = fmt.Fprintf(s.out, format, args...) // a closed terminal is nobody to tell
 }
 

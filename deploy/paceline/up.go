@@ -8,10 +8,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/emulator/clock"
+	"paceline.internal/platform/emulator/twilio"
 	"paceline.internal/platform/postgres/cluster"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
@@ -21,6 +23,7 @@ import (
 type upCommand struct {
 	Data      string `help:"The folder that keeps the data between runs."`
 	FreePorts bool   `help:"Listen on free ports instead of the usual ones."`
+	Quiet     bool   `help:"Do not print what the emulated phones send and get."`
 	LogLevel  string `enum:"debug,info,warn,error" default:"warn" help:"Least severe line that is shown: ${enum}."`
 }
 
@@ -60,7 +63,7 @@ func (u *upCommand) Run(ctx context.Context, t terminal) (err error) {
 		return err
 	}
 	addresses := usual
-	vendors := stack.VendorConfig{Clock: clock.System(), Log: log}
+	vendors := stack.VendorConfig{Clock: clock.System(), Log: log, OnTwilio: u.phone(t)}
 	if u.FreePorts {
 		addresses = stack.Addresses{}
 	} else if err := bindUsual(ctx, &vendors); err != nil {
@@ -81,11 +84,33 @@ func (u *upCommand) Run(ctx context.Context, t terminal) (err error) {
 	}
 	select {
 	case <-ctx.Done():
-		return nil
+		_, err := fmt.Fprintln(t.out, "Stopping; the data is kept.")
+		return err
 	case <-s.services.Ended():
 		return errors.New("the services ended")
 	case <-s.databases.Lost:
 		return errors.New("postgres ended")
+	}
+}
+
+// phone prints what the emulated phones send and get, so that a conversation can be watched.
+func (u *upCommand) phone(t terminal) func(twilio.Event) {
+	if u.Quiet {
+		return nil
+	}
+	var mu sync.Mutex
+	return func(e twilio.Event) {
+		person, arrow := e.Message.To, "-->"
+		switch e.Kind {
+		case twilio.EventCreated:
+		case twilio.EventInbound:
+			person, arrow = e.Message.From, "<--"
+		default:
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		_, _ = fmt.Fprintf(t.out, "%s  %s %s %s\n", e.At.Format(time.TimeOnly), person, arrow, e.Message.Body) // or the terminal is gone
 	}
 }
 
@@ -118,13 +143,14 @@ func (u *upCommand) welcome(t terminal, s *stage, secrets stack.Secrets, dir str
 	a := s.services.Addresses
 	_, err = fmt.Fprintf(t.out, `Paceline is up. Ctrl-C stops it; the data stays (secrets in %[1]s, Postgres in %[11]s).
 
-  gateway     http://%[2]s    (ops http://%[3]s/metrics, /readyz)
-  onboarding  grpc %[4]s           (ops http://%[5]s)
-  messaging   grpc %[6]s           (ops http://%[7]s)
-  QStash      %[8]s    emulated: it forgets its alarms when this stops, the sweeper sets them again
+  gateway     http://%[2]s    ops http://%[3]s/metrics, /readyz
+  onboarding  grpc %[4]s           ops http://%[5]s
+  messaging   grpc %[6]s           ops http://%[7]s
+  QStash      %[8]s    emulated: it forgets its alarms when this stops; a minute after the next start they are set again
   Twilio      %[9]s    emulated: a phone is a POST to /phone
 
-Everything that is sent stays on this machine. Try, in another terminal:
+Everything that is sent stays on this machine, and is shown below; --log-level info shows every call as well.
+Try, in another terminal (the token lives twelve hours):
 
   TOKEN=%[10]s
   curl -sH "Authorization: Bearer $TOKEN" -d '{"phone":"+12025550143","first_name":"Ana"}' http://%[2]s/v1/profiles

@@ -58,7 +58,12 @@ func GRPCServer(name string, server *grpc.Server, listener net.Listener, status 
 			}
 			return nil
 		},
-		Run: func(context.Context) error { return server.Serve(listener) },
+		Run: func(context.Context) error {
+			if err := server.Serve(listener); !errors.Is(err, grpc.ErrServerStopped) { // stopped before it came to serve
+				return err
+			}
+			return nil
+		},
 		Stop: func(ctx context.Context) error {
 			status.Shutdown()
 			done := make(chan struct{})

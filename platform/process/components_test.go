@@ -180,6 +180,14 @@ func TestGRPCServer(t *testing.T) {
 		return p, h, stop, answer
 	}
 
+	t.Run("AStopThatComesBeforeItServesIsACleanEnd", func(t *testing.T) {
+		t.Parallel()
+		server := grpc.NewServer()
+		server.Stop()
+		component := process.GRPCServer("messaging", server, listen(t), health.NewServer())
+		require.NoError(t, component.Run(t.Context()))
+	})
+
 	t.Run("SaysNotServingAndFinishesWhatIsInFlight", func(t *testing.T) {
 		t.Parallel()
 		p, h, stop, answer := setup(t, time.Minute)

@@ -32,11 +32,21 @@ type Tokens struct {
 	parser *jwt.Parser
 }
 
+// CheckSecret reports a secret that is too short to sign with, under the name of its variable.
+func CheckSecret(variable string, secret config.Secret) error {
+	if len(secret.Reveal()) >= minSecret {
+		return nil
+	}
+	return &config.Problem{
+		Variable: variable, Reason: fmt.Sprintf("must have at least %d bytes", minSecret), Help: "make one with: openssl rand -hex 32",
+	}
+}
+
 // NewTokens signs with SERVICE_AUTH_SECRET, which must have at least 32 bytes. now is the machine's clock also where the
 // product runs on a faster one: a token that is on its way while a clock jumps would expire.
 func NewTokens(secret config.Secret, now func() time.Time) (*Tokens, error) {
-	if len(secret.Reveal()) < minSecret {
-		return nil, &config.Problem{Variable: "SERVICE_AUTH_SECRET", Reason: fmt.Sprintf("must have at least %d bytes", minSecret)}
+	if err := CheckSecret("SERVICE_AUTH_SECRET", secret); err != nil {
+		return nil, err
 	}
 	return &Tokens{
 		secret: []byte(secret.Reveal()),

@@ -45,7 +45,7 @@ func (v Verbs[Config]) run(ctx context.Context, name string, args []string, envi
 	}
 	cfg, err := v.Load(environ)
 	if err != nil {
-		return fmt.Errorf("the environment is incomplete; docs/environment-contract.md lists all variables:\n%w", err)
+		return fmt.Errorf("the environment cannot be used; docs/environment-contract.md lists all variables:\n%w", err)
 	}
 	switch verb {
 	case "migrate":

@@ -32,7 +32,7 @@ func TestVerbs(t *testing.T) {
 		{name: "Doctor", args: []string{"doctor"}, environ: map[string]string{"A": "1"}, want: "doctor 1"},
 		{name: "UnknownVerb", args: []string{"dance"}, wantErr: "usage: thing [serve | migrate | doctor]"},
 		{name: "TwoVerbs", args: []string{"serve", "doctor"}, wantErr: "usage: thing [serve | migrate | doctor]"},
-		{name: "IncompleteEnvironment", wantErr: "the environment is incomplete; docs/environment-contract.md lists all variables:\nA is missing"},
+		{name: "IncompleteEnvironment", wantErr: "the environment cannot be used; docs/environment-contract.md lists all variables:\nA is missing"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

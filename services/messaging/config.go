@@ -17,16 +17,16 @@ import (
 // Config is the environment of the messaging service.
 type Config struct {
 	DatabaseURL config.Secret `env:"MESSAGING_DATABASE_URL,required" help:"Postgres URL of messaging's own database"`
-	Addr        config.Addr   `env:"MESSAGING_ADDR" envDefault:":9002" help:"where messaging serves gRPC"`
+	Addr        config.Addr   `env:"MESSAGING_ADDR" envDefault:":9002" help:"where messaging serves gRPC, and where the others call it: name its host when they do not share one"`
 	OpsAddr     config.Addr   `env:"MESSAGING_OPS_ADDR" envDefault:":9102" help:"where messaging serves metrics and health"`
 	// PublicBaseURL goes into the StatusCallback of every text.
 	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin that Twilio reaches the gateway by"`
 
 	AccountSID string        `env:"TWILIO_ACCOUNT_SID,required" help:"the Twilio account that sends"`
-	AuthToken  config.Secret `env:"TWILIO_AUTH_TOKEN,required" help:"the token of TWILIO_ACCOUNT_SID"`
+	AuthToken  config.Secret `env:"TWILIO_AUTH_TOKEN,required" help:"the token of TWILIO_ACCOUNT_SID; it sends, and it verifies Twilio's callbacks"`
 	// The sender. With both, texts are sent through the service, and those that arrive at either are ours.
-	ServiceSID string        `env:"TWILIO_MESSAGING_SERVICE_SID" help:"the messaging service to send from"`
-	FromNumber string        `env:"TWILIO_FROM_NUMBER" help:"the number to send from, E.164, without a messaging service"`
+	ServiceSID string        `env:"TWILIO_MESSAGING_SERVICE_SID" help:"the messaging service to send from; this or TWILIO_FROM_NUMBER is required"`
+	FromNumber string        `env:"TWILIO_FROM_NUMBER" help:"the number to send from, E.164; this or TWILIO_MESSAGING_SERVICE_SID is required"`
 	APIURL     config.Origin `env:"TWILIO_API_URL" help:"another origin than Twilio's, for an emulator or a proxy"`
 	// OrgID owns the sender: an organisation without one is refused, never sent for in another's name.
 	OrgID uuid.UUID `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"the organisation that owns the sender"`
@@ -63,9 +63,8 @@ func (c *Config) Validate() error {
 	report(c.AccountSID != "" && !strings.HasPrefix(c.AccountSID, "AC"), "TWILIO_ACCOUNT_SID", "must begin with AC")
 	report(c.Timeout >= c.Lease && c.Lease > 0, "TWILIO_TIMEOUT", "must be shorter than SEND_LEASE")
 	report(c.OrgID == uuid.Nil, "DEFAULT_ORG_ID", "must not be the nil UUID")
-	if !c.AuthSecret.IsZero() {
-		_, err := rpc.NewTokens(c.AuthSecret, nil)
-		problems = append(problems, err)
+	if !c.AuthSecret.IsZero() { // one that is missing is reported as such
+		problems = append(problems, rpc.CheckSecret("SERVICE_AUTH_SECRET", c.AuthSecret))
 	}
 	return errors.Join(problems...)
 }

@@ -52,10 +52,12 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	if err != nil {
 		return err
 	}
-	migrations := Migrations()
+	ready := func(ctx context.Context) error { return Migrations().Ready(ctx, pool) }
+	if err := ready(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
+		observed.Log.ErrorContext(ctx, "messaging.not_ready", "error", err)
+	}
 	ops := telemetry.OpsServer(telemetry.OpsHandler(telemetry.OpsConfig{
-		Registry: observed.Registry, Config: cfg,
-		Ready: func(ctx context.Context) error { return migrations.Ready(ctx, pool) },
+		Registry: observed.Registry, Config: cfg, Ready: ready,
 	}))
 	if err := deps.Listen(ctx, "MESSAGING", cfg.Addr, cfg.OpsAddr); err != nil {
 		return err

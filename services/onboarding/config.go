@@ -17,11 +17,11 @@ import (
 
 // Config is the environment of the onboarding service.
 type Config struct {
-	Addr          config.Addr   `env:"ONBOARDING_ADDR" envDefault:":9001" help:"the gRPC port"`
+	Addr          config.Addr   `env:"ONBOARDING_ADDR" envDefault:":9001" help:"where onboarding serves gRPC, and where the gateway calls it: name its host when they do not share one"`
 	OpsAddr       config.Addr   `env:"ONBOARDING_OPS_ADDR" envDefault:":9101" help:"metrics, health and profiles; not for the internet"`
 	MessagingAddr config.Addr   `env:"MESSAGING_ADDR" envDefault:":9002" help:"where the messaging service is called"`
 	DatabaseURL   config.Secret `env:"ONBOARDING_DATABASE_URL,required" help:"Postgres URL of the database onboarding"`
-	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin that QStash reaches the gateway by"`
+	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin that QStash and Twilio reach the gateway by"`
 	DefaultOrgID  string        `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"the organisation that owns the configured sender"`
 
 	QStashURL          config.Origin `env:"QSTASH_URL" envDefault:"https://qstash.upstash.io" help:"QStash's API, a bare origin"`
@@ -59,6 +59,9 @@ func (c *Config) Validate() error {
 		problems = append(problems, &config.Problem{
 			Variable: "DEFAULT_ORG_ID", Reason: "must be a UUID", Help: "the organisation that owns the configured sender",
 		})
+	}
+	if !c.ServiceAuthSecret.IsZero() { // one that is missing is reported as such
+		problems = append(problems, rpc.CheckSecret("SERVICE_AUTH_SECRET", c.ServiceAuthSecret))
 	}
 	if c.QStashRetries < 0 || c.QStashRetries > maxRetries {
 		problems = append(problems, &config.Problem{

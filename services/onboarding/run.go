@@ -70,6 +70,9 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	if err := deps.Listen(ctx, "ONBOARDING", cfg.Addr, cfg.OpsAddr); err != nil {
 		return err
 	}
+	if err := s.ready(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
+		deps.Log.ErrorContext(ctx, "onboarding.not_ready", "error", err)
+	}
 	ops := telemetry.OpsServer(telemetry.OpsHandler(telemetry.OpsConfig{Registry: tel.Registry, Config: cfg, Ready: s.ready}))
 	return process.Run(ctx, deps.Log, append(s.loops(),
 		process.HTTPServer("ops", ops, deps.OpsListener),

@@ -80,8 +80,7 @@ func (s *Sweeper) mend(ctx context.Context, o Overdue) error {
 	if o.Generation < s.MaxGenerations {
 		return s.Store.Rearm(ctx, r, *NewAlarm(r, r.NextStep, o.Generation+1, now), now)
 	}
-	reason := fmt.Sprintf("%d alarms for %s brought nothing; see the dead letters and the log of this session, then reset it",
-		o.Generation, r.NextStep)
+	reason := fmt.Sprintf("%d alarms for %s brought nothing; see the timeline and the log, then reset the session", o.Generation, r.NextStep)
 	err := s.Store.Move(ctx, session.Park(r, now, session.Stuck, session.TriggerQStash, "", reason), nil)
 	if errors.Is(err, dispatch.ErrConflict) {
 		return nil
