@@ -50,7 +50,7 @@ func TestTokens(t *testing.T) {
 		t.Parallel()
 		for _, short := range []string{"", strings.Repeat("x", 31)} {
 			_, err := rpc.NewTokens(config.NewSecret(short), func() time.Time { return now })
-			require.EqualError(t, err, "SERVICE_AUTH_SECRET must have at least 32 bytes")
+			require.EqualError(t, err, "SERVICE_AUTH_SECRET must have at least 32 bytes (make one with: openssl rand -hex 32)")
 		}
 	})
 
