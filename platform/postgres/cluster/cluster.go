@@ -147,6 +147,7 @@ func (c *Cluster) tryServe(ctx context.Context, throwaway bool) error {
 	if throwaway {
 		args = append(args, "-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off",
 			"-c", "autovacuum=off",
+			"-c", "max_connections=600", // a machine with many cores runs many tests at once, each with pools of its own
 			"-c", "max_wal_size=128MB", // it may lie in memory
 			"-c", "dynamic_shared_memory_type=mmap") // in the data folder: nothing is left after a kill
 	}
