@@ -18,9 +18,11 @@ import (
 
 // demoCommand plays a conversation, and with Faults a second one under faults.
 type demoCommand struct {
-	Faults bool   `help:"Play it again while every alarm rings three times at once, a publish fails and an answer of Twilio is lost."`
-	JSON   bool   `name:"json" help:"Print only the summary, for machines."`
-	Locale string `enum:"en,pt-BR" default:"en" help:"The language of the texts: ${enum}."`
+	Faults bool `help:"Play it again while every alarm rings three times at once, a publish fails and an answer of Twilio is lost."`
+	JSON   bool `name:"json" help:"Print only the summary, for machines."`
+	// A busy machine is late, never early; how late is too late is for the caller to say.
+	Late   time.Duration `default:"300ms" help:"How late a text may be before the promise of its gap counts as broken."`
+	Locale string        `enum:"en,pt-BR" default:"en" help:"The language of the texts: ${enum}."`
 }
 
 // Run plays, prints and judges.
@@ -35,11 +37,11 @@ func (d *demoCommand) Run(ctx context.Context, t terminal) (err error) {
 	defer func() { err = errors.Join(err, stage.close(ctx)) }()
 	screen.heading(fmt.Sprintf("Up in %.1f s at %s.", time.Since(began).Seconds(), stage.services.URL()))
 
-	runs := []scenario{{title: "One conversation", phone: "+12025550143"}}
+	runs := []scenario{{title: "One conversation", phone: "+12025550143", late: d.Late}}
 	if d.Faults {
 		runs = append(runs, scenario{
 			title: "The same, while every alarm rings three times at once, one publish fails and one answer of Twilio is lost",
-			phone: "+12025550144", faults: true,
+			phone: "+12025550144", faults: true, late: d.Late,
 		})
 	}
 	var reports []report

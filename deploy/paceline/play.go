@@ -17,6 +17,7 @@ type scenario struct {
 	title  string
 	phone  string
 	faults bool
+	late   time.Duration // how late a text may be
 }
 
 const (
