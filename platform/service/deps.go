@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"paceline.internal/platform/config"
+	"paceline.internal/platform/process"
 )
 
 // Deps is what a process gives to a service beyond its environment. The zero value is production.
 type Deps struct {
 	Log         *slog.Logger     // default: as the environment says, to standard output
 	Now         func() time.Time // default: the machine's clock
+	Rest        process.Rest     // how the service's loops wait; default: on the machine's clock
 	Listener    net.Listener     // default: on the service's address
 	OpsListener net.Listener     // default: on the service's ops address
 	Ready       func()           // called once both ports are served; default: nobody
@@ -27,6 +29,9 @@ func (d *Deps) Fill(log *slog.Logger) {
 	}
 	if d.Now == nil {
 		d.Now = time.Now
+	}
+	if d.Rest == nil {
+		d.Rest = process.RestOnMachineClock
 	}
 	if d.Ready == nil {
 		d.Ready = func() {}

@@ -74,7 +74,7 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 		deps.Log.ErrorContext(ctx, "onboarding.not_ready", "error", err)
 	}
 	ops := telemetry.OpsServer(telemetry.OpsHandler(telemetry.OpsConfig{Registry: tel.Registry, Config: cfg, Ready: s.ready}))
-	return process.Run(ctx, deps.Log, append(s.loops(),
+	return process.Run(ctx, deps.Log, append(s.loops(cfg, deps.Rest),
 		process.HTTPServer("ops", ops, deps.OpsListener),
 		bounded(process.GRPCServer("grpc", s.grpc.Server, deps.Listener, s.grpc.Health), stepTimeout),
 		process.Component{Name: "ready", Start: func(context.Context) error { deps.Ready(); return nil }},
@@ -91,7 +91,6 @@ type wired struct {
 	grpc      *rpc.Server
 	wakeJobs  chan struct{}
 	wakeRelay chan struct{}
-	disabled  bool // alarms are recorded and not published
 }
 
 // transient is an outage of our database. A handler that used up its own time is not one: it might do so for ever.
@@ -100,16 +99,21 @@ func transient(err error) bool {
 }
 
 // loops are the components that work without being called.
-func (s *wired) loops() []process.Component {
+func (s *wired) loops(cfg Config, rest process.Rest) []process.Component {
 	components := []process.Component{
-		bounded(process.Loop("jobs", s.runner.Run), stopLoops),
+		repeated("jobs", s.runner.Loop(rest)),
 		process.Loop("wake-ups", s.listen),
 	}
-	if !s.disabled {
+	if !cfg.SchedulingDisabled {
 		components = append(components,
-			bounded(process.Loop("relay", s.relay.Run), stopLoops), bounded(process.Loop("sweeper", s.sweeper.Run), stopLoops))
+			repeated("relay", s.relay.Loop(rest, cfg.AlarmRelayInterval, s.wakeRelay)),
+			repeated("sweeper", s.sweeper.Loop(rest, min(cfg.AlarmOverdueGrace/4, sweepInterval))))
 	}
 	return components
+}
+
+func repeated(name string, r process.Repetition) process.Component {
+	return bounded(process.Loop(name, r.Run), stopLoops)
 }
 
 func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Telemetry) (*wired, error) {
@@ -141,7 +145,7 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 		return nil, errors.Join(err, conn.Close())
 	}
 	s := &wired{
-		pool: pool, messaging: conn, wakeJobs: make(chan struct{}, 1), wakeRelay: make(chan struct{}, 1), disabled: cfg.SchedulingDisabled,
+		pool: pool, messaging: conn, wakeJobs: make(chan struct{}, 1), wakeRelay: make(chan struct{}, 1),
 	}
 
 	db := store.NewStore(pool)
@@ -153,10 +157,9 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 			BaseURL: cfg.PublicBaseURL.String(), Retries: cfg.QStashRetries, RetryDelay: cfg.QStashRetryDelay, Disabled: cfg.SchedulingDisabled,
 		},
 	}
-	s.relay = &burst.Relay{Outbox: db, Publisher: alarms, Log: deps.Log, Now: deps.Now, Wake: s.wakeRelay, Poll: cfg.AlarmRelayInterval}
+	s.relay = &burst.Relay{Outbox: db, Publisher: alarms, Log: deps.Log, Now: deps.Now}
 	s.sweeper = &burst.Sweeper{
 		Store: db, Grace: cfg.AlarmOverdueGrace, MaxGenerations: cfg.AlarmMaxGenerations, Log: deps.Log, Now: deps.Now,
-		Poll: min(cfg.AlarmOverdueGrace/4, sweepInterval),
 	}
 	router := &inbound.Router{
 		OrgID: cfg.DefaultOrgID, Queue: db, Messaging: carrier, People: db, Sessions: db, Delivery: delivery, Alarms: alarms, Flow: flow,

@@ -18,14 +18,16 @@ func Policy() map[string][]rpc.Role {
 	operators := []rpc.Role{rpc.RoleService, rpc.RoleOperator}
 	everybody := []rpc.Role{rpc.RoleService, rpc.RoleOperator, rpc.RoleUser}
 	return map[string][]rpc.Role{
-		messagingv1.MessagingService_Send_FullMethodName:          services,
-		messagingv1.MessagingService_RecordStatus_FullMethodName:  services,
-		messagingv1.MessagingService_RecordInbound_FullMethodName: services,
-		messagingv1.MessagingService_CheckSender_FullMethodName:   services,
-		messagingv1.MessagingService_GetMessage_FullMethodName:    everybody,
-		messagingv1.MessagingService_ListMessages_FullMethodName:  everybody,
-		messagingv1.MessagingService_GetConsent_FullMethodName:    operators,
-		messagingv1.MessagingService_SetConsent_FullMethodName:    operators,
+		messagingv1.MessagingService_Send_FullMethodName:           services,
+		messagingv1.MessagingService_RecordStatus_FullMethodName:   services,
+		messagingv1.MessagingService_RecordInbound_FullMethodName:  services,
+		messagingv1.MessagingService_CheckSender_FullMethodName:    services,
+		messagingv1.MessagingService_GetMessage_FullMethodName:     everybody,
+		messagingv1.MessagingService_ListMessages_FullMethodName:   everybody,
+		messagingv1.MessagingService_GetEvidence_FullMethodName:    {rpc.RoleOperator},
+		messagingv1.MessagingService_ResolveMessage_FullMethodName: {rpc.RoleOperator},
+		messagingv1.MessagingService_GetConsent_FullMethodName:     operators,
+		messagingv1.MessagingService_SetConsent_FullMethodName:     operators,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"paceline.internal/platform/process"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -31,28 +32,17 @@ type Relay struct {
 	Publisher publisher
 	Log       *slog.Logger
 	Now       func() time.Time
-	Wake      <-chan struct{} // an alarm was given back
-	Poll      time.Duration   // how often to look without a wake-up
 }
 
-// Run publishes until ctx ends.
-func (r *Relay) Run(ctx context.Context) error {
-	tick := time.NewTicker(r.Poll)
-	defer tick.Stop()
-	for {
-		n, err := r.Once(ctx)
-		if err != nil && ctx.Err() == nil {
-			r.Log.WarnContext(ctx, "onboarding.relay", "error", err)
-		}
-		if n == relayBatch && err == nil {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-r.Wake:
-		case <-tick.C:
-		}
+// Loop publishes again and again: at the latest every poll, and when wake says that an alarm was given back.
+func (r *Relay) Loop(rest process.Rest, poll time.Duration, wake <-chan struct{}) process.Repetition {
+	return process.Repetition{
+		Once: func(ctx context.Context) (bool, error) {
+			n, err := r.Once(ctx)
+			return n == relayBatch, err
+		},
+		Failed: func(ctx context.Context, err error) { r.Log.WarnContext(ctx, "onboarding.relay", "error", err) },
+		Rest:   rest, Every: poll, Wake: wake,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"paceline.internal/platform/process"
 	"paceline.internal/services/onboarding/dispatch"
 	"paceline.internal/services/onboarding/session"
 )
@@ -35,26 +36,17 @@ type Sweeper struct {
 	MaxGenerations int // how many alarms a step gets before its session is parked
 	Log            *slog.Logger
 	Now            func() time.Time
-	Poll           time.Duration
 }
 
-// Run sweeps until ctx ends.
-func (s *Sweeper) Run(ctx context.Context) error {
-	tick := time.NewTicker(s.Poll)
-	defer tick.Stop()
-	for {
-		n, err := s.Once(ctx)
-		if err != nil && ctx.Err() == nil {
-			s.Log.WarnContext(ctx, "onboarding.sweeper", "error", err)
-		}
-		if n == sweepBatch && err == nil {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+// Loop sweeps every poll.
+func (s *Sweeper) Loop(rest process.Rest, poll time.Duration) process.Repetition {
+	return process.Repetition{
+		Once: func(ctx context.Context) (bool, error) {
+			n, err := s.Once(ctx)
+			return n == sweepBatch, err
+		},
+		Failed: func(ctx context.Context, err error) { s.Log.WarnContext(ctx, "onboarding.sweeper", "error", err) },
+		Rest:   rest, Every: poll,
 	}
 }
 

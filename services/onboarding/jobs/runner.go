@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"paceline.internal/platform/process"
 )
 
 // store is where jobs are kept. Every finish is fenced by the job's lease and answers ErrFenced when it was lost.
@@ -43,7 +45,7 @@ type Config struct {
 	Transient func(err error) bool
 	Log       *slog.Logger
 	Now       func() time.Time
-	Wake      <-chan struct{} // something may have become due
+	Wake      chan struct{} // of one: something may have become due, by others or by the end of a job here; default: only the latter
 	Workers   int             // jobs at a time; default 4
 	Poll      time.Duration   // how often to look without a wake-up; default 5 s
 	Lease     time.Duration   // how long a claim lives: half for the handler, a quarter to record; default 40 s
@@ -51,8 +53,7 @@ type Config struct {
 
 // Runner claims due jobs and runs them.
 type Runner struct {
-	cfg  Config
-	next chan struct{} // a job has become due by the end of another
+	cfg Config
 }
 
 // NewRunner fills in the defaults.
@@ -69,29 +70,22 @@ func NewRunner(cfg Config) *Runner {
 	if cfg.Lease == 0 {
 		cfg.Lease = 40 * time.Second
 	}
-	return &Runner{cfg: cfg, next: make(chan struct{}, 1)}
+	if cfg.Wake == nil {
+		cfg.Wake = make(chan struct{}, 1)
+	}
+	return &Runner{cfg: cfg}
 }
 
-// Run works until ctx ends: all that is due, then a rest until the next wake-up or poll. A job that is running when ctx
-// ends is finished first.
-func (r *Runner) Run(ctx context.Context) error {
-	tick := time.NewTicker(r.cfg.Poll)
-	defer tick.Stop()
-	for {
-		n, err := r.Drain(ctx)
-		if err != nil && ctx.Err() == nil {
-			r.cfg.Log.ErrorContext(ctx, "onboarding.jobs_unreachable", "error", err)
-		}
-		if n > 0 && err == nil {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-r.cfg.Wake:
-		case <-r.next:
-		case <-tick.C:
-		}
+// Loop works all that is due, then rests until the next wake-up or the poll. A job that is running when the loop ends is
+// finished first.
+func (r *Runner) Loop(rest process.Rest) process.Repetition {
+	return process.Repetition{
+		Once: func(ctx context.Context) (bool, error) {
+			n, err := r.Drain(ctx)
+			return n > 0, err
+		},
+		Failed: func(ctx context.Context, err error) { r.cfg.Log.ErrorContext(ctx, "onboarding.jobs_unreachable", "error", err) },
+		Rest:   rest, Every: r.cfg.Poll, Wake: r.cfg.Wake,
 	}
 }
 
@@ -166,7 +160,7 @@ func (r *Runner) hurry(ctx context.Context, done Job) {
 		return
 	}
 	select {
-	case r.next <- struct{}{}:
+	case r.cfg.Wake <- struct{}{}:
 	default: // a wake-up is waiting to be heard already
 	}
 }

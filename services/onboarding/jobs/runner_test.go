@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/emulator/clock"
+	"paceline.internal/platform/process"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/services/onboarding/jobs"
 	"paceline.internal/services/onboarding/postgres"
@@ -439,7 +440,7 @@ func TestRun(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- b.runner().Run(ctx) }()
+		go func() { ended <- b.runner().Loop(process.RestOnMachineClock).Run(ctx) }()
 		id := b.enqueue("a")
 		b.wake <- struct{}{}
 		<-begun

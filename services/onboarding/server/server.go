@@ -36,6 +36,9 @@ func Policy() rpc.Policy {
 		onboardingv1.OnboardingService_ListSessions_FullMethodName:      readers,
 		onboardingv1.OnboardingService_GetSession_FullMethodName:        readers,
 		onboardingv1.OnboardingService_ResetSession_FullMethodName:      operators,
+		onboardingv1.OnboardingService_ResumeSession_FullMethodName:     operators,
+		onboardingv1.OnboardingService_ListDeadLetters_FullMethodName:   operators,
+		onboardingv1.OnboardingService_ReplayDeadLetter_FullMethodName:  operators,
 	}
 }
 

@@ -48,6 +48,8 @@ const (
 	Reason_REASON_PERMISSION_DENIED Reason = 7
 	// A dependency cannot be reached; try again.
 	Reason_REASON_UNAVAILABLE Reason = 8
+	// The message needs no operator's word, or Twilio contradicts the one given.
+	Reason_REASON_NOT_RESOLVABLE Reason = 9
 )
 
 // Enum value maps for Reason.
@@ -62,6 +64,7 @@ var (
 		6: "REASON_CONSENT_NOT_FOUND",
 		7: "REASON_PERMISSION_DENIED",
 		8: "REASON_UNAVAILABLE",
+		9: "REASON_NOT_RESOLVABLE",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -73,6 +76,7 @@ var (
 		"REASON_CONSENT_NOT_FOUND":           6,
 		"REASON_PERMISSION_DENIED":           7,
 		"REASON_UNAVAILABLE":                 8,
+		"REASON_NOT_RESOLVABLE":              9,
 	}
 )
 
@@ -115,7 +119,7 @@ const (
 	Outcome_OUTCOME_ALREADY_ACCEPTED Outcome = 2
 	// Another call holds the claim right now; ask again.
 	Outcome_OUTCOME_IN_FLIGHT Outcome = 3
-	// It may or may not have been taken; it is settled by its receipt, never by sending again.
+	// It may or may not have been taken. It is settled by its receipt or by looking at Twilio, and never sent again before.
 	Outcome_OUTCOME_UNKNOWN Outcome = 4
 	// Twilio did not process it; ask again after retry_after.
 	Outcome_OUTCOME_THROTTLED Outcome = 5
@@ -123,6 +127,10 @@ const (
 	Outcome_OUTCOME_REJECTED Outcome = 6
 	// The recipient has opted out; nothing was sent.
 	Outcome_OUTCOME_OPTED_OUT Outcome = 7
+	// Whether Twilio has it could not be found out; it waits for an operator's ResolveMessage.
+	Outcome_OUTCOME_PARKED Outcome = 8
+	// An operator gave it up; it is never sent.
+	Outcome_OUTCOME_GIVEN_UP Outcome = 9
 )
 
 // Enum value maps for Outcome.
@@ -136,6 +144,8 @@ var (
 		5: "OUTCOME_THROTTLED",
 		6: "OUTCOME_REJECTED",
 		7: "OUTCOME_OPTED_OUT",
+		8: "OUTCOME_PARKED",
+		9: "OUTCOME_GIVEN_UP",
 	}
 	Outcome_value = map[string]int32{
 		"OUTCOME_UNSPECIFIED":      0,
@@ -146,6 +156,8 @@ var (
 		"OUTCOME_THROTTLED":        5,
 		"OUTCOME_REJECTED":         6,
 		"OUTCOME_OPTED_OUT":        7,
+		"OUTCOME_PARKED":           8,
+		"OUTCOME_GIVEN_UP":         9,
 	}
 )
 
@@ -174,6 +186,59 @@ func (x Outcome) Number() protoreflect.EnumNumber {
 // Deprecated: Use Outcome.Descriptor instead.
 func (Outcome) EnumDescriptor() ([]byte, []int) {
 	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{1}
+}
+
+// UnknownPolicy says what may be done about a send whose outcome stays unknown.
+type UnknownPolicy int32
+
+const (
+	// The default: CONFIRM_ABSENT_THEN_RESEND.
+	UnknownPolicy_UNKNOWN_POLICY_UNSPECIFIED UnknownPolicy = 0
+	// Once Twilio's list has twice not had it, at least RECONCILE_INTERVAL apart, it may be sent again.
+	UnknownPolicy_UNKNOWN_POLICY_CONFIRM_ABSENT_THEN_RESEND UnknownPolicy = 1
+	// It is never sent again without an operator's word.
+	UnknownPolicy_UNKNOWN_POLICY_NEVER_DUPLICATE UnknownPolicy = 2
+)
+
+// Enum value maps for UnknownPolicy.
+var (
+	UnknownPolicy_name = map[int32]string{
+		0: "UNKNOWN_POLICY_UNSPECIFIED",
+		1: "UNKNOWN_POLICY_CONFIRM_ABSENT_THEN_RESEND",
+		2: "UNKNOWN_POLICY_NEVER_DUPLICATE",
+	}
+	UnknownPolicy_value = map[string]int32{
+		"UNKNOWN_POLICY_UNSPECIFIED":                0,
+		"UNKNOWN_POLICY_CONFIRM_ABSENT_THEN_RESEND": 1,
+		"UNKNOWN_POLICY_NEVER_DUPLICATE":            2,
+	}
+)
+
+func (x UnknownPolicy) Enum() *UnknownPolicy {
+	p := new(UnknownPolicy)
+	*p = x
+	return p
+}
+
+func (x UnknownPolicy) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (UnknownPolicy) Descriptor() protoreflect.EnumDescriptor {
+	return file_paceline_messaging_v1_messaging_proto_enumTypes[2].Descriptor()
+}
+
+func (UnknownPolicy) Type() protoreflect.EnumType {
+	return &file_paceline_messaging_v1_messaging_proto_enumTypes[2]
+}
+
+func (x UnknownPolicy) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use UnknownPolicy.Descriptor instead.
+func (UnknownPolicy) EnumDescriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{2}
 }
 
 // ConsentEffect is what a text did to consent.
@@ -221,11 +286,11 @@ func (x ConsentEffect) String() string {
 }
 
 func (ConsentEffect) Descriptor() protoreflect.EnumDescriptor {
-	return file_paceline_messaging_v1_messaging_proto_enumTypes[2].Descriptor()
+	return file_paceline_messaging_v1_messaging_proto_enumTypes[3].Descriptor()
 }
 
 func (ConsentEffect) Type() protoreflect.EnumType {
-	return &file_paceline_messaging_v1_messaging_proto_enumTypes[2]
+	return &file_paceline_messaging_v1_messaging_proto_enumTypes[3]
 }
 
 func (x ConsentEffect) Number() protoreflect.EnumNumber {
@@ -234,7 +299,64 @@ func (x ConsentEffect) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ConsentEffect.Descriptor instead.
 func (ConsentEffect) EnumDescriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{2}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{3}
+}
+
+// Resolution is an operator's word.
+type Resolution int32
+
+const (
+	// Refused.
+	Resolution_RESOLUTION_UNSPECIFIED Resolution = 0
+	// Twilio has it, under twilio_sid; that is checked with Twilio.
+	Resolution_RESOLUTION_SENT Resolution = 1
+	// Twilio does not have it: it may be sent again by whoever asks for it next.
+	Resolution_RESOLUTION_NOT_SENT Resolution = 2
+	// It is never sent, whether Twilio has it or not.
+	Resolution_RESOLUTION_GIVE_UP Resolution = 3
+)
+
+// Enum value maps for Resolution.
+var (
+	Resolution_name = map[int32]string{
+		0: "RESOLUTION_UNSPECIFIED",
+		1: "RESOLUTION_SENT",
+		2: "RESOLUTION_NOT_SENT",
+		3: "RESOLUTION_GIVE_UP",
+	}
+	Resolution_value = map[string]int32{
+		"RESOLUTION_UNSPECIFIED": 0,
+		"RESOLUTION_SENT":        1,
+		"RESOLUTION_NOT_SENT":    2,
+		"RESOLUTION_GIVE_UP":     3,
+	}
+)
+
+func (x Resolution) Enum() *Resolution {
+	p := new(Resolution)
+	*p = x
+	return p
+}
+
+func (x Resolution) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Resolution) Descriptor() protoreflect.EnumDescriptor {
+	return file_paceline_messaging_v1_messaging_proto_enumTypes[4].Descriptor()
+}
+
+func (Resolution) Type() protoreflect.EnumType {
+	return &file_paceline_messaging_v1_messaging_proto_enumTypes[4]
+}
+
+func (x Resolution) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Resolution.Descriptor instead.
+func (Resolution) EnumDescriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{4}
 }
 
 // Message is one text, in or out.
@@ -252,8 +374,8 @@ type Message struct {
 	To string `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`
 	// The text.
 	Body string `protobuf:"bytes,6,opt,name=body,proto3" json:"body,omitempty"`
-	// sending, throttled, unknown or rejected until Twilio has it; then accepted, queued, sending, sent, delivered,
-	// undelivered, failed or canceled; "received" for an inbound text.
+	// sending, throttled, unknown, parked (an operator has to say), rejected or given_up until Twilio has it; then accepted,
+	// queued, sent, delivered, undelivered or failed; "received" for an inbound text.
 	Status string `protobuf:"bytes,7,opt,name=status,proto3" json:"status,omitempty"`
 	// Twilio's SID, empty until it is known.
 	TwilioSid string `protobuf:"bytes,8,opt,name=twilio_sid,json=twilioSid,proto3" json:"twilio_sid,omitempty"`
@@ -407,6 +529,8 @@ type SendRequest struct {
 	IdempotencyKey string `protobuf:"bytes,5,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Ties the message to the request that caused it; shown in logs and in sms_messages.
 	CorrelationId string `protobuf:"bytes,6,opt,name=correlation_id,json=correlationId,proto3" json:"correlation_id,omitempty"`
+	// What may be done if the outcome stays unknown. It is stored with the first attempt.
+	UnknownPolicy UnknownPolicy `protobuf:"varint,7,opt,name=unknown_policy,json=unknownPolicy,proto3,enum=paceline.messaging.v1.UnknownPolicy" json:"unknown_policy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -483,6 +607,13 @@ func (x *SendRequest) GetCorrelationId() string {
 	return ""
 }
 
+func (x *SendRequest) GetUnknownPolicy() UnknownPolicy {
+	if x != nil {
+		return x.UnknownPolicy
+	}
+	return UnknownPolicy_UNKNOWN_POLICY_UNSPECIFIED
+}
+
 // SendResponse is the outcome and the stored row.
 type SendResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -492,7 +623,7 @@ type SendResponse struct {
 	Message *Message `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// How long to wait before asking again (in flight, unknown, throttled).
 	RetryAfter *durationpb.Duration `protobuf:"bytes,3,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
-	// Why a rejected message was rejected, in words, and what to do about it.
+	// Why a rejected, parked or given up message is so, in words, and what to do about it.
 	Explanation   string `protobuf:"bytes,4,opt,name=explanation,proto3" json:"explanation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -958,6 +1089,455 @@ func (x *GetMessageResponse) GetMessage() *Message {
 	return nil
 }
 
+// GetEvidenceRequest names a message.
+type GetEvidenceRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Our id.
+	MessageId     string `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetEvidenceRequest) Reset() {
+	*x = GetEvidenceRequest{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetEvidenceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetEvidenceRequest) ProtoMessage() {}
+
+func (x *GetEvidenceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetEvidenceRequest.ProtoReflect.Descriptor instead.
+func (*GetEvidenceRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *GetEvidenceRequest) GetMessageId() string {
+	if x != nil {
+		return x.MessageId
+	}
+	return ""
+}
+
+// Candidate is a message in Twilio's list that may be the one in doubt: same recipient, same body, in the time of the
+// attempt, and no other message's.
+type Candidate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Twilio's.
+	TwilioSid string `protobuf:"bytes,1,opt,name=twilio_sid,json=twilioSid,proto3" json:"twilio_sid,omitempty"`
+	// Twilio's word.
+	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
+	// When Twilio created it.
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Candidate) Reset() {
+	*x = Candidate{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Candidate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Candidate) ProtoMessage() {}
+
+func (x *Candidate) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
+func (*Candidate) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Candidate) GetTwilioSid() string {
+	if x != nil {
+		return x.TwilioSid
+	}
+	return ""
+}
+
+func (x *Candidate) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *Candidate) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+// Look is one look into Twilio's list for a message in doubt, or an operator's word on it.
+type Look struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When.
+	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	// absent, found, ambiguous, failed (Twilio could not be asked), or resolved (an operator's word).
+	Finding string `protobuf:"bytes,2,opt,name=finding,proto3" json:"finding,omitempty"`
+	// In words: what followed from it, or the operator's reason.
+	Detail string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
+	// What was found.
+	Candidates    []*Candidate `protobuf:"bytes,4,rep,name=candidates,proto3" json:"candidates,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Look) Reset() {
+	*x = Look{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Look) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Look) ProtoMessage() {}
+
+func (x *Look) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Look.ProtoReflect.Descriptor instead.
+func (*Look) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Look) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Look) GetFinding() string {
+	if x != nil {
+		return x.Finding
+	}
+	return ""
+}
+
+func (x *Look) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *Look) GetCandidates() []*Candidate {
+	if x != nil {
+		return x.Candidates
+	}
+	return nil
+}
+
+// Receipt is one delivery report as it was kept.
+type Receipt struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it reached us.
+	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	// Twilio's MessageSid.
+	TwilioSid string `protobuf:"bytes,2,opt,name=twilio_sid,json=twilioSid,proto3" json:"twilio_sid,omitempty"`
+	// Twilio's word.
+	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
+	// Twilio's, absent when there is none.
+	ErrorCode     *int32 `protobuf:"varint,4,opt,name=error_code,json=errorCode,proto3,oneof" json:"error_code,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Receipt) Reset() {
+	*x = Receipt{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Receipt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Receipt) ProtoMessage() {}
+
+func (x *Receipt) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Receipt.ProtoReflect.Descriptor instead.
+func (*Receipt) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Receipt) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Receipt) GetTwilioSid() string {
+	if x != nil {
+		return x.TwilioSid
+	}
+	return ""
+}
+
+func (x *Receipt) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *Receipt) GetErrorCode() int32 {
+	if x != nil && x.ErrorCode != nil {
+		return *x.ErrorCode
+	}
+	return 0
+}
+
+// GetEvidenceResponse is all that is known.
+type GetEvidenceResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The message.
+	Message *Message `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	// Oldest first.
+	Looks []*Look `protobuf:"bytes,2,rep,name=looks,proto3" json:"looks,omitempty"`
+	// Oldest first.
+	Receipts []*Receipt `protobuf:"bytes,3,rep,name=receipts,proto3" json:"receipts,omitempty"`
+	// When the next look is due; absent when none is.
+	NextLookAt    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=next_look_at,json=nextLookAt,proto3" json:"next_look_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetEvidenceResponse) Reset() {
+	*x = GetEvidenceResponse{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetEvidenceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetEvidenceResponse) ProtoMessage() {}
+
+func (x *GetEvidenceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetEvidenceResponse.ProtoReflect.Descriptor instead.
+func (*GetEvidenceResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *GetEvidenceResponse) GetMessage() *Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *GetEvidenceResponse) GetLooks() []*Look {
+	if x != nil {
+		return x.Looks
+	}
+	return nil
+}
+
+func (x *GetEvidenceResponse) GetReceipts() []*Receipt {
+	if x != nil {
+		return x.Receipts
+	}
+	return nil
+}
+
+func (x *GetEvidenceResponse) GetNextLookAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextLookAt
+	}
+	return nil
+}
+
+// ResolveMessageRequest is an operator's word on one message.
+type ResolveMessageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Our id.
+	MessageId string `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
+	// The word.
+	Resolution Resolution `protobuf:"varint,2,opt,name=resolution,proto3,enum=paceline.messaging.v1.Resolution" json:"resolution,omitempty"`
+	// Which of Twilio's messages it is; required for SENT, and only for it.
+	TwilioSid string `protobuf:"bytes,3,opt,name=twilio_sid,json=twilioSid,proto3" json:"twilio_sid,omitempty"`
+	// Why, in words; required. It is kept with the evidence.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveMessageRequest) Reset() {
+	*x = ResolveMessageRequest{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveMessageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveMessageRequest) ProtoMessage() {}
+
+func (x *ResolveMessageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveMessageRequest.ProtoReflect.Descriptor instead.
+func (*ResolveMessageRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ResolveMessageRequest) GetMessageId() string {
+	if x != nil {
+		return x.MessageId
+	}
+	return ""
+}
+
+func (x *ResolveMessageRequest) GetResolution() Resolution {
+	if x != nil {
+		return x.Resolution
+	}
+	return Resolution_RESOLUTION_UNSPECIFIED
+}
+
+func (x *ResolveMessageRequest) GetTwilioSid() string {
+	if x != nil {
+		return x.TwilioSid
+	}
+	return ""
+}
+
+func (x *ResolveMessageRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// ResolveMessageResponse is the message after it.
+type ResolveMessageResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The message.
+	Message       *Message `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveMessageResponse) Reset() {
+	*x = ResolveMessageResponse{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveMessageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveMessageResponse) ProtoMessage() {}
+
+func (x *ResolveMessageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveMessageResponse.ProtoReflect.Descriptor instead.
+func (*ResolveMessageResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ResolveMessageResponse) GetMessage() *Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
 // ListMessagesRequest filters messages. A user sees only their own.
 type ListMessagesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -968,14 +1548,16 @@ type ListMessagesRequest struct {
 	// How many at most, 1 to 500; 0 means 50.
 	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// From the answer before.
-	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Only with this status; empty for all. parked lists what waits for an operator.
+	Status        string `protobuf:"bytes,5,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListMessagesRequest) Reset() {
 	*x = ListMessagesRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[9]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -987,7 +1569,7 @@ func (x *ListMessagesRequest) String() string {
 func (*ListMessagesRequest) ProtoMessage() {}
 
 func (x *ListMessagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[9]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1000,7 +1582,7 @@ func (x *ListMessagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagesRequest.ProtoReflect.Descriptor instead.
 func (*ListMessagesRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{9}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListMessagesRequest) GetProfileId() string {
@@ -1031,6 +1613,13 @@ func (x *ListMessagesRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListMessagesRequest) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
 // ListMessagesResponse is one page.
 type ListMessagesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1044,7 +1633,7 @@ type ListMessagesResponse struct {
 
 func (x *ListMessagesResponse) Reset() {
 	*x = ListMessagesResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[10]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1056,7 +1645,7 @@ func (x *ListMessagesResponse) String() string {
 func (*ListMessagesResponse) ProtoMessage() {}
 
 func (x *ListMessagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[10]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1069,7 +1658,7 @@ func (x *ListMessagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagesResponse.ProtoReflect.Descriptor instead.
 func (*ListMessagesResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{10}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListMessagesResponse) GetMessages() []*Message {
@@ -1101,7 +1690,7 @@ type Consent struct {
 
 func (x *Consent) Reset() {
 	*x = Consent{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[11]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1113,7 +1702,7 @@ func (x *Consent) String() string {
 func (*Consent) ProtoMessage() {}
 
 func (x *Consent) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[11]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1126,7 +1715,7 @@ func (x *Consent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consent.ProtoReflect.Descriptor instead.
 func (*Consent) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{11}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Consent) GetPhone() string {
@@ -1171,7 +1760,7 @@ type ConsentEvent struct {
 
 func (x *ConsentEvent) Reset() {
 	*x = ConsentEvent{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[12]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1183,7 +1772,7 @@ func (x *ConsentEvent) String() string {
 func (*ConsentEvent) ProtoMessage() {}
 
 func (x *ConsentEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[12]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1196,7 +1785,7 @@ func (x *ConsentEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsentEvent.ProtoReflect.Descriptor instead.
 func (*ConsentEvent) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{12}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ConsentEvent) GetAt() *timestamppb.Timestamp {
@@ -1252,7 +1841,7 @@ type GetConsentRequest struct {
 
 func (x *GetConsentRequest) Reset() {
 	*x = GetConsentRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[13]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1264,7 +1853,7 @@ func (x *GetConsentRequest) String() string {
 func (*GetConsentRequest) ProtoMessage() {}
 
 func (x *GetConsentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[13]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1277,7 +1866,7 @@ func (x *GetConsentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConsentRequest.ProtoReflect.Descriptor instead.
 func (*GetConsentRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{13}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetConsentRequest) GetPhone() string {
@@ -1300,7 +1889,7 @@ type GetConsentResponse struct {
 
 func (x *GetConsentResponse) Reset() {
 	*x = GetConsentResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[14]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1312,7 +1901,7 @@ func (x *GetConsentResponse) String() string {
 func (*GetConsentResponse) ProtoMessage() {}
 
 func (x *GetConsentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[14]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1325,7 +1914,7 @@ func (x *GetConsentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConsentResponse.ProtoReflect.Descriptor instead.
 func (*GetConsentResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{14}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetConsentResponse) GetConsent() *Consent {
@@ -1357,7 +1946,7 @@ type SetConsentRequest struct {
 
 func (x *SetConsentRequest) Reset() {
 	*x = SetConsentRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[15]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1369,7 +1958,7 @@ func (x *SetConsentRequest) String() string {
 func (*SetConsentRequest) ProtoMessage() {}
 
 func (x *SetConsentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[15]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1382,7 +1971,7 @@ func (x *SetConsentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetConsentRequest.ProtoReflect.Descriptor instead.
 func (*SetConsentRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{15}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SetConsentRequest) GetPhone() string {
@@ -1419,7 +2008,7 @@ type SetConsentResponse struct {
 
 func (x *SetConsentResponse) Reset() {
 	*x = SetConsentResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[16]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1431,7 +2020,7 @@ func (x *SetConsentResponse) String() string {
 func (*SetConsentResponse) ProtoMessage() {}
 
 func (x *SetConsentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[16]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1444,7 +2033,7 @@ func (x *SetConsentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetConsentResponse.ProtoReflect.Descriptor instead.
 func (*SetConsentResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{16}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SetConsentResponse) GetConsent() *Consent {
@@ -1472,7 +2061,7 @@ type CheckSenderRequest struct {
 
 func (x *CheckSenderRequest) Reset() {
 	*x = CheckSenderRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[17]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1484,7 +2073,7 @@ func (x *CheckSenderRequest) String() string {
 func (*CheckSenderRequest) ProtoMessage() {}
 
 func (x *CheckSenderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[17]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1497,7 +2086,7 @@ func (x *CheckSenderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSenderRequest.ProtoReflect.Descriptor instead.
 func (*CheckSenderRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{17}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CheckSenderRequest) GetOrgId() string {
@@ -1518,7 +2107,7 @@ type CheckSenderResponse struct {
 
 func (x *CheckSenderResponse) Reset() {
 	*x = CheckSenderResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[18]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1530,7 +2119,7 @@ func (x *CheckSenderResponse) String() string {
 func (*CheckSenderResponse) ProtoMessage() {}
 
 func (x *CheckSenderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[18]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1543,7 +2132,7 @@ func (x *CheckSenderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSenderResponse.ProtoReflect.Descriptor instead.
 func (*CheckSenderResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{18}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CheckSenderResponse) GetSender() string {
@@ -1579,7 +2168,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"created_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n" +
 	"\vaccepted_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"acceptedAtB\r\n" +
-	"\v_error_code\"\xb7\x01\n" +
+	"\v_error_code\"\x84\x02\n" +
 	"\vSendRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x1d\n" +
 	"\n" +
@@ -1587,7 +2176,8 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x02to\x18\x03 \x01(\tR\x02to\x12\x12\n" +
 	"\x04body\x18\x04 \x01(\tR\x04body\x12'\n" +
 	"\x0fidempotency_key\x18\x05 \x01(\tR\x0eidempotencyKey\x12%\n" +
-	"\x0ecorrelation_id\x18\x06 \x01(\tR\rcorrelationId\"\xe0\x01\n" +
+	"\x0ecorrelation_id\x18\x06 \x01(\tR\rcorrelationId\x12K\n" +
+	"\x0eunknown_policy\x18\a \x01(\x0e2$.paceline.messaging.v1.UnknownPolicyR\runknownPolicy\"\xe0\x01\n" +
 	"\fSendResponse\x128\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x1e.paceline.messaging.v1.OutcomeR\aoutcome\x128\n" +
 	"\amessage\x18\x02 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\x12:\n" +
@@ -1629,14 +2219,56 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\"N\n" +
 	"\x12GetMessageResponse\x128\n" +
-	"\amessage\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\"\x99\x01\n" +
+	"\amessage\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\"3\n" +
+	"\x12GetEvidenceRequest\x12\x1d\n" +
+	"\n" +
+	"message_id\x18\x01 \x01(\tR\tmessageId\"}\n" +
+	"\tCandidate\x12\x1d\n" +
+	"\n" +
+	"twilio_sid\x18\x01 \x01(\tR\ttwilioSid\x12\x16\n" +
+	"\x06status\x18\x02 \x01(\tR\x06status\x129\n" +
+	"\n" +
+	"created_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xa6\x01\n" +
+	"\x04Look\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x18\n" +
+	"\afinding\x18\x02 \x01(\tR\afinding\x12\x16\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\x12@\n" +
+	"\n" +
+	"candidates\x18\x04 \x03(\v2 .paceline.messaging.v1.CandidateR\n" +
+	"candidates\"\x9f\x01\n" +
+	"\aReceipt\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x1d\n" +
+	"\n" +
+	"twilio_sid\x18\x02 \x01(\tR\ttwilioSid\x12\x16\n" +
+	"\x06status\x18\x03 \x01(\tR\x06status\x12\"\n" +
+	"\n" +
+	"error_code\x18\x04 \x01(\x05H\x00R\terrorCode\x88\x01\x01B\r\n" +
+	"\v_error_code\"\xfc\x01\n" +
+	"\x13GetEvidenceResponse\x128\n" +
+	"\amessage\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\x121\n" +
+	"\x05looks\x18\x02 \x03(\v2\x1b.paceline.messaging.v1.LookR\x05looks\x12:\n" +
+	"\breceipts\x18\x03 \x03(\v2\x1e.paceline.messaging.v1.ReceiptR\breceipts\x12<\n" +
+	"\fnext_look_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"nextLookAt\"\xb0\x01\n" +
+	"\x15ResolveMessageRequest\x12\x1d\n" +
+	"\n" +
+	"message_id\x18\x01 \x01(\tR\tmessageId\x12A\n" +
+	"\n" +
+	"resolution\x18\x02 \x01(\x0e2!.paceline.messaging.v1.ResolutionR\n" +
+	"resolution\x12\x1d\n" +
+	"\n" +
+	"twilio_sid\x18\x03 \x01(\tR\ttwilioSid\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"R\n" +
+	"\x16ResolveMessageResponse\x128\n" +
+	"\amessage\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\"\xb1\x01\n" +
 	"\x13ListMessagesRequest\x12\x1d\n" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\x12'\n" +
 	"\x0fidempotency_key\x18\x02 \x01(\tR\x0eidempotencyKey\x12\x1b\n" +
 	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tR\tpageToken\"z\n" +
+	"page_token\x18\x04 \x01(\tR\tpageToken\x12\x16\n" +
+	"\x06status\x18\x05 \x01(\tR\x06status\"z\n" +
 	"\x14ListMessagesResponse\x12:\n" +
 	"\bmessages\x18\x01 \x03(\v2\x1e.paceline.messaging.v1.MessageR\bmessages\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"p\n" +
@@ -1668,7 +2300,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x12CheckSenderRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\"-\n" +
 	"\x13CheckSenderResponse\x12\x16\n" +
-	"\x06sender\x18\x01 \x01(\tR\x06sender*\x8c\x02\n" +
+	"\x06sender\x18\x01 \x01(\tR\x06sender*\xa7\x02\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12!\n" +
@@ -1678,7 +2310,8 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x18REASON_MESSAGE_NOT_FOUND\x10\x05\x12\x1c\n" +
 	"\x18REASON_CONSENT_NOT_FOUND\x10\x06\x12\x1c\n" +
 	"\x18REASON_PERMISSION_DENIED\x10\a\x12\x16\n" +
-	"\x12REASON_UNAVAILABLE\x10\b*\xc6\x01\n" +
+	"\x12REASON_UNAVAILABLE\x10\b\x12\x19\n" +
+	"\x15REASON_NOT_RESOLVABLE\x10\t*\xf0\x01\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10OUTCOME_ACCEPTED\x10\x01\x12\x1c\n" +
@@ -1687,19 +2320,33 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x0fOUTCOME_UNKNOWN\x10\x04\x12\x15\n" +
 	"\x11OUTCOME_THROTTLED\x10\x05\x12\x14\n" +
 	"\x10OUTCOME_REJECTED\x10\x06\x12\x15\n" +
-	"\x11OUTCOME_OPTED_OUT\x10\a*\x98\x01\n" +
+	"\x11OUTCOME_OPTED_OUT\x10\a\x12\x12\n" +
+	"\x0eOUTCOME_PARKED\x10\b\x12\x14\n" +
+	"\x10OUTCOME_GIVEN_UP\x10\t*\x82\x01\n" +
+	"\rUnknownPolicy\x12\x1e\n" +
+	"\x1aUNKNOWN_POLICY_UNSPECIFIED\x10\x00\x12-\n" +
+	")UNKNOWN_POLICY_CONFIRM_ABSENT_THEN_RESEND\x10\x01\x12\"\n" +
+	"\x1eUNKNOWN_POLICY_NEVER_DUPLICATE\x10\x02*\x98\x01\n" +
 	"\rConsentEffect\x12\x1e\n" +
 	"\x1aCONSENT_EFFECT_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13CONSENT_EFFECT_NONE\x10\x01\x12\x1a\n" +
 	"\x16CONSENT_EFFECT_OPT_OUT\x10\x02\x12\x19\n" +
 	"\x15CONSENT_EFFECT_OPT_IN\x10\x03\x12\x17\n" +
-	"\x13CONSENT_EFFECT_HELP\x10\x042\xb0\x06\n" +
+	"\x13CONSENT_EFFECT_HELP\x10\x04*n\n" +
+	"\n" +
+	"Resolution\x12\x1a\n" +
+	"\x16RESOLUTION_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fRESOLUTION_SENT\x10\x01\x12\x17\n" +
+	"\x13RESOLUTION_NOT_SENT\x10\x02\x12\x16\n" +
+	"\x12RESOLUTION_GIVE_UP\x10\x032\x85\b\n" +
 	"\x10MessagingService\x12O\n" +
 	"\x04Send\x12\".paceline.messaging.v1.SendRequest\x1a#.paceline.messaging.v1.SendResponse\x12g\n" +
 	"\fRecordStatus\x12*.paceline.messaging.v1.RecordStatusRequest\x1a+.paceline.messaging.v1.RecordStatusResponse\x12j\n" +
 	"\rRecordInbound\x12+.paceline.messaging.v1.RecordInboundRequest\x1a,.paceline.messaging.v1.RecordInboundResponse\x12a\n" +
 	"\n" +
-	"GetMessage\x12(.paceline.messaging.v1.GetMessageRequest\x1a).paceline.messaging.v1.GetMessageResponse\x12g\n" +
+	"GetMessage\x12(.paceline.messaging.v1.GetMessageRequest\x1a).paceline.messaging.v1.GetMessageResponse\x12d\n" +
+	"\vGetEvidence\x12).paceline.messaging.v1.GetEvidenceRequest\x1a*.paceline.messaging.v1.GetEvidenceResponse\x12m\n" +
+	"\x0eResolveMessage\x12,.paceline.messaging.v1.ResolveMessageRequest\x1a-.paceline.messaging.v1.ResolveMessageResponse\x12g\n" +
 	"\fListMessages\x12*.paceline.messaging.v1.ListMessagesRequest\x1a+.paceline.messaging.v1.ListMessagesResponse\x12a\n" +
 	"\n" +
 	"GetConsent\x12(.paceline.messaging.v1.GetConsentRequest\x1a).paceline.messaging.v1.GetConsentResponse\x12a\n" +
@@ -1719,73 +2366,97 @@ func file_paceline_messaging_v1_messaging_proto_rawDescGZIP() []byte {
 	return file_paceline_messaging_v1_messaging_proto_rawDescData
 }
 
-var file_paceline_messaging_v1_messaging_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_paceline_messaging_v1_messaging_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
-	(Reason)(0),                   // 0: paceline.messaging.v1.Reason
-	(Outcome)(0),                  // 1: paceline.messaging.v1.Outcome
-	(ConsentEffect)(0),            // 2: paceline.messaging.v1.ConsentEffect
-	(*Message)(nil),               // 3: paceline.messaging.v1.Message
-	(*SendRequest)(nil),           // 4: paceline.messaging.v1.SendRequest
-	(*SendResponse)(nil),          // 5: paceline.messaging.v1.SendResponse
-	(*RecordStatusRequest)(nil),   // 6: paceline.messaging.v1.RecordStatusRequest
-	(*RecordStatusResponse)(nil),  // 7: paceline.messaging.v1.RecordStatusResponse
-	(*RecordInboundRequest)(nil),  // 8: paceline.messaging.v1.RecordInboundRequest
-	(*RecordInboundResponse)(nil), // 9: paceline.messaging.v1.RecordInboundResponse
-	(*GetMessageRequest)(nil),     // 10: paceline.messaging.v1.GetMessageRequest
-	(*GetMessageResponse)(nil),    // 11: paceline.messaging.v1.GetMessageResponse
-	(*ListMessagesRequest)(nil),   // 12: paceline.messaging.v1.ListMessagesRequest
-	(*ListMessagesResponse)(nil),  // 13: paceline.messaging.v1.ListMessagesResponse
-	(*Consent)(nil),               // 14: paceline.messaging.v1.Consent
-	(*ConsentEvent)(nil),          // 15: paceline.messaging.v1.ConsentEvent
-	(*GetConsentRequest)(nil),     // 16: paceline.messaging.v1.GetConsentRequest
-	(*GetConsentResponse)(nil),    // 17: paceline.messaging.v1.GetConsentResponse
-	(*SetConsentRequest)(nil),     // 18: paceline.messaging.v1.SetConsentRequest
-	(*SetConsentResponse)(nil),    // 19: paceline.messaging.v1.SetConsentResponse
-	(*CheckSenderRequest)(nil),    // 20: paceline.messaging.v1.CheckSenderRequest
-	(*CheckSenderResponse)(nil),   // 21: paceline.messaging.v1.CheckSenderResponse
-	nil,                           // 22: paceline.messaging.v1.RecordStatusRequest.RawEntry
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
+	(Reason)(0),                    // 0: paceline.messaging.v1.Reason
+	(Outcome)(0),                   // 1: paceline.messaging.v1.Outcome
+	(UnknownPolicy)(0),             // 2: paceline.messaging.v1.UnknownPolicy
+	(ConsentEffect)(0),             // 3: paceline.messaging.v1.ConsentEffect
+	(Resolution)(0),                // 4: paceline.messaging.v1.Resolution
+	(*Message)(nil),                // 5: paceline.messaging.v1.Message
+	(*SendRequest)(nil),            // 6: paceline.messaging.v1.SendRequest
+	(*SendResponse)(nil),           // 7: paceline.messaging.v1.SendResponse
+	(*RecordStatusRequest)(nil),    // 8: paceline.messaging.v1.RecordStatusRequest
+	(*RecordStatusResponse)(nil),   // 9: paceline.messaging.v1.RecordStatusResponse
+	(*RecordInboundRequest)(nil),   // 10: paceline.messaging.v1.RecordInboundRequest
+	(*RecordInboundResponse)(nil),  // 11: paceline.messaging.v1.RecordInboundResponse
+	(*GetMessageRequest)(nil),      // 12: paceline.messaging.v1.GetMessageRequest
+	(*GetMessageResponse)(nil),     // 13: paceline.messaging.v1.GetMessageResponse
+	(*GetEvidenceRequest)(nil),     // 14: paceline.messaging.v1.GetEvidenceRequest
+	(*Candidate)(nil),              // 15: paceline.messaging.v1.Candidate
+	(*Look)(nil),                   // 16: paceline.messaging.v1.Look
+	(*Receipt)(nil),                // 17: paceline.messaging.v1.Receipt
+	(*GetEvidenceResponse)(nil),    // 18: paceline.messaging.v1.GetEvidenceResponse
+	(*ResolveMessageRequest)(nil),  // 19: paceline.messaging.v1.ResolveMessageRequest
+	(*ResolveMessageResponse)(nil), // 20: paceline.messaging.v1.ResolveMessageResponse
+	(*ListMessagesRequest)(nil),    // 21: paceline.messaging.v1.ListMessagesRequest
+	(*ListMessagesResponse)(nil),   // 22: paceline.messaging.v1.ListMessagesResponse
+	(*Consent)(nil),                // 23: paceline.messaging.v1.Consent
+	(*ConsentEvent)(nil),           // 24: paceline.messaging.v1.ConsentEvent
+	(*GetConsentRequest)(nil),      // 25: paceline.messaging.v1.GetConsentRequest
+	(*GetConsentResponse)(nil),     // 26: paceline.messaging.v1.GetConsentResponse
+	(*SetConsentRequest)(nil),      // 27: paceline.messaging.v1.SetConsentRequest
+	(*SetConsentResponse)(nil),     // 28: paceline.messaging.v1.SetConsentResponse
+	(*CheckSenderRequest)(nil),     // 29: paceline.messaging.v1.CheckSenderRequest
+	(*CheckSenderResponse)(nil),    // 30: paceline.messaging.v1.CheckSenderResponse
+	nil,                            // 31: paceline.messaging.v1.RecordStatusRequest.RawEntry
+	(*timestamppb.Timestamp)(nil),  // 32: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 33: google.protobuf.Duration
 }
 var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
-	23, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
-	23, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
-	1,  // 2: paceline.messaging.v1.SendResponse.outcome:type_name -> paceline.messaging.v1.Outcome
-	3,  // 3: paceline.messaging.v1.SendResponse.message:type_name -> paceline.messaging.v1.Message
-	24, // 4: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
-	22, // 5: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
-	3,  // 6: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
-	2,  // 7: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
-	3,  // 8: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	3,  // 9: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
-	23, // 10: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
-	23, // 11: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
-	14, // 12: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
-	15, // 13: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
-	14, // 14: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
-	15, // 15: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
-	4,  // 16: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
-	6,  // 17: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
-	8,  // 18: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
-	10, // 19: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
-	12, // 20: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
-	16, // 21: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
-	18, // 22: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
-	20, // 23: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
-	5,  // 24: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
-	7,  // 25: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
-	9,  // 26: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
-	11, // 27: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
-	13, // 28: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
-	17, // 29: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
-	19, // 30: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
-	21, // 31: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
-	24, // [24:32] is the sub-list for method output_type
-	16, // [16:24] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	32, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
+	32, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
+	2,  // 2: paceline.messaging.v1.SendRequest.unknown_policy:type_name -> paceline.messaging.v1.UnknownPolicy
+	1,  // 3: paceline.messaging.v1.SendResponse.outcome:type_name -> paceline.messaging.v1.Outcome
+	5,  // 4: paceline.messaging.v1.SendResponse.message:type_name -> paceline.messaging.v1.Message
+	33, // 5: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
+	31, // 6: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
+	5,  // 7: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
+	3,  // 8: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
+	5,  // 9: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
+	32, // 10: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
+	32, // 11: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
+	15, // 12: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
+	32, // 13: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
+	5,  // 14: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
+	16, // 15: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
+	17, // 16: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
+	32, // 17: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
+	4,  // 18: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
+	5,  // 19: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
+	5,  // 20: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
+	32, // 21: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
+	32, // 22: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
+	23, // 23: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
+	24, // 24: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
+	23, // 25: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
+	24, // 26: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
+	6,  // 27: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
+	8,  // 28: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
+	10, // 29: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
+	12, // 30: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
+	14, // 31: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
+	19, // 32: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
+	21, // 33: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
+	25, // 34: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
+	27, // 35: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
+	29, // 36: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
+	7,  // 37: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
+	9,  // 38: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
+	11, // 39: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
+	13, // 40: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
+	18, // 41: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
+	20, // 42: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
+	22, // 43: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
+	26, // 44: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
+	28, // 45: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
+	30, // 46: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
+	37, // [37:47] is the sub-list for method output_type
+	27, // [27:37] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_paceline_messaging_v1_messaging_proto_init() }
@@ -1794,13 +2465,14 @@ func file_paceline_messaging_v1_messaging_proto_init() {
 		return
 	}
 	file_paceline_messaging_v1_messaging_proto_msgTypes[0].OneofWrappers = []any{}
+	file_paceline_messaging_v1_messaging_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_messaging_v1_messaging_proto_rawDesc), len(file_paceline_messaging_v1_messaging_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   20,
+			NumEnums:      5,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

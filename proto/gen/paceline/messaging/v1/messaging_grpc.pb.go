@@ -22,14 +22,16 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	MessagingService_Send_FullMethodName          = "/paceline.messaging.v1.MessagingService/Send"
-	MessagingService_RecordStatus_FullMethodName  = "/paceline.messaging.v1.MessagingService/RecordStatus"
-	MessagingService_RecordInbound_FullMethodName = "/paceline.messaging.v1.MessagingService/RecordInbound"
-	MessagingService_GetMessage_FullMethodName    = "/paceline.messaging.v1.MessagingService/GetMessage"
-	MessagingService_ListMessages_FullMethodName  = "/paceline.messaging.v1.MessagingService/ListMessages"
-	MessagingService_GetConsent_FullMethodName    = "/paceline.messaging.v1.MessagingService/GetConsent"
-	MessagingService_SetConsent_FullMethodName    = "/paceline.messaging.v1.MessagingService/SetConsent"
-	MessagingService_CheckSender_FullMethodName   = "/paceline.messaging.v1.MessagingService/CheckSender"
+	MessagingService_Send_FullMethodName           = "/paceline.messaging.v1.MessagingService/Send"
+	MessagingService_RecordStatus_FullMethodName   = "/paceline.messaging.v1.MessagingService/RecordStatus"
+	MessagingService_RecordInbound_FullMethodName  = "/paceline.messaging.v1.MessagingService/RecordInbound"
+	MessagingService_GetMessage_FullMethodName     = "/paceline.messaging.v1.MessagingService/GetMessage"
+	MessagingService_GetEvidence_FullMethodName    = "/paceline.messaging.v1.MessagingService/GetEvidence"
+	MessagingService_ResolveMessage_FullMethodName = "/paceline.messaging.v1.MessagingService/ResolveMessage"
+	MessagingService_ListMessages_FullMethodName   = "/paceline.messaging.v1.MessagingService/ListMessages"
+	MessagingService_GetConsent_FullMethodName     = "/paceline.messaging.v1.MessagingService/GetConsent"
+	MessagingService_SetConsent_FullMethodName     = "/paceline.messaging.v1.MessagingService/SetConsent"
+	MessagingService_CheckSender_FullMethodName    = "/paceline.messaging.v1.MessagingService/CheckSender"
 )
 
 // MessagingServiceClient is the client API for MessagingService service.
@@ -50,6 +52,12 @@ type MessagingServiceClient interface {
 	RecordInbound(ctx context.Context, in *RecordInboundRequest, opts ...grpc.CallOption) (*RecordInboundResponse, error)
 	// GetMessage reads one message of the caller's organisation.
 	GetMessage(ctx context.Context, in *GetMessageRequest, opts ...grpc.CallOption) (*GetMessageResponse, error)
+	// GetEvidence shows what is known about whether Twilio has a message: the receipts, and what every look into Twilio's
+	// list has found.
+	GetEvidence(ctx context.Context, in *GetEvidenceRequest, opts ...grpc.CallOption) (*GetEvidenceResponse, error)
+	// ResolveMessage takes an operator's word on a message whose outcome nobody could find out. It sends nothing itself.
+	// Errors: FAILED_PRECONDITION (NOT_RESOLVABLE) when the message needs no such word, or Twilio contradicts it.
+	ResolveMessage(ctx context.Context, in *ResolveMessageRequest, opts ...grpc.CallOption) (*ResolveMessageResponse, error)
 	// ListMessages lists messages of the caller's organisation, newest first.
 	ListMessages(ctx context.Context, in *ListMessagesRequest, opts ...grpc.CallOption) (*ListMessagesResponse, error)
 	// GetConsent reads the consent of a phone number and its ledger, oldest event first.
@@ -102,6 +110,26 @@ func (c *messagingServiceClient) GetMessage(ctx context.Context, in *GetMessageR
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetMessageResponse)
 	err := c.cc.Invoke(ctx, MessagingService_GetMessage_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *messagingServiceClient) GetEvidence(ctx context.Context, in *GetEvidenceRequest, opts ...grpc.CallOption) (*GetEvidenceResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetEvidenceResponse)
+	err := c.cc.Invoke(ctx, MessagingService_GetEvidence_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *messagingServiceClient) ResolveMessage(ctx context.Context, in *ResolveMessageRequest, opts ...grpc.CallOption) (*ResolveMessageResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ResolveMessageResponse)
+	err := c.cc.Invoke(ctx, MessagingService_ResolveMessage_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -166,6 +194,12 @@ type MessagingServiceServer interface {
 	RecordInbound(context.Context, *RecordInboundRequest) (*RecordInboundResponse, error)
 	// GetMessage reads one message of the caller's organisation.
 	GetMessage(context.Context, *GetMessageRequest) (*GetMessageResponse, error)
+	// GetEvidence shows what is known about whether Twilio has a message: the receipts, and what every look into Twilio's
+	// list has found.
+	GetEvidence(context.Context, *GetEvidenceRequest) (*GetEvidenceResponse, error)
+	// ResolveMessage takes an operator's word on a message whose outcome nobody could find out. It sends nothing itself.
+	// Errors: FAILED_PRECONDITION (NOT_RESOLVABLE) when the message needs no such word, or Twilio contradicts it.
+	ResolveMessage(context.Context, *ResolveMessageRequest) (*ResolveMessageResponse, error)
 	// ListMessages lists messages of the caller's organisation, newest first.
 	ListMessages(context.Context, *ListMessagesRequest) (*ListMessagesResponse, error)
 	// GetConsent reads the consent of a phone number and its ledger, oldest event first.
@@ -195,6 +229,12 @@ func (UnimplementedMessagingServiceServer) RecordInbound(context.Context, *Recor
 }
 func (UnimplementedMessagingServiceServer) GetMessage(context.Context, *GetMessageRequest) (*GetMessageResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetMessage not implemented")
+}
+func (UnimplementedMessagingServiceServer) GetEvidence(context.Context, *GetEvidenceRequest) (*GetEvidenceResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetEvidence not implemented")
+}
+func (UnimplementedMessagingServiceServer) ResolveMessage(context.Context, *ResolveMessageRequest) (*ResolveMessageResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResolveMessage not implemented")
 }
 func (UnimplementedMessagingServiceServer) ListMessages(context.Context, *ListMessagesRequest) (*ListMessagesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListMessages not implemented")
@@ -301,6 +341,42 @@ func _MessagingService_GetMessage_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MessagingService_GetEvidence_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetEvidenceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MessagingServiceServer).GetEvidence(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MessagingService_GetEvidence_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MessagingServiceServer).GetEvidence(ctx, req.(*GetEvidenceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MessagingService_ResolveMessage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResolveMessageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MessagingServiceServer).ResolveMessage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MessagingService_ResolveMessage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MessagingServiceServer).ResolveMessage(ctx, req.(*ResolveMessageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _MessagingService_ListMessages_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListMessagesRequest)
 	if err := dec(in); err != nil {
@@ -395,6 +471,14 @@ var MessagingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetMessage",
 			Handler:    _MessagingService_GetMessage_Handler,
+		},
+		{
+			MethodName: "GetEvidence",
+			Handler:    _MessagingService_GetEvidence_Handler,
+		},
+		{
+			MethodName: "ResolveMessage",
+			Handler:    _MessagingService_ResolveMessage_Handler,
 		},
 		{
 			MethodName: "ListMessages",

@@ -67,6 +67,14 @@ const (
 	Reason_REASON_UNKNOWN_SENDER Reason = 17
 	// The person is on a safety hold.
 	Reason_REASON_SAFETY_HOLD Reason = 18
+	// There is no such dead letter in the caller's organisation.
+	Reason_REASON_DEAD_LETTER_NOT_FOUND Reason = 19
+	// The session is parked as stuck; its reason says why and what to do.
+	Reason_REASON_STUCK Reason = 20
+	// The session has ended for good (stopped or closed) and cannot be resumed.
+	Reason_REASON_SESSION_ENDED Reason = 21
+	// Another delivery of the same QStash message is being worked on right now.
+	Reason_REASON_DELIVERY_IN_PROGRESS Reason = 22
 )
 
 // Enum value maps for Reason.
@@ -91,6 +99,10 @@ var (
 		16: "REASON_OPTED_OUT",
 		17: "REASON_UNKNOWN_SENDER",
 		18: "REASON_SAFETY_HOLD",
+		19: "REASON_DEAD_LETTER_NOT_FOUND",
+		20: "REASON_STUCK",
+		21: "REASON_SESSION_ENDED",
+		22: "REASON_DELIVERY_IN_PROGRESS",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -112,6 +124,10 @@ var (
 		"REASON_OPTED_OUT":                   16,
 		"REASON_UNKNOWN_SENDER":              17,
 		"REASON_SAFETY_HOLD":                 18,
+		"REASON_DEAD_LETTER_NOT_FOUND":       19,
+		"REASON_STUCK":                       20,
+		"REASON_SESSION_ENDED":               21,
+		"REASON_DELIVERY_IN_PROGRESS":        22,
 	}
 )
 
@@ -282,7 +298,8 @@ type ExecuteStepResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Sent or skipped.
 	Outcome StepOutcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=paceline.onboarding.v1.StepOutcome" json:"outcome,omitempty"`
-	// session_not_found, session_inactive, stale, safety_hold, paused, opted_out or already_sent; empty when sent.
+	// session_not_found, session_inactive, stale, safety_hold, paused, opted_out, already_sent, or awaiting_delivery (the
+	// alarm was set again, to wait for the receipt of the message before); empty when sent.
 	SkipReason string `protobuf:"bytes,2,opt,name=skip_reason,json=skipReason,proto3" json:"skip_reason,omitempty"`
 	// The step that is due next; empty after the last one or when nothing was advanced.
 	NextStepId string `protobuf:"bytes,3,opt,name=next_step_id,json=nextStepId,proto3" json:"next_step_id,omitempty"`
@@ -364,7 +381,9 @@ type RecordStepFailureRequest struct {
 	// The last answer's body, cut to what fits.
 	Body []byte `protobuf:"bytes,5,opt,name=body,proto3" json:"body,omitempty"`
 	// How many retries were made.
-	Retried       int32 `protobuf:"varint,6,opt,name=retried,proto3" json:"retried,omitempty"`
+	Retried int32 `protobuf:"varint,6,opt,name=retried,proto3" json:"retried,omitempty"`
+	// The id of the QStash message that brings this callback; required. A repeat of it changes nothing.
+	DeliveryId    string `protobuf:"bytes,7,opt,name=delivery_id,json=deliveryId,proto3" json:"delivery_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -441,9 +460,18 @@ func (x *RecordStepFailureRequest) GetRetried() int32 {
 	return 0
 }
 
-// RecordStepFailureResponse is empty.
+func (x *RecordStepFailureRequest) GetDeliveryId() string {
+	if x != nil {
+		return x.DeliveryId
+	}
+	return ""
+}
+
+// RecordStepFailureResponse says what became of it.
 type RecordStepFailureResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether this delivery had been dealt with before.
+	Duplicate     bool `protobuf:"varint,1,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -476,6 +504,13 @@ func (x *RecordStepFailureResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use RecordStepFailureResponse.ProtoReflect.Descriptor instead.
 func (*RecordStepFailureResponse) Descriptor() ([]byte, []int) {
 	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *RecordStepFailureResponse) GetDuplicate() bool {
+	if x != nil {
+		return x.Duplicate
+	}
+	return false
 }
 
 // ReceiveMessageRequest is one inbound text as Twilio posted it.
@@ -1258,7 +1293,9 @@ type Session struct {
 	// When it was opened.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// When it last changed.
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	// Why it is stopped, stuck or undeliverable, and what to do; empty otherwise.
+	Reason        string `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1356,12 +1393,19 @@ func (x *Session) GetUpdatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Session) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // TimelineEntry is one thing that happened in a session.
 type TimelineEntry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When.
 	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
-	// activated, sent, replied, held, advanced, paused, stopped, parked, closed, failed, released.
+	// activated, sent, replied, held, advanced, paused, stopped, parked, resumed, closed, failed, replayed, released.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// The token before; empty when it did not change.
 	FromStateToken string `protobuf:"bytes,3,opt,name=from_state_token,json=fromStateToken,proto3" json:"from_state_token,omitempty"`
@@ -1795,6 +1839,454 @@ func (x *ResetSessionResponse) GetSession() *Session {
 	return nil
 }
 
+// ResumeSessionRequest names a session.
+type ResumeSessionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session.
+	SessionId     string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeSessionRequest) Reset() {
+	*x = ResumeSessionRequest{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeSessionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeSessionRequest) ProtoMessage() {}
+
+func (x *ResumeSessionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeSessionRequest.ProtoReflect.Descriptor instead.
+func (*ResumeSessionRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ResumeSessionRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+// ResumeSessionResponse holds the session.
+type ResumeSessionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session, active.
+	Session       *Session `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeSessionResponse) Reset() {
+	*x = ResumeSessionResponse{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeSessionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeSessionResponse) ProtoMessage() {}
+
+func (x *ResumeSessionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeSessionResponse.ProtoReflect.Descriptor instead.
+func (*ResumeSessionResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ResumeSessionResponse) GetSession() *Session {
+	if x != nil {
+		return x.Session
+	}
+	return nil
+}
+
+// DeadLetter is an alarm that QStash gave up.
+type DeadLetter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Our id, a UUIDv7.
+	DeadLetterId string `protobuf:"bytes,1,opt,name=dead_letter_id,json=deadLetterId,proto3" json:"dead_letter_id,omitempty"`
+	// The session that the alarm was for; empty when its payload could not be read.
+	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The step; empty when its payload could not be read.
+	StepId string `protobuf:"bytes,3,opt,name=step_id,json=stepId,proto3" json:"step_id,omitempty"`
+	// QStash's id of the message.
+	SourceMessageId string `protobuf:"bytes,4,opt,name=source_message_id,json=sourceMessageId,proto3" json:"source_message_id,omitempty"`
+	// QStash's own dead-letter id.
+	DlqId string `protobuf:"bytes,5,opt,name=dlq_id,json=dlqId,proto3" json:"dlq_id,omitempty"`
+	// The last answer's HTTP status; 0 when there was none.
+	Status int32 `protobuf:"varint,6,opt,name=status,proto3" json:"status,omitempty"`
+	// The last answer, as text, cut to what fits.
+	Response string `protobuf:"bytes,7,opt,name=response,proto3" json:"response,omitempty"`
+	// How many retries were made.
+	Retried int32 `protobuf:"varint,8,opt,name=retried,proto3" json:"retried,omitempty"`
+	// When it was recorded.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When it was last replayed; absent when it never was.
+	ReplayedAt    *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=replayed_at,json=replayedAt,proto3" json:"replayed_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeadLetter) Reset() {
+	*x = DeadLetter{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeadLetter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeadLetter) ProtoMessage() {}
+
+func (x *DeadLetter) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
+func (*DeadLetter) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *DeadLetter) GetDeadLetterId() string {
+	if x != nil {
+		return x.DeadLetterId
+	}
+	return ""
+}
+
+func (x *DeadLetter) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *DeadLetter) GetStepId() string {
+	if x != nil {
+		return x.StepId
+	}
+	return ""
+}
+
+func (x *DeadLetter) GetSourceMessageId() string {
+	if x != nil {
+		return x.SourceMessageId
+	}
+	return ""
+}
+
+func (x *DeadLetter) GetDlqId() string {
+	if x != nil {
+		return x.DlqId
+	}
+	return ""
+}
+
+func (x *DeadLetter) GetStatus() int32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *DeadLetter) GetResponse() string {
+	if x != nil {
+		return x.Response
+	}
+	return ""
+}
+
+func (x *DeadLetter) GetRetried() int32 {
+	if x != nil {
+		return x.Retried
+	}
+	return 0
+}
+
+func (x *DeadLetter) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *DeadLetter) GetReplayedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ReplayedAt
+	}
+	return nil
+}
+
+// ListDeadLettersRequest filters dead letters.
+type ListDeadLettersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only of this session; empty for all.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// How many at most, 1 to 500; 0 means 50.
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// From the answer before.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDeadLettersRequest) Reset() {
+	*x = ListDeadLettersRequest{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDeadLettersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDeadLettersRequest) ProtoMessage() {}
+
+func (x *ListDeadLettersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDeadLettersRequest.ProtoReflect.Descriptor instead.
+func (*ListDeadLettersRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ListDeadLettersRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *ListDeadLettersRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListDeadLettersRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ListDeadLettersResponse is one page.
+type ListDeadLettersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Newest first.
+	DeadLetters []*DeadLetter `protobuf:"bytes,1,rep,name=dead_letters,json=deadLetters,proto3" json:"dead_letters,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDeadLettersResponse) Reset() {
+	*x = ListDeadLettersResponse{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDeadLettersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDeadLettersResponse) ProtoMessage() {}
+
+func (x *ListDeadLettersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDeadLettersResponse.ProtoReflect.Descriptor instead.
+func (*ListDeadLettersResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ListDeadLettersResponse) GetDeadLetters() []*DeadLetter {
+	if x != nil {
+		return x.DeadLetters
+	}
+	return nil
+}
+
+func (x *ListDeadLettersResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// ReplayDeadLetterRequest names a dead letter.
+type ReplayDeadLetterRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The dead letter.
+	DeadLetterId  string `protobuf:"bytes,1,opt,name=dead_letter_id,json=deadLetterId,proto3" json:"dead_letter_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplayDeadLetterRequest) Reset() {
+	*x = ReplayDeadLetterRequest{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplayDeadLetterRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplayDeadLetterRequest) ProtoMessage() {}
+
+func (x *ReplayDeadLetterRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplayDeadLetterRequest.ProtoReflect.Descriptor instead.
+func (*ReplayDeadLetterRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ReplayDeadLetterRequest) GetDeadLetterId() string {
+	if x != nil {
+		return x.DeadLetterId
+	}
+	return ""
+}
+
+// ReplayDeadLetterResponse says what followed.
+type ReplayDeadLetterResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether an alarm was set. If not, skip_reason says why nothing is to be done.
+	AlarmSet bool `protobuf:"varint,1,opt,name=alarm_set,json=alarmSet,proto3" json:"alarm_set,omitempty"`
+	// session_not_found, session_inactive, stale, safety_hold, paused or opted_out; empty when an alarm was set.
+	SkipReason string `protobuf:"bytes,2,opt,name=skip_reason,json=skipReason,proto3" json:"skip_reason,omitempty"`
+	// The session as it stands now; absent when there is none.
+	Session       *Session `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplayDeadLetterResponse) Reset() {
+	*x = ReplayDeadLetterResponse{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplayDeadLetterResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplayDeadLetterResponse) ProtoMessage() {}
+
+func (x *ReplayDeadLetterResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplayDeadLetterResponse.ProtoReflect.Descriptor instead.
+func (*ReplayDeadLetterResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ReplayDeadLetterResponse) GetAlarmSet() bool {
+	if x != nil {
+		return x.AlarmSet
+	}
+	return false
+}
+
+func (x *ReplayDeadLetterResponse) GetSkipReason() string {
+	if x != nil {
+		return x.SkipReason
+	}
+	return ""
+}
+
+func (x *ReplayDeadLetterResponse) GetSession() *Session {
+	if x != nil {
+		return x.Session
+	}
+	return nil
+}
+
 var File_paceline_onboarding_v1_onboarding_proto protoreflect.FileDescriptor
 
 const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
@@ -1815,7 +2307,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\fnext_step_id\x18\x03 \x01(\tR\n" +
 	"nextStepId\x12\x1d\n" +
 	"\n" +
-	"message_id\x18\x04 \x01(\tR\tmessageId\"\xc4\x01\n" +
+	"message_id\x18\x04 \x01(\tR\tmessageId\"\xe5\x01\n" +
 	"\x18RecordStepFailureRequest\x12*\n" +
 	"\x11source_message_id\x18\x01 \x01(\tR\x0fsourceMessageId\x12\x15\n" +
 	"\x06dlq_id\x18\x02 \x01(\tR\x05dlqId\x12\x1f\n" +
@@ -1823,8 +2315,11 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"sourceBody\x12\x16\n" +
 	"\x06status\x18\x04 \x01(\x05R\x06status\x12\x12\n" +
 	"\x04body\x18\x05 \x01(\fR\x04body\x12\x18\n" +
-	"\aretried\x18\x06 \x01(\x05R\aretried\"\x1b\n" +
-	"\x19RecordStepFailureResponse\"\xf6\x01\n" +
+	"\aretried\x18\x06 \x01(\x05R\aretried\x12\x1f\n" +
+	"\vdelivery_id\x18\a \x01(\tR\n" +
+	"deliveryId\"9\n" +
+	"\x19RecordStepFailureResponse\x12\x1c\n" +
+	"\tduplicate\x18\x01 \x01(\bR\tduplicate\"\xf6\x01\n" +
 	"\x15ReceiveMessageRequest\x12\x1d\n" +
 	"\n" +
 	"twilio_sid\x18\x01 \x01(\tR\ttwilioSid\x12\x12\n" +
@@ -1878,7 +2373,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\"S\n" +
 	"\x16ReleaseProfileResponse\x129\n" +
-	"\aprofile\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.ProfileR\aprofile\"\xc4\x02\n" +
+	"\aprofile\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.ProfileR\aprofile\"\xdc\x02\n" +
 	"\aSession\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x1d\n" +
@@ -1894,7 +2389,9 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
-	"updated_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\x89\x02\n" +
+	"updated_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x16\n" +
+	"\x06reason\x18\n" +
+	" \x01(\tR\x06reason\"\x89\x02\n" +
 	"\rTimelineEntry\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12(\n" +
@@ -1927,7 +2424,44 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\"Q\n" +
 	"\x14ResetSessionResponse\x129\n" +
-	"\asession\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.SessionR\asession*\x81\x04\n" +
+	"\asession\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.SessionR\asession\"5\n" +
+	"\x14ResumeSessionRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\"R\n" +
+	"\x15ResumeSessionResponse\x129\n" +
+	"\asession\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.SessionR\asession\"\xf3\x02\n" +
+	"\n" +
+	"DeadLetter\x12$\n" +
+	"\x0edead_letter_id\x18\x01 \x01(\tR\fdeadLetterId\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x02 \x01(\tR\tsessionId\x12\x17\n" +
+	"\astep_id\x18\x03 \x01(\tR\x06stepId\x12*\n" +
+	"\x11source_message_id\x18\x04 \x01(\tR\x0fsourceMessageId\x12\x15\n" +
+	"\x06dlq_id\x18\x05 \x01(\tR\x05dlqId\x12\x16\n" +
+	"\x06status\x18\x06 \x01(\x05R\x06status\x12\x1a\n" +
+	"\bresponse\x18\a \x01(\tR\bresponse\x12\x18\n" +
+	"\aretried\x18\b \x01(\x05R\aretried\x129\n" +
+	"\n" +
+	"created_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n" +
+	"\vreplayed_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"replayedAt\"s\n" +
+	"\x16ListDeadLettersRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"\x88\x01\n" +
+	"\x17ListDeadLettersResponse\x12E\n" +
+	"\fdead_letters\x18\x01 \x03(\v2\".paceline.onboarding.v1.DeadLetterR\vdeadLetters\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"?\n" +
+	"\x17ReplayDeadLetterRequest\x12$\n" +
+	"\x0edead_letter_id\x18\x01 \x01(\tR\fdeadLetterId\"\x93\x01\n" +
+	"\x18ReplayDeadLetterResponse\x12\x1b\n" +
+	"\talarm_set\x18\x01 \x01(\bR\balarmSet\x12\x1f\n" +
+	"\vskip_reason\x18\x02 \x01(\tR\n" +
+	"skipReason\x129\n" +
+	"\asession\x18\x03 \x01(\v2\x1f.paceline.onboarding.v1.SessionR\asession*\xf0\x04\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12\x17\n" +
@@ -1948,11 +2482,15 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x16REASON_MESSAGE_MISSING\x10\x0f\x12\x14\n" +
 	"\x10REASON_OPTED_OUT\x10\x10\x12\x19\n" +
 	"\x15REASON_UNKNOWN_SENDER\x10\x11\x12\x16\n" +
-	"\x12REASON_SAFETY_HOLD\x10\x12*\\\n" +
+	"\x12REASON_SAFETY_HOLD\x10\x12\x12 \n" +
+	"\x1cREASON_DEAD_LETTER_NOT_FOUND\x10\x13\x12\x10\n" +
+	"\fREASON_STUCK\x10\x14\x12\x18\n" +
+	"\x14REASON_SESSION_ENDED\x10\x15\x12\x1f\n" +
+	"\x1bREASON_DELIVERY_IN_PROGRESS\x10\x16*\\\n" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +
-	"\x14STEP_OUTCOME_SKIPPED\x10\x022\xc1\t\n" +
+	"\x14STEP_OUTCOME_SKIPPED\x10\x022\x9a\f\n" +
 	"\x11OnboardingService\x12f\n" +
 	"\vExecuteStep\x12*.paceline.onboarding.v1.ExecuteStepRequest\x1a+.paceline.onboarding.v1.ExecuteStepResponse\x12x\n" +
 	"\x11RecordStepFailure\x120.paceline.onboarding.v1.RecordStepFailureRequest\x1a1.paceline.onboarding.v1.RecordStepFailureResponse\x12o\n" +
@@ -1965,7 +2503,10 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x0eReleaseProfile\x12-.paceline.onboarding.v1.ReleaseProfileRequest\x1a..paceline.onboarding.v1.ReleaseProfileResponse\x12i\n" +
 	"\fListSessions\x12+.paceline.onboarding.v1.ListSessionsRequest\x1a,.paceline.onboarding.v1.ListSessionsResponse\x12c\n" +
 	"\n" +
-	"GetSession\x12).paceline.onboarding.v1.GetSessionRequest\x1a*.paceline.onboarding.v1.GetSessionResponse\x12i\n" +
+	"GetSession\x12).paceline.onboarding.v1.GetSessionRequest\x1a*.paceline.onboarding.v1.GetSessionResponse\x12l\n" +
+	"\rResumeSession\x12,.paceline.onboarding.v1.ResumeSessionRequest\x1a-.paceline.onboarding.v1.ResumeSessionResponse\x12r\n" +
+	"\x0fListDeadLetters\x12..paceline.onboarding.v1.ListDeadLettersRequest\x1a/.paceline.onboarding.v1.ListDeadLettersResponse\x12u\n" +
+	"\x10ReplayDeadLetter\x12/.paceline.onboarding.v1.ReplayDeadLetterRequest\x1a0.paceline.onboarding.v1.ReplayDeadLetterResponse\x12i\n" +
 	"\fResetSession\x12+.paceline.onboarding.v1.ResetSessionRequest\x1a,.paceline.onboarding.v1.ResetSessionResponseBAZ?paceline.internal/proto/gen/paceline/onboarding/v1;onboardingv1b\x06proto3"
 
 var (
@@ -1981,7 +2522,7 @@ func file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP() []byte {
 }
 
 var file_paceline_onboarding_v1_onboarding_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_paceline_onboarding_v1_onboarding_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_paceline_onboarding_v1_onboarding_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_paceline_onboarding_v1_onboarding_proto_goTypes = []any{
 	(Reason)(0),                       // 0: paceline.onboarding.v1.Reason
 	(StepOutcome)(0),                  // 1: paceline.onboarding.v1.StepOutcome
@@ -2010,50 +2551,68 @@ var file_paceline_onboarding_v1_onboarding_proto_goTypes = []any{
 	(*GetSessionResponse)(nil),        // 24: paceline.onboarding.v1.GetSessionResponse
 	(*ResetSessionRequest)(nil),       // 25: paceline.onboarding.v1.ResetSessionRequest
 	(*ResetSessionResponse)(nil),      // 26: paceline.onboarding.v1.ResetSessionResponse
-	(*timestamppb.Timestamp)(nil),     // 27: google.protobuf.Timestamp
+	(*ResumeSessionRequest)(nil),      // 27: paceline.onboarding.v1.ResumeSessionRequest
+	(*ResumeSessionResponse)(nil),     // 28: paceline.onboarding.v1.ResumeSessionResponse
+	(*DeadLetter)(nil),                // 29: paceline.onboarding.v1.DeadLetter
+	(*ListDeadLettersRequest)(nil),    // 30: paceline.onboarding.v1.ListDeadLettersRequest
+	(*ListDeadLettersResponse)(nil),   // 31: paceline.onboarding.v1.ListDeadLettersResponse
+	(*ReplayDeadLetterRequest)(nil),   // 32: paceline.onboarding.v1.ReplayDeadLetterRequest
+	(*ReplayDeadLetterResponse)(nil),  // 33: paceline.onboarding.v1.ReplayDeadLetterResponse
+	(*timestamppb.Timestamp)(nil),     // 34: google.protobuf.Timestamp
 }
 var file_paceline_onboarding_v1_onboarding_proto_depIdxs = []int32{
 	1,  // 0: paceline.onboarding.v1.ExecuteStepResponse.outcome:type_name -> paceline.onboarding.v1.StepOutcome
-	27, // 1: paceline.onboarding.v1.Profile.created_at:type_name -> google.protobuf.Timestamp
+	34, // 1: paceline.onboarding.v1.Profile.created_at:type_name -> google.protobuf.Timestamp
 	8,  // 2: paceline.onboarding.v1.CreateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
 	8,  // 3: paceline.onboarding.v1.GetProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
 	19, // 4: paceline.onboarding.v1.ActivateProfileResponse.session:type_name -> paceline.onboarding.v1.Session
 	8,  // 5: paceline.onboarding.v1.HoldProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
 	8,  // 6: paceline.onboarding.v1.ReleaseProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	27, // 7: paceline.onboarding.v1.Session.created_at:type_name -> google.protobuf.Timestamp
-	27, // 8: paceline.onboarding.v1.Session.updated_at:type_name -> google.protobuf.Timestamp
-	27, // 9: paceline.onboarding.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
+	34, // 7: paceline.onboarding.v1.Session.created_at:type_name -> google.protobuf.Timestamp
+	34, // 8: paceline.onboarding.v1.Session.updated_at:type_name -> google.protobuf.Timestamp
+	34, // 9: paceline.onboarding.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
 	19, // 10: paceline.onboarding.v1.ListSessionsResponse.sessions:type_name -> paceline.onboarding.v1.Session
 	19, // 11: paceline.onboarding.v1.GetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
 	20, // 12: paceline.onboarding.v1.GetSessionResponse.timeline:type_name -> paceline.onboarding.v1.TimelineEntry
 	19, // 13: paceline.onboarding.v1.ResetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	2,  // 14: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
-	4,  // 15: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
-	6,  // 16: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
-	9,  // 17: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
-	11, // 18: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
-	13, // 19: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
-	15, // 20: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
-	17, // 21: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
-	21, // 22: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
-	23, // 23: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
-	25, // 24: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
-	3,  // 25: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
-	5,  // 26: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
-	7,  // 27: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
-	10, // 28: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
-	12, // 29: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
-	14, // 30: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
-	16, // 31: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
-	18, // 32: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
-	22, // 33: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
-	24, // 34: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
-	26, // 35: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
-	25, // [25:36] is the sub-list for method output_type
-	14, // [14:25] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	19, // 14: paceline.onboarding.v1.ResumeSessionResponse.session:type_name -> paceline.onboarding.v1.Session
+	34, // 15: paceline.onboarding.v1.DeadLetter.created_at:type_name -> google.protobuf.Timestamp
+	34, // 16: paceline.onboarding.v1.DeadLetter.replayed_at:type_name -> google.protobuf.Timestamp
+	29, // 17: paceline.onboarding.v1.ListDeadLettersResponse.dead_letters:type_name -> paceline.onboarding.v1.DeadLetter
+	19, // 18: paceline.onboarding.v1.ReplayDeadLetterResponse.session:type_name -> paceline.onboarding.v1.Session
+	2,  // 19: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
+	4,  // 20: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
+	6,  // 21: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
+	9,  // 22: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
+	11, // 23: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
+	13, // 24: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
+	15, // 25: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
+	17, // 26: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
+	21, // 27: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
+	23, // 28: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
+	27, // 29: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
+	30, // 30: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
+	32, // 31: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
+	25, // 32: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
+	3,  // 33: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
+	5,  // 34: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
+	7,  // 35: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
+	10, // 36: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
+	12, // 37: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
+	14, // 38: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
+	16, // 39: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
+	18, // 40: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
+	22, // 41: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
+	24, // 42: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
+	28, // 43: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
+	31, // 44: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
+	33, // 45: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
+	26, // 46: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
+	33, // [33:47] is the sub-list for method output_type
+	19, // [19:33] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_paceline_onboarding_v1_onboarding_proto_init() }
@@ -2067,7 +2626,7 @@ func file_paceline_onboarding_v1_onboarding_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_onboarding_v1_onboarding_proto_rawDesc), len(file_paceline_onboarding_v1_onboarding_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   25,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -32,6 +32,9 @@ const (
 	OnboardingService_ReleaseProfile_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/ReleaseProfile"
 	OnboardingService_ListSessions_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/ListSessions"
 	OnboardingService_GetSession_FullMethodName        = "/paceline.onboarding.v1.OnboardingService/GetSession"
+	OnboardingService_ResumeSession_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/ResumeSession"
+	OnboardingService_ListDeadLetters_FullMethodName   = "/paceline.onboarding.v1.OnboardingService/ListDeadLetters"
+	OnboardingService_ReplayDeadLetter_FullMethodName  = "/paceline.onboarding.v1.OnboardingService/ReplayDeadLetter"
 	OnboardingService_ResetSession_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/ResetSession"
 )
 
@@ -64,6 +67,14 @@ type OnboardingServiceClient interface {
 	ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error)
 	// GetSession reads one session and its timeline.
 	GetSession(ctx context.Context, in *GetSessionRequest, opts ...grpc.CallOption) (*GetSessionResponse, error)
+	// ResumeSession makes a session that is parked (stuck or undeliverable) active again, once what stood in its way is
+	// mended; a step that is due gets a new alarm. An active session is left as it is.
+	ResumeSession(ctx context.Context, in *ResumeSessionRequest, opts ...grpc.CallOption) (*ResumeSessionResponse, error)
+	// ListDeadLetters lists the alarms that QStash gave up, newest first.
+	ListDeadLetters(ctx context.Context, in *ListDeadLettersRequest, opts ...grpc.CallOption) (*ListDeadLettersResponse, error)
+	// ReplayDeadLetter sets the alarm of a step again that QStash gave up, at once. It sends nothing itself, so it is safe at
+	// any time and as often as one likes: a step that is not due any more is left alone, and the answer says why.
+	ReplayDeadLetter(ctx context.Context, in *ReplayDeadLetterRequest, opts ...grpc.CallOption) (*ReplayDeadLetterResponse, error)
 	// ResetSession closes a session so that a new activation starts clean.
 	ResetSession(ctx context.Context, in *ResetSessionRequest, opts ...grpc.CallOption) (*ResetSessionResponse, error)
 }
@@ -176,6 +187,36 @@ func (c *onboardingServiceClient) GetSession(ctx context.Context, in *GetSession
 	return out, nil
 }
 
+func (c *onboardingServiceClient) ResumeSession(ctx context.Context, in *ResumeSessionRequest, opts ...grpc.CallOption) (*ResumeSessionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ResumeSessionResponse)
+	err := c.cc.Invoke(ctx, OnboardingService_ResumeSession_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *onboardingServiceClient) ListDeadLetters(ctx context.Context, in *ListDeadLettersRequest, opts ...grpc.CallOption) (*ListDeadLettersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListDeadLettersResponse)
+	err := c.cc.Invoke(ctx, OnboardingService_ListDeadLetters_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *onboardingServiceClient) ReplayDeadLetter(ctx context.Context, in *ReplayDeadLetterRequest, opts ...grpc.CallOption) (*ReplayDeadLetterResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReplayDeadLetterResponse)
+	err := c.cc.Invoke(ctx, OnboardingService_ReplayDeadLetter_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *onboardingServiceClient) ResetSession(ctx context.Context, in *ResetSessionRequest, opts ...grpc.CallOption) (*ResetSessionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ResetSessionResponse)
@@ -215,6 +256,14 @@ type OnboardingServiceServer interface {
 	ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error)
 	// GetSession reads one session and its timeline.
 	GetSession(context.Context, *GetSessionRequest) (*GetSessionResponse, error)
+	// ResumeSession makes a session that is parked (stuck or undeliverable) active again, once what stood in its way is
+	// mended; a step that is due gets a new alarm. An active session is left as it is.
+	ResumeSession(context.Context, *ResumeSessionRequest) (*ResumeSessionResponse, error)
+	// ListDeadLetters lists the alarms that QStash gave up, newest first.
+	ListDeadLetters(context.Context, *ListDeadLettersRequest) (*ListDeadLettersResponse, error)
+	// ReplayDeadLetter sets the alarm of a step again that QStash gave up, at once. It sends nothing itself, so it is safe at
+	// any time and as often as one likes: a step that is not due any more is left alone, and the answer says why.
+	ReplayDeadLetter(context.Context, *ReplayDeadLetterRequest) (*ReplayDeadLetterResponse, error)
 	// ResetSession closes a session so that a new activation starts clean.
 	ResetSession(context.Context, *ResetSessionRequest) (*ResetSessionResponse, error)
 	mustEmbedUnimplementedOnboardingServiceServer()
@@ -256,6 +305,15 @@ func (UnimplementedOnboardingServiceServer) ListSessions(context.Context, *ListS
 }
 func (UnimplementedOnboardingServiceServer) GetSession(context.Context, *GetSessionRequest) (*GetSessionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetSession not implemented")
+}
+func (UnimplementedOnboardingServiceServer) ResumeSession(context.Context, *ResumeSessionRequest) (*ResumeSessionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResumeSession not implemented")
+}
+func (UnimplementedOnboardingServiceServer) ListDeadLetters(context.Context, *ListDeadLettersRequest) (*ListDeadLettersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListDeadLetters not implemented")
+}
+func (UnimplementedOnboardingServiceServer) ReplayDeadLetter(context.Context, *ReplayDeadLetterRequest) (*ReplayDeadLetterResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReplayDeadLetter not implemented")
 }
 func (UnimplementedOnboardingServiceServer) ResetSession(context.Context, *ResetSessionRequest) (*ResetSessionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResetSession not implemented")
@@ -461,6 +519,60 @@ func _OnboardingService_GetSession_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OnboardingService_ResumeSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResumeSessionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OnboardingServiceServer).ResumeSession(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OnboardingService_ResumeSession_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OnboardingServiceServer).ResumeSession(ctx, req.(*ResumeSessionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OnboardingService_ListDeadLetters_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListDeadLettersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OnboardingServiceServer).ListDeadLetters(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OnboardingService_ListDeadLetters_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OnboardingServiceServer).ListDeadLetters(ctx, req.(*ListDeadLettersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OnboardingService_ReplayDeadLetter_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReplayDeadLetterRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OnboardingServiceServer).ReplayDeadLetter(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OnboardingService_ReplayDeadLetter_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OnboardingServiceServer).ReplayDeadLetter(ctx, req.(*ReplayDeadLetterRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OnboardingService_ResetSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ResetSessionRequest)
 	if err := dec(in); err != nil {
@@ -525,6 +637,18 @@ var OnboardingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetSession",
 			Handler:    _OnboardingService_GetSession_Handler,
+		},
+		{
+			MethodName: "ResumeSession",
+			Handler:    _OnboardingService_ResumeSession_Handler,
+		},
+		{
+			MethodName: "ListDeadLetters",
+			Handler:    _OnboardingService_ListDeadLetters_Handler,
+		},
+		{
+			MethodName: "ReplayDeadLetter",
+			Handler:    _OnboardingService_ReplayDeadLetter_Handler,
 		},
 		{
 			MethodName: "ResetSession",
