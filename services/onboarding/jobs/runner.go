@@ -46,9 +46,9 @@ type Config struct {
 	Log       *slog.Logger
 	Now       func() time.Time
 	Wake      chan struct{} // of one: something may have become due, by others or by the end of a job here; default: only the latter
-	Workers   int             // jobs at a time; default 4
-	Poll      time.Duration   // how often to look without a wake-up; default 5 s
-	Lease     time.Duration   // how long a claim lives: half for the handler, a quarter to record; default 40 s
+	Workers   int           // jobs at a time; default 4
+	Poll      time.Duration // how often to look without a wake-up; default 5 s
+	Lease     time.Duration // how long a claim lives: half for the handler, a quarter to record; default 40 s
 }
 
 // Runner claims due jobs and runs them.
@@ -84,8 +84,10 @@ func (r *Runner) Loop(rest process.Rest) process.Repetition {
 			n, err := r.Drain(ctx)
 			return n > 0, err
 		},
-		Failed: func(ctx context.Context, err error) { r.cfg.Log.ErrorContext(ctx, "onboarding.jobs_unreachable", "error", err) },
-		Rest:   rest, Every: r.cfg.Poll, Wake: r.cfg.Wake,
+		Failed: func(ctx context.Context, err error) {
+			r.cfg.Log.ErrorContext(ctx, "onboarding.jobs_unreachable", "error", err)
+		},
+		Rest: rest, Every: r.cfg.Poll, Wake: r.cfg.Wake,
 	}
 }
 

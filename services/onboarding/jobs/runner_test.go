@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/emulator/clock"
-	"paceline.internal/platform/process"
 	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/platform/process"
 	"paceline.internal/services/onboarding/jobs"
 	"paceline.internal/services/onboarding/postgres"
 )
