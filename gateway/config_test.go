@@ -43,7 +43,9 @@ func TestLoadConfig(t *testing.T) {
 		{name: "JWKSThatIsNoURL", variable: "API_JWKS_URL", value: "hunter2", want: "API_JWKS_URL must be an http or https URL"},
 		{name: "OriginWithAPath", variable: "PUBLIC_BASE_URL", value: "https://x.example/hunter2", want: "PUBLIC_BASE_URL must be a bare origin"},
 		{name: "HalfOfMTLS", variable: "GRPC_TLS_CERT_FILE", value: "hunter2.pem", want: "GRPC_TLS_CERT_FILE, GRPC_TLS_KEY_FILE and GRPC_TLS_CA_FILE must all be set, or none"},
-		{name: "BlankIsMissing", variable: "QSTASH_NEXT_SIGNING_KEY", value: " ", want: "QSTASH_NEXT_SIGNING_KEY is missing"},
+		{name: "S1_19_NoCurrentSigningKey", variable: "QSTASH_CURRENT_SIGNING_KEY", value: "", want: "QSTASH_CURRENT_SIGNING_KEY is missing"},
+		{name: "S1_19_NoNextSigningKey", variable: "QSTASH_NEXT_SIGNING_KEY", value: "", want: "QSTASH_NEXT_SIGNING_KEY is missing"},
+		{name: "S1_19_BlankNextSigningKey", variable: "QSTASH_NEXT_SIGNING_KEY", value: " ", want: "QSTASH_NEXT_SIGNING_KEY is missing"},
 	} {
 		t.Run(tc.name+"IsRefused", func(t *testing.T) {
 			t.Parallel()

@@ -40,15 +40,15 @@ type surface struct {
 
 // handler routes a request, inside tracing, the log line and the recovery from panics.
 func (s surface) handler() http.Handler {
-	mux := http.NewServeMux()
+	mux, ofQStash, ofTwilio := http.NewServeMux(), newIntake(), newIntake()
 	for _, route := range []struct {
 		method, path string
 		handle       http.HandlerFunc
 	}{
-		{http.MethodPost, pathStep, s.alarms.step},
-		{http.MethodPost, pathStepFailed, s.alarms.failed},
-		{http.MethodPost, pathInbound, s.carrier.inbound},
-		{http.MethodPost, pathStatus, s.carrier.receipt},
+		{http.MethodPost, pathStep, ofQStash.bounded(s.alarms.step)},
+		{http.MethodPost, pathStepFailed, ofQStash.bounded(s.alarms.failed)},
+		{http.MethodPost, pathInbound, ofTwilio.bounded(s.carrier.inbound)},
+		{http.MethodPost, pathStatus, ofTwilio.bounded(s.carrier.receipt)},
 		{http.MethodGet, "/openapi.yaml", serveOpenAPI},
 		{http.MethodGet, "/healthz", serveHealth},
 		{http.MethodGet, "/readyz", s.serveReady},
@@ -102,12 +102,17 @@ func (s surface) serveReady(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, "application/json", []byte(`{"status":"ready"}`))
 }
 
-// readBody reads the whole body, or fails with *http.MaxBytesError, without reading anything when the length is given.
+// readBody reads the whole body, or fails with *http.MaxBytesError, without reading anything when the length is given. A
+// body that is shorter than it should be, because it broke off or somebody has read from it before, is an error.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > maxBody {
 		return nil, &http.MaxBytesError{Limit: maxBody}
 	}
-	return io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err == nil && r.ContentLength > int64(len(body)) {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return body, err
 }
 
 // publicURL is the URL that the caller was told to call, which signatures are made over.

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/otel/attribute"
 )
 
 func TestAttemptOf(t *testing.T) {
@@ -27,7 +26,7 @@ func TestAttemptOf(t *testing.T) {
 		{name: "Fraction", retried: "1.5", want: 1},
 		{name: "Huge", retried: "99999999999999999999", want: 1},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		t.Run("S1_12_"+tc.name, func(t *testing.T) {
 			t.Parallel()
 			require.Equal(t, tc.want, attemptOf(tc.retried))
 		})
@@ -37,7 +36,7 @@ func TestAttemptOf(t *testing.T) {
 func TestReadBody(t *testing.T) {
 	t.Parallel()
 
-	t.Run("ALengthOverTheLimitIsRefusedWithoutReading", func(t *testing.T) {
+	t.Run("S1_20_ALengthOverTheLimitIsRefusedWithoutReading", func(t *testing.T) {
 		t.Parallel()
 		body := strings.NewReader(strings.Repeat("x", maxBody+1))
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, pathStep, body)
@@ -46,7 +45,7 @@ func TestReadBody(t *testing.T) {
 		require.Equal(t, maxBody+1, body.Len())
 	})
 
-	t.Run("AStreamIsReadToTheLimitOnly", func(t *testing.T) {
+	t.Run("S1_20_AStreamIsReadToTheLimitOnly", func(t *testing.T) {
 		t.Parallel()
 		body := strings.NewReader(strings.Repeat("x", 10*maxBody))
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, pathStep, io.MultiReader(body))
@@ -56,58 +55,17 @@ func TestReadBody(t *testing.T) {
 	})
 }
 
-func TestSpanOfADelivery(t *testing.T) {
-	t.Parallel()
-	cases := map[string]golden{}
-	for _, c := range append(readGolden(t, "testdata/step_callback.yaml"), readGolden(t, "testdata/step_failure.yaml")...) {
-		cases[c.Name] = c
-	}
-	for _, tc := range []struct {
-		name    string
-		attempt int64
-		dlq     bool
-	}{
-		{name: "S0_04_CurrentKeyIsAcceptedAndTheStepIsSent", attempt: 1},
-		{name: "ReplayedStepIsPassedOnAgain", attempt: 4},
-		{name: "S0_09_ForgedSignatureIs401AndNoRPCIsMade", attempt: 1},
-		{name: "S0_11_KeyMismatchIsNeverRetried", attempt: 1, dlq: true},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			c, ok := cases[tc.name]
-			require.True(t, ok)
-			b := setup(t)
-			for method, r := range c.Upstream {
-				b.services.on(method, r.give)
-			}
-			response, err := http.DefaultClient.Do(c.Request.build(t, b.url))
-			require.NoError(t, err)
-			require.NoError(t, response.Body.Close())
-			b.stop()
-
-			said := map[attribute.Key]attribute.Value{}
-			for _, span := range b.spans.GetSpans() {
-				if span.Name == "POST "+c.Request.Path {
-					for _, a := range span.Attributes {
-						said[a.Key] = a.Value
-					}
-				}
-			}
-			require.Equal(t, tc.attempt, said["qstash.attempt"].AsInt64())
-			require.Equal(t, tc.dlq, said["qstash.dlq"].AsBool())
-			require.Equal(t, c.Request.Path, said["http.route"].AsString())
-			require.Equal(t, c.Request.Headers["Upstash-Message-Id"], said["qstash.message_id"].AsString())
-		})
-	}
-}
-
 // FuzzDecodeStep holds the decoder to its promise: what it accepts is one JSON object that has exactly the five fields,
 // each once, with the values that it returns.
 func FuzzDecodeStep(f *testing.F) {
+	for _, c := range payloadCorpus(f) {
+		f.Add(c.body())
+	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		step, err := decodeStep(body)
-		if err != nil {
-			require.Equal(t, errMalformed, err, "nothing of the body is repeated")
+		step, issues := decodeStep(body)
+		if issues != nil {
+			require.Nil(t, step)
+			requireFixed(t, issues)
 			return
 		}
 		got := map[string]string{
@@ -122,6 +80,19 @@ func FuzzDecodeStep(f *testing.F) {
 		// Five names and five values are ten strings; a repeated field would have more.
 		require.Equal(t, 10, countStrings(t, body), strconv.Quote(string(body)))
 	})
+}
+
+// requireFixed holds the issues to our own words: nothing of the body is repeated.
+func requireFixed(t *testing.T, issues map[string]string) {
+	t.Helper()
+	require.NotEmpty(t, issues)
+	for field, issue := range issues {
+		require.Contains(t, []string{issuePayload, "profile_id", "session_id", "step_id", "expected_state_token", "idempotency_key"}, field)
+		require.Contains(t, []string{
+			"is not one JSON value in UTF-8", "is not a JSON object", "has a field that is none of the five",
+			"is there more than once", "is not text", "is empty", "is missing",
+		}, issue)
+	}
 }
 
 func countStrings(t *testing.T, body []byte) int {

@@ -103,7 +103,9 @@ func open(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 		return nil, errors.Join(err, g.close())
 	}
 	g.handler = surface{
-		alarms: alarms{verifier: verifier, onboarding: onboardingv1.NewOnboardingServiceClient(onboarding), origin: cfg.PublicBaseURL},
+		alarms: alarms{
+			verifier: verifier, onboarding: onboardingv1.NewOnboardingServiceClient(onboarding), origin: cfg.PublicBaseURL, log: deps.Log,
+		},
 		carrier: carrier{
 			signatures: signatures, origin: cfg.PublicBaseURL,
 			onboarding: onboardingv1.NewOnboardingServiceClient(onboarding), messaging: messagingv1.NewMessagingServiceClient(messaging),
@@ -130,7 +132,7 @@ func dial(cfg Config, tokens *rpc.Tokens, tel *telemetry.Telemetry) (onboarding,
 	client.Idempotent = []string{
 		onboardingv1.OnboardingService_ReceiveMessage_FullMethodName, onboardingv1.OnboardingService_RecordStepFailure_FullMethodName,
 		onboardingv1.OnboardingService_GetProfile_FullMethodName, onboardingv1.OnboardingService_GetSession_FullMethodName,
-		onboardingv1.OnboardingService_ListSessions_FullMethodName,
+		onboardingv1.OnboardingService_ListSessions_FullMethodName, onboardingv1.OnboardingService_ListDeadLetters_FullMethodName,
 	}
 	if onboarding, err = rpc.Dial(client); err != nil {
 		return nil, nil, fmt.Errorf("onboarding: %w", err)
@@ -139,6 +141,7 @@ func dial(cfg Config, tokens *rpc.Tokens, tel *telemetry.Telemetry) (onboarding,
 	client.Idempotent = []string{
 		messagingv1.MessagingService_RecordStatus_FullMethodName, messagingv1.MessagingService_GetMessage_FullMethodName,
 		messagingv1.MessagingService_ListMessages_FullMethodName, messagingv1.MessagingService_GetConsent_FullMethodName,
+		messagingv1.MessagingService_GetEvidence_FullMethodName,
 	}
 	if messaging, err = rpc.Dial(client); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("messaging: %w", err), onboarding.Close())

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -64,9 +65,11 @@ func environ() map[string]string {
 // bench is a gateway in front of services that record what they are asked and answer what they are told.
 type bench struct {
 	url      string
+	handler  http.Handler
 	stop     func() // waits for the requests in flight, whose log line is written after their answer
 	services *services
 	log      *lines
+	logger   *slog.Logger
 	spans    *tracetest.InMemoryExporter
 }
 
@@ -86,6 +89,7 @@ func setup(t *testing.T, changes ...string) *bench {
 		Tracer: sdktrace.NewTracerProvider(sdktrace.WithSyncer(b.spans)), Meter: sdkmetric.NewMeterProvider(),
 	}
 	deps := service.Deps{Log: telemetry.NewLogger(b.log, telemetry.Config{LogLevel: slog.LevelDebug}, "gateway"), Now: noon}
+	b.logger = deps.Log
 	g, err := open(t.Context(), cfg, deps, tel)
 	require.NoError(t, err)
 	web := httptest.NewUnstartedServer(nil)
@@ -95,7 +99,7 @@ func setup(t *testing.T, changes ...string) *bench {
 		web.Close()
 		require.NoError(t, g.close())
 	})
-	b.url, b.stop = web.URL, web.Close
+	b.url, b.handler, b.stop = web.URL, g.handler, web.Close
 	return b
 }
 

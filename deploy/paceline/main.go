@@ -21,6 +21,8 @@ type commands struct {
 	Demo  demoCommand  `cmd:"" help:"Play one whole conversation and check every promise."`
 	Up    upCommand    `cmd:"" help:"Run the whole product on this machine until Ctrl-C; data is kept between runs."`
 	Token tokenCommand `cmd:"" help:"Print a bearer token for gRPC, or with --api for /v1."`
+	Chaos chaosCommand `cmd:"" help:"Let many conversations happen while everything fails, and examine what the people got."`
+	Serve serveCommand `cmd:"" help:"Run one service in this process, from the environment, as its own binary does."`
 }
 
 // terminal is where a command speaks and what it was started with.

@@ -8,6 +8,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -28,7 +29,13 @@ import (
 	store "paceline.internal/services/onboarding/postgres"
 )
 
-func TestMain(m *testing.M) { pgtest.Run(m) }
+func TestMain(m *testing.M) {
+	if service := os.Getenv(asService); service != "" {
+		serveAs(service)
+		return
+	}
+	pgtest.Run(m)
+}
 
 // noon is when every test begins.
 var noon = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)

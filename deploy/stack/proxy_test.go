@@ -31,6 +31,8 @@ type breaker struct {
 	calls int
 	at    int
 	when  moment
+
+	struck func() // told of the cut before anybody can notice it; may be nil, and set before the first call
 }
 
 // arm begins to count anew. The call with this number, from 0 on, will be cut.
@@ -57,6 +59,13 @@ func (b *breaker) cross() moment {
 		return b.when
 	}
 	return never
+}
+
+// strike tells that a call is cut now.
+func (b *breaker) strike() {
+	if b.struck != nil {
+		b.struck()
+	}
 }
 
 // detour is an HTTP origin on the way to another one, which can lose calls.
@@ -87,7 +96,9 @@ func newDetour(t *testing.T, origin string, instead func(http.ResponseWriter, *h
 			return
 		case after:
 			forward.ServeHTTP(httptest.NewRecorder(), r)
+			d.strike()
 		case before, during: // over HTTP/1 a server may or may not hear that its caller is gone; `after` is where it does not
+			d.strike()
 		}
 		panic(http.ErrAbortHandler)
 	}))
@@ -141,7 +152,7 @@ func (w *wire) carry(client net.Conn) {
 		_ = client.Close()
 		return
 	}
-	c := &carried{client: client, server: server}
+	c := &carried{client: client, server: server, strike: w.strike}
 	w.connections.Go(func() {
 		defer c.cut()
 		w.speak(c, &w.breaker)
@@ -155,6 +166,7 @@ func (w *wire) carry(client net.Conn) {
 // carried is a connection on the wire.
 type carried struct {
 	client, server net.Conn
+	strike         func()
 
 	mu     sync.Mutex
 	doomed uint32 // the call whose answer is lost, 0 for none
@@ -204,6 +216,7 @@ func speakHTTP2(c *carried, lost *breaker) {
 			switch lost.cross() {
 			case never:
 			case before:
+				c.strike()
 				return
 			case during:
 				cutAfter = frame.stream
@@ -220,7 +233,11 @@ func speakHTTP2(c *carried, lost *breaker) {
 func answerHTTP2(c *carried) {
 	for {
 		frame, err := readHTTP2(c.server)
-		if err != nil || frame.kind == headers && c.lost(frame.stream) {
+		if err != nil {
+			return
+		}
+		if frame.kind == headers && c.lost(frame.stream) {
+			c.strike()
 			return
 		}
 		if _, err := c.client.Write(frame.bytes); err != nil {
@@ -271,6 +288,7 @@ func speakSQL(c *carried, lost *breaker) {
 			switch lost.cross() {
 			case never:
 			case before:
+				c.strike()
 				return
 			case during:
 				_, _ = c.server.Write(message)
@@ -288,7 +306,11 @@ func speakSQL(c *carried, lost *breaker) {
 func answerSQL(c *carried) {
 	for {
 		message, err := readSQL(c.server, 1)
-		if err != nil || message[0] == 'Z' && c.lost(wholeConnection) {
+		if err != nil {
+			return
+		}
+		if message[0] == 'Z' && c.lost(wholeConnection) {
+			c.strike()
 			return
 		}
 		if _, err := c.client.Write(message); err != nil {

@@ -156,7 +156,7 @@ func concat(services ...[]process.Component) []process.Component {
 
 // environ is the environment that all three services read.
 func (s *Services) environ(cfg ServiceConfig) map[string]string {
-	environ := s.vendors.environ()
+	environ := s.vendors.Environ()
 	maps.Copy(environ, map[string]string{
 		"ONBOARDING_DATABASE_URL": cfg.OnboardingDatabaseURL,
 		"MESSAGING_DATABASE_URL":  cfg.MessagingDatabaseURL,
@@ -178,7 +178,7 @@ func (s *Services) URL() string { return "http://" + s.Addresses.Gateway }
 // Stop ends the services in reverse order; each finishes what is in flight. ctx is only for its values: every part has
 // a bound of its own.
 func (s *Services) Stop(context.Context) error {
-	s.vendors.hangUp()
+	s.vendors.HangUp()
 	s.cancel()
 	<-s.ended
 	return s.err

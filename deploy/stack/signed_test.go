@@ -27,7 +27,7 @@ func (p *person) payload(t *testing.T, sessionID, step string) string {
 func (b *bundle) ring(t *testing.T, body, key string) (int, http.Header, string) {
 	t.Helper()
 	target := b.services.URL() + "/api/onboarding/step"
-	header := http.Header{"Content-Type": {"application/json"}}
+	header := http.Header{"Content-Type": {"application/json"}, qstash.HeaderMessageID: {"msg_by_hand"}}
 	if key != "" {
 		signature, err := qstash.Sign(key, target, []byte(body), b.clock.Now())
 		require.NoError(t, err)

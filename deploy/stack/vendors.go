@@ -103,21 +103,21 @@ func (v *Vendors) Stop(ctx context.Context) error {
 		}
 		problems = append(problems, <-v.served)
 	}
-	v.hangUp()
+	v.HangUp()
 	return errors.Join(problems...)
 }
 
-// hangUp closes the connections that no call uses. net/http waits five seconds for one on which nothing was ever asked,
+// HangUp closes the connections that no call uses. net/http waits five seconds for one on which nothing was ever asked,
 // and pools open more of those than one would think.
-func (v *Vendors) hangUp() { v.calls.CloseIdleConnections() }
+func (v *Vendors) HangUp() { v.calls.CloseIdleConnections() }
 
 // Idle waits until neither vendor has anything in flight or due now.
 func (v *Vendors) Idle(ctx context.Context) error {
 	return errors.Join(v.QStash.Idle(ctx), v.Twilio.Idle(ctx))
 }
 
-// environ is how a service reaches the vendors.
-func (v *Vendors) environ() map[string]string {
+// Environ is how a service reaches the vendors.
+func (v *Vendors) Environ() map[string]string {
 	return map[string]string{
 		"QSTASH_URL":                 v.QStashURL,
 		"QSTASH_TOKEN":               qstash.DevToken,

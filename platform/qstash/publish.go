@@ -39,6 +39,9 @@ type Message struct {
 	DeduplicationID string
 	// FailureCallback is the URL that is told, once, when all attempts have failed; see DecodeFailure.
 	FailureCallback string
+	// FailureCallbackHeaders configure the delivery of the failure callback, which is a message of its own: "Retries" is
+	// its HeaderRetries, "Forward-X" sends X along. Without them it gets the defaults of the plan.
+	FailureCallbackHeaders map[string]string
 	// Label is what logs and dead letters can be filtered by.
 	Label string
 	// Timeout bounds one attempt, rounded up to the second. Zero leaves the limit of the plan.
@@ -110,6 +113,9 @@ func (m Message) header() (http.Header, error) {
 	}
 	for name, value := range m.ForwardHeaders {
 		h.Set(HeaderForwardPrefix+name, value)
+	}
+	for name, value := range m.FailureCallbackHeaders {
+		h.Set(HeaderFailureCallbackPrefix+name, value)
 	}
 	set("Content-Type", m.ContentType)
 	set(HeaderDeduplicationID, m.DeduplicationID)

@@ -24,6 +24,15 @@ const (
 // without another attempt. Without the header it is a failure like any other and is retried.
 const StatusNonRetryable = 489
 
+// Headers that Publisher sends along, so that a receiver can describe a delivery without being configured. They are not
+// covered by the signature: they describe and decide nothing.
+const (
+	// HeaderMaxRetries is how many attempts may follow the first.
+	HeaderMaxRetries = "Paceline-Max-Retries"
+	// HeaderDedupHash is the keyed hash of the deduplication id: 16 hexadecimal digits.
+	HeaderDedupHash = "Paceline-Dedup-Hash"
+)
+
 // Headers of a publish request.
 const (
 	HeaderMethod                = "Upstash-Method"

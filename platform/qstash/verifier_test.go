@@ -80,12 +80,12 @@ func TestNewVerifier(t *testing.T) {
 	t.Parallel()
 	now := func() time.Time { return at }
 	for name, cfg := range map[string]qstash.VerifierConfig{
-		"NoCurrentKey":    {NextKey: nextKey, Now: now},
-		"NoNextKey":       {CurrentKey: currentKey, Now: now},
-		"BlankKey":        {CurrentKey: currentKey, NextKey: " ", Now: now},
-		"NoClock":         {CurrentKey: currentKey, NextKey: nextKey},
-		"NegativeLeeway":  {CurrentKey: currentKey, NextKey: nextKey, Now: now, Leeway: -1},
-		"NothingWhatever": {},
+		"S1_19_NoCurrentKey": {NextKey: nextKey, Now: now},
+		"S1_19_NoNextKey":    {CurrentKey: currentKey, Now: now},
+		"BlankKey":           {CurrentKey: currentKey, NextKey: " ", Now: now},
+		"NoClock":            {CurrentKey: currentKey, NextKey: nextKey},
+		"NegativeLeeway":     {CurrentKey: currentKey, NextKey: nextKey, Now: now, Leeway: -1},
+		"NothingWhatever":    {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -118,7 +118,7 @@ func TestVerify(t *testing.T) {
 	parts := strings.Split(good, ".")
 	foreign := strings.Split(signed(t, "HS256", currentKey, with("sub", "https://else.example/")), ".")
 	refused := []struct{ name, signature, body, url string }{
-		{name: "TamperedBody", signature: good, body: string(body) + " "},
+		{name: "S1_18_TamperedBody", signature: good, body: string(body) + " "},
 		{name: "EmptyBody", signature: good, body: "-"},
 		{name: "OtherURL", signature: good, url: "https://paceline.example/api/onboarding/step"},
 		{name: "OtherSchemeOfURL", signature: good, url: "http" + strings.TrimPrefix(hookURL, "https")},
@@ -127,8 +127,8 @@ func TestVerify(t *testing.T) {
 		{name: "AlgorithmNoneWithSignature", signature: signed(t, "none", "", goodClaims()) + parts[2]},
 		{name: "AlgorithmHS384", signature: signed(t, "HS384", currentKey, goodClaims())},
 		{name: "AlgorithmHS512", signature: signed(t, "HS512", currentKey, goodClaims())},
-		{name: "EmptyKey", signature: signed(t, "HS256", "", goodClaims())},
-		{name: "ForeignKey", signature: signed(t, "HS256", "sig_old", goodClaims())},
+		{name: "S1_18_EmptyKey", signature: signed(t, "HS256", "", goodClaims())},
+		{name: "S1_18_ForeignKey", signature: signed(t, "HS256", "sig_old", goodClaims())},
 		{name: "S0_02_SwappedClaims", signature: parts[0] + "." + foreign[1] + "." + parts[2]},
 		{name: "S0_02_CutSignature", signature: good[:len(good)-2]},
 		{name: "WrongIssuer", signature: signed(t, "HS256", currentKey, with("iss", "upstash"))},
@@ -158,7 +158,7 @@ func TestVerify(t *testing.T) {
 		})
 	}
 
-	t.Run("S0_04_EitherKeyIsAcceptedWhileTheyAreRotated", func(t *testing.T) {
+	t.Run("S0_04_S1_19_EitherKeyIsAcceptedWhileTheyAreRotated", func(t *testing.T) {
 		t.Parallel()
 		for _, key := range []string{currentKey, nextKey} {
 			require.NoError(t, newVerifier(t).Verify(signed(t, "HS256", key, goodClaims()), body, hookURL))
@@ -166,7 +166,7 @@ func TestVerify(t *testing.T) {
 		require.ErrorIs(t, newVerifier(t).Verify(signed(t, "HS256", "sig_before", goodClaims()), body, hookURL), qstash.ErrSignatureInvalid)
 	})
 
-	t.Run("S0_03_MissingSignature", func(t *testing.T) {
+	t.Run("S0_03_S1_18_MissingSignature", func(t *testing.T) {
 		t.Parallel()
 		require.ErrorIs(t, newVerifier(t).Verify("", body, hookURL), qstash.ErrSignatureMissing)
 	})

@@ -34,6 +34,8 @@ type Config struct {
 	Timeout time.Duration `env:"TWILIO_TIMEOUT" envDefault:"10s" help:"one call to Twilio; shorter than SEND_LEASE"`
 	// Lease has to outlive the call, or a send that is merely slow would be taken for a crashed one.
 	Lease time.Duration `env:"SEND_LEASE" envDefault:"30s" help:"how long a claim of a send lives"`
+	// ReconcileInterval also bounds how soon a text whose answer was lost is sent again: it and the lease and the timeout together.
+	ReconcileInterval time.Duration `env:"RECONCILE_INTERVAL" envDefault:"30s" help:"how often unknown sends are reconciled with Twilio, and the least time between the two listings that confirm an absence"`
 
 	AuthSecret config.Secret `env:"SERVICE_AUTH_SECRET,required" help:"signs the tokens of calls between services, at least 32 bytes"`
 	TLS        rpc.TLSFiles
@@ -62,6 +64,7 @@ func (c *Config) Validate() error {
 	report(c.FromNumber != "" && phoneErr != nil, "TWILIO_FROM_NUMBER", "must be in E.164, such as +14155550123")
 	report(c.AccountSID != "" && !strings.HasPrefix(c.AccountSID, "AC"), "TWILIO_ACCOUNT_SID", "must begin with AC")
 	report(c.Timeout >= c.Lease && c.Lease > 0, "TWILIO_TIMEOUT", "must be shorter than SEND_LEASE")
+	report(c.ReconcileInterval <= 0, "RECONCILE_INTERVAL", "must be more than 0")
 	report(c.OrgID == uuid.Nil, "DEFAULT_ORG_ID", "must not be the nil UUID")
 	if !c.AuthSecret.IsZero() { // one that is missing is reported as such
 		problems = append(problems, rpc.CheckSecret("SERVICE_AUTH_SECRET", c.AuthSecret))

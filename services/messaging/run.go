@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"time"
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
@@ -21,11 +22,14 @@ import (
 // name is what logs, spans and metrics call this service.
 const name = "messaging"
 
+// stopReconciler bounds the end of the reconciler, which breaks off the look it is at: the row is looked at again later.
+const stopReconciler = 5 * time.Second
+
 // Run serves until ctx ends, then finishes what is in flight and returns nil. It does not migrate: on a database that
 // is behind, /readyz says so.
 //
 // An orchestrator has to wait before it kills, at most: TWILIO_TIMEOUT and 10 s for sends in flight, 10 s for the ops
-// port, 5 s for the last spans, and a second for each.
+// port, 5 s for the reconciler, 5 s for the last spans, and a second for each.
 func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	observed, err := telemetry.New(ctx, telemetry.Options{
 		Service: name, Config: cfg.Telemetry, Output: os.Stdout, Registry: telemetry.NewRegistry(),
@@ -48,10 +52,18 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	}
 	defer carrier.Close()
 
-	grpcServer, err := serve(cfg, deps, observed, store.NewStore(pool), carrier)
+	metrics, err := delivery.NewMetrics(observed.Meter.Meter(name))
 	if err != nil {
 		return err
 	}
+	db := store.NewStore(pool)
+	grpcServer, err := serve(cfg, deps, observed, metrics, db, carrier)
+	if err != nil {
+		return err
+	}
+	reconciler := delivery.NewReconciler(delivery.ReconcilerConfig{
+		Store: db, Twilio: carrier, Interval: cfg.ReconcileInterval, Timeout: cfg.Timeout, Now: deps.Now, Log: observed.Log, Metrics: metrics,
+	})
 	ready := func(ctx context.Context) error { return Migrations().Ready(ctx, pool) }
 	if err := ready(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
 		observed.Log.ErrorContext(ctx, "messaging.not_ready", "error", err)
@@ -64,7 +76,10 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	}
 	grpcComponent := process.GRPCServer("grpc", grpcServer.Server, deps.Listener, grpcServer.Health)
 	grpcComponent.StopTimeout = cfg.Timeout + delivery.SettleBound
+	reconcile := process.Loop("reconciler", reconciler.Loop(deps.Rest).Run)
+	reconcile.StopTimeout = stopReconciler
 	return process.Run(ctx, observed.Log,
+		reconcile,
 		process.HTTPServer("ops", ops, deps.OpsListener),
 		grpcComponent,
 		process.Component{Name: "ready", Start: func(context.Context) error { deps.Ready(); return nil }},
@@ -72,11 +87,9 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 }
 
 // serve puts the service behind its gRPC server.
-func serve(cfg Config, deps service.Deps, observed *telemetry.Telemetry, db *store.Store, carrier *twilio.Client) (*rpc.Server, error) {
-	metrics, err := delivery.NewMetrics(observed.Meter.Meter(name))
-	if err != nil {
-		return nil, err
-	}
+func serve(
+	cfg Config, deps service.Deps, observed *telemetry.Telemetry, metrics *delivery.Metrics, db *store.Store, carrier *twilio.Client,
+) (*rpc.Server, error) {
 	tokens, err := rpc.NewTokens(cfg.AuthSecret, deps.Now)
 	if err != nil {
 		return nil, err
@@ -86,8 +99,8 @@ func serve(cfg Config, deps service.Deps, observed *telemetry.Telemetry, db *sto
 		return nil, err
 	}
 	service := delivery.New(delivery.Config{
-		Store: db, Inbox: db, Carrier: carrier, Sender: cfg.sender(), PublicURL: cfg.PublicBaseURL.String(),
-		Timeout: cfg.Timeout, Lease: cfg.Lease, Now: deps.Now, Log: observed.Log, Metrics: metrics,
+		Store: db, Inbox: db, Doubts: db, Carrier: carrier, Sender: cfg.sender(), PublicURL: cfg.PublicBaseURL.String(),
+		Timeout: cfg.Timeout, Lease: cfg.Lease, StopWait: delivery.DefaultStopWait, Now: deps.Now, Log: observed.Log, Metrics: metrics,
 	})
 	grpcServer, err := rpc.NewServer(rpc.ServerConfig{
 		Tokens: tokens, Policy: server.Policy(), Log: observed.Log, TracerProvider: observed.Tracer, MeterProvider: observed.Meter,

@@ -33,6 +33,7 @@ func TestMain(m *testing.M) { pgtest.Run(m) }
 const (
 	org    = "00000000-0000-7000-8000-000000000001"
 	theirs = "+14155550123"
+	lost   = "+14155550124" // the answer about the first text to it is lost
 	secret = "a secret of at least thirty-two bytes"
 )
 
@@ -55,11 +56,13 @@ func TestLoadConfig(t *testing.T) {
 		t.Parallel()
 		_, err := messaging.LoadConfig(map[string]string{
 			"TWILIO_ACCOUNT_SID": "SK1", "TWILIO_TIMEOUT": "31s", "SERVICE_AUTH_SECRET": "short-secret", "DEFAULT_ORG_ID": "us",
+			"RECONCILE_INTERVAL": "0s",
 		})
 		for _, problem := range []string{
 			"MESSAGING_DATABASE_URL is missing", "PUBLIC_BASE_URL is missing", "TWILIO_AUTH_TOKEN is missing",
 			"TWILIO_MESSAGING_SERVICE_SID or TWILIO_FROM_NUMBER is missing", "TWILIO_ACCOUNT_SID must begin with AC",
 			"TWILIO_TIMEOUT must be shorter than SEND_LEASE", "SERVICE_AUTH_SECRET must have", "DEFAULT_ORG_ID is malformed",
+			"RECONCILE_INTERVAL must be more than 0",
 		} {
 			require.ErrorContains(t, err, problem)
 		}
@@ -74,6 +77,7 @@ func TestLoadConfig(t *testing.T) {
 		require.Equal(t, ":9102", cfg.OpsAddr.String())
 		require.Equal(t, 10*time.Second, cfg.Timeout)
 		require.Equal(t, 30*time.Second, cfg.Lease)
+		require.Equal(t, 30*time.Second, cfg.ReconcileInterval)
 		require.Equal(t, org, cfg.OrgID.String())
 	})
 }
@@ -85,12 +89,21 @@ func start(t *testing.T, migrations postgres.Migrations) (grpcAddr, opsURL strin
 	twilio, err := emulator.New(emulator.Config{
 		Clock: clock.System(), AccountSID: settings["TWILIO_ACCOUNT_SID"], AuthToken: settings["TWILIO_AUTH_TOKEN"],
 		Numbers: []string{settings["TWILIO_FROM_NUMBER"]},
+		Script: emulator.Script{
+			OnCreate: func(_ int, m emulator.Message) emulator.CreateFault {
+				if m.To == lost {
+					return emulator.CreateFault{Answer: emulator.AnswerReset, Commit: true}
+				}
+				return emulator.CreateFault{}
+			},
+			OnCallback: func(emulator.Message) emulator.CallbackFault { return emulator.CallbackFault{Drop: true} },
+		},
 	})
 	require.NoError(t, err)
 	t.Cleanup(twilio.Close)
 	api := httptest.NewServer(twilio)
 	t.Cleanup(api.Close)
-	settings["TWILIO_API_URL"] = api.URL
+	settings["TWILIO_API_URL"], settings["RECONCILE_INTERVAL"] = api.URL, "20ms"
 	cfg, err := messaging.LoadConfig(settings)
 	require.NoError(t, err)
 
@@ -168,6 +181,22 @@ func TestRun(t *testing.T) {
 		require.NotContains(t, shown, secret)
 	})
 
+	t.Run("S0_65_ReconcilesWhatIsUnknown", func(t *testing.T) {
+		t.Parallel()
+		addr, ops := start(t, messaging.Migrations())
+		client := dial(t, addr, rpc.RoleService)
+		request := &messagingv1.SendRequest{OrgId: org, To: lost, Body: "hello", IdempotencyKey: "key"}
+		answer, err := client.Send(t.Context(), request)
+		require.NoError(t, err)
+		require.Equal(t, messagingv1.Outcome_OUTCOME_UNKNOWN, answer.GetOutcome())
+		require.Eventually(t, func() bool { // on the machine's clock, with an interval of milliseconds
+			answer, err = client.Send(t.Context(), request)
+			return err == nil && answer.GetOutcome() == messagingv1.Outcome_OUTCOME_ALREADY_ACCEPTED
+		}, 10*time.Second, 5*time.Millisecond)
+		_, metrics := get(t, ops+"/metrics")
+		require.Contains(t, metrics, `sms_unknown_settled_total{as="adopted"} 1`)
+	})
+
 	t.Run("IsNotReadyBelowTheRequiredSchema", func(t *testing.T) {
 		t.Parallel()
 		_, ops := start(t, postgres.Migrations{})
@@ -191,7 +220,7 @@ func TestDoctor(t *testing.T) {
 	require.NoError(t, messaging.Migrate(t.Context(), cfg))
 	report.Reset()
 	require.NoError(t, messaging.Doctor(t.Context(), cfg, &report))
-	require.Contains(t, report.String(), "ok      database       reachable, schema version 1")
+	require.Contains(t, report.String(), "ok      database       reachable, schema version 2")
 	require.NotContains(t, report.String(), "failed")
 	require.NotContains(t, report.String(), cfg.AuthToken.Reveal())
 }

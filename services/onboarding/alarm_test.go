@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	emulator "paceline.internal/platform/emulator/qstash"
+	"paceline.internal/platform/qstash"
 	"paceline.internal/services/onboarding/messagingtest"
 	"paceline.internal/services/onboarding/session"
 )
@@ -18,7 +19,7 @@ import (
 func TestAlarm(t *testing.T) {
 	t.Parallel()
 
-	t.Run("S0_05_S0_10_CarriesTargetPayloadDelayAndPolicy", func(t *testing.T) {
+	t.Run("S0_05_S0_10_S1_07_S1_09_S1_37_CarriesTargetPayloadDelayAndPolicy", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		var rung []emulator.Delivery
@@ -44,6 +45,11 @@ func TestAlarm(t *testing.T) {
 		require.Equal(t, "onboarding-"+r.ID+"-onboarding_message_2-1", m.DeduplicationID)
 		require.Equal(t, "application/json", m.Header.Get("Content-Type"))
 		require.Equal(t, 30*time.Second, m.Timeout)
+		require.Equal(t, "onboarding-step", m.Label)
+		require.Equal(t, "5", m.Header.Get(qstash.HeaderMaxRetries))
+		require.Regexp(t, "^[0-9a-f]{16}$", m.Header.Get(qstash.HeaderDedupHash))
+		require.NotEqual(t, rung[0].Message.Header.Get(qstash.HeaderDedupHash), m.Header.Get(qstash.HeaderDedupHash))
+		require.Len(t, b.log.of(t, "qstash.publish.scheduled"), 3)
 		require.Equal(t, 8*time.Second, m.NotBefore.Sub(m.CreatedAt))
 	})
 
@@ -87,7 +93,7 @@ func TestAlarm(t *testing.T) {
 		require.Equal(t, "onboarding_message_3", scheduled[1]["next_step_id"])
 	})
 
-	t.Run("AlarmWhoseAnswerWasLostIsPublishedOnce", func(t *testing.T) {
+	t.Run("S1_03_AlarmWhoseAnswerWasLostIsPublishedOnce", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.qstash.SetFaults(emulator.Script{OnPublish: emulator.First(3, emulator.PublishFault{LoseAnswer: true})})
@@ -148,7 +154,7 @@ func TestAlarm(t *testing.T) {
 	t.Run("S0_58_KillSwitchRecordsAlarmsAndPublishesThemWhenItIsLifted", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.policy.Disabled = true
+		b.disabled = true
 		b.serve(b.start(b.healthy()))
 		p, r := b.explained()
 		b.reply(p, "yes")
@@ -156,7 +162,7 @@ func TestAlarm(t *testing.T) {
 		b.at(r.ID, session.AwaitingBurst, step(1))
 		require.Equal(t, 1, b.count(`select count(*) from step_alarms where published_at is null`))
 		require.Empty(t, b.qstash.Record())
-		b.policy.Disabled = false
+		b.disabled = false
 		b.serve(b.start(b.healthy()))
 		b.quiet()
 		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
@@ -166,7 +172,7 @@ func TestAlarm(t *testing.T) {
 func TestSweeper(t *testing.T) {
 	t.Parallel()
 
-	t.Run("S0_65_SetsAnAlarmAgainThatQStashForgot", func(t *testing.T) {
+	t.Run("S0_65_S1_37_SetsAnAlarmAgainThatQStashForgot", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		p, r := b.inBurst(2)
@@ -193,7 +199,7 @@ func TestSweeper(t *testing.T) {
 		b.until(func() bool { return b.session(r.ID).Status != session.Active })
 		parked := b.session(r.ID)
 		require.Equal(t, session.Stuck, parked.Status)
-		require.Contains(t, parked.Reason, "3 alarms for onboarding_message_2")
+		require.Contains(t, parked.Reason, "3 alarms in a row for onboarding_message_2")
 		require.Equal(t, generations, b.count(`select count(*) from step_alarms where step_id = $1`, string(step(2))))
 		took := b.clock.Now().Sub(begin)
 		require.GreaterOrEqual(t, took, 7*grace)
@@ -278,7 +284,7 @@ func TestDeadLetter(t *testing.T) {
 	t.Run("IsKeptOnceAndWithoutAPayloadToo", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		in := &recordStepFailure{SourceMessageId: "msg_1", DlqId: "1-0"}
+		in := &recordStepFailure{SourceMessageId: "msg_1", DlqId: "1-0", DeliveryId: "msg_2"}
 		for range 2 {
 			_, err := b.current().server.RecordStepFailure(t.Context(), in)
 			require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	"paceline.internal/services/onboarding/catalog"
+	"paceline.internal/services/onboarding/redis"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -22,6 +23,7 @@ type Config struct {
 	MessagingAddr config.Addr   `env:"MESSAGING_ADDR" envDefault:":9002" help:"where the messaging service is called"`
 	DatabaseURL   config.Secret `env:"ONBOARDING_DATABASE_URL,required" help:"Postgres URL of the database onboarding"`
 	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin that QStash and Twilio reach the gateway by"`
+	RedisURL      config.Secret `env:"REDIS_URL" help:"keeps the reservations of deliveries in this Redis instead of Postgres; redis://user:password@host:port/database, rediss:// for TLS"`
 	DefaultOrgID  string        `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"the organisation that owns the configured sender"`
 
 	QStashURL          config.Origin `env:"QSTASH_URL" envDefault:"https://qstash.upstash.io" help:"QStash's API, a bare origin"`
@@ -62,6 +64,12 @@ func (c *Config) Validate() error {
 	}
 	if !c.ServiceAuthSecret.IsZero() { // one that is missing is reported as such
 		problems = append(problems, rpc.CheckSecret("SERVICE_AUTH_SECRET", c.ServiceAuthSecret))
+	}
+	if !c.RedisURL.IsZero() && redis.CheckURL(c.RedisURL.Reveal()) != nil {
+		problems = append(problems, &config.Problem{
+			Variable: "REDIS_URL", Reason: "must be a redis://, rediss:// or unix:// URL",
+			Help: "redis://user:password@host:port/database, or none for Postgres",
+		})
 	}
 	if c.QStashRetries < 0 || c.QStashRetries > maxRetries {
 		problems = append(problems, &config.Problem{

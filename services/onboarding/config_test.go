@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/service"
@@ -39,13 +40,16 @@ func TestLoadConfig(t *testing.T) {
 		_, err := onboarding.LoadConfig(map[string]string{
 			"QSTASH_RETRIES": "21", "DEFAULT_ORG_ID": "x", "ALARM_RELAY_INTERVAL": "0s", "ALARM_OVERDUE_GRACE": "10ms", "ALARM_MAX_GENERATIONS": "0",
 			"ONBOARDING_FLOW_FILE": "/nowhere/flow.json", "ONBOARDING_SCHEDULING_DISABLED": "perhaps",
+			"REDIS_URL": "https://:s3cret@redis.example",
 		})
 		for _, variable := range []string{
 			"ONBOARDING_DATABASE_URL", "PUBLIC_BASE_URL", "QSTASH_TOKEN", "SERVICE_AUTH_SECRET", "QSTASH_RETRIES", "DEFAULT_ORG_ID",
 			"ALARM_RELAY_INTERVAL", "ALARM_OVERDUE_GRACE", "ALARM_MAX_GENERATIONS", "ONBOARDING_FLOW_FILE", "ONBOARDING_SCHEDULING_DISABLED",
+			"REDIS_URL",
 		} {
 			require.ErrorContains(t, err, variable)
 		}
+		require.NotContains(t, err.Error(), "s3cret")
 	})
 
 	for _, tt := range []struct {
@@ -117,10 +121,33 @@ func TestDoctor(t *testing.T) {
 		require.NoError(t, onboarding.Doctor(t.Context(), cfg, &report))
 		require.Regexp(t, `(?m)\Aok +configuration .*
 ok +flow and copy +flow 2026-11 with 4 steps, copy 2026-11 in \[en pt-BR\]
-ok +database +schema version 1
+ok +database +schema version 3
 ok +qstash +the token is accepted at .*
 ok +tls +off
 \z`, report.String())
+	})
+
+	t.Run("LooksAtRedisWhenThereIsOne", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		memory := miniredis.RunT(t)
+		memory.RequireAuth("s3cret")
+		for url, want := range map[string]string{
+			"redis://:s3cret@" + memory.Addr(): `(?m)^ok +redis +reservations`,
+			"redis://:wr0ng@" + memory.Addr():  `(?m)^failed +redis .*\n +to mend: check REDIS_URL`,
+			"redis://:wr0ng@127.0.0.1:1":       `(?m)^failed +redis .*\n +to mend: check REDIS_URL`,
+		} {
+			w.environ["REDIS_URL"] = url
+			cfg, err := onboarding.LoadConfig(w.environ)
+			require.NoError(t, err)
+			var report strings.Builder
+			err = onboarding.Doctor(t.Context(), cfg, &report)
+			require.Equal(t, strings.Contains(want, "failed"), err != nil)
+			require.Regexp(t, want, report.String())
+			require.NotContains(t, report.String(), "s3cret")
+			require.NotContains(t, report.String(), "wr0ng")
+		}
+		require.Empty(t, memory.Keys(), "it changes nothing")
 	})
 
 	t.Run("S0_06_SaysWhatIsWrongAndHowToMendIt", func(t *testing.T) {

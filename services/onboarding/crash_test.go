@@ -53,6 +53,27 @@ func releases(b *bundle, p enrolment.Profile) func() error {
 	}
 }
 
+// resumes is an operator who resumes the person's session.
+func resumes(b *bundle, p enrolment.Profile) func() error {
+	r := b.standing(p)
+	return func() error {
+		_, err := b.current().crew.Resume(b.t.Context(), orgID, r.ID)
+		return err
+	}
+}
+
+// replays is an operator who replays the newest dead letter.
+func replays(b *bundle, _ enrolment.Profile) func() error {
+	letter := b.letters(&onboardingv1.ListDeadLettersRequest{})[0].GetDeadLetterId()
+	return func() error {
+		_, err := b.current().crew.Replay(b.t.Context(), orgID, letter)
+		return err
+	}
+}
+
+// nothing happens but what the service does on its own.
+func nothing(*bundle, enrolment.Profile) func() error { return func() error { return nil } }
+
 func nobody(b *bundle) enrolment.Profile { return b.person() }
 
 func activated(b *bundle) enrolment.Profile {
@@ -98,6 +119,69 @@ func muteInBurst(b *bundle) enrolment.Profile {
 	return p
 }
 
+// stuckAtLast is a person whose last text had to be found out about, which an operator has done.
+func stuckAtLast(b *bundle) enrolment.Profile {
+	p, r := b.inBurst(4)
+	b.clock.Advance(time.Second)
+	b.messaging.Script(messagingtest.First(messagingtest.ParkTaken))
+	_, err := b.execute(payload(r))
+	require.Error(b.t, err)
+	b.messaging.Script(nil)
+	require.True(b.t, b.messaging.Resolve(stepKey(r, 4), wasSent))
+	b.qstash.SetFaults(emulator.Script{})
+	b.clock.Advance(time.Second)
+	b.reply(p, "yes")
+	return p
+}
+
+// stuckAndGivenUp is a person whose last text was not sent, and whose alarm QStash gave up.
+func stuckAndGivenUp(b *bundle) enrolment.Profile {
+	p, r := b.inBurst(4)
+	b.clock.Advance(time.Second)
+	b.messaging.Script(messagingtest.First(messagingtest.ParkMissed))
+	_, err := b.execute(payload(r))
+	require.Error(b.t, err)
+	b.messaging.Script(nil)
+	b.givesUp(r, nil)
+	require.True(b.t, b.messaging.Resolve(stepKey(r, 4), wasNotSent))
+	b.qstash.SetFaults(emulator.Script{})
+	return p
+}
+
+// stuckExplanation is a person whose explanation was sent, which an operator has found out, and who has answered it since.
+func stuckExplanation(b *bundle) enrolment.Profile {
+	p := b.person()
+	r := b.activate(p)
+	b.messaging.Script(messagingtest.First(messagingtest.ParkTaken))
+	b.reply(p, secretWords)
+	b.messaging.Script(nil)
+	b.clock.Advance(time.Second)
+	b.reply(p, "not now")
+	require.True(b.t, b.messaging.Resolve(session.DirectKey(p.ID, r.ID, session.TextExplanation, 1), wasSent))
+	return p
+}
+
+// stuckOpening is a person whose opening was not sent.
+func stuckOpening(b *bundle) enrolment.Profile {
+	p := b.person()
+	b.messaging.Script(messagingtest.First(messagingtest.ParkMissed))
+	r := b.activate(p)
+	b.messaging.Script(nil)
+	require.True(b.t, b.messaging.Resolve(session.OpeningKey(p.ID, r.ID), wasNotSent))
+	return p
+}
+
+// awaitsReceipt is a person whose last text waits for the receipt of the one before, which comes never.
+func awaitsReceipt(b *bundle) enrolment.Profile {
+	p, r := b.beforeLast()
+	b.qstash.SetFaults(emulator.Script{})
+	b.clock.Advance(17 * time.Second) // three seconds are left to wait
+	b.exec(`update step_alarms set published_at = null, qstash_message_id = null, lease_until = $2 where session_id = $1 and step_id = $3`,
+		r.ID, b.clock.Now(), string(step(4)))
+	b.exec(`update step_alarms set generation = 2 where session_id = $1 and step_id = $2`, r.ID, string(step(4))) // QStash has seen the first
+	return p
+}
+
 // play plays a phase with a process that meets a mishap, and reports whether it came to that.
 func (ph phase) play(b *bundle, p *ports) (effects []session.Kind, happened bool) {
 	b.t.Helper()
@@ -118,15 +202,17 @@ func (ph phase) play(b *bundle, p *ports) (effects []session.Kind, happened bool
 	require.Equal(b.t, 1, b.count(`select count(*) from conversation_sessions where profile_id = $1`, person.ID))
 	require.Zero(b.t, b.count(`select count(*) from webhook_jobs where status = 'failed'`))
 	require.Zero(b.t, b.count(`select count(*) from (select from session_transitions where kind in ('replied', 'stopped') and message_id is not null
-		group by message_id having count(*) > 1) twice`), "a text took effect twice")
+		and detail <> 'again' group by message_id having count(*) > 1) twice`), "a text took effect twice")
+	require.Zero(b.t, b.count(`select count(*) from (select from session_transitions where kind = 'waiting' group by session_id, step_id having count(*) > 1) twice`))
 	return b.effects(person), p.happened()
 }
 
-// effects is the person's timeline without their own texts, which may be told before or after what happens meanwhile.
+// effects is the person's timeline without their own texts, which may be told before or after what happens meanwhile. A replay
+// whose answer was lost is told as often as it was asked for, and a wait that a crash has used up not at all.
 func (b *bundle) effects(p enrolment.Profile) []session.Kind {
 	b.t.Helper()
 	return slices.DeleteFunc(b.story(b.standing(p).ID), func(k session.Kind) bool {
-		return k == session.KindReplied || k == session.KindHeld
+		return k == session.KindReplied || k == session.KindHeld || k == session.KindReplayed || k == session.KindWaiting
 	})
 }
 
@@ -167,6 +253,14 @@ func TestCrash(t *testing.T) {
 		{name: "S0_65_S0_67_HeldReply", begin: lastAnswerLost, cause: writes(secretWords), want: all, token: session.InterviewActivity01},
 		{name: "S0_65_InterviewStart", begin: wentThrough, cause: writes(secretWords), want: all, token: session.InterviewActivity01},
 		{name: "S0_65_Release", begin: heldInBurst, cause: releases, want: all, token: session.AwaitingInterviewStart},
+		{name: "S0_65_ResumeInTheBurst", begin: stuckAtLast, cause: resumes, want: all, token: session.InterviewActivity01},
+		{name: "S0_65_ResumeOfTheOpening", begin: stuckOpening, cause: resumes, want: all[:1], token: session.AwaitingOpeningResponse},
+		{
+			name: "S0_65_ResumeOfAnExplanation", begin: stuckExplanation, cause: resumes, want: []string{opening, explanation, later},
+			token: session.AwaitingOpeningResponse,
+		},
+		{name: "S0_65_S0_70_Replay", begin: stuckAndGivenUp, cause: replays, want: all, token: session.AwaitingInterviewStart},
+		{name: "S0_62_S0_65_AfterDelivery", begin: awaitsReceipt, cause: nothing, want: all, token: session.AwaitingInterviewStart},
 		{name: "S0_41_S0_65_Stop", begin: muteInBurst, cause: writes("STOP"), want: all[:3], token: session.AwaitingBurst},
 	} {
 		t.Run(ph.name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package onboarding
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -9,6 +10,7 @@ import (
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/service"
+	"paceline.internal/services/onboarding/redis"
 )
 
 // Doctor writes one line per check, with what is wrong and how to mend it. It changes nothing; its error is
@@ -17,28 +19,35 @@ func Doctor(ctx context.Context, cfg Config, w io.Writer) error {
 	about := func(look func(ctx context.Context, cfg Config) (string, error)) func(context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) { return look(ctx, cfg) }
 	}
-	return service.Examine(ctx, w,
-		service.Check{
+	checks := []service.Check{
+		{
 			Name: "configuration", Look: about(lookAtConfig),
 			Mend: "set the variables named above; docs/environment-contract.md lists all of them",
 		},
-		service.Check{
+		{
 			Name: "flow and copy", Look: about(lookAtScript),
 			Mend: "mend the file, or leave ONBOARDING_FLOW_FILE and ONBOARDING_COPY_DIR out for the built-in ones",
 		},
-		service.Check{
+		{
 			Name: "database", Look: about(lookAtDatabase),
 			Mend: "check ONBOARDING_DATABASE_URL and that Postgres runs; if the schema is behind, run: onboarding migrate",
 		},
-		service.Check{
+		{
 			Name: "qstash", Look: about(lookAtQStash),
 			Mend: "take QSTASH_URL and QSTASH_TOKEN of one region from the Upstash console, QStash",
 		},
-		service.Check{
+		{
 			Name: "tls", Look: about(lookAtTLS),
 			Mend: "give GRPC_TLS_CERT_FILE, GRPC_TLS_KEY_FILE and GRPC_TLS_CA_FILE as readable PEM files, or none of them",
 		},
-	)
+	}
+	if !cfg.RedisURL.IsZero() {
+		checks = append(checks, service.Check{
+			Name: "redis", Look: about(lookAtRedis),
+			Mend: "check REDIS_URL, that Redis runs, and that its user may run scripts; or take REDIS_URL out to use Postgres",
+		})
+	}
+	return service.Examine(ctx, w, checks...)
 }
 
 func lookAtConfig(_ context.Context, cfg Config) (string, error) {
@@ -77,6 +86,16 @@ func lookAtQStash(ctx context.Context, cfg Config) (string, error) {
 		return "", err
 	}
 	return "the token is accepted at " + cfg.QStashURL.String(), nil
+}
+
+// lookAtRedis runs a script that changes nothing.
+func lookAtRedis(ctx context.Context, cfg Config) (found string, err error) {
+	reservations, err := redis.Open(cfg.RedisURL.Reveal())
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, reservations.Close()) }()
+	return "reservations of deliveries are kept there", reservations.Check(ctx)
 }
 
 func lookAtTLS(_ context.Context, cfg Config) (string, error) {

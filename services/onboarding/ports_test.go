@@ -14,6 +14,7 @@ import (
 	"paceline.internal/services/onboarding/jobs"
 	"paceline.internal/services/onboarding/messaging"
 	"paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/rescue"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -35,7 +36,7 @@ type ports struct {
 	*postgres.Store
 
 	carrier *messaging.Client
-	alarms  *qstash.Client
+	alarms  *qstash.Publisher
 	at      int
 	mishap  mishap
 
@@ -155,6 +156,26 @@ func (p *ports) Rearm(ctx context.Context, r session.Record, a session.Alarm, at
 	return act(p, "Rearm", func() error { return p.Store.Rearm(ctx, r, a, at) })
 }
 
+func (p *ports) AwaitReceipt(
+	ctx context.Context, r session.Record, next func(generation, looks int) *session.Alarm, told session.Entry,
+) (*session.Alarm, error) {
+	return call(p, "AwaitReceipt", func() (*session.Alarm, error) { return p.Store.AwaitReceipt(ctx, r, next, told) })
+}
+
+func (p *ports) Receipt(ctx context.Context, org, key string) (burst.Receipt, error) {
+	return call(p, "Receipt", func() (burst.Receipt, error) { return p.carrier.Receipt(ctx, org, key) })
+}
+
+func (p *ports) Resume(ctx context.Context, org, id string, again rescue.Again, at time.Time) (session.Record, error) {
+	return call(p, "Resume", func() (session.Record, error) { return p.Store.Resume(ctx, org, id, again, at) })
+}
+
+func (p *ports) ReplayDeadLetter(
+	ctx context.Context, within rescue.Scope, id string, again rescue.Again, at time.Time,
+) (rescue.Replayed, error) {
+	return call(p, "ReplayDeadLetter", func() (rescue.Replayed, error) { return p.Store.ReplayDeadLetter(ctx, within, id, again, at) })
+}
+
 func (p *ports) OpenSession(ctx context.Context, o enrolment.Opening) (session.Record, error) {
 	return call(p, "OpenSession", func() (session.Record, error) { return p.Store.OpenSession(ctx, o) })
 }
@@ -171,8 +192,8 @@ func (p *ports) CheckSender(ctx context.Context, org string) error {
 	return act(p, "CheckSender", func() error { return p.carrier.CheckSender(ctx, org) })
 }
 
-func (p *ports) Publish(ctx context.Context, m qstash.Message) (qstash.Receipt, error) {
-	return call(p, "Publish", func() (qstash.Receipt, error) { return p.alarms.Publish(ctx, m) })
+func (p *ports) Publish(ctx context.Context, job qstash.Job) (qstash.Receipt, error) {
+	return call(p, "Publish", func() (qstash.Receipt, error) { return p.alarms.Publish(ctx, job) })
 }
 
 func (p *ports) Profile(ctx context.Context, org, id string) (enrolment.Profile, error) {

@@ -3,6 +3,8 @@ package onboarding
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -25,6 +27,9 @@ import (
 	"paceline.internal/services/onboarding/jobs"
 	"paceline.internal/services/onboarding/messaging"
 	store "paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/redis"
+	"paceline.internal/services/onboarding/rescue"
+	"paceline.internal/services/onboarding/reservation"
 	"paceline.internal/services/onboarding/server"
 )
 
@@ -85,6 +90,7 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 type wired struct {
 	pool      *pgxpool.Pool
 	messaging *grpc.ClientConn
+	redis     *redis.Reservations // nil without REDIS_URL
 	runner    *jobs.Runner
 	relay     *burst.Relay
 	sweeper   *burst.Sweeper
@@ -129,7 +135,7 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 	if err != nil {
 		return nil, err
 	}
-	alarmClock, err := qstash.New(qstash.Config{URL: cfg.QStashURL.String(), Token: cfg.QStashToken.Reveal()})
+	alarmClock, err := openQStash(cfg, deps, tel)
 	if err != nil {
 		return nil, err
 	}
@@ -150,12 +156,9 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 
 	db := store.NewStore(pool)
 	carrier := messaging.New(conn)
-	delivery := &dispatch.Dispatcher{Sender: carrier, Store: db, Catalog: texts, Now: deps.Now}
+	delivery := &dispatch.Dispatcher{Sender: carrier, Store: db, Catalog: texts, Unknown: flow.UnknownSends(), Now: deps.Now}
 	alarms := &burst.Publisher{
-		QStash: alarmClock, Outbox: db, Flow: flow, Log: deps.Log, Now: deps.Now,
-		Policy: burst.Policy{
-			BaseURL: cfg.PublicBaseURL.String(), Retries: cfg.QStashRetries, RetryDelay: cfg.QStashRetryDelay, Disabled: cfg.SchedulingDisabled,
-		},
+		QStash: alarmClock, Outbox: db, Flow: flow, Disabled: cfg.SchedulingDisabled, Log: deps.Log, Now: deps.Now,
 	}
 	s.relay = &burst.Relay{Outbox: db, Publisher: alarms, Log: deps.Log, Now: deps.Now}
 	s.sweeper = &burst.Sweeper{
@@ -173,24 +176,60 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 		Handlers: map[string]jobs.Handler{
 			inbound.EventMessage:   router.Handle,
 			jobs.EventHeldReply:    router.Handle,
+			jobs.EventResumedReply: router.HandleResumed,
 			enrolment.EventOpening: desk.SendOpening,
 		},
 	})
 	router.Runner, desk.Runner = s.runner, s.runner
-	steps := &burst.Executor{Sessions: db, Delivery: delivery, Alarms: alarms, Flow: flow, Log: deps.Log, Now: deps.Now}
+	crew := &rescue.Crew{Store: db, OrgID: cfg.DefaultOrgID, NewAlarm: burst.NewAlarm, Now: deps.Now}
+	steps := &burst.Executor{
+		Sessions: db, Delivery: delivery, Receipts: carrier, Waits: db, Alarms: alarms, Flow: flow, Log: deps.Log, Now: deps.Now,
+	}
+
+	failures, guardErr := s.guard(cfg, deps)
 
 	s.grpc, err = rpc.NewServer(rpc.ServerConfig{
 		Tokens: tokens, Policy: server.Policy(), Log: deps.Log, TracerProvider: tel.Tracer, MeterProvider: tel.Meter,
 		TLS: files.Server, Timeout: stepTimeout,
 	})
-	if err != nil {
+	if err := errors.Join(err, guardErr); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	onboardingv1.RegisterOnboardingServiceServer(s.grpc, &server.Server{Steps: steps, Router: router, Desk: desk, Store: db, Now: deps.Now})
+	onboardingv1.RegisterOnboardingServiceServer(s.grpc, &server.Server{
+		Steps: steps, Router: router, Desk: desk, Crew: crew, Store: db, Failures: failures, Now: deps.Now,
+	})
 	if err := s.grpc.CheckPolicy(); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
+}
+
+// openQStash is the one publisher, with the policy of the environment.
+func openQStash(cfg Config, deps service.Deps, tel *telemetry.Telemetry) (*qstash.Publisher, error) {
+	client, err := qstash.New(qstash.Config{URL: cfg.QStashURL.String(), Token: cfg.QStashToken.Reveal()})
+	if err != nil {
+		return nil, err
+	}
+	key := hmac.New(sha256.New, []byte(cfg.ServiceAuthSecret.Reveal())) // one secret, another key for every purpose
+	key.Write([]byte("qstash dedup id"))
+	return qstash.NewPublisher(qstash.PublisherConfig{
+		Client: client, Origin: cfg.PublicBaseURL.String(), FailurePath: burst.FailurePath, Labels: []string{burst.Label},
+		Policy:  qstash.Policy{Retries: cfg.QStashRetries, RetryDelay: cfg.QStashRetryDelay, Timeout: qstash.PolicyTimeout},
+		HashKey: key.Sum(nil), Log: deps.Log, TracerProvider: tel.Tracer, Now: deps.Now,
+	})
+}
+
+// guard keeps its reservations in the database, or in Redis when there is one.
+func (s *wired) guard(cfg Config, deps service.Deps) (*reservation.Guard, error) {
+	guarded := reservation.Config{Store: store.NewReservations(s.pool), Log: deps.Log, Now: deps.Now}
+	if !cfg.RedisURL.IsZero() {
+		var err error
+		if s.redis, err = redis.Open(cfg.RedisURL.Reveal()); err != nil {
+			return nil, err
+		}
+		guarded.Store = s.redis
+	}
+	return reservation.New(guarded)
 }
 
 // listen wakes the loops when another request, here or in another process, left them something.
@@ -215,14 +254,19 @@ func wake(channel chan<- struct{}) func() {
 	}
 }
 
-// ready reports why there should be no traffic now.
+// ready reports why there should be no traffic now. A Redis that is down is no reason: it refuses failure callbacks, which
+// QStash repeats, while every step and every reply is still answered; and all instances would be out of service at once.
 func (s *wired) ready(ctx context.Context) error {
 	return store.Migrations().Ready(ctx, s.pool)
 }
 
 func (s *wired) close() error {
 	s.pool.Close()
-	return s.messaging.Close()
+	err := s.messaging.Close()
+	if s.redis != nil {
+		err = errors.Join(err, s.redis.Close())
+	}
+	return err
 }
 
 func bounded(c process.Component, stop time.Duration) process.Component {

@@ -2,6 +2,9 @@ package onboarding_test
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -13,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -23,6 +27,7 @@ import (
 	emulator "paceline.internal/platform/emulator/qstash"
 	platform "paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/service"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
@@ -158,12 +163,24 @@ func (w *world) count(sql string) (n int) {
 	return n
 }
 
+// keyed is an HMAC-SHA256.
+func keyed(key []byte, text string) []byte {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(text))
+	return mac.Sum(nil)
+}
+
 func TestRun(t *testing.T) {
 	t.Parallel()
 
-	t.Run("S0_01_WholeConversationThroughTheConfiguredQStash", func(t *testing.T) {
+	t.Run("S0_01_S1_16_WholeConversationThroughTheConfiguredQStash", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
+		var last emulator.Message
+		w.qstash.SetFaults(emulator.Script{OnDeliver: func(d emulator.Delivery) emulator.DeliverFault {
+			last = d.Message
+			return emulator.DeliverFault{}
+		}})
 		defer w.run()()
 		p, s := w.enrolled("+5511987650001")
 		w.receives("SM1", p.GetPhone(), "yes")
@@ -177,8 +194,65 @@ func TestRun(t *testing.T) {
 		require.Equal(t, string(session.AwaitingInterviewStart), got.GetSession().GetStateToken())
 		require.Len(t, w.messaging.Taken(p.GetPhone()), 6)
 		require.Len(t, w.qstash.Record().Of(emulator.Delivered), 4)
+		key := keyed([]byte(messagingtest.Secret), "qstash dedup id")
+		require.Equal(t, hex.EncodeToString(keyed(key, last.DeduplicationID))[:16], last.Header.Get(qstash.HeaderDedupHash))
 		require.Equal(t, "activated", got.GetTimeline()[0].GetKind())
 		require.Len(t, got.GetTimeline(), 15)
+	})
+
+	t.Run("S0_56_S0_70_OperatorExecutesAnyStepByHandAtAnyTimeForOneText", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.qstash.SetFaults(emulator.Script{OnDeliver: emulator.Every(emulator.DeliverFault{Lose: true})})
+		defer w.run()()
+		p, s := w.enrolled("+5511987650001")
+		w.receives("SM1", p.GetPhone(), "yes")
+		w.receives("SM2", p.GetPhone(), "yes")
+		for range 3 {
+			for _, step := range session.DefaultFlow().Steps() {
+				by := session.NewStepPayload(p.GetProfileId(), s.GetSessionId(), step.ID)
+				for range 2 {
+					_, err := w.client.ExecuteStep(w.operator(), &onboardingv1.ExecuteStepRequest{
+						ProfileId: by.ProfileID, SessionId: by.SessionID, StepId: string(by.StepID), ExpectedStateToken: string(by.ExpectedToken), IdempotencyKey: by.IdempotencyKey,
+					})
+					require.NoError(t, err)
+				}
+			}
+		}
+		require.NoError(t, w.qstash.Idle(t.Context()))
+		require.Len(t, w.messaging.Taken(p.GetPhone()), 6)
+		require.Equal(t, string(session.AwaitingInterviewStart), w.session(s.GetSessionId()).GetSession().GetStateToken())
+	})
+
+	t.Run("S0_65_S0_70_OperatorResumesAndReplaysOverTheWire", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.qstash.SetFaults(emulator.Script{OnDeliver: emulator.Every(emulator.DeliverFault{Lose: true})})
+		defer w.run()()
+		p, s := w.enrolled("+5511987650001")
+		w.receives("SM1", p.GetPhone(), "yes")
+		w.receives("SM2", p.GetPhone(), "yes")
+		require.NoError(t, w.qstash.Idle(t.Context()))
+		due, err := session.NewStepPayload(p.GetProfileId(), s.GetSessionId(), step(1)).Encode()
+		require.NoError(t, err)
+		_, err = w.client.RecordStepFailure(w.as(rpc.RoleService, "gateway", ""), &onboardingv1.RecordStepFailureRequest{
+			SourceMessageId: "msg_1", DeliveryId: "msg_2", SourceBody: due, Status: 503, Retried: 5,
+		})
+		require.NoError(t, err)
+		_, err = w.pool.Exec(t.Context(), `update conversation_sessions set status = 'stuck', status_reason = 'why', turn = turn + 1, detours = 1`)
+		require.NoError(t, err)
+		require.Equal(t, "why", w.session(s.GetSessionId()).GetSession().GetReason())
+		w.qstash.SetFaults(emulator.Script{})
+		listed, err := w.client.ListDeadLetters(w.operator(), &onboardingv1.ListDeadLettersRequest{})
+		require.NoError(t, err)
+		replayed, err := w.client.ReplayDeadLetter(w.operator(), &onboardingv1.ReplayDeadLetterRequest{DeadLetterId: listed.GetDeadLetters()[0].GetDeadLetterId()})
+		require.NoError(t, err)
+		require.True(t, replayed.GetAlarmSet())
+		resumed, err := w.client.ResumeSession(w.operator(), &onboardingv1.ResumeSessionRequest{SessionId: s.GetSessionId()})
+		require.NoError(t, err)
+		require.Equal(t, "active", resumed.GetSession().GetStatus())
+		w.eventually(func() bool { return len(w.messaging.Taken(p.GetPhone())) == 3 })
+		require.NoError(t, w.qstash.Idle(t.Context()))
 	})
 
 	t.Run("S0_01_AlarmsAreRefusedWithAnotherToken", func(t *testing.T) {
@@ -262,6 +336,32 @@ func TestRun(t *testing.T) {
 		stop()
 	})
 
+	t.Run("S1_30_RedisThatIsDownRefusesFailureCallbacksAndNothingElse", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		memory := miniredis.RunT(t)
+		w.environ["REDIS_URL"] = "redis://" + memory.Addr()
+		defer w.run()()
+		failure := &recordStepFailure{SourceMessageId: "msg_1", DeliveryId: "msg_9"}
+		_, err := w.client.RecordStepFailure(t.Context(), failure)
+		require.NoError(t, err)
+		require.Len(t, memory.Keys(), 2)
+		require.Zero(t, w.count(`select count(*) from delivery_reservations`))
+
+		memory.Close()
+		_, err = w.client.RecordStepFailure(t.Context(), &recordStepFailure{SourceMessageId: "msg_2", DeliveryId: "msg_10"})
+		refuses(t, err, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE)
+		require.Equal(t, http.StatusOK, w.get("/readyz"))
+		p, _ := w.enrolled("+5511987650001")
+		w.receives("SM1", p.GetPhone(), "yes")
+		require.Len(t, w.messaging.Taken(p.GetPhone()), 2)
+
+		require.NoError(t, memory.Restart())
+		out, err := w.client.RecordStepFailure(t.Context(), failure)
+		require.NoError(t, err)
+		require.True(t, out.GetDuplicate())
+	})
+
 	t.Run("RefusesAPortThatIsTaken", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
@@ -311,10 +411,13 @@ func TestWhoMayCall(t *testing.T) {
 		"ListSessions":      discard(w.client.ListSessions, &onboardingv1.ListSessionsRequest{}),
 		"GetSession":        discard(w.client.GetSession, &onboardingv1.GetSessionRequest{SessionId: s.GetSessionId()}),
 		"ResetSession":      discard(w.client.ResetSession, &onboardingv1.ResetSessionRequest{}),
+		"ResumeSession":     discard(w.client.ResumeSession, &onboardingv1.ResumeSessionRequest{}),
+		"ListDeadLetters":   discard(w.client.ListDeadLetters, &onboardingv1.ListDeadLettersRequest{}),
+		"ReplayDeadLetter":  discard(w.client.ReplayDeadLetter, &onboardingv1.ReplayDeadLetterRequest{}),
 	}
 	may := map[rpc.Role][]string{
 		rpc.RoleService:  {"ExecuteStep", "RecordStepFailure", "ReceiveMessage"},
-		rpc.RoleOperator: {"ExecuteStep", "CreateProfile", "GetProfile", "ActivateProfile", "HoldProfile", "ReleaseProfile", "ListSessions", "GetSession", "ResetSession"},
+		rpc.RoleOperator: {"ExecuteStep", "CreateProfile", "GetProfile", "ActivateProfile", "HoldProfile", "ReleaseProfile", "ListSessions", "GetSession", "ResetSession", "ResumeSession", "ListDeadLetters", "ReplayDeadLetter"},
 		rpc.RoleUser:     {"GetProfile", "ListSessions", "GetSession"},
 	}
 	for _, role := range rpc.Roles() {
@@ -363,7 +466,7 @@ func TestWhoMayCall(t *testing.T) {
 	t.Run("MalformedIDsAreRefused", func(t *testing.T) {
 		t.Parallel()
 		operator := w.operator()
-		for _, name := range []string{"ActivateProfile", "HoldProfile", "ReleaseProfile", "ResetSession"} {
+		for _, name := range []string{"ActivateProfile", "HoldProfile", "ReleaseProfile", "ResetSession", "ResumeSession", "ReplayDeadLetter"} {
 			refuses(t, calls[name](operator), codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
 		}
 		_, err := w.client.GetSession(operator, &onboardingv1.GetSessionRequest{SessionId: "x"})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -37,11 +38,19 @@ import (
 	"paceline.internal/services/onboarding/messaging"
 	"paceline.internal/services/onboarding/messagingtest"
 	"paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/rescue"
+	"paceline.internal/services/onboarding/reservation"
 	"paceline.internal/services/onboarding/server"
 	"paceline.internal/services/onboarding/session"
 )
 
-func TestMain(m *testing.M) { pgtest.Run(m) }
+func TestMain(m *testing.M) {
+	// A check of a property is a whole conversation here. -rapid.checks=1000 asks for more.
+	if err := flag.Set("rapid.checks", "25"); err != nil {
+		panic(err)
+	}
+	pgtest.Run(m)
+}
 
 const (
 	orgID = "00000000-0000-7000-8000-000000000001"
@@ -73,12 +82,14 @@ type bundle struct {
 	store     *postgres.Store
 	clock     *clock.Settable
 	qstash    *emulator.Emulator
-	alarms    *qstash.Client
+	alarms    *qstash.Publisher
 	messaging *messagingtest.Service
 	carrier   *messaging.Client
 	gateway   string // where QStash calls us
 	log       *logbook
-	policy    burst.Policy
+	disabled  bool // the kill switch
+	flow      session.Flow
+	outcome   messagingtest.Outcome // of the text that a test is about
 
 	people atomic.Int64
 	texts  atomic.Int64
@@ -90,7 +101,7 @@ type bundle struct {
 func setup(t *testing.T) *bundle {
 	t.Helper()
 	b := &bundle{
-		t: t, pool: pgtest.New(t, postgres.Migrations()), log: &logbook{},
+		t: t, pool: pgtest.New(t, postgres.Migrations()), log: &logbook{}, flow: session.DefaultFlow(),
 		clock: clock.NewSettable(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)),
 	}
 	t.Cleanup(func() { b.log.tellsNothingPersonal(t) })
@@ -106,10 +117,13 @@ func setup(t *testing.T) *bundle {
 	t.Cleanup(b.qstash.Close)
 	transport := &http.Transport{MaxIdleConnsPerHost: 16}
 	t.Cleanup(transport.CloseIdleConnections)
-	var err error
-	b.alarms, err = qstash.New(qstash.Config{URL: api.URL, Token: emulator.DevToken, HTTPClient: &http.Client{Transport: transport}})
+	client, err := qstash.New(qstash.Config{URL: api.URL, Token: emulator.DevToken, HTTPClient: &http.Client{Transport: transport}})
 	require.NoError(t, err)
-	b.policy = burst.Policy{BaseURL: b.gateway, Retries: 5, RetryDelay: "10000 * pow(2, retried)"}
+	b.alarms, err = qstash.NewPublisher(qstash.PublisherConfig{
+		Client: client, Origin: b.gateway, FailurePath: burst.FailurePath, Labels: []string{burst.Label},
+		HashKey: []byte("a key of the tests with over 32 bytes"), Log: slog.New(slog.NewJSONHandler(b.log, nil)), Now: b.clock.Now,
+	})
+	require.NoError(t, err)
 	b.serve(b.start(b.healthy()))
 	return b
 }
@@ -120,6 +134,7 @@ type process struct {
 	server  *server.Server
 	steps   *burst.Executor
 	desk    *enrolment.Desk
+	crew    *rescue.Crew
 	router  *inbound.Router
 	runner  *jobs.Runner
 	relay   *burst.Relay
@@ -128,9 +143,9 @@ type process struct {
 
 // start wires a process as run.go does.
 func (b *bundle) start(p *ports) *process {
-	logger, texts, flow, now := slog.New(slog.NewJSONHandler(b.log, nil)), catalog.Default(), session.DefaultFlow(), b.clock.Now
-	delivery := &dispatch.Dispatcher{Sender: p, Store: p, Catalog: texts, Now: now}
-	alarms := &burst.Publisher{QStash: p, Outbox: p, Flow: flow, Policy: b.policy, Log: logger, Now: now}
+	logger, texts, flow, now := slog.New(slog.NewJSONHandler(b.log, nil)), catalog.Default(), b.flow, b.clock.Now
+	delivery := &dispatch.Dispatcher{Sender: p, Store: p, Catalog: texts, Unknown: flow.UnknownSends(), Now: now}
+	alarms := &burst.Publisher{QStash: p, Outbox: p, Flow: flow, Disabled: b.disabled, Log: logger, Now: now}
 	router := &inbound.Router{
 		OrgID: orgID, Queue: p, Messaging: p, People: p, Sessions: p, Delivery: delivery, Alarms: alarms, Flow: flow, Log: logger, Now: now,
 	}
@@ -140,14 +155,18 @@ func (b *bundle) start(p *ports) *process {
 	runner := jobs.NewRunner(jobs.Config{
 		Store: p, Log: logger, Now: now, GiveUp: router.GiveUp,
 		Handlers: map[string]jobs.Handler{
-			inbound.EventMessage: router.Handle, jobs.EventHeldReply: router.Handle, enrolment.EventOpening: desk.SendOpening,
+			inbound.EventMessage: router.Handle, jobs.EventHeldReply: router.Handle, jobs.EventResumedReply: router.HandleResumed,
+			enrolment.EventOpening: desk.SendOpening,
 		},
 	})
 	router.Runner, desk.Runner = runner, runner
-	steps := &burst.Executor{Sessions: p, Delivery: delivery, Alarms: alarms, Flow: flow, Log: logger, Now: now}
+	crew := &rescue.Crew{Store: p, OrgID: orgID, NewAlarm: burst.NewAlarm, Now: now}
+	steps := &burst.Executor{Sessions: p, Delivery: delivery, Receipts: p, Waits: p, Alarms: alarms, Flow: flow, Log: logger, Now: now}
+	failures, err := reservation.New(reservation.Config{Store: postgres.NewReservations(b.pool), Log: logger, Now: now})
+	require.NoError(b.t, err)
 	return &process{
-		ports: p, steps: steps, desk: desk, router: router, runner: runner,
-		server:  &server.Server{Steps: steps, Router: router, Desk: desk, Store: b.store, Now: now},
+		ports: p, steps: steps, desk: desk, crew: crew, router: router, runner: runner,
+		server:  &server.Server{Steps: steps, Router: router, Desk: desk, Crew: crew, Store: b.store, Failures: failures, Now: now},
 		relay:   &burst.Relay{Outbox: p, Publisher: alarms, Log: logger, Now: now},
 		sweeper: &burst.Sweeper{Store: p, Grace: grace, MaxGenerations: generations, Log: logger, Now: now},
 	}
@@ -188,6 +207,7 @@ func (b *bundle) takeCallback(w http.ResponseWriter, r *http.Request) {
 			_, err = b.current().server.RecordStepFailure(ctx, &onboardingv1.RecordStepFailureRequest{
 				SourceMessageId: failure.SourceMessageID, DlqId: failure.DeadLetterID, SourceBody: failure.SourceBody,
 				Status: int32(failure.Status), Body: failure.Body, Retried: int32(failure.Retried),
+				DeliveryId: r.Header.Get(qstash.HeaderMessageID),
 			})
 		}
 		answer(w, err)
@@ -211,9 +231,9 @@ func answer(w http.ResponseWriter, err error) {
 	case known && (told.Code == codes.InvalidArgument || told.Code == codes.FailedPrecondition):
 		w.Header().Set(qstash.HeaderNonRetryable, "true")
 		w.WriteHeader(qstash.StatusNonRetryable)
-	case known && told.Code == codes.Unavailable:
+	case known && (told.Code == codes.Unavailable || told.Code == codes.Aborted):
 		w.Header().Set("Retry-After", fmt.Sprint(int(told.RetryAfter.Seconds())))
-		w.WriteHeader(http.StatusServiceUnavailable)
+		w.WriteHeader(map[codes.Code]int{codes.Unavailable: http.StatusServiceUnavailable, codes.Aborted: http.StatusConflict}[told.Code])
 	default:
 		w.WriteHeader(http.StatusInternalServerError)
 	}
@@ -234,6 +254,13 @@ func (b *bundle) activate(p enrolment.Profile) session.Record {
 	r, err := b.current().desk.Activate(b.t.Context(), orgID, p.ID)
 	require.NoError(b.t, err)
 	return r
+}
+
+// unscripted has messaging take all that is sent meanwhile, and the next text meet the test's outcome.
+func (b *bundle) unscripted(do func()) {
+	b.messaging.Script(nil)
+	do()
+	b.messaging.Script(messagingtest.First(b.outcome))
 }
 
 // message is a text of a person as Twilio posts it.

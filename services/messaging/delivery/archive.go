@@ -12,10 +12,11 @@ import (
 // Query selects messages of one organisation, newest first.
 type Query struct {
 	OrgID     uuid.UUID
-	ProfileID uuid.UUID // uuid.Nil for all
-	Key       string    // an idempotency key; empty for all
-	Before    uuid.UUID // only messages older than this one; uuid.Max for the first page
-	Limit     int       // how many at most, at least 1
+	ProfileID uuid.UUID  // uuid.Nil for all
+	Key       string     // an idempotency key; empty for all
+	Status    sms.Status // empty for all
+	Before    uuid.UUID  // only messages older than this one; uuid.Max for the first page
+	Limit     int        // how many at most, at least 1
 }
 
 // Ledger is what is known about the consent of a number, and how it came to be.

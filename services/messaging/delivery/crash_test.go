@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	emulator "paceline.internal/platform/emulator/twilio"
@@ -120,6 +121,51 @@ func (p *process) Send(ctx context.Context, out twilio.Outgoing) twilio.Outcome 
 	return outcome
 }
 
+func (p *process) SetConsent(ctx context.Context, n delivery.Note) (delivery.Ledger, error) {
+	return called(p, "SetConsent", func() (delivery.Ledger, error) { return p.store.SetConsent(ctx, n) })
+}
+
+func (p *process) OnItsWay(ctx context.Context, orgID uuid.UUID, phone string, after time.Time) (bool, error) {
+	return called(p, "OnItsWay", func() (bool, error) { return p.store.OnItsWay(ctx, orgID, phone, after) })
+}
+
+func (p *process) Evidence(ctx context.Context, orgID, id uuid.UUID) (delivery.Evidence, error) {
+	return called(p, "Evidence", func() (delivery.Evidence, error) { return p.store.Evidence(ctx, orgID, id) })
+}
+
+func (p *process) Resolve(ctx context.Context, r delivery.Resolution) (m delivery.Message, changed bool, err error) {
+	m, err = called(p, "Resolve", func() (delivery.Message, error) {
+		m, did, err := p.store.Resolve(ctx, r)
+		changed = did
+		return m, err
+	})
+	return m, changed, err
+}
+
+func (p *process) ExpireAbandoned(ctx context.Context, now time.Time, limit int) (int, error) {
+	return called(p, "ExpireAbandoned", func() (int, error) { return p.store.ExpireAbandoned(ctx, now, limit) })
+}
+
+func (p *process) ClaimLooks(ctx context.Context, now, until time.Time, limit int) ([]delivery.Message, error) {
+	return called(p, "ClaimLooks", func() ([]delivery.Message, error) { return p.store.ClaimLooks(ctx, now, until, limit) })
+}
+
+func (p *process) RecordSighting(ctx context.Context, s delivery.Sighting) (delivery.Looked, error) {
+	return called(p, "RecordSighting", func() (delivery.Looked, error) { return p.store.RecordSighting(ctx, s) })
+}
+
+func (p *process) RecordPoll(ctx context.Context, poll delivery.Poll) (delivery.Recorded, error) {
+	return called(p, "RecordPoll", func() (delivery.Recorded, error) { return p.store.RecordPoll(ctx, poll) })
+}
+
+func (p *process) List(ctx context.Context, to string, since time.Time) ([]twilio.Stored, error) {
+	return called(p, "List", func() ([]twilio.Stored, error) { return p.carrier.List(ctx, to, since) })
+}
+
+func (p *process) Fetch(ctx context.Context, sid string) (twilio.Stored, error) {
+	return called(p, "Fetch", func() (twilio.Stored, error) { return p.carrier.Fetch(ctx, sid) })
+}
+
 // matrix plays a scenario with every mishap at every call of a port, until no call is left. play reports how the
 // scenario was played by the process it is given, which is replaced by a healthy one once its mishap has happened.
 func matrix(t *testing.T, play func(t *testing.T, p *process)) {
@@ -152,7 +198,7 @@ func within(do func()) {
 // on makes p the process of the bundle. Receipts reach whichever process lives; a dead one answers nothing.
 func (b *bundle) on(p *process) *delivery.Service {
 	p.store, p.carrier = b.store, b.carrier
-	return b.service(func(c *delivery.Config) { c.Store, c.Inbox, c.Carrier = p, p, p })
+	return b.service(func(c *delivery.Config) { c.Store, c.Inbox, c.Doubts, c.Carrier = p, p, p, p })
 }
 
 // TestCrashMatrixOfSend asks again and again, as QStash does, and lets receipts arrive in between. Whatever happened at

@@ -25,8 +25,10 @@ var (
 	ErrUnknownSender = errors.New("no organisation owns the number that this text was sent to")
 	// ErrMessageNotFound means that the caller's organisation has no such message.
 	ErrMessageNotFound = errors.New("there is no such message")
-	// ErrUnavailable means that the database cannot be reached, or not in time; asking again is safe.
-	ErrUnavailable = errors.New("the database is unavailable")
+	// ErrUnavailable means that the database, or whatever else is needed, cannot be had in time; asking again is safe.
+	ErrUnavailable = errors.New("a dependency is unavailable")
+	// ErrNotResolvable is wrapped by every reason why an operator's word on a message is not taken.
+	ErrNotResolvable = errors.New("not resolvable")
 	// ErrConsentNotFound means that nothing is known about a number's consent in the caller's organisation.
 	ErrConsentNotFound = errors.New("there is no consent record for this phone number")
 )
@@ -63,19 +65,23 @@ func (s Sender) Owner(number, serviceSID string) (uuid.UUID, error) {
 type Config struct {
 	Store     messageStore
 	Inbox     inboxStore
+	Doubts    doubtStore
 	Carrier   carrier
 	Sender    Sender
 	PublicURL string        // the origin that Twilio reaches us by
 	Timeout   time.Duration // of one call to Twilio; shorter than Lease
 	Lease     time.Duration // how long an attempt holds a row
+	StopWait  time.Duration // how long a STOP waits for what is on its way, on the machine's clock; see DefaultStopWait
 	Now       func() time.Time
 	Log       *slog.Logger
 	Metrics   *Metrics
 }
 
-// Service sends and receives. It is safe for concurrent use and holds no state of its own.
+// Service sends and receives. It is safe for concurrent use and holds no state of its own but who waits for a settled send.
 type Service struct {
 	Config
+
+	settled bell
 }
 
 // messageStore keeps the rows of a send. Every method is one transaction; postgres.Store implements it.
@@ -97,11 +103,24 @@ type inboxStore interface {
 	RecordReceipt(ctx context.Context, r Receipt) (Recorded, error)
 	// RecordInbound stores the text and applies its effect on consent, once per SID.
 	RecordInbound(ctx context.Context, t Text) (Message, error)
+	// SetConsent writes an operator's note and returns the ledger.
+	SetConsent(ctx context.Context, n Note) (Ledger, error)
+	// OnItsWay reports whether an attempt to text a number is still being made: one whose lease is not over by after.
+	OnItsWay(ctx context.Context, orgID uuid.UUID, phone string, after time.Time) (bool, error)
 }
 
-// carrier hands one message to Twilio. It always has an outcome; twilio.Client implements it.
+// doubtStore is what operators see and say of messages in doubt; postgres.Store implements it.
+type doubtStore interface {
+	// Evidence is everything known about a message of an organisation; ErrMessageNotFound when it has no such message.
+	Evidence(ctx context.Context, orgID, id uuid.UUID) (Evidence, error)
+	// Resolve applies Message.Resolve to the stored row, with its evidence, in one transaction, and returns the row after it.
+	Resolve(ctx context.Context, r Resolution) (m Message, changed bool, err error)
+}
+
+// carrier hands one message to Twilio, which always has an outcome, and reads one back; twilio.Client implements it.
 type carrier interface {
 	Send(ctx context.Context, m twilio.Outgoing) twilio.Outcome
+	Fetch(ctx context.Context, sid string) (twilio.Stored, error)
 }
 
 // New makes a Service.

@@ -49,6 +49,8 @@ func (t Text) Effect(current consent.State) consent.Effect {
 
 // RecordInbound stores a text and applies its effect on consent in one transaction, so that an opt-out holds before
 // anybody hears of it. A SID that was recorded before gets the same message, with the same effect, and changes nothing.
+// An opt-out, a repeated one as well, is answered once nothing is on its way to the person any more: so Twilio accepts no text
+// after it has been acknowledged. It is ErrUnavailable, with the opt-out in force, when that takes too long.
 func (s *Service) RecordInbound(ctx context.Context, t Text) (Message, error) {
 	if t.SID == "" || t.From.IsZero() || t.To == "" || t.Segments < 0 {
 		return Message{}, fmt.Errorf("%w: an inbound text needs twilio_sid, from and to", ErrInvalid)
@@ -69,5 +71,10 @@ func (s *Service) RecordInbound(ctx context.Context, t Text) (Message, error) {
 	s.Log.LogAttrs(ctx, slog.LevelInfo, "messaging.sms_inbound_recorded",
 		slog.Any("message", m), slog.String("consent_effect", m.ConsentEffect.String()), slog.Bool("repeated", m.ID != t.MessageID))
 	s.Metrics.inbound(ctx, m)
+	if m.ConsentEffect == consent.OptOut {
+		if err := s.awaitSilence(ctx, m.OrgID, m.From); err != nil {
+			return Message{}, err
+		}
+	}
 	return m, nil
 }

@@ -40,8 +40,13 @@ type Message struct {
 
 	CorrelationID string
 	AttemptToken  uuid.UUID // of the attempt that holds or last held the row
+	AttemptedAt   time.Time // when that attempt was claimed; zero for an inbound text
 	LeaseUntil    time.Time // nobody else may attempt it before
 	Attempts      int
+	UnknownPolicy UnknownPolicy
+	AbsentSince   time.Time // when the first listing began that confirms that Twilio does not have the attempt's text; else zero
+	NextLookAt    time.Time // when Twilio is asked next about the text in doubt or its final status; zero for never
+	Looks         int       // how often it has been asked in this state
 	AcceptedAt    time.Time // zero until Twilio has it
 	ConsentEffect consent.Effect
 	CreatedAt     time.Time
@@ -80,10 +85,27 @@ func (m Message) Retryable(now time.Time) bool {
 	return m.Status == sms.Throttled && !now.Before(m.LeaseUntil)
 }
 
+// Quiet reports whether nothing of ours about the last attempt can still be on its way to Twilio: its lease is over, and so
+// is the longest call that it could have begun under it.
+func (m Message) Quiet(now time.Time, timeout time.Duration) bool {
+	return !now.Before(m.LeaseUntil.Add(timeout))
+}
+
+// Expire makes an abandoned row unknown, and due to be looked for at once.
+func (m Message) Expire(now time.Time) (expired Message, changed bool) {
+	if !m.Abandoned(now) {
+		return m, false
+	}
+	m.Status, m.NextLookAt, m.Looks, m.UpdatedAt = sms.Unknown, now, 0, now
+	return m, true
+}
+
 // Settle applies what Twilio answered to an attempt. The fence is the attempt's token on a row without a SID: an
-// attempt that lost its lease may still tell the truth about a row that became unknown meanwhile, because nobody
-// sends an unknown row again, but it may not speak about somebody else's attempt. A receipt that was faster has
-// adopted the SID already; then only what it could not know is added.
+// attempt that lost its lease may still tell the truth about its own row, whatever has been concluded from its silence
+// (unknown, parked, given up, or throttled because Twilio's list did not have it), but it may not speak about somebody
+// else's attempt: if a new one has been claimed meanwhile, a receipt will tell. A SID is always the truth; a refusal settles
+// what is in doubt, and does not overrule an operator who gave the message up. A receipt that was faster has adopted the SID
+// already; then only what it could not know is added.
 func (m Message) Settle(a Answer) (settled Message, changed bool) {
 	outcome := a.Outcome
 	if m.Accepted() {
@@ -92,12 +114,17 @@ func (m Message) Settle(a Answer) (settled Message, changed bool) {
 		}
 		return m.accept(outcome, a.At), true
 	}
-	if m.AttemptToken != a.Token || (m.Status != sms.Sending && m.Status != sms.Unknown) {
+	if m.AttemptToken != a.Token {
+		return m, false
+	}
+	if outcome.Kind == twilio.Accepted {
+		return m.accept(outcome, a.At), true
+	}
+	if m.Status != sms.Sending && m.Status != sms.Unknown && m.Status != sms.Parked {
 		return m, false
 	}
 	switch outcome.Kind {
-	case twilio.Accepted:
-		return m.accept(outcome, a.At), true
+	case twilio.Accepted: // above
 	case twilio.Rejected:
 		m.Status, m.ErrorCode = sms.Rejected, outcome.Code
 		if oursToMend(outcome.Code) {
@@ -107,13 +134,19 @@ func (m Message) Settle(a Answer) (settled Message, changed bool) {
 		m.Status, m.ErrorCode = sms.Throttled, outcome.Code
 		m.LeaseUntil = a.At.Add(throttleWait(m.Attempts, outcome.RetryAfter))
 	case twilio.Unknown:
-		if m.Status == sms.Unknown {
+		if m.Status != sms.Sending {
 			return m, false
 		}
-		m.Status, m.ErrorCode = sms.Unknown, outcome.Code
+		m.Status, m.ErrorCode, m.NextLookAt, m.Looks, m.UpdatedAt = sms.Unknown, outcome.Code, a.At, 0, a.At
+		return m, true
 	}
-	m.UpdatedAt = a.At
-	return m, true
+	return m.rest(a.At), true
+}
+
+// rest ends every look: what there was to find out is found out, or is for an operator to say.
+func (m Message) rest(at time.Time) Message {
+	m.AbsentSince, m.NextLookAt, m.Looks, m.UpdatedAt = time.Time{}, time.Time{}, 0, at
+	return m
 }
 
 // mendWait is how long a text rests that was refused because of our own account, sender or request. Twilio has not
@@ -126,14 +159,12 @@ func oursToMend(code int) bool {
 }
 
 func (m Message) accept(outcome twilio.Outcome, at time.Time) Message {
-	if !m.Accepted() {
-		m.SID, m.AcceptedAt, m.ErrorCode = outcome.SID, at, 0
-	}
+	m = m.adopt(outcome.SID, at)
 	status, err := sms.ParseProviderStatus(outcome.Status)
 	if err != nil {
 		status = sms.Accepted // a word that we do not know, but a SID: they have it
 	}
-	m.Status = sms.MergeReceipt(m.Status, status)
+	m = m.reach(status)
 	if outcome.From != "" {
 		m.From = outcome.From
 	}
@@ -142,19 +173,37 @@ func (m Message) accept(outcome twilio.Outcome, at time.Time) Message {
 	return m
 }
 
+// adopt gives a row that has none Twilio's SID. From then on its final status is awaited, and asked for if it does not come.
+func (m Message) adopt(sid string, at time.Time) Message {
+	if m.Accepted() {
+		return m
+	}
+	m = m.rest(at)
+	m.SID, m.AcceptedAt, m.ErrorCode, m.NextLookAt = sid, at, 0, at.Add(firstPoll)
+	return m
+}
+
+// reach merges a status of Twilio's. Nothing is awaited after a final one.
+func (m Message) reach(status sms.Status) Message {
+	m.Status = sms.MergeReceipt(m.Status, status)
+	if m.Status.Final() {
+		m.NextLookAt, m.Looks = time.Time{}, 0
+	}
+	return m
+}
+
 // Receive merges one delivery receipt. A row without a SID adopts the receipt's: it names our message id, so Twilio
-// has the message, whatever the attempt was told. A receipt of another SID, or with a word that we do not know,
-// changes nothing.
+// has the message, whatever the attempt was told, and whoever has concluded what from its silence. So the receipt of a first
+// attempt may come while a second one is under way, although Twilio's list has not had the first one twice: the row is then
+// the first one's, and the second one's answer finds it so (messaging.sms_answer_not_adopted). A receipt of another SID, or
+// with a word that we do not know, changes nothing.
 func (m Message) Receive(r Receipt) (merged Message, changed bool) {
 	status, err := sms.ParseProviderStatus(r.Status)
 	if err != nil || (m.Accepted() && m.SID != r.SID) {
 		return m, false
 	}
 	before := m
-	if !m.Accepted() {
-		m.SID, m.AcceptedAt, m.ErrorCode = r.SID, r.At, 0
-	}
-	m.Status = sms.MergeReceipt(m.Status, status)
+	m = m.adopt(r.SID, r.At).reach(status)
 	switch {
 	case m.Status != status: // an older word than the one we have
 	case status != sms.Failed && status != sms.Undelivered:

@@ -27,6 +27,8 @@ func TestMessageSettle(t *testing.T) {
 	adopted.Status, adopted.SID, adopted.AcceptedAt = sms.Sent, "SM1", noon()
 	throttled, rejected := held, held
 	throttled.Status, rejected.Status = sms.Throttled, sms.Rejected
+	parked, givenUp := held, held
+	parked.Status, givenUp.Status = sms.Parked, sms.GivenUp
 	accepted := twilio.Outcome{Kind: twilio.Accepted, SID: "SM1", Status: "queued", From: "+14155550100", Segments: 2}
 
 	for _, c := range []struct {
@@ -50,9 +52,31 @@ func TestMessageSettle(t *testing.T) {
 		},
 		{name: "LostAnswerIsUnknown", row: held, token: mine, outcome: twilio.Outcome{}, status: sms.Unknown, want: true},
 		{name: "LostAnswerTellsAnUnknownRowNothing", row: doubtful, token: mine, outcome: twilio.Outcome{}, status: sms.Unknown},
-		{name: "AnotherAttemptMaySayNothing", row: held, token: other, outcome: accepted, status: sms.Sending},
-		{name: "ThrottledRowIsSettled", row: throttled, token: mine, outcome: accepted, status: sms.Throttled},
-		{name: "RejectedRowIsSettled", row: rejected, token: mine, outcome: accepted, status: sms.Rejected},
+		{name: "S1_35_AnotherAttemptMaySayNothing", row: held, token: other, outcome: accepted, status: sms.Sending},
+		{name: "LateTruthAfterTwoAbsencesIsTaken", row: throttled, token: mine, outcome: accepted, status: sms.Queued, sid: "SM1", want: true},
+		{name: "LateTruthAboutAParkedRowIsTaken", row: parked, token: mine, outcome: accepted, status: sms.Queued, sid: "SM1", want: true},
+		{name: "LateTruthOutranksGivingUp", row: givenUp, token: mine, outcome: accepted, status: sms.Queued, sid: "SM1", want: true},
+		{
+			name: "LateRefusalOfAParkedRowIsTaken", row: parked, token: mine,
+			outcome: twilio.Outcome{Kind: twilio.Rejected, Code: 21614}, status: sms.Rejected, want: true,
+		},
+		{
+			name: "LateRefusalDoesNotOverruleGivingUp", row: givenUp, token: mine,
+			outcome: twilio.Outcome{Kind: twilio.Throttled}, status: sms.GivenUp,
+		},
+		{name: "LostAnswerTellsAParkedRowNothing", row: parked, token: mine, outcome: twilio.Outcome{}, status: sms.Parked},
+		{
+			name: "ThrottledRowIsThrottledOnce", row: throttled, token: mine,
+			outcome: twilio.Outcome{Kind: twilio.Throttled}, status: sms.Throttled,
+		},
+		{
+			name: "S1_35_StaleAttemptReleasesNobodyElsesRow", row: held, token: other,
+			outcome: twilio.Outcome{Kind: twilio.Throttled}, status: sms.Sending,
+		},
+		{
+			name: "RejectedRowIsRejectedOnce", row: rejected, token: mine,
+			outcome: twilio.Outcome{Kind: twilio.Throttled}, status: sms.Rejected,
+		},
 		{name: "FasterReceiptIsMerged", row: adopted, token: mine, outcome: accepted, status: sms.Sent, sid: "SM1", want: true},
 		{
 			name: "AnotherSIDNeverReplacesTheFirst", row: adopted, token: mine,
@@ -110,7 +134,7 @@ func TestMessageReceive(t *testing.T) {
 			}
 		}), 0, 8).Draw(t, "receipts")
 		other := rapid.Permutation(receipts).Draw(t, "permuted")
-		row := delivery.Message{Status: rapid.SampledFrom([]sms.Status{sms.Sending, sms.Unknown, sms.Throttled}).Draw(t, "row")}
+		row := delivery.Message{Status: rapid.SampledFrom([]sms.Status{sms.Sending, sms.Unknown, sms.Throttled, sms.Parked, sms.GivenUp}).Draw(t, "row")}
 		row.UpdatedAt = noon()
 		one, two := merge(row, receipts), merge(row, append(other, other...))
 		if one != two {

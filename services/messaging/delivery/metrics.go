@@ -10,7 +10,7 @@ import (
 
 // Metrics counts what a Service does. In Prometheus the names end in _total.
 type Metrics struct {
-	sends, receipts, texts metric.Int64Counter
+	sends, receipts, texts, settlements, fetches metric.Int64Counter
 }
 
 // NewMetrics registers the counters.
@@ -18,7 +18,12 @@ func NewMetrics(meter metric.Meter) (*Metrics, error) {
 	sends, sendsErr := meter.Int64Counter("sms_sent", metric.WithDescription("Answers to Send by outcome."))
 	receipts, receiptsErr := meter.Int64Counter("sms_receipts", metric.WithDescription("Delivery receipts by what they did."))
 	texts, textsErr := meter.Int64Counter("sms_inbound", metric.WithDescription("Inbound texts, repeats included, by effect on consent."))
-	return &Metrics{sends: sends, receipts: receipts, texts: texts}, errors.Join(sendsErr, receiptsErr, textsErr)
+	settlements, settlementsErr := meter.Int64Counter("sms_unknown_settled",
+		metric.WithDescription("Sends in doubt that were settled, by how."))
+	fetches, fetchesErr := meter.Int64Counter("sms_statuses_fetched",
+		metric.WithDescription("Statuses fetched from Twilio because no receipt came, by what they did."))
+	return &Metrics{sends: sends, receipts: receipts, texts: texts, settlements: settlements, fetches: fetches},
+		errors.Join(sendsErr, receiptsErr, textsErr, settlementsErr, fetchesErr)
 }
 
 func (m *Metrics) sent(ctx context.Context, o Outcome) {
@@ -38,4 +43,12 @@ func (m *Metrics) receipt(ctx context.Context, r Recorded) {
 
 func (m *Metrics) inbound(ctx context.Context, text Message) {
 	m.texts.Add(ctx, 1, metric.WithAttributes(attribute.String("consent_effect", text.ConsentEffect.String())))
+}
+
+func (m *Metrics) settled(ctx context.Context, s Settlement) {
+	m.settlements.Add(ctx, 1, metric.WithAttributes(attribute.String("as", string(s))))
+}
+
+func (m *Metrics) fetched(ctx context.Context, effect string) {
+	m.fetches.Add(ctx, 1, metric.WithAttributes(attribute.String("effect", effect)))
 }

@@ -27,6 +27,7 @@ func (r Receipt) OptsOut() bool { return meansOptedOut(r.ErrorCode) }
 type Recorded struct {
 	Message *Message // the one that it is about; nil when it is none of ours
 	Changed bool     // whether it told anything new
+	Settled bool     // whether it ended a doubt about the message
 }
 
 // RecordStatus keeps a receipt and merges it into its message. It reports whether there is such a message. Repeats and
@@ -55,5 +56,8 @@ func (s *Service) RecordStatus(ctx context.Context, r Receipt) (matched bool, er
 	}
 	s.Log.LogAttrs(ctx, slog.LevelInfo, "messaging.sms_receipt_recorded", attrs...)
 	s.Metrics.receipt(ctx, recorded)
+	if recorded.Settled {
+		s.Metrics.settled(ctx, SettledByReceipt)
+	}
 	return recorded.Message != nil, nil
 }

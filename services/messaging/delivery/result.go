@@ -1,8 +1,11 @@
 package delivery
 
 import (
+	"context"
 	"fmt"
 	"time"
+
+	"github.com/google/uuid"
 
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
@@ -20,6 +23,8 @@ const (
 	Throttled       Outcome = "throttled"
 	Rejected        Outcome = "rejected"
 	OptedOut        Outcome = "opted_out"
+	Parked          Outcome = "parked"   // an operator has to say
+	GivenUp         Outcome = "given_up" // an operator said so
 )
 
 // How long a caller is told to wait. A send in flight or in doubt is usually settled in seconds, by its answer or by its
@@ -36,7 +41,7 @@ type Result struct {
 	Outcome     Outcome
 	Message     *Message      // nil only when nothing was ever stored
 	RetryAfter  time.Duration // when to ask again; 0 when that is useless
-	Explanation string        // of Twilio's refusal, in words; empty when it gave no code
+	Explanation string        // why it was refused, parked or given up, and what to do; empty when Twilio gave no code
 }
 
 // standing is what a row says to somebody who asks for the same send without making an attempt. Twilio's possession
@@ -63,9 +68,33 @@ func standing(c Claim, now time.Time) Result {
 		return result
 	case sms.Rejected:
 		return Result{Outcome: Rejected, Message: m, Explanation: explain(m.ErrorCode)}
+	case sms.Parked: // the store knows why
+		return Result{Outcome: Parked, Message: m}
+	case sms.GivenUp:
+		return Result{Outcome: GivenUp, Message: m, Explanation: "an operator gave it up" + toResolve(m.ID)}
 	case sms.Unknown, sms.Accepted, sms.Queued, sms.Sent, sms.Failed, sms.Undelivered, sms.Delivered, sms.Received:
 	}
 	return Result{Outcome: Unknown, Message: m, RetryAfter: wait}
+}
+
+// explainParked says what was found and how an operator settles it.
+func (s *Service) explainParked(ctx context.Context, m Message) (string, error) {
+	evidence, err := s.Doubts.Evidence(ctx, m.OrgID, m.ID)
+	if err != nil {
+		return "", fmt.Errorf("read why message %s is parked: %w", m.ID, err)
+	}
+	why := "whether Twilio has it could not be found out"
+	for _, look := range evidence.Looks {
+		if look.Finding == Ambiguous || look.Finding == Absent {
+			why = look.Detail
+		}
+	}
+	return why + toResolve(m.ID), nil
+}
+
+// toResolve names the commands that show and settle it.
+func toResolve(id uuid.UUID) string {
+	return fmt.Sprintf("; to do: see GET /v1/messages/%s/evidence, then POST /v1/messages/%s:resolve", id, id)
 }
 
 // explain says in words why Twilio refuses with a code, and what to do about it.

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -38,6 +39,8 @@ type Request struct {
 	Body          sms.Body
 	Key           string // unique per organisation
 	CorrelationID string
+	// UnknownPolicy is stored with the first attempt; empty for ConfirmAbsentThenResend.
+	UnknownPolicy UnknownPolicy
 }
 
 // Attempt is one try of a request: the claim that it makes on the row.
@@ -93,6 +96,11 @@ func (s *Service) Send(ctx context.Context, r Request) (Result, error) {
 			return Result{}, err
 		}
 	}
+	if result.Outcome == Parked {
+		if result.Explanation, err = s.explainParked(ctx, *result.Message); err != nil {
+			return Result{}, err
+		}
+	}
 	s.report(ctx, result, attempt)
 	return result, nil
 }
@@ -119,7 +127,7 @@ func (s *Service) attempt(r Request) (Attempt, error) {
 	if err != nil {
 		return Attempt{}, fmt.Errorf("attempt token: %w", err)
 	}
-	r.CorrelationID = storable(r.CorrelationID)
+	r.CorrelationID, r.UnknownPolicy = storable(r.CorrelationID), cmp.Or(r.UnknownPolicy, ConfirmAbsentThenResend)
 	now := s.Now()
 	return Attempt{
 		Request: r, MessageID: id, From: from, BodyHash: sha256.Sum256([]byte(r.Body)), Segments: sms.Segments(string(r.Body)).Count,
@@ -184,6 +192,7 @@ func (s *Service) transmit(ctx context.Context, m Message) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("write down Twilio's answer (%s, SID %q) about message %s: %w", outcome.Kind, outcome.SID, m.ID, err)
 	}
+	s.settled.ring()
 	if outcome.Kind == twilio.Accepted && settled.SID == outcome.SID {
 		return Result{Outcome: Accepted, Message: &settled}, nil
 	}
@@ -194,12 +203,12 @@ func (s *Service) transmit(ctx context.Context, m Message) (Result, error) {
 }
 
 // call makes the attempt, unless its lease ran out on the way here, as when the machine was suspended: a STOP may have been
-// acknowledged meanwhile, and others take the attempt for lost. Nothing has reached Twilio then.
+// acknowledged meanwhile, and others take the attempt for lost. Nothing has reached Twilio then. Nor does the call outlive it.
 func (s *Service) call(ctx context.Context, m Message) twilio.Outcome {
 	if m.Abandoned(s.Now()) {
 		return twilio.Outcome{Kind: twilio.Throttled, Reason: "never reached Twilio: the attempt outlived its lease"}
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, min(s.Timeout, m.LeaseUntil.Sub(s.Now())))
 	defer cancel()
 	return s.Carrier.Send(ctx, twilio.Outgoing{To: m.To, Body: m.Body, StatusCallback: s.callback(m.ID)})
 }

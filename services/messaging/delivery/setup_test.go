@@ -70,9 +70,9 @@ func setup(t *testing.T) *bundle {
 	metrics, err := delivery.NewMetrics(noop.NewMeterProvider().Meter("test"))
 	require.NoError(t, err)
 	b.config = delivery.Config{
-		Store: b.store, Inbox: b.store, Carrier: b.carrier,
+		Store: b.store, Inbox: b.store, Doubts: b.store, Carrier: b.carrier,
 		Sender:    delivery.Sender{OrgID: uuid.Must(uuid.NewV7()), Number: ours},
-		PublicURL: gateway.URL, Timeout: time.Second, Lease: lease, Now: b.clock.Now,
+		PublicURL: gateway.URL, Timeout: time.Second, Lease: lease, StopWait: 10 * time.Second, Now: b.clock.Now,
 		Log: slog.New(slog.NewJSONHandler(&guarded{w: b.logged}, nil)), Metrics: metrics,
 	}
 	b.receiver = delivery.New(b.config)
@@ -188,6 +188,11 @@ func (b *bundle) ledger() delivery.Ledger {
 
 // carrierFunc is a carrier that does something around the real call.
 type carrierFunc func(ctx context.Context, out twilio.Outgoing) twilio.Outcome
+
+// Fetch is not what it is for.
+func (f carrierFunc) Fetch(context.Context, string) (twilio.Stored, error) {
+	return twilio.Stored{}, twilio.ErrNotFound
+}
 
 func (f carrierFunc) Send(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
 	return f(ctx, out)

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/sms"
 )
 
 const sqlMessage = sqlByID + ` and org_id = @org`
@@ -21,12 +22,20 @@ func (s *Store) Message(ctx context.Context, orgID, id uuid.UUID) (m delivery.Me
 	return m, err
 }
 
-// Each of the three filters has its index; one query for all would have none.
+// Each of the filters has its index; one query for all would have none.
 const (
 	sqlNewest          = `select ` + columns + ` from sms_messages where org_id = @org and id < @before order by id desc limit @limit`
 	sqlNewestOfProfile = `select ` + columns + ` from sms_messages
-		where org_id = @org and profile_id = @profile and id < @before order by id desc limit @limit`
-	sqlOfKey = sqlByKey + ` and (@profile::uuid is null or profile_id = @profile) and id < @before limit @limit`
+		where org_id = @org and profile_id = @profile and (@status::text is null or status = @status) and id < @before
+		order by id desc limit @limit`
+	sqlOfKey = sqlByKey + ` and (@profile::uuid is null or profile_id = @profile) and (@status::text is null or status = @status)
+		and id < @before limit @limit`
+	// The rare statuses have an index of their own, which its condition has to name.
+	sqlNewestInTrouble = `select ` + columns + ` from sms_messages
+		where org_id = @org and status = @status and status in ('unknown', 'parked', 'given_up') and id < @before
+		order by id desc limit @limit`
+	sqlNewestOfStatus = `select ` + columns + ` from sms_messages
+		where org_id = @org and status = @status and id < @before order by id desc limit @limit`
 )
 
 // Messages lists messages of an organisation, newest first.
@@ -38,8 +47,12 @@ func (s *Store) Messages(ctx context.Context, q delivery.Query) (found []deliver
 		sql = sqlOfKey
 	case q.ProfileID != uuid.Nil:
 		sql = sqlNewestOfProfile
+	case q.Status == sms.Unknown, q.Status == sms.Parked, q.Status == sms.GivenUp:
+		sql = sqlNewestInTrouble
+	case q.Status != "":
+		sql = sqlNewestOfStatus
 	}
 	return messages(ctx, s.pool, sql, pgx.NamedArgs{
-		"org": q.OrgID, "profile": null(q.ProfileID), "key": q.Key, "before": q.Before, "limit": q.Limit,
+		"org": q.OrgID, "profile": null(q.ProfileID), "key": q.Key, "status": null(string(q.Status)), "before": q.Before, "limit": q.Limit,
 	})
 }

@@ -2,12 +2,15 @@ package postgres
 
 import (
 	"context"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/sms"
 )
 
 // sqlAbout finds the messages that a receipt could be about: the one that it names and the one that has its SID.
@@ -21,6 +24,13 @@ insert into sms_receipts (message_id, twilio_sid, status, error_code, raw, recei
 values (@message, @sid, @status, @code, @raw, @at)
 on conflict (twilio_sid, status, error_code) do nothing`
 
+// keep stores a receipt as it came; messageID is uuid.Nil when it is about none of ours.
+func keep(ctx context.Context, tx pgx.Tx, messageID uuid.UUID, r delivery.Receipt) error {
+	return exec(ctx, tx, sqlKeepReceipt, pgx.NamedArgs{
+		"message": null(messageID), "sid": r.SID, "status": r.Status, "code": r.ErrorCode, "raw": r.Raw, "at": r.At,
+	})
+}
+
 // RecordReceipt keeps the receipt, found or not, applies Message.Receive, and returns the message after it. A late
 // refusal for an opt-out is recorded in the ledger once, and not over a consent that was given after the send.
 func (s *Store) RecordReceipt(ctx context.Context, r delivery.Receipt) (recorded delivery.Recorded, err error) {
@@ -32,31 +42,39 @@ func (s *Store) RecordReceipt(ctx context.Context, r delivery.Receipt) (recorded
 			return err
 		}
 		stored, foreign := about(found, r)
-		keep := pgx.NamedArgs{"sid": r.SID, "status": r.Status, "code": r.ErrorCode, "raw": r.Raw, "at": r.At, "message": nil}
+		id := uuid.Nil
 		if stored != nil {
-			keep["message"] = stored.ID
+			id = stored.ID
 		}
-		if err := exec(ctx, tx, sqlKeepReceipt, keep); err != nil || stored == nil {
+		if err := keep(ctx, tx, id, r); err != nil || stored == nil {
 			return err
 		}
 		recorded.Message = stored
 		if foreign {
 			return nil
 		}
-		merged, changed := stored.Receive(r)
-		if !changed {
-			return nil
-		}
-		recorded = delivery.Recorded{Message: &merged, Changed: true}
-		if err := update(ctx, tx, merged); err != nil || !r.OptsOut() {
-			return err
-		}
-		return change(ctx, tx, consentChange{
-			OrgID: merged.OrgID, Phone: merged.To, NotAfter: merged.AcceptedAt,
-			Event: delivery.LedgerEvent{At: r.At, State: consent.OptedOut, Source: delivery.FromTwilio, Sender: merged.From},
-		})
+		recorded, err = receive(ctx, tx, *stored, r)
+		return err
 	})
 	return recorded, err
+}
+
+// receive merges a receipt into the row that it is about, which is locked.
+func receive(ctx context.Context, tx pgx.Tx, stored delivery.Message, r delivery.Receipt) (delivery.Recorded, error) {
+	merged, changed := stored.Receive(r)
+	if !changed {
+		return delivery.Recorded{Message: &stored}, nil
+	}
+	recorded := delivery.Recorded{
+		Message: &merged, Changed: true, Settled: stored.Status == sms.Unknown || stored.Status == sms.Parked,
+	}
+	if err := update(ctx, tx, merged); err != nil || !r.OptsOut() {
+		return recorded, err
+	}
+	return recorded, change(ctx, tx, consentChange{
+		OrgID: merged.OrgID, Phone: merged.To, NotAfter: merged.AcceptedAt,
+		Event: delivery.LedgerEvent{At: r.At, State: consent.OptedOut, Source: delivery.FromTwilio, Sender: merged.From},
+	})
 }
 
 // about picks the message that the receipt names, else the one with its SID. Foreign says that the SID belongs to
@@ -122,4 +140,17 @@ func record(ctx context.Context, tx pgx.Tx, t delivery.Text) (delivery.Message, 
 			At: t.At, State: event.To, Source: delivery.FromText, Words: t.Body, Sender: t.To, MessageID: m.ID,
 		},
 	})
+}
+
+// sqlOnItsWay looks for attempts that can still reach Twilio.
+const sqlOnItsWay = `
+select exists (
+	select from sms_messages where to_number = @phone and org_id = @org and status = 'sending' and lease_until > @after
+)`
+
+// OnItsWay reports whether an attempt to text a number is still being made: one whose lease is not over by after.
+func (s *Store) OnItsWay(ctx context.Context, orgID uuid.UUID, phone string, after time.Time) (busy bool, err error) {
+	defer mark(&err)
+	err = s.pool.QueryRow(ctx, sqlOnItsWay, pgx.NamedArgs{"org": orgID, "phone": phone, "after": after}).Scan(&busy)
+	return busy, err
 }

@@ -26,9 +26,9 @@ with permitted as (
 	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' for share
 )
 insert into sms_messages (id, org_id, profile_id, direction, from_number, to_number, body, body_hash, idempotency_key, status,
-	segments, correlation_id, attempt_token, lease_until, attempts, created_at, updated_at)
+	segments, correlation_id, unknown_policy, attempt_token, attempted_at, lease_until, attempts, created_at, updated_at)
 select @id, @org, @profile, 'outbound', @from, @to, @body, @hash, @key, 'sending',
-	@segments, @correlation, @token, @lease, 1, @at, @at
+	@segments, @correlation, @policy, @token, @at, @lease, 1, @at, @at
 from permitted
 on conflict (org_id, idempotency_key) do nothing
 returning ` + columns
@@ -39,7 +39,8 @@ with permitted as (
 	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' for share
 )
 update sms_messages
-set status = 'sending', error_code = null, attempt_token = @token, lease_until = @lease, attempts = attempts + 1, updated_at = @at
+set status = 'sending', error_code = null, attempt_token = @token, attempted_at = @at, lease_until = @lease,
+	attempts = attempts + 1, absent_since = null, next_look_at = null, looks = 0, updated_at = @at
 from permitted
 where org_id = @org and idempotency_key = @key and to_number = @to and body_hash = @hash
 	and status = 'throttled' and twilio_sid is null and lease_until <= @at
@@ -115,12 +116,12 @@ func claimArgs(a delivery.Attempt) pgx.NamedArgs {
 	return pgx.NamedArgs{
 		"id": a.MessageID, "org": a.OrgID, "profile": null(a.ProfileID), "from": a.From, "to": a.To.String(), "body": string(a.Body),
 		"hash": a.BodyHash[:], "key": a.Key, "segments": a.Segments, "correlation": a.CorrelationID,
-		"token": a.Token, "lease": a.LeaseUntil, "at": a.At,
+		"policy": string(a.UnknownPolicy), "token": a.Token, "lease": a.LeaseUntil, "at": a.At,
 	}
 }
 
 const sqlExpire = `
-update sms_messages set status = 'unknown', updated_at = @now
+update sms_messages set status = 'unknown', next_look_at = @now, looks = 0, updated_at = @now
 where id = @id and attempt_token = @token and status = 'sending' and lease_until <= @now
 returning ` + columns
 
@@ -142,7 +143,7 @@ const sqlByIDForUpdate = sqlByID + ` for no key update`
 const sqlUpdate = `
 update sms_messages
 set from_number = @from, status = @status, twilio_sid = @sid, error_code = @code, segments = @segments, lease_until = @lease,
-	accepted_at = @accepted, updated_at = @updated
+	absent_since = @absent, next_look_at = @look, looks = @looks, accepted_at = @accepted, updated_at = @updated
 where id = @id`
 
 // Settle applies Message.Settle to the stored row and returns the row after it. When Twilio says that the recipient has
@@ -183,6 +184,7 @@ func recordRefusal(ctx context.Context, tx pgx.Tx, id uuid.UUID, at time.Time) e
 func update(ctx context.Context, tx pgx.Tx, m delivery.Message) error {
 	return exec(ctx, tx, sqlUpdate, pgx.NamedArgs{
 		"id": m.ID, "from": m.From, "status": string(m.Status), "sid": null(m.SID), "code": null(m.ErrorCode),
-		"segments": m.Segments, "lease": m.LeaseUntil, "accepted": null(m.AcceptedAt), "updated": m.UpdatedAt,
+		"segments": m.Segments, "lease": m.LeaseUntil, "absent": null(m.AbsentSince), "look": null(m.NextLookAt), "looks": m.Looks,
+		"accepted": null(m.AcceptedAt), "updated": m.UpdatedAt,
 	})
 }

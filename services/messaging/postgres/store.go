@@ -1,6 +1,7 @@
-// Package postgres keeps messages, receipts and consent. No transaction leaves it, and none is held while another
-// service is called. Locks are taken in one order, consent before message, so that they cannot cross; only a receipt that
-// tells of an opt-out has to find its message first, and the server breaks a deadlock of that by having one run again.
+// Package postgres keeps messages, receipts, the evidence about messages in doubt, and consent. No transaction leaves it, and
+// none is held while another service is called. Locks are taken in one order, consent before message, so that they cannot
+// cross; only a receipt that tells of an opt-out, or a status that was fetched in its place, has to find its message first, and
+// the server breaks a deadlock of that by having one run again.
 package postgres
 
 import (
@@ -47,7 +48,8 @@ type conn interface {
 }
 
 const columns = `id, org_id, profile_id, direction, from_number, to_number, body, body_hash, idempotency_key, status, twilio_sid,
-	error_code, segments, correlation_id, attempt_token, lease_until, attempts, accepted_at, consent_effect, created_at, updated_at`
+	error_code, segments, correlation_id, attempt_token, attempted_at, lease_until, attempts, unknown_policy, absent_since,
+	next_look_at, looks, accepted_at, consent_effect, created_at, updated_at`
 
 // row is sms_messages, column by column.
 type row struct {
@@ -66,8 +68,13 @@ type row struct {
 	Segments       int
 	CorrelationID  string
 	AttemptToken   *uuid.UUID
+	AttemptedAt    *time.Time
 	LeaseUntil     *time.Time
 	Attempts       int
+	UnknownPolicy  string
+	AbsentSince    *time.Time
+	NextLookAt     *time.Time
+	Looks          int
 	AcceptedAt     *time.Time
 	ConsentEffect  *string
 	CreatedAt      time.Time
@@ -88,9 +95,14 @@ func (r row) message() (delivery.Message, error) {
 		ID: r.ID, OrgID: r.OrgID, ProfileID: value(r.ProfileID), Direction: delivery.Direction(r.Direction),
 		From: r.FromNumber, To: r.ToNumber, Body: r.Body, Key: value(r.IdempotencyKey),
 		Status: status, SID: value(r.TwilioSID), ErrorCode: value(r.ErrorCode), Segments: r.Segments,
-		CorrelationID: r.CorrelationID, AttemptToken: value(r.AttemptToken), LeaseUntil: value(r.LeaseUntil).UTC(),
+		CorrelationID: r.CorrelationID, AttemptToken: value(r.AttemptToken), AttemptedAt: value(r.AttemptedAt).UTC(),
+		LeaseUntil: value(r.LeaseUntil).UTC(), UnknownPolicy: delivery.UnknownPolicy(r.UnknownPolicy),
+		AbsentSince: value(r.AbsentSince).UTC(), NextLookAt: value(r.NextLookAt).UTC(), Looks: r.Looks,
 		Attempts: r.Attempts, AcceptedAt: value(r.AcceptedAt).UTC(), ConsentEffect: effect,
 		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+	}
+	if m.Direction == delivery.Outbound && r.AttemptedAt == nil { // claimed by a release that did not note it
+		m.AttemptedAt = m.CreatedAt
 	}
 	copy(m.BodyHash[:], r.BodyHash)
 	return m, nil

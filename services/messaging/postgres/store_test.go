@@ -3,8 +3,10 @@ package postgres_test
 import (
 	"context"
 	"crypto/sha256"
+	"os"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	platform "paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/delivery"
@@ -26,6 +29,44 @@ func TestMigrations(t *testing.T) {
 	url, migrations := pgtest.URL(t, postgres.Migrations()), postgres.Migrations()
 	require.NoError(t, migrations.Down(t.Context(), url))
 	require.NoError(t, migrations.Up(t.Context(), url))
+}
+
+// TestMigrationOfRunningDatabase goes up with rows of the release before: those without an end are taken up, and it goes down
+// with what only the new release has a word for.
+func TestMigrationOfRunningDatabase(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t, postgres.Migrations())
+	first, err := os.ReadFile("migrations/0001_messages_and_consent.sql")
+	require.NoError(t, err)
+	require.NoError(t, postgres.Migrations().Down(t.Context(), url))
+	before := platform.Migrations{FS: fstest.MapFS{"0001_messages_and_consent.sql": {Data: first}}}
+	require.NoError(t, before.Up(t.Context(), url))
+	pool, err := platform.Open(t.Context(), platform.Config{URL: url})
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	_, err = pool.Exec(t.Context(), `
+		insert into sms_messages (id, org_id, direction, from_number, to_number, body, body_hash, idempotency_key, status, twilio_sid,
+			segments, correlation_id, attempt_token, lease_until, attempts, accepted_at, created_at, updated_at)
+		select gen_random_uuid(), gen_random_uuid(), 'outbound', 'MG1', '+14155550123', 'hello', decode(repeat('00', 32), 'hex'), s, s,
+			case when s in ('queued', 'delivered') then 'SM' || s end, 1, '', gen_random_uuid(), now(), 1,
+			case when s in ('queued', 'delivered') then now() end, now(), now()
+		from unnest(array['sending', 'unknown', 'throttled', 'queued', 'delivered']) s`)
+	require.NoError(t, err)
+
+	require.NoError(t, postgres.Migrations().Up(t.Context(), url))
+	due, err := postgres.NewStore(pool).ClaimLooks(t.Context(), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2100, 1, 2, 0, 0, 0, 0, time.UTC), 10)
+	require.NoError(t, err)
+	var statuses []sms.Status
+	for _, m := range due {
+		statuses = append(statuses, m.Status)
+		require.Equal(t, delivery.ConfirmAbsentThenResend, m.UnknownPolicy)
+		require.Equal(t, m.UpdatedAt, m.AttemptedAt)
+	}
+	require.ElementsMatch(t, []sms.Status{sms.Unknown, sms.Queued}, statuses)
+
+	_, err = pool.Exec(t.Context(), "update sms_messages set status = case status when 'unknown' then 'parked' else 'given_up' end where status in ('unknown', 'throttled')")
+	require.NoError(t, err)
+	require.NoError(t, postgres.Migrations().Down(t.Context(), url))
 }
 
 // TestSchema tries what the code never does: the constraints must refuse it for whoever comes by psql.
@@ -47,6 +88,12 @@ func TestSchema(t *testing.T) {
 		{name: "OutboundNeedsItsKey", sql: "update sms_messages set idempotency_key = null", want: "23514"},
 		{name: "OutboundNeedsItsFence", sql: "update sms_messages set attempt_token = null", want: "23514"},
 		{name: "UnknownWordIsNoStatus", sql: "update sms_messages set status = 'teleported'", want: "23514"},
+		{name: "ParkedHasNoSID", sql: "update sms_messages set status = 'parked', twilio_sid = 'SM1', accepted_at = now()", want: "23514"},
+		{name: "GivenUpHasNoSID", sql: "update sms_messages set status = 'given_up', twilio_sid = 'SM1', accepted_at = now()", want: "23514"},
+		{name: "UnknownWordIsNoPolicy", sql: "update sms_messages set unknown_policy = 'hope'", want: "23514"},
+		{name: "UnknownWordIsNoFinding", sql: "insert into sms_looks (message_id, at, finding, detail, candidates) select id, now(), 'hope', '', '[]' from sms_messages", want: "23514"},
+		{name: "EvidenceIsNotRewritten", sql: "update sms_looks set detail = ''", want: "23001"},
+		{name: "EvidenceIsNotErased", sql: "delete from sms_looks", want: "23001"},
 		{name: "LedgerIsNotRewritten", sql: "update consent_events set state = 'opted_out'", want: "23001"},
 		{name: "LedgerIsNotErased", sql: "delete from consent_events", want: "23001"},
 		{name: "LedgerIsNotEmptied", sql: "truncate consent_events", want: "23001"},
@@ -73,6 +120,12 @@ func TestIndexes(t *testing.T) {
 		"Newest":   "select 1 from sms_messages where org_id = '0190a000-0000-7000-8000-000000000001' and id < '0190a000-0000-7000-8000-000000000001' order by id desc limit 5",
 		"Profile":  "select 1 from sms_messages where org_id = '0190a000-0000-7000-8000-000000000001' and profile_id = '0190a000-0000-7000-8000-000000000001' order by id desc limit 5",
 		"Ledger":   "select 1 from consent_events where org_id = '0190a000-0000-7000-8000-000000000001' and phone = '+1' order by id",
+		"Due":      "select id from sms_messages where next_look_at <= now() order by next_look_at limit 5 for update skip locked",
+		"Attempts": "select id from sms_messages where status in ('sending', 'unknown') and lease_until <= now() and (status = 'sending' or next_look_at is null) order by lease_until limit 5",
+		"Rivals":   "select 1 from sms_messages where to_number = '+1' and direction = 'outbound' and status in ('sending', 'unknown', 'parked', 'given_up')",
+		"OnItsWay": "select 1 from sms_messages where to_number = '+1' and org_id = gen_random_uuid() and status = 'sending' and lease_until > now()",
+		"Troubled": "select 1 from sms_messages where org_id = '0190a000-0000-7000-8000-000000000001' and status = 'parked' and status in ('unknown', 'parked', 'given_up') and id < '0190a000-0000-7000-8000-000000000001' order by id desc limit 5",
+		"Looks":    "select 1 from sms_looks where message_id = '0190a000-0000-7000-8000-000000000001' order by id",
 		"Receipts": "select 1 from sms_receipts where message_id = '0190a000-0000-7000-8000-000000000001'",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -214,7 +267,7 @@ func attempt(t *testing.T, org uuid.UUID, to sms.Phone, key string) delivery.Att
 	t.Helper()
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	return delivery.Attempt{
-		Request:   delivery.Request{OrgID: org, To: to, Body: "hello", Key: key},
+		Request:   delivery.Request{OrgID: org, To: to, Body: "hello", Key: key, UnknownPolicy: delivery.ConfirmAbsentThenResend},
 		MessageID: uuid.Must(uuid.NewV7()), From: "MG1", BodyHash: sha256.Sum256([]byte("hello")), Segments: 1,
 		Token: uuid.New(), At: at, LeaseUntil: at.Add(time.Minute),
 	}

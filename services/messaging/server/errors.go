@@ -43,6 +43,7 @@ func refusals() []refusal {
 		{delivery.ErrNoSender, codes.FailedPrecondition, messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER, delivery.ErrNoSender.Error()},
 		{delivery.ErrUnknownSender, codes.NotFound, messagingv1.Reason_REASON_UNKNOWN_SENDER, delivery.ErrUnknownSender.Error()},
 		{delivery.ErrMessageNotFound, codes.NotFound, messagingv1.Reason_REASON_MESSAGE_NOT_FOUND, delivery.ErrMessageNotFound.Error()},
+		{delivery.ErrNotResolvable, codes.FailedPrecondition, messagingv1.Reason_REASON_NOT_RESOLVABLE, ""},
 		{delivery.ErrConsentNotFound, codes.NotFound, messagingv1.Reason_REASON_CONSENT_NOT_FOUND, delivery.ErrConsentNotFound.Error()},
 	}
 }

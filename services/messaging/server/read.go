@@ -18,7 +18,7 @@ const (
 	defaultPage = 50
 	largestPage = 500
 	// longestReason bounds an operator's note, in characters.
-	longestReason = 500
+	longestReason = delivery.MaxReason
 )
 
 // invalid complains about a field by name, never by value.
@@ -67,8 +67,38 @@ func readSend(r *messagingv1.SendRequest) (delivery.Request, error) {
 	if err != nil {
 		return delivery.Request{}, fmt.Errorf("body: %w", err)
 	}
+	policy, err := readPolicy(r.GetUnknownPolicy())
+	if err != nil {
+		return delivery.Request{}, err
+	}
 	return delivery.Request{
 		OrgID: orgID, ProfileID: profileID, To: to, Body: body, Key: r.GetIdempotencyKey(), CorrelationID: r.GetCorrelationId(),
+		UnknownPolicy: policy,
+	}, nil
+}
+
+func readPolicy(p messagingv1.UnknownPolicy) (delivery.UnknownPolicy, error) {
+	switch p {
+	case messagingv1.UnknownPolicy_UNKNOWN_POLICY_UNSPECIFIED, messagingv1.UnknownPolicy_UNKNOWN_POLICY_CONFIRM_ABSENT_THEN_RESEND:
+		return delivery.ConfirmAbsentThenResend, nil
+	case messagingv1.UnknownPolicy_UNKNOWN_POLICY_NEVER_DUPLICATE:
+		return delivery.NeverDuplicate, nil
+	}
+	return "", invalid("unknown_policy", "is not one of ours")
+}
+
+func readResolution(v view, r *messagingv1.ResolveMessageRequest) (delivery.Resolution, error) {
+	id, err := readID("message_id", r.GetMessageId())
+	if err != nil {
+		return delivery.Resolution{}, err
+	}
+	words := map[messagingv1.Resolution]delivery.Word{
+		messagingv1.Resolution_RESOLUTION_SENT:     delivery.Sent,
+		messagingv1.Resolution_RESOLUTION_NOT_SENT: delivery.NotSent,
+		messagingv1.Resolution_RESOLUTION_GIVE_UP:  delivery.GiveUp,
+	}
+	return delivery.Resolution{
+		OrgID: v.orgID, MessageID: id, Word: words[r.GetResolution()], SID: r.GetTwilioSid(), Reason: r.GetReason(),
 	}, nil
 }
 
@@ -131,6 +161,11 @@ func readQuery(v view, r *messagingv1.ListMessagesRequest) (delivery.Query, erro
 		q.Limit = defaultPage
 	case q.Limit < 0 || q.Limit > largestPage:
 		return delivery.Query{}, invalid("page_size", fmt.Sprintf("must be 1 to %d", largestPage))
+	}
+	if r.GetStatus() != "" {
+		if q.Status, err = sms.ParseStatus(r.GetStatus()); err != nil {
+			return delivery.Query{}, invalid("status", fmt.Sprintf("must be one of %v", sms.Statuses()))
+		}
 	}
 	if strings.ContainsRune(q.Key, 0) {
 		return delivery.Query{}, invalid("idempotency_key", "holds a character that no key has")

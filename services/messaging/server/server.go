@@ -12,12 +12,12 @@ import (
 	"paceline.internal/services/messaging/sms"
 )
 
-// archive is what is read, and the one thing that an operator writes; postgres.Store implements it.
+// archive is what is read; postgres.Store implements it.
 type archive interface {
 	Message(ctx context.Context, orgID, id uuid.UUID) (delivery.Message, error)
 	Messages(ctx context.Context, q delivery.Query) ([]delivery.Message, error)
 	Consent(ctx context.Context, orgID uuid.UUID, phone sms.Phone) (delivery.Ledger, error)
-	SetConsent(ctx context.Context, n delivery.Note) (delivery.Ledger, error)
+	Evidence(ctx context.Context, orgID, id uuid.UUID) (delivery.Evidence, error)
 }
 
 // Config is what a Server works with. Every field is needed.
@@ -94,6 +94,40 @@ func (s *Server) GetMessage(ctx context.Context, r *messagingv1.GetMessageReques
 	return &messagingv1.GetMessageResponse{Message: writeMessage(m)}, nil
 }
 
+// GetEvidence shows what is known about whether Twilio has a message.
+func (s *Server) GetEvidence(ctx context.Context, r *messagingv1.GetEvidenceRequest) (*messagingv1.GetEvidenceResponse, error) {
+	view, err := s.view(ctx)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	id, err := readID("message_id", r.GetMessageId())
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	evidence, err := s.Archive.Evidence(ctx, view.orgID, id)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	return writeEvidence(evidence), nil
+}
+
+// ResolveMessage takes an operator's word on a message.
+func (s *Server) ResolveMessage(ctx context.Context, r *messagingv1.ResolveMessageRequest) (*messagingv1.ResolveMessageResponse, error) {
+	view, err := s.view(ctx)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	resolution, err := readResolution(view, r)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	m, err := s.Delivery.Resolve(ctx, resolution)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	return &messagingv1.ResolveMessageResponse{Message: writeMessage(m)}, nil
+}
+
 // ListMessages lists messages, newest first. It reads one more than the page to know whether there is a next one.
 func (s *Server) ListMessages(ctx context.Context, r *messagingv1.ListMessagesRequest) (*messagingv1.ListMessagesResponse, error) {
 	view, err := s.view(ctx)
@@ -144,7 +178,7 @@ func (s *Server) SetConsent(ctx context.Context, r *messagingv1.SetConsentReques
 	if sender, err := s.Sender.Of(view.orgID); err == nil { // an organisation without a sender may keep a ledger too
 		note.Sender = sender
 	}
-	ledger, err := s.Archive.SetConsent(ctx, note)
+	ledger, err := s.Delivery.SetConsent(ctx, note)
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}

@@ -37,6 +37,114 @@ func (taking) Send(context.Context, twilio.Outgoing) twilio.Outcome {
 	return twilio.Outcome{Kind: twilio.Accepted, SID: "SM" + strings.ReplaceAll(uuid.NewString(), "-", ""), Status: "queued"}
 }
 
+func (taking) Fetch(context.Context, string) (twilio.Stored, error) {
+	return twilio.Stored{}, twilio.ErrNotFound
+}
+
+// losing is a carrier whose answers are lost, of a Twilio that has one text.
+type losing struct{ has twilio.Stored }
+
+func (losing) Send(context.Context, twilio.Outgoing) twilio.Outcome { return twilio.Outcome{} }
+
+func (l losing) Fetch(context.Context, string) (twilio.Stored, error) { return l.has, nil }
+
+func (l losing) List(context.Context, string, time.Time) ([]twilio.Stored, error) {
+	other := l.has
+	other.SID = strings.Replace(other.SID, "SM", "MM", 1)
+	return []twilio.Stored{l.has, other}, nil
+}
+
+// TestParked goes the way of an operator: find what is parked, see why, say a word.
+func TestParked(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	vendor := losing{has: twilio.Stored{
+		SID: "SM" + strings.Repeat("0", 32), Status: "undelivered", ErrorCode: 30003, Direction: "outbound-api", To: theirs, Body: "hello",
+		CreatedAt: noon,
+	}}
+	store := postgres.NewStore(pgtest.New(t, postgres.Migrations()))
+	metrics, err := delivery.NewMetrics(noop.NewMeterProvider().Meter("test"))
+	require.NoError(t, err)
+	now := noon
+	clock := func() time.Time { return now }
+	sender := delivery.Sender{OrgID: uuid.MustParse(orgA), Number: ours}
+	s := server.New(server.Config{
+		Archive: store, Sender: sender, Now: clock,
+		Delivery: delivery.New(delivery.Config{
+			Store: store, Inbox: store, Doubts: store, Carrier: vendor, Sender: sender, PublicURL: "https://paceline.example",
+			Timeout: time.Second, Lease: time.Minute, StopWait: time.Second, Now: clock, Log: slog.New(slog.DiscardHandler), Metrics: metrics,
+		}),
+	})
+	ask := func() *messagingv1.SendResponse {
+		answer, err := s.Send(as(t, rpc.RoleService, "", "onboarding"), &messagingv1.SendRequest{
+			OrgId: orgA, To: theirs, Body: "hello", IdempotencyKey: "k",
+			UnknownPolicy: messagingv1.UnknownPolicy_UNKNOWN_POLICY_NEVER_DUPLICATE,
+		})
+		require.NoError(t, err)
+		return answer
+	}
+	require.Equal(t, messagingv1.Outcome_OUTCOME_UNKNOWN, ask().GetOutcome())
+	now = noon.Add(2 * time.Minute)
+	_, err = delivery.NewReconciler(delivery.ReconcilerConfig{
+		Store: store, Twilio: vendor, Interval: time.Minute, Timeout: time.Second, Now: clock, Log: slog.New(slog.DiscardHandler), Metrics: metrics,
+	}).Once(t.Context())
+	require.NoError(t, err)
+
+	answer := ask()
+	require.Equal(t, messagingv1.Outcome_OUTCOME_PARKED, answer.GetOutcome())
+	require.Contains(t, answer.GetExplanation(), ":resolve")
+
+	operator := as(t, rpc.RoleOperator, orgA, "op")
+	for status, want := range map[string]int{"parked": 1, "unknown": 0, "delivered": 0, "": 1} {
+		page, err := s.ListMessages(operator, &messagingv1.ListMessagesRequest{Status: status})
+		require.NoError(t, err)
+		require.Len(t, page.GetMessages(), want, status)
+	}
+	for _, other := range []*messagingv1.ListMessagesRequest{
+		{Status: "unknown", IdempotencyKey: "k"}, {Status: "unknown", ProfileId: ana}, {Status: "parked", ProfileId: ana},
+	} {
+		page, err := s.ListMessages(operator, other)
+		require.NoError(t, err)
+		require.Empty(t, page.GetMessages())
+	}
+
+	id := answer.GetMessage().GetMessageId()
+	evidence, err := s.GetEvidence(operator, &messagingv1.GetEvidenceRequest{MessageId: id})
+	require.NoError(t, err)
+	require.Equal(t, "parked", evidence.GetMessage().GetStatus())
+	require.Len(t, evidence.GetLooks(), 1)
+	require.Equal(t, "ambiguous", evidence.GetLooks()[0].GetFinding())
+	require.Equal(t, now, evidence.GetLooks()[0].GetAt().AsTime())
+	require.Len(t, evidence.GetLooks()[0].GetCandidates(), 2)
+	require.Equal(t, vendor.has.SID, evidence.GetLooks()[0].GetCandidates()[0].GetTwilioSid())
+	require.Equal(t, noon, evidence.GetLooks()[0].GetCandidates()[0].GetCreatedAt().AsTime())
+	require.Nil(t, evidence.GetNextLookAt())
+
+	_, err = s.ResolveMessage(operator, &messagingv1.ResolveMessageRequest{
+		MessageId: id, Resolution: messagingv1.Resolution_RESOLUTION_GIVE_UP, Reason: "the person has moved on",
+	})
+	require.NoError(t, err)
+	require.Equal(t, messagingv1.Outcome_OUTCOME_GIVEN_UP, ask().GetOutcome())
+	_, err = s.ResolveMessage(operator, &messagingv1.ResolveMessageRequest{
+		MessageId: id, Resolution: messagingv1.Resolution_RESOLUTION_SENT, TwilioSid: vendor.has.SID, Reason: "seen",
+	})
+	requireRefused(t, err, codes.FailedPrecondition, messagingv1.Reason_REASON_NOT_RESOLVABLE)
+	_, err = s.ResolveMessage(operator, &messagingv1.ResolveMessageRequest{
+		MessageId: id, Resolution: messagingv1.Resolution_RESOLUTION_NOT_SENT, Reason: "on second thoughts",
+	})
+	require.NoError(t, err)
+	require.Equal(t, messagingv1.Outcome_OUTCOME_UNKNOWN, ask().GetOutcome())
+
+	_, err = s.RecordStatus(as(t, rpc.RoleService, "", "gateway"), &messagingv1.RecordStatusRequest{
+		MessageId: id, TwilioSid: "SM1", Status: "undelivered", ErrorCode: 30003,
+	})
+	require.NoError(t, err)
+	evidence, err = s.GetEvidence(operator, &messagingv1.GetEvidenceRequest{MessageId: id})
+	require.NoError(t, err)
+	require.Len(t, evidence.GetReceipts(), 1)
+	require.EqualValues(t, 30003, evidence.GetReceipts()[0].GetErrorCode())
+}
+
 func setup(t *testing.T) *server.Server {
 	t.Helper()
 	store := postgres.NewStore(pgtest.New(t, postgres.Migrations()))
@@ -47,8 +155,8 @@ func setup(t *testing.T) *server.Server {
 	return server.New(server.Config{
 		Archive: store, Sender: sender, Now: now,
 		Delivery: delivery.New(delivery.Config{
-			Store: store, Inbox: store, Carrier: taking{}, Sender: sender, PublicURL: "https://paceline.example",
-			Timeout: time.Second, Lease: time.Minute, Now: now, Log: slog.New(slog.DiscardHandler), Metrics: metrics,
+			Store: store, Inbox: store, Doubts: store, Carrier: taking{}, Sender: sender, PublicURL: "https://paceline.example",
+			Timeout: time.Second, Lease: time.Minute, StopWait: time.Second, Now: now, Log: slog.New(slog.DiscardHandler), Metrics: metrics,
 		}),
 	})
 }
@@ -82,7 +190,8 @@ func TestErrors(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	service := as(t, rpc.RoleService, "", "onboarding")
-	send(t, s, ana, "used")
+	operator := as(t, rpc.RoleOperator, orgA, "op")
+	used := send(t, s, ana, "used")
 	request := func(change func(*messagingv1.SendRequest)) func() error {
 		r := &messagingv1.SendRequest{OrgId: orgA, To: theirs, Body: "hello", IdempotencyKey: "used"}
 		change(r)
@@ -163,6 +272,56 @@ func TestErrors(t *testing.T) {
 				return err
 			},
 			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
+		},
+		{
+			name: "ListOfNoStatus", call: func() error {
+				_, err := s.ListMessages(service, &messagingv1.ListMessagesRequest{Status: "teleported"})
+				return err
+			},
+			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
+		},
+		{
+			name: "UnknownPolicy", call: request(func(r *messagingv1.SendRequest) { r.UnknownPolicy = 7 }),
+			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
+		},
+		{
+			name: "EvidenceOfNothing", call: func() error {
+				_, err := s.GetEvidence(operator, &messagingv1.GetEvidenceRequest{MessageId: uuid.NewString()})
+				return err
+			},
+			code: codes.NotFound, want: messagingv1.Reason_REASON_MESSAGE_NOT_FOUND,
+		},
+		{
+			name: "EvidenceOfAnotherOrganisation", call: func() error {
+				_, err := s.GetEvidence(as(t, rpc.RoleOperator, orgB, "op"), &messagingv1.GetEvidenceRequest{MessageId: used.GetMessageId()})
+				return err
+			},
+			code: codes.NotFound, want: messagingv1.Reason_REASON_MESSAGE_NOT_FOUND,
+		},
+		{
+			name: "ResolveForAnotherOrganisation", call: func() error {
+				_, err := s.ResolveMessage(as(t, rpc.RoleOperator, orgB, "op"), &messagingv1.ResolveMessageRequest{
+					MessageId: used.GetMessageId(), Resolution: messagingv1.Resolution_RESOLUTION_GIVE_UP, Reason: "r",
+				})
+				return err
+			},
+			code: codes.NotFound, want: messagingv1.Reason_REASON_MESSAGE_NOT_FOUND,
+		},
+		{
+			name: "ResolveInNoWord", call: func() error {
+				_, err := s.ResolveMessage(operator, &messagingv1.ResolveMessageRequest{MessageId: used.GetMessageId(), Reason: "r"})
+				return err
+			},
+			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
+		},
+		{
+			name: "ResolveWhatIsInNoDoubt", call: func() error {
+				_, err := s.ResolveMessage(operator, &messagingv1.ResolveMessageRequest{
+					MessageId: used.GetMessageId(), Resolution: messagingv1.Resolution_RESOLUTION_NOT_SENT, Reason: "r",
+				})
+				return err
+			},
+			code: codes.FailedPrecondition, want: messagingv1.Reason_REASON_NOT_RESOLVABLE,
 		},
 		{
 			name: "HugePage", call: func() error {

@@ -40,6 +40,10 @@ func writeOutcome(o delivery.Outcome) messagingv1.Outcome {
 		return messagingv1.Outcome_OUTCOME_REJECTED
 	case delivery.OptedOut:
 		return messagingv1.Outcome_OUTCOME_OPTED_OUT
+	case delivery.Parked:
+		return messagingv1.Outcome_OUTCOME_PARKED
+	case delivery.GivenUp:
+		return messagingv1.Outcome_OUTCOME_GIVEN_UP
 	}
 	return messagingv1.Outcome_OUTCOME_UNSPECIFIED
 }
@@ -66,6 +70,27 @@ func writeMessage(m delivery.Message) *messagingv1.Message {
 	}
 	if m.ErrorCode != 0 {
 		answer.ErrorCode = new(int32Of(m.ErrorCode))
+	}
+	return answer
+}
+
+func writeEvidence(e delivery.Evidence) *messagingv1.GetEvidenceResponse {
+	answer := &messagingv1.GetEvidenceResponse{Message: writeMessage(e.Message), NextLookAt: writeTime(e.Message.NextLookAt)}
+	for _, l := range e.Looks {
+		look := &messagingv1.Look{At: timestamppb.New(l.At), Finding: string(l.Finding), Detail: l.Detail}
+		for _, c := range l.Candidates {
+			look.Candidates = append(look.Candidates, &messagingv1.Candidate{
+				TwilioSid: c.SID, Status: c.Status, CreatedAt: timestamppb.New(c.CreatedAt),
+			})
+		}
+		answer.Looks = append(answer.Looks, look)
+	}
+	for _, r := range e.Receipts {
+		receipt := &messagingv1.Receipt{At: timestamppb.New(r.At), TwilioSid: r.SID, Status: r.Status}
+		if r.ErrorCode != 0 {
+			receipt.ErrorCode = new(int32Of(r.ErrorCode))
+		}
+		answer.Receipts = append(answer.Receipts, receipt)
 	}
 	return answer
 }

@@ -21,8 +21,12 @@ const (
 	Throttled Status = "throttled"
 	// Unknown means that the answer was lost: the message may or may not have gone out.
 	Unknown Status = "unknown"
+	// Parked means that nobody but an operator can tell whether Twilio has the message, or may say that it is sent again.
+	Parked Status = "parked"
 	// Rejected means that Twilio refused the message for good.
 	Rejected Status = "rejected"
+	// GivenUp means that an operator has decided that the message is never sent.
+	GivenUp Status = "given_up"
 )
 
 // What Twilio and the carrier told us after taking the message.
@@ -50,7 +54,7 @@ const Received Status = "received"
 // afterwards, and never the other way round.
 func Statuses() []Status {
 	return []Status{
-		Sending, Throttled, Unknown, Rejected,
+		Sending, Throttled, Unknown, Parked, Rejected, GivenUp,
 		Accepted, Queued, Sent, Failed, Undelivered, Delivered,
 		Received,
 	}
@@ -82,6 +86,17 @@ func ParseProviderStatus(wire string) (Status, error) {
 		return Delivered, nil
 	}
 	return "", fmt.Errorf("%w of Twilio %q", ErrStatus, wire)
+}
+
+// Final reports whether no later word of Twilio is to be waited for. After a failure there may still be one, but hardly ever
+// is. Sent is not final: only from carriers without receipts it is the last word, and nobody says which those are.
+func (s Status) Final() bool {
+	switch s {
+	case Failed, Undelivered, Delivered, Received:
+		return true
+	case Sending, Throttled, Unknown, Parked, Rejected, GivenUp, Accepted, Queued, Sent:
+	}
+	return false
 }
 
 // MergeReceipt is the status after a receipt: the higher of the two by rank. It is commutative, associative and

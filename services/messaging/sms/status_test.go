@@ -57,6 +57,17 @@ func TestParseStatus(t *testing.T) {
 	require.ErrorIs(t, err, sms.ErrStatus)
 }
 
+func TestFinal(t *testing.T) {
+	t.Parallel()
+	var final []sms.Status
+	for _, s := range sms.Statuses() {
+		if s.Final() {
+			final = append(final, s)
+		}
+	}
+	require.Equal(t, []sms.Status{sms.Failed, sms.Undelivered, sms.Delivered, sms.Received}, final)
+}
+
 func TestMergeReceipt(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -72,6 +83,8 @@ func TestMergeReceipt(t *testing.T) {
 		{name: "FirstReceiptSettlesALostAnswer", current: sms.Unknown, received: sms.Queued, want: sms.Queued},
 		{name: "ReceiptBeforeTheAnswer", current: sms.Sending, received: sms.Sent, want: sms.Sent},
 		{name: "ReceiptRefutesARejection", current: sms.Rejected, received: sms.Sent, want: sms.Sent},
+		{name: "ReceiptSettlesWhatWasParked", current: sms.Parked, received: sms.Queued, want: sms.Queued},
+		{name: "ReceiptRefutesWhatWasGivenUp", current: sms.GivenUp, received: sms.Accepted, want: sms.Accepted},
 		{name: "AnswerAfterTheReceiptDoesNotRegress", current: sms.Sent, received: sms.Accepted, want: sms.Sent},
 		{name: "InboundNeverChanges", current: sms.Received, received: sms.Delivered, want: sms.Received},
 		{name: "NonsenseIsIgnored", current: sms.Accepted, received: "teleported", want: sms.Accepted},

@@ -1,5 +1,5 @@
 // Package twilio sends texts through Twilio's Messages API and says of every attempt exactly one of four things:
-// accepted, rejected, throttled or unknown.
+// accepted, rejected, throttled or unknown. It also looks up what Twilio has.
 package twilio
 
 import (
@@ -105,13 +105,8 @@ type Outgoing struct {
 func (c *Client) Send(ctx context.Context, out Outgoing) Outcome {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	call := &exchange{ctx: ctx, origin: c.origin, transport: c.transport}
-
-	// twilio-go takes neither a context nor a base URL, so each call gets a client of its own, a few small structs,
-	// around the exchange that adds both. The connections are shared.
-	base := &client.Client{Credentials: c.credentials, HTTPClient: &http.Client{Transport: call, CheckRedirect: stay}}
-	base.SetAccountSid(c.credentials.Username)
-	api := openapi.NewApiService(&client.RequestHandler{Client: base})
+	call, handler := c.exchange(ctx, maxAnswer)
+	api := openapi.NewApiService(handler)
 	params := &openapi.CreateMessageParams{
 		To: &out.To, Body: &out.Body, MessagingServiceSid: c.service, From: c.from,
 	}
@@ -120,6 +115,15 @@ func (c *Client) Send(ctx context.Context, out Outgoing) Outcome {
 	}
 	message, err := api.CreateMessage(params)
 	return classify(call.result(), message, err)
+}
+
+// exchange is one call, which reads at most limit bytes of its answer. twilio-go takes neither a context nor a base URL, so
+// each call gets a client of its own, a few small structs, around the exchange that adds both. The connections are shared.
+func (c *Client) exchange(ctx context.Context, limit int64) (*exchange, *client.RequestHandler) {
+	call := &exchange{ctx: ctx, origin: c.origin, transport: c.transport, limit: limit}
+	base := &client.Client{Credentials: c.credentials, HTTPClient: &http.Client{Transport: call, CheckRedirect: stay}}
+	base.SetAccountSid(c.credentials.Username)
+	return call, &client.RequestHandler{Client: base}
 }
 
 // Close closes idle connections. Sends in flight are not disturbed.

@@ -12,16 +12,17 @@ import (
 	"sync/atomic"
 )
 
-// maxAnswer bounds what is read of an answer. A message of 1600 characters comes back in less than 16 KiB.
+// maxAnswer bounds what is read of an answer about one message. A message of 1600 characters comes back in less than 16 KiB.
 const maxAnswer = 64 << 10
 
-// exchange is the one HTTP request of one Send. Under twilio-go it takes the place of the transport: it adds the
+// exchange is the one HTTP request of one call. Under twilio-go it takes the place of the transport: it adds the
 // caller's context, turns the request to the configured origin, and remembers what twilio-go forgets, which is the
 // status and headers of an error and whether the request can have reached Twilio at all.
 type exchange struct {
 	ctx       context.Context //nolint:containedctx // it lives as long as its call, and twilio-go has no other way in
 	origin    *url.URL
 	transport http.RoundTripper
+	limit     int64 // bytes that are read of the answer
 
 	progress atomic.Int32 // a progress; the transport's hooks may run in its own goroutines
 	status   int
@@ -70,7 +71,7 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	x.status, x.header = resp.StatusCode, resp.Header
-	body, err := readAll(resp.Body)
+	body, err := readAll(resp.Body, x.limit)
 	if err != nil {
 		return nil, err
 	}
@@ -80,9 +81,9 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 
 var errTooLong = errors.New("the answer is too long")
 
-func readAll(body io.ReadCloser) ([]byte, error) {
-	content, err := io.ReadAll(io.LimitReader(body, maxAnswer+1))
-	if err == nil && len(content) > maxAnswer {
+func readAll(body io.ReadCloser, limit int64) ([]byte, error) {
+	content, err := io.ReadAll(io.LimitReader(body, limit+1))
+	if err == nil && int64(len(content)) > limit {
 		err = errTooLong
 	}
 	if err = errors.Join(err, body.Close()); err != nil {

@@ -31,10 +31,11 @@ type Result struct {
 	Next      session.StepID // due next; empty after the last step or when nothing was advanced
 }
 
-// Parked is a step that can never be sent. The session waits for an operator, with this reason.
+// Parked is a step that cannot be sent. The session waits for an operator, with this reason.
 type Parked struct {
-	Status session.Status
-	Reason string
+	Status    session.Status
+	Reason    string
+	KeyReused bool // because the step's key was used with another text
 }
 
 func (p *Parked) Error() string {
@@ -57,6 +58,8 @@ type publisher interface {
 type Executor struct {
 	Sessions loader
 	Delivery deliverer
+	Receipts receipts
+	Waits    waiting
 	Alarms   publisher
 	Flow     session.Flow
 	Log      *slog.Logger
@@ -78,6 +81,9 @@ func (e *Executor) Execute(ctx context.Context, p session.StepPayload, correlati
 	}
 	if !ok {
 		return e.skip(ctx, p, reason, ""), nil
+	}
+	if waits, err := e.awaitDelivery(ctx, view.Session, step); waits || err != nil {
+		return e.waited(ctx, p, err)
 	}
 	token, next, err := session.AfterStep(e.Flow, step.ID)
 	if err != nil {
@@ -137,7 +143,9 @@ func (e *Executor) conclude(ctx context.Context, p session.StepPayload, done dis
 	case session.Stopped:
 		return e.skip(ctx, p, session.SkipOptedOut, done.Sent.MessageID), nil
 	case session.Stuck, session.Undeliverable, session.Closed:
-		return Result{}, &Parked{Status: done.Move.Status, Reason: done.Move.Reason}
+		return Result{}, &Parked{
+			Status: done.Move.Status, Reason: done.Move.Reason, KeyReused: done.Sent.Outcome == dispatch.KeyReused,
+		}
 	}
 	if a := done.Move.Alarm; a != nil {
 		e.setAlarm(ctx, *a)
@@ -166,7 +174,7 @@ func (e *Executor) overtaken(ctx context.Context, p session.StepPayload, s dispa
 	if err != nil {
 		return Result{}, err
 	}
-	if ok { // moved and still due: an operator set the same step again; come back
+	if ok { // moved and still due: an operator has resumed it meanwhile; come back
 		return Result{}, dispatch.ErrConflict
 	}
 	return e.skip(ctx, p, reason, s.MessageID), nil
@@ -184,10 +192,11 @@ func (e *Executor) logSent(ctx context.Context, p session.StepPayload, s dispatc
 	}
 }
 
-// NewAlarm is the alarm for a step of a session in the burst, leased to the caller who is about to publish it.
+// NewAlarm is the alarm for a step of a session in the burst that is due, leased to the caller who is about to publish it.
 func NewAlarm(r session.Record, step session.StepID, generation int, due time.Time) *session.Alarm {
 	return &session.Alarm{
 		ID: uuid.Must(uuid.NewV7()).String(), OrgID: r.OrgID, SessionID: r.ID, ProfileID: r.ProfileID, StepID: step,
-		ExpectedToken: session.AwaitingBurst, Generation: generation, DueAt: due, LeaseToken: uuid.Must(uuid.NewRandom()).String(),
+		ExpectedToken: session.AwaitingBurst, Generation: generation, Cause: session.CauseDue, DueAt: due,
+		LeaseToken: uuid.Must(uuid.NewRandom()).String(),
 	}
 }

@@ -4,42 +4,31 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"paceline.internal/platform/qstash"
 	"paceline.internal/services/onboarding/session"
 )
 
-// Policy is how alarms are published.
-type Policy struct {
-	// BaseURL is the origin that QStash reaches the gateway by.
-	BaseURL string
-	// Retries is how often QStash tries again after the first attempt.
-	Retries int
-	// RetryDelay is QStash's expression for the pause before each retry, in milliseconds.
-	RetryDelay string
-	// Disabled keeps alarms in the outbox. They are published once it is lifted.
-	Disabled bool
-}
-
-// Routes of the gateway that QStash calls.
+// Routes of the gateway that QStash calls, and the label of what it delivers there.
 const (
-	stepPath    = "/api/onboarding/step"
-	failurePath = "/api/onboarding/step/failed"
+	stepPath = "/api/onboarding/step"
+	// FailurePath is told of an alarm whose every attempt failed.
+	FailurePath = "/api/onboarding/step/failed"
+	// Label is what alarms can be filtered by among QStash's logs and dead letters.
+	Label = "onboarding-step"
 )
 
 const (
-	// attemptTimeout is how long QStash waits for one execution: longer than a call to Twilio may take.
-	attemptTimeout = 30 * time.Second
 	// publishTimeout bounds the publish inside a request. The relay takes over what is not done by then.
 	publishTimeout = 4 * time.Second
 	// recordTimeout bounds writing down what became of it, which is worth doing even if the caller is gone.
 	recordTimeout = 4 * time.Second
-	label         = "onboarding-step"
 )
 
 type clock interface {
-	Publish(ctx context.Context, m qstash.Message) (qstash.Receipt, error)
+	Publish(ctx context.Context, job qstash.Job) (qstash.Receipt, error)
 }
 
 type outbox interface {
@@ -51,16 +40,17 @@ type outbox interface {
 type Publisher struct {
 	QStash clock
 	Outbox outbox
-	Policy Policy
 	Flow   session.Flow
-	Log    *slog.Logger
-	Now    func() time.Time
+	// Disabled keeps alarms in the outbox. They are published once it is lifted.
+	Disabled bool
+	Log      *slog.Logger
+	Now      func() time.Time
 }
 
 // Publish asks QStash to deliver an alarm when it is due, and records that it has it. The alarm must be in the outbox,
 // leased to the caller. After an error it is the relay's.
 func (p *Publisher) Publish(ctx context.Context, a session.Alarm) error {
-	if p.Policy.Disabled {
+	if p.Disabled {
 		p.Log.InfoContext(ctx, "onboarding.scheduling_disabled", "step_id", string(a.StepID), "session_id", a.SessionID)
 		return ErrDisabled
 	}
@@ -89,26 +79,26 @@ func (p *Publisher) report(ctx context.Context, a session.Alarm) {
 		"next_step_id", string(a.StepID), "delay_ms", step.Delay.Milliseconds())
 }
 
-// scheduleStep is the one place where a step is scheduled: target, payload, delay and retry policy.
+// scheduleStep is the one place where a step is scheduled: target, payload, due time and identity. How hard QStash tries
+// is the policy of its publisher.
 func (p *Publisher) scheduleStep(ctx context.Context, a session.Alarm) (qstash.Receipt, error) {
 	body, err := a.Payload().Encode()
 	if err != nil {
 		return qstash.Receipt{}, fmt.Errorf("encode alarm: %w", err)
 	}
+	id, err := dedupID(a)
+	if err != nil {
+		return qstash.Receipt{}, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
-	return p.QStash.Publish(ctx, qstash.Message{
-		Destination:     p.Policy.BaseURL + stepPath,
-		Body:            body,
-		ContentType:     "application/json",
-		Delay:           max(0, a.DueAt.Sub(p.Now())),
-		Retries:         p.Policy.Retries,
-		RetryDelay:      p.Policy.RetryDelay,
-		DeduplicationID: a.DedupID(),
-		FailureCallback: p.Policy.BaseURL + failurePath,
-		Label:           label,
-		Timeout:         attemptTimeout,
-	})
+	return p.QStash.Publish(ctx, qstash.Job{Path: stepPath, Label: Label, DedupID: id, Body: body, Due: a.DueAt})
+}
+
+// dedupID is onboarding-{session_id}-{step_id}-{generation}. The session is the episode, so that a second run is never
+// taken for the first; a new generation is a new alarm, which must not be lost in the window of the one before it.
+func dedupID(a session.Alarm) (qstash.DedupID, error) {
+	return qstash.NewDedupID("onboarding", a.SessionID, string(a.StepID), strconv.Itoa(a.Generation))
 }
 
 // retryPause is how long a failed publish rests before the relay tries it.

@@ -16,6 +16,7 @@ import (
 type Overdue struct {
 	Session    session.Record
 	Generation int // of the newest alarm
+	Repeats    int // how many alarms in a row were set because the one before brought nothing
 }
 
 type overdueStore interface {
@@ -33,7 +34,7 @@ type Sweeper struct {
 	// Grace is how long after its alarm a step is overdue. Each further alarm of a step is given twice as long as the one
 	// before: with a minute and five of them, an outage has to last half an hour before anybody is parked.
 	Grace          time.Duration
-	MaxGenerations int // how many alarms a step gets before its session is parked
+	MaxGenerations int // how many alarms in a row may bring nothing before the session is parked
 	Log            *slog.Logger
 	Now            func() time.Time
 }
@@ -68,11 +69,15 @@ func (s *Sweeper) Once(ctx context.Context) (int, error) {
 // mend sets the next alarm, due now, or parks the session. A session that has moved on meanwhile needs neither.
 func (s *Sweeper) mend(ctx context.Context, o Overdue) error {
 	r, now := o.Session, s.Now()
-	s.Log.WarnContext(ctx, "onboarding.step_overdue", "step_id", string(r.NextStep), "session_id", r.ID, "generation", o.Generation)
-	if o.Generation < s.MaxGenerations {
-		return s.Store.Rearm(ctx, r, *NewAlarm(r, r.NextStep, o.Generation+1, now), now)
+	s.Log.WarnContext(ctx, "onboarding.step_overdue", "step_id", string(r.NextStep), "session_id", r.ID, "generation", o.Generation,
+		"repeats", o.Repeats)
+	if o.Repeats+1 < s.MaxGenerations {
+		a := NewAlarm(r, r.NextStep, o.Generation+1, now)
+		a.Cause = session.CauseOverdue
+		return s.Store.Rearm(ctx, r, *a, now)
 	}
-	reason := fmt.Sprintf("%d alarms for %s brought nothing; see the timeline and the log, then reset the session", o.Generation, r.NextStep)
+	reason := fmt.Sprintf("%d alarms in a row for %s brought nothing; see the timeline, the dead letters and the log for why, mend that, %s",
+		o.Repeats+1, r.NextStep, session.ThenResume(r.ID))
 	err := s.Store.Move(ctx, session.Park(r, now, session.Stuck, session.TriggerQStash, "", reason), nil)
 	if errors.Is(err, dispatch.ErrConflict) {
 		return nil

@@ -43,6 +43,7 @@ type Text struct {
 	Body          string
 	Key           string
 	CorrelationID string
+	Unknown       session.UnknownSends // what may be done if nobody finds out whether it was taken
 }
 
 // Outcome is how far messaging came with a text.
@@ -58,6 +59,8 @@ const (
 	Rejected                           // Twilio refused it for good
 	OptedOut                           // the person has opted out
 	KeyReused                          // the key was used with another text
+	Undecided                          // nobody could find out; an operator has to
+	GivenUp                            // an operator gave it up
 )
 
 // Sent is messaging's answer.
@@ -69,7 +72,7 @@ type Sent struct {
 	AcceptedAt  time.Time
 	RetryAfter  time.Duration
 	Code        int    // Twilio's error code of a rejected text
-	Explanation string // what the code means and what to do
+	Explanation string // why a rejected, undecided or given up text is so, and what to do
 }
 
 // Wait is a text that could not be brought to an end yet. Nothing was changed; come back after RetryAfter.
@@ -111,6 +114,7 @@ type Dispatcher struct {
 	Sender  sender
 	Store   mover
 	Catalog catalog.Catalog
+	Unknown session.UnknownSends // for every text of every conversation
 	Now     func() time.Time
 }
 
@@ -144,7 +148,7 @@ func (d *Dispatcher) Deliver(ctx context.Context, o Order) (Done, error) {
 	}
 	sent, err := d.Sender.Send(ctx, Text{
 		OrgID: o.View.Session.OrgID, ProfileID: o.View.Session.ProfileID, To: o.View.Phone,
-		Body: body, Key: o.Key, CorrelationID: o.CorrelationID,
+		Body: body, Key: o.Key, CorrelationID: o.CorrelationID, Unknown: d.Unknown,
 	})
 	if err != nil {
 		return Done{}, fmt.Errorf("send: %w", err)
@@ -177,18 +181,19 @@ func (d *Dispatcher) moveAfter(o Order, sent Sent) (session.Move, error) {
 		return move, nil
 	case InFlight, Unknown, Throttled:
 		if hopeless(o, sent, now) {
-			return session.Park(r, now, session.Stuck, o.Trigger, sent.MessageID, fmt.Sprintf(
-				"nothing was heard for %s of whether Twilio took this text; look for it in Twilio's log, then reset the session", doubtLimit)), nil
+			return session.Park(r, now, session.Stuck, o.Trigger, sent.MessageID, unheardOf(r, sent)), nil
 		}
 		return session.Move{}, &Wait{Outcome: sent.Outcome, RetryAfter: sent.RetryAfter}
 	case OptedOut:
 		return session.Stop(r, now, o.Trigger, sent.MessageID), nil
 	case Rejected:
-		reason := fmt.Sprintf("Twilio %d: %s", sent.Code, sent.Explanation)
-		return session.Park(r, now, session.Undeliverable, o.Trigger, sent.MessageID, reason), nil
+		return session.Park(r, now, session.Undeliverable, o.Trigger, sent.MessageID, undelivered(r, sent)), nil
+	case Undecided:
+		return session.Park(r, now, session.Stuck, o.Trigger, sent.MessageID, undecided(r, sent)), nil
+	case GivenUp:
+		return session.Park(r, now, session.Stuck, o.Trigger, sent.MessageID, givenUp(r, sent)), nil
 	case KeyReused:
-		return session.Park(r, now, session.Stuck, o.Trigger, sent.MessageID,
-			"the key of this text was used with another text; compare the message under that key, then reset the session"), nil
+		return session.Park(r, now, session.Stuck, o.Trigger, sent.MessageID, reused(r, o.Key)), nil
 	default:
 		return session.Move{}, fmt.Errorf("dispatch: outcome %d is unknown", sent.Outcome)
 	}

@@ -170,7 +170,7 @@ func (d *Desk) SendOpening(ctx context.Context, j jobs.Job) error {
 		return err
 	}
 	s := view.Session
-	if s.Status != session.Active || s.Turn > 0 {
+	if s.Status != session.Active || s.Place() > 0 {
 		return nil
 	}
 	if view.Hold {
@@ -179,7 +179,11 @@ func (d *Desk) SendOpening(ctx context.Context, j jobs.Job) error {
 	_, err = d.Delivery.Deliver(ctx, dispatch.Order{
 		View: view, Text: session.TextOpening, Key: session.OpeningKey(s.ProfileID, s.ID),
 		CorrelationID: j.ID, Trigger: session.TriggerActivation, Cause: &dispatch.Cause{Job: j},
-		Then: func(dispatch.Sent) session.Move { return session.Stay(s, d.Now()) },
+		Then: func(sent dispatch.Sent) session.Move {
+			move := session.Stay(s, d.Now())
+			move.AnswerHeldSince = sent.AcceptedAt // replies that came while the session was parked
+			return move
+		},
 	})
 	if errors.Is(err, dispatch.ErrConflict) { // stopped, reset or answered meanwhile; the key keeps the text single
 		return nil
@@ -203,7 +207,9 @@ func (d *Desk) Release(ctx context.Context, orgID, profileID string) (Profile, e
 		if due.Before(now) {
 			due = now
 		}
-		return d.NewAlarm(r, r.NextStep, generation, due)
+		a := d.NewAlarm(r, r.NextStep, generation, due)
+		a.Cause = session.CauseReleased
+		return a
 	}
 	return d.Profiles.Release(ctx, orgID, profileID, again, now)
 }

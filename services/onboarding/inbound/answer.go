@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"paceline.internal/services/onboarding/burst"
 	"paceline.internal/services/onboarding/dispatch"
@@ -15,7 +16,7 @@ import (
 const maxDecisions = 3
 
 // answer does what a recorded text asks for. Each text takes effect once: the change completes the job it came in.
-func (r *Router) answer(ctx context.Context, j jobs.Job, m Message, recorded Recorded) error {
+func (r *Router) answer(ctx context.Context, j jobs.Job, m Resumed, recorded Recorded) error {
 	err := r.answerOnce(ctx, j, m, recorded)
 	for n := 1; n < maxDecisions && errors.Is(err, dispatch.ErrConflict); n++ {
 		err = r.answerOnce(ctx, j, m, recorded)
@@ -23,8 +24,8 @@ func (r *Router) answer(ctx context.Context, j jobs.Job, m Message, recorded Rec
 	return dispatch.Soften(err, r.Now().Sub(j.CreatedAt))
 }
 
-func (r *Router) answerOnce(ctx context.Context, j jobs.Job, m Message, recorded Recorded) error {
-	view, err := r.Sessions.LoadConversation(ctx, recorded.OrgID, m.From)
+func (r *Router) answerOnce(ctx context.Context, j jobs.Job, m Resumed, recorded Recorded) error {
+	view, err := r.Sessions.LoadConversation(ctx, recorded.OrgID, m.Message.From)
 	if errors.Is(err, dispatch.ErrNoSession) {
 		return nil // nobody we know, or not activated: kept as a message, answers nothing
 	}
@@ -38,6 +39,9 @@ func (r *Router) answerOnce(ctx context.Context, j jobs.Job, m Message, recorded
 	if j.CreatedAt.Before(view.Session.CreatedAt) { // an answer to an episode that is over, or to nothing
 		return r.Sessions.Note(ctx, view.Session.ID, []session.Entry{r.replied(recorded, "before_session")}, &cause, r.Now())
 	}
+	if m.Place != anyPlace && m.Place != view.Session.Place() { // a later text has been answered meanwhile
+		return r.Sessions.Note(ctx, view.Session.ID, []session.Entry{r.replied(recorded, "overtaken")}, &cause, r.Now())
+	}
 	return r.decide(ctx, view, cause, m, recorded)
 }
 
@@ -45,7 +49,7 @@ func (r *Router) answerOnce(ctx context.Context, j jobs.Job, m Message, recorded
 func (r *Router) consent(ctx context.Context, view dispatch.View, cause dispatch.Cause, recorded Recorded) error {
 	now := r.Now()
 	s := view.Session
-	if recorded.Effect == EffectOptOut && s.Status == session.Active {
+	if recorded.Effect == EffectOptOut && (s.Status == session.Active || s.Status.Parked()) {
 		return r.Sessions.Move(ctx, session.Stop(s, now, session.TriggerStop, recorded.MessageID), &cause)
 	}
 	detail := map[Effect]string{EffectOptOut: "STOP", EffectOptIn: "START", EffectHelp: "HELP"}[recorded.Effect]
@@ -53,13 +57,16 @@ func (r *Router) consent(ctx context.Context, view dispatch.View, cause dispatch
 }
 
 // decide asks the pure core what a reply means here, and does it.
-func (r *Router) decide(ctx context.Context, view dispatch.View, cause dispatch.Cause, m Message, recorded Recorded) error {
-	s, intent := view.Session, session.IntentOf(m.Body)
+func (r *Router) decide(ctx context.Context, view dispatch.View, cause dispatch.Cause, m Resumed, recorded Recorded) error {
+	s, intent := view.Session, session.IntentOf(m.Message.Body)
 	decision, err := session.OnReply(r.Flow, view.Snapshot(), intent)
 	if err != nil {
 		return err
 	}
 	replied := r.replied(recorded, "")
+	if m.Place != anyPlace { // it was told when the session was parked
+		replied.Detail = "again"
+	}
 	switch d := decision.(type) {
 	case session.SendAndMove:
 		return r.send(ctx, view, cause, d, replied, intent)
@@ -71,6 +78,9 @@ func (r *Router) decide(ctx context.Context, view dispatch.View, cause dispatch.
 		move.Entries = []session.Entry{replied, r.advanced(s, d.To, intent)}
 		return r.Sessions.Move(ctx, move, &cause)
 	case session.Hold:
+		if s.Status.Parked() {
+			return r.hold(ctx, s, cause, replied, "parked")
+		}
 		return r.hold(ctx, s, cause, replied, "burst")
 	case session.Ignore:
 		if d.Reason == session.SkipSafetyHold { // answered when the hold is lifted, if the session still waits for it
@@ -87,22 +97,23 @@ func (r *Router) hold(ctx context.Context, s session.Record, cause dispatch.Caus
 	return r.Sessions.Hold(ctx, s, cause, replied)
 }
 
-// send answers with a text at once. Its key counts the session's turns, so that two replies handled at the same moment
-// are answered by one text.
+// send answers with a text at once. Its key names the session's place, so that two replies handled at the same moment are
+// answered by one text, and so is one that is taken up again after the session was parked.
 func (r *Router) send(
 	ctx context.Context, view dispatch.View, cause dispatch.Cause, d session.SendAndMove, replied session.Entry, intent session.Intent,
 ) error {
 	s := view.Session
 	_, err := r.Delivery.Deliver(ctx, dispatch.Order{
-		View: view, Text: d.Text, Key: session.DirectKey(s.ProfileID, s.ID, d.Text, s.Turn),
+		View: view, Text: d.Text, Key: session.DirectKey(s.ProfileID, s.ID, d.Text, s.Place()),
 		CorrelationID: cause.Job.ID, Trigger: session.TriggerOf(intent), Cause: &cause, Told: []session.Entry{replied},
-		Then: func(dispatch.Sent) session.Move {
+		Then: func(sent dispatch.Sent) session.Move {
 			changed := r.advanced(s, d.To, intent)
 			if d.Pause {
 				changed.Kind = session.KindPaused
 			}
 			move := session.Stay(s, r.Now())
 			move.Token, move.Paused = d.To, d.Pause
+			move.AnswerHeldSince = sent.AcceptedAt // replies that came while the session was parked
 			move.Entries = []session.Entry{changed}
 			return move
 		},
@@ -156,13 +167,26 @@ func (r *Router) GiveUp(ctx context.Context, j jobs.Job, cause error) error {
 
 func (r *Router) park(ctx context.Context, j jobs.Job, cause error) error {
 	view, err := r.Sessions.LoadConversation(ctx, j.OrgID, j.Subject)
-	if errors.Is(err, dispatch.ErrNoSession) || err == nil && view.Session.Status != session.Active {
+	if errors.Is(err, dispatch.ErrNoSession) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	reason := fmt.Sprintf("job %s (%s) failed for good: %v; see the job, then reset the session", j.ID, j.EventType, cause)
-	parked := session.Park(view.Session, r.Now(), session.Stuck, session.TriggerReply, "", reason)
-	return r.Sessions.Move(ctx, parked, &dispatch.Cause{Job: j, Failure: cause.Error()})
+	s, ended := view.Session, dispatch.Cause{Job: j, Failure: cause.Error()}
+	switch {
+	case s.Status.Parked() && s.Mode == session.Onboarding && isReply(j): // considered when the session is resumed
+		return r.Sessions.Hold(ctx, s, ended, session.Entry{
+			At: r.Now(), Kind: session.KindHeld, Trigger: session.TriggerReply, Detail: fmt.Sprintf("parked; job %s failed for good", j.ID),
+		})
+	case s.Status != session.Active:
+		return nil
+	}
+	reason := fmt.Sprintf("job %s (%s) failed for good: %v; see the job and the log, mend that, %s",
+		j.ID, j.EventType, cause, session.ThenResume(s.ID))
+	return r.Sessions.Move(ctx, session.Park(s, r.Now(), session.Stuck, session.TriggerReply, "", reason), &ended)
+}
+
+func isReply(j jobs.Job) bool {
+	return slices.Contains([]string{EventMessage, jobs.EventHeldReply, jobs.EventResumedReply}, j.EventType)
 }

@@ -130,7 +130,9 @@ func (r *Router) Receive(ctx context.Context, m Message) (duplicate bool, err er
 	if err != nil {
 		return duplicate, err
 	}
-	err = r.Runner.Try(ctx, id, func(ctx context.Context, j jobs.Job) error { return r.answer(ctx, j, m, recorded) })
+	err = r.Runner.Try(ctx, id, func(ctx context.Context, j jobs.Job) error {
+		return r.answer(ctx, j, Resumed{Place: anyPlace, Message: m}, recorded)
+	})
 	if err != nil { // the text is safe in its job, and consent has been applied
 		r.Log.WarnContext(ctx, "onboarding.inbound_left_to_loop", "job_id", id, "error", err)
 	}
@@ -143,7 +145,30 @@ func (r *Router) Handle(ctx context.Context, j jobs.Job) error {
 	if err := json.Unmarshal(j.Payload, &m); err != nil {
 		return &jobs.Permanent{Cause: fmt.Errorf("decode text: %w", err)}
 	}
-	recorded, err := r.record(ctx, m)
+	return r.handle(ctx, j, Resumed{Place: anyPlace, Message: m})
+}
+
+// Resumed is a text whose answer was under way when its session was parked, and the payload of the job that takes it up. It
+// answers only what it was meant for.
+type Resumed struct {
+	Place   int     `json:"place"` // session.Record.Place
+	Message Message `json:"message"`
+}
+
+// anyPlace is the place of a text that was never tied to one.
+const anyPlace = -1
+
+// HandleResumed is the job handler for texts that are taken up after their session was parked.
+func (r *Router) HandleResumed(ctx context.Context, j jobs.Job) error {
+	var m Resumed
+	if err := json.Unmarshal(j.Payload, &m); err != nil {
+		return &jobs.Permanent{Cause: fmt.Errorf("decode text: %w", err)}
+	}
+	return r.handle(ctx, j, m)
+}
+
+func (r *Router) handle(ctx context.Context, j jobs.Job, m Resumed) error {
+	recorded, err := r.record(ctx, m.Message)
 	switch {
 	case errors.Is(err, ErrUnknownSender), errors.Is(err, ErrInvalid):
 		return &jobs.Permanent{Cause: err}

@@ -106,8 +106,13 @@ func judge(j Job, err error) verdict {
 	}
 }
 
-// EventHeldReply is the type of a job that routes a reply which had been held.
-const EventHeldReply = "session.held_reply"
+// Types of jobs that the store itself enqueues.
+const (
+	// EventHeldReply routes a reply which had been held.
+	EventHeldReply = "session.held_reply"
+	// EventResumedReply takes up a reply whose answer was under way when its session was parked.
+	EventResumedReply = "session.resumed_reply"
+)
 
 // Statuses of a job.
 const (

@@ -4,6 +4,7 @@ package messaging
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -12,9 +13,11 @@ import (
 
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	"paceline.internal/services/onboarding/burst"
 	"paceline.internal/services/onboarding/dispatch"
 	"paceline.internal/services/onboarding/enrolment"
 	"paceline.internal/services/onboarding/inbound"
+	"paceline.internal/services/onboarding/session"
 )
 
 // Idempotent names the methods that the connection may retry by itself when messaging cannot be reached. Send is one of
@@ -23,6 +26,7 @@ var Idempotent = []string{
 	messagingv1.MessagingService_Send_FullMethodName,
 	messagingv1.MessagingService_RecordInbound_FullMethodName,
 	messagingv1.MessagingService_CheckSender_FullMethodName,
+	messagingv1.MessagingService_ListMessages_FullMethodName,
 }
 
 // Client speaks to messaging over one connection, which sets a deadline on every call.
@@ -43,6 +47,13 @@ var outcomes = map[messagingv1.Outcome]dispatch.Outcome{
 	messagingv1.Outcome_OUTCOME_THROTTLED:        dispatch.Throttled,
 	messagingv1.Outcome_OUTCOME_REJECTED:         dispatch.Rejected,
 	messagingv1.Outcome_OUTCOME_OPTED_OUT:        dispatch.OptedOut,
+	messagingv1.Outcome_OUTCOME_PARKED:           dispatch.Undecided,
+	messagingv1.Outcome_OUTCOME_GIVEN_UP:         dispatch.GivenUp,
+}
+
+var policies = map[session.UnknownSends]messagingv1.UnknownPolicy{
+	session.ConfirmAbsentThenResend: messagingv1.UnknownPolicy_UNKNOWN_POLICY_CONFIRM_ABSENT_THEN_RESEND,
+	session.NeverDuplicate:          messagingv1.UnknownPolicy_UNKNOWN_POLICY_NEVER_DUPLICATE,
 }
 
 // Send hands over one text. dispatch.ErrUnavailable when messaging cannot be reached; every other outcome that is
@@ -50,6 +61,7 @@ var outcomes = map[messagingv1.Outcome]dispatch.Outcome{
 func (c *Client) Send(ctx context.Context, t dispatch.Text) (dispatch.Sent, error) {
 	answer, err := c.rpc.Send(ctx, &messagingv1.SendRequest{
 		OrgId: t.OrgID, ProfileId: t.ProfileID, To: t.To, Body: t.Body, IdempotencyKey: t.Key, CorrelationId: t.CorrelationID,
+		UnknownPolicy: policies[t.Unknown],
 	})
 	if reasonOf(err) == messagingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED {
 		return dispatch.Sent{Outcome: dispatch.KeyReused}, nil
@@ -73,6 +85,24 @@ func (c *Client) Send(ctx context.Context, t dispatch.Text) (dispatch.Sent, erro
 		sent.AcceptedAt = at.AsTime()
 	}
 	return sent, nil
+}
+
+// final are the statuses after which no receipt changes anything.
+var final = []string{"delivered", "undelivered", "failed"}
+
+// Receipt is how far the carrier is with the text of a key. dispatch.ErrMessageMissing when the organisation has no such
+// message or the carrier has not taken it, dispatch.ErrUnavailable when messaging cannot be reached.
+func (c *Client) Receipt(ctx context.Context, orgID, key string) (burst.Receipt, error) {
+	ctx = rpc.WithPrincipal(ctx, rpc.Principal{Subject: "onboarding", Role: rpc.RoleService, OrgID: orgID})
+	answer, err := c.rpc.ListMessages(ctx, &messagingv1.ListMessagesRequest{IdempotencyKey: key, PageSize: 1})
+	if err != nil {
+		return burst.Receipt{}, translate(err)
+	}
+	if len(answer.GetMessages()) == 0 || answer.GetMessages()[0].GetAcceptedAt() == nil {
+		return burst.Receipt{}, dispatch.ErrMessageMissing
+	}
+	m := answer.GetMessages()[0]
+	return burst.Receipt{AcceptedAt: m.GetAcceptedAt().AsTime(), Final: slices.Contains(final, m.GetStatus())}, nil
 }
 
 var effects = map[messagingv1.ConsentEffect]inbound.Effect{

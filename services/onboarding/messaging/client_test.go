@@ -7,11 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	"paceline.internal/services/onboarding/burst"
 	"paceline.internal/services/onboarding/dispatch"
 	"paceline.internal/services/onboarding/enrolment"
 	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/messaging"
 	"paceline.internal/services/onboarding/messagingtest"
+	"paceline.internal/services/onboarding/session"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,6 +43,7 @@ func TestSend(t *testing.T) {
 		{name: "Accepted", script: messagingtest.Accept, want: dispatch.Accepted, again: dispatch.AlreadyAccepted},
 		{name: "Throttled", script: messagingtest.Throttle, want: dispatch.Throttled, again: dispatch.Accepted},
 		{name: "Unknown", script: messagingtest.UnknownForever, want: dispatch.Unknown, again: dispatch.Unknown},
+		{name: "Undecided", script: messagingtest.ParkTaken, want: dispatch.Undecided, again: dispatch.Undecided},
 		{name: "Rejected", script: messagingtest.Reject, want: dispatch.Rejected, again: dispatch.Rejected},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -58,6 +62,8 @@ func TestSend(t *testing.T) {
 				case dispatch.Rejected:
 					require.Equal(t, messagingtest.RejectCode, sent.Code)
 					require.NotEmpty(t, sent.Explanation)
+				case dispatch.Undecided:
+					require.Contains(t, sent.Explanation, sent.MessageID)
 				default:
 					require.Equal(t, messagingtest.RetryAfter, sent.RetryAfter)
 				}
@@ -88,6 +94,34 @@ func TestSend(t *testing.T) {
 		require.Equal(t, dispatch.KeyReused, sent.Outcome)
 	})
 
+	t.Run("GivenUp", func(t *testing.T) {
+		t.Parallel()
+		client, service := setup(t)
+		service.Script(messagingtest.First(messagingtest.ParkMissed))
+		_, err := client.Send(t.Context(), text)
+		require.NoError(t, err)
+		require.True(t, service.Resolve(text.Key, messagingv1.Resolution_RESOLUTION_GIVE_UP))
+		sent, err := client.Send(t.Context(), text)
+		require.NoError(t, err)
+		require.Equal(t, dispatch.GivenUp, sent.Outcome)
+	})
+
+	t.Run("PolicyOfUnknownSends", func(t *testing.T) {
+		t.Parallel()
+		client, service := setup(t)
+		for policy, want := range map[session.UnknownSends]messagingv1.UnknownPolicy{
+			session.ConfirmAbsentThenResend: messagingv1.UnknownPolicy_UNKNOWN_POLICY_CONFIRM_ABSENT_THEN_RESEND,
+			session.NeverDuplicate:          messagingv1.UnknownPolicy_UNKNOWN_POLICY_NEVER_DUPLICATE,
+		} {
+			careful := text
+			careful.Key, careful.Unknown = string(policy), policy
+			_, err := client.Send(t.Context(), careful)
+			require.NoError(t, err)
+			attempts := service.Attempts()
+			require.Equal(t, want, attempts[len(attempts)-1].GetUnknownPolicy())
+		}
+	})
+
 	t.Run("OutOfReach", func(t *testing.T) {
 		t.Parallel()
 		client, service := setup(t)
@@ -116,6 +150,35 @@ func TestRecord(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, recorded, again)
 	}
+}
+
+func TestReceipt(t *testing.T) {
+	t.Parallel()
+	client, service := setup(t)
+	text := dispatch.Text{OrgID: orgID, ProfileID: "p", To: theirs, Body: "hello", Key: "k", CorrelationID: "c"}
+	_, err := client.Receipt(t.Context(), orgID, "k")
+	require.ErrorIs(t, err, dispatch.ErrMessageMissing)
+	service.Script(messagingtest.First(messagingtest.UnknownMissed))
+	_, err = client.Send(t.Context(), text)
+	require.NoError(t, err)
+	_, err = client.Receipt(t.Context(), orgID, "k")
+	require.ErrorIs(t, err, dispatch.ErrMessageMissing, "the carrier has not taken it")
+	service.Settle()
+	_, err = client.Send(t.Context(), text)
+	require.NoError(t, err)
+	for status, final := range map[string]bool{
+		"accepted": false, "queued": false, "sending": false, "sent": false, "delivered": true, "undelivered": true, "failed": true,
+	} {
+		service.Report("k", status)
+		receipt, err := client.Receipt(t.Context(), orgID, "k")
+		require.NoError(t, err)
+		require.Equal(t, burst.Receipt{AcceptedAt: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), Final: final}, receipt, status)
+	}
+	_, err = client.Receipt(t.Context(), "00000000-0000-7000-8000-000000000002", "k")
+	require.ErrorIs(t, err, dispatch.ErrMessageMissing, "another organisation's")
+	service.SetDown(true)
+	_, err = client.Receipt(t.Context(), orgID, "k")
+	require.ErrorIs(t, err, dispatch.ErrUnavailable)
 }
 
 func TestCheckSender(t *testing.T) {

@@ -33,7 +33,9 @@ const (
 	Throttle                      // not processed
 	Reject                        // refused for good
 	Unavailable                   // messaging cannot be reached, nothing happens
-	UnknownForever                // taken, and nobody will ever know
+	UnknownForever                // taken, and nobody will ever know, unless an operator does
+	ParkTaken                     // taken, and an operator has to find out
+	ParkMissed                    // not taken, and an operator has to find out
 )
 
 // RejectCode is Twilio's code of a refused text: the number is none.
@@ -133,6 +135,68 @@ func (s *Service) Settle() {
 	}
 }
 
+// Resolve is an operator's word on the text of a key, as ResolveMessage takes it. It reports whether there was one to be
+// resolved.
+func (s *Service) Resolve(key string, word messagingv1.Resolution) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, known := s.rows[key]
+	if !known || r.sending || r.state == messagingv1.Outcome_OUTCOME_ACCEPTED {
+		return false
+	}
+	switch word {
+	case messagingv1.Resolution_RESOLUTION_SENT:
+		r.state = messagingv1.Outcome_OUTCOME_ACCEPTED
+	case messagingv1.Resolution_RESOLUTION_NOT_SENT:
+		delete(s.rows, key)
+	case messagingv1.Resolution_RESOLUTION_GIVE_UP:
+		r.state = messagingv1.Outcome_OUTCOME_GIVEN_UP
+	case messagingv1.Resolution_RESOLUTION_UNSPECIFIED:
+	}
+	return true
+}
+
+// ResolveAll is an operator's word on every text that is in doubt, given up or refused: sent, if the carrier has it, else not.
+func (s *Service) ResolveAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, r := range s.rows {
+		switch {
+		case r.sending || r.state == messagingv1.Outcome_OUTCOME_ACCEPTED:
+		case r.message.GetTwilioSid() != "":
+			r.state = messagingv1.Outcome_OUTCOME_ACCEPTED
+		default:
+			delete(s.rows, key)
+		}
+	}
+}
+
+// Report is a receipt of the carrier for the text of a key.
+func (s *Service) Report(key, status string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r, known := s.rows[key]; known {
+		r.message.Status = status
+	}
+}
+
+// ListMessages finds the text of a key; other filters nobody here asks for.
+func (s *Service) ListMessages(
+	ctx context.Context, in *messagingv1.ListMessagesRequest,
+) (*messagingv1.ListMessagesResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	caller, _ := rpc.PrincipalFrom(ctx)
+	r, known := s.rows[in.GetIdempotencyKey()]
+	switch {
+	case s.down:
+		return nil, unavailable()
+	case !known || caller.OrgID != s.orgID:
+		return &messagingv1.ListMessagesResponse{}, nil
+	}
+	return &messagingv1.ListMessagesResponse{Messages: []*messagingv1.Message{r.copy()}}, nil
+}
+
 // Taken are the texts that the carrier took for a phone, in their order.
 func (s *Service) Taken(phone string) []Text {
 	s.mu.Lock()
@@ -175,6 +239,8 @@ func (s *Service) Send(_ context.Context, in *messagingv1.SendRequest) (*messagi
 		return waiting(messagingv1.Outcome_OUTCOME_UNKNOWN, r), nil
 	case known && r.state == messagingv1.Outcome_OUTCOME_REJECTED:
 		return rejected(r), nil
+	case known && (r.state == messagingv1.Outcome_OUTCOME_PARKED || r.state == messagingv1.Outcome_OUTCOME_GIVEN_UP):
+		return undecided(r), nil
 	case s.stopped[in.GetTo()]:
 		return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_OPTED_OUT}, nil
 	}
@@ -218,7 +284,10 @@ func (s *Service) settle(r *row, outcome Outcome) (*messagingv1.SendResponse, er
 	case UnknownMissed:
 		r.state = messagingv1.Outcome_OUTCOME_UNKNOWN
 		return waiting(r.state, r), nil
-	case Accept, AcceptLost, AcceptNoRow, AcceptNoSID, UnknownTaken, UnknownForever, Unavailable:
+	case ParkMissed:
+		r.state = messagingv1.Outcome_OUTCOME_PARKED
+		return undecided(r), nil
+	case Accept, AcceptLost, AcceptNoRow, AcceptNoSID, UnknownTaken, UnknownForever, ParkTaken, Unavailable:
 	}
 	s.take(r)
 	answer := &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_ACCEPTED, Message: r.copy()}
@@ -234,7 +303,10 @@ func (s *Service) settle(r *row, outcome Outcome) (*messagingv1.SendResponse, er
 	case UnknownTaken, UnknownForever:
 		r.state, r.lost = messagingv1.Outcome_OUTCOME_UNKNOWN, outcome == UnknownForever
 		return waiting(messagingv1.Outcome_OUTCOME_UNKNOWN, r), nil
-	case Accept, UnknownMissed, Throttle, Reject, Unavailable:
+	case ParkTaken:
+		r.state = messagingv1.Outcome_OUTCOME_PARKED
+		return undecided(r), nil
+	case Accept, UnknownMissed, ParkMissed, Throttle, Reject, Unavailable:
 	}
 	return answer, nil
 }
@@ -309,6 +381,14 @@ func waiting(outcome messagingv1.Outcome, r *row) *messagingv1.SendResponse {
 func rejected(r *row) *messagingv1.SendResponse {
 	return &messagingv1.SendResponse{
 		Outcome: messagingv1.Outcome_OUTCOME_REJECTED, Message: r.copy(), Explanation: "this is no phone number; correct it",
+	}
+}
+
+func undecided(r *row) *messagingv1.SendResponse {
+	id := r.message.GetMessageId()
+	return &messagingv1.SendResponse{
+		Outcome: r.state, Message: r.copy(),
+		Explanation: "two of Twilio's may be it; to do: see GET /v1/messages/" + id + "/evidence, then POST /v1/messages/" + id + ":resolve",
 	}
 }
 

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -10,13 +11,14 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/services/onboarding/burst"
+	"paceline.internal/services/onboarding/dispatch"
 	"paceline.internal/services/onboarding/session"
 )
 
 const sqlInsertAlarm = `
 insert into step_alarms
-    (id, org_id, session_id, profile_id, step_id, expected_state_token, generation, due_at, lease_token, lease_until, created_at)
-values (@id, @org_id, @session, @profile, @step, @token, @generation, @due_at, nullif(@lease, '')::uuid, @lease_until, @at)`
+    (id, org_id, session_id, profile_id, step_id, expected_state_token, generation, cause, due_at, lease_token, lease_until, created_at)
+values (@id, @org_id, @session, @profile, @step, @token, @generation, @cause, @due_at, nullif(@lease, '')::uuid, @lease_until, @at)`
 
 // publishLease is how long the request that wrote an alarm has for publishing it before the relay may.
 const publishLease = 10 * time.Second
@@ -29,7 +31,7 @@ func insertAlarm(ctx context.Context, tx pgx.Tx, a session.Alarm, at time.Time) 
 	}
 	_, err := tx.Exec(ctx, sqlInsertAlarm, pgx.NamedArgs{
 		"id": a.ID, "org_id": a.OrgID, "session": a.SessionID, "profile": a.ProfileID, "step": string(a.StepID),
-		"token": string(a.ExpectedToken), "generation": a.Generation, "due_at": a.DueAt, "lease": a.LeaseToken,
+		"token": string(a.ExpectedToken), "generation": a.Generation, "cause": string(a.Cause), "due_at": a.DueAt, "lease": a.LeaseToken,
 		"lease_until": leaseUntil, "at": at,
 	})
 	if err != nil {
@@ -49,7 +51,7 @@ update step_alarms a
 set lease_token = @token, lease_until = @lease_until, attempts = attempts + 1
 from open where a.id = open.id
 returning a.id, a.org_id, a.session_id, a.profile_id, a.step_id, a.expected_state_token as expected_token, a.generation,
-          a.due_at, a.lease_token`
+          a.cause, a.due_at, a.lease_token`
 
 // ClaimAlarms claims at most limit unpublished alarms whose publisher has had its time, those that are due first.
 func (s *Store) ClaimAlarms(ctx context.Context, limit int, now, leaseUntil time.Time) ([]session.Alarm, error) {
@@ -93,19 +95,23 @@ func (s *Store) AlarmFailed(ctx context.Context, a session.Alarm, cause string, 
 	return nil
 }
 
-// sqlOverdue compares with the newest alarm of the step that is due. It rests twice as long after each.
-const sqlOverdue = sqlSessionColumns + `, newest.generation` + sqlSessionTables + `
+// sqlOverdue compares with the newest alarm of the step that is due. It rests twice as long after each that was set because
+// the one before it brought nothing; what else sets an alarm begins the count again.
+const sqlOverdue = sqlSessionColumns + `, newest.generation, newest.repeats` + sqlSessionTables + `
 join lateral (
-    select a.generation, a.published_at, greatest(a.due_at, a.published_at) as rung_at
+    select a.generation, a.published_at, greatest(a.due_at, a.published_at) as rung_at,
+           a.generation - coalesce((
+               select max(b.generation) from step_alarms b
+               where b.session_id = a.session_id and b.step_id = a.step_id and b.cause <> 'overdue'), 1) as repeats
     from step_alarms a where a.session_id = s.id and a.step_id = s.next_step_id
     order by a.generation desc limit 1
 ) newest on newest.published_at is not null
 where s.status = 'active' and s.next_step_id is not null and s.paused_at is null and not p.hold
-  and newest.rung_at + @grace::interval * power(2, newest.generation - 1) <= @now
+  and newest.rung_at + @grace::interval * power(2, newest.repeats) <= @now
 order by s.updated_at limit @limit`
 
 // Overdue lists at most limit sessions that wait for a step although its newest alarm should have rung the grace ago,
-// twice that for the second alarm, four times for the third.
+// twice that after the first repeat in a row, four times after the second.
 func (s *Store) Overdue(ctx context.Context, limit int, grace time.Duration, now time.Time) ([]burst.Overdue, error) {
 	rows, err := s.pool.Query(ctx, sqlOverdue, pgx.NamedArgs{"grace": grace, "now": now, "limit": limit})
 	if err != nil {
@@ -115,8 +121,9 @@ func (s *Store) Overdue(ctx context.Context, limit int, grace time.Duration, now
 		found, err := pgx.RowToStructByName[struct {
 			row
 			Generation int
+			Repeats    int
 		}](r)
-		return burst.Overdue{Session: found.view().Session, Generation: found.Generation}, err
+		return burst.Overdue{Session: found.view().Session, Generation: found.Generation, Repeats: found.Repeats}, err
 	})
 }
 
@@ -130,16 +137,21 @@ func lastAlarm(ctx context.Context, tx pgx.Tx, r session.Record) (generation int
 	return generation, due, nil
 }
 
+// still locks a session that stands where a decision saw it, and reports whether it does.
+func still(ctx context.Context, tx pgx.Tx, r session.Record) (bool, error) {
+	tag, err := tx.Exec(ctx, sqlStill, r.ID, string(r.Status), r.Turn)
+	if err != nil {
+		return false, fmt.Errorf("lock session: %w", err)
+	}
+	return tag.RowsAffected() > 0, nil
+}
+
 // Rearm sets the alarm of a due step again. It changes nothing when the session has moved on since it was read, or has a
 // newer alarm already.
 func (s *Store) Rearm(ctx context.Context, r session.Record, a session.Alarm, at time.Time) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, sqlStill, r.ID, r.Turn)
-		if err != nil {
-			return fmt.Errorf("lock session: %w", err)
-		}
-		if tag.RowsAffected() == 0 {
-			return nil
+		if ok, err := still(ctx, tx, r); err != nil || !ok {
+			return err
 		}
 		generation, _, err := lastAlarm(ctx, tx, r)
 		if err != nil || generation+1 != a.Generation {
@@ -147,6 +159,44 @@ func (s *Store) Rearm(ctx context.Context, r session.Record, a session.Alarm, at
 		}
 		return rearm(ctx, tx, a, at)
 	})
+}
+
+const sqlWaits = `
+select count(*) filter (where cause = 'delivery'),
+       count(*) filter (where cause = 'delivery' and generation > coalesce(
+           (select max(generation) from step_alarms where session_id = $1 and step_id = $2 and cause <> 'delivery'), 0))
+from step_alarms where session_id = $1 and step_id = $2`
+
+// AwaitReceipt sets the alarm of a due step again, for another look at the receipt of the one before it, and tells the
+// timeline the first time; next is given the alarm's generation and how many such looks came right before. It returns the
+// alarm, leased to the caller, or nil when there is nothing to publish: an alarm that is still to ring looks again
+// anyway, and so of any number of executions at once one sets it. dispatch.ErrConflict when the session has moved on.
+func (s *Store) AwaitReceipt(
+	ctx context.Context, r session.Record, next func(generation, looks int) *session.Alarm, told session.Entry,
+) (*session.Alarm, error) {
+	var set *session.Alarm
+	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		set = nil
+		if ok, err := still(ctx, tx, r); err != nil || !ok {
+			return cmp.Or(err, dispatch.ErrConflict)
+		}
+		generation, due, err := lastAlarm(ctx, tx, r)
+		if err != nil || due.After(told.At) {
+			return err
+		}
+		var ever, looks int
+		if err := tx.QueryRow(ctx, sqlWaits, r.ID, string(r.NextStep)).Scan(&ever, &looks); err != nil {
+			return fmt.Errorf("count looks: %w", err)
+		}
+		if ever == 0 {
+			if err := writeTimeline(ctx, tx, r.ID, []session.Entry{told}); err != nil {
+				return err
+			}
+		}
+		set = next(generation+1, looks)
+		return insertAlarm(ctx, tx, *set, told.At)
+	})
+	return set, err
 }
 
 // rearm writes an alarm that nobody publishes inline, so it is the relay's at once.

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -16,7 +17,7 @@ import (
 
 // sqlStill locks a session that still stands where a decision saw it, so that a reply is held either before the burst
 // ends or not at all.
-const sqlStill = `select id from conversation_sessions where id = $1 and status = 'active' and turn = $2 for update`
+const sqlStill = `select id from conversation_sessions where id = $1 and status = $2 and turn = $3 for update`
 
 // sqlHeldProfile keeps a hold from being lifted until the transaction ends. Like a release it comes before the session's
 // lock, so that the two never wait for each other.
@@ -26,11 +27,11 @@ const sqlHold = `
 insert into held_replies (job_id, session_id, turn, received_at) values (@job, @session, @turn, @received_at)
 on conflict (job_id) do nothing`
 
-// Hold keeps a reply that may not be answered now, and completes its job. dispatch.ErrConflict when the session has
-// moved on since the decision to hold, or outside the burst the hold has been lifted: nobody would come back to the reply.
+// Hold keeps a reply that may not be answered now, and ends its job. dispatch.ErrConflict when the session has moved on
+// since the decision to hold, or an active one outside the burst is not held any more: nobody would come back to the reply.
 func (s *Store) Hold(ctx context.Context, at session.Record, cause dispatch.Cause, entry session.Entry) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		if at.NextStep == "" {
+		if at.Status == session.Active && at.NextStep == "" {
 			tag, err := tx.Exec(ctx, sqlHeldProfile, at.ProfileID)
 			if err != nil {
 				return fmt.Errorf("lock profile: %w", err)
@@ -39,15 +40,11 @@ func (s *Store) Hold(ctx context.Context, at session.Record, cause dispatch.Caus
 				return dispatch.ErrConflict
 			}
 		}
-		tag, err := tx.Exec(ctx, sqlStill, at.ID, at.Turn)
-		if err != nil {
-			return fmt.Errorf("lock session: %w", err)
-		}
-		if tag.RowsAffected() == 0 {
-			return dispatch.ErrConflict
+		if ok, err := still(ctx, tx, at); err != nil || !ok {
+			return cmp.Or(err, dispatch.ErrConflict)
 		}
 		if _, err := tx.Exec(ctx, sqlHold, pgx.NamedArgs{
-			"job": cause.Job.ID, "session": at.ID, "turn": at.Turn, "received_at": cause.Job.CreatedAt,
+			"job": cause.Job.ID, "session": at.ID, "turn": at.Place(), "received_at": cause.Job.CreatedAt,
 		}); err != nil {
 			return fmt.Errorf("hold reply: %w", err)
 		}
@@ -58,11 +55,12 @@ func (s *Store) Hold(ctx context.Context, at session.Record, cause dispatch.Caus
 	})
 }
 
-// sqlAnswerHeld enqueues the last reply held in this turn since an instant. Earlier ones stay in the timeline and answer
+// sqlAnswerHeld enqueues the last reply held in this place since an instant. Earlier ones stay in the timeline and answer
 // nothing. Its key makes it one job however often this runs.
 const sqlAnswerHeld = `
 with last as (
-    select j.id, j.org_id, j.subject, j.payload from held_replies h join webhook_jobs j on j.id = h.job_id
+    select j.id, j.org_id, j.subject, case when j.event_type = @wrapped then j.payload -> 'message' else j.payload end as payload
+    from held_replies h join webhook_jobs j on j.id = h.job_id
     where h.session_id = @session and h.turn = @turn and h.received_at >= @since
     order by h.received_at desc, h.job_id desc limit 1
 )
@@ -76,7 +74,8 @@ func answerHeld(ctx context.Context, tx pgx.Tx, r session.Record, since, at time
 		return fmt.Errorf("job id: %w", err)
 	}
 	tag, err := tx.Exec(ctx, sqlAnswerHeld, pgx.NamedArgs{
-		"id": id.String(), "session": r.ID, "turn": r.Turn, "since": since, "event_type": jobs.EventHeldReply, "at": at,
+		"id": id.String(), "session": r.ID, "turn": r.Place(), "since": since, "at": at,
+		"event_type": jobs.EventHeldReply, "wrapped": jobs.EventResumedReply,
 	})
 	if err != nil {
 		return fmt.Errorf("route held reply: %w", err)

@@ -91,7 +91,7 @@ func (s *Store) SetHold(ctx context.Context, orgID, profileID, reason string, at
 }
 
 // Release lifts a hold. The due step of a burst gets its alarm set again through again, which is given the next
-// generation and the last due time; otherwise the last reply held in this turn is routed. enrolment.ErrNoProfile.
+// generation and the last due time; otherwise the last reply held in this place is routed. enrolment.ErrNoProfile.
 func (s *Store) Release(
 	ctx context.Context, orgID, profileID string, again enrolment.Again, at time.Time,
 ) (enrolment.Profile, error) {

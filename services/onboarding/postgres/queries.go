@@ -2,14 +2,11 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"paceline.internal/platform/postgres"
 	"paceline.internal/services/onboarding/enrolment"
 	"paceline.internal/services/onboarding/session"
 )
@@ -83,52 +80,4 @@ func (s *Store) Session(ctx context.Context, orgID, sessionID string) (session.R
 		}, err
 	})
 	return view.Session, entries, err
-}
-
-// DeadLetter is an alarm that QStash gave up.
-type DeadLetter struct {
-	SourceMessageID string
-	DLQID           string
-	SessionID       string // empty when the payload cannot be read
-	StepID          string
-	Payload         []byte
-	Status          int
-	Response        []byte
-	Retried         int
-	At              time.Time
-}
-
-const sqlDeadLetter = `
-insert into dead_letters (id, org_id, source_message_id, dlq_id, session_id, step_id, payload, status, response, retried, created_at)
-select @id, s.org_id, @source, @dlq, s.id, @step, coalesce(@payload::bytea, ''), @status, coalesce(@response::bytea, ''), @retried, @at
-from (values (1)) always left join conversation_sessions s on s.id = nullif(@session, '')::uuid
-on conflict (source_message_id) do nothing
-returning session_id::text`
-
-// AddDeadLetter keeps a dead letter and tells the timeline of its session; the same one twice changes nothing.
-func (s *Store) AddDeadLetter(ctx context.Context, d DeadLetter) error {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return fmt.Errorf("dead letter id: %w", err)
-	}
-	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		var sessionID *string
-		err := tx.QueryRow(ctx, sqlDeadLetter, pgx.NamedArgs{
-			"id": id.String(), "source": d.SourceMessageID, "dlq": d.DLQID, "session": d.SessionID, "step": d.StepID,
-			"payload": d.Payload, "status": d.Status, "response": d.Response, "retried": d.Retried, "at": d.At,
-		}).Scan(&sessionID)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("keep dead letter: %w", err)
-		}
-		if sessionID == nil {
-			return nil
-		}
-		return writeTimeline(ctx, tx, *sessionID, []session.Entry{{
-			At: d.At, Kind: session.KindFailed, Trigger: session.TriggerQStash, Step: session.StepID(d.StepID),
-			Detail: fmt.Sprintf("QStash gave the alarm up after %d retries; the last answer was %d", d.Retried, d.Status),
-		}})
-	})
 }

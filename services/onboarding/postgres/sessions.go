@@ -26,6 +26,7 @@ type row struct {
 	Reason      string
 	Paused      bool
 	Turn        int
+	Detours     int
 	CopyVersion string
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
@@ -37,7 +38,7 @@ type row struct {
 
 const sqlSessionColumns = `
 select s.id, s.org_id, s.profile_id, s.mode, s.state_token, s.next_step_id, s.status, s.status_reason as reason,
-       s.paused_at is not null as paused, s.turn, s.copy_version, s.created_at, s.updated_at,
+       s.paused_at is not null as paused, s.turn, s.detours, s.copy_version, s.created_at, s.updated_at,
        p.phone, p.first_name, p.locale, p.hold`
 
 const sqlSessionTables = `
@@ -50,7 +51,7 @@ func (r row) view() dispatch.View {
 	v := dispatch.View{
 		Session: session.Record{
 			ID: r.ID, OrgID: r.OrgID, ProfileID: r.ProfileID, Mode: session.Mode(r.Mode), Token: session.Token(r.StateToken),
-			Status: session.Status(r.Status), Reason: r.Reason, Paused: r.Paused, Turn: r.Turn,
+			Status: session.Status(r.Status), Reason: r.Reason, Paused: r.Paused, Turn: r.Turn, Detours: r.Detours,
 			CopyVersion: r.CopyVersion, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 		},
 		Phone: r.Phone, FirstName: r.FirstName, Locale: r.Locale, Hold: r.Hold,
@@ -81,18 +82,23 @@ func (s *Store) LoadSession(ctx context.Context, id string) (dispatch.View, erro
 	return collectView(rows, err)
 }
 
-// LoadConversation reads the newest session of the person with this phone, whatever its status; dispatch.ErrNoSession when the
-// organisation does not know the person or they have no session.
+const sqlConversation = sqlSession + `
+where p.org_id = $1 and p.phone = $2 order by s.status = 'active' desc, s.id desc limit 1`
+
+// LoadConversation reads the open session of the person with this phone, or else the newest, whatever its status: one that
+// was resumed may be older than another that was closed. dispatch.ErrNoSession when the organisation does not know the
+// person or they have no session.
 func (s *Store) LoadConversation(ctx context.Context, orgID, phone string) (dispatch.View, error) {
-	rows, err := s.pool.Query(ctx, sqlSession+`where p.org_id = $1 and p.phone = $2 order by s.id desc limit 1`, orgID, phone)
+	rows, err := s.pool.Query(ctx, sqlConversation, orgID, phone)
 	return collectView(rows, err)
 }
 
 const sqlMove = `
 update conversation_sessions
 set state_token = @to, next_step_id = nullif(@next, ''), mode = @mode, status = @status, status_reason = @reason,
-    paused_at = case when @paused then coalesce(paused_at, @at::timestamptz) end, turn = turn + 1, updated_at = @at
-where id = @id and status = 'active' and turn = @turn and state_token = @from and next_step_id is not distinct from nullif(@step, '')`
+    paused_at = case when @paused then coalesce(paused_at, @at::timestamptz) end, turn = turn + 1,
+    detours = detours + @detour::int, parked_job_id = case when @parked then nullif(@job, '')::uuid end, updated_at = @at
+where id = @id and status = @was and turn = @turn and state_token = @from and next_step_id is not distinct from nullif(@step, '')`
 
 const sqlTimeline = `
 insert into session_transitions (session_id, at, kind, from_state_token, to_state_token, trigger, step_id, message_id, detail)
@@ -103,18 +109,7 @@ values (@session, @at, @kind, @from, @to, @trigger, @step, nullif(@message, ''):
 // nothing has happened.
 func (s *Store) Move(ctx context.Context, m session.Move, cause *dispatch.Cause) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, sqlMove, pgx.NamedArgs{
-			"id": m.From.ID, "turn": m.From.Turn, "from": string(m.From.Token), "step": string(m.From.NextStep),
-			"to": string(m.Token), "next": string(m.NextStep), "mode": string(m.Mode), "status": string(m.Status),
-			"reason": m.Reason, "paused": m.Paused, "at": m.At,
-		})
-		if err != nil {
-			return fmt.Errorf("move session: %w", err)
-		}
-		if tag.RowsAffected() == 0 {
-			return dispatch.ErrConflict
-		}
-		if err := writeTimeline(ctx, tx, m.From.ID, m.Entries); err != nil {
+		if err := move(ctx, tx, m, cause); err != nil {
 			return err
 		}
 		if m.Alarm != nil {
@@ -129,6 +124,30 @@ func (s *Store) Move(ctx context.Context, m session.Move, cause *dispatch.Cause)
 		}
 		return finishCause(ctx, tx, cause, m.At)
 	})
+}
+
+// move changes the session and tells its timeline. Parking and resuming are detours; a parked session keeps the job that was
+// under way, for whoever resumes it.
+func move(ctx context.Context, tx pgx.Tx, m session.Move, cause *dispatch.Cause) error {
+	detour, job := 0, ""
+	if m.From.Status.Parked() != m.Status.Parked() && m.Status != session.Stopped {
+		detour = 1
+	}
+	if cause != nil {
+		job = cause.Job.ID
+	}
+	tag, err := tx.Exec(ctx, sqlMove, pgx.NamedArgs{
+		"id": m.From.ID, "was": string(m.From.Status), "turn": m.From.Turn, "from": string(m.From.Token), "step": string(m.From.NextStep),
+		"to": string(m.Token), "next": string(m.NextStep), "mode": string(m.Mode), "status": string(m.Status),
+		"reason": m.Reason, "paused": m.Paused, "detour": detour, "parked": m.Status.Parked(), "job": job, "at": m.At,
+	})
+	if err != nil {
+		return fmt.Errorf("move session: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return dispatch.ErrConflict
+	}
+	return writeTimeline(ctx, tx, m.From.ID, m.Entries)
 }
 
 // Note writes timeline entries without changing the session, and completes the job that caused them; jobs.ErrFenced.

@@ -34,7 +34,7 @@ func TestMigrations(t *testing.T) {
 		require.NoError(t, err)
 		return names
 	}
-	all := []string{"conversation_sessions", "dead_letters", "held_replies", "profiles", "session_transitions", "step_alarms", "webhook_jobs"}
+	all := []string{"conversation_sessions", "dead_letters", "delivery_reservations", "held_replies", "profiles", "session_transitions", "step_alarms", "webhook_jobs"}
 	m := postgres.Migrations()
 	require.NoError(t, m.Up(t.Context(), url))
 	require.Equal(t, all, tables())
@@ -57,6 +57,7 @@ func TestIndexes(t *testing.T) {
 	}{
 		{name: "DueJobs", sql: `select id from webhook_jobs where status = 'pending' and next_retry_at <= now()`, want: "idx_webhook_jobs_pending"},
 		{name: "AbandonedJobs", sql: `select id from webhook_jobs where status = 'processing' and lease_until <= now()`, want: "webhook_jobs_leased"},
+		{name: "ExpiredReservations", sql: `select key from delivery_reservations where expires_at <= now() order by expires_at limit 16`, want: "delivery_reservations_expired"},
 		{name: "UnpublishedAlarms", sql: `select id from step_alarms where published_at is null and lease_until <= now()`, want: "step_alarms_unpublished"},
 		{
 			name: "SessionsInABurst", sql: `select id from conversation_sessions where status = 'active' and next_step_id is not null order by updated_at limit 9`,
@@ -65,6 +66,10 @@ func TestIndexes(t *testing.T) {
 		{
 			name: "NewestSession", sql: `select id from conversation_sessions where profile_id = gen_random_uuid() order by id desc limit 1`,
 			want: "conversation_sessions_by_profile",
+		},
+		{
+			name: "DeadLettersOfASession", sql: `select id from dead_letters where session_id = gen_random_uuid() order by id desc limit 9`,
+			want: "dead_letters_by_session",
 		},
 		{name: "Timeline", sql: `select id from session_transitions where session_id = gen_random_uuid() order by id`, want: "session_transitions_by_session"},
 	} {
@@ -115,7 +120,8 @@ func TestMove(t *testing.T) {
 		m := session.Stay(r, now)
 		m.Token, m.NextStep = session.AwaitingBurst, "onboarding_message_1"
 		m.Alarm = &session.Alarm{
-			ID: uuid.NewString(), OrgID: r.OrgID, SessionID: r.ID, ProfileID: r.ProfileID, StepID: m.NextStep, ExpectedToken: m.Token, Generation: 1, DueAt: now,
+			ID: uuid.NewString(), OrgID: r.OrgID, SessionID: r.ID, ProfileID: r.ProfileID, StepID: m.NextStep, ExpectedToken: m.Token, Generation: 1, Cause: session.CauseDue,
+			DueAt: now,
 		}
 		m.Entries = []session.Entry{{At: now, Kind: session.KindAdvanced, From: r.Token, To: m.Token, Trigger: session.TriggerReplyAdvance}}
 		return m

@@ -16,6 +16,8 @@ import (
 	"paceline.internal/services/onboarding/enrolment"
 	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/services/onboarding/rescue"
+	"paceline.internal/services/onboarding/reservation"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -44,12 +46,17 @@ var table = []struct {
 	{enrolment.ErrNoSender, codes.FailedPrecondition, onboardingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER},
 	{enrolment.ErrOnHold, codes.FailedPrecondition, onboardingv1.Reason_REASON_SAFETY_HOLD},
 	{enrolment.ErrOptedOut, codes.FailedPrecondition, onboardingv1.Reason_REASON_OPTED_OUT},
+	{rescue.ErrNoSession, codes.NotFound, onboardingv1.Reason_REASON_SESSION_NOT_FOUND},
+	{rescue.ErrNoDeadLetter, codes.NotFound, onboardingv1.Reason_REASON_DEAD_LETTER_NOT_FOUND},
+	{rescue.ErrEnded, codes.FailedPrecondition, onboardingv1.Reason_REASON_SESSION_ENDED},
+	{rescue.ErrOtherOpen, codes.FailedPrecondition, onboardingv1.Reason_REASON_CONFLICT},
 	{inbound.ErrInvalid, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{inbound.ErrUnknownSender, codes.NotFound, onboardingv1.Reason_REASON_UNKNOWN_SENDER},
 	{jobs.ErrPayloadMismatch, codes.AlreadyExists, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED},
 	{dispatch.ErrMessageMissing, codes.Internal, onboardingv1.Reason_REASON_MESSAGE_MISSING},
 	{dispatch.ErrConflict, codes.Unavailable, onboardingv1.Reason_REASON_CONFLICT},
 	{dispatch.ErrUnavailable, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
+	{reservation.ErrUnavailable, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{context.DeadlineExceeded, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{errNotYours, codes.PermissionDenied, onboardingv1.Reason_REASON_PERMISSION_DENIED},
 }
@@ -66,13 +73,18 @@ var waits = map[dispatch.Outcome]onboardingv1.Reason{
 func answer(err error) error {
 	var wait *dispatch.Wait
 	var parked *burst.Parked
+	var inProgress *reservation.InProgress
 	switch {
+	case errors.As(err, &inProgress):
+		return refuse(codes.Aborted, onboardingv1.Reason_REASON_DELIVERY_IN_PROGRESS, inProgress.Error(), max(inProgress.RetryAfter, time.Second))
 	case errors.As(err, &wait):
 		return refuse(codes.Unavailable, waits[wait.Outcome], wait.Error(), max(wait.RetryAfter, time.Second))
 	case errors.As(err, &parked) && parked.Status == session.Undeliverable:
 		return refuse(codes.FailedPrecondition, onboardingv1.Reason_REASON_UNDELIVERABLE, parked.Error(), 0)
-	case errors.As(err, &parked):
+	case errors.As(err, &parked) && parked.KeyReused:
 		return refuse(codes.FailedPrecondition, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED, parked.Error(), 0)
+	case errors.As(err, &parked):
+		return refuse(codes.FailedPrecondition, onboardingv1.Reason_REASON_STUCK, parked.Error(), 0)
 	}
 	for _, row := range table {
 		if !errors.Is(err, row.err) {

@@ -2,6 +2,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -17,6 +18,8 @@ import (
 	"paceline.internal/services/onboarding/enrolment"
 	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/rescue"
+	"paceline.internal/services/onboarding/reservation"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -46,11 +49,13 @@ func Policy() rpc.Policy {
 type Server struct {
 	onboardingv1.UnimplementedOnboardingServiceServer
 
-	Steps  *burst.Executor
-	Router *inbound.Router
-	Desk   *enrolment.Desk
-	Store  *postgres.Store
-	Now    func() time.Time
+	Steps    *burst.Executor
+	Router   *inbound.Router
+	Desk     *enrolment.Desk
+	Crew     *rescue.Crew
+	Store    *postgres.Store
+	Failures *reservation.Guard // of failure callbacks; a step is guarded by messaging's claim (docs/adr/0010)
+	Now      func() time.Time
 }
 
 // ExecuteStep performs one due step.
@@ -90,10 +95,26 @@ func refusePayload(p session.StepPayload, err error) error {
 	return answer(err)
 }
 
-// RecordStepFailure keeps a dead letter of QStash. A body that is no payload is kept all the same.
+// maxQStashID is far beyond the ids that QStash gives.
+const maxQStashID = 200
+
+// qstashID refuses what is no id of QStash: the header that carries one is not part of what QStash signs.
+func qstashID(field, value string) error {
+	foreign := strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r > '~' })
+	if value == "" || len(value) > maxQStashID || foreign {
+		return invalid("%s must be an id of QStash, at most %d visible ASCII characters", field, maxQStashID)
+	}
+	return nil
+}
+
+// RecordStepFailure keeps a dead letter of QStash, once however often it is told. A body that is no payload is kept all the
+// same.
 func (s *Server) RecordStepFailure(
 	ctx context.Context, in *onboardingv1.RecordStepFailureRequest,
 ) (*onboardingv1.RecordStepFailureResponse, error) {
+	if err := cmp.Or(qstashID("delivery_id", in.GetDeliveryId()), qstashID("source_message_id", in.GetSourceMessageId())); err != nil {
+		return nil, err
+	}
 	letter := postgres.DeadLetter{
 		SourceMessageID: in.GetSourceMessageId(), DLQID: in.GetDlqId(), Payload: in.GetSourceBody(), Status: int(in.GetStatus()),
 		Response: in.GetBody(), Retried: int(in.GetRetried()), At: s.Now(),
@@ -101,10 +122,12 @@ func (s *Server) RecordStepFailure(
 	if payload, err := session.DecodePayload(in.GetSourceBody()); err == nil {
 		letter.SessionID, letter.StepID = payload.SessionID, string(payload.StepID)
 	}
-	if err := s.Store.AddDeadLetter(ctx, letter); err != nil {
+	delivery := reservation.Delivery{MessageID: in.GetDeliveryId(), Key: "step-failed:" + letter.SourceMessageID}
+	duplicate, err := s.Failures.Do(ctx, delivery, func(ctx context.Context) error { return s.Store.AddDeadLetter(ctx, letter) })
+	if err != nil {
 		return nil, answer(err)
 	}
-	return &onboardingv1.RecordStepFailureResponse{}, nil
+	return &onboardingv1.RecordStepFailureResponse{Duplicate: duplicate}, nil
 }
 
 // ReceiveMessage takes one text of a person.
@@ -212,8 +235,13 @@ func profile(p enrolment.Profile) *onboardingv1.Profile {
 }
 
 func record(r session.Record) *onboardingv1.Session {
+	reason := r.Reason
+	if r.Status == session.Closed {
+		reason = "" // whoever closed it knows why; the timeline tells when
+	}
 	return &onboardingv1.Session{
 		SessionId: r.ID, ProfileId: r.ProfileID, Mode: string(r.Mode), StateToken: string(r.Token), NextStepId: string(r.NextStep),
 		Status: string(r.Status), Paused: r.Paused, CreatedAt: timestamppb.New(r.CreatedAt), UpdatedAt: timestamppb.New(r.UpdatedAt),
+		Reason: reason,
 	}
 }

@@ -45,7 +45,7 @@ func (s *Server) ListSessions(ctx context.Context, in *onboardingv1.ListSessions
 
 func sessionFilter(ctx context.Context, in *onboardingv1.ListSessionsRequest) (postgres.SessionFilter, error) {
 	filter := postgres.SessionFilter{
-		OrgID: org(ctx), ProfileID: in.GetProfileId(), StateToken: in.GetStateToken(), Stuck: in.GetStuck(), Limit: int(in.GetPageSize()),
+		OrgID: org(ctx), ProfileID: in.GetProfileId(), StateToken: in.GetStateToken(), Stuck: in.GetStuck(),
 	}
 	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role == rpc.RoleUser {
 		filter.ProfileID = caller.Subject
@@ -60,20 +60,31 @@ func sessionFilter(ctx context.Context, in *onboardingv1.ListSessionsRequest) (p
 			return filter, answer(err)
 		}
 	}
-	switch {
-	case filter.Limit < 0 || filter.Limit > maxPage:
-		return filter, invalid("page_size must be 0 to %d", maxPage)
-	case filter.Limit == 0:
-		filter.Limit = defaultPage
+	var err error
+	filter.Limit, filter.Before, err = page(in)
+	return filter, err
+}
+
+// page reads which part of a list is asked for: how many, and older than which id.
+func page(in interface {
+	GetPageSize() int32
+	GetPageToken() string
+},
+) (limit int, before string, err error) {
+	switch limit = int(in.GetPageSize()); {
+	case limit < 0 || limit > maxPage:
+		return 0, "", invalid("page_size must be 0 to %d", maxPage)
+	case limit == 0:
+		limit = defaultPage
 	}
-	if token := in.GetPageToken(); token != "" {
-		before, err := base64.RawURLEncoding.DecodeString(token)
-		if err != nil || !isID(string(before)) {
-			return filter, invalid("page_token is not one of ours; leave it out to begin again")
-		}
-		filter.Before = string(before)
+	if in.GetPageToken() == "" {
+		return limit, "", nil
 	}
-	return filter, nil
+	last, err := base64.RawURLEncoding.DecodeString(in.GetPageToken())
+	if err != nil || !isID(string(last)) {
+		return 0, "", invalid("page_token is not one of ours; leave it out to begin again")
+	}
+	return limit, string(last), nil
 }
 
 // pageToken is opaque to clients, so that it can come to mean more than an id.

@@ -18,6 +18,20 @@ var ErrFlow = errors.New("flow file refused")
 // MaxDelay is the longest delay before a step. QStash's smallest plan holds a message for seven days.
 const MaxDelay = 7 * 24 * time.Hour
 
+// MaxAfterDelivery is the longest that a step may wait for the receipt of the one before it.
+const MaxAfterDelivery = 10 * time.Minute
+
+// UnknownSends says what may be done about a text of which nobody can find out whether the carrier took it.
+type UnknownSends string
+
+// The policies.
+const (
+	// ConfirmAbsentThenResend sends it again once the carrier's list has twice not had it. The default.
+	ConfirmAbsentThenResend UnknownSends = "confirm_absent_then_resend"
+	// NeverDuplicate leaves it to an operator.
+	NeverDuplicate UnknownSends = "never_duplicate"
+)
+
 // StepID names one scheduled message: lower-case letters, digits and underscores, at most 64.
 type StepID string
 
@@ -38,12 +52,16 @@ type Step struct {
 	// Delay is how long after the message before it was accepted this one is due; for the first step, after the reply
 	// that began the burst.
 	Delay time.Duration
+	// AfterDelivery is how long, from when the message before was accepted, this one waits for that to be delivered. Zero is
+	// not at all. The delay counts all the same.
+	AfterDelivery time.Duration
 }
 
 // Flow is the burst: its messages in their order. It holds at least one step. The zero value is no flow; ParseFlow
 // and DefaultFlow make one, and it never changes.
 type Flow struct {
 	version string
+	unknown UnknownSends
 	steps   []Step
 }
 
@@ -64,6 +82,7 @@ func DefaultFlow() Flow {
 func ParseFlow(file []byte) (Flow, error) {
 	var wire struct {
 		Version string     `json:"version"`
+		Unknown *string    `json:"unknown_sends"`
 		Steps   []wireStep `json:"steps"`
 	}
 	decoder := json.NewDecoder(bytes.NewReader(file))
@@ -75,8 +94,15 @@ func ParseFlow(file []byte) (Flow, error) {
 		return Flow{}, fmt.Errorf("%w: something follows the object", ErrFlow)
 	}
 
-	flow := Flow{version: wire.Version}
+	flow := Flow{version: wire.Version, unknown: ConfirmAbsentThenResend}
 	var problems []error
+	if wire.Unknown != nil {
+		flow.unknown = UnknownSends(*wire.Unknown)
+	}
+	if flow.unknown != ConfirmAbsentThenResend && flow.unknown != NeverDuplicate {
+		problems = append(problems, fmt.Errorf("%w: unknown_sends %.40q must be %s or %s",
+			ErrFlow, string(flow.unknown), ConfirmAbsentThenResend, NeverDuplicate))
+	}
 	if wire.Version == "" {
 		problems = append(problems, fmt.Errorf("%w: version is missing", ErrFlow))
 	}
@@ -97,6 +123,9 @@ func ParseFlow(file []byte) (Flow, error) {
 
 // Version names the flow in logs and timelines.
 func (f Flow) Version() string { return f.version }
+
+// UnknownSends is the policy for every text of the conversation.
+func (f Flow) UnknownSends() UnknownSends { return f.unknown }
 
 // Steps is a copy of the steps in their order.
 func (f Flow) Steps() []Step { return slices.Clone(f.steps) }
@@ -134,9 +163,10 @@ func (f Flow) index(id StepID) int {
 
 // wireStep is a step as the file has it. The delay is a pointer because a forgotten delay is not a delay of zero.
 type wireStep struct {
-	ID      string `json:"id"`
-	Text    string `json:"text"`
-	DelayMS *int64 `json:"delay_ms"`
+	ID            string  `json:"id"`
+	Text          string  `json:"text"`
+	DelayMS       *int64  `json:"delay_ms"`
+	AfterDelivery *string `json:"after_delivery"`
 }
 
 // step is only meaningful for a step without problems.
@@ -145,7 +175,17 @@ func (w wireStep) step() Step {
 	if w.DelayMS != nil {
 		s.Delay = time.Duration(*w.DelayMS) * time.Millisecond
 	}
+	s.AfterDelivery, _ = w.afterDelivery()
 	return s
+}
+
+// afterDelivery reads the limit, and says whether it is one: a duration as Go writes them.
+func (w wireStep) afterDelivery() (time.Duration, bool) {
+	if w.AfterDelivery == nil {
+		return 0, true
+	}
+	limit, err := time.ParseDuration(*w.AfterDelivery)
+	return limit, err == nil && limit > 0 && limit <= MaxAfterDelivery
 }
 
 // problems are what is wrong with a step that comes after the steps before.
@@ -172,6 +212,13 @@ func (w wireStep) problems(before []Step) []string {
 		found = append(found, "delay_ms is missing")
 	case *w.DelayMS < 0 || *w.DelayMS > MaxDelay.Milliseconds():
 		found = append(found, fmt.Sprintf("delay_ms %d must be 0 to %d, which is seven days", *w.DelayMS, MaxDelay.Milliseconds()))
+	}
+	if _, ok := w.afterDelivery(); !ok {
+		found = append(found, fmt.Sprintf("after_delivery %.40q must be a duration above 0 and up to %s, such as 20s",
+			*w.AfterDelivery, MaxAfterDelivery))
+	}
+	if w.AfterDelivery != nil && len(before) == 0 {
+		found = append(found, "after_delivery is for a step that has one before it")
 	}
 	return found
 }

@@ -62,11 +62,48 @@ func TestParseFlow(t *testing.T) {
 		require.Equal(t, []session.Step{{ID: "hello", Text: "ONBOARDING_MESSAGE_1", Delay: session.MaxDelay}}, flow.Steps())
 	})
 
+	t.Run("TakesWaitsForDeliveryAndThePolicyOfUnknownSends", func(t *testing.T) {
+		t.Parallel()
+		flow, err := session.ParseFlow([]byte(`{"version":"v1","unknown_sends":"never_duplicate","steps":[` + good +
+			`,{"id":"a","text":"ONBOARDING_MESSAGE_2","delay_ms":0,"after_delivery":"20s"}` +
+			`,{"id":"b","text":"ONBOARDING_MESSAGE_3","delay_ms":0,"after_delivery":"10m"}]}`))
+		require.NoError(t, err)
+		require.Equal(t, session.NeverDuplicate, flow.UnknownSends())
+		steps := flow.Steps()
+		require.Equal(t, []time.Duration{0, 20 * time.Second, session.MaxAfterDelivery},
+			[]time.Duration{steps[0].AfterDelivery, steps[1].AfterDelivery, steps[2].AfterDelivery})
+	})
+
+	t.Run("WaitsForNoDeliveryAndSendsAgainWhatIsAbsentUnlessTold", func(t *testing.T) {
+		t.Parallel()
+		flow, err := session.ParseFlow([]byte(file(good)))
+		require.NoError(t, err)
+		require.Equal(t, session.ConfirmAbsentThenResend, flow.UnknownSends())
+		for _, step := range append(flow.Steps(), session.DefaultFlow().Steps()...) {
+			require.Zero(t, step.AfterDelivery)
+		}
+	})
+
+	second := func(afterDelivery string) string {
+		return file(good, `{"id":"a","text":"ONBOARDING_MESSAGE_2","delay_ms":0,"after_delivery":`+afterDelivery+`}`)
+	}
 	tests := []struct {
 		name string
 		file string
 		want []string
 	}{
+		{name: "WaitThatIsNoDuration", file: second(`"twenty"`), want: []string{`step 2: after_delivery "twenty" must be`}},
+		{name: "EmptyWait", file: second(`""`), want: []string{`step 2: after_delivery "" must be`}},
+		{name: "WaitThatIsANumber", file: second(`20`), want: []string{"after_delivery"}},
+		{name: "WaitOfNothing", file: second(`"0s"`), want: []string{`after_delivery "0s" must be`}},
+		{name: "NegativeWait", file: second(`"-1s"`), want: []string{`after_delivery "-1s" must be`}},
+		{name: "WaitTooLong", file: second(`"10m1s"`), want: []string{`after_delivery "10m1s" must be`}},
+		{
+			name: "WaitOfTheFirstStep", file: file(`{"id":"a","text":"ONBOARDING_MESSAGE_1","delay_ms":0,"after_delivery":"20s"}`),
+			want: []string{"step 1: after_delivery is for a step that has one before it"},
+		},
+		{name: "UnknownPolicy", file: `{"version":"v1","unknown_sends":"resend","steps":[` + good + `]}`, want: []string{`unknown_sends "resend" must be`}},
+		{name: "EmptyPolicy", file: `{"version":"v1","unknown_sends":"","steps":[` + good + `]}`, want: []string{`unknown_sends "" must be`}},
 		{name: "NotJSON", file: `steps:`, want: []string{"invalid character"}},
 		{name: "Empty", file: ``, want: []string{"EOF"}},
 		{name: "SomethingAfterTheObject", file: file(good) + `{}`, want: []string{"something follows"}},

@@ -16,15 +16,9 @@ func OpeningKey(profileID, sessionID string) string {
 	return Key(profileID, sessionID, "opening")
 }
 
-// DirectKey is the idempotency key of a text that answers a reply, such as the explanation. turn is the number of
-// transitions that the session made before this one: the same text may be due again later, but not twice in a turn.
-func DirectKey(profileID, sessionID string, text TextKey, turn int) string {
+// DirectKey is the idempotency key of a text that answers a reply, such as the explanation. place is Record.Place: the
+// same text may be due again later, but not twice in one place, however often the session is parked and resumed there.
+func DirectKey(profileID, sessionID string, text TextKey, place int) string {
 	name := strings.ToLower(strings.TrimPrefix(string(text), "ONBOARDING_"))
-	return Key(profileID, sessionID, StepID(name+":"+strconv.Itoa(turn)))
-}
-
-// AlarmDedupID is what QStash recognises a repeated publish by. It refuses a colon. A new generation is a new alarm
-// for the same step, set after the one before brought nothing.
-func AlarmDedupID(sessionID string, step StepID, generation int) string {
-	return "onboarding-" + sessionID + "-" + string(step) + "-" + strconv.Itoa(generation)
+	return Key(profileID, sessionID, StepID(name+":"+strconv.Itoa(place)))
 }

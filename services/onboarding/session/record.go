@@ -14,6 +14,7 @@ type Record struct {
 	Reason      string // why it is parked; empty otherwise
 	Paused      bool
 	Turn        int // how often it has changed
+	Detours     int // how many of the turns were parkings and resumings, which led the conversation nowhere
 	CopyVersion string
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
@@ -23,6 +24,10 @@ type Record struct {
 func (r Record) Snapshot(held bool) Snapshot {
 	return Snapshot{Status: r.Status, Mode: r.Mode, Token: r.Token, NextStep: r.NextStep, Paused: r.Paused, Held: held}
 }
+
+// Place is where the conversation is: its turns without the detours. A session that was parked and resumed is where it
+// was, so what is said there again has the same key and what was held there still counts.
+func (r Record) Place() int { return r.Turn - r.Detours }
 
 // Entry is one line of a session's timeline.
 type Entry struct {
@@ -60,6 +65,9 @@ const (
 	KindClosed    Kind = "closed"    // an operator closed it
 	KindFailed    Kind = "failed"    // QStash gave an alarm up
 	KindReleased  Kind = "released"  // a hold was lifted
+	KindResumed   Kind = "resumed"   // an operator made a parked session active again
+	KindReplayed  Kind = "replayed"  // an operator set an alarm again that QStash gave up
+	KindWaiting   Kind = "waiting"   // the due step waits for the receipt of the one before it
 )
 
 // Move is one guarded change of a session. It takes effect only if the session still stands where From saw it, together
@@ -106,21 +114,13 @@ func Park(r Record, at time.Time, status Status, trigger Trigger, messageID, rea
 	return m
 }
 
-// Alarm is a wake-up call for a due step: the row of the outbox, and what QStash is asked to deliver.
-type Alarm struct {
-	ID            string // UUIDv7
-	OrgID         string
-	SessionID     string
-	ProfileID     string
-	StepID        StepID
-	ExpectedToken Token
-	Generation    int // 1 for the first; each time the alarm is set again adds one
-	DueAt         time.Time
-	LeaseToken    string // whoever publishes it holds this
+// ThenResume ends the reason of a parked session: what to do once all is mended.
+func ThenResume(sessionID string) string { return "then POST /v1/sessions/" + sessionID + ":resume" }
+
+// Resume takes a parked session back into the flow, where it was; all that it lacks is set by the caller.
+func Resume(r Record, at time.Time) Move {
+	m := Stay(r, at)
+	m.Status, m.Reason = Active, ""
+	m.Entries = []Entry{{At: at, Kind: KindResumed, From: r.Token, To: r.Token, Trigger: TriggerOperator, Step: r.NextStep}}
+	return m
 }
-
-// Payload is what the alarm carries, exactly.
-func (a Alarm) Payload() StepPayload { return NewStepPayload(a.ProfileID, a.SessionID, a.StepID) }
-
-// DedupID is the deduplication id of the alarm at QStash.
-func (a Alarm) DedupID() string { return AlarmDedupID(a.SessionID, a.StepID, a.Generation) }

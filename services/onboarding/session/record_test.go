@@ -37,6 +37,15 @@ func TestMove(t *testing.T) {
 			At: now, Kind: session.KindParked, From: r.Token, To: r.Token, Trigger: session.TriggerStep, Step: r.NextStep, MessageID: "m1", Detail: "Twilio 21211",
 		}}, m.Entries)
 	})
+	t.Run("ResumeTakesItBackToWhereItStood", func(t *testing.T) {
+		t.Parallel()
+		parked := r
+		parked.Status, parked.Reason, parked.Turn, parked.Detours = session.Stuck, "why", 6, 1
+		m := session.Resume(parked, now)
+		require.Equal(t, []any{parked, session.Active, "", r.Token, r.NextStep}, []any{m.From, m.Status, m.Reason, m.Token, m.NextStep})
+		require.Equal(t, []session.Entry{{At: now, Kind: session.KindResumed, From: r.Token, To: r.Token, Trigger: session.TriggerOperator, Step: r.NextStep}}, m.Entries)
+		require.Equal(t, r.Place(), parked.Place(), "what is said there again has the key that it had")
+	})
 	t.Run("SnapshotHoldsWhatDecisionsNeed", func(t *testing.T) {
 		t.Parallel()
 		require.Equal(t, session.Snapshot{Status: session.Active, Mode: session.Onboarding, Token: session.AwaitingBurst, NextStep: r.NextStep, Paused: true, Held: true}, r.Snapshot(true))
@@ -48,11 +57,20 @@ func TestAlarmNamesItsStep(t *testing.T) {
 	a := session.Alarm{
 		SessionID: "0190a0b0-0000-7000-8000-000000000002", ProfileID: "0190a0b0-0000-7000-8000-000000000001", StepID: "onboarding_message_2", Generation: 3,
 	}
-	require.Equal(t, "onboarding-0190a0b0-0000-7000-8000-000000000002-onboarding_message_2-3", a.DedupID())
 	body, err := a.Payload().Encode()
 	require.NoError(t, err)
 	again, err := session.DecodePayload(body)
 	require.NoError(t, err)
 	require.Equal(t, a.Payload(), again)
 	require.Equal(t, session.AwaitingBurst, again.ExpectedToken)
+}
+
+func TestNextLook(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	end := now.Add(20 * time.Second)
+	for looks, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 20 * time.Second, 20 * time.Second} {
+		require.Equal(t, want, session.NextLook(now, end, looks).Sub(now))
+	}
+	require.Equal(t, end, session.NextLook(now, end, 1000), "it never runs over")
 }

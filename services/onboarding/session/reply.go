@@ -23,7 +23,7 @@ type StartBurst struct {
 }
 
 // Hold keeps the reply. The last one that came after the burst's last message was sent is decided again once the burst
-// has ended; earlier ones stay in the timeline.
+// has ended, and the last one to a parked session once that is resumed; earlier ones stay in the timeline.
 type Hold struct{}
 
 // BeginInterview ends onboarding. The session is not paused any more.
@@ -47,6 +47,8 @@ func OnReply(flow Flow, s Snapshot, intent Intent) (Decision, error) {
 	switch {
 	case s.Status == Stopped:
 		return Ignore{Reason: SkipOptedOut}, nil
+	case s.Status.Parked() && s.Mode == Onboarding:
+		return Hold{}, nil
 	case s.Status != Active:
 		return Ignore{Reason: SkipSessionInactive}, nil
 	case s.Held:

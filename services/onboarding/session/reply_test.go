@@ -78,16 +78,23 @@ func TestOnReply(t *testing.T) {
 			want: session.Ignore{Reason: session.SkipOptedOut},
 		},
 	}
-	for _, status := range []session.Status{session.Closed, session.Stuck, session.Undeliverable} {
+	for _, tt := range []struct {
+		status session.Status
+		want   session.Decision
+	}{
+		{status: session.Closed, want: session.Ignore{Reason: session.SkipSessionInactive}},
+		{status: session.Stuck, want: session.Hold{}}, // considered when it is resumed
+		{status: session.Undeliverable, want: session.Hold{}},
+	} {
 		tests = append(tests, struct {
 			name   string
 			s      session.Snapshot
 			intent session.Intent
 			want   session.Decision
 		}{
-			name: "InactiveSessionAnswersNothing/" + string(status),
-			s:    with(at(session.AwaitingOpeningResponse), func(s *session.Snapshot) { s.Status = status }),
-			want: session.Ignore{Reason: session.SkipSessionInactive},
+			name: "InactiveSessionAnswersNothing/" + string(tt.status),
+			s:    with(at(session.AwaitingOpeningResponse), func(s *session.Snapshot) { s.Status = tt.status; s.Held = true }),
+			want: tt.want,
 		})
 	}
 	for _, tt := range tests {

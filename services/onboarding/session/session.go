@@ -53,7 +53,8 @@ const (
 	Interviewing Mode = "interviewing"
 )
 
-// Status is whether a session still runs. Everything but Active is an end that only a person can undo.
+// Status is whether a session still runs. Stuck and Undeliverable are parked: an operator may resume them. Stopped and
+// Closed are ends.
 type Status string
 
 // The statuses.
@@ -69,6 +70,9 @@ const (
 	// Undeliverable means that the carrier refuses this recipient for good.
 	Undeliverable Status = "undeliverable"
 )
+
+// Parked reports whether the session waits for an operator, who may resume it.
+func (s Status) Parked() bool { return s == Stuck || s == Undeliverable }
 
 // Snapshot is a session as it was read.
 type Snapshot struct {

@@ -46,7 +46,6 @@ func TestKeys(t *testing.T) {
 		{name: "Opening", got: session.OpeningKey("p", "s"), want: "onboarding:p:s:opening"},
 		{name: "Explanation", got: session.DirectKey("p", "s", session.TextExplanation, 1), want: "onboarding:p:s:explanation:1"},
 		{name: "Later", got: session.DirectKey("p", "s", session.TextLater, 12), want: "onboarding:p:s:later:12"},
-		{name: "DedupIDHasNoColon", got: session.AlarmDedupID("s-1", "onboarding_message_2", 3), want: "onboarding-s-1-onboarding_message_2-3"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

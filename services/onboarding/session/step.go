@@ -23,6 +23,8 @@ const (
 	SkipAlreadySent SkipReason = "already_sent"
 	// SkipInterviewing means that a reply belongs to the interview and not to onboarding.
 	SkipInterviewing SkipReason = "interviewing"
+	// SkipAwaitingDelivery means that the alarm was set again, to wait for the receipt of the message before.
+	SkipAwaitingDelivery SkipReason = "awaiting_delivery"
 )
 
 // StepView is everything that decides whether a step may be sent, in one read.
@@ -53,6 +55,20 @@ func MayExecute(view StepView, alarm StepPayload) (bool, SkipReason) {
 		return false, SkipPaused
 	}
 	return true, ""
+}
+
+// MayReplay says whether an alarm that was given up may be set again, or why not. A session that is stuck at that very
+// step may: resume says that it has to be made active with it.
+func MayReplay(view StepView, alarm StepPayload) (ok, resume bool, reason SkipReason) {
+	resume = view.Status == Stuck
+	if resume {
+		view.Status = Active
+	}
+	ok, reason = MayExecute(view, alarm)
+	if !ok && resume && reason == SkipStale { // it is stuck elsewhere, which a replay of this step does not mend
+		reason = SkipSessionInactive
+	}
+	return ok, ok && resume, reason
 }
 
 // AfterStep is where a session goes once a step was sent: the token, and the step that is due next, nil after the

@@ -66,6 +66,44 @@ func TestMayExecute(t *testing.T) {
 	}
 }
 
+func TestMayReplay(t *testing.T) {
+	t.Parallel()
+	alarm := session.NewStepPayload(profileID, sessionID, "onboarding_message_2")
+	view := func(status session.Status, step session.StepID, held bool) session.StepView {
+		token := session.AwaitingBurst
+		if step == "" {
+			token = session.AwaitingExplanationResponse
+		}
+		return session.StepView{Found: true, ProfileID: profileID, Snapshot: session.Snapshot{
+			Status: status, Mode: session.Onboarding, Token: token, NextStep: step, Held: held,
+		}}
+	}
+	for _, tt := range []struct {
+		name   string
+		view   session.StepView
+		resume bool
+		want   session.SkipReason
+	}{
+		{name: "Due", view: view(session.Active, alarm.StepID, false)},
+		{name: "StuckAtTheStepIsResumedWithIt", view: view(session.Stuck, alarm.StepID, false), resume: true},
+		{name: "StuckAtAnotherStep", view: view(session.Stuck, "onboarding_message_3", false), want: "session_inactive"},
+		{name: "StuckElsewhere", view: view(session.Stuck, "", false), want: "session_inactive"},
+		{name: "StuckAndHeld", view: view(session.Stuck, alarm.StepID, true), want: "safety_hold"},
+		{name: "Undeliverable", view: view(session.Undeliverable, alarm.StepID, false), want: "session_inactive"},
+		{name: "MovedOn", view: view(session.Active, "onboarding_message_3", false), want: "stale"},
+		{name: "Held", view: view(session.Active, alarm.StepID, true), want: "safety_hold"},
+		{name: "Stopped", view: view(session.Stopped, alarm.StepID, false), want: "opted_out"},
+		{name: "Closed", view: view(session.Closed, alarm.StepID, false), want: "session_inactive"},
+		{name: "NoSuchSession", want: "session_not_found"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			ok, resume, reason := session.MayReplay(tt.view, alarm)
+			require.Equal(t, []any{tt.want == "", tt.resume, tt.want}, []any{ok, resume, reason})
+		})
+	}
+}
+
 func TestAfterStep(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -3,6 +3,7 @@ package session_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -17,6 +18,8 @@ type person struct {
 	sent  []session.StepID // of the burst that runs
 	edges []session.Edge
 	held  int
+	r     session.Record // of which only the turns count here
+	keys  []string       // of all direct texts
 }
 
 func activate(flow session.Flow) *person {
@@ -30,6 +33,33 @@ func activate(flow session.Flow) *person {
 func (p *person) move(to session.Token, trigger session.Trigger, paused bool) {
 	p.edges = append(p.edges, session.Edge{From: p.s.Token, To: to, Trigger: trigger})
 	p.s.Token, p.s.Paused = to, paused
+	p.r.Turn++
+}
+
+// key is what a direct text would be sent under now.
+func (p *person) key(text session.TextKey) string {
+	return session.DirectKey(profileID, sessionID, text, p.r.Place())
+}
+
+// detour parks the session and resumes it.
+func (p *person) detour(t require.TestingT, status session.Status) {
+	p.s.Status = status
+	view := session.StepView{Found: true, ProfileID: profileID, Snapshot: p.s}
+	ok, _ := session.MayExecute(view, session.NewStepPayload(profileID, sessionID, p.s.NextStep))
+	require.False(t, ok, "nothing is sent while it is parked")
+	ok, resume, _ := session.MayReplay(view, session.NewStepPayload(profileID, sessionID, p.s.NextStep))
+	require.Equal(t, status == session.Stuck && p.s.NextStep != "", ok)
+	require.Equal(t, ok, resume)
+	decision, err := session.OnReply(p.flow, p.s, session.Advance)
+	require.NoError(t, err)
+	if p.s.Mode == session.Onboarding {
+		require.Equal(t, session.Hold{}, decision, "a reply to a parked session is kept")
+	}
+	p.r.Turn, p.r.Detours = p.r.Turn+1, p.r.Detours+1
+	m := session.Resume(session.Record{Status: status, Token: p.s.Token, NextStep: p.s.NextStep, Mode: p.s.Mode}, time.Time{})
+	require.Equal(t, []any{p.s.Token, p.s.NextStep, p.s.Mode}, []any{m.Token, m.NextStep, m.Mode})
+	p.s.Status = m.Status
+	p.r.Turn, p.r.Detours = p.r.Turn+1, p.r.Detours+1
 }
 
 func (p *person) reply(t require.TestingT, intent session.Intent) {
@@ -37,6 +67,8 @@ func (p *person) reply(t require.TestingT, intent session.Intent) {
 	require.NoError(t, err)
 	switch d := decision.(type) {
 	case session.SendAndMove:
+		require.NotContains(t, p.keys, p.key(d.Text), "a text that is due again has a key of its own")
+		p.keys = append(p.keys, p.key(d.Text))
 		p.move(d.To, session.TriggerOf(intent), d.Pause)
 	case session.StartBurst:
 		p.move(d.To, session.TriggerOf(intent), false)
@@ -89,6 +121,15 @@ func TestSessionKeepsToItsTransitions(t *testing.T) {
 			},
 			"alarm": func(t *rapid.T) {
 				p.ring(t, rapid.SampledFrom(append(stepIDs(flow), "onboarding_message_5")).Draw(t, "step"))
+			},
+			"park and resume": func(t *rapid.T) {
+				before, text := p.s, rapid.SampledFrom([]session.TextKey{session.TextExplanation, session.TextLater}).Draw(t, "text")
+				key := p.key(text)
+				for range rapid.IntRange(1, 3).Draw(t, "times") {
+					p.detour(t, rapid.SampledFrom([]session.Status{session.Stuck, session.Undeliverable}).Draw(t, "status"))
+				}
+				require.Equal(t, before, p.s, "it is where it was")
+				require.Equal(t, key, p.key(text), "and what was under way has the key that it had")
 			},
 			"": func(t *rapid.T) {
 				require.Contains(t, session.Tokens(), p.s.Token)

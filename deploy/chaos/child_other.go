@@ -1,0 +1,8 @@
+//go:build !linux
+
+package chaos
+
+import "syscall"
+
+// dieWithParent can do nothing here: a parent that is killed leaves its children behind.
+func dieWithParent(*syscall.SysProcAttr) {}

@@ -1,0 +1,93 @@
+package chaos
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// keeper keeps one service running, as an orchestrator does: whenever its process ends it starts another.
+type keeper struct {
+	cfg      ChildConfig
+	readyURL string
+	log      *slog.Logger
+
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu     sync.Mutex
+	child  *Child
+	killed bool // by us; else it ended by itself
+	ends   int  // by itself
+}
+
+// restartPause is how long a process that ended by itself is left alone. One that was killed is started again at once.
+const restartPause = 200 * time.Millisecond
+
+// keep begins to keep a service, until close.
+func keep(cfg ChildConfig, readyURL string, log *slog.Logger) *keeper {
+	ctx, cancel := context.WithCancel(context.Background())
+	k := &keeper{cfg: cfg, readyURL: readyURL, log: log, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(k.done)
+		for k.live(ctx) {
+		}
+	}()
+	return k
+}
+
+// live is the life of one process, and reports whether there is to be another.
+func (k *keeper) live(ctx context.Context) bool {
+	child, err := StartChild(k.cfg)
+	if err != nil {
+		k.log.ErrorContext(ctx, "chaos.start_failed", "process", k.cfg.Name, "error", err)
+		return pause(ctx, restartPause)
+	}
+	k.mu.Lock()
+	k.child, k.killed = child, false
+	k.mu.Unlock()
+	select {
+	case <-child.Done():
+	case <-ctx.Done():
+		child.Kill()
+		return false
+	}
+	k.mu.Lock()
+	byItself := !k.killed
+	if byItself {
+		k.ends++
+	}
+	k.child = nil
+	k.mu.Unlock()
+	if !byItself {
+		return ctx.Err() == nil
+	}
+	k.log.WarnContext(ctx, "chaos.ended_by_itself", "process", k.cfg.Name, "error", child.Err())
+	return pause(ctx, restartPause)
+}
+
+// kill ends the process that runs now with SIGKILL, and reports whether there was one.
+func (k *keeper) kill() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.child == nil {
+		return false
+	}
+	k.killed = true
+	_ = k.child.cmd.Process.Kill() // it may have ended in this instant
+	return true
+}
+
+// endedByItself is how often a process ended although nobody killed it.
+func (k *keeper) endedByItself() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.ends
+}
+
+// close kills the process and starts no other.
+func (k *keeper) close() {
+	k.cancel()
+	<-k.done
+}

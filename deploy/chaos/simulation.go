@@ -1,0 +1,188 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Simulation is a run of many worlds in this process, each with its own clock, its own databases and a seed of its own.
+type Simulation struct {
+	Seed     uint64 // of the first world; the next one has the next
+	Sessions int    // how many people are to join, over all worlds
+	PerWorld int    // default 50
+	Parallel int    // worlds at a time; default 4
+	// Progress hears of every world that ended; may be nil. It is called by one goroutine at a time.
+	Progress func(World)
+	// Log is of the services; default none. Story, when set, gets what everybody did and heard in a world that broke a promise.
+	Log   *slog.Logger
+	Story io.Writer
+}
+
+// Run plays all worlds, or as many as it comes to before ctx ends. The error is only of what kept it from playing at all.
+func (s Simulation) Run(ctx context.Context) (_ Report, err error) {
+	perWorld, parallel := orElse(s.PerWorld, 50), orElse(s.Parallel, 4)
+	if s.Log == nil {
+		s.Log = slog.New(slog.DiscardHandler)
+	}
+	began := time.Now()
+	db, err := openServer(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { err = errors.Join(err, db.close(context.WithoutCancel(ctx))) }()
+
+	ended := make(chan World)
+	var group errgroup.Group
+	group.SetLimit(parallel)
+	go func() {
+		defer close(ended)
+		for k := 0; k*perWorld < s.Sessions && ctx.Err() == nil; k++ {
+			people, seed := min(perWorld, s.Sessions-k*perWorld), s.Seed+uint64(k) //nolint:gosec // k is not negative
+			group.Go(func() error {
+				ended <- s.play(ctx, db, seed, people)
+				return nil
+			})
+		}
+		_ = group.Wait() // worlds report their errors themselves
+	}()
+	report := Report{Seed: s.Seed}
+	for w := range ended {
+		if w.Err != nil && ctx.Err() != nil { // it was broken off, not broken
+			continue
+		}
+		report.add(w)
+		if s.Progress != nil {
+			s.Progress(w)
+		}
+	}
+	report.TookMS, report.Interrupted = time.Since(began).Milliseconds(), ctx.Err() != nil
+	report.SpacingAll, report.Kept = spreadOf(report.Spacing), len(report.Failed) == 0
+	return report, nil
+}
+
+func orElse(n, otherwise int) int {
+	if n > 0 {
+		return n
+	}
+	return otherwise
+}
+
+// play plays one world to its end and examines it.
+func (s Simulation) play(ctx context.Context, db *server, seed uint64, people int) (result World) {
+	result = World{Seed: seed, People: people}
+	began := time.Now()
+	defer func() { result.Took = time.Since(began) }()
+	data, err := db.world(ctx)
+	if err != nil {
+		result.Err = err
+		return result
+	}
+	defer func() { result.Err = errors.Join(result.Err, data.drop(context.WithoutCancel(ctx))) }()
+	w, err := newWorld(ctx, seed, people, data, s.Log)
+	if err != nil {
+		result.Err = fmt.Errorf("build the world: %w", err)
+		return result
+	}
+	defer func() { result.Err = errors.Join(result.Err, w.end(context.WithoutCancel(ctx))) }()
+	result.Err = w.live(ctx)
+	result.Lasted = w.elapsed()
+	verdict, err := Examine(ctx, Evidence{Witness: w.witness, Onboarding: w.onboardingDB, Messaging: w.messagingDB, Flow: w.flow, ByHand: w.byHand})
+	result.Err = errors.Join(result.Err, err, w.err)
+	result.Verdict, result.Digest = verdict, w.digest(verdict)
+	result.Faults = sum(maps.Clone(w.strikes), w.faults.struck)
+	if s.Story != nil && (result.Err != nil || !verdict.Kept()) {
+		w.tell(s.Story)
+	}
+	return result
+}
+
+const (
+	// longest bounds a world, on its own clock. By then every patience in the system has run out.
+	longest = 6 * time.Hour
+	// patience bounds how long anything in a world may take in real time.
+	patience = time.Minute
+	// look is how often, on the world's clock, it is asked whether all is over.
+	look = 30 * time.Second
+)
+
+// live lets time pass, instant by instant, until nobody has anything left to do.
+func (w *world) live(ctx context.Context) error {
+	for _, p := range w.cast {
+		p.plan()
+	}
+	troubles := drawTroubles(w.dice)
+	for next := look; w.elapsed() < longest; {
+		if err := w.settle(ctx); err != nil {
+			return fmt.Errorf("at %s: %w", w.elapsed(), err)
+		}
+		if w.elapsed() >= next {
+			over, err := w.over(ctx)
+			if err != nil || over {
+				return err
+			}
+			next = w.elapsed() + look
+		}
+		due, ok := w.clock.Next()
+		if !ok {
+			return nil
+		}
+		if len(troubles) > 0 && began.Add(troubles[0].at).Before(due) {
+			w.clock.Advance(began.Add(troubles[0].at).Sub(w.clock.Now()))
+			later, err := w.befall(ctx, troubles[0])
+			if err != nil {
+				return fmt.Errorf("at %s, %s: %w", w.elapsed(), troubles[0].kind, err)
+			}
+			troubles = sorted(append(troubles[1:], later...))
+			continue
+		}
+		w.clock.AdvanceToNext()
+	}
+	return nil
+}
+
+// settle waits until nothing moves at this instant: everybody has done what they were about, and what that set in motion.
+func (w *world) settle(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("something in the world does not come to rest"))
+	defer cancel()
+	loops := 0
+	for _, s := range w.services() {
+		loops += s.loops
+	}
+	for range 3 {
+		if err := errors.Join(w.still(ctx), w.vendors.Idle(ctx), w.pulse.quiet(ctx, loops)); err != nil {
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
+	}
+	return nil
+}
+
+// sqlMoving and sqlInDoubt ask whether anything will still happen by itself.
+const (
+	sqlMoving = `
+select exists (select from webhook_jobs where status in ('pending', 'processing'))
+    or exists (select from step_alarms where published_at is null)
+    or exists (select from conversation_sessions s join profiles p on p.id = s.profile_id
+               where s.status = 'active' and s.next_step_id is not null and not p.hold)`
+	sqlInDoubt = `select exists (select from sms_messages where status in ('sending', 'unknown'))`
+)
+
+// over reports whether all people have lived their scripts and nothing moves any more.
+func (w *world) over(ctx context.Context) (bool, error) {
+	for _, p := range w.cast {
+		if p.busy() {
+			return false, nil
+		}
+	}
+	var moving, inDoubt bool
+	if w.onboardingDB.QueryRow(ctx, sqlMoving).Scan(&moving) != nil || w.messagingDB.QueryRow(ctx, sqlInDoubt).Scan(&inDoubt) != nil {
+		return false, ctx.Err() // a database is away
+	}
+	return !moving && !inDoubt, nil
+}

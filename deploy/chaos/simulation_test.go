@@ -1,0 +1,48 @@
+package chaos_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"paceline.internal/platform/postgres/pgtest"
+
+	"paceline.internal/deploy/chaos"
+)
+
+func TestMain(m *testing.M) { pgtest.Run(m) }
+
+// seed of the conversations that the test command plays. Others are played by `paceline chaos --seed`.
+const seed = 20261121
+
+func TestSimulation(t *testing.T) {
+	t.Parallel()
+
+	t.Run("S0_63_S0_65_EveryPromiseIsKeptUnderEveryFault", func(t *testing.T) {
+		t.Parallel()
+		simulation := chaos.Simulation{
+			Seed: seed, Sessions: conversations, Story: os.Stderr, // only of a world that breaks a promise
+		}
+		report, err := simulation.Run(t.Context())
+		require.NoError(t, err)
+		for _, w := range report.Failed {
+			t.Errorf("world %d broke a promise; play it again with `%s`: %v %v", w.Seed, w.Again(), w.Err, w.Verdict.Broken)
+		}
+		require.GreaterOrEqual(t, report.Verdict.Sessions, conversations)
+		require.NotEmpty(t, report.Faults, "a simulation in which nothing goes wrong proves nothing")
+		t.Logf("%d sessions, %d texts in %d s; faults: %v; ended: %v; parked: %v", report.Sessions, report.Texts, report.TookMS/1000,
+			report.Faults, report.Ended, report.Parked)
+	})
+	t.Run("SameSeedIsTheSameRun", func(t *testing.T) {
+		t.Parallel()
+		play := func() string {
+			var digest string
+			simulation := chaos.Simulation{Seed: 7, Sessions: 15, Progress: func(w chaos.World) { digest = w.Digest }}
+			report, err := simulation.Run(t.Context())
+			require.NoError(t, err)
+			require.Empty(t, report.Failed)
+			return digest
+		}
+		require.Equal(t, play(), play())
+	})
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"paceline.internal/deploy/chaos"
+	"paceline.internal/platform/emulator/clock"
+)
+
+// chaosCommand plays many conversations while everything fails, and examines what people got.
+type chaosCommand struct {
+	Processes bool          `help:"Real processes and a real Postgres, killed with SIGKILL at random while people talk to them."`
+	Duration  time.Duration `default:"60s" help:"With --processes: how long processes are killed."`
+	Sessions  int           `help:"How many people take part. Default: 1000, with --processes 150."`
+	Parallel  int           `default:"4" help:"Without --processes: how many worlds are played at a time."`
+	Seed      *uint64       `help:"Makes the plan of the run. Default: random, and printed."`
+	KillEvery time.Duration `default:"2s" help:"With --processes: how often somebody is killed, on average."`
+	Settle    time.Duration `default:"3m" help:"With --processes: how long everything has to come to its end after the last kill."`
+	Gap       time.Duration `help:"With --processes: the pause between the messages of a burst, instead of that of the built-in flow."`
+	Keep      bool          `help:"With --processes: keep the folder with the output of every process also when nothing went wrong."`
+	JSON      bool          `name:"json" help:"Print one JSON object, for machines."`
+}
+
+// Help is the long text of --help.
+func (c *chaosCommand) Help() string {
+	return `Without --processes the whole system runs in this process many times over, in worlds of 50 people with a clock and databases of their
+own, while vendors, databases and services fail by a plan. The seed makes the plan, and the same seed is the same run: a world
+that breaks a promise is named with the command that plays it again.
+
+With --processes three real processes and a Postgres of their own are started, and one of the four is killed with SIGKILL every few
+seconds. The seed makes the plan: who comes when, what they say, what the vendors do wrong with which message, who is
+killed at which instant. How it interleaves is up to the machine, so a seed repeats the plan and not the run.
+
+The variables ALARM_RELAY_INTERVAL, ALARM_OVERDUE_GRACE, SEND_LEASE, TWILIO_TIMEOUT and RECONCILE_INTERVAL are shortened, and printed;
+those that are set in the environment are left as they are.
+
+The exit code is 0 only if every promise was kept. Otherwise the output of every process is kept, and its folder is named.`
+}
+
+// Run returns an error unless every promise was kept.
+func (c *chaosCommand) Run(ctx context.Context, t terminal) error {
+	seed := uint64(rand.Uint32()) //nolint:gosec // it is printed, and may be typed again
+	if c.Seed != nil {
+		seed = *c.Seed
+	}
+	if !c.Processes {
+		return c.simulate(ctx, t, seed)
+	}
+	return c.processes(ctx, t, seed)
+}
+
+func (c *chaosCommand) processes(ctx context.Context, t terminal, seed uint64) error {
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program, to start it again as the services: %w", err)
+	}
+	environ := chaos.Knobs()
+	for name := range environ { // the user's own
+		if value, set := t.environ[name]; set {
+			environ[name] = value
+		}
+	}
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "LOG_LEVEL", selfIsTest} {
+		if value, set := t.environ[name]; set {
+			environ[name] = value
+		}
+	}
+	screen := newScreen(t.out, c.JSON)
+	report, err := chaos.Processes{
+		Seed: seed, Duration: c.Duration, Sessions: cmp.Or(c.Sessions, driven), KillEvery: c.KillEvery, Settle: c.Settle, Gap: c.Gap, Keep: c.Keep,
+		Program: []string{program, "serve"}, Environ: environ, Clock: clock.System(), Tell: screen.heading,
+	}.Run(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.print(t, &report); err != nil {
+		return err
+	}
+	if !report.Kept {
+		return errBroken
+	}
+	return nil
+}
+
+func (c *chaosCommand) print(t terminal, report *chaos.ProcessReport) error {
+	if !c.JSON {
+		return report.Print(t.out)
+	}
+	encoder := json.NewEncoder(t.out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(report)
+}
+
+// selfIsTest makes a test binary behave as the command. It is handed on to the processes that chaos starts.
+const selfIsTest = "PACELINE_TEST_AS_COMMAND"
+
+// driven is how many people take part in a run of processes that is not told.
+const driven = 150

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/deploy/chaos"
+)
+
+func TestChaosOfProcesses(t *testing.T) {
+	t.Parallel()
+
+	t.Run("S0_65_KeepsEveryPromiseWhileProcessesAreKilled", func(t *testing.T) {
+		t.Parallel()
+		cmd := command(t, "chaos", "--processes", "--sessions", "10", "--duration", "6s", "--gap", "1s", "--kill-every", "1500ms", "--json")
+		cmd.Env = append(cmd.Env, "SEND_LEASE=2s", "TWILIO_TIMEOUT=1s", "RECONCILE_INTERVAL=200ms", "ALARM_OVERDUE_GRACE=2s")
+		out, err := cmd.Output()
+		require.NoError(t, err, "%s", out)
+
+		var report chaos.ProcessReport
+		require.NoError(t, json.Unmarshal(out, &report))
+		require.True(t, report.Kept)
+		require.Empty(t, report.Broken)
+		require.GreaterOrEqual(t, report.Sessions, 10)
+		require.GreaterOrEqual(t, report.Texts, 40)
+		require.Positive(t, report.SpacingAll.Count)
+		kills := 0
+		for _, n := range report.Kills {
+			kills += n
+		}
+		require.Positive(t, kills)
+		require.Equal(t, kills, report.RecoveryToReady.Count)
+		require.Equal(t, "200ms", report.Knobs["RECONCILE_INTERVAL"])
+		require.Empty(t, report.Folder)
+	})
+
+	t.Run("NoProcessOutlivesAKill9OfTheCommand", func(t *testing.T) {
+		t.Parallel()
+		cmd := command(t, "chaos", "--processes", "--sessions", "1", "--duration", "1m")
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		line := make([]byte, 1<<10) // it speaks once everything is up
+		n, err := out.Read(line)
+		require.NoError(t, err)
+		dir := string(line[strings.LastIndex(string(line[:n]), " ")+1 : n-1])
+		t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+		require.DirExists(t, dir)
+		children := childrenOf(t, cmd.Process.Pid)
+		require.GreaterOrEqual(t, len(children), 4, "three services and Postgres")
+		require.NoError(t, cmd.Process.Kill())
+		_, err = io.Copy(io.Discard, out)
+		require.NoError(t, err)
+		require.Error(t, cmd.Wait())
+		for _, child := range children {
+			require.Eventually(t, func() bool { return syscall.Kill(child, 0) != nil || zombie(child) }, 10*time.Second, 10*time.Millisecond)
+		}
+	})
+
+	t.Run("CtrlCEndsItAndLeavesNothingBehind", func(t *testing.T) {
+		t.Parallel()
+		cmd := command(t, "chaos", "--processes", "--sessions", "1", "--duration", "1m")
+		cmd.Stderr = io.Discard
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		line := make([]byte, 1<<10)
+		n, err := out.Read(line)
+		require.NoError(t, err)
+		dir := string(line[strings.LastIndex(string(line[:n]), " ")+1 : n-1])
+		children := childrenOf(t, cmd.Process.Pid)
+		require.NoError(t, cmd.Process.Signal(os.Interrupt))
+		_, err = io.Copy(io.Discard, out)
+		require.NoError(t, err)
+		require.Error(t, cmd.Wait(), "it was not played to its end")
+		require.NoDirExists(t, dir)
+		for _, child := range children {
+			require.True(t, syscall.Kill(child, 0) != nil || zombie(child))
+		}
+	})
+
+	for _, tc := range []struct {
+		name, want string
+		args       []string
+	}{
+		{name: "NobodyIsRefused", args: []string{"--sessions=-1"}, want: "--sessions"},
+		{name: "NoTimeIsRefused", args: []string{"--duration", "0s"}, want: "--duration"},
+		{name: "APauseBackwardsIsRefused", args: []string{"--gap=-1s"}, want: "--gap"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			require.ErrorContains(t, run(t.Context(), append([]string{"chaos", "--processes"}, tc.args...), terminal{out: &out}), tc.want)
+		})
+	}
+}
+
+func TestServe(t *testing.T) {
+	t.Parallel()
+	for _, service := range []string{"onboarding", "messaging", "gateway"} {
+		t.Run("SaysWhatTheEnvironmentOfTheServiceLacks/"+service, func(t *testing.T) {
+			t.Parallel()
+			require.ErrorContains(t, run(t.Context(), []string{"serve", service}, terminal{out: io.Discard}), "SERVICE_AUTH_SECRET")
+		})
+	}
+	t.Run("KnowsNoOtherService", func(t *testing.T) {
+		t.Parallel()
+		require.ErrorContains(t, run(t.Context(), []string{"serve", "billing"}, terminal{out: io.Discard}), "billing")
+	})
+}
+
+// childrenOf are the processes that a process has started.
+func childrenOf(t *testing.T, parent int) []int {
+	t.Helper()
+	tasks, err := filepath.Glob("/proc/" + strconv.Itoa(parent) + "/task/*/children")
+	require.NoError(t, err)
+	var children []int
+	for _, task := range tasks {
+		content, err := os.ReadFile(task)
+		require.NoError(t, err)
+		for pid := range strings.FieldsSeq(string(content)) {
+			child, err := strconv.Atoi(pid)
+			require.NoError(t, err)
+			children = append(children, child)
+		}
+	}
+	return children
+}
+
+// zombie reports whether a process has ended and nobody has asked how: a container may have nobody who does.
+func zombie(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return err != nil || strings.Contains(string(stat), ") Z ")
+}

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"context"
+
+	"paceline.internal/deploy/chaos"
+)
+
+// serveCommand is the binary of one service inside this one. It is how real processes are started on a machine that has
+// nothing but the command.
+type serveCommand struct {
+	Service string `arg:"" enum:"onboarding,messaging,gateway" help:"One of ${enum}."`
+	Verb    string `arg:"" optional:"" enum:"serve,migrate,doctor" default:"serve" help:"What its own binary is told: ${enum}."`
+}
+
+// Run does what the binary of the service does with the same environment.
+func (s *serveCommand) Run(ctx context.Context, t terminal) error {
+	service, err := chaos.ServiceNamed(s.Service)
+	if err != nil {
+		return err
+	}
+	switch s.Verb {
+	case "migrate":
+		return service.Migrate(ctx, t.environ)
+	case "doctor":
+		return service.Doctor(ctx, t.environ, t.out)
+	default:
+		return service.Serve(ctx, t.environ)
+	}
+}

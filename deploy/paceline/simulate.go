@@ -1,0 +1,59 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"paceline.internal/deploy/chaos"
+)
+
+const (
+	// simulated is how many people a simulation has that is not told.
+	simulated = 1000
+	// garbage is how much may pile up before it is collected: a simulation is short of time, not of memory.
+	garbage = 400
+	// progressEvery is how often a long simulation says how far it is.
+	progressEvery = 10 * time.Second
+)
+
+// simulate plays the whole system in this process, on the emulators' clocks.
+func (c *chaosCommand) simulate(ctx context.Context, t terminal, seed uint64) error {
+	defer debug.SetGCPercent(debug.SetGCPercent(garbage))
+	screen, people := newScreen(t.out, c.JSON), cmp.Or(c.Sessions, simulated)
+	screen.heading(fmt.Sprintf("%d people on simulated clocks, seed %d. Ctrl-C ends it with what was played until then.", people, seed))
+	began, told, done, broken := time.Now(), time.Now(), 0, 0
+	report, err := chaos.Simulation{Seed: seed, Sessions: people, Parallel: c.Parallel, Story: os.Stderr, Progress: func(w chaos.World) {
+		done += w.People
+		if w.Err != nil || !w.Verdict.Kept() {
+			broken++
+		}
+		if time.Since(told) >= progressEvery {
+			told = time.Now()
+			screen.heading(fmt.Sprintf("%7.0f s  %d people, %d worlds broke a promise", time.Since(began).Seconds(), done, broken))
+		}
+	}}.Run(ctx)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		encoder := json.NewEncoder(t.out)
+		encoder.SetIndent("", "  ")
+		err = encoder.Encode(report)
+	} else {
+		err = report.Print(t.out)
+	}
+	switch {
+	case err != nil:
+		return err
+	case !report.Kept:
+		return errBroken
+	case report.Interrupted:
+		return context.Cause(ctx)
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"paceline.internal/platform/qstash"
+)
+
+// delivery is what is known of one request of QStash: what its headers say, and then what was made of it. It describes
+// and decides nothing.
+type delivery struct {
+	messageID  string // empty when QStash names none
+	attempt    int    // from 1
+	maxRetries int    // how many attempts may follow the first
+	dedupHash  string // the keyed hash of the deduplication id; empty when it is not known
+	verified   bool
+	duplicate  bool
+	sessionID  string
+	stepID     string
+}
+
+// readDelivery reads the headers that QStash itself sets.
+func readDelivery(header http.Header) *delivery {
+	return &delivery{
+		messageID:  strings.TrimSpace(strings.ToValidUTF8(header.Get(qstash.HeaderMessageID), "")),
+		attempt:    attemptOf(header.Get(qstash.HeaderRetried)),
+		maxRetries: qstash.PolicyRetries, // of an alarm that was published by hand, or before its publisher said so
+	}
+}
+
+// verify takes the headers that our own publisher forwards, once the request is known to come from QStash. They are not
+// covered by the signature, so each must look like what it should be.
+func (d *delivery) verify(header http.Header) {
+	d.verified = true
+	if n, err := strconv.ParseUint(header.Get(qstash.HeaderMaxRetries), 10, 16); err == nil {
+		d.maxRetries = int(n)
+	}
+	if hash := header.Get(qstash.HeaderDedupHash); len(hash) == 16 && strings.Trim(hash, "0123456789abcdef") == "" {
+		d.dedupHash = hash
+	}
+}
+
+// final reports whether QStash makes no attempt after this one, whatever it is answered.
+func (d *delivery) final() bool { return d.verified && d.attempt > d.maxRetries }
+
+// describe puts the delivery on the span and on the log line of the request.
+func (d *delivery) describe(ctx context.Context, a answer) {
+	attrs := []attribute.KeyValue{
+		attribute.String("qstash.message_id", clip(d.messageID)),
+		attribute.Int("qstash.attempt", d.attempt),
+		attribute.Bool("qstash.final_attempt", d.final()),
+		attribute.Bool("qstash.dlq", a.deadLetter()),
+		attribute.Bool("qstash.duplicate", d.duplicate),
+	}
+	if d.verified {
+		attrs = append(attrs, attribute.Int("qstash.max_retries", d.maxRetries), attribute.String("qstash.dedup_id", d.dedupHash))
+	}
+	trace.SpanFromContext(ctx).SetAttributes(attrs...)
+	event := eventFrom(ctx)
+	event.add(slog.String("qstash_message_id", clip(d.messageID)), slog.Int("qstash_attempt", d.attempt),
+		slog.Bool("qstash_final_attempt", d.final()))
+	if d.stepID != "" {
+		event.add(slog.String("session_id", d.sessionID), slog.String("step_id", d.stepID))
+	}
+}
+
+// mourn writes the one line of a delivery that failed for good: there is no attempt after this one, or we forbid it. A
+// 489 before the signature was checked counts, for QStash heeds it; verified tells it from a stranger's.
+func (d *delivery) mourn(ctx context.Context, log *slog.Logger, event string, a answer) {
+	if a.status/100 == 2 || !d.final() && !a.deadLetter() {
+		return
+	}
+	log.LogAttrs(ctx, slog.LevelError, event, //nolint:sloglint // one of two constants, by the route
+		slog.String("session_id", d.sessionID), slog.String("step_id", d.stepID), slog.String("qstash_message_id", clip(d.messageID)),
+		slog.String("dedup_id", d.dedupHash), slog.Int("attempt", d.attempt), slog.Int("max_retries", d.maxRetries),
+		slog.Int("status", a.status), slog.String("reason", a.err.Reason), slog.Bool("verified", d.verified),
+	)
+}
+
+// attemptOf is the number of the attempt, from 1, by the number of retries before it. What is no number is the first.
+func attemptOf(retried string) int {
+	n, err := strconv.ParseUint(retried, 10, 31)
+	if err != nil {
+		return 1
+	}
+	return int(n) + 1
+}
+
+// signatureMark tells two signatures apart in a log: 8 digits of its SHA-256. A signature itself is never logged, since
+// whoever reads it can present it for five minutes.
+func signatureMark(signature string) string {
+	sum := sha256.Sum256([]byte(signature))
+	return hex.EncodeToString(sum[:])[:8]
+}

@@ -1,0 +1,357 @@
+package gateway
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+
+	"paceline.internal/platform/qstash"
+)
+
+const (
+	aStep = `{"profile_id":"01900000-0000-7000-8000-000000000001","session_id":"01900000-0000-7000-8000-0000000000b1",` +
+		`"step_id":"onboarding_message_2","expected_state_token":"onboarding:awaiting_burst","idempotency_key":"k"}`
+	aFailure = `{"status":503,"retried":2,"maxRetries":2,"sourceMessageId":"msg_source","dlqId":"1-0","sourceBody":"bm90IGEgc3RlcA=="}`
+	aHash    = "0123456789abcdef"
+)
+
+// ring sends one request and waits until it is over, log line and all.
+func (b *bench) ring(t *testing.T, r goldenRequest) *http.Response {
+	t.Helper()
+	r.Method = http.MethodPost
+	response, err := http.DefaultClient.Do(r.build(t, b.url))
+	require.NoError(t, err)
+	_, err = io.Copy(io.Discard, response.Body)
+	require.NoError(t, errors.Join(err, response.Body.Close()))
+	b.stop()
+	return response
+}
+
+// said are the attributes of the span of a route.
+func (b *bench) said(path string) map[attribute.Key]attribute.Value {
+	found := map[attribute.Key]attribute.Value{}
+	for _, span := range b.spans.GetSpans() {
+		if span.Name == "POST "+path {
+			for _, a := range span.Attributes {
+				found[a.Key] = a.Value
+			}
+		}
+	}
+	return found
+}
+
+// lines are the log lines with a message.
+func (b *bench) lines(t *testing.T, message string) []map[string]any {
+	t.Helper()
+	var found []map[string]any
+	for text := range strings.Lines(b.log.String()) {
+		var line map[string]any
+		require.NoError(t, json.Unmarshal([]byte(text), &line))
+		if line["msg"] == message {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// headers are those of a delivery of our own publisher.
+func headers(retried, maxRetries string) map[string]string {
+	return map[string]string{
+		qstash.HeaderMessageID: "msg_1", qstash.HeaderRetried: retried,
+		qstash.HeaderMaxRetries: maxRetries, qstash.HeaderDedupHash: aHash,
+	}
+}
+
+func TestSpanOfADelivery(t *testing.T) {
+	t.Parallel()
+	var (
+		sent    = reply{Response: `{"outcome":"STEP_OUTCOME_SENT"}`}
+		skipped = func(reason string) reply {
+			return reply{Response: `{"outcome":"STEP_OUTCOME_SKIPPED","skip_reason":"` + reason + `"}`}
+		}
+		busy     = reply{Code: "UNAVAILABLE", Reason: "REASON_UNAVAILABLE"}
+		mismatch = reply{Code: "INVALID_ARGUMENT", Reason: "REASON_KEY_MISMATCH"}
+	)
+	type said struct {
+		Attempt, MaxRetries   int64
+		Final, DLQ, Duplicate bool
+		Dedup                 string
+	}
+	for _, tc := range []struct {
+		name   string
+		header map[string]string
+		sign   string // qstash current, unless it is given
+		path   string // pathStep, unless it is given
+		answer reply
+		want   said
+	}{
+		{name: "S0_04_S1_12_S1_13_S1_14_S1_15_S1_16_First", header: headers("0", "5"), answer: sent, want: said{Attempt: 1, MaxRetries: 5, Dedup: aHash}},
+		{name: "S1_14_LastButOne", header: headers("4", "5"), answer: busy, want: said{Attempt: 5, MaxRetries: 5, Dedup: aHash}},
+		{name: "S1_14_Last", header: headers("5", "5"), answer: busy, want: said{Attempt: 6, MaxRetries: 5, Final: true, Dedup: aHash}},
+		{name: "S1_14_LastThatSucceeds", header: headers("5", "5"), answer: sent, want: said{Attempt: 6, MaxRetries: 5, Final: true, Dedup: aHash}},
+		{name: "S1_14_OnlyOne", header: headers("0", "0"), answer: sent, want: said{Attempt: 1, Final: true, Dedup: aHash}},
+		{name: "S1_13_WithoutOurHeadersThePolicyIsAssumed", header: map[string]string{qstash.HeaderMessageID: "msg_1", qstash.HeaderRetried: "5"}, answer: sent, want: said{Attempt: 6, MaxRetries: 5, Final: true}},
+		{name: "S1_13_RetriesThatAreNoNumber", header: headers("1", "many"), answer: sent, want: said{Attempt: 2, MaxRetries: 5, Dedup: aHash}},
+		{name: "S1_13_NegativeRetries", header: headers("1", "-1"), answer: sent, want: said{Attempt: 2, MaxRetries: 5, Dedup: aHash}},
+		{name: "S1_16_AHashThatIsNone", header: map[string]string{qstash.HeaderMessageID: "msg_1", qstash.HeaderDedupHash: "onboarding-s1-ab"}, answer: sent, want: said{Attempt: 1, MaxRetries: 5}},
+		{name: "S1_16_AHashThatIsTooLong", header: map[string]string{qstash.HeaderMessageID: "msg_1", qstash.HeaderDedupHash: aHash + "0"}, answer: sent, want: said{Attempt: 1, MaxRetries: 5}},
+		{name: "S0_11_S1_15_NeverRetried", header: headers("0", "5"), answer: mismatch, want: said{Attempt: 1, MaxRetries: 5, DLQ: true, Dedup: aHash}},
+		{name: "S0_09_S1_14_ForgedIsNeverFinal", header: headers("5", "5"), sign: "qstash forged", want: said{Attempt: 6}},
+		{name: "AlreadySentIsADuplicate", header: headers("0", "5"), answer: skipped("already_sent"), want: said{Attempt: 1, MaxRetries: 5, Duplicate: true, Dedup: aHash}},
+		{name: "StaleIsADuplicate", header: headers("0", "5"), answer: skipped("stale"), want: said{Attempt: 1, MaxRetries: 5, Duplicate: true, Dedup: aHash}},
+		{name: "PausedIsNone", header: headers("0", "5"), answer: skipped("paused"), want: said{Attempt: 1, MaxRetries: 5, Dedup: aHash}},
+		{name: "FailureCallback", path: pathStepFailed, header: headers("1", "5"), want: said{Attempt: 2, MaxRetries: 5, Dedup: aHash}},
+		{name: "S1_27_RepeatedFailureCallback", path: pathStepFailed, header: headers("1", "5"), answer: reply{Response: `{"duplicate":true}`}, want: said{Attempt: 2, MaxRetries: 5, Duplicate: true, Dedup: aHash}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			r := goldenRequest{Path: pathStep, Sign: "qstash current", Headers: tc.header, Body: aStep}
+			if tc.path != "" {
+				r.Path, r.Body = tc.path, aFailure
+			}
+			if tc.sign != "" {
+				r.Sign = tc.sign
+			}
+			b := setup(t)
+			b.services.on("OnboardingService/ExecuteStep", tc.answer.give)
+			if tc.answer != (reply{}) {
+				b.services.on("OnboardingService/RecordStepFailure", tc.answer.give)
+			}
+			b.ring(t, r)
+			got := b.said(r.Path)
+			require.Equal(t, tc.want, said{
+				Attempt: got["qstash.attempt"].AsInt64(), MaxRetries: got["qstash.max_retries"].AsInt64(),
+				Final: got["qstash.final_attempt"].AsBool(), DLQ: got["qstash.dlq"].AsBool(), Duplicate: got["qstash.duplicate"].AsBool(),
+				Dedup: got["qstash.dedup_id"].AsString(),
+			})
+			require.Equal(t, "msg_1", got["qstash.message_id"].AsString())
+			require.Equal(t, r.Path, got["http.route"].AsString())
+		})
+	}
+}
+
+func TestFinalFailure(t *testing.T) {
+	t.Parallel()
+	const stepEvent, callbackEvent = "onboarding.step_failed_finally", "onboarding.step_failure_not_recorded"
+	busy := reply{Code: "UNAVAILABLE", Reason: "REASON_UNAVAILABLE"}
+	sent := reply{Response: `{"outcome":"STEP_OUTCOME_SENT"}`}
+	for _, tc := range []struct {
+		name    string
+		request goldenRequest
+		answer  reply
+		want    map[string]any // nil for no line
+	}{
+		{
+			name:    "LastAttemptThatFails",
+			request: goldenRequest{Headers: headers("5", "5"), Body: aStep}, answer: busy,
+			want: map[string]any{"status": 503.0, "reason": "REASON_UNAVAILABLE", "attempt": 6.0, "max_retries": 5.0, "dedup_id": aHash, "verified": true},
+		},
+		{
+			name:    "LastAttemptThatFailsInside",
+			request: goldenRequest{Headers: headers("0", "0"), Body: aStep}, answer: reply{Code: "INTERNAL"},
+			want: map[string]any{"status": 500.0, "reason": "REASON_INTERNAL", "attempt": 1.0, "max_retries": 0.0, "dedup_id": aHash, "verified": true},
+		},
+		{
+			name:    "FirstAttemptThatIsForbiddenToRetry",
+			request: goldenRequest{Headers: headers("0", "5"), Body: aStep}, answer: reply{Code: "FAILED_PRECONDITION", Reason: "REASON_UNDELIVERABLE"},
+			want: map[string]any{"status": 489.0, "reason": "REASON_UNDELIVERABLE", "attempt": 1.0, "max_retries": 5.0, "dedup_id": aHash, "verified": true},
+		},
+		{
+			name:    "MalformedPayload",
+			request: goldenRequest{Headers: headers("0", "5"), Body: `{}`},
+			want:    map[string]any{"status": 489.0, "reason": "REASON_INVALID", "attempt": 1.0, "max_retries": 5.0, "dedup_id": aHash, "verified": true, "session_id": "", "step_id": ""},
+		},
+		{
+			name:    "OversizedBodyIsMarkedAsNotVerified",
+			request: goldenRequest{Headers: headers("0", "5"), Body: aStep, Size: maxBody + 1},
+			want:    map[string]any{"status": 489.0, "reason": "REASON_TOO_LARGE", "attempt": 1.0, "max_retries": 5.0, "dedup_id": "", "verified": false, "session_id": "", "step_id": ""},
+		},
+		{name: "NoneForAnAttemptThatIsNotTheLast", request: goldenRequest{Headers: headers("4", "5"), Body: aStep}, answer: busy},
+		{name: "NoneForALastAttemptThatSucceeds", request: goldenRequest{Headers: headers("5", "5"), Body: aStep}, answer: sent},
+		{name: "NoneForAForgedLastAttempt", request: goldenRequest{Headers: headers("5", "5"), Body: aStep, Sign: "qstash forged"}},
+	} {
+		t.Run("S1_17_"+tc.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.services.on("OnboardingService/ExecuteStep", tc.answer.give)
+			tc.request.Path = pathStep
+			if tc.request.Sign == "" {
+				tc.request.Sign = "qstash current"
+			}
+			b.ring(t, tc.request)
+			require.Empty(t, b.lines(t, callbackEvent))
+			got := b.lines(t, stepEvent)
+			if tc.want == nil {
+				require.Empty(t, got)
+				return
+			}
+			require.Len(t, got, 1)
+			want := map[string]any{
+				"level": "ERROR", "msg": stepEvent, "qstash_message_id": "msg_1",
+				"session_id": "01900000-0000-7000-8000-0000000000b1", "step_id": "onboarding_message_2",
+			}
+			maps.Copy(want, tc.want)
+			for _, name := range []string{"time", "service", "trace_id", "request_id"} {
+				delete(got[0], name)
+			}
+			require.Equal(t, want, got[0])
+		})
+	}
+
+	t.Run("S1_17_ACallbackThatIsLostForGoodIsAnEventOfItsOwn", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.services.on("OnboardingService/RecordStepFailure", busy.give)
+		b.ring(t, goldenRequest{Path: pathStepFailed, Sign: "qstash current", Headers: headers("5", "5"), Body: aFailure})
+		require.Len(t, b.lines(t, callbackEvent), 1)
+		require.Empty(t, b.lines(t, stepEvent))
+	})
+
+	t.Run("S1_17_APanicInTheLastAttemptIsTold", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		a := b.alarms(t)
+		a.onboarding = nil // the call panics
+		answer := b.serve(t, a, goldenRequest{Path: pathStep, Sign: "qstash current", Headers: headers("5", "5"), Body: aStep}, nil)
+		require.Equal(t, http.StatusInternalServerError, answer.Code)
+		require.Len(t, b.lines(t, stepEvent), 1)
+		require.Len(t, b.lines(t, "http.request"), 1)
+	})
+}
+
+// alarms are the handlers of QStash's routes on their own.
+func (b *bench) alarms(t *testing.T) alarms {
+	t.Helper()
+	cfg := mustConfig(t)
+	verifier, err := qstash.NewVerifier(qstash.VerifierConfig{CurrentKey: currentKey, NextKey: nextKey, Now: noon})
+	require.NoError(t, err)
+	return alarms{verifier: verifier, origin: cfg.PublicBaseURL, log: b.logger}
+}
+
+// serve gives a request to the step route of a, with another body than the one that is signed, unless that is nil.
+func (b *bench) serve(t *testing.T, a alarms, r goldenRequest, body io.Reader) *httptest.ResponseRecorder {
+	t.Helper()
+	r.Method = http.MethodPost
+	request := r.build(t, origin)
+	if body != nil {
+		request.Body = io.NopCloser(body)
+	}
+	answer := httptest.NewRecorder()
+	observe(b.logger, noon, http.HandlerFunc(a.step)).ServeHTTP(answer, request)
+	return answer
+}
+
+func TestBodyComesFirst(t *testing.T) {
+	t.Parallel()
+	signed := goldenRequest{Path: pathStep, Sign: "qstash current", Headers: headers("0", "5"), Body: aStep}
+
+	t.Run("S1_20_S1_21_TheVerifierIsNeverCalledForAnOversizedBody", func(t *testing.T) {
+		t.Parallel()
+		for _, chunked := range []bool{false, true} {
+			b := setup(t)
+			a := b.alarms(t)
+			a.verifier = nil // a call would panic
+			large := signed
+			large.Size, large.Chunked = maxBody+1, chunked
+			answer := b.serve(t, a, large, nil)
+			require.Equal(t, qstash.StatusNonRetryable, answer.Code)
+			require.Equal(t, "true", answer.Header().Get(qstash.HeaderNonRetryable))
+			require.Equal(t, http.StatusInternalServerError, b.serve(t, a, signed, nil).Code, "and it does for one that is not")
+		}
+	})
+
+	for _, tc := range []struct {
+		name string
+		body io.Reader
+	}{
+		{name: "BodyThatBreaksOff", body: io.MultiReader(strings.NewReader(aStep[:40]), iotest.ErrReader(io.ErrUnexpectedEOF))},
+		{name: "BodyThatTimesOut", body: iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader(aStep)))},
+		{name: "BodyThatWasClosed", body: iotest.ErrReader(http.ErrBodyReadAfterClose)},
+		{name: "BodyThatWasReadBefore", body: bytes.NewReader(nil)},
+	} {
+		t.Run("S1_22_"+tc.name+"IsNeverRetried", func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			answer := b.serve(t, b.alarms(t), signed, tc.body)
+			require.Equal(t, qstash.StatusNonRetryable, answer.Code)
+			require.Equal(t, "true", answer.Header().Get(qstash.HeaderNonRetryable))
+			require.Contains(t, answer.Body.String(), "the body did not arrive whole")
+		})
+	}
+}
+
+func TestSignatureIsNotLogged(t *testing.T) {
+	t.Parallel()
+	valid, err := qstash.Sign("sig_of_somebody_else", origin+pathStep, []byte(aStep), noon())
+	require.NoError(t, err)
+	for name, signature := range map[string]string{
+		"Forged": valid, "NoToken": "0123456789abcdef0123456789abcdef", "OtherMethod": "eyJhbGciOiJub25lIn0.e30.c2lnbmF0dXJlLXRoYXQtaXMtbm9uZQ",
+	} {
+		t.Run("S1_23_"+name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			header := headers("0", "5")
+			header[qstash.HeaderSignature] = signature
+			response := b.ring(t, goldenRequest{Path: pathStep, Headers: header, Body: aStep})
+			require.Equal(t, http.StatusUnauthorized, response.StatusCode)
+			said := b.log.String()
+			for part := range strings.SplitSeq(signature, ".") {
+				if len(part) > 8 {
+					require.NotContains(t, said, part)
+				}
+			}
+			sum := sha256.Sum256([]byte(signature))
+			mark := hex.EncodeToString(sum[:])
+			require.Equal(t, mark[:8], b.lines(t, "http.request")[0]["signature_sha256"])
+			require.NotContains(t, said, mark[:9])
+		})
+	}
+
+	t.Run("S1_23_AMissingOneHasNoMark", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.ring(t, goldenRequest{Path: pathStep, Headers: headers("0", "5"), Body: aStep})
+		require.NotContains(t, b.log.String(), "signature_sha256")
+	})
+}
+
+// FuzzDelivery holds what is made of a delivery's headers, which anybody may have written, to what a span can hold.
+func FuzzDelivery(f *testing.F) {
+	f.Fuzz(func(t *testing.T, id, retried, maxRetries, hash string) {
+		header := http.Header{}
+		for name, value := range map[string]string{
+			qstash.HeaderMessageID: id, qstash.HeaderRetried: retried, qstash.HeaderMaxRetries: maxRetries, qstash.HeaderDedupHash: hash,
+		} {
+			header.Set(name, value)
+		}
+		d := readDelivery(header)
+		require.False(t, d.final(), "nothing is known before it is verified")
+		require.Empty(t, d.dedupHash)
+		require.Equal(t, qstash.PolicyRetries, d.maxRetries)
+		d.verify(header)
+		require.Positive(t, d.attempt)
+		require.GreaterOrEqual(t, d.maxRetries, 0)
+		require.Equal(t, d.attempt > d.maxRetries, d.final())
+		if d.dedupHash != "" {
+			require.Regexp(t, "^[0-9a-f]{16}$", d.dedupHash)
+			require.Equal(t, hash, d.dedupHash)
+		}
+		if n, err := strconv.Atoi(retried); err == nil && n >= 0 && n < 1000 && retried == strconv.Itoa(n) {
+			require.Equal(t, n+1, d.attempt)
+		}
+		require.Equal(t, strings.TrimSpace(d.messageID), d.messageID)
+	})
+}

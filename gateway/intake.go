@@ -1,0 +1,36 @@
+package gateway
+
+import (
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc/codes"
+)
+
+// maxCallbacks is how many callbacks of one vendor are worked on at once: far more than a healthy upstream ever holds up,
+// and at most 32 MiB of bodies. It is per vendor, so that a storm of alarms never keeps a STOP out.
+const maxCallbacks = 512
+
+// intakePause is when a vendor that was turned away may come again.
+const intakePause = 2 * time.Second
+
+// intake bounds the callbacks of one vendor. A place is taken before the body is read, and there is no queue: one would
+// only hold connections until their callers have given up, while both vendors keep what was refused and bring it again.
+type intake chan struct{}
+
+func newIntake() intake { return make(intake, maxCallbacks) }
+
+// bounded serves while there is a place, and answers 429 when there is none.
+func (in intake) bounded(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case in <- struct{}{}:
+			defer func() { <-in }()
+			next(w, r)
+		default:
+			full := refuse(codes.ResourceExhausted, reasonFull, "too many callbacks are being worked on; come again")
+			full.RetryAfter = intakePause
+			writeError(r.Context(), w, http.StatusTooManyRequests, full)
+		}
+	}
+}

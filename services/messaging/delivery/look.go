@@ -1,0 +1,250 @@
+package delivery
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/google/uuid"
+
+	"paceline.internal/services/messaging/sms"
+	"paceline.internal/services/messaging/twilio"
+)
+
+// UnknownPolicy says what may be done about a send whose outcome stays unknown. It is stored as it is written here.
+type UnknownPolicy string
+
+// The policies.
+const (
+	// ConfirmAbsentThenResend lets whoever asks next send it again, once Twilio's list has not had it twice.
+	ConfirmAbsentThenResend UnknownPolicy = "confirm_absent_then_resend"
+	// NeverDuplicate leaves that to an operator.
+	NeverDuplicate UnknownPolicy = "never_duplicate"
+)
+
+// clockTolerance is how far Twilio's clock may be behind ours: a text that it dates this much before the attempt may be the
+// attempt's. Both sides keep their clocks by NTP, so it is generous; a text of the same words by another program within it
+// would be taken for ours.
+const clockTolerance = time.Minute
+
+// Finding is what a look found, in the word that is stored.
+type Finding string
+
+// The findings.
+const (
+	Absent    Finding = "absent"
+	Found     Finding = "found"
+	Ambiguous Finding = "ambiguous"
+	Failed    Finding = "failed"   // Twilio could not be asked
+	Resolved  Finding = "resolved" // an operator's word
+)
+
+// Look is one piece of evidence about a message in doubt: what Twilio's list had, or what an operator said.
+type Look struct {
+	At         time.Time
+	Finding    Finding
+	Detail     string // what followed from it, or the operator's reason
+	Candidates []Candidate
+}
+
+// Candidate is a message at Twilio that may be the one in doubt.
+type Candidate struct {
+	SID       string    `json:"sid"`
+	Status    string    `json:"status"` // Twilio's word
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// Sighting is one listing of what Twilio has for a recipient, taken for one attempt of one message.
+type Sighting struct {
+	MessageID uuid.UUID
+	Token     uuid.UUID // of the attempt that is looked for
+	Began     time.Time // before Twilio was asked
+	At        time.Time // after it
+	Listed    []twilio.Stored
+	Failure   string        // why there is no listing; empty when there is one
+	Interval  time.Duration // the least time between two listings that confirm an absence
+	Timeout   time.Duration // of one call to Twilio
+
+	// Set by the store, under the lock on the row.
+	Taken  map[string]bool // the SIDs listed that are another message's
+	Rivals []Rival
+}
+
+// Rival is another message to the same recipient that Twilio may have under a SID that we do not know.
+type Rival struct {
+	Body   string
+	Status sms.Status
+}
+
+// Looked is what became of a sighting.
+type Looked struct {
+	Message Message
+	Look    Look
+	// Settled says how the doubt ended, in the word of the metric and the log; empty while it goes on.
+	Settled Settlement
+}
+
+// Settlement is how a doubt ended.
+type Settlement string
+
+// The settlements.
+const (
+	SettledAdopted   Settlement = "adopted"   // Twilio's list had it
+	SettledAbsent    Settlement = "absent"    // it did not, twice: it may be sent again
+	SettledParked    Settlement = "parked"    // an operator has to say
+	SettledByReceipt Settlement = "receipt"   // a receipt came after all
+	SettledSent      Settlement = "said_sent" // an operator said so, and Twilio confirmed it
+	SettledNotSent   Settlement = "said_not_sent"
+	SettledGivenUp   Settlement = "given_up"
+)
+
+// Decide says what follows from a sighting for a message in doubt. It is pure, and this is the rule:
+//
+//   - exactly one message at Twilio that may be ours, and none of ours but this that may be it: it is;
+//   - none: after the second such listing, an interval after the first and both begun when nothing of the attempt could still
+//     be on its way, the policy decides between sending again and parking;
+//   - anything else is ambiguous, and parked as soon as nothing is on its way any more. Until then a receipt may tell.
+//
+// Changed is false for a message that is not in doubt, or no longer about this attempt.
+func (m Message) Decide(s Sighting) (looked Looked, changed bool) {
+	if m.Accepted() || m.Status != sms.Unknown || m.AttemptToken != s.Token {
+		return Looked{Message: m}, false
+	}
+	if s.Failure != "" {
+		return m.lookAgain(s.At.Add(s.Interval), Look{At: s.At, Finding: Failed, Detail: s.Failure}), true
+	}
+	candidates, withheld := m.candidates(s)
+	look := Look{At: s.At, Candidates: candidates}
+	sending, rivals := m.rivals(s.Rivals)
+	settles := m.LeaseUntil.Add(s.Timeout)
+	switch n := len(candidates); {
+	case n == 0 && s.Began.Before(settles):
+		look.Finding, look.Detail = Absent, "too early to count: the attempt could still be on its way"
+		return m.lookAgain(settles, look), true
+	case n == 0:
+		return m.absent(s, look), true
+	case n == 1 && rivals == 0 && !withheld:
+		return m.found(s, look), true
+	}
+	look.Finding = Ambiguous
+	switch {
+	case s.Began.Before(settles):
+		look.Detail = "ambiguous so far; a receipt may still tell"
+		return m.lookAgain(settles, look), true
+	case sending > 0:
+		look.Detail = "the same words are being sent to the same person at this moment"
+		return m.lookAgain(s.At.Add(s.Interval), look), true
+	case withheld:
+		look.Detail = "Twilio does not keep the words of this account's messages, so they cannot be told apart"
+	case rivals > 0:
+		look.Detail = "another message of the same words to the same person is in doubt as well"
+	default:
+		look.Detail = fmt.Sprintf("Twilio has %d messages that may be this one", len(candidates))
+	}
+	return m.park(s.At, look), true
+}
+
+func (m Message) lookAgain(at time.Time, look Look) Looked {
+	m.NextLookAt = at
+	return Looked{Message: m, Look: look}
+}
+
+func (m Message) park(at time.Time, look Look) Looked {
+	m = m.rest(at)
+	m.Status = sms.Parked
+	return Looked{Message: m, Look: look, Settled: SettledParked}
+}
+
+// absent counts an absence. The second one settles.
+func (m Message) absent(s Sighting, look Look) Looked {
+	look.Finding = Absent
+	if m.AbsentSince.IsZero() {
+		m.AbsentSince = s.Began
+	}
+	confirms := m.AbsentSince.Add(s.Interval)
+	switch {
+	case s.Began.Before(confirms):
+		look.Detail = "not at Twilio; one more look has to confirm it"
+		return m.lookAgain(confirms, look)
+	case m.UnknownPolicy == NeverDuplicate:
+		look.Detail = "not at Twilio in two looks; the policy never_duplicate leaves the rest to an operator"
+		return m.park(s.At, look)
+	}
+	look.Detail = "not at Twilio in two looks: it may be sent again"
+	return Looked{Message: m.release(s.At), Look: look, Settled: SettledAbsent}
+}
+
+// release lets whoever asks next make a new attempt, with consent checked in its claim as ever. Nobody sends it of their own
+// accord: only the caller knows of holds, resets and pauses, and its alarms come back by themselves.
+func (m Message) release(at time.Time) Message {
+	m = m.rest(at)
+	m.Status, m.ErrorCode, m.LeaseUntil = sms.Throttled, 0, at
+	return m
+}
+
+// found takes over what Twilio says of the one candidate, as if it were an answer and a receipt.
+func (m Message) found(s Sighting, look Look) Looked {
+	look.Finding, look.Detail = Found, "at Twilio: it is this message's"
+	for _, listed := range s.Listed {
+		if listed.SID == look.Candidates[0].SID {
+			m = m.take(listed, s.At)
+		}
+	}
+	return Looked{Message: m, Look: look, Settled: SettledAdopted}
+}
+
+// take adopts a message as Twilio has it.
+func (m Message) take(stored twilio.Stored, at time.Time) Message {
+	m = m.accept(twilio.Outcome{Kind: twilio.Accepted, SID: stored.SID}, at)
+	m, _ = m.Receive(Receipt{SID: stored.SID, Status: stored.Status, ErrorCode: stored.ErrorCode, At: at})
+	return m
+}
+
+// candidates are the listed messages that may be this attempt's and are no other message's. Withheld says that Twilio does not
+// show the words of one of them.
+func (m Message) candidates(s Sighting) (found []Candidate, withheld bool) {
+	earliest := m.AttemptedAt.Add(-clockTolerance).Truncate(time.Second) // Twilio's times have whole seconds
+	for _, l := range s.Listed {
+		if !l.Outbound() || l.To != m.To || l.CreatedAt.Before(earliest) || s.Taken[l.SID] {
+			continue
+		}
+		if l.Body == "" || sameWords(l.Body, m.Body) {
+			found = append(found, Candidate{SID: l.SID, Status: l.Status, CreatedAt: l.CreatedAt})
+			withheld = withheld || l.Body == ""
+		}
+	}
+	return found, withheld
+}
+
+// rivals counts who else may be what Twilio has, and how many of them are being sent right now.
+func (m Message) rivals(others []Rival) (sending, all int) {
+	for _, o := range others {
+		if sameWords(o.Body, m.Body) {
+			all++
+			if o.Status == sms.Sending {
+				sending++
+			}
+		}
+	}
+	return sending, all
+}
+
+// sameWords compares the letters and digits only: a messaging service with Smart Encoding replaces quotes, dashes and spaces
+// by plainer ones, and a text that is not recognised would be sent twice. Texts without any are compared as they are.
+func sameWords(a, b string) bool {
+	if a == b {
+		return true
+	}
+	wordsA, wordsB := words(a), words(b)
+	return wordsA != "" && wordsA == wordsB
+}
+
+func words(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return r
+		}
+		return -1
+	}, text)
+}

@@ -1,0 +1,165 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"paceline.internal/platform/process"
+	"paceline.internal/services/messaging/sms"
+	"paceline.internal/services/messaging/twilio"
+)
+
+const (
+	// reconcileBatch is how many rows one round takes, and reconcileCalls how many calls to Twilio it makes at once: few, for
+	// sends share the account's concurrency with them.
+	reconcileBatch = 64
+	reconcileCalls = 8
+)
+
+// ReconcilerConfig is what a Reconciler works with. Every field is needed.
+type ReconcilerConfig struct {
+	Store    reconcileStore
+	Twilio   directory
+	Interval time.Duration // how often it looks, and the least time between two listings that confirm an absence
+	Timeout  time.Duration // of one call to Twilio
+	Now      func() time.Time
+	Log      *slog.Logger
+	Metrics  *Metrics
+}
+
+// Reconciler finds out what nobody has told us: whether Twilio has a text whose answer was lost, and what became of one whose
+// receipts were. It never sends. Any number of them share the work.
+type Reconciler struct {
+	ReconcilerConfig
+}
+
+// reconcileStore keeps the rows of a look. Every method is one transaction; postgres.Store implements it.
+type reconcileStore interface {
+	// ExpireAbandoned applies Message.Expire to at most limit rows and reports how many.
+	ExpireAbandoned(ctx context.Context, now time.Time, limit int) (int, error)
+	// ClaimLooks takes at most limit rows that are due, counts the look, and puts their next one at until, when it is due
+	// again should this process die over it.
+	ClaimLooks(ctx context.Context, now, until time.Time, limit int) ([]Message, error)
+	// RecordSighting applies Message.Decide to the stored row and keeps the look.
+	RecordSighting(ctx context.Context, s Sighting) (Looked, error)
+	// RecordPoll applies Message.Poll to the stored row.
+	RecordPoll(ctx context.Context, p Poll) (Recorded, error)
+}
+
+// directory is what Twilio has; twilio.Client implements it.
+type directory interface {
+	List(ctx context.Context, to string, since time.Time) ([]twilio.Stored, error)
+	Fetch(ctx context.Context, sid string) (twilio.Stored, error)
+}
+
+// NewReconciler makes a Reconciler.
+func NewReconciler(cfg ReconcilerConfig) *Reconciler { return &Reconciler{ReconcilerConfig: cfg} }
+
+// Loop repeats Once every interval.
+func (r *Reconciler) Loop(rest process.Rest) process.Repetition {
+	return process.Repetition{
+		Once:   r.Once,
+		Failed: func(ctx context.Context, err error) { r.Log.WarnContext(ctx, "messaging.reconcile", "error", err) },
+		Rest:   rest, Every: r.Interval,
+	}
+}
+
+// Once makes abandoned attempts unknown, takes one batch of what is due, asks Twilio about each, and reports whether there may
+// be more. The errors of single messages are joined; each of those messages is looked at again an interval later.
+func (r *Reconciler) Once(ctx context.Context) (more bool, err error) {
+	now := r.Now()
+	expired, err := r.Store.ExpireAbandoned(ctx, now, reconcileBatch)
+	if err != nil {
+		return false, fmt.Errorf("expire abandoned sends: %w", err)
+	}
+	due, err := r.Store.ClaimLooks(ctx, now, now.Add(r.Interval), reconcileBatch)
+	if err != nil {
+		return false, fmt.Errorf("claim what is due: %w", err)
+	}
+	failures := make([]error, len(due)) // each its own place: one failure must not hide or stop the others
+	var group errgroup.Group
+	group.SetLimit(reconcileCalls)
+	for i, m := range due {
+		group.Go(func() error {
+			if err := r.look(ctx, m); err != nil {
+				failures[i] = fmt.Errorf("message %s: %w", m.ID, err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return false, err
+	}
+	return expired == reconcileBatch || len(due) == reconcileBatch, errors.Join(failures...)
+}
+
+func (r *Reconciler) look(ctx context.Context, m Message) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	switch {
+	case m.Status == sms.Unknown:
+		return r.seek(ctx, m)
+	case m.Accepted():
+		return r.poll(ctx, m)
+	default:
+		_, err := r.Store.RecordPoll(ctx, Poll{MessageID: m.ID, At: r.Now()})
+		return err
+	}
+}
+
+// seek looks for a text in doubt in Twilio's list.
+func (r *Reconciler) seek(ctx context.Context, m Message) error {
+	s := Sighting{MessageID: m.ID, Token: m.AttemptToken, Began: r.Now(), Interval: r.Interval, Timeout: r.Timeout}
+	listed, err := r.Twilio.List(ctx, m.To, m.AttemptedAt.Add(-clockTolerance))
+	switch {
+	case ctx.Err() != nil: // we are the ones who stopped
+		return ctx.Err()
+	case err != nil:
+		s.Failure = storable(err.Error())
+	}
+	s.Listed, s.At = listed, r.Now()
+	looked, err := r.Store.RecordSighting(ctx, s)
+	if err != nil {
+		return fmt.Errorf("record what Twilio's list had: %w", err)
+	}
+	if looked.Settled != "" {
+		r.Log.LogAttrs(ctx, slog.LevelInfo, "messaging.sms_doubt_settled", slog.String("as", string(looked.Settled)),
+			slog.String("detail", looked.Look.Detail), slog.Any("message", looked.Message))
+		r.Metrics.settled(ctx, looked.Settled)
+	}
+	return nil
+}
+
+// poll asks what became of a text that Twilio has. The next poll is set whatever comes of this one.
+func (r *Reconciler) poll(ctx context.Context, m Message) error {
+	p := Poll{MessageID: m.ID, SID: m.SID}
+	stored, err := r.Twilio.Fetch(ctx, m.SID)
+	effect := "nothing_new"
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, twilio.ErrNotFound):
+		p.Gone, effect = true, "gone"
+	case err != nil:
+		effect = "failed"
+	default:
+		p.Stored = &stored
+	}
+	p.At = r.Now()
+	recorded, err := r.Store.RecordPoll(ctx, p)
+	if err != nil {
+		return fmt.Errorf("record what Twilio says of it: %w", err)
+	}
+	if recorded.Changed {
+		effect = "merged"
+		r.Log.LogAttrs(ctx, slog.LevelInfo, "messaging.sms_status_fetched", slog.Any("message", *recorded.Message))
+	}
+	r.Metrics.fetched(ctx, effect)
+	return nil
+}

@@ -1,0 +1,185 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"paceline.internal/services/messaging/sms"
+	"paceline.internal/services/messaging/twilio"
+)
+
+// MaxReason is the longest reason that an operator may give, in characters.
+const MaxReason = 500
+
+// Word is an operator's decision about a message in doubt.
+type Word string
+
+// The words.
+const (
+	Sent    Word = "sent"     // Twilio has it, under the SID given
+	NotSent Word = "not_sent" // it does not: whoever asks next may send it again
+	GiveUp  Word = "give_up"  // it is never sent, whether Twilio has it or not
+)
+
+// Resolution is an operator's word on one message.
+type Resolution struct {
+	OrgID     uuid.UUID
+	MessageID uuid.UUID
+	Word      Word
+	SID       string // with Sent, and only then
+	Reason    string
+
+	// Set by Resolve.
+	Token   uuid.UUID      // of the attempt that the word is about
+	Stored  *twilio.Stored // with Sent: what Twilio says of the SID
+	Timeout time.Duration  // of one call to Twilio
+	At      time.Time
+}
+
+// Evidence is everything known about whether Twilio has a message.
+type Evidence struct {
+	Message  Message
+	Looks    []Look    // oldest first
+	Receipts []Receipt // oldest first
+}
+
+// sidShape is what Twilio's ids of messages look like.
+var sidShape = regexp.MustCompile(`^(SM|MM)[0-9a-fA-F]{32}$`)
+
+// Resolve takes an operator's word on a message that nobody else can settle, and keeps it with the evidence. It sends nothing.
+// The same word again changes nothing. ErrNotResolvable says why a word is not taken: the message needs none, is being sent
+// at this moment, or Twilio contradicts it.
+func (s *Service) Resolve(ctx context.Context, r Resolution) (Message, error) {
+	if err := r.check(); err != nil {
+		return Message{}, err
+	}
+	evidence, err := s.Doubts.Evidence(ctx, r.OrgID, r.MessageID)
+	if err != nil {
+		return Message{}, err
+	}
+	r.Reason = storable(strings.TrimSpace(r.Reason))
+	r.Token, r.Timeout, r.At = evidence.Message.AttemptToken, s.Timeout, s.Now()
+	if _, err := evidence.Message.resolvable(r); err != nil {
+		return Message{}, err
+	}
+	if r.Word == Sent {
+		if r.Stored, err = s.confirm(ctx, r.SID); err != nil {
+			return Message{}, err
+		}
+		r.At = s.Now()
+	}
+	m, changed, err := s.Doubts.Resolve(ctx, r)
+	if err != nil {
+		return Message{}, err
+	}
+	if changed {
+		as := map[Word]Settlement{Sent: SettledSent, NotSent: SettledNotSent, GiveUp: SettledGivenUp}[r.Word]
+		s.Log.LogAttrs(ctx, slog.LevelInfo, "messaging.sms_doubt_settled", slog.String("as", string(as)), slog.Any("message", m))
+		s.Metrics.settled(ctx, as)
+	}
+	return m, nil
+}
+
+func (r Resolution) check() error {
+	reason := strings.TrimSpace(r.Reason)
+	switch {
+	case r.Word != Sent && r.Word != NotSent && r.Word != GiveUp:
+		return fmt.Errorf("%w: resolution must be SENT, NOT_SENT or GIVE_UP", ErrInvalid)
+	case r.Word == Sent && !sidShape.MatchString(r.SID):
+		return fmt.Errorf("%w: twilio_sid must be Twilio's SID of the message, SM or MM and 32 hex digits", ErrInvalid)
+	case r.Word != Sent && r.SID != "":
+		return fmt.Errorf("%w: twilio_sid is for SENT only", ErrInvalid)
+	case reason == "" || utf8.RuneCountInString(reason) > MaxReason || strings.ContainsRune(reason, 0):
+		return fmt.Errorf("%w: reason must have 1 to %d characters", ErrInvalid, MaxReason)
+	}
+	return nil
+}
+
+// confirm asks Twilio for the message that an operator says it is.
+func (s *Service) confirm(ctx context.Context, sid string) (*twilio.Stored, error) {
+	stored, err := s.Carrier.Fetch(ctx, sid)
+	switch {
+	case errors.Is(err, twilio.ErrNotFound):
+		return nil, notResolvable("Twilio has no message with this SID")
+	case err != nil:
+		return nil, fmt.Errorf("%w: Twilio has to confirm the SID: %w", ErrUnavailable, err)
+	}
+	return &stored, nil
+}
+
+// Resolve applies an operator's word. Changed is false when it says what is so already.
+func (m Message) Resolve(r Resolution) (resolved Message, changed bool, err error) {
+	if changed, err = m.resolvable(r); err != nil || !changed {
+		return m, false, err
+	}
+	switch r.Word {
+	case Sent:
+		if !r.Stored.Outbound() || r.Stored.To != m.To {
+			return m, false, notResolvable("Twilio's message with this SID went to somebody else")
+		}
+		if r.Stored.Body != "" && !sameWords(r.Stored.Body, m.Body) { // empty when Twilio does not keep it: then the word is all there is
+			return m, false, notResolvable("Twilio's message with this SID says something else")
+		}
+		return m.take(*r.Stored, r.At), true, nil
+	case NotSent:
+		return m.release(r.At), true, nil
+	case GiveUp:
+		m = m.rest(r.At)
+		m.Status = sms.GivenUp
+		return m, true, nil
+	}
+	return m, false, notResolvable("there is no such word")
+}
+
+// resolvable reports whether the word would change anything, or why it is not taken.
+func (m Message) resolvable(r Resolution) (changes bool, err error) {
+	said := map[Word]bool{Sent: m.Accepted() && m.SID == r.SID, NotSent: m.Status == sms.Throttled, GiveUp: m.Status == sms.GivenUp}
+	switch {
+	case m.Direction != Outbound:
+		return false, notResolvable("it is a text of the person's")
+	case said[r.Word]:
+		return false, nil
+	case m.Accepted():
+		return false, notResolvable("Twilio has it, under " + m.SID)
+	case m.AttemptToken != r.Token:
+		return false, notResolvable("a new attempt has been made meanwhile; look at the evidence again")
+	}
+	onItsWay := m.Status == sms.Sending && !m.Abandoned(r.At) ||
+		r.Word == NotSent && m.Status != sms.Rejected && !m.Quiet(r.At, r.Timeout)
+	if onItsWay {
+		left := m.LeaseUntil.Add(r.Timeout).Sub(r.At).Round(time.Second)
+		return false, notResolvable(fmt.Sprintf("it is being sent now, or may still be on its way; ask again in %s", left))
+	}
+	switch m.Status {
+	case sms.Sending, sms.Unknown, sms.Parked:
+		return true, nil
+	case sms.Rejected, sms.GivenUp:
+		if r.Word == NotSent {
+			return true, nil
+		}
+		return false, notResolvable("it is " + string(m.Status) + ", which is no doubt; only NOT_SENT makes it be sent again")
+	case sms.Throttled, sms.Accepted, sms.Queued, sms.Sent, sms.Failed, sms.Undelivered, sms.Delivered, sms.Received:
+	}
+	return false, notResolvable("it is " + string(m.Status) + ", which is no doubt; it is sent by whoever asks for it next")
+}
+
+// ErrTaken means that the SID an operator gave is another message's.
+var ErrTaken = notResolvable("another message has this SID")
+
+// Candidates is the message at Twilio that the word names, for the evidence.
+func (r Resolution) Candidates() []Candidate {
+	if r.Stored == nil {
+		return nil
+	}
+	return []Candidate{{SID: r.Stored.SID, Status: r.Stored.Status, CreatedAt: r.Stored.CreatedAt}}
+}
+
+func notResolvable(why string) error { return fmt.Errorf("%w: %s", ErrNotResolvable, why) }

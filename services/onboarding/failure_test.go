@@ -1,0 +1,193 @@
+package onboarding_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+
+	emulator "paceline.internal/platform/emulator/qstash"
+	"paceline.internal/platform/qstash"
+	"paceline.internal/platform/rpc"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/messagingtest"
+	"paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/redis"
+	"paceline.internal/services/onboarding/reservation"
+	"paceline.internal/services/onboarding/server"
+)
+
+// failureDesk takes failure callbacks, with reservations in Postgres or in Redis, on a real database.
+type failureDesk struct {
+	*bundle
+
+	server *server.Server
+	guard  *reservation.Guard
+	breaks func() // takes the store of reservations out of service
+	mends  func()
+}
+
+func (d *failureDesk) serving(cfg reservation.Config) {
+	d.t.Helper()
+	cfg.Log, cfg.Now = slog.New(slog.NewJSONHandler(d.log, nil)), d.clock.Now
+	var err error
+	d.guard, err = reservation.New(cfg)
+	require.NoError(d.t, err)
+	d.server = &server.Server{Store: d.store, Failures: d.guard, Now: d.clock.Now}
+}
+
+func inPostgres(t *testing.T) *failureDesk {
+	t.Helper()
+	d := &failureDesk{bundle: setup(t)}
+	d.breaks = func() { d.exec(`alter table delivery_reservations rename to elsewhere`) }
+	d.mends = func() { d.exec(`alter table elsewhere rename to delivery_reservations`) }
+	d.serving(reservation.Config{Store: postgres.NewReservations(d.pool)})
+	return d
+}
+
+func inRedis(t *testing.T) *failureDesk {
+	t.Helper()
+	memory := miniredis.RunT(t)
+	store, err := redis.Open("redis://" + memory.Addr())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	d := &failureDesk{bundle: setup(t), breaks: func() { memory.SetError("LOADING Redis is loading the dataset in memory") }}
+	d.mends = func() { memory.SetError("") }
+	d.serving(reservation.Config{Store: store})
+	return d
+}
+
+// records brings a failure callback.
+func (d *failureDesk) records(in *recordStepFailure) (*onboardingv1.RecordStepFailureResponse, error) {
+	return d.server.RecordStepFailure(d.t.Context(), in)
+}
+
+func (d *failureDesk) letters() int { return d.count(`select count(*) from dead_letters`) }
+
+func failureOf(source, delivery string) *recordStepFailure {
+	return &recordStepFailure{SourceMessageId: source, DeliveryId: delivery, DlqId: "1-0", Status: 503, Retried: 5}
+}
+
+func TestRecordStepFailure(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name string
+		run  func(t *testing.T, d *failureDesk)
+	}{
+		{name: "S1_27_LaterDuplicateIsAnsweredAsOne", run: func(t *testing.T, d *failureDesk) {
+			out, err := d.records(failureOf("msg_1", "msg_9"))
+			require.NoError(t, err)
+			require.False(t, out.GetDuplicate())
+			for _, delivery := range []string{"msg_9", "msg_10"} { // the callback again, and the failure told by another one
+				d.clock.Advance(time.Hour)
+				out, err = d.records(failureOf("msg_1", delivery))
+				require.NoError(t, err)
+				require.True(t, out.GetDuplicate())
+			}
+			require.Equal(t, 1, d.letters())
+		}},
+		{name: "S1_37_AnotherFailureOfTheSameStepIsNoDuplicate", run: func(t *testing.T, d *failureDesk) {
+			for _, source := range []string{"msg_1", "msg_2"} { // the step was replayed, and failed again
+				out, err := d.records(failureOf(source, "callback-of-"+source))
+				require.NoError(t, err)
+				require.False(t, out.GetDuplicate())
+			}
+			require.Equal(t, 2, d.letters())
+		}},
+		{name: "S1_05_S1_26_DeliveryInFlightIsToldToComeBackWhenItsLeaseIsOver", run: func(t *testing.T, d *failureDesk) {
+			duplicate, err := d.guard.Do(t.Context(), reservation.Delivery{MessageID: "msg_9", Key: "step-failed:msg_1"}, func(context.Context) error {
+				d.clock.Advance(time.Minute)
+				for delivery, wait := range map[string]time.Duration{"msg_9": 180 * time.Second, "msg_10": 240 * time.Second} {
+					_, err := d.records(failureOf("msg_1", delivery))
+					refuses(t, err, codes.Aborted, onboardingv1.Reason_REASON_DELIVERY_IN_PROGRESS)
+					require.Equal(t, wait, rpc.RetryAfter(err))
+				}
+				require.Zero(t, d.letters())
+				return nil
+			})
+			require.NoError(t, err)
+			require.False(t, duplicate)
+		}},
+		{name: "S1_06_FailureThatCannotBeStoredIsStoredByTheRetry", run: func(t *testing.T, d *failureDesk) {
+			d.exec(`alter table dead_letters rename to lost`)
+			_, err := d.records(failureOf("msg_1", "msg_9"))
+			require.Error(t, err)
+			d.exec(`alter table lost rename to dead_letters`)
+			out, err := d.records(failureOf("msg_1", "msg_9"))
+			require.NoError(t, err)
+			require.False(t, out.GetDuplicate())
+			require.Equal(t, 1, d.letters())
+		}},
+		{name: "S1_30_StoreThatIsDownStoresNothingAndAsksToRetry", run: func(t *testing.T, d *failureDesk) {
+			d.breaks()
+			_, err := d.records(failureOf("msg_1", "msg_9"))
+			refuses(t, err, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE)
+			require.Positive(t, rpc.RetryAfter(err))
+			require.Zero(t, d.letters())
+			d.mends()
+			_, err = d.records(failureOf("msg_1", "msg_9"))
+			require.NoError(t, err)
+			require.Equal(t, 1, d.letters())
+		}},
+		{name: "S1_28_WithoutTheIDOfItsMessageItIsRefusedForGood", run: func(t *testing.T, d *failureDesk) {
+			for _, in := range []*recordStepFailure{
+				failureOf("msg_1", ""), failureOf("", "msg_9"), failureOf("msg_1", "msg 9"), failureOf("msg_1\x00", "msg_9"), failureOf("msg_1", strings.Repeat("9", 201)),
+			} {
+				_, err := d.records(in)
+				refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+			}
+			require.Zero(t, d.letters())
+		}},
+	}
+	for _, where := range []struct {
+		name string
+		open func(t *testing.T) *failureDesk
+	}{{name: "Postgres", open: inPostgres}, {name: "Redis", open: inRedis}} {
+		t.Run(where.name, func(t *testing.T) {
+			t.Parallel()
+			for _, c := range cases {
+				t.Run(c.name, func(t *testing.T) {
+					t.Parallel()
+					c.run(t, where.open(t))
+				})
+			}
+		})
+	}
+
+	t.Run("S1_36_S1_38_CallbackOfADeadWorkerIsStoredWithinQStashsAttempts", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.inBurst(2)
+		b.messaging.Script(func(int, *sendRequest) messagingtest.Outcome { return messagingtest.Throttle })
+		var callback, source string
+		b.qstash.SetFaults(emulator.Script{OnDeliver: func(d emulator.Delivery) emulator.DeliverFault {
+			if strings.HasSuffix(d.Message.URL, "/failed") && callback == "" { // somebody reserves both keys, and dies
+				failure, err := qstash.DecodeFailure(d.Message.Body)
+				require.NoError(t, err)
+				callback, source = d.Message.ID, failure.SourceMessageID
+				for key, lease := range map[string]time.Duration{"message:" + callback: 240 * time.Second, "work:step-failed:" + source: 300 * time.Second} {
+					claim := reservation.Claim{Key: key, Owner: "somebody", Now: b.clock.Now(), Until: b.clock.Now().Add(lease)}
+					_, err := postgres.NewReservations(b.pool).Reserve(context.WithoutCancel(t.Context()), claim)
+					require.NoError(t, err)
+				}
+			}
+			return emulator.DeliverFault{}
+		}})
+		b.until(func() bool {
+			return b.count(`select count(*) from dead_letters where source_message_id = $1`, source) == 1
+		})
+		var answers []int
+		for _, e := range b.qstash.Record().Of(emulator.Answered) {
+			if e.MessageID == callback {
+				answers = append(answers, e.Status)
+			}
+		}
+		require.Equal(t, []int{http.StatusConflict, http.StatusConflict, http.StatusOK}, answers, "one attempt for each lease, and one that does it")
+	})
+}

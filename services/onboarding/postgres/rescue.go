@@ -1,0 +1,108 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/services/onboarding/rescue"
+	"paceline.internal/services/onboarding/session"
+)
+
+const sqlLockSession = sqlSession + `where s.id = $1 and s.org_id = $2 for update of s`
+
+// Resume makes a parked session active again, with all that it needs to go on, in one transaction. The alarm of a due step
+// is set through again, which is given the next generation and the last due time. Errors: rescue.ErrNoSession,
+// rescue.ErrEnded, rescue.ErrOtherOpen.
+func (s *Store) Resume(ctx context.Context, orgID, sessionID string, again rescue.Again, at time.Time) (session.Record, error) {
+	var resumed session.Record
+	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, sqlLockSession, sessionID, orgID)
+		view, err := collectView(rows, err)
+		if isNoSession(err) {
+			return rescue.ErrNoSession
+		}
+		if err != nil {
+			return err
+		}
+		switch resumed = view.Session; {
+		case resumed.Status.Parked():
+			resumed, err = resume(ctx, tx, resumed, again, at)
+			return err
+		case resumed.Status != session.Active:
+			return rescue.ErrEnded
+		}
+		return nil
+	})
+	return resumed, err
+}
+
+// resume moves a session that is locked and parked. What was under way comes first: replies that were held meanwhile are
+// considered after it, by the move that it makes.
+func resume(ctx context.Context, tx pgx.Tx, r session.Record, again rescue.Again, at time.Time) (session.Record, error) {
+	found, err := takeUp(ctx, tx, r, at)
+	if err != nil {
+		return r, err
+	}
+	m := session.Resume(r, at)
+	if err := move(ctx, tx, m, nil); err != nil {
+		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.ConstraintName == "conversation_sessions_one_active" {
+			return r, rescue.ErrOtherOpen
+		}
+		return r, err
+	}
+	r.Status, r.Reason, r.Turn, r.Detours, r.UpdatedAt = m.Status, m.Reason, r.Turn+1, r.Detours+1, at
+	switch {
+	case r.NextStep != "":
+		return r, ringAgain(ctx, tx, r, again, at)
+	case !found:
+		return r, answerHeld(ctx, tx, r, time.Time{}, at)
+	}
+	return r, nil
+}
+
+// ringAgain sets the alarm of the due step again.
+func ringAgain(ctx context.Context, tx pgx.Tx, r session.Record, again rescue.Again, at time.Time) error {
+	generation, due, err := lastAlarm(ctx, tx, r)
+	if err != nil {
+		return err
+	}
+	return rearm(ctx, tx, *again(r, generation+1, due), at)
+}
+
+// sqlTakeUp enqueues the work of the job that was under way when the session was parked, once more. A reply is wrapped with the
+// place that it was for; only the opening needs none, for a session has one.
+const sqlTakeUp = `
+insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
+select @id, j.org_id, 'resumed:' || s.id || ':' || s.turn, 'internal',
+       case when j.event_type in (@opening, @again) then j.event_type else @again end, j.subject,
+       case when j.event_type in (@opening, @again) then j.payload
+            else jsonb_build_object('place', @place::int, 'message', j.payload) end,
+       'pending', @at, j.created_at, @at
+from conversation_sessions s join webhook_jobs j on j.id = s.parked_job_id
+where s.id = @session`
+
+func takeUp(ctx context.Context, tx pgx.Tx, r session.Record, at time.Time) (found bool, err error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return false, fmt.Errorf("job id: %w", err)
+	}
+	tag, err := tx.Exec(ctx, sqlTakeUp, pgx.NamedArgs{
+		"id": id.String(), "session": r.ID, "place": r.Place(), "opening": enrolment.EventOpening, "again": jobs.EventResumedReply, "at": at,
+	})
+	if err != nil {
+		return false, fmt.Errorf("take up parked work: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return false, nil
+	}
+	return true, notify(ctx, tx, ChannelJobs)
+}

@@ -1,0 +1,292 @@
+package onboarding_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+
+	emulator "paceline.internal/platform/emulator/qstash"
+	"paceline.internal/platform/rpc"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/messagingtest"
+	"paceline.internal/services/onboarding/session"
+)
+
+func (b *bundle) letters(in *onboardingv1.ListDeadLettersRequest) []*onboardingv1.DeadLetter {
+	b.t.Helper()
+	var found []*onboardingv1.DeadLetter
+	for {
+		out, err := asks(b, b.current().server.ListDeadLetters, in)
+		require.NoError(b.t, err)
+		found = append(found, out.GetDeadLetters()...)
+		if in.PageToken = out.GetNextPageToken(); in.GetPageToken() == "" {
+			return found
+		}
+	}
+}
+
+func (b *bundle) replay(letter *onboardingv1.DeadLetter) *onboardingv1.ReplayDeadLetterResponse {
+	b.t.Helper()
+	out, err := asks(b, b.current().server.ReplayDeadLetter, &onboardingv1.ReplayDeadLetterRequest{DeadLetterId: letter.GetDeadLetterId()})
+	require.NoError(b.t, err)
+	require.Equal(b.t, out.GetAlarmSet(), out.GetSkipReason() == "")
+	return out
+}
+
+// givesUp has QStash report an alarm that it gave up.
+func (b *bundle) givesUp(r session.Record, body []byte) *onboardingv1.DeadLetter {
+	b.t.Helper()
+	if body == nil {
+		var err error
+		body, err = session.NewStepPayload(r.ProfileID, r.ID, r.NextStep).Encode()
+		require.NoError(b.t, err)
+	}
+	n := b.texts.Add(1)
+	_, err := b.current().server.RecordStepFailure(b.t.Context(), &recordStepFailure{
+		SourceMessageId: fmt.Sprintf("msg_%d", n), DlqId: fmt.Sprintf("%d-0", n), DeliveryId: fmt.Sprintf("msg_failure_%d", n), SourceBody: body,
+		Status: 503, Body: []byte("later"), Retried: 5,
+	})
+	require.NoError(b.t, err)
+	return b.letters(&onboardingv1.ListDeadLettersRequest{})[0]
+}
+
+func TestReplay(t *testing.T) {
+	t.Parallel()
+
+	t.Run("S0_70_S1_39_ExhaustedStepIsListedAndGoesOn", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.inBurst(2)
+		b.qstash.SetFaults(emulator.Script{})
+		b.messaging.Script(func(int, *sendRequest) messagingtest.Outcome { return messagingtest.Throttle })
+		b.until(func() bool { return len(b.letters(&onboardingv1.ListDeadLettersRequest{})) > 0 })
+		letter := b.letters(&onboardingv1.ListDeadLettersRequest{SessionId: r.ID})[0]
+		require.Equal(t, []any{r.ID, string(step(2)), int32(503), int32(5)},
+			[]any{letter.GetSessionId(), letter.GetStepId(), letter.GetStatus(), letter.GetRetried()})
+		require.Nil(t, letter.GetReplayedAt())
+		failed := b.entry(r.ID, session.KindFailed)
+		require.Equal(t, step(2), failed.Step)
+		require.Contains(t, failed.Detail, letter.GetDeadLetterId())
+
+		b.messaging.Script(nil)
+		out := b.replay(letter)
+		require.True(t, out.GetAlarmSet())
+		require.Equal(t, r.ID, out.GetSession().GetSessionId())
+		require.Equal(t, 1, b.count(`select count(*) from step_alarms where cause = 'replayed' and session_id = $1`, r.ID))
+		require.Equal(t, step(2), b.entry(r.ID, session.KindReplayed).Step)
+		b.quiet()
+		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+		require.NotNil(t, b.letters(&onboardingv1.ListDeadLettersRequest{})[0].GetReplayedAt())
+	})
+
+	t.Run("S0_65_S0_70_ExhaustedStepAlwaysGoesOnOrEndsVisiblyStuck", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.inBurst(2)
+		b.qstash.SetFaults(emulator.Script{})
+		b.messaging.Script(func(int, *sendRequest) messagingtest.Outcome { return messagingtest.Throttle })
+		b.until(func() bool { return b.session(r.ID).Status != session.Active })
+		require.Equal(t, "stuck", b.shown(r.ID).GetStatus())
+		require.Contains(t, b.shown(r.ID).GetReason(), "POST /v1/sessions/"+r.ID+":resume")
+		story := b.story(r.ID)
+		require.Contains(t, story, session.KindFailed)
+		require.Contains(t, story, session.KindParked)
+
+		b.messaging.Script(nil)
+		out := b.replay(b.letters(&onboardingv1.ListDeadLettersRequest{SessionId: r.ID})[0])
+		require.True(t, out.GetAlarmSet(), "it is stuck at this very step")
+		require.Equal(t, "active", out.GetSession().GetStatus())
+		b.quiet()
+		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+	})
+
+	t.Run("S0_56_S0_70_AnyNumberOfTimesAtAnyTimeIsOneText", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		for n := 1; n <= 4; n++ {
+			p, r := b.inBurst(n)
+			b.clock.Advance(8 * time.Second)
+			var letters []*onboardingv1.DeadLetter
+			for m := 1; m <= n; m++ {
+				of := r
+				of.NextStep = step(m)
+				letters = append(letters, b.givesUp(of, nil))
+			}
+			b.qstash.SetFaults(emulator.Script{})
+			for range 2 {
+				for m, letter := range letters {
+					out := b.replay(letter)
+					require.Equal(t, m+1 == n, out.GetAlarmSet(), "only the step that is due")
+				}
+				for m := 1; m < n; m++ { // and by hand, those that were sent
+					sent := r
+					sent.NextStep = step(m)
+					b.skips(session.SkipStale, payload(sent))
+				}
+			}
+			b.quiet()
+			for _, letter := range letters {
+				require.Equal(t, string(session.SkipStale), b.replay(letter).GetSkipReason())
+			}
+			b.quiet()
+			require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+			b.keepsPace(p)
+			b.at(r.ID, session.AwaitingInterviewStart, "")
+		}
+	})
+
+	for _, tt := range []struct {
+		name string
+		bend func(b *bundle, r session.Record)
+		want session.SkipReason
+	}{
+		{name: "S1_39_OfAStepThatWasSentIsStale", bend: func(b *bundle, r session.Record) {
+			b.clock.Advance(10 * time.Second)
+			_, err := b.execute(payload(r))
+			require.NoError(b.t, err)
+		}, want: session.SkipStale},
+		{name: "S1_39_OfAStoppedSession", bend: func(b *bundle, r session.Record) {
+			b.exec(`update conversation_sessions set status = 'stopped' where id = $1`, r.ID)
+		}, want: session.SkipOptedOut},
+		{name: "S1_39_OfAClosedSession", bend: func(b *bundle, r session.Record) {
+			_, err := b.current().desk.Reset(b.t.Context(), orgID, r.ID)
+			require.NoError(b.t, err)
+		}, want: session.SkipSessionInactive},
+		{name: "S1_39_OfAnUndeliverableSessionThatOnlyAResumeBringsBack", bend: func(b *bundle, r session.Record) {
+			b.messaging.Script(messagingtest.First(messagingtest.Reject))
+			_, err := b.execute(payload(r))
+			require.Error(b.t, err)
+		}, want: session.SkipSessionInactive},
+		{name: "S1_39_OfAPersonOnHold", bend: func(b *bundle, r session.Record) {
+			_, err := b.current().desk.Hold(b.t.Context(), orgID, r.ProfileID, "")
+			require.NoError(b.t, err)
+		}, want: session.SkipSafetyHold},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			_, r := b.inBurst(2)
+			letter := b.givesUp(r, nil)
+			tt.bend(b, r)
+			before, alarms := b.session(r.ID), b.count(`select count(*) from step_alarms`)
+			out := b.replay(letter)
+			require.False(t, out.GetAlarmSet())
+			require.Equal(t, string(tt.want), out.GetSkipReason())
+			require.Equal(t, string(before.Status), out.GetSession().GetStatus())
+			require.Equal(t, before, b.session(r.ID))
+			require.Equal(t, alarms, b.count(`select count(*) from step_alarms`))
+			require.Zero(t, b.count(`select sum(replays) from dead_letters`))
+		})
+	}
+
+	t.Run("OfAPayloadThatCannotBeReadFindsNoSession", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, r := b.inBurst(2)
+		foreign, err := session.NewStepPayload(newID(), newID(), step(2)).Encode()
+		require.NoError(t, err)
+		for _, body := range [][]byte{{}, []byte("not a payload"), foreign} {
+			letter := b.givesUp(r, body)
+			require.Empty(t, letter.GetSessionId())
+			out := b.replay(letter)
+			require.Equal(t, string(session.SkipSessionNotFound), out.GetSkipReason())
+			require.Nil(t, out.GetSession())
+		}
+	})
+
+	t.Run("OfAnotherOrganisationIsNotFound", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, r := b.inBurst(2)
+		elsewhere := rpc.WithPrincipal(t.Context(), rpc.Principal{Subject: "o", Role: rpc.RoleOperator, OrgID: newID()})
+		for _, id := range []string{newID(), b.givesUp(r, nil).GetDeadLetterId(), b.givesUp(r, []byte("x")).GetDeadLetterId()} {
+			_, err := b.current().server.ReplayDeadLetter(elsewhere, &onboardingv1.ReplayDeadLetterRequest{DeadLetterId: id})
+			refuses(t, err, codes.NotFound, onboardingv1.Reason_REASON_DEAD_LETTER_NOT_FOUND)
+		}
+		listed, err := b.current().server.ListDeadLetters(elsewhere, &onboardingv1.ListDeadLettersRequest{})
+		require.NoError(t, err)
+		require.Empty(t, listed.GetDeadLetters())
+	})
+
+	t.Run("IsRefusedWhileAStuckPersonHasAnotherOpenSession", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r, _ := b.parkedAtStep(messagingtest.ParkMissed)
+		letter := b.givesUp(r, nil)
+		b.activate(p)
+		_, err := asks(b, b.current().server.ReplayDeadLetter, &onboardingv1.ReplayDeadLetterRequest{DeadLetterId: letter.GetDeadLetterId()})
+		refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_CONFLICT)
+		require.Equal(t, r, b.session(r.ID))
+		require.NotContains(t, b.story(r.ID), session.KindReplayed)
+	})
+}
+
+func TestListDeadLetters(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, r := b.inBurst(2)
+	_, other := b.inBurst(1)
+	var ids, hers []string
+	for n := range 5 {
+		of := r
+		if n == 2 {
+			of = other
+		}
+		letter := b.givesUp(of, nil)
+		ids = append([]string{letter.GetDeadLetterId()}, ids...)
+		if n == 2 {
+			hers = append(hers, letter.GetDeadLetterId())
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		in   *onboardingv1.ListDeadLettersRequest
+		want []string
+	}{
+		{name: "S0_70_NewestFirst", in: &onboardingv1.ListDeadLettersRequest{}, want: ids},
+		{name: "PageByPage", in: &onboardingv1.ListDeadLettersRequest{PageSize: 2}, want: ids},
+		{name: "FullPageIsTheLast", in: &onboardingv1.ListDeadLettersRequest{PageSize: 5}, want: ids},
+		{name: "OfOneSession", in: &onboardingv1.ListDeadLettersRequest{SessionId: other.ID}, want: hers},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var found []string
+			for _, letter := range b.letters(tt.in) {
+				found = append(found, letter.GetDeadLetterId())
+			}
+			require.Equal(t, tt.want, found)
+		})
+	}
+	t.Run("RefusesWhatItCannotRead", func(t *testing.T) {
+		t.Parallel()
+		for _, in := range []*onboardingv1.ListDeadLettersRequest{{SessionId: "x"}, {PageSize: 501}, {PageSize: -1}, {PageToken: "x"}} {
+			_, err := asks(b, b.current().server.ListDeadLetters, in)
+			refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+		}
+	})
+
+	t.Run("ResponseIsTextWhateverWasAnswered", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		for _, body := range [][]byte{nil, []byte("déjà vu"), {0xff, 0xfe, 'x'}, []byte(strings.Repeat("é", 5000)), slices.Repeat([]byte{0xff}, 9000)} {
+			n := b.texts.Add(1)
+			_, err := b.current().server.RecordStepFailure(t.Context(), &recordStepFailure{
+				SourceMessageId: fmt.Sprintf("raw_%d", n), DeliveryId: fmt.Sprintf("raw_failure_%d", n), Status: -1, Body: body,
+			})
+			require.NoError(t, err)
+			shown := b.letters(&onboardingv1.ListDeadLettersRequest{})[0]
+			require.True(t, utf8.ValidString(shown.GetResponse()))
+			require.LessOrEqual(t, len(shown.GetResponse()), 3*2000)
+			require.Zero(t, shown.GetStatus())
+			if utf8.Valid(body) && len(body) < 100 {
+				require.Equal(t, string(body), shown.GetResponse())
+			}
+		}
+	})
+}

@@ -1,0 +1,135 @@
+package onboarding_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	emulator "paceline.internal/platform/emulator/qstash"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/messagingtest"
+	"paceline.internal/services/onboarding/session"
+)
+
+// ordeal is a person to whom everything happens that can happen, in any order.
+type ordeal struct {
+	b      *bundle
+	p      enrolment.Profile
+	letter *onboardingv1.DeadLetter
+}
+
+// step lets one thing happen. Errors are what the world and the operator get to see; they change nothing about the promise.
+func (o *ordeal) step(t *rapid.T) {
+	b, r := o.b, o.b.standing(o.p)
+	switch rapid.SampledFrom([]string{"reply", "reply", "reply", "no", "trouble", "trouble", "resume", "resume", "hold", "release", "dead letter", "replay", "by hand", "lose", "time", "long time"}).Draw(t, "what") {
+	case "reply":
+		b.reply(o.p, "yes")
+	case "no":
+		b.reply(o.p, "not now")
+	case "trouble":
+		b.messaging.Script(messagingtest.First(rapid.SampledFrom([]messagingtest.Outcome{
+			messagingtest.AcceptLost, messagingtest.UnknownTaken, messagingtest.UnknownMissed, messagingtest.UnknownForever, messagingtest.Throttle,
+			messagingtest.Reject, messagingtest.ParkTaken, messagingtest.ParkMissed,
+		}).Draw(t, "outcome")))
+	case "resume":
+		o.mend(rapid.SampledFrom([]bool{true, false}).Draw(t, "resolved"))
+	case "hold":
+		b.hold(o.p)
+	case "release":
+		b.release(o.p)
+	case "dead letter":
+		if r.NextStep != "" {
+			o.letter = b.givesUp(r, nil)
+		}
+	case "replay":
+		if o.letter != nil {
+			b.replay(o.letter)
+		}
+	case "by hand":
+		if r.NextStep != "" && b.messaging.Taken(o.p.Phone) != nil {
+			b.clock.Advance(8 * time.Second)
+			_, _ = b.execute(payload(r))
+		}
+	case "lose":
+		lost := false
+		b.qstash.SetFaults(emulator.Script{OnDeliver: func(emulator.Delivery) emulator.DeliverFault {
+			fault := emulator.DeliverFault{Lose: !lost}
+			lost = true
+			return fault
+		}})
+	case "time":
+		b.pass(10 * time.Second)
+	case "long time":
+		b.messaging.Settle()
+		b.pass(2 * time.Minute)
+	}
+}
+
+// mend is an operator who resumes the session, after they have said of every text in doubt what became of it, or not.
+func (o *ordeal) mend(resolve bool) {
+	if resolve {
+		o.b.messaging.Settle()
+		o.b.messaging.ResolveAll()
+	}
+	_, err := o.b.resume(o.b.standing(o.p))
+	require.NoError(o.b.t, err)
+}
+
+// ends brings the conversation to its end, as an operator and a patient person do.
+func (o *ordeal) ends(t *rapid.T) {
+	b := o.b
+	b.qstash.SetFaults(emulator.Script{})
+	b.messaging.Script(nil)
+	b.release(o.p)
+	for try := 0; b.standing(o.p).Token != session.InterviewActivity01; try++ {
+		require.Less(t, try, 12, "it is stranded: %+v", b.standing(o.p))
+		o.mend(true)
+		b.quiet()
+		if b.standing(o.p).NextStep == "" && b.standing(o.p).Status == session.Active {
+			b.reply(o.p, "yes")
+			b.quiet()
+		}
+		b.clock.Advance(grace)
+		b.work()
+	}
+}
+
+// TestOrdeal is the promise under anything that parks, resumes, replays, holds and loses: one text per key, the burst once and
+// in order, never faster than its delays, nobody stranded and nothing parked without a reason.
+func TestOrdeal(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	rapid.Check(t, func(t *rapid.T) {
+		b.qstash.SetFaults(emulator.Script{})
+		o := &ordeal{b: b, p: b.person()}
+		if rapid.Bool().Draw(t, "trouble at once") {
+			b.messaging.Script(messagingtest.First(messagingtest.ParkMissed))
+		}
+		_, _ = b.current().desk.Activate(b.t.Context(), orgID, o.p.ID)
+		for range rapid.IntRange(2, 10).Draw(t, "steps") {
+			o.step(t)
+			if r := b.standing(o.p); r.Status.Parked() {
+				require.NotEmpty(t, r.Reason)
+			}
+		}
+		o.ends(t)
+
+		keys := map[string]int{}
+		var scheduled []string
+		for _, text := range b.messaging.Taken(o.p.Phone) {
+			keys[text.Key]++
+			require.Equal(t, 1, keys[text.Key], "two texts for %s", text.Key)
+		}
+		for _, text := range b.sequence(o.p) {
+			if text != opening && text != explanation && text != later {
+				scheduled = append(scheduled, text)
+			}
+		}
+		require.Equal(t, []string{first, second, third, fourth}, scheduled)
+		b.keepsPace(o.p)
+		require.Zero(t, b.count(`select count(*) from webhook_jobs where status in ('pending', 'processing') and subject = $1`, o.p.Phone))
+	})
+}

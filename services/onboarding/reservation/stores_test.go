@@ -1,0 +1,128 @@
+package reservation_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/redis"
+	"paceline.internal/services/onboarding/reservation"
+)
+
+func TestMain(m *testing.M) { pgtest.Run(m) }
+
+// store is what both adapters have in common.
+type store interface {
+	Reserve(ctx context.Context, c reservation.Claim) (reservation.Answer, error)
+	Complete(ctx context.Context, c reservation.Claim) error
+	Release(ctx context.Context, c reservation.Claim) error
+}
+
+// kind is one way to keep reservations. Stores of one kind may share a server, so every test takes keys of its own.
+type kind struct {
+	name string
+	open func(t *testing.T) store
+}
+
+// kinds are Postgres, a real Redis where there is one, and miniredis.
+func kinds(t *testing.T) []kind {
+	t.Helper()
+	memory := kind{name: "Miniredis", open: func(t *testing.T) store {
+		t.Helper()
+		return connected(t, "redis://"+miniredis.RunT(t).Addr())
+	}}
+	all := []kind{{name: "Postgres", open: func(t *testing.T) store {
+		t.Helper()
+		return postgres.NewReservations(pgtest.New(t, postgres.Migrations()))
+	}}, memory}
+	if url, found := redisServer(t); found {
+		all = append(all, kind{name: "Redis", open: func(t *testing.T) store {
+			t.Helper()
+			return connected(t, url)
+		}})
+	}
+	return all
+}
+
+func connected(t *testing.T, url string) *redis.Reservations {
+	t.Helper()
+	opened, err := redis.Open(url)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, opened.Close()) })
+	return opened
+}
+
+// redisServer runs a real Redis until the test has ended, if there is one on the PATH.
+func redisServer(t *testing.T) (url string, found bool) {
+	t.Helper()
+	binary, err := exec.LookPath("redis-server")
+	if err != nil {
+		return "", false
+	}
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "s") // a path of at most a hundred characters
+	var log bytes.Buffer
+	server := exec.CommandContext(context.WithoutCancel(t.Context()), binary,
+		"--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", dir)
+	server.Stdout, server.Stderr = &log, &log
+	require.NoError(t, server.Start())
+	t.Cleanup(func() {
+		require.NoError(t, server.Process.Kill())
+		_ = server.Wait() // it says that it was killed
+	})
+	url = "unix://" + socket
+	awaitRedis(t, url, &log)
+	return url, true
+}
+
+func awaitRedis(t *testing.T, url string, log *bytes.Buffer) {
+	t.Helper()
+	opened, err := redis.Open(url)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, opened.Close()) }()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for opened.Check(ctx) != nil {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			require.FailNow(t, "redis-server does not answer", log.String())
+		}
+	}
+}
+
+// start is a time of whole microseconds, which is what a store keeps.
+var start = time.Date(2026, 11, 20, 12, 0, 0, 123456000, time.UTC)
+
+// claim is a claim at a time, for a minute.
+func claim(key, owner string, now time.Time) reservation.Claim {
+	return reservation.Claim{Key: key, Owner: owner, Now: now, Until: now.Add(time.Minute)}
+}
+
+// wins reserves a key and insists on it.
+func wins(t *testing.T, s store, c reservation.Claim) {
+	t.Helper()
+	finds(t, s, c, reservation.Answer{Verdict: reservation.Won, Until: c.Until})
+}
+
+// finds asks for a key and compares the answer.
+func finds(t *testing.T, s store, c reservation.Claim, want reservation.Answer) {
+	t.Helper()
+	got, err := s.Reserve(t.Context(), c)
+	require.NoError(t, err)
+	require.Equal(t, want.Verdict, got.Verdict)
+	require.WithinDuration(t, want.Until, got.Until, 0)
+}
+
+func newKey() string { return rand.Text() }

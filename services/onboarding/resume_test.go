@@ -1,0 +1,489 @@
+package onboarding_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+
+	emulator "paceline.internal/platform/emulator/qstash"
+	"paceline.internal/platform/rpc"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/messagingtest"
+	"paceline.internal/services/onboarding/session"
+)
+
+const (
+	wasSent    = messagingv1.Resolution_RESOLUTION_SENT
+	wasNotSent = messagingv1.Resolution_RESOLUTION_NOT_SENT
+	giveUp     = messagingv1.Resolution_RESOLUTION_GIVE_UP
+)
+
+// asks calls on behalf of an operator of our organisation.
+func asks[In, Out any](b *bundle, method func(context.Context, In) (Out, error), in In) (Out, error) {
+	return method(rpc.WithPrincipal(b.t.Context(), rpc.Principal{Subject: "operator-1", Role: rpc.RoleOperator, OrgID: orgID}), in)
+}
+
+func (b *bundle) resume(r session.Record) (*onboardingv1.Session, error) {
+	out, err := asks(b, b.current().server.ResumeSession, &onboardingv1.ResumeSessionRequest{SessionId: r.ID})
+	return out.GetSession(), err
+}
+
+func (b *bundle) resumed(r session.Record) {
+	b.t.Helper()
+	s, err := b.resume(r)
+	require.NoError(b.t, err)
+	require.Equal(b.t, []string{"active", ""}, []string{s.GetStatus(), s.GetReason()})
+}
+
+// entry is the last entry of a kind in a session's timeline.
+func (b *bundle) entry(id string, kind session.Kind) session.Entry {
+	b.t.Helper()
+	_, entries, err := b.store.Session(b.t.Context(), orgID, id)
+	require.NoError(b.t, err)
+	var last session.Entry
+	for _, e := range entries {
+		if e.Kind == kind {
+			last = e
+		}
+	}
+	require.NotEmpty(b.t, last.Kind, "no %s in the timeline", kind)
+	return last
+}
+
+// shown is a session as an operator sees it.
+func (b *bundle) shown(id string) *onboardingv1.Session {
+	b.t.Helper()
+	out, err := asks(b, b.current().server.GetSession, &onboardingv1.GetSessionRequest{SessionId: id})
+	require.NoError(b.t, err)
+	return out.GetSession()
+}
+
+// parkedAtStep is a person whose second step met an outcome that parked the session, while QStash is mute.
+func (b *bundle) parkedAtStep(outcome messagingtest.Outcome) (enrolment.Profile, session.Record, error) {
+	b.t.Helper()
+	p, r := b.inBurst(2)
+	b.clock.Advance(8 * time.Second)
+	b.messaging.Script(messagingtest.First(outcome))
+	_, err := b.execute(payload(r))
+	require.Error(b.t, err)
+	b.messaging.Script(nil)
+	return p, b.session(r.ID), err
+}
+
+func stepKey(r session.Record, n int) string { return session.Key(r.ProfileID, r.ID, step(n)) }
+
+func TestResumeOfAStep(t *testing.T) {
+	t.Parallel()
+
+	for _, tt := range []struct {
+		name    string
+		outcome messagingtest.Outcome
+		word    messagingv1.Resolution
+	}{
+		{name: "S0_65_UndecidedStepThatWasSentIsNotSentAgain", outcome: messagingtest.ParkTaken, word: wasSent},
+		{name: "S0_65_UndecidedStepThatWasNotSentIsSent", outcome: messagingtest.ParkMissed, word: wasNotSent},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			p, r, err := b.parkedAtStep(tt.outcome)
+			refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_STUCK)
+			require.Equal(t, session.Stuck, r.Status)
+			parked := b.entry(r.ID, session.KindParked)
+			for _, told := range []string{b.shown(r.ID).GetReason(), parked.Detail, err.Error()} {
+				require.Contains(t, told, "GET /v1/messages/"+parked.MessageID+"/evidence")
+				require.Contains(t, told, "POST /v1/messages/"+parked.MessageID+":resolve")
+				require.Contains(t, told, "POST /v1/sessions/"+r.ID+":resume")
+			}
+			b.skips(session.SkipSessionInactive, payload(r))
+			require.True(t, b.messaging.Resolve(stepKey(r, 2), tt.word))
+			b.qstash.SetFaults(emulator.Script{})
+			b.resumed(r)
+			require.Equal(t, 1, b.count(`select count(*) from step_alarms where session_id = $1 and generation = 2 and cause = 'resumed'`, r.ID))
+			require.Equal(t, session.TriggerOperator, b.entry(r.ID, session.KindResumed).Trigger)
+			b.quiet()
+			require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+			b.keepsPace(p)
+			b.at(r.ID, session.AwaitingInterviewStart, "")
+		})
+	}
+
+	t.Run("ResumedBeforeTheMessageIsResolvedItIsParkedAgain", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r, _ := b.parkedAtStep(messagingtest.ParkTaken)
+		for range 3 {
+			b.resumed(r)
+			_, err := b.execute(payload(r))
+			refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_STUCK)
+		}
+		require.Equal(t, []string{opening, explanation, first, second}, b.sequence(p))
+	})
+
+	t.Run("GivenUpStepWaitsUntilItIsSentAfterAll", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r, _ := b.parkedAtStep(messagingtest.ParkMissed)
+		require.True(t, b.messaging.Resolve(stepKey(r, 2), giveUp))
+		b.resumed(r)
+		_, err := b.execute(payload(r))
+		refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_STUCK)
+		require.Contains(t, b.shown(r.ID).GetReason(), "was given up")
+		require.Contains(t, b.shown(r.ID).GetReason(), ":resolve with RESOLUTION_NOT_SENT")
+		require.True(t, b.messaging.Resolve(stepKey(r, 2), wasNotSent))
+		b.qstash.SetFaults(emulator.Script{})
+		b.resumed(r)
+		b.quiet()
+		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+	})
+
+	t.Run("S0_65_UndeliverableSaysWhyWithTwiliosCodeAndWhatToDo", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r, err := b.parkedAtStep(messagingtest.Reject)
+		refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_UNDELIVERABLE)
+		parked := b.entry(r.ID, session.KindParked)
+		require.Equal(t, "undeliverable", b.shown(r.ID).GetStatus())
+		for _, told := range []string{b.shown(r.ID).GetReason(), parked.Detail, err.Error()} {
+			require.Contains(t, told, "Twilio 21211: this is no phone number; correct it")
+			require.Contains(t, told, "POST /v1/messages/"+parked.MessageID+":resolve with RESOLUTION_NOT_SENT")
+			require.Contains(t, told, "POST /v1/sessions/"+r.ID+":resume")
+		}
+		require.True(t, b.messaging.Resolve(stepKey(r, 2), wasNotSent))
+		b.qstash.SetFaults(emulator.Script{})
+		b.resumed(r)
+		b.quiet()
+		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+	})
+
+	t.Run("S0_65_StepWhoseAlarmsBroughtNothingGoesOn", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.inBurst(2)
+		b.until(func() bool { return b.session(r.ID).Status == session.Stuck })
+		b.qstash.SetFaults(emulator.Script{})
+		b.resumed(b.session(r.ID))
+		b.quiet()
+		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+	})
+
+	t.Run("DoesNotRingBeforeTheStepIsDue", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.inBurst(2)
+		b.exec(`update conversation_sessions set status = 'stuck', turn = turn + 1, detours = detours + 1 where id = $1`, r.ID)
+		b.qstash.SetFaults(emulator.Script{})
+		b.resumed(r)
+		b.quiet()
+		b.keepsPace(p)
+		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+	})
+
+	t.Run("S0_16_WaitsForTheReleaseOfAPersonOnHold", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r, _ := b.parkedAtStep(messagingtest.ParkMissed)
+		require.True(t, b.messaging.Resolve(stepKey(r, 2), wasNotSent))
+		b.qstash.SetFaults(emulator.Script{})
+		b.hold(p)
+		b.resumed(r)
+		b.pass(10 * time.Minute)
+		require.Equal(t, []string{opening, explanation, first}, b.sequence(p))
+		require.Equal(t, session.Active, b.session(r.ID).Status)
+		b.release(p)
+		b.quiet()
+		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+	})
+}
+
+func TestResumeOfADirectText(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		begin func(b *bundle) (p enrolment.Profile, key func(r session.Record) string) // parks
+		want  []string                                                                 // after it went on
+		token session.Token
+	}{
+		{
+			name: "Opening", want: []string{opening}, token: session.AwaitingOpeningResponse,
+			begin: func(b *bundle) (enrolment.Profile, func(r session.Record) string) {
+				p := b.person()
+				_, _ = b.current().desk.Activate(b.t.Context(), orgID, p.ID)
+				return p, func(r session.Record) string { return session.OpeningKey(r.ProfileID, r.ID) }
+			},
+		},
+		{
+			name: "Explanation", want: []string{opening, explanation}, token: session.AwaitingExplanationResponse,
+			begin: func(b *bundle) (enrolment.Profile, func(r session.Record) string) {
+				p := b.person()
+				b.unscripted(func() { b.activate(p) })
+				b.reply(p, "yes")
+				return p, func(r session.Record) string { return session.DirectKey(r.ProfileID, r.ID, session.TextExplanation, 1) }
+			},
+		},
+		{
+			name: "Later", want: []string{opening, explanation, later}, token: session.AwaitingOpeningResponse,
+			begin: func(b *bundle) (enrolment.Profile, func(r session.Record) string) {
+				var p enrolment.Profile
+				b.unscripted(func() { p, _ = b.explained() })
+				b.reply(p, "not now")
+				return p, func(r session.Record) string { return session.DirectKey(r.ProfileID, r.ID, session.TextLater, 2) }
+			},
+		},
+	} {
+		for _, doubt := range []struct {
+			name    string
+			outcome messagingtest.Outcome
+			word    messagingv1.Resolution
+		}{
+			{name: "ThatWasSentIsNotSentAgain", outcome: messagingtest.ParkTaken, word: wasSent},
+			{name: "ThatWasNotSentIsSent", outcome: messagingtest.ParkMissed, word: wasNotSent},
+			{name: "OfWhichNothingWasHeardIsNotSentAgain", outcome: messagingtest.UnknownForever, word: wasSent},
+			{name: "ThatTwilioRefusedIsSent", outcome: messagingtest.Reject, word: wasNotSent},
+		} {
+			t.Run("S0_65_"+tt.name+doubt.name, func(t *testing.T) {
+				t.Parallel()
+				b := setup(t)
+				b.outcome = doubt.outcome
+				b.messaging.Script(messagingtest.First(doubt.outcome))
+				p, key := tt.begin(b)
+				if doubt.outcome == messagingtest.UnknownForever {
+					b.pass(31 * time.Minute)
+				}
+				require.True(t, b.standing(p).Status.Parked())
+				b.messaging.Script(nil)
+				r := b.standing(p)
+				require.Contains(t, r.Reason, "POST /v1/sessions/"+r.ID+":resume")
+				require.True(t, b.messaging.Resolve(key(r), doubt.word))
+				b.clock.Advance(time.Minute)
+				for range 2 { // the second finds it active and changes nothing
+					b.resumed(r)
+				}
+				b.quiet()
+				require.Equal(t, tt.want, b.sequence(p))
+				gone := b.at(r.ID, tt.token, "")
+				require.Equal(t, session.Active, gone.Status)
+				b.reply(p, "yes")
+				b.quiet()
+				require.NotEqual(t, gone, b.session(r.ID), "the conversation goes on")
+			})
+		}
+	}
+
+	t.Run("S0_65_ReplyWhileItWasParkedAnswersTheTextThatWasSent", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		r := b.activate(p)
+		b.messaging.Script(messagingtest.First(messagingtest.ParkTaken))
+		b.reply(p, "yes")
+		b.clock.Advance(time.Minute)
+		b.reply(p, "sure, go on")
+		require.Equal(t, session.KindHeld, b.entry(r.ID, session.KindHeld).Kind)
+		require.True(t, b.messaging.Resolve(session.DirectKey(p.ID, r.ID, session.TextExplanation, 1), wasSent))
+		b.resumed(r)
+		b.quiet()
+		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+	})
+
+	t.Run("S0_65_ReplyWhileItWasParkedDoesNotAnswerATextThatCameAfterIt", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		r := b.activate(p)
+		b.messaging.Script(messagingtest.First(messagingtest.ParkMissed))
+		b.reply(p, "yes")
+		b.clock.Advance(time.Minute)
+		b.reply(p, "hello?")
+		b.clock.Advance(time.Minute)
+		require.True(t, b.messaging.Resolve(session.DirectKey(p.ID, r.ID, session.TextExplanation, 1), wasNotSent))
+		b.resumed(r)
+		b.quiet()
+		require.Equal(t, []string{opening, explanation}, b.sequence(p))
+		b.at(r.ID, session.AwaitingExplanationResponse, "")
+	})
+
+	t.Run("S0_65_ReplyToAnOpeningThatWasParkedIsAnswered", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		b.messaging.Script(messagingtest.First(messagingtest.ParkTaken))
+		r := b.activate(p)
+		b.clock.Advance(time.Minute)
+		b.reply(p, "yes")
+		require.True(t, b.messaging.Resolve(session.OpeningKey(p.ID, r.ID), wasSent))
+		b.resumed(r)
+		b.quiet()
+		require.Equal(t, []string{opening, explanation}, b.sequence(p))
+	})
+
+	t.Run("S0_65_ReplyThatFailedForGoodIsTakenUpAgain", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		r := b.activate(p)
+		b.exec(`update conversation_sessions set state_token = 'onboarding:awaiting_nothing' where id = $1`, r.ID)
+		b.reply(p, "yes")
+		b.quiet()
+		require.Equal(t, "stuck", b.shown(r.ID).GetStatus())
+		require.Contains(t, b.shown(r.ID).GetReason(), "failed for good")
+		b.exec(`update conversation_sessions set state_token = $2 where id = $1`, r.ID, string(session.AwaitingOpeningResponse))
+		b.resumed(r)
+		b.quiet()
+		require.Equal(t, []string{opening, explanation}, b.sequence(p))
+		b.at(r.ID, session.AwaitingExplanationResponse, "")
+	})
+
+	t.Run("S0_65_ReplyThatFailedForGoodInTheBurstIsConsideredAfterIt", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.inBurst(4)
+		b.clock.Advance(time.Second)
+		b.messaging.Script(messagingtest.First(messagingtest.AcceptLost))
+		_, err := b.execute(payload(r))
+		require.Error(t, err)
+		b.clock.Advance(time.Second)
+		b.exec(`alter table held_replies rename to elsewhere`)
+		b.reply(p, "yes")
+		b.until(func() bool { return b.session(r.ID).Status == session.Stuck })
+		b.exec(`alter table elsewhere rename to held_replies`)
+		b.qstash.SetFaults(emulator.Script{})
+		b.resumed(r)
+		b.quiet()
+		b.at(r.ID, session.InterviewActivity01, "")
+		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+	})
+
+	t.Run("ReplyThatWasTakenUpIsHeldLikeAnyOther", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		r := b.activate(p)
+		b.messaging.Script(messagingtest.First(messagingtest.ParkMissed))
+		b.reply(p, "yes")
+		require.True(t, b.messaging.Resolve(session.DirectKey(p.ID, r.ID, session.TextExplanation, 1), wasNotSent))
+		b.hold(p)
+		b.resumed(r)
+		b.quiet()
+		require.Equal(t, []string{opening}, b.sequence(p))
+		b.release(p)
+		b.quiet()
+		require.Equal(t, []string{opening, explanation}, b.sequence(p))
+		require.Zero(t, b.count(`select count(*) from webhook_jobs where status = 'failed'`))
+	})
+
+	t.Run("ReplyThatWasOvertakenAnswersNothing", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		r := b.activate(p)
+		b.messaging.Script(messagingtest.First(messagingtest.ParkMissed))
+		b.reply(p, "yes")
+		require.True(t, b.messaging.Resolve(session.DirectKey(p.ID, r.ID, session.TextExplanation, 1), wasNotSent))
+		b.resumed(r)
+		b.exec(`update conversation_sessions set turn = turn + 1 where id = $1`, r.ID) // another text was answered in between
+		b.quiet()
+		require.Equal(t, "overtaken", b.entry(r.ID, session.KindReplied).Detail)
+		require.Equal(t, []string{opening}, b.sequence(p))
+	})
+}
+
+func TestResume(t *testing.T) {
+	t.Parallel()
+
+	t.Run("ManyAtOnceAreOne", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, r, _ := b.parkedAtStep(messagingtest.ParkTaken)
+		var calls sync.WaitGroup
+		failures := make(chan error, 8)
+		for range cap(failures) {
+			calls.Go(func() {
+				_, err := b.resume(r)
+				failures <- err
+			})
+		}
+		calls.Wait()
+		for range cap(failures) {
+			require.NoError(t, <-failures)
+		}
+		require.Equal(t, 2, b.count(`select count(*) from step_alarms where session_id = $1 and step_id = $2`, r.ID, string(step(2))))
+		require.Equal(t, 1, b.count(`select count(*) from session_transitions where session_id = $1 and kind = 'resumed'`, r.ID))
+	})
+
+	t.Run("ActiveSessionIsLeftAsItIs", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, r := b.inBurst(2)
+		b.resumed(r)
+		require.Equal(t, r, b.session(r.ID))
+		require.Equal(t, 2, b.count(`select count(*) from step_alarms`))
+	})
+
+	t.Run("S0_41_StopEndsAParkedSessionForGood", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r, _ := b.parkedAtStep(messagingtest.ParkMissed)
+		b.reply(p, "STOP")
+		require.Equal(t, session.Stopped, b.session(r.ID).Status)
+		require.Contains(t, b.shown(r.ID).GetReason(), "opted out")
+		_, err := b.resume(r)
+		refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_SESSION_ENDED)
+		require.ErrorContains(t, err, "START")
+		b.quiet()
+		require.Equal(t, []string{opening, explanation, first}, b.sequence(p))
+	})
+
+	t.Run("S0_69_ResetOfAStoppedSessionLiftsNoOptOut", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.inBurst(2)
+		b.reply(p, "STOP")
+		closed, err := b.current().desk.Reset(t.Context(), orgID, r.ID)
+		require.NoError(t, err)
+		require.Equal(t, session.Closed, closed.Status)
+		_, err = b.resume(r)
+		refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_SESSION_ENDED)
+		require.Empty(t, b.shown(r.ID).GetReason())
+		_, err = b.current().desk.Activate(t.Context(), orgID, p.ID)
+		require.ErrorIs(t, err, enrolment.ErrOptedOut)
+		require.Equal(t, []string{opening, explanation, first}, b.sequence(p))
+		b.reply(p, "START")
+		require.Equal(t, session.Active, b.activate(p).Status)
+	})
+
+	t.Run("IsRefusedWhileThePersonHasAnotherOpenSession", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, old, _ := b.parkedAtStep(messagingtest.ParkMissed)
+		newer := b.activate(p)
+		_, err := b.resume(old)
+		refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_CONFLICT)
+		require.ErrorContains(t, err, "reset that one first")
+		require.Equal(t, old, b.session(old.ID))
+
+		_, err = b.current().desk.Reset(t.Context(), orgID, newer.ID)
+		require.NoError(t, err)
+		require.True(t, b.messaging.Resolve(stepKey(old, 2), wasNotSent))
+		b.qstash.SetFaults(emulator.Script{})
+		b.resumed(old)
+		b.quiet()
+		b.reply(p, "yes") // goes to the open session, although a newer one was closed
+		b.at(old.ID, session.InterviewActivity01, "")
+	})
+
+	t.Run("OfAnotherOrganisationIsNotFound", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, r, _ := b.parkedAtStep(messagingtest.ParkMissed)
+		_, err := b.current().server.ResumeSession(
+			rpc.WithPrincipal(t.Context(), rpc.Principal{Subject: "o", Role: rpc.RoleOperator, OrgID: newID()}), &onboardingv1.ResumeSessionRequest{SessionId: r.ID})
+		refuses(t, err, codes.NotFound, onboardingv1.Reason_REASON_SESSION_NOT_FOUND)
+	})
+}
