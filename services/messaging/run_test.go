@@ -220,7 +220,7 @@ func TestDoctor(t *testing.T) {
 	require.NoError(t, messaging.Migrate(t.Context(), cfg))
 	report.Reset()
 	require.NoError(t, messaging.Doctor(t.Context(), cfg, &report))
-	require.Contains(t, report.String(), "ok      database       reachable, schema version 2")
+	require.Contains(t, report.String(), "ok      database       reachable, schema version 3")
 	require.NotContains(t, report.String(), "failed")
 	require.NotContains(t, report.String(), cfg.AuthToken.Reveal())
 }

@@ -41,6 +41,9 @@ const (
 	OptIn
 	// Help asks who is writing and how to stop. It changes nothing.
 	Help
+	// Overtaken is an opt-out or opt-in that came to be recorded only after a later one of the same person. It changes nothing:
+	// consent is what a person said last.
+	Overtaken
 )
 
 // String is the effect as logs and the ledger write it.
@@ -54,6 +57,8 @@ func (e Effect) String() string {
 		return "opt_in"
 	case Help:
 		return "help"
+	case Overtaken:
+		return "overtaken"
 	}
 	return fmt.Sprintf("effect(%d)", int(e))
 }
@@ -73,7 +78,7 @@ func Record(current State, effect Effect) (Event, bool) {
 		to = OptedOut
 	case OptIn:
 		to = OptedIn
-	case None, Help:
+	case None, Help, Overtaken:
 	}
 	return Event{From: current, To: to}, to != current
 }

@@ -55,7 +55,7 @@ func TestRecordLedgerIsAChain(t *testing.T) {
 				want = consent.OptedOut
 			case consent.OptIn:
 				want = consent.OptedIn
-			case consent.None, consent.Help:
+			case consent.None, consent.Help, consent.Overtaken:
 			}
 		}
 		require.Equal(t, want, current)

@@ -25,6 +25,8 @@ type Text struct {
 	// OptOutType is Twilio's own reading under Advanced Opt-Out (STOP, START or HELP), else empty. Where Twilio has
 	// read the text, its block follows that reading, so ours must too.
 	OptOutType string
+	// ReceivedAt is when the text reached us; zero means now. It decides which of two words about consent is the later one.
+	ReceivedAt time.Time
 
 	// Set by RecordInbound.
 	MessageID uuid.UUID
@@ -63,6 +65,9 @@ func (s *Service) RecordInbound(ctx context.Context, t Text) (Message, error) {
 		return Message{}, fmt.Errorf("message id: %w", err)
 	}
 	t.SID, t.Body, t.At = storable(t.SID), storable(t.Body), s.Now()
+	if t.ReceivedAt.IsZero() || t.ReceivedAt.After(t.At) {
+		t.ReceivedAt = t.At
+	}
 	t.BodyHash = sha256.Sum256([]byte(t.Body))
 	m, err := s.Inbox.RecordInbound(ctx, t)
 	if err != nil {

@@ -95,8 +95,20 @@ const sqlLockConsent = `select state from consents where org_id = @org and phone
 const sqlInsertInbound = `
 insert into sms_messages (id, org_id, profile_id, direction, from_number, to_number, body, body_hash, status, twilio_sid,
 	segments, correlation_id, attempts, consent_effect, created_at, updated_at)
-values (@id, @org, @profile, 'inbound', @phone, @to, @body, @hash, 'received', @sid, @segments, '', 0, @effect, @at, @at)
+values (@id, @org, @profile, 'inbound', @phone, @to, @body, @hash, 'received', @sid, @segments, '', 0, @effect, @received, @at)
 returning ` + columns
+
+// sqlLaterWord looks for a word about consent that the person said, or an operator took down, after the text had reached us. A
+// text whose recording failed is recorded by its job a while later, and the person may have changed their mind meanwhile. What
+// an operator wrote down is compared by the same clock. It runs under the lock on the consent row.
+const sqlLaterWord = `
+select exists (
+	select from sms_messages
+	where org_id = @org and from_number = @phone and direction = 'inbound' and consent_effect in ('opt_out', 'opt_in')
+		and created_at > @received
+) or exists (
+	select from consent_events where org_id = @org and phone = @phone and source = 'operator' and at > @received
+)`
 
 // RecordInbound stores the text and applies its effect on consent in one transaction. Of two deliveries of one SID at
 // the same time, one is refused by the unique SID, undoes everything and reads what the other stored.
@@ -116,6 +128,7 @@ func record(ctx context.Context, tx pgx.Tx, t delivery.Text) (delivery.Message, 
 	args := pgx.NamedArgs{
 		"id": t.MessageID, "org": t.OrgID, "profile": null(t.ProfileID), "phone": t.From.String(), "to": t.To, "body": t.Body,
 		"hash": t.BodyHash[:], "sid": t.SID, "segments": t.Segments, "at": t.At,
+		"received": t.ReceivedAt,
 	}
 	if m, found, err := message(ctx, tx, sqlBySID, args); err != nil || found {
 		return m, err
@@ -125,6 +138,15 @@ func record(ctx context.Context, tx pgx.Tx, t delivery.Text) (delivery.Message, 
 		return delivery.Message{}, err
 	}
 	effect := t.Effect(current)
+	if effect == consent.OptOut || effect == consent.OptIn {
+		var overtaken bool
+		if err := tx.QueryRow(ctx, sqlLaterWord, args).Scan(&overtaken); err != nil {
+			return delivery.Message{}, err
+		}
+		if overtaken {
+			effect = consent.Overtaken
+		}
+	}
 	args["effect"] = effect.String()
 	m, err := one(ctx, tx, sqlInsertInbound, args)
 	if err != nil {
@@ -137,7 +159,7 @@ func record(ctx context.Context, tx pgx.Tx, t delivery.Text) (delivery.Message, 
 	return m, change(ctx, tx, consentChange{
 		OrgID: t.OrgID, Phone: m.From,
 		Event: delivery.LedgerEvent{
-			At: t.At, State: event.To, Source: delivery.FromText, Words: t.Body, Sender: t.To, MessageID: m.ID,
+			At: t.ReceivedAt, State: event.To, Source: delivery.FromText, Words: t.Body, Sender: t.To, MessageID: m.ID,
 		},
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
@@ -122,8 +123,15 @@ func readText(r *messagingv1.RecordInboundRequest) (delivery.Text, error) {
 	if err != nil {
 		return delivery.Text{}, fmt.Errorf("from: %w", err)
 	}
+	var received time.Time
+	if r.GetReceivedAt() != nil {
+		if err := r.GetReceivedAt().CheckValid(); err != nil {
+			return delivery.Text{}, fmt.Errorf("%w: received_at: %w", delivery.ErrInvalid, err)
+		}
+		received = r.GetReceivedAt().AsTime()
+	}
 	return delivery.Text{
-		SID: r.GetTwilioSid(), ProfileID: profileID, From: from, To: r.GetTo(), ServiceSID: r.GetMessagingServiceSid(),
+		ReceivedAt: received, SID: r.GetTwilioSid(), ProfileID: profileID, From: from, To: r.GetTo(), ServiceSID: r.GetMessagingServiceSid(),
 		Body: r.GetBody(), Segments: int(r.GetSegments()), OptOutType: r.GetOptOutType(),
 	}, nil
 }

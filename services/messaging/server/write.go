@@ -58,6 +58,8 @@ func writeEffect(e consent.Effect) messagingv1.ConsentEffect {
 		return messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_IN
 	case consent.Help:
 		return messagingv1.ConsentEffect_CONSENT_EFFECT_HELP
+	case consent.Overtaken:
+		return messagingv1.ConsentEffect_CONSENT_EFFECT_OVERTAKEN
 	}
 	return messagingv1.ConsentEffect_CONSENT_EFFECT_UNSPECIFIED
 }

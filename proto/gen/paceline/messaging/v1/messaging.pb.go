@@ -255,6 +255,8 @@ const (
 	ConsentEffect_CONSENT_EFFECT_OPT_IN ConsentEffect = 3
 	// The person asked for help; Twilio answers it.
 	ConsentEffect_CONSENT_EFFECT_HELP ConsentEffect = 4
+	// A word about consent that reached us before the person's last one, and is recorded after it; it changed nothing.
+	ConsentEffect_CONSENT_EFFECT_OVERTAKEN ConsentEffect = 5
 )
 
 // Enum value maps for ConsentEffect.
@@ -265,6 +267,7 @@ var (
 		2: "CONSENT_EFFECT_OPT_OUT",
 		3: "CONSENT_EFFECT_OPT_IN",
 		4: "CONSENT_EFFECT_HELP",
+		5: "CONSENT_EFFECT_OVERTAKEN",
 	}
 	ConsentEffect_value = map[string]int32{
 		"CONSENT_EFFECT_UNSPECIFIED": 0,
@@ -272,6 +275,7 @@ var (
 		"CONSENT_EFFECT_OPT_OUT":     2,
 		"CONSENT_EFFECT_OPT_IN":      3,
 		"CONSENT_EFFECT_HELP":        4,
+		"CONSENT_EFFECT_OVERTAKEN":   5,
 	}
 )
 
@@ -835,7 +839,10 @@ type RecordInboundRequest struct {
 	// STOP, START or HELP when Twilio's Advanced Opt-Out has understood it; else empty.
 	OptOutType string `protobuf:"bytes,8,opt,name=opt_out_type,json=optOutType,proto3" json:"opt_out_type,omitempty"`
 	// The profile that the text is from; may be empty.
-	ProfileId     string `protobuf:"bytes,9,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
+	ProfileId string `protobuf:"bytes,9,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
+	// When it reached us; absent means now. A text that could only be recorded later does not undo what the person has said
+	// since: consent is what they said last, not what was processed last.
+	ReceivedAt    *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=received_at,json=receivedAt,proto3" json:"received_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -931,6 +938,13 @@ func (x *RecordInboundRequest) GetProfileId() string {
 		return x.ProfileId
 	}
 	return ""
+}
+
+func (x *RecordInboundRequest) GetReceivedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ReceivedAt
+	}
+	return nil
 }
 
 // RecordInboundResponse is the stored text and its effect on consent, the same on every repeat.
@@ -2197,7 +2211,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"0\n" +
 	"\x14RecordStatusResponse\x12\x18\n" +
-	"\amatched\x18\x01 \x01(\bR\amatched\"\x94\x02\n" +
+	"\amatched\x18\x01 \x01(\bR\amatched\"\xd1\x02\n" +
 	"\x14RecordInboundRequest\x12\x1d\n" +
 	"\n" +
 	"twilio_sid\x18\x01 \x01(\tR\ttwilioSid\x12\x12\n" +
@@ -2210,7 +2224,10 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\fopt_out_type\x18\b \x01(\tR\n" +
 	"optOutType\x12\x1d\n" +
 	"\n" +
-	"profile_id\x18\t \x01(\tR\tprofileId\"\xb5\x01\n" +
+	"profile_id\x18\t \x01(\tR\tprofileId\x12;\n" +
+	"\vreceived_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"receivedAt\"\xb5\x01\n" +
 	"\x15RecordInboundResponse\x128\n" +
 	"\amessage\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\x12K\n" +
 	"\x0econsent_effect\x18\x02 \x01(\x0e2$.paceline.messaging.v1.ConsentEffectR\rconsentEffect\x12\x15\n" +
@@ -2326,13 +2343,14 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\rUnknownPolicy\x12\x1e\n" +
 	"\x1aUNKNOWN_POLICY_UNSPECIFIED\x10\x00\x12-\n" +
 	")UNKNOWN_POLICY_CONFIRM_ABSENT_THEN_RESEND\x10\x01\x12\"\n" +
-	"\x1eUNKNOWN_POLICY_NEVER_DUPLICATE\x10\x02*\x98\x01\n" +
+	"\x1eUNKNOWN_POLICY_NEVER_DUPLICATE\x10\x02*\xb6\x01\n" +
 	"\rConsentEffect\x12\x1e\n" +
 	"\x1aCONSENT_EFFECT_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13CONSENT_EFFECT_NONE\x10\x01\x12\x1a\n" +
 	"\x16CONSENT_EFFECT_OPT_OUT\x10\x02\x12\x19\n" +
 	"\x15CONSENT_EFFECT_OPT_IN\x10\x03\x12\x17\n" +
-	"\x13CONSENT_EFFECT_HELP\x10\x04*n\n" +
+	"\x13CONSENT_EFFECT_HELP\x10\x04\x12\x1c\n" +
+	"\x18CONSENT_EFFECT_OVERTAKEN\x10\x05*n\n" +
 	"\n" +
 	"Resolution\x12\x1a\n" +
 	"\x16RESOLUTION_UNSPECIFIED\x10\x00\x12\x13\n" +
@@ -2412,51 +2430,52 @@ var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
 	5,  // 4: paceline.messaging.v1.SendResponse.message:type_name -> paceline.messaging.v1.Message
 	33, // 5: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
 	31, // 6: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
-	5,  // 7: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
-	3,  // 8: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
-	5,  // 9: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	32, // 10: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
-	32, // 11: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
-	15, // 12: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
-	32, // 13: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
-	5,  // 14: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
-	16, // 15: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
-	17, // 16: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
-	32, // 17: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
-	4,  // 18: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
-	5,  // 19: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	5,  // 20: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
-	32, // 21: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
-	32, // 22: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
-	23, // 23: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
-	24, // 24: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
-	23, // 25: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
-	24, // 26: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
-	6,  // 27: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
-	8,  // 28: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
-	10, // 29: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
-	12, // 30: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
-	14, // 31: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
-	19, // 32: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
-	21, // 33: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
-	25, // 34: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
-	27, // 35: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
-	29, // 36: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
-	7,  // 37: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
-	9,  // 38: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
-	11, // 39: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
-	13, // 40: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
-	18, // 41: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
-	20, // 42: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
-	22, // 43: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
-	26, // 44: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
-	28, // 45: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
-	30, // 46: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
-	37, // [37:47] is the sub-list for method output_type
-	27, // [27:37] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	32, // 7: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
+	5,  // 8: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
+	3,  // 9: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
+	5,  // 10: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
+	32, // 11: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
+	32, // 12: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
+	15, // 13: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
+	32, // 14: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
+	5,  // 15: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
+	16, // 16: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
+	17, // 17: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
+	32, // 18: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
+	4,  // 19: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
+	5,  // 20: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
+	5,  // 21: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
+	32, // 22: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
+	32, // 23: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
+	23, // 24: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
+	24, // 25: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
+	23, // 26: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
+	24, // 27: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
+	6,  // 28: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
+	8,  // 29: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
+	10, // 30: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
+	12, // 31: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
+	14, // 32: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
+	19, // 33: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
+	21, // 34: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
+	25, // 35: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
+	27, // 36: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
+	29, // 37: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
+	7,  // 38: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
+	9,  // 39: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
+	11, // 40: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
+	13, // 41: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
+	18, // 42: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
+	20, // 43: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
+	22, // 44: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
+	26, // 45: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
+	28, // 46: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
+	30, // 47: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
+	38, // [38:48] is the sub-list for method output_type
+	28, // [28:38] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_paceline_messaging_v1_messaging_proto_init() }
