@@ -1,0 +1,90 @@
+package delivery_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/delivery"
+)
+
+// TestLateWord: the recording of a text can fail, and its job records it later. What counts is what the person said last.
+func TestLateWord(t *testing.T) {
+	t.Parallel()
+
+	// say records the words, which reached us at the given time, now.
+	say := func(t *testing.T, b *bundle, sid, words string, received time.Time) consent.Effect {
+		t.Helper()
+		text := b.text(sid, words)
+		text.ReceivedAt = received
+		m, err := b.service(nil).RecordInbound(t.Context(), text)
+		require.NoError(t, err)
+		return m.ConsentEffect
+	}
+	for _, tt := range []struct {
+		name, earlier, later string
+		effect               consent.Effect
+		want                 consent.State
+	}{
+		{"S0_69_STARTThatIsRecordedAfterALaterSTOPChangesNothing", "START", "STOP", consent.OptOut, consent.OptedOut},
+		{"S0_69_STOPThatIsRecordedAfterALaterSTARTChangesNothing", "STOP", "START", consent.OptIn, consent.OptedIn},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			said := b.clock.Now()
+			b.clock.Advance(time.Second)
+			require.Equal(t, tt.effect, say(t, b, "SM2", tt.later, b.clock.Now()))
+			b.clock.Advance(time.Minute)
+			events := len(b.ledger().Events)
+			require.Equal(t, consent.Overtaken, say(t, b, "SM1", tt.earlier, said))
+			require.Equal(t, tt.want, b.ledger().State)
+			require.Len(t, b.ledger().Events, events)
+			require.Equal(t, consent.Overtaken, say(t, b, "SM1", tt.earlier, b.clock.Now()), "a repeat gets the same answer")
+		})
+	}
+	t.Run("S0_69_STARTThatChangedNothingIsTheLastWordAllTheSame", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, err := b.service(nil).Send(t.Context(), b.request()) // opted in, by nobody's word
+		require.NoError(t, err)
+		said := b.clock.Now()
+		b.clock.Advance(time.Second)
+		require.Equal(t, consent.OptIn, say(t, b, "SM2", "START", b.clock.Now()))
+		require.Equal(t, consent.Overtaken, say(t, b, "SM1", "STOP", said))
+		require.Equal(t, consent.OptedIn, b.ledger().State)
+	})
+	t.Run("S0_41_STOPFromBeforeTheFirstTextIsNotOvertakenByIt", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		said := b.clock.Now()
+		b.clock.Advance(time.Second)
+		_, err := b.service(nil).Send(t.Context(), b.request())
+		require.NoError(t, err)
+		require.Equal(t, consent.OptOut, say(t, b, "SM1", "STOP", said))
+		require.Equal(t, consent.OptedOut, b.ledger().State)
+		require.Equal(t, said, b.ledger().Events[1].At, "the ledger says when it was said")
+	})
+	t.Run("OperatorsWordIsNotUndoneByAnOlderText", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		said := b.clock.Now()
+		b.clock.Advance(time.Second)
+		request := b.request()
+		_, err := b.service(nil).SetConsent(t.Context(), delivery.Note{
+			OrgID: request.OrgID, Phone: request.To, State: consent.OptedOut, Reason: "by telephone", At: b.clock.Now(),
+		})
+		require.NoError(t, err)
+		require.Equal(t, consent.Overtaken, say(t, b, "SM1", "START", said))
+		require.Equal(t, consent.OptedOut, b.ledger().State)
+	})
+	t.Run("TimeInTheFutureIsNow", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		require.Equal(t, consent.OptOut, say(t, b, "SM1", "STOP", b.clock.Now().Add(time.Hour)))
+		b.clock.Advance(time.Second)
+		require.Equal(t, consent.OptIn, say(t, b, "SM2", "START", b.clock.Now()))
+	})
+}
