@@ -175,7 +175,7 @@ func stuckOpening(b *bundle) enrolment.Profile {
 func awaitsReceipt(b *bundle) enrolment.Profile {
 	p, r := b.beforeLast()
 	b.qstash.SetFaults(emulator.Script{})
-	b.clock.Advance(17 * time.Second) // three seconds are left to wait
+	b.clock.Advance(19 * time.Second) // a second is left to wait
 	b.exec(`update step_alarms set published_at = null, qstash_message_id = null, lease_until = $2 where session_id = $1 and step_id = $3`,
 		r.ID, b.clock.Now(), string(step(4)))
 	b.exec(`update step_alarms set generation = 2 where session_id = $1 and step_id = $2`, r.ID, string(step(4))) // QStash has seen the first

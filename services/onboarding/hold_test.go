@@ -66,6 +66,26 @@ func TestHold(t *testing.T) {
 		b.at(r.ID, session.AwaitingExplanationResponse, "")
 	})
 
+	t.Run("S0_67_ReplyToATextThatWasInDoubtWhenItCameIsTheAnswerToIt", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		r := b.activate(p)
+		b.messaging.Script(messagingtest.First(messagingtest.AcceptLost))
+		b.reply(p, "Sure") // the explanation is taken, and nobody here knows
+		b.clock.Advance(time.Second)
+		b.hold(p)
+		b.quiet()
+		b.clock.Advance(time.Second)
+		b.reply(p, "go ahead") // to the explanation, which they have read
+		b.quiet()
+		b.messaging.Settle()
+		b.at(r.ID, session.AwaitingOpeningResponse, "")
+		b.release(p)
+		b.quiet()
+		require.NotEqual(t, session.AwaitingExplanationResponse, b.session(r.ID).Token, "it was answered")
+		require.Equal(t, []string{opening, explanation}, b.sequence(p)[:2])
+	})
 	t.Run("StopPassesIt", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -87,7 +107,7 @@ func TestHold(t *testing.T) {
 		b.hold(p)
 		decided := b.session(r.ID)
 		b.release(p)
-		_, _, err := b.store.Enqueue(t.Context(), jobs.New{ID: newID(), OrgID: orgID, Key: "k", Source: jobs.SourceTwilio, Payload: []byte(`{}`), At: b.clock.Now(), DueAt: b.clock.Now()})
+		_, err := b.store.Enqueue(t.Context(), jobs.New{ID: newID(), OrgID: orgID, Key: "k", Source: jobs.SourceTwilio, Payload: []byte(`{}`), At: b.clock.Now(), DueAt: b.clock.Now()})
 		require.NoError(t, err)
 		claimed, err := b.store.ClaimDueJobs(t.Context(), 1, b.clock.Now(), b.clock.Now().Add(time.Minute))
 		require.NoError(t, err)

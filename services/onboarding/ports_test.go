@@ -112,12 +112,12 @@ func (p *ports) Hold(ctx context.Context, at session.Record, cause dispatch.Caus
 	return act(p, "Hold", func() error { return p.Store.Hold(ctx, at, cause, entry) })
 }
 
-func (p *ports) Enqueue(ctx context.Context, n jobs.New) (id string, duplicate bool, err error) {
+func (p *ports) Enqueue(ctx context.Context, n jobs.New) (stored jobs.Enqueued, err error) {
 	err = act(p, "Enqueue", func() (err error) {
-		id, duplicate, err = p.Store.Enqueue(ctx, n)
+		stored, err = p.Store.Enqueue(ctx, n)
 		return err
 	})
-	return id, duplicate, err
+	return stored, err
 }
 
 func (p *ports) ClaimJob(ctx context.Context, id string, now, leaseUntil time.Time) (j jobs.Job, free bool, err error) {
@@ -184,8 +184,8 @@ func (p *ports) Send(ctx context.Context, t dispatch.Text) (dispatch.Sent, error
 	return call(p, "Send", func() (dispatch.Sent, error) { return p.carrier.Send(ctx, t) })
 }
 
-func (p *ports) Record(ctx context.Context, m inbound.Message, profileID string) (inbound.Recorded, error) {
-	return call(p, "Record", func() (inbound.Recorded, error) { return p.carrier.Record(ctx, m, profileID) })
+func (p *ports) Record(ctx context.Context, m inbound.Message, profileID string, received time.Time) (inbound.Recorded, error) {
+	return call(p, "Record", func() (inbound.Recorded, error) { return p.carrier.Record(ctx, m, profileID, received) })
 }
 
 func (p *ports) CheckSender(ctx context.Context, org string) error {

@@ -358,6 +358,26 @@ func TestReplyDuringTheBurst(t *testing.T) {
 		})
 	}
 
+	t.Run("S0_67_OneThatIsProcessedLateAnswersNothingLater", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.inBurst(4)
+		b.messaging.SetDown(true) // so that the reply cannot be recorded, and stays a job
+		_, err := b.current().server.ReceiveMessage(t.Context(), b.message(p, "no"))
+		require.Error(t, err)
+		b.messaging.SetDown(false)
+		b.clock.Advance(time.Second)
+		_, err = b.execute(payload(b.session(r.ID)))
+		require.NoError(t, err)
+		b.at(r.ID, session.AwaitingInterviewStart, "")
+		b.clock.Advance(time.Minute)
+		b.quiet()
+		b.at(r.ID, session.AwaitingInterviewStart, "")
+		require.False(t, b.session(r.ID).Paused, "it was no answer to message 4")
+		b.reply(p, "yes")
+		b.quiet()
+		b.at(r.ID, session.InterviewActivity01, "")
+	})
 	t.Run("S0_40_HelpPassesTheHold", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

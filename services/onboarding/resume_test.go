@@ -378,6 +378,23 @@ func TestResumeOfADirectText(t *testing.T) {
 		require.Zero(t, b.count(`select count(*) from webhook_jobs where status = 'failed'`))
 	})
 
+	t.Run("S0_65_ReplyIsAnsweredEvenIfNothingIsKnownOfWhatWasUnderWay", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		r := b.activate(p)
+		b.messaging.Script(messagingtest.First(messagingtest.ParkTaken))
+		b.reply(p, "yes")
+		b.clock.Advance(time.Minute)
+		b.reply(p, "hello?")
+		b.exec(`update conversation_sessions set parked_job_id = null where id = $1`, r.ID) // as when old jobs were cleared away
+		require.True(t, b.messaging.Resolve(session.DirectKey(p.ID, r.ID, session.TextExplanation, 1), wasSent))
+		b.resumed(r)
+		b.quiet()
+		require.Equal(t, []string{opening, explanation}, b.sequence(p)[:2])
+		require.NotEqual(t, session.AwaitingExplanationResponse, b.session(r.ID).Token, "the person had read the explanation by then, and this answers it")
+	})
+
 	t.Run("ReplyThatWasOvertakenAnswersNothing", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

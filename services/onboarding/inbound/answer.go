@@ -42,7 +42,24 @@ func (r *Router) answerOnce(ctx context.Context, j jobs.Job, m Resumed, recorded
 	if m.Place != anyPlace && m.Place != view.Session.Place() { // a later text has been answered meanwhile
 		return r.Sessions.Note(ctx, view.Session.ID, []session.Entry{r.replied(recorded, "overtaken")}, &cause, r.Now())
 	}
+	early, err := r.isEarly(ctx, view.Session, j)
+	if err != nil {
+		return err
+	}
+	if early {
+		return r.Sessions.Note(ctx, view.Session.ID, []session.Entry{r.replied(recorded, "early")}, &cause, r.Now())
+	}
 	return r.decide(ctx, view, cause, m, recorded)
+}
+
+// isEarly reports whether a reply reached us during the burst, before its last message was taken, and only its job came to be
+// done after it. Had it been done in time, it would have been held and answered nothing; it answers nothing now.
+func (r *Router) isEarly(ctx context.Context, s session.Record, j jobs.Job) (bool, error) {
+	if j.EventType != EventMessage || s.Token != session.AwaitingInterviewStart || !j.CreatedAt.Before(s.UpdatedAt) {
+		return false, nil
+	}
+	asked, err := r.Sessions.LastStepAt(ctx, s.ID)
+	return j.CreatedAt.Before(asked), err
 }
 
 // consent follows what messaging has already committed: a STOP ends the session, the rest is only told.
@@ -52,7 +69,7 @@ func (r *Router) consent(ctx context.Context, view dispatch.View, cause dispatch
 	if recorded.Effect == EffectOptOut && (s.Status == session.Active || s.Status.Parked()) {
 		return r.Sessions.Move(ctx, session.Stop(s, now, session.TriggerStop, recorded.MessageID), &cause)
 	}
-	detail := map[Effect]string{EffectOptOut: "STOP", EffectOptIn: "START", EffectHelp: "HELP"}[recorded.Effect]
+	detail := map[Effect]string{EffectOptOut: "STOP", EffectOptIn: "START", EffectHelp: "HELP", EffectOvertaken: "overtaken"}[recorded.Effect]
 	return r.Sessions.Note(ctx, s.ID, []session.Entry{r.replied(recorded, detail)}, &cause, now)
 }
 

@@ -40,6 +40,7 @@ const (
 	EffectOptOut
 	EffectOptIn
 	EffectHelp
+	EffectOvertaken // a word about consent that the person has taken back meanwhile
 )
 
 // Recorded is messaging's answer for a stored text, the same on every repeat.
@@ -56,7 +57,8 @@ var ErrUnknownSender = errors.New("inbound: no organisation owns the number that
 var ErrInvalid = errors.New("inbound: MessageSid, From and To are required")
 
 type recorder interface {
-	Record(ctx context.Context, m Message, profileID string) (Recorded, error)
+	// Record stores a text that reached us at the given time.
+	Record(ctx context.Context, m Message, profileID string, received time.Time) (Recorded, error)
 }
 
 type directory interface {
@@ -65,7 +67,7 @@ type directory interface {
 }
 
 type queue interface {
-	Enqueue(ctx context.Context, n jobs.New) (id string, duplicate bool, err error)
+	Enqueue(ctx context.Context, n jobs.New) (jobs.Enqueued, error)
 }
 
 type runner interface {
@@ -74,6 +76,8 @@ type runner interface {
 
 type conversations interface {
 	LoadConversation(ctx context.Context, orgID, phone string) (dispatch.View, error)
+	// LastStepAt is when the newest scheduled message of a session was taken; zero when none was.
+	LastStepAt(ctx context.Context, sessionID string) (time.Time, error)
 	Move(ctx context.Context, m session.Move, cause *dispatch.Cause) error
 	Note(ctx context.Context, sessionID string, entries []session.Entry, cause *dispatch.Cause, at time.Time) error
 	Hold(ctx context.Context, at session.Record, cause dispatch.Cause, entry session.Entry) error
@@ -117,26 +121,26 @@ func (r *Router) Receive(ctx context.Context, m Message) (duplicate bool, err er
 		return false, fmt.Errorf("encode text: %w", err)
 	}
 	now := r.Now()
-	id, duplicate, err := r.Queue.Enqueue(ctx, jobs.New{
+	stored, err := r.Queue.Enqueue(ctx, jobs.New{
 		ID: uuid.Must(uuid.NewV7()).String(), OrgID: r.OrgID, Key: m.SID, Source: jobs.SourceTwilio, EventType: EventMessage,
 		Subject: m.From, Payload: payload, At: now, DueAt: now.Add(inlineBudget),
 	})
 	if err != nil {
-		return duplicate, err
+		return stored.Duplicate, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, inlineBudget)
 	defer cancel()
-	recorded, err := r.record(ctx, m)
+	recorded, err := r.record(ctx, m, stored.CreatedAt)
 	if err != nil {
-		return duplicate, err
+		return stored.Duplicate, err
 	}
-	err = r.Runner.Try(ctx, id, func(ctx context.Context, j jobs.Job) error {
+	err = r.Runner.Try(ctx, stored.ID, func(ctx context.Context, j jobs.Job) error {
 		return r.answer(ctx, j, Resumed{Place: anyPlace, Message: m}, recorded)
 	})
 	if err != nil { // the text is safe in its job, and consent has been applied
-		r.Log.WarnContext(ctx, "onboarding.inbound_left_to_loop", "job_id", id, "error", err)
+		r.Log.WarnContext(ctx, "onboarding.inbound_left_to_loop", "job_id", stored.ID, "error", err)
 	}
-	return duplicate, nil
+	return stored.Duplicate, nil
 }
 
 // Handle is the job handler for texts that were not answered in their callback's time, and for held replies.
@@ -168,7 +172,7 @@ func (r *Router) HandleResumed(ctx context.Context, j jobs.Job) error {
 }
 
 func (r *Router) handle(ctx context.Context, j jobs.Job, m Resumed) error {
-	recorded, err := r.record(ctx, m.Message)
+	recorded, err := r.record(ctx, m.Message, j.CreatedAt)
 	switch {
 	case errors.Is(err, ErrUnknownSender), errors.Is(err, ErrInvalid):
 		return &jobs.Permanent{Cause: err}
@@ -178,13 +182,14 @@ func (r *Router) handle(ctx context.Context, j jobs.Job, m Resumed) error {
 	return r.answer(ctx, j, m, recorded)
 }
 
-// record has messaging keep the text under its person, if we know them.
-func (r *Router) record(ctx context.Context, m Message) (Recorded, error) {
+// record has messaging keep the text under its person, if we know them. When it reached us is told, too: its recording may
+// come late, and a STOP or START counts from when it was said.
+func (r *Router) record(ctx context.Context, m Message, received time.Time) (Recorded, error) {
 	profileID, err := r.People.ProfileID(ctx, r.OrgID, m.From)
 	if err != nil {
 		return Recorded{}, err
 	}
-	recorded, err := r.Messaging.Record(ctx, m, profileID)
+	recorded, err := r.Messaging.Record(ctx, m, profileID, received)
 	if err != nil {
 		return Recorded{}, fmt.Errorf("record text: %w", err)
 	}

@@ -27,6 +27,13 @@ type New struct {
 	DueAt     time.Time // when a runner may take it
 }
 
+// Enqueued is a job that is stored.
+type Enqueued struct {
+	ID        string
+	Duplicate bool      // it had been stored before
+	CreatedAt time.Time // when it was stored first
+}
+
 // Job is a claimed job. Whoever finishes it names its lease.
 type Job struct {
 	ID          string

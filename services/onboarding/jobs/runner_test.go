@@ -92,13 +92,13 @@ func (b *bundle) enqueue(subject string) string {
 func (b *bundle) enqueueAt(subject string, due time.Time) string {
 	b.t.Helper()
 	id := uuid.Must(uuid.NewV7()).String()
-	stored, duplicate, err := b.store.Enqueue(b.t.Context(), jobs.New{
+	stored, err := b.store.Enqueue(b.t.Context(), jobs.New{
 		ID: id, OrgID: b.orgID, Key: id, Source: jobs.SourceInternal, EventType: "work", Subject: subject,
 		Payload: json.RawMessage(`{}`), At: b.clock.Now(), DueAt: due,
 	})
 	require.NoError(b.t, err)
-	require.False(b.t, duplicate)
-	return stored
+	require.False(b.t, stored.Duplicate)
+	return stored.ID
 }
 
 // drain runs everything that is due, and says what was handled.
@@ -356,7 +356,7 @@ func TestClaim(t *testing.T) {
 		_, free, err := b.store.ClaimJob(t.Context(), newer, now, now.Add(lease))
 		require.NoError(t, err)
 		require.True(t, free)
-		_, _, err = b.store.Enqueue(t.Context(), jobs.New{
+		_, err = b.store.Enqueue(t.Context(), jobs.New{
 			ID: late, OrgID: b.orgID, Key: "late", Source: jobs.SourceInternal, EventType: "work", Subject: "a", Payload: json.RawMessage(`{}`), At: now, DueAt: now,
 		})
 		require.NoError(t, err)
@@ -396,33 +396,35 @@ func TestEnqueue(t *testing.T) {
 		ID: uuid.NewString(), OrgID: b.orgID, Key: "k", Source: jobs.SourceTwilio, EventType: "work", Subject: "a",
 		Payload: json.RawMessage(`{"a": 1, "b": 2}`), At: b.clock.Now(), DueAt: b.clock.Now(),
 	}
-	id, duplicate, err := b.store.Enqueue(t.Context(), first)
+	stored, err := b.store.Enqueue(t.Context(), first)
 	require.NoError(t, err)
-	require.False(t, duplicate)
+	require.Equal(t, jobs.Enqueued{ID: first.ID, CreatedAt: first.At}, stored)
 
 	t.Run("SameKeyAndPayloadIsADuplicate", func(t *testing.T) {
 		t.Parallel()
 		again := first
 		again.ID, again.Payload = uuid.NewString(), json.RawMessage(`{"b":2,"a":1}`)
-		found, duplicate, err := b.store.Enqueue(t.Context(), again)
+		again.At = first.At.Add(time.Hour)
+		found, err := b.store.Enqueue(t.Context(), again)
 		require.NoError(t, err)
-		require.True(t, duplicate)
-		require.Equal(t, id, found)
+		require.True(t, found.Duplicate)
+		require.Equal(t, first.ID, found.ID)
+		require.WithinDuration(t, first.At, found.CreatedAt, 0, "it came when it came first")
 	})
 	t.Run("SameKeyWithAnotherPayloadIsRefused", func(t *testing.T) {
 		t.Parallel()
 		other := first
 		other.ID, other.Payload = uuid.NewString(), json.RawMessage(`{}`)
-		_, _, err := b.store.Enqueue(t.Context(), other)
+		_, err := b.store.Enqueue(t.Context(), other)
 		require.ErrorIs(t, err, jobs.ErrPayloadMismatch)
 	})
 	t.Run("SameKeyInAnotherOrganisationIsAnotherJob", func(t *testing.T) {
 		t.Parallel()
 		other := first
 		other.ID, other.OrgID = uuid.NewString(), uuid.NewString()
-		_, duplicate, err := b.store.Enqueue(t.Context(), other)
+		stored, err := b.store.Enqueue(t.Context(), other)
 		require.NoError(t, err)
-		require.False(t, duplicate)
+		require.False(t, stored.Duplicate)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
@@ -106,19 +107,21 @@ func (c *Client) Receipt(ctx context.Context, orgID, key string) (burst.Receipt,
 }
 
 var effects = map[messagingv1.ConsentEffect]inbound.Effect{
-	messagingv1.ConsentEffect_CONSENT_EFFECT_NONE:    inbound.EffectNone,
-	messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_OUT: inbound.EffectOptOut,
-	messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_IN:  inbound.EffectOptIn,
-	messagingv1.ConsentEffect_CONSENT_EFFECT_HELP:    inbound.EffectHelp,
+	messagingv1.ConsentEffect_CONSENT_EFFECT_NONE:      inbound.EffectNone,
+	messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_OUT:   inbound.EffectOptOut,
+	messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_IN:    inbound.EffectOptIn,
+	messagingv1.ConsentEffect_CONSENT_EFFECT_HELP:      inbound.EffectHelp,
+	messagingv1.ConsentEffect_CONSENT_EFFECT_OVERTAKEN: inbound.EffectOvertaken,
 }
 
 // Record stores a text of a person, whose profileID may be empty, and applies its consent keywords.
 // inbound.ErrUnknownSender when nobody owns the number, inbound.ErrInvalid when messaging cannot read it,
 // dispatch.ErrUnavailable when it cannot be reached.
-func (c *Client) Record(ctx context.Context, m inbound.Message, profileID string) (inbound.Recorded, error) {
+func (c *Client) Record(ctx context.Context, m inbound.Message, profileID string, received time.Time) (inbound.Recorded, error) {
 	answer, err := c.rpc.RecordInbound(ctx, &messagingv1.RecordInboundRequest{
 		TwilioSid: m.SID, From: m.From, To: m.To, MessagingServiceSid: m.MessagingServiceSID, Body: m.Body,
 		Segments: bounded(m.Segments), Media: bounded(m.Media), OptOutType: m.OptOutType, ProfileId: profileID,
+		ReceivedAt: timestamppb.New(received),
 	})
 	switch reasonOf(err) {
 	case messagingv1.Reason_REASON_UNKNOWN_SENDER:

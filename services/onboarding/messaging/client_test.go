@@ -74,7 +74,7 @@ func TestSend(t *testing.T) {
 	t.Run("OptedOut", func(t *testing.T) {
 		t.Parallel()
 		client, _ := setup(t)
-		recorded, err := client.Record(t.Context(), inbound.Message{SID: "SM1", From: theirs, To: ours, Body: "Stop"}, "")
+		recorded, err := client.Record(t.Context(), inbound.Message{SID: "SM1", From: theirs, To: ours, Body: "Stop"}, "", time.Now())
 		require.NoError(t, err)
 		require.Equal(t, inbound.EffectOptOut, recorded.Effect)
 		sent, err := client.Send(t.Context(), text)
@@ -128,7 +128,7 @@ func TestSend(t *testing.T) {
 		service.SetDown(true)
 		_, err := client.Send(t.Context(), text)
 		require.ErrorIs(t, err, dispatch.ErrUnavailable)
-		_, err = client.Record(t.Context(), inbound.Message{SID: "SM1", From: theirs, To: ours}, "")
+		_, err = client.Record(t.Context(), inbound.Message{SID: "SM1", From: theirs, To: ours}, "", time.Now())
 		require.ErrorIs(t, err, dispatch.ErrUnavailable)
 		require.ErrorIs(t, client.CheckSender(t.Context(), orgID), dispatch.ErrUnavailable)
 	})
@@ -137,16 +137,16 @@ func TestSend(t *testing.T) {
 func TestRecord(t *testing.T) {
 	t.Parallel()
 	client, _ := setup(t)
-	_, err := client.Record(t.Context(), inbound.Message{SID: "SM1", From: theirs, To: "+14155550999"}, "")
+	_, err := client.Record(t.Context(), inbound.Message{SID: "SM1", From: theirs, To: "+14155550999"}, "", time.Now())
 	require.ErrorIs(t, err, inbound.ErrUnknownSender)
-	_, err = client.Record(t.Context(), inbound.Message{SID: "SM2", From: "nobody", To: ours}, "")
+	_, err = client.Record(t.Context(), inbound.Message{SID: "SM2", From: "nobody", To: ours}, "", time.Now())
 	require.ErrorIs(t, err, inbound.ErrInvalid)
 	for body, want := range map[string]inbound.Effect{"hi": inbound.EffectNone, "START": inbound.EffectOptIn, "help": inbound.EffectHelp} {
-		recorded, err := client.Record(t.Context(), inbound.Message{SID: "SM" + body, From: theirs, To: ours, Body: body}, "")
+		recorded, err := client.Record(t.Context(), inbound.Message{SID: "SM" + body, From: theirs, To: ours, Body: body}, "", time.Now())
 		require.NoError(t, err)
 		require.Equal(t, want, recorded.Effect)
 		require.Equal(t, orgID, recorded.OrgID)
-		again, err := client.Record(t.Context(), inbound.Message{SID: "SM" + body, From: theirs, To: ours, Body: body}, "")
+		again, err := client.Record(t.Context(), inbound.Message{SID: "SM" + body, From: theirs, To: ours, Body: body}, "", time.Now())
 		require.NoError(t, err)
 		require.Equal(t, recorded, again)
 	}

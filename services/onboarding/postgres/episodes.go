@@ -48,7 +48,7 @@ func (s *Store) OpenSession(ctx context.Context, o enrolment.Opening) (session.R
 		}}); err != nil {
 			return err
 		}
-		_, _, err = enqueue(ctx, tx, o.Job)
+		_, err = enqueue(ctx, tx, o.Job)
 		return err
 	})
 	return opened, err

@@ -55,26 +55,28 @@ func (s *Store) Hold(ctx context.Context, at session.Record, cause dispatch.Caus
 	})
 }
 
-// sqlAnswerHeld enqueues the last reply held in this place since an instant. Earlier ones stay in the timeline and answer
-// nothing. Its key makes it one job however often this runs.
+// sqlAnswerHeld enqueues the last reply held in this place since an instant, as an answer to what is asked in a place. Earlier
+// ones stay in the timeline and answer nothing. Its key makes it one job for that place however often this runs. A reply can
+// count in two places: one that was held while the text before it was in doubt first brings that text to its end, and then
+// answers it.
 const sqlAnswerHeld = `
 with last as (
     select j.id, j.org_id, j.subject, case when j.event_type = @wrapped then j.payload -> 'message' else j.payload end as payload
     from held_replies h join webhook_jobs j on j.id = h.job_id
-    where h.session_id = @session and h.turn = @turn and h.received_at >= @since
+    where h.session_id = @session and h.turn = @turn and h.received_at > @since
     order by h.received_at desc, h.job_id desc limit 1
 )
 insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
-select @id, org_id, 'held:' || id, 'internal', @event_type, subject, payload, 'pending', @at, @at, @at from last
+select @id, org_id, 'held:' || id || ':' || @answers::int, 'internal', @event_type, subject, payload, 'pending', @at, @at, @at from last
 on conflict (org_id, idempotency_key) do nothing`
 
-func answerHeld(ctx context.Context, tx pgx.Tx, r session.Record, since, at time.Time) error {
+func answerHeld(ctx context.Context, tx pgx.Tx, r session.Record, answers int, since, at time.Time) error {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return fmt.Errorf("job id: %w", err)
 	}
 	tag, err := tx.Exec(ctx, sqlAnswerHeld, pgx.NamedArgs{
-		"id": id.String(), "session": r.ID, "turn": r.Place(), "since": since, "at": at,
+		"id": id.String(), "session": r.ID, "turn": r.Place(), "answers": answers, "since": since, "at": at,
 		"event_type": jobs.EventHeldReply, "wrapped": jobs.EventResumedReply,
 	})
 	if err != nil {

@@ -20,7 +20,7 @@ on conflict (org_id, idempotency_key) do nothing
 returning id`
 
 const sqlJobByKey = `
-select id, status, payload = @payload::jsonb as same
+select id, created_at, payload = @payload::jsonb as same
 from webhook_jobs where org_id = @org_id and idempotency_key = @key`
 
 // querier is what a pool and a transaction have in common.
@@ -28,41 +28,41 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// Enqueue stores a job, or finds the one that its key already has: it returns the id of the stored job and whether it
-// had been stored before. jobs.ErrPayloadMismatch when that one carries something else.
-func (s *Store) Enqueue(ctx context.Context, n jobs.New) (id string, duplicate bool, err error) {
+// Enqueue stores a job, or finds the one that its key already has. jobs.ErrPayloadMismatch when that one carries something
+// else.
+func (s *Store) Enqueue(ctx context.Context, n jobs.New) (jobs.Enqueued, error) {
 	return enqueue(ctx, s.pool, n)
 }
 
-func enqueue(ctx context.Context, db querier, n jobs.New) (id string, duplicate bool, err error) {
+func enqueue(ctx context.Context, db querier, n jobs.New) (jobs.Enqueued, error) {
 	args := pgx.NamedArgs{
 		"id": n.ID, "org_id": n.OrgID, "key": n.Key, "source": n.Source, "event_type": n.EventType,
 		"subject": n.Subject, "payload": string(n.Payload), "due_at": n.DueAt, "at": n.At,
 	}
 	rows, err := db.Query(ctx, sqlEnqueueJob, args)
 	if err != nil {
-		return "", false, fmt.Errorf("enqueue job: %w", err)
+		return jobs.Enqueued{}, fmt.Errorf("enqueue job: %w", err)
 	}
-	id, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[string])
+	id, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[string])
 	if err == nil || !errors.Is(err, pgx.ErrNoRows) {
-		return id, false, err
+		return jobs.Enqueued{ID: id, CreatedAt: n.At}, err
 	}
 	rows, err = db.Query(ctx, sqlJobByKey, args)
 	if err != nil {
-		return "", false, fmt.Errorf("find job: %w", err)
+		return jobs.Enqueued{}, fmt.Errorf("find job: %w", err)
 	}
 	stored, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[struct {
-		ID     string
-		Status string
-		Same   bool
+		ID        string
+		CreatedAt time.Time
+		Same      bool
 	}])
 	if err != nil {
-		return "", false, fmt.Errorf("find job: %w", err)
+		return jobs.Enqueued{}, fmt.Errorf("find job: %w", err)
 	}
 	if !stored.Same {
-		return stored.ID, true, jobs.ErrPayloadMismatch
+		err = jobs.ErrPayloadMismatch
 	}
-	return stored.ID, true, nil
+	return jobs.Enqueued{ID: stored.ID, Duplicate: true, CreatedAt: stored.CreatedAt}, err
 }
 
 // A job is free when it is due, or its holder's lease has run out, and no other job of its subject comes first: an older

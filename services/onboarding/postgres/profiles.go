@@ -102,7 +102,7 @@ func (s *Store) Release(
 			return err
 		}
 		if open.NextStep == "" {
-			return answerHeld(ctx, tx, open, time.Time{}, at)
+			return answerHeld(ctx, tx, open, open.Place(), time.Time{}, at)
 		}
 		generation, due, err := lastAlarm(ctx, tx, open)
 		if err != nil {

@@ -64,7 +64,7 @@ func resume(ctx context.Context, tx pgx.Tx, r session.Record, again rescue.Again
 	case r.NextStep != "":
 		return r, ringAgain(ctx, tx, r, again, at)
 	case !found:
-		return r, answerHeld(ctx, tx, r, time.Time{}, at)
+		return r, answerHeld(ctx, tx, r, r.Place(), time.Time{}, at)
 	}
 	return r, nil
 }

@@ -93,6 +93,20 @@ func (s *Store) LoadConversation(ctx context.Context, orgID, phone string) (disp
 	return collectView(rows, err)
 }
 
+const sqlLastStepAt = `select max(at) from session_transitions where session_id = $1 and kind = 'sent' and trigger = 'step'`
+
+// LastStepAt is when the newest scheduled message of a session was taken; zero when none was.
+func (s *Store) LastStepAt(ctx context.Context, sessionID string) (time.Time, error) {
+	var at *time.Time
+	if err := s.pool.QueryRow(ctx, sqlLastStepAt, sessionID).Scan(&at); err != nil {
+		return time.Time{}, fmt.Errorf("read the last text of a session: %w", err)
+	}
+	if at == nil {
+		return time.Time{}, nil
+	}
+	return *at, nil
+}
+
 const sqlMove = `
 update conversation_sessions
 set state_token = @to, next_step_id = nullif(@next, ''), mode = @mode, status = @status, status_reason = @reason,
@@ -118,7 +132,7 @@ func (s *Store) Move(ctx context.Context, m session.Move, cause *dispatch.Cause)
 			}
 		}
 		if !m.AnswerHeldSince.IsZero() {
-			if err := answerHeld(ctx, tx, m.From, m.AnswerHeldSince, m.At); err != nil {
+			if err := answerHeld(ctx, tx, m.From, m.From.Place()+1, m.AnswerHeldSince, m.At); err != nil {
 				return err
 			}
 		}

@@ -83,7 +83,7 @@ type Move struct {
 	At       time.Time
 	Entries  []Entry
 	Alarm    *Alarm // the next alarm, if a step is due now
-	// AnswerHeldSince routes the last reply that was held at or after this instant, as the answer to what has been said
+	// AnswerHeldSince routes the last reply that was held after this instant, as the answer to what has been said
 	// last. Zero routes none.
 	AnswerHeldSince time.Time
 }
