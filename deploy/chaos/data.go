@@ -107,7 +107,8 @@ func (d *worldData) allow(ctx context.Context, service string, allowed bool) err
 		if !strings.HasSuffix(name, service) {
 			continue
 		}
-		if _, err := d.server.admin.Exec(ctx, fmt.Sprintf("alter database %s allow_connections %t", pgx.Identifier{name}.Sanitize(), allowed)); err != nil {
+		sql := fmt.Sprintf("alter database %s allow_connections %t", pgx.Identifier{name}.Sanitize(), allowed)
+		if _, err := d.server.admin.Exec(ctx, sql); err != nil {
 			return fmt.Errorf("shut a database: %w", err)
 		}
 		if !allowed {

@@ -15,7 +15,8 @@ type dice uint64
 // roll is a source of its own for one question.
 func (d dice) roll(question ...any) *rand.Rand {
 	sum := sha256.Sum256(fmt.Append(binary.BigEndian.AppendUint64(nil, uint64(d)), question...))
-	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(sum[:8]), binary.BigEndian.Uint64(sum[8:16]))) //nolint:gosec // it must be reproducible
+	//nolint:gosec // it must be reproducible
+	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(sum[:8]), binary.BigEndian.Uint64(sum[8:16])))
 }
 
 // one in n.

@@ -9,6 +9,9 @@ import (
 	"paceline.internal/platform/emulator/twilio"
 )
 
+// refusals are what QStash answers to a publish that it does not take.
+var refusals = []int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusTooManyRequests}
+
 // vendorFaults has both vendors misbehave. What goes wrong is decided by the message and how often it was seen, not by the
 // order in which requests happen to arrive.
 type vendorFaults struct {
@@ -51,7 +54,7 @@ func (f *vendorFaults) qstash(name alarmName) qstash.Script {
 			switch r := f.dice.roll("publish", alarm, f.again("publish "+alarm)); r.IntN(40) {
 			case 0:
 				f.strike("publish refused")
-				return qstash.PublishFault{Status: pick(r, []int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusTooManyRequests})}
+				return qstash.PublishFault{Status: pick(r, refusals)}
 			case 1:
 				f.strike("publish reset")
 				return qstash.PublishFault{Reset: true}

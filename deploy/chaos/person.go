@@ -43,7 +43,8 @@ const (
 func newPerson(w *world, i int) (*person, error) {
 	p := &person{
 		script: writeScript(w.dice, i, w.flow), w: w, i: i, name: "Zuleika", phone: fmt.Sprintf("+1415555%04d", i+1),
-		slot: time.Duration(i+1) * (grid / 2) / time.Duration(w.people+2), texts: map[string]string{}, asked: map[string]int{}, answered: map[string]bool{},
+		slot:  time.Duration(i+1) * (grid / 2) / time.Duration(w.people+2),
+		texts: map[string]string{}, asked: map[string]int{}, answered: map[string]bool{},
 	}
 	if p.locale == "pt-BR" {
 		p.name, p.phone = "Iracema", fmt.Sprintf("+551198765%04d", i+1)

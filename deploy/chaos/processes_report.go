@@ -102,7 +102,7 @@ func (s *site) examine(ctx context.Context, c *crowd, times runTimes) (ProcessRe
 	}
 	s.measureRecovery(&r)
 	for _, t := range c.unfinished() {
-		r.breaks(&r.Unfinished, "person %d still waited when the time was over; their session is %s", t.i, c.view(t.phone).Session)
+		r.breakf(&r.Unfinished, "person %d still waited when the time was over; their session is %s", t.i, c.view(t.phone).Session)
 	}
 	r.Broken = append(r.Broken, c.problems...)
 	r.Kept = r.Verdict.Kept()
@@ -125,7 +125,7 @@ func (s *site) examineConsent(ctx context.Context, c *crowd, r *ProcessReport) e
 	}
 	for _, t := range c.people {
 		if t.wish != "" && holds[t.phone] != t.wish {
-			r.breaks(&r.ConsentErrors, "person %d is %s, and what they said last means %s", t.i, holds[t.phone], t.wish)
+			r.breakf(&r.ConsentErrors, "person %d is %s, and what they said last means %s", t.i, holds[t.phone], t.wish)
 		}
 	}
 	return nil
@@ -136,7 +136,7 @@ func (s *site) measureRecovery(r *ProcessReport) {
 	for _, o := range s.outages.list() {
 		r.Kills[o.victim]++
 		if o.ready.IsZero() {
-			r.breaks(&r.NotRecovered, "%s was killed at %s and was not ready again", o.victim, o.at.Format(time.RFC3339Nano))
+			r.breakf(&r.NotRecovered, "%s was killed at %s and was not ready again", o.victim, o.at.Format(time.RFC3339Nano))
 		} else {
 			ready = append(ready, o.ready.Sub(o.at))
 		}

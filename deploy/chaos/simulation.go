@@ -14,10 +14,11 @@ import (
 
 // Simulation is a run of many worlds in this process, each with its own clock, its own databases and a seed of its own.
 type Simulation struct {
-	Seed     uint64 // of the first world; the next one has the next
-	Sessions int    // how many people are to join, over all worlds
-	PerWorld int    // default 50
-	Parallel int    // worlds at a time; default 4
+	Seed     uint64           // of the first world; the next one has the next
+	Sessions int              // how many people are to join, over all worlds
+	PerWorld int              // default 50
+	Parallel int              // worlds at a time; default 4
+	Now      func() time.Time // by which it is told how long it took
 	// Progress hears of every world that ended; may be nil. It is called by one goroutine at a time.
 	Progress func(World)
 	// Log is of the services; default none. Story, when set, gets what everybody did and heard in a world that broke a promise.
@@ -31,7 +32,7 @@ func (s Simulation) Run(ctx context.Context) (_ Report, err error) {
 	if s.Log == nil {
 		s.Log = slog.New(slog.DiscardHandler)
 	}
-	began := time.Now()
+	start := s.Now()
 	db, err := openServer(ctx)
 	if err != nil {
 		return Report{}, err
@@ -44,7 +45,7 @@ func (s Simulation) Run(ctx context.Context) (_ Report, err error) {
 	go func() {
 		defer close(ended)
 		for k := 0; k*perWorld < s.Sessions && ctx.Err() == nil; k++ {
-			people, seed := min(perWorld, s.Sessions-k*perWorld), s.Seed+uint64(k) //nolint:gosec // k is not negative
+			people, seed := min(perWorld, s.Sessions-k*perWorld), s.Seed+uint64(k)
 			group.Go(func() error {
 				ended <- s.play(ctx, db, seed, people)
 				return nil
@@ -62,7 +63,7 @@ func (s Simulation) Run(ctx context.Context) (_ Report, err error) {
 			s.Progress(w)
 		}
 	}
-	report.TookMS, report.Interrupted = time.Since(began).Milliseconds(), ctx.Err() != nil
+	report.TookMS, report.Interrupted = s.Now().Sub(start).Milliseconds(), ctx.Err() != nil
 	report.SpacingAll, report.Kept = spreadOf(report.Spacing), len(report.Failed) == 0
 	return report, nil
 }
@@ -77,8 +78,8 @@ func orElse(n, otherwise int) int {
 // play plays one world to its end and examines it.
 func (s Simulation) play(ctx context.Context, db *server, seed uint64, people int) (result World) {
 	result = World{Seed: seed, People: people}
-	began := time.Now()
-	defer func() { result.Took = time.Since(began) }()
+	start := s.Now()
+	defer func() { result.Took = s.Now().Sub(start) }()
 	data, err := db.world(ctx)
 	if err != nil {
 		result.Err = err
@@ -93,7 +94,9 @@ func (s Simulation) play(ctx context.Context, db *server, seed uint64, people in
 	defer func() { result.Err = errors.Join(result.Err, w.end(context.WithoutCancel(ctx))) }()
 	result.Err = w.live(ctx)
 	result.Lasted = w.elapsed()
-	verdict, err := Examine(ctx, Evidence{Witness: w.witness, Onboarding: w.onboardingDB, Messaging: w.messagingDB, Flow: w.flow, ByHand: w.byHand})
+	verdict, err := Examine(ctx, Evidence{
+		Witness: w.witness, Onboarding: w.onboardingDB, Messaging: w.messagingDB, Flow: w.flow, ByHand: w.byHand,
+	})
 	result.Err = errors.Join(result.Err, err, w.err)
 	result.Verdict, result.Digest = verdict, w.digest(verdict)
 	result.Faults = sum(maps.Clone(w.strikes), w.faults.struck)

@@ -66,8 +66,9 @@ func (r *Report) Print(to io.Writer) error {
 		problems = append(problems, err)
 	}
 	line("")
+	theirs, ours := time.Duration(r.VirtualMS)*time.Millisecond, time.Duration(r.TookMS)*time.Millisecond
 	line("%d sessions of %d people, %d texts; %s of their time in %s (seed %d, %d worlds)", r.Sessions, r.People, r.Texts,
-		(time.Duration(r.VirtualMS) * time.Millisecond).Round(time.Minute), (time.Duration(r.TookMS) * time.Millisecond).Round(time.Second), r.Seed, r.Worlds)
+		theirs.Round(time.Minute), ours.Round(time.Second), r.Seed, r.Worlds)
 	for _, promise := range r.Promises() {
 		line("  %-7s %-42s %d", map[bool]string{true: "kept", false: "BROKEN"}[promise.Broken == 0], promise.Name, promise.Broken)
 	}

@@ -3,11 +3,12 @@ package chaos_test
 import (
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
-	"paceline.internal/platform/postgres/pgtest"
 
 	"paceline.internal/deploy/chaos"
+	"paceline.internal/platform/postgres/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Run(m) }
@@ -21,7 +22,7 @@ func TestSimulation(t *testing.T) {
 	t.Run("S0_63_S0_65_EveryPromiseIsKeptUnderEveryFault", func(t *testing.T) {
 		t.Parallel()
 		simulation := chaos.Simulation{
-			Seed: seed, Sessions: conversations, Story: os.Stderr, // only of a world that breaks a promise
+			Seed: seed, Sessions: conversations, Now: time.Now, Story: os.Stderr, // only of a world that breaks a promise
 		}
 		report, err := simulation.Run(t.Context())
 		require.NoError(t, err)
@@ -37,12 +38,13 @@ func TestSimulation(t *testing.T) {
 		t.Parallel()
 		play := func() string {
 			var digest string
-			simulation := chaos.Simulation{Seed: 7, Sessions: 15, Progress: func(w chaos.World) { digest = w.Digest }}
+			simulation := chaos.Simulation{Seed: 7, Sessions: 15, Now: time.Now, Progress: func(w chaos.World) { digest = w.Digest }}
 			report, err := simulation.Run(t.Context())
 			require.NoError(t, err)
 			require.Empty(t, report.Failed)
 			return digest
 		}
-		require.Equal(t, play(), play())
+		once, again := play(), play()
+		require.Equal(t, once, again)
 	})
 }

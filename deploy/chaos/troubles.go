@@ -38,7 +38,8 @@ func drawTroubles(d dice) []trouble {
 	for range 3 + r.IntN(5) {
 		all = append(all, trouble{
 			// Troubles have instants of their own, the last of every grid.
-			at: between(r, time.Second, 2*time.Minute) + grid - time.Microsecond, kind: pick(r, troubleKinds), last: between(r, grid, 45*time.Second),
+			at:   between(r, time.Second, 2*time.Minute) + grid - time.Microsecond,
+			kind: pick(r, troubleKinds), last: between(r, grid, 45*time.Second),
 		})
 	}
 	return sorted(all)

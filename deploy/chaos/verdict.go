@@ -51,7 +51,7 @@ type Verdict struct {
 // Kept reports whether every promise was kept.
 func (v *Verdict) Kept() bool { return len(v.Broken) == 0 }
 
-func (v *Verdict) breaks(count *int, format string, args ...any) {
+func (v *Verdict) breakf(count *int, format string, args ...any) {
 	*count++
 	v.Broken = append(v.Broken, fmt.Sprintf(format, args...))
 }
@@ -128,7 +128,8 @@ func Examine(ctx context.Context, e Evidence) (Verdict, error) {
 		s.judgeEnd(&v)
 	}
 	for _, t := range e.Witness.afterStop() {
-		v.breaks(&v.AfterStop, "a text was asked of Twilio at %s after the person's STOP was acknowledged (%q)", t.at.Format(time.RFC3339Nano), t.text.SID)
+		v.breakf(&v.AfterStop, "a text was asked of Twilio at %s after the person's STOP was acknowledged (%q)",
+			t.at.Format(time.RFC3339Nano), t.text.SID)
 	}
 	return v, examineRows(ctx, e, &v)
 }
@@ -173,11 +174,11 @@ func attach(ctx context.Context, db *pgxpool.Pool, episodes []*episode, texts []
 		t := text{id: id, status: status, taken: at[id]}
 		known[sid] = true
 		if len(t.taken) > 1 {
-			v.breaks(&v.Duplicates, "Twilio took message %s (%s) %d times", id, key, len(t.taken))
+			v.breakf(&v.Duplicates, "Twilio took message %s (%s) %d times", id, key, len(t.taken))
 			v.Duplicates += len(t.taken) - 2
 		}
 		if status == "sending" || status == "unknown" {
-			v.breaks(&v.Unsettled, "message %s (%s) is still %s", id, key, status)
+			v.breakf(&v.Unsettled, "message %s (%s) is still %s", id, key, status)
 		}
 		if parts := strings.SplitN(key, ":", 4); len(parts) == 4 && parts[0] == "onboarding" && byID[parts[2]] != nil {
 			byID[parts[2]].texts[parts[3]] = t
@@ -186,7 +187,7 @@ func attach(ctx context.Context, db *pgxpool.Pool, episodes []*episode, texts []
 	})
 	for _, m := range texts {
 		if err == nil && !known[m.SID] {
-			v.breaks(&v.OrphanTexts, "Twilio has %s, and no row of ours knows it (message %s)", m.SID, rowOf(m))
+			v.breakf(&v.OrphanTexts, "Twilio has %s, and no row of ours knows it (message %s)", m.SID, rowOf(m))
 		}
 	}
 	return err
@@ -219,21 +220,21 @@ func (s *episode) judgeTexts(flow session.Flow, byHand []session.StepID, v *Verd
 		found := s.texts[string(step.ID)].taken
 		if len(found) == 0 {
 			if s.isPast(flow, step.ID) {
-				v.breaks(&v.Losses, "session %s went past %s, which Twilio never took", s.ID, step.ID)
+				v.breakf(&v.Losses, "session %s went past %s, which Twilio never took", s.ID, step.ID)
 			}
 			before = nil
 			continue
 		}
 		now := found[0]
 		if now.order < last {
-			v.breaks(&v.OutOfOrder, "session %s: %s was taken before a text that comes earlier", s.ID, step.ID)
+			v.breakf(&v.OutOfOrder, "session %s: %s was taken before a text that comes earlier", s.ID, step.ID)
 		}
 		last = now.order
 		if before != nil && !slices.Contains(byHand, step.ID) {
 			over := now.at.Sub(before.at) - step.Delay
 			v.Spacing = append(v.Spacing, over)
 			if over < 0 {
-				v.breaks(&v.TooEarly, "session %s: %s came %s too early", s.ID, step.ID, -over)
+				v.breakf(&v.TooEarly, "session %s: %s came %s too early", s.ID, step.ID, -over)
 			}
 		}
 		before = &now
@@ -258,6 +259,7 @@ func keys[V any](m map[string]V) func(yield func(string) bool) {
 // isPast reports whether the session says that a step has been sent.
 func (s *episode) isPast(flow session.Flow, step session.StepID) bool {
 	switch session.Token(s.Token) {
+	case session.AwaitingOpeningResponse, session.AwaitingExplanationResponse:
 	case session.AwaitingInterviewStart, session.InterviewActivity01:
 		return true
 	case session.AwaitingBurst:
@@ -280,11 +282,11 @@ func (s *episode) judgeEnd(v *Verdict) {
 	v.ends[s.ProfileID] = append(v.ends[s.ProfileID], end)
 	switch {
 	case end == stranded:
-		v.breaks(&v.Stranded, "session %s waits for %s, and nothing will come", s.ID, s.NextStep)
+		v.breakf(&v.Stranded, "session %s waits for %s, and nothing will come", s.ID, s.NextStep)
 	case end == string(session.Stuck), end == string(session.Undeliverable):
 		v.Parked[firstWords(s.Reason)]++
 		if s.Reason == "" {
-			v.breaks(&v.Silent, "session %s is parked as %s without a reason", s.ID, s.Status)
+			v.breakf(&v.Silent, "session %s is parked as %s without a reason", s.ID, s.Status)
 		}
 	}
 }
@@ -336,7 +338,7 @@ func examineRows(ctx context.Context, e Evidence, v *Verdict) error {
 		return fmt.Errorf("read jobs: %w", err)
 	}
 	if _, err := pgx.ForEachRow(rows, []any{&id, &kind, &status}, func() error {
-		v.breaks(&v.OrphanRows, "job %s (%s) is still %s", id, kind, status)
+		v.breakf(&v.OrphanRows, "job %s (%s) is still %s", id, kind, status)
 		return nil
 	}); err != nil {
 		return err
@@ -345,7 +347,7 @@ func examineRows(ctx context.Context, e Evidence, v *Verdict) error {
 		return fmt.Errorf("read alarms: %w", err)
 	}
 	if _, err := pgx.ForEachRow(rows, []any{&id, &kind}, func() error {
-		v.breaks(&v.OrphanRows, "alarm %s (%s) was never published", id, kind)
+		v.breakf(&v.OrphanRows, "alarm %s (%s) was never published", id, kind)
 		return nil
 	}); err != nil {
 		return err
@@ -377,7 +379,7 @@ func unanswered(ctx context.Context, e Evidence, v *Verdict) error {
 	}
 	_, err = pgx.ForEachRow(rows, []any{&id, &phone, &at}, func() error {
 		if wrote[phone].After(at) {
-			v.breaks(&v.Stranded, "session %s waits for a reply that the person gave at %s", id, wrote[phone].Format(time.RFC3339Nano))
+			v.breakf(&v.Stranded, "session %s waits for a reply that the person gave at %s", id, wrote[phone].Format(time.RFC3339Nano))
 		}
 		return nil
 	})

@@ -90,7 +90,10 @@ func newWorld(ctx context.Context, seed uint64, people int, data *worldData, log
 		}
 	}()
 	w.pulse, w.faults = newPulse(w.clock), newVendorFaults(w.dice)
-	if w.vendors, err = stack.StartVendors(ctx, stack.VendorConfig{Clock: w.clock, Log: slog.New(slog.DiscardHandler), OnTwilio: w.observe}); err != nil {
+	w.vendors, err = stack.StartVendors(ctx, stack.VendorConfig{
+		Clock: w.clock, Log: slog.New(slog.DiscardHandler), OnTwilio: w.observe,
+	})
+	if err != nil {
 		return w, err
 	}
 	if err := w.serve(ctx); err != nil {
@@ -261,7 +264,7 @@ func (w *world) spawn(do func(ctx context.Context)) {
 			w.changed = make(chan struct{})
 			w.mu.Unlock()
 		}()
-		do(context.Background()) //nolint:forbidigo // a person's doings have no caller; every request has a timeout
+		do(context.Background()) // a person's doings have no caller; every request has a timeout
 	}()
 }
 
@@ -307,7 +310,8 @@ func (w *world) digest(v Verdict) string {
 func (w *world) tell(to io.Writer) {
 	for _, p := range w.cast {
 		p.mu.Lock()
-		_, _ = fmt.Fprintf(to, "person %d (%s, races %t) profile %s session %s\n  script %+v\n", p.i, p.phone, p.races(), p.profile, p.session, p.script)
+		_, _ = fmt.Fprintf(to, "person %d (%s, races %t) profile %s session %s\n  script %+v\n",
+			p.i, p.phone, p.races(), p.profile, p.session, p.script)
 		for _, line := range p.heard {
 			_, _ = fmt.Fprintln(to, "  heard", line)
 		}

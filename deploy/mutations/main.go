@@ -106,7 +106,7 @@ func (m mutation) try(ctx context.Context, root string) (noticed []string, err e
 		return nil, err
 	}
 	args := append([]string{"test", "-overlay", overlay, "-failfast"}, m.tests...)
-	command := exec.CommandContext(ctx, "go", args...) //nolint:gosec // the arguments are the table's
+	command := exec.CommandContext(ctx, "go", args...)
 	command.Dir = root
 	out, err := command.CombinedOutput()
 	if bytes.Contains(out, []byte("[build failed]")) || bytes.Contains(out, []byte("[setup failed]")) {
@@ -149,7 +149,8 @@ func (m mutation) apply(root string) ([]byte, error) {
 		return nil, err
 	}
 	if n := bytes.Count(source, []byte(m.old)); n != 1 {
-		return nil, fmt.Errorf("%s has the guard %d times, and not once; say in deploy/mutations/table.go how it stands there now:\n%s", m.file, n, m.old)
+		return nil, fmt.Errorf("%s has the guard %d times, and not once; say in deploy/mutations/table.go how it stands there now:\n%s",
+			m.file, n, m.old)
 	}
 	return bytes.Replace(source, []byte(m.old), []byte(m.without), 1), nil
 }

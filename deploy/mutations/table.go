@@ -31,14 +31,14 @@ func mutations() []mutation {
 		},
 		{
 			guard: "the consent check inside the claim", tests: messagingSuite,
-			file: "services/messaging/postgres/send.go",
-			old: "const sqlClaim = `\nwith permitted as (\n	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' for share",
+			file:    "services/messaging/postgres/send.go",
+			old:     "const sqlClaim = `\nwith permitted as (\n	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' for share",
 			without: "const sqlClaim = `\nwith permitted as (\n	select 1 from consents where org_id = @org and phone = @to for share",
 		},
 		{
 			guard: "the consent check inside a renewed claim", tests: messagingSuite,
-			file: "services/messaging/postgres/send.go",
-			old: "const sqlReclaim = `\nwith permitted as (\n	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' for share",
+			file:    "services/messaging/postgres/send.go",
+			old:     "const sqlReclaim = `\nwith permitted as (\n	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' for share",
 			without: "const sqlReclaim = `\nwith permitted as (\n	select 1 from consents where org_id = @org and phone = @to for share",
 		},
 		{
@@ -83,8 +83,8 @@ func mutations() []mutation {
 		},
 		{
 			guard: "the compare-and-set of a session", tests: onboardingSuite,
-			file: "services/onboarding/postgres/sessions.go",
-			old:  "where id = @id and status = @was and turn = @turn and state_token = @from and next_step_id is not distinct from nullif(@step, '')`",
+			file:    "services/onboarding/postgres/sessions.go",
+			old:     "where id = @id and status = @was and turn = @turn and state_token = @from and next_step_id is not distinct from nullif(@step, '')`",
 			without: "where id = @id and (@was, @turn::int, @from, @step) is not null`",
 		},
 		{
@@ -124,8 +124,8 @@ func mutations() []mutation {
 		},
 		{
 			guard: "QStash's signature", tests: []string{"./platform/qstash", "./gateway"},
-			file: "gateway/qstash.go",
-			old: "	if err := a.verifier.Verify(signature, body, publicURL(a.origin, r)); err != nil {",
+			file:    "gateway/qstash.go",
+			old:     "	if err := a.verifier.Verify(signature, body, publicURL(a.origin, r)); err != nil {",
 			without: "	if err := a.verifier.Verify(signature, body, publicURL(a.origin, r)); err != nil && false {",
 		},
 	}

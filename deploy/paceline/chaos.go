@@ -3,9 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"time"
 
@@ -29,9 +30,9 @@ type chaosCommand struct {
 
 // Help is the long text of --help.
 func (c *chaosCommand) Help() string {
-	return `Without --processes the whole system runs in this process many times over, in worlds of 50 people with a clock and databases of their
-own, while vendors, databases and services fail by a plan. The seed makes the plan, and the same seed is the same run: a world
-that breaks a promise is named with the command that plays it again.
+	return `Without --processes the whole system runs in this process many times over, in worlds of 50 people with a clock and
+databases of their own, while vendors, databases and services fail by a plan. The seed makes the plan, and the same seed is the
+same run: a world that breaks a promise is named with the command that plays it again.
 
 With --processes three real processes and a Postgres of their own are started, and one of the four is killed with SIGKILL every few
 seconds. The seed makes the plan: who comes when, what they say, what the vendors do wrong with which message, who is
@@ -45,7 +46,11 @@ The exit code is 0 only if every promise was kept. Otherwise the output of every
 
 // Run returns an error unless every promise was kept.
 func (c *chaosCommand) Run(ctx context.Context, t terminal) error {
-	seed := uint64(rand.Uint32()) //nolint:gosec // it is printed, and may be typed again
+	var drawn [4]byte // short enough to be typed again
+	if _, err := rand.Read(drawn[:]); err != nil {
+		return fmt.Errorf("draw a seed: %w", err)
+	}
+	seed := uint64(binary.BigEndian.Uint32(drawn[:]))
 	if c.Seed != nil {
 		seed = *c.Seed
 	}
@@ -73,7 +78,8 @@ func (c *chaosCommand) processes(ctx context.Context, t terminal, seed uint64) e
 	}
 	screen := newScreen(t.out, c.JSON)
 	report, err := chaos.Processes{
-		Seed: seed, Duration: c.Duration, Sessions: cmp.Or(c.Sessions, driven), KillEvery: c.KillEvery, Settle: c.Settle, Gap: c.Gap, Keep: c.Keep,
+		Seed: seed, Duration: c.Duration, Sessions: cmp.Or(c.Sessions, driven), KillEvery: c.KillEvery, Settle: c.Settle,
+		Gap: c.Gap, Keep: c.Keep,
 		Program: []string{program, "serve"}, Environ: environ, Clock: clock.System(), Tell: screen.heading,
 	}.Run(ctx)
 	if err != nil {

@@ -27,7 +27,8 @@ func (c *chaosCommand) simulate(ctx context.Context, t terminal, seed uint64) er
 	screen, people := newScreen(t.out, c.JSON), cmp.Or(c.Sessions, simulated)
 	screen.heading(fmt.Sprintf("%d people on simulated clocks, seed %d. Ctrl-C ends it with what was played until then.", people, seed))
 	began, told, done, broken := time.Now(), time.Now(), 0, 0
-	report, err := chaos.Simulation{Seed: seed, Sessions: people, Parallel: c.Parallel, Story: os.Stderr, Progress: func(w chaos.World) {
+	simulation := chaos.Simulation{Seed: seed, Sessions: people, Parallel: c.Parallel, Now: time.Now, Story: os.Stderr}
+	simulation.Progress = func(w chaos.World) {
 		done += w.People
 		if w.Err != nil || !w.Verdict.Kept() {
 			broken++
@@ -36,7 +37,8 @@ func (c *chaosCommand) simulate(ctx context.Context, t terminal, seed uint64) er
 			told = time.Now()
 			screen.heading(fmt.Sprintf("%7.0f s  %d people, %d worlds broke a promise", time.Since(began).Seconds(), done, broken))
 		}
-	}}.Run(ctx)
+	}
+	report, err := simulation.Run(ctx)
 	if err != nil {
 		return err
 	}

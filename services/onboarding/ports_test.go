@@ -112,6 +112,10 @@ func (p *ports) Hold(ctx context.Context, at session.Record, cause dispatch.Caus
 	return act(p, "Hold", func() error { return p.Store.Hold(ctx, at, cause, entry) })
 }
 
+func (p *ports) LastStepAt(ctx context.Context, sessionID string) (time.Time, error) {
+	return call(p, "LastStepAt", func() (time.Time, error) { return p.Store.LastStepAt(ctx, sessionID) })
+}
+
 func (p *ports) Enqueue(ctx context.Context, n jobs.New) (stored jobs.Enqueued, err error) {
 	err = act(p, "Enqueue", func() (err error) {
 		stored, err = p.Store.Enqueue(ctx, n)

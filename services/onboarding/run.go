@@ -165,8 +165,8 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 		Store: db, Grace: cfg.AlarmOverdueGrace, MaxGenerations: cfg.AlarmMaxGenerations, Log: deps.Log, Now: deps.Now,
 	}
 	router := &inbound.Router{
-		OrgID: cfg.DefaultOrgID, Queue: db, Messaging: carrier, People: db, Sessions: db, Delivery: delivery, Alarms: alarms, Flow: flow,
-		Log: deps.Log, Now: deps.Now,
+		OrgID: cfg.DefaultOrgID, Queue: db, Messaging: carrier, People: db, Sessions: db, History: db, Delivery: delivery, Alarms: alarms,
+		Flow: flow, Log: deps.Log, Now: deps.Now,
 	}
 	desk := &enrolment.Desk{
 		Profiles: db, Sessions: db, Delivery: delivery, Senders: carrier, Catalog: texts, NewAlarm: burst.NewAlarm, Log: deps.Log, Now: deps.Now,

@@ -147,7 +147,8 @@ func (b *bundle) start(p *ports) *process {
 	delivery := &dispatch.Dispatcher{Sender: p, Store: p, Catalog: texts, Unknown: flow.UnknownSends(), Now: now}
 	alarms := &burst.Publisher{QStash: p, Outbox: p, Flow: flow, Disabled: b.disabled, Log: logger, Now: now}
 	router := &inbound.Router{
-		OrgID: orgID, Queue: p, Messaging: p, People: p, Sessions: p, Delivery: delivery, Alarms: alarms, Flow: flow, Log: logger, Now: now,
+		OrgID: orgID, Queue: p, Messaging: p, People: p, Sessions: p, History: p, Delivery: delivery, Alarms: alarms, Flow: flow,
+		Log: logger, Now: now,
 	}
 	desk := &enrolment.Desk{
 		Profiles: p, Sessions: p, Delivery: delivery, Senders: p, Catalog: texts, NewAlarm: burst.NewAlarm, Log: logger, Now: now,

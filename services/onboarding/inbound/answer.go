@@ -58,7 +58,7 @@ func (r *Router) isEarly(ctx context.Context, s session.Record, j jobs.Job) (boo
 	if j.EventType != EventMessage || s.Token != session.AwaitingInterviewStart || !j.CreatedAt.Before(s.UpdatedAt) {
 		return false, nil
 	}
-	asked, err := r.Sessions.LastStepAt(ctx, s.ID)
+	asked, err := r.History.LastStepAt(ctx, s.ID)
 	return j.CreatedAt.Before(asked), err
 }
 

@@ -76,11 +76,14 @@ type runner interface {
 
 type conversations interface {
 	LoadConversation(ctx context.Context, orgID, phone string) (dispatch.View, error)
-	// LastStepAt is when the newest scheduled message of a session was taken; zero when none was.
-	LastStepAt(ctx context.Context, sessionID string) (time.Time, error)
 	Move(ctx context.Context, m session.Move, cause *dispatch.Cause) error
 	Note(ctx context.Context, sessionID string, entries []session.Entry, cause *dispatch.Cause, at time.Time) error
 	Hold(ctx context.Context, at session.Record, cause dispatch.Cause, entry session.Entry) error
+}
+
+type history interface {
+	// LastStepAt is when the newest scheduled message of a session was taken; zero when none was.
+	LastStepAt(ctx context.Context, sessionID string) (time.Time, error)
 }
 
 type deliverer interface {
@@ -99,6 +102,7 @@ type Router struct {
 	Messaging recorder
 	People    directory
 	Sessions  conversations
+	History   history
 	Delivery  deliverer
 	Alarms    publisher
 	Flow      session.Flow

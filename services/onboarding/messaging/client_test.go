@@ -25,9 +25,12 @@ const (
 	theirs = "+14155550123"
 )
 
+// received is when every text reaches us.
+var received = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
 func setup(t *testing.T) (*messaging.Client, *messagingtest.Service) {
 	t.Helper()
-	service := messagingtest.New(orgID, ours, func() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) })
+	service := messagingtest.New(orgID, ours, func() time.Time { return received })
 	return messaging.New(service.Client(t)), service
 }
 
@@ -74,7 +77,7 @@ func TestSend(t *testing.T) {
 	t.Run("OptedOut", func(t *testing.T) {
 		t.Parallel()
 		client, _ := setup(t)
-		recorded, err := client.Record(t.Context(), inbound.Message{SID: "SM1", From: theirs, To: ours, Body: "Stop"}, "", time.Now())
+		recorded, err := client.Record(t.Context(), inbound.Message{SID: "SM1", From: theirs, To: ours, Body: "Stop"}, "", received)
 		require.NoError(t, err)
 		require.Equal(t, inbound.EffectOptOut, recorded.Effect)
 		sent, err := client.Send(t.Context(), text)
@@ -128,7 +131,7 @@ func TestSend(t *testing.T) {
 		service.SetDown(true)
 		_, err := client.Send(t.Context(), text)
 		require.ErrorIs(t, err, dispatch.ErrUnavailable)
-		_, err = client.Record(t.Context(), inbound.Message{SID: "SM1", From: theirs, To: ours}, "", time.Now())
+		_, err = client.Record(t.Context(), inbound.Message{SID: "SM1", From: theirs, To: ours}, "", received)
 		require.ErrorIs(t, err, dispatch.ErrUnavailable)
 		require.ErrorIs(t, client.CheckSender(t.Context(), orgID), dispatch.ErrUnavailable)
 	})
@@ -137,16 +140,16 @@ func TestSend(t *testing.T) {
 func TestRecord(t *testing.T) {
 	t.Parallel()
 	client, _ := setup(t)
-	_, err := client.Record(t.Context(), inbound.Message{SID: "SM1", From: theirs, To: "+14155550999"}, "", time.Now())
+	_, err := client.Record(t.Context(), inbound.Message{SID: "SM1", From: theirs, To: "+14155550999"}, "", received)
 	require.ErrorIs(t, err, inbound.ErrUnknownSender)
-	_, err = client.Record(t.Context(), inbound.Message{SID: "SM2", From: "nobody", To: ours}, "", time.Now())
+	_, err = client.Record(t.Context(), inbound.Message{SID: "SM2", From: "nobody", To: ours}, "", received)
 	require.ErrorIs(t, err, inbound.ErrInvalid)
 	for body, want := range map[string]inbound.Effect{"hi": inbound.EffectNone, "START": inbound.EffectOptIn, "help": inbound.EffectHelp} {
-		recorded, err := client.Record(t.Context(), inbound.Message{SID: "SM" + body, From: theirs, To: ours, Body: body}, "", time.Now())
+		recorded, err := client.Record(t.Context(), inbound.Message{SID: "SM" + body, From: theirs, To: ours, Body: body}, "", received)
 		require.NoError(t, err)
 		require.Equal(t, want, recorded.Effect)
 		require.Equal(t, orgID, recorded.OrgID)
-		again, err := client.Record(t.Context(), inbound.Message{SID: "SM" + body, From: theirs, To: ours, Body: body}, "", time.Now())
+		again, err := client.Record(t.Context(), inbound.Message{SID: "SM" + body, From: theirs, To: ours, Body: body}, "", received)
 		require.NoError(t, err)
 		require.Equal(t, recorded, again)
 	}
