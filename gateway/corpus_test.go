@@ -37,10 +37,10 @@ func payloadCorpus(t testing.TB) []payloadCase {
 	return cases
 }
 
-func TestPayloadCorpus(t *testing.T) {
+func TestS1_24_PayloadCorpus(t *testing.T) {
 	t.Parallel()
 	for _, c := range payloadCorpus(t) {
-		t.Run("S1_24_"+c.Name, func(t *testing.T) {
+		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
 			step, issues := decodeStep(c.body())
 			switch c.Verdict {

@@ -164,6 +164,7 @@ func (s *scan) subtests(parent string, run *ast.CallExpr, around scope) {
 		names = []string{literal}
 	} else {
 		around.names = nil // the table has named these: what they start in turn has names of its own
+		names = between(run.Args[0], names)
 	}
 	for _, name := range names {
 		full := parent + "/" + rewrite(name)
@@ -182,6 +183,26 @@ func (s *scan) subtests(parent string, run *ast.CallExpr, around scope) {
 			s.found[full] = s.found[full] || around.skips
 		}
 	}
+}
+
+// between puts the names where an expression such as "S1_22_"+tt.name+"IsRefused" has them.
+func between(expression ast.Expr, names []string) []string {
+	sum, ok := expression.(*ast.BinaryExpr)
+	if !ok || sum.Op != token.ADD {
+		return names
+	}
+	framed := make([]string, 0, len(names))
+	if before, ok := stringLiteral(sum.X); ok {
+		for _, name := range between(sum.Y, names) {
+			framed = append(framed, before+name)
+		}
+		return framed
+	}
+	after, _ := stringLiteral(sum.Y) // what is no literal cannot be read
+	for _, name := range between(sum.X, names) {
+		framed = append(framed, name+after)
+	}
+	return framed
 }
 
 // helper is the function of this package that a call hands its t to, or nil.

@@ -14,6 +14,8 @@ func TestIndex(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []docs.Test{
 		{Dir: ".", Name: "FuzzSeeds"},
+		{Dir: ".", Name: "TestFramed"},
+		{Dir: ".", Name: "TestFramed/S9_05_BodyIsRefused"},
 		{Dir: ".", Name: "TestHelper"},
 		{Dir: ".", Name: "TestHelper/Inside"},
 		{Dir: ".", Name: "TestMapAndVariable"},

@@ -249,7 +249,7 @@ func TestCrash(t *testing.T) {
 		{name: "S0_65_Opening", begin: nobody, cause: activates, want: all[:1], token: session.AwaitingOpeningResponse},
 		{name: "S0_65_Explanation", begin: activated, cause: writes(secretWords), want: all[:2], token: session.AwaitingExplanationResponse},
 		{name: "S0_65_Later", begin: informed, cause: writes("not now"), want: []string{opening, explanation, later}, token: session.AwaitingOpeningResponse},
-		{name: "S0_63_S0_65_Burst", begin: informed, cause: writes(secretWords), want: all, token: session.AwaitingInterviewStart},
+		{name: "S0_63_S0_65_S1_29_S1_36_Burst", begin: informed, cause: writes(secretWords), want: all, token: session.AwaitingInterviewStart},
 		{name: "S0_65_S0_67_HeldReply", begin: lastAnswerLost, cause: writes(secretWords), want: all, token: session.InterviewActivity01},
 		{name: "S0_65_InterviewStart", begin: wentThrough, cause: writes(secretWords), want: all, token: session.InterviewActivity01},
 		{name: "S0_65_Release", begin: heldInBurst, cause: releases, want: all, token: session.AwaitingInterviewStart},

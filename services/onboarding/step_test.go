@@ -229,7 +229,7 @@ func TestExecuteStep(t *testing.T) {
 		}
 	})
 
-	t.Run("S0_30_S0_66_SamePayloadTwiceIsOneTextAndOneAdvance", func(t *testing.T) {
+	t.Run("S0_30_S0_66_S1_27_SamePayloadTwiceIsOneTextAndOneAdvance", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		p, r := b.inBurst(1)
@@ -242,7 +242,7 @@ func TestExecuteStep(t *testing.T) {
 		require.Equal(t, []string{opening, explanation, first}, b.sequence(p))
 	})
 
-	t.Run("S0_66_LateDuplicateNeverMovesTheTokenBack", func(t *testing.T) {
+	t.Run("S0_66_S1_27_LateDuplicateNeverMovesTheTokenBack", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		p, r := b.inBurst(1)
@@ -257,7 +257,7 @@ func TestExecuteStep(t *testing.T) {
 		require.Equal(t, done, b.session(r.ID))
 	})
 
-	t.Run("S0_31_FailedAttemptAndItsRetryAreOneText", func(t *testing.T) {
+	t.Run("S0_31_S1_06_FailedAttemptAndItsRetryAreOneText", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		p, r := b.inBurst(1)
@@ -300,7 +300,7 @@ func TestExecuteStep(t *testing.T) {
 		require.Equal(t, 1, b.count(`select count(*) from step_alarms where step_id = $1`, string(step(2))))
 	})
 
-	t.Run("S0_32_CallDuringAnotherIsToldToComeBack", func(t *testing.T) {
+	t.Run("S0_32_S1_26_CallDuringAnotherIsToldToComeBack", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		p, r := b.inBurst(1)

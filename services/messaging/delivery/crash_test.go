@@ -213,7 +213,7 @@ func TestCrashMatrixOfSend(t *testing.T) {
 		{name: "S0_31_FirstAttemptFailsAndARetryIsOneSMS"},
 		{name: "ThrottledFirst", script: lose(emulator.AnswerTooMany, false)},
 		{name: "AnswerLost", script: lose(emulator.AnswerReset, true)},
-		{name: "AbandonedBeforeTheCall", first: dieBefore},
+		{name: "S1_36_AbandonedBeforeTheCall", first: dieBefore},
 		{name: "RequestLost", script: lose(emulator.AnswerServerError, false)},
 	} {
 		t.Run(scenario.name, func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 func TestSend(t *testing.T) {
 	t.Parallel()
 
-	t.Run("S0_20_MessageRowIsWrittenBeforeTheProviderCall", func(t *testing.T) {
+	t.Run("S0_20_S1_04_MessageRowIsWrittenBeforeTheProviderCall", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		var during delivery.Message
@@ -98,7 +98,7 @@ func TestSend(t *testing.T) {
 		require.Len(t, b.sent(), 1)
 	})
 
-	t.Run("S0_32_ConcurrentIdenticalSendsAreOneSMS", func(t *testing.T) {
+	t.Run("S0_32_S1_05_ConcurrentIdenticalSendsAreOneSMS", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		service, start := b.service(nil), make(chan struct{})
@@ -150,7 +150,7 @@ func TestSend(t *testing.T) {
 		require.ErrorIs(t, err, delivery.ErrNoSender)
 	})
 
-	t.Run("LiveLeaseIsInFlight", func(t *testing.T) {
+	t.Run("S1_05_LiveLeaseIsInFlight", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		inside, release := make(chan struct{}), make(chan struct{})
@@ -257,7 +257,7 @@ func TestSend(t *testing.T) {
 		require.Empty(t, b.sent(), "an unknown send is never repeated")
 	})
 
-	t.Run("ThrottledIsSentAfterItsWaitAndNotBefore", func(t *testing.T) {
+	t.Run("S1_06_ThrottledIsSentAfterItsWaitAndNotBefore", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.emulator.SetScript(lose(emulator.AnswerTooMany, false))
@@ -392,7 +392,7 @@ func TestSend(t *testing.T) {
 		require.Len(t, b.sent(), 1)
 	})
 
-	t.Run("AttemptThatWakesUpAfterItsLeaseCallsNobody", func(t *testing.T) {
+	t.Run("S1_35_AttemptThatWakesUpAfterItsLeaseCallsNobody", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		asleep := b.service(func(c *delivery.Config) {

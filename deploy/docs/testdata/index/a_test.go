@@ -43,6 +43,12 @@ func TestMapAndVariable(t *testing.T) {
 	}
 }
 
+func TestFramed(t *testing.T) {
+	for _, tt := range []struct{ name string }{{name: "Body"}} {
+		t.Run("S9_05_"+tt.name+"IsRefused", func(t *testing.T) {})
+	}
+}
+
 func TestHelper(t *testing.T) { testHelper(t) }
 
 func testHelper(t *testing.T) {
