@@ -291,6 +291,19 @@ func TestBodyComesFirst(t *testing.T) {
 			require.Contains(t, answer.Body.String(), "the body did not arrive whole")
 		})
 	}
+
+	t.Run("S1_22_FailureCallbackThatBreaksOffIsLoggedAsLost", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		r := goldenRequest{Method: http.MethodPost, Path: pathStepFailed, Sign: "qstash current", Headers: headers("0", "5"), Body: aStep}.build(t, origin)
+		r.Body = io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF))
+		answer := httptest.NewRecorder()
+		observe(b.logger, noon, http.HandlerFunc(b.alarms(t).failed)).ServeHTTP(answer, r)
+		require.Equal(t, qstash.StatusNonRetryable, answer.Code)
+		lost := b.lines(t, "onboarding.step_failure_not_recorded")
+		require.Len(t, lost, 1, "nothing brings it again")
+		require.Equal(t, "msg_1", lost[0]["qstash_message_id"])
+	})
 }
 
 func TestSignatureIsNotLogged(t *testing.T) {

@@ -128,7 +128,7 @@ func (a alarms) authentic(w http.ResponseWriter, r *http.Request) (body []byte, 
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		return nil, new(neverRetry(refuse(codes.InvalidArgument, reasonTooLarge, "the body is over 64 KiB")))
 	}
-	if err != nil {
+	if err != nil { // a step has its failure callback; a callback that is lost this way has only the line that deliver writes
 		return nil, new(neverRetry(refuse(codes.InvalidArgument, reasonInvalid, "the body did not arrive whole")))
 	}
 	signature := r.Header.Get(qstash.HeaderSignature)

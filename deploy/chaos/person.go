@@ -73,10 +73,7 @@ func (p *person) plan() {
 		p.after(meddle+p.stop, p.sayStop)
 	}
 	if p.hold > 0 {
-		p.after(meddle+p.hold, func(ctx context.Context) {
-			p.insist(ctx, http.MethodPost, "/v1/profiles/"+p.profile+":hold")
-			p.after(p.release, func(ctx context.Context) { p.insist(ctx, http.MethodPost, "/v1/profiles/"+p.profile+":release") })
-		})
+		p.after(meddle+p.hold, p.putOnHold)
 	}
 	if p.reset > 0 {
 		p.after(meddle+p.reset, func(ctx context.Context) {
@@ -233,6 +230,16 @@ func (p *person) during(key string) {
 	p.mu.Unlock()
 	if now {
 		p.w.spawn(p.sayStop)
+	}
+}
+
+// putOnHold has an operator hold the person back, and release them later.
+func (p *person) putOnHold(ctx context.Context) {
+	switch err := p.w.call(ctx, http.MethodPost, "/v1/profiles/"+p.profile+":hold", struct{}{}, nil); {
+	case err == nil:
+		p.after(p.release, func(ctx context.Context) { p.insist(ctx, http.MethodPost, "/v1/profiles/"+p.profile+":release") })
+	case !refused(err):
+		p.after(tryAgain, p.putOnHold)
 	}
 }
 

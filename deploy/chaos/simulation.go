@@ -120,6 +120,7 @@ func (w *world) live(ctx context.Context) error {
 	for _, p := range w.cast {
 		p.plan()
 	}
+	w.after(firstVisit, w.visit)
 	troubles := drawTroubles(w.dice)
 	for next := look; w.elapsed() < longest; {
 		if err := w.settle(ctx); err != nil {
@@ -174,6 +175,8 @@ select exists (select from webhook_jobs where status in ('pending', 'processing'
     or exists (select from conversation_sessions s join profiles p on p.id = s.profile_id
                where s.status = 'active' and s.next_step_id is not null and not p.hold)`
 	sqlInDoubt = `select exists (select from sms_messages where status in ('sending', 'unknown'))`
+	// What the operator of the world can do something about.
+	sqlStuck = `select exists (select from conversation_sessions where status = 'stuck')`
 )
 
 // over reports whether all people have lived their scripts and nothing moves any more.
@@ -183,9 +186,12 @@ func (w *world) over(ctx context.Context) (bool, error) {
 			return false, nil
 		}
 	}
-	var moving, inDoubt bool
+	var moving, inDoubt, stuck bool
 	if w.onboardingDB.QueryRow(ctx, sqlMoving).Scan(&moving) != nil || w.messagingDB.QueryRow(ctx, sqlInDoubt).Scan(&inDoubt) != nil {
 		return false, ctx.Err() // a database is away
 	}
-	return !moving && !inDoubt, nil
+	if w.onboardingDB.QueryRow(ctx, sqlStuck).Scan(&stuck) != nil {
+		return false, ctx.Err()
+	}
+	return !moving && !inDoubt && (!stuck || w.dutyIsOver()), nil
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -32,16 +33,17 @@ import (
 // world is one whole system with its people, on a clock of its own. Nothing in it waits for real time, except for a send that
 // hangs, so hours of it pass in seconds.
 type world struct {
-	seed    uint64
-	dice    dice
-	people  int
-	flow    session.Flow
-	clock   *clock.Settable
-	pulse   *pulse
-	vendors *stack.Vendors
-	faults  *vendorFaults
-	witness *Witness
-	log     *slog.Logger
+	seed     uint64
+	dice     dice
+	people   int
+	flow     session.Flow
+	flowFile string
+	clock    *clock.Settable
+	pulse    *pulse
+	vendors  *stack.Vendors
+	faults   *vendorFaults
+	witness  *Witness
+	log      *slog.Logger
 
 	messaging, onboarding, gateway *running
 	data                           *worldData
@@ -51,7 +53,9 @@ type world struct {
 
 	cast    []*person
 	byPhone map[string]*person
-	strikes map[string]int // troubles by kind
+	strikes map[string]int // troubles by kind, and what the operator did
+	scratch string         // a folder for its files
+	visited int            // how often the operator has looked in
 
 	mu       sync.Mutex
 	inflight int // of the people's doings
@@ -79,7 +83,7 @@ const (
 // newWorld builds everything up to the first instant.
 func newWorld(ctx context.Context, seed uint64, people int, data *worldData, log *slog.Logger) (_ *world, err error) {
 	w := &world{
-		seed: seed, dice: dice(seed), people: people, flow: session.DefaultFlow(), clock: clock.NewSettable(began), witness: &Witness{},
+		seed: seed, dice: dice(seed), people: people, clock: clock.NewSettable(began), witness: &Witness{},
 		data: data, log: log, byPhone: map[string]*person{}, strikes: map[string]int{}, changed: make(chan struct{}),
 		sessions: map[string]string{}, profiles: map[string]int{}, byHand: map[string][]session.StepID{},
 		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}, Timeout: time.Minute},
@@ -90,6 +94,12 @@ func newWorld(ctx context.Context, seed uint64, people int, data *worldData, log
 		}
 	}()
 	w.pulse, w.faults = newPulse(w.clock), newVendorFaults(w.dice)
+	if w.scratch, err = os.MkdirTemp("", "paceline-world-"); err != nil {
+		return w, err
+	}
+	if w.flowFile, w.flow, err = drawFlow(w.dice, w.scratch); err != nil {
+		return w, err
+	}
 	w.vendors, err = stack.StartVendors(ctx, stack.VendorConfig{
 		Clock: w.clock, Log: slog.New(slog.DiscardHandler), OnTwilio: w.observe,
 	})
@@ -136,7 +146,7 @@ func (w *world) serve(ctx context.Context) (err error) {
 	maps.Copy(environ, map[string]string{
 		"ONBOARDING_DATABASE_URL": w.data.onboarding, "MESSAGING_DATABASE_URL": w.data.messaging,
 		"GATEWAY_ADDR": w.gateway.addr, "ONBOARDING_ADDR": w.onboarding.addr, "MESSAGING_ADDR": w.messaging.addr,
-		"PUBLIC_BASE_URL": w.url(), "SERVICE_AUTH_SECRET": secrets.ServiceAuth, "API_JWT_SECRET": secrets.APIJWT,
+		"ONBOARDING_FLOW_FILE": w.flowFile, "PUBLIC_BASE_URL": w.url(), "SERVICE_AUTH_SECRET": secrets.ServiceAuth, "API_JWT_SECRET": secrets.APIJWT,
 	})
 	maps.Copy(environ, worldEnviron)
 	messagingCfg, err1 := messaging.LoadConfig(environ)
@@ -182,6 +192,9 @@ func (w *world) end(ctx context.Context) error {
 		if pool != nil {
 			pool.Close()
 		}
+	}
+	if w.scratch != "" {
+		problems = append(problems, os.RemoveAll(w.scratch))
 	}
 	return errors.Join(problems...)
 }

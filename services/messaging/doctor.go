@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/rpc"
@@ -37,8 +38,16 @@ func Doctor(ctx context.Context, cfg Config, w io.Writer) error {
 	)
 }
 
+// steadyInterval is how far two listings have to be apart to confirm an absence. Shorter ones are for tests.
+const steadyInterval = 30 * time.Second
+
 func lookAtConfig(_ context.Context, cfg Config) (string, error) {
-	return "gRPC on " + cfg.Addr.String() + ", ops on " + cfg.OpsAddr.String(), cfg.Validate()
+	found := "gRPC on " + cfg.Addr.String() + ", ops on " + cfg.OpsAddr.String()
+	if cfg.ReconcileInterval < steadyInterval {
+		found += fmt.Sprintf("; warning: RECONCILE_INTERVAL is %s; Twilio's list may lag: below %s an absence may be premature",
+			cfg.ReconcileInterval, steadyInterval)
+	}
+	return found, cfg.Validate()
 }
 
 func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {

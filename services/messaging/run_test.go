@@ -220,7 +220,13 @@ func TestDoctor(t *testing.T) {
 	require.NoError(t, messaging.Migrate(t.Context(), cfg))
 	report.Reset()
 	require.NoError(t, messaging.Doctor(t.Context(), cfg, &report))
-	require.Contains(t, report.String(), "ok      database       reachable, schema version 3")
+	require.Contains(t, report.String(), "ok      database       reachable, schema version 4")
 	require.NotContains(t, report.String(), "failed")
 	require.NotContains(t, report.String(), cfg.AuthToken.Reveal())
+	require.NotContains(t, report.String(), "warning")
+
+	cfg.ReconcileInterval = 29 * time.Second
+	report.Reset()
+	require.NoError(t, messaging.Doctor(t.Context(), cfg, &report), "a warning is no failure")
+	require.Contains(t, report.String(), "warning: RECONCILE_INTERVAL is 29s")
 }

@@ -581,16 +581,16 @@ func testItem54(t *testing.T) {
 		params *openapi.ListMessageParams
 		want   []string
 	}{
-		{name: "NewestFirst", params: &openapi.ListMessageParams{}, want: []string{unsent, sids[4], sids[3], sids[2], sids[1], sids[0]}},
+		{name: "NewestFirstAndUnsentLast", params: &openapi.ListMessageParams{}, want: []string{sids[4], sids[3], sids[2], sids[1], sids[0], unsent}},
 		{name: "To", params: (&openapi.ListMessageParams{}).SetTo(other), want: []string{sids[1]}},
 		{name: "From", params: (&openapi.ListMessageParams{}).SetFrom(pooled1), want: []string{}},
 		{name: "FromAndTo", params: (&openapi.ListMessageParams{}).SetFrom(number).SetTo(other), want: []string{sids[1]}},
 		{name: "SentAtExcludesTheUnsent", params: (&openapi.ListMessageParams{}).SetDateSentAfter(day(3)), want: []string{sids[4], sids[3]}},
 		{name: "SentBefore", params: (&openapi.ListMessageParams{}).SetDateSentBefore(day(1).Add(time.Second)), want: []string{sids[1], sids[0]}},
 		{name: "SentAtThatSecond", params: (&openapi.ListMessageParams{}).SetDateSent(day(2)), want: []string{sids[2]}},
-		{name: "Pages", params: (&openapi.ListMessageParams{}).SetPageSize(2), want: []string{unsent, sids[4], sids[3], sids[2], sids[1], sids[0]}},
+		{name: "Pages", params: (&openapi.ListMessageParams{}).SetPageSize(2), want: []string{sids[4], sids[3], sids[2], sids[1], sids[0], unsent}},
 		{name: "PagesOfAFilter", params: (&openapi.ListMessageParams{}).SetPageSize(1).SetDateSentBefore(day(1).Add(time.Second)), want: []string{sids[1], sids[0]}},
-		{name: "Limit", params: (&openapi.ListMessageParams{}).SetPageSize(2).SetLimit(3), want: []string{unsent, sids[4], sids[3]}},
+		{name: "Limit", params: (&openapi.ListMessageParams{}).SetPageSize(2).SetLimit(3), want: []string{sids[4], sids[3], sids[2]}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

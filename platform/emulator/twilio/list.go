@@ -29,7 +29,7 @@ type page struct {
 	End          int        `json:"end"`
 }
 
-// list shows the messages that match the filters, newest first. All its URIs are relative to the API's origin.
+// list shows the messages that match the filters, in the order of find. All its URIs are relative to the API's origin.
 func (e *Emulator) list(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	match, err := filter(query)
@@ -40,7 +40,9 @@ func (e *Emulator) list(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, e.page(e.find(match), query))
 }
 
-// find is every message that matches, newest first.
+// find is every message that matches, the one that was sent last first. Twilio documents this order and not where a message
+// stands that has not been sent yet. Here it comes last, which is the most that a reader has to reckon with: behind any number
+// of older ones.
 func (e *Emulator) find(match func(*Message) bool) []Message {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -50,6 +52,7 @@ func (e *Emulator) find(match func(*Message) bool) []Message {
 			found = append(found, m.snapshot())
 		}
 	}
+	slices.SortStableFunc(found, func(a, b Message) int { return b.SentAt.Compare(a.SentAt) }) // the zero time is before all others
 	return found
 }
 
@@ -91,7 +94,8 @@ func (e *Emulator) page(found []Message, query url.Values) page {
 	return p
 }
 
-// window is the part of found that the token asks for. It does not shift when new messages arrive.
+// window is the part of found that the token asks for. It does not shift when new messages arrive; one that is
+// sent meanwhile moves to the front, past a reader who is further on.
 func window(found []Message, token string, size int) (from, to int) {
 	sid, after := strings.CutPrefix(token, olderThan)
 	if !after {

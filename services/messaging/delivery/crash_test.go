@@ -96,8 +96,8 @@ func (p *process) Reclaim(ctx context.Context, a delivery.Attempt) (delivery.Cla
 	return called(p, "Reclaim", func() (delivery.Claim, error) { return p.store.Reclaim(ctx, a) })
 }
 
-func (p *process) Expire(ctx context.Context, m delivery.Message, now time.Time) (delivery.Message, error) {
-	return called(p, "Expire", func() (delivery.Message, error) { return p.store.Expire(ctx, m, now) })
+func (p *process) Expire(ctx context.Context, m delivery.Message, now time.Time, timeout time.Duration) (delivery.Message, error) {
+	return called(p, "Expire", func() (delivery.Message, error) { return p.store.Expire(ctx, m, now, timeout) })
 }
 
 func (p *process) Settle(ctx context.Context, a delivery.Answer) (delivery.Message, error) {
@@ -142,8 +142,8 @@ func (p *process) Resolve(ctx context.Context, r delivery.Resolution) (m deliver
 	return m, changed, err
 }
 
-func (p *process) ExpireAbandoned(ctx context.Context, now time.Time, limit int) (int, error) {
-	return called(p, "ExpireAbandoned", func() (int, error) { return p.store.ExpireAbandoned(ctx, now, limit) })
+func (p *process) ExpireAbandoned(ctx context.Context, now time.Time, timeout time.Duration, limit int) (int, error) {
+	return called(p, "ExpireAbandoned", func() (int, error) { return p.store.ExpireAbandoned(ctx, now, timeout, limit) })
 }
 
 func (p *process) ClaimLooks(ctx context.Context, now, until time.Time, limit int) ([]delivery.Message, error) {

@@ -90,8 +90,8 @@ type messageStore interface {
 	Claim(ctx context.Context, a Attempt) (Claim, error)
 	// Reclaim makes the attempt on a throttled row, or reports why it may not.
 	Reclaim(ctx context.Context, a Attempt) (Claim, error)
-	// Expire makes an abandoned row unknown, unless somebody settled it first, and returns the row either way.
-	Expire(ctx context.Context, m Message, now time.Time) (Message, error)
+	// Expire applies Message.Expire to the stored row, unless somebody settled it first, and returns the row either way.
+	Expire(ctx context.Context, m Message, now time.Time, timeout time.Duration) (Message, error)
 	// Settle applies Message.Settle to the stored row and returns the row after it. An answer that the recipient has
 	// opted out is recorded as such in the same transaction.
 	Settle(ctx context.Context, a Answer) (Message, error)

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -102,8 +103,9 @@ const (
 // Decide says what follows from a sighting for a message in doubt. It is pure, and this is the rule:
 //
 //   - exactly one message at Twilio that may be ours, and none of ours but this that may be it: it is;
-//   - none: after the second such listing, an interval after the first and both begun when nothing of the attempt could still
-//     be on its way, the policy decides between sending again and parking;
+//   - nothing to the person within the attempt's time that is no other message's: after the second such listing, an interval
+//     after the first and both begun when nothing of the attempt could still be on its way, the policy decides between sending
+//     again and parking;
 //   - anything else is ambiguous, and parked as soon as nothing is on its way any more. Until then a receipt may tell.
 //
 // Changed is false for a message that is not in doubt, or no longer about this attempt.
@@ -114,17 +116,18 @@ func (m Message) Decide(s Sighting) (looked Looked, changed bool) {
 	if s.Failure != "" {
 		return m.lookAgain(s.At.Add(s.Interval), Look{At: s.At, Finding: Failed, Detail: s.Failure}), true
 	}
-	candidates, withheld := m.candidates(s)
-	look := Look{At: s.At, Candidates: candidates}
+	candidates, strangers, withheld := m.candidates(s)
+	look := Look{At: s.At, Candidates: append(candidates, strangers...)}
 	sending, rivals := m.rivals(s.Rivals)
 	settles := m.LeaseUntil.Add(s.Timeout)
-	switch n := len(candidates); {
-	case n == 0 && s.Began.Before(settles):
+	switch n, nothing := len(candidates), len(look.Candidates) == 0; {
+	case nothing && s.Began.Before(settles):
 		look.Finding, look.Detail = Absent, "too early to count: the attempt could still be on its way"
 		return m.lookAgain(settles, look), true
-	case n == 0:
+	case nothing:
 		return m.absent(s, look), true
 	case n == 1 && rivals == 0 && !withheld:
+		look.Candidates = candidates
 		return m.found(s, look), true
 	}
 	look.Finding = Ambiguous
@@ -135,6 +138,8 @@ func (m Message) Decide(s Sighting) (looked Looked, changed bool) {
 	case sending > 0:
 		look.Detail = "the same words are being sent to the same person at this moment"
 		return m.lookAgain(s.At.Add(s.Interval), look), true
+	case len(candidates) == 0:
+		look.Detail = "Twilio has a message to this person with other words; it may have rewritten this one"
 	case withheld:
 		look.Detail = "Twilio does not keep the words of this account's messages, so they cannot be told apart"
 	case rivals > 0:
@@ -194,27 +199,58 @@ func (m Message) found(s Sighting, look Look) Looked {
 	return Looked{Message: m, Look: look, Settled: SettledAdopted}
 }
 
-// take adopts a message as Twilio has it.
+// take adopts a message as Twilio has it. It was accepted when Twilio created it, not when we found out: replies between the
+// two are replies to it, and the next text is due that much earlier. Twilio's time is cut to the second, so one is added: the
+// gap between two texts may be too long by that, never too short. Its clock is believed as far as ours allows.
 func (m Message) take(stored twilio.Stored, at time.Time) Message {
+	if !m.Accepted() {
+		m = m.adopt(stored.SID, at)
+		m.AcceptedAt = stored.CreatedAt.Add(time.Second)
+		if m.AcceptedAt.Before(m.AttemptedAt) {
+			m.AcceptedAt = m.AttemptedAt
+		}
+		if m.AcceptedAt.After(at) {
+			m.AcceptedAt = at
+		}
+	}
 	m = m.accept(twilio.Outcome{Kind: twilio.Accepted, SID: stored.SID}, at)
 	m, _ = m.Receive(Receipt{SID: stored.SID, Status: stored.Status, ErrorCode: stored.ErrorCode, At: at})
 	return m
 }
 
 // candidates are the listed messages that may be this attempt's and are no other message's. Withheld says that Twilio does not
-// show the words of one of them.
-func (m Message) candidates(s Sighting) (found []Candidate, withheld bool) {
-	earliest := m.AttemptedAt.Add(-clockTolerance).Truncate(time.Second) // Twilio's times have whole seconds
+// show the words of one of them. Strangers have other words and were created while the attempt could reach Twilio: it may have
+// rewritten ours in a way that we do not see through, such as shortened links. Not so what answers a person's text, nor what
+// has the words of another message of ours in doubt.
+func (m Message) candidates(s Sighting) (found, strangers []Candidate, withheld bool) {
+	earliest := m.earliest()
+	latest := m.LeaseUntil.Add(s.Timeout + clockTolerance)
 	for _, l := range s.Listed {
 		if !l.Outbound() || l.To != m.To || l.CreatedAt.Before(earliest) || s.Taken[l.SID] {
 			continue
 		}
-		if l.Body == "" || sameWords(l.Body, m.Body) {
-			found = append(found, Candidate{SID: l.SID, Status: l.Status, CreatedAt: l.CreatedAt})
+		candidate := Candidate{SID: l.SID, Status: l.Status, CreatedAt: l.CreatedAt}
+		others := func(o Rival) bool { return says(l, o.Body) }
+		switch {
+		case l.Body == "" || says(l, m.Body):
+			found = append(found, candidate)
 			withheld = withheld || l.Body == ""
+		case !l.Reply() && !l.CreatedAt.After(latest) && !slices.ContainsFunc(s.Rivals, others):
+			strangers = append(strangers, candidate)
 		}
 	}
-	return found, withheld
+	return found, strangers, withheld
+}
+
+// earliest is the earliest time that Twilio may give for a text of the last attempt; its times have whole seconds.
+func (m Message) earliest() time.Time {
+	return m.AttemptedAt.Add(-clockTolerance).Truncate(time.Second)
+}
+
+// RivalsSince is the end of a lease before which nobody's attempt can have made what may be this message: one whose last call
+// had ended by then reached Twilio before this one began, by whichever clock.
+func (m Message) RivalsSince(timeout time.Duration) time.Time {
+	return m.earliest().Add(-timeout - clockTolerance)
 }
 
 // rivals counts who else may be what Twilio has, and how many of them are being sent right now.
@@ -228,6 +264,15 @@ func (m Message) rivals(others []Rival) (sending, all int) {
 		}
 	}
 	return sending, all
+}
+
+// trialPrefix is what Twilio puts before every text of an account that has not been paid for.
+const trialPrefix = "Sent from your Twilio trial account - "
+
+// says reports whether a message at Twilio has the words that we sent.
+func says(stored twilio.Stored, sent string) bool {
+	rest, _ := strings.CutPrefix(stored.Body, trialPrefix)
+	return sameWords(stored.Body, sent) || sameWords(rest, sent)
 }
 
 // sameWords compares the letters and digits only: a messaging service with Smart Encoding replaces quotes, dashes and spaces

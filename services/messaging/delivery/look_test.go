@@ -138,10 +138,49 @@ func TestDecide(t *testing.T) {
 		{
 			name: "WhatIsNotOursIsNoCandidate", finding: delivery.Absent, status: sms.Unknown, next: 61 * time.Second,
 			edit: func(_ *delivery.Message, s *delivery.Sighting) {
-				theirs, other, early, words := listed("SM1", noon()), listed("SM2", noon()), listed("SM3", noon().Add(-61*time.Second)), listed("SM4", noon())
-				theirs.Direction, words.Body = "inbound", "Hi Bo, welcome aboard."
-				s.Listed, s.Taken = []twilio.Stored{theirs, other, early, words}, map[string]bool{"SM2": true}
+				theirs, other, early, late := listed("SM1", noon()), listed("SM2", noon()), listed("SM3", noon().Add(-61*time.Second)), listed("SM4", noon().Add(92*time.Second))
+				reply, rival := listed("SM5", noon()), listed("SM6", noon())
+				theirs.Direction, late.Body, reply.Body, rival.Body = "inbound", "other words", "other words", "Hi Bo."
+				reply.Direction = "outbound-reply"
+				s.Listed, s.Taken = []twilio.Stored{theirs, other, early, late, reply, rival}, map[string]bool{"SM2": true}
+				s.Rivals = []delivery.Rival{{Body: "Hi Bo.", Status: sms.Unknown}}
 			},
+		},
+		{
+			name: "OtherWordsInTheWindowAreNoAbsence", finding: delivery.Ambiguous, settled: delivery.SettledParked, status: sms.Parked,
+			edit: func(m *delivery.Message, s *delivery.Sighting) {
+				m.AbsentSince = s.Began.Add(-interval)
+				l := listed("SM1", noon().Add(91*time.Second))
+				l.Body = "Hi Ana, see twil.io/x"
+				s.Listed = []twilio.Stored{l}
+			},
+		},
+		{
+			name: "OtherWordsWaitForReceiptsFirst", finding: delivery.Ambiguous, status: sms.Unknown, next: 31 * time.Second,
+			edit: func(_ *delivery.Message, s *delivery.Sighting) {
+				s.Began = noon()
+				l := listed("SM1", noon())
+				l.Body = "other words"
+				s.Listed = []twilio.Stored{l}
+			},
+		},
+		{
+			name: "SameWordsAreTakenBeforeOthers", finding: delivery.Found, settled: delivery.SettledAdopted, status: sms.Sent,
+			edit: func(_ *delivery.Message, s *delivery.Sighting) {
+				l := listed("SM2", noon())
+				l.Body = "other words"
+				s.Listed = []twilio.Stored{l, listed("SM1", noon())}
+			},
+			next: 92 * time.Second,
+		},
+		{
+			name: "TrialNoticeIsSeenThrough", finding: delivery.Found, settled: delivery.SettledAdopted, status: sms.Sent,
+			edit: func(_ *delivery.Message, s *delivery.Sighting) {
+				l := listed("SM1", noon())
+				l.Body = "Sent from your Twilio trial account - " + body
+				s.Listed = []twilio.Stored{l}
+			},
+			next: 92 * time.Second,
 		},
 		{
 			name: "FailureSaysNothing", finding: delivery.Failed, status: sms.Unknown, next: 62 * time.Second,
@@ -196,15 +235,18 @@ func TestDecideIsCautious(t *testing.T) {
 			m.AbsentSince = noon().Add(time.Duration(rapid.IntRange(31, 60).Draw(t, "absent since")) * time.Second)
 		}
 		s.Taken = map[string]bool{}
-		ours := 0
+		ours, strangers := 0, 0
 		for i := range rapid.IntRange(0, 4).Draw(t, "listed") {
 			l := listed(fmt.Sprint("SM", i), noon().Add(time.Duration(rapid.IntRange(-120, 120).Draw(t, "created"))*time.Second))
-			l.Body = rapid.SampledFrom([]string{body, body, "other words", ""}).Draw(t, "body")
+			l.Body = rapid.SampledFrom([]string{body, "Sent from your Twilio trial account - " + body, "other words", ""}).Draw(t, "body")
 			l.Direction = rapid.SampledFrom([]string{"outbound-api", "inbound"}).Draw(t, "direction")
 			s.Taken[l.SID] = rapid.Bool().Draw(t, "taken")
 			s.Listed = append(s.Listed, l)
-			if l.Body != "other words" && l.Direction == "outbound-api" && !s.Taken[l.SID] && !l.CreatedAt.Before(noon().Add(-time.Minute)) {
+			switch free := l.Direction == "outbound-api" && !s.Taken[l.SID] && !l.CreatedAt.Before(noon().Add(-time.Minute)); {
+			case free && l.Body != "other words":
 				ours++
+			case free && !l.CreatedAt.After(noon().Add(lease+s.Timeout+time.Minute)):
+				strangers++
 			}
 		}
 		if rapid.Bool().Draw(t, "rival") {
@@ -212,7 +254,11 @@ func TestDecideIsCautious(t *testing.T) {
 		}
 		looked, changed := m.Decide(s)
 		require.True(t, changed)
-		require.Len(t, looked.Look.Candidates, ours)
+		if looked.Settled == delivery.SettledAdopted {
+			require.Len(t, looked.Look.Candidates, 1)
+		} else {
+			require.Len(t, looked.Look.Candidates, ours+strangers)
+		}
 		after := looked.Message
 		switch looked.Settled {
 		case delivery.SettledAdopted:
@@ -220,8 +266,10 @@ func TestDecideIsCautious(t *testing.T) {
 			require.Empty(t, s.Rivals)
 			require.False(t, s.Taken[after.SID])
 			require.True(t, after.Accepted())
+			require.False(t, after.AcceptedAt.Before(m.AttemptedAt))
+			require.False(t, after.AcceptedAt.After(s.At))
 		case delivery.SettledAbsent:
-			require.Zero(t, ours)
+			require.Zero(t, ours+strangers)
 			require.Equal(t, delivery.ConfirmAbsentThenResend, m.UnknownPolicy)
 			require.False(t, m.AbsentSince.IsZero())
 			require.GreaterOrEqual(t, s.Began.Sub(m.AbsentSince), interval)

@@ -104,14 +104,17 @@ func (x *machine) receipt(t *rapid.T) {
 	x.m, _ = x.m.Receive(delivery.Receipt{SID: a.sid, Status: word, At: x.now})
 }
 
-func (x *machine) expire(*rapid.T) { x.m, _ = x.m.Expire(x.now) }
+func (x *machine) expire(*rapid.T) { x.m, _ = x.m.Expire(x.now, callTimeout) }
 
 // list asks Twilio what it has by now, and perhaps what others have sent; or fails.
 func (x *machine) list(t *rapid.T) {
 	s := delivery.Sighting{Token: x.m.AttemptToken, Began: x.now, Interval: interval, Timeout: callTimeout}
+	rewritten := rapid.SampledFrom([]string{body, "Sent from your Twilio trial account - " + body, "rewritten"}).Draw(t, "body")
 	for _, a := range x.attempts {
 		if !a.reached.IsZero() && !a.reached.After(x.now) {
-			s.Listed = append(s.Listed, listed(a.sid, a.reached.Add(-time.Minute).Truncate(time.Second)))
+			l := listed(a.sid, a.reached.Add(-time.Minute).Truncate(time.Second))
+			l.Body = rewritten // as a whole: this account's texts are rewritten, or they are not
+			s.Listed = append(s.Listed, l)
 		}
 	}
 	x.empty = len(s.Listed) == 0
@@ -147,7 +150,7 @@ func (x *machine) look(t *rapid.T) {
 
 // resolve is an operator who has seen the truth.
 func (x *machine) resolve(t *rapid.T) {
-	r := delivery.Resolution{Token: x.m.AttemptToken, At: x.now, Timeout: callTimeout}
+	r := delivery.Resolution{Token: x.m.AttemptToken, Attempt: x.m.Attempts, At: x.now, Timeout: callTimeout}
 	r.Word = rapid.SampledFrom([]delivery.Word{delivery.NotSent, delivery.GiveUp, delivery.Sent}).Draw(t, "word")
 	for _, a := range x.attempts {
 		if a.reached.IsZero() || a.reached.After(x.now) {

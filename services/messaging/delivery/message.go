@@ -91,9 +91,10 @@ func (m Message) Quiet(now time.Time, timeout time.Duration) bool {
 	return !now.Before(m.LeaseUntil.Add(timeout))
 }
 
-// Expire makes an abandoned row unknown, and due to be looked for at once.
-func (m Message) Expire(now time.Time) (expired Message, changed bool) {
-	if !m.Abandoned(now) {
+// Expire makes an abandoned row unknown, and due to be looked for at once; but not before it is quiet, because a STOP waits for
+// what is being sent, and not for what is in doubt.
+func (m Message) Expire(now time.Time, timeout time.Duration) (expired Message, changed bool) {
+	if !m.Abandoned(now) || !m.Quiet(now, timeout) {
 		return m, false
 	}
 	m.Status, m.NextLookAt, m.Looks, m.UpdatedAt = sms.Unknown, now, 0, now
@@ -196,7 +197,8 @@ func (m Message) reach(status sms.Status) Message {
 // has the message, whatever the attempt was told, and whoever has concluded what from its silence. So the receipt of a first
 // attempt may come while a second one is under way, although Twilio's list has not had the first one twice: the row is then
 // the first one's, and the second one's answer finds it so (messaging.sms_answer_not_adopted). A receipt of another SID, or
-// with a word that we do not know, changes nothing.
+// with a word that we do not know, changes nothing. A row that adopts a receipt counts as accepted when the receipt came: a
+// callback does not say when Twilio created the text, and an earlier guess could send the next one too soon.
 func (m Message) Receive(r Receipt) (merged Message, changed bool) {
 	status, err := sms.ParseProviderStatus(r.Status)
 	if err != nil || (m.Accepted() && m.SID != r.SID) {

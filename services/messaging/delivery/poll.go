@@ -50,8 +50,7 @@ func (m Message) Poll(p Poll) Message {
 	}
 	last := m.AcceptedAt.Add(pollFor)
 	switch {
-	case m.Status.Final():
-	case p.Gone || !p.At.Before(last):
+	case m.Status.Final() || p.Gone || !p.At.Before(last): // a final row may have a look that another release left behind
 		m.NextLookAt, m.Looks = time.Time{}, 0
 	default:
 		m.NextLookAt = p.At.Add(firstPoll << min(m.Looks, 10))

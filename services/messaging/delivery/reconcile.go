@@ -41,7 +41,7 @@ type Reconciler struct {
 // reconcileStore keeps the rows of a look. Every method is one transaction; postgres.Store implements it.
 type reconcileStore interface {
 	// ExpireAbandoned applies Message.Expire to at most limit rows and reports how many.
-	ExpireAbandoned(ctx context.Context, now time.Time, limit int) (int, error)
+	ExpireAbandoned(ctx context.Context, now time.Time, timeout time.Duration, limit int) (int, error)
 	// ClaimLooks takes at most limit rows that are due, counts the look, and puts their next one at until, when it is due
 	// again should this process die over it.
 	ClaimLooks(ctx context.Context, now, until time.Time, limit int) ([]Message, error)
@@ -73,7 +73,7 @@ func (r *Reconciler) Loop(rest process.Rest) process.Repetition {
 // be more. The errors of single messages are joined; each of those messages is looked at again an interval later.
 func (r *Reconciler) Once(ctx context.Context) (more bool, err error) {
 	now := r.Now()
-	expired, err := r.Store.ExpireAbandoned(ctx, now, reconcileBatch)
+	expired, err := r.Store.ExpireAbandoned(ctx, now, r.Timeout, reconcileBatch)
 	if err != nil {
 		return false, fmt.Errorf("expire abandoned sends: %w", err)
 	}

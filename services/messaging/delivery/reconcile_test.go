@@ -156,7 +156,7 @@ func TestReconcileUnknown(t *testing.T) {
 		b := setup(t)
 		b.emulator.SetScript(mute(emulator.AnswerNormal, true))
 		within(func() { _, _ = b.on(&process{at: 2, mishap: dieAfter}).Send(t.Context(), b.request()) })
-		b.clock.Advance(lease - time.Nanosecond)
+		b.clock.Advance(lease + b.config.Timeout - time.Nanosecond)
 		b.reconcile()
 		require.Equal(t, sms.Sending, b.stored().Status)
 		b.clock.Advance(time.Nanosecond)
@@ -253,6 +253,51 @@ func TestReconcileUnknown(t *testing.T) {
 		b.reconcile()
 		require.Equal(t, sms.Parked, b.stored().Status)
 		require.Equal(t, delivery.Parked, b.send("another").Outcome)
+	})
+
+	t.Run("WhatWasParkedLongBeforeIsNoRival", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.parked()
+		b.clock.Advance(time.Hour)
+		b.emulator.SetScript(emulator.Script{
+			OnCreate: func(int, emulator.Message) emulator.CreateFault {
+				return emulator.CreateFault{Answer: emulator.AnswerReset, Commit: true}
+			},
+			OnCallback: func(emulator.Message) emulator.CallbackFault { return emulator.CallbackFault{Drop: true} },
+		})
+		doubt := b.send("another")
+		require.Equal(t, delivery.Unknown, doubt.Outcome)
+		b.clock.Advance(lease + time.Second)
+		b.reconcile()
+		require.Equal(t, delivery.AlreadyAccepted, b.send("another").Outcome)
+		require.Equal(t, sms.Parked, b.stored().Status)
+	})
+
+	t.Run("S0_65_TextThatTwilioRewroteIsParkedAndNotSentAgain", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.emulator.SetScript(lose(emulator.AnswerServerError, false))
+		b.send("")
+		b.carrier.Send(t.Context(), twilio.Outgoing{To: theirs, Body: "Hi Ana, see twil.io/x"})
+		b.clock.Advance(lease + time.Second)
+		b.reconcile()
+		require.Equal(t, sms.Parked, b.stored().Status)
+		require.Contains(t, b.send("").Explanation, "Twilio has a message to this person with other words")
+		require.Len(t, b.evidence(b.stored().ID).Looks[0].Candidates, 1)
+	})
+
+	t.Run("AcceptedIsWhenTwilioTookItAndNotWhenItWasFound", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.emulator.SetScript(mute(emulator.AnswerReset, true))
+		b.send("")
+		began := b.clock.Now()
+		b.clock.Advance(time.Hour)
+		b.reconcile()
+		row := b.stored()
+		require.Equal(t, began.Add(time.Second), row.AcceptedAt, "Twilio's time is cut to the second, and a gap is never too short")
+		require.Equal(t, b.clock.Now(), row.UpdatedAt)
 	})
 
 	t.Run("SIDOfAnotherMessageIsNotTaken", func(t *testing.T) {
@@ -496,9 +541,27 @@ func TestReconcilePolls(t *testing.T) {
 		b.send("")
 		_, err := b.pool.Exec(t.Context(), "update sms_messages set next_look_at = null, attempted_at = null")
 		require.NoError(t, err)
-		b.clock.Advance(lease)
+		b.clock.Advance(lease + b.config.Timeout)
 		b.reconcile()
 		require.True(t, b.stored().Accepted())
+	})
+
+	t.Run("LookOfAFinalStatusIsDroppedWhateverTwilioSays", func(t *testing.T) {
+		t.Parallel()
+		for _, failure := range []error{twilio.ErrNotFound, errors.New("down")} {
+			b := setup(t)
+			b.send("")
+			b.pass(time.Second)
+			require.Equal(t, sms.Delivered, b.stored().Status)
+			_, err := b.pool.Exec(t.Context(), "update sms_messages set next_look_at = updated_at")
+			require.NoError(t, err)
+			_, err = b.reconciler(func(c *delivery.ReconcilerConfig) {
+				c.Twilio = directory{fetch: func(context.Context, string) (twilio.Stored, error) { return twilio.Stored{}, failure }}
+			}).Once(t.Context())
+			require.NoError(t, err)
+			require.Zero(t, b.stored().NextLookAt)
+			require.Equal(t, sms.Delivered, b.stored().Status)
+		}
 	})
 }
 

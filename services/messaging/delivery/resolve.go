@@ -35,6 +35,7 @@ type Resolution struct {
 	MessageID uuid.UUID
 	Word      Word
 	SID       string // with Sent, and only then
+	Attempt   int    // which attempt the word is about; 0 for the only one that there was
 	Reason    string
 
 	// Set by Resolve.
@@ -95,6 +96,8 @@ func (r Resolution) check() error {
 		return fmt.Errorf("%w: resolution must be SENT, NOT_SENT or GIVE_UP", ErrInvalid)
 	case r.Word == Sent && !sidShape.MatchString(r.SID):
 		return fmt.Errorf("%w: twilio_sid must be Twilio's SID of the message, SM or MM and 32 hex digits", ErrInvalid)
+	case r.Attempt < 0:
+		return fmt.Errorf("%w: attempt must be the number that the evidence shows", ErrInvalid)
 	case r.Word != Sent && r.SID != "":
 		return fmt.Errorf("%w: twilio_sid is for SENT only", ErrInvalid)
 	case reason == "" || utf8.RuneCountInString(reason) > MaxReason || strings.ContainsRune(reason, 0):
@@ -125,7 +128,7 @@ func (m Message) Resolve(r Resolution) (resolved Message, changed bool, err erro
 		if !r.Stored.Outbound() || r.Stored.To != m.To {
 			return m, false, notResolvable("Twilio's message with this SID went to somebody else")
 		}
-		if r.Stored.Body != "" && !sameWords(r.Stored.Body, m.Body) { // empty when Twilio does not keep it: then the word is all there is
+		if r.Stored.Body != "" && !says(*r.Stored, m.Body) { // empty when Twilio does not keep it: then the word is all there is
 			return m, false, notResolvable("Twilio's message with this SID says something else")
 		}
 		return m.take(*r.Stored, r.At), true, nil
@@ -149,12 +152,15 @@ func (m Message) resolvable(r Resolution) (changes bool, err error) {
 		return false, nil
 	case m.Accepted():
 		return false, notResolvable("Twilio has it, under " + m.SID)
+	case r.Attempt == 0 && m.Attempts > 1:
+		return false, notResolvable(fmt.Sprintf("it has had %d attempts; look at the evidence and name the one that you mean", m.Attempts))
+	case r.Attempt != 0 && r.Attempt != m.Attempts:
+		return false, notResolvable(fmt.Sprintf("attempt %d is not the last one; look at the evidence again", r.Attempt))
 	case m.AttemptToken != r.Token:
 		return false, notResolvable("a new attempt has been made meanwhile; look at the evidence again")
 	}
-	onItsWay := m.Status == sms.Sending && !m.Abandoned(r.At) ||
-		r.Word == NotSent && m.Status != sms.Rejected && !m.Quiet(r.At, r.Timeout)
-	if onItsWay {
+	waits := m.Status == sms.Sending || r.Word == NotSent && m.Status != sms.Rejected
+	if waits && !m.Quiet(r.At, r.Timeout) {
 		left := m.LeaseUntil.Add(r.Timeout).Sub(r.At).Round(time.Second)
 		return false, notResolvable(fmt.Sprintf("it is being sent now, or may still be on its way; ask again in %s", left))
 	}

@@ -92,6 +92,48 @@ func TestResolve(t *testing.T) {
 		require.Equal(t, sms.Parked, b.stored().Status)
 	})
 
+	t.Run("SentIsWhatTwilioPutItsTrialNoticeBefore", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		m := b.parked()
+		trial := b.carrier.Send(t.Context(), twilio.Outgoing{To: theirs, Body: "Sent from your Twilio trial account - " + body}).SID
+		created := b.clock.Now()
+		b.clock.Advance(time.Hour)
+		resolved, err := b.service(nil).Resolve(t.Context(), b.resolution(m, delivery.Sent, trial))
+		require.NoError(t, err)
+		require.Equal(t, trial, resolved.SID)
+		require.Equal(t, created.Add(time.Second), resolved.AcceptedAt)
+		require.Equal(t, b.clock.Now(), resolved.UpdatedAt)
+	})
+
+	t.Run("S1_35_LateRepeatOfNotSentReleasesNoLaterAttempt", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		m := b.parked()
+		first := b.resolution(m, delivery.NotSent, "")
+		first.Attempt = b.evidence(m.ID).Message.Attempts
+		_, err := b.service(nil).Resolve(t.Context(), first)
+		require.NoError(t, err)
+		b.emulator.SetScript(emulator.Script{OnCreate: func(int, emulator.Message) emulator.CreateFault {
+			return emulator.CreateFault{Answer: emulator.AnswerServerError}
+		}})
+		require.Equal(t, delivery.Unknown, b.send("").Outcome)
+		b.clock.Advance(lease + time.Second)
+		_, err = b.service(nil).Resolve(t.Context(), first)
+		require.ErrorIs(t, err, delivery.ErrNotResolvable)
+		require.ErrorContains(t, err, "attempt 1 is not the last one")
+		unnamed := first
+		unnamed.Attempt = 0
+		_, err = b.service(nil).Resolve(t.Context(), unnamed)
+		require.ErrorIs(t, err, delivery.ErrNotResolvable)
+		require.ErrorContains(t, err, "2 attempts")
+		require.Equal(t, sms.Unknown, b.stored().Status)
+		first.Attempt = 2
+		_, err = b.service(nil).Resolve(t.Context(), first)
+		require.NoError(t, err)
+		require.Equal(t, sms.Throttled, b.stored().Status)
+	})
+
 	t.Run("NotSentIsSentAgainByWhoeverAsks", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -155,10 +197,12 @@ func TestResolve(t *testing.T) {
 			require.ErrorContains(t, err, "ask again in 31s")
 		}
 		b.clock.Advance(lease)
-		_, err := b.service(nil).Resolve(t.Context(), b.resolution(m, delivery.NotSent, ""))
-		require.ErrorContains(t, err, "ask again in 1s")
+		for _, word := range []delivery.Word{delivery.NotSent, delivery.GiveUp} {
+			_, err := b.service(nil).Resolve(t.Context(), b.resolution(m, word, ""))
+			require.ErrorContains(t, err, "ask again in 1s")
+		}
 		b.clock.Advance(b.config.Timeout)
-		_, err = b.service(nil).Resolve(t.Context(), b.resolution(m, delivery.NotSent, ""))
+		_, err := b.service(nil).Resolve(t.Context(), b.resolution(m, delivery.NotSent, ""))
 		require.NoError(t, err)
 		require.Equal(t, delivery.Accepted, b.send("").Outcome)
 	})
@@ -195,6 +239,7 @@ func TestResolve(t *testing.T) {
 		m := b.parked()
 		for name, edit := range map[string]func(*delivery.Resolution){
 			"no word":       func(r *delivery.Resolution) { r.Word = "" },
+			"no attempt":    func(r *delivery.Resolution) { r.Attempt = -1 },
 			"no reason":     func(r *delivery.Resolution) { r.Reason = " " },
 			"long reason":   func(r *delivery.Resolution) { r.Reason = strings.Repeat("é", 501) },
 			"no SID":        func(r *delivery.Resolution) { r.Word = delivery.Sent },

@@ -171,8 +171,8 @@ func (s *Service) resume(ctx context.Context, claim Claim, a Attempt) (Claim, er
 	switch m := *claim.Message; {
 	case !m.Matches(a):
 		return Claim{}, ErrKeyReused
-	case m.Abandoned(a.At):
-		expired, err := s.Store.Expire(ctx, m, a.At)
+	case m.Abandoned(a.At) && m.Quiet(a.At, s.Timeout):
+		expired, err := s.Store.Expire(ctx, m, a.At, s.Timeout)
 		claim.Message = &expired
 		return claim, err
 	case m.Retryable(a.At) && !claim.OptedOut:

@@ -226,6 +226,10 @@ func TestSend(t *testing.T) {
 		}()
 		<-inside
 		b.clock.Advance(lease)
+		second, err := b.service(nil).Send(t.Context(), b.request())
+		require.NoError(t, err)
+		require.Equal(t, delivery.InFlight, second.Outcome, "a STOP waits for it until nothing of it can come")
+		b.clock.Advance(b.config.Timeout)
 		for range 2 {
 			second, err := b.service(nil).Send(t.Context(), b.request())
 			require.NoError(t, err)

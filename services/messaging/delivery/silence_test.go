@@ -182,6 +182,21 @@ func TestStopIsAnsweredAfterWhatIsOnItsWay(t *testing.T) {
 		require.NoError(t, err)
 	})
 
+	t.Run("S0_41_NobodyEndsTheWaitByCallingTheAttemptUnknown", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		within(func() { _, _ = b.on(&process{at: 2, mishap: dieBefore}).Send(t.Context(), b.request()) })
+		hasty := b.service(func(c *delivery.Config) { c.StopWait = 20 * time.Millisecond })
+		b.clock.Advance(lease + b.config.Timeout - time.Nanosecond)
+		b.reconcile()
+		require.Equal(t, delivery.InFlight, b.send("").Outcome)
+		current, err := b.store.Expire(t.Context(), b.stored(), b.clock.Now(), b.config.Timeout)
+		require.NoError(t, err)
+		require.Equal(t, sms.Sending, current.Status)
+		_, err = hasty.RecordInbound(t.Context(), b.text("SM1", "STOP"))
+		require.ErrorIs(t, err, delivery.ErrUnavailable)
+	})
+
 	t.Run("OthersAndOtherWordsDoNotWait", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

@@ -17,14 +17,14 @@ const sqlExpireAll = `
 update sms_messages set status = 'unknown', next_look_at = @now, looks = 0, updated_at = @now
 where id in (
 	select id from sms_messages
-	where status in ('sending', 'unknown') and lease_until <= @now and (status = 'sending' or next_look_at is null)
+	where status in ('sending', 'unknown') and lease_until <= @over and (status = 'sending' or next_look_at is null)
 	order by lease_until limit @limit for update skip locked
 )`
 
-// ExpireAbandoned makes at most limit abandoned rows unknown and reports how many.
-func (s *Store) ExpireAbandoned(ctx context.Context, now time.Time, limit int) (n int, err error) {
+// ExpireAbandoned makes at most limit rows unknown whose leases have been over for timeout, and reports how many.
+func (s *Store) ExpireAbandoned(ctx context.Context, now time.Time, timeout time.Duration, limit int) (n int, err error) {
 	defer mark(&err)
-	done, err := s.pool.Exec(ctx, sqlExpireAll, pgx.NamedArgs{"now": now, "limit": limit})
+	done, err := s.pool.Exec(ctx, sqlExpireAll, pgx.NamedArgs{"now": now, "over": now.Add(-timeout), "limit": limit})
 	return int(done.RowsAffected()), err
 }
 
@@ -59,7 +59,7 @@ func (s *Store) RecordSighting(ctx context.Context, sighting delivery.Sighting) 
 		if sighting.Taken, err = taken(ctx, tx, stored.ID, sids); err != nil {
 			return err
 		}
-		if sighting.Rivals, err = rivals(ctx, tx, stored); err != nil {
+		if sighting.Rivals, err = rivals(ctx, tx, stored, sighting.Timeout); err != nil {
 			return err
 		}
 		var changed bool
@@ -95,13 +95,15 @@ func taken(ctx context.Context, tx pgx.Tx, id uuid.UUID, sids []string) (map[str
 	return set, nil
 }
 
-// sqlRivals is asked without the organisation: Twilio's list is the account's.
+// sqlRivals is asked without the organisation: Twilio's list is the account's. What has waited for an operator since long before
+// the attempt, or was given up then, cannot be what Twilio has of it.
 const sqlRivals = `
 select body, status from sms_messages
-where to_number = @to and direction = 'outbound' and status in ('sending', 'unknown', 'parked', 'given_up') and id <> @id`
+where to_number = @to and direction = 'outbound' and status in ('sending', 'unknown', 'parked', 'given_up') and id <> @id
+	and (status in ('sending', 'unknown') or lease_until >= @since)`
 
-func rivals(ctx context.Context, tx pgx.Tx, m delivery.Message) ([]delivery.Rival, error) {
-	args := pgx.NamedArgs{"to": m.To, "id": m.ID}
+func rivals(ctx context.Context, tx pgx.Tx, m delivery.Message, timeout time.Duration) ([]delivery.Rival, error) {
+	args := pgx.NamedArgs{"to": m.To, "id": m.ID, "since": m.RivalsSince(timeout)}
 	return collect(ctx, tx, sqlRivals, args, func(row pgx.CollectableRow) (delivery.Rival, error) {
 		var r delivery.Rival
 		var status string

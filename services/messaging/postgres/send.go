@@ -122,15 +122,18 @@ func claimArgs(a delivery.Attempt) pgx.NamedArgs {
 
 const sqlExpire = `
 update sms_messages set status = 'unknown', next_look_at = @now, looks = 0, updated_at = @now
-where id = @id and attempt_token = @token and status = 'sending' and lease_until <= @now
+where id = @id and attempt_token = @token and status = 'sending' and lease_until <= @over
 returning ` + columns
 
 const sqlByID = `select ` + columns + ` from sms_messages where id = @id`
 
-// Expire makes an abandoned row unknown, unless somebody settled it first, and returns the row either way.
-func (s *Store) Expire(ctx context.Context, m delivery.Message, now time.Time) (current delivery.Message, err error) {
+// Expire makes a row unknown whose lease has been over for timeout, unless somebody settled it first, and returns the row
+// either way.
+func (s *Store) Expire(
+	ctx context.Context, m delivery.Message, now time.Time, timeout time.Duration,
+) (current delivery.Message, err error) {
 	defer mark(&err)
-	args := pgx.NamedArgs{"id": m.ID, "token": m.AttemptToken, "now": now}
+	args := pgx.NamedArgs{"id": m.ID, "token": m.AttemptToken, "now": now, "over": now.Add(-timeout)}
 	expired, won, err := message(ctx, s.pool, sqlExpire, args)
 	if err != nil || won {
 		return expired, err

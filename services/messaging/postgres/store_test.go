@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	platform "paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
@@ -20,6 +21,7 @@ import (
 	"paceline.internal/services/messaging/delivery"
 	"paceline.internal/services/messaging/postgres"
 	"paceline.internal/services/messaging/sms"
+	"paceline.internal/services/messaging/twilio"
 )
 
 func TestMain(m *testing.M) { pgtest.Run(m) }
@@ -54,19 +56,47 @@ func TestMigrationOfRunningDatabase(t *testing.T) {
 	require.NoError(t, err)
 
 	require.NoError(t, postgres.Migrations().Up(t.Context(), url))
+	var unfinished int
+	require.NoError(t, pool.QueryRow(t.Context(), `select (select count(*) from pg_constraint where not convalidated)
+		+ (select count(*) from pg_index where not indisvalid)`).Scan(&unfinished))
+	require.Zero(t, unfinished)
+	abandoned, err := postgres.NewStore(pool).ExpireAbandoned(t.Context(), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), time.Second, 10)
+	require.NoError(t, err)
+	require.Equal(t, 2, abandoned)
 	due, err := postgres.NewStore(pool).ClaimLooks(t.Context(), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2100, 1, 2, 0, 0, 0, 0, time.UTC), 10)
 	require.NoError(t, err)
 	var statuses []sms.Status
 	for _, m := range due {
 		statuses = append(statuses, m.Status)
 		require.Equal(t, delivery.ConfirmAbsentThenResend, m.UnknownPolicy)
-		require.Equal(t, m.UpdatedAt, m.AttemptedAt)
+		require.Equal(t, m.CreatedAt, m.AttemptedAt, "nobody noted when it was claimed, and not before this")
 	}
-	require.ElementsMatch(t, []sms.Status{sms.Unknown, sms.Queued}, statuses)
+	require.ElementsMatch(t, []sms.Status{sms.Unknown, sms.Unknown, sms.Queued}, statuses)
 
 	_, err = pool.Exec(t.Context(), "update sms_messages set status = case status when 'unknown' then 'parked' else 'given_up' end where status in ('unknown', 'throttled')")
 	require.NoError(t, err)
 	require.NoError(t, postgres.Migrations().Down(t.Context(), url))
+}
+
+// TestMigrationBesideWork builds the indexes while others migrate as well and a transaction that has nothing to do with the table
+// stays open on another connection.
+func TestMigrationBesideWork(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t, platform.Migrations{})
+	pool, err := platform.Open(t.Context(), platform.Config{URL: url})
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), "select 1")
+	require.NoError(t, err)
+	var migrators errgroup.Group
+	for range 3 {
+		migrators.Go(func() error { return postgres.Migrations().Up(t.Context(), url) })
+	}
+	require.NoError(t, migrators.Wait())
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.NoError(t, postgres.Migrations().Ready(t.Context(), pool))
 }
 
 // TestSchema tries what the code never does: the constraints must refuse it for whoever comes by psql.
@@ -225,6 +255,31 @@ func TestSetConsent(t *testing.T) {
 	claim, err := store.Claim(t.Context(), attempt(t, org, who, "key"))
 	require.NoError(t, err)
 	require.Equal(t, delivery.Claim{OptedOut: true}, claim)
+}
+
+// TestReclaimAfterSTOP lets the STOP be committed after the row was read and found retryable.
+func TestReclaimAfterSTOP(t *testing.T) {
+	t.Parallel()
+	store := postgres.NewStore(pgtest.New(t, postgres.Migrations()))
+	org, who := uuid.Must(uuid.NewV7()), phone(t, "+14155550123")
+	first := attempt(t, org, who, "key")
+	claim, err := store.Claim(t.Context(), first)
+	require.NoError(t, err)
+	throttled, err := store.Settle(t.Context(), delivery.Answer{
+		MessageID: claim.Message.ID, Token: first.Token, Outcome: twilio.Outcome{Kind: twilio.Throttled}, At: first.At,
+	})
+	require.NoError(t, err)
+	_, err = store.RecordInbound(t.Context(), delivery.Text{
+		SID: "SM1", From: who, To: "+14155550100", Body: "STOP", MessageID: uuid.Must(uuid.NewV7()), OrgID: org, At: first.At, ReceivedAt: first.At,
+	})
+	require.NoError(t, err)
+
+	second := attempt(t, org, who, "key")
+	second.At, second.LeaseUntil = throttled.LeaseUntil, throttled.LeaseUntil.Add(time.Minute)
+	require.True(t, throttled.Retryable(second.At))
+	claim, err = store.Reclaim(t.Context(), second)
+	require.NoError(t, err)
+	require.Equal(t, delivery.Claim{Message: &throttled, OptedOut: true}, claim)
 }
 
 func TestOutage(t *testing.T) {

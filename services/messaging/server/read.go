@@ -99,7 +99,8 @@ func readResolution(v view, r *messagingv1.ResolveMessageRequest) (delivery.Reso
 		messagingv1.Resolution_RESOLUTION_GIVE_UP:  delivery.GiveUp,
 	}
 	return delivery.Resolution{
-		OrgID: v.orgID, MessageID: id, Word: words[r.GetResolution()], SID: r.GetTwilioSid(), Reason: r.GetReason(),
+		OrgID: v.orgID, MessageID: id, Word: words[r.GetResolution()], SID: r.GetTwilioSid(), Attempt: int(r.GetAttempt()),
+		Reason: r.GetReason(),
 	}, nil
 }
 

@@ -119,6 +119,12 @@ func TestParked(t *testing.T) {
 	require.Equal(t, vendor.has.SID, evidence.GetLooks()[0].GetCandidates()[0].GetTwilioSid())
 	require.Equal(t, noon, evidence.GetLooks()[0].GetCandidates()[0].GetCreatedAt().AsTime())
 	require.Nil(t, evidence.GetNextLookAt())
+	require.EqualValues(t, 1, evidence.GetAttempt())
+
+	_, err = s.ResolveMessage(operator, &messagingv1.ResolveMessageRequest{
+		MessageId: id, Resolution: messagingv1.Resolution_RESOLUTION_GIVE_UP, Reason: "of an attempt that there was not", Attempt: 2,
+	})
+	requireRefused(t, err, codes.FailedPrecondition, messagingv1.Reason_REASON_NOT_RESOLVABLE)
 
 	_, err = s.ResolveMessage(operator, &messagingv1.ResolveMessageRequest{
 		MessageId: id, Resolution: messagingv1.Resolution_RESOLUTION_GIVE_UP, Reason: "the person has moved on",

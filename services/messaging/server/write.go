@@ -77,7 +77,9 @@ func writeMessage(m delivery.Message) *messagingv1.Message {
 }
 
 func writeEvidence(e delivery.Evidence) *messagingv1.GetEvidenceResponse {
-	answer := &messagingv1.GetEvidenceResponse{Message: writeMessage(e.Message), NextLookAt: writeTime(e.Message.NextLookAt)}
+	answer := &messagingv1.GetEvidenceResponse{
+		Message: writeMessage(e.Message), NextLookAt: writeTime(e.Message.NextLookAt), Attempt: int32Of(e.Message.Attempts),
+	}
 	for _, l := range e.Looks {
 		look := &messagingv1.Look{At: timestamppb.New(l.At), Finding: string(l.Finding), Detail: l.Detail}
 		for _, c := range l.Candidates {

@@ -17,7 +17,7 @@ import (
 
 const (
 	// listPage is how many messages one page of a listing has, and listPages how many pages are read at most: two thousand
-	// texts to one person since one attempt. A listing that is longer is an error, because its end may hold what is looked for.
+	// texts to one person. A listing that is longer is an error, because its end may hold what is looked for.
 	listPage  = 100
 	listPages = 20
 	// maxPage bounds what is read of a page: a message of 1600 characters comes back in less than 16 KiB.
@@ -40,6 +40,9 @@ type Stored struct {
 
 // Outbound reports whether a program or Twilio sent it, and not a person.
 func (s Stored) Outbound() bool { return strings.HasPrefix(s.Direction, "outbound") }
+
+// Reply reports whether it answers a text of a person's, by Twilio itself or through TwiML: Send never makes one.
+func (s Stored) Reply() bool { return s.Direction == "outbound-reply" }
 
 // Fetch reads one message, within the timeout and the caller's context. ErrNotFound is Twilio's own word that there is none;
 // every other error says nothing about the message.
@@ -64,9 +67,10 @@ func (c *Client) Fetch(ctx context.Context, sid string) (Stored, error) {
 	return stored, err
 }
 
-// List reads every message to a number that Twilio created at since or later, newest first, within the timeout and the
-// caller's context. It is the whole of them or an error, never a part. The filter is the recipient alone: Twilio's only dates
-// to filter by are of sending, and a text that is still queued there has none.
+// List reads every message to a number that Twilio created at since or later, within the timeout and the caller's context. It
+// is the whole of them or an error, never a part. The filter is the recipient alone: Twilio's only dates to filter by are of
+// sending, and a text that is still queued there has none. For the same reason it reads to the last page: Twilio sorts by the
+// date of sending, and does not say where a text without one stands, so no older text shows that ours cannot come after it.
 func (c *Client) List(ctx context.Context, to string, since time.Time) ([]Stored, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -81,17 +85,16 @@ func (c *Client) List(ctx context.Context, to string, since time.Time) ([]Stored
 			return nil, err
 		}
 		for _, m := range messages {
-			if m.CreatedAt.Before(since.Truncate(time.Second)) { // Twilio's times have whole seconds
-				return all, nil
+			if !m.CreatedAt.Before(since.Truncate(time.Second)) { // Twilio's times have whole seconds
+				all = append(all, m)
 			}
-			all = append(all, m)
 		}
 		if following == "" {
 			return all, nil
 		}
 		next = following
 	}
-	return nil, fmt.Errorf("twilio: more than %d messages to one recipient since the attempt", listPage*listPages)
+	return nil, fmt.Errorf("twilio: more than %d messages to one recipient", listPage*listPages)
 }
 
 // page reads one page of a listing and where the next one is; empty after the last.

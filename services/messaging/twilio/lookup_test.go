@@ -83,14 +83,14 @@ func TestList(t *testing.T) {
 		require.Equal(t, want, got)
 	})
 
-	t.Run("StopsAtTheWindow", func(t *testing.T) {
+	t.Run("OlderTextsDoNotHideOneThatIsNotSentYet", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t, nil)
 		for range 150 {
 			b.client.Send(t.Context(), hello)
 		}
 		b.clock.Advance(10500 * time.Millisecond)
-		inside := b.client.Send(t.Context(), hello)
+		inside := b.client.Send(t.Context(), hello) // listed last, on the second page
 		var pages atomic.Int64
 		c := newClient(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			pages.Add(1)
@@ -100,7 +100,19 @@ func TestList(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, listed, 1)
 		require.Equal(t, inside.SID, listed[0].SID)
-		require.EqualValues(t, 1, pages.Load())
+		require.EqualValues(t, 2, pages.Load())
+	})
+
+	t.Run("OlderTextThatWasSentLateDoesNotHideOurs", func(t *testing.T) {
+		t.Parallel()
+		c := newClient(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			late := strings.Replace(resource("SM1", person), "12:00:00", "11:00:00", 1)
+			_, _ = fmt.Fprint(w, `{"messages":[`+late+`,`+resource("SM2", person)+`]}`)
+		})), nil)
+		listed, err := c.List(t.Context(), person, noon)
+		require.NoError(t, err)
+		require.Len(t, listed, 1)
+		require.Equal(t, "SM2", listed[0].SID)
 	})
 
 	t.Run("NothingIsNothingAndNoError", func(t *testing.T) {

@@ -130,7 +130,7 @@ func (e *Executor) advance(r session.Record, to session.Token, next *session.Ste
 		m.NextStep = next.ID
 		m.Alarm = NewAlarm(r, next.ID, 1, s.AcceptedAt.Add(next.Delay))
 	} else {
-		m.AnswerHeldSince = s.AcceptedAt
+		m.AnswerHeldSince = s.AskedAt()
 	}
 	m.Entries = []session.Entry{changed}
 	return m

@@ -71,8 +71,18 @@ type Sent struct {
 	CreatedAt   time.Time // when messaging was first asked for it; zero when there is no row
 	AcceptedAt  time.Time
 	RetryAfter  time.Duration
-	Code        int    // Twilio's error code of a rejected text
-	Explanation string // why a rejected, undecided or given up text is so, and what to do
+	Code        int    // Twilio's error code of a rejected or throttled text; 0 for none
+	Explanation string // why a rejected, throttled, undecided or given up text is so, and what to do
+}
+
+// AskedAt is since when a reply may answer the text: since Twilio took it, or, if that was only learnt afterwards, since
+// messaging was asked for it. AcceptedAt may then be the time at which it was learnt, and the person may have read the
+// text before. To count a reply that came a moment too early is better than to lose an answer: the session would wait for it.
+func (s Sent) AskedAt() time.Time {
+	if s.Outcome == AlreadyAccepted && !s.CreatedAt.IsZero() && s.CreatedAt.Before(s.AcceptedAt) {
+		return s.CreatedAt
+	}
+	return s.AcceptedAt
 }
 
 // Wait is a text that could not be brought to an end yet. Nothing was changed; come back after RetryAfter.
@@ -175,13 +185,13 @@ func (d *Dispatcher) moveAfter(o Order, sent Sent) (session.Move, error) {
 		move := o.Then(sent)
 		took := session.Entry{
 			At: sent.AcceptedAt, Kind: session.KindSent, Trigger: o.Trigger, Step: r.NextStep,
-			MessageID: sent.MessageID, Detail: string(o.Text),
+			MessageID: sent.MessageID, Detail: string(o.Text), AskedAt: sent.AskedAt(),
 		}
 		move.Entries = slices.Insert(move.Entries, 0, took)
 		return move, nil
 	case InFlight, Unknown, Throttled:
 		if hopeless(o, sent, now) {
-			return session.Park(r, now, session.Stuck, o.Trigger, sent.MessageID, unheardOf(r, sent)), nil
+			return session.Park(r, now, session.Stuck, o.Trigger, sent.MessageID, unsettled(r, sent)), nil
 		}
 		return session.Move{}, &Wait{Outcome: sent.Outcome, RetryAfter: sent.RetryAfter}
 	case OptedOut:
@@ -199,11 +209,18 @@ func (d *Dispatcher) moveAfter(o Order, sent Sent) (session.Move, error) {
 	}
 }
 
-// doubtLimit is how long the receipt of a direct text is waited for: about as long as the sweeper keeps after a step.
+// doubtLimit is how long a direct text is waited for: about as long as the sweeper keeps after a step.
 const doubtLimit = 30 * time.Minute
 
-// hopeless reports whether a text would be in doubt for ever. Only a text that answers a job: a step has the sweeper, and
-// nobody else looks after a job that is put off again and again, with all that the person writes waiting behind it.
+// hopeless reports whether a text would be awaited without end. Only a text that answers a job: a step has the sweeper, and
+// nobody else looks after a job that is put off again and again, with all that the person writes waiting behind it. What
+// counts is how long the job has asked, for a session that was resumed asks anew, by a new job; but never less than the text
+// itself is old, for a job may have waited long before it came to ask.
+//
+// A messaging service that cannot be reached is no outcome of a text but an outage: it is everybody's, every try of it is in
+// the log and the service's own readiness tells of it, and it ends without anybody having to resume a session. So it is tried
+// again for as long as it takes.
 func hopeless(o Order, sent Sent, now time.Time) bool {
-	return o.Cause != nil && sent.Outcome == Unknown && !sent.CreatedAt.IsZero() && now.Sub(sent.CreatedAt) >= doubtLimit
+	return o.Cause != nil && !sent.CreatedAt.IsZero() &&
+		now.Sub(o.Cause.Job.CreatedAt) >= doubtLimit && now.Sub(sent.CreatedAt) >= doubtLimit
 }

@@ -30,10 +30,22 @@ func givenUp(r session.Record, sent Sent) string {
 		sent.MessageID, sent.MessageID, session.ThenResume(r.ID), r.ID)
 }
 
-// unheardOf is a direct text in doubt for so long that nobody waits any more.
-func unheardOf(r session.Record, sent Sent) string {
-	return fmt.Sprintf("nothing was heard for %s of whether Twilio took message %s; unless it is settled by now %s, %s",
-		doubtLimit, sent.MessageID, howToResolve(sent.MessageID), session.ThenResume(r.ID))
+// unsettled is a direct text that came to no end for so long that nobody waits any more.
+func unsettled(r session.Record, sent Sent) string {
+	then := session.ThenResume(r.ID)
+	switch {
+	case sent.Outcome == Throttled && sent.Code != 0:
+		return fmt.Sprintf("Twilio %d: %s; message %s was not sent for over %s and will be once that is mended, %s",
+			sent.Code, sent.Explanation, sent.MessageID, doubtLimit, then)
+	case sent.Outcome == Throttled:
+		return fmt.Sprintf("Twilio did not take message %s for over %s, because it cannot be reached or is asked too much at once; "+
+			"see messaging's log and Twilio's status page, mend that, %s", sent.MessageID, doubtLimit, then)
+	case sent.Outcome == InFlight:
+		return fmt.Sprintf("another call has been sending message %s for over %s; see messaging's log and GET /v1/messages/%s/evidence "+
+			"for why it does not end, mend that, %s", sent.MessageID, doubtLimit, sent.MessageID, then)
+	}
+	return fmt.Sprintf("it was asked for over %s whether Twilio took message %s, and nothing was heard; unless it is settled by now %s, %s",
+		doubtLimit, sent.MessageID, howToResolve(sent.MessageID), then)
 }
 
 // reused is a key that belongs to another text.

@@ -181,7 +181,7 @@ func (d *Desk) SendOpening(ctx context.Context, j jobs.Job) error {
 		CorrelationID: j.ID, Trigger: session.TriggerActivation, Cause: &dispatch.Cause{Job: j},
 		Then: func(sent dispatch.Sent) session.Move {
 			move := session.Stay(s, d.Now())
-			move.AnswerHeldSince = sent.AcceptedAt // replies that came while the session was parked
+			move.AnswerHeldSince = sent.AskedAt() // replies that came while the session was parked
 			return move
 		},
 	})

@@ -36,7 +36,7 @@ func (r *Router) answerOnce(ctx context.Context, j jobs.Job, m Resumed, recorded
 	if recorded.Effect != EffectNone {
 		return r.consent(ctx, view, cause, recorded)
 	}
-	if j.CreatedAt.Before(view.Session.CreatedAt) { // an answer to an episode that is over, or to nothing
+	if m.received(j).Before(view.Session.CreatedAt) { // an answer to an episode that is over, or to nothing
 		return r.Sessions.Note(ctx, view.Session.ID, []session.Entry{r.replied(recorded, "before_session")}, &cause, r.Now())
 	}
 	if m.Place != anyPlace && m.Place != view.Session.Place() { // a later text has been answered meanwhile
@@ -52,8 +52,8 @@ func (r *Router) answerOnce(ctx context.Context, j jobs.Job, m Resumed, recorded
 	return r.decide(ctx, view, cause, m, recorded)
 }
 
-// isEarly reports whether a reply reached us during the burst, before its last message was taken, and only its job came to be
-// done after it. Had it been done in time, it would have been held and answered nothing; it answers nothing now.
+// isEarly reports whether a reply reached us during the burst, before it could answer its last message, and only its job came
+// to be done after it. Had it been done in time, it would have been held and answered nothing; it answers nothing now.
 func (r *Router) isEarly(ctx context.Context, s session.Record, j jobs.Job) (bool, error) {
 	if j.EventType != EventMessage || s.Token != session.AwaitingInterviewStart || !j.CreatedAt.Before(s.UpdatedAt) {
 		return false, nil
@@ -81,7 +81,7 @@ func (r *Router) decide(ctx context.Context, view dispatch.View, cause dispatch.
 		return err
 	}
 	replied := r.replied(recorded, "")
-	if m.Place != anyPlace { // it was told when the session was parked
+	if m.Place != anyPlace { // it was told when it was held, or when the session was parked
 		replied.Detail = "again"
 	}
 	switch d := decision.(type) {
@@ -130,7 +130,7 @@ func (r *Router) send(
 			}
 			move := session.Stay(s, r.Now())
 			move.Token, move.Paused = d.To, d.Pause
-			move.AnswerHeldSince = sent.AcceptedAt // replies that came while the session was parked
+			move.AnswerHeldSince = sent.AskedAt() // replies that came while the session was parked
 			move.Entries = []session.Entry{changed}
 			return move
 		},

@@ -82,7 +82,7 @@ type conversations interface {
 }
 
 type history interface {
-	// LastStepAt is when the newest scheduled message of a session was taken; zero when none was.
+	// LastStepAt is since when a reply may answer the newest scheduled message of a session; zero when none was taken.
 	LastStepAt(ctx context.Context, sessionID string) (time.Time, error)
 }
 
@@ -147,7 +147,7 @@ func (r *Router) Receive(ctx context.Context, m Message) (duplicate bool, err er
 	return stored.Duplicate, nil
 }
 
-// Handle is the job handler for texts that were not answered in their callback's time, and for held replies.
+// Handle is the job handler for texts that were not answered in their callback's time.
 func (r *Router) Handle(ctx context.Context, j jobs.Job) error {
 	var m Message
 	if err := json.Unmarshal(j.Payload, &m); err != nil {
@@ -156,17 +156,26 @@ func (r *Router) Handle(ctx context.Context, j jobs.Job) error {
 	return r.handle(ctx, j, Resumed{Place: anyPlace, Message: m})
 }
 
-// Resumed is a text whose answer was under way when its session was parked, and the payload of the job that takes it up. It
-// answers only what it was meant for.
+// Resumed is a text that was held, or whose answer was under way when its session was parked, and the payload of the job that
+// takes it up. It answers only what it was meant for.
 type Resumed struct {
-	Place   int     `json:"place"` // session.Record.Place
-	Message Message `json:"message"`
+	Place      int       `json:"place"` // session.Record.Place
+	Message    Message   `json:"message"`
+	ReceivedAt time.Time `json:"received_at"` // when it reached us; zero for a text that comes in its own job
+}
+
+// received is when a text reached us.
+func (m Resumed) received(j jobs.Job) time.Time {
+	if m.ReceivedAt.IsZero() {
+		return j.CreatedAt
+	}
+	return m.ReceivedAt
 }
 
 // anyPlace is the place of a text that was never tied to one.
 const anyPlace = -1
 
-// HandleResumed is the job handler for texts that are taken up after their session was parked.
+// HandleResumed is the job handler for texts that are taken up after they were held, or after their session was parked.
 func (r *Router) HandleResumed(ctx context.Context, j jobs.Job) error {
 	var m Resumed
 	if err := json.Unmarshal(j.Payload, &m); err != nil {
@@ -176,7 +185,7 @@ func (r *Router) HandleResumed(ctx context.Context, j jobs.Job) error {
 }
 
 func (r *Router) handle(ctx context.Context, j jobs.Job, m Resumed) error {
-	recorded, err := r.record(ctx, m.Message, j.CreatedAt)
+	recorded, err := r.record(ctx, m.Message, m.received(j))
 	switch {
 	case errors.Is(err, ErrUnknownSender), errors.Is(err, ErrInvalid):
 		return &jobs.Permanent{Cause: err}

@@ -115,9 +115,10 @@ func judge(j Job, err error) verdict {
 
 // Types of jobs that the store itself enqueues.
 const (
-	// EventHeldReply routes a reply which had been held.
+	// EventHeldReply routes a reply which had been held, to wherever its session is. Nothing enqueues it any more.
 	EventHeldReply = "session.held_reply"
-	// EventResumedReply takes up a reply whose answer was under way when its session was parked.
+	// EventResumedReply takes up a reply which had been held, or whose answer was under way when its session was parked, in
+	// the place that it is for.
 	EventResumedReply = "session.resumed_reply"
 )
 

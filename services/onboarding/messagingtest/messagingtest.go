@@ -36,10 +36,14 @@ const (
 	UnknownForever                // taken, and nobody will ever know, unless an operator does
 	ParkTaken                     // taken, and an operator has to find out
 	ParkMissed                    // not taken, and an operator has to find out
+	Misconfigured                 // not processed, because something is wrong with our own account
 )
 
 // RejectCode is Twilio's code of a refused text: the number is none.
 const RejectCode = 21211
+
+// ConfigCode is Twilio's code of a text that our own account may not send: it does not know us.
+const ConfigCode = 20003
 
 // RetryAfter is what a caller of an unfinished send is told.
 const RetryAfter = 3 * time.Second
@@ -77,7 +81,8 @@ type row struct {
 	body    string
 	state   messagingv1.Outcome
 	sending bool
-	lost    bool // nobody will ever know what became of it
+	lost    bool      // nobody will ever know what became of it
+	takenAt time.Time // when the carrier took it, whoever knows; zero when it did not
 }
 
 // New returns a service for the organisation that owns the number ours.
@@ -119,20 +124,41 @@ func (s *Service) SetDown(down bool) {
 	s.down = down
 }
 
-// Settle finds out what became of the texts whose outcome is unknown.
+// Settle finds out what became of the texts whose outcome is unknown, as by a receipt that comes now.
 func (s *Service) Settle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key, r := range s.rows {
-		if r.state != messagingv1.Outcome_OUTCOME_UNKNOWN || r.lost {
-			continue
+	for _, r := range s.rows {
+		if r.state == messagingv1.Outcome_OUTCOME_UNKNOWN && !r.lost {
+			s.learn(r, s.now())
 		}
-		if r.message.GetTwilioSid() == "" {
-			delete(s.rows, key)
-			continue
-		}
-		r.state = messagingv1.Outcome_OUTCOME_ACCEPTED
 	}
+}
+
+// learn is messaging finding out what became of a text: if the carrier has it, that counts as accepted at the given time; if
+// not, it may be sent.
+func (s *Service) learn(r *row, accepted time.Time) {
+	if r.takenAt.IsZero() {
+		r.state = messagingv1.Outcome_OUTCOME_THROTTLED
+		return
+	}
+	r.adopt(accepted)
+}
+
+// listed is when a text counts as accepted that was found in the carrier's list, whose times are in whole seconds.
+func (s *Service) listed(r *row) time.Time {
+	at := r.takenAt.Add(time.Second - time.Nanosecond).Truncate(time.Second)
+	if now := s.now(); at.After(now) {
+		return now
+	}
+	return at
+}
+
+// adopt writes down that the carrier has the text.
+func (r *row) adopt(at time.Time) {
+	r.state = messagingv1.Outcome_OUTCOME_ACCEPTED
+	r.message.TwilioSid = "SM" + strings.ReplaceAll(r.message.GetMessageId(), "-", "")
+	r.message.AcceptedAt, r.message.Status, r.message.ErrorCode = timestamppb.New(at), "accepted", nil
 }
 
 // Resolve is an operator's word on the text of a key, as ResolveMessage takes it. It reports whether there was one to be
@@ -146,9 +172,12 @@ func (s *Service) Resolve(key string, word messagingv1.Resolution) bool {
 	}
 	switch word {
 	case messagingv1.Resolution_RESOLUTION_SENT:
-		r.state = messagingv1.Outcome_OUTCOME_ACCEPTED
+		if r.takenAt.IsZero() {
+			return false // there is no such text in the carrier's list
+		}
+		r.adopt(s.listed(r))
 	case messagingv1.Resolution_RESOLUTION_NOT_SENT:
-		delete(s.rows, key)
+		r.state = messagingv1.Outcome_OUTCOME_THROTTLED
 	case messagingv1.Resolution_RESOLUTION_GIVE_UP:
 		r.state = messagingv1.Outcome_OUTCOME_GIVEN_UP
 	case messagingv1.Resolution_RESOLUTION_UNSPECIFIED:
@@ -160,13 +189,9 @@ func (s *Service) Resolve(key string, word messagingv1.Resolution) bool {
 func (s *Service) ResolveAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key, r := range s.rows {
-		switch {
-		case r.sending || r.state == messagingv1.Outcome_OUTCOME_ACCEPTED:
-		case r.message.GetTwilioSid() != "":
-			r.state = messagingv1.Outcome_OUTCOME_ACCEPTED
-		default:
-			delete(s.rows, key)
+	for _, r := range s.rows {
+		if !r.sending && r.state != messagingv1.Outcome_OUTCOME_ACCEPTED {
+			s.learn(r, s.listed(r))
 		}
 	}
 }
@@ -257,11 +282,15 @@ func (s *Service) attempt(in *messagingv1.SendRequest) (*messagingv1.SendRespons
 	if outcome == Unavailable {
 		return nil, unavailable()
 	}
-	r := &row{sending: true, body: in.GetBody(), message: &messagingv1.Message{
-		MessageId: uuid.Must(uuid.NewV7()).String(), ProfileId: in.GetProfileId(), Direction: "outbound", To: in.GetTo(), Body: in.GetBody(),
-		IdempotencyKey: in.GetIdempotencyKey(), CreatedAt: timestamppb.New(s.now()),
-	}}
-	s.rows[in.GetIdempotencyKey()] = r
+	r, known := s.rows[in.GetIdempotencyKey()] // every attempt is at the same row
+	if !known {
+		r = &row{body: in.GetBody(), message: &messagingv1.Message{
+			MessageId: uuid.Must(uuid.NewV7()).String(), ProfileId: in.GetProfileId(), Direction: "outbound", To: in.GetTo(), Body: in.GetBody(),
+			IdempotencyKey: in.GetIdempotencyKey(), CreatedAt: timestamppb.New(s.now()),
+		}}
+		s.rows[in.GetIdempotencyKey()] = r
+	}
+	r.sending, r.lost, r.message.ErrorCode = true, false, nil
 	if gate := s.gate; gate != nil {
 		s.mu.Unlock()
 		gate(in)
@@ -272,11 +301,16 @@ func (s *Service) attempt(in *messagingv1.SendRequest) (*messagingv1.SendRespons
 }
 
 func (s *Service) settle(r *row, outcome Outcome) (*messagingv1.SendResponse, error) {
-	key := r.message.GetIdempotencyKey()
 	switch outcome {
 	case Throttle:
-		delete(s.rows, key)
-		return waiting(messagingv1.Outcome_OUTCOME_THROTTLED, r), nil
+		r.state = messagingv1.Outcome_OUTCOME_THROTTLED
+		return waiting(r.state, r), nil
+	case Misconfigured:
+		code := int32(ConfigCode)
+		r.message.ErrorCode, r.state = &code, messagingv1.Outcome_OUTCOME_THROTTLED
+		answer := waiting(r.state, r)
+		answer.Explanation = "Twilio does not know our account; to do: correct TWILIO_AUTH_TOKEN"
+		return answer, nil
 	case Reject:
 		code := int32(RejectCode)
 		r.message.ErrorCode, r.state = &code, messagingv1.Outcome_OUTCOME_REJECTED
@@ -290,6 +324,16 @@ func (s *Service) settle(r *row, outcome Outcome) (*messagingv1.SendResponse, er
 	case Accept, AcceptLost, AcceptNoRow, AcceptNoSID, UnknownTaken, UnknownForever, ParkTaken, Unavailable:
 	}
 	s.take(r)
+	switch outcome {
+	case UnknownTaken, UnknownForever:
+		r.state, r.lost = messagingv1.Outcome_OUTCOME_UNKNOWN, outcome == UnknownForever
+		return waiting(messagingv1.Outcome_OUTCOME_UNKNOWN, r), nil
+	case ParkTaken:
+		r.state = messagingv1.Outcome_OUTCOME_PARKED
+		return undecided(r), nil
+	case Accept, AcceptLost, AcceptNoRow, AcceptNoSID, UnknownMissed, ParkMissed, Throttle, Reject, Unavailable, Misconfigured:
+	}
+	r.adopt(r.takenAt)
 	answer := &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_ACCEPTED, Message: r.copy()}
 	switch outcome {
 	case AcceptLost:
@@ -300,23 +344,15 @@ func (s *Service) settle(r *row, outcome Outcome) (*messagingv1.SendResponse, er
 		return &messagingv1.SendResponse{
 			Outcome: answer.GetOutcome(), Message: &messagingv1.Message{MessageId: r.message.GetMessageId(), AcceptedAt: r.message.GetAcceptedAt()},
 		}, nil
-	case UnknownTaken, UnknownForever:
-		r.state, r.lost = messagingv1.Outcome_OUTCOME_UNKNOWN, outcome == UnknownForever
-		return waiting(messagingv1.Outcome_OUTCOME_UNKNOWN, r), nil
-	case ParkTaken:
-		r.state = messagingv1.Outcome_OUTCOME_PARKED
-		return undecided(r), nil
-	case Accept, UnknownMissed, ParkMissed, Throttle, Reject, Unavailable:
+	case Accept, UnknownTaken, UnknownForever, ParkTaken, UnknownMissed, ParkMissed, Throttle, Reject, Unavailable, Misconfigured:
 	}
 	return answer, nil
 }
 
-// take is the carrier taking the text.
+// take is the carrier taking the text, whoever gets to know it.
 func (s *Service) take(r *row) {
 	now := s.now()
-	r.state = messagingv1.Outcome_OUTCOME_ACCEPTED
-	r.message.TwilioSid = "SM" + strings.ReplaceAll(r.message.GetMessageId(), "-", "")
-	r.message.AcceptedAt, r.message.Status = timestamppb.New(now), "accepted"
+	r.takenAt = now
 	s.taken = append(s.taken, Text{
 		MessageID: r.message.GetMessageId(), To: r.message.GetTo(), Body: r.body, Key: r.message.GetIdempotencyKey(), At: now,
 	})

@@ -23,8 +23,11 @@ const sqlStill = `select id from conversation_sessions where id = $1 and status 
 // lock, so that the two never wait for each other.
 const sqlHeldProfile = `select id from profiles where id = $1 and hold for share`
 
+// sqlHold keeps when the text reached us, and not when a job that takes it up was made.
 const sqlHold = `
-insert into held_replies (job_id, session_id, turn, received_at) values (@job, @session, @turn, @received_at)
+insert into held_replies (job_id, session_id, turn, received_at)
+select j.id, @session, @turn, coalesce((j.payload ->> 'received_at')::timestamptz, j.created_at)
+from webhook_jobs j where j.id = @job
 on conflict (job_id) do nothing`
 
 // Hold keeps a reply that may not be answered now, and ends its job. dispatch.ErrConflict when the session has moved on
@@ -44,7 +47,7 @@ func (s *Store) Hold(ctx context.Context, at session.Record, cause dispatch.Caus
 			return cmp.Or(err, dispatch.ErrConflict)
 		}
 		if _, err := tx.Exec(ctx, sqlHold, pgx.NamedArgs{
-			"job": cause.Job.ID, "session": at.ID, "turn": at.Place(), "received_at": cause.Job.CreatedAt,
+			"job": cause.Job.ID, "session": at.ID, "turn": at.Place(),
 		}); err != nil {
 			return fmt.Errorf("hold reply: %w", err)
 		}
@@ -56,18 +59,21 @@ func (s *Store) Hold(ctx context.Context, at session.Record, cause dispatch.Caus
 }
 
 // sqlAnswerHeld enqueues the last reply held in this place since an instant, as an answer to what is asked in a place. Earlier
-// ones stay in the timeline and answer nothing. Its key makes it one job for that place however often this runs. A reply can
-// count in two places: one that was held while the text before it was in doubt first brings that text to its end, and then
-// answers it.
+// ones stay in the timeline and answer nothing. Its key makes it one job for that place however often this runs, and it is
+// wrapped with that place: if another reply is answered there first, it is overtaken. A reply can count in two places: one that
+// was held while the text before it was in doubt first brings that text to its end, and then answers it.
 const sqlAnswerHeld = `
 with last as (
-    select j.id, j.org_id, j.subject, case when j.event_type = @wrapped then j.payload -> 'message' else j.payload end as payload
+    select j.id, j.org_id, j.subject, h.received_at,
+           case when j.event_type = @wrapped then j.payload -> 'message' else j.payload end as message
     from held_replies h join webhook_jobs j on j.id = h.job_id
     where h.session_id = @session and h.turn = @turn and h.received_at > @since
     order by h.received_at desc, h.job_id desc limit 1
 )
 insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
-select @id, org_id, 'held:' || id || ':' || @answers::int, 'internal', @event_type, subject, payload, 'pending', @at, @at, @at from last
+select @id, org_id, 'held:' || id || ':' || @answers::int, 'internal', @wrapped, subject,
+       jsonb_build_object('place', @answers::int, 'message', message, 'received_at', received_at), 'pending', @at, @at, @at
+from last
 on conflict (org_id, idempotency_key) do nothing`
 
 func answerHeld(ctx context.Context, tx pgx.Tx, r session.Record, answers int, since, at time.Time) error {
@@ -77,7 +83,7 @@ func answerHeld(ctx context.Context, tx pgx.Tx, r session.Record, answers int, s
 	}
 	tag, err := tx.Exec(ctx, sqlAnswerHeld, pgx.NamedArgs{
 		"id": id.String(), "session": r.ID, "turn": r.Place(), "answers": answers, "since": since, "at": at,
-		"event_type": jobs.EventHeldReply, "wrapped": jobs.EventResumedReply,
+		"wrapped": jobs.EventResumedReply,
 	})
 	if err != nil {
 		return fmt.Errorf("route held reply: %w", err)

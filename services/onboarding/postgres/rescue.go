@@ -78,15 +78,18 @@ func ringAgain(ctx context.Context, tx pgx.Tx, r session.Record, again rescue.Ag
 	return rearm(ctx, tx, *again(r, generation+1, due), at)
 }
 
-// sqlTakeUp enqueues the work of the job that was under way when the session was parked, once more. A reply is wrapped with the
-// place that it was for; only the opening needs none, for a session has one.
+// sqlTakeUp enqueues the work of the job that was under way when the session was parked, once more and as a new job, whose
+// patience begins anew. A reply is wrapped with the place that it was for, and when it reached us; only the opening needs
+// neither, for a session has one.
 const sqlTakeUp = `
 insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
 select @id, j.org_id, 'resumed:' || s.id || ':' || s.turn, 'internal',
        case when j.event_type in (@opening, @again) then j.event_type else @again end, j.subject,
-       case when j.event_type in (@opening, @again) then j.payload
-            else jsonb_build_object('place', @place::int, 'message', j.payload) end,
-       'pending', @at, j.created_at, @at
+       case j.event_type
+            when @opening then j.payload
+            when @again then jsonb_build_object('received_at', j.created_at) || j.payload
+            else jsonb_build_object('place', @place::int, 'message', j.payload, 'received_at', j.created_at) end,
+       'pending', @at, @at, @at
 from conversation_sessions s join webhook_jobs j on j.id = s.parked_job_id
 where s.id = @session`
 

@@ -93,9 +93,10 @@ func (s *Store) LoadConversation(ctx context.Context, orgID, phone string) (disp
 	return collectView(rows, err)
 }
 
-const sqlLastStepAt = `select max(at) from session_transitions where session_id = $1 and kind = 'sent' and trigger = 'step'`
+const sqlLastStepAt = `
+select max(coalesce(asked_at, at)) from session_transitions where session_id = $1 and kind = 'sent' and trigger = 'step'`
 
-// LastStepAt is when the newest scheduled message of a session was taken; zero when none was.
+// LastStepAt is since when a reply may answer the newest scheduled message of a session; zero when none was taken.
 func (s *Store) LastStepAt(ctx context.Context, sessionID string) (time.Time, error) {
 	var at *time.Time
 	if err := s.pool.QueryRow(ctx, sqlLastStepAt, sessionID).Scan(&at); err != nil {
@@ -115,8 +116,9 @@ set state_token = @to, next_step_id = nullif(@next, ''), mode = @mode, status = 
 where id = @id and status = @was and turn = @turn and state_token = @from and next_step_id is not distinct from nullif(@step, '')`
 
 const sqlTimeline = `
-insert into session_transitions (session_id, at, kind, from_state_token, to_state_token, trigger, step_id, message_id, detail)
-values (@session, @at, @kind, @from, @to, @trigger, @step, nullif(@message, '')::uuid, @detail)`
+insert into session_transitions
+    (session_id, at, kind, from_state_token, to_state_token, trigger, step_id, message_id, detail, asked_at)
+values (@session, @at, @kind, @from, @to, @trigger, @step, nullif(@message, '')::uuid, @detail, @asked)`
 
 // Move performs a guarded change and everything that follows from it in one transaction. dispatch.ErrConflict when the
 // session no longer stands where the move saw it, jobs.ErrFenced when the job that causes it was taken over; then
@@ -189,9 +191,13 @@ func finishCause(ctx context.Context, tx pgx.Tx, cause *dispatch.Cause, at time.
 func writeTimeline(ctx context.Context, tx pgx.Tx, sessionID string, entries []session.Entry) error {
 	var batch pgx.Batch
 	for _, e := range entries {
+		var asked *time.Time
+		if !e.AskedAt.IsZero() {
+			asked = &e.AskedAt
+		}
 		batch.Queue(sqlTimeline, pgx.NamedArgs{
 			"session": sessionID, "at": e.At, "kind": string(e.Kind), "from": string(e.From), "to": string(e.To),
-			"trigger": string(e.Trigger), "step": string(e.Step), "message": e.MessageID, "detail": e.Detail,
+			"trigger": string(e.Trigger), "step": string(e.Step), "message": e.MessageID, "detail": e.Detail, "asked": asked,
 		})
 	}
 	if batch.Len() == 0 {

@@ -56,6 +56,7 @@ func TestIndexes(t *testing.T) {
 		want string
 	}{
 		{name: "DueJobs", sql: `select id from webhook_jobs where status = 'pending' and next_retry_at <= now()`, want: "idx_webhook_jobs_pending"},
+		{name: "SessionOfAJobThatIsClearedAway", sql: `select id from conversation_sessions where parked_job_id = '00000000-0000-7000-8000-000000000001'`, want: "conversation_sessions_by_parked_job"},
 		{name: "AbandonedJobs", sql: `select id from webhook_jobs where status = 'processing' and lease_until <= now()`, want: "webhook_jobs_leased"},
 		{name: "ExpiredReservations", sql: `select key from delivery_reservations where expires_at <= now() order by expires_at limit 16`, want: "delivery_reservations_expired"},
 		{name: "UnpublishedAlarms", sql: `select id from step_alarms where published_at is null and lease_until <= now()`, want: "step_alarms_unpublished"},

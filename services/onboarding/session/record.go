@@ -38,6 +38,7 @@ type Entry struct {
 	Step      StepID
 	MessageID string // in or out; empty when there is none
 	Detail    string
+	AskedAt   time.Time // of a text that was sent: since when a reply may answer it; zero for every other entry
 }
 
 // Triggers of what happens to a session without a transition of its token.

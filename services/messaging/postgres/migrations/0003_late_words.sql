@@ -3,15 +3,10 @@
 -- An opt-out or opt-in that is recorded after a later one of the same person.
 ALTER TABLE sms_messages DROP CONSTRAINT sms_messages_consent_effect_check;
 ALTER TABLE sms_messages ADD CONSTRAINT sms_messages_consent_effect_check
-    CHECK (consent_effect IN ('none', 'opt_out', 'opt_in', 'help', 'overtaken'));
-
--- What a person said about consent, and when.
-CREATE INDEX sms_messages_words_of_consent ON sms_messages (org_id, from_number, created_at)
-    WHERE direction = 'inbound' AND consent_effect IN ('opt_out', 'opt_in');
+    CHECK (consent_effect IN ('none', 'opt_out', 'opt_in', 'help', 'overtaken')) NOT VALID;
 
 -- +goose Down
 
-DROP INDEX sms_messages_words_of_consent;
 UPDATE sms_messages SET consent_effect = 'none' WHERE consent_effect = 'overtaken';
 ALTER TABLE sms_messages DROP CONSTRAINT sms_messages_consent_effect_check;
 ALTER TABLE sms_messages ADD CONSTRAINT sms_messages_consent_effect_check

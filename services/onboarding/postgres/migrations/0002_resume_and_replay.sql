@@ -10,7 +10,12 @@ alter table conversation_sessions
     add column detours       integer not null default 0,
     add column parked_job_id uuid references webhook_jobs (id) on delete set null,
     add constraint conversation_sessions_place check (detours between 0 and turn);
+-- Clearing jobs away looks for the sessions that name them.
+create index conversation_sessions_by_parked_job on conversation_sessions (parked_job_id) where parked_job_id is not null;
 update conversation_sessions set detours = 1 where status in ('stuck', 'undeliverable') and turn > 0;
+
+-- Of a text that was sent: since when a reply may answer it. That is before at, if it was learnt late that Twilio had taken it.
+alter table session_transitions add column asked_at timestamptz;
 
 alter table dead_letters
     add column replayed_at timestamptz,
@@ -21,5 +26,7 @@ create index dead_letters_by_session on dead_letters (session_id, id desc);
 -- +goose Down
 drop index dead_letters_by_session;
 alter table dead_letters drop column replays, drop column replayed_at;
+alter table session_transitions drop column asked_at;
+drop index conversation_sessions_by_parked_job;
 alter table conversation_sessions drop constraint conversation_sessions_place, drop column parked_job_id, drop column detours;
 alter table step_alarms drop column cause;

@@ -1370,7 +1370,9 @@ type GetEvidenceResponse struct {
 	// Oldest first.
 	Receipts []*Receipt `protobuf:"bytes,3,rep,name=receipts,proto3" json:"receipts,omitempty"`
 	// When the next look is due; absent when none is.
-	NextLookAt    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=next_look_at,json=nextLookAt,proto3" json:"next_look_at,omitempty"`
+	NextLookAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=next_look_at,json=nextLookAt,proto3" json:"next_look_at,omitempty"`
+	// How many attempts were made. A word on the message names it, so that it cannot be taken for one on a later attempt.
+	Attempt       int32 `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1433,6 +1435,13 @@ func (x *GetEvidenceResponse) GetNextLookAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *GetEvidenceResponse) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
 // ResolveMessageRequest is an operator's word on one message.
 type ResolveMessageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1443,7 +1452,9 @@ type ResolveMessageRequest struct {
 	// Which of Twilio's messages it is; required for SENT, and only for it.
 	TwilioSid string `protobuf:"bytes,3,opt,name=twilio_sid,json=twilioSid,proto3" json:"twilio_sid,omitempty"`
 	// Why, in words; required. It is kept with the evidence.
-	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The attempt that the word is about, as the evidence showed it. 0 is taken for a message that has had only one.
+	Attempt       int32 `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1504,6 +1515,13 @@ func (x *ResolveMessageRequest) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *ResolveMessageRequest) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
 }
 
 // ResolveMessageResponse is the message after it.
@@ -2260,13 +2278,14 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x06status\x18\x03 \x01(\tR\x06status\x12\"\n" +
 	"\n" +
 	"error_code\x18\x04 \x01(\x05H\x00R\terrorCode\x88\x01\x01B\r\n" +
-	"\v_error_code\"\xfc\x01\n" +
+	"\v_error_code\"\x96\x02\n" +
 	"\x13GetEvidenceResponse\x128\n" +
 	"\amessage\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\x121\n" +
 	"\x05looks\x18\x02 \x03(\v2\x1b.paceline.messaging.v1.LookR\x05looks\x12:\n" +
 	"\breceipts\x18\x03 \x03(\v2\x1e.paceline.messaging.v1.ReceiptR\breceipts\x12<\n" +
 	"\fnext_look_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"nextLookAt\"\xb0\x01\n" +
+	"nextLookAt\x12\x18\n" +
+	"\aattempt\x18\x05 \x01(\x05R\aattempt\"\xca\x01\n" +
 	"\x15ResolveMessageRequest\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\x12A\n" +
@@ -2275,7 +2294,8 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"resolution\x12\x1d\n" +
 	"\n" +
 	"twilio_sid\x18\x03 \x01(\tR\ttwilioSid\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"R\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x18\n" +
+	"\aattempt\x18\x05 \x01(\x05R\aattempt\"R\n" +
 	"\x16ResolveMessageResponse\x128\n" +
 	"\amessage\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\"\xb1\x01\n" +
 	"\x13ListMessagesRequest\x12\x1d\n" +
