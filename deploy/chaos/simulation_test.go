@@ -2,6 +2,7 @@ package chaos_test
 
 import (
 	"os"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -11,7 +12,10 @@ import (
 	"paceline.internal/platform/postgres/pgtest"
 )
 
-func TestMain(m *testing.M) { pgtest.Run(m) }
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // a simulation is short of time, not of memory
+	pgtest.Run(m)
+}
 
 // seed of the conversations that the test command plays. Others are played by `paceline chaos --seed`.
 const seed = 20261121

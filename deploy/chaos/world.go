@@ -146,7 +146,8 @@ func (w *world) serve(ctx context.Context) (err error) {
 	maps.Copy(environ, map[string]string{
 		"ONBOARDING_DATABASE_URL": w.data.onboarding, "MESSAGING_DATABASE_URL": w.data.messaging,
 		"GATEWAY_ADDR": w.gateway.addr, "ONBOARDING_ADDR": w.onboarding.addr, "MESSAGING_ADDR": w.messaging.addr,
-		"ONBOARDING_FLOW_FILE": w.flowFile, "PUBLIC_BASE_URL": w.url(), "SERVICE_AUTH_SECRET": secrets.ServiceAuth, "API_JWT_SECRET": secrets.APIJWT,
+		"ONBOARDING_FLOW_FILE": w.flowFile, "PUBLIC_BASE_URL": w.url(),
+		"SERVICE_AUTH_SECRET": secrets.ServiceAuth, "API_JWT_SECRET": secrets.APIJWT,
 	})
 	maps.Copy(environ, worldEnviron)
 	messagingCfg, err1 := messaging.LoadConfig(environ)

@@ -64,7 +64,7 @@ func mutations() []mutation {
 		{
 			guard: "no absence counts while the attempt may be on its way", tests: messagingSuite,
 			file: "services/messaging/delivery/look.go",
-			old:  "	case n == 0 && s.Began.Before(settles):", without: "	case false:",
+			old:  "	case nothing && s.Began.Before(settles):", without: "	case false:",
 		},
 		{
 			guard: "several candidates are nobody's", tests: messagingSuite,

@@ -282,6 +282,36 @@ func TestReclaimAfterSTOP(t *testing.T) {
 	require.Equal(t, delivery.Claim{Message: &throttled, OptedOut: true}, claim)
 }
 
+// TestReclaimOfARowInDoubt: whoever looked at the row a moment ago may be wrong by now. Only what Twilio certainly did not take
+// is claimed again.
+func TestReclaimOfARowInDoubt(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		outcome twilio.Outcome
+	}{
+		{"S1_35_Unknown", twilio.Outcome{Kind: twilio.Unknown}},
+		{"S1_35_Rejected", twilio.Outcome{Kind: twilio.Rejected, Code: 21614}},
+		{"S1_35_Accepted", twilio.Outcome{Kind: twilio.Accepted, SID: "SM1", Status: "queued"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			store := postgres.NewStore(pgtest.New(t, postgres.Migrations()))
+			org, who := uuid.Must(uuid.NewV7()), phone(t, "+14155550123")
+			first := attempt(t, org, who, "key")
+			claim, err := store.Claim(t.Context(), first)
+			require.NoError(t, err)
+			settled, err := store.Settle(t.Context(), delivery.Answer{MessageID: claim.Message.ID, Token: first.Token, Outcome: tt.outcome, At: first.At})
+			require.NoError(t, err)
+			second := attempt(t, org, who, "key")
+			second.At, second.LeaseUntil = first.LeaseUntil.Add(time.Hour), first.LeaseUntil.Add(2*time.Hour)
+			claim, err = store.Reclaim(t.Context(), second)
+			require.NoError(t, err)
+			require.Equal(t, delivery.Claim{Message: &settled}, claim)
+		})
+	}
+}
+
 func TestOutage(t *testing.T) {
 	t.Parallel()
 
