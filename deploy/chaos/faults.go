@@ -144,7 +144,7 @@ func (f *vendorFaults) create(name string, n int) twilio.CreateFault {
 		{Answer: twilio.AnswerReset},
 		{Answer: twilio.AnswerRedirect},
 	})
-	if r.IntN(60) == 0 { // rarely: it costs the services their whole timeout, in real time
+	if r.IntN(150) == 0 { // rarely: it costs the services their whole timeout, in real time
 		fault = twilio.CreateFault{Answer: twilio.AnswerHang, Commit: oneIn(r, 2)}
 	}
 	f.strike("create " + describe(fault))

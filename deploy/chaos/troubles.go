@@ -60,9 +60,13 @@ func (w *world) befall(ctx context.Context, t trouble) (later []trouble, err err
 	case restartsOnboarding:
 		return nil, w.restart(ctx, w.onboarding)
 	case restartsGateway:
-		w.vendors.HangUp()
-		w.http.CloseIdleConnections()
-		return nil, w.restart(ctx, w.gateway)
+		// Before it, or the gateway would wait for them; and after it, for a connection that was being put aside at that moment.
+		w.hangUp()
+		if err := w.gateway.stop(); err != nil {
+			return nil, err
+		}
+		w.hangUp()
+		return nil, w.gateway.start(ctx)
 	case restartsQStash:
 		w.vendors.QStash.Restart()
 		return nil, nil
@@ -75,6 +79,12 @@ func (w *world) befall(ctx context.Context, t trouble) (later []trouble, err err
 	default:
 		return nil, w.find(ctx, w.messaging)
 	}
+}
+
+// hangUp closes the connections to the gateway that nobody uses.
+func (w *world) hangUp() {
+	w.vendors.HangUp()
+	w.http.CloseIdleConnections()
 }
 
 // restart stops a service and starts it again, unless its database is away: then it would only refuse to start until that is
