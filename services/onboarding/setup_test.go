@@ -514,7 +514,7 @@ func (l *logbook) of(t *testing.T, event string) []map[string]any {
 func (l *logbook) tellsNothingPersonal(t *testing.T) {
 	t.Helper()
 	all := l.String()
-	require.NotContains(t, all, "5511987")
+	require.NotRegexp(t, `5511987\d{6}`, all) // in full: the nanoseconds of a log line may hold its beginning
 	require.NotContains(t, all, secretWords)
 	for _, text := range []string{"welcome team", "Happy to have you", "No problem, there", "first steps easy", "a few questions", "Your answers help", "first question?"} {
 		require.NotContains(t, all, text)
