@@ -52,9 +52,9 @@ func mutations() []mutation {
 			old:  "case !m.Matches(a):", without: "case false:",
 		},
 		{
-			guard: "an attempt that outlived its lease makes no call", tests: messagingSuite,
+			guard: "no call outlives the lease of its attempt", tests: messagingSuite,
 			file: "services/messaging/delivery/send.go",
-			old:  "	if m.Abandoned(s.Now()) {", without: "	if false {",
+			old:  "min(s.Timeout, m.LeaseUntil.Sub(s.Now()))", without: "s.Timeout",
 		},
 		{
 			guard: "an absence is confirmed before a text is sent again", tests: messagingSuite,
@@ -79,7 +79,7 @@ func mutations() []mutation {
 		{
 			guard: "a STOP is answered when nothing is on its way", tests: messagingSuite,
 			file: "services/messaging/delivery/silence.go",
-			old:  "		if !busy {", without: "		if true {",
+			old:  "		if !busy {", without: "		if !busy || true {",
 		},
 		{
 			guard: "the compare-and-set of a session", tests: onboardingSuite,

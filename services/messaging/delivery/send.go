@@ -202,12 +202,9 @@ func (s *Service) transmit(ctx context.Context, m Message) (Result, error) {
 	return standing(Claim{Message: &settled, OptedOut: answer.OptsOut()}, answer.At), nil
 }
 
-// call makes the attempt, unless its lease ran out on the way here, as when the machine was suspended: a STOP may have been
-// acknowledged meanwhile, and others take the attempt for lost. Nothing has reached Twilio then. Nor does the call outlive it.
+// call makes the attempt within its lease. If that ran out on the way here, as when the machine was suspended, nothing is
+// written to Twilio, and the outcome says so: a STOP may have been acknowledged meanwhile, and others take the attempt for lost.
 func (s *Service) call(ctx context.Context, m Message) twilio.Outcome {
-	if m.Abandoned(s.Now()) {
-		return twilio.Outcome{Kind: twilio.Throttled, Reason: "never reached Twilio: the attempt outlived its lease"}
-	}
 	ctx, cancel := context.WithTimeout(ctx, min(s.Timeout, m.LeaseUntil.Sub(s.Now())))
 	defer cancel()
 	return s.Carrier.Send(ctx, twilio.Outgoing{To: m.To, Body: m.Body, StatusCallback: s.callback(m.ID)})
