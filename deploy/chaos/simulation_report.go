@@ -55,7 +55,7 @@ func (r *Report) add(w World) {
 
 // Again is the command that plays a world again.
 func (w World) Again() string {
-	return fmt.Sprintf("go run ./deploy/paceline chaos --seed %d --sessions %d", w.Seed, w.People)
+	return fmt.Sprintf("go run ./deploy/paceline chaos --seed %d --sessions %d --per-world %d", w.Seed, w.People, w.People)
 }
 
 // Print writes the report for people.

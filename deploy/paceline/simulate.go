@@ -27,7 +27,9 @@ func (c *chaosCommand) simulate(ctx context.Context, t terminal, seed uint64) er
 	screen, people := newScreen(t.out, c.JSON), cmp.Or(c.Sessions, simulated)
 	screen.heading(fmt.Sprintf("%d people on simulated clocks, seed %d. Ctrl-C ends it with what was played until then.", people, seed))
 	began, told, done, broken := time.Now(), time.Now(), 0, 0
-	simulation := chaos.Simulation{Seed: seed, Sessions: people, Parallel: c.Parallel, Now: time.Now, Story: os.Stderr}
+	simulation := chaos.Simulation{
+		Seed: seed, Sessions: people, PerWorld: c.PerWorld, Parallel: c.Parallel, Now: time.Now, Story: os.Stderr,
+	}
 	simulation.Progress = func(w chaos.World) {
 		done += w.People
 		if w.Err != nil || !w.Verdict.Kept() {
