@@ -93,7 +93,7 @@ const sqlCurrentVersion = `select coalesce(max(version_id), 0) from goose_db_ver
 
 // Current is the schema version of the database, 0 when nothing has been migrated yet.
 func (m Migrations) Current(ctx context.Context, pool *pgxpool.Pool) (int64, error) {
-	rows, _ := pool.Query(ctx, sqlCurrentVersion) // CollectExactlyOneRow returns the error that rows carry
+	rows, _ := pool.Query(asItself(ctx), sqlCurrentVersion) // CollectExactlyOneRow returns the error that rows carry
 	version, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
 	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.Code == codeUndefinedTable {
 		return 0, nil

@@ -35,6 +35,8 @@ type Config struct {
 	URL string
 	// MaxConns is the most connections held at once. Default 8.
 	MaxConns int32
+	// Roles, when set, are taken on by every statement, as its context says: see ForOrganisation. Nil stays the role of the URL.
+	Roles *Roles
 	// TracerProvider gets a span per query and per connect, without their arguments. Nil traces nothing.
 	TracerProvider trace.TracerProvider
 }
@@ -52,6 +54,9 @@ func Open(ctx context.Context, cfg Config) (*pgxpool.Pool, error) {
 	}
 	poolConfig.PingTimeout = pingTimeout
 	poolConfig.ConnConfig.ConnectTimeout = connectTimeout
+	if cfg.Roles != nil {
+		poolConfig.PrepareConn = cfg.Roles.takeOn
+	}
 	if cfg.TracerProvider != nil {
 		poolConfig.ConnConfig.Tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(cfg.TracerProvider))
 	}
@@ -62,7 +67,7 @@ func Open(ctx context.Context, cfg Config) (*pgxpool.Pool, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	if err := pool.Ping(ctx); err != nil {
+	if err := pool.Ping(asItself(ctx)); err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("postgres: open: %w", err)
 	}

@@ -71,6 +71,16 @@ func authenticate(tokens *Tokens, policy Policy) layer {
 	}
 }
 
+// scoped gives the call the context that follows from its caller.
+func scoped(scope func(context.Context, Principal) context.Context) layer {
+	return func(ctx context.Context, _ string, next func(context.Context) error) error {
+		if caller, known := PrincipalFrom(ctx); known && scope != nil {
+			ctx = scope(ctx, caller)
+		}
+		return next(ctx)
+	}
+}
+
 func bearer(ctx context.Context, tokens *Tokens) (Principal, error) {
 	given := metadata.ValueFromIncomingContext(ctx, "authorization")
 	if len(given) != 1 {

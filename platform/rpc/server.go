@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -55,8 +56,10 @@ type ServerConfig struct {
 	Log            *slog.Logger
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
-	TLS            *tls.Config   // nil for plain text, see LoadTLS
-	Timeout        time.Duration // of a call that brings no deadline; DefaultTimeout when 0
+	TLS            *tls.Config // nil for plain text, see LoadTLS
+	// Scope gives the context of a call whatever follows from who makes it, once that is known; may be nil.
+	Scope   func(ctx context.Context, caller Principal) context.Context
+	Timeout time.Duration // of a call that brings no deadline; DefaultTimeout when 0
 }
 
 // Server is a gRPC server with its chain, health and reflection.
@@ -67,7 +70,7 @@ type Server struct {
 	policy Policy
 }
 
-// NewServer builds the chain, outermost first: trace, metrics, log, recover, deadline, authenticate, seal. So a panic, a
+// NewServer builds the chain, outermost first: trace, metrics, log, recover, deadline, authenticate, scope, seal. So a panic, a
 // refusal and a call that comes too late are each traced, counted and logged, once.
 func NewServer(cfg ServerConfig) (*Server, error) {
 	if cfg.Tokens == nil || cfg.Log == nil || cfg.TracerProvider == nil || cfg.MeterProvider == nil {
@@ -82,7 +85,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	}
 	now := time.Now // latencies and deadlines are the machine's, whatever clock the product runs on
 	outer := []layer{count, log(cfg.Log, now), recoverPanic}
-	inner := []layer{authenticate(cfg.Tokens, cfg.Policy), seal}
+	inner := []layer{authenticate(cfg.Tokens, cfg.Policy), scoped(cfg.Scope), seal}
 	s := &Server{
 		Server: grpc.NewServer(
 			grpc.Creds(transport(cfg.TLS)),

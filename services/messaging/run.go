@@ -31,6 +31,7 @@ const stopReconciler = 5 * time.Second
 // An orchestrator has to wait before it kills, at most: TWILIO_TIMEOUT and 10 s for sends in flight, 10 s for the ops
 // port, 5 s for the reconciler, 5 s for the last spans, and a second for each.
 func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
+	ctx = postgres.AcrossOrganisations(ctx) // what works without being called works for all; a call has a scope of its own
 	observed, err := telemetry.New(ctx, telemetry.Options{
 		Service: name, Config: cfg.Telemetry, Output: os.Stdout, Registry: telemetry.NewRegistry(),
 	})
@@ -41,7 +42,9 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	deps.Fill(observed.Log)
 	observed.Log = deps.Log
 
-	pool, err := postgres.Open(ctx, postgres.Config{URL: cfg.DatabaseURL.Reveal(), TracerProvider: observed.Tracer})
+	pool, err := postgres.Open(ctx, postgres.Config{
+		URL: cfg.DatabaseURL.Reveal(), Roles: postgres.RolesOf(name), TracerProvider: observed.Tracer,
+	})
 	if err != nil {
 		return err
 	}
@@ -98,19 +101,19 @@ func serve(
 	if err != nil {
 		return nil, err
 	}
-	service := delivery.New(delivery.Config{
+	sending := delivery.New(delivery.Config{
 		Store: db, Inbox: db, Doubts: db, Carrier: carrier, Sender: cfg.sender(), PublicURL: cfg.PublicBaseURL.String(),
 		Timeout: cfg.Timeout, Lease: cfg.Lease, StopWait: delivery.DefaultStopWait, Now: deps.Now, Log: observed.Log, Metrics: metrics,
 	})
 	grpcServer, err := rpc.NewServer(rpc.ServerConfig{
 		Tokens: tokens, Policy: server.Policy(), Log: observed.Log, TracerProvider: observed.Tracer, MeterProvider: observed.Meter,
-		TLS: tls.Server, Timeout: cfg.Timeout + delivery.SettleBound,
+		TLS: tls.Server, Scope: service.Scope, Timeout: cfg.Timeout + delivery.SettleBound,
 	})
 	if err != nil {
 		return nil, err
 	}
 	messagingv1.RegisterMessagingServiceServer(grpcServer, server.New(server.Config{
-		Delivery: service, Archive: db, Sender: cfg.sender(), Now: deps.Now,
+		Delivery: sending, Archive: db, Sender: cfg.sender(), Now: deps.Now,
 	}))
 	return grpcServer, grpcServer.CheckPolicy()
 }

@@ -59,6 +59,7 @@ func Migrate(ctx context.Context, cfg Config) error {
 // An orchestrator has to wait before it kills, at most: 20 s for calls in flight, 10 s for the ops port, 30 s for each of
 // the jobs, the relay and the sweeper, 10 s for the wake-ups, 5 s for the last spans, and a second for each.
 func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
+	ctx = postgres.AcrossOrganisations(ctx) // what works without being called works for all; a call has a scope of its own
 	tel, err := telemetry.New(ctx, telemetry.Options{
 		Service: name, Config: cfg.Telemetry, Output: os.Stdout, Registry: telemetry.NewRegistry(),
 	})
@@ -146,7 +147,9 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 	if err != nil {
 		return nil, fmt.Errorf("messaging: %w", err)
 	}
-	pool, err := postgres.Open(ctx, postgres.Config{URL: cfg.DatabaseURL.Reveal(), TracerProvider: tel.Tracer})
+	pool, err := postgres.Open(ctx, postgres.Config{
+		URL: cfg.DatabaseURL.Reveal(), Roles: postgres.RolesOf(name), TracerProvider: tel.Tracer,
+	})
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
@@ -190,7 +193,7 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 
 	s.grpc, err = rpc.NewServer(rpc.ServerConfig{
 		Tokens: tokens, Policy: server.Policy(), Log: deps.Log, TracerProvider: tel.Tracer, MeterProvider: tel.Meter,
-		TLS: files.Server, Timeout: stepTimeout,
+		TLS: files.Server, Scope: service.Scope, Timeout: stepTimeout,
 	})
 	if err := errors.Join(err, guardErr); err != nil {
 		return nil, errors.Join(err, s.close())

@@ -7,15 +7,21 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"paceline.internal/platform/postgres"
 )
 
-// EnsureService gives a service its database and its role, both called name, unless they are there already: the role may
-// log in and owns the database, and nobody but it and the superuser can connect to that database. URL(name, name)
-// reaches it.
+// EnsureService gives a service its database and its roles, unless they are there already. The role called name, as the
+// database is, may log in and owns the database, and nobody but it and the superuser can connect to that database; it is a member of the two roles
+// that it takes on for its statements (postgres.RolesOf). URL(name, name) reaches it.
 func (c *Cluster) EnsureService(ctx context.Context, name string) error {
-	quoted := pgx.Identifier{name}.Sanitize()
+	quoted, roles := pgx.Identifier{name}.Sanitize(), postgres.RolesOf(name)
+	tenant, worker := pgx.Identifier{roles.Tenant}.Sanitize(), pgx.Identifier{roles.Worker}.Sanitize()
 	err := c.exec(ctx, superuser, []statement{
 		{sql: "create role " + quoted + " login nosuperuser nocreatedb nocreaterole", unless: codeDuplicateObject},
+		{sql: "create role " + tenant + " nologin", unless: codeDuplicateObject},
+		{sql: "create role " + worker + " nologin", unless: codeDuplicateObject},
+		{sql: "grant " + tenant + ", " + worker + " to " + quoted},
 		{sql: "create database " + quoted + " owner " + quoted, unless: codeDuplicateDatabase},
 		{sql: "revoke all on database " + quoted + ", postgres, template1 from public"},
 	})

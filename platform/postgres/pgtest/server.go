@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// role owns the test databases.
+	// role owns the test databases, and may make the roles that a schema grants its tables to.
 	role = "paceline_test"
 	// setupLock is the advisory lock under which the role and the templates are made, for test binaries may share a server.
 	setupLock = 7223372036854775
@@ -88,14 +88,14 @@ func start(ctx context.Context, adminURL string) (_ *server, err error) {
 		return nil, err
 	}
 	return s, s.locked(ctx, func(conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, "create role "+role+" login")
+		_, err := conn.Exec(ctx, "create role "+role+" login createrole")
 		if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.Code == "42710" { // it is there already
 			err = nil
 		}
 		if err != nil {
 			return err
 		}
-		_, err = conn.Exec(ctx, "alter role "+role+" password '"+s.password()+"'")
+		_, err = conn.Exec(ctx, "alter role "+role+" createrole password '"+s.password()+"'")
 		return err
 	})
 }

@@ -1,0 +1,117 @@
+package pgtest
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/postgres"
+)
+
+// Tenants says what CheckTenants is to find.
+type Tenants struct {
+	URL   string // of a database that holds at least one row of either organisation in every table, see New
+	Roles *postgres.Roles
+	// Rows counts the rows of a table that belong to an organisation, read as the owner: a condition on the table, with the organisation as $1.
+	// Tables that are not named have a column org_id.
+	Rows map[string]string
+	// Shared are tables that belong to no organisation: the tenant sees nothing of them.
+	Shared []string
+	Orgs   [2]string
+}
+
+const sqlTables = `
+select c.relname, c.relrowsecurity, c.relforcerowsecurity from pg_class c
+where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition and c.relname <> 'goose_db_version'
+order by c.relname`
+
+// CheckTenants fails unless row-level security holds for every table of the database: it is forced, the tenant sees, locks and makes
+// the rows of its organisation alone, who names no organisation sees none, and the worker sees all. Its cases carry the given name.
+func CheckTenants(t *testing.T, name string, about Tenants) {
+	t.Helper()
+	scoped, err := postgres.Open(t.Context(), postgres.Config{URL: about.URL, Roles: about.Roles})
+	require.NoError(t, err)
+	t.Cleanup(scoped.Close)
+	owner, err := postgres.Open(t.Context(), postgres.Config{URL: about.URL, MaxConns: 1})
+	require.NoError(t, err)
+	t.Cleanup(owner.Close)
+	rows, err := owner.Query(t.Context(), sqlTables)
+	require.NoError(t, err)
+	type table struct {
+		Name           string
+		Secure, Forced bool
+	}
+	tables, err := pgx.CollectRows(rows, pgx.RowToStructByPos[table])
+	require.NoError(t, err)
+	require.NotEmpty(t, tables)
+	for _, found := range tables {
+		t.Run(name+"_"+found.Name, func(t *testing.T) {
+			t.Parallel()
+			require.True(t, found.Secure && found.Forced, "row-level security is not forced: give the table its policies in a migration")
+			if slices.Contains(about.Shared, found.Name) {
+				requireDenied(t, scoped, found.Name, about.Orgs[0])
+				return
+			}
+			about.check(t, owner, scoped, found.Name)
+		})
+	}
+}
+
+// requireDenied is for a table that tenants have no policy on.
+func requireDenied(t *testing.T, scoped *pgxpool.Pool, table, org string) {
+	t.Helper()
+	require.Zero(t, count(postgres.ForOrganisation(t.Context(), org), t, scoped, table, ""))
+}
+
+func (about Tenants) check(t *testing.T, owner, scoped *pgxpool.Pool, table string) {
+	t.Helper()
+	where := about.Rows[table]
+	if where == "" {
+		where = "org_id = $1"
+	}
+	all := 0
+	for i, org := range about.Orgs {
+		own := count(t.Context(), t, owner, table, where, org)
+		require.Positive(t, own, "the test holds no row of organisation %d", i)
+		all += own
+		ctx := postgres.ForOrganisation(t.Context(), org)
+		assert.Equal(t, own, count(ctx, t, scoped, table, ""), "the tenant sees its own rows alone")
+		assert.Zero(t, count(ctx, t, scoped, table, where, about.Orgs[1-i]), "and none of the other's")
+		tag, err := scoped.Exec(ctx, "select from "+quoted(table)+" where "+where+" for update", about.Orgs[1-i])
+		require.NoError(t, err)
+		assert.Zero(t, tag.RowsAffected(), "nor can it lock one")
+		about.cannotForge(ctx, t, owner, scoped, table, where, about.Orgs[1-i])
+	}
+	assert.GreaterOrEqual(t, count(postgres.AcrossOrganisations(t.Context()), t, scoped, table, ""), all, "the worker sees all")
+	assert.Zero(t, count(t.Context(), t, scoped, table, ""), "who names no organisation sees nothing")
+	assert.Zero(t, count(postgres.ForOrganisation(t.Context(), ""), t, scoped, table, ""), "nor does an empty one")
+}
+
+// cannotForge makes a copy of somebody else's row.
+func (about Tenants) cannotForge(ctx context.Context, t *testing.T, owner, scoped *pgxpool.Pool, table, where, other string) {
+	t.Helper()
+	var row json.RawMessage
+	sql := "select to_json(x) from (select * from " + quoted(table) + " where " + where + " limit 1) x"
+	require.NoError(t, owner.QueryRow(t.Context(), sql, other).Scan(&row))
+	_, err := scoped.Exec(ctx, "insert into "+quoted(table)+" overriding system value select * from json_populate_record(null::"+quoted(table)+", $1)", row)
+	assert.ErrorContains(t, err, "row-level security", "the tenant cannot make a row of the other's")
+}
+
+func quoted(table string) string { return pgx.Identifier{table}.Sanitize() }
+
+func count(ctx context.Context, t *testing.T, pool *pgxpool.Pool, table, where string, args ...any) int {
+	t.Helper()
+	sql := "select count(*) from " + quoted(table)
+	if where != "" {
+		sql += " where " + where
+	}
+	var n int
+	require.NoError(t, pool.QueryRow(ctx, sql, args...).Scan(&n))
+	return n
+}

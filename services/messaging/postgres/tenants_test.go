@@ -1,0 +1,47 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	platform "paceline.internal/platform/postgres"
+	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/services/messaging/postgres"
+)
+
+// household makes a row of one organisation in every table.
+const household = `
+with c as (
+    insert into consents (org_id, phone, state, updated_at) values (@org, '+15005550001', 'opted_in', @at) returning org_id, phone
+), m as (
+    insert into sms_messages (id, org_id, direction, from_number, to_number, body, body_hash, idempotency_key, status, segments, correlation_id,
+        attempt_token, lease_until, attempts, created_at, updated_at)
+    values (gen_random_uuid(), @org, 'outbound', '+15005550006', '+15005550001', 'Hi', sha256('Hi'), 'k', 'unknown', 1, 'c',
+        gen_random_uuid(), @at, 1, @at, @at) returning id
+), r as (
+    insert into sms_receipts (message_id, twilio_sid, status, error_code, raw, received_at) select id, 'SM' || @org, 'sent', 0, '{}', @at from m
+), l as (
+    insert into sms_looks (message_id, at, finding, detail, candidates) select id, @at, 'absent', '', '[]' from m
+)
+insert into consent_events (org_id, phone, at, state, source, words, sender) select org_id, phone, @at, 'opted_in', 'first_send', '', '' from c`
+
+func TestTenants(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t, postgres.Migrations())
+	pool, err := platform.Open(t.Context(), platform.Config{URL: url, MaxConns: 1})
+	require.NoError(t, err)
+	defer pool.Close()
+	orgs := [2]string{uuid.NewString(), uuid.NewString()}
+	for _, org := range orgs {
+		_, err := pool.Exec(t.Context(), household, pgx.NamedArgs{"org": org, "at": "2026-11-21T12:00:00Z"})
+		require.NoError(t, err)
+	}
+	const ofMessage = "message_id in (select id from sms_messages where org_id = $1)"
+	pgtest.CheckTenants(t, "S2_19_S2_20", pgtest.Tenants{
+		URL: url, Roles: platform.RolesOf("messaging"), Orgs: orgs,
+		Rows: map[string]string{"sms_receipts": ofMessage, "sms_looks": ofMessage},
+	})
+}
