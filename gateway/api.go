@@ -48,8 +48,12 @@ func newAPI(ctx context.Context, onboarding, messaging grpc.ClientConnInterface)
 	err := errors.Join(
 		onboardingapi.RegisterOnboardingServiceHandlerClient(ctx, mux,
 			onboardingv1.NewOnboardingServiceClient(guarded{conn: onboarding, rules: rules})),
+		onboardingapi.RegisterWebhookJobServiceHandlerClient(ctx, mux,
+			onboardingv1.NewWebhookJobServiceClient(guarded{conn: onboarding, rules: rules})),
 		messagingapi.RegisterMessagingServiceHandlerClient(ctx, mux,
 			messagingv1.NewMessagingServiceClient(guarded{conn: messaging, rules: rules})),
+		messagingapi.RegisterOutboundServiceHandlerClient(ctx, mux,
+			messagingv1.NewOutboundServiceClient(guarded{conn: messaging, rules: rules})),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("api: %w", err)

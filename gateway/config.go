@@ -22,6 +22,11 @@ type Config struct {
 	TwilioAuthToken   config.Secret `env:"TWILIO_AUTH_TOKEN,required" help:"verifies Twilio's callbacks; the account's primary auth token"`
 	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET,required" help:"signs the tokens that the processes call each other with; at least 32 bytes, the same everywhere"`
 
+	// A vendor whose secret is absent is not believed: its route answers 404.
+	KapsoSecret        config.Secret `env:"KAPSO_WEBHOOK_SECRET" help:"verifies Kapso's webhooks (WhatsApp); the secret key of the webhook, several parted by commas; none turns the route off"`
+	KapsoPhoneNumberID string        `env:"KAPSO_PHONE_NUMBER_ID" help:"the WhatsApp number whose events are taken, by Kapso's phone_number_id; every number's without it"`
+	ShopifySecret      config.Secret `env:"SHOPIFY_WEBHOOK_SECRET" help:"verifies Shopify's webhooks; the app's client secret, several parted by commas; none turns the route off"`
+
 	// Whose tokens may use /v1. With both, HS256 is verified with the secret and every other method with the keys.
 	JWTSecret   config.Secret `env:"API_JWT_SECRET" help:"verifies HS256 tokens of /v1; at least 32 bytes; this or API_JWKS_URL is required"`
 	JWKSURL     string        `env:"API_JWKS_URL" help:"public keys that verify RSA, ECDSA and Ed25519 tokens of /v1; this or API_JWT_SECRET is required"`
@@ -53,6 +58,16 @@ func (c *Config) Validate() error {
 	}{{"SERVICE_AUTH_SECRET", c.ServiceAuthSecret}, {"API_JWT_SECRET", c.JWTSecret}} {
 		if !secret.value.IsZero() { // one that is missing is reported as such
 			problems = append(problems, rpc.CheckSecret(secret.variable, secret.value))
+		}
+	}
+	for _, secrets := range []struct {
+		variable string
+		value    config.Secret
+	}{{"KAPSO_WEBHOOK_SECRET", c.KapsoSecret}, {"SHOPIFY_WEBHOOK_SECRET", c.ShopifySecret}} {
+		if _, err := newWebhookKeys(secrets.value); err != nil {
+			problems = append(problems, &config.Problem{
+				Variable: secrets.variable, Reason: err.Error(), Help: "verifies webhooks; one secret, or several parted by commas",
+			})
 		}
 	}
 	if u, err := url.Parse(c.JWKSURL); c.JWKSURL != "" && (err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "") {

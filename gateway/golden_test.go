@@ -3,6 +3,8 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"flag"
 	"io"
@@ -18,10 +20,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	twiliotest "paceline.internal/platform/emulator/twilio"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/rpc"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
 // golden is one exchange: what is sent, what the service behind it says, and what comes of it. The files are the
@@ -75,6 +79,10 @@ func TestStepCallback(t *testing.T)    { runGolden(t, "testdata/step_callback.ya
 func TestStepFailure(t *testing.T)     { runGolden(t, "testdata/step_failure.yaml") }     //nolint:paralleltest // in runGolden
 func TestInboundCallback(t *testing.T) { runGolden(t, "testdata/inbound_callback.yaml") } //nolint:paralleltest // in runGolden
 func TestStatusCallback(t *testing.T)  { runGolden(t, "testdata/status_callback.yaml") }  //nolint:paralleltest // in runGolden
+func TestKapsoWebhook(t *testing.T)    { runGolden(t, "testdata/kapso_webhook.yaml") }    //nolint:paralleltest // in runGolden
+func TestShopifyWebhook(t *testing.T)  { runGolden(t, "testdata/shopify_webhook.yaml") }  //nolint:paralleltest // in runGolden
+func TestWebhookJobs(t *testing.T)     { runGolden(t, "testdata/webhook_jobs.yaml") }     //nolint:paralleltest // in runGolden
+func TestOutbound(t *testing.T)        { runGolden(t, "testdata/outbound.yaml") }         //nolint:paralleltest // in runGolden
 func TestAPI(t *testing.T)             { runGolden(t, "testdata/api.yaml") }              //nolint:paralleltest // in runGolden
 func TestSurface(t *testing.T)         { runGolden(t, "testdata/surface.yaml") }          //nolint:paralleltest // in runGolden
 
@@ -167,7 +175,7 @@ func (g golden) play(t *testing.T) outcome {
 		require.NoError(t, err)
 		got.Calls = append(got.Calls, goldenCall{
 			RPC: c.Method, As: strings.TrimSpace(string(c.Principal.Role) + " " + c.Principal.Subject + " " + c.Principal.OrgID),
-			Request: indented(t, request),
+			Request: readableEvent(t, c.Request, indented(t, request)),
 		})
 	}
 	b.checkPrivacy(t)
@@ -187,7 +195,7 @@ func (b *bench) checkPrivacy(t *testing.T) {
 		}
 	}
 	for _, secret := range []string{
-		phone, strings.TrimPrefix(phone, "+"), "hello there", currentKey, nextKey, twilioToken, serviceSecret, jwtSecret, "eyJ", "?",
+		phone, strings.TrimPrefix(phone, "+"), "hello there", currentKey, nextKey, twilioToken, serviceSecret, jwtSecret, kapsoSecret, shopifySecret, "wamid", "eyJ", "?",
 	} {
 		require.NotContains(t, said, secret)
 	}
@@ -286,6 +294,22 @@ func (r goldenRequest) signed(t *testing.T, request *http.Request, body []byte) 
 			form = parsed
 		}
 		request.Header.Set("X-Twilio-Signature", twiliotest.Sign(token, target, form))
+	case "kapso", "shopify":
+		secret := map[string]string{
+			"kapso current": "before-the-change", "kapso next": kapsoSecret, "shopify current": shopifySecret,
+			"kapso forged": "forged", "shopify forged": "forged", "kapso empty secret": "", "shopify empty secret": "",
+			"kapso other body": kapsoSecret, "shopify other body": shopifySecret,
+		}
+		key, known := secret[r.Sign]
+		require.True(t, known, "no such signature: %q", r.Sign)
+		if how == "other body" {
+			body = []byte(`{}`)
+		}
+		if vendor == "kapso" {
+			request.Header.Set(headerKapsoSignature, hex.EncodeToString(macOf(key, body)))
+		} else {
+			request.Header.Set(headerShopifySignature, base64.StdEncoding.EncodeToString(macOf(key, body)))
+		}
 	default:
 		t.Fatalf("no such signature: %q", r.Sign)
 	}
@@ -301,6 +325,18 @@ func readable(t *testing.T, header http.Header, body []byte) string {
 		return first + "\n..."
 	}
 	return string(body)
+}
+
+// readableEvent shows the bytes of an event as the JSON that they are.
+func readableEvent(t *testing.T, request proto.Message, text string) string {
+	t.Helper()
+	event, ok := request.(*onboardingv1.EnqueueWebhookJobRequest)
+	if !ok || len(event.GetPayloadJson()) == 0 {
+		return text
+	}
+	encoded := strconv.Quote(base64.StdEncoding.EncodeToString(event.GetPayloadJson()))
+	require.Contains(t, text, encoded)
+	return indented(t, []byte(strings.Replace(text, encoded, string(event.GetPayloadJson()), 1)))
 }
 
 // indented also undoes the random spaces of protojson.

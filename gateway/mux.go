@@ -17,7 +17,7 @@ import (
 	"paceline.internal/platform/telemetry"
 )
 
-// maxBody is the most that any request may carry.
+// maxBody is the most that any request may carry but Shopify's, which has a limit of its own.
 const maxBody = 64 << 10
 
 // openAPI describes /v1. It is generated from the protos and proto/http.yaml.
@@ -29,6 +29,8 @@ var openAPI []byte
 type surface struct {
 	alarms  alarms
 	carrier carrier
+	hooks   webhooks
+	sources []source     // of webhooks
 	api     http.Handler // /v1, behind the authenticator
 	ready   func(context.Context) error
 
@@ -41,10 +43,11 @@ type surface struct {
 // handler routes a request, inside tracing, the log line and the recovery from panics.
 func (s surface) handler() http.Handler {
 	mux, ofQStash, ofTwilio := http.NewServeMux(), newIntake(), newIntake()
-	for _, route := range []struct {
+	type route struct {
 		method, path string
 		handle       http.HandlerFunc
-	}{
+	}
+	routes := []route{
 		{http.MethodPost, pathStep, ofQStash.bounded(s.alarms.step)},
 		{http.MethodPost, pathStepFailed, ofQStash.bounded(s.alarms.failed)},
 		{http.MethodPost, pathInbound, ofTwilio.bounded(s.carrier.inbound)},
@@ -52,7 +55,12 @@ func (s surface) handler() http.Handler {
 		{http.MethodGet, "/openapi.yaml", serveOpenAPI},
 		{http.MethodGet, "/healthz", serveHealth},
 		{http.MethodGet, "/readyz", s.serveReady},
-	} {
+	}
+	for _, vendor := range s.sources {
+		ofVendor := make(intake, vendor.places)
+		routes = append(routes, route{http.MethodPost, pathWebhooks + vendor.name, ofVendor.bounded(s.hooks.of(vendor))})
+	}
+	for _, route := range routes {
 		mux.HandleFunc(route.method+" "+route.path, named(route.path, route.handle))
 		mux.HandleFunc(route.path, named(route.path, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Allow", route.method)
@@ -102,13 +110,16 @@ func (s surface) serveReady(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, "application/json", []byte(`{"status":"ready"}`))
 }
 
-// readBody reads the whole body, or fails with *http.MaxBytesError, without reading anything when the length is given. A
+// readBody reads a body of at most maxBody.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) { return readUpTo(w, r, maxBody) }
+
+// readUpTo reads the whole body, or fails with *http.MaxBytesError, without reading anything when the length is given. A
 // body that is shorter than it should be, because it broke off or somebody has read from it before, is an error.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if r.ContentLength > maxBody {
-		return nil, &http.MaxBytesError{Limit: maxBody}
+func readUpTo(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if r.ContentLength > limit {
+		return nil, &http.MaxBytesError{Limit: limit}
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if err == nil && r.ContentLength > int64(len(body)) {
 		return nil, io.ErrUnexpectedEOF
 	}

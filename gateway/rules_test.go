@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -64,7 +65,12 @@ func TestRules(t *testing.T) {
 	// grpc-gateway ignores an unknown key in http.yaml without an error (T11), so every route is called, with its body.
 	t.Run("EveryRouteHasAGoldenCaseThatReachesItsRPC", func(t *testing.T) {
 		t.Parallel()
-		cases := readGolden(t, "testdata/api.yaml")
+		files, err := filepath.Glob("testdata/*.yaml")
+		require.NoError(t, err)
+		var cases []golden
+		for _, file := range files {
+			cases = append(cases, readGolden(t, file)...)
+		}
 		for route, operation := range routes(t) {
 			method, template, _ := strings.Cut(route, " ")
 			rpcName := strings.Replace(operation, "_", "/", 1)

@@ -102,6 +102,10 @@ func open(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 	if err != nil {
 		return nil, errors.Join(err, g.close())
 	}
+	sources, err := openSources(cfg)
+	if err != nil {
+		return nil, errors.Join(err, g.close())
+	}
 	g.handler = surface{
 		alarms: alarms{
 			verifier: verifier, onboarding: onboardingv1.NewOnboardingServiceClient(onboarding), origin: cfg.PublicBaseURL, log: deps.Log,
@@ -110,10 +114,24 @@ func open(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 			signatures: signatures, origin: cfg.PublicBaseURL,
 			onboarding: onboardingv1.NewOnboardingServiceClient(onboarding), messaging: messagingv1.NewMessagingServiceClient(messaging),
 		},
+		hooks: webhooks{jobs: onboardingv1.NewWebhookJobServiceClient(onboarding)}, sources: sources,
 		api: auth.require(api), ready: g.ready,
 		log: deps.Log, now: deps.Now, tracer: tel.Tracer, meter: tel.Meter,
 	}.handler()
 	return g, nil
+}
+
+// openSources are the vendors whose webhooks become jobs.
+func openSources(cfg Config) ([]source, error) {
+	kapsoKeys, err := newWebhookKeys(cfg.KapsoSecret)
+	if err != nil {
+		return nil, fmt.Errorf("KAPSO_WEBHOOK_SECRET %w", err)
+	}
+	shopifyKeys, err := newWebhookKeys(cfg.ShopifySecret)
+	if err != nil {
+		return nil, fmt.Errorf("SHOPIFY_WEBHOOK_SECRET %w", err)
+	}
+	return []source{newKapso(kapsoKeys, cfg.KapsoPhoneNumberID), newShopify(shopifyKeys)}, nil
 }
 
 // dial connects to the services. What QStash and Twilio say is passed on as the gateway itself; what a person asks for
@@ -133,6 +151,7 @@ func dial(cfg Config, tokens *rpc.Tokens, tel *telemetry.Telemetry) (onboarding,
 		onboardingv1.OnboardingService_ReceiveMessage_FullMethodName, onboardingv1.OnboardingService_RecordStepFailure_FullMethodName,
 		onboardingv1.OnboardingService_GetProfile_FullMethodName, onboardingv1.OnboardingService_GetSession_FullMethodName,
 		onboardingv1.OnboardingService_ListSessions_FullMethodName, onboardingv1.OnboardingService_ListDeadLetters_FullMethodName,
+		onboardingv1.WebhookJobService_EnqueueWebhookJob_FullMethodName, // its key makes a repeat a duplicate
 	}
 	if onboarding, err = rpc.Dial(client); err != nil {
 		return nil, nil, fmt.Errorf("onboarding: %w", err)
@@ -142,6 +161,8 @@ func dial(cfg Config, tokens *rpc.Tokens, tel *telemetry.Telemetry) (onboarding,
 		messagingv1.MessagingService_RecordStatus_FullMethodName, messagingv1.MessagingService_GetMessage_FullMethodName,
 		messagingv1.MessagingService_ListMessages_FullMethodName, messagingv1.MessagingService_GetConsent_FullMethodName,
 		messagingv1.MessagingService_GetEvidence_FullMethodName,
+		messagingv1.OutboundService_EnqueueText_FullMethodName, messagingv1.OutboundService_GetQueuedText_FullMethodName,
+		messagingv1.OutboundService_ListQueuedTexts_FullMethodName, messagingv1.OutboundService_CancelQueuedText_FullMethodName,
 	}
 	if messaging, err = rpc.Dial(client); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("messaging: %w", err), onboarding.Close())

@@ -58,6 +58,7 @@ func environ() map[string]string {
 	return map[string]string{
 		"PUBLIC_BASE_URL": origin, "QSTASH_CURRENT_SIGNING_KEY": currentKey, "QSTASH_NEXT_SIGNING_KEY": nextKey,
 		"TWILIO_AUTH_TOKEN": twilioToken, "SERVICE_AUTH_SECRET": serviceSecret, "API_JWT_SECRET": jwtSecret,
+		"KAPSO_WEBHOOK_SECRET": "before-the-change," + kapsoSecret, "KAPSO_PHONE_NUMBER_ID": "123456789012345", "SHOPIFY_WEBHOOK_SECRET": shopifySecret,
 		"GATEWAY_ADDR": "127.0.0.1:0", "GATEWAY_OPS_ADDR": "127.0.0.1:0",
 	}
 }
@@ -126,7 +127,7 @@ func startServices(t *testing.T) *services {
 	tokens, err := rpc.NewTokens(mustConfig(t).ServiceAuthSecret, noon)
 	require.NoError(t, err)
 	policy := rpc.Policy{}
-	descriptions := []*grpc.ServiceDesc{&onboardingv1.OnboardingService_ServiceDesc, &messagingv1.MessagingService_ServiceDesc}
+	descriptions := []*grpc.ServiceDesc{&onboardingv1.OnboardingService_ServiceDesc, &onboardingv1.WebhookJobService_ServiceDesc, &messagingv1.MessagingService_ServiceDesc, &messagingv1.OutboundService_ServiceDesc}
 	for _, d := range descriptions {
 		for _, m := range d.Methods {
 			policy["/"+d.ServiceName+"/"+m.MethodName] = rpc.Roles()

@@ -54,12 +54,18 @@ func (s *scene) exec(db *pgxpool.Pool, sql string, args ...any) {
 // text is sent, taken and stored.
 func (s *scene) text(name string, at time.Time) {
 	s.t.Helper()
+	s.keyed(fmt.Sprintf("onboarding:%s:%s:%s", s.profile, s.session, name), at)
+}
+
+// keyed is a text under a key.
+func (s *scene) keyed(key string, at time.Time) {
+	s.t.Helper()
 	id := uuid.Must(uuid.NewV7()).String()
 	sid := s.take(id, at)
 	s.exec(s.Messaging, `insert into sms_messages (id, org_id, direction, from_number, to_number, body, body_hash, idempotency_key, status,
 		twilio_sid, segments, correlation_id, attempt_token, lease_until, attempts, accepted_at, created_at, updated_at)
 		values ($1, $2, 'outbound', '+12025550100', $3, 'x', sha256('x'), $4, 'delivered', $5, 1, '', $2, $6, 1, $6, $6, $6)`,
-		id, uuid.NewString(), s.phone, fmt.Sprintf("onboarding:%s:%s:%s", s.profile, s.session, name), sid, at)
+		id, uuid.NewString(), s.phone, key, sid, at)
 }
 
 // take has Twilio take a text for a row.
@@ -87,6 +93,17 @@ func TestExamine(t *testing.T) {
 		require.True(t, v.Kept())
 		require.Equal(t, map[string]int{"interviewing": 1}, v.Ended)
 		require.Equal(t, 6, v.Texts)
+	})
+
+	t.Run("OneConfirmationAfterEachStopIsAllowed", func(t *testing.T) {
+		t.Parallel()
+		s := newScene(t)
+		for _, key := range []string{"consent:stop:SM1", "consent:stop:SM2"} {
+			s.Witness.Stopped(s.phone, s.at)
+			s.keyed(key, s.at.Add(time.Hour))
+			s.Witness.Restarts(s.phone, s.at)
+		}
+		require.Empty(t, examine(t, s).Broken)
 	})
 
 	const ofStep2 = `like '%onboarding_message_2'`
@@ -119,6 +136,15 @@ func TestExamine(t *testing.T) {
 		{"FindsARequestAfterTheStopThatTwilioRefused", func(s *scene) {
 			s.Witness.Stopped(s.phone, s.at)
 			s.Witness.Observe(twilio.Event{Kind: twilio.EventRefused, Code: 21610, Message: twilio.Message{To: s.phone, Direction: twilio.DirectionAPI}})
+		}, func(v chaos.Verdict) int { return v.AfterStop }},
+		{"FindsASecondConfirmationOfTheStop", func(s *scene) {
+			s.Witness.Stopped(s.phone, s.at)
+			s.keyed("consent:stop:SM1", s.at.Add(time.Hour))
+			s.keyed("consent:stop:SM2", s.at.Add(time.Hour))
+		}, func(v chaos.Verdict) int { return v.AfterStop }},
+		{"FindsHelpAfterTheStop", func(s *scene) {
+			s.Witness.Stopped(s.phone, s.at)
+			s.keyed("consent:help:SM1", s.at.Add(time.Hour))
 		}, func(v chaos.Verdict) int { return v.AfterStop }},
 		{"FindsABurstThatWaitsForEver", func(s *scene) {
 			s.exec(s.Onboarding, `update conversation_sessions set mode = 'onboarding', state_token = 'onboarding:awaiting_burst', next_step_id = 'onboarding_message_4'`)

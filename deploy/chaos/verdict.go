@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"paceline.internal/platform/emulator/twilio"
+	"paceline.internal/services/messaging/delivery"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -33,7 +34,7 @@ type Verdict struct {
 	Losses      int `json:"losses"`              // texts that a session went past although Twilio never took them
 	OutOfOrder  int `json:"out_of_order"`        // texts that Twilio took before one that comes earlier
 	TooEarly    int `json:"too_early"`           // texts that followed the one before sooner than the flow says
-	AfterStop   int `json:"accepted_after_stop"` // texts asked of Twilio after the STOP was acknowledged
+	AfterStop   int `json:"accepted_after_stop"` // texts asked of Twilio after the STOP was acknowledged, but for one that confirms it
 	Stranded    int `json:"stranded"`            // sessions that wait for something that nobody will ever do
 	Silent      int `json:"parked_without_reason"`
 	Unsettled   int `json:"unsettled"`    // sends whose outcome nobody is going to learn, and which nobody is told of
@@ -45,7 +46,8 @@ type Verdict struct {
 	Spacing []time.Duration `json:"-"`      // by how much each gap is longer than the flow says
 	Broken  []string        `json:"broken,omitempty"`
 
-	ends map[string][]string // how the sessions of each profile ended
+	ends          map[string][]string // how the sessions of each profile ended
+	confirmations map[string]bool     // the rows that confirm an opt-out
 }
 
 // Kept reports whether every promise was kept.
@@ -112,7 +114,7 @@ type taken struct {
 
 // Examine reads both databases and compares them with what the witness saw.
 func Examine(ctx context.Context, e Evidence) (Verdict, error) {
-	v := Verdict{Ended: map[string]int{}, Parked: map[string]int{}, ends: map[string][]string{}}
+	v := Verdict{Ended: map[string]int{}, Parked: map[string]int{}, ends: map[string][]string{}, confirmations: map[string]bool{}}
 	texts := e.Witness.Texts()
 	v.Texts = len(texts)
 	episodes, err := readEpisodes(ctx, e.Onboarding)
@@ -127,7 +129,7 @@ func Examine(ctx context.Context, e Evidence) (Verdict, error) {
 		s.judgeTexts(e.Flow, e.ByHand[s.ID], &v)
 		s.judgeEnd(&v)
 	}
-	for _, t := range e.Witness.afterStop() {
+	for _, t := range e.Witness.afterStop(func(m twilio.Message) bool { return v.confirmations[rowOf(m)] }) {
 		v.breakf(&v.AfterStop, "a text was asked of Twilio at %s after the person's STOP was acknowledged (%q)",
 			t.at.Format(time.RFC3339Nano), t.text.SID)
 	}
@@ -173,6 +175,9 @@ func attach(ctx context.Context, db *pgxpool.Pool, episodes []*episode, texts []
 	_, err = pgx.ForEachRow(rows, []any{&id, &key, &status, &sid}, func() error {
 		t := text{id: id, status: status, taken: at[id]}
 		known[sid] = true
+		if strings.HasPrefix(key, delivery.StopKeys) {
+			v.confirmations[id] = true
+		}
 		if len(t.taken) > 1 {
 			v.breakf(&v.Duplicates, "Twilio took message %s (%s) %d times", id, key, len(t.taken))
 			v.Duplicates += len(t.taken) - 2

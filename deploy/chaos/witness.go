@@ -80,9 +80,10 @@ func (w *Witness) testimonies() []testimony {
 	return slices.Clone(w.record)
 }
 
-// afterStop is every text that Twilio was asked for after the person's STOP had been acknowledged, taken or not.
-func (w *Witness) afterStop() []testimony {
-	stopped := map[string]bool{}
+// afterStop is every text that Twilio was asked for after the person's STOP had been acknowledged, taken or not, but for one that
+// confirms it.
+func (w *Witness) afterStop(confirms func(twilio.Message) bool) []testimony {
+	stopped, confirmed := map[string]bool{}, map[string]bool{}
 	var found []testimony
 	for _, t := range w.testimonies() {
 		switch t.kind {
@@ -90,8 +91,13 @@ func (w *Witness) afterStop() []testimony {
 			stopped[t.phone] = true
 		case optInArrived:
 			delete(stopped, t.phone)
+			delete(confirmed, t.phone)
 		case textTaken, textRefused:
-			if stopped[t.phone] {
+			switch {
+			case !stopped[t.phone]:
+			case confirms(t.text) && !confirmed[t.phone]:
+				confirmed[t.phone] = true
+			default:
 				found = append(found, t)
 			}
 		}

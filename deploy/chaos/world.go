@@ -71,13 +71,15 @@ var began = time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
 
 // How the services of a world are set up. Waits that are measured on the machine's clock are short: nobody is slow here.
 var worldEnviron = map[string]string{
-	"TWILIO_TIMEOUT": "3s", // long enough that nothing but a send that hangs ever reaches it
+	"INBOUND_AUDIT_INTERVAL": "0",  // a world's people say again what nobody took, and would be heard twice
+	"TWILIO_TIMEOUT":         "3s", // long enough that nothing but a send that hangs ever reaches it
 }
 
-// loops of each service that rest on the world's clock: the jobs, the relay and the sweeper; the reconciler.
+// loops of each service that rest on the world's clock: the jobs, their retention, the relay and the sweeper; the reconciler, the responder,
+// the outbound queue and its retention.
 const (
-	onboardingLoops = 3
-	messagingLoops  = 1
+	onboardingLoops = 4
+	messagingLoops  = 4
 )
 
 // newWorld builds everything up to the first instant.

@@ -13,7 +13,7 @@ type mutation struct {
 var (
 	messagingSuite  = []string{"./services/messaging/delivery", "./services/messaging/postgres"}
 	onboardingSuite = []string{"./services/onboarding"}
-	jobsSuite       = []string{"./services/onboarding/jobs"}
+	jobsSuite       = []string{"./platform/worker"}
 )
 
 // mutations are the guards that at most one SMS, order, consent and liveness rest on.
@@ -109,8 +109,8 @@ func mutations() []mutation {
 		},
 		{
 			guard: "the fence of a job", tests: jobsSuite,
-			file: "services/onboarding/postgres/jobs.go",
-			old:  "where id = @id and status = 'processing' and lease_token = @token`", without: "where id = @id and (@token::uuid is not null)`",
+			file: "platform/worker/finish.go",
+			old:  "where j.id = f.id and j.status = 'processing' and j.lease_token = f.token`", without: "where j.id = f.id and f.token is not null`",
 		},
 		{
 			guard: "the fence of a reservation", tests: []string{"./services/onboarding/reservation"},

@@ -27,7 +27,10 @@ func parseCurl(t *testing.T, line string) *http.Request {
 		case "-X":
 			method = next(&i)
 		case "-d":
-			method, body = http.MethodPost, next(&i)
+			body = next(&i)
+			if method == http.MethodGet {
+				method = http.MethodPost
+			}
 		case "--data-urlencode":
 			name, value, _ := strings.Cut(next(&i), "=")
 			form.Set(name, value)

@@ -15,7 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
+
+	"paceline.internal/platform/postgres/pgtest"
 )
 
 // asPaceline makes the test binary behave as the command, so that it can be started, interrupted and killed for real.
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	goleak.VerifyTestMain(m)
+	pgtest.Run(m)
 }
 
 // command is `paceline args...` as a process of its own.
@@ -192,7 +193,14 @@ type upProcess struct {
 
 func startUp(t *testing.T, data string) *upProcess {
 	t.Helper()
+	return startUpWith(t, data)
+}
+
+// startUpWith is startUp with more in its environment.
+func startUpWith(t *testing.T, data string, environ ...string) *upProcess {
+	t.Helper()
 	cmd := command(t, "up", "--free-ports", "--data", data)
+	cmd.Env = append(cmd.Env, environ...)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())

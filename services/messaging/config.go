@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -31,11 +33,21 @@ type Config struct {
 	// OrgID owns the sender: an organisation without one is refused, never sent for in another's name.
 	OrgID uuid.UUID `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"the organisation that owns the sender"`
 
+	// What our own replies about consent say besides the rules: a STOP or HELP in words that Twilio does not know is answered by us.
+	Brand       string `env:"SMS_BRAND_NAME" help:"who texts, in a few words: our own confirmations and help texts begin with it"`
+	HelpContact string `env:"SMS_HELP_CONTACT" help:"where people get help, such as an address of e-mail: named in our own help texts"`
+
 	Timeout time.Duration `env:"TWILIO_TIMEOUT" envDefault:"10s" help:"one call to Twilio; shorter than SEND_LEASE"`
 	// Lease has to outlive the call, or a send that is merely slow would be taken for a crashed one.
 	Lease time.Duration `env:"SEND_LEASE" envDefault:"30s" help:"how long a claim of a send lives"`
 	// ReconcileInterval also bounds how soon a text whose answer was lost is sent again: it and the lease and the timeout together.
 	ReconcileInterval time.Duration `env:"RECONCILE_INTERVAL" envDefault:"30s" help:"how often unknown sends are reconciled with Twilio, and the least time between the two listings that confirm an absence"`
+
+	// SegmentsPerSecond is what Twilio sends for the whole sender, all numbers of a messaging service together: what comes faster it
+	// queues. The outbound queue keeps to it; onboarding counts, and never waits.
+	SegmentsPerSecond float64       `env:"SMS_SEGMENTS_PER_SECOND" envDefault:"1" help:"how fast the outbound queue sends: segments a second of the whole sender, such as 1 for a US long code, 3 for a toll-free number, 100 for a short code; at most 1000"`
+	OutboundPoll      time.Duration `env:"OUTBOUND_POLL" envDefault:"5s" help:"how often the outbound queue is looked at without a wake-up; texts of this process are sent at their time all the same"`
+	OutboundRetention time.Duration `env:"OUTBOUND_RETENTION" envDefault:"720h" help:"how long a text of the outbound queue is kept after its end, and how long its idempotency key holds"`
 
 	AuthSecret config.Secret `env:"SERVICE_AUTH_SECRET,required" help:"signs the tokens of calls between services, at least 32 bytes"`
 	TLS        rpc.TLSFiles
@@ -65,11 +77,29 @@ func (c *Config) Validate() error {
 	report(c.AccountSID != "" && !strings.HasPrefix(c.AccountSID, "AC"), "TWILIO_ACCOUNT_SID", "must begin with AC")
 	report(c.Timeout >= c.Lease && c.Lease > 0, "TWILIO_TIMEOUT", "must be shorter than SEND_LEASE")
 	report(c.ReconcileInterval <= 0, "RECONCILE_INTERVAL", "must be more than 0")
+	slow, fast := 0.01, 1000.0
+	report(!(c.SegmentsPerSecond >= slow && c.SegmentsPerSecond <= fast), "SMS_SEGMENTS_PER_SECOND", "must be 0.01 to 1000")
+	report(c.OutboundPoll <= 0, "OUTBOUND_POLL", "must be more than 0")
+	report(c.OutboundRetention <= 0, "OUTBOUND_RETENTION", "must be more than 0")
+	for variable, text := range map[string]string{"SMS_BRAND_NAME": c.Brand, "SMS_HELP_CONTACT": c.HelpContact} {
+		report(!isLine(text), variable, "must be one line of at most 60 characters")
+	}
 	report(c.OrgID == uuid.Nil, "DEFAULT_ORG_ID", "must not be the nil UUID")
 	if !c.AuthSecret.IsZero() { // one that is missing is reported as such
 		problems = append(problems, rpc.CheckSecret("SERVICE_AUTH_SECRET", c.AuthSecret))
 	}
 	return errors.Join(problems...)
+}
+
+// isLine bounds what is put into a text of ours, so that one stays a text.
+func isLine(text string) bool {
+	return utf8.ValidString(text) && utf8.RuneCountInString(text) <= 60 && strings.TrimSpace(text) == text &&
+		!strings.ContainsFunc(text, unicode.IsControl)
+}
+
+// replyCopy is what our own replies about consent say.
+func (c *Config) replyCopy() delivery.ReplyCopy {
+	return delivery.ReplyCopy{Brand: c.Brand, Contact: c.HelpContact}
 }
 
 // sender is what texts are sent from, and to whom those that arrive there belong.

@@ -12,8 +12,10 @@ import (
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/service"
 	"paceline.internal/platform/telemetry"
+	"paceline.internal/platform/worker"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/outbound"
 	store "paceline.internal/services/messaging/postgres"
 	"paceline.internal/services/messaging/server"
 	"paceline.internal/services/messaging/twilio"
@@ -29,7 +31,7 @@ const stopReconciler = 5 * time.Second
 // is behind, /readyz says so.
 //
 // An orchestrator has to wait before it kills, at most: TWILIO_TIMEOUT and 10 s for sends in flight, 10 s for the ops
-// port, 5 s for the reconciler, 5 s for the last spans, and a second for each.
+// port, 5 s for the reconciler, as long as for sends for the responder, 5 s more than that for the outbound queue, 5 s for its retention, 5 s for the last spans, and a second for each.
 func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	ctx = postgres.AcrossOrganisations(ctx) // what works without being called works for all; a call has a scope of its own
 	observed, err := telemetry.New(ctx, telemetry.Options{
@@ -60,12 +62,23 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 		return err
 	}
 	db := store.NewStore(pool)
-	grpcServer, err := serve(cfg, deps, observed, metrics, db, carrier)
+	sending := delivery.New(delivery.Config{
+		Store: db, Inbox: db, Doubts: db, Carrier: carrier, Sender: cfg.sender(), Copy: cfg.replyCopy(), PublicURL: cfg.PublicBaseURL.String(),
+		Timeout: cfg.Timeout, Lease: cfg.Lease, StopWait: delivery.DefaultStopWait, Now: deps.Now, Log: observed.Log, Metrics: metrics,
+	})
+	queue, err := queueTexts(ctx, cfg, deps, observed, sending, store.NewOutbound(pool))
+	if err != nil {
+		return err
+	}
+	grpcServer, err := serve(cfg, deps, observed, sending, queue, db, carrier)
 	if err != nil {
 		return err
 	}
 	reconciler := delivery.NewReconciler(delivery.ReconcilerConfig{
 		Store: db, Twilio: carrier, Interval: cfg.ReconcileInterval, Timeout: cfg.Timeout, Now: deps.Now, Log: observed.Log, Metrics: metrics,
+	})
+	responder := delivery.NewResponder(delivery.ResponderConfig{
+		Store: db, Sender: sending, Wake: sending.Replies(), Now: deps.Now, Log: observed.Log, Metrics: metrics,
 	})
 	ready := func(ctx context.Context) error { return Migrations().Ready(ctx, pool) }
 	if err := ready(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
@@ -81,8 +94,13 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	grpcComponent.StopTimeout = cfg.Timeout + delivery.SettleBound
 	reconcile := process.Loop("reconciler", reconciler.Loop(deps.Rest).Run)
 	reconcile.StopTimeout = stopReconciler
+	respond := process.Loop("responder", responder.Loop(deps.Rest).Run)
+	respond.StopTimeout = cfg.Timeout + delivery.SettleBound
 	return process.Run(ctx, observed.Log,
 		reconcile,
+		respond,
+		queue.send,
+		queue.clear,
 		process.HTTPServer("ops", ops, deps.OpsListener),
 		grpcComponent,
 		process.Component{Name: "ready", Start: func(context.Context) error { deps.Ready(); return nil }},
@@ -91,7 +109,8 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 
 // serve puts the service behind its gRPC server.
 func serve(
-	cfg Config, deps service.Deps, observed *telemetry.Telemetry, metrics *delivery.Metrics, db *store.Store, carrier *twilio.Client,
+	cfg Config, deps service.Deps, observed *telemetry.Telemetry, sending *delivery.Service, queue textQueue, db *store.Store,
+	carrier *twilio.Client,
 ) (*rpc.Server, error) {
 	tokens, err := rpc.NewTokens(cfg.AuthSecret, deps.Now)
 	if err != nil {
@@ -101,10 +120,6 @@ func serve(
 	if err != nil {
 		return nil, err
 	}
-	sending := delivery.New(delivery.Config{
-		Store: db, Inbox: db, Doubts: db, Carrier: carrier, Sender: cfg.sender(), PublicURL: cfg.PublicBaseURL.String(),
-		Timeout: cfg.Timeout, Lease: cfg.Lease, StopWait: delivery.DefaultStopWait, Now: deps.Now, Log: observed.Log, Metrics: metrics,
-	})
 	grpcServer, err := rpc.NewServer(rpc.ServerConfig{
 		Tokens: tokens, Policy: server.Policy(), Log: observed.Log, TracerProvider: observed.Tracer, MeterProvider: observed.Meter,
 		TLS: tls.Server, Scope: service.Scope, Timeout: cfg.Timeout + delivery.SettleBound,
@@ -113,9 +128,48 @@ func serve(
 		return nil, err
 	}
 	messagingv1.RegisterMessagingServiceServer(grpcServer, server.New(server.Config{
-		Delivery: sending, Archive: db, Sender: cfg.sender(), Now: deps.Now,
+		Delivery: sending, Archive: db, Audit: &delivery.Auditor{Twilio: carrier, Store: db, Sender: cfg.sender()},
+		Tally: queue.tally, Sender: cfg.sender(), Now: deps.Now,
 	}))
+	messagingv1.RegisterOutboundServiceServer(grpcServer, &server.Outbound{Desk: queue.desk, Sender: cfg.sender()})
 	return grpcServer, grpcServer.CheckPolicy()
+}
+
+// textQueue is the outbound queue: who takes texts in, who sends them and who clears them away.
+type textQueue struct {
+	desk        *outbound.Desk
+	tally       *outbound.Tally
+	send, clear process.Component
+}
+
+func queueTexts(
+	ctx context.Context, cfg Config, deps service.Deps, observed *telemetry.Telemetry, sending *delivery.Service, db *store.Outbound,
+) (textQueue, error) {
+	wake, tally := make(chan struct{}, 1), new(outbound.Tally)
+	meter := observed.Meter.Meter(name)
+	metrics, err := worker.NewMetrics(meter)
+	if err != nil {
+		return textQueue{}, err
+	}
+	if err := worker.Observe(ctx, meter, outbound.Queue, db.Jobs(), deps.Now); err != nil {
+		return textQueue{}, err
+	}
+	runner, err := outbound.NewRunner(outbound.Config{
+		Jobs: db.Jobs(), Store: db, Send: sending, Sender: cfg.sender(), Pace: outbound.NewPace(cfg.SegmentsPerSecond), Tally: tally,
+		Timeout: cfg.Timeout, Poll: cfg.OutboundPoll, Wake: wake, Log: observed.Log, Now: deps.Now, Metrics: metrics,
+		Transient: func(err error) bool { return errors.Is(err, delivery.ErrUnavailable) || postgres.Outage(err) },
+	})
+	if err != nil {
+		return textQueue{}, err
+	}
+	retention := worker.Retention{Queue: db.Jobs(), For: cfg.OutboundRetention, Log: observed.Log, Now: deps.Now}
+	queue := textQueue{
+		desk:  &outbound.Desk{Store: db, Sender: cfg.sender(), Wake: wake, Log: observed.Log, Now: deps.Now},
+		tally: tally, send: process.Loop("outbound", runner.Loop(deps.Rest).Run),
+		clear: process.Loop("outbound retention", retention.Loop(deps.Rest).Run),
+	}
+	queue.send.StopTimeout, queue.clear.StopTimeout = runner.Bound(), stopReconciler
+	return queue, nil
 }
 
 // carrier is how Twilio is called: through the messaging service if there is one.

@@ -56,13 +56,14 @@ func TestLoadConfig(t *testing.T) {
 		t.Parallel()
 		_, err := messaging.LoadConfig(map[string]string{
 			"TWILIO_ACCOUNT_SID": "SK1", "TWILIO_TIMEOUT": "31s", "SERVICE_AUTH_SECRET": "short-secret", "DEFAULT_ORG_ID": "us",
-			"RECONCILE_INTERVAL": "0s",
+			"RECONCILE_INTERVAL": "0s", "SMS_SEGMENTS_PER_SECOND": "NaN", "OUTBOUND_POLL": "0s", "OUTBOUND_RETENTION": "-1h",
 		})
 		for _, problem := range []string{
 			"MESSAGING_DATABASE_URL is missing", "PUBLIC_BASE_URL is missing", "TWILIO_AUTH_TOKEN is missing",
 			"TWILIO_MESSAGING_SERVICE_SID or TWILIO_FROM_NUMBER is missing", "TWILIO_ACCOUNT_SID must begin with AC",
 			"TWILIO_TIMEOUT must be shorter than SEND_LEASE", "SERVICE_AUTH_SECRET must have", "DEFAULT_ORG_ID is malformed",
-			"RECONCILE_INTERVAL must be more than 0",
+			"RECONCILE_INTERVAL must be more than 0", "SMS_SEGMENTS_PER_SECOND must be 0.01 to 1000",
+			"OUTBOUND_POLL must be more than 0", "OUTBOUND_RETENTION must be more than 0",
 		} {
 			require.ErrorContains(t, err, problem)
 		}
@@ -78,6 +79,9 @@ func TestLoadConfig(t *testing.T) {
 		require.Equal(t, 10*time.Second, cfg.Timeout)
 		require.Equal(t, 30*time.Second, cfg.Lease)
 		require.Equal(t, 30*time.Second, cfg.ReconcileInterval)
+		require.InDelta(t, 1, cfg.SegmentsPerSecond, 0)
+		require.Equal(t, 5*time.Second, cfg.OutboundPoll)
+		require.Equal(t, 30*24*time.Hour, cfg.OutboundRetention)
 		require.Equal(t, org, cfg.OrgID.String())
 	})
 }

@@ -35,6 +35,11 @@ type Config struct {
 	AlarmRelayInterval  time.Duration `env:"ALARM_RELAY_INTERVAL" envDefault:"1s" help:"how often the relay looks for unpublished alarms without being woken"`
 	AlarmOverdueGrace   time.Duration `env:"ALARM_OVERDUE_GRACE" envDefault:"60s" help:"how long after its alarm a step that was not executed gets another; twice as long after each further one"`
 	AlarmMaxGenerations int           `env:"ALARM_MAX_GENERATIONS" envDefault:"5" help:"how many alarms a step gets before its session is parked as stuck"`
+	// InboundAuditInterval bounds how long an opt-out can go unheard whose webhook an outage has lost.
+	InboundAuditInterval config.Interval `env:"INBOUND_AUDIT_INTERVAL" envDefault:"5m" help:"how often Twilio's record of inbound texts is searched for those whose webhook never came; 0 never does"`
+
+	// JobsRetention keeps what a person asks about within a month; jobs that a conversation still refers to stay beyond it.
+	JobsRetention time.Duration `env:"JOBS_RETENTION" envDefault:"720h" help:"how long finished webhook jobs are kept"`
 
 	FlowFile string `env:"ONBOARDING_FLOW_FILE" help:"a flow file that replaces the built-in one"`
 	CopyDir  string `env:"ONBOARDING_COPY_DIR" help:"a folder of copy files that replaces the built-in one"`
@@ -84,6 +89,9 @@ func (c *Config) Validate() error {
 	}
 	if c.AlarmMaxGenerations < 1 {
 		problems = append(problems, &config.Problem{Variable: "ALARM_MAX_GENERATIONS", Reason: "must be 1 or more", Help: "such as 5"})
+	}
+	if c.JobsRetention < time.Hour {
+		problems = append(problems, &config.Problem{Variable: "JOBS_RETENTION", Reason: "must be 1h or more", Help: "such as 720h"})
 	}
 	if _, _, err := c.script(); err != nil {
 		problems = append(problems, err)

@@ -8,6 +8,7 @@ import (
 
 	emulator "paceline.internal/platform/emulator/qstash"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	"paceline.internal/platform/worker"
 	"paceline.internal/services/onboarding/dispatch"
 	"paceline.internal/services/onboarding/enrolment"
 	"paceline.internal/services/onboarding/jobs"
@@ -109,9 +110,9 @@ func TestHold(t *testing.T) {
 		b.release(p)
 		_, err := b.store.Enqueue(t.Context(), jobs.New{ID: newID(), OrgID: orgID, Key: "k", Source: jobs.SourceTwilio, Payload: []byte(`{}`), At: b.clock.Now(), DueAt: b.clock.Now()})
 		require.NoError(t, err)
-		claimed, err := b.store.ClaimDueJobs(t.Context(), 1, b.clock.Now(), b.clock.Now().Add(time.Minute))
+		claimed, err := b.store.Jobs().Claim(t.Context(), worker.Claim{Limit: 1, Now: b.clock.Now(), Until: b.clock.Now().Add(time.Minute)})
 		require.NoError(t, err)
-		err = b.store.Hold(t.Context(), decided, dispatch.Cause{Job: claimed[0]}, session.Entry{At: b.clock.Now(), Kind: session.KindHeld})
+		err = b.store.Hold(t.Context(), decided, dispatch.Cause{Job: claimed.Jobs[0]}, session.Entry{At: b.clock.Now(), Kind: session.KindHeld})
 		require.ErrorIs(t, err, dispatch.ErrConflict)
 		require.Zero(t, b.count(`select count(*) from held_replies`))
 	})

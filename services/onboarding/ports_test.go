@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"paceline.internal/platform/qstash"
+	"paceline.internal/platform/worker"
+	"paceline.internal/services/onboarding/audit"
 	"paceline.internal/services/onboarding/burst"
 	"paceline.internal/services/onboarding/dispatch"
 	"paceline.internal/services/onboarding/enrolment"
@@ -116,6 +118,38 @@ func (p *ports) LastStepAt(ctx context.Context, sessionID string) (time.Time, er
 	return call(p, "LastStepAt", func() (time.Time, error) { return p.Store.LastStepAt(ctx, sessionID) })
 }
 
+func (p *ports) LastTextAt(ctx context.Context, sessionID string) (time.Time, error) {
+	return call(p, "LastTextAt", func() (time.Time, error) { return p.Store.LastTextAt(ctx, sessionID) })
+}
+
+func (p *ports) Sender(ctx context.Context, org string) (string, error) {
+	return call(p, "Sender", func() (string, error) { return p.carrier.Sender(ctx, org) })
+}
+
+func (p *ports) Inbound(ctx context.Context, org string, since, until time.Time, page string) (audit.Page, error) {
+	return call(p, "Inbound", func() (audit.Page, error) { return p.carrier.Inbound(ctx, org, since, until, page) })
+}
+
+func (p *ports) ClaimAudit(ctx context.Context, of audit.Sender, first, now, leaseUntil time.Time) (s audit.Sweep, ours bool, err error) {
+	err = act(p, "ClaimAudit", func() (err error) {
+		s, ours, err = p.Store.ClaimAudit(ctx, of, first, now, leaseUntil)
+		return err
+	})
+	return s, ours, err
+}
+
+func (p *ports) ExtendAudit(ctx context.Context, s audit.Sweep, leaseUntil time.Time) error {
+	return act(p, "ExtendAudit", func() error { return p.Store.ExtendAudit(ctx, s, leaseUntil) })
+}
+
+func (p *ports) FinishAudit(ctx context.Context, s audit.Sweep, end audit.End) error {
+	return act(p, "FinishAudit", func() error { return p.Store.FinishAudit(ctx, s, end) })
+}
+
+func (p *ports) ReleaseAudit(ctx context.Context, s audit.Sweep) error {
+	return act(p, "ReleaseAudit", func() error { return p.Store.ReleaseAudit(ctx, s) })
+}
+
 func (p *ports) Enqueue(ctx context.Context, n jobs.New) (stored jobs.Enqueued, err error) {
 	err = act(p, "Enqueue", func() (err error) {
 		stored, err = p.Store.Enqueue(ctx, n)
@@ -124,20 +158,16 @@ func (p *ports) Enqueue(ctx context.Context, n jobs.New) (stored jobs.Enqueued, 
 	return stored, err
 }
 
-func (p *ports) ClaimJob(ctx context.Context, id string, now, leaseUntil time.Time) (j jobs.Job, free bool, err error) {
-	err = act(p, "ClaimJob", func() (err error) {
-		j, free, err = p.Store.ClaimJob(ctx, id, now, leaseUntil)
-		return err
-	})
-	return j, free, err
+func (p *ports) Claim(ctx context.Context, c worker.Claim) (worker.Claimed, error) {
+	return call(p, "Claim", func() (worker.Claimed, error) { return p.Store.Jobs().Claim(ctx, c) })
 }
 
-func (p *ports) ClaimDueJobs(ctx context.Context, limit int, now, leaseUntil time.Time) ([]jobs.Job, error) {
-	return call(p, "ClaimDueJobs", func() ([]jobs.Job, error) { return p.Store.ClaimDueJobs(ctx, limit, now, leaseUntil) })
+func (p *ports) Finish(ctx context.Context, ends []jobs.Finish) ([]string, error) {
+	return call(p, "Finish", func() ([]string, error) { return p.Store.Jobs().Finish(ctx, ends) })
 }
 
-func (p *ports) FinishJob(ctx context.Context, f jobs.Finish) error {
-	return act(p, "FinishJob", func() error { return p.Store.FinishJob(ctx, f) })
+func (p *ports) Extend(ctx context.Context, held []jobs.Job, until time.Time) ([]string, error) {
+	return call(p, "Extend", func() ([]string, error) { return p.Store.Jobs().Extend(ctx, held, until) })
 }
 
 func (p *ports) ClaimAlarms(ctx context.Context, limit int, now, leaseUntil time.Time) ([]session.Alarm, error) {
@@ -164,6 +194,12 @@ func (p *ports) AwaitReceipt(
 	ctx context.Context, r session.Record, next func(generation, looks int) *session.Alarm, told session.Entry,
 ) (*session.Alarm, error) {
 	return call(p, "AwaitReceipt", func() (*session.Alarm, error) { return p.Store.AwaitReceipt(ctx, r, next, told) })
+}
+
+func (p *ports) AwaitWindow(
+	ctx context.Context, r session.Record, due time.Time, next func(generation int) *session.Alarm, told session.Entry,
+) (*session.Alarm, error) {
+	return call(p, "AwaitWindow", func() (*session.Alarm, error) { return p.Store.AwaitWindow(ctx, r, due, next, told) })
 }
 
 func (p *ports) Receipt(ctx context.Context, org, key string) (burst.Receipt, error) {
@@ -222,6 +258,6 @@ func (p *ports) ProfileID(ctx context.Context, orgID, phone string) (string, err
 	return call(p, "ProfileID", func() (string, error) { return p.Store.ProfileID(ctx, orgID, phone) })
 }
 
-func (p *ports) HurrySubject(ctx context.Context, orgID, subject string, now time.Time) (bool, error) {
-	return call(p, "HurrySubject", func() (bool, error) { return p.Store.HurrySubject(ctx, orgID, subject, now) })
+func (p *ports) Hurry(ctx context.Context, done []jobs.Job, now time.Time) (bool, error) {
+	return call(p, "Hurry", func() (bool, error) { return p.Store.Jobs().Hurry(ctx, done, now) })
 }

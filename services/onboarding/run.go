@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"time"
 
@@ -19,7 +20,9 @@ import (
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/service"
 	"paceline.internal/platform/telemetry"
+	"paceline.internal/platform/worker"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/audit"
 	"paceline.internal/services/onboarding/burst"
 	"paceline.internal/services/onboarding/dispatch"
 	"paceline.internal/services/onboarding/enrolment"
@@ -31,6 +34,7 @@ import (
 	"paceline.internal/services/onboarding/rescue"
 	"paceline.internal/services/onboarding/reservation"
 	"paceline.internal/services/onboarding/server"
+	"paceline.internal/services/onboarding/webhooks"
 )
 
 // name is what logs, spans and metrics call this service.
@@ -57,7 +61,7 @@ func Migrate(ctx context.Context, cfg Config) error {
 // is behind, /readyz says so.
 //
 // An orchestrator has to wait before it kills, at most: 20 s for calls in flight, 10 s for the ops port, 30 s for each of
-// the jobs, the relay and the sweeper, 10 s for the wake-ups, 5 s for the last spans, and a second for each.
+// the jobs, the relay, the sweeper and the inbound audit, 10 s for the wake-ups, 5 s for the last spans, and a second for each.
 func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	ctx = postgres.AcrossOrganisations(ctx) // what works without being called works for all; a call has a scope of its own
 	tel, err := telemetry.New(ctx, telemetry.Options{
@@ -95,7 +99,10 @@ type wired struct {
 	runner    *jobs.Runner
 	relay     *burst.Relay
 	sweeper   *burst.Sweeper
+	auditor   *audit.Auditor
 	grpc      *rpc.Server
+	bell      *worker.Bell
+	retention *worker.Retention
 	wakeJobs  chan struct{}
 	wakeRelay chan struct{}
 }
@@ -110,6 +117,11 @@ func (s *wired) loops(cfg Config, rest process.Rest) []process.Component {
 	components := []process.Component{
 		repeated("jobs", s.runner.Loop(rest)),
 		process.Loop("wake-ups", s.listen),
+		process.Loop("bell", s.bell.Run),
+		repeated("retention", s.retention.Loop(rest)),
+	}
+	if !cfg.InboundAuditInterval.Never() {
+		components = append(components, repeated("inbound-audit", s.auditor.Loop(rest)))
 	}
 	if !cfg.SchedulingDisabled {
 		components = append(components,
@@ -147,6 +159,10 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 	if err != nil {
 		return nil, fmt.Errorf("messaging: %w", err)
 	}
+	audited, err := audit.NewMetrics(tel.Meter.Meter(name))
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
 	pool, err := postgres.Open(ctx, postgres.Config{
 		URL: cfg.DatabaseURL.Reveal(), Roles: postgres.RolesOf(name), TracerProvider: tel.Tracer,
 	})
@@ -169,21 +185,33 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 	}
 	router := &inbound.Router{
 		OrgID: cfg.DefaultOrgID, Queue: db, Messaging: carrier, People: db, Sessions: db, History: db, Delivery: delivery, Alarms: alarms,
-		Flow: flow, Log: deps.Log, Now: deps.Now,
+		Flow: flow, OnLate: audit.Reporter{Metrics: audited, Log: deps.Log}.Late, Log: deps.Log, Now: deps.Now,
+	}
+	s.auditor = &audit.Auditor{
+		OrgID: cfg.DefaultOrgID, Carrier: carrier, Sweeps: db, Router: router, Interval: cfg.InboundAuditInterval.Every(), Metrics: audited,
+		Log: deps.Log, Now: deps.Now,
 	}
 	desk := &enrolment.Desk{
-		Profiles: db, Sessions: db, Delivery: delivery, Senders: carrier, Catalog: texts, NewAlarm: burst.NewAlarm, Log: deps.Log, Now: deps.Now,
+		Profiles: db, Sessions: db, Queue: db, Delivery: delivery, Senders: carrier, Catalog: texts, NewAlarm: burst.NewAlarm,
+		Log: deps.Log, Now: deps.Now,
+	}
+	takers := &webhooks.Takers{Texts: router, Receipts: carrier, Log: deps.Log, Now: deps.Now}
+	counted, err := worker.NewMetrics(tel.Meter.Meter(name))
+	if err := errors.Join(err, worker.Observe(ctx, tel.Meter.Meter(name), jobs.Queue, db.Jobs(), deps.Now)); err != nil {
+		return nil, errors.Join(err, s.close())
 	}
 	s.runner = jobs.NewRunner(jobs.Config{
-		Store: db, Log: deps.Log, Now: deps.Now, Wake: s.wakeJobs, GiveUp: router.GiveUp, Transient: transient,
-		Handlers: map[string]jobs.Handler{
+		Store: db.Jobs(), Log: deps.Log, Now: deps.Now, Wake: s.wakeJobs, Metrics: counted, GiveUp: router.GiveUp, Transient: transient,
+		Handlers: joined(takers.Handlers(), map[string]jobs.Handler{
 			inbound.EventMessage:   router.Handle,
 			jobs.EventHeldReply:    router.Handle,
 			jobs.EventResumedReply: router.HandleResumed,
 			enrolment.EventOpening: desk.SendOpening,
-		},
+		}),
 	})
 	router.Runner, desk.Runner = s.runner, s.runner
+	s.bell = worker.NewBell(pool, store.ChannelJobs, s.wakeJobs, deps.Log)
+	s.retention = &worker.Retention{Queue: db.Jobs(), Keep: store.KeptJobs, For: cfg.JobsRetention, Log: deps.Log, Now: deps.Now}
 	crew := &rescue.Crew{Store: db, OrgID: cfg.DefaultOrgID, NewAlarm: burst.NewAlarm, Now: deps.Now}
 	steps := &burst.Executor{
 		Sessions: db, Delivery: delivery, Receipts: carrier, Waits: db, Alarms: alarms, Flow: flow, Log: deps.Log, Now: deps.Now,
@@ -201,10 +229,17 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 	onboardingv1.RegisterOnboardingServiceServer(s.grpc, &server.Server{
 		Steps: steps, Router: router, Desk: desk, Crew: crew, Store: db, Failures: failures, Now: deps.Now,
 	})
+	onboardingv1.RegisterWebhookJobServiceServer(s.grpc, &server.WebhookJobs{OrgID: cfg.DefaultOrgID, Store: db, Bell: s.bell, Now: deps.Now})
 	if err := s.grpc.CheckPolicy(); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
+}
+
+// joined is every handler of both.
+func joined(handlers, others map[string]jobs.Handler) map[string]jobs.Handler {
+	maps.Copy(handlers, others)
+	return handlers
 }
 
 // openQStash is the one publisher, with the policy of the environment.

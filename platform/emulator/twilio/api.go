@@ -16,6 +16,8 @@ func (e *Emulator) routes() http.Handler {
 	mux.HandleFunc("POST /2010-04-01/Accounts/{account}/Messages.json", e.create)
 	mux.HandleFunc("GET /2010-04-01/Accounts/{account}/Messages.json", e.list)
 	mux.HandleFunc("GET /2010-04-01/Accounts/{account}/Messages/{file}", e.fetch)
+	mux.HandleFunc("GET /v1/Services/{service}/PhoneNumbers", e.listSenders(phoneNumbers()))
+	mux.HandleFunc("GET /v1/Services/{service}/ShortCodes", e.listSenders(shortCodes()))
 	mux.HandleFunc("/", notFound)
 	return e.authenticated(mux)
 }
@@ -28,7 +30,7 @@ func (e *Emulator) authenticated(next http.Handler) http.Handler {
 			refuse(w, refusal{http.StatusUnauthorized, 20003, "Authenticate"})
 			return
 		}
-		if !strings.HasPrefix(r.URL.Path, e.path("/")) {
+		if !strings.HasPrefix(r.URL.Path, e.path("/")) && !strings.HasPrefix(r.URL.Path, "/v1/Services/") {
 			notFound(w, r)
 			return
 		}

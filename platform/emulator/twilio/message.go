@@ -37,6 +37,8 @@ type Message struct {
 	ServiceSID string // the messaging service that it was sent through or received by, else empty
 	To, From   string // E.164
 	Body       string
+	Media      []Media // of an inbound one
+	OptOutType string  // STOP, START or HELP where Advanced Opt-Out has read an inbound one; only its webhook tells, no list does
 	Direction  Direction
 	Carrier    bool // true for Twilio's own answer to STOP, START and HELP, which no application asked for
 	Segments   int
@@ -49,6 +51,11 @@ type Message struct {
 
 	StatusCallback string // as given, with its fragment; empty for none
 	silent         bool   // from the magic number: never moves and never calls back
+}
+
+// Media is one picture or other file that came with a text.
+type Media struct {
+	URL, ContentType string
 }
 
 // Change is one step of a message's life.
@@ -69,7 +76,7 @@ func (m *Message) become(status Status, now time.Time) {
 // snapshot is a copy that later changes of the message do not reach.
 func (m *Message) snapshot() Message {
 	c := *m
-	c.History = slices.Clone(m.History)
+	c.History, c.Media = slices.Clone(m.History), slices.Clone(m.Media)
 	return c
 }
 
@@ -102,7 +109,7 @@ func (e *Emulator) resource(m Message) resource {
 	r := resource{
 		AccountSID: e.cfg.AccountSID, APIVersion: "2010-04-01", Body: m.Body,
 		DateCreated: rfc2822(m.CreatedAt), DateUpdated: rfc2822(m.UpdatedAt),
-		Direction: m.Direction, NumMedia: "0", NumSegments: strconv.Itoa(m.Segments),
+		Direction: m.Direction, NumMedia: strconv.Itoa(len(m.Media)), NumSegments: strconv.Itoa(m.Segments),
 		SID: m.SID, Status: m.Status, To: m.To, URI: uri + ".json",
 		SubresourceURIs: map[string]string{"media": uri + "/Media.json"},
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"mime"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -13,19 +14,35 @@ import (
 // ErrNotOwned is returned for a text to a number that the account does not own.
 var ErrNotOwned = errors.New("twilio emulator: the number texted to is not the account's")
 
-// Receive is a person's phone sending body to one of the account's numbers. It keeps the opt-out list, posts the text
+// Incoming is what a person's phone sends.
+type Incoming struct {
+	From, To   string
+	Body       string  // may be empty beside media
+	Media      []Media // makes it an MMS
+	OptOutType string  // Twilio's reading of it under Advanced Opt-Out
+}
+
+// Receive is a person's phone sending body to one of the account's numbers; see ReceiveText.
+func (e *Emulator) Receive(ctx context.Context, from, to, body string) (Delivery, error) {
+	return e.ReceiveText(ctx, Incoming{From: from, To: to, Body: body})
+}
+
+// ReceiveText is a person's phone sending something to one of the account's numbers. It keeps the opt-out list, posts the text
 // to the inbound URL and plays the TwiML that comes back. It returns once that is done; what became of the post is in
 // the Delivery. The only error is ErrNotOwned.
-func (e *Emulator) Receive(ctx context.Context, from, to, body string) (Delivery, error) {
-	scope, own := e.scopes[to]
+func (e *Emulator) ReceiveText(ctx context.Context, in Incoming) (Delivery, error) {
+	scope, own := e.scopes[in.To]
 	if !own {
 		return Delivery{}, ErrNotOwned
 	}
 	m := Message{
-		SID: newSID("SM"), To: to, From: from, Body: body, Direction: DirectionInbound,
-		Segments: segments(body), CreatedAt: e.cfg.Clock.Now(),
+		SID: newSID("SM"), To: in.To, From: in.From, Body: in.Body, Media: slices.Clone(in.Media), OptOutType: in.OptOutType,
+		Direction: DirectionInbound, Segments: segments(in.Body), CreatedAt: e.cfg.Clock.Now(),
 	}
-	if scope != to {
+	if len(m.Media) > 0 {
+		m.SID, m.Segments = newSID("MM"), 1
+	}
+	if scope != in.To {
 		m.ServiceSID = scope
 	}
 	m.become(StatusReceived, m.CreatedAt)
@@ -37,6 +54,9 @@ func (e *Emulator) Receive(ctx context.Context, from, to, body string) (Delivery
 	e.obey(m)
 
 	d := Delivery{At: m.CreatedAt, MessageSID: m.SID, MessageStatus: m.Status}
+	if d.Dropped = e.director.inbound(m).Drop; d.Dropped {
+		d.URL, target = target, ""
+	}
 	if target != "" && e.work.begin() {
 		defer e.work.end()
 		ctx, cancel := context.WithCancel(ctx)
@@ -57,12 +77,19 @@ func (e *Emulator) inboundForm(m Message) url.Values {
 	form := url.Values{
 		"AccountSid": {e.cfg.AccountSID}, "ApiVersion": {"2010-04-01"}, "From": {m.From}, "To": {m.To}, "Body": {m.Body},
 		"MessageSid": {m.SID}, "SmsSid": {m.SID}, "SmsMessageSid": {m.SID}, "SmsStatus": {string(m.Status)},
-		"NumMedia": {"0"}, "NumSegments": {strconv.Itoa(m.Segments)},
+		"NumMedia": {strconv.Itoa(len(m.Media))}, "NumSegments": {strconv.Itoa(m.Segments)},
 		"FromCity": {""}, "FromState": {""}, "FromZip": {""}, "FromCountry": {"US"},
 		"ToCity": {""}, "ToState": {""}, "ToZip": {""}, "ToCountry": {"US"},
 	}
+	for i, media := range m.Media {
+		form.Set("MediaUrl"+strconv.Itoa(i), media.URL)
+		form.Set("MediaContentType"+strconv.Itoa(i), media.ContentType)
+	}
 	if m.ServiceSID != "" {
 		form.Set("MessagingServiceSid", m.ServiceSID)
+	}
+	if m.OptOutType != "" {
+		form.Set("OptOutType", m.OptOutType)
 	}
 	return form
 }

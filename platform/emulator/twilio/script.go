@@ -14,6 +14,8 @@ type Script struct {
 	OnFate func(m Message) Fate
 	// OnCallback is asked before the status callback that tells of m.Status is posted.
 	OnCallback func(m Message) CallbackFault
+	// OnInbound is asked before a text of a person is posted to the inbound URL.
+	OnInbound func(m Message) InboundFault
 }
 
 // CreateFault is what becomes of one create request.
@@ -53,6 +55,11 @@ type CallbackFault struct {
 	Drop      bool          // never posted
 	Duplicate int           // posted this many more times
 	Delay     time.Duration // posted this much later, on the emulator's clock: behind its successor if longer than their gap
+}
+
+// InboundFault is what becomes of the post of one inbound text, which Twilio keeps and lists all the same.
+type InboundFault struct {
+	Drop bool // never posted, as if every attempt had failed
 }
 
 // director holds the script that is being played, which may be replaced at any time.
@@ -98,4 +105,13 @@ func (d *director) callback(m Message) CallbackFault {
 		return CallbackFault{}
 	}
 	return d.script.OnCallback(m)
+}
+
+func (d *director) inbound(m Message) InboundFault {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.script.OnInbound == nil {
+		return InboundFault{}
+	}
+	return d.script.OnInbound(m)
 }

@@ -43,7 +43,7 @@ func TestRecord(t *testing.T) {
 func TestRecordLedgerIsAChain(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		effects := rapid.SliceOf(rapid.SampledFrom([]consent.Effect{consent.None, consent.OptOut, consent.OptIn, consent.Help})).Draw(t, "effects")
+		effects := rapid.SliceOf(rapid.SampledFrom(consent.Effects())).Draw(t, "effects")
 		var current, want consent.State
 		for _, effect := range effects {
 			event, changed := consent.Record(current, effect)
@@ -55,7 +55,7 @@ func TestRecordLedgerIsAChain(t *testing.T) {
 				want = consent.OptedOut
 			case consent.OptIn:
 				want = consent.OptedIn
-			case consent.None, consent.Help, consent.Overtaken:
+			case consent.None, consent.Help, consent.Overtaken, consent.Doubtful:
 			}
 		}
 		require.Equal(t, want, current)
@@ -81,5 +81,7 @@ func TestEffectString(t *testing.T) {
 	require.Equal(t, "opt_out", consent.OptOut.String())
 	require.Equal(t, "opt_in", consent.OptIn.String())
 	require.Equal(t, "help", consent.Help.String())
+	require.Equal(t, "overtaken", consent.Overtaken.String())
+	require.Equal(t, "doubtful", consent.Doubtful.String())
 	require.Equal(t, "effect(9)", consent.Effect(9).String())
 }

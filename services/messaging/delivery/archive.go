@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -25,8 +26,22 @@ type Ledger struct {
 	Phone     sms.Phone
 	State     consent.State
 	UpdatedAt time.Time
-	Events    []LedgerEvent // oldest first
+	Events    []LedgerEvent // those of the page, oldest first
+	More      bool          // there are newer ones
+	// CarrierBlocks says that Twilio refuses to text this person, as far as we have heard. Nothing but the person's START lifts that.
+	CarrierBlocks bool
+	Chain         consent.Chain
+	Broken        *consent.Break // where the chain does not hold, in all of the ledger; nil when it does
 }
+
+// LedgerPage is a part of a ledger.
+type LedgerPage struct {
+	After int64 // only lines with a higher number
+	Limit int
+}
+
+// LargestLedgerPage is how many lines are read at most, and the default.
+const LargestLedgerPage = 500
 
 // LedgerEvent is one line of the append-only ledger.
 type LedgerEvent struct {
@@ -35,8 +50,28 @@ type LedgerEvent struct {
 	Source    Source
 	Words     string    // the person's own, or the operator's reason; may be empty
 	Sender    string    // our number or messaging service that it was said to; may be empty
-	MessageID uuid.UUID // the inbound text that said it, else uuid.Nil
+	MessageID uuid.UUID // the inbound text that said it, or the text of ours that confirmed it; else uuid.Nil
+
+	KeywordPack  string // the version of the keywords that an inbound text was read by
+	Rules        string // the version of the rules for free words, if they decided
+	ConfirmedBy  Confirmer
+	Confirmation string // the words of ours that confirm it; empty when Twilio does, or nobody
+
+	// Set by the store.
+	Seq            int64  // from 1
+	PrevHash, Hash string // in hexadecimal; empty in a line from before there were chains
+	Confirmed      string // what became of the confirmation of ours, as far as it is known; not part of the chain
 }
+
+// Confirmer is who tells a person that their word was heard.
+type Confirmer string
+
+// The confirmers, as they are stored.
+const (
+	ByNobody  Confirmer = ""
+	ByCarrier Confirmer = "carrier"
+	ByUs      Confirmer = "paceline"
+)
 
 // Source is where a line of the ledger comes from.
 type Source string
@@ -47,6 +82,7 @@ const (
 	FromText      Source = "inbound"      // the person's own words
 	FromOperator  Source = "operator"     // taken down outside the conversation
 	FromTwilio    Source = "twilio_21610" // Twilio refused: the person has opted out there
+	FromReply     Source = "confirmation" // Twilio took our confirmation of the opt-out before; the state stays
 )
 
 // Note is an operator's record of a decision about consent.
@@ -57,4 +93,46 @@ type Note struct {
 	Reason string // required
 	Sender string // what the organisation sends from; may be empty
 	At     time.Time
+}
+
+// Verify recomputes the chain of all the ledger's lines.
+func (l Ledger) Verify() *consent.Break {
+	lines := make([]consent.Line, len(l.Events))
+	for i, e := range l.Events {
+		lines[i] = consent.Line{
+			OrgID: l.OrgID.String(), Phone: l.Phone.String(), Seq: e.Seq, At: e.At, State: string(e.State), Source: string(e.Source),
+			Words: e.Words, Sender: e.Sender, KeywordPack: e.KeywordPack, Rules: e.Rules, ConfirmedBy: string(e.ConfirmedBy),
+			Confirmation: e.Confirmation, PrevHash: e.PrevHash, Hash: e.Hash,
+		}
+		if e.MessageID != uuid.Nil {
+			lines[i].MessageID = e.MessageID.String()
+		}
+	}
+	return consent.Verify(lines, l.Chain)
+}
+
+// Page leaves of the lines those of a page; one after a negative number is the last one.
+func (l Ledger) Page(p LedgerPage) Ledger {
+	if p.After < 0 {
+		l.Events = l.Events[max(0, len(l.Events)-p.Limit):]
+		return l
+	}
+	from := slices.IndexFunc(l.Events, func(e LedgerEvent) bool { return e.Seq > p.After })
+	if from < 0 {
+		from = len(l.Events)
+	}
+	l.Events = l.Events[from:]
+	if l.More = len(l.Events) > p.Limit; l.More {
+		l.Events = l.Events[:p.Limit]
+	}
+	return l
+}
+
+// Warning says what stands in the way of the state there is, and what to do about it; empty when nothing does.
+func (l Ledger) Warning() string {
+	if l.State != consent.OptedIn || !l.CarrierBlocks {
+		return ""
+	}
+	return "Twilio still blocks this number, because the person has texted STOP there, and has no API to lift that: nothing can be sent " +
+		"to them before they text START to this sender; the first attempt would opt them out again"
 }

@@ -61,13 +61,14 @@ func (s Sender) Owner(number, serviceSID string) (uuid.UUID, error) {
 	return uuid.Nil, ErrUnknownSender
 }
 
-// Config is what a Service works with. Every field is needed.
+// Config is what a Service works with. Every field is needed but the copy.
 type Config struct {
 	Store     messageStore
 	Inbox     inboxStore
 	Doubts    doubtStore
 	Carrier   carrier
 	Sender    Sender
+	Copy      ReplyCopy     // may be empty
 	PublicURL string        // the origin that Twilio reaches us by
 	Timeout   time.Duration // of one call to Twilio; shorter than Lease
 	Lease     time.Duration // how long an attempt holds a row
@@ -82,6 +83,7 @@ type Service struct {
 	Config
 
 	settled bell
+	replies waker
 }
 
 // messageStore keeps the rows of a send. Every method is one transaction; postgres.Store implements it.
@@ -124,7 +126,20 @@ type carrier interface {
 }
 
 // New makes a Service.
-func New(cfg Config) *Service { return &Service{Config: cfg} }
+func New(cfg Config) *Service { return &Service{Config: cfg, replies: make(waker, 1)} }
+
+// Replies is rung when a text was recorded that may have left a reply to send.
+func (s *Service) Replies() <-chan struct{} { return s.replies }
+
+// waker wakes one who rests, and does not wait for them.
+type waker chan struct{}
+
+func (w waker) wake() {
+	select {
+	case w <- struct{}{}:
+	default:
+	}
+}
 
 // callback is where Twilio reports about a message: our own id makes even a send whose answer was lost traceable. The
 // fragment is Twilio's retry policy and never reaches us: every kind of failure, three times, four seconds each.

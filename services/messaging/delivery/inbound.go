@@ -28,25 +28,61 @@ type Text struct {
 	// ReceivedAt is when the text reached us; zero means now. It decides which of two words about consent is the later one.
 	ReceivedAt time.Time
 
+	// OrgID is whose it is when it came by another channel than SMS; else uuid.Nil, and RecordInbound finds the owner of To.
+	OrgID uuid.UUID
+
 	// Set by RecordInbound.
+	Elsewhere bool // it came by another channel, so Twilio has done nothing about it
+	Copy      ReplyCopy
 	MessageID uuid.UUID
-	OrgID     uuid.UUID
 	BodyHash  [sha256.Size]byte
 	At        time.Time
 }
 
-// Effect is what the text does to the consent of a person who is in state current.
-func (t Text) Effect(current consent.State) consent.Effect {
-	switch t.OptOutType {
-	case "STOP":
-		return consent.OptOut
-	case "START":
-		return consent.OptIn
-	case "HELP":
-		return consent.Help
-	default:
-		return consent.Classify(t.Body, current)
+// Read says what the text means for the consent of a person who is in state current.
+func (t Text) Read(current consent.State) consent.Reading {
+	r := consent.Read(t.Body, t.OptOutType, current)
+	if t.Elsewhere {
+		r.Carrier = consent.Passes
 	}
+	return r
+}
+
+// Consequences are what a text changes, besides being kept.
+type Consequences struct {
+	Effect consent.Effect
+	Event  *LedgerEvent // nil when the state stays as it is
+	Reply  *Reply       // nil when nothing is to be said, or Twilio says it
+	// Carrier is what Twilio has done about it.
+	Carrier consent.Carrier
+}
+
+// Consequences say what follows from a reading of the text. One that is overtaken by a later word of the person about consent, or
+// an operator's note of one, changes nothing: also at Twilio it came first.
+func (t Text) Consequences(r consent.Reading, current consent.State, overtaken bool) Consequences {
+	if overtaken && r.Effect != consent.Help {
+		r.Carrier = consent.Passes
+		if r.Effect != consent.None {
+			r.Effect = consent.Overtaken
+		}
+	}
+	c := Consequences{Effect: r.Effect, Carrier: r.Carrier}
+	event, changes := consent.Record(current, r.Effect)
+	c.Reply = t.replyTo(r, current, changes)
+	if !changes {
+		return c
+	}
+	c.Event = &LedgerEvent{
+		At: t.ReceivedAt, State: event.To, Source: FromText, Words: t.Body, Sender: t.To, MessageID: t.MessageID,
+		KeywordPack: consent.Version, Rules: r.Rules,
+	}
+	switch {
+	case c.Reply != nil:
+		c.Event.ConfirmedBy, c.Event.Confirmation = ByUs, c.Reply.Body
+	case r.Carrier != consent.Passes:
+		c.Event.ConfirmedBy = ByCarrier
+	}
+	return c
 }
 
 // RecordInbound stores a text and applies its effect on consent in one transaction, so that an opt-out holds before
@@ -58,8 +94,10 @@ func (s *Service) RecordInbound(ctx context.Context, t Text) (Message, error) {
 		return Message{}, fmt.Errorf("%w: an inbound text needs twilio_sid, from and to", ErrInvalid)
 	}
 	var err error
-	if t.OrgID, err = s.Sender.Owner(t.To, t.ServiceSID); err != nil {
-		return Message{}, err
+	if t.Elsewhere = t.OrgID != uuid.Nil; !t.Elsewhere {
+		if t.OrgID, err = s.Sender.Owner(t.To, t.ServiceSID); err != nil {
+			return Message{}, err
+		}
 	}
 	if t.MessageID, err = uuid.NewV7(); err != nil {
 		return Message{}, fmt.Errorf("message id: %w", err)
@@ -68,7 +106,7 @@ func (s *Service) RecordInbound(ctx context.Context, t Text) (Message, error) {
 	if t.ReceivedAt.IsZero() || t.ReceivedAt.After(t.At) {
 		t.ReceivedAt = t.At
 	}
-	t.BodyHash = sha256.Sum256([]byte(t.Body))
+	t.BodyHash, t.Copy = sha256.Sum256([]byte(t.Body)), s.Copy
 	m, err := s.Inbox.RecordInbound(ctx, t)
 	if err != nil {
 		return Message{}, fmt.Errorf("record the inbound text: %w", err)
@@ -81,5 +119,6 @@ func (s *Service) RecordInbound(ctx context.Context, t Text) (Message, error) {
 			return Message{}, err
 		}
 	}
+	s.replies.wake() // after the silence, so that the answer to a STOP need not wait for its confirmation
 	return m, nil
 }

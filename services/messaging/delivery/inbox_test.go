@@ -185,9 +185,14 @@ func TestRecordInbound(t *testing.T) {
 		b := setup(t)
 		m, err := b.service(nil).RecordInbound(t.Context(), b.text("SM1", "Stop please"))
 		require.NoError(t, err)
+		ledger := b.ledger()
 		require.Equal(t, []delivery.LedgerEvent{{
 			At: b.clock.Now(), State: consent.OptedOut, Source: delivery.FromText, Words: "Stop please", Sender: ours, MessageID: m.ID,
-		}}, b.ledger().Events)
+			KeywordPack: consent.Version, ConfirmedBy: delivery.ByUs,
+			Confirmation: "You are unsubscribed and will get no more texts from this number. Reply START to get them again.",
+			Seq:          1, PrevHash: consent.NoHash, Hash: ledger.Chain.Head,
+		}}, ledger.Events)
+		require.Nil(t, ledger.Broken)
 	})
 
 	t.Run("EveryRepeatGetsTheSameAnswerAndNothingTwice", func(t *testing.T) {

@@ -3,6 +3,7 @@ package delivery
 import (
 	"crypto/sha256"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -56,9 +57,17 @@ type Message struct {
 // LogValue names the message and shows neither a number nor its text.
 func (m Message) LogValue() slog.Value {
 	return slog.GroupValue(
-		slog.String("message_id", m.ID.String()), slog.String("status", string(m.Status)), slog.String("twilio_sid", m.SID),
+		slog.String("message_id", m.ID.String()), slog.String("status", string(m.Status)), slog.String("twilio_sid", shown(m.SID)),
 		slog.Int("error_code", m.ErrorCode), slog.Int("segments", m.Segments), slog.String("correlation_id", m.CorrelationID),
 	)
+}
+
+// shown is a provider's id as a log may hold it: WhatsApp's holds the person's number, in base64.
+func shown(sid string) string {
+	if strings.HasPrefix(sid, "wamid.") {
+		return "wamid.***"
+	}
+	return sid
 }
 
 // Accepted reports whether Twilio has the message, whatever became of it there.

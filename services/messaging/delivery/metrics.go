@@ -10,7 +10,7 @@ import (
 
 // Metrics counts what a Service does. In Prometheus the names end in _total.
 type Metrics struct {
-	sends, receipts, texts, settlements, fetches metric.Int64Counter
+	sends, receipts, texts, settlements, fetches, replies metric.Int64Counter
 }
 
 // NewMetrics registers the counters.
@@ -22,8 +22,10 @@ func NewMetrics(meter metric.Meter) (*Metrics, error) {
 		metric.WithDescription("Sends in doubt that were settled, by how."))
 	fetches, fetchesErr := meter.Int64Counter("sms_statuses_fetched",
 		metric.WithDescription("Statuses fetched from Twilio because no receipt came, by what they did."))
-	return &Metrics{sends: sends, receipts: receipts, texts: texts, settlements: settlements, fetches: fetches},
-		errors.Join(sendsErr, receiptsErr, textsErr, settlementsErr, fetchesErr)
+	replies, repliesErr := meter.Int64Counter("sms_consent_replies",
+		metric.WithDescription("Our own answers to words about consent that Twilio does not answer, by kind and how they ended."))
+	return &Metrics{sends: sends, receipts: receipts, texts: texts, settlements: settlements, fetches: fetches, replies: replies},
+		errors.Join(sendsErr, receiptsErr, textsErr, settlementsErr, fetchesErr, repliesErr)
 }
 
 func (m *Metrics) sent(ctx context.Context, o Outcome) {
@@ -43,6 +45,10 @@ func (m *Metrics) receipt(ctx context.Context, r Recorded) {
 
 func (m *Metrics) inbound(ctx context.Context, text Message) {
 	m.texts.Add(ctx, 1, metric.WithAttributes(attribute.String("consent_effect", text.ConsentEffect.String())))
+}
+
+func (m *Metrics) replied(ctx context.Context, r Reply) {
+	m.replies.Add(ctx, 1, metric.WithAttributes(attribute.String("kind", string(r.Kind)), attribute.String("outcome", r.Outcome)))
 }
 
 func (m *Metrics) settled(ctx context.Context, s Settlement) {

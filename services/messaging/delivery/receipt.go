@@ -48,7 +48,7 @@ func (s *Service) RecordStatus(ctx context.Context, r Receipt) (matched bool, er
 		return false, fmt.Errorf("record the receipt: %w", err)
 	}
 	attrs := []slog.Attr{
-		slog.String("twilio_sid", r.SID), slog.String("reported", r.Status), slog.Int("error_code", r.ErrorCode),
+		slog.String("twilio_sid", shown(r.SID)), slog.String("reported", r.Status), slog.Int("error_code", r.ErrorCode),
 		slog.Bool("changed", recorded.Changed),
 	}
 	if recorded.Message != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -41,6 +42,8 @@ type Request struct {
 	CorrelationID string
 	// UnknownPolicy is stored with the first attempt; empty for ConfirmAbsentThenResend.
 	UnknownPolicy UnknownPolicy
+	// Confirms is the person's text whose opt-out this text confirms, and uuid.Nil for every other text. Only Reply sets it.
+	Confirms uuid.UUID
 }
 
 // Attempt is one try of a request: the claim that it makes on the row.
@@ -82,6 +85,13 @@ func (a Answer) OptsOut() bool {
 // Send hands one text to Twilio, at most once per organisation and key, whatever is retried, replayed or lost. An error
 // means that nothing is known to have been sent; asking again is always safe.
 func (s *Service) Send(ctx context.Context, r Request) (Result, error) {
+	if strings.HasPrefix(r.Key, ReplyKeys) || r.Confirms != uuid.Nil {
+		return Result{}, fmt.Errorf("%w: idempotency_key must not begin with %s, which our own answers do", ErrInvalid, ReplyKeys)
+	}
+	return s.send(ctx, r)
+}
+
+func (s *Service) send(ctx context.Context, r Request) (Result, error) {
 	attempt, err := s.attempt(r)
 	if err != nil {
 		return Result{}, err

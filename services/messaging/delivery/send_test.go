@@ -462,7 +462,10 @@ func TestSendAndConsent(t *testing.T) {
 		_, err := b.service(nil).Send(t.Context(), b.request())
 		require.NoError(t, err)
 		require.Equal(t, []delivery.LedgerEvent{
-			{At: b.clock.Now(), State: consent.OptedIn, Source: delivery.FromFirstSend, Sender: ours},
+			{
+				At: b.clock.Now(), State: consent.OptedIn, Source: delivery.FromFirstSend, Sender: ours,
+				Seq: 1, PrevHash: consent.NoHash, Hash: b.ledger().Chain.Head,
+			},
 		}, b.ledger().Events)
 	})
 

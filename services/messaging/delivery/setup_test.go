@@ -181,7 +181,7 @@ func (b *bundle) stored() delivery.Message {
 
 func (b *bundle) ledger() delivery.Ledger {
 	b.t.Helper()
-	ledger, err := b.store.Consent(b.t.Context(), b.config.Sender.OrgID, phone(b.t, theirs))
+	ledger, err := b.store.Consent(b.t.Context(), b.config.Sender.OrgID, phone(b.t, theirs), delivery.LedgerPage{Limit: delivery.LargestLedgerPage})
 	require.NoError(b.t, err)
 	return ledger
 }

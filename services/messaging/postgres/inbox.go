@@ -137,37 +137,40 @@ func record(ctx context.Context, tx pgx.Tx, t delivery.Text) (delivery.Message, 
 	if err != nil {
 		return delivery.Message{}, err
 	}
-	effect := t.Effect(current)
-	if effect == consent.OptOut || effect == consent.OptIn {
-		var overtaken bool
+	reading, overtaken := t.Read(current), false
+	if reading.Effect != consent.None || reading.Carrier != consent.Passes {
 		if err := tx.QueryRow(ctx, sqlLaterWord, args).Scan(&overtaken); err != nil {
 			return delivery.Message{}, err
 		}
-		if overtaken {
-			effect = consent.Overtaken
-		}
 	}
-	args["effect"] = effect.String()
+	follows := t.Consequences(reading, current, overtaken)
+	args["effect"] = follows.Effect.String()
 	m, err := one(ctx, tx, sqlInsertInbound, args)
 	if err != nil {
 		return delivery.Message{}, err
 	}
-	event, changes := consent.Record(current, effect)
-	if !changes {
-		return m, nil
+	if follows.Event != nil {
+		if err := change(ctx, tx, consentChange{OrgID: t.OrgID, Phone: m.From, Event: *follows.Event}); err != nil {
+			return delivery.Message{}, err
+		}
 	}
-	return m, change(ctx, tx, consentChange{
-		OrgID: t.OrgID, Phone: m.From,
-		Event: delivery.LedgerEvent{
-			At: t.ReceivedAt, State: event.To, Source: delivery.FromText, Words: t.Body, Sender: t.To, MessageID: m.ID,
-		},
-	})
+	if follows.Carrier == consent.Blocks || follows.Carrier == consent.Lifts {
+		args["blocks"] = follows.Carrier == consent.Blocks
+		if err := exec(ctx, tx, sqlCarrierBlocks, args); err != nil {
+			return delivery.Message{}, err
+		}
+	}
+	if follows.Reply != nil {
+		err = keepReply(ctx, tx, *follows.Reply)
+	}
+	return m, err
 }
 
-// sqlOnItsWay looks for attempts that can still reach Twilio.
+// sqlOnItsWay looks for attempts that can still reach Twilio. The confirmation of an opt-out may come after it.
 const sqlOnItsWay = `
 select exists (
 	select from sms_messages where to_number = @phone and org_id = @org and status = 'sending' and lease_until > @after
+		and not starts_with(idempotency_key, '` + delivery.StopKeys + `')
 )`
 
 // OnItsWay reports whether an attempt to text a number is still being made: one whose lease is not over by after.

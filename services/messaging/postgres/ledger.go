@@ -39,18 +39,28 @@ with changed as (
 	where c.state <> excluded.state and (@not_after::timestamptz is null or c.updated_at <= @not_after)
 	returning org_id, phone
 )
-insert into consent_events (org_id, phone, at, state, source, words, sender, message_id, keyword_pack)
-select org_id, phone, @at, @state, @source, @words, @sender, @message, @pack from changed`
+insert into consent_events (org_id, phone, at, state, source, words, sender, message_id, keyword_pack, rules_version, confirmed_by,
+	confirmation)
+select org_id, phone, @at, @state, @source, @words, @sender, @message, @pack, @rules, @by, @confirmation from changed`
+
+// sqlCarrierBlocks notes what Twilio has done about a text by itself.
+const sqlCarrierBlocks = `
+update consents set carrier_blocks = @blocks where org_id = @org and phone = @phone and carrier_blocks <> @blocks`
+
+// sqlCarrierRefuses notes that Twilio refuses to text somebody, unless they have come back since.
+const sqlCarrierRefuses = `
+update consents set carrier_blocks = true where org_id = @org and phone = @phone and state = 'opted_out' and not carrier_blocks`
 
 func change(ctx context.Context, tx pgx.Tx, c consentChange) error {
-	pack := ""
-	if c.Event.Source == delivery.FromText {
-		pack = consent.Version
-	}
-	return exec(ctx, tx, sqlChange, pgx.NamedArgs{
+	args := pgx.NamedArgs{
 		"org": c.OrgID, "phone": c.Phone, "state": string(c.Event.State), "at": c.Event.At, "not_after": null(c.NotAfter),
-		"source": string(c.Event.Source), "words": c.Event.Words, "sender": c.Event.Sender, "message": null(c.Event.MessageID), "pack": pack,
-	})
+		"source": string(c.Event.Source), "words": c.Event.Words, "sender": c.Event.Sender, "message": null(c.Event.MessageID),
+		"pack": c.Event.KeywordPack, "rules": c.Event.Rules, "by": string(c.Event.ConfirmedBy), "confirmation": c.Event.Confirmation,
+	}
+	if err := exec(ctx, tx, sqlChange, args); err != nil || c.Event.Source != delivery.FromTwilio {
+		return err
+	}
+	return exec(ctx, tx, sqlCarrierRefuses, args)
 }
 
 const sqlSetConsent = `
@@ -62,7 +72,7 @@ const sqlNote = `
 insert into consent_events (org_id, phone, at, state, source, words, sender)
 values (@org, @phone, @at, @state, 'operator', @words, @sender)`
 
-// SetConsent writes an operator's note, also when it only confirms the state there is, and returns the ledger.
+// SetConsent writes an operator's note, also when it only confirms the state there is, and returns the ledger with its last lines.
 func (s *Store) SetConsent(ctx context.Context, n delivery.Note) (ledger delivery.Ledger, err error) {
 	defer mark(&err)
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
@@ -75,58 +85,94 @@ func (s *Store) SetConsent(ctx context.Context, n delivery.Note) (ledger deliver
 		if err := exec(ctx, tx, sqlNote, args); err != nil {
 			return err
 		}
-		ledger, err = readLedger(ctx, tx, n.OrgID, n.Phone)
+		ledger, err = readLedger(ctx, tx, n.OrgID, n.Phone, delivery.LedgerPage{After: -1, Limit: delivery.LargestLedgerPage})
 		return err
 	})
 	return ledger, err
 }
 
-// Consent is the ledger of a number; delivery.ErrConsentNotFound when nothing is recorded.
-func (s *Store) Consent(ctx context.Context, orgID uuid.UUID, phone sms.Phone) (ledger delivery.Ledger, err error) {
+// Consent is the ledger of a number, all of it verified, and a page of its lines; delivery.ErrConsentNotFound when nothing is
+// recorded.
+func (s *Store) Consent(
+	ctx context.Context, orgID uuid.UUID, phone sms.Phone, page delivery.LedgerPage,
+) (ledger delivery.Ledger, err error) {
 	defer mark(&err)
-	return readLedger(ctx, s.pool, orgID, phone)
+	return readLedger(ctx, s.pool, orgID, phone, page)
 }
 
-// sqlLedger has one row per line, and at least one: the state stands in each.
+// sqlLedger has one row per line, and at least one: the state stands in each. All of it is read, whatever the page is: a chain is
+// verified from its beginning.
 const sqlLedger = `
-select c.state as now, c.updated_at, e.at, e.state, e.source, e.words, e.sender, e.message_id
+select c.state as now, c.updated_at, c.carrier_blocks, c.chain_length, encode(c.chain_head, 'hex') as chain_head,
+	e.id is not null as is_line, e.at, e.state, e.source, e.words, e.sender, e.message_id, e.keyword_pack, e.rules_version, e.confirmed_by,
+	e.confirmation, e.seq, encode(e.prev_hash, 'hex') as prev_hash, encode(e.hash, 'hex') as hash, r.outcome as confirmed
 from consents c left join consent_events e using (org_id, phone)
+left join consent_replies r on r.message_id = e.message_id and r.kind = 'stop' and e.confirmed_by = 'paceline'
 where c.org_id = @org and c.phone = @phone
 order by e.id`
 
 type ledgerRow struct {
-	Now       string
-	UpdatedAt time.Time
-	At        *time.Time
-	State     *string
-	Source    *string
-	Words     *string
-	Sender    *string
-	MessageID *uuid.UUID
+	Now           string
+	UpdatedAt     time.Time
+	CarrierBlocks bool
+	ChainLength   int64
+	ChainHead     *string
+
+	IsLine       bool
+	At           *time.Time
+	State        *string
+	Source       *string
+	Words        *string
+	Sender       *string
+	MessageID    *uuid.UUID
+	KeywordPack  *string
+	RulesVersion *string
+	ConfirmedBy  *string
+	Confirmation *string
+	Seq          *int64
+	PrevHash     *string
+	Hash         *string
+	Confirmed    *string
 }
 
-func readLedger(ctx context.Context, c conn, orgID uuid.UUID, phone sms.Phone) (delivery.Ledger, error) {
+// event is the n-th line. One from before there were chains has no number of its own.
+func (r ledgerRow) event(n int) delivery.LedgerEvent {
+	e := delivery.LedgerEvent{
+		At: value(r.At).UTC(), State: consent.State(value(r.State)), Source: delivery.Source(value(r.Source)), Words: value(r.Words),
+		Sender: value(r.Sender), MessageID: value(r.MessageID), KeywordPack: value(r.KeywordPack), Rules: value(r.RulesVersion),
+		ConfirmedBy: delivery.Confirmer(value(r.ConfirmedBy)), Confirmation: value(r.Confirmation), Seq: int64(n),
+		PrevHash: value(r.PrevHash), Hash: value(r.Hash), Confirmed: value(r.Confirmed),
+	}
+	if r.Seq != nil {
+		e.Seq = *r.Seq
+	}
+	return e
+}
+
+func readLedger(
+	ctx context.Context, c conn, orgID uuid.UUID, phone sms.Phone, page delivery.LedgerPage,
+) (delivery.Ledger, error) {
 	rows, err := c.Query(ctx, sqlLedger, pgx.NamedArgs{"org": orgID, "phone": phone.String()})
 	if err != nil {
 		return delivery.Ledger{}, err
 	}
-	lines, err := pgx.CollectRows(rows, pgx.RowToStructByName[ledgerRow])
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[ledgerRow])
 	if err != nil {
 		return delivery.Ledger{}, err
 	}
-	if len(lines) == 0 {
+	if len(found) == 0 {
 		return delivery.Ledger{}, delivery.ErrConsentNotFound
 	}
+	first := found[0]
 	ledger := delivery.Ledger{
-		OrgID: orgID, Phone: phone, State: consent.State(lines[0].Now), UpdatedAt: lines[0].UpdatedAt.UTC(),
+		OrgID: orgID, Phone: phone, State: consent.State(first.Now), UpdatedAt: first.UpdatedAt.UTC(), CarrierBlocks: first.CarrierBlocks,
+		Chain: consent.Chain{Length: first.ChainLength, Head: value(first.ChainHead)},
 	}
-	for _, l := range lines {
-		if l.At != nil {
-			ledger.Events = append(ledger.Events, delivery.LedgerEvent{
-				At: l.At.UTC(), State: consent.State(value(l.State)), Source: delivery.Source(value(l.Source)),
-				Words: value(l.Words), Sender: value(l.Sender), MessageID: value(l.MessageID),
-			})
+	for i, r := range found {
+		if r.IsLine {
+			ledger.Events = append(ledger.Events, r.event(i+1))
 		}
 	}
-	return ledger, nil
+	ledger.Broken = ledger.Verify()
+	return ledger.Page(page), nil
 }

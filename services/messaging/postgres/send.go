@@ -24,7 +24,9 @@ var errClaimContended = errors.New("consent kept changing during the claim")
 const sqlClaim = `
 with permitted as (
 	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' for share
-)
+)` + sqlInsertClaim
+
+const sqlInsertClaim = `
 insert into sms_messages (id, org_id, profile_id, direction, from_number, to_number, body, body_hash, idempotency_key, status,
 	segments, correlation_id, unknown_policy, attempt_token, attempted_at, lease_until, attempts, created_at, updated_at)
 select @id, @org, @profile, 'outbound', @from, @to, @body, @hash, @key, 'sending',
@@ -37,7 +39,32 @@ returning ` + columns
 const sqlReclaim = `
 with permitted as (
 	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' for share
+)` + sqlUpdateClaim
+
+// sqlConfirmation is the one exception to what may be sent: a text to somebody who has opted out, in the words that were written
+// into the ledger together with that opt-out, under the one key that was stored with it, in its time, and only while that opt-out is
+// the last line of the ledger. The length of the ledger is read again when the lock is had, so a START or a second STOP that
+// commits at this moment forbids it.
+const sqlConfirmation = `
+with permitted as (
+	select 1 from consents c
+	where c.org_id = @org and c.phone = @to and c.state = 'opted_out' and c.chain_length = (
+		select e.seq from consent_events e
+		where e.org_id = @org and e.phone = @to and e.message_id = @confirms and e.source = 'inbound' and e.state = 'opted_out'
+			and e.confirmation = @body
+	) and exists (
+		select from consent_replies r
+		where r.message_id = @confirms and r.kind = 'stop' and r.idempotency_key = @key and r.expires_at > @at
+	)
+	for share of c
+)`
+
+const (
+	sqlClaimConfirmation   = sqlConfirmation + sqlInsertClaim
+	sqlReclaimConfirmation = sqlConfirmation + sqlUpdateClaim
 )
+
+const sqlUpdateClaim = `
 update sms_messages
 set status = 'sending', error_code = null, attempt_token = @token, attempted_at = @at, lease_until = @lease,
 	attempts = attempts + 1, absent_since = null, next_look_at = null, looks = 0, updated_at = @at
@@ -65,6 +92,9 @@ select org_id, phone, @at, 'opted_in', 'first_send', '', @from from first`
 func (s *Store) Claim(ctx context.Context, a delivery.Attempt) (claim delivery.Claim, err error) {
 	defer mark(&err)
 	args := claimArgs(a)
+	if a.Confirms != uuid.Nil {
+		return s.claimConfirmation(ctx, sqlClaimConfirmation, args)
+	}
 	for range claimRounds {
 		m, won, err := message(ctx, s.pool, sqlClaim, args)
 		if err != nil || won {
@@ -87,12 +117,28 @@ func (s *Store) Claim(ctx context.Context, a delivery.Attempt) (claim delivery.C
 func (s *Store) Reclaim(ctx context.Context, a delivery.Attempt) (claim delivery.Claim, err error) {
 	defer mark(&err)
 	args := claimArgs(a)
+	if a.Confirms != uuid.Nil {
+		return s.claimConfirmation(ctx, sqlReclaimConfirmation, args)
+	}
 	m, won, err := message(ctx, s.pool, sqlReclaim, args)
 	if err != nil || won {
 		return delivery.Claim{Won: won, Message: &m}, err
 	}
 	claim, _, err = s.lookUp(ctx, args)
 	return claim, err
+}
+
+// claimConfirmation claims the confirmation of an opt-out, or reports the row that has its key. Without one, it may not be sent.
+func (s *Store) claimConfirmation(ctx context.Context, sql string, args pgx.NamedArgs) (delivery.Claim, error) {
+	m, won, err := message(ctx, s.pool, sql, args)
+	if err != nil || won {
+		return delivery.Claim{Won: won, Message: &m}, err
+	}
+	m, found, err := message(ctx, s.pool, sqlByKey, args)
+	if err != nil || !found {
+		return delivery.Claim{OptedOut: true}, err
+	}
+	return delivery.Claim{Message: &m}, nil
 }
 
 // lookUp is why a claim was not won. The state is empty when nothing is recorded about the recipient.
@@ -116,7 +162,7 @@ func claimArgs(a delivery.Attempt) pgx.NamedArgs {
 	return pgx.NamedArgs{
 		"id": a.MessageID, "org": a.OrgID, "profile": null(a.ProfileID), "from": a.From, "to": a.To.String(), "body": string(a.Body),
 		"hash": a.BodyHash[:], "key": a.Key, "segments": a.Segments, "correlation": a.CorrelationID,
-		"policy": string(a.UnknownPolicy), "token": a.Token, "lease": a.LeaseUntil, "at": a.At,
+		"policy": string(a.UnknownPolicy), "token": a.Token, "lease": a.LeaseUntil, "at": a.At, "confirms": null(a.Confirms),
 	}
 }
 
@@ -179,7 +225,7 @@ func recordRefusal(ctx context.Context, tx pgx.Tx, id uuid.UUID, at time.Time) e
 		return err
 	}
 	return change(ctx, tx, consentChange{
-		OrgID: m.OrgID, Phone: m.To,
+		OrgID: m.OrgID, Phone: m.To, NotAfter: m.AttemptedAt, // a START that came while we asked is newer than what we asked
 		Event: delivery.LedgerEvent{At: at, State: consent.OptedOut, Source: delivery.FromTwilio, Sender: m.From},
 	})
 }

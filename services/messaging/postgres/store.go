@@ -110,7 +110,7 @@ func (r row) message() (delivery.Message, error) {
 
 // parseEffect reads what consent.Effect writes; an outbound row has none.
 func parseEffect(stored string) (consent.Effect, error) {
-	for _, e := range []consent.Effect{consent.None, consent.OptOut, consent.OptIn, consent.Help, consent.Overtaken} {
+	for _, e := range consent.Effects() {
 		if stored == e.String() {
 			return e, nil
 		}

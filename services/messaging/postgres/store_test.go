@@ -240,7 +240,7 @@ func TestSetConsent(t *testing.T) {
 	t.Parallel()
 	store := postgres.NewStore(pgtest.New(t, postgres.Migrations()))
 	org, who, at := uuid.Must(uuid.NewV7()), phone(t, "+14155550123"), time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	_, err := store.Consent(t.Context(), org, who)
+	_, err := store.Consent(t.Context(), org, who, delivery.LedgerPage{Limit: 1})
 	require.ErrorIs(t, err, delivery.ErrConsentNotFound)
 	note := delivery.Note{OrgID: org, Phone: who, State: consent.OptedOut, Reason: "called us", Sender: "MG1", At: at}
 	_, err = store.SetConsent(t.Context(), note)
@@ -248,10 +248,22 @@ func TestSetConsent(t *testing.T) {
 	note.Reason, note.At = "called again", at.Add(time.Hour)
 	ledger, err := store.SetConsent(t.Context(), note)
 	require.NoError(t, err)
-	require.Equal(t, delivery.Ledger{OrgID: org, Phone: who, State: consent.OptedOut, UpdatedAt: at, Events: []delivery.LedgerEvent{
-		{At: at, State: consent.OptedOut, Source: delivery.FromOperator, Words: "called us", Sender: "MG1"},
-		{At: at.Add(time.Hour), State: consent.OptedOut, Source: delivery.FromOperator, Words: "called again", Sender: "MG1"},
-	}}, ledger)
+	require.Nil(t, ledger.Broken)
+	require.Len(t, ledger.Events, 2)
+	first, second := ledger.Events[0].Hash, ledger.Events[1].Hash
+	require.Equal(t, delivery.Ledger{
+		OrgID: org, Phone: who, State: consent.OptedOut, UpdatedAt: at, Chain: consent.Chain{Length: 2, Head: second},
+		Events: []delivery.LedgerEvent{
+			{
+				At: at, State: consent.OptedOut, Source: delivery.FromOperator, Words: "called us", Sender: "MG1",
+				Seq: 1, PrevHash: consent.NoHash, Hash: first,
+			},
+			{
+				At: at.Add(time.Hour), State: consent.OptedOut, Source: delivery.FromOperator, Words: "called again", Sender: "MG1",
+				Seq: 2, PrevHash: first, Hash: second,
+			},
+		},
+	}, ledger)
 	claim, err := store.Claim(t.Context(), attempt(t, org, who, "key"))
 	require.NoError(t, err)
 	require.Equal(t, delivery.Claim{OptedOut: true}, claim)

@@ -23,8 +23,14 @@ with c as (
         gen_random_uuid(), @at, 1, @at, @at) returning id
 ), r as (
     insert into sms_receipts (message_id, twilio_sid, status, error_code, raw, received_at) select id, 'SM' || @org, 'sent', 0, '{}', @at from m
+), j as (
+    insert into sms_outbound_jobs (id, org_id, idempotency_key, event_type, subject, payload, priority, status, next_retry_at, created_at, updated_at)
+    values (gen_random_uuid(), @org, 'k', 'otp', '', '{"to": "+15005550001", "body": "Hi"}', 0, 'pending', @at, @at, @at)
 ), l as (
     insert into sms_looks (message_id, at, finding, detail, candidates) select id, @at, 'absent', '', '[]' from m
+), a as (
+    insert into consent_replies (message_id, org_id, phone, kind, body, idempotency_key, created_at, expires_at)
+    select id, @org, '+15005550001', 'help', 'Hi', 'consent:help:SM1', @at, @at from m
 )
 insert into consent_events (org_id, phone, at, state, source, words, sender) select org_id, phone, @at, 'opted_in', 'first_send', '', '' from c`
 
@@ -39,9 +45,12 @@ func TestTenants(t *testing.T) {
 		_, err := pool.Exec(t.Context(), household, pgx.NamedArgs{"org": org, "at": "2026-11-21T12:00:00Z"})
 		require.NoError(t, err)
 	}
+	_, err = pool.Exec(t.Context(), `insert into sender_rates (sender, arrival) values ('MG1', now())`)
+	require.NoError(t, err)
 	const ofMessage = "message_id in (select id from sms_messages where org_id = $1)"
 	pgtest.CheckTenants(t, "S2_19_S2_20", pgtest.Tenants{
 		URL: url, Roles: platform.RolesOf("messaging"), Orgs: orgs,
-		Rows: map[string]string{"sms_receipts": ofMessage, "sms_looks": ofMessage},
+		Rows:   map[string]string{"sms_receipts": ofMessage, "sms_looks": ofMessage},
+		Shared: []string{"sender_rates"},
 	})
 }

@@ -21,13 +21,19 @@ func Policy() map[string][]rpc.Role {
 		messagingv1.MessagingService_Send_FullMethodName:           services,
 		messagingv1.MessagingService_RecordStatus_FullMethodName:   services,
 		messagingv1.MessagingService_RecordInbound_FullMethodName:  services,
+		messagingv1.MessagingService_ListInbound_FullMethodName:    services,
 		messagingv1.MessagingService_CheckSender_FullMethodName:    services,
 		messagingv1.MessagingService_GetMessage_FullMethodName:     everybody,
 		messagingv1.MessagingService_ListMessages_FullMethodName:   everybody,
 		messagingv1.MessagingService_GetEvidence_FullMethodName:    {rpc.RoleOperator},
 		messagingv1.MessagingService_ResolveMessage_FullMethodName: {rpc.RoleOperator},
-		messagingv1.MessagingService_GetConsent_FullMethodName:     operators,
-		messagingv1.MessagingService_SetConsent_FullMethodName:     operators,
+		// No service has a part in the queue: onboarding's texts go through Send, one at a time.
+		messagingv1.OutboundService_EnqueueText_FullMethodName:      {rpc.RoleOperator},
+		messagingv1.OutboundService_GetQueuedText_FullMethodName:    {rpc.RoleOperator},
+		messagingv1.OutboundService_ListQueuedTexts_FullMethodName:  {rpc.RoleOperator},
+		messagingv1.OutboundService_CancelQueuedText_FullMethodName: {rpc.RoleOperator},
+		messagingv1.MessagingService_GetConsent_FullMethodName:      operators,
+		messagingv1.MessagingService_SetConsent_FullMethodName:      operators,
 	}
 }
 
@@ -38,12 +44,14 @@ type view struct {
 }
 
 // view of the caller. A service that names no organisation sees that of the configured sender.
-func (s *Server) view(ctx context.Context) (view, error) {
+func (s *Server) view(ctx context.Context) (view, error) { return viewOf(ctx, s.Sender) }
+
+func viewOf(ctx context.Context, sender delivery.Sender) (view, error) {
 	p, ok := rpc.PrincipalFrom(ctx)
 	if !ok {
 		return view{}, errDenied
 	}
-	v := view{orgID: s.Sender.OrgID}
+	v := view{orgID: sender.OrgID}
 	var err error
 	if p.OrgID != "" {
 		if v.orgID, err = uuid.Parse(p.OrgID); err != nil {

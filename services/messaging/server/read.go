@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/base64"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -120,6 +121,10 @@ func readText(r *messagingv1.RecordInboundRequest) (delivery.Text, error) {
 	if err != nil {
 		return delivery.Text{}, err
 	}
+	orgID, err := readOptionalID("org_id", r.GetOrgId())
+	if err != nil {
+		return delivery.Text{}, err
+	}
 	from, err := sms.StoredPhone(r.GetFrom())
 	if err != nil {
 		return delivery.Text{}, fmt.Errorf("from: %w", err)
@@ -132,7 +137,7 @@ func readText(r *messagingv1.RecordInboundRequest) (delivery.Text, error) {
 		received = r.GetReceivedAt().AsTime()
 	}
 	return delivery.Text{
-		ReceivedAt: received, SID: r.GetTwilioSid(), ProfileID: profileID, From: from, To: r.GetTo(), ServiceSID: r.GetMessagingServiceSid(),
+		OrgID: orgID, ReceivedAt: received, SID: r.GetTwilioSid(), ProfileID: profileID, From: from, To: r.GetTo(), ServiceSID: r.GetMessagingServiceSid(),
 		Body: r.GetBody(), Segments: int(r.GetSegments()), OptOutType: r.GetOptOutType(),
 	}, nil
 }
@@ -201,3 +206,31 @@ func readPageToken(token string) (uuid.UUID, error) {
 }
 
 func writePageToken(last uuid.UUID) string { return base64.RawURLEncoding.EncodeToString(last[:]) }
+
+// readLedgerPage reads the page of a ledger; its token is the number of the last line of the page before.
+func readLedgerPage(r *messagingv1.GetConsentRequest) (delivery.LedgerPage, error) {
+	page := delivery.LedgerPage{Limit: int(r.GetPageSize())}
+	switch {
+	case page.Limit == 0:
+		page.Limit = delivery.LargestLedgerPage
+	case page.Limit < 0 || page.Limit > delivery.LargestLedgerPage:
+		return delivery.LedgerPage{}, invalid("page_size", fmt.Sprintf("must be 1 to %d", delivery.LargestLedgerPage))
+	}
+	if r.GetPageToken() != "" {
+		raw, err := base64.RawURLEncoding.DecodeString(r.GetPageToken())
+		if err == nil {
+			page.After, err = strconv.ParseInt(string(raw), 10, 64)
+		}
+		if err != nil || page.After < 0 {
+			return delivery.LedgerPage{}, invalid("page_token", "is not one of ours")
+		}
+	}
+	return page, nil
+}
+
+func writeLedgerToken(l delivery.Ledger) string {
+	if !l.More {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(l.Events[len(l.Events)-1].Seq, 10)))
+}

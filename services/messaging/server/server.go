@@ -9,6 +9,7 @@ import (
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/sms"
 )
 
@@ -16,7 +17,7 @@ import (
 type archive interface {
 	Message(ctx context.Context, orgID, id uuid.UUID) (delivery.Message, error)
 	Messages(ctx context.Context, q delivery.Query) ([]delivery.Message, error)
-	Consent(ctx context.Context, orgID uuid.UUID, phone sms.Phone) (delivery.Ledger, error)
+	Consent(ctx context.Context, orgID uuid.UUID, phone sms.Phone, page delivery.LedgerPage) (delivery.Ledger, error)
 	Evidence(ctx context.Context, orgID, id uuid.UUID) (delivery.Evidence, error)
 }
 
@@ -24,6 +25,8 @@ type archive interface {
 type Config struct {
 	Delivery *delivery.Service
 	Archive  archive
+	Audit    *delivery.Auditor
+	Tally    *outbound.Tally // of what Send sends; may be nil
 	Sender   delivery.Sender
 	Now      func() time.Time
 }
@@ -46,6 +49,9 @@ func (s *Server) Send(ctx context.Context, r *messagingv1.SendRequest) (*messagi
 	result, err := s.Delivery.Send(ctx, request)
 	if err != nil {
 		return nil, refuse(ctx, err)
+	}
+	if result.Outcome == delivery.Accepted {
+		s.Tally.Add(result.Message.Segments)
 	}
 	return writeResult(result), nil
 }
@@ -147,7 +153,7 @@ func (s *Server) ListMessages(ctx context.Context, r *messagingv1.ListMessagesRe
 	return writePage(found, size), nil
 }
 
-// GetConsent reads the consent of a number and its ledger.
+// GetConsent reads the consent of a number and a page of its ledger, all of which is verified.
 func (s *Server) GetConsent(ctx context.Context, r *messagingv1.GetConsentRequest) (*messagingv1.GetConsentResponse, error) {
 	view, err := s.view(ctx)
 	if err != nil {
@@ -157,11 +163,17 @@ func (s *Server) GetConsent(ctx context.Context, r *messagingv1.GetConsentReques
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	ledger, err := s.Archive.Consent(ctx, view.orgID, phone)
+	page, err := readLedgerPage(r)
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	return &messagingv1.GetConsentResponse{Consent: writeConsent(ledger), Events: writeEvents(ledger)}, nil
+	ledger, err := s.Archive.Consent(ctx, view.orgID, phone, page)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	return &messagingv1.GetConsentResponse{
+		Consent: writeConsent(ledger), Events: writeEvents(ledger), Chain: writeChain(ledger), NextPageToken: writeLedgerToken(ledger),
+	}, nil
 }
 
 // SetConsent records an operator's note.
@@ -182,7 +194,9 @@ func (s *Server) SetConsent(ctx context.Context, r *messagingv1.SetConsentReques
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	return &messagingv1.SetConsentResponse{Consent: writeConsent(ledger), Events: writeEvents(ledger)}, nil
+	return &messagingv1.SetConsentResponse{
+		Consent: writeConsent(ledger), Events: writeEvents(ledger), Chain: writeChain(ledger), Warning: ledger.Warning(),
+	}, nil
 }
 
 // CheckSender reports what an organisation sends from.

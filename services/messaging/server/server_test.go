@@ -11,10 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/metric/noop"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/delivery"
 	"paceline.internal/services/messaging/postgres"
 	"paceline.internal/services/messaging/server"
@@ -464,4 +466,75 @@ func TestRecord(t *testing.T) {
 	require.Equal(t, orgA, stop.GetOrgId())
 	require.Equal(t, "received", stop.GetMessage().GetStatus())
 	require.Nil(t, stop.GetMessage().ErrorCode)
+}
+
+// TestConsentExport is what a lawyer gets: everything that was said, by what it was read, and proof that it is what was written.
+func TestConsentExport(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	service, operator := as(t, rpc.RoleService, "", "gateway"), as(t, rpc.RoleOperator, orgA, "op")
+	send(t, s, ana, "a")
+	record := func(sid, words string) *messagingv1.RecordInboundResponse {
+		answer, err := s.RecordInbound(service, &messagingv1.RecordInboundRequest{TwilioSid: sid, From: theirs, To: ours, Body: words, Segments: 1})
+		require.NoError(t, err)
+		return answer
+	}
+	require.Equal(t, messagingv1.ConsentEffect_CONSENT_EFFECT_DOUBTFUL, record("SM1", "this is annoying, leave me alone").GetConsentEffect())
+	revoked := record("SM2", "please stop texting me, ok?")
+	require.Equal(t, messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_OUT, revoked.GetConsentEffect())
+	record("SM3", "STOP")
+
+	got, err := s.GetConsent(operator, &messagingv1.GetConsentRequest{Phone: theirs})
+	require.NoError(t, err)
+	require.True(t, got.GetConsent().GetBlockedByCarrier())
+	require.True(t, got.GetChain().GetVerified())
+	require.Zero(t, got.GetChain().GetBrokenAt())
+	require.EqualValues(t, 2, got.GetChain().GetLength())
+	require.Len(t, got.GetEvents(), 2)
+	line := got.GetEvents()[1]
+	require.Equal(t, got.GetEvents()[0].GetHash(), line.GetPrevHash())
+	require.Equal(t, got.GetChain().GetHead(), line.GetHash())
+	require.Equal(t, "please stop texting me, ok?", line.GetWords())
+	require.Equal(t, revoked.GetMessage().GetMessageId(), line.GetMessageId())
+	require.Equal(t, consent.Version, line.GetKeywordPack())
+	require.Equal(t, consent.RulesVersion, line.GetRulesVersion())
+	require.Equal(t, "paceline", line.GetConfirmedBy())
+	require.NotEmpty(t, line.GetConfirmation())
+	require.Empty(t, line.GetConfirmationOutcome(), "nobody has sent it yet")
+
+	var pages strings.Builder
+	token := ""
+	for range 2 {
+		page, err := s.GetConsent(operator, &messagingv1.GetConsentRequest{Phone: theirs, PageSize: 1, PageToken: token})
+		require.NoError(t, err)
+		require.Len(t, page.GetEvents(), 1)
+		token = page.GetNextPageToken()
+		text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(page)
+		require.NoError(t, err)
+		pages.Write(text)
+	}
+	require.Empty(t, token)
+	n, broken, err := consent.VerifyExport(strings.NewReader(pages.String()))
+	require.NoError(t, err)
+	require.Nil(t, broken)
+	require.Equal(t, 2, n)
+	_, broken, err = consent.VerifyExport(strings.NewReader(strings.Replace(pages.String(), "texting", "calling", 1)))
+	require.NoError(t, err)
+	require.NotNil(t, broken)
+	require.EqualValues(t, 2, broken.Seq)
+
+	set, err := s.SetConsent(operator, &messagingv1.SetConsentRequest{Phone: theirs, State: "opted_in", Reason: "asked on the phone"})
+	require.NoError(t, err)
+	require.Contains(t, set.GetWarning(), "START")
+	require.True(t, set.GetChain().GetVerified())
+	set, err = s.SetConsent(operator, &messagingv1.SetConsentRequest{Phone: theirs, State: "opted_out", Reason: "changed their mind"})
+	require.NoError(t, err)
+	require.Empty(t, set.GetWarning())
+
+	for _, bad := range []*messagingv1.GetConsentRequest{
+		{Phone: theirs, PageSize: 501}, {Phone: theirs, PageSize: -1}, {Phone: theirs, PageToken: "?"}, {Phone: theirs, PageToken: "LTE"}, {Phone: theirs, PageToken: "eA"},
+	} {
+		_, err := s.GetConsent(operator, bad)
+		requireRefused(t, err, codes.InvalidArgument, messagingv1.Reason_REASON_INVALID)
+	}
 }

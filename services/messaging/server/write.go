@@ -60,6 +60,8 @@ func writeEffect(e consent.Effect) messagingv1.ConsentEffect {
 		return messagingv1.ConsentEffect_CONSENT_EFFECT_HELP
 	case consent.Overtaken:
 		return messagingv1.ConsentEffect_CONSENT_EFFECT_OVERTAKEN
+	case consent.Doubtful:
+		return messagingv1.ConsentEffect_CONSENT_EFFECT_DOUBTFUL
 	}
 	return messagingv1.ConsentEffect_CONSENT_EFFECT_UNSPECIFIED
 }
@@ -113,7 +115,19 @@ func writePage(found []delivery.Message, size int) *messagingv1.ListMessagesResp
 }
 
 func writeConsent(l delivery.Ledger) *messagingv1.Consent {
-	return &messagingv1.Consent{Phone: l.Phone.String(), State: string(l.State), UpdatedAt: timestamppb.New(l.UpdatedAt)}
+	return &messagingv1.Consent{
+		Phone: l.Phone.String(), State: string(l.State), UpdatedAt: timestamppb.New(l.UpdatedAt), BlockedByCarrier: l.CarrierBlocks,
+	}
+}
+
+func writeChain(l delivery.Ledger) *messagingv1.ConsentChain {
+	chain := &messagingv1.ConsentChain{
+		OrgId: l.OrgID.String(), Length: int32Of(int(l.Chain.Length)), Head: l.Chain.Head, Verified: l.Broken == nil,
+	}
+	if l.Broken != nil {
+		chain.BrokenAt, chain.Problem = int32Of(int(l.Broken.Seq)), l.Broken.Why
+	}
+	return chain
 }
 
 func writeEvents(l delivery.Ledger) []*messagingv1.ConsentEvent {
@@ -121,7 +135,9 @@ func writeEvents(l delivery.Ledger) []*messagingv1.ConsentEvent {
 	for i, e := range l.Events {
 		events[i] = &messagingv1.ConsentEvent{
 			At: timestamppb.New(e.At), State: string(e.State), Source: string(e.Source), Words: e.Words, Sender: e.Sender,
-			MessageId: writeID(e.MessageID),
+			MessageId: writeID(e.MessageID), Seq: int32Of(int(e.Seq)), KeywordPack: e.KeywordPack, RulesVersion: e.Rules,
+			ConfirmedBy: string(e.ConfirmedBy), Confirmation: e.Confirmation, ConfirmationOutcome: e.Confirmed,
+			PrevHash: e.PrevHash, Hash: e.Hash,
 		}
 	}
 	return events

@@ -120,7 +120,12 @@ func (c *Client) Send(ctx context.Context, out Outgoing) Outcome {
 // exchange is one call, which reads at most limit bytes of its answer. twilio-go takes neither a context nor a base URL, so
 // each call gets a client of its own, a few small structs, around the exchange that adds both. The connections are shared.
 func (c *Client) exchange(ctx context.Context, limit int64) (*exchange, *client.RequestHandler) {
-	call := &exchange{ctx: ctx, origin: c.origin, transport: c.transport, limit: limit}
+	return c.exchangeAt(ctx, c.origin, limit)
+}
+
+// exchangeAt is an exchange with another origin of Twilio's.
+func (c *Client) exchangeAt(ctx context.Context, origin *url.URL, limit int64) (*exchange, *client.RequestHandler) {
+	call := &exchange{ctx: ctx, origin: origin, transport: c.transport, limit: limit}
 	base := &client.Client{Credentials: c.credentials, HTTPClient: &http.Client{Transport: call, CheckRedirect: stay}}
 	base.SetAccountSid(c.credentials.Username)
 	return call, &client.RequestHandler{Client: base}

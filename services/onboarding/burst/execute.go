@@ -82,8 +82,11 @@ func (e *Executor) Execute(ctx context.Context, p session.StepPayload, correlati
 	if !ok {
 		return e.skip(ctx, p, reason, ""), nil
 	}
+	if waits, err := e.awaitWindow(ctx, view.Session, step); waits || err != nil {
+		return e.waited(ctx, p, session.SkipQuietHours, err)
+	}
 	if waits, err := e.awaitDelivery(ctx, view.Session, step); waits || err != nil {
-		return e.waited(ctx, p, err)
+		return e.waited(ctx, p, session.SkipAwaitingDelivery, err)
 	}
 	token, next, err := session.AfterStep(e.Flow, step.ID)
 	if err != nil {

@@ -25,6 +25,9 @@ type waiting interface {
 	AwaitReceipt(
 		ctx context.Context, r session.Record, next func(generation, looks int) *session.Alarm, told session.Entry,
 	) (*session.Alarm, error)
+	AwaitWindow(
+		ctx context.Context, r session.Record, due time.Time, next func(generation int) *session.Alarm, told session.Entry,
+	) (*session.Alarm, error)
 }
 
 // awaitDelivery reports whether a step has to wait until the message before it was delivered, and if so has set its alarm
@@ -64,10 +67,10 @@ func (e *Executor) awaitDelivery(ctx context.Context, r session.Record, step ses
 
 // waited answers for an execution that did not come to its send. One that lost the race to move the session says why, as
 // any other does.
-func (e *Executor) waited(ctx context.Context, p session.StepPayload, err error) (Result, error) {
+func (e *Executor) waited(ctx context.Context, p session.StepPayload, reason session.SkipReason, err error) (Result, error) {
 	switch {
 	case err == nil:
-		return e.skip(ctx, p, session.SkipAwaitingDelivery, ""), nil
+		return e.skip(ctx, p, reason, ""), nil
 	case errors.Is(err, dispatch.ErrConflict):
 		return e.overtaken(ctx, p, dispatch.Sent{})
 	}

@@ -48,6 +48,11 @@ type episodes interface {
 	OpenSession(ctx context.Context, o Opening) (session.Record, error)
 	LoadSession(ctx context.Context, id string) (dispatch.View, error)
 	CloseSession(ctx context.Context, orgID, sessionID string, at time.Time) (session.Record, error)
+	Note(ctx context.Context, sessionID string, entries []session.Entry, cause *dispatch.Cause, at time.Time) error
+}
+
+type queue interface {
+	Enqueue(ctx context.Context, n jobs.New) (jobs.Enqueued, error)
 }
 
 type runner interface {
@@ -66,6 +71,7 @@ type senders interface {
 type Desk struct {
 	Profiles profiles
 	Sessions episodes
+	Queue    queue
 	Runner   runner
 	Delivery deliverer
 	Senders  senders
@@ -96,9 +102,9 @@ func (d *Desk) Profile(ctx context.Context, orgID, profileID string) (Profile, e
 	return d.Profiles.Profile(ctx, orgID, profileID)
 }
 
-// Activate opens a session and sends its opening, once; a session that is open already is returned as it is. The
-// opening goes out even if this process dies right after the session was stored. Errors: ErrNoProfile, ErrNoSender,
-// ErrOnHold, ErrOptedOut.
+// Activate opens a session and sends its opening, once, and in quiet hours not before they end; a session that is open already is
+// returned as it is. The opening goes out even if this process dies right after the session was stored. Errors: ErrNoProfile,
+// ErrNoSender, ErrOnHold, ErrOptedOut.
 func (d *Desk) Activate(ctx context.Context, orgID, profileID string) (session.Record, error) {
 	profile, err := d.Profiles.Profile(ctx, orgID, profileID)
 	if err != nil {
@@ -172,6 +178,12 @@ func (d *Desk) SendOpening(ctx context.Context, j jobs.Job) error {
 	s := view.Session
 	if s.Status != session.Active || s.Place() > 0 {
 		return nil
+	}
+	if until, quiet := s.QuietUntil(d.Now()); quiet {
+		return d.putOff(ctx, view, j, until)
+	}
+	if j.Subject == waitingSubject(s.ID) {
+		return d.bringBack(ctx, view, j)
 	}
 	if view.Hold {
 		return &jobs.Snooze{After: holdPause, Cause: ErrOnHold}

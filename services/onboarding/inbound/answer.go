@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"paceline.internal/services/onboarding/burst"
 	"paceline.internal/services/onboarding/dispatch"
@@ -42,7 +43,7 @@ func (r *Router) answerOnce(ctx context.Context, j jobs.Job, m Resumed, recorded
 	if m.Place != anyPlace && m.Place != view.Session.Place() { // a later text has been answered meanwhile
 		return r.Sessions.Note(ctx, view.Session.ID, []session.Entry{r.replied(recorded, "overtaken")}, &cause, r.Now())
 	}
-	early, err := r.isEarly(ctx, view.Session, j)
+	early, err := r.isEarly(ctx, view.Session, j, m)
 	if err != nil {
 		return err
 	}
@@ -53,24 +54,44 @@ func (r *Router) answerOnce(ctx context.Context, j jobs.Job, m Resumed, recorded
 }
 
 // isEarly reports whether a reply reached us during the burst, before it could answer its last message, and only its job came
-// to be done after it. Had it been done in time, it would have been held and answered nothing; it answers nothing now.
-func (r *Router) isEarly(ctx context.Context, s session.Record, j jobs.Job) (bool, error) {
-	if j.EventType != EventMessage || s.Token != session.AwaitingInterviewStart || !j.CreatedAt.Before(s.UpdatedAt) {
+// to be done after it. Had it been done in time, it would have been held and answered nothing; it answers nothing now. A late
+// text has not waited its turn either: it answers only if we have said nothing since it was said, in whole seconds as Twilio's are.
+func (r *Router) isEarly(ctx context.Context, s session.Record, j jobs.Job, m Resumed) (bool, error) {
+	if m.Message.Late() && j.EventType == EventMessage {
+		asked, err := r.History.LastTextAt(ctx, s.ID)
+		return m.Message.ReceivedAt.Before(asked.Truncate(time.Second)), err
+	}
+	if !isFirstHand(j) || s.Token != session.AwaitingInterviewStart || !j.CreatedAt.Before(s.UpdatedAt) {
 		return false, nil
 	}
 	asked, err := r.History.LastStepAt(ctx, s.ID)
 	return j.CreatedAt.Before(asked), err
 }
 
-// consent follows what messaging has already committed: a STOP ends the session, the rest is only told.
+// consent follows what messaging has already committed: a STOP ends the session, what may be one parks it, the rest is only told.
 func (r *Router) consent(ctx context.Context, view dispatch.View, cause dispatch.Cause, recorded Recorded) error {
 	now := r.Now()
 	s := view.Session
 	if recorded.Effect == EffectOptOut && (s.Status == session.Active || s.Status.Parked()) {
-		return r.Sessions.Move(ctx, session.Stop(s, now, session.TriggerStop, recorded.MessageID), &cause)
+		stop := session.Stop(s, now, session.TriggerStop, recorded.MessageID)
+		stop.Entries[0].Detail = recorded.told(stop.Entries[0].Detail)
+		return r.Sessions.Move(ctx, stop, &cause)
 	}
-	detail := map[Effect]string{EffectOptOut: "STOP", EffectOptIn: "START", EffectHelp: "HELP", EffectOvertaken: "overtaken"}[recorded.Effect]
+	if recorded.Effect == EffectDoubtful && s.Status == session.Active {
+		doubt := session.Park(s, now, session.Stuck, session.TriggerReply, recorded.MessageID, doubted(s, recorded))
+		doubt.Entries = append([]session.Entry{r.replied(recorded, "may be an opt-out")}, doubt.Entries...)
+		return r.Sessions.Move(ctx, doubt, &cause)
+	}
+	detail := map[Effect]string{
+		EffectOptOut: "STOP", EffectOptIn: "START", EffectHelp: "HELP", EffectOvertaken: "overtaken", EffectDoubtful: "may be an opt-out",
+	}[recorded.Effect]
 	return r.Sessions.Note(ctx, s.ID, []session.Entry{r.replied(recorded, detail)}, &cause, now)
+}
+
+// doubted tells an operator what to judge, and what to do either way. Nothing is sent before.
+func doubted(s session.Record, recorded Recorded) string {
+	return fmt.Sprintf("the person may want no more texts; read GET /v1/messages/%s; if they do, PUT /v1/consents/{their number} with opted_out "+
+		"and POST /v1/sessions/%s:reset; if not, POST /v1/sessions/%s:resume", recorded.MessageID, s.ID, s.ID)
 }
 
 // decide asks the pure core what a reply means here, and does it.
@@ -82,7 +103,7 @@ func (r *Router) decide(ctx context.Context, view dispatch.View, cause dispatch.
 	}
 	replied := r.replied(recorded, "")
 	if m.Place != anyPlace { // it was told when it was held, or when the session was parked
-		replied.Detail = "again"
+		replied.Detail = recorded.told("again")
 	}
 	switch d := decision.(type) {
 	case session.SendAndMove:
@@ -96,14 +117,14 @@ func (r *Router) decide(ctx context.Context, view dispatch.View, cause dispatch.
 		return r.Sessions.Move(ctx, move, &cause)
 	case session.Hold:
 		if s.Status.Parked() {
-			return r.hold(ctx, s, cause, replied, "parked")
+			return r.hold(ctx, s, cause, replied, recorded.told("parked"))
 		}
-		return r.hold(ctx, s, cause, replied, "burst")
+		return r.hold(ctx, s, cause, replied, recorded.told("burst"))
 	case session.Ignore:
 		if d.Reason == session.SkipSafetyHold { // answered when the hold is lifted, if the session still waits for it
-			return r.hold(ctx, s, cause, replied, string(d.Reason))
+			return r.hold(ctx, s, cause, replied, recorded.told(string(d.Reason)))
 		}
-		replied.Detail = string(d.Reason)
+		replied.Detail = recorded.told(string(d.Reason))
 		return r.Sessions.Note(ctx, s.ID, []session.Entry{replied}, &cause, r.Now())
 	}
 	return fmt.Errorf("inbound: decision %T is unknown", decision)
@@ -145,8 +166,12 @@ func (r *Router) startBurst(
 	now := r.Now()
 	move := session.Stay(s, now)
 	move.Token, move.NextStep, move.Paused = d.To, d.Step.ID, false
-	move.Alarm = burst.NewAlarm(s, d.Step.ID, 1, now.Add(d.Step.Delay))
+	due := s.BurstDue(d.Step, now)
+	move.Alarm = burst.NewAlarm(s, d.Step.ID, 1, due)
 	move.Entries = []session.Entry{replied, r.advanced(s, d.To, session.Advance)}
+	if due.After(now.Add(d.Step.Delay)) {
+		move.Entries = append(move.Entries, session.QuietEntry(now, due, session.TriggerReplyAdvance, d.Step.ID))
+	}
 	if err := r.Sessions.Move(ctx, move, &cause); err != nil {
 		return err
 	}
@@ -158,7 +183,9 @@ func (r *Router) startBurst(
 }
 
 func (r *Router) replied(recorded Recorded, detail string) session.Entry {
-	return session.Entry{At: r.Now(), Kind: session.KindReplied, Trigger: session.TriggerReply, MessageID: recorded.MessageID, Detail: detail}
+	return session.Entry{
+		At: r.Now(), Kind: session.KindReplied, Trigger: session.TriggerReply, MessageID: recorded.MessageID, Detail: recorded.told(detail),
+	}
 }
 
 func (r *Router) advanced(s session.Record, to session.Token, intent session.Intent) session.Entry {
@@ -205,5 +232,8 @@ func (r *Router) park(ctx context.Context, j jobs.Job, cause error) error {
 }
 
 func isReply(j jobs.Job) bool {
-	return slices.Contains([]string{EventMessage, jobs.EventHeldReply, jobs.EventResumedReply}, j.EventType)
+	return isFirstHand(j) || slices.Contains([]string{jobs.EventHeldReply, jobs.EventResumedReply}, j.EventType)
 }
+
+// isFirstHand reports whether a job is of a text that comes as its vendor brought it.
+func isFirstHand(j jobs.Job) bool { return j.EventType == EventMessage || j.EventType == EventWhatsApp }

@@ -19,6 +19,9 @@ import (
 // EventMessage is the type of a job that carries a text of a person.
 const EventMessage = "twilio.message.received"
 
+// EventWhatsApp is the type of a job that carries a WhatsApp message of a person, as Kapso posted it.
+const EventWhatsApp = "kapso.message.received"
+
 // Message is one text as Twilio posted it, and the payload of its job.
 type Message struct {
 	SID                 string `json:"twilio_sid"`
@@ -29,6 +32,12 @@ type Message struct {
 	Segments            int    `json:"segments"`
 	Media               int    `json:"media"`
 	OptOutType          string `json:"opt_out_type"`
+	// ReceivedAt is when Twilio got a text whose webhook never came; zero for one that its webhook brought.
+	ReceivedAt time.Time `json:"received_at,omitzero"`
+	// Channel is how it came when not by SMS, such as whatsapp. Then To is an address of that channel, which only the organisation
+	// that its job is of can own. It is answered by SMS.
+	Channel string `json:"channel,omitempty"`
+	OrgID   string `json:"-"` // of its job; set by the router, when there is a Channel
 }
 
 // Effect is what a text did to consent.
@@ -41,6 +50,7 @@ const (
 	EffectOptIn
 	EffectHelp
 	EffectOvertaken // a word about consent that the person has taken back meanwhile
+	EffectDoubtful  // free words that may be an opt-out: an operator has to say
 )
 
 // Recorded is messaging's answer for a stored text, the same on every repeat.
@@ -48,6 +58,7 @@ type Recorded struct {
 	MessageID string
 	OrgID     string
 	Effect    Effect
+	LateBy    time.Duration // since it was said, of a late text; zero for every other
 }
 
 // ErrUnknownSender is a text to a number that no organisation owns. No retry can help.
@@ -84,6 +95,8 @@ type conversations interface {
 type history interface {
 	// LastStepAt is since when a reply may answer the newest scheduled message of a session; zero when none was taken.
 	LastStepAt(ctx context.Context, sessionID string) (time.Time, error)
+	// LastTextAt is the same of the newest text of any kind.
+	LastTextAt(ctx context.Context, sessionID string) (time.Time, error)
 }
 
 type deliverer interface {
@@ -106,6 +119,7 @@ type Router struct {
 	Delivery  deliverer
 	Alarms    publisher
 	Flow      session.Flow
+	OnLate    func(ctx context.Context, m Message, recorded Recorded) // hears of every late text that is recorded; may be nil
 	Log       *slog.Logger
 	Now       func() time.Time
 }
@@ -117,34 +131,45 @@ const inlineBudget = 3 * time.Second
 // the caller's time as far as the budget goes. After an error the caller is to repeat the call; the job is tried again
 // all the same. Errors: ErrInvalid, ErrUnknownSender, jobs.ErrPayloadMismatch, and what the ports return.
 func (r *Router) Receive(ctx context.Context, m Message) (duplicate bool, err error) {
+	kept, err := r.Keep(ctx, m)
+	if err != nil {
+		return kept.Duplicate, err
+	}
+	return kept.Duplicate, r.Take(ctx, m, kept)
+}
+
+// Keep stores a text as a job, once per SID; from then on it is not lost. Errors: ErrInvalid, jobs.ErrPayloadMismatch.
+func (r *Router) Keep(ctx context.Context, m Message) (jobs.Enqueued, error) {
 	if m.SID == "" || m.From == "" || m.To == "" {
-		return false, ErrInvalid
+		return jobs.Enqueued{}, ErrInvalid
 	}
 	payload, err := json.Marshal(m)
 	if err != nil {
-		return false, fmt.Errorf("encode text: %w", err)
+		return jobs.Enqueued{}, fmt.Errorf("encode text: %w", err)
 	}
 	now := r.Now()
-	stored, err := r.Queue.Enqueue(ctx, jobs.New{
+	return r.Queue.Enqueue(ctx, jobs.New{
 		ID: uuid.Must(uuid.NewV7()).String(), OrgID: r.OrgID, Key: m.SID, Source: jobs.SourceTwilio, EventType: EventMessage,
 		Subject: m.From, Payload: payload, At: now, DueAt: now.Add(inlineBudget),
 	})
-	if err != nil {
-		return stored.Duplicate, err
-	}
+}
+
+// Take has a text that is kept recorded, and answers it as far as the budget goes.
+func (r *Router) Take(ctx context.Context, m Message, kept jobs.Enqueued) error {
 	ctx, cancel := context.WithTimeout(ctx, inlineBudget)
 	defer cancel()
-	recorded, err := r.record(ctx, m, stored.CreatedAt)
+	text := Resumed{Place: anyPlace, Message: m}
+	recorded, err := r.record(ctx, m, text.received(jobs.Job{CreatedAt: kept.CreatedAt}))
 	if err != nil {
-		return stored.Duplicate, err
+		return err
 	}
-	err = r.Runner.Try(ctx, stored.ID, func(ctx context.Context, j jobs.Job) error {
-		return r.answer(ctx, j, Resumed{Place: anyPlace, Message: m}, recorded)
+	err = r.Runner.Try(ctx, kept.ID, func(ctx context.Context, j jobs.Job) error {
+		return r.answer(ctx, j, text, recorded)
 	})
 	if err != nil { // the text is safe in its job, and consent has been applied
-		r.Log.WarnContext(ctx, "onboarding.inbound_left_to_loop", "job_id", stored.ID, "error", err)
+		r.Log.WarnContext(ctx, "onboarding.inbound_left_to_loop", "job_id", kept.ID, "error", err)
 	}
-	return stored.Duplicate, nil
+	return nil
 }
 
 // Handle is the job handler for texts that were not answered in their callback's time.
@@ -164,9 +189,12 @@ type Resumed struct {
 	ReceivedAt time.Time `json:"received_at"` // when it reached us; zero for a text that comes in its own job
 }
 
-// received is when a text reached us.
+// received is when a text reached us, or Twilio if it never came to us by itself.
 func (m Resumed) received(j jobs.Job) time.Time {
-	if m.ReceivedAt.IsZero() {
+	switch {
+	case m.Message.Late():
+		return m.Message.ReceivedAt
+	case m.ReceivedAt.IsZero():
 		return j.CreatedAt
 	}
 	return m.ReceivedAt
@@ -185,6 +213,7 @@ func (r *Router) HandleResumed(ctx context.Context, j jobs.Job) error {
 }
 
 func (r *Router) handle(ctx context.Context, j jobs.Job, m Resumed) error {
+	m.Message.OrgID = j.OrgID
 	recorded, err := r.record(ctx, m.Message, m.received(j))
 	switch {
 	case errors.Is(err, ErrUnknownSender), errors.Is(err, ErrInvalid):
@@ -198,13 +227,26 @@ func (r *Router) handle(ctx context.Context, j jobs.Job, m Resumed) error {
 // record has messaging keep the text under its person, if we know them. When it reached us is told, too: its recording may
 // come late, and a STOP or START counts from when it was said.
 func (r *Router) record(ctx context.Context, m Message, received time.Time) (Recorded, error) {
-	profileID, err := r.People.ProfileID(ctx, r.OrgID, m.From)
+	orgID := r.OrgID
+	if m.Channel != "" {
+		orgID = m.OrgID
+	}
+	profileID, err := r.People.ProfileID(ctx, orgID, m.From)
 	if err != nil {
 		return Recorded{}, err
 	}
 	recorded, err := r.Messaging.Record(ctx, m, profileID, received)
 	if err != nil {
 		return Recorded{}, fmt.Errorf("record text: %w", err)
+	}
+	if m.Channel != "" && recorded.OrgID != orgID { // its id is that of a text of somebody else's
+		return Recorded{}, ErrUnknownSender
+	}
+	if m.Late() {
+		recorded.LateBy = max(r.Now().Sub(m.ReceivedAt), time.Second)
+		if r.OnLate != nil {
+			r.OnLate(ctx, m, recorded)
+		}
 	}
 	return recorded, nil
 }

@@ -1,116 +1,33 @@
-// Package jobs runs webhook_jobs: work that was stored before it was acknowledged, done at least once and recorded once.
+// Package jobs is the queue webhook_jobs: what its jobs are called and where they come from. How they are claimed and run is
+// platform/worker's.
 package jobs
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"time"
+
+	"paceline.internal/platform/worker"
 )
+
+// Queue is what the queue is called in logs and metrics, and its table.
+const Queue = "webhook_jobs"
 
 // Sources of jobs.
 const (
 	SourceTwilio   = "twilio"
+	SourceKapso    = "kapso"
+	SourceShopify  = "shopify"
 	SourceInternal = "internal"
 )
 
-// New is a job to be stored.
-type New struct {
-	ID        string // UUIDv7; jobs of one subject run in the order of their ids
-	OrgID     string
-	Key       string // unique per organisation
-	Source    string
-	EventType string
-	Subject   string // jobs of one subject never overlap
-	Payload   json.RawMessage
-	At        time.Time
-	DueAt     time.Time // when a runner may take it
-}
-
-// Enqueued is a job that is stored.
-type Enqueued struct {
-	ID        string
-	Duplicate bool      // it had been stored before
-	CreatedAt time.Time // when it was stored first
-}
-
-// Job is a claimed job. Whoever finishes it names its lease.
-type Job struct {
-	ID          string
-	OrgID       string
-	EventType   string
-	Subject     string
-	Payload     json.RawMessage
-	Attempts    int // failed attempts so far
-	MaxAttempts int
-	CreatedAt   time.Time
-	LeaseToken  string
-}
-
-// LastAttempt reports whether a failure now would be final.
-func (j Job) LastAttempt() bool { return j.Attempts+1 >= j.MaxAttempts }
-
-// ErrPayloadMismatch is an enqueue under a key that exists with another payload.
-var ErrPayloadMismatch = errors.New("jobs: this key was used with another payload")
-
-// ErrFenced is a finish by somebody who no longer holds the job. The work is being done, or was done, elsewhere.
-var ErrFenced = errors.New("jobs: the lease was lost")
-
-// Snooze is returned by a handler that cannot go on yet through no fault of the job: it is tried again without using up
-// an attempt.
-type Snooze struct {
-	After time.Duration
-	Cause error
-}
-
-func (s *Snooze) Error() string { return fmt.Sprintf("again in %s: %v", s.After, s.Cause) }
-
-func (s *Snooze) Unwrap() error { return s.Cause }
-
-// Permanent is returned by a handler for a job that no retry can help.
-type Permanent struct{ Cause error }
-
-func (p *Permanent) Error() string { return p.Cause.Error() }
-
-func (p *Permanent) Unwrap() error { return p.Cause }
-
-const (
-	firstBackoff = 30 * time.Second
-	backoffLimit = 8 * time.Minute
-)
-
-// Backoff is how long to wait after the n-th failed attempt: 30 s, 2 min, then 8 min.
-func Backoff(n int) time.Duration {
-	d := firstBackoff
-	for i := 1; i < n && d < backoffLimit; i++ {
-		d *= 4
-	}
-	return min(d, backoffLimit)
-}
-
-// verdict is what becomes of a job after a run.
-type verdict struct {
-	status   string // pending, completed or failed
-	attempts int
-	after    time.Duration // until the next try of a pending job
-	message  string
-}
-
-// judge turns a handler's answer into the job's next state.
-func judge(j Job, err error) verdict {
-	if err == nil {
-		return verdict{status: StatusCompleted, attempts: j.Attempts}
-	}
-	var snooze *Snooze
-	var permanent *Permanent
-	switch {
-	case errors.As(err, &snooze):
-		return verdict{status: StatusPending, attempts: j.Attempts, after: snooze.After, message: err.Error()}
-	case errors.As(err, &permanent), j.LastAttempt():
-		return verdict{status: StatusFailed, attempts: j.Attempts + 1, message: err.Error()}
-	default:
-		return verdict{status: StatusPending, attempts: j.Attempts + 1, after: Backoff(j.Attempts + 1), message: err.Error()}
-	}
+// IsSource reports whether jobs can come from there.
+func IsSource(s string) bool {
+	return slices.Contains([]string{SourceTwilio, SourceKapso, SourceShopify, SourceInternal}, s)
 }
 
 // Types of jobs that the store itself enqueues.
@@ -122,10 +39,91 @@ const (
 	EventResumedReply = "session.resumed_reply"
 )
 
+// New is a job to be stored.
+type New struct {
+	ID          string // UUIDv7; jobs of one subject run in the order of their ids
+	OrgID       string
+	Key         string // unique per organisation
+	Source      string
+	EventType   string
+	Subject     string // jobs of one subject never overlap
+	Payload     json.RawMessage
+	MaxAttempts int // default 3
+	At          time.Time
+	DueAt       time.Time // when a runner may take it
+}
+
+// Job is as the queue has it.
+func (n New) Job() worker.New {
+	return worker.New{
+		ID: n.ID, OrgID: n.OrgID, Key: n.Key, EventType: n.EventType, Subject: n.Subject, Payload: n.Payload,
+		MaxAttempts: n.MaxAttempts, At: n.At, DueAt: n.DueAt, Extra: []string{n.Source},
+	}
+}
+
+// What platform/worker calls them.
+type (
+	// Enqueued is a job that is stored.
+	Enqueued = worker.Enqueued
+	// Job is a claimed job. Whoever finishes it names its lease.
+	Job = worker.Job
+	// Finish is the end of one attempt.
+	Finish = worker.Finish
+	// Handler does one job. Returning nil completes it; a handler that completes it in its own transaction returns nil too.
+	Handler = worker.Handler
+	// Snooze is returned by a handler that cannot go on yet through no fault of the job.
+	Snooze = worker.Snooze
+	// Permanent is returned by a handler for a job that no retry can help.
+	Permanent = worker.Permanent
+	// Config is what a Runner needs.
+	Config = worker.Config
+	// Runner claims due jobs and runs them.
+	Runner = worker.Runner
+)
+
 // Statuses of a job.
 const (
-	StatusPending    = "pending"
-	StatusProcessing = "processing"
-	StatusCompleted  = "completed"
-	StatusFailed     = "failed"
+	StatusPending    = worker.StatusPending
+	StatusProcessing = worker.StatusProcessing
+	StatusCompleted  = worker.StatusCompleted
+	StatusFailed     = worker.StatusFailed
+	StatusCancelled  = worker.StatusCancelled
 )
+
+// IsStatus reports whether a job can have it.
+func IsStatus(s string) bool {
+	return slices.Contains([]string{StatusPending, StatusProcessing, StatusCompleted, StatusFailed, StatusCancelled}, s)
+}
+
+var (
+	// ErrPayloadMismatch is an enqueue under a key that exists with another payload.
+	ErrPayloadMismatch = worker.ErrPayloadMismatch
+	// ErrFenced is a finish by somebody who no longer holds the job. The work is being done, or was done, elsewhere.
+	ErrFenced = worker.ErrFenced
+)
+
+// NewRunner returns the runner of webhook_jobs.
+func NewRunner(cfg Config) *Runner {
+	cfg.Name = Queue
+	return worker.NewRunner(cfg)
+}
+
+// Typed makes a handler of one that takes its payload decoded. A payload that is not exactly a T, with fields that T does not know or
+// something behind it, is a permanent failure: no retry can help.
+func Typed[T any](handle func(ctx context.Context, j Job, payload T) error) Handler {
+	return func(ctx context.Context, j Job) error {
+		var payload T
+		decoder := json.NewDecoder(bytes.NewReader(j.Payload))
+		decoder.DisallowUnknownFields()
+		err := decoder.Decode(&payload)
+		if err == nil {
+			if _, more := decoder.Token(); more != io.EOF {
+				err = fmt.Errorf("there is more behind the payload")
+			}
+		}
+		if err != nil {
+			return &Permanent{Cause: fmt.Errorf("the payload of %s cannot be read: %w", j.EventType, err)}
+		}
+		return handle(ctx, j, payload)
+	}
+}

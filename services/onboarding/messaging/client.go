@@ -28,6 +28,7 @@ var Idempotent = []string{
 	messagingv1.MessagingService_RecordInbound_FullMethodName,
 	messagingv1.MessagingService_CheckSender_FullMethodName,
 	messagingv1.MessagingService_ListMessages_FullMethodName,
+	messagingv1.MessagingService_ListInbound_FullMethodName,
 }
 
 // Client speaks to messaging over one connection, which sets a deadline on every call.
@@ -112,13 +113,19 @@ var effects = map[messagingv1.ConsentEffect]inbound.Effect{
 	messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_IN:    inbound.EffectOptIn,
 	messagingv1.ConsentEffect_CONSENT_EFFECT_HELP:      inbound.EffectHelp,
 	messagingv1.ConsentEffect_CONSENT_EFFECT_OVERTAKEN: inbound.EffectOvertaken,
+	messagingv1.ConsentEffect_CONSENT_EFFECT_DOUBTFUL:  inbound.EffectDoubtful,
 }
 
 // Record stores a text of a person, whose profileID may be empty, and applies its consent keywords.
 // inbound.ErrUnknownSender when nobody owns the number, inbound.ErrInvalid when messaging cannot read it,
 // dispatch.ErrUnavailable when it cannot be reached.
 func (c *Client) Record(ctx context.Context, m inbound.Message, profileID string, received time.Time) (inbound.Recorded, error) {
+	orgID := ""
+	if m.Channel != "" {
+		orgID = m.OrgID
+	}
 	answer, err := c.rpc.RecordInbound(ctx, &messagingv1.RecordInboundRequest{
+		OrgId:     orgID,
 		TwilioSid: m.SID, From: m.From, To: m.To, MessagingServiceSid: m.MessagingServiceSID, Body: m.Body,
 		Segments: bounded(m.Segments), Media: bounded(m.Media), OptOutType: m.OptOutType, ProfileId: profileID,
 		ReceivedAt: timestamppb.New(received),

@@ -69,6 +69,8 @@ type Service struct {
 	rows    map[string]*row // by key
 	inbound map[string]*messagingv1.RecordInboundResponse
 	stopped map[string]bool // phones that have opted out
+	heard   []*messagingv1.InboundText
+	pages   int // of heard that were read
 	taken   []Text
 	calls   []*messagingv1.SendRequest
 	script  func(n int, in *messagingv1.SendRequest) Outcome
@@ -369,7 +371,7 @@ func (s *Service) RecordInbound(_ context.Context, in *messagingv1.RecordInbound
 		return stored, nil
 	case !strings.HasPrefix(in.GetFrom(), "+"):
 		return nil, refuse(codes.InvalidArgument, messagingv1.Reason_REASON_INVALID)
-	case in.GetTo() != s.ours:
+	case in.GetOrgId() == "" && in.GetTo() != s.ours:
 		return nil, refuse(codes.NotFound, messagingv1.Reason_REASON_UNKNOWN_SENDER)
 	}
 	effect := messagingv1.ConsentEffect_CONSENT_EFFECT_NONE
@@ -382,6 +384,8 @@ func (s *Service) RecordInbound(_ context.Context, in *messagingv1.RecordInbound
 		delete(s.stopped, in.GetFrom())
 	case "HELP":
 		effect = messagingv1.ConsentEffect_CONSENT_EFFECT_HELP
+	case "LEAVE ME ALONE":
+		effect = messagingv1.ConsentEffect_CONSENT_EFFECT_DOUBTFUL
 	}
 	answer := &messagingv1.RecordInboundResponse{
 		OrgId: s.orgID, ConsentEffect: effect,

@@ -88,7 +88,8 @@ select @id, j.org_id, 'resumed:' || s.id || ':' || s.turn, 'internal',
        case j.event_type
             when @opening then j.payload
             when @again then jsonb_build_object('received_at', j.created_at) || j.payload
-            else jsonb_build_object('place', @place::int, 'message', j.payload, 'received_at', j.created_at) end,
+            else jsonb_build_object('place', @place::int, 'message', j.payload,
+                                    'received_at', coalesce((j.payload ->> 'received_at')::timestamptz, j.created_at)) end,
        'pending', @at, @at, @at
 from conversation_sessions s join webhook_jobs j on j.id = s.parked_job_id
 where s.id = @session`

@@ -34,15 +34,19 @@ type row struct {
 	FirstName   string
 	Locale      string
 	Hold        bool
+	TimeZone    string
+	QuietUntil  *string // null when the organisation has no quiet hours
+	QuietFrom   *string
 }
 
 const sqlSessionColumns = `
 select s.id, s.org_id, s.profile_id, s.mode, s.state_token, s.next_step_id, s.status, s.status_reason as reason,
        s.paused_at is not null as paused, s.turn, s.detours, s.copy_version, s.created_at, s.updated_at,
-       p.phone, p.first_name, p.locale, p.hold`
+       p.phone, p.first_name, p.locale, p.hold, p.time_zone,
+       case when o.quiet_hours then o.quiet_until end as quiet_until, case when o.quiet_hours then o.quiet_from end as quiet_from`
 
 const sqlSessionTables = `
-from conversation_sessions s join profiles p on p.id = s.profile_id
+from conversation_sessions s join profiles p on p.id = s.profile_id left join organisation_settings o on o.org_id = s.org_id
 `
 
 const sqlSession = sqlSessionColumns + sqlSessionTables
@@ -52,7 +56,7 @@ func (r row) view() dispatch.View {
 		Session: session.Record{
 			ID: r.ID, OrgID: r.OrgID, ProfileID: r.ProfileID, Mode: session.Mode(r.Mode), Token: session.Token(r.StateToken),
 			Status: session.Status(r.Status), Reason: r.Reason, Paused: r.Paused, Turn: r.Turn, Detours: r.Detours,
-			CopyVersion: r.CopyVersion, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+			CopyVersion: r.CopyVersion, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, Quiet: r.quiet(),
 		},
 		Phone: r.Phone, FirstName: r.FirstName, Locale: r.Locale, Hold: r.Hold,
 	}
@@ -98,8 +102,19 @@ select max(coalesce(asked_at, at)) from session_transitions where session_id = $
 
 // LastStepAt is since when a reply may answer the newest scheduled message of a session; zero when none was taken.
 func (s *Store) LastStepAt(ctx context.Context, sessionID string) (time.Time, error) {
+	return s.lastSaid(ctx, sqlLastStepAt, sessionID)
+}
+
+const sqlLastTextAt = `select max(coalesce(asked_at, at)) from session_transitions where session_id = $1 and kind = 'sent'`
+
+// LastTextAt is since when a reply may answer the newest text of a session, of whatever kind; zero when none was taken.
+func (s *Store) LastTextAt(ctx context.Context, sessionID string) (time.Time, error) {
+	return s.lastSaid(ctx, sqlLastTextAt, sessionID)
+}
+
+func (s *Store) lastSaid(ctx context.Context, sql, sessionID string) (time.Time, error) {
 	var at *time.Time
-	if err := s.pool.QueryRow(ctx, sqlLastStepAt, sessionID).Scan(&at); err != nil {
+	if err := s.pool.QueryRow(ctx, sql, sessionID).Scan(&at); err != nil {
 		return time.Time{}, fmt.Errorf("read the last text of a session: %w", err)
 	}
 	if at == nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/worker"
 )
 
 //go:embed migrations/*.sql
@@ -29,7 +30,10 @@ const (
 )
 
 // Store holds the pool. Every time that a statement uses is handed in.
-type Store struct{ pool *pgxpool.Pool }
+type Store struct {
+	pool *pgxpool.Pool
+	jobs *worker.Queue
+}
 
 // NewStore returns a store on an open pool.
-func NewStore(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
+func NewStore(pool *pgxpool.Pool) *Store { return &Store{pool: pool, jobs: tableOfJobs(pool)} }

@@ -11,6 +11,7 @@ import (
 
 	platform "paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/platform/worker"
 	"paceline.internal/services/onboarding/dispatch"
 	"paceline.internal/services/onboarding/enrolment"
 	"paceline.internal/services/onboarding/jobs"
@@ -34,7 +35,7 @@ func TestMigrations(t *testing.T) {
 		require.NoError(t, err)
 		return names
 	}
-	all := []string{"conversation_sessions", "dead_letters", "delivery_reservations", "held_replies", "profiles", "session_transitions", "step_alarms", "webhook_jobs"}
+	all := []string{"conversation_sessions", "dead_letters", "delivery_reservations", "held_replies", "organisation_settings", "profiles", "session_transitions", "step_alarms", "webhook_jobs"}
 	m := postgres.Migrations()
 	require.NoError(t, m.Up(t.Context(), url))
 	require.Equal(t, all, tables())
@@ -57,6 +58,9 @@ func TestIndexes(t *testing.T) {
 	}{
 		{name: "DueJobs", sql: `select id from webhook_jobs where status = 'pending' and next_retry_at <= now()`, want: "idx_webhook_jobs_pending"},
 		{name: "SessionOfAJobThatIsClearedAway", sql: `select id from conversation_sessions where parked_job_id = '00000000-0000-7000-8000-000000000001'`, want: "conversation_sessions_by_parked_job"},
+		{name: "S2_12_DueJobsOfAnOrganisation", sql: `select id from webhook_jobs where status = 'pending' and org_id = gen_random_uuid() and next_retry_at <= now() order by next_retry_at, id limit 9`, want: "idx_webhook_jobs_pending"},
+		{name: "JobsOfAnOrganisation", sql: `select id from webhook_jobs where org_id = gen_random_uuid() order by id desc limit 9`, want: "webhook_jobs_by_org"},
+		{name: "JobsToClearAway", sql: `select id from webhook_jobs where processed_at is not null and processed_at < now() order by processed_at, id limit 9`, want: "webhook_jobs_ended"},
 		{name: "AbandonedJobs", sql: `select id from webhook_jobs where status = 'processing' and lease_until <= now()`, want: "webhook_jobs_leased"},
 		{name: "ExpiredReservations", sql: `select key from delivery_reservations where expires_at <= now() order by expires_at limit 16`, want: "delivery_reservations_expired"},
 		{name: "UnpublishedAlarms", sql: `select id from step_alarms where published_at is null and lease_until <= now()`, want: "step_alarms_unpublished"},
@@ -111,10 +115,10 @@ func TestMove(t *testing.T) {
 			},
 		})
 		require.NoError(t, err)
-		claimed, err := store.ClaimDueJobs(t.Context(), 1, now, now.Add(time.Minute))
+		claimed, err := store.Jobs().Claim(t.Context(), worker.Claim{Limit: 1, Now: now, Until: now.Add(time.Minute)})
 		require.NoError(t, err)
-		require.Len(t, claimed, 1)
-		return store, r, claimed[0]
+		require.Len(t, claimed.Jobs, 1)
+		return store, r, claimed.Jobs[0]
 	}
 	// begins is the start of a burst, which has everything that a move can have.
 	begins := func(r session.Record) session.Move {
@@ -139,7 +143,9 @@ func TestMove(t *testing.T) {
 		alarms, err := store.ClaimAlarms(t.Context(), 9, now, now)
 		require.NoError(t, err)
 		require.Len(t, alarms, 1)
-		require.ErrorIs(t, store.FinishJob(t.Context(), jobs.Finish{Job: job, Status: jobs.StatusFailed, At: now}), jobs.ErrFenced)
+		fenced, err := store.Jobs().Finish(t.Context(), []jobs.Finish{{Job: job, Status: jobs.StatusFailed, At: now}})
+		require.NoError(t, err)
+		require.Equal(t, []string{job.ID}, fenced)
 	})
 
 	for _, tt := range []struct {

@@ -31,6 +31,8 @@ with p as (
 ), a as (
     insert into step_alarms (id, org_id, session_id, profile_id, step_id, expected_state_token, generation, due_at, lease_until, created_at)
     select gen_random_uuid(), @org, id, profile_id, 'onboarding_message_1', 'x', 1, @at, @at, @at from s
+), o as (
+    insert into organisation_settings (org_id, updated_at) values (@org, @at)
 )
 insert into dead_letters (id, org_id, source_message_id, dlq_id, payload, status, response, retried, created_at)
 values (gen_random_uuid(), @org, 'msg' || @org, 'd', '', 500, '', 5, @at)`

@@ -4,6 +4,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"maps"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -27,7 +28,7 @@ import (
 func Policy() rpc.Policy {
 	operators := []rpc.Role{rpc.RoleOperator}
 	readers := []rpc.Role{rpc.RoleOperator, rpc.RoleUser}
-	return rpc.Policy{
+	policy := rpc.Policy{
 		onboardingv1.OnboardingService_ExecuteStep_FullMethodName:       {rpc.RoleService, rpc.RoleOperator},
 		onboardingv1.OnboardingService_RecordStepFailure_FullMethodName: {rpc.RoleService},
 		onboardingv1.OnboardingService_ReceiveMessage_FullMethodName:    {rpc.RoleService},
@@ -42,7 +43,11 @@ func Policy() rpc.Policy {
 		onboardingv1.OnboardingService_ResumeSession_FullMethodName:     operators,
 		onboardingv1.OnboardingService_ListDeadLetters_FullMethodName:   operators,
 		onboardingv1.OnboardingService_ReplayDeadLetter_FullMethodName:  operators,
+		onboardingv1.OnboardingService_GetSettings_FullMethodName:       operators,
+		onboardingv1.OnboardingService_UpdateSettings_FullMethodName:    operators,
 	}
+	maps.Copy(policy, jobsPolicy())
+	return policy
 }
 
 // Server serves OnboardingService.

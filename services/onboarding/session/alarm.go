@@ -7,12 +7,13 @@ type AlarmCause string
 
 // The causes. Only overdue alarms are counted against a step: whatever else sets its alarm knows that the step can go on.
 const (
-	CauseDue      AlarmCause = "due"      // the step became due
-	CauseOverdue  AlarmCause = "overdue"  // the alarm before brought nothing
-	CauseDelivery AlarmCause = "delivery" // the step waits for the receipt of the one before it
-	CauseReleased AlarmCause = "released" // a hold was lifted
-	CauseReplayed AlarmCause = "replayed" // an operator replays a dead letter
-	CauseResumed  AlarmCause = "resumed"  // an operator resumes the session
+	CauseDue      AlarmCause = "due"         // the step became due
+	CauseOverdue  AlarmCause = "overdue"     // the alarm before brought nothing
+	CauseDelivery AlarmCause = "delivery"    // the step waits for the receipt of the one before it
+	CauseReleased AlarmCause = "released"    // a hold was lifted
+	CauseReplayed AlarmCause = "replayed"    // an operator replays a dead letter
+	CauseResumed  AlarmCause = "resumed"     // an operator resumes the session
+	CauseQuiet    AlarmCause = "quiet_hours" // the step waits for the end of quiet hours
 )
 
 // Alarm is a wake-up call for a due step: the row of the outbox, and what QStash is asked to deliver.

@@ -1,6 +1,10 @@
 package session
 
-import "time"
+import (
+	"time"
+
+	"paceline.internal/services/onboarding/quiet"
+)
 
 // Record is a session as it is stored, with what the decisions need to know of the person.
 type Record struct {
@@ -18,6 +22,7 @@ type Record struct {
 	CopyVersion string
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
+	Quiet       quiet.Hours // of the organisation, by the clock of the person
 }
 
 // Snapshot is what the decisions need of a record, together with the person's hold.
@@ -68,7 +73,7 @@ const (
 	KindReleased  Kind = "released"  // a hold was lifted
 	KindResumed   Kind = "resumed"   // an operator made a parked session active again
 	KindReplayed  Kind = "replayed"  // an operator set an alarm again that QStash gave up
-	KindWaiting   Kind = "waiting"   // the due step waits for the receipt of the one before it
+	KindWaiting   Kind = "waiting"   // the due text waits: for the receipt of the one before it, or for the end of quiet hours
 )
 
 // Move is one guarded change of a session. It takes effect only if the session still stands where From saw it, together

@@ -25,6 +25,8 @@ const (
 	SkipInterviewing SkipReason = "interviewing"
 	// SkipAwaitingDelivery means that the alarm was set again, to wait for the receipt of the message before.
 	SkipAwaitingDelivery SkipReason = "awaiting_delivery"
+	// SkipQuietHours means that the alarm is set for the end of quiet hours.
+	SkipQuietHours SkipReason = "quiet_hours"
 )
 
 // StepView is everything that decides whether a step may be sent, in one read.

@@ -41,7 +41,7 @@ DO $$
 DECLARE
     held text;
 BEGIN
-    FOREACH held IN ARRAY ARRAY['sms_messages', 'consents', 'consent_events'] LOOP
+    FOREACH held IN ARRAY ARRAY['sms_messages', 'consents', 'consent_events', 'consent_replies'] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', held);
         EXECUTE format('CREATE POLICY tenant ON %I TO messaging_tenant USING (org_id = current_org_id())', held);
         EXECUTE format('CREATE POLICY worker ON %I TO messaging_worker USING (true)', held);

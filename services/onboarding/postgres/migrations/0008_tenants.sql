@@ -41,7 +41,7 @@ DO $$
 DECLARE
     held text;
 BEGIN
-    FOREACH held IN ARRAY ARRAY['profiles', 'conversation_sessions', 'step_alarms', 'dead_letters', 'webhook_jobs'] LOOP
+    FOREACH held IN ARRAY ARRAY['profiles', 'conversation_sessions', 'step_alarms', 'dead_letters', 'webhook_jobs', 'inbound_audits', 'organisation_settings'] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', held);
         EXECUTE format('CREATE POLICY tenant ON %I TO onboarding_tenant USING (org_id = current_org_id())', held);
         EXECUTE format('CREATE POLICY worker ON %I TO onboarding_worker USING (true)', held);

@@ -194,6 +194,8 @@ func local_request_MessagingService_ListMessages_0(ctx context.Context, marshale
 	return msg, metadata, err
 }
 
+var filter_MessagingService_GetConsent_0 = &utilities.DoubleArray{Encoding: map[string]int{"phone": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
+
 func request_MessagingService_GetConsent_0(ctx context.Context, marshaler runtime.Marshaler, client extMessagingv1.MessagingServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq extMessagingv1.GetConsentRequest
@@ -207,6 +209,12 @@ func request_MessagingService_GetConsent_0(ctx context.Context, marshaler runtim
 	protoReq.Phone, err = runtime.String(val)
 	if err != nil {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "phone", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_MessagingService_GetConsent_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
 	}
 	if req.Body != nil {
 		_, _ = io.Copy(io.Discard, req.Body)
@@ -228,6 +236,12 @@ func local_request_MessagingService_GetConsent_0(ctx context.Context, marshaler 
 	protoReq.Phone, err = runtime.String(val)
 	if err != nil {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "phone", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_MessagingService_GetConsent_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
 	}
 	msg, err := server.GetConsent(ctx, &protoReq)
 	return msg, metadata, err

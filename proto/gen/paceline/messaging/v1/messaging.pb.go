@@ -50,21 +50,27 @@ const (
 	Reason_REASON_UNAVAILABLE Reason = 8
 	// The message needs no operator's word, or Twilio contradicts the one given.
 	Reason_REASON_NOT_RESOLVABLE Reason = 9
+	// There is no such text in the outbound queue of the caller's organisation.
+	Reason_REASON_QUEUED_TEXT_NOT_FOUND Reason = 10
+	// The queued text is being sent, may have been sent, or is at its end.
+	Reason_REASON_NOT_CANCELLABLE Reason = 11
 )
 
 // Enum value maps for Reason.
 var (
 	Reason_name = map[int32]string{
-		0: "REASON_UNSPECIFIED",
-		1: "REASON_INVALID",
-		2: "REASON_IDEMPOTENCY_KEY_REUSED",
-		3: "REASON_ORGANISATION_WITHOUT_SENDER",
-		4: "REASON_UNKNOWN_SENDER",
-		5: "REASON_MESSAGE_NOT_FOUND",
-		6: "REASON_CONSENT_NOT_FOUND",
-		7: "REASON_PERMISSION_DENIED",
-		8: "REASON_UNAVAILABLE",
-		9: "REASON_NOT_RESOLVABLE",
+		0:  "REASON_UNSPECIFIED",
+		1:  "REASON_INVALID",
+		2:  "REASON_IDEMPOTENCY_KEY_REUSED",
+		3:  "REASON_ORGANISATION_WITHOUT_SENDER",
+		4:  "REASON_UNKNOWN_SENDER",
+		5:  "REASON_MESSAGE_NOT_FOUND",
+		6:  "REASON_CONSENT_NOT_FOUND",
+		7:  "REASON_PERMISSION_DENIED",
+		8:  "REASON_UNAVAILABLE",
+		9:  "REASON_NOT_RESOLVABLE",
+		10: "REASON_QUEUED_TEXT_NOT_FOUND",
+		11: "REASON_NOT_CANCELLABLE",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -77,6 +83,8 @@ var (
 		"REASON_PERMISSION_DENIED":           7,
 		"REASON_UNAVAILABLE":                 8,
 		"REASON_NOT_RESOLVABLE":              9,
+		"REASON_QUEUED_TEXT_NOT_FOUND":       10,
+		"REASON_NOT_CANCELLABLE":             11,
 	}
 )
 
@@ -253,10 +261,12 @@ const (
 	ConsentEffect_CONSENT_EFFECT_OPT_OUT ConsentEffect = 2
 	// The person opted in again; committed before this answer.
 	ConsentEffect_CONSENT_EFFECT_OPT_IN ConsentEffect = 3
-	// The person asked for help; Twilio answers it.
+	// The person asked for help; Twilio answers it, or messaging does where Twilio does not know the word.
 	ConsentEffect_CONSENT_EFFECT_HELP ConsentEffect = 4
 	// A word about consent that reached us before the person's last one, and is recorded after it; it changed nothing.
 	ConsentEffect_CONSENT_EFFECT_OVERTAKEN ConsentEffect = 5
+	// It may be an opt-out in free words; nothing changed. Nothing should be sent until an operator has judged it.
+	ConsentEffect_CONSENT_EFFECT_DOUBTFUL ConsentEffect = 6
 )
 
 // Enum value maps for ConsentEffect.
@@ -268,6 +278,7 @@ var (
 		3: "CONSENT_EFFECT_OPT_IN",
 		4: "CONSENT_EFFECT_HELP",
 		5: "CONSENT_EFFECT_OVERTAKEN",
+		6: "CONSENT_EFFECT_DOUBTFUL",
 	}
 	ConsentEffect_value = map[string]int32{
 		"CONSENT_EFFECT_UNSPECIFIED": 0,
@@ -276,6 +287,7 @@ var (
 		"CONSENT_EFFECT_OPT_IN":      3,
 		"CONSENT_EFFECT_HELP":        4,
 		"CONSENT_EFFECT_OVERTAKEN":   5,
+		"CONSENT_EFFECT_DOUBTFUL":    6,
 	}
 )
 
@@ -842,7 +854,10 @@ type RecordInboundRequest struct {
 	ProfileId string `protobuf:"bytes,9,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
 	// When it reached us; absent means now. A text that could only be recorded later does not undo what the person has said
 	// since: consent is what they said last, not what was processed last.
-	ReceivedAt    *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=received_at,json=receivedAt,proto3" json:"received_at,omitempty"`
+	ReceivedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=received_at,json=receivedAt,proto3" json:"received_at,omitempty"`
+	// The organisation, of a text that came by another channel than SMS, such as WhatsApp: then to is an address of that channel,
+	// such as whatsapp: and an id. Empty of an SMS, which is for whoever owns the number.
+	OrgId         string `protobuf:"bytes,11,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -947,6 +962,13 @@ func (x *RecordInboundRequest) GetReceivedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *RecordInboundRequest) GetOrgId() string {
+	if x != nil {
+		return x.OrgId
+	}
+	return ""
+}
+
 // RecordInboundResponse is the stored text and its effect on consent, the same on every repeat.
 type RecordInboundResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1011,6 +1033,252 @@ func (x *RecordInboundResponse) GetOrgId() string {
 	return ""
 }
 
+// ListInboundRequest asks for the texts of a span of time.
+type ListInboundRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The organisation that owns the sender.
+	OrgId string `protobuf:"bytes,1,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
+	// The first second, by Twilio's clock.
+	Since *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	// The last second.
+	Until *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
+	// From the answer before, together with the same span; empty for the first page.
+	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListInboundRequest) Reset() {
+	*x = ListInboundRequest{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListInboundRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListInboundRequest) ProtoMessage() {}
+
+func (x *ListInboundRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListInboundRequest.ProtoReflect.Descriptor instead.
+func (*ListInboundRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ListInboundRequest) GetOrgId() string {
+	if x != nil {
+		return x.OrgId
+	}
+	return ""
+}
+
+func (x *ListInboundRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *ListInboundRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *ListInboundRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// InboundText is one text of a person, as Twilio has it.
+type InboundText struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Twilio's MessageSid.
+	TwilioSid string `protobuf:"bytes,1,opt,name=twilio_sid,json=twilioSid,proto3" json:"twilio_sid,omitempty"`
+	// When Twilio got it, in whole seconds.
+	SentAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=sent_at,json=sentAt,proto3" json:"sent_at,omitempty"`
+	// Whether RecordInbound has taken it. If so, none of the following is told.
+	Recorded bool `protobuf:"varint,3,opt,name=recorded,proto3" json:"recorded,omitempty"`
+	// Who wrote, as Twilio has it.
+	From string `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
+	// The number it was sent to.
+	To string `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`
+	// The messaging service that owns the number; may be empty.
+	MessagingServiceSid string `protobuf:"bytes,6,opt,name=messaging_service_sid,json=messagingServiceSid,proto3" json:"messaging_service_sid,omitempty"`
+	// The text; may be empty.
+	Body string `protobuf:"bytes,7,opt,name=body,proto3" json:"body,omitempty"`
+	// How many segments it came in.
+	Segments int32 `protobuf:"varint,8,opt,name=segments,proto3" json:"segments,omitempty"`
+	// How many media items came with it.
+	Media         int32 `protobuf:"varint,9,opt,name=media,proto3" json:"media,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InboundText) Reset() {
+	*x = InboundText{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InboundText) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InboundText) ProtoMessage() {}
+
+func (x *InboundText) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InboundText.ProtoReflect.Descriptor instead.
+func (*InboundText) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *InboundText) GetTwilioSid() string {
+	if x != nil {
+		return x.TwilioSid
+	}
+	return ""
+}
+
+func (x *InboundText) GetSentAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SentAt
+	}
+	return nil
+}
+
+func (x *InboundText) GetRecorded() bool {
+	if x != nil {
+		return x.Recorded
+	}
+	return false
+}
+
+func (x *InboundText) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *InboundText) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *InboundText) GetMessagingServiceSid() string {
+	if x != nil {
+		return x.MessagingServiceSid
+	}
+	return ""
+}
+
+func (x *InboundText) GetBody() string {
+	if x != nil {
+		return x.Body
+	}
+	return ""
+}
+
+func (x *InboundText) GetSegments() int32 {
+	if x != nil {
+		return x.Segments
+	}
+	return 0
+}
+
+func (x *InboundText) GetMedia() int32 {
+	if x != nil {
+		return x.Media
+	}
+	return 0
+}
+
+// ListInboundResponse is one page.
+type ListInboundResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The newest first, of one number of the sender after the other.
+	Texts []*InboundText `protobuf:"bytes,1,rep,name=texts,proto3" json:"texts,omitempty"`
+	// Empty on the last page; a page may be empty without being the last.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListInboundResponse) Reset() {
+	*x = ListInboundResponse{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListInboundResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListInboundResponse) ProtoMessage() {}
+
+func (x *ListInboundResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListInboundResponse.ProtoReflect.Descriptor instead.
+func (*ListInboundResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListInboundResponse) GetTexts() []*InboundText {
+	if x != nil {
+		return x.Texts
+	}
+	return nil
+}
+
+func (x *ListInboundResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
 // GetMessageRequest names a message.
 type GetMessageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1022,7 +1290,7 @@ type GetMessageRequest struct {
 
 func (x *GetMessageRequest) Reset() {
 	*x = GetMessageRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[7]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1034,7 +1302,7 @@ func (x *GetMessageRequest) String() string {
 func (*GetMessageRequest) ProtoMessage() {}
 
 func (x *GetMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[7]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1047,7 +1315,7 @@ func (x *GetMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMessageRequest.ProtoReflect.Descriptor instead.
 func (*GetMessageRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{7}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetMessageRequest) GetMessageId() string {
@@ -1068,7 +1336,7 @@ type GetMessageResponse struct {
 
 func (x *GetMessageResponse) Reset() {
 	*x = GetMessageResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[8]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1080,7 +1348,7 @@ func (x *GetMessageResponse) String() string {
 func (*GetMessageResponse) ProtoMessage() {}
 
 func (x *GetMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[8]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1093,7 +1361,7 @@ func (x *GetMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMessageResponse.ProtoReflect.Descriptor instead.
 func (*GetMessageResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{8}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetMessageResponse) GetMessage() *Message {
@@ -1114,7 +1382,7 @@ type GetEvidenceRequest struct {
 
 func (x *GetEvidenceRequest) Reset() {
 	*x = GetEvidenceRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[9]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1126,7 +1394,7 @@ func (x *GetEvidenceRequest) String() string {
 func (*GetEvidenceRequest) ProtoMessage() {}
 
 func (x *GetEvidenceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[9]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1139,7 +1407,7 @@ func (x *GetEvidenceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEvidenceRequest.ProtoReflect.Descriptor instead.
 func (*GetEvidenceRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{9}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetEvidenceRequest) GetMessageId() string {
@@ -1165,7 +1433,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[10]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1177,7 +1445,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[10]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1190,7 +1458,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{10}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Candidate) GetTwilioSid() string {
@@ -1231,7 +1499,7 @@ type Look struct {
 
 func (x *Look) Reset() {
 	*x = Look{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[11]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1243,7 +1511,7 @@ func (x *Look) String() string {
 func (*Look) ProtoMessage() {}
 
 func (x *Look) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[11]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1256,7 +1524,7 @@ func (x *Look) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Look.ProtoReflect.Descriptor instead.
 func (*Look) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{11}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Look) GetAt() *timestamppb.Timestamp {
@@ -1304,7 +1572,7 @@ type Receipt struct {
 
 func (x *Receipt) Reset() {
 	*x = Receipt{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[12]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1316,7 +1584,7 @@ func (x *Receipt) String() string {
 func (*Receipt) ProtoMessage() {}
 
 func (x *Receipt) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[12]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1329,7 +1597,7 @@ func (x *Receipt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipt.ProtoReflect.Descriptor instead.
 func (*Receipt) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{12}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Receipt) GetAt() *timestamppb.Timestamp {
@@ -1379,7 +1647,7 @@ type GetEvidenceResponse struct {
 
 func (x *GetEvidenceResponse) Reset() {
 	*x = GetEvidenceResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[13]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1391,7 +1659,7 @@ func (x *GetEvidenceResponse) String() string {
 func (*GetEvidenceResponse) ProtoMessage() {}
 
 func (x *GetEvidenceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[13]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1404,7 +1672,7 @@ func (x *GetEvidenceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEvidenceResponse.ProtoReflect.Descriptor instead.
 func (*GetEvidenceResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{13}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GetEvidenceResponse) GetMessage() *Message {
@@ -1461,7 +1729,7 @@ type ResolveMessageRequest struct {
 
 func (x *ResolveMessageRequest) Reset() {
 	*x = ResolveMessageRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[14]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1473,7 +1741,7 @@ func (x *ResolveMessageRequest) String() string {
 func (*ResolveMessageRequest) ProtoMessage() {}
 
 func (x *ResolveMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[14]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1486,7 +1754,7 @@ func (x *ResolveMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveMessageRequest.ProtoReflect.Descriptor instead.
 func (*ResolveMessageRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{14}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ResolveMessageRequest) GetMessageId() string {
@@ -1535,7 +1803,7 @@ type ResolveMessageResponse struct {
 
 func (x *ResolveMessageResponse) Reset() {
 	*x = ResolveMessageResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[15]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1547,7 +1815,7 @@ func (x *ResolveMessageResponse) String() string {
 func (*ResolveMessageResponse) ProtoMessage() {}
 
 func (x *ResolveMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[15]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1560,7 +1828,7 @@ func (x *ResolveMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveMessageResponse.ProtoReflect.Descriptor instead.
 func (*ResolveMessageResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{15}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ResolveMessageResponse) GetMessage() *Message {
@@ -1589,7 +1857,7 @@ type ListMessagesRequest struct {
 
 func (x *ListMessagesRequest) Reset() {
 	*x = ListMessagesRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[16]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1601,7 +1869,7 @@ func (x *ListMessagesRequest) String() string {
 func (*ListMessagesRequest) ProtoMessage() {}
 
 func (x *ListMessagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[16]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1614,7 +1882,7 @@ func (x *ListMessagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagesRequest.ProtoReflect.Descriptor instead.
 func (*ListMessagesRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{16}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListMessagesRequest) GetProfileId() string {
@@ -1665,7 +1933,7 @@ type ListMessagesResponse struct {
 
 func (x *ListMessagesResponse) Reset() {
 	*x = ListMessagesResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[17]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1677,7 +1945,7 @@ func (x *ListMessagesResponse) String() string {
 func (*ListMessagesResponse) ProtoMessage() {}
 
 func (x *ListMessagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[17]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1690,7 +1958,7 @@ func (x *ListMessagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagesResponse.ProtoReflect.Descriptor instead.
 func (*ListMessagesResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{17}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListMessagesResponse) GetMessages() []*Message {
@@ -1715,14 +1983,17 @@ type Consent struct {
 	// opted_in or opted_out.
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
 	// When it last changed.
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	// Whether Twilio itself refuses to text this number, as far as we have heard. Twilio has no API to lift that: the person has to
+	// text START.
+	BlockedByCarrier bool `protobuf:"varint,4,opt,name=blocked_by_carrier,json=blockedByCarrier,proto3" json:"blocked_by_carrier,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Consent) Reset() {
 	*x = Consent{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[18]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1734,7 +2005,7 @@ func (x *Consent) String() string {
 func (*Consent) ProtoMessage() {}
 
 func (x *Consent) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[18]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1747,7 +2018,7 @@ func (x *Consent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consent.ProtoReflect.Descriptor instead.
 func (*Consent) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{18}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Consent) GetPhone() string {
@@ -1771,6 +2042,105 @@ func (x *Consent) GetUpdatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Consent) GetBlockedByCarrier() bool {
+	if x != nil {
+		return x.BlockedByCarrier
+	}
+	return false
+}
+
+// ConsentChain says whether the ledger is what it was. Each line has the hash of the one before it; all of them are recomputed for
+// every answer, whatever page is asked for.
+type ConsentChain struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whose ledger it is; it is part of what is hashed.
+	OrgId string `protobuf:"bytes,1,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
+	// How many lines there are.
+	Length int32 `protobuf:"varint,2,opt,name=length,proto3" json:"length,omitempty"`
+	// The hash of the last line.
+	Head string `protobuf:"bytes,3,opt,name=head,proto3" json:"head,omitempty"`
+	// Whether every line is what was written, and none is missing.
+	Verified bool `protobuf:"varint,4,opt,name=verified,proto3" json:"verified,omitempty"`
+	// The number of the first line that is wrong or missing; 0 when none is.
+	BrokenAt int32 `protobuf:"varint,5,opt,name=broken_at,json=brokenAt,proto3" json:"broken_at,omitempty"`
+	// What is wrong there, in words.
+	Problem       string `protobuf:"bytes,6,opt,name=problem,proto3" json:"problem,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConsentChain) Reset() {
+	*x = ConsentChain{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConsentChain) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConsentChain) ProtoMessage() {}
+
+func (x *ConsentChain) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConsentChain.ProtoReflect.Descriptor instead.
+func (*ConsentChain) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ConsentChain) GetOrgId() string {
+	if x != nil {
+		return x.OrgId
+	}
+	return ""
+}
+
+func (x *ConsentChain) GetLength() int32 {
+	if x != nil {
+		return x.Length
+	}
+	return 0
+}
+
+func (x *ConsentChain) GetHead() string {
+	if x != nil {
+		return x.Head
+	}
+	return ""
+}
+
+func (x *ConsentChain) GetVerified() bool {
+	if x != nil {
+		return x.Verified
+	}
+	return false
+}
+
+func (x *ConsentChain) GetBrokenAt() int32 {
+	if x != nil {
+		return x.BrokenAt
+	}
+	return 0
+}
+
+func (x *ConsentChain) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
 // ConsentEvent is one line of the append-only ledger.
 type ConsentEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1778,21 +2148,38 @@ type ConsentEvent struct {
 	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
 	// The state after it: opted_in or opted_out.
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
-	// Where it came from: first_send, inbound, operator or twilio_21610.
+	// Where it came from: first_send, inbound, operator, twilio_21610, or confirmation (Twilio took our confirmation of the opt-out
+	// before it; the state stays).
 	Source string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
-	// The person's own words, or the operator's reason.
+	// The person's own words, the operator's reason, or our confirmation.
 	Words string `protobuf:"bytes,4,opt,name=words,proto3" json:"words,omitempty"`
 	// The number or messaging service of ours that it was said to.
 	Sender string `protobuf:"bytes,5,opt,name=sender,proto3" json:"sender,omitempty"`
-	// The inbound message that said it; empty for another source.
-	MessageId     string `protobuf:"bytes,6,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
+	// The inbound message that said it, or our message that confirmed it; empty for another source.
+	MessageId string `protobuf:"bytes,6,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
+	// Its number, from 1.
+	Seq int32 `protobuf:"varint,7,opt,name=seq,proto3" json:"seq,omitempty"`
+	// The version of the keywords that an inbound text was read by.
+	KeywordPack string `protobuf:"bytes,8,opt,name=keyword_pack,json=keywordPack,proto3" json:"keyword_pack,omitempty"`
+	// The version of the rules that found a revocation in free words; empty when a keyword decided, or Twilio.
+	RulesVersion string `protobuf:"bytes,9,opt,name=rules_version,json=rulesVersion,proto3" json:"rules_version,omitempty"`
+	// Who told the person that their opt-out was heard: carrier (Twilio's own reply), paceline (ours), or empty for nobody.
+	ConfirmedBy string `protobuf:"bytes,10,opt,name=confirmed_by,json=confirmedBy,proto3" json:"confirmed_by,omitempty"`
+	// Our words to that effect.
+	Confirmation string `protobuf:"bytes,11,opt,name=confirmation,proto3" json:"confirmation,omitempty"`
+	// How sending them ended, such as accepted or opted_out (Twilio refused); empty before. It is not part of the hash.
+	ConfirmationOutcome string `protobuf:"bytes,12,opt,name=confirmation_outcome,json=confirmationOutcome,proto3" json:"confirmation_outcome,omitempty"`
+	// The hash of the line before, in hexadecimal; empty in lines from before there were chains.
+	PrevHash string `protobuf:"bytes,13,opt,name=prev_hash,json=prevHash,proto3" json:"prev_hash,omitempty"`
+	// The hash of this line, in hexadecimal: SHA-256 over its fields, see docs/runbooks/consent-request.md.
+	Hash          string `protobuf:"bytes,14,opt,name=hash,proto3" json:"hash,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ConsentEvent) Reset() {
 	*x = ConsentEvent{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[19]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1804,7 +2191,7 @@ func (x *ConsentEvent) String() string {
 func (*ConsentEvent) ProtoMessage() {}
 
 func (x *ConsentEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[19]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1817,7 +2204,7 @@ func (x *ConsentEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsentEvent.ProtoReflect.Descriptor instead.
 func (*ConsentEvent) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{19}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ConsentEvent) GetAt() *timestamppb.Timestamp {
@@ -1862,18 +2249,78 @@ func (x *ConsentEvent) GetMessageId() string {
 	return ""
 }
 
+func (x *ConsentEvent) GetSeq() int32 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *ConsentEvent) GetKeywordPack() string {
+	if x != nil {
+		return x.KeywordPack
+	}
+	return ""
+}
+
+func (x *ConsentEvent) GetRulesVersion() string {
+	if x != nil {
+		return x.RulesVersion
+	}
+	return ""
+}
+
+func (x *ConsentEvent) GetConfirmedBy() string {
+	if x != nil {
+		return x.ConfirmedBy
+	}
+	return ""
+}
+
+func (x *ConsentEvent) GetConfirmation() string {
+	if x != nil {
+		return x.Confirmation
+	}
+	return ""
+}
+
+func (x *ConsentEvent) GetConfirmationOutcome() string {
+	if x != nil {
+		return x.ConfirmationOutcome
+	}
+	return ""
+}
+
+func (x *ConsentEvent) GetPrevHash() string {
+	if x != nil {
+		return x.PrevHash
+	}
+	return ""
+}
+
+func (x *ConsentEvent) GetHash() string {
+	if x != nil {
+		return x.Hash
+	}
+	return ""
+}
+
 // GetConsentRequest names a phone number.
 type GetConsentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// E.164.
-	Phone         string `protobuf:"bytes,1,opt,name=phone,proto3" json:"phone,omitempty"`
+	Phone string `protobuf:"bytes,1,opt,name=phone,proto3" json:"phone,omitempty"`
+	// How many lines at most, 1 to 500; 0 means 500.
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// From the answer before.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetConsentRequest) Reset() {
 	*x = GetConsentRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[20]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1885,7 +2332,7 @@ func (x *GetConsentRequest) String() string {
 func (*GetConsentRequest) ProtoMessage() {}
 
 func (x *GetConsentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[20]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1898,7 +2345,7 @@ func (x *GetConsentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConsentRequest.ProtoReflect.Descriptor instead.
 func (*GetConsentRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{20}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetConsentRequest) GetPhone() string {
@@ -1908,20 +2355,38 @@ func (x *GetConsentRequest) GetPhone() string {
 	return ""
 }
 
-// GetConsentResponse is the consent and its ledger.
+func (x *GetConsentRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *GetConsentRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// GetConsentResponse is the consent and a page of its ledger.
 type GetConsentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The present state.
 	Consent *Consent `protobuf:"bytes,1,opt,name=consent,proto3" json:"consent,omitempty"`
 	// Oldest first.
-	Events        []*ConsentEvent `protobuf:"bytes,2,rep,name=events,proto3" json:"events,omitempty"`
+	Events []*ConsentEvent `protobuf:"bytes,2,rep,name=events,proto3" json:"events,omitempty"`
+	// Whether the ledger is what it was, all of it.
+	Chain *ConsentChain `protobuf:"bytes,3,opt,name=chain,proto3" json:"chain,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,4,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetConsentResponse) Reset() {
 	*x = GetConsentResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[21]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1933,7 +2398,7 @@ func (x *GetConsentResponse) String() string {
 func (*GetConsentResponse) ProtoMessage() {}
 
 func (x *GetConsentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[21]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1946,7 +2411,7 @@ func (x *GetConsentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConsentResponse.ProtoReflect.Descriptor instead.
 func (*GetConsentResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{21}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetConsentResponse) GetConsent() *Consent {
@@ -1961,6 +2426,20 @@ func (x *GetConsentResponse) GetEvents() []*ConsentEvent {
 		return x.Events
 	}
 	return nil
+}
+
+func (x *GetConsentResponse) GetChain() *ConsentChain {
+	if x != nil {
+		return x.Chain
+	}
+	return nil
+}
+
+func (x *GetConsentResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
 }
 
 // SetConsentRequest records an operator's note.
@@ -1978,7 +2457,7 @@ type SetConsentRequest struct {
 
 func (x *SetConsentRequest) Reset() {
 	*x = SetConsentRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[22]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1990,7 +2469,7 @@ func (x *SetConsentRequest) String() string {
 func (*SetConsentRequest) ProtoMessage() {}
 
 func (x *SetConsentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[22]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2003,7 +2482,7 @@ func (x *SetConsentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetConsentRequest.ProtoReflect.Descriptor instead.
 func (*SetConsentRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{22}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SetConsentRequest) GetPhone() string {
@@ -2032,15 +2511,20 @@ type SetConsentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The present state.
 	Consent *Consent `protobuf:"bytes,1,opt,name=consent,proto3" json:"consent,omitempty"`
-	// Oldest first.
-	Events        []*ConsentEvent `protobuf:"bytes,2,rep,name=events,proto3" json:"events,omitempty"`
+	// Oldest first; of a ledger with more than 500 lines the last 500.
+	Events []*ConsentEvent `protobuf:"bytes,2,rep,name=events,proto3" json:"events,omitempty"`
+	// Whether the ledger is what it was.
+	Chain *ConsentChain `protobuf:"bytes,3,opt,name=chain,proto3" json:"chain,omitempty"`
+	// What stands in the way of the decision and what to do about it; empty when nothing does. An opt-in of somebody whom Twilio
+	// blocks lets nothing through before the person has texted START.
+	Warning       string `protobuf:"bytes,4,opt,name=warning,proto3" json:"warning,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SetConsentResponse) Reset() {
 	*x = SetConsentResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[23]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2052,7 +2536,7 @@ func (x *SetConsentResponse) String() string {
 func (*SetConsentResponse) ProtoMessage() {}
 
 func (x *SetConsentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[23]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2065,7 +2549,7 @@ func (x *SetConsentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetConsentResponse.ProtoReflect.Descriptor instead.
 func (*SetConsentResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{23}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SetConsentResponse) GetConsent() *Consent {
@@ -2082,6 +2566,20 @@ func (x *SetConsentResponse) GetEvents() []*ConsentEvent {
 	return nil
 }
 
+func (x *SetConsentResponse) GetChain() *ConsentChain {
+	if x != nil {
+		return x.Chain
+	}
+	return nil
+}
+
+func (x *SetConsentResponse) GetWarning() string {
+	if x != nil {
+		return x.Warning
+	}
+	return ""
+}
+
 // CheckSenderRequest names an organisation.
 type CheckSenderRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2093,7 +2591,7 @@ type CheckSenderRequest struct {
 
 func (x *CheckSenderRequest) Reset() {
 	*x = CheckSenderRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[24]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2105,7 +2603,7 @@ func (x *CheckSenderRequest) String() string {
 func (*CheckSenderRequest) ProtoMessage() {}
 
 func (x *CheckSenderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[24]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2118,7 +2616,7 @@ func (x *CheckSenderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSenderRequest.ProtoReflect.Descriptor instead.
 func (*CheckSenderRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{24}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CheckSenderRequest) GetOrgId() string {
@@ -2139,7 +2637,7 @@ type CheckSenderResponse struct {
 
 func (x *CheckSenderResponse) Reset() {
 	*x = CheckSenderResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[25]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2151,7 +2649,7 @@ func (x *CheckSenderResponse) String() string {
 func (*CheckSenderResponse) ProtoMessage() {}
 
 func (x *CheckSenderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[25]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2164,7 +2662,7 @@ func (x *CheckSenderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSenderResponse.ProtoReflect.Descriptor instead.
 func (*CheckSenderResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{25}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CheckSenderResponse) GetSender() string {
@@ -2229,7 +2727,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"0\n" +
 	"\x14RecordStatusResponse\x12\x18\n" +
-	"\amatched\x18\x01 \x01(\bR\amatched\"\xd1\x02\n" +
+	"\amatched\x18\x01 \x01(\bR\amatched\"\xe8\x02\n" +
 	"\x14RecordInboundRequest\x12\x1d\n" +
 	"\n" +
 	"twilio_sid\x18\x01 \x01(\tR\ttwilioSid\x12\x12\n" +
@@ -2245,11 +2743,32 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"profile_id\x18\t \x01(\tR\tprofileId\x12;\n" +
 	"\vreceived_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"receivedAt\"\xb5\x01\n" +
+	"receivedAt\x12\x15\n" +
+	"\x06org_id\x18\v \x01(\tR\x05orgId\"\xb5\x01\n" +
 	"\x15RecordInboundResponse\x128\n" +
 	"\amessage\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\x12K\n" +
 	"\x0econsent_effect\x18\x02 \x01(\x0e2$.paceline.messaging.v1.ConsentEffectR\rconsentEffect\x12\x15\n" +
-	"\x06org_id\x18\x03 \x01(\tR\x05orgId\"2\n" +
+	"\x06org_id\x18\x03 \x01(\tR\x05orgId\"\xae\x01\n" +
+	"\x12ListInboundRequest\x12\x15\n" +
+	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x120\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x04 \x01(\tR\tpageToken\"\x9b\x02\n" +
+	"\vInboundText\x12\x1d\n" +
+	"\n" +
+	"twilio_sid\x18\x01 \x01(\tR\ttwilioSid\x123\n" +
+	"\asent_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06sentAt\x12\x1a\n" +
+	"\brecorded\x18\x03 \x01(\bR\brecorded\x12\x12\n" +
+	"\x04from\x18\x04 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x05 \x01(\tR\x02to\x122\n" +
+	"\x15messaging_service_sid\x18\x06 \x01(\tR\x13messagingServiceSid\x12\x12\n" +
+	"\x04body\x18\a \x01(\tR\x04body\x12\x1a\n" +
+	"\bsegments\x18\b \x01(\x05R\bsegments\x12\x14\n" +
+	"\x05media\x18\t \x01(\x05R\x05media\"w\n" +
+	"\x13ListInboundResponse\x128\n" +
+	"\x05texts\x18\x01 \x03(\v2\".paceline.messaging.v1.InboundTextR\x05texts\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"2\n" +
 	"\x11GetMessageRequest\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\"N\n" +
@@ -2308,12 +2827,20 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x06status\x18\x05 \x01(\tR\x06status\"z\n" +
 	"\x14ListMessagesResponse\x12:\n" +
 	"\bmessages\x18\x01 \x03(\v2\x1e.paceline.messaging.v1.MessageR\bmessages\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"p\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x9e\x01\n" +
 	"\aConsent\x12\x14\n" +
 	"\x05phone\x18\x01 \x01(\tR\x05phone\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x129\n" +
 	"\n" +
-	"updated_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xb5\x01\n" +
+	"updated_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12,\n" +
+	"\x12blocked_by_carrier\x18\x04 \x01(\bR\x10blockedByCarrier\"\xa4\x01\n" +
+	"\fConsentChain\x12\x15\n" +
+	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x16\n" +
+	"\x06length\x18\x02 \x01(\x05R\x06length\x12\x12\n" +
+	"\x04head\x18\x03 \x01(\tR\x04head\x12\x1a\n" +
+	"\bverified\x18\x04 \x01(\bR\bverified\x12\x1b\n" +
+	"\tbroken_at\x18\x05 \x01(\x05R\bbrokenAt\x12\x18\n" +
+	"\aproblem\x18\x06 \x01(\tR\aproblem\"\xba\x03\n" +
 	"\fConsentEvent\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x16\n" +
@@ -2321,23 +2848,39 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x05words\x18\x04 \x01(\tR\x05words\x12\x16\n" +
 	"\x06sender\x18\x05 \x01(\tR\x06sender\x12\x1d\n" +
 	"\n" +
-	"message_id\x18\x06 \x01(\tR\tmessageId\")\n" +
+	"message_id\x18\x06 \x01(\tR\tmessageId\x12\x10\n" +
+	"\x03seq\x18\a \x01(\x05R\x03seq\x12!\n" +
+	"\fkeyword_pack\x18\b \x01(\tR\vkeywordPack\x12#\n" +
+	"\rrules_version\x18\t \x01(\tR\frulesVersion\x12!\n" +
+	"\fconfirmed_by\x18\n" +
+	" \x01(\tR\vconfirmedBy\x12\"\n" +
+	"\fconfirmation\x18\v \x01(\tR\fconfirmation\x121\n" +
+	"\x14confirmation_outcome\x18\f \x01(\tR\x13confirmationOutcome\x12\x1b\n" +
+	"\tprev_hash\x18\r \x01(\tR\bprevHash\x12\x12\n" +
+	"\x04hash\x18\x0e \x01(\tR\x04hash\"e\n" +
 	"\x11GetConsentRequest\x12\x14\n" +
-	"\x05phone\x18\x01 \x01(\tR\x05phone\"\x8b\x01\n" +
+	"\x05phone\x18\x01 \x01(\tR\x05phone\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"\xee\x01\n" +
 	"\x12GetConsentResponse\x128\n" +
 	"\aconsent\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.ConsentR\aconsent\x12;\n" +
-	"\x06events\x18\x02 \x03(\v2#.paceline.messaging.v1.ConsentEventR\x06events\"W\n" +
+	"\x06events\x18\x02 \x03(\v2#.paceline.messaging.v1.ConsentEventR\x06events\x129\n" +
+	"\x05chain\x18\x03 \x01(\v2#.paceline.messaging.v1.ConsentChainR\x05chain\x12&\n" +
+	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\"W\n" +
 	"\x11SetConsentRequest\x12\x14\n" +
 	"\x05phone\x18\x01 \x01(\tR\x05phone\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x8b\x01\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xe0\x01\n" +
 	"\x12SetConsentResponse\x128\n" +
 	"\aconsent\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.ConsentR\aconsent\x12;\n" +
-	"\x06events\x18\x02 \x03(\v2#.paceline.messaging.v1.ConsentEventR\x06events\"+\n" +
+	"\x06events\x18\x02 \x03(\v2#.paceline.messaging.v1.ConsentEventR\x06events\x129\n" +
+	"\x05chain\x18\x03 \x01(\v2#.paceline.messaging.v1.ConsentChainR\x05chain\x12\x18\n" +
+	"\awarning\x18\x04 \x01(\tR\awarning\"+\n" +
 	"\x12CheckSenderRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\"-\n" +
 	"\x13CheckSenderResponse\x12\x16\n" +
-	"\x06sender\x18\x01 \x01(\tR\x06sender*\xa7\x02\n" +
+	"\x06sender\x18\x01 \x01(\tR\x06sender*\xe5\x02\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12!\n" +
@@ -2348,7 +2891,10 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x18REASON_CONSENT_NOT_FOUND\x10\x06\x12\x1c\n" +
 	"\x18REASON_PERMISSION_DENIED\x10\a\x12\x16\n" +
 	"\x12REASON_UNAVAILABLE\x10\b\x12\x19\n" +
-	"\x15REASON_NOT_RESOLVABLE\x10\t*\xf0\x01\n" +
+	"\x15REASON_NOT_RESOLVABLE\x10\t\x12 \n" +
+	"\x1cREASON_QUEUED_TEXT_NOT_FOUND\x10\n" +
+	"\x12\x1a\n" +
+	"\x16REASON_NOT_CANCELLABLE\x10\v*\xf0\x01\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10OUTCOME_ACCEPTED\x10\x01\x12\x1c\n" +
@@ -2363,24 +2909,26 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\rUnknownPolicy\x12\x1e\n" +
 	"\x1aUNKNOWN_POLICY_UNSPECIFIED\x10\x00\x12-\n" +
 	")UNKNOWN_POLICY_CONFIRM_ABSENT_THEN_RESEND\x10\x01\x12\"\n" +
-	"\x1eUNKNOWN_POLICY_NEVER_DUPLICATE\x10\x02*\xb6\x01\n" +
+	"\x1eUNKNOWN_POLICY_NEVER_DUPLICATE\x10\x02*\xd3\x01\n" +
 	"\rConsentEffect\x12\x1e\n" +
 	"\x1aCONSENT_EFFECT_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13CONSENT_EFFECT_NONE\x10\x01\x12\x1a\n" +
 	"\x16CONSENT_EFFECT_OPT_OUT\x10\x02\x12\x19\n" +
 	"\x15CONSENT_EFFECT_OPT_IN\x10\x03\x12\x17\n" +
 	"\x13CONSENT_EFFECT_HELP\x10\x04\x12\x1c\n" +
-	"\x18CONSENT_EFFECT_OVERTAKEN\x10\x05*n\n" +
+	"\x18CONSENT_EFFECT_OVERTAKEN\x10\x05\x12\x1b\n" +
+	"\x17CONSENT_EFFECT_DOUBTFUL\x10\x06*n\n" +
 	"\n" +
 	"Resolution\x12\x1a\n" +
 	"\x16RESOLUTION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fRESOLUTION_SENT\x10\x01\x12\x17\n" +
 	"\x13RESOLUTION_NOT_SENT\x10\x02\x12\x16\n" +
-	"\x12RESOLUTION_GIVE_UP\x10\x032\x85\b\n" +
+	"\x12RESOLUTION_GIVE_UP\x10\x032\xeb\b\n" +
 	"\x10MessagingService\x12O\n" +
 	"\x04Send\x12\".paceline.messaging.v1.SendRequest\x1a#.paceline.messaging.v1.SendResponse\x12g\n" +
 	"\fRecordStatus\x12*.paceline.messaging.v1.RecordStatusRequest\x1a+.paceline.messaging.v1.RecordStatusResponse\x12j\n" +
-	"\rRecordInbound\x12+.paceline.messaging.v1.RecordInboundRequest\x1a,.paceline.messaging.v1.RecordInboundResponse\x12a\n" +
+	"\rRecordInbound\x12+.paceline.messaging.v1.RecordInboundRequest\x1a,.paceline.messaging.v1.RecordInboundResponse\x12d\n" +
+	"\vListInbound\x12).paceline.messaging.v1.ListInboundRequest\x1a*.paceline.messaging.v1.ListInboundResponse\x12a\n" +
 	"\n" +
 	"GetMessage\x12(.paceline.messaging.v1.GetMessageRequest\x1a).paceline.messaging.v1.GetMessageResponse\x12d\n" +
 	"\vGetEvidence\x12).paceline.messaging.v1.GetEvidenceRequest\x1a*.paceline.messaging.v1.GetEvidenceResponse\x12m\n" +
@@ -2405,7 +2953,7 @@ func file_paceline_messaging_v1_messaging_proto_rawDescGZIP() []byte {
 }
 
 var file_paceline_messaging_v1_messaging_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(Reason)(0),                    // 0: paceline.messaging.v1.Reason
 	(Outcome)(0),                   // 1: paceline.messaging.v1.Outcome
@@ -2419,83 +2967,95 @@ var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(*RecordStatusResponse)(nil),   // 9: paceline.messaging.v1.RecordStatusResponse
 	(*RecordInboundRequest)(nil),   // 10: paceline.messaging.v1.RecordInboundRequest
 	(*RecordInboundResponse)(nil),  // 11: paceline.messaging.v1.RecordInboundResponse
-	(*GetMessageRequest)(nil),      // 12: paceline.messaging.v1.GetMessageRequest
-	(*GetMessageResponse)(nil),     // 13: paceline.messaging.v1.GetMessageResponse
-	(*GetEvidenceRequest)(nil),     // 14: paceline.messaging.v1.GetEvidenceRequest
-	(*Candidate)(nil),              // 15: paceline.messaging.v1.Candidate
-	(*Look)(nil),                   // 16: paceline.messaging.v1.Look
-	(*Receipt)(nil),                // 17: paceline.messaging.v1.Receipt
-	(*GetEvidenceResponse)(nil),    // 18: paceline.messaging.v1.GetEvidenceResponse
-	(*ResolveMessageRequest)(nil),  // 19: paceline.messaging.v1.ResolveMessageRequest
-	(*ResolveMessageResponse)(nil), // 20: paceline.messaging.v1.ResolveMessageResponse
-	(*ListMessagesRequest)(nil),    // 21: paceline.messaging.v1.ListMessagesRequest
-	(*ListMessagesResponse)(nil),   // 22: paceline.messaging.v1.ListMessagesResponse
-	(*Consent)(nil),                // 23: paceline.messaging.v1.Consent
-	(*ConsentEvent)(nil),           // 24: paceline.messaging.v1.ConsentEvent
-	(*GetConsentRequest)(nil),      // 25: paceline.messaging.v1.GetConsentRequest
-	(*GetConsentResponse)(nil),     // 26: paceline.messaging.v1.GetConsentResponse
-	(*SetConsentRequest)(nil),      // 27: paceline.messaging.v1.SetConsentRequest
-	(*SetConsentResponse)(nil),     // 28: paceline.messaging.v1.SetConsentResponse
-	(*CheckSenderRequest)(nil),     // 29: paceline.messaging.v1.CheckSenderRequest
-	(*CheckSenderResponse)(nil),    // 30: paceline.messaging.v1.CheckSenderResponse
-	nil,                            // 31: paceline.messaging.v1.RecordStatusRequest.RawEntry
-	(*timestamppb.Timestamp)(nil),  // 32: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 33: google.protobuf.Duration
+	(*ListInboundRequest)(nil),     // 12: paceline.messaging.v1.ListInboundRequest
+	(*InboundText)(nil),            // 13: paceline.messaging.v1.InboundText
+	(*ListInboundResponse)(nil),    // 14: paceline.messaging.v1.ListInboundResponse
+	(*GetMessageRequest)(nil),      // 15: paceline.messaging.v1.GetMessageRequest
+	(*GetMessageResponse)(nil),     // 16: paceline.messaging.v1.GetMessageResponse
+	(*GetEvidenceRequest)(nil),     // 17: paceline.messaging.v1.GetEvidenceRequest
+	(*Candidate)(nil),              // 18: paceline.messaging.v1.Candidate
+	(*Look)(nil),                   // 19: paceline.messaging.v1.Look
+	(*Receipt)(nil),                // 20: paceline.messaging.v1.Receipt
+	(*GetEvidenceResponse)(nil),    // 21: paceline.messaging.v1.GetEvidenceResponse
+	(*ResolveMessageRequest)(nil),  // 22: paceline.messaging.v1.ResolveMessageRequest
+	(*ResolveMessageResponse)(nil), // 23: paceline.messaging.v1.ResolveMessageResponse
+	(*ListMessagesRequest)(nil),    // 24: paceline.messaging.v1.ListMessagesRequest
+	(*ListMessagesResponse)(nil),   // 25: paceline.messaging.v1.ListMessagesResponse
+	(*Consent)(nil),                // 26: paceline.messaging.v1.Consent
+	(*ConsentChain)(nil),           // 27: paceline.messaging.v1.ConsentChain
+	(*ConsentEvent)(nil),           // 28: paceline.messaging.v1.ConsentEvent
+	(*GetConsentRequest)(nil),      // 29: paceline.messaging.v1.GetConsentRequest
+	(*GetConsentResponse)(nil),     // 30: paceline.messaging.v1.GetConsentResponse
+	(*SetConsentRequest)(nil),      // 31: paceline.messaging.v1.SetConsentRequest
+	(*SetConsentResponse)(nil),     // 32: paceline.messaging.v1.SetConsentResponse
+	(*CheckSenderRequest)(nil),     // 33: paceline.messaging.v1.CheckSenderRequest
+	(*CheckSenderResponse)(nil),    // 34: paceline.messaging.v1.CheckSenderResponse
+	nil,                            // 35: paceline.messaging.v1.RecordStatusRequest.RawEntry
+	(*timestamppb.Timestamp)(nil),  // 36: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 37: google.protobuf.Duration
 }
 var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
-	32, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
-	32, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
+	36, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
+	36, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
 	2,  // 2: paceline.messaging.v1.SendRequest.unknown_policy:type_name -> paceline.messaging.v1.UnknownPolicy
 	1,  // 3: paceline.messaging.v1.SendResponse.outcome:type_name -> paceline.messaging.v1.Outcome
 	5,  // 4: paceline.messaging.v1.SendResponse.message:type_name -> paceline.messaging.v1.Message
-	33, // 5: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
-	31, // 6: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
-	32, // 7: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
+	37, // 5: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
+	35, // 6: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
+	36, // 7: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
 	5,  // 8: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
 	3,  // 9: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
-	5,  // 10: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	32, // 11: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
-	32, // 12: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
-	15, // 13: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
-	32, // 14: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
-	5,  // 15: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
-	16, // 16: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
-	17, // 17: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
-	32, // 18: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
-	4,  // 19: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
-	5,  // 20: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	5,  // 21: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
-	32, // 22: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
-	32, // 23: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
-	23, // 24: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
-	24, // 25: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
-	23, // 26: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
-	24, // 27: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
-	6,  // 28: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
-	8,  // 29: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
-	10, // 30: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
-	12, // 31: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
-	14, // 32: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
-	19, // 33: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
-	21, // 34: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
-	25, // 35: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
-	27, // 36: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
-	29, // 37: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
-	7,  // 38: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
-	9,  // 39: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
-	11, // 40: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
-	13, // 41: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
-	18, // 42: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
-	20, // 43: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
-	22, // 44: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
-	26, // 45: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
-	28, // 46: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
-	30, // 47: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
-	38, // [38:48] is the sub-list for method output_type
-	28, // [28:38] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	36, // 10: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
+	36, // 11: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
+	36, // 12: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
+	13, // 13: paceline.messaging.v1.ListInboundResponse.texts:type_name -> paceline.messaging.v1.InboundText
+	5,  // 14: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
+	36, // 15: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
+	36, // 16: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
+	18, // 17: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
+	36, // 18: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
+	5,  // 19: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
+	19, // 20: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
+	20, // 21: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
+	36, // 22: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
+	4,  // 23: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
+	5,  // 24: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
+	5,  // 25: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
+	36, // 26: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
+	36, // 27: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
+	26, // 28: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
+	28, // 29: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
+	27, // 30: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
+	26, // 31: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
+	28, // 32: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
+	27, // 33: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
+	6,  // 34: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
+	8,  // 35: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
+	10, // 36: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
+	12, // 37: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
+	15, // 38: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
+	17, // 39: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
+	22, // 40: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
+	24, // 41: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
+	29, // 42: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
+	31, // 43: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
+	33, // 44: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
+	7,  // 45: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
+	9,  // 46: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
+	11, // 47: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
+	14, // 48: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
+	16, // 49: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
+	21, // 50: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
+	23, // 51: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
+	25, // 52: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
+	30, // 53: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
+	32, // 54: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
+	34, // 55: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
+	45, // [45:56] is the sub-list for method output_type
+	34, // [34:45] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_paceline_messaging_v1_messaging_proto_init() }
@@ -2504,14 +3064,14 @@ func file_paceline_messaging_v1_messaging_proto_init() {
 		return
 	}
 	file_paceline_messaging_v1_messaging_proto_msgTypes[0].OneofWrappers = []any{}
-	file_paceline_messaging_v1_messaging_proto_msgTypes[12].OneofWrappers = []any{}
+	file_paceline_messaging_v1_messaging_proto_msgTypes[15].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_messaging_v1_messaging_proto_rawDesc), len(file_paceline_messaging_v1_messaging_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   27,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,7 @@ const (
 	MessagingService_Send_FullMethodName           = "/paceline.messaging.v1.MessagingService/Send"
 	MessagingService_RecordStatus_FullMethodName   = "/paceline.messaging.v1.MessagingService/RecordStatus"
 	MessagingService_RecordInbound_FullMethodName  = "/paceline.messaging.v1.MessagingService/RecordInbound"
+	MessagingService_ListInbound_FullMethodName    = "/paceline.messaging.v1.MessagingService/ListInbound"
 	MessagingService_GetMessage_FullMethodName     = "/paceline.messaging.v1.MessagingService/GetMessage"
 	MessagingService_GetEvidence_FullMethodName    = "/paceline.messaging.v1.MessagingService/GetEvidence"
 	MessagingService_ResolveMessage_FullMethodName = "/paceline.messaging.v1.MessagingService/ResolveMessage"
@@ -50,6 +51,9 @@ type MessagingServiceClient interface {
 	// RecordInbound stores a text that a person sent, once per Twilio SID, and applies the consent keywords before it
 	// answers. NOT_FOUND (UNKNOWN_SENDER) when no organisation owns the number it was sent to.
 	RecordInbound(ctx context.Context, in *RecordInboundRequest, opts ...grpc.CallOption) (*RecordInboundResponse, error)
+	// ListInbound lists what people texted to an organisation's sender, as Twilio has it, and says of each text whether it is
+	// recorded here. It records nothing. Errors: FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER).
+	ListInbound(ctx context.Context, in *ListInboundRequest, opts ...grpc.CallOption) (*ListInboundResponse, error)
 	// GetMessage reads one message of the caller's organisation.
 	GetMessage(ctx context.Context, in *GetMessageRequest, opts ...grpc.CallOption) (*GetMessageResponse, error)
 	// GetEvidence shows what is known about whether Twilio has a message: the receipts, and what every look into Twilio's
@@ -100,6 +104,16 @@ func (c *messagingServiceClient) RecordInbound(ctx context.Context, in *RecordIn
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RecordInboundResponse)
 	err := c.cc.Invoke(ctx, MessagingService_RecordInbound_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *messagingServiceClient) ListInbound(ctx context.Context, in *ListInboundRequest, opts ...grpc.CallOption) (*ListInboundResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListInboundResponse)
+	err := c.cc.Invoke(ctx, MessagingService_ListInbound_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -192,6 +206,9 @@ type MessagingServiceServer interface {
 	// RecordInbound stores a text that a person sent, once per Twilio SID, and applies the consent keywords before it
 	// answers. NOT_FOUND (UNKNOWN_SENDER) when no organisation owns the number it was sent to.
 	RecordInbound(context.Context, *RecordInboundRequest) (*RecordInboundResponse, error)
+	// ListInbound lists what people texted to an organisation's sender, as Twilio has it, and says of each text whether it is
+	// recorded here. It records nothing. Errors: FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER).
+	ListInbound(context.Context, *ListInboundRequest) (*ListInboundResponse, error)
 	// GetMessage reads one message of the caller's organisation.
 	GetMessage(context.Context, *GetMessageRequest) (*GetMessageResponse, error)
 	// GetEvidence shows what is known about whether Twilio has a message: the receipts, and what every look into Twilio's
@@ -226,6 +243,9 @@ func (UnimplementedMessagingServiceServer) RecordStatus(context.Context, *Record
 }
 func (UnimplementedMessagingServiceServer) RecordInbound(context.Context, *RecordInboundRequest) (*RecordInboundResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RecordInbound not implemented")
+}
+func (UnimplementedMessagingServiceServer) ListInbound(context.Context, *ListInboundRequest) (*ListInboundResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListInbound not implemented")
 }
 func (UnimplementedMessagingServiceServer) GetMessage(context.Context, *GetMessageRequest) (*GetMessageResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetMessage not implemented")
@@ -319,6 +339,24 @@ func _MessagingService_RecordInbound_Handler(srv interface{}, ctx context.Contex
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(MessagingServiceServer).RecordInbound(ctx, req.(*RecordInboundRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MessagingService_ListInbound_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListInboundRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MessagingServiceServer).ListInbound(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MessagingService_ListInbound_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MessagingServiceServer).ListInbound(ctx, req.(*ListInboundRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -467,6 +505,10 @@ var MessagingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RecordInbound",
 			Handler:    _MessagingService_RecordInbound_Handler,
+		},
+		{
+			MethodName: "ListInbound",
+			Handler:    _MessagingService_ListInbound_Handler,
 		},
 		{
 			MethodName: "GetMessage",

@@ -75,6 +75,10 @@ const (
 	Reason_REASON_SESSION_ENDED Reason = 21
 	// Another delivery of the same QStash message is being worked on right now.
 	Reason_REASON_DELIVERY_IN_PROGRESS Reason = 22
+	// The organisation has no such webhook job.
+	Reason_REASON_WEBHOOK_JOB_NOT_FOUND Reason = 23
+	// The webhook job's status does not allow this.
+	Reason_REASON_WEBHOOK_JOB_STATUS Reason = 24
 )
 
 // Enum value maps for Reason.
@@ -103,6 +107,8 @@ var (
 		20: "REASON_STUCK",
 		21: "REASON_SESSION_ENDED",
 		22: "REASON_DELIVERY_IN_PROGRESS",
+		23: "REASON_WEBHOOK_JOB_NOT_FOUND",
+		24: "REASON_WEBHOOK_JOB_STATUS",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -128,6 +134,8 @@ var (
 		"REASON_STUCK":                       20,
 		"REASON_SESSION_ENDED":               21,
 		"REASON_DELIVERY_IN_PROGRESS":        22,
+		"REASON_WEBHOOK_JOB_NOT_FOUND":       23,
+		"REASON_WEBHOOK_JOB_STATUS":          24,
 	}
 )
 
@@ -298,8 +306,9 @@ type ExecuteStepResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Sent or skipped.
 	Outcome StepOutcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=paceline.onboarding.v1.StepOutcome" json:"outcome,omitempty"`
-	// session_not_found, session_inactive, stale, safety_hold, paused, opted_out, already_sent, or awaiting_delivery (the
-	// alarm was set again, to wait for the receipt of the message before); empty when sent.
+	// session_not_found, session_inactive, stale, safety_hold, paused, opted_out, already_sent, awaiting_delivery (the
+	// alarm was set again, to wait for the receipt of the message before), or quiet_hours (it is set for their end); empty when
+	// sent.
 	SkipReason string `protobuf:"bytes,2,opt,name=skip_reason,json=skipReason,proto3" json:"skip_reason,omitempty"`
 	// The step that is due next; empty after the last one or when nothing was advanced.
 	NextStepId string `protobuf:"bytes,3,opt,name=next_step_id,json=nextStepId,proto3" json:"next_step_id,omitempty"`
@@ -1405,7 +1414,7 @@ type TimelineEntry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When.
 	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
-	// activated, sent, replied, held, advanced, paused, stopped, parked, resumed, closed, failed, replayed, released.
+	// activated, sent, replied, held, advanced, paused, stopped, parked, resumed, closed, failed, replayed, released, waiting.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// The token before; empty when it did not change.
 	FromStateToken string `protobuf:"bytes,3,opt,name=from_state_token,json=fromStateToken,proto3" json:"from_state_token,omitempty"`
@@ -2291,7 +2300,7 @@ var File_paceline_onboarding_v1_onboarding_proto protoreflect.FileDescriptor
 
 const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\n" +
-	"'paceline/onboarding/v1/onboarding.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc6\x01\n" +
+	"'paceline/onboarding/v1/onboarding.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a%paceline/onboarding/v1/settings.proto\"\xc6\x01\n" +
 	"\x12ExecuteStepRequest\x12\x1d\n" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\x12\x1d\n" +
@@ -2461,7 +2470,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\talarm_set\x18\x01 \x01(\bR\balarmSet\x12\x1f\n" +
 	"\vskip_reason\x18\x02 \x01(\tR\n" +
 	"skipReason\x129\n" +
-	"\asession\x18\x03 \x01(\v2\x1f.paceline.onboarding.v1.SessionR\asession*\xf0\x04\n" +
+	"\asession\x18\x03 \x01(\v2\x1f.paceline.onboarding.v1.SessionR\asession*\xb1\x05\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12\x17\n" +
@@ -2486,11 +2495,13 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x1cREASON_DEAD_LETTER_NOT_FOUND\x10\x13\x12\x10\n" +
 	"\fREASON_STUCK\x10\x14\x12\x18\n" +
 	"\x14REASON_SESSION_ENDED\x10\x15\x12\x1f\n" +
-	"\x1bREASON_DELIVERY_IN_PROGRESS\x10\x16*\\\n" +
+	"\x1bREASON_DELIVERY_IN_PROGRESS\x10\x16\x12 \n" +
+	"\x1cREASON_WEBHOOK_JOB_NOT_FOUND\x10\x17\x12\x1d\n" +
+	"\x19REASON_WEBHOOK_JOB_STATUS\x10\x18*\\\n" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +
-	"\x14STEP_OUTCOME_SKIPPED\x10\x022\x9a\f\n" +
+	"\x14STEP_OUTCOME_SKIPPED\x10\x022\xf3\r\n" +
 	"\x11OnboardingService\x12f\n" +
 	"\vExecuteStep\x12*.paceline.onboarding.v1.ExecuteStepRequest\x1a+.paceline.onboarding.v1.ExecuteStepResponse\x12x\n" +
 	"\x11RecordStepFailure\x120.paceline.onboarding.v1.RecordStepFailureRequest\x1a1.paceline.onboarding.v1.RecordStepFailureResponse\x12o\n" +
@@ -2507,7 +2518,9 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\rResumeSession\x12,.paceline.onboarding.v1.ResumeSessionRequest\x1a-.paceline.onboarding.v1.ResumeSessionResponse\x12r\n" +
 	"\x0fListDeadLetters\x12..paceline.onboarding.v1.ListDeadLettersRequest\x1a/.paceline.onboarding.v1.ListDeadLettersResponse\x12u\n" +
 	"\x10ReplayDeadLetter\x12/.paceline.onboarding.v1.ReplayDeadLetterRequest\x1a0.paceline.onboarding.v1.ReplayDeadLetterResponse\x12i\n" +
-	"\fResetSession\x12+.paceline.onboarding.v1.ResetSessionRequest\x1a,.paceline.onboarding.v1.ResetSessionResponseBAZ?paceline.internal/proto/gen/paceline/onboarding/v1;onboardingv1b\x06proto3"
+	"\fResetSession\x12+.paceline.onboarding.v1.ResetSessionRequest\x1a,.paceline.onboarding.v1.ResetSessionResponse\x12f\n" +
+	"\vGetSettings\x12*.paceline.onboarding.v1.GetSettingsRequest\x1a+.paceline.onboarding.v1.GetSettingsResponse\x12o\n" +
+	"\x0eUpdateSettings\x12-.paceline.onboarding.v1.UpdateSettingsRequest\x1a..paceline.onboarding.v1.UpdateSettingsResponseBAZ?paceline.internal/proto/gen/paceline/onboarding/v1;onboardingv1b\x06proto3"
 
 var (
 	file_paceline_onboarding_v1_onboarding_proto_rawDescOnce sync.Once
@@ -2559,6 +2572,10 @@ var file_paceline_onboarding_v1_onboarding_proto_goTypes = []any{
 	(*ReplayDeadLetterRequest)(nil),   // 32: paceline.onboarding.v1.ReplayDeadLetterRequest
 	(*ReplayDeadLetterResponse)(nil),  // 33: paceline.onboarding.v1.ReplayDeadLetterResponse
 	(*timestamppb.Timestamp)(nil),     // 34: google.protobuf.Timestamp
+	(*GetSettingsRequest)(nil),        // 35: paceline.onboarding.v1.GetSettingsRequest
+	(*UpdateSettingsRequest)(nil),     // 36: paceline.onboarding.v1.UpdateSettingsRequest
+	(*GetSettingsResponse)(nil),       // 37: paceline.onboarding.v1.GetSettingsResponse
+	(*UpdateSettingsResponse)(nil),    // 38: paceline.onboarding.v1.UpdateSettingsResponse
 }
 var file_paceline_onboarding_v1_onboarding_proto_depIdxs = []int32{
 	1,  // 0: paceline.onboarding.v1.ExecuteStepResponse.outcome:type_name -> paceline.onboarding.v1.StepOutcome
@@ -2594,22 +2611,26 @@ var file_paceline_onboarding_v1_onboarding_proto_depIdxs = []int32{
 	30, // 30: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
 	32, // 31: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
 	25, // 32: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
-	3,  // 33: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
-	5,  // 34: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
-	7,  // 35: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
-	10, // 36: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
-	12, // 37: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
-	14, // 38: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
-	16, // 39: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
-	18, // 40: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
-	22, // 41: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
-	24, // 42: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
-	28, // 43: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
-	31, // 44: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
-	33, // 45: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
-	26, // 46: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
-	33, // [33:47] is the sub-list for method output_type
-	19, // [19:33] is the sub-list for method input_type
+	35, // 33: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
+	36, // 34: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
+	3,  // 35: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
+	5,  // 36: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
+	7,  // 37: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
+	10, // 38: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
+	12, // 39: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
+	14, // 40: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
+	16, // 41: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
+	18, // 42: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
+	22, // 43: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
+	24, // 44: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
+	28, // 45: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
+	31, // 46: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
+	33, // 47: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
+	26, // 48: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
+	37, // 49: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
+	38, // 50: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
+	35, // [35:51] is the sub-list for method output_type
+	19, // [19:35] is the sub-list for method input_type
 	19, // [19:19] is the sub-list for extension type_name
 	19, // [19:19] is the sub-list for extension extendee
 	0,  // [0:19] is the sub-list for field type_name
@@ -2620,6 +2641,7 @@ func file_paceline_onboarding_v1_onboarding_proto_init() {
 	if File_paceline_onboarding_v1_onboarding_proto != nil {
 		return
 	}
+	file_paceline_onboarding_v1_settings_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -1,0 +1,246 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// sender posts events, each at its instant whatever became of those before. An event is posted at most maxTries times; its
+// first time and the second one of a duplicate do not know of each other.
+type sender struct {
+	cfg    Soak
+	url    string
+	secret []byte
+	run    string // tells the events of this run from any other's
+	now    func() time.Time
+	client *http.Client
+	events int
+	posts  sync.WaitGroup
+	open   atomic.Int64 // posts that have not come to their end
+
+	accepted  []atomic.Uint32 // per event: how often it was answered with a 2xx
+	processed []atomic.Uint32 // and of those, how often as something new
+
+	retries, duplicates, givenUp, late atomic.Int64
+
+	mu       sync.Mutex
+	firsts   []time.Duration // from an event's instant to its acceptance, of those that were accepted at the first try
+	all      []time.Duration // of all
+	oks      []time.Time     // when something was accepted, oldest first, one per tick at the most
+	refusals map[string]int  // answers that no repeat can help
+	repeats  map[string]int  // answers, and errors, that were repeated
+}
+
+const (
+	// maxTries is more than Kapso's four, which is what it takes to be sure that a long outage loses nothing here.
+	maxTries = 12
+	// postTimeout is how long Kapso waits for an answer.
+	postTimeout = 10 * time.Second
+	// maxConns is what a sender of that size would keep open, above what the gateway takes at once.
+	maxConns = 1024
+	// tick is how often the sender looks at the clock; everything that is due by then is posted.
+	tick = 2 * time.Millisecond
+	// lag is when a post counts as late: the sender itself, not the answers, was too slow.
+	lag = 100 * time.Millisecond
+)
+
+func newSender(cfg Soak, url, secret string) *sender {
+	events := int(float64(cfg.Rate) * cfg.Duration.Seconds())
+	return &sender{
+		cfg: cfg, url: url, secret: []byte(secret), run: fmt.Sprint(cfg.Seed), now: cfg.Clock.Now, events: events,
+		client: &http.Client{Timeout: postTimeout, Transport: &http.Transport{
+			MaxIdleConnsPerHost: maxConns, MaxConnsPerHost: maxConns, DisableCompression: true,
+		}},
+		accepted: make([]atomic.Uint32, events), processed: make([]atomic.Uint32, events),
+		refusals: map[string]int{}, repeats: map[string]int{},
+	}
+}
+
+func (s *sender) close() { s.client.CloseIdleConnections() }
+
+// send posts every event at its instant. It returns when the last one was posted for the first time.
+func (s *sender) send(ctx context.Context) {
+	began := s.now()
+	every := time.Duration(float64(time.Second) / float64(s.cfg.Rate))
+	for n := 0; n < s.events; {
+		due := min(s.events, int(s.now().Sub(began)/every)+1)
+		for ; n < due; n++ {
+			s.event(ctx, n, began.Add(time.Duration(n)*every))
+		}
+		if !pause(ctx, tick) {
+			return
+		}
+	}
+}
+
+// event posts an event, and some of them a second time, within two seconds and perhaps at the same instant.
+func (s *sender) event(ctx context.Context, n int, due time.Time) {
+	if s.now().Sub(due) > lag {
+		s.late.Add(1)
+	}
+	s.begin(func() { s.post(ctx, n, due) })
+	chance := dice(s.cfg.Seed).roll("duplicate", n)
+	if chance.Float64() >= s.cfg.Duplicates {
+		return
+	}
+	s.duplicates.Add(1)
+	after := time.Duration(max(0, chance.Int64N(int64(2500*time.Millisecond))-int64(500*time.Millisecond)))
+	s.begin(func() {
+		if pause(ctx, after) {
+			s.post(ctx, n, due.Add(after))
+		}
+	})
+}
+
+func (s *sender) begin(do func()) {
+	s.open.Add(1)
+	s.posts.Go(func() {
+		defer s.open.Add(-1)
+		do()
+	})
+}
+
+// settle waits until everything is accepted or given up.
+func (s *sender) settle(ctx context.Context) {
+	done := make(chan struct{})
+	go func() { s.posts.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		<-done // ctx ends them
+	}
+}
+
+// post posts an event until it is accepted.
+func (s *sender) post(ctx context.Context, n int, due time.Time) {
+	body, signature := s.body(n)
+	for try := 1; ; try++ {
+		answer, retry := s.attempt(ctx, n, body, signature)
+		if answer == "" {
+			s.acceptedAt(due, try)
+			return
+		}
+		s.note(answer, retry)
+		if !retry {
+			return
+		}
+		if try == maxTries || !pause(ctx, s.retryAfter(try)) {
+			s.givenUp.Add(1)
+			return
+		}
+		s.retries.Add(1)
+	}
+}
+
+// retryAfter is Kapso's own schedule, 10, 40 and 90 seconds, in the sender's unit.
+func (s *sender) retryAfter(try int) time.Duration {
+	times := []time.Duration{1, 4, 9}
+	return s.cfg.RetryAfter * times[min(try, len(times))-1]
+}
+
+// body is an event of Kapso and its signature: what became of a message of ours.
+func (s *sender) body(n int) (body []byte, signature string) {
+	body = fmt.Appendf(nil, `{"phone_number_id":"1906385232743451","message":{"id":%q,"timestamp":"1795000000","type":"text",`+
+		`"text":{"body":"Ola! Podemos comecar?"},"kapso":{"direction":"outbound","status":"sent","origin":"cloud_api"}},`+
+		`"conversation":{"id":"conv-%d","phone_number":"+15555550100","phone_number_id":"1906385232743451"}}`, s.messageID(n), n)
+	mac := hmac.New(sha256.New, s.secret)
+	mac.Write(body)
+	return body, hex.EncodeToString(mac.Sum(nil))
+}
+
+func (s *sender) messageID(n int) string { return fmt.Sprintf("wamid.soak.%s.%d", s.run, n) }
+
+// attempt posts once. An empty answer is an acceptance; else it says what came, and whether it is worth a repeat.
+func (s *sender) attempt(ctx context.Context, n int, body []byte, signature string) (answer string, retry bool) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body))
+	if err != nil {
+		return err.Error(), false
+	}
+	for name, value := range map[string]string{
+		"Content-Type": "application/json", "X-Webhook-Event": "whatsapp.message.sent", "X-Webhook-Payload-Version": "v2",
+		"X-Webhook-Signature": signature, "X-Idempotency-Key": s.messageID(n),
+	} {
+		request.Header.Set(name, value)
+	}
+	response, err := s.client.Do(request)
+	if err != nil {
+		return "no answer", true
+	}
+	defer func() { _ = response.Body.Close() }() // read to its end
+	content, err := io.ReadAll(response.Body)
+	switch {
+	case err != nil:
+		return "the answer broke off", true
+	case response.StatusCode/100 == 2:
+		return s.accept(n, content), false
+	}
+	again := response.StatusCode >= http.StatusInternalServerError || response.StatusCode == http.StatusTooManyRequests
+	return response.Status, again
+}
+
+// accept counts an acceptance; one that says neither that it was new nor that it had come before is an error.
+func (s *sender) accept(n int, content []byte) string {
+	var answer struct {
+		Status string `json:"status"`
+	}
+	if err := json.Unmarshal(content, &answer); err != nil {
+		return "accepted with an answer that cannot be read"
+	}
+	switch answer.Status {
+	case "processed":
+		s.processed[n].Add(1)
+	case "duplicate":
+	default:
+		return "accepted as " + answer.Status
+	}
+	s.accepted[n].Add(1)
+	return ""
+}
+
+func (s *sender) acceptedAt(due time.Time, try int) {
+	at := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, at.Sub(due))
+	if try == 1 {
+		s.firsts = append(s.firsts, at.Sub(due))
+	}
+	if n := len(s.oks); n == 0 || at.Sub(s.oks[n-1]) > tick {
+		s.oks = append(s.oks, at)
+	}
+}
+
+func (s *sender) note(answer string, retry bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if retry {
+		s.repeats[answer]++
+	} else {
+		s.refusals[answer]++
+	}
+}
+
+// acceptedEvents is how many events were accepted so far.
+func (s *sender) acceptedEvents() (n int) {
+	for i := range s.accepted {
+		if s.accepted[i].Load() > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// say is how far the sender is.
+func (s *sender) say() string {
+	return fmt.Sprintf("%d events, %d still on their way, %d repeats so far", s.events, s.open.Load(), s.retries.Load())
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"paceline.internal/deploy/bench"
+)
+
+// benchCommand measures us beside others.
+type benchCommand struct {
+	Queue   benchQueueCommand   `cmd:"" help:"Our job queue, the seed's loop and River, side by side on the same Postgres."`
+	Measure benchMeasureCommand `cmd:"" hidden:"" help:"One measurement, in this process."`
+}
+
+// benchQueueCommand compares job queues.
+type benchQueueCommand struct {
+	Jobs        int      `default:"20000" help:"How many jobs to a measurement; the seed's loops get a tenth."`
+	Rounds      int      `default:"3" help:"How often everything is measured, everybody in turn."`
+	Finished    int      `default:"1000000" help:"How many finished rows the scenario of that name has."`
+	Scenario    []string `help:"Only these: fresh, finished, held."`
+	Measure     []string `help:"Only these: end_to_end, work, enqueue_one, enqueue_many, pick_up."`
+	DatabaseURL string   `name:"database-url" help:"A server to measure on, whose role may create databases. Default: a private one, with its durability on."`
+	JSON        bool     `name:"json" help:"Print one JSON object, for machines."`
+}
+
+// Help is the long text of --help.
+func (c *benchQueueCommand) Help() string {
+	return `Every round measures everybody once, so that what the machine does meanwhile meets all of them; figures are medians of
+the rounds, and a ratio is the median of the rounds' ratios. Each measurement runs in a process of its own, whose memory is its own, on a
+database of its contender's own on one server. Afterwards every job must have been done exactly once: else there are no figures, and
+the exit code is 1.
+
+fresh: an empty table. finished: a table with a million finished jobs. held: a transaction is held open elsewhere, and as many jobs as are
+measured have been done since it began, so their dead rows cannot be cleared away.
+
+The machine should do nothing else: the load is printed, and figures of different runs are not to be compared.`
+}
+
+// Run returns an error unless every contender did every job exactly once.
+func (c *benchQueueCommand) Run(ctx context.Context, t terminal) error {
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program, to start it again for each measurement: %w", err)
+	}
+	screen := newScreen(t.out, c.JSON)
+	report, err := bench.Queue{
+		Jobs: c.Jobs, Rounds: c.Rounds, Finished: c.Finished, Scenarios: c.Scenario, Measures: c.Measure, DatabaseURL: c.DatabaseURL,
+		Program: []string{program, "bench", "measure"}, Environ: inherited(t.environ), Now: time.Now, Tell: screen.heading,
+	}.Run(ctx)
+	if err != nil {
+		return err
+	}
+	if !c.JSON {
+		return report.Print(t.out)
+	}
+	encoder := json.NewEncoder(t.out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(report)
+}
+
+// inherited is what a process of ours gets of our environment.
+func inherited(environ map[string]string) map[string]string {
+	some := map[string]string{}
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "LOG_LEVEL", "GOGC", "GOMAXPROCS", selfIsTest} {
+		if value, set := environ[name]; set {
+			some[name] = value
+		}
+	}
+	return some
+}
+
+// benchMeasureCommand is one measurement. Whoever compares starts one process for each.
+type benchMeasureCommand struct {
+	Spec string `arg:"" help:"The measurement as JSON."`
+}
+
+// Run measures.
+func (c *benchMeasureCommand) Run(ctx context.Context) error {
+	return bench.Measure(ctx, c.Spec, time.Now)
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/postgres/pgtest"
+)
+
+// TestRunbooks does what every runbook says, line by line, against `paceline up`.
+func TestRunbooks(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("../../docs/runbooks/*.md")
+	require.NoError(t, err)
+	require.NotEmpty(t, pages)
+	for _, page := range pages {
+		t.Run(strings.TrimSuffix(filepath.Base(page), ".md"), func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(page)
+			require.NoError(t, err)
+			r := newReader(t)
+			defer r.up.stop(t, os.Interrupt)
+			lines := shellLines(string(text))
+			require.NotEmpty(t, lines, "a runbook without a command")
+			for _, line := range lines {
+				r.do(t, line)
+			}
+		})
+	}
+}
+
+// shellLines are the commands in the sh blocks of a page. A line that ends in a backslash goes on in the next one.
+func shellLines(page string) []string {
+	var lines []string
+	inside, open := false, ""
+	for line := range strings.Lines(page) {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, "```"):
+			inside = !inside && line == "```sh"
+		case !inside, line == "", strings.HasPrefix(line, "#"):
+		case strings.HasSuffix(line, `\`):
+			open += strings.TrimSuffix(line, `\`)
+		default:
+			lines, open = append(lines, open+line), ""
+		}
+	}
+	return lines
+}
+
+// reader is somebody who follows a runbook.
+type reader struct {
+	vars map[string]string
+	up   *upProcess
+}
+
+func newReader(t *testing.T) *reader {
+	t.Helper()
+	onboarding, messaging := pgtest.URL(t, postgres.Migrations{}), pgtest.URL(t, postgres.Migrations{})
+	up := startUpWith(t, dataFolder(t), "ONBOARDING_DATABASE_URL="+onboarding, "MESSAGING_DATABASE_URL="+messaging)
+	return &reader{up: up, vars: map[string]string{
+		"TOKEN": up.token, "ONBOARDING_DATABASE_URL": onboarding, "MESSAGING_DATABASE_URL": messaging,
+	}}
+}
+
+var (
+	assignment = regexp.MustCompile(`^([A-Z_]+)=\$\((.*)\)$`)
+	variable   = regexp.MustCompile(`\$\{?([A-Z_]+)\}?`)
+	expected   = regexp.MustCompile(`\s+# (\d{3})$`)
+	origin     = regexp.MustCompile(`^http://[^/]+`)
+)
+
+// do follows one line: an assignment, a curl or a psql.
+func (r *reader) do(t *testing.T, line string) {
+	t.Helper()
+	name := ""
+	if found := assignment.FindStringSubmatch(line); found != nil {
+		name, line = found[1], found[2]
+	}
+	if strings.HasPrefix(line, "go run ./deploy/paceline token") {
+		require.Contains(t, r.vars, name)
+		return
+	}
+	line = variable.ReplaceAllStringFunc(line, func(v string) string {
+		value, ok := r.vars[variable.FindStringSubmatch(v)[1]]
+		require.True(t, ok, "%s is not set by a line before: %s", v, line)
+		return value
+	})
+	switch {
+	case strings.HasPrefix(line, "psql "):
+		words := shellWords(t, line)
+		require.Len(t, words, 4, "psql url -c sql")
+		query(t, words[1], words[3])
+	case strings.HasPrefix(line, "curl "):
+		r.curl(t, name, line)
+	default:
+		t.Fatalf("the test cannot do this line: %s", line)
+	}
+}
+
+// curl makes the request; a value that is to be kept is waited for, as its reader would.
+func (r *reader) curl(t *testing.T, name, line string) {
+	t.Helper()
+	status := http.StatusOK
+	if found := expected.FindStringSubmatch(line); found != nil {
+		line = strings.TrimSuffix(line, found[0])
+		status, _ = strconv.Atoi(found[1])
+	}
+	line, path, _ := strings.Cut(line, " | jq -r ")
+	if name == "" {
+		r.ask(t, line, status)
+		return
+	}
+	require.Eventually(t, func() bool {
+		value := dig(r.ask(t, line, status), strings.Trim(path, "'"))
+		if value != "" {
+			r.vars[name] = value
+		}
+		return value != ""
+	}, time.Minute, 50*time.Millisecond, "%s: no %s", line, path)
+}
+
+func (r *reader) ask(t *testing.T, line string, status int) any {
+	t.Helper()
+	request := parseCurl(t, r.moved(line))
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, response.Body.Close()) }()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.Equal(t, status, response.StatusCode, "%s: %s", line, body)
+	http.DefaultClient.CloseIdleConnections()
+	var answer any
+	require.NoError(t, json.Unmarshal(body, &answer), "%s: %s", line, body)
+	return answer
+}
+
+// moved is a line with the ports that this `up` really has.
+func (r *reader) moved(line string) string {
+	words := strings.Fields(r.up.lines[0])
+	gateway := origin.FindString(words[len(words)-1])
+	words = strings.Fields(r.up.lines[2])
+	phones := origin.FindString(words[len(words)-1])
+	return strings.NewReplacer("http://127.0.0.1:8080", gateway, "http://127.0.0.1:8082", phones).Replace(line)
+}
+
+// dig reads a path of jq: fields and indices.
+func dig(value any, path string) string {
+	for _, step := range strings.FieldsFunc(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
+		switch v := value.(type) {
+		case map[string]any:
+			value = v[step]
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i >= len(v) {
+				return ""
+			}
+			value = v[i]
+		default:
+			return ""
+		}
+	}
+	text, _ := value.(string)
+	return text
+}
+
+func query(t *testing.T, url, sql string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(t.Context())) }()
+	rows, err := conn.Query(t.Context(), sql)
+	require.NoError(t, err, sql)
+	rows.Close()
+	require.NoError(t, rows.Err(), sql)
+}

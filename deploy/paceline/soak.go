@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"paceline.internal/deploy/chaos"
+	"paceline.internal/platform/emulator/clock"
+)
+
+// soakCommand keeps the product under a load of webhooks while parts of it are killed.
+type soakCommand struct {
+	Rate       int           `default:"1000" help:"Webhooks a second, whatever becomes of those before."`
+	Duration   time.Duration `default:"10m" help:"How long they come."`
+	Duplicates float64       `default:"0.05" help:"The share of webhooks that are posted a second time all the same."`
+	RetryAfter time.Duration `default:"10s" help:"When the sender repeats what was not accepted: after so long, then four times, then nine times that. Kapso's is 10s."`
+	Settle     time.Duration `default:"5m" help:"How long everything has to come to its end afterwards."`
+	Seed       uint64        `default:"1" help:"Chooses which webhooks are posted twice."`
+	Keep       bool          `help:"Keep the folder with the output of every process also when nothing went wrong."`
+	JSON       bool          `name:"json" help:"Print one JSON object, for machines."`
+}
+
+// Help is the long text of --help.
+func (c *soakCommand) Help() string {
+	return `Three real processes and a Postgres of their own, durable as in production, take signed webhooks at POST /api/webhooks/kapso
+at a constant rate. What is not answered with a 2xx is repeated, as Kapso does. After a third of the time onboarding is killed with
+SIGKILL and started again, after two thirds Postgres.
+
+In the end every webhook that was accepted must be a job exactly once and completed exactly once. The exit code is 0 only then;
+otherwise the output of every process is kept, and its folder is named. Everything shares this machine: the sender, the services
+and Postgres.`
+}
+
+// Run returns an error unless nothing was lost and nothing doubled.
+func (c *soakCommand) Run(ctx context.Context, t terminal) error {
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program, to start it again as the services: %w", err)
+	}
+	screen := newScreen(t.out, c.JSON)
+	report, err := chaos.Soak{
+		Seed: c.Seed, Rate: c.Rate, Duration: c.Duration, Duplicates: c.Duplicates, RetryAfter: c.RetryAfter, Settle: c.Settle, Keep: c.Keep,
+		Program: []string{program, "serve"}, Environ: inherited(t.environ), Clock: clock.System(), Tell: screen.heading,
+	}.Run(ctx)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		encoder := json.NewEncoder(t.out)
+		encoder.SetIndent("", "  ")
+		err = encoder.Encode(report)
+	} else {
+		err = report.Print(t.out)
+	}
+	if err == nil && !report.Kept {
+		err = errBroken
+	}
+	return err
+}

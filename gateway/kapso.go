@@ -1,0 +1,388 @@
+package gateway
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Kapso's webhooks, by docs.kapso.ai (Webhooks: Overview, Security, Message events, Advanced; read 2026-11) and by its own
+// references in github.com/gokapso/agent-skills (integrate-whatsapp/references/webhooks-reference.md, webhooks-event-types.md):
+//
+//   - X-Webhook-Signature is the HMAC-SHA256 of the raw body under the webhook's secret key, in hex.
+//   - X-Webhook-Event names the event, such as whatsapp.message.received. X-Idempotency-Key is unique per event.
+//   - X-Webhook-Payload-Version is v2 for new webhooks; v1 has another shape and the field whatsapp_config.
+//   - With buffering the body is {"type", "batch": true, "data": [event, ...]}. After the last retry of a batch each of its
+//     events is delivered by itself.
+//   - Anything but a 200 within ten seconds is retried after 10, 40 and 90 seconds. The docs say "200" throughout; that a 202
+//     counts as well is how webhooks are commonly taken, and if it did not, the repeats would be duplicates.
+//   - Neither from nor phone_number are always there: a person may be known to WhatsApp by a user id only.
+const (
+	headerKapsoSignature = "X-Webhook-Signature"
+	headerKapsoEvent     = "X-Webhook-Event"
+	headerKapsoKey       = "X-Idempotency-Key"
+	headerKapsoBatch     = "X-Webhook-Batch"
+	headerKapsoVersion   = "X-Webhook-Payload-Version"
+
+	// kapsoPlaces times the 64 KiB of a body is 32 MiB.
+	kapsoPlaces = maxCallbacks
+	// maxKapsoBatch is Kapso's own largest batch.
+	maxKapsoBatch = 100
+)
+
+// newKapso makes the source. An empty phoneNumberID takes the events of every number that signs with our secret.
+func newKapso(keys webhookKeys, phoneNumberID string) source {
+	k := kapso{phoneNumberID: phoneNumberID}
+	return source{name: "kapso", keys: keys, limit: maxBody, places: kapsoPlaces, signature: kapsoSignature, read: k.read}
+}
+
+func kapsoSignature(header http.Header) ([]byte, error) {
+	text := header.Get(headerKapsoSignature)
+	if text == "" {
+		return nil, errors.New("the signature is missing")
+	}
+	mac, err := hex.DecodeString(text)
+	if err != nil {
+		return nil, errors.New("the signature is no hex")
+	}
+	return mac, nil
+}
+
+// kapso reads the events of one WhatsApp number.
+type kapso struct{ phoneNumberID string }
+
+// scalar is a string, or a number as it is written: ids and timestamps come as either.
+type scalar string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *scalar) UnmarshalJSON(body []byte) error {
+	var text string
+	if err := json.Unmarshal(body, &text); err == nil {
+		*s = scalar(storable(text))
+		return nil
+	}
+	var number json.Number
+	if err := json.Unmarshal(body, &number); err != nil {
+		return errors.New("neither a string nor a number")
+	}
+	*s = scalar(number)
+	return nil
+}
+
+// kapsoBody is a body: one event, or a batch of them.
+type kapsoBody struct {
+	Type  string            `json:"type"`  // of a batch
+	Event string            `json:"event"` // of a project's event
+	Batch bool              `json:"batch"`
+	Data  []json.RawMessage `json:"data"`
+}
+
+// kapsoEvent is what we read of an event. The fields that only explain are left as they came, so that a change in them loses
+// nobody's STOP.
+type kapsoEvent struct {
+	PhoneNumberID scalar `json:"phone_number_id"`
+	Conversation  struct {
+		PhoneNumber   scalar `json:"phone_number"`
+		PhoneNumberID scalar `json:"phone_number_id"`
+	} `json:"conversation"`
+	Message struct {
+		ID        scalar `json:"id"`
+		From      scalar `json:"from"`
+		Timestamp scalar `json:"timestamp"`
+		Type      string `json:"type"`
+		Text      struct {
+			Body string `json:"body"`
+		} `json:"text"`
+		Button struct {
+			Text string `json:"text"`
+		} `json:"button"`
+		Interactive struct {
+			ButtonReply struct {
+				Title string `json:"title"`
+			} `json:"button_reply"`
+			ListReply struct {
+				Title string `json:"title"`
+			} `json:"list_reply"`
+		} `json:"interactive"`
+		Image    kapsoMedia `json:"image"`
+		Video    kapsoMedia `json:"video"`
+		Document kapsoMedia `json:"document"`
+		Reaction struct {
+			Emoji string `json:"emoji"`
+		} `json:"reaction"`
+		Kapso struct {
+			Direction     string          `json:"direction"`
+			Origin        string          `json:"origin"`
+			PhoneNumber   scalar          `json:"phone_number"`
+			PhoneNumberID scalar          `json:"phone_number_id"`
+			HasMedia      bool            `json:"has_media"`
+			Statuses      json.RawMessage `json:"statuses"`
+		} `json:"kapso"`
+	} `json:"message"`
+}
+
+type kapsoMedia struct {
+	Caption string `json:"caption"`
+}
+
+// kapsoText is the payload of kapso.message.received: the fields of a text as onboarding keeps those of Twilio, so that one
+// router takes both up from wherever they wait.
+type kapsoText struct {
+	SID                 string `json:"twilio_sid"` // WhatsApp's id of the message
+	From                string `json:"from"`
+	To                  string `json:"to"` // whatsapp: and Kapso's phone_number_id
+	MessagingServiceSID string `json:"messaging_service_sid"`
+	Body                string `json:"body"`
+	Segments            int    `json:"segments"`
+	Media               int    `json:"media"`
+	OptOutType          string `json:"opt_out_type"`
+	Channel             string `json:"channel"`
+	Type                string `json:"type"`
+	SentAt              string `json:"sent_at"` // WhatsApp's Unix time, as it came
+}
+
+// kapsoStatus is the payload of the events about a message of ours.
+type kapsoStatus struct {
+	MessageID     string          `json:"message_id"`
+	Status        string          `json:"status"`
+	ErrorCode     int32           `json:"error_code"`
+	Errors        json.RawMessage `json:"errors,omitempty"` // Meta's, as they came
+	PhoneNumberID string          `json:"phone_number_id"`
+	At            string          `json:"at"` // WhatsApp's Unix time, as it came
+}
+
+const (
+	kapsoReceived = "kapso.message.received"
+	kapsoMessages = "kapso.message."
+	kapsoNumbers  = "kapso.phone_number."
+)
+
+// kapsoStatuses are the events about a message of ours, and the status that each reports.
+var kapsoStatuses = []string{"sent", "delivered", "read", "failed"}
+
+// read implements source.
+func (k kapso) read(header http.Header, body []byte) ([]webhook, error) {
+	if version := header.Get(headerKapsoVersion); version != "" && version != "v2" {
+		return nil, errors.New("only payload version v2 is read; set the webhook to it")
+	}
+	whole, err := keptObject(body)
+	if err != nil {
+		return nil, err
+	}
+	var outer kapsoBody
+	if err := json.Unmarshal(whole, &outer); err != nil {
+		return nil, errors.New("the body is no event of Kapso")
+	}
+	name, err := kapsoEventName(header.Get(headerKapsoEvent), outer)
+	if err != nil {
+		return nil, err
+	}
+	events := []json.RawMessage{whole}
+	if outer.Batch || header.Get(headerKapsoBatch) == "true" {
+		if events = outer.Data; len(events) == 0 || len(events) > maxKapsoBatch {
+			return nil, fmt.Errorf("a batch has 1 to %d events", maxKapsoBatch)
+		}
+	}
+	hooks := make([]webhook, 0, len(events))
+	for i, event := range events {
+		id := header.Get(headerKapsoKey)
+		if len(events) > 1 && id != "" {
+			id += "." + strconv.Itoa(i) // only of events that are no messages; those have ids of their own
+		}
+		hook, err := k.one(name, id, event)
+		if err != nil {
+			return nil, err
+		}
+		hooks = append(hooks, hook)
+	}
+	return hooks, nil
+}
+
+// kapsoEventName is the event in our words: kapso.message.received for whatsapp.message.received. The body names it in a batch
+// and in a project's event; where it does, it is signed, and the header may not say otherwise.
+func kapsoEventName(header string, body kapsoBody) (string, error) {
+	name := header
+	for _, signed := range []string{body.Type, body.Event} {
+		switch {
+		case signed == "":
+		case name == "":
+			name = signed
+		case name != signed:
+			return "", errors.New("the header and the body name two events")
+		}
+	}
+	name = "kapso." + strings.TrimPrefix(strings.TrimPrefix(name, "whatsapp."), "kapso.")
+	return name, checkEventName(name)
+}
+
+// one reads one event.
+func (k kapso) one(name, id string, body json.RawMessage) (webhook, error) {
+	var event kapsoEvent
+	if err := json.Unmarshal(body, &event); err != nil {
+		return webhook{}, errors.New("the body is no event of Kapso")
+	}
+	hook := webhook{eventType: name}
+	if !strings.HasPrefix(name, kapsoNumbers) && k.phoneNumberID != "" && event.phoneNumberID() != k.phoneNumberID {
+		hook.result = resultUnknownPhone
+		return hook, nil
+	}
+	status := strings.TrimPrefix(name, kapsoMessages)
+	switch {
+	case name == kapsoReceived:
+		return event.text(hook)
+	case slices.Contains(kapsoStatuses, status) && status != name:
+		return event.status(hook, status)
+	}
+	if err := checkEventID(headerKapsoKey, id); err != nil {
+		return webhook{}, err
+	}
+	hook.key, hook.subject, hook.payload = name+":"+id, "kapso:"+string(event.phoneNumberID()), body
+	return hook, nil
+}
+
+// phoneNumberID is the WhatsApp number that the event is about.
+func (e *kapsoEvent) phoneNumberID() string {
+	for _, id := range []scalar{e.PhoneNumberID, e.Conversation.PhoneNumberID, e.Message.Kapso.PhoneNumberID} {
+		if id != "" {
+			return string(id)
+		}
+	}
+	return ""
+}
+
+// text is a person's message. Its key is WhatsApp's id of it and not the delivery's, since Kapso delivers a message of a failed
+// batch again by itself. Ignored are what our side said on another device, and what an import of old conversations brings: an
+// answer of last year is none.
+func (e *kapsoEvent) text(hook webhook) (webhook, error) {
+	m := &e.Message
+	if err := checkEventID("message.id", string(m.ID)); err != nil {
+		return webhook{}, err
+	}
+	if m.Kapso.Direction == "outbound" || m.Kapso.Origin == "history_sync" || m.Type == "reaction" && m.Reaction.Emoji == "" {
+		hook.result = resultIgnored
+		return hook, nil
+	}
+	from := e.person()
+	if from == "" {
+		hook.result = resultUnknownPhone
+		return hook, nil
+	}
+	number := e.phoneNumberID()
+	if err := checkEventID("phone_number_id", number); err != nil {
+		return webhook{}, err
+	}
+	text := kapsoText{
+		SID: string(m.ID), From: from, To: "whatsapp:" + number, Body: e.words(), Channel: "whatsapp", Type: m.Type, SentAt: string(m.Timestamp),
+	}
+	if m.Kapso.HasMedia || slices.Contains([]string{"image", "video", "audio", "document", "sticker"}, m.Type) {
+		text.Media = 1
+	}
+	var err error
+	hook.key, hook.subject = hook.eventType+":"+text.SID, from
+	hook.payload, err = json.Marshal(text)
+	return hook, err
+}
+
+// words are what the person said. A pressed button says its title, a picture its caption, a reaction its emoji; a place, a
+// contact or a voice says nothing that can be read, like a picture that comes by MMS.
+func (e *kapsoEvent) words() string {
+	m := &e.Message
+	switch m.Type {
+	case "text":
+		return m.Text.Body
+	case "button":
+		return m.Button.Text
+	case "interactive":
+		if m.Interactive.ButtonReply.Title != "" {
+			return m.Interactive.ButtonReply.Title
+		}
+		return m.Interactive.ListReply.Title
+	case "image":
+		return m.Image.Caption
+	case "video":
+		return m.Video.Caption
+	case "document":
+		return m.Document.Caption
+	case "reaction":
+		return m.Reaction.Emoji
+	}
+	return ""
+}
+
+// person is whose message it is, E.164; empty when WhatsApp does not tell.
+func (e *kapsoEvent) person() string {
+	for _, number := range []scalar{e.Message.From, e.Conversation.PhoneNumber, e.Message.Kapso.PhoneNumber} {
+		if phone := phoneOf(string(number)); phone != "" {
+			return phone
+		}
+	}
+	return ""
+}
+
+// phoneOf is WhatsApp's name of an account as the phone number that texts are sent to, E.164; empty when it is none. WhatsApp
+// keeps the number that an account began with: in Brazil without the 9 that mobile numbers have had before their eight digits
+// since 2016 (a mobile number's began with 6 to 9, a landline's begins with 2 to 5), in Mexico with the 1 that was dropped in
+// 2019. Left alone, a person's STOP would be kept for a number that we never text. (waha.devlike.pro, Brazilian Phone Numbers;
+// green-api.com, Features of sending and receiving messages from different countries.)
+func phoneOf(account string) string {
+	digits := strings.Map(func(r rune) rune {
+		if strings.ContainsRune(" -.()", r) {
+			return -1
+		}
+		return r
+	}, strings.TrimPrefix(account, "+"))
+	if len(digits) < 7 || len(digits) > 15 || digits[0] == '0' || strings.Trim(digits, "0123456789") != "" {
+		return ""
+	}
+	switch {
+	case len(digits) == 12 && strings.HasPrefix(digits, "55") && digits[4] >= '6':
+		digits = digits[:4] + "9" + digits[4:]
+	case len(digits) == 13 && strings.HasPrefix(digits, "521"):
+		digits = "52" + digits[3:]
+	}
+	return "+" + digits
+}
+
+// status is what became of a message of ours.
+func (e *kapsoEvent) status(hook webhook, status string) (webhook, error) {
+	m := &e.Message
+	if err := checkEventID("message.id", string(m.ID)); err != nil {
+		return webhook{}, err
+	}
+	if m.Kapso.Direction == "inbound" {
+		hook.result = resultIgnored
+		return hook, nil
+	}
+	payload := kapsoStatus{
+		MessageID: string(m.ID), Status: status, PhoneNumberID: e.phoneNumberID(), At: string(m.Timestamp),
+	}
+	payload.ErrorCode, payload.Errors = e.failure()
+	var err error
+	hook.key, hook.subject = hook.eventType+":"+payload.MessageID, "kapso:"+payload.MessageID
+	hook.payload, err = json.Marshal(payload)
+	return hook, err
+}
+
+// failure is Meta's last error in the history of the message, if there is one that can be read.
+func (e *kapsoEvent) failure() (code int32, errs json.RawMessage) {
+	var history []struct {
+		Errors json.RawMessage `json:"errors"`
+	}
+	if json.Unmarshal(e.Message.Kapso.Statuses, &history) != nil {
+		return 0, nil
+	}
+	for _, one := range slices.Backward(history) {
+		var listed []struct {
+			Code int32 `json:"code"`
+		}
+		if json.Unmarshal(one.Errors, &listed) == nil && len(listed) > 0 {
+			return max(listed[0].Code, 0), one.Errors
+		}
+	}
+	return 0, nil
+}

@@ -1,0 +1,264 @@
+package gateway
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/config"
+)
+
+// kapsoHeaders are the headers of an event.
+func kapsoHeaders(event, key string) http.Header {
+	return http.Header{
+		headerKapsoEvent: {event}, headerKapsoKey: {key}, headerKapsoVersion: {"v2"}, "Content-Type": {"application/json"},
+	}
+}
+
+// payloadOf is a payload as a map.
+func payloadOf(t testing.TB, hook webhook) map[string]any {
+	t.Helper()
+	var payload map[string]any
+	require.NoError(t, json.Unmarshal(hook.payload, &payload))
+	return payload
+}
+
+// A text as Kapso's docs show it, with what the docs say of it.
+const kapsoHello = `{"message":{"id":"wamid.123","timestamp":"1730092800","type":"text","from":"5511999998888","text":{"body":"hello there"},
+"kapso":{"direction":"inbound","status":"received","processing_status":"pending","origin":"cloud_api","has_media":false,"content":"hello there"}},
+"conversation":{"id":"conv_123","phone_number":"+5511999998888","status":"active","phone_number_id":"123456789012345",
+"kapso":{"messages_count":1}},"is_new_conversation":true,"phone_number_id":"123456789012345"}`
+
+func TestKapsoEvents(t *testing.T) {
+	t.Parallel()
+	mine := kapso{phoneNumberID: "123456789012345"}
+
+	t.Run("S2_28_ATextIsReadAsATextOfTwilioIs", func(t *testing.T) {
+		t.Parallel()
+		hooks, err := mine.read(kapsoHeaders("whatsapp.message.received", "k1"), []byte(kapsoHello))
+		require.NoError(t, err)
+		require.Len(t, hooks, 1)
+		require.Equal(t, "kapso.message.received", hooks[0].eventType)
+		require.Equal(t, "kapso.message.received:wamid.123", hooks[0].key)
+		require.Equal(t, phone, hooks[0].subject, "in turn with the texts that the person sends by SMS")
+		require.Equal(t, map[string]any{
+			"twilio_sid": "wamid.123", "from": phone, "to": "whatsapp:123456789012345", "messaging_service_sid": "", "body": "hello there",
+			"segments": 0.0, "media": 0.0, "opt_out_type": "", "channel": "whatsapp", "type": "text", "sent_at": "1730092800",
+		}, payloadOf(t, hooks[0]))
+	})
+
+	t.Run("S2_02_WhatOnlyExplainsATextMakesItNoOther", func(t *testing.T) {
+		t.Parallel()
+		hooks, err := mine.read(kapsoHeaders("whatsapp.message.received", "k1"), []byte(kapsoHello))
+		require.NoError(t, err)
+		later := strings.NewReplacer(`"messages_count":1`, `"messages_count":7`, `"pending"`, `"completed"`).Replace(kapsoHello)
+		again, err := mine.read(kapsoHeaders("whatsapp.message.received", "k2"), []byte(later))
+		require.NoError(t, err)
+		require.Equal(t, hooks, again)
+		batch := `{"type":"whatsapp.message.received","batch":true,"data":[` + later + `],"batch_info":{"size":1}}`
+		again, err = mine.read(kapsoHeaders("whatsapp.message.received", "k3"), []byte(batch))
+		require.NoError(t, err)
+		require.Equal(t, hooks, again, "and a batch of one is that one")
+	})
+
+	for _, tc := range []struct{ name, message, body string }{
+		{name: "Button", message: `"type":"button","button":{"text":"Yes","payload":"y"}`, body: "Yes"},
+		{name: "PressedReply", message: `"type":"interactive","interactive":{"type":"button_reply","button_reply":{"id":"1","title":"Confirm"}}`, body: "Confirm"},
+		{name: "ListedReply", message: `"type":"interactive","interactive":{"type":"list_reply","list_reply":{"id":"1","title":"Later"}}`, body: "Later"},
+		{name: "Picture", message: `"type":"image","image":{"caption":"STOP","id":"1"}`, body: "STOP"},
+		{name: "Video", message: `"type":"video","video":{"caption":"see"}`, body: "see"},
+		{name: "Document", message: `"type":"document","document":{"caption":"form"}`, body: "form"},
+		{name: "Voice", message: `"type":"audio","audio":{"id":"1"}`},
+		{name: "Place", message: `"type":"location","location":{"latitude":37.7}`},
+		{name: "Reaction", message: `"type":"reaction","reaction":{"emoji":"👍"}`, body: "👍"},
+		{name: "BrokenCharacters", message: `"type":"text","text":{"body":"a\u0000b\ud800"}`, body: "a\uFFFDb\uFFFD"},
+	} {
+		t.Run("S2_28_WordsOf"+tc.name, func(t *testing.T) {
+			t.Parallel()
+			hooks, err := mine.read(kapsoHeaders("whatsapp.message.received", "k1"), []byte(
+				`{"phone_number_id":"123456789012345","message":{"id":"wamid.1","from":"14155550100",`+tc.message+`}}`))
+			require.NoError(t, err)
+			payload := payloadOf(t, hooks[0])
+			require.Equal(t, tc.body, payload["body"])
+			media := strings.Contains("Picture Video Document Voice", tc.name)
+			require.Equal(t, media, payload["media"] == 1.0)
+		})
+	}
+
+	for _, tc := range []struct{ name, event, body, want string }{
+		{name: "Outbound", event: "received", body: `"message":{"id":"w","from":"14155550100","kapso":{"direction":"outbound"}}`, want: resultIgnored},
+		{name: "ImportedHistory", event: "received", body: `"message":{"id":"w","from":"14155550100","kapso":{"direction":"inbound","origin":"history_sync"}}`, want: resultIgnored},
+		{name: "ReactionTakenBack", event: "received", body: `"message":{"id":"w","from":"14155550100","type":"reaction","reaction":{"emoji":""}}`, want: resultIgnored},
+		{name: "StatusOfATextOfThePerson", event: "read", body: `"message":{"id":"w","kapso":{"direction":"inbound"}}`, want: resultIgnored},
+		{name: "NobodysNumber", event: "received", body: `"message":{"id":"w"},"conversation":{"business_scoped_user_id":"US.1"}`, want: resultUnknownPhone},
+	} {
+		t.Run("S2_31_"+tc.name+"IsNotStored", func(t *testing.T) {
+			t.Parallel()
+			hooks, err := mine.read(kapsoHeaders("whatsapp.message."+tc.event, "k1"), []byte(`{"phone_number_id":"123456789012345",`+tc.body+`}`))
+			require.NoError(t, err)
+			require.Equal(t, []webhook{{eventType: "kapso.message." + tc.event, result: tc.want}}, hooks)
+		})
+	}
+
+	t.Run("S2_31_AnotherNumberIsUnknownAndAnyIsTakenWithoutASetting", func(t *testing.T) {
+		t.Parallel()
+		other := kapso{phoneNumberID: "999"}
+		for _, event := range []string{"received", "delivered"} {
+			hooks, err := other.read(kapsoHeaders("whatsapp.message."+event, "k1"), []byte(kapsoHello))
+			require.NoError(t, err)
+			require.Equal(t, resultUnknownPhone, hooks[0].result)
+		}
+		hooks, err := kapso{}.read(kapsoHeaders("whatsapp.message.received", "k1"), []byte(kapsoHello))
+		require.NoError(t, err)
+		require.Empty(t, hooks[0].result)
+		hooks, err = other.read(kapsoHeaders("whatsapp.phone_number.created", "k1"), []byte(`{"phone_number_id":"123","customer":{"id":"c"}}`))
+		require.NoError(t, err)
+		require.Empty(t, hooks[0].result, "a number that was just connected is nobody's yet")
+		require.Equal(t, "kapso.phone_number.created:k1", hooks[0].key)
+	})
+
+	for event, want := range map[string]map[string]any{
+		"sent":      {"status": "sent", "error_code": 0.0},
+		"delivered": {"status": "delivered", "error_code": 0.0},
+		"read":      {"status": "read", "error_code": 0.0},
+		"failed": {"status": "failed", "error_code": 131047.0, "errors": []any{
+			map[string]any{"code": 131047.0, "title": "Re-engagement message"},
+		}},
+	} {
+		t.Run("S2_28_StatusThatIs"+event, func(t *testing.T) {
+			t.Parallel()
+			body := `{"message":{"id":"wamid.9","timestamp":"1730093200","type":"text","text":{"body":"hello there"},"kapso":{"direction":"outbound",
+				"statuses":[{"status":"sent"}%s]}},"phone_number_id":"123456789012345"}`
+			failed := ""
+			if event == "failed" {
+				failed = `,{"status":"failed","errors":[{"code":131047,"title":"Re-engagement message"}]}`
+			}
+			hooks, err := mine.read(kapsoHeaders("whatsapp.message."+event, "k1"), fmt.Appendf(nil, body, failed))
+			require.NoError(t, err)
+			require.Equal(t, "kapso.message."+event+":wamid.9", hooks[0].key)
+			want = maps.Clone(want)
+			maps.Copy(want, map[string]any{"message_id": "wamid.9", "phone_number_id": "123456789012345", "at": "1730093200"})
+			require.Equal(t, want, payloadOf(t, hooks[0]))
+		})
+	}
+
+	t.Run("S2_28_ABatchKeepsItsOrder", func(t *testing.T) {
+		t.Parallel()
+		batch := `{"type":"whatsapp.message.received","batch":true,"data":[` + kapsoHello + `,` + strings.ReplaceAll(kapsoHello, "wamid.123", "wamid.124") + `]}`
+		hooks, err := mine.read(kapsoHeaders("whatsapp.message.received", "k1"), []byte(batch))
+		require.NoError(t, err)
+		require.Equal(t, []string{"kapso.message.received:wamid.123", "kapso.message.received:wamid.124"}, []string{hooks[0].key, hooks[1].key})
+	})
+
+	for _, tc := range []struct{ name, event, key, version, body, want string }{
+		{name: "NoJSON", event: "whatsapp.message.received", body: `hello`, want: "no JSON object"},
+		{name: "List", event: "whatsapp.message.received", body: `[]`, want: "no JSON object"},
+		{name: "Null", event: "whatsapp.message.received", body: `null`, want: "no JSON object"},
+		{name: "Nothing", event: "whatsapp.message.received", body: ``, want: "no JSON object"},
+		{name: "TwoObjects", event: "whatsapp.message.received", body: `{}{}`, want: "no JSON object"},
+		{name: "NoEventType", body: `{}`, want: "event type is missing"},
+		{name: "MalformedEventType", event: "a b", body: `{}`, want: "event type is missing or malformed"},
+		{name: "TwoEventTypes", event: "whatsapp.message.received", body: `{"type":"whatsapp.message.sent","batch":true,"data":[{}]}`, want: "two events"},
+		{name: "NoMessageID", event: "whatsapp.message.received", body: `{"message":{"from":"14155550100"}}`, want: "message.id is missing"},
+		{name: "NoMessage", event: "whatsapp.message.delivered", body: `{}`, want: "message.id is missing"},
+		{name: "LongMessageID", event: "whatsapp.message.sent", body: `{"message":{"id":"` + strings.Repeat("x", 151) + `"}}`, want: "message.id is malformed"},
+		{name: "NoPhoneNumberID", event: "whatsapp.message.received", body: `{"message":{"id":"w","from":"14155550100"}}`, want: "phone_number_id is missing"},
+		{name: "NoKey", event: "whatsapp.conversation.ended", body: `{}`, want: "X-Idempotency-Key is missing"},
+		{name: "EmptyBatch", event: "whatsapp.message.received", body: `{"batch":true,"data":[]}`, want: "1 to 100 events"},
+		{name: "OversizedBatch", event: "whatsapp.message.received", body: `{"batch":true,"data":[{}` + strings.Repeat(",{}", 100) + `]}`, want: "1 to 100 events"},
+		{name: "OldPayload", event: "whatsapp.message.received", version: "v1", body: `{}`, want: "v2"},
+		{name: "FieldOfAnotherKind", event: "whatsapp.message.received", body: `{"message":"hello there"}`, want: "no event of Kapso"},
+		{name: "NumberThatNobodyCanKeep", event: "whatsapp.x", key: "k", body: `{"a":1e999}`, want: "out of range"},
+		{name: "Depth", event: "whatsapp.x", key: "k", body: strings.Repeat(`{"a":`, 200) + `1` + strings.Repeat(`}`, 200), want: "too deeply"},
+	} {
+		t.Run("S2_31_"+tc.name+"IsMalformed", func(t *testing.T) {
+			t.Parallel()
+			header := kapsoHeaders(tc.event, tc.key)
+			if tc.version != "" {
+				header.Set(headerKapsoVersion, tc.version)
+			}
+			_, err := kapso{}.read(header, []byte(tc.body))
+			require.ErrorContains(t, err, tc.want)
+			require.NotContains(t, err.Error(), "hello there")
+		})
+	}
+}
+
+func TestPhoneOfAWhatsAppAccount(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ name, account, want string }{
+		{name: "WithoutAPlus", account: "14155550100", want: "+14155550100"},
+		{name: "WithAPlus", account: "+14155550100", want: "+14155550100"},
+		{name: "Written", account: "+1 (415) 555-0100", want: "+14155550100"},
+		{name: "BrazilianMobileWithTheNinthDigit", account: "5531987654321", want: "+5531987654321"},
+		{name: "BrazilianMobileWithoutIt", account: "553187654321", want: "+5531987654321"},
+		{name: "BrazilianLandline", account: "553132654321", want: "+553132654321"},
+		{name: "MexicanMobileOfOld", account: "5215512345678", want: "+525512345678"},
+		{name: "MexicanMobile", account: "525512345678", want: "+525512345678"},
+		{name: "ArgentineMobile", account: "5491123456789", want: "+5491123456789"},
+		{name: "Nothing", account: ""},
+		{name: "Words", account: "US.13491208655302741918"},
+		{name: "LeadingZero", account: "0014155550100"},
+		{name: "TooShort", account: "123456"},
+		{name: "TooLong", account: "1234567890123456"},
+		{name: "OtherDigits", account: "١٤١٥٥٥٥٠١٠٠"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, phoneOf(tc.account))
+		})
+	}
+}
+
+// FuzzKapso holds the reader to this for any bytes: no panic, and nothing that is stored without a name, a key and a payload
+// that Postgres can hold; and reading what was read says the same.
+func FuzzKapso(f *testing.F) {
+	f.Fuzz(func(t *testing.T, body []byte, event, key string) {
+		header := kapsoHeaders(event, key)
+		hooks, err := kapso{}.read(header, body)
+		if err != nil {
+			require.Empty(t, hooks)
+			return
+		}
+		require.NotEmpty(t, hooks)
+		for _, hook := range hooks {
+			requireKept(t, hook)
+			if hook.result == "" && hook.eventType == kapsoReceived {
+				require.Equal(t, hook.subject, phoneOf(hook.subject))
+				require.Contains(t, hook.key, payloadOf(t, hook)["twilio_sid"])
+			}
+		}
+		again, err := kapso{}.read(header, body)
+		require.NoError(t, err)
+		require.Equal(t, hooks, again)
+	})
+}
+
+// FuzzKapsoSignature holds the check to three things for any body: what Kapso signs is accepted, one changed byte is not, and
+// neither is anything of another length.
+func FuzzKapsoSignature(f *testing.F) {
+	keys, err := newWebhookKeys(config.NewSecret("one, other"))
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, body []byte, at uint) {
+		for _, secret := range []string{"one", "other"} {
+			header := http.Header{headerKapsoSignature: {hex.EncodeToString(macOf(secret, body))}}
+			mac, err := kapsoSignature(header)
+			require.NoError(t, err)
+			require.True(t, keys.signed(body, mac))
+			require.False(t, keys.signed(body, mac[:len(mac)-1]))
+			require.False(t, keys.signed(body, append(mac, 0)))
+			require.False(t, keys.signed(append(body, 0), mac))
+			mac[at%uint(len(mac))] ^= 1
+			require.False(t, keys.signed(body, mac))
+		}
+		require.False(t, keys.signed(body, macOf("", body)))
+		require.False(t, keys.signed(body, macOf("one, other", body)))
+		require.False(t, keys.signed(body, nil))
+	})
+}

@@ -1,0 +1,335 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"paceline.internal/platform/config"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+)
+
+const (
+	// pathWebhooks comes before the name of a source.
+	pathWebhooks = "/api/webhooks/"
+	// webhookTimeout is under the five seconds that Shopify waits for an answer, so that it gets our 503 and comes again; Kapso
+	// waits ten. (shopify.dev, HTTPS delivery; docs.kapso.ai, Webhooks overview.)
+	webhookTimeout = 4 * time.Second
+)
+
+// reasonSourceOff is the reason of the webhooks' own error.
+const reasonSourceOff = "REASON_SOURCE_NOT_CONFIGURED"
+
+// Results of one event, in the answer to a webhook.
+const (
+	resultProcessed    = "processed"     // stored; its handler comes to it in its turn
+	resultDuplicate    = "duplicate"     // had been stored before; nothing is done twice
+	resultIgnored      = "ignored"       // nothing to do: an echo of what was sent from our side, or an old message of an import
+	resultUnknownPhone = "unknown_phone" // for a number that is not ours, or from somebody without a number
+)
+
+// webhook is one event of a vendor as it is stored, or why it is not.
+type webhook struct {
+	eventType string // such as kapso.message.received
+	key       string // the same on every delivery of one event
+	subject   string // events of one subject are worked in the order in which they came
+	payload   json.RawMessage
+	result    string // of an event that is not stored; empty for one that is
+}
+
+// source is one vendor: how it signs, and what its events are in our words.
+type source struct {
+	name   string
+	keys   webhookKeys // none: nobody is believed, and the route is not found
+	limit  int64       // the most that a body may have
+	places int         // how many bodies are held at once: with limit, what strangers can make us hold
+	// signature is the MAC that the request brings.
+	signature func(http.Header) ([]byte, error)
+	// read understands a body that is known to be the vendor's. The headers are not covered by the signature.
+	read func(http.Header, []byte) ([]webhook, error)
+}
+
+// webhooks answers the vendors whose events become jobs. Whose they are is onboarding's to say: the organisation of the one
+// configured channel.
+type webhooks struct {
+	jobs onboardingv1.WebhookJobServiceClient
+}
+
+// answered is one event in the answer.
+type answered struct {
+	Event  string `json:"event"`
+	Result string `json:"result"`
+	JobID  string `json:"job_id,omitempty"`
+}
+
+// accepted is the answer: the one word for all events, and each event's own.
+type accepted struct {
+	Status  string     `json:"status"`
+	Results []answered `json:"results"`
+}
+
+// of answers one vendor: 404 when it has no secret, 413 for a body over its limit, 401 unless the raw bytes are signed, 400
+// for what cannot be read, 503 when it cannot be stored now, and 202 once every event is safe. Both vendors bring again what
+// is not answered with a 2xx, and a repeat of what was stored changes nothing.
+func (h webhooks) of(s source) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), webhookTimeout)
+		defer cancel()
+		if len(s.keys) == 0 {
+			writeError(ctx, w, http.StatusNotFound, refuse(codes.NotFound, reasonSourceOff, "this source is not configured here"))
+			return
+		}
+		body, ok := s.authentic(w, r)
+		if !ok {
+			return
+		}
+		hooks, err := s.read(r.Header, body)
+		if err != nil {
+			writeError(ctx, w, http.StatusBadRequest, refuse(codes.InvalidArgument, reasonInvalid, err.Error()))
+			return
+		}
+		h.store(ctx, w, s.name, hooks)
+	}
+}
+
+// authentic returns the body once it is known to be small enough and signed. If it is not, the answer is given and ok is
+// false. Nothing of the body is looked at before that.
+func (s source) authentic(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
+	ctx, forged := r.Context(), func(cause string) {
+		eventFrom(r.Context()).add(slog.String("cause", cause))
+		writeError(r.Context(), w, http.StatusUnauthorized, refuse(codes.Unauthenticated, reasonUnauthenticated,
+			"this is not signed by "+s.name+" with our secret"))
+	}
+	body, err := readUpTo(w, r, s.limit)
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		writeError(ctx, w, http.StatusRequestEntityTooLarge, refuse(codes.InvalidArgument, reasonTooLarge,
+			"the body is over "+strconv.FormatInt(s.limit>>10, 10)+" KiB"))
+		return nil, false
+	}
+	if err != nil {
+		writeError(ctx, w, http.StatusBadRequest, refuse(codes.InvalidArgument, reasonInvalid, "the body broke off"))
+		return nil, false
+	}
+	mac, err := s.signature(r.Header)
+	if err != nil {
+		forged(err.Error())
+		return nil, false
+	}
+	if !s.keys.signed(body, mac) {
+		forged("the signature is invalid")
+		return nil, false
+	}
+	return body, true
+}
+
+// store keeps the events one after the other, in the vendor's order, and answers. It stops at the first that cannot be kept:
+// the vendor repeats the whole delivery, and those before are then duplicates.
+func (h webhooks) store(ctx context.Context, w http.ResponseWriter, name string, hooks []webhook) {
+	answer := accepted{Results: make([]answered, 0, len(hooks))}
+	for _, hook := range hooks {
+		one := answered{Event: hook.eventType, Result: hook.result}
+		if hook.result == "" {
+			kept, err := h.jobs.EnqueueWebhookJob(ctx, &onboardingv1.EnqueueWebhookJobRequest{
+				Source: name, EventType: hook.eventType, IdempotencyKey: hook.key, Subject: hook.subject,
+				Event: &onboardingv1.EnqueueWebhookJobRequest_PayloadJson{PayloadJson: hook.payload},
+			})
+			if err != nil {
+				eventFrom(ctx).add(slog.String("event_type", hook.eventType))
+				refuseWebhook(ctx, w, err)
+				return
+			}
+			one.Result, one.JobID = resultProcessed, kept.GetJobId()
+			if kept.GetDuplicate() {
+				one.Result = resultDuplicate
+			}
+		}
+		answer.Results = append(answer.Results, one)
+	}
+	answer.Status = answer.word()
+	answer.describe(ctx)
+	body, err := json.Marshal(answer)
+	if err != nil { // strings of ours only: this cannot be
+		writeError(ctx, w, http.StatusInternalServerError, public(err))
+		return
+	}
+	write(w, http.StatusAccepted, "application/json", body)
+}
+
+// word is the result that all events share, else processed.
+func (a accepted) word() string {
+	if len(a.Results) > 0 && !slices.ContainsFunc(a.Results, func(one answered) bool { return one.Result != a.Results[0].Result }) {
+		return a.Results[0].Result
+	}
+	return resultProcessed
+}
+
+// describe puts what came on the line of the request. A message's own id is not there: WhatsApp's holds the phone number.
+func (a accepted) describe(ctx context.Context) {
+	counts := map[string]int{}
+	for _, one := range a.Results {
+		counts[one.Result]++
+	}
+	event := eventFrom(ctx)
+	event.add(slog.String("result", a.Status), slog.Int("events", len(a.Results)))
+	for _, result := range []string{resultDuplicate, resultIgnored, resultUnknownPhone} {
+		if counts[result] > 0 {
+			event.add(slog.Int(result, counts[result]))
+		}
+	}
+	if len(a.Results) > 0 {
+		event.add(slog.String("event_type", a.Results[0].Event), slog.String("job_id", a.Results[0].JobID))
+	}
+	if counts[resultUnknownPhone] > 0 { // nobody else will ever tell that it came
+		event.level = max(event.level, slog.LevelWarn)
+	}
+}
+
+// refuseWebhook answers for an event that was not stored. A key that was used with another payload is a 409: a 2xx would drop
+// the event without anybody at the vendor learning of it, while a failed delivery is listed in its dashboard, and there is no
+// loop, for both vendors give up after a few attempts.
+func refuseWebhook(ctx context.Context, w http.ResponseWriter, err error) {
+	eventFrom(ctx).cause(err)
+	switch code := status.Code(err); {
+	case code == codes.AlreadyExists:
+		eventFrom(ctx).level = slog.LevelError
+		writeError(ctx, w, http.StatusConflict, public(err))
+	case code == codes.InvalidArgument:
+		writeError(ctx, w, http.StatusBadRequest, public(err))
+	case transient(code):
+		refused := public(err)
+		refused.RetryAfter = max(refused.RetryAfter, intakePause)
+		writeError(ctx, w, http.StatusServiceUnavailable, refused)
+	default:
+		writeError(ctx, w, http.StatusInternalServerError, public(err))
+	}
+}
+
+// webhookKeys are the secrets that a vendor may sign with: more than one while they are changed, or when each of its webhooks
+// has a secret of its own.
+type webhookKeys [][]byte
+
+// newWebhookKeys reads secrets that are parted by commas. None is a vendor that is not used; an empty one among them is
+// refused, for everybody can sign with that.
+func newWebhookKeys(secrets config.Secret) (webhookKeys, error) {
+	if secrets.IsZero() {
+		return nil, nil
+	}
+	var keys webhookKeys
+	for secret := range strings.SplitSeq(secrets.Reveal(), ",") {
+		secret = strings.TrimSpace(secret)
+		if secret == "" {
+			return nil, errors.New("has an empty secret among those that its commas part")
+		}
+		keys = append(keys, []byte(secret))
+	}
+	return keys, nil
+}
+
+// signed reports whether mac is the HMAC-SHA256 of the raw body under one of the keys. Every key is tried in constant time.
+func (k webhookKeys) signed(body, mac []byte) bool {
+	found := false
+	for _, key := range k {
+		sum := hmac.New(sha256.New, key)
+		sum.Write(body)
+		found = hmac.Equal(sum.Sum(nil), mac) || found
+	}
+	return found
+}
+
+// eventName is what an event may be called. It is stored, logged and compared, so it is plain and short.
+var eventName = regexp.MustCompile(`^[a-z][a-z0-9_]*([./][a-z0-9_]+)*$`)
+
+const (
+	maxEventName = 100
+	maxEventID   = 150 // with a name and what parts them no more than the 255 of a key
+	maxDepth     = 100 // of JSON, well within what Postgres can store
+)
+
+// checkEventName refuses what is no name of an event.
+func checkEventName(name string) error {
+	if len(name) > maxEventName || !eventName.MatchString(name) {
+		return errors.New("the event type is missing or malformed")
+	}
+	return nil
+}
+
+// checkEventID refuses what cannot be part of a key.
+func checkEventID(what, id string) error {
+	if id == "" {
+		return fmt.Errorf("%s is missing", what)
+	}
+	if len(id) > maxEventID || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return fmt.Errorf("%s is malformed", what)
+	}
+	return nil
+}
+
+var errNoObject = errors.New("the body is no JSON object")
+
+// keptObject is a JSON object as Postgres can store it: no character and no number that jsonb refuses, no depth that its parser
+// does. The vendor has signed it and nobody can make it send another, so a broken character must not lose the event.
+func keptObject(body []byte) (json.RawMessage, error) {
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	var object map[string]any
+	if err := decoder.Decode(&object); err != nil || object == nil {
+		return nil, errNoObject
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, errNoObject
+	}
+	kept, err := keptValue(object, 0)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(kept)
+}
+
+func keptValue(value any, depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, errors.New("the body is nested too deeply")
+	}
+	switch v := value.(type) {
+	case string:
+		return storable(v), nil
+	case json.Number:
+		if _, err := v.Float64(); err != nil {
+			return nil, errors.New("the body holds a number out of range")
+		}
+	case []any:
+		for i, one := range v {
+			kept, err := keptValue(one, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			v[i] = kept
+		}
+	case map[string]any:
+		object := make(map[string]any, len(v))
+		for _, name := range slices.Sorted(maps.Keys(v)) { // two names may become one, and a repeat has to become the same
+			kept, err := keptValue(v[name], depth+1)
+			if err != nil {
+				return nil, err
+			}
+			object[storable(name)] = kept
+		}
+		return object, nil
+	}
+	return value, nil
+}

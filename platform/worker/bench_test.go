@@ -1,0 +1,92 @@
+package worker_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/platform/worker"
+)
+
+// fill stores n due jobs of the organisations in turn.
+func fill(b testing.TB, pool *pgxpool.Pool, queue *worker.Queue, orgs []string, n int, at time.Time) {
+	b.Helper()
+	payload := json.RawMessage(`{"text":"` + strings.Repeat("x", 230) + `"}`)
+	for done := 0; done < n; {
+		batch := make([]worker.New, min(1000, n-done))
+		for i := range batch {
+			id := uuid.Must(uuid.NewV7()).String()
+			batch[i] = worker.New{ID: id, OrgID: orgs[i%len(orgs)], Key: id, EventType: "work", Payload: payload, At: at, DueAt: at}
+		}
+		_, err := queue.EnqueueMany(b.Context(), pool, batch)
+		require.NoError(b, err)
+		done += len(batch)
+	}
+}
+
+func BenchmarkDrain(b *testing.B) {
+	for _, tt := range []struct {
+		name               string
+		finished           int
+		orgs               int
+		held               bool
+		fetchers, capacity int
+	}{
+		{name: "OneFetcher", orgs: 1, fetchers: 1, capacity: 1000},
+		{name: "TwoFetchers", orgs: 1, fetchers: 2, capacity: 1500},
+		{name: "TwoFetchersTenOrganisations", orgs: 10, fetchers: 2, capacity: 1500},
+		{name: "AMillionFinished", orgs: 1, fetchers: 2, capacity: 1500, finished: 1_000_000},
+		{name: "OldSnapshotHeld", orgs: 1, fetchers: 2, capacity: 1500, held: true},
+	} {
+		b.Run(tt.name, func(b *testing.B) {
+			pool := pgtest.New(b, schema())
+			queue := worker.NewQueue(pool, worker.Table{Name: "jobs"})
+			orgs := make([]string, tt.orgs)
+			for i := range orgs {
+				orgs[i] = uuid.NewString()
+			}
+			now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+			if tt.finished > 0 {
+				_, err := pool.Exec(b.Context(), `insert into jobs (id, org_id, idempotency_key, event_type, subject, payload, status, processed_at, created_at, updated_at)
+					select gen_random_uuid(), $1, n::text, 'work', '', '{}', 'completed', $2, $2, $2 from generate_series(1, $3::integer) n`, orgs[0], now, tt.finished)
+				require.NoError(b, err)
+			}
+			if tt.held {
+				tx, err := pool.Begin(b.Context())
+				require.NoError(b, err)
+				_, err = tx.Exec(b.Context(), `set transaction isolation level repeatable read`)
+				require.NoError(b, err)
+				_, err = tx.Exec(b.Context(), `select count(*) from jobs`)
+				require.NoError(b, err)
+				defer func() { _ = tx.Rollback(context.Background()) }()
+			}
+			fill(b, pool, queue, orgs, b.N, now)
+			var ran atomic.Int64
+			runner := worker.NewRunner(worker.Config{
+				Name: "jobs", Store: queue, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
+				Workers: tt.capacity, Batch: 500, Fetchers: tt.fetchers,
+				Handlers: map[string]worker.Handler{"work": func(context.Context, worker.Job) error { ran.Add(1); return nil }},
+			})
+			b.ResetTimer()
+			n, err := runner.Drain(b.Context())
+			b.StopTimer()
+			require.NoError(b, err)
+			require.Equal(b, b.N, n)
+			require.Equal(b, int64(b.N), ran.Load())
+			b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "jobs/s")
+			var left int
+			require.NoError(b, pool.QueryRow(b.Context(), `select count(*) from jobs where status <> 'completed'`).Scan(&left))
+			require.Zero(b, left, fmt.Sprint(tt.name))
+		})
+	}
+}

@@ -1,0 +1,217 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Claim says which jobs to claim.
+type Claim struct {
+	// ID is the one job to claim, due or not; empty claims what is due.
+	ID    string
+	Limit int
+	Now   time.Time
+	Until time.Time // when the lease ends
+	// After is the organisation that was served last: the next share begins behind it. Empty begins anywhere.
+	After string
+	// From leaves out what became due earlier: while a backlog is worked off, it is known to be gone, and looking at it again costs time
+	// as long as an old transaction keeps Postgres from clearing it away. Zero leaves out nothing.
+	From time.Time
+}
+
+// Claimed is what was claimed.
+type Claimed struct {
+	Jobs []Job  // in the order in which they were due
+	Last string // the organisation that was served last
+	// More is set when there are organisations that were not looked at: another claim, after Last, may find something.
+	More bool
+	// Floor is how far the claim came, in each organisation that it claimed from; zero when it claimed nothing that was due.
+	Floor time.Time
+}
+
+// free is a job that may be begun as far as its subject goes: no other one of it comes first, neither an older one that is
+// open, nor a newer one that somebody has begun already.
+const free = `(t.subject = '' or not exists (
+            select 1 from {table} f
+            where f.org_id = t.org_id and f.subject = t.subject and f.subject <> '' and f.status in ('pending', 'processing')
+              and (f.id < t.id or f.id > t.id and f.status = 'processing' and f.lease_until > $2)))`
+
+// maxOrganisations is how many organisations one claim looks at.
+const maxOrganisations = 128
+
+// sqlClaim goes from organisation to organisation by the index on what is pending, beginning behind the one that was served last,
+// and takes an equal share of what is due in each. A share that is not used up leaves the batch smaller; the next claim is cheap.
+// Before that it takes over jobs whose lease has run out.
+//
+// Everything that may be locked is locked by "skip locked": claims never wait for each other. The ids go into the update as an array,
+// because a generic plan thinks of it as short and looks every one up.
+const sqlClaim = `
+with recursive
+ahead as (
+    (select t.org_id, 1 as n from {table} t
+     where t.status = 'pending' and t.org_id > $5::uuid and t.next_retry_at >= $7::timestamptz order by t.org_id limit 1)
+    union all
+    select x.org_id, o.n + 1
+    from ahead o cross join lateral (
+        select t.org_id from {table} t
+        where t.status = 'pending' and t.org_id > o.org_id and t.next_retry_at >= $7::timestamptz order by t.org_id limit 1) x
+    where o.n < $6::integer
+),
+behind as (
+    (select t.org_id, 1 + (select count(*) from ahead)::integer as n from {table} t
+     where t.status = 'pending' and t.org_id <= $5::uuid and t.next_retry_at >= $7::timestamptz
+       and (select count(*) from ahead) < $6::integer order by t.org_id limit 1)
+    union all
+    select x.org_id, o.n + 1
+    from behind o cross join lateral (
+        select t.org_id from {table} t where t.status = 'pending' and t.org_id > o.org_id and t.org_id <= $5::uuid
+          and t.next_retry_at >= $7::timestamptz order by t.org_id limit 1) x
+    where o.n < $6::integer
+),
+visited as materialized (select org_id, n from ahead union all select org_id, n from behind),
+due as materialized (
+    select v.org_id, v.n from visited v
+    where exists (
+        select 1 from {lanes} cross join lateral (
+            select 1 from {table} t
+            where t.status = 'pending' and t.org_id = v.org_id{lane}
+              and t.next_retry_at between $7::timestamptz and $2::timestamptz limit 1) x)
+),
+share as materialized (select greatest(1, ceil($1::integer / greatest(count(*), 1)::numeric))::integer as size from due),
+taken_over as materialized (
+    select t.id from {table} t
+    where t.status = 'processing' and t.lease_until <= $2::timestamptz and {free}
+    order by t.lease_until limit $1::integer
+    for update skip locked
+),
+taken as materialized (
+    select x.id, x.n, x.due_at, row_number() over () as place
+    from (
+        select c.id, c.due_at, d.n
+        from (select org_id, n from due order by n) d cross join lateral (
+            select l.id, l.due_at from {lanes} cross join lateral (
+                select t.id, t.next_retry_at as due_at from {table} t
+                where t.status = 'pending' and t.org_id = d.org_id{lane}
+                  and t.next_retry_at between $7::timestamptz and $2::timestamptz and {free}
+                order by t.next_retry_at, t.id
+                limit (select size from share)
+                for update skip locked) l
+            limit (select size from share)) c
+        limit $1::integer - (select count(*) from taken_over)) x
+),
+claimed as (
+    update {table} j
+    set status = 'processing', lease_token = $3::uuid, lease_until = $4::timestamptz, next_retry_at = null, updated_at = $2::timestamptz,
+        lost_leases = j.lost_leases + case when j.status = 'processing' then 1 else 0 end
+    where j.id = any(array(select id from taken_over union all select id from taken))
+    returning j.id, j.org_id, j.event_type, j.subject, j.payload, j.attempts, j.max_attempts, j.lost_leases, j.created_at
+)
+select v.looked, v.last::text, c.id::text, c.org_id::text, c.event_type, c.subject, c.payload,
+    c.attempts, c.max_attempts, c.lost_leases, c.created_at, taken.due_at
+from (
+    select (select count(*) from visited)::integer as looked,
+        coalesce((select org_id from visited where n = (select max(n) from taken)),
+            (select org_id from visited order by n desc limit 1)) as last
+) v
+left join (claimed c left join taken on taken.id = c.id) on true
+order by taken.place nulls first, c.id`
+
+const sqlClaimOne = `
+update {table} j
+set status = 'processing', lease_token = $3::uuid, lease_until = $4::timestamptz, next_retry_at = null, updated_at = $2::timestamptz,
+    lost_leases = j.lost_leases + case when j.status = 'processing' then 1 else 0 end
+where j.id = any(array(
+    select t.id from {table} t
+    where t.id = $1::uuid and (t.status = 'pending' or t.status = 'processing' and t.lease_until <= $2::timestamptz) and {free}
+    for update skip locked))
+returning 1, null::text, j.id::text, j.org_id::text, j.event_type, j.subject, j.payload,
+    j.attempts, j.max_attempts, j.lost_leases, j.created_at, null::timestamptz`
+
+// sqlByIndex, sent ahead in the same transaction, keeps the planner from reading the whole table because it was empty when somebody
+// last looked, and from planning the same statement again and again: the plan is kept for as long as the connection is.
+const sqlByIndex = `select set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+    set_config('plan_cache_mode', 'force_generic_plan', true)`
+
+// Claim claims at most Limit free jobs that are due, or the one that ID names if it is free.
+func (q *Queue) Claim(ctx context.Context, c Claim) (Claimed, error) {
+	token, err := uuid.NewRandom()
+	if err != nil {
+		return Claimed{}, fmt.Errorf("lease token: %w", err)
+	}
+	var batch pgx.Batch
+	batch.Queue(sqlByIndex)
+	if c.ID != "" {
+		batch.Queue(q.sql.claimOne, c.ID, c.Now, token.String(), c.Until)
+	} else {
+		after := c.After
+		if after == "" {
+			after = uuid.Nil.String()
+		}
+		batch.Queue(q.sql.claim, c.Limit, c.Now, token.String(), c.Until, after, maxOrganisations, c.From)
+	}
+	results := q.pool.SendBatch(ctx, &batch)
+	claimed, err := readClaimed(results, token.String())
+	if closing := results.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		return Claimed{}, fmt.Errorf("claim: %w", err)
+	}
+	return claimed, nil
+}
+
+// readClaimed reads the answer by hand: at tens of thousands of jobs a second it is worth it.
+func readClaimed(results pgx.BatchResults, token string) (Claimed, error) {
+	var claimed Claimed
+	if _, err := results.Exec(); err != nil {
+		return claimed, err
+	}
+	rows, err := results.Query()
+	if err != nil {
+		return claimed, err
+	}
+	defer rows.Close()
+	reached := map[string]time.Time{} // by organisation
+	for rows.Next() {
+		var looked int
+		var last, id, orgID, eventType, subject *string
+		var payload []byte
+		var attempts, maxAttempts, lost *int32
+		var created, due *time.Time
+		if err := rows.Scan(
+			&looked, &last, &id, &orgID, &eventType, &subject, &payload, &attempts, &maxAttempts, &lost, &created, &due,
+		); err != nil {
+			return claimed, err
+		}
+		claimed.More = looked >= maxOrganisations
+		if last != nil {
+			claimed.Last = *last
+		}
+		if id == nil { // nothing was claimed; the row only tells how far the claim looked
+			continue
+		}
+		if due != nil && due.After(reached[*orgID]) {
+			reached[*orgID] = *due
+		}
+		claimed.Jobs = append(claimed.Jobs, Job{
+			ID: *id, OrgID: *orgID, EventType: *eventType, Subject: *subject, Payload: payload, Attempts: int(*attempts),
+			MaxAttempts: int(*maxAttempts), Lost: int(*lost), CreatedAt: *created, LeaseToken: token,
+		})
+	}
+	claimed.Floor = earliest(reached)
+	return claimed, rows.Err()
+}
+
+func earliest(times map[string]time.Time) time.Time {
+	var first time.Time
+	for _, t := range times {
+		if first.IsZero() || t.Before(first) {
+			first = t
+		}
+	}
+	return first
+}

@@ -1,0 +1,7 @@
+package worker
+
+// SQLClaim, SQLComplete, SQLFinish and SQLExtend show tests what the database is asked, to look at its plans.
+func (q *Queue) SQLClaim() string    { return q.sql.claim }
+func (q *Queue) SQLComplete() string { return q.sql.complete }
+func (q *Queue) SQLFinish() string   { return q.sql.finish }
+func (q *Queue) SQLExtend() string   { return q.sql.extend }

@@ -1,0 +1,113 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Table is where a queue's jobs are. It has at least these columns, and may have more if they have defaults or are written by the
+// owner's own insert:
+//
+//	id              uuid        primary key,
+//	org_id          uuid        not null,
+//	idempotency_key text        not null,
+//	event_type      text        not null,
+//	subject         text        not null,
+//	payload         jsonb       not null,
+//	status          text        not null, -- pending, processing, completed, failed, cancelled
+//	attempts        integer     not null default 0,
+//	max_attempts    integer     not null default 3,
+//	next_retry_at   timestamptz, -- of a pending job
+//	lease_token     uuid,        -- of one that is processing
+//	lease_until     timestamptz, -- the same
+//	lost_leases     integer     not null default 0,
+//	processed_at    timestamptz, -- of one that is at its end
+//	error_message   text        not null default '',
+//	created_at      timestamptz not null,
+//	updated_at      timestamptz not null,
+//	unique (org_id, idempotency_key)
+//
+// and these indexes; every other one costs each claim and each finish:
+//
+//	(org_id, next_retry_at, id) where status = 'pending' -- with Priorities: (org_id, priority, next_retry_at, id)
+//	(lease_until) where status = 'processing'
+//	(org_id, subject, id) where status in ('pending', 'processing') and subject <> ''
+//	(org_id, id) where status = 'failed'
+//	(processed_at) where processed_at is not null -- for retention
+//
+// A table that lives on rewrites wants to be vacuumed early: autovacuum_vacuum_scale_factor 0.02, and a fillfactor of 100, for
+// a change of status is never a HOT update.
+type Table struct {
+	Name string
+	// Priorities is how many levels the column priority (smallint not null) has: 0, which comes first, to Priorities-1. With 0
+	// there is no such column. Priority counts within an organisation's share, not between organisations.
+	Priorities int
+	// Extra names further columns of type text that Enqueue fills from New.Extra.
+	Extra []string
+}
+
+// Querier is what a pool and a transaction have in common.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+// Queue is the SQL of a queue on one table.
+type Queue struct {
+	pool  *pgxpool.Pool
+	table Table
+	sql   statements
+}
+
+// statements are those of the table, each of a constant shape, so that every connection prepares it once.
+type statements struct {
+	enqueue, byKey                          string
+	claim, claimOne                         string
+	complete, finish, extend, hurry         string
+	get, list, retry, cancel, stats, expire string
+}
+
+// NewQueue returns the queue on a table. The pool's statements may be bounded by row-level security: the loop's context must
+// see every organisation then (postgres.AcrossOrganisations).
+func NewQueue(pool *pgxpool.Pool, table Table) *Queue {
+	write := table.fill
+	return &Queue{pool: pool, table: table, sql: statements{
+		enqueue: write(sqlEnqueue), byKey: write(sqlByKey), claim: write(sqlClaim), claimOne: write(sqlClaimOne),
+		complete: write(sqlComplete), finish: write(sqlFinish), extend: write(sqlExtend), hurry: write(sqlHurry),
+		get: write(sqlGet), list: write(sqlList), retry: write(sqlRetry), cancel: write(sqlCancel),
+		stats: write(sqlStats), expire: write(sqlExpire),
+	}}
+}
+
+// fill puts the table's own names and choices into a statement.
+func (t Table) fill(sql string) string {
+	var extra, extraTexts, extraArrays, extraOfRow strings.Builder
+	for i, column := range t.Extra {
+		name := pgx.Identifier{column}.Sanitize()
+		extra.WriteString(", " + name)
+		extraTexts.WriteString(", n." + name)
+		extraOfRow.WriteString(" || j." + name + "::text")
+		fmt.Fprintf(&extraArrays, ", $%d::text[]", enqueueArrays+1+i)
+	}
+	priority, priorityOf, lanes, lane := "", "", "(values (0)) p (priority)", ""
+	if t.Priorities > 0 {
+		priority, priorityOf = ", priority", ", n.priority"
+		lanes, lane = fmt.Sprintf("generate_series(0, %d) p (priority)", t.Priorities-1), " and t.priority = p.priority"
+	}
+	name := pgx.Identifier{t.Name}.Sanitize()
+	return strings.NewReplacer(
+		"{table}", name, "{extra}", extra.String(), "{n.extra}", extraTexts.String(), "{extra[]}", extraArrays.String(),
+		"{priority}", priority, "{n.priority}", priorityOf, "{lanes}", lanes, "{lane}", lane, "{fence}", fence,
+		"{row}", strings.ReplaceAll(rowColumns, "{row.extra}", extraOfRow.String()), "{free}", strings.ReplaceAll(free, "{table}", name),
+	).Replace(sql)
+}
+
+// withKeep is the statement of retention with the owner's condition in it.
+func (q *Queue) withKeep(condition string) string {
+	return strings.ReplaceAll(q.sql.expire, "{keep}", condition)
+}

@@ -1,0 +1,97 @@
+package consent
+
+import "strings"
+
+// Locale is the language that somebody writes in, as far as their words tell.
+type Locale string
+
+// The languages that are read.
+const (
+	English    Locale = "en"
+	Portuguese Locale = "pt-BR"
+)
+
+// Reading is what a text means for consent, and by what it was read so.
+type Reading struct {
+	Effect Effect
+	// Rules is the version of the revocation rules, if it was they who decided; else the keywords did, or Twilio.
+	Rules  string
+	Locale Locale
+	// Carrier is what Twilio does about the text by itself.
+	Carrier Carrier
+}
+
+// Read says what a text means for consent to a person who is in state current. Twilio's own reading under Advanced Opt-Out
+// (STOP, START or HELP, else empty) comes first, because its block follows it; then the keywords; then a clear revocation in
+// free words, and a doubtful one. To somebody who is out already a doubt is no question: they get nothing either way.
+func Read(body, optOutType string, current State) Reading {
+	r := Reading{Locale: localeOf(words(body)), Carrier: carrierOf(body, optOutType)}
+	switch optOutType {
+	case "STOP":
+		r.Effect = OptOut
+		return r
+	case "START":
+		r.Effect = OptIn
+		return r
+	case "HELP":
+		r.Effect = Help
+		return r
+	}
+	if r.Effect = Classify(body, current); r.Effect != None {
+		return r
+	}
+	found, locale := Revocation(body)
+	switch {
+	case found == Clear:
+		r.Effect, r.Rules, r.Locale = OptOut, RulesVersion, locale
+	case found == Unclear && current != OptedOut:
+		r.Effect, r.Rules, r.Locale = Doubtful, RulesVersion, locale
+	}
+	return r
+}
+
+// Carrier is what Twilio does about a text before we hear of it. Whatever it does something about, it answers, too.
+type Carrier int
+
+// What it does.
+const (
+	Passes Carrier = iota // nothing: the text means nothing to it
+	Blocks                // it sends this person nothing of ours any more, and says so
+	Lifts                 // it lifts its block, and says so
+	Helps                 // it sends its own help
+)
+
+// carrierOf is Twilio's list of words, https://support.twilio.com/hc/en-us/articles/223134027: the whole text, in any case.
+// "Stop." is none of them. Under Advanced Opt-Out it says itself what it has understood.
+func carrierOf(body, optOutType string) Carrier {
+	switch optOutType {
+	case "STOP":
+		return Blocks
+	case "START":
+		return Lifts
+	case "HELP":
+		return Helps
+	}
+	switch strings.ToUpper(strings.TrimSpace(body)) {
+	case "STOP", "STOPALL", "UNSUBSCRIBE", "CANCEL", "END", "QUIT", "REVOKE", "OPTOUT":
+		return Blocks
+	case "START", "YES", "UNSTOP":
+		return Lifts
+	case "HELP", "INFO":
+		return Helps
+	}
+	return Passes
+}
+
+// localeOf goes by the words that only Portuguese has among those that the keywords are made of; English is the rest.
+func localeOf(text []string) Locale {
+	for _, word := range text {
+		switch word {
+		case "parar", "pare", "parem", "tudo", "sair", "cancelar", "cancele", "inscricao", "encerrar", "descadastrar", "descadastre",
+			"descadastro", "desinscrever", "remover", "remova", "mandar", "mande", "mandem", "mensagem", "mensagens", "nao", "mais",
+			"quero", "receber", "iniciar", "comecar", "voltar", "reativar", "ajuda", "por", "favor", "obrigado", "obrigada":
+			return Portuguese
+		}
+	}
+	return English
+}

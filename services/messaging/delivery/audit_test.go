@@ -1,0 +1,126 @@
+package delivery_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	emulator "paceline.internal/platform/emulator/twilio"
+	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/twilio"
+)
+
+const serviceSID = "MG0123456789abcdef0123456789abcdef"
+
+// pool is Twilio with a messaging service of two numbers, each of which has got as many texts as it has pages.
+type pool struct {
+	numbers []string
+	pages   map[string][][]twilio.Incoming
+	asked   []string
+}
+
+func (p *pool) ServiceNumbers(_ context.Context, sid string) ([]string, error) {
+	if sid != serviceSID {
+		return nil, errors.New("no such service")
+	}
+	return p.numbers, nil
+}
+
+func (p *pool) ListInbound(_ context.Context, to string, _, _ time.Time, page string) ([]twilio.Incoming, string, error) {
+	p.asked = append(p.asked, to+page)
+	if page == "" {
+		if len(p.pages[to]) > 1 {
+			return p.pages[to][0], "/second", nil
+		}
+		return p.pages[to][0], "", nil
+	}
+	return p.pages[to][1], "", nil
+}
+
+func TestInboundAudit(t *testing.T) {
+	t.Parallel()
+
+	t.Run("SaysWhichTextsAreNotRecorded", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		auditor := &delivery.Auditor{Twilio: b.carrier, Store: b.store, Sender: b.config.Sender}
+		heard, err := b.emulator.Receive(t.Context(), theirs, ours, "hello")
+		require.NoError(t, err)
+		_, err = b.current().RecordInbound(t.Context(), b.text(heard.MessageSID, "hello"))
+		require.NoError(t, err)
+		b.clock.Advance(time.Minute)
+		missed, err := b.emulator.ReceiveText(t.Context(), emulator.Incoming{From: theirs, To: ours, Body: "STOP\x00"})
+		require.NoError(t, err)
+		now := b.clock.Now()
+		page, err := auditor.Inbound(t.Context(), delivery.Span{OrgID: b.config.Sender.OrgID, Since: now.Add(-time.Hour), Until: now})
+		require.NoError(t, err)
+		require.Empty(t, page.Next)
+		require.Len(t, page.Texts, 2)
+		require.Equal(t, delivery.Heard{Incoming: twilio.Incoming{
+			SID: missed.MessageSID, From: theirs, To: ours, Body: "STOP", Segments: 1, SentAt: now,
+		}}, page.Texts[0], "storable, as every text")
+		require.True(t, page.Texts[1].Recorded)
+		stored, err := b.store.RecordedTexts(t.Context(), []string{heard.MessageSID, missed.MessageSID})
+		require.NoError(t, err)
+		require.Equal(t, []string{heard.MessageSID}, stored, "it records nothing")
+	})
+
+	t.Run("GoesThroughEveryNumberOfTheService", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		const other = "+14155550101"
+		carrier := &pool{numbers: []string{ours, other}, pages: map[string][][]twilio.Incoming{
+			ours:  {{{SID: "SM1", To: ours}}, {{SID: "SM2", To: ours}}},
+			other: {{{SID: "SM3", To: other}}},
+		}}
+		sender := delivery.Sender{OrgID: uuid.Must(uuid.NewV7()), ServiceSID: serviceSID, Number: ours}
+		auditor := &delivery.Auditor{Twilio: carrier, Store: b.store, Sender: sender}
+		span := delivery.Span{OrgID: sender.OrgID, Since: b.clock.Now().Add(-time.Hour), Until: b.clock.Now()}
+		var got []string
+		for {
+			page, err := auditor.Inbound(t.Context(), span)
+			require.NoError(t, err)
+			for _, m := range page.Texts {
+				got = append(got, m.SID)
+				owner, err := sender.Owner(m.To, m.ServiceSID)
+				require.NoError(t, err, "it is ours in the way that RecordInbound sees it")
+				require.Equal(t, sender.OrgID, owner)
+			}
+			if span.Page = page.Next; span.Page == "" {
+				break
+			}
+		}
+		require.Equal(t, []string{"SM1", "SM2", "SM3"}, got)
+		require.Equal(t, []string{ours, ours + "/second", other}, carrier.asked, "each number once, ours too")
+	})
+
+	t.Run("Refuses", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		now := b.clock.Now()
+		auditor := &delivery.Auditor{Twilio: b.carrier, Store: b.store, Sender: b.config.Sender}
+		good := delivery.Span{OrgID: b.config.Sender.OrgID, Since: now, Until: now}
+		for name, tc := range map[string]struct {
+			edit func(*delivery.Span)
+			want error
+		}{
+			"AnotherOrganisation": {func(s *delivery.Span) { s.OrgID = uuid.Must(uuid.NewV7()) }, delivery.ErrNoSender},
+			"NoSpan":              {func(s *delivery.Span) { s.Until = s.Since.Add(-time.Second) }, delivery.ErrInvalid},
+			"ForeignToken":        {func(s *delivery.Span) { s.Page = "x" }, delivery.ErrInvalid},
+			"EmptyToken":          {func(s *delivery.Span) { s.Page = "e30" }, delivery.ErrInvalid},
+		} {
+			span := good
+			tc.edit(&span)
+			_, err := auditor.Inbound(t.Context(), span)
+			require.ErrorIs(t, err, tc.want, name)
+		}
+		b.emulator.Close()
+		auditor.Sender.ServiceSID = "MGunknown"
+		_, err := auditor.Inbound(t.Context(), good)
+		require.ErrorIs(t, err, delivery.ErrUnavailable, "Twilio does not know the service")
+	})
+}

@@ -1,0 +1,95 @@
+package outbound
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// overdraft is how far urgent texts, and those of onboarding, may run ahead of the sender's rate. Twilio queues what comes too fast, so
+// nothing is lost by it; everything else waits until it is paid back.
+const overdraft = 10 * time.Second
+
+// Pace is how fast a sender may send: the generic cell rate algorithm. Its one state is the arrival, the instant at which the next
+// segment would be due if all came evenly: every segment moves it on by a slot, and a text may be begun while it is no further ahead of
+// the present than the slack. A text of several segments is begun when its first one may be, and pays for all: so the average holds for
+// any window, and no text is too long for a slow sender.
+type Pace struct {
+	slot  time.Duration
+	burst int // segments that may come at once after a rest
+}
+
+// NewPace makes the pace of a rate, with a burst of what one second allows.
+func NewPace(segmentsPerSecond float64) Pace {
+	return Pace{
+		slot:  time.Duration(float64(time.Second) / segmentsPerSecond).Round(time.Microsecond), // what Postgres can tell apart
+		burst: max(1, int(math.Ceil(segmentsPerSecond))),
+	}
+}
+
+// Cost is by how much a text moves the arrival on.
+func (p Pace) Cost(segments int) time.Duration { return time.Duration(max(segments, 1)) * p.slot }
+
+// Slack is how far ahead the arrival may be for a text to be begun.
+func (p Pace) Slack(urgent bool) time.Duration {
+	slack := p.Cost(p.burst) - p.slot
+	if urgent {
+		slack += overdraft
+	}
+	return slack
+}
+
+// Limit is how far ahead the arrival is moved by texts that are not asked.
+func (p Pace) Limit() time.Duration { return overdraft }
+
+// free is how many texts of one segment may be begun while the arrival is so far ahead.
+func (p Pace) free(ahead time.Duration, urgent bool) int {
+	slack := p.Slack(urgent)
+	if ahead = max(ahead, 0); ahead > slack {
+		return 0
+	}
+	return int((slack-ahead)/p.slot) + 1
+}
+
+// Pressure is what waits to be sent, and how far ahead of the present the sender is.
+type Pressure struct {
+	Ahead  time.Duration
+	Urgent int // texts that are due, as far as there is room for them
+	Others int
+}
+
+// longestWait bounds how long nobody looks whether an urgent text has come.
+const longestWait = time.Second
+
+// admit says how many texts may be begun, of the urgent ones first, or else when to ask again. Each of them still asks for its own
+// segments; this only keeps texts from being claimed that would have to be put back.
+func (p Pace) admit(waiting Pressure) (n int, wait time.Duration) {
+	if waiting.Urgent+waiting.Others == 0 {
+		return 1, 0 // there may be one whose worker has died, or one that comes just now
+	}
+	n = min(waiting.Urgent, p.free(waiting.Ahead, true))
+	n += min(waiting.Others, p.free(max(waiting.Ahead, 0)+time.Duration(n)*p.slot, false))
+	if n > 0 {
+		return n, 0
+	}
+	return 0, min(max(waiting.Ahead-p.Slack(waiting.Urgent > 0), time.Millisecond), longestWait)
+}
+
+// Tally counts the segments that this process has sent beside the queue. The queue's next look charges them to the sender: so
+// the queue gives way to onboarding, and onboarding neither waits for the rate nor for the row that keeps it. A nil Tally counts nothing.
+type Tally struct{ segments atomic.Int64 }
+
+// Add counts a text.
+func (t *Tally) Add(segments int) {
+	if t != nil {
+		t.segments.Add(int64(segments))
+	}
+}
+
+// take empties the tally.
+func (t *Tally) take() int {
+	if t == nil {
+		return 0
+	}
+	return int(t.segments.Swap(0))
+}

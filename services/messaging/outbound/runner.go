@@ -1,0 +1,300 @@
+package outbound
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"paceline.internal/platform/process"
+	"paceline.internal/platform/worker"
+	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/sms"
+)
+
+// Queue is the name of the queue in logs and metrics.
+const Queue = "outbound"
+
+const (
+	// claimBound is how long a handler takes at most beside the call to Twilio and writing its answer down.
+	claimBound = 5 * time.Second
+	// doubtWait is how long a text rests whose message is in doubt when nobody says better: the reconciler settles it.
+	doubtWait = 30 * time.Second
+	// parkedWait is how long one rests whose message waits for an operator.
+	parkedWait = time.Minute
+	// fewestWorkers and mostWorkers bound how many texts are sent at a time.
+	fewestWorkers = 4
+	mostWorkers   = 32
+)
+
+// Config is what a Runner works with. Every field is needed but Metrics.
+type Config struct {
+	Jobs    *worker.Queue
+	Store   runnerStore
+	Send    sender
+	Sender  delivery.Sender
+	Pace    Pace
+	Tally   *Tally
+	Timeout time.Duration // of one call to Twilio
+	Poll    time.Duration // how often to look without a wake-up
+	Wake    chan struct{} // of one
+	Log     *slog.Logger
+	Now     func() time.Time
+	Metrics *worker.Metrics
+	// Transient reports an outage, which says nothing about a text: its expiry is all that bounds how long it is tried for.
+	Transient func(err error) bool
+}
+
+// runnerStore is what the runner knows of the texts; postgres.Outbound implements it.
+type runnerStore interface {
+	// Message is what Send has made of a text so far, if anything.
+	Message(ctx context.Context, orgID uuid.UUID, key string) (m delivery.Message, found bool, err error)
+	// Fail ends a text whose lease the job names.
+	Fail(ctx context.Context, j worker.Job, f Failure, now time.Time) error
+	// Pressure is what is due of each kind, counted up to limit, and how far ahead of now the sender is.
+	Pressure(ctx context.Context, orgID uuid.UUID, from string, limit int, now time.Time) (Pressure, error)
+	// Next is when the first text falls due that was not due by then; zero when there is none.
+	Next(ctx context.Context, orgID uuid.UUID, then time.Time) (time.Time, error)
+	// Take moves the sender's arrival on by cost if it is no further ahead than slack, or says how long until it will be.
+	Take(ctx context.Context, from string, cost, slack time.Duration, now time.Time) (wait time.Duration, err error)
+	// Charge moves it on whatever it is, but not beyond limit ahead of now.
+	Charge(ctx context.Context, from string, cost, limit time.Duration, now time.Time) error
+}
+
+// sender is the one Send; delivery.Service implements it.
+type sender interface {
+	Send(ctx context.Context, r delivery.Request) (delivery.Result, error)
+}
+
+// Runner sends what is due, at the sender's pace.
+type Runner struct {
+	Config
+
+	from string
+	jobs *worker.Runner
+
+	mu      sync.Mutex
+	asked   time.Time           // when was last looked for what is due
+	refused time.Time           // when the first of those may be sent that have been put back since; zero for none
+	begun   map[string]struct{} // by id: claimed, and not paid for yet
+}
+
+// NewRunner makes the runner; delivery.ErrNoSender when there is nothing to send from.
+func NewRunner(cfg Config) (*Runner, error) {
+	from, err := cfg.Sender.Of(cfg.Sender.OrgID)
+	if err != nil {
+		return nil, err
+	}
+	r := &Runner{Config: cfg, from: from, begun: map[string]struct{}{}}
+	handlers := map[string]worker.Handler{}
+	for _, p := range Purposes() {
+		handlers[string(p)] = r.Handle
+	}
+	r.jobs = worker.NewRunner(worker.Config{
+		Name: Queue, Store: counted{Queue: cfg.Jobs, r: r}, Handlers: handlers, GiveUp: r.giveUp, Transient: cfg.Transient, Admit: r.admit,
+		Log: cfg.Log, Now: cfg.Now, Metrics: cfg.Metrics, Wake: cfg.Wake, Poll: cfg.Poll,
+		Workers: min(max(cfg.Pace.burst, fewestWorkers), mostWorkers), Lease: 2 * r.Bound(), Timeout: r.Bound(),
+	})
+	return r, nil
+}
+
+// Bound is how long one text takes at most; the end of the loop waits for it.
+func (r *Runner) Bound() time.Duration { return r.Timeout + delivery.SettleBound + claimBound }
+
+// Loop sends until it is told to end. It rests until the next text falls due, if that is sooner than the poll.
+func (r *Runner) Loop(rest process.Rest) process.Repetition {
+	return r.jobs.Loop(func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
+		return rest(ctx, r.untilNext(ctx, d), wake)
+	})
+}
+
+// Drain sends everything that is due and that the pace allows.
+func (r *Runner) Drain(ctx context.Context) (int, error) { return r.jobs.Drain(ctx) }
+
+func (r *Runner) untilNext(ctx context.Context, d time.Duration) time.Duration {
+	r.mu.Lock()
+	asked, refused := r.asked, r.refused
+	r.mu.Unlock()
+	if !refused.IsZero() {
+		d = min(d, max(refused.Sub(r.Now()), time.Millisecond))
+	}
+	next, err := r.Store.Next(ctx, r.Sender.OrgID, asked)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		r.Log.WarnContext(ctx, "messaging.next_text_unknown", "error", err)
+	case err == nil && !next.IsZero():
+		d = min(d, max(next.Sub(r.Now()), time.Millisecond))
+	}
+	return d
+}
+
+// admit is asked before every claim: it charges what was sent beside the queue, and keeps texts from being claimed that are too many.
+func (r *Runner) admit(ctx context.Context, want int) (int, time.Duration, error) {
+	now := r.Now()
+	if segments := r.Tally.take(); segments > 0 {
+		if err := r.Store.Charge(ctx, r.from, r.Pace.Cost(segments), r.Pace.Limit(), now); err != nil {
+			r.Tally.Add(segments)
+			return 0, 0, err
+		}
+	}
+	waiting, err := r.Store.Pressure(ctx, r.Sender.OrgID, r.from, want, now)
+	if err != nil {
+		return 0, 0, err
+	}
+	r.mu.Lock()
+	r.asked, r.refused = now, time.Time{}
+	waiting.Ahead = max(waiting.Ahead, 0) + time.Duration(len(r.begun))*r.Pace.slot
+	r.mu.Unlock()
+	n, wait := r.Pace.admit(waiting)
+	return min(n, want), wait, nil
+}
+
+// counted is the queue, with an eye on what was claimed of it and will ask for its segments in a moment.
+type counted struct {
+	*worker.Queue
+
+	r *Runner
+}
+
+// Claim notes what is begun.
+func (c counted) Claim(ctx context.Context, which worker.Claim) (worker.Claimed, error) {
+	claimed, err := c.Queue.Claim(ctx, which)
+	c.r.mu.Lock()
+	defer c.r.mu.Unlock()
+	for _, j := range claimed.Jobs {
+		c.r.begun[j.ID] = struct{}{}
+	}
+	return claimed, err
+}
+
+// Finish forgets what came to its end without having paid.
+func (c counted) Finish(ctx context.Context, ends []worker.Finish) ([]string, error) {
+	for _, e := range ends {
+		c.r.paid(e.Job.ID)
+	}
+	return c.Queue.Finish(ctx, ends)
+}
+
+func (r *Runner) paid(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.begun, id)
+}
+
+// pay takes a text's segments off the sender's rate. One that may not be sent yet, because another process was quicker, goes back to its
+// old place in the queue.
+func (r *Runner) pay(ctx context.Context, j worker.Job, t Request, now time.Time) error {
+	defer r.paid(j.ID)
+	wait, err := r.Store.Take(ctx, r.from, r.Pace.Cost(sms.Segments(string(t.Body)).Count), r.Pace.Slack(t.Purpose.Urgent()), now)
+	if err != nil || wait == 0 {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at := now.Add(min(wait, longestWait)); r.refused.IsZero() || at.Before(r.refused) {
+		r.refused = at
+	}
+	return &worker.Snooze{After: min(t.SendAt.Sub(now), 0), Cause: errPace}
+}
+
+// Handle brings one text on by one step. Whatever dies between the steps, the next one begins at what Send has recorded under the text's
+// own key, so Twilio gets it once.
+func (r *Runner) Handle(ctx context.Context, j worker.Job) error {
+	t, err := ReadPayload(j.Payload, j.CreatedAt)
+	if err != nil {
+		return &worker.Permanent{Cause: err}
+	}
+	if t.OrgID, err = uuid.Parse(j.OrgID); err != nil {
+		return &worker.Permanent{Cause: fmt.Errorf("organisation: %w", err)}
+	}
+	t.Key = MessageKey(j.ID)
+	m, found, err := r.Store.Message(ctx, t.OrgID, t.Key)
+	if err != nil {
+		return err
+	}
+	if now := r.Now(); !now.Before(t.ExpiresAt) {
+		if end := late(t, m, found); end != nil {
+			return end
+		}
+	} else if !found || m.Retryable(now) {
+		if err := r.pay(ctx, j, t, now); err != nil {
+			return err
+		}
+	}
+	result, err := r.Send.Send(ctx, delivery.Request{
+		OrgID: t.OrgID, ProfileID: t.ProfileID, To: t.To, Body: t.Body, Key: t.Key, CorrelationID: j.ID, UnknownPolicy: t.UnknownPolicy,
+	})
+	if err != nil {
+		return err
+	}
+	return after(result)
+}
+
+var (
+	errPace    = errors.New("waits for its turn: the sender's rate is used up (SMS_SEGMENTS_PER_SECOND)")
+	errDoubt   = errors.New("it may have been sent; the reconciler is finding out")
+	errNotTook = errors.New("Twilio has not taken it yet")
+)
+
+// after is what becomes of a text after a send.
+func after(result delivery.Result) error {
+	wait := result.RetryAfter
+	switch result.Outcome {
+	case delivery.Accepted, delivery.AlreadyAccepted:
+		return nil
+	case delivery.Throttled:
+		cause := errNotTook
+		if result.Explanation != "" {
+			cause = fmt.Errorf("%w: %s", errNotTook, result.Explanation)
+		}
+		return &worker.Snooze{After: wait, Cause: cause}
+	case delivery.OptedOut:
+		return failed(OptedOut, "the recipient has opted out; nothing is sent until they write START")
+	case delivery.Rejected:
+		return failed(Rejected, result.Explanation)
+	case delivery.Parked:
+		return &worker.Snooze{After: parkedWait, Cause: fmt.Errorf("waits for an operator: %s", result.Explanation)}
+	case delivery.GivenUp:
+		return failed(GivenUp, result.Explanation)
+	case delivery.InFlight, delivery.Unknown:
+	}
+	return &worker.Snooze{After: max(wait, time.Second), Cause: errDoubt}
+}
+
+// late is what becomes of a text whose time is over. It is not sent any more; but one that may be at Twilio is not said to have failed. It
+// is nil when Send has settled the message, and only reads it.
+func late(t Request, m delivery.Message, found bool) error {
+	switch {
+	case !found || m.Status == sms.Throttled:
+		return failed(Expired, "it could not be sent before "+t.ExpiresAt.UTC().Format(time.RFC3339)+
+			"; to do: if it is still wanted, enqueue it under another key, and see why the queue was behind")
+	case m.Status == sms.Sending || m.Status == sms.Unknown:
+		return &worker.Snooze{After: doubtWait, Cause: errDoubt}
+	case m.Status == sms.Parked:
+		return failed(Undecided, fmt.Sprintf("whether Twilio has it was not known when its time was over; "+
+			"to do: see GET /v1/messages/%s/evidence, then POST /v1/messages/%s:resolve", m.ID, m.ID))
+	default:
+		return nil
+	}
+}
+
+func failed(why Why, words string) error {
+	return &worker.Permanent{Cause: &Failure{Why: why, Words: words}}
+}
+
+// giveUp ends a text together with the reason.
+func (r *Runner) giveUp(ctx context.Context, j worker.Job, cause error) error {
+	failure := Failure{Why: Broken, Words: cause.Error()}
+	if known, ok := errors.AsType[*Failure](cause); ok {
+		failure = *known
+	}
+	err := r.Store.Fail(ctx, j, failure, r.Now())
+	if errors.Is(err, worker.ErrFenced) { // whoever has it now says how it ends
+		return nil
+	}
+	return err
+}

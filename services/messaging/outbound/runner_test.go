@@ -1,0 +1,564 @@
+package outbound_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	emulator "paceline.internal/platform/emulator/twilio"
+	"paceline.internal/platform/process"
+	"paceline.internal/platform/worker"
+	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/outbound"
+	"paceline.internal/services/messaging/sms"
+)
+
+func TestSending(t *testing.T) {
+	t.Parallel()
+
+	t.Run("TextIsSentAtItsTimeAndOnce", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		at := b.clock.Now().Add(time.Hour)
+		stored := b.enqueue(func(r *outbound.Request) { r.SendAt = at })
+		require.Equal(t, outbound.Pending, stored.Status)
+		require.Equal(t, at, stored.NextAt)
+		b.pass(59*time.Minute, 10*time.Minute)
+		require.Empty(t, b.sent())
+		b.clock.Advance(time.Minute)
+		require.Equal(t, 1, b.drain())
+		require.Equal(t, []string{"See you at noon."}, b.sent())
+		done := b.text(stored.ID)
+		require.Equal(t, outbound.Completed, done.Status)
+		require.Equal(t, at, done.EndedAt)
+		require.NotEqual(t, uuid.Nil, done.MessageID)
+		require.Equal(t, sms.Queued, done.MessageStatus)
+		b.pass(time.Hour, 10*time.Minute)
+		require.Len(t, b.sent(), 1)
+	})
+
+	t.Run("LogsHoldNeitherTheNumberNorTheText", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.enqueue(nil)
+		b.enqueue(func(r *outbound.Request) { r.To = phone(t, "+15005550009") })
+		b.drain()
+		require.NotContains(t, b.logged.String(), theirs)
+		require.NotContains(t, b.logged.String(), "noon")
+		require.Contains(t, b.logged.String(), "messaging.text_queued")
+	})
+
+	t.Run("NothingIsSentToSomebodyWhoSaidStopNotEvenACode", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.enqueue(nil)
+		b.drain()
+		stored := b.enqueue(func(r *outbound.Request) { r.Purpose = outbound.OTP })
+		b.say("STOP")
+		b.drain()
+		require.Len(t, b.sent(), 1)
+		failed := b.text(stored.ID)
+		require.Equal(t, outbound.Failed, failed.Status)
+		require.Equal(t, outbound.OptedOut, failed.Failure)
+		require.Contains(t, failed.Explanation, "opted out")
+	})
+
+	t.Run("RefusalOfTwilioFailsAtOnceWithItsCode", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		stored := b.enqueue(func(r *outbound.Request) { r.To = mustStored(t, "+15005550001") })
+		b.drain()
+		failed := b.text(stored.ID)
+		require.Equal(t, outbound.Failed, failed.Status, "%+v", failed)
+		require.Equal(t, outbound.Rejected, failed.Failure)
+		require.Equal(t, 21211, failed.ErrorCode)
+		require.Contains(t, failed.Explanation, "to do:")
+	})
+
+	t.Run("ThrottledOneComesAgainWhenTwilioSays", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.emulator.SetScript(lose(emulator.AnswerTooMany, false))
+		stored := b.enqueue(nil)
+		b.drain()
+		waiting := b.text(stored.ID)
+		require.Equal(t, outbound.Pending, waiting.Status)
+		require.Equal(t, b.clock.Now().Add(time.Second), waiting.NextAt)
+		require.Zero(t, waiting.Attempts, "it is nobody's fault")
+		b.pass(time.Second, time.Second)
+		require.Len(t, b.sent(), 1)
+		require.Equal(t, outbound.Completed, b.text(stored.ID).Status)
+	})
+
+	t.Run("OneInDoubtIsNotSentAgainUntilItIsSettled", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.emulator.SetScript(lose(emulator.AnswerReset, true))
+		stored := b.enqueue(nil)
+		b.drain()
+		require.Equal(t, outbound.Pending, b.text(stored.ID).Status)
+		require.Equal(t, sms.Unknown, b.text(stored.ID).MessageStatus)
+		b.pass(2*time.Minute, 10*time.Second)
+		require.Len(t, b.sent(), 1)
+		m := b.emulator.Messages()[0]
+		_, err := b.send.RecordStatus(t.Context(), delivery.Receipt{MessageID: b.text(stored.ID).MessageID, SID: m.SID, Status: "delivered"})
+		require.NoError(t, err)
+		b.pass(time.Minute, 10*time.Second)
+		require.Equal(t, outbound.Completed, b.text(stored.ID).Status)
+		require.Len(t, b.sent(), 1)
+	})
+}
+
+// mustStored is a number that only Twilio knows to be wrong.
+func mustStored(t *testing.T, e164 string) sms.Phone {
+	t.Helper()
+	p, err := sms.StoredPhone(e164)
+	require.NoError(t, err)
+	return p
+}
+
+// lose makes the first create request go wrong.
+func lose(answer emulator.Answer, commit bool) emulator.Script {
+	return emulator.Script{OnCreate: func(n int, _ emulator.Message) emulator.CreateFault {
+		if n > 1 {
+			return emulator.CreateFault{}
+		}
+		return emulator.CreateFault{Answer: answer, Commit: commit}
+	}}
+}
+
+func TestExpiry(t *testing.T) {
+	t.Parallel()
+
+	t.Run("LateCodeFailsVisiblyInsteadOfBeingSent", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		stored := b.enqueue(func(r *outbound.Request) { r.Purpose = outbound.OTP })
+		require.Equal(t, b.clock.Now().Add(5*time.Minute), stored.ExpiresAt)
+		b.clock.Advance(5 * time.Minute)
+		b.drain()
+		require.Empty(t, b.sent())
+		failed := b.text(stored.ID)
+		require.Equal(t, outbound.Failed, failed.Status)
+		require.Equal(t, outbound.Expired, failed.Failure)
+		require.Contains(t, failed.Explanation, "2026-11-20T12:05:00Z")
+	})
+
+	t.Run("LastInstantIsNotLate", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		stored := b.enqueue(func(r *outbound.Request) { r.ExpiresAt = b.clock.Now().Add(time.Minute) })
+		b.clock.Advance(time.Minute - time.Microsecond)
+		b.drain()
+		require.Equal(t, outbound.Completed, b.text(stored.ID).Status)
+	})
+
+	t.Run("ThrottledOneIsNotSentAfterItsTime", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.emulator.SetScript(lose(emulator.AnswerTooMany, false))
+		stored := b.enqueue(func(r *outbound.Request) { r.ExpiresAt = b.clock.Now().Add(500 * time.Millisecond) })
+		b.drain()
+		b.pass(2*time.Second, time.Second)
+		require.Empty(t, b.sent())
+		require.Equal(t, outbound.Expired, b.text(stored.ID).Failure)
+	})
+
+	t.Run("OneThatMayBeAtTwilioIsNotSaidToHaveExpired", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.emulator.SetScript(lose(emulator.AnswerReset, true))
+		stored := b.enqueue(func(r *outbound.Request) { r.ExpiresAt = b.clock.Now().Add(time.Second) })
+		b.drain()
+		b.pass(2*time.Minute, 30*time.Second)
+		require.Equal(t, outbound.Pending, b.text(stored.ID).Status)
+		m := b.emulator.Messages()[0]
+		_, err := b.send.RecordStatus(t.Context(), delivery.Receipt{MessageID: b.text(stored.ID).MessageID, SID: m.SID, Status: "sent"})
+		require.NoError(t, err)
+		b.pass(time.Minute, 30*time.Second)
+		require.Equal(t, outbound.Completed, b.text(stored.ID).Status)
+		require.Len(t, b.sent(), 1)
+	})
+}
+
+// TestCrash lets a process die at every point of a text's way, leaving its lease behind. The next one sends it, or finds that it was
+// sent: Twilio has it once.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		die  func(b *bundle, r delivery.Request)
+	}{
+		{name: "BeforeTheSend", die: func(*bundle, delivery.Request) {}},
+		{name: "BetweenTheSendAndItsRecord", die: func(b *bundle, r delivery.Request) {
+			result, err := b.send.Send(b.t.Context(), r)
+			require.NoError(b.t, err)
+			require.Equal(b.t, delivery.Accepted, result.Outcome)
+		}},
+		{name: "AfterATwilioThatTookNothing", die: func(b *bundle, r delivery.Request) {
+			b.emulator.SetScript(lose(emulator.AnswerTooMany, false))
+			result, err := b.send.Send(b.t.Context(), r)
+			require.NoError(b.t, err)
+			require.Equal(b.t, delivery.Throttled, result.Outcome)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			stored := b.enqueue(nil)
+			now := b.clock.Now()
+			claimed, err := b.store.Jobs().Claim(t.Context(), worker.Claim{Limit: 1, Now: now, Until: now.Add(32 * time.Second)})
+			require.NoError(t, err)
+			require.Len(t, claimed.Jobs, 1)
+			c.die(b, delivery.Request{
+				OrgID: b.sender.OrgID, To: stored.To, Body: stored.Body, Key: outbound.MessageKey(claimed.Jobs[0].ID),
+			})
+			require.Zero(t, b.drain(), "nobody else takes it before its lease is over")
+			b.pass(time.Minute, 10*time.Second)
+			require.Equal(t, outbound.Completed, b.text(stored.ID).Status)
+			require.Len(t, b.sent(), 1)
+			fenced, err := b.store.Jobs().Finish(t.Context(), []worker.Finish{{Job: claimed.Jobs[0], Status: worker.StatusFailed, At: now}})
+			require.NoError(t, err)
+			require.Len(t, fenced, 1, "who comes back from the dead ends nothing")
+		})
+	}
+}
+
+// TestPanicOfASendIsNoEndOfTheText lets the send itself blow up once.
+func TestPanicOfASendIsNoEndOfTheText(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	stored := b.enqueue(nil)
+	_, err := b.runner(func(c *outbound.Config) {
+		c.Send = sendFunc(func(context.Context, delivery.Request) (delivery.Result, error) { panic("no") })
+	}).Drain(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, b.text(stored.ID).Attempts)
+	b.pass(30*time.Second, 30*time.Second)
+	require.Len(t, b.sent(), 1)
+	require.Equal(t, outbound.Completed, b.text(stored.ID).Status)
+}
+
+// TestErrorOfOursEndsVisibly fails every attempt.
+func TestErrorOfOursEndsVisibly(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	stored := b.enqueue(nil)
+	broken := b.runner(func(c *outbound.Config) {
+		c.Send = sendFunc(func(context.Context, delivery.Request) (delivery.Result, error) {
+			return delivery.Result{}, errors.New("broken")
+		})
+	})
+	for range 3 {
+		_, err := broken.Drain(t.Context())
+		require.NoError(t, err)
+		b.clock.Advance(10 * time.Minute)
+	}
+	failed := b.text(stored.ID)
+	require.Equal(t, outbound.Failed, failed.Status)
+	require.Equal(t, outbound.Broken, failed.Failure)
+	require.Equal(t, 3, failed.Attempts)
+	require.Equal(t, "broken", failed.Explanation)
+}
+
+// TestRunnersCompete lets four processes send the same queue: each text once.
+func TestRunnersCompete(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.rate = 1000
+	const texts = 60
+	var want []string
+	for i := range texts {
+		body := fmt.Sprintf("text %02d", i)
+		want = append(want, body)
+		b.enqueue(func(r *outbound.Request) { r.Body = sms.Body(body) })
+	}
+	var processes errgroup.Group
+	for range 4 {
+		runner := b.runner(nil)
+		processes.Go(func() error { _, err := runner.Drain(t.Context()); return err })
+	}
+	require.NoError(t, processes.Wait())
+	b.pass(time.Minute, time.Second) // what waited for its turn
+	got := b.sent()
+	slices.Sort(got)
+	require.Equal(t, want, got)
+}
+
+func TestCancel(t *testing.T) {
+	t.Parallel()
+
+	t.Run("CancelledOneIsNeverSent", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		stored := b.enqueue(func(r *outbound.Request) { r.SendAt = b.clock.Now().Add(time.Minute) })
+		for range 2 { // a second time changes nothing
+			cancelled, err := b.desk.Cancel(t.Context(), b.sender.OrgID, stored.ID)
+			require.NoError(t, err)
+			require.Equal(t, outbound.Cancelled, cancelled.Status)
+			require.Equal(t, b.clock.Now(), cancelled.EndedAt)
+		}
+		b.pass(2*time.Minute, time.Minute)
+		require.Empty(t, b.sent())
+	})
+
+	t.Run("ThrottledOneCanBeTakenBack", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.emulator.SetScript(lose(emulator.AnswerTooMany, false))
+		stored := b.enqueue(nil)
+		b.drain()
+		_, err := b.desk.Cancel(t.Context(), b.sender.OrgID, stored.ID)
+		require.NoError(t, err)
+		b.pass(time.Minute, 10*time.Second)
+		require.Empty(t, b.sent())
+	})
+
+	t.Run("OneThatMayHaveBeenSentCannot", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.emulator.SetScript(lose(emulator.AnswerReset, true))
+		stored := b.enqueue(nil)
+		b.drain()
+		_, err := b.desk.Cancel(t.Context(), b.sender.OrgID, stored.ID)
+		require.ErrorIs(t, err, outbound.ErrNotCancellable)
+		require.ErrorContains(t, err, "may have been sent")
+		require.Equal(t, outbound.Pending, b.text(stored.ID).Status)
+	})
+
+	t.Run("OneThatIsSentCannot", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		stored := b.enqueue(nil)
+		b.drain()
+		_, err := b.desk.Cancel(t.Context(), b.sender.OrgID, stored.ID)
+		require.ErrorIs(t, err, outbound.ErrNotCancellable)
+		require.ErrorContains(t, err, "completed")
+	})
+
+	t.Run("NobodyElsesAndNoneAtAllIsNotFound", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		stored := b.enqueue(nil)
+		_, err := b.desk.Cancel(t.Context(), uuid.New(), stored.ID)
+		require.ErrorIs(t, err, outbound.ErrNotFound)
+		_, err = b.desk.Cancel(t.Context(), b.sender.OrgID, uuid.New())
+		require.ErrorIs(t, err, outbound.ErrNotFound)
+	})
+
+	t.Run("RacesTheClaimAndOneOfThemWins", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.rate = 1000
+		cancelled, sent := 0, 0
+		for range 25 {
+			before := len(b.sent())
+			stored := b.enqueue(nil)
+			var race errgroup.Group
+			var refused error
+			race.Go(func() error { _, refused = b.desk.Cancel(t.Context(), b.sender.OrgID, stored.ID); return nil })
+			race.Go(func() error { _, err := b.runner(nil).Drain(t.Context()); return err })
+			require.NoError(t, race.Wait())
+			b.drain() // the claim passes a row that is locked by
+			switch now := b.text(stored.ID); {
+			case refused == nil:
+				require.Equal(t, outbound.Cancelled, now.Status)
+				require.Len(t, b.sent(), before)
+				cancelled++
+			default:
+				require.ErrorIs(t, refused, outbound.ErrNotCancellable)
+				require.Equal(t, outbound.Completed, now.Status)
+				require.Len(t, b.sent(), before+1)
+				sent++
+			}
+		}
+		t.Logf("%d cancelled, %d sent", cancelled, sent)
+	})
+}
+
+// TestLoop runs the loop as a process does.
+func TestLoop(t *testing.T) {
+	t.Parallel()
+
+	t.Run("EnqueueWakesItAndSIGTERMLetsItFinish", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		wake, sending, proceed := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+		b.desk.Wake = wake
+		runner := b.runner(func(c *outbound.Config) {
+			c.Wake, c.Poll = wake, time.Hour
+			c.Send = sendFunc(func(ctx context.Context, r delivery.Request) (delivery.Result, error) {
+				close(sending)
+				<-proceed
+				return b.send.Send(ctx, r)
+			})
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		var loop errgroup.Group
+		loop.Go(func() error { return runner.Loop(process.RestOnMachineClock).Run(ctx) })
+		stored := b.enqueue(nil)
+		<-sending
+		stop()
+		close(proceed)
+		require.NoError(t, loop.Wait())
+		require.Equal(t, outbound.Completed, b.text(stored.ID).Status)
+		require.Len(t, b.sent(), 1)
+	})
+
+	t.Run("RestsUntilTheNextTextFallsDue", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.enqueue(func(r *outbound.Request) { r.SendAt = b.clock.Now().Add(1500 * time.Millisecond) })
+		b.enqueue(func(r *outbound.Request) { r.SendAt, r.Purpose = b.clock.Now().Add(time.Hour), outbound.OTP })
+		var mu sync.Mutex
+		var rests []time.Duration
+		err := b.runner(nil).Loop(func(_ context.Context, d time.Duration, _ <-chan struct{}) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			rests = append(rests, d)
+			b.clock.Advance(d)
+			return len(rests) < 3
+		}).Run(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []time.Duration{1500 * time.Millisecond, 5 * time.Second, 5 * time.Second}, rests)
+		require.Len(t, b.sent(), 1)
+	})
+}
+
+func TestEnqueue(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.clock.Now()
+
+	t.Run("SameRequestIsTheSameTextAlsoLater", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		r := b.request()
+		first, duplicate, err := b.desk.Enqueue(t.Context(), r)
+		require.NoError(t, err)
+		require.False(t, duplicate)
+		b.clock.Advance(time.Minute)
+		b.drain()
+		again, duplicate, err := b.desk.Enqueue(t.Context(), r)
+		require.NoError(t, err)
+		require.True(t, duplicate)
+		require.Equal(t, first.ID, again.ID)
+		require.Equal(t, outbound.Completed, again.Status)
+		b.drain()
+		require.Len(t, b.sent(), 1)
+	})
+
+	for _, c := range []struct {
+		name   string
+		change func(r *outbound.Request)
+	}{
+		{name: "Body", change: func(r *outbound.Request) { r.Body = "something else" }},
+		{name: "Recipient", change: func(r *outbound.Request) { r.To = phone(t, "+14155550188") }},
+		{name: "Purpose", change: func(r *outbound.Request) { r.Purpose = outbound.Invite }},
+		{name: "Time", change: func(r *outbound.Request) { r.SendAt = now.Add(time.Hour) }},
+		{name: "Expiry", change: func(r *outbound.Request) { r.ExpiresAt = now.Add(2 * time.Hour) }},
+		{name: "Profile", change: func(r *outbound.Request) { r.ProfileID = uuid.New() }},
+	} {
+		t.Run("SameKeyWithAnother"+c.name+"IsAnError", func(t *testing.T) {
+			t.Parallel()
+			r := b.request()
+			_, _, err := b.desk.Enqueue(t.Context(), r)
+			require.NoError(t, err)
+			c.change(&r)
+			_, _, err = b.desk.Enqueue(t.Context(), r)
+			require.ErrorIs(t, err, outbound.ErrKeyReused)
+		})
+	}
+
+	for _, c := range []struct {
+		name, want string
+		change     func(r *outbound.Request)
+	}{
+		{name: "NoKey", want: "idempotency_key", change: func(r *outbound.Request) { r.Key = "" }},
+		{name: "LongKey", want: "idempotency_key", change: func(r *outbound.Request) { r.Key = strings.Repeat("k", 201) }},
+		{name: "NULInTheKey", want: "idempotency_key", change: func(r *outbound.Request) { r.Key = "a\x00" }},
+		{name: "NoRecipient", want: "to is missing", change: func(r *outbound.Request) { r.To = sms.Phone{} }},
+		{name: "NoBody", want: "body is missing", change: func(r *outbound.Request) { r.Body = "" }},
+		{name: "UnknownPurpose", want: "purpose must be one of", change: func(r *outbound.Request) { r.Purpose = "onboarding" }},
+		{name: "TooFarAhead", want: "35 days ahead", change: func(r *outbound.Request) { r.SendAt = now.Add(35*24*time.Hour + time.Second) }},
+		{name: "ExpiryBeforeItsTime", want: "expires_at must be after", change: func(r *outbound.Request) {
+			r.SendAt, r.ExpiresAt = now.Add(time.Hour), now.Add(time.Hour)
+		}},
+		{name: "ExpiryInThePast", want: "expires_at must be after", change: func(r *outbound.Request) { r.ExpiresAt = now }},
+		{name: "ExpiryTooLate", want: "at most 35 days after", change: func(r *outbound.Request) { r.ExpiresAt = now.Add(36 * 24 * time.Hour) }},
+	} {
+		t.Run(c.name+"IsRefused", func(t *testing.T) {
+			t.Parallel()
+			r := b.request()
+			c.change(&r)
+			_, _, err := b.desk.Enqueue(t.Context(), r)
+			require.ErrorIs(t, err, delivery.ErrInvalid)
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+
+	t.Run("OrganisationWithoutASenderIsRefused", func(t *testing.T) {
+		t.Parallel()
+		r := b.request()
+		r.OrgID = uuid.New()
+		_, _, err := b.desk.Enqueue(t.Context(), r)
+		require.ErrorIs(t, err, delivery.ErrNoSender)
+	})
+}
+
+func TestList(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	profile := uuid.Must(uuid.NewV7())
+	sent := b.enqueue(nil)
+	b.drain()
+	code := b.enqueue(func(r *outbound.Request) { r.Purpose, r.ProfileID = outbound.OTP, profile })
+	later := b.enqueue(func(r *outbound.Request) { r.SendAt = b.clock.Now().Add(time.Hour) })
+	for _, c := range []struct {
+		name  string
+		query outbound.Query
+		want  []uuid.UUID
+	}{
+		{name: "All", want: []uuid.UUID{later.ID, code.ID, sent.ID}},
+		{name: "Page", query: outbound.Query{Before: later.ID, Limit: 1}, want: []uuid.UUID{code.ID}},
+		{name: "Pending", query: outbound.Query{Status: outbound.Pending}, want: []uuid.UUID{later.ID, code.ID}},
+		{name: "Completed", query: outbound.Query{Status: outbound.Completed}, want: []uuid.UUID{sent.ID}},
+		{name: "Failed", query: outbound.Query{Status: outbound.Failed}},
+		{name: "Processing", query: outbound.Query{Status: outbound.Processing}},
+		{name: "Purpose", query: outbound.Query{Purpose: outbound.OTP}, want: []uuid.UUID{code.ID}},
+		{name: "Profile", query: outbound.Query{ProfileID: profile}, want: []uuid.UUID{code.ID}},
+		{name: "Key", query: outbound.Query{Key: sent.Key}, want: []uuid.UUID{sent.ID}},
+		{name: "KeyAndAnotherProfile", query: outbound.Query{Key: sent.Key, ProfileID: profile}},
+		{name: "AnotherOrganisation", query: outbound.Query{OrgID: uuid.New()}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			q := c.query
+			if q.OrgID == uuid.Nil {
+				q.OrgID = b.sender.OrgID
+			}
+			if q.Limit == 0 {
+				q.Limit = 10
+			}
+			if q.Before == uuid.Nil {
+				q.Before = uuid.Max
+			}
+			found, err := b.desk.List(t.Context(), q)
+			require.NoError(t, err)
+			var ids []uuid.UUID
+			for _, text := range found {
+				ids = append(ids, text.ID)
+			}
+			require.Equal(t, c.want, ids)
+		})
+	}
+}

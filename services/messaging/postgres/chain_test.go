@@ -1,0 +1,251 @@
+package postgres_test
+
+import (
+	"fmt"
+	"io/fs"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	platform "paceline.internal/platform/postgres"
+	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/postgres"
+)
+
+const ofWhom = "+14155550123"
+
+var everything = delivery.LedgerPage{Limit: delivery.LargestLedgerPage}
+
+// written makes a ledger of n lines.
+func written(t *testing.T, store *postgres.Store, org uuid.UUID, n int) delivery.Ledger {
+	t.Helper()
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	var ledger delivery.Ledger
+	for i := range n {
+		state := []consent.State{consent.OptedOut, consent.OptedIn}[i%2]
+		var err error
+		ledger, err = store.SetConsent(t.Context(), delivery.Note{
+			OrgID: org, Phone: phone(t, ofWhom), State: state, Reason: fmt.Sprint("não, call ", i), Sender: "MG1", At: at.Add(time.Duration(i) * time.Second),
+		})
+		require.NoError(t, err)
+	}
+	return ledger
+}
+
+// TestLedgerIsAChain: Postgres writes the hashes and consent.Verify computes them, so each of these checks the one by the other.
+func TestLedgerIsAChain(t *testing.T) {
+	t.Parallel()
+
+	t.Run("WhateverIsSaidIsHashedAlike", func(t *testing.T) {
+		t.Parallel()
+		store, org := postgres.NewStore(pgtest.New(t, postgres.Migrations())), uuid.New()
+		at, n := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), 0
+		rapid.Check(t, func(r *rapid.T) {
+			n++
+			words := rapid.StringOf(rapid.Rune().Filter(func(r rune) bool { return r != 0 })).Draw(r, "words") + "."
+			ledger, err := store.SetConsent(t.Context(), delivery.Note{
+				OrgID: org, Phone: phone(t, ofWhom), State: rapid.SampledFrom([]consent.State{consent.OptedIn, consent.OptedOut}).Draw(r, "state"),
+				Reason: words, Sender: rapid.SampledFrom([]string{"", "MG1", "é"}).Draw(r, "sender"),
+				At: at.Add(time.Duration(rapid.Int64Range(-1<<60, 1<<60).Draw(r, "at"))),
+			})
+			require.NoError(r, err)
+			require.Nil(r, ledger.Broken)
+			require.EqualValues(r, n, ledger.Chain.Length)
+		})
+	})
+
+	t.Run("LinesOfOneMomentAreOneAfterTheOther", func(t *testing.T) {
+		t.Parallel()
+		store, org := postgres.NewStore(pgtest.New(t, postgres.Migrations())), uuid.New()
+		var all sync.WaitGroup
+		for i := range 16 {
+			all.Go(func() {
+				_, err := store.SetConsent(t.Context(), delivery.Note{
+					OrgID: org, Phone: phone(t, ofWhom), State: []consent.State{consent.OptedOut, consent.OptedIn}[i%2], Reason: "at once",
+					At: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
+				})
+				require.NoError(t, err)
+			})
+		}
+		all.Wait()
+		ledger, err := store.Consent(t.Context(), org, phone(t, ofWhom), everything)
+		require.NoError(t, err)
+		require.Len(t, ledger.Events, 16)
+		require.Nil(t, ledger.Broken)
+	})
+
+	t.Run("LedgerIsReadInPagesAndVerifiedAsAWhole", func(t *testing.T) {
+		t.Parallel()
+		pool, org := pgtest.New(t, postgres.Migrations()), uuid.New()
+		store := postgres.NewStore(pool)
+		whole := written(t, store, org, 5)
+		var after int64
+		var read []delivery.LedgerEvent
+		for more := true; more; {
+			ledger, err := store.Consent(t.Context(), org, phone(t, ofWhom), delivery.LedgerPage{After: after, Limit: 2})
+			require.NoError(t, err)
+			require.Nil(t, ledger.Broken)
+			read = append(read, ledger.Events...)
+			more, after = ledger.More, ledger.Events[len(ledger.Events)-1].Seq
+		}
+		require.Equal(t, whole.Events, read)
+		beyond, err := store.Consent(t.Context(), org, phone(t, ofWhom), delivery.LedgerPage{After: 9, Limit: 2})
+		require.NoError(t, err)
+		require.Empty(t, beyond.Events)
+		tamper(t, pool, "update consent_events set words = 'x' where seq = 4")
+		first, err := store.Consent(t.Context(), org, phone(t, ofWhom), delivery.LedgerPage{Limit: 2})
+		require.NoError(t, err)
+		require.NotNil(t, first.Broken, "on every page")
+	})
+}
+
+// tamper does what only somebody can who owns the tables: it takes the guards off.
+func tamper(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) {
+	t.Helper()
+	_, err := pool.Exec(t.Context(), "alter table consent_events disable trigger user")
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), sql, args...)
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), "alter table consent_events enable trigger user")
+	require.NoError(t, err)
+}
+
+func TestTamperingIsFound(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		deed string
+		want int64
+	}{
+		{name: "WordsChanged", deed: "update consent_events set words = 'START' where seq = 2", want: 2},
+		{name: "StateTurned", deed: "update consent_events set state = 'opted_in' where seq = 1", want: 1},
+		{name: "TimeMoved", deed: "update consent_events set at = at + interval '1 microsecond' where seq = 3", want: 3},
+		{name: "LineTakenOut", deed: "delete from consent_events where seq = 2", want: 2},
+		{name: "LastLineTakenOut", deed: "delete from consent_events where seq = 4", want: 4},
+		{name: "HashesForgedForOneLine", deed: "update consent_events e set words = 'x', hash = consent_line_hash((e.id, e.org_id, e.phone, e.at, e.state, " +
+			"e.source, 'x', e.sender, e.message_id, e.keyword_pack, e.seq, e.rules_version, e.confirmed_by, e.confirmation, e.prev_hash, e.hash)::consent_events, " +
+			"e.seq, e.prev_hash) where seq = 2", want: 3},
+		{name: "HashesTakenAway", deed: "update consent_events set hash = null, prev_hash = null, words = 'x' where seq = 1", want: 2},
+		{name: "NumbersSwapped", deed: "update consent_events set seq = 5 - seq where seq in (2, 3)", want: 2},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			pool, org := pgtest.New(t, postgres.Migrations()), uuid.New()
+			store := postgres.NewStore(pool)
+			require.Nil(t, written(t, store, org, 4).Broken)
+			_, err := pool.Exec(t.Context(), tt.deed)
+			require.ErrorContains(t, err, "append-only", "without the guards taken off nothing is changed")
+			tamper(t, pool, tt.deed)
+			ledger, err := store.Consent(t.Context(), org, phone(t, ofWhom), everything)
+			require.NoError(t, err)
+			require.NotNil(t, ledger.Broken)
+			require.Equal(t, tt.want, ledger.Broken.Seq, ledger.Broken.Why)
+
+			again, err := store.SetConsent(t.Context(), delivery.Note{
+				OrgID: org, Phone: phone(t, ofWhom), State: consent.OptedOut, Reason: "a line more", At: time.Now(),
+			})
+			require.NoError(t, err)
+			require.NotNil(t, again.Broken, "and no later line mends it")
+		})
+	}
+}
+
+// upTo are the migrations before a number.
+func upTo(t *testing.T, number string) platform.Migrations {
+	t.Helper()
+	files := fstest.MapFS{}
+	names, err := fs.Glob(postgres.Migrations().FS, "*.sql")
+	require.NoError(t, err)
+	for _, name := range names {
+		if name < number {
+			text, err := fs.ReadFile(postgres.Migrations().FS, name)
+			require.NoError(t, err)
+			files[name] = &fstest.MapFile{Data: text}
+		}
+	}
+	return platform.Migrations{FS: files}
+}
+
+// TestLedgerOfBefore goes up with a ledger of the release before, which has no hashes, and has that release write on.
+func TestLedgerOfBefore(t *testing.T) {
+	t.Parallel()
+	const old = `
+		with changed as (
+			insert into consents as c (org_id, phone, state, updated_at) values ($1, $2, $3, now())
+			on conflict (org_id, phone) do update set state = excluded.state
+			returning org_id, phone
+		)
+		insert into consent_events (org_id, phone, at, state, source, words, sender)
+		select org_id, phone, now(), $3, $4, 'é', '' from changed`
+	setup := func(t *testing.T) (string, *pgxpool.Pool, uuid.UUID) {
+		t.Helper()
+		url := pgtest.URL(t, postgres.Migrations())
+		require.NoError(t, postgres.Migrations().Down(t.Context(), url))
+		require.NoError(t, upTo(t, "0005").Up(t.Context(), url))
+		pool, err := platform.Open(t.Context(), platform.Config{URL: url})
+		require.NoError(t, err)
+		t.Cleanup(pool.Close)
+		org := uuid.New()
+		for _, state := range []string{"opted_in", "opted_out"} {
+			_, err = pool.Exec(t.Context(), old, org, ofWhom, state, map[string]string{"opted_in": "first_send", "opted_out": "twilio_21610"}[state])
+			require.NoError(t, err)
+		}
+		return url, pool, org
+	}
+
+	t.Run("IsSealedByTheMigration", func(t *testing.T) {
+		t.Parallel()
+		url, pool, org := setup(t)
+		_, err := pool.Exec(t.Context(), `
+			with c as (insert into consents select $1, '+1415556' || n, 'opted_in', now() from generate_series(1000, 2100) n returning org_id, phone)
+			insert into consent_events (org_id, phone, at, state, source, words, sender) select org_id, phone, now(), 'opted_in', 'first_send', '', '' from c`, org)
+		require.NoError(t, err)
+		require.NoError(t, postgres.Migrations().Up(t.Context(), url))
+		var unsealed int
+		require.NoError(t, pool.QueryRow(t.Context(), "select count(*) from consents where chain_head is null").Scan(&unsealed))
+		require.Zero(t, unsealed)
+		store := postgres.NewStore(pool)
+		ledger, err := store.Consent(t.Context(), org, phone(t, ofWhom), everything)
+		require.NoError(t, err)
+		require.Nil(t, ledger.Broken)
+		require.EqualValues(t, 2, ledger.Chain.Length)
+		require.Empty(t, ledger.Events[1].Hash)
+		require.EqualValues(t, 2, ledger.Events[1].Seq)
+		require.True(t, ledger.CarrierBlocks)
+
+		_, err = pool.Exec(t.Context(), old, org, ofWhom, "opted_in", "first_send") // by a process of the release before
+		require.NoError(t, err)
+		ledger, err = store.Consent(t.Context(), org, phone(t, ofWhom), everything)
+		require.NoError(t, err)
+		require.Nil(t, ledger.Broken)
+		require.NotEmpty(t, ledger.Events[2].Hash)
+		tamper(t, pool, "update consent_events set words = 'x' where org_id = $1 and phone = $2 and hash is null", org, ofWhom)
+		ledger, err = store.Consent(t.Context(), org, phone(t, ofWhom), everything)
+		require.NoError(t, err)
+		require.NotNil(t, ledger.Broken, "a line without a hash of its own is sealed all the same")
+		require.NoError(t, postgres.Migrations().Down(t.Context(), url))
+	})
+
+	t.Run("IsSealedByItsNextLineBeforeThat", func(t *testing.T) {
+		t.Parallel()
+		url, pool, org := setup(t)
+		require.NoError(t, upTo(t, "0006").Up(t.Context(), url))
+		_, err := pool.Exec(t.Context(), old, org, ofWhom, "opted_in", "first_send")
+		require.NoError(t, err)
+		require.NoError(t, postgres.Migrations().Up(t.Context(), url))
+		ledger, err := postgres.NewStore(pool).Consent(t.Context(), org, phone(t, ofWhom), everything)
+		require.NoError(t, err)
+		require.Nil(t, ledger.Broken)
+		require.EqualValues(t, 3, ledger.Chain.Length)
+		require.EqualValues(t, 3, ledger.Events[2].Seq)
+	})
+}

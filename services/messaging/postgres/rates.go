@@ -1,0 +1,90 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/services/messaging/outbound"
+)
+
+// sqlTake is the whole decision to send now in one statement: whoever comes second waits for the row, and reads it again.
+const sqlTake = `
+insert into sender_rates as r (sender, arrival) values (@sender, @at::timestamptz + @cost::interval)
+on conflict (sender) do update set arrival = greatest(r.arrival, @at) + @cost::interval
+where r.arrival <= @at::timestamptz + @slack::interval
+returning true`
+
+const sqlArrival = `select arrival from sender_rates where sender = @sender`
+
+// Take moves the sender's arrival on by cost if it is no further ahead of now than slack, or says how long until it will be.
+func (o *Outbound) Take(ctx context.Context, from string, cost, slack time.Duration, now time.Time) (wait time.Duration, err error) {
+	defer mark(&err)
+	args := pgx.NamedArgs{"sender": from, "at": now, "cost": cost, "slack": slack}
+	var taken bool
+	if err := o.pool.QueryRow(ctx, sqlTake, args).Scan(&taken); err == nil || !errors.Is(err, pgx.ErrNoRows) {
+		return 0, err
+	}
+	var arrival time.Time
+	if err := o.pool.QueryRow(ctx, sqlArrival, args).Scan(&arrival); err != nil {
+		return 0, err
+	}
+	return max(arrival.Add(-slack).Sub(now), time.Millisecond), nil
+}
+
+const sqlCharge = `
+insert into sender_rates as r (sender, arrival) values (@sender, @at::timestamptz + least(@cost::interval, @limit::interval))
+on conflict (sender) do update
+set arrival = greatest(r.arrival, least(greatest(r.arrival, @at) + @cost::interval, @at::timestamptz + @limit::interval))`
+
+// Charge moves the sender's arrival on whatever it is, but not beyond limit ahead of now.
+func (o *Outbound) Charge(ctx context.Context, from string, cost, limit time.Duration, now time.Time) (err error) {
+	defer mark(&err)
+	_, err = o.pool.Exec(ctx, sqlCharge, pgx.NamedArgs{"sender": from, "at": now, "cost": cost, "limit": limit})
+	return err
+}
+
+// sqlPressure looks at no more than it counts.
+const sqlPressure = `
+select (select arrival from sender_rates where sender = @sender),
+	(select count(*) from (
+		select 1 from sms_outbound_jobs where org_id = @org and status = 'pending' and priority = 0 and next_retry_at <= @at
+		limit @limit::integer) x),
+	(select count(*) from (
+		select 1 from generate_series(1, @lanes::integer - 1) p (priority) cross join lateral (
+			select 1 from sms_outbound_jobs j
+			where j.org_id = @org and j.status = 'pending' and j.priority = p.priority and j.next_retry_at <= @at limit @limit::integer) y
+		limit @limit::integer) x)`
+
+// Pressure is what is due of each kind, counted up to limit, and how far ahead of now the sender is.
+func (o *Outbound) Pressure(
+	ctx context.Context, orgID uuid.UUID, from string, limit int, now time.Time,
+) (waiting outbound.Pressure, err error) {
+	defer mark(&err)
+	var arrival *time.Time
+	err = o.pool.QueryRow(ctx, sqlPressure, pgx.NamedArgs{
+		"org": orgID, "sender": from, "limit": limit, "at": now, "lanes": outbound.Priorities,
+	}).Scan(&arrival, &waiting.Urgent, &waiting.Others)
+	if arrival != nil {
+		waiting.Ahead = arrival.Sub(now)
+	}
+	return waiting, err
+}
+
+const sqlNext = `
+select min(x.next_retry_at)
+from generate_series(0, @lanes::integer - 1) p (priority) cross join lateral (
+	select j.next_retry_at from sms_outbound_jobs j
+	where j.org_id = @org and j.status = 'pending' and j.priority = p.priority and j.next_retry_at > @then
+	order by j.next_retry_at limit 1) x`
+
+// Next is when the first text falls due that was not due by then; zero when there is none.
+func (o *Outbound) Next(ctx context.Context, orgID uuid.UUID, then time.Time) (at time.Time, err error) {
+	defer mark(&err)
+	var next *time.Time
+	err = o.pool.QueryRow(ctx, sqlNext, pgx.NamedArgs{"org": orgID, "then": then, "lanes": outbound.Priorities}).Scan(&next)
+	return value(next), err
+}

@@ -1,0 +1,99 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/sms"
+)
+
+// sqlKeepReply stores what a text is answered with. Of the calls for help of one person, one in a while is answered.
+const sqlKeepReply = `
+insert into consent_replies (message_id, org_id, phone, kind, body, idempotency_key, created_at, expires_at, due_at)
+select @message, @org, @phone, @kind, @body, @key, @at, @expires, @due
+where @kind <> 'help' or not exists (
+	select from consent_replies where org_id = @org and phone = @phone and kind = 'help' and created_at > @since
+)`
+
+func keepReply(ctx context.Context, tx pgx.Tx, r delivery.Reply) error {
+	return exec(ctx, tx, sqlKeepReply, pgx.NamedArgs{
+		"message": r.MessageID, "org": r.OrgID, "phone": r.Phone.String(), "kind": string(r.Kind), "body": r.Body, "key": r.Key,
+		"at": r.CreatedAt, "expires": r.ExpiresAt, "due": r.DueAt, "since": r.CreatedAt.Add(-delivery.HelpPause),
+	})
+}
+
+// sqlClaimReplies takes what is due from under the hands of other processes.
+const sqlClaimReplies = `
+with due as (
+	select message_id from consent_replies where due_at <= @now order by due_at limit @limit for update skip locked
+)
+update consent_replies r set due_at = @until
+from due join sms_messages m on m.id = due.message_id
+where r.message_id = due.message_id
+returning r.message_id, r.org_id, m.profile_id, r.phone, r.kind, r.body, r.idempotency_key, r.created_at, r.expires_at, r.due_at`
+
+type replyRow struct {
+	MessageID      uuid.UUID
+	OrgID          uuid.UUID
+	ProfileID      *uuid.UUID
+	Phone          string
+	Kind           string
+	Body           string
+	IdempotencyKey string
+	CreatedAt      time.Time
+	ExpiresAt      time.Time
+	DueAt          time.Time
+}
+
+// ClaimReplies takes at most limit replies that are due, and makes them due again at until.
+func (s *Store) ClaimReplies(ctx context.Context, now, until time.Time, limit int) (due []delivery.Reply, err error) {
+	defer mark(&err)
+	rows, err := s.pool.Query(ctx, sqlClaimReplies, pgx.NamedArgs{"now": now, "until": until, "limit": limit})
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(found pgx.CollectableRow) (delivery.Reply, error) {
+		r, err := pgx.RowToStructByName[replyRow](found)
+		if err != nil {
+			return delivery.Reply{}, err
+		}
+		phone, err := sms.StoredPhone(r.Phone)
+		return delivery.Reply{
+			MessageID: r.MessageID, OrgID: r.OrgID, ProfileID: value(r.ProfileID), Phone: phone, Kind: delivery.ReplyKind(r.Kind), Body: r.Body,
+			Key: r.IdempotencyKey, CreatedAt: r.CreatedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(), DueAt: r.DueAt.UTC(),
+		}, err
+	})
+}
+
+const sqlSettleReply = `
+update consent_replies set due_at = @due, outcome = @outcome where message_id = @reply_to and due_at is not null`
+
+// sqlConfirmed writes the confirmation that was sent into the ledger, whatever has been said since: the state stays as it is.
+const sqlConfirmed = `
+insert into consent_events (org_id, phone, at, state, source, words, sender, message_id)
+select org_id, phone, @at, state, 'confirmation', @words, @sender, @message from consents where org_id = @org and phone = @phone`
+
+// SettleReply keeps what has become of a reply, unless it was settled before, and writes a confirmation that was sent into the
+// ledger.
+func (s *Store) SettleReply(ctx context.Context, r delivery.Reply) (err error) {
+	defer mark(&err)
+	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		args := pgx.NamedArgs{
+			"reply_to": r.MessageID, "org": r.OrgID, "phone": r.Phone.String(), "due": null(r.DueAt), "outcome": r.Outcome,
+		}
+		if _, err := lockConsent(ctx, tx, args); err != nil {
+			return err
+		}
+		done, err := tx.Exec(ctx, sqlSettleReply, args)
+		if err != nil || done.RowsAffected() == 0 || r.SentAs == nil || r.Kind != delivery.ConfirmStop {
+			return err
+		}
+		args["at"], args["words"], args["sender"], args["message"] = r.SentAs.AcceptedAt, r.SentAs.Body, r.SentAs.From, r.SentAs.ID
+		return exec(ctx, tx, sqlConfirmed, args)
+	})
+}

@@ -1,0 +1,193 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/outbound"
+	"paceline.internal/services/messaging/sms"
+)
+
+// Outbound is messagingv1.OutboundServiceServer. Its callers are operators, each bounded to their organisation.
+type Outbound struct {
+	messagingv1.UnimplementedOutboundServiceServer
+
+	Desk   *outbound.Desk
+	Sender delivery.Sender
+}
+
+// EnqueueText implements messagingv1.OutboundServiceServer.
+func (o *Outbound) EnqueueText(ctx context.Context, r *messagingv1.EnqueueTextRequest) (*messagingv1.EnqueueTextResponse, error) {
+	view, err := viewOf(ctx, o.Sender)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	request, err := readEnqueue(view, r)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	stored, duplicate, err := o.Desk.Enqueue(ctx, request)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	return &messagingv1.EnqueueTextResponse{Text: writeText(stored), Duplicate: duplicate}, nil
+}
+
+// GetQueuedText implements messagingv1.OutboundServiceServer.
+func (o *Outbound) GetQueuedText(ctx context.Context, r *messagingv1.GetQueuedTextRequest) (*messagingv1.GetQueuedTextResponse, error) {
+	t, err := o.one(ctx, r.GetTextId(), o.Desk.Get)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	return &messagingv1.GetQueuedTextResponse{Text: t}, nil
+}
+
+// CancelQueuedText implements messagingv1.OutboundServiceServer.
+func (o *Outbound) CancelQueuedText(
+	ctx context.Context, r *messagingv1.CancelQueuedTextRequest,
+) (*messagingv1.CancelQueuedTextResponse, error) {
+	t, err := o.one(ctx, r.GetTextId(), o.Desk.Cancel)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	return &messagingv1.CancelQueuedTextResponse{Text: t}, nil
+}
+
+// one does something with one text of the caller's organisation.
+func (o *Outbound) one(
+	ctx context.Context, textID string, do func(ctx context.Context, orgID, id uuid.UUID) (outbound.Text, error),
+) (*messagingv1.QueuedText, error) {
+	view, err := viewOf(ctx, o.Sender)
+	if err != nil {
+		return nil, err
+	}
+	id, err := readID("text_id", textID)
+	if err != nil {
+		return nil, err
+	}
+	t, err := do(ctx, view.orgID, id)
+	if err != nil {
+		return nil, err
+	}
+	return writeText(t), nil
+}
+
+// ListQueuedTexts implements messagingv1.OutboundServiceServer.
+func (o *Outbound) ListQueuedTexts(
+	ctx context.Context, r *messagingv1.ListQueuedTextsRequest,
+) (*messagingv1.ListQueuedTextsResponse, error) {
+	view, err := viewOf(ctx, o.Sender)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	query, err := readTexts(view, r)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	size := query.Limit
+	query.Limit++ // one more, to know whether there is a page after this one
+	found, err := o.Desk.List(ctx, query)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	page := &messagingv1.ListQueuedTextsResponse{}
+	if len(found) > size {
+		found = found[:size]
+		page.NextPageToken = writePageToken(found[size-1].ID)
+	}
+	for _, t := range found {
+		page.Texts = append(page.Texts, writeText(t))
+	}
+	return page, nil
+}
+
+func readEnqueue(v view, r *messagingv1.EnqueueTextRequest) (outbound.Request, error) {
+	profileID, err := readOptionalID("profile_id", r.GetProfileId())
+	if err != nil {
+		return outbound.Request{}, err
+	}
+	to, err := readPhone("to", r.GetTo())
+	if err != nil {
+		return outbound.Request{}, err
+	}
+	body, err := sms.NewBody(r.GetBody())
+	if err != nil {
+		return outbound.Request{}, fmt.Errorf("body: %w", err)
+	}
+	sendAt, err := readOptionalTime("send_at", r.GetSendAt())
+	if err != nil {
+		return outbound.Request{}, err
+	}
+	expiresAt, err := readOptionalTime("expires_at", r.GetExpiresAt())
+	if err != nil {
+		return outbound.Request{}, err
+	}
+	policy, err := readPolicy(r.GetUnknownPolicy())
+	return outbound.Request{
+		OrgID: v.orgID, ProfileID: profileID, Key: r.GetIdempotencyKey(), To: to, Body: body, Purpose: outbound.Purpose(r.GetPurpose()),
+		SendAt: sendAt, ExpiresAt: expiresAt, UnknownPolicy: policy,
+	}, err
+}
+
+// readOptionalTime is zero for a time that is absent.
+func readOptionalTime(field string, at *timestamppb.Timestamp) (time.Time, error) {
+	if at == nil {
+		return time.Time{}, nil
+	}
+	return readTime(field, at)
+}
+
+func readTexts(v view, r *messagingv1.ListQueuedTextsRequest) (outbound.Query, error) {
+	profileID, err := readOptionalID("profile_id", r.GetProfileId())
+	if err != nil {
+		return outbound.Query{}, err
+	}
+	q := outbound.Query{
+		OrgID: v.orgID, ProfileID: profileID, Status: outbound.Status(r.GetStatus()), Purpose: outbound.Purpose(r.GetPurpose()),
+		Key: r.GetIdempotencyKey(), Before: uuid.Max, Limit: int(r.GetPageSize()),
+	}
+	switch {
+	case q.Limit == 0:
+		q.Limit = defaultPage
+	case q.Limit < 0 || q.Limit > largestPage:
+		return outbound.Query{}, invalid("page_size", fmt.Sprintf("must be 1 to %d", largestPage))
+	}
+	if q.Status != "" && !slices.Contains(outbound.Statuses(), q.Status) {
+		return outbound.Query{}, invalid("status", fmt.Sprintf("must be one of %v", outbound.Statuses()))
+	}
+	if q.Purpose != "" && !slices.Contains(outbound.Purposes(), q.Purpose) {
+		return outbound.Query{}, invalid("purpose", fmt.Sprintf("must be one of %v", outbound.Purposes()))
+	}
+	if strings.ContainsRune(q.Key, 0) {
+		return outbound.Query{}, invalid("idempotency_key", "holds a character that no key has")
+	}
+	if r.GetPageToken() != "" {
+		if q.Before, err = readPageToken(r.GetPageToken()); err != nil {
+			return outbound.Query{}, err
+		}
+	}
+	return q, nil
+}
+
+func writeText(t outbound.Text) *messagingv1.QueuedText {
+	written := &messagingv1.QueuedText{
+		TextId: t.ID.String(), IdempotencyKey: t.Key, ProfileId: writeID(t.ProfileID), To: t.To.String(), Body: string(t.Body),
+		Purpose: string(t.Purpose), Status: string(t.Status), SendAt: timestamppb.New(t.SendAt), ExpiresAt: timestamppb.New(t.ExpiresAt),
+		NextAttemptAt: writeTime(t.NextAt), Attempts: int32Of(t.Attempts), Failure: string(t.Failure), Explanation: t.Explanation,
+		MessageId: writeID(t.MessageID), MessageStatus: string(t.MessageStatus), CreatedAt: timestamppb.New(t.CreatedAt),
+		EndedAt: writeTime(t.EndedAt),
+	}
+	if t.ErrorCode != 0 {
+		code := int32Of(t.ErrorCode)
+		written.ErrorCode = &code
+	}
+	return written
+}

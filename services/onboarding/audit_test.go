@@ -1,0 +1,437 @@
+package onboarding_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	"paceline.internal/services/onboarding/audit"
+	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/session"
+)
+
+// auditEvery is the interval of the auditors of the tests.
+const auditEvery = 5 * time.Minute
+
+// auditor is one process's auditor, on its ports and router, with its metrics.
+func (b *bundle) auditor(p *process) (*audit.Auditor, *sdkmetric.ManualReader) {
+	b.t.Helper()
+	reader := sdkmetric.NewManualReader()
+	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
+	b.t.Cleanup(func() { require.NoError(b.t, provider.Shutdown(context.WithoutCancel(b.t.Context()))) })
+	metrics, err := audit.NewMetrics(provider.Meter("test"))
+	require.NoError(b.t, err)
+	p.router.OnLate = audit.Reporter{Metrics: metrics, Log: p.router.Log}.Late
+	return &audit.Auditor{
+		OrgID: orgID, Carrier: p.ports, Sweeps: p.ports, Router: p.router, Interval: auditEvery, Metrics: metrics, Log: p.router.Log, Now: b.clock.Now,
+	}, reader
+}
+
+// sweep has the process that serves sweep, up to the present.
+func (b *bundle) sweep() *sdkmetric.ManualReader {
+	b.t.Helper()
+	auditor, metrics := b.auditor(b.current())
+	for more := true; more; {
+		var err error
+		more, err = auditor.Once(b.t.Context())
+		require.NoError(b.t, err)
+	}
+	return metrics
+}
+
+// unheard is a text that Twilio has and whose webhook never comes.
+func (b *bundle) unheard(p enrolment.Profile, body string) *messagingv1.InboundText {
+	return b.messaging.Hear(&messagingv1.InboundText{
+		TwilioSid: fmt.Sprintf("SM%032d", b.texts.Add(1)), From: p.Phone, To: ours, Body: body, Segments: 1,
+	}, b.clock.Now())
+}
+
+// counted is the sum of a counter, over the points with an attribute.
+func counted(t *testing.T, reader *sdkmetric.ManualReader, name, key, value string) (n int64) {
+	t.Helper()
+	var got metricdata.ResourceMetrics
+	require.NoError(t, reader.Collect(t.Context(), &got))
+	for _, scope := range got.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			sum, ok := m.Data.(metricdata.Sum[int64])
+			for i := 0; ok && m.Name == name && i < len(sum.DataPoints); i++ {
+				if v, has := sum.DataPoints[i].Attributes.Value(attribute.Key(key)); key == "" || has && v.AsString() == value {
+					n += sum.DataPoints[i].Value
+				}
+			}
+		}
+	}
+	return n
+}
+
+// lastOf is the last entry of a session's timeline of a kind.
+func (b *bundle) lastOf(id string, kind session.Kind) session.Entry {
+	b.t.Helper()
+	_, entries, err := b.store.Session(b.t.Context(), orgID, id)
+	require.NoError(b.t, err)
+	var last session.Entry
+	for _, e := range entries {
+		if e.Kind == kind {
+			last = e
+		}
+	}
+	return last
+}
+
+func TestAudit(t *testing.T) {
+	t.Parallel()
+
+	t.Run("MissedStopAppliesAtOnceAndIsReported", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		r := b.activate(p)
+		b.clock.Advance(time.Second)
+		stop := b.unheard(p, "STOP")
+		b.clock.Advance(7*time.Minute + 30*time.Second)
+		metrics := b.sweep()
+		require.Equal(t, session.Stopped, b.session(r.ID).Status)
+		require.Equal(t, "late by 7m30s", b.lastOf(r.ID, session.KindStopped).Detail)
+		reported := b.log.of(t, "onboarding.missed_stop")
+		require.Len(t, reported, 1)
+		require.Equal(t, stop.GetTwilioSid(), reported[0]["twilio_sid"])
+		require.InDelta(t, 450_000, reported[0]["late_ms"], 0)
+		require.EqualValues(t, 1, counted(t, metrics, "inbound_missed_stops", "", ""))
+		require.EqualValues(t, 1, counted(t, metrics, "inbound_late", "consent_effect", "opt_out"))
+		require.EqualValues(t, 1, counted(t, metrics, "inbound_audits", "outcome", "swept"))
+		require.Equal(t, []string{opening}, b.sequence(p))
+	})
+
+	t.Run("LateRepliesAreAnsweredInTheOrderTheyWereSaid", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.explained()
+		b.clock.Advance(time.Minute)
+		b.unheard(p, "not now")
+		b.clock.Advance(time.Minute)
+		b.unheard(p, "ok, yes")
+		b.unheard(b.person(), "from somebody whom we never texted")
+		b.clock.Advance(2 * time.Minute)
+		metrics := b.sweep()
+		// No, to the explanation, is answered by LATER now. The yes was said before that: it does not answer it.
+		require.Equal(t, []string{opening, explanation, later}, b.sequence(p))
+		require.True(t, b.at(r.ID, session.AwaitingOpeningResponse, "").Paused)
+		require.Equal(t, "early; late by 2m0s", b.lastOf(r.ID, session.KindReplied).Detail)
+		require.EqualValues(t, 3, counted(t, metrics, "inbound_late", "", ""))
+		require.Zero(t, counted(t, metrics, "inbound_missed_stops", "", ""))
+		require.Equal(t, 4, b.messaging.Recorded(), "what was said in time included")
+	})
+
+	t.Run("LateReplyAnswersTheQuestionItWasSaidTo", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		r := b.activate(p)
+		b.unheard(p, "yes") // in the same second: Twilio knows no smaller part of time
+		b.clock.Advance(3 * time.Minute)
+		b.sweep()
+		require.Equal(t, []string{opening, explanation}, b.sequence(p))
+		b.at(r.ID, session.AwaitingExplanationResponse, "")
+		require.Equal(t, "late by 3m0s", b.lastOf(r.ID, session.KindReplied).Detail)
+	})
+
+	t.Run("LateReplyDoesNotAnswerALaterQuestion", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		r := b.activate(p)
+		b.clock.Advance(10 * time.Second)
+		b.unheard(p, "yes") // to the opening
+		b.clock.Advance(2 * time.Minute)
+		b.reply(p, "hello? I said yes")
+		before := b.at(r.ID, session.AwaitingExplanationResponse, "")
+		b.sweep()
+		require.Equal(t, before, b.session(r.ID), "it is no answer to the explanation")
+		require.Equal(t, []string{opening, explanation}, b.sequence(p))
+		require.Equal(t, "early; late by 2m0s", b.lastOf(r.ID, session.KindReplied).Detail)
+	})
+
+	t.Run("LateReplyOfTheBurstIsHeldByWhenItWasSaid", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.inBurst(2)
+		b.clock.Advance(time.Second)
+		b.unheard(p, "my answer to the first message")
+		b.clock.Advance(2 * time.Minute)
+		b.sweep()
+		require.Equal(t, "burst; late by 2m0s", b.lastOf(r.ID, session.KindHeld).Detail)
+		require.Equal(t, 1, b.count(`select count(*) from held_replies where session_id = $1 and received_at = $2`, r.ID, b.clock.Now().Add(-2*time.Minute)))
+		for range 3 {
+			b.clock.Advance(8 * time.Second)
+			_, err := b.execute(payload(b.session(r.ID)))
+			require.NoError(t, err)
+		}
+		b.work()
+		b.at(r.ID, session.AwaitingInterviewStart, "")
+	})
+
+	t.Run("TextOfAnEpisodeThatIsOverAnswersNothing", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		old := b.activate(p)
+		b.clock.Advance(10 * time.Second)
+		b.unheard(p, "yes")
+		b.clock.Advance(time.Minute)
+		_, err := b.store.CloseSession(t.Context(), orgID, old.ID, b.clock.Now())
+		require.NoError(t, err)
+		r := b.activate(p)
+		b.clock.Advance(time.Minute)
+		b.sweep()
+		b.at(r.ID, session.AwaitingOpeningResponse, "")
+		require.Equal(t, "before_session; late by 2m0s", b.lastOf(r.ID, session.KindReplied).Detail)
+	})
+
+	t.Run("TextsThatCameAreLeftAlone", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		r := b.activate(p)
+		m := b.message(p, "yes")
+		_, err := b.current().server.ReceiveMessage(t.Context(), m)
+		require.NoError(t, err)
+		b.messaging.Hear(&messagingv1.InboundText{TwilioSid: m.GetTwilioSid(), From: p.Phone, To: ours, Body: "yes"}, b.clock.Now())
+		before := b.session(r.ID)
+		b.clock.Advance(2 * time.Minute)
+		metrics := b.sweep()
+		require.Equal(t, before, b.session(r.ID))
+		require.Equal(t, 1, b.count(`select count(*) from webhook_jobs where event_type = 'twilio.message.received'`))
+		require.Zero(t, counted(t, metrics, "inbound_late", "", ""))
+		require.Equal(t, 1, b.count(`select count(*) from inbound_audits where listed = 1 and found = 0`))
+	})
+
+	t.Run("TextWhoseOwnJobIsStillOpenIsLeftToIt", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		r := b.activate(p)
+		m := b.message(p, "STOP")
+		b.messaging.SetDown(true)
+		_, err := b.current().server.ReceiveMessage(t.Context(), m)
+		require.Error(t, err, "Twilio comes again, and gives up")
+		b.messaging.Hear(&messagingv1.InboundText{TwilioSid: m.GetTwilioSid(), From: p.Phone, To: ours, Body: "STOP"}, b.clock.Now())
+		b.messaging.SetDown(false)
+		b.clock.Advance(2 * time.Minute)
+		metrics := b.sweep()
+		require.Zero(t, counted(t, metrics, "inbound_late", "", ""))
+		b.quiet()
+		require.Equal(t, session.Stopped, b.session(r.ID).Status)
+		require.Equal(t, 1, b.count(`select count(*) from webhook_jobs where idempotency_key = $1`, m.GetTwilioSid()))
+	})
+
+	t.Run("WebhookThatComesAfterAllChangesNothing", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		r := b.activate(p)
+		b.clock.Advance(time.Second)
+		text := b.unheard(p, "yes")
+		b.clock.Advance(2 * time.Minute)
+		b.sweep()
+		before := b.session(r.ID)
+		m := b.message(p, "yes")
+		m.TwilioSid = text.GetTwilioSid()
+		_, err := b.current().server.ReceiveMessage(t.Context(), m)
+		require.Error(t, err, "the gateway acknowledges this refusal")
+		require.Equal(t, before, b.session(r.ID))
+		require.Equal(t, []string{opening, explanation}, b.sequence(p))
+	})
+
+	t.Run("FreshTextsAreLeftToTheirWebhook", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		r := b.activate(p)
+		b.clock.Advance(time.Minute)
+		b.unheard(p, "STOP")
+		b.clock.Advance(59 * time.Second)
+		b.sweep()
+		require.Equal(t, session.Active, b.session(r.ID).Status)
+		b.clock.Advance(auditEvery)
+		b.sweep()
+		require.Equal(t, session.Stopped, b.session(r.ID).Status)
+	})
+
+	t.Run("SweepsOverlapAndTheMarkNeverPassesWhatWasNotStored", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		b.activate(p)
+		b.sweep()
+		mark := func(at time.Time) int {
+			return b.count(`select count(*) from inbound_audits where sender = $1 and swept_until = $2 and lease_token is null`, ours, at)
+		}
+		require.Equal(t, 1, mark(b.clock.Now().Add(-time.Minute)))
+		swept := b.clock.Now().Add(-time.Minute)
+		b.clock.Advance(auditEvery)
+		// Twilio's list had not had it when its time was swept.
+		lagged := b.messaging.Hear(&messagingv1.InboundText{TwilioSid: "SMlagged", From: p.Phone, To: ours, Body: "hi"}, swept.Add(-9*time.Minute))
+		auditor, _ := b.auditor(b.current())
+		b.messaging.SetDown(true)
+		_, err := auditor.Once(t.Context())
+		require.Error(t, err)
+		require.Equal(t, 0, b.messaging.Recorded())
+		require.Equal(t, 1, mark(swept))
+		b.messaging.SetDown(false)
+		b.sweep()
+		require.Equal(t, 1, b.count(`select count(*) from webhook_jobs where idempotency_key = $1`, lagged.GetTwilioSid()))
+		require.Equal(t, 1, mark(b.clock.Now().Add(-time.Minute)))
+	})
+
+	t.Run("FirstSweepLooksBackADay", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		b.messaging.Hear(&messagingv1.InboundText{TwilioSid: "SMold", From: p.Phone, To: ours, Body: "STOP"}, b.clock.Now().Add(-25*time.Hour))
+		b.messaging.Hear(&messagingv1.InboundText{TwilioSid: "SMnew", From: p.Phone, To: ours, Body: "STOP"}, b.clock.Now().Add(-23*time.Hour))
+		b.sweep()
+		require.Equal(t, 1, b.messaging.Recorded())
+		require.Zero(t, b.count(`select count(*) from webhook_jobs where idempotency_key = 'SMold'`))
+	})
+
+	t.Run("LongOutageIsSweptDayByDayTheOldestFirst", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.sweep()
+		p := b.person()
+		for range 4 {
+			b.clock.Advance(20 * time.Hour)
+			b.unheard(p, "are you there?")
+		}
+		b.clock.Advance(10 * time.Minute)
+		auditor, _ := b.auditor(b.current())
+		var found []int
+		for more := true; more; {
+			var err error
+			more, err = auditor.Once(t.Context())
+			require.NoError(t, err)
+			found = append(found, b.count(`select count(*) from webhook_jobs`))
+		}
+		require.Equal(t, []int{1, 2, 3, 4}, found)
+		require.Equal(t, 1, b.count(`select count(*) from inbound_audits where found_total = 4 and swept_until = $1`, b.clock.Now().Add(-time.Minute)))
+	})
+
+	t.Run("OneProcessSweepsAtATime", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		r := b.activate(p)
+		b.clock.Advance(time.Second)
+		b.unheard(p, "STOP")
+		b.clock.Advance(2 * time.Minute)
+		var sweeps sync.WaitGroup
+		for range 8 {
+			auditor, _ := b.auditor(b.start(b.healthy()))
+			sweeps.Go(func() {
+				_, err := auditor.Once(t.Context())
+				require.NoError(t, err) //nolint:testifylint // it marks the test as failed all the same
+			})
+		}
+		sweeps.Wait()
+		require.Equal(t, 1, b.messaging.Listed())
+		require.Len(t, b.log.of(t, "onboarding.missed_stop"), 1)
+		require.Equal(t, session.Stopped, b.session(r.ID).Status)
+	})
+
+	t.Run("SweepThatWasTakenOverDoesNotMoveTheMark", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		of := audit.Sender{OrgID: orgID, Name: ours}
+		now := b.clock.Now()
+		slow, ok, err := b.store.ClaimAudit(t.Context(), of, now.Add(-time.Hour), now, now.Add(time.Minute))
+		require.NoError(t, err)
+		require.True(t, ok)
+		_, ok, err = b.store.ClaimAudit(t.Context(), of, now, now, now.Add(time.Minute))
+		require.NoError(t, err)
+		require.False(t, ok)
+		b.clock.Advance(time.Minute)
+		later := b.clock.Now()
+		quick, ok, err := b.store.ClaimAudit(t.Context(), of, later, later, later.Add(time.Minute))
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, now.Add(-time.Hour), quick.SweptUntil.UTC())
+		require.ErrorIs(t, b.store.ExtendAudit(t.Context(), slow, later.Add(time.Hour)), audit.ErrLost)
+		require.ErrorIs(t, b.store.ReleaseAudit(t.Context(), slow), audit.ErrLost)
+		require.ErrorIs(t, b.store.FinishAudit(t.Context(), slow, audit.End{SweptUntil: later, At: later, DueAt: later}), audit.ErrLost)
+		require.NoError(t, b.store.FinishAudit(t.Context(), quick, audit.End{SweptUntil: now.Add(-2 * time.Hour), At: later, DueAt: later}))
+		require.Equal(t, 1, b.count(`select count(*) from inbound_audits where swept_until = $1`, now.Add(-time.Hour)), "never back")
+	})
+
+	t.Run("TextThatCannotBeTakenDoesNotStandInTheWayOfOthers", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		r := b.activate(p)
+		b.clock.Advance(time.Second)
+		b.messaging.Hear(&messagingv1.InboundText{TwilioSid: "SMshort", From: "32665", To: ours, Body: "a short code"}, b.clock.Now())
+		b.messaging.Hear(&messagingv1.InboundText{TwilioSid: "SMforeign", From: p.Phone, To: "+14155550999", Body: "nobody's"}, b.clock.Now())
+		b.unheard(p, "STOP")
+		b.clock.Advance(2 * time.Minute)
+		b.sweep()
+		require.Equal(t, session.Stopped, b.session(r.ID).Status)
+		b.quiet()
+		require.Equal(t, 2, b.count(`select count(*) from webhook_jobs where status = 'failed'`))
+		require.Equal(t, session.Stopped, b.session(r.ID).Status)
+	})
+
+	t.Run("OrganisationWithoutASenderHasNothingToSweep", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		auditor, _ := b.auditor(b.current())
+		auditor.OrgID = "00000000-0000-7000-8000-000000000002"
+		more, err := auditor.Once(t.Context())
+		require.NoError(t, err)
+		require.False(t, more)
+		require.Zero(t, b.count(`select count(*) from inbound_audits`))
+	})
+}
+
+// TestAuditSurvivesAnyMishap fails or ends the process at every call that a sweep makes, and sweeps again.
+func TestAuditSurvivesAnyMishap(t *testing.T) {
+	t.Parallel()
+	for _, what := range []mishap{failBefore, failAfter, dieBefore, dieAfter} {
+		for at := 1; at <= 24; at++ {
+			t.Run(fmt.Sprintf("%s_%02d", what, at), func(t *testing.T) {
+				t.Parallel()
+				b := setup(t)
+				ana, bea := b.person(), b.person()
+				first, second := b.activate(ana), b.activate(bea)
+				b.clock.Advance(time.Second)
+				b.unheard(ana, "STOP")
+				b.unheard(bea, "yes")
+				b.unheard(bea, "a second text")
+				b.clock.Advance(2 * time.Minute)
+				b.auditor(b.current()) // whose loop may come to report it
+				struck := b.healthy()
+				struck.at, struck.mishap = at, what
+				auditor, _ := b.auditor(b.start(struck))
+				_, err := auditor.Once(t.Context())
+				happened := struck.happened()
+				require.True(t, happened || err == nil, "%v", err)
+				b.pass(auditEvery) // leases end
+				b.sweep()
+				b.quiet()
+				require.Equal(t, session.Stopped, b.session(first.ID).Status)
+				b.at(second.ID, session.AwaitingExplanationResponse, "")
+				require.Equal(t, []string{opening, explanation}, b.sequence(bea))
+				require.Equal(t, []string{opening}, b.sequence(ana))
+				require.Equal(t, 3, b.messaging.Recorded())
+				require.NotEmpty(t, b.log.of(t, "onboarding.missed_stop"))
+				require.Equal(t, 1, b.count(`select count(*) from inbound_audits where found_total <= 3 and lease_token is null`))
+			})
+		}
+	}
+}

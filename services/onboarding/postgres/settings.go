@@ -1,0 +1,118 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/dispatch"
+	"paceline.internal/services/onboarding/quiet"
+	"paceline.internal/services/onboarding/session"
+)
+
+// Settings are what an organisation has decided for itself.
+type Settings struct {
+	QuietHours bool // whether a conversation begins in the window only
+	Window     quiet.Window
+	UpdatedAt  time.Time // zero when the organisation has decided nothing
+}
+
+const sqlSettings = `select quiet_hours, quiet_until, quiet_from, updated_at from organisation_settings where org_id = $1`
+
+// Settings reads what an organisation has decided; one that has decided nothing has no quiet hours.
+func (s *Store) Settings(ctx context.Context, orgID string) (Settings, error) {
+	rows, err := s.pool.Query(ctx, sqlSettings, orgID)
+	return collectSettings(rows, err)
+}
+
+const sqlSetSettings = `
+insert into organisation_settings (org_id, quiet_hours, quiet_until, quiet_from, updated_at)
+values (@org_id, @quiet_hours, @quiet_until, @quiet_from, @at)
+on conflict (org_id) do update
+set quiet_hours = excluded.quiet_hours, quiet_until = excluded.quiet_until, quiet_from = excluded.quiet_from,
+    updated_at = excluded.updated_at
+returning quiet_hours, quiet_until, quiet_from, updated_at`
+
+// SetSettings replaces what an organisation had decided. It counts from the next text on; an alarm that is set keeps its time,
+// and a step whose alarm rings in the new quiet hours waits for their end.
+func (s *Store) SetSettings(ctx context.Context, orgID string, wanted Settings, at time.Time) (Settings, error) {
+	rows, err := s.pool.Query(ctx, sqlSetSettings, pgx.NamedArgs{
+		"org_id": orgID, "quiet_hours": wanted.QuietHours, "quiet_until": wanted.Window.Opens().String(),
+		"quiet_from": wanted.Window.Closes().String(), "at": at,
+	})
+	return collectSettings(rows, err)
+}
+
+func collectSettings(rows pgx.Rows, err error) (Settings, error) {
+	if err != nil {
+		return Settings{}, fmt.Errorf("settings: %w", err)
+	}
+	stored, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[struct {
+		QuietHours bool
+		QuietUntil string
+		QuietFrom  string
+		UpdatedAt  time.Time
+	}])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Settings{Window: quiet.Default()}, nil
+	}
+	if err != nil {
+		return Settings{}, fmt.Errorf("settings: %w", err)
+	}
+	return Settings{QuietHours: stored.QuietHours, Window: windowOf(stored.QuietUntil, stored.QuietFrom), UpdatedAt: stored.UpdatedAt}, nil
+}
+
+// windowOf reads a window as it is stored. The table's checks keep out what cannot be read; should somebody have taken them
+// away, the usual hours hold, for a text at night is worse than one that waits.
+func windowOf(opens, closes string) quiet.Window {
+	from, openErr := quiet.ParseTime(opens)
+	until, closeErr := quiet.ParseTime(closes)
+	window, err := quiet.NewWindow(from, until)
+	if errors.Join(openErr, closeErr, err) != nil {
+		return quiet.Default()
+	}
+	return window
+}
+
+// quiet is when a conversation with the person may begin. A time zone is checked when a person is enrolled; one that is not known
+// any more counts as UTC, as one that was never given does.
+func (r row) quiet() quiet.Hours {
+	if r.QuietUntil == nil || r.QuietFrom == nil {
+		return quiet.Hours{}
+	}
+	zone, err := time.LoadLocation(r.TimeZone)
+	if err != nil {
+		zone = time.UTC
+	}
+	return quiet.Hours{Window: windowOf(*r.QuietUntil, *r.QuietFrom), Zone: zone}
+}
+
+// AwaitWindow sets the alarm of a due step again, for the end of quiet hours, and tells the timeline; next is given the alarm's
+// generation. It returns the alarm, leased to the caller, or nil when there is nothing to publish: an alarm that rings then or
+// later is set already, and so of any number of executions at once one sets it. dispatch.ErrConflict when the session has moved on.
+func (s *Store) AwaitWindow(
+	ctx context.Context, r session.Record, due time.Time, next func(generation int) *session.Alarm, told session.Entry,
+) (*session.Alarm, error) {
+	var set *session.Alarm
+	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		set = nil
+		if ok, err := still(ctx, tx, r); err != nil || !ok {
+			return cmp.Or(err, dispatch.ErrConflict)
+		}
+		generation, last, err := lastAlarm(ctx, tx, r)
+		if err != nil || !last.Before(due) {
+			return err
+		}
+		if err := writeTimeline(ctx, tx, r.ID, []session.Entry{told}); err != nil {
+			return err
+		}
+		set = next(generation + 1)
+		return insertAlarm(ctx, tx, *set, told.At)
+	})
+	return set, err
+}

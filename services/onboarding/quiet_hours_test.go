@@ -1,0 +1,411 @@
+package onboarding_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+
+	emulator "paceline.internal/platform/emulator/qstash"
+	"paceline.internal/platform/rpc"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/catalog"
+	"paceline.internal/services/onboarding/dispatch"
+	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/session"
+)
+
+const anotherOrg = "00000000-0000-7000-8000-000000000002"
+
+// settle has the organisation decide its quiet hours.
+func (b *bundle) settle(org string, hours *onboardingv1.QuietHours) (*onboardingv1.Settings, error) {
+	b.t.Helper()
+	ctx := rpc.WithPrincipal(b.t.Context(), rpc.Principal{Subject: "ada", Role: rpc.RoleOperator, OrgID: org})
+	out, err := b.current().server.UpdateSettings(ctx, &onboardingv1.UpdateSettingsRequest{Settings: &onboardingv1.Settings{QuietHours: hours}})
+	return out.GetSettings(), err
+}
+
+// sleepsAtNight has the organisation keep to 08:00 to 21:00.
+func (b *bundle) sleepsAtNight() {
+	b.t.Helper()
+	_, err := b.settle(orgID, &onboardingv1.QuietHours{Enabled: true})
+	require.NoError(b.t, err)
+}
+
+// turns sets the clock forward to a time of the day in UTC, today or tomorrow.
+func (b *bundle) turns(hour, minute int) {
+	b.t.Helper()
+	now := b.clock.Now()
+	then := time.Date(now.Year(), now.Month(), now.Day(), hour, minute, 0, 0, time.UTC)
+	if then.Before(now) {
+		then = then.Add(24 * time.Hour)
+	}
+	b.clock.Advance(then.Sub(now))
+	b.idle()
+}
+
+// night is a person whose burst is due and who sleeps: their yes came at 22:30.
+func (b *bundle) night() (enrolment.Profile, session.Record) {
+	b.t.Helper()
+	b.sleepsAtNight()
+	p, r := b.explained()
+	b.turns(22, 30)
+	b.reply(p, "ok")
+	b.work()
+	return p, b.at(r.ID, session.AwaitingBurst, step(1))
+}
+
+var morning = time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+
+// requireWakes holds the newest alarm to the opening, and the burst to beginning then and keeping its pace.
+func (b *bundle) requireWakes(p enrolment.Profile, r session.Record) {
+	b.t.Helper()
+	var due time.Time
+	require.NoError(b.t, b.pool.QueryRow(b.t.Context(),
+		`select due_at from step_alarms where session_id = $1 order by generation desc limit 1`, r.ID).Scan(&due))
+	require.Equal(b.t, morning, due.UTC())
+	require.Equal(b.t, []string{opening, explanation}, b.sequence(p))
+	b.clock.Advance(morning.Add(-time.Second).Sub(b.clock.Now()))
+	b.work()
+	require.Equal(b.t, []string{opening, explanation}, b.sequence(p))
+	b.pass(time.Second)
+	b.quiet()
+	require.Equal(b.t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+	taken := b.messaging.Taken(p.Phone)
+	require.Equal(b.t, morning, taken[2].At)
+	require.Equal(b.t, 8*time.Second, taken[3].At.Sub(taken[2].At))
+	require.Equal(b.t, 8*time.Second, taken[4].At.Sub(taken[3].At))
+}
+
+func TestQuietHours(t *testing.T) {
+	t.Parallel()
+
+	t.Run("BurstOfALateReplyBeginsInTheMorning", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.night()
+		require.Equal(t, session.KindWaiting, b.story(r.ID)[len(b.story(r.ID))-1])
+		require.Equal(t, 1, b.count(`select count(*) from step_alarms`), "deferred by its one alarm")
+		b.requireWakes(p, r)
+		require.Zero(t, b.count(`select count(*) from step_alarms where cause <> 'due'`), "no sweeper, no second alarm")
+	})
+
+	t.Run("OffUnlessSet", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, _ := b.explained()
+		b.turns(22, 30)
+		b.reply(p, "ok")
+		b.quiet()
+		require.Len(t, b.sequence(p), 6)
+	})
+
+	t.Run("AnotherOrganisationsHoursAreTheirs", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, err := b.settle(anotherOrg, &onboardingv1.QuietHours{Enabled: true})
+		require.NoError(t, err)
+		p, _ := b.explained()
+		b.turns(22, 30)
+		b.reply(p, "ok")
+		b.quiet()
+		require.Len(t, b.sequence(p), 6)
+	})
+
+	t.Run("RepliesAreAnsweredAtOnce", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.sleepsAtNight()
+		p := b.person()
+		b.activate(p)
+		b.turns(23, 0)
+		b.reply(p, "hi")
+		b.reply(p, "not now")
+		require.Equal(t, []string{opening, explanation, later}, b.sequence(p))
+	})
+
+	t.Run("ByThePersonsClock", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.sleepsAtNight()
+		p, r := b.explained()
+		b.exec(`update profiles set time_zone = 'America/Sao_Paulo' where id = $1`, p.ID)
+		b.turns(22, 30) // 19:30 there
+		b.reply(p, "ok")
+		b.quiet()
+		require.Len(t, b.sequence(p), 6)
+		b.at(r.ID, session.AwaitingInterviewStart, "")
+	})
+
+	t.Run("ZoneThatIsNotKnownAnyMoreIsUTC", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.sleepsAtNight()
+		p, r := b.explained()
+		b.exec(`update profiles set time_zone = 'Mars/Olympus_Mons' where id = $1`, p.ID)
+		b.turns(22, 30)
+		b.reply(p, "ok")
+		b.work()
+		b.requireWakes(p, r)
+	})
+
+	t.Run("BurstThatHasBegunGoesOn", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.sleepsAtNight()
+		p, _ := b.explained()
+		b.turns(20, 59)
+		b.clock.Advance(55 * time.Second)
+		b.reply(p, "ok")
+		b.quiet()
+		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+		require.Equal(t, 16*time.Second, b.clock.Now().Sub(b.messaging.Taken(p.Phone)[2].At))
+	})
+
+	t.Run("BurstWhoseFirstTextIsNotWrittenDownYetGoesOn", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.sleepsAtNight()
+		b.mute()
+		p, r := b.explained()
+		b.turns(20, 59)
+		b.reply(p, "ok")
+		b.idle()
+		texts := catalog.Default()
+		body, err := texts.Render(r.CopyVersion, p.Locale, first, p.FirstName)
+		require.NoError(t, err)
+		_, err = b.carrier.Send(t.Context(), dispatch.Text{ // taken, and whoever sent it died
+			OrgID: orgID, ProfileID: p.ID, To: p.Phone, Body: body, Key: session.Key(p.ID, r.ID, step(1)), CorrelationID: "request-0",
+			Unknown: b.flow.UnknownSends(),
+		})
+		require.NoError(t, err)
+		b.clock.Advance(2 * time.Minute)
+		out, err := b.execute(payload(b.session(r.ID)))
+		require.NoError(t, err)
+		require.Equal(t, string(session.SkipAlreadySent), out.GetSkipReason())
+		b.at(r.ID, session.AwaitingBurst, step(2))
+	})
+
+	t.Run("BurstThatWasHeldUpForLongBeginsAnew", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.sleepsAtNight()
+		p, r := b.inBurst(2)
+		b.turns(23, 0)
+		b.skips(session.SkipQuietHours, payload(r))
+		b.qstash.SetFaults(emulator.Script{})
+		b.clock.Advance(morning.Sub(b.clock.Now()))
+		b.quiet()
+		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+		require.Equal(t, morning, b.messaging.Taken(p.Phone)[3].At)
+	})
+
+	for _, tt := range []struct {
+		name string
+		ring func(b *bundle, p enrolment.Profile, r session.Record)
+	}{
+		{name: "Sweeper", ring: func(*bundle, enrolment.Profile, session.Record) {}},
+		{name: "Release", ring: func(b *bundle, p enrolment.Profile, _ session.Record) { b.hold(p); b.release(p) }},
+		{name: "Resume", ring: func(b *bundle, p enrolment.Profile, r session.Record) {
+			b.exec(`update conversation_sessions set status = 'stuck' where id = $1`, r.ID)
+			_, err := b.current().crew.Resume(b.t.Context(), orgID, r.ID)
+			require.NoError(b.t, err)
+		}},
+		{name: "ByHand", ring: func(b *bundle, _ enrolment.Profile, r session.Record) { b.skips(session.SkipQuietHours, payload(r)) }},
+	} {
+		t.Run("AlarmThatWasLostAndRingsAtNight_"+tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.sleepsAtNight()
+			b.mute()
+			p, r := b.explained()
+			b.turns(20, 50)
+			b.reply(p, "ok")
+			b.idle() // the alarm was lost
+			b.turns(23, 0)
+			b.qstash.SetFaults(emulator.Script{})
+			tt.ring(b, p, b.session(r.ID))
+			b.work()
+			b.work()
+			require.Equal(t, 1, b.count(`select count(*) from step_alarms where cause = 'quiet_hours'`))
+			require.Equal(t, 1, b.count(`select count(*) from session_transitions where kind = 'waiting'`))
+			b.requireWakes(p, r)
+			b.at(r.ID, session.AwaitingInterviewStart, "")
+		})
+	}
+
+	t.Run("ManyAtOnceSetNothingMore", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.night()
+		var calls sync.WaitGroup
+		for range 8 {
+			calls.Go(func() {
+				if out, err := b.execute(payload(r)); err != nil || out.GetSkipReason() != string(session.SkipQuietHours) {
+					t.Errorf("%v, %v", out, err)
+				}
+			})
+		}
+		calls.Wait()
+		require.Equal(t, 1, b.count(`select count(*) from step_alarms`), "the one that rings in the morning is set already")
+		b.requireWakes(p, r)
+	})
+
+	t.Run("AlarmOfAClockThatIsAheadIsSetOnceMore", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.mute()
+		p, r := b.night()
+		b.clock.Advance(morning.Add(-300 * time.Millisecond).Sub(b.clock.Now()))
+		b.qstash.SetFaults(emulator.Script{})
+		for range 3 {
+			b.skips(session.SkipQuietHours, payload(r))
+		}
+		require.Equal(t, 2, b.count(`select count(*) from step_alarms`))
+		b.pass(30 * time.Second)
+		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+		require.False(t, b.messaging.Taken(p.Phone)[2].At.Before(morning))
+	})
+
+	t.Run("HoursThatWereMovedMeanwhileAreWaitedFor", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.night()
+		_, err := b.settle(orgID, &onboardingv1.QuietHours{Enabled: true, Open: "10:00"})
+		require.NoError(t, err)
+		b.clock.Advance(morning.Sub(b.clock.Now()))
+		b.work()
+		require.Equal(t, []string{opening, explanation}, b.sequence(p))
+		b.at(r.ID, session.AwaitingBurst, step(1))
+		b.clock.Advance(2 * time.Hour)
+		b.quiet()
+		require.Equal(t, morning.Add(2*time.Hour), b.messaging.Taken(p.Phone)[2].At)
+	})
+
+	t.Run("UnreachableMessagingComesBack", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, r := b.night()
+		b.messaging.SetDown(true)
+		_, err := b.execute(payload(r))
+		refuses(t, err, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE)
+	})
+}
+
+func TestOpeningInQuietHours(t *testing.T) {
+	t.Parallel()
+	// asleep is a person who was activated at 23:00.
+	asleep := func(t *testing.T) (*bundle, enrolment.Profile, session.Record) {
+		b := setup(t)
+		b.sleepsAtNight()
+		b.turns(23, 0)
+		p := b.person()
+		r := b.activate(p)
+		require.Equal(t, session.AwaitingOpeningResponse, r.Token)
+		require.Empty(t, b.sequence(p))
+		return b, p, r
+	}
+
+	t.Run("IsSentInTheMorning", func(t *testing.T) {
+		t.Parallel()
+		b, p, r := asleep(t)
+		require.Equal(t, r, b.activate(p), "the second activation opens nothing")
+		b.pass(time.Minute)
+		require.Equal(t, []session.Kind{session.KindActivated, session.KindWaiting}, b.story(r.ID))
+		b.clock.Advance(morning.Add(-time.Second).Sub(b.clock.Now()))
+		b.work()
+		require.Empty(t, b.sequence(p))
+		b.pass(time.Second)
+		b.quiet()
+		require.Equal(t, []string{opening}, b.sequence(p))
+		require.Equal(t, morning, b.messaging.Taken(p.Phone)[0].At)
+		require.Equal(t, []session.Kind{session.KindActivated, session.KindWaiting, session.KindSent}, b.story(r.ID))
+	})
+
+	t.Run("PersonWhoWritesFirstIsAnsweredAndNeedsNone", func(t *testing.T) {
+		t.Parallel()
+		b, p, r := asleep(t)
+		b.reply(p, "hi")
+		require.Equal(t, []string{explanation}, b.sequence(p))
+		b.clock.Advance(morning.Sub(b.clock.Now()))
+		b.quiet()
+		require.Equal(t, []string{explanation}, b.sequence(p))
+		b.at(r.ID, session.AwaitingExplanationResponse, "")
+	})
+
+	t.Run("StopCountsAtOnce", func(t *testing.T) {
+		t.Parallel()
+		b, p, r := asleep(t)
+		b.reply(p, "STOP")
+		require.Equal(t, session.Stopped, b.session(r.ID).Status)
+		b.clock.Advance(morning.Sub(b.clock.Now()))
+		b.quiet()
+		require.Empty(t, b.sequence(p))
+	})
+
+	t.Run("HoursThatWereMovedMeanwhileAreWaitedFor", func(t *testing.T) {
+		t.Parallel()
+		b, p, _ := asleep(t)
+		_, err := b.settle(orgID, &onboardingv1.QuietHours{Enabled: true, Open: "10:00"})
+		require.NoError(t, err)
+		b.clock.Advance(morning.Sub(b.clock.Now()))
+		b.work()
+		require.Empty(t, b.sequence(p))
+		b.clock.Advance(2 * time.Hour)
+		b.quiet()
+		require.Equal(t, []string{opening}, b.sequence(p))
+	})
+
+	t.Run("OpeningThatIsResumedAtNightWaits", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.sleepsAtNight()
+		p := stuckOpening(b)
+		r := b.standing(p)
+		b.turns(23, 0)
+		_, err := b.current().crew.Resume(t.Context(), orgID, r.ID)
+		require.NoError(t, err)
+		b.pass(time.Minute)
+		require.Empty(t, b.sequence(p))
+		b.clock.Advance(morning.Sub(b.clock.Now()))
+		b.quiet()
+		require.Equal(t, []string{opening}, b.sequence(p))
+	})
+}
+
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	reads := func(org string) *onboardingv1.Settings {
+		ctx := rpc.WithPrincipal(t.Context(), rpc.Principal{Subject: "ada", Role: rpc.RoleOperator, OrgID: org})
+		out, err := b.current().server.GetSettings(ctx, &onboardingv1.GetSettingsRequest{})
+		require.NoError(t, err)
+		return out.GetSettings()
+	}
+	require.False(t, reads(orgID).GetQuietHours().GetEnabled(), "off unless set")
+	require.Equal(t, []string{"08:00", "21:00"}, []string{reads(orgID).GetQuietHours().GetOpen(), reads(orgID).GetQuietHours().GetClose()})
+	require.Nil(t, reads(orgID).GetUpdatedAt())
+
+	stored, err := b.settle(orgID, &onboardingv1.QuietHours{Enabled: true, Open: "18:00", Close: "02:00"})
+	require.NoError(t, err, "a window may go over midnight")
+	require.Equal(t, []string{"18:00", "02:00"}, []string{stored.GetQuietHours().GetOpen(), stored.GetQuietHours().GetClose()})
+	require.True(t, stored.GetQuietHours().GetEnabled())
+	require.Equal(t, b.clock.Now(), stored.GetUpdatedAt().AsTime())
+	require.Equal(t, stored.String(), reads(orgID).String())
+	require.False(t, reads(anotherOrg).GetQuietHours().GetEnabled(), "another organisation's are its own")
+
+	for _, wrong := range []*onboardingv1.QuietHours{
+		nil, {Enabled: true, Open: "8:00"}, {Close: "24:00"}, {Open: "09:00", Close: "09:00"}, {Open: "21:00"}, {Open: "18:00\x00"},
+	} {
+		_, err := b.settle(orgID, wrong)
+		refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+	}
+	require.Equal(t, stored.String(), reads(orgID).String(), "a refusal changes nothing")
+	b.clock.Advance(time.Hour)
+	stored, err = b.settle(orgID, &onboardingv1.QuietHours{})
+	require.NoError(t, err)
+	require.False(t, stored.GetQuietHours().GetEnabled())
+	require.Equal(t, 1, b.count(`select count(*) from organisation_settings`))
+}

@@ -1,0 +1,281 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"paceline.internal/platform/rpc"
+	"paceline.internal/platform/worker"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/services/onboarding/postgres"
+)
+
+// jobsPolicy says who may call WebhookJobService. Only the gateway's intake, a service, and operators store events.
+func jobsPolicy() rpc.Policy {
+	operators := []rpc.Role{rpc.RoleOperator}
+	return rpc.Policy{
+		onboardingv1.WebhookJobService_EnqueueWebhookJob_FullMethodName: {rpc.RoleService, rpc.RoleOperator},
+		onboardingv1.WebhookJobService_ListWebhookJobs_FullMethodName:   operators,
+		onboardingv1.WebhookJobService_GetWebhookJob_FullMethodName:     operators,
+		onboardingv1.WebhookJobService_RetryWebhookJob_FullMethodName:   operators,
+		onboardingv1.WebhookJobService_CancelWebhookJob_FullMethodName:  operators,
+	}
+}
+
+// bell wakes the loops for a job that was stored or is due again.
+type bell interface{ Ring() }
+
+// WebhookJobs serves WebhookJobService.
+type WebhookJobs struct {
+	onboardingv1.UnimplementedWebhookJobServiceServer
+
+	OrgID string // of events that a service brings without saying whose they are
+	Store *postgres.Store
+	Bell  bell
+	Now   func() time.Time
+}
+
+const (
+	maxJobKey      = 255     // as index entries go, far below what Postgres takes
+	maxJobPayload  = 2 << 20 // beyond the largest that the gateway takes, 1 MiB of Shopify, when it is written out
+	maxJobAttempts = 25
+	maxJobDelay    = 366 * 24 * time.Hour
+)
+
+// EnqueueWebhookJob stores an event.
+func (s *WebhookJobs) EnqueueWebhookJob(
+	ctx context.Context, in *onboardingv1.EnqueueWebhookJobRequest,
+) (*onboardingv1.EnqueueWebhookJobResponse, error) {
+	job, err := s.newJob(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := s.Store.Enqueue(ctx, job)
+	if err != nil {
+		return nil, answer(err)
+	}
+	if !stored.Duplicate {
+		s.Bell.Ring()
+	}
+	return &onboardingv1.EnqueueWebhookJobResponse{
+		JobId: stored.ID, Duplicate: stored.Duplicate, CreatedAt: timestamppb.New(stored.CreatedAt),
+	}, nil
+}
+
+func (s *WebhookJobs) newJob(ctx context.Context, in *onboardingv1.EnqueueWebhookJobRequest) (jobs.New, error) {
+	var none jobs.New
+	if !jobs.IsSource(in.GetSource()) {
+		return none, invalid("source must be twilio, kapso, shopify or internal")
+	}
+	if err := cmp.Or(
+		visible("event_type", in.GetEventType(), 1), visible("idempotency_key", in.GetIdempotencyKey(), 1), visible("subject", in.GetSubject(), 0),
+	); err != nil {
+		return none, err
+	}
+	if n := in.GetMaxAttempts(); n < 0 || n > maxJobAttempts {
+		return none, invalid("max_attempts must be 0 to %d", maxJobAttempts)
+	}
+	orgID, err := s.owner(ctx, in.GetOrgId())
+	if err != nil {
+		return none, err
+	}
+	payload, err := event(in)
+	if err != nil {
+		return none, err
+	}
+	now := s.Now()
+	due, err := dueAt(in, now)
+	if err != nil {
+		return none, err
+	}
+	return jobs.New{
+		ID: uuid.Must(uuid.NewV7()).String(), OrgID: orgID, Key: in.GetIdempotencyKey(), Source: in.GetSource(), EventType: in.GetEventType(),
+		Subject: in.GetSubject(), Payload: payload, MaxAttempts: int(in.GetMaxAttempts()), At: now, DueAt: due,
+	}, nil
+}
+
+// visible refuses what is no name: too long, too short, or with characters that cannot be seen.
+func visible(field, value string, least int) error {
+	foreign := strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r > '~' })
+	if len(value) < least || len(value) > maxJobKey || foreign {
+		return invalid("%s must be %d to %d visible ASCII characters", field, least, maxJobKey)
+	}
+	return nil
+}
+
+// owner is whose event it is. Nobody but a service may say so.
+func (s *WebhookJobs) owner(ctx context.Context, named string) (string, error) {
+	if named != "" {
+		if err := validID("org_id", named); err != nil {
+			return "", err
+		}
+	}
+	caller, _ := rpc.PrincipalFrom(ctx)
+	if caller.Role == rpc.RoleService {
+		return cmp.Or(named, s.OrgID), nil
+	}
+	if named != "" && named != caller.OrgID {
+		return "", answer(errNotYours)
+	}
+	return caller.OrgID, nil
+}
+
+// event is the payload, which is a JSON object however it comes.
+func event(in *onboardingv1.EnqueueWebhookJobRequest) (json.RawMessage, error) {
+	var payload []byte
+	switch e := in.GetEvent().(type) {
+	case *onboardingv1.EnqueueWebhookJobRequest_Payload:
+		var err error
+		if payload, err = e.Payload.MarshalJSON(); err != nil {
+			return nil, invalid("payload must be a JSON object")
+		}
+	case *onboardingv1.EnqueueWebhookJobRequest_PayloadJson:
+		payload = e.PayloadJson
+	default:
+		return nil, invalid("payload or payload_json must be set")
+	}
+	if len(payload) > maxJobPayload {
+		return nil, invalid("the payload must have at most %d bytes", maxJobPayload)
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(payload, &object); err != nil || object == nil {
+		return nil, invalid("the payload must be a JSON object")
+	}
+	return payload, nil
+}
+
+func dueAt(in *onboardingv1.EnqueueWebhookJobRequest, now time.Time) (time.Time, error) {
+	due := now
+	switch {
+	case in.GetAt() != nil && in.GetDelay() != nil:
+		return due, invalid("at and delay exclude each other")
+	case in.GetAt() != nil && !in.GetAt().IsValid(), in.GetDelay() != nil && !in.GetDelay().IsValid():
+		return due, invalid("at or delay is out of range")
+	case in.GetAt() != nil:
+		due = in.GetAt().AsTime()
+	case in.GetDelay() != nil:
+		due = now.Add(in.GetDelay().AsDuration())
+	}
+	if due.Before(now) {
+		due = now // what should have been done already is done now, in the order in which it came
+	}
+	if due.Sub(now) > maxJobDelay {
+		return due, invalid("a job may be due at most a year from now")
+	}
+	return due, nil
+}
+
+// ListWebhookJobs lists jobs of the caller's organisation.
+func (s *WebhookJobs) ListWebhookJobs(
+	ctx context.Context, in *onboardingv1.ListWebhookJobsRequest,
+) (*onboardingv1.ListWebhookJobsResponse, error) {
+	if in.GetStatus() != "" && !jobs.IsStatus(in.GetStatus()) {
+		return nil, invalid("status must be pending, processing, completed, failed or cancelled")
+	}
+	if err := visible("event_type", in.GetEventType(), 0); err != nil {
+		return nil, err
+	}
+	wanted, before, err := page(in)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.Store.Jobs().List(ctx, worker.Filter{
+		OrgID: org(ctx), Status: in.GetStatus(), EventType: in.GetEventType(), Before: before, Limit: wanted + 1, // one more tells whether there is a next page
+	})
+	if err != nil {
+		return nil, answer(err)
+	}
+	out := &onboardingv1.ListWebhookJobsResponse{}
+	if len(found) > wanted {
+		found = found[:wanted]
+		out.NextPageToken = pageToken(found[wanted-1].ID)
+	}
+	for _, r := range found {
+		out.Jobs = append(out.Jobs, webhookJob(r))
+	}
+	return out, nil
+}
+
+// GetWebhookJob reads one job with its payload.
+func (s *WebhookJobs) GetWebhookJob(
+	ctx context.Context, in *onboardingv1.GetWebhookJobRequest,
+) (*onboardingv1.GetWebhookJobResponse, error) {
+	if err := validID("job_id", in.GetJobId()); err != nil {
+		return nil, err
+	}
+	r, err := s.Store.Jobs().Get(ctx, org(ctx), in.GetJobId())
+	if err != nil {
+		return nil, answerJob(err)
+	}
+	out := webhookJob(r)
+	out.Payload = &structpb.Struct{}
+	if err := out.GetPayload().UnmarshalJSON(r.Payload); err != nil {
+		return nil, answer(err) // every payload is an object: whoever stored this one went past us
+	}
+	return &onboardingv1.GetWebhookJobResponse{Job: out}, nil
+}
+
+// RetryWebhookJob makes a failed job due again.
+func (s *WebhookJobs) RetryWebhookJob(
+	ctx context.Context, in *onboardingv1.RetryWebhookJobRequest,
+) (*onboardingv1.RetryWebhookJobResponse, error) {
+	if err := validID("job_id", in.GetJobId()); err != nil {
+		return nil, err
+	}
+	r, err := s.Store.RetryJob(ctx, org(ctx), in.GetJobId(), s.Now())
+	if err != nil {
+		return nil, answerJob(err)
+	}
+	s.Bell.Ring()
+	return &onboardingv1.RetryWebhookJobResponse{Job: webhookJob(r)}, nil
+}
+
+// CancelWebhookJob ends a pending job.
+func (s *WebhookJobs) CancelWebhookJob(
+	ctx context.Context, in *onboardingv1.CancelWebhookJobRequest,
+) (*onboardingv1.CancelWebhookJobResponse, error) {
+	if err := validID("job_id", in.GetJobId()); err != nil {
+		return nil, err
+	}
+	r, err := s.Store.CancelJob(ctx, org(ctx), in.GetJobId(), s.Now())
+	if err != nil {
+		return nil, answerJob(err)
+	}
+	s.Bell.Ring() // another job of its subject may have waited for this one
+	return &onboardingv1.CancelWebhookJobResponse{Job: webhookJob(r)}, nil
+}
+
+// answerJob is answer for what an operator asks about a job.
+func answerJob(err error) error {
+	if status, ok := errors.AsType[*worker.StatusError](err); ok {
+		return refuse(codes.FailedPrecondition, onboardingv1.Reason_REASON_WEBHOOK_JOB_STATUS, status.Error(), 0)
+	}
+	return answer(err)
+}
+
+func webhookJob(r worker.Row) *onboardingv1.WebhookJob {
+	return &onboardingv1.WebhookJob{
+		JobId: r.ID, IdempotencyKey: r.Key, Source: r.Extra[0], EventType: r.EventType, Subject: r.Subject,
+		Status: r.Status, Attempts: int32(r.Attempts), MaxAttempts: int32(r.MaxAttempts), DueAt: moment(r.DueAt),
+		ProcessedAt: moment(r.ProcessedAt), ErrorMessage: r.ErrorMessage, CreatedAt: timestamppb.New(r.CreatedAt),
+		UpdatedAt: timestamppb.New(r.UpdatedAt),
+	}
+}
+
+// moment is absent when there was none.
+func moment(t *time.Time) *timestamppb.Timestamp {
+	if t == nil {
+		return nil
+	}
+	return timestamppb.New(*t)
+}

@@ -1,0 +1,68 @@
+package webhooks_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/services/onboarding/dispatch"
+	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/services/onboarding/webhooks"
+)
+
+type router struct{}
+
+func (router) Handle(context.Context, jobs.Job) error { return nil }
+
+// carrier answers every receipt with the same error.
+type carrier struct{ err error }
+
+func (c carrier) RecordStatus(context.Context, webhooks.Status) (bool, error) { return c.err == nil, c.err }
+
+func TestTakers(t *testing.T) {
+	t.Parallel()
+	handle := func(err error, event, payload string) error {
+		takers := &webhooks.Takers{Texts: router{}, Receipts: carrier{err}, Log: slog.New(slog.DiscardHandler), Now: time.Now}
+		handler, ok := takers.Handlers()[event]
+		require.True(t, ok, event)
+		return handler(t.Context(), jobs.Job{EventType: event, Payload: []byte(payload), CreatedAt: time.Now()})
+	}
+	const status = `{"message_id":"wamid.1","status":"delivered","error_code":0,"phone_number_id":"1","at":"2"}`
+
+	t.Run("S2_28_EveryEventOfKapsoHasItsHandler", func(t *testing.T) {
+		t.Parallel()
+		for _, event := range []string{"sent", "delivered", "read", "failed"} {
+			require.NoError(t, handle(nil, "kapso.message."+event, status))
+		}
+		require.NoError(t, handle(nil, "kapso.message.received", `{}`))
+		require.NoError(t, handle(nil, "kapso.phone_number.created", `{"phone_number_id":"1","anything":"new"}`))
+	})
+	t.Run("S2_36_APayloadThatIsNoneFailsAtOnce", func(t *testing.T) {
+		t.Parallel()
+		for _, payload := range []string{`[]`, `{}`, `{"message_id":"wamid.1"}`, `{"message_id":1,"status":"sent"}`} {
+			var permanent *jobs.Permanent
+			require.ErrorAs(t, handle(nil, "kapso.message.failed", payload), &permanent)
+		}
+	})
+	t.Run("S2_25_MessagingThatCannotBeReachedIsWaitedFor", func(t *testing.T) {
+		t.Parallel()
+		var snooze *jobs.Snooze
+		require.ErrorAs(t, handle(dispatch.ErrUnavailable, "kapso.message.sent", status), &snooze)
+		defect := errors.New("a defect")
+		require.ErrorIs(t, handle(defect, "kapso.message.sent", status), defect)
+	})
+	t.Run("S2_36_WhatTheLawAsksIsForAnOperator", func(t *testing.T) {
+		t.Parallel()
+		for _, topic := range []string{"customers/data_request", "customers/redact", "shop/redact"} {
+			var permanent *jobs.Permanent
+			err := handle(nil, "shopify."+topic, `{}`)
+			require.ErrorAs(t, err, &permanent)
+			require.ErrorContains(t, err, "needs an operator")
+		}
+		require.NoError(t, handle(nil, "shopify.app/uninstalled", `{"topic":"app/uninstalled","shop_domain":"x","webhook_id":"1","body":{}}`))
+	})
+}
