@@ -59,7 +59,10 @@ const (
 )
 
 func openRiver(pool *pgxpool.Pool) (*contender, error) {
-	client, err := riverqueue.NewClient(riverpgxv5.New(pool), &riverqueue.Config{Logger: slog.New(slog.DiscardHandler)})
+	// Who inserts notifies once to a cooldown of its own.
+	client, err := riverqueue.NewClient(riverpgxv5.New(pool), &riverqueue.Config{
+		Logger: slog.New(slog.DiscardHandler), FetchCooldown: riverCooldown,
+	})
 	if err != nil {
 		return nil, err
 	}

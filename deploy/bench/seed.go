@@ -102,14 +102,13 @@ func openSeed(pool *pgxpool.Pool, run string, loops int, now func() time.Time) *
 
 // seedLoop acquires one job, does it, completes it, and so on.
 func seedLoop(ctx context.Context, pool *pgxpool.Pool, unrecorded *atomic.Int64, now func() time.Time, done func(n int)) error {
-	for {
+	for ctx.Err() == nil {
 		var id uuid.UUID
 		var content []byte
-		err := pool.QueryRow(ctx, sqlSeedAcquire).Scan(&id, &content)
+		// An acquire that is cancelled may still take a job in the server, and nobody would ever do it: the seed has no leases.
+		err := pool.QueryRow(context.WithoutCancel(ctx), sqlSeedAcquire).Scan(&id, &content)
 		if errors.Is(err, pgx.ErrNoRows) {
-			if !pause(ctx, seedIdle) {
-				return nil
-			}
+			pause(ctx, seedIdle)
 			continue
 		}
 		if err != nil {
@@ -122,6 +121,7 @@ func seedLoop(ctx context.Context, pool *pgxpool.Pool, unrecorded *atomic.Int64,
 		}
 		unrecorded.Add(-1)
 	}
+	return nil
 }
 
 // pause waits for d and reports whether ctx is still alive.

@@ -38,7 +38,7 @@ import (
 //	(lease_until) where status = 'processing'
 //	(org_id, subject, id) where status in ('pending', 'processing') and subject <> ''
 //	(org_id, id) where status = 'failed'
-//	(processed_at) where processed_at is not null -- for retention
+//	(processed_at, id) where processed_at is not null -- for retention
 //
 // A table that lives on rewrites wants to be vacuumed early: autovacuum_vacuum_scale_factor 0.02, and a fillfactor of 100, for
 // a change of status is never a HOT update.

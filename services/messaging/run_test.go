@@ -224,7 +224,7 @@ func TestDoctor(t *testing.T) {
 	require.NoError(t, messaging.Migrate(t.Context(), cfg))
 	report.Reset()
 	require.NoError(t, messaging.Doctor(t.Context(), cfg, &report))
-	require.Contains(t, report.String(), "ok      database       reachable, schema version 4")
+	require.Contains(t, report.String(), "ok      database       reachable, schema version 9")
 	require.NotContains(t, report.String(), "failed")
 	require.NotContains(t, report.String(), cfg.AuthToken.Reveal())
 	require.NotContains(t, report.String(), "warning")

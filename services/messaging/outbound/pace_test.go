@@ -171,6 +171,19 @@ func TestPaceOfTheQueue(t *testing.T) {
 		require.Len(t, b.sent(), 1)
 	})
 
+	t.Run("LookingAfterATextInDoubtCostsNothing", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.rate = 0.1
+		b.emulator.SetScript(lose(emulator.AnswerReset, true))
+		b.enqueue(nil)
+		b.drain()
+		b.pass(12*time.Second, time.Second)
+		b.enqueue(func(r *outbound.Request) { r.Body = "next" })
+		b.drain()
+		require.Equal(t, []string{"See you at noon.", "next"}, b.sent())
+	})
+
 	t.Run("TwoProcessesShareOneRate", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

@@ -35,7 +35,7 @@ func TestMigrations(t *testing.T) {
 		require.NoError(t, err)
 		return names
 	}
-	all := []string{"conversation_sessions", "dead_letters", "delivery_reservations", "held_replies", "organisation_settings", "profiles", "session_transitions", "step_alarms", "webhook_jobs"}
+	all := []string{"conversation_sessions", "dead_letters", "delivery_reservations", "held_replies", "inbound_audits", "organisation_settings", "profiles", "session_transitions", "step_alarms", "webhook_jobs"}
 	m := postgres.Migrations()
 	require.NoError(t, m.Up(t.Context(), url))
 	require.Equal(t, all, tables())

@@ -33,6 +33,8 @@ with p as (
     select gen_random_uuid(), @org, id, profile_id, 'onboarding_message_1', 'x', 1, @at, @at, @at from s
 ), o as (
     insert into organisation_settings (org_id, updated_at) values (@org, @at)
+), w as (
+    insert into inbound_audits (org_id, sender, swept_until, due_at) values (@org, '+15005550006', @at, @at)
 )
 insert into dead_letters (id, org_id, source_message_id, dlq_id, payload, status, response, retried, created_at)
 values (gen_random_uuid(), @org, 'msg' || @org, 'd', '', 500, '', 5, @at)`

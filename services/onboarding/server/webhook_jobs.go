@@ -85,6 +85,9 @@ func (s *WebhookJobs) newJob(ctx context.Context, in *onboardingv1.EnqueueWebhoo
 	if n := in.GetMaxAttempts(); n < 0 || n > maxJobAttempts {
 		return none, invalid("max_attempts must be 0 to %d", maxJobAttempts)
 	}
+	if err := credible(ctx, in); err != nil {
+		return none, err
+	}
 	orgID, err := s.owner(ctx, in.GetOrgId())
 	if err != nil {
 		return none, err
@@ -102,6 +105,17 @@ func (s *WebhookJobs) newJob(ctx context.Context, in *onboardingv1.EnqueueWebhoo
 		ID: uuid.Must(uuid.NewV7()).String(), OrgID: orgID, Key: in.GetIdempotencyKey(), Source: in.GetSource(), EventType: in.GetEventType(),
 		Subject: in.GetSubject(), Payload: payload, MaxAttempts: int(in.GetMaxAttempts()), At: now, DueAt: due,
 	}, nil
+}
+
+// credible refuses an event that only its vendor or this service itself can tell of: what Kapso or Twilio says is believed because
+// the gateway has checked the signature, and a text of a person may change their consent.
+func credible(ctx context.Context, in *onboardingv1.EnqueueWebhookJobRequest) error {
+	caller, _ := rpc.PrincipalFrom(ctx)
+	internal := in.GetSource() == jobs.SourceInternal && strings.HasPrefix(in.GetEventType(), jobs.SourceInternal+".")
+	if caller.Role != rpc.RoleService && !internal {
+		return invalid("an operator may enqueue the source internal, with an event_type that begins with internal.")
+	}
+	return nil
 }
 
 // visible refuses what is no name: too long, too short, or with characters that cannot be seen.

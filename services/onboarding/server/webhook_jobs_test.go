@@ -62,7 +62,7 @@ func (b *bundle) as(role rpc.Role, orgID string) context.Context {
 // order is a whole request.
 func order(key string) *onboardingv1.EnqueueWebhookJobRequest {
 	return &onboardingv1.EnqueueWebhookJobRequest{
-		Source: jobs.SourceShopify, EventType: "shopify.orders.create", IdempotencyKey: key,
+		Source: jobs.SourceInternal, EventType: "internal.orders.create", IdempotencyKey: key,
 		Event: &onboardingv1.EnqueueWebhookJobRequest_PayloadJson{PayloadJson: []byte(`{"id":12345678901234567890}`)},
 	}
 }
@@ -104,7 +104,7 @@ func TestEnqueueWebhookJob(t *testing.T) {
 		id := b.enqueue("k")
 		require.Equal(t, 1, b.rung)
 		j := b.get(id)
-		require.Equal(t, []any{"k", "shopify", "shopify.orders.create", "pending", int32(0), int32(3)},
+		require.Equal(t, []any{"k", "internal", "internal.orders.create", "pending", int32(0), int32(3)},
 			[]any{j.GetIdempotencyKey(), j.GetSource(), j.GetEventType(), j.GetStatus(), j.GetAttempts(), j.GetMaxAttempts()})
 		require.True(t, b.clock.Now().Equal(j.GetDueAt().AsTime()))
 		var kept string
@@ -169,6 +169,10 @@ func TestEnqueueWebhookJob(t *testing.T) {
 		bend func(in *onboardingv1.EnqueueWebhookJobRequest)
 	}{
 		{name: "S2_17_UnknownSource", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) { in.Source = "stripe" }},
+		{name: "S2_31_VendorsEventThatNobodySigned", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) {
+			in.Source, in.EventType = jobs.SourceKapso, "kapso.message.received"
+		}},
+		{name: "S2_31_TextOfAPersonInDisguise", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) { in.EventType = "twilio.message.received" }},
 		{name: "NoEventType", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) { in.EventType = "" }},
 		{name: "NoKey", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) { in.IdempotencyKey = "" }},
 		{name: "KeyThatIsTooLong", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) { in.IdempotencyKey = strings.Repeat("k", 256) }},
@@ -216,13 +220,13 @@ func TestWebhookJobs(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, out.GetJobs(), 1)
 		require.Equal(t, id, out.GetJobs()[0].GetJobId())
-		require.Contains(t, out.GetJobs()[0].GetErrorMessage(), `no handler for event type "shopify.orders.create"`)
+		require.Contains(t, out.GetJobs()[0].GetErrorMessage(), `no handler for event type "internal.orders.create"`)
 		require.Nil(t, out.GetJobs()[0].GetPayload())
 		again, err := b.server.RetryWebhookJob(b, &onboardingv1.RetryWebhookJobRequest{JobId: id})
 		require.NoError(t, err)
 		require.Equal(t, "pending", again.GetJob().GetStatus())
 		require.Equal(t, 2, b.rung)
-		b.drain(map[string]jobs.Handler{"shopify.orders.create": func(context.Context, jobs.Job) error { return nil }})
+		b.drain(map[string]jobs.Handler{"internal.orders.create": func(context.Context, jobs.Job) error { return nil }})
 		require.Equal(t, "completed", b.get(id).GetStatus())
 		_, err = b.server.RetryWebhookJob(b, &onboardingv1.RetryWebhookJobRequest{JobId: id})
 		refused(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_WEBHOOK_JOB_STATUS)
@@ -252,7 +256,7 @@ func TestWebhookJobs(t *testing.T) {
 		for _, key := range []string{"a", "b", "c", "d", "e"} {
 			all = append([]string{b.enqueue(key)}, all...)
 		}
-		in := &onboardingv1.ListWebhookJobsRequest{PageSize: 2, EventType: "shopify.orders.create"}
+		in := &onboardingv1.ListWebhookJobsRequest{PageSize: 2, EventType: "internal.orders.create"}
 		for {
 			out, err := b.server.ListWebhookJobs(b, in)
 			require.NoError(t, err)

@@ -190,9 +190,9 @@ func (x *WebhookJob) GetPayload() *structpb.Struct {
 // EnqueueWebhookJobRequest is an event to be handled.
 type EnqueueWebhookJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// twilio, kapso, shopify or internal.
+	// twilio, kapso, shopify or internal. An operator may enqueue internal alone.
 	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
-	// Which handler takes it. A type that has none fails at once, and says so.
+	// Which handler takes it. A type that has none fails at once, and says so. Of an operator it begins with "internal.".
 	EventType string `protobuf:"bytes,2,opt,name=event_type,json=eventType,proto3" json:"event_type,omitempty"`
 	// Unique in the organisation, 1 to 255 visible ASCII characters.
 	IdempotencyKey string `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
