@@ -78,9 +78,9 @@ func (b *bundle) fails(t *testing.T) jobJSON {
 func (b *bundle) requireDone(t *testing.T, texts int) {
 	t.Helper()
 	b.until(t, "every job is completed", func() bool {
-		return count(t, b.onboarding, `select count(*) from webhook_jobs where status = 'completed'`) == texts
+		return count(t, b.onboarding, `select count(*) from webhook_jobs where source = 'twilio' and status = 'completed'`) == texts
 	})
-	require.Equal(t, texts, count(t, b.onboarding, `select count(*) from webhook_jobs`))
+	require.Equal(t, texts, count(t, b.onboarding, `select count(*) from webhook_jobs where source = 'twilio'`))
 }
 
 // tablesWith are the tables that hold a text in any row and column.
@@ -201,7 +201,7 @@ func TestStrangersTexts(t *testing.T) {
 
 	for _, tc := range []struct {
 		name, text, optOutType string
-		effect, state          string // of the text, and of consent after it; empty when nothing is recorded
+		effect, state          string // of the text, and of consent in the end; empty when nothing is recorded
 		hears                  string // the beginning of the one text that they get from us; empty for none
 	}{
 		{name: "OrdinaryTextIsKeptAndNotAnswered", text: "Who is this anyway?", effect: "none"},
@@ -212,7 +212,7 @@ func TestStrangersTexts(t *testing.T) {
 		{name: "ClearWordsHoldAndWeConfirm", text: "please stop texting me", effect: "opt_out", state: "opted_out", hears: "You are unsubscribed"},
 		{name: "STARTHolds", text: "START", effect: "opt_in", state: "opted_in"},
 		{name: "HELPIsTwiliosToAnswer", text: "HELP", effect: "help"},
-		{name: "AJUDAIsOurs", text: "Ajuda", effect: "help", hears: "Você recebe estas mensagens"},
+		{name: "AJUDAIsOurs", text: "Ajuda", effect: "help", state: "opted_in", hears: "Você recebe estas mensagens"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -224,9 +224,6 @@ func TestStrangersTexts(t *testing.T) {
 			require.Equal(t, 1, count(t, b.messaging, `
 				select count(*) from sms_messages where direction = 'inbound' and from_number = $1 and profile_id is null and body = $2
 					and consent_effect = $3`, p.phone, tc.text, tc.effect))
-			require.Equal(t, 1, count(t, b.messaging, `
-				select count(*) from (select state from consents where phone = $1 union all select '' where not exists
-					(select from consents where phone = $1)) c where state = $2`, p.phone, tc.state))
 			if tc.hears != "" {
 				p.hears(t, 1)
 				require.True(t, strings.HasPrefix(p.heard()[0].Body, tc.hears), p.heard()[0].Body)
@@ -234,10 +231,41 @@ func TestStrangersTexts(t *testing.T) {
 			b.clock.Advance(time.Minute)
 			b.rest(t)
 			require.Len(t, p.heard(), min(len(tc.hears), 1))
+			require.Equal(t, 1, count(t, b.messaging, `
+				select count(*) from (select (select state from consents where phone = $1) as state) c where coalesce(state, '') = $2`,
+				p.phone, tc.state))
 			require.Zero(t, count(t, b.onboarding, `select count(*) from conversation_sessions`))
 			require.Empty(t, b.failedJobs(t))
 		})
 	}
+
+	t.Run("WordsThatMayBeAnOptOutWaitForAnOperator", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := &person{b: b}
+		p.phone = strangersPhone
+		b.sends(t, twilio.Incoming{From: p.phone, Body: "leave me alone"})
+		failed := b.fails(t)
+		require.Contains(t, failed.ErrorMessage, "needs an operator: the person may want no more texts")
+		var id string
+		require.NoError(t, b.messaging.QueryRow(t.Context(), `select id::text from sms_messages where consent_effect = 'doubtful'`).Scan(&id))
+		require.Contains(t, failed.ErrorMessage, "GET /v1/messages/"+id)
+		require.Zero(t, count(t, b.messaging, `select count(*) from consents`))
+		b.rest(t)
+		require.Empty(t, p.heard())
+	})
+
+	t.Run("SoDoThoseOfSomebodyWhoseSessionHasEnded", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.enrol(t, "en")
+		p.reset(t, p.activate(t).SessionID)
+		b.sends(t, twilio.Incoming{From: p.phone, Body: "leave me alone"})
+		require.Contains(t, b.fails(t).ErrorMessage, "needs an operator: the person may want no more texts")
+		timeline := p.timeline(t)
+		require.Equal(t, "may be an opt-out", timeline[len(timeline)-1].Detail)
+		require.Equal(t, "closed", p.session(t).Status)
+	})
 
 	t.Run("STOPBeforeTheyAreEnrolledKeepsTheirConversationShut", func(t *testing.T) {
 		t.Parallel()
@@ -272,7 +300,7 @@ func TestTextsToANumberOfNobodys(t *testing.T) {
 		require.Equal(t, http.StatusOK, status, "Twilio would only repeat it")
 		require.Equal(t, "<Response/>", answer)
 		failed := b.fails(t)
-		require.Equal(t, "inbound: no organisation owns the number that this was sent to", failed.ErrorMessage)
+		require.Equal(t, "record text: inbound: no organisation owns the number that this was sent to", failed.ErrorMessage)
 		require.Equal(t, nobodysNumber, failed.Payload["to"])
 		require.Equal(t, "STOP", failed.Payload["body"], "nothing is lost")
 		require.Equal(t, 1, count(t, b.onboarding, `select count(*) from webhook_jobs where status = 'failed' and error_message like '%no organisation owns%'`))

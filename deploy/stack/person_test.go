@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -290,11 +291,20 @@ func (p *person) heard() []twilio.Message {
 // text is a text of the catalog as this person gets it.
 func (p *person) text(t *testing.T, key string) string {
 	t.Helper()
+	if body, literally := strings.CutPrefix(key, "="); literally {
+		return body
+	}
 	texts := catalog.Default()
 	body, err := texts.Render(texts.Current(), p.locale, key, p.name)
 	require.NoError(t, err)
 	return body
 }
+
+// The texts by which an opt-out is confirmed that Twilio does not confirm by itself.
+const (
+	confirmed   = "=You are unsubscribed and will get no more texts from this number. Reply START to get them again."
+	confirmedPT = "=Você não receberá mais mensagens deste número. Responda START para voltar a receber."
+)
 
 // requireHeard holds what the person heard to be exactly these texts in this order.
 func (p *person) requireHeard(t *testing.T, keys ...string) {

@@ -99,8 +99,9 @@ func TestReplies(t *testing.T) {
 		b.rest(t)
 		stopped.Wait()
 		b.until(t, "the session is stopped", func() bool { return p.session(t).Status == "stopped" })
+		p.hears(t, 5)
 		b.rest(t)
-		p.requireHeard(t, opening, explanation, message1, message2)
+		p.requireHeard(t, opening, explanation, message1, message2, confirmed)
 	})
 	t.Run("S0_69_STOPThenSTARTThenANewActivation", func(t *testing.T) {
 		t.Parallel()
@@ -108,6 +109,7 @@ func TestReplies(t *testing.T) {
 		p := b.begin(t)
 		p.hears(t, 3)
 		p.says(t, "Pare!")
+		p.hears(t, 4)
 		b.rest(t)
 		first := p.session(t)
 		require.Equal(t, "stopped", first.Status)
@@ -116,7 +118,7 @@ func TestReplies(t *testing.T) {
 		require.Equal(t, "REASON_OPTED_OUT", b.refused(t, b.operator, http.MethodPost, activate, struct{}{}, http.StatusBadRequest))
 		require.Equal(t, "REASON_OPTED_OUT", b.refused(t, b.operator, http.MethodPost, activate, struct{}{}, http.StatusBadRequest))
 		b.rest(t)
-		p.requireHeard(t, opening, explanation, message1)
+		p.requireHeard(t, opening, explanation, message1, confirmedPT)
 		p.says(t, p.greets) // an ordinary text is no consent
 		require.Equal(t, "opted_out", p.consent(t).Consent.State)
 
@@ -127,10 +129,10 @@ func TestReplies(t *testing.T) {
 		for _, e := range ledger.Events {
 			states, sources = append(states, e.State), append(sources, e.Source)
 		}
-		require.Equal(t, []string{"opted_in", "opted_out", "opted_in"}, states)
-		require.Equal(t, []string{"first_send", "inbound", "inbound"}, sources)
+		require.Equal(t, []string{"opted_in", "opted_out", "opted_out", "opted_in"}, states)
+		require.Equal(t, []string{"first_send", "inbound", "confirmation", "inbound"}, sources)
 		b.rest(t)
-		p.requireHeard(t, opening, explanation, message1)
+		p.requireHeard(t, opening, explanation, message1, confirmedPT)
 
 		second := p.activate(t)
 		require.NotEqual(t, first.SessionID, second.SessionID)
@@ -138,7 +140,7 @@ func TestReplies(t *testing.T) {
 		p.says(t, p.begins)
 		p.reaches(t, atInterview)
 		b.rest(t)
-		p.requireHeard(t, opening, explanation, message1, opening, explanation, message1, message2, message3, message4)
+		p.requireHeard(t, opening, explanation, message1, confirmedPT, opening, explanation, message1, message2, message3, message4)
 	})
 	t.Run("S0_40_HELPPassesTheHold", func(t *testing.T) {
 		t.Parallel()

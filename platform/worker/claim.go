@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,7 +28,8 @@ type Claim struct {
 type Claimed struct {
 	Jobs []Job  // in the order in which they were due
 	Last string // the organisation that was served last
-	// More is set when there are organisations that were not looked at: another claim, after Last, may find something.
+	// More is set when another claim, after Last, may find something: there are organisations that were not looked at, or a job had to
+	// be given back.
 	More bool
 	// Floor is how far the claim came, in each organisation that it claimed from; zero when it claimed nothing that was due.
 	Floor time.Time
@@ -131,6 +133,17 @@ where j.id = any(array(
 returning 1, null::text, j.id::text, j.org_id::text, j.event_type, j.subject, j.payload,
     j.attempts, j.max_attempts, j.lost_leases, j.created_at, null::timestamptz`
 
+// sqlYield gives back what turned out, after the claim was committed, not to be free. A claim cannot see one of the same subject that
+// is committed at the same time, of a job that was stored late although its id is older. But of two that are committed, at least one
+// finds the other when it looks again after its own commit; so they never both go on, and nothing has to be locked for it. If
+// both yield, the older one is free next.
+const sqlYield = `
+update {table} t
+set status = 'pending', lease_token = null, lease_until = null, next_retry_at = c.due_at, updated_at = $2::timestamptz
+from unnest($1::uuid[], $4::timestamptz[]) c (id, due_at)
+where t.id = c.id and t.status = 'processing' and t.lease_token = $3::uuid and not {free}
+returning t.id::text`
+
 // sqlByIndex, sent ahead in the same transaction, keeps the planner from reading the whole table because it was empty when somebody
 // last looked, and from planning the same statement again and again: the plan is kept for as long as the connection is.
 const sqlByIndex = `select set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
@@ -154,9 +167,12 @@ func (q *Queue) Claim(ctx context.Context, c Claim) (Claimed, error) {
 		batch.Queue(q.sql.claim, c.Limit, c.Now, token.String(), c.Until, after, maxOrganisations, c.From)
 	}
 	results := q.pool.SendBatch(ctx, &batch)
-	claimed, err := readClaimed(results, token.String())
+	claimed, ordered, err := readClaimed(results, token.String(), c.Now)
 	if closing := results.Close(); err == nil {
 		err = closing
+	}
+	if err == nil && len(ordered.ids) > 0 {
+		err = q.yield(ctx, c, token.String(), ordered, &claimed)
 	}
 	if err != nil {
 		return Claimed{}, fmt.Errorf("claim: %w", err)
@@ -164,15 +180,46 @@ func (q *Queue) Claim(ctx context.Context, c Claim) (Claimed, error) {
 	return claimed, nil
 }
 
+// ordered are the claimed jobs that have a subject, and when they were due.
+type ordered struct {
+	ids []string
+	due []time.Time
+}
+
+// yield gives back, and takes from the claimed, what another claim of its subject has come in the way of. It goes on when
+// the caller ends, so that what is claimed is released by the runner instead of waiting for its lease.
+func (q *Queue) yield(ctx context.Context, c Claim, token string, o ordered, claimed *Claimed) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Until.Sub(c.Now)/4)
+	defer cancel()
+	var batch pgx.Batch
+	batch.Queue(sqlByIndex)
+	batch.Queue(q.sql.yield, o.ids, c.Now, token, o.due)
+	results := q.pool.SendBatch(ctx, &batch)
+	yielded := map[string]struct{}{}
+	_, err := results.Exec()
+	if err == nil {
+		rows, asking := results.Query()
+		err = collect(rows, asking, yielded)
+	}
+	if closing := results.Close(); err == nil {
+		err = closing
+	}
+	if err != nil || len(yielded) == 0 {
+		return err
+	}
+	claimed.More = true
+	claimed.Jobs = slices.DeleteFunc(claimed.Jobs, func(j Job) bool { _, gone := yielded[j.ID]; return gone })
+	return nil
+}
+
 // readClaimed reads the answer by hand: at tens of thousands of jobs a second it is worth it.
-func readClaimed(results pgx.BatchResults, token string) (Claimed, error) {
-	var claimed Claimed
+func readClaimed(results pgx.BatchResults, token string, now time.Time) (claimed Claimed, o ordered, err error) {
 	if _, err := results.Exec(); err != nil {
-		return claimed, err
+		return claimed, o, err
 	}
 	rows, err := results.Query()
 	if err != nil {
-		return claimed, err
+		return claimed, o, err
 	}
 	defer rows.Close()
 	reached := map[string]time.Time{} // by organisation
@@ -185,7 +232,7 @@ func readClaimed(results pgx.BatchResults, token string) (Claimed, error) {
 		if err := rows.Scan(
 			&looked, &last, &id, &orgID, &eventType, &subject, &payload, &attempts, &maxAttempts, &lost, &created, &due,
 		); err != nil {
-			return claimed, err
+			return claimed, o, err
 		}
 		claimed.More = looked >= maxOrganisations
 		if last != nil {
@@ -197,13 +244,24 @@ func readClaimed(results pgx.BatchResults, token string) (Claimed, error) {
 		if due != nil && due.After(reached[*orgID]) {
 			reached[*orgID] = *due
 		}
+		if *subject != "" {
+			o.ids, o.due = append(o.ids, *id), append(o.due, orNow(due, now))
+		}
 		claimed.Jobs = append(claimed.Jobs, Job{
 			ID: *id, OrgID: *orgID, EventType: *eventType, Subject: *subject, Payload: payload, Attempts: int(*attempts),
 			MaxAttempts: int(*maxAttempts), Lost: int(*lost), CreatedAt: *created, LeaseToken: token,
 		})
 	}
 	claimed.Floor = earliest(reached)
-	return claimed, rows.Err()
+	return claimed, o, rows.Err()
+}
+
+// orNow is when a job was due, or now for one that was asked for by its id or taken over.
+func orNow(due *time.Time, now time.Time) time.Time {
+	if due == nil {
+		return now
+	}
+	return *due
 }
 
 func earliest(times map[string]time.Time) time.Time {

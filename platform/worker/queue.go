@@ -67,7 +67,7 @@ type Queue struct {
 // statements are those of the table, each of a constant shape, so that every connection prepares it once.
 type statements struct {
 	enqueue, byKey                          string
-	claim, claimOne                         string
+	claim, claimOne, yield                  string
 	complete, finish, extend, hurry         string
 	get, list, retry, cancel, stats, expire string
 }
@@ -77,7 +77,7 @@ type statements struct {
 func NewQueue(pool *pgxpool.Pool, table Table) *Queue {
 	write := table.fill
 	return &Queue{pool: pool, table: table, sql: statements{
-		enqueue: write(sqlEnqueue), byKey: write(sqlByKey), claim: write(sqlClaim), claimOne: write(sqlClaimOne),
+		enqueue: write(sqlEnqueue), byKey: write(sqlByKey), claim: write(sqlClaim), claimOne: write(sqlClaimOne), yield: write(sqlYield),
 		complete: write(sqlComplete), finish: write(sqlFinish), extend: write(sqlExtend), hurry: write(sqlHurry),
 		get: write(sqlGet), list: write(sqlList), retry: write(sqlRetry), cancel: write(sqlCancel),
 		stats: write(sqlStats), expire: write(sqlExpire),

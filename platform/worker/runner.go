@@ -145,6 +145,9 @@ func (r *Runner) Try(ctx context.Context, id string, handle Handler) error {
 	now := r.cfg.Now()
 	claimed, err := r.cfg.Store.Claim(ctx, Claim{ID: id, Limit: 1, Now: now, Until: now.Add(r.cfg.Lease)})
 	if err != nil || len(claimed.Jobs) == 0 {
+		if claimed.More {
+			Wake(r.cfg.Wake)
+		}
 		return err
 	}
 	j := claimed.Jobs[0]

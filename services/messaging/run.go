@@ -31,7 +31,8 @@ const stopReconciler = 5 * time.Second
 // is behind, /readyz says so.
 //
 // An orchestrator has to wait before it kills, at most: TWILIO_TIMEOUT and 10 s for sends in flight, 10 s for the ops
-// port, 5 s for the reconciler, as long as for sends for the responder, 5 s more than that for the outbound queue, 5 s for its retention, 5 s for the last spans, and a second for each.
+// port, 5 s for the reconciler, as long as for sends for the responder, 5 s more than that for the outbound queue, 5 s for its
+// retention, 5 s for the last spans, and a second for each.
 func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	ctx = postgres.AcrossOrganisations(ctx) // what works without being called works for all; a call has a scope of its own
 	observed, err := telemetry.New(ctx, telemetry.Options{
@@ -155,7 +156,7 @@ func queueTexts(
 		return textQueue{}, err
 	}
 	runner, err := outbound.NewRunner(outbound.Config{
-		Jobs: db.Jobs(), Store: db, Send: sending, Sender: cfg.sender(), Pace: outbound.NewPace(cfg.SegmentsPerSecond), Tally: tally,
+		Jobs: db.Jobs(), Store: db, Rates: db, Send: sending, Sender: cfg.sender(), Pace: outbound.NewPace(cfg.SegmentsPerSecond), Tally: tally,
 		Timeout: cfg.Timeout, Poll: cfg.OutboundPoll, Wake: wake, Log: observed.Log, Now: deps.Now, Metrics: metrics,
 		Transient: func(err error) bool { return errors.Is(err, delivery.ErrUnavailable) || postgres.Outage(err) },
 	})

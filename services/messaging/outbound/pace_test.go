@@ -114,7 +114,7 @@ func TestPaceOfTheQueue(t *testing.T) {
 			})
 		}
 		b.drain()
-		require.Equal(t, 1, len(b.sent()))
+		require.Len(t, b.sent(), 1)
 		b.pass(10*time.Second+100*time.Millisecond, 100*time.Millisecond)
 		require.Less(t, len(b.sent()), 10)
 		for range 3 {

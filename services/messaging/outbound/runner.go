@@ -35,6 +35,7 @@ const (
 type Config struct {
 	Jobs    *worker.Queue
 	Store   runnerStore
+	Rates   rateStore
 	Send    sender
 	Sender  delivery.Sender
 	Pace    Pace
@@ -59,6 +60,10 @@ type runnerStore interface {
 	Pressure(ctx context.Context, orgID uuid.UUID, from string, limit int, now time.Time) (Pressure, error)
 	// Next is when the first text falls due that was not due by then; zero when there is none.
 	Next(ctx context.Context, orgID uuid.UUID, then time.Time) (time.Time, error)
+}
+
+// rateStore keeps how far each sender has used up its rate; postgres.Outbound implements it. Either method is one statement.
+type rateStore interface {
 	// Take moves the sender's arrival on by cost if it is no further ahead than slack, or says how long until it will be.
 	Take(ctx context.Context, from string, cost, slack time.Duration, now time.Time) (wait time.Duration, err error)
 	// Charge moves it on whatever it is, but not beyond limit ahead of now.
@@ -136,7 +141,7 @@ func (r *Runner) untilNext(ctx context.Context, d time.Duration) time.Duration {
 func (r *Runner) admit(ctx context.Context, want int) (int, time.Duration, error) {
 	now := r.Now()
 	if segments := r.Tally.take(); segments > 0 {
-		if err := r.Store.Charge(ctx, r.from, r.Pace.Cost(segments), r.Pace.Limit(), now); err != nil {
+		if err := r.Rates.Charge(ctx, r.from, r.Pace.Cost(segments), r.Pace.Limit(), now); err != nil {
 			r.Tally.Add(segments)
 			return 0, 0, err
 		}
@@ -189,7 +194,7 @@ func (r *Runner) paid(id string) {
 // old place in the queue.
 func (r *Runner) pay(ctx context.Context, j worker.Job, t Request, now time.Time) error {
 	defer r.paid(j.ID)
-	wait, err := r.Store.Take(ctx, r.from, r.Pace.Cost(sms.Segments(string(t.Body)).Count), r.Pace.Slack(t.Purpose.Urgent()), now)
+	wait, err := r.Rates.Take(ctx, r.from, r.Pace.Cost(sms.Segments(string(t.Body)).Count), r.Pace.Slack(t.Purpose.Urgent()), now)
 	if err != nil || wait == 0 {
 		return err
 	}
@@ -237,7 +242,7 @@ func (r *Runner) Handle(ctx context.Context, j worker.Job) error {
 var (
 	errPace    = errors.New("waits for its turn: the sender's rate is used up (SMS_SEGMENTS_PER_SECOND)")
 	errDoubt   = errors.New("it may have been sent; the reconciler is finding out")
-	errNotTook = errors.New("Twilio has not taken it yet")
+	errNotTook = errors.New("not taken yet by Twilio")
 )
 
 // after is what becomes of a text after a send.

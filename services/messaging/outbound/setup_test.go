@@ -96,7 +96,7 @@ func (g *guarded) Write(p []byte) (int, error) {
 func (b *bundle) runner(change func(*outbound.Config)) *outbound.Runner {
 	b.t.Helper()
 	cfg := outbound.Config{
-		Jobs: b.store.Jobs(), Store: b.store, Send: b.send, Sender: b.sender, Pace: outbound.NewPace(b.rate), Tally: b.tally,
+		Jobs: b.store.Jobs(), Store: b.store, Rates: b.store, Send: b.send, Sender: b.sender, Pace: outbound.NewPace(b.rate), Tally: b.tally,
 		Timeout: time.Second, Poll: 5 * time.Second, Log: b.log(), Now: b.clock.Now, Transient: platform.Outage,
 	}
 	if change != nil {

@@ -5,6 +5,8 @@ package outbound
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -105,7 +107,7 @@ func (r Request) check(now time.Time) error {
 		return invalid("body is missing")
 	case r.Key == "" || utf8.RuneCountInString(r.Key) > maxKey || !storable(r.Key):
 		return invalid(fmt.Sprintf("idempotency_key must have 1 to %d characters", maxKey))
-	case !known(r.Purpose):
+	case !slices.Contains(Purposes(), r.Purpose):
 		return invalid(fmt.Sprintf("purpose must be one of %v", Purposes()))
 	case at.After(now.Add(horizon)):
 		return invalid("send_at must be at most 35 days ahead")
@@ -125,26 +127,8 @@ func (r Request) Due(now time.Time) time.Time {
 	return now
 }
 
-func known(p Purpose) bool {
-	for _, one := range Purposes() {
-		if p == one {
-			return true
-		}
-	}
-	return false
-}
-
-func storable(text string) bool {
-	if !utf8.ValidString(text) {
-		return false
-	}
-	for _, r := range text {
-		if r == 0 {
-			return false
-		}
-	}
-	return true
-}
+// storable is what Postgres can keep.
+func storable(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
 
 func invalid(problem string) error { return fmt.Errorf("%w: %s", delivery.ErrInvalid, problem) }
 

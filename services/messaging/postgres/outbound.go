@@ -141,11 +141,13 @@ func queued(ctx context.Context, c conn, orgID, id uuid.UUID) (outbound.Text, er
 const (
 	textFilters = ` and (@status::text is null or j.status = @status) and (@purpose::text is null or j.event_type = @purpose)
 		and j.id < @before`
+	ofProfile   = `j.payload ->> 'profile_id' = @profile::uuid::text`
 	newestTexts = ` order by j.id desc limit @limit`
 
-	sqlTexts          = textColumns + textFilters + newestTexts
-	sqlTextsOfKey     = textColumns + ` and j.idempotency_key = @key and (@profile::uuid is null or j.payload ->> 'profile_id' = @profile::uuid::text)` + textFilters + newestTexts
-	sqlTextsOfProfile = textColumns + ` and j.payload ? 'profile_id' and j.payload ->> 'profile_id' = @profile::uuid::text` + textFilters + newestTexts
+	sqlTexts      = textColumns + textFilters + newestTexts
+	sqlTextsOfKey = textColumns + ` and j.idempotency_key = @key and (@profile::uuid is null or ` + ofProfile + `)` +
+		textFilters + newestTexts
+	sqlTextsOfProfile = textColumns + ` and j.payload ? 'profile_id' and ` + ofProfile + textFilters + newestTexts
 	sqlTextsPending   = textColumns + ` and j.status = 'pending'` + textFilters + newestTexts
 	sqlTextsAtWork    = textColumns + ` and j.status = 'processing'` + textFilters + newestTexts
 	sqlTextsFailed    = textColumns + ` and j.status = 'failed'` + textFilters + newestTexts

@@ -28,7 +28,7 @@ func (r *Router) answer(ctx context.Context, j jobs.Job, m Resumed, recorded Rec
 func (r *Router) answerOnce(ctx context.Context, j jobs.Job, m Resumed, recorded Recorded) error {
 	view, err := r.Sessions.LoadConversation(ctx, recorded.OrgID, m.Message.From)
 	if errors.Is(err, dispatch.ErrNoSession) {
-		return nil // nobody we know, or not activated: kept as a message, answers nothing
+		return unattended(recorded) // nobody we know, or not activated: kept as a message, answers nothing
 	}
 	if err != nil {
 		return err
@@ -82,10 +82,23 @@ func (r *Router) consent(ctx context.Context, view dispatch.View, cause dispatch
 		doubt.Entries = append([]session.Entry{r.replied(recorded, "may be an opt-out")}, doubt.Entries...)
 		return r.Sessions.Move(ctx, doubt, &cause)
 	}
+	if err := unattended(recorded); err != nil && !s.Status.Parked() { // it has ended: nobody looks at it any more
+		cause.Failure = err.Error()
+	}
 	detail := map[Effect]string{
 		EffectOptOut: "STOP", EffectOptIn: "START", EffectHelp: "HELP", EffectOvertaken: "overtaken", EffectDoubtful: "may be an opt-out",
 	}[recorded.Effect]
 	return r.Sessions.Note(ctx, s.ID, []session.Entry{r.replied(recorded, detail)}, &cause, now)
+}
+
+// unattended fails the job of words that may be an opt-out where no session can wait for an operator, so that they are found among
+// the failed jobs: texts that belong to no conversation, such as those of the outbound queue, would go on.
+func unattended(recorded Recorded) error {
+	if recorded.Effect != EffectDoubtful {
+		return nil
+	}
+	return &jobs.Permanent{Cause: fmt.Errorf("needs an operator: the person may want no more texts; read GET /v1/messages/%s; "+
+		"if they do, PUT /v1/consents/{their number} with opted_out; if not, there is nothing to do", recorded.MessageID)}
 }
 
 // doubted tells an operator what to judge, and what to do either way. Nothing is sent before.
