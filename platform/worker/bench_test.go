@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,8 +19,8 @@ import (
 	"paceline.internal/platform/worker"
 )
 
-// fill stores n due jobs of the organisations in turn.
-func fill(b testing.TB, pool *pgxpool.Pool, queue *worker.Queue, orgs []string, n int, at time.Time) {
+// fill stores n due jobs of the organisations in turn, each with a subject of its own if they are to have one.
+func fill(b testing.TB, pool *pgxpool.Pool, queue *worker.Queue, orgs []string, n int, subjects bool, at time.Time) {
 	b.Helper()
 	payload := json.RawMessage(`{"text":"` + strings.Repeat("x", 230) + `"}`)
 	for done := 0; done < n; {
@@ -27,6 +28,9 @@ func fill(b testing.TB, pool *pgxpool.Pool, queue *worker.Queue, orgs []string, 
 		for i := range batch {
 			id := uuid.Must(uuid.NewV7()).String()
 			batch[i] = worker.New{ID: id, OrgID: orgs[i%len(orgs)], Key: id, EventType: "work", Payload: payload, At: at, DueAt: at}
+			if subjects {
+				batch[i].Subject = id
+			}
 		}
 		_, err := queue.EnqueueMany(b.Context(), pool, batch)
 		require.NoError(b, err)
@@ -34,12 +38,20 @@ func fill(b testing.TB, pool *pgxpool.Pool, queue *worker.Queue, orgs []string, 
 	}
 }
 
+// finished stores n completed jobs of an organisation.
+func finished(b testing.TB, pool *pgxpool.Pool, orgID string, n int, now time.Time) {
+	b.Helper()
+	_, err := pool.Exec(b.Context(), `insert into jobs (id, org_id, idempotency_key, event_type, subject, payload, status, processed_at, created_at, updated_at)
+		select gen_random_uuid(), $1, n::text, 'work', '', '{}', 'completed', $2, $2, $2 from generate_series(1, $3::integer) n`, orgID, now, n)
+	require.NoError(b, err)
+}
+
 func BenchmarkDrain(b *testing.B) {
 	for _, tt := range []struct {
 		name               string
 		finished           int
 		orgs               int
-		held               bool
+		held, subjects     bool
 		fetchers, capacity int
 	}{
 		{name: "OneFetcher", orgs: 1, fetchers: 1, capacity: 1000},
@@ -47,6 +59,7 @@ func BenchmarkDrain(b *testing.B) {
 		{name: "TwoFetchersTenOrganisations", orgs: 10, fetchers: 2, capacity: 1500},
 		{name: "AMillionFinished", orgs: 1, fetchers: 2, capacity: 1500, finished: 1_000_000},
 		{name: "OldSnapshotHeld", orgs: 1, fetchers: 2, capacity: 1500, held: true},
+		{name: "EachWithASubject", orgs: 1, fetchers: 2, capacity: 1500, subjects: true},
 	} {
 		b.Run(tt.name, func(b *testing.B) {
 			pool := pgtest.New(b, schema())
@@ -57,9 +70,7 @@ func BenchmarkDrain(b *testing.B) {
 			}
 			now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 			if tt.finished > 0 {
-				_, err := pool.Exec(b.Context(), `insert into jobs (id, org_id, idempotency_key, event_type, subject, payload, status, processed_at, created_at, updated_at)
-					select gen_random_uuid(), $1, n::text, 'work', '', '{}', 'completed', $2, $2, $2 from generate_series(1, $3::integer) n`, orgs[0], now, tt.finished)
-				require.NoError(b, err)
+				finished(b, pool, orgs[0], tt.finished, now)
 			}
 			if tt.held {
 				tx, err := pool.Begin(b.Context())
@@ -70,7 +81,7 @@ func BenchmarkDrain(b *testing.B) {
 				require.NoError(b, err)
 				defer func() { _ = tx.Rollback(context.Background()) }()
 			}
-			fill(b, pool, queue, orgs, b.N, now)
+			fill(b, pool, queue, orgs, b.N, tt.subjects, now)
 			var ran atomic.Int64
 			runner := worker.NewRunner(worker.Config{
 				Name: "jobs", Store: queue, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
@@ -87,6 +98,35 @@ func BenchmarkDrain(b *testing.B) {
 			var left int
 			require.NoError(b, pool.QueryRow(b.Context(), `select count(*) from jobs where status <> 'completed'`).Scan(&left))
 			require.Zero(b, left, fmt.Sprint(tt.name))
+		})
+	}
+}
+
+// BenchmarkStatus (S2_13) asks how a queue is doing, and what failed, beside a million finished jobs.
+func BenchmarkStatus(b *testing.B) {
+	pool := pgtest.New(b, schema())
+	queue := worker.NewQueue(pool, worker.Table{Name: "jobs"})
+	org, now := uuid.NewString(), time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	finished(b, pool, org, 1_000_000, now)
+	fill(b, pool, queue, []string{org, uuid.NewString()}, 3000, false, now)
+	_, err := pool.Exec(b.Context(), `update jobs set status = 'failed', processed_at = $1, next_retry_at = null
+		where id in (select id from jobs where status = 'pending' limit 1000)`, now)
+	require.NoError(b, err)
+	_, err = pool.Exec(b.Context(), `analyze jobs`)
+	require.NoError(b, err)
+	b.Run("Stats", func(b *testing.B) {
+		for b.Loop() {
+			s, err := queue.Stats(b.Context(), now)
+			require.NoError(b, err)
+			require.Equal(b, 1000, s.Failed)
+		}
+	})
+	for _, status := range []string{"", worker.StatusPending, worker.StatusProcessing, worker.StatusFailed, worker.StatusCompleted} {
+		b.Run("List/"+cmp.Or(status, "all"), func(b *testing.B) {
+			for b.Loop() {
+				_, err := queue.List(b.Context(), worker.Filter{OrgID: org, Status: status, Limit: 50})
+				require.NoError(b, err)
+			}
 		})
 	}
 }

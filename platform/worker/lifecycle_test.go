@@ -263,7 +263,7 @@ func TestFlow(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.change = func(c *worker.Config) { c.Workers, c.Fetchers = 500, 2 }
-		fill(t, b.pool, b.queue, []string{b.orgID}, 1000, b.clock.Now())
+		fill(t, b.pool, b.queue, []string{b.orgID}, 1000, false, b.clock.Now())
 		began := time.Now()
 		require.Len(t, b.drain(), 1000)
 		require.Less(t, time.Since(began), time.Minute)

@@ -38,6 +38,7 @@ import (
 //	(lease_until) where status = 'processing'
 //	(org_id, subject, id) where status in ('pending', 'processing') and subject <> ''
 //	(org_id, id) where status = 'failed'
+//	(org_id, id) -- for List
 //	(processed_at, id) where processed_at is not null -- for retention
 //
 // A table that lives on rewrites wants to be vacuumed early: autovacuum_vacuum_scale_factor 0.02, and a fillfactor of 100, for
@@ -66,10 +67,11 @@ type Queue struct {
 
 // statements are those of the table, each of a constant shape, so that every connection prepares it once.
 type statements struct {
-	enqueue, byKey                          string
-	claim, claimOne, yield                  string
-	complete, finish, extend, hurry         string
-	get, list, retry, cancel, stats, expire string
+	enqueue, byKey                    string
+	claim, claimOne, yield            string
+	complete, finish, extend, hurry   string
+	get, retry, cancel, stats, expire string
+	list                              map[string]string // by status
 }
 
 // NewQueue returns the queue on a table. The pool's statements may be bounded by row-level security: the loop's context must
@@ -79,7 +81,7 @@ func NewQueue(pool *pgxpool.Pool, table Table) *Queue {
 	return &Queue{pool: pool, table: table, sql: statements{
 		enqueue: write(sqlEnqueue), byKey: write(sqlByKey), claim: write(sqlClaim), claimOne: write(sqlClaimOne), yield: write(sqlYield),
 		complete: write(sqlComplete), finish: write(sqlFinish), extend: write(sqlExtend), hurry: write(sqlHurry),
-		get: write(sqlGet), list: write(sqlList), retry: write(sqlRetry), cancel: write(sqlCancel),
+		get: write(sqlGet), list: lists(write), retry: write(sqlRetry), cancel: write(sqlCancel),
 		stats: write(sqlStats), expire: write(sqlExpire),
 	}}
 }

@@ -59,7 +59,8 @@ create index jobs_due on jobs (org_id, next_retry_at, id) where status = 'pendin
 create index jobs_leased on jobs (lease_until) where status = 'processing';
 create index jobs_open_by_subject on jobs (org_id, subject, id) where status in ('pending', 'processing') and subject <> '';
 create index jobs_failed on jobs (org_id, id) where status = 'failed';
-create index jobs_ended on jobs (processed_at) where processed_at is not null;
+create index jobs_by_org on jobs (org_id, id);
+create index jobs_ended on jobs (processed_at, id) where processed_at is not null;
 
 create table errands (` + columns + `, priority smallint not null, source text not null);
 create index errands_due on errands (org_id, priority, next_retry_at, id) where status = 'pending';
