@@ -19,12 +19,13 @@ import (
 	"paceline.internal/platform/postgres/pgtest"
 )
 
-// TestRunbooks does what every runbook says, line by line, against `paceline up`.
+// TestRunbooks does what every runbook says, and the pages that show commands like them, line by line against `paceline up`.
 func TestRunbooks(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../../docs/runbooks/*.md")
 	require.NoError(t, err)
 	require.NotEmpty(t, pages)
+	pages = append(pages, "../../docs/inbound.md", "../../docs/outbound.md")
 	for _, page := range pages {
 		t.Run(strings.TrimSuffix(filepath.Base(page), ".md"), func(t *testing.T) {
 			t.Parallel()
@@ -89,8 +90,12 @@ func (r *reader) do(t *testing.T, line string) {
 	if found := assignment.FindStringSubmatch(line); found != nil {
 		name, line = found[1], found[2]
 	}
-	if strings.HasPrefix(line, "go run ./deploy/paceline token") {
+	switch {
+	case strings.HasPrefix(line, "go run ./deploy/paceline token"):
 		require.Contains(t, r.vars, name)
+		return
+	case line == "date -u -d '+1 hour' +%FT%TZ":
+		r.vars[name] = time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
 		return
 	}
 	line = variable.ReplaceAllStringFunc(line, func(v string) string {
