@@ -241,7 +241,7 @@ func (k kapso) one(name, id string, body json.RawMessage) (webhook, error) {
 	if err := checkEventID(headerKapsoKey, id); err != nil {
 		return webhook{}, err
 	}
-	hook.key, hook.subject, hook.payload = name+":"+id, "kapso:"+string(event.phoneNumberID()), body
+	hook.key, hook.subject, hook.payload = name+":"+id, "kapso:"+event.phoneNumberID(), body
 	return hook, nil
 }
 

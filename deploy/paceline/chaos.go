@@ -20,7 +20,7 @@ type chaosCommand struct {
 	Duration  time.Duration `default:"60s" help:"With --processes: how long processes are killed."`
 	Sessions  int           `help:"How many people take part. Default: 1000, with --processes 150."`
 	Parallel  int           `default:"4" help:"Without --processes: how many worlds are played at a time."`
-	PerWorld  int           `default:"50" help:"Without --processes: how many people a world has. Larger worlds are played faster, smaller ones differ more."`
+	PerWorld  int           `default:"50" help:"Without --processes: people to a world. Larger worlds play faster, smaller ones differ more."`
 	Seed      *uint64       `help:"Makes the plan of the run. Default: random, and printed."`
 	KillEvery time.Duration `default:"2s" help:"With --processes: how often somebody is killed, on average."`
 	Settle    time.Duration `default:"3m" help:"With --processes: how long everything has to come to its end after the last kill."`

@@ -2,6 +2,7 @@ package stack_test
 
 import (
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -48,9 +49,7 @@ func (b *bundle) queue(t *testing.T, fields map[string]any) textJSON {
 		Text textJSON `json:"text"`
 	}
 	request := map[string]any{"to": someone}
-	for name, value := range fields {
-		request[name] = value
-	}
+	maps.Copy(request, fields)
 	b.call(t, http.MethodPost, "/v1/outbound", request, &answer)
 	return answer.Text
 }
@@ -112,7 +111,7 @@ func TestOutboundQueue(t *testing.T) {
 	b.call(t, http.MethodPost, "/v1/outbound/"+dropped.TextID+":cancel", struct{}{}, nil)
 	require.Equal(t, "cancelled", b.queued(t, dropped.TextID).Status)
 	b.advanceTo(t, at.Add(-time.Second))
-	sent = b.ends(t, reminder.TextID, "completed")
+	b.ends(t, reminder.TextID, "completed")
 	texts = b.texted(someone)
 	require.Len(t, texts, 2, "the cancelled one is never sent")
 	require.False(t, texts["Quokka match at two"].Before(at), "not before its time")

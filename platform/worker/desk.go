@@ -51,13 +51,17 @@ select {row}
 from {table} j
 where j.org_id = $1::uuid{status} and ($2::text = '' or j.event_type = $2::text)
   and ($3::text = '' or j.id < nullif($3::text, '')::uuid)
-order by j.id desc limit $4::integer`
+order by {newest} limit $4::integer`
 
-// lists are sqlList for every status, and for the empty one, which is all.
+// lists are sqlList for every status, and for the empty one, which is all. What is open is sorted as text, which is the same order: else
+// the planner may walk through all that is finished, by id, to find the few in between.
 func lists(write func(sql string) string) map[string]string {
-	byStatus := map[string]string{"": strings.ReplaceAll(write(sqlList), "{status}", "")}
-	for _, status := range []string{StatusPending, StatusProcessing, StatusCompleted, StatusFailed, StatusCancelled} {
-		byStatus[status] = strings.ReplaceAll(write(sqlList), "{status}", " and j.status = '"+status+"'")
+	sql, newest, sorted := write(sqlList), "j.id desc", `j.id::text collate "C" desc`
+	byStatus := map[string]string{"": strings.NewReplacer("{status}", "", "{newest}", newest).Replace(sql)}
+	for status, order := range map[string]string{
+		StatusPending: sorted, StatusProcessing: sorted, StatusCompleted: newest, StatusFailed: newest, StatusCancelled: newest,
+	} {
+		byStatus[status] = strings.NewReplacer("{status}", " and j.status = '"+status+"'", "{newest}", order).Replace(sql)
 	}
 	return byStatus
 }

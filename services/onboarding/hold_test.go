@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	emulator "paceline.internal/platform/emulator/qstash"
-	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/platform/worker"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/onboarding/dispatch"
 	"paceline.internal/services/onboarding/enrolment"
 	"paceline.internal/services/onboarding/jobs"

@@ -152,29 +152,17 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 	if err != nil {
 		return nil, err
 	}
-	conn, err := rpc.Dial(rpc.ClientConfig{
-		Target: cfg.MessagingAddr.String(), Tokens: tokens, Caller: rpc.Principal{Subject: "onboarding", Role: rpc.RoleService},
-		TracerProvider: tel.Tracer, MeterProvider: tel.Meter, TLS: files.Client, Timeout: messaging.Timeout, Idempotent: messaging.Idempotent,
-	})
+	s, err := connect(ctx, cfg, tel, tokens, files)
 	if err != nil {
-		return nil, fmt.Errorf("messaging: %w", err)
+		return nil, err
 	}
 	audited, err := audit.NewMetrics(tel.Meter.Meter(name))
 	if err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	pool, err := postgres.Open(ctx, postgres.Config{
-		URL: cfg.DatabaseURL.Reveal(), Roles: postgres.RolesOf(name), TracerProvider: tel.Tracer,
-	})
-	if err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	s := &wired{
-		pool: pool, messaging: conn, wakeJobs: make(chan struct{}, 1), wakeRelay: make(chan struct{}, 1),
+		return nil, errors.Join(err, s.close())
 	}
 
-	db := store.NewStore(pool)
-	carrier := messaging.New(conn)
+	db := store.NewStore(s.pool)
+	carrier := messaging.New(s.messaging)
 	delivery := &dispatch.Dispatcher{Sender: carrier, Store: db, Catalog: texts, Unknown: flow.UnknownSends(), Now: deps.Now}
 	alarms := &burst.Publisher{
 		QStash: alarmClock, Outbox: db, Flow: flow, Disabled: cfg.SchedulingDisabled, Log: deps.Log, Now: deps.Now,
@@ -196,22 +184,16 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 		Log: deps.Log, Now: deps.Now,
 	}
 	takers := &webhooks.Takers{Texts: router, Receipts: carrier, Log: deps.Log, Now: deps.Now}
-	counted, err := worker.NewMetrics(tel.Meter.Meter(name))
-	if err := errors.Join(err, worker.Observe(ctx, tel.Meter.Meter(name), jobs.Queue, db.Jobs(), deps.Now)); err != nil {
+	err = s.queue(ctx, cfg, deps, tel, db, jobs.Config{GiveUp: router.GiveUp, Handlers: joined(takers.Handlers(), map[string]jobs.Handler{
+		inbound.EventMessage:   router.Handle,
+		jobs.EventHeldReply:    router.Handle,
+		jobs.EventResumedReply: router.HandleResumed,
+		enrolment.EventOpening: desk.SendOpening,
+	})})
+	if err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	s.runner = jobs.NewRunner(jobs.Config{
-		Store: db.Jobs(), Log: deps.Log, Now: deps.Now, Wake: s.wakeJobs, Metrics: counted, GiveUp: router.GiveUp, Transient: transient,
-		Handlers: joined(takers.Handlers(), map[string]jobs.Handler{
-			inbound.EventMessage:   router.Handle,
-			jobs.EventHeldReply:    router.Handle,
-			jobs.EventResumedReply: router.HandleResumed,
-			enrolment.EventOpening: desk.SendOpening,
-		}),
-	})
 	router.Runner, desk.Runner = s.runner, s.runner
-	s.bell = worker.NewBell(pool, store.ChannelJobs, s.wakeJobs, deps.Log)
-	s.retention = &worker.Retention{Queue: db.Jobs(), Keep: store.KeptJobs, For: cfg.JobsRetention, Log: deps.Log, Now: deps.Now}
 	crew := &rescue.Crew{Store: db, OrgID: cfg.DefaultOrgID, NewAlarm: burst.NewAlarm, Now: deps.Now}
 	steps := &burst.Executor{
 		Sessions: db, Delivery: delivery, Receipts: carrier, Waits: db, Alarms: alarms, Flow: flow, Log: deps.Log, Now: deps.Now,
@@ -236,10 +218,44 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 	return s, nil
 }
 
+// queue makes what works webhook_jobs: its runner with these handlers, the bell that wakes it, and its retention.
+func (s *wired) queue(
+	ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Telemetry, db *store.Store, work jobs.Config,
+) error {
+	meter := tel.Meter.Meter(name)
+	counted, err := worker.NewMetrics(meter)
+	if err := errors.Join(err, worker.Observe(ctx, meter, jobs.Queue, db.Jobs(), deps.Now)); err != nil {
+		return err
+	}
+	work.Store, work.Log, work.Now, work.Wake, work.Metrics, work.Transient = db.Jobs(), deps.Log, deps.Now, s.wakeJobs, counted, transient
+	s.runner = jobs.NewRunner(work)
+	s.bell = worker.NewBell(s.pool, store.ChannelJobs, s.wakeJobs, deps.Log)
+	s.retention = &worker.Retention{Queue: db.Jobs(), Keep: store.KeptJobs, For: cfg.JobsRetention, Log: deps.Log, Now: deps.Now}
+	return nil
+}
+
 // joined is every handler of both.
 func joined(handlers, others map[string]jobs.Handler) map[string]jobs.Handler {
 	maps.Copy(handlers, others)
 	return handlers
+}
+
+// connect opens what the service stands on: messaging and the database.
+func connect(ctx context.Context, cfg Config, tel *telemetry.Telemetry, tokens *rpc.Tokens, files rpc.TLS) (*wired, error) {
+	conn, err := rpc.Dial(rpc.ClientConfig{
+		Target: cfg.MessagingAddr.String(), Tokens: tokens, Caller: rpc.Principal{Subject: "onboarding", Role: rpc.RoleService},
+		TracerProvider: tel.Tracer, MeterProvider: tel.Meter, TLS: files.Client, Timeout: messaging.Timeout, Idempotent: messaging.Idempotent,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("messaging: %w", err)
+	}
+	pool, err := postgres.Open(ctx, postgres.Config{
+		URL: cfg.DatabaseURL.Reveal(), Roles: postgres.RolesOf(name), TracerProvider: tel.Tracer,
+	})
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return &wired{pool: pool, messaging: conn, wakeJobs: make(chan struct{}, 1), wakeRelay: make(chan struct{}, 1)}, nil
 }
 
 // openQStash is the one publisher, with the policy of the environment.

@@ -137,8 +137,8 @@ func readText(r *messagingv1.RecordInboundRequest) (delivery.Text, error) {
 		received = r.GetReceivedAt().AsTime()
 	}
 	return delivery.Text{
-		OrgID: orgID, ReceivedAt: received, SID: r.GetTwilioSid(), ProfileID: profileID, From: from, To: r.GetTo(), ServiceSID: r.GetMessagingServiceSid(),
-		Body: r.GetBody(), Segments: int(r.GetSegments()), OptOutType: r.GetOptOutType(),
+		OrgID: orgID, ReceivedAt: received, SID: r.GetTwilioSid(), ProfileID: profileID, From: from, To: r.GetTo(),
+		ServiceSID: r.GetMessagingServiceSid(), Body: r.GetBody(), Segments: int(r.GetSegments()), OptOutType: r.GetOptOutType(),
 	}, nil
 }
 

@@ -40,7 +40,9 @@ type Incoming struct {
 
 // ListInbound reads one page of what people texted to a number in a span of time, the newest first, within the timeout and
 // the caller's context, and where the next page is: to be given back, empty after the last. A page may have no text.
-func (c *Client) ListInbound(ctx context.Context, to string, since, until time.Time, page string) (texts []Incoming, next string, err error) {
+func (c *Client) ListInbound(
+	ctx context.Context, to string, since, until time.Time, page string,
+) (texts []Incoming, next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	if page == "" {

@@ -19,10 +19,12 @@ type Metrics struct {
 
 // NewMetrics registers the counters.
 func NewMetrics(meter metric.Meter) (*Metrics, error) {
-	sweeps, sweepsErr := meter.Int64Counter("inbound_audits", metric.WithDescription("Sweeps of Twilio's record of inbound texts, by outcome."))
+	sweeps, sweepsErr := meter.Int64Counter("inbound_audits",
+		metric.WithDescription("Sweeps of Twilio's record of inbound texts, by outcome."))
 	late, lateErr := meter.Int64Counter("inbound_late",
 		metric.WithDescription("Texts whose webhook never came, found at Twilio and recorded, by effect on consent."))
-	missed, missedErr := meter.Int64Counter("inbound_missed_stops", metric.WithDescription("Opt-outs among the texts whose webhook never came."))
+	missed, missedErr := meter.Int64Counter("inbound_missed_stops",
+		metric.WithDescription("Opt-outs among the texts whose webhook never came."))
 	return &Metrics{sweeps: sweeps, late: late, missedStops: missed}, errors.Join(sweepsErr, lateErr, missedErr)
 }
 

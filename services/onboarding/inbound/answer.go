@@ -103,8 +103,9 @@ func unattended(recorded Recorded) error {
 
 // doubted tells an operator what to judge, and what to do either way. Nothing is sent before.
 func doubted(s session.Record, recorded Recorded) string {
-	return fmt.Sprintf("the person may want no more texts; read GET /v1/messages/%s; if they do, PUT /v1/consents/{their number} with opted_out "+
-		"and POST /v1/sessions/%s:reset; if not, POST /v1/sessions/%s:resume", recorded.MessageID, s.ID, s.ID)
+	return fmt.Sprintf("the person may want no more texts; read GET /v1/messages/%s; if they do, "+
+		"PUT /v1/consents/{their number} with opted_out and "+
+		"POST /v1/sessions/%s:reset; if not, POST /v1/sessions/%s:resume", recorded.MessageID, s.ID, s.ID)
 }
 
 // decide asks the pure core what a reply means here, and does it.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -118,7 +119,7 @@ func Typed[T any](handle func(ctx context.Context, j Job, payload T) error) Hand
 		err := decoder.Decode(&payload)
 		if err == nil {
 			if _, more := decoder.Token(); more != io.EOF {
-				err = fmt.Errorf("there is more behind the payload")
+				err = errors.New("there is more behind the payload")
 			}
 		}
 		if err != nil {

@@ -78,7 +78,9 @@ func (s *WebhookJobs) newJob(ctx context.Context, in *onboardingv1.EnqueueWebhoo
 		return none, invalid("source must be twilio, kapso, shopify or internal")
 	}
 	if err := cmp.Or(
-		visible("event_type", in.GetEventType(), 1), visible("idempotency_key", in.GetIdempotencyKey(), 1), visible("subject", in.GetSubject(), 0),
+		visible("event_type", in.GetEventType(), 1),
+		visible("idempotency_key", in.GetIdempotencyKey(), 1),
+		visible("subject", in.GetSubject(), 0),
 	); err != nil {
 		return none, err
 	}
@@ -204,7 +206,8 @@ func (s *WebhookJobs) ListWebhookJobs(
 		return nil, err
 	}
 	found, err := s.Store.Jobs().List(ctx, worker.Filter{
-		OrgID: org(ctx), Status: in.GetStatus(), EventType: in.GetEventType(), Before: before, Limit: wanted + 1, // one more tells whether there is a next page
+		OrgID: org(ctx), Status: in.GetStatus(), EventType: in.GetEventType(), Before: before,
+		Limit: wanted + 1, // one more tells whether there is a next page
 	})
 	if err != nil {
 		return nil, answer(err)
@@ -280,7 +283,8 @@ func answerJob(err error) error {
 func webhookJob(r worker.Row) *onboardingv1.WebhookJob {
 	return &onboardingv1.WebhookJob{
 		JobId: r.ID, IdempotencyKey: r.Key, Source: r.Extra[0], EventType: r.EventType, Subject: r.Subject,
-		Status: r.Status, Attempts: int32(r.Attempts), MaxAttempts: int32(r.MaxAttempts), DueAt: moment(r.DueAt),
+		Status: r.Status, Attempts: int32(r.Attempts), MaxAttempts: int32(r.MaxAttempts), //nolint:gosec // both are integers of Postgres
+		DueAt:       moment(r.DueAt),
 		ProcessedAt: moment(r.ProcessedAt), ErrorMessage: r.ErrorMessage, CreatedAt: timestamppb.New(r.CreatedAt),
 		UpdatedAt: timestamppb.New(r.UpdatedAt),
 	}

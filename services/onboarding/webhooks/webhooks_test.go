@@ -21,15 +21,20 @@ func (router) Handle(context.Context, jobs.Job) error { return nil }
 // carrier answers every receipt with the same error.
 type carrier struct{ err error }
 
-func (c carrier) RecordStatus(context.Context, webhooks.Status) (bool, error) { return c.err == nil, c.err }
+func (c carrier) RecordStatus(context.Context, webhooks.Status) (bool, error) {
+	return c.err == nil, c.err
+}
 
 func TestTakers(t *testing.T) {
 	t.Parallel()
 	handle := func(err error, event, payload string) error {
-		takers := &webhooks.Takers{Texts: router{}, Receipts: carrier{err}, Log: slog.New(slog.DiscardHandler), Now: time.Now}
+		now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+		takers := &webhooks.Takers{
+			Texts: router{}, Receipts: carrier{err}, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
+		}
 		handler, ok := takers.Handlers()[event]
 		require.True(t, ok, event)
-		return handler(t.Context(), jobs.Job{EventType: event, Payload: []byte(payload), CreatedAt: time.Now()})
+		return handler(t.Context(), jobs.Job{EventType: event, Payload: []byte(payload), CreatedAt: now})
 	}
 	const status = `{"message_id":"wamid.1","status":"delivered","error_code":0,"phone_number_id":"1","at":"2"}`
 
