@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -18,6 +19,11 @@ const gate = `
 create function wait_at_gate() returns trigger language plpgsql as $$ begin perform pg_advisory_xact_lock(42); return new; end $$;
 create trigger gate before update on jobs for each row
 when (new.status = 'processing' and old.status = 'pending' and new.idempotency_key = 'slow') execute function wait_at_gate()`
+
+// yielding has every claim give back what it found.
+type yielding struct{ *worker.Queue }
+
+func (yielding) Claim(context.Context, worker.Claim) (worker.Claimed, error) { return worker.Claimed{More: true}, nil }
 
 // TestSubjects is about jobs of one subject that are stored out of the order of their ids: by another machine whose clock is behind, or by
 // a transaction that took long.
@@ -60,6 +66,14 @@ func TestSubjects(t *testing.T) {
 			require.True(t, newer.DueAt.Equal(*r.DueAt), "it keeps its place")
 		})
 	}
+
+	t.Run("RequestThatGaveItsJobBackWakesTheLoopForIt", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.change = func(c *worker.Config) { c.Store = yielding{b.queue} }
+		require.NoError(t, b.runner().Try(t.Context(), b.enqueue("a"), func(context.Context, worker.Job) error { return errWork }))
+		require.Len(t, b.wake, 1)
+	})
 
 	t.Run("S2_15_NoTwoOfASubjectAreHeldAtOnceByManyClaimers", func(t *testing.T) {
 		t.Parallel()

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -32,8 +33,11 @@ import (
 	"paceline.internal/platform/service"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding"
+	"paceline.internal/services/onboarding/jobs"
 	"paceline.internal/services/onboarding/messagingtest"
+	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/session"
+	"paceline.internal/services/onboarding/webhooks"
 )
 
 // world is what surrounds the real process: QStash, messaging, Postgres and a gateway.
@@ -300,6 +304,30 @@ func TestRun(t *testing.T) {
 		w.eventually(func() bool {
 			return w.session(s.GetSessionId()).GetSession().GetStateToken() == string(session.AwaitingExplanationResponse)
 		})
+	})
+
+	t.Run("S2_26_QueueIsWorkedFromTheStartWithNothingSetForTests", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.environ["ONBOARDING_ADDR"], w.environ["ONBOARDING_OPS_ADDR"] = "127.0.0.1:0", "127.0.0.1:0"
+		w.environ["MESSAGING_ADDR"] = "127.0.0.1:1" // nobody; the job needs nobody
+		cfg, err := onboarding.LoadConfig(w.environ)
+		require.NoError(t, err)
+		store, now := postgres.NewStore(w.pool), time.Now()
+		job, err := store.Enqueue(t.Context(), jobs.New{
+			ID: uuid.NewString(), OrgID: orgID, Key: "k", Source: jobs.SourceKapso, EventType: webhooks.KapsoNumberCreated, Payload: []byte(`{"phone_number_id":"1"}`),
+			At: now, DueAt: now,
+		})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- onboarding.Run(ctx, cfg, service.Deps{}) }() // as the command does
+		w.eventually(func() bool {
+			found, err := store.Jobs().Get(t.Context(), orgID, job.ID)
+			return err == nil && found.Status == jobs.StatusCompleted
+		})
+		cancel()
+		require.NoError(t, <-ended)
 	})
 
 	t.Run("SweeperRunsInTheProcess", func(t *testing.T) {

@@ -44,7 +44,7 @@ func (l *listener) TraceBatchQuery(_ context.Context, _ *pgx.Conn, d pgx.TraceBa
 func (l *listener) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
 // TestStatusQueries asks the planner about the statements of Stats and List themselves, with statistics of a table that has many
-// finished jobs and few others. How long they take is BenchmarkStatus in platform/worker.
+// finished jobs and enough that are open to tempt it to look for them among the finished ones. How long they take is BenchmarkStatus in platform/worker.
 func TestStatusQueries(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t, postgres.Migrations())
@@ -59,12 +59,12 @@ func TestStatusQueries(t *testing.T) {
 	_, err = pool.Exec(t.Context(), `
 		insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status,
 		    next_retry_at, lease_token, lease_until, processed_at, created_at, updated_at)
-		select gen_random_uuid(), case when n % 4 = 0 then $1::uuid else gen_random_uuid() end, n::text, 'internal', 'e', '', '{}', s.status,
+		select gen_random_uuid(), case when n % 2 = 0 then $1::uuid else gen_random_uuid() end, n::text, 'internal', 'e', '', '{}', s.status,
 		    case when s.status = 'pending' then $2::timestamptz end,
 		    case when s.status = 'processing' then gen_random_uuid() end, case when s.status = 'processing' then $2::timestamptz end,
 		    case when s.status in ('completed', 'failed') then $2::timestamptz end, $2, $2
-		from generate_series(1, 40000) n cross join lateral (select case n % 1000 / 4
-		    when 0 then 'pending' when 1 then 'failed' when 2 then 'processing' else 'completed' end as status) s`, org, now)
+		from generate_series(1, 40000) n cross join lateral (select case
+		    when n % 20 < 2 then 'pending' when n % 200 = 2 then 'failed' when n % 200 = 4 then 'processing' else 'completed' end as status) s`, org, now)
 	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), `analyze webhook_jobs`)
 	require.NoError(t, err)
