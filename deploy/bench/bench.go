@@ -131,7 +131,9 @@ func (q Queue) measure(ctx context.Context, server *server, scene scenario, m me
 	if err := f.reset(ctx, scene.finished); err != nil {
 		return Result{}, err
 	}
-	spec := Spec{Contender: f.entry.name, Measure: m.name, URL: f.url, Jobs: f.entry.share(q.Jobs), Out: filepath.Join(server.dir, "result.json")}
+	spec := Spec{
+		Contender: f.entry.name, Measure: m.name, URL: f.url, Jobs: f.entry.share(q.Jobs), Out: filepath.Join(server.dir, "result.json"),
+	}
 	if scene.held {
 		spec.Churn = spec.Jobs
 		release, err := f.holdSnapshot(ctx)

@@ -54,8 +54,8 @@ func oursSchema() schema {
 			return err
 		},
 		sqlFill: `
-insert into jobs (id, org_id, idempotency_key, event_type, subject, payload, status, processed_at, created_at, updated_at)
-select gen_random_uuid(), '` + organisation(0) + `', 'before-' || n, 'work', '', $2::text::jsonb, 'completed', now(), now(), now()
+insert into jobs (id, created_at, org_id, updated_at, idempotency_key, processed_at, event_type, subject, payload, status)
+select gen_random_uuid(), now(), '` + organisation(0) + `', now(), 'before-' || n, now(), 'work', '', $2::text::jsonb, 'completed'
 from generate_series(1, $1::integer) n`,
 	}
 }
@@ -116,7 +116,8 @@ func openOurs(pool *pgxpool.Pool, run string, now func() time.Time) *contender {
 				return firstOf(looped, rang)
 			}, nil
 		},
-		busy:     busyBy(pool, `select exists (select from jobs where status = 'processing') or exists (select from jobs where status = 'pending')`),
+		busy: busyBy(pool, `
+select exists (select from jobs where status = 'processing') or exists (select from jobs where status = 'pending')`),
 		sqlCount: `select count(*) filter (where status = 'completed'), count(*) filter (where status <> 'completed') from jobs`,
 	}
 }

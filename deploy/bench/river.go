@@ -26,8 +26,8 @@ func riverSchema() schema {
 			return err
 		},
 		sqlFill: `
-insert into river_job (state, attempt, max_attempts, attempted_at, finalized_at, args, kind)
-select 'completed', 1, 25, now(), now(), $2::text::jsonb, 'work' from generate_series(1, $1::integer)`,
+insert into river_job (state, attempt, attempted_at, max_attempts, finalized_at, args, kind)
+select 'completed', 1, now(), 25, now(), $2::text::jsonb, 'work' from generate_series(1, $1::integer)`,
 	}
 }
 

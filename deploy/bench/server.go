@@ -185,11 +185,11 @@ func (f *field) fill(ctx context.Context, n int) error {
 // reset leaves an empty table, or one with nothing but finished jobs, and nothing dead in it.
 func (f *field) reset(ctx context.Context, keepFinished bool) error {
 	table := f.entry.schema.table
-	clear := "truncate " + table
+	free := "truncate " + table
 	if keepFinished {
-		clear = "delete from " + table + " where " + f.entry.schema.open
+		free = "delete from " + table + " where " + f.entry.schema.open
 	}
-	for _, statement := range []string{clear, "vacuum analyze " + table, "checkpoint"} {
+	for _, statement := range []string{free, "vacuum analyze " + table, "checkpoint"} {
 		if _, err := f.pool.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("%s: %w", statement, err)
 		}

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"runtime"
@@ -54,7 +55,7 @@ func (s Soak) Run(ctx context.Context) (_ SoakReport, err error) {
 	if err := s.check(); err != nil {
 		return SoakReport{}, err
 	}
-	secret := "soak-webhook-secret"
+	secret := rand.Text()
 	site, err := Processes{
 		Seed: s.Seed, Program: s.Program, Clock: s.Clock, Tell: s.Tell,
 		Environ: merged(s.Environ, map[string]string{"KAPSO_WEBHOOK_SECRET": secret}),
@@ -100,7 +101,7 @@ func (s Soak) play(ctx context.Context, site *site, secret string) (SoakReport, 
 	go func() { struck <- s.strikes(running, site) }()
 	sender.send(running)
 	sent, meanwhile := site.now(), sender.acceptedEvents()
-	s.Tell(fmt.Sprintf("everything was posted, and what was refused is repeated until it is accepted: %s", sender.say()))
+	s.Tell("everything was posted, and what was refused is repeated until it is accepted: " + sender.say())
 	sender.settle(running)
 	settled := backlog.drained(running, site)
 	unwatch()

@@ -16,7 +16,8 @@ const sqlWitnessEnds = `
 create table soak_ends (job_id uuid not null);
 create function soak_witness() returns trigger language plpgsql security definer as $$
 begin
-    insert into public.soak_ends select n.id from new_rows n join old_rows o on o.id = n.id where n.status = 'completed' and o.status <> 'completed';
+    insert into public.soak_ends
+    select n.id from new_rows n join old_rows o on o.id = n.id where n.status = 'completed' and o.status <> 'completed';
     return null;
 end $$;
 create trigger soak_witness after update on webhook_jobs referencing old table as old_rows new table as new_rows
@@ -95,8 +96,8 @@ func (r *SoakReport) examine(ctx context.Context, audit *pgxpool.Pool, s *sender
 	var ends int
 	if _, err := pgx.ForEachRow(rows, []any{&key, &status, &ends}, func() error {
 		r.Rows++
-		n, err := strconv.Atoi(key[strings.LastIndexByte(key, '.')+1:])
-		if err != nil || n < 0 || n >= s.events || key != "kapso.message.sent:"+s.messageID(n) {
+		n, posted := s.eventOf(key)
+		if !posted {
 			r.breakf("row %s: nobody posted that", key)
 			return nil
 		}
@@ -113,6 +114,12 @@ func (r *SoakReport) examine(ctx context.Context, audit *pgxpool.Pool, s *sender
 		r.compare(n, int(count), s)
 	}
 	return nil
+}
+
+// eventOf is the number of the event whose row has this key, if it is one of ours.
+func (s *sender) eventOf(key string) (n int, posted bool) {
+	n, err := strconv.Atoi(key[strings.LastIndexByte(key, '.')+1:])
+	return n, err == nil && n >= 0 && n < s.events && key == "kapso.message.sent:"+s.messageID(n)
 }
 
 // compare judges one event: how many rows it has and what its sender was told.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,7 +58,7 @@ const (
 func newSender(cfg Soak, url, secret string) *sender {
 	events := int(float64(cfg.Rate) * cfg.Duration.Seconds())
 	return &sender{
-		cfg: cfg, url: url, secret: []byte(secret), run: fmt.Sprint(cfg.Seed), now: cfg.Clock.Now, events: events,
+		cfg: cfg, url: url, secret: []byte(secret), run: strconv.FormatUint(cfg.Seed, 10), now: cfg.Clock.Now, events: events,
 		client: &http.Client{Timeout: postTimeout, Transport: &http.Transport{
 			MaxIdleConnsPerHost: maxConns, MaxConnsPerHost: maxConns, DisableCompression: true,
 		}},
@@ -144,8 +145,9 @@ func (s *sender) post(ctx context.Context, n int, due time.Time) {
 
 // retryAfter is Kapso's own schedule, 10, 40 and 90 seconds, in the sender's unit.
 func (s *sender) retryAfter(try int) time.Duration {
-	times := []time.Duration{1, 4, 9}
-	return s.cfg.RetryAfter * times[min(try, len(times))-1]
+	first := s.cfg.RetryAfter
+	pauses := []time.Duration{first, 4 * first, 9 * first}
+	return pauses[min(try, len(pauses))-1]
 }
 
 // body is an event of Kapso and its signature: what became of a message of ours.

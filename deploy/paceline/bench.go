@@ -23,7 +23,7 @@ type benchQueueCommand struct {
 	Finished    int      `default:"1000000" help:"How many finished rows the scenario of that name has."`
 	Scenario    []string `help:"Only these: fresh, finished, held."`
 	Measure     []string `help:"Only these: end_to_end, work, enqueue_one, enqueue_many, pick_up."`
-	DatabaseURL string   `name:"database-url" help:"A server to measure on, whose role may create databases. Default: a private one, with its durability on."`
+	DatabaseURL string   `name:"database-url" help:"A server to measure on; its role may create databases. Default: a private, durable one."`
 	JSON        bool     `name:"json" help:"Print one JSON object, for machines."`
 }
 

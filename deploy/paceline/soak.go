@@ -16,7 +16,7 @@ type soakCommand struct {
 	Rate       int           `default:"1000" help:"Webhooks a second, whatever becomes of those before."`
 	Duration   time.Duration `default:"10m" help:"How long they come."`
 	Duplicates float64       `default:"0.05" help:"The share of webhooks that are posted a second time all the same."`
-	RetryAfter time.Duration `default:"10s" help:"When the sender repeats what was not accepted: after so long, then four times, then nine times that. Kapso's is 10s."`
+	RetryAfter time.Duration `default:"10s" help:"When the sender repeats what was refused, then four and nine times that. Kapso's is 10s."`
 	Settle     time.Duration `default:"5m" help:"How long everything has to come to its end afterwards."`
 	Seed       uint64        `default:"1" help:"Chooses which webhooks are posted twice."`
 	Keep       bool          `help:"Keep the folder with the output of every process also when nothing went wrong."`

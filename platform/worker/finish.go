@@ -121,7 +121,8 @@ func (q *Queue) finishes(ends []Finish) []statement {
 	if n := len(others); n > 0 {
 		statuses, attempts, messages, due := texts(n), make([]int32, n), texts(n), make([]time.Time, n)
 		for i, e := range others {
-			statuses[i], attempts[i], messages[i], due[i] = e.Status, int32(e.Attempts), storable(e.Message), e.DueAt //nolint:gosec // at most max_attempts
+			statuses[i], messages[i], due[i] = e.Status, storable(e.Message), e.DueAt
+			attempts[i] = int32(e.Attempts) //nolint:gosec // at most max_attempts
 		}
 		all = append(all, statement{sql: q.sql.finish, args: append(leases(others), statuses, attempts, messages, due)})
 	}

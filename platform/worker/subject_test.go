@@ -2,13 +2,13 @@ package worker_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/worker"
@@ -23,7 +23,9 @@ when (new.status = 'processing' and old.status = 'pending' and new.idempotency_k
 // yielding has every claim give back what it found.
 type yielding struct{ *worker.Queue }
 
-func (yielding) Claim(context.Context, worker.Claim) (worker.Claimed, error) { return worker.Claimed{More: true}, nil }
+func (yielding) Claim(context.Context, worker.Claim) (worker.Claimed, error) {
+	return worker.Claimed{More: true}, nil
+}
 
 // TestSubjects is about jobs of one subject that are stored out of the order of their ids: by another machine whose clock is behind, or by
 // a transaction that took long.
@@ -100,6 +102,13 @@ func TestSubjects(t *testing.T) {
 			held[j.Subject] = ""
 			done++
 		}
+		var failures []error
+		finish := func(j worker.Job) {
+			_, err := b.queue.Finish(t.Context(), []worker.Finish{{Job: j, Status: worker.StatusCompleted, At: b.clock.Now()}})
+			mu.Lock()
+			defer mu.Unlock()
+			failures = append(failures, err)
+		}
 		left := func() bool {
 			mu.Lock()
 			defer mu.Unlock()
@@ -118,13 +127,13 @@ func TestSubjects(t *testing.T) {
 						begin(j)
 						b.row(j.ID) // it takes a while
 						end(j)
-						_, err := b.queue.Finish(t.Context(), []worker.Finish{{Job: j, Status: worker.StatusCompleted, At: b.clock.Now()}})
-						assert.NoError(t, err)
+						finish(j)
 					}
 				}
 			})
 		}
 		all.Wait()
+		require.NoError(t, errors.Join(failures...))
 		require.Empty(t, overlaps)
 	})
 }

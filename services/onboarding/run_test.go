@@ -313,10 +313,10 @@ func TestRun(t *testing.T) {
 		w.environ["MESSAGING_ADDR"] = "127.0.0.1:1" // nobody; the job needs nobody
 		cfg, err := onboarding.LoadConfig(w.environ)
 		require.NoError(t, err)
-		store, now := postgres.NewStore(w.pool), time.Now()
+		store, past := postgres.NewStore(w.pool), time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 		job, err := store.Enqueue(t.Context(), jobs.New{
 			ID: uuid.NewString(), OrgID: orgID, Key: "k", Source: jobs.SourceKapso, EventType: webhooks.KapsoNumberCreated, Payload: []byte(`{"phone_number_id":"1"}`),
-			At: now, DueAt: now,
+			At: past, DueAt: past,
 		})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())

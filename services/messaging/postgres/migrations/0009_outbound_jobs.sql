@@ -36,7 +36,7 @@ CREATE TABLE sms_outbound_jobs (
 CREATE INDEX sms_outbound_jobs_due ON sms_outbound_jobs (org_id, priority, next_retry_at, id) WHERE status = 'pending';
 CREATE INDEX sms_outbound_jobs_leased ON sms_outbound_jobs (lease_until) WHERE status = 'processing';
 CREATE INDEX sms_outbound_jobs_failed ON sms_outbound_jobs (org_id, id) WHERE status = 'failed';
-CREATE INDEX sms_outbound_jobs_ended ON sms_outbound_jobs (processed_at) WHERE processed_at IS NOT NULL;
+CREATE INDEX sms_outbound_jobs_ended ON sms_outbound_jobs (processed_at, id) WHERE processed_at IS NOT NULL;
 CREATE INDEX sms_outbound_jobs_open_by_subject ON sms_outbound_jobs (org_id, subject, id)
     WHERE status IN ('pending', 'processing') AND subject <> '';
 -- What operators list, newest first.
