@@ -126,7 +126,10 @@ func (p *pass) claimMore() {
 			p.since = 0
 		}
 		go func() {
-			claimed, err := p.r.cfg.Store.Claim(p.ctx, c)
+			// Broken off when the process is asked to stop, a claim might be made all the same, and nobody would know of it for a lease.
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), p.r.cfg.Lease/4)
+			defer cancel()
+			claimed, err := p.r.cfg.Store.Claim(ctx, c)
 			p.claimed <- claimedBatch{Claimed: claimed, wanted: want, from: c.From, err: err}
 		}()
 	}

@@ -211,6 +211,18 @@ func TestFlow(t *testing.T) {
 		require.Equal(t, []string{id}, b.drain())
 	})
 
+	t.Run("S2_22_ClaimThatIsOnItsWayWhenTheProcessIsStoppedIsNotLost", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		id := b.enqueue("")
+		ctx, cancel := context.WithCancel(t.Context())
+		b.change = func(c *worker.Config) { c.Store = cutting{Queue: b.queue, stop: cancel} }
+		_, err := b.runner().Drain(ctx)
+		require.NoError(t, err)
+		require.Empty(t, b.ran)
+		require.Equal(t, worker.StatusPending, b.row(id).Status)
+	})
+
 	t.Run("S2_35_FailureThatCannotBeRecordedDoesNotStrandTheJob", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -281,6 +293,22 @@ func TestFlow(t *testing.T) {
 		}).Run(t.Context()))
 		require.Equal(t, 5*time.Second, rested)
 	})
+}
+
+// cutting asks the process to stop while a claim is on its way. The server makes the claim; its answer reaches only who still waits.
+type cutting struct {
+	*worker.Queue
+
+	stop context.CancelFunc
+}
+
+func (c cutting) Claim(ctx context.Context, what worker.Claim) (worker.Claimed, error) {
+	claimed, err := c.Queue.Claim(context.WithoutCancel(ctx), what)
+	c.stop()
+	if ctx.Err() != nil {
+		return worker.Claimed{}, ctx.Err()
+	}
+	return claimed, err
 }
 
 // stopping is asked to stop while it claims.

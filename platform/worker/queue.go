@@ -30,7 +30,8 @@ import (
 //	error_message   text        not null default '',
 //	created_at      timestamptz not null,
 //	updated_at      timestamptz not null,
-//	unique (org_id, idempotency_key)
+//	unique (org_id, idempotency_key),
+//	check ((status = 'processing') = (lease_token is not null)) -- the fence relies on it
 //
 // and these indexes; every other one costs each claim and each finish:
 //
