@@ -7,10 +7,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twilio/twilio-go/client"
 	openapi "github.com/twilio/twilio-go/rest/api/v2010"
 	messagingapi "github.com/twilio/twilio-go/rest/messaging/v1"
-
-	"github.com/twilio/twilio-go/client"
 
 	"paceline.internal/platform/emulator/twilio"
 )

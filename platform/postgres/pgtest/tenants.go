@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/postgres"
@@ -18,8 +17,8 @@ import (
 type Tenants struct {
 	URL   string // of a database that holds at least one row of either organisation in every table, see New
 	Roles *postgres.Roles
-	// Rows counts the rows of a table that belong to an organisation, read as the owner: a condition on the table, with the organisation as $1.
-	// Tables that are not named have a column org_id.
+	// Rows counts the rows of a table that belong to an organisation, read as the owner: a condition on the table, with the
+	// organisation as $1. Tables that are not named have a column org_id.
 	Rows map[string]string
 	// Shared are tables that belong to no organisation: the tenant sees nothing of them.
 	Shared []string
@@ -81,26 +80,28 @@ func (about Tenants) check(t *testing.T, owner, scoped *pgxpool.Pool, table stri
 		require.Positive(t, own, "the test holds no row of organisation %d", i)
 		all += own
 		ctx := postgres.ForOrganisation(t.Context(), org)
-		assert.Equal(t, own, count(ctx, t, scoped, table, ""), "the tenant sees its own rows alone")
-		assert.Zero(t, count(ctx, t, scoped, table, where, about.Orgs[1-i]), "and none of the other's")
+		require.Equal(t, own, count(ctx, t, scoped, table, ""), "the tenant sees its own rows alone")
+		require.Zero(t, count(ctx, t, scoped, table, where, about.Orgs[1-i]), "and none of the other's")
 		tag, err := scoped.Exec(ctx, "select from "+quoted(table)+" where "+where+" for update", about.Orgs[1-i])
 		require.NoError(t, err)
-		assert.Zero(t, tag.RowsAffected(), "nor can it lock one")
+		require.Zero(t, tag.RowsAffected(), "nor can it lock one")
 		about.cannotForge(ctx, t, owner, scoped, table, where, about.Orgs[1-i])
 	}
-	assert.GreaterOrEqual(t, count(postgres.AcrossOrganisations(t.Context()), t, scoped, table, ""), all, "the worker sees all")
-	assert.Zero(t, count(t.Context(), t, scoped, table, ""), "who names no organisation sees nothing")
-	assert.Zero(t, count(postgres.ForOrganisation(t.Context(), ""), t, scoped, table, ""), "nor does an empty one")
+	require.GreaterOrEqual(t, count(postgres.AcrossOrganisations(t.Context()), t, scoped, table, ""), all, "the worker sees all")
+	require.Zero(t, count(t.Context(), t, scoped, table, ""), "who names no organisation sees nothing")
+	require.Zero(t, count(postgres.ForOrganisation(t.Context(), ""), t, scoped, table, ""), "nor does an empty one")
 }
 
 // cannotForge makes a copy of somebody else's row.
 func (about Tenants) cannotForge(ctx context.Context, t *testing.T, owner, scoped *pgxpool.Pool, table, where, other string) {
 	t.Helper()
 	var row json.RawMessage
-	sql := "select to_json(x) from (select * from " + quoted(table) + " where " + where + " limit 1) x"
-	require.NoError(t, owner.QueryRow(t.Context(), sql, other).Scan(&row))
-	_, err := scoped.Exec(ctx, "insert into "+quoted(table)+" overriding system value select * from json_populate_record(null::"+quoted(table)+", $1)", row)
-	assert.ErrorContains(t, err, "row-level security", "the tenant cannot make a row of the other's")
+	name := quoted(table)
+	read := "select to_json(" + name + ") from " + name + " where " + where + " limit 1"
+	require.NoError(t, owner.QueryRow(t.Context(), read, other).Scan(&row))
+	forge := "insert into " + name + " overriding system value select (json_populate_record(null::" + name + ", $1)).*"
+	_, err := scoped.Exec(ctx, forge, row)
+	require.ErrorContains(t, err, "row-level security", "the tenant cannot make a row of the other's")
 }
 
 func quoted(table string) string { return pgx.Identifier{table}.Sanitize() }
