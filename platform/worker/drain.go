@@ -22,7 +22,8 @@ type pass struct {
 	since   int             // claims since one looked at everything
 	idle    int             // organisations' pages that were looked at in vain
 	ran     int
-	wait    time.Duration // as Admit says
+	wait    time.Duration // as Admit says, or after an error
+	until   time.Time     // when it is over, by the machine's clock
 	err     error
 	claimed chan claimedBatch
 	ended   chan recordedBatch
@@ -91,12 +92,17 @@ func (p *pass) work() {
 	}
 }
 
-// untilAgain is how long to go without looking while jobs are running.
+// untilAgain is how long to go without looking while jobs are running. What happens meanwhile does not begin a wait anew.
 func (p *pass) untilAgain() time.Duration {
 	if p.wait > 0 {
-		return min(p.wait, p.r.cfg.Poll)
+		return max(0, min(time.Until(p.until), p.r.cfg.Poll)) //nolint:forbidigo // the same
 	}
 	return p.r.cfg.Poll
+}
+
+// pause stops claiming for a while.
+func (p *pass) pause(d time.Duration) {
+	p.wait, p.until = d, time.Now().Add(d) //nolint:forbidigo // beside a timer of the machine
 }
 
 // stopped is closed when the caller has ended, for as long as that is news.
@@ -146,7 +152,7 @@ func (p *pass) admitted(want int) int {
 		return 0
 	}
 	if n = min(n, want); n <= 0 {
-		p.wait = max(wait, time.Millisecond)
+		p.pause(max(wait, time.Millisecond))
 		return 0
 	}
 	return n
@@ -178,7 +184,7 @@ func (p *pass) failed(err error) {
 	if p.ctx.Err() == nil {
 		p.err = cmp.Or(p.err, err)
 	}
-	p.wait = againSoon
+	p.pause(againSoon)
 }
 
 // maxIdle is how many pages of organisations without a due job are looked at in a row.

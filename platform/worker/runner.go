@@ -142,8 +142,14 @@ func (r *Runner) Drain(ctx context.Context) (int, error) {
 // open. A job that is not free is left to whoever has it, and one that failed to the loop; the error is of claiming or
 // recording, never the handler's.
 func (r *Runner) Try(ctx context.Context, id string, handle Handler) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	now := r.cfg.Now()
-	claimed, err := r.cfg.Store.Claim(ctx, Claim{ID: id, Limit: 1, Now: now, Until: now.Add(r.cfg.Lease)})
+	// Broken off, the claim might be made all the same, and nobody would know of it for a lease.
+	detached, done := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.Lease/4)
+	defer done()
+	claimed, err := r.cfg.Store.Claim(detached, Claim{ID: id, Limit: 1, Now: now, Until: now.Add(r.cfg.Lease)})
 	if err != nil || len(claimed.Jobs) == 0 {
 		if claimed.More {
 			Wake(r.cfg.Wake)

@@ -34,6 +34,8 @@ func TestDoubtfulOptOut(t *testing.T) {
 		b.reply(p, "leave me alone") // which changes nothing more
 		require.Equal(t, session.Stuck, b.session(r.ID).Status)
 		b.resumed(r)
+		b.work()
+		require.Equal(t, session.Active, b.session(r.ID).Status, "the operator has judged the words")
 		_, err = b.execute(payload(b.session(r.ID)))
 		require.NoError(t, err)
 		require.Len(t, b.sequence(p), said+1)

@@ -167,10 +167,7 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 	alarms := &burst.Publisher{
 		QStash: alarmClock, Outbox: db, Flow: flow, Disabled: cfg.SchedulingDisabled, Log: deps.Log, Now: deps.Now,
 	}
-	s.relay = &burst.Relay{Outbox: db, Publisher: alarms, Log: deps.Log, Now: deps.Now}
-	s.sweeper = &burst.Sweeper{
-		Store: db, Grace: cfg.AlarmOverdueGrace, MaxGenerations: cfg.AlarmMaxGenerations, Log: deps.Log, Now: deps.Now,
-	}
+	s.watch(cfg, deps, db, alarms)
 	router := &inbound.Router{
 		OrgID: cfg.DefaultOrgID, Queue: db, Messaging: carrier, People: db, Sessions: db, History: db, Delivery: delivery, Alarms: alarms,
 		Flow: flow, OnLate: audit.Reporter{Metrics: audited, Log: deps.Log}.Late, Log: deps.Log, Now: deps.Now,
@@ -211,11 +208,21 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 	onboardingv1.RegisterOnboardingServiceServer(s.grpc, &server.Server{
 		Steps: steps, Router: router, Desk: desk, Crew: crew, Store: db, Failures: failures, Now: deps.Now,
 	})
-	onboardingv1.RegisterWebhookJobServiceServer(s.grpc, &server.WebhookJobs{OrgID: cfg.DefaultOrgID, Store: db, Bell: s.bell, Now: deps.Now})
+	onboardingv1.RegisterWebhookJobServiceServer(s.grpc, &server.WebhookJobs{
+		OrgID: cfg.DefaultOrgID, Store: db, Texts: router, Bell: s.bell, Now: deps.Now,
+	})
 	if err := s.grpc.CheckPolicy(); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
+}
+
+// watch makes what finishes and repeats alarms.
+func (s *wired) watch(cfg Config, deps service.Deps, db *store.Store, alarms *burst.Publisher) {
+	s.relay = &burst.Relay{Outbox: db, Publisher: alarms, Log: deps.Log, Now: deps.Now}
+	s.sweeper = &burst.Sweeper{
+		Store: db, Grace: cfg.AlarmOverdueGrace, MaxGenerations: cfg.AlarmMaxGenerations, Log: deps.Log, Now: deps.Now,
+	}
 }
 
 // queue makes what works webhook_jobs: its runner with these handlers, the bell that wakes it, and its retention.

@@ -156,7 +156,9 @@ func VerifyExport(r io.Reader) (length int, broken *Break, err error) {
 		if page.Chain == nil || page.Chain.OrgID == "" || page.Consent.Phone == "" {
 			return 0, nil, fmt.Errorf("%w: it has no chain", ErrExport)
 		}
-		chain = Chain{page.Chain.Length, page.Chain.Head}
+		if pages == 0 || page.Chain.Length >= chain.Length { // of pages in any order, that which was read last
+			chain = Chain{page.Chain.Length, page.Chain.Head}
+		}
 		for _, e := range page.Events {
 			lines = append(lines, Line{
 				OrgID: page.Chain.OrgID, Phone: page.Consent.Phone, Seq: e.Seq, At: e.At, State: e.State, Source: e.Source, Words: e.Words,

@@ -45,6 +45,23 @@ func TestLateWord(t *testing.T) {
 			require.Equal(t, consent.Overtaken, say(t, b, "SM1", tt.earlier, b.clock.Now()), "a repeat gets the same answer")
 		})
 	}
+	for _, words := range []string{"YES", "START"} {
+		t.Run("S0_69_"+words+"FromBeforeTwiliosRefusalDoesNotUndoIt", func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			result, err := b.service(nil).Send(t.Context(), b.request())
+			require.NoError(t, err)
+			said := b.clock.Now()
+			b.clock.Advance(time.Second)
+			refusal := delivery.Receipt{MessageID: result.Message.ID, SID: result.Message.SID, Status: "failed", ErrorCode: 21610}
+			_, err = b.service(nil).RecordStatus(t.Context(), refusal)
+			require.NoError(t, err)
+			require.Equal(t, consent.OptedOut, b.ledger().State)
+			b.clock.Advance(time.Minute)
+			require.Equal(t, consent.Overtaken, say(t, b, "SM1", words, said))
+			require.Equal(t, consent.OptedOut, b.ledger().State)
+		})
+	}
 	t.Run("S0_69_STARTThatChangedNothingIsTheLastWordAllTheSame", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

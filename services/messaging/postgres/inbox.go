@@ -100,14 +100,15 @@ returning ` + columns
 
 // sqlLaterWord looks for a word about consent that the person said, or an operator took down, after the text had reached us. A
 // text whose recording failed is recorded by its job a while later, and the person may have changed their mind meanwhile. What
-// an operator wrote down is compared by the same clock. It runs under the lock on the consent row.
+// an operator wrote down is compared by the same clock, and so is Twilio's refusal: words from before it cannot have lifted it.
+// It runs under the lock on the consent row.
 const sqlLaterWord = `
 select exists (
 	select from sms_messages
 	where org_id = @org and from_number = @phone and direction = 'inbound' and consent_effect in ('opt_out', 'opt_in')
 		and created_at > @received
 ) or exists (
-	select from consent_events where org_id = @org and phone = @phone and source = 'operator' and at > @received
+	select from consent_events where org_id = @org and phone = @phone and source in ('operator', 'twilio_21610') and at > @received
 )`
 
 // RecordInbound stores the text and applies its effect on consent in one transaction. Of two deliveries of one SID at

@@ -172,6 +172,9 @@ func (d *Desk) SendOpening(ctx context.Context, j jobs.Job) error {
 		return &jobs.Permanent{Cause: fmt.Errorf("decode opening: %w", err)}
 	}
 	view, err := d.Sessions.LoadSession(ctx, p.SessionID)
+	if err != nil && j.Subject == waitingSubject(p.SessionID) { // nobody would be told that its attempts were used up
+		return &jobs.Snooze{After: holdPause, Cause: err}
+	}
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"paceline.internal/services/onboarding/burst"
@@ -61,11 +62,12 @@ func (r *Router) isEarly(ctx context.Context, s session.Record, j jobs.Job, m Re
 		asked, err := r.History.LastTextAt(ctx, s.ID)
 		return m.Message.ReceivedAt.Before(asked.Truncate(time.Second)), err
 	}
-	if !isFirstHand(j) || s.Token != session.AwaitingInterviewStart || !j.CreatedAt.Before(s.UpdatedAt) {
+	said := m.received(j)
+	if !isFirstHand(j) || s.Token != session.AwaitingInterviewStart || !said.Before(s.UpdatedAt) {
 		return false, nil
 	}
 	asked, err := r.History.LastStepAt(ctx, s.ID)
-	return j.CreatedAt.Before(asked), err
+	return said.Before(asked), err
 }
 
 // consent follows what messaging has already committed: a STOP ends the session, what may be one parks it, the rest is only told.
@@ -79,10 +81,12 @@ func (r *Router) consent(ctx context.Context, view dispatch.View, cause dispatch
 	}
 	if recorded.Effect == EffectDoubtful && s.Status == session.Active {
 		doubt := session.Park(s, now, session.Stuck, session.TriggerReply, recorded.MessageID, doubted(s, recorded))
+		doubt.Settled = true // by the operator's word: taken up again, it would park the session again
 		doubt.Entries = append([]session.Entry{r.replied(recorded, "may be an opt-out")}, doubt.Entries...)
 		return r.Sessions.Move(ctx, doubt, &cause)
 	}
-	if err := unattended(recorded); err != nil && !s.Status.Parked() { // it has ended: nobody looks at it any more
+	waits := s.Status.Parked() && strings.HasPrefix(s.Reason, doubtedReason) // an operator is about to judge such words already
+	if err := unattended(recorded); err != nil && !waits {
 		cause.Failure = err.Error()
 	}
 	detail := map[Effect]string{
@@ -101,9 +105,12 @@ func unattended(recorded Recorded) error {
 		"if they do, PUT /v1/consents/{their number} with opted_out; if not, there is nothing to do", recorded.MessageID)}
 }
 
+// doubtedReason begins the reason of a session that is parked for such words.
+const doubtedReason = "the person may want no more texts"
+
 // doubted tells an operator what to judge, and what to do either way. Nothing is sent before.
 func doubted(s session.Record, recorded Recorded) string {
-	return fmt.Sprintf("the person may want no more texts; read GET /v1/messages/%s; if they do, "+
+	return fmt.Sprintf(doubtedReason+"; read GET /v1/messages/%s; if they do, "+
 		"PUT /v1/consents/{their number} with opted_out and "+
 		"POST /v1/sessions/%s:reset; if not, POST /v1/sessions/%s:resume", recorded.MessageID, s.ID, s.ID)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -37,7 +38,9 @@ type Message struct {
 	// Channel is how it came when not by SMS, such as whatsapp. Then To is an address of that channel, which only the organisation
 	// that its job is of can own. It is answered by SMS.
 	Channel string `json:"channel,omitempty"`
-	OrgID   string `json:"-"` // of its job; set by the router, when there is a Channel
+	// SentAt is WhatsApp's Unix time of it. A delivery that failed is repeated for minutes, and later words may have come before it.
+	SentAt string `json:"sent_at,omitempty"`
+	OrgID  string `json:"-"` // of its job; set by the router, when there is a Channel
 }
 
 // Effect is what a text did to consent.
@@ -189,15 +192,45 @@ type Resumed struct {
 	ReceivedAt time.Time `json:"received_at"` // when it reached us; zero for a text that comes in its own job
 }
 
-// received is when a text reached us, or Twilio if it never came to us by itself.
+// received is when a text reached us, or its carrier if it came to us late.
 func (m Resumed) received(j jobs.Job) time.Time {
-	switch {
-	case m.Message.Late():
+	if m.Message.Late() {
 		return m.Message.ReceivedAt
-	case m.ReceivedAt.IsZero():
-		return j.CreatedAt
 	}
-	return m.ReceivedAt
+	here := m.ReceivedAt
+	if here.IsZero() {
+		here = j.CreatedAt
+	}
+	if said, known := m.Message.sentAt(); known && here.Sub(said) > slack {
+		return said
+	}
+	return here
+}
+
+// slack is by how much a carrier's clock, which tells whole seconds, may differ from ours without meaning anything.
+const slack = 2 * time.Second
+
+// sentAt is when the carrier says that the person wrote.
+func (m Message) sentAt() (time.Time, bool) {
+	seconds, err := strconv.ParseInt(m.SentAt, 10, 64)
+	return time.Unix(seconds, 0), err == nil && seconds > 0
+}
+
+// Apply has messaging record a text that came as a job, before the job's turn comes: a STOP counts as soon as it is acknowledged,
+// whatever else is still to be done for that person. The job does the rest. Errors are those of Receive.
+func (r *Router) Apply(ctx context.Context, j jobs.Job) error {
+	var m Message
+	if err := json.Unmarshal(j.Payload, &m); err != nil {
+		return nil // the job fails for it, visibly
+	}
+	ctx, cancel := context.WithTimeout(ctx, inlineBudget)
+	defer cancel()
+	m.OrgID = j.OrgID
+	_, err := r.record(ctx, m, Resumed{Place: anyPlace, Message: m}.received(j))
+	if errors.Is(err, ErrUnknownSender) || errors.Is(err, ErrInvalid) {
+		return nil // the same
+	}
+	return err
 }
 
 // anyPlace is the place of a text that was never tied to one.

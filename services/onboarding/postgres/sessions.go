@@ -164,7 +164,7 @@ func move(ctx context.Context, tx pgx.Tx, m session.Move, cause *dispatch.Cause)
 	if m.From.Status.Parked() != m.Status.Parked() && m.Status != session.Stopped {
 		detour = 1
 	}
-	if cause != nil {
+	if cause != nil && !m.Settled {
 		job = cause.Job.ID
 	}
 	tag, err := tx.Exec(ctx, sqlMove, pgx.NamedArgs{

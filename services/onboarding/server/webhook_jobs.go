@@ -16,6 +16,7 @@ import (
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/worker"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/jobs"
 	"paceline.internal/services/onboarding/postgres"
 )
@@ -35,12 +36,18 @@ func jobsPolicy() rpc.Policy {
 // bell wakes the loops for a job that was stored or is due again.
 type bell interface{ Ring() }
 
+// texts applies what a text means for consent, before its job's turn comes.
+type texts interface {
+	Apply(ctx context.Context, j jobs.Job) error
+}
+
 // WebhookJobs serves WebhookJobService.
 type WebhookJobs struct {
 	onboardingv1.UnimplementedWebhookJobServiceServer
 
 	OrgID string // of events that a service brings without saying whose they are
 	Store *postgres.Store
+	Texts texts
 	Bell  bell
 	Now   func() time.Time
 }
@@ -66,6 +73,11 @@ func (s *WebhookJobs) EnqueueWebhookJob(
 	}
 	if !stored.Duplicate {
 		s.Bell.Ring()
+	}
+	if job.EventType == inbound.EventWhatsApp { // of a duplicate, too: it makes good what failed the first time
+		if err := s.Texts.Apply(ctx, jobs.Job{OrgID: job.OrgID, Payload: job.Payload, CreatedAt: stored.CreatedAt}); err != nil {
+			return nil, answer(err)
+		}
 	}
 	return &onboardingv1.EnqueueWebhookJobResponse{
 		JobId: stored.ID, Duplicate: stored.Duplicate, CreatedAt: timestamppb.New(stored.CreatedAt),
@@ -102,6 +114,9 @@ func (s *WebhookJobs) newJob(ctx context.Context, in *onboardingv1.EnqueueWebhoo
 	due, err := dueAt(in, now)
 	if err != nil {
 		return none, err
+	}
+	if in.GetSubject() != "" && due.After(now) { // it would hold up whatever is behind it
+		return none, invalid("a job with a subject keeps its order and cannot be put off: leave out subject, or at and delay")
 	}
 	return jobs.New{
 		ID: uuid.Must(uuid.NewV7()).String(), OrgID: orgID, Key: in.GetIdempotencyKey(), Source: in.GetSource(), EventType: in.GetEventType(),

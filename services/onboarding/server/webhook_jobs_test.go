@@ -187,6 +187,9 @@ func TestEnqueueWebhookJob(t *testing.T) {
 		{name: "TimeAndDelay", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) {
 			in.At, in.Delay = timestamppb.Now(), durationpb.New(time.Second)
 		}},
+		{name: "S2_04_SubjectThatIsPutOff", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) {
+			in.Subject, in.Delay = "s", durationpb.New(time.Second)
+		}},
 		{name: "DelayOfYears", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) { in.Delay = durationpb.New(1e5 * time.Hour) }},
 		{name: "OrganisationThatIsNone", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) { in.OrgId = "acme" }},
 	} {

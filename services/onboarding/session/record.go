@@ -89,6 +89,7 @@ type Move struct {
 	At       time.Time
 	Entries  []Entry
 	Alarm    *Alarm // the next alarm, if a step is due now
+	Settled  bool   // nothing is left to do of the job that causes it: whoever resumes a parked session does not take it up again
 	// AnswerHeldSince routes the last reply that was held after this instant, as the answer to what has been said
 	// last. Zero routes none.
 	AnswerHeldSince time.Time

@@ -19,7 +19,7 @@ BEGIN
                         HINT = format('As an administrator: CREATE ROLE %I NOLOGIN; GRANT %I TO %I;', taken, taken, current_user);
             END;
         END IF;
-        IF NOT pg_has_role(current_user, taken, 'MEMBER') THEN
+        IF NOT pg_has_role(current_user, taken, 'USAGE') THEN
             EXECUTE format('GRANT %I TO %I', taken, current_user);
         END IF;
     END LOOP;
