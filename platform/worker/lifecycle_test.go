@@ -57,7 +57,9 @@ func TestLeases(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		id := b.enqueue("")
-		b.change = func(c *worker.Config) { c.Lease, c.Timeout = 4*time.Second, time.Minute }
+		b.change = func(c *worker.Config) { // one place, so that the jump of the clock below makes nobody here take it over
+			c.Lease, c.Timeout, c.Workers = 4*time.Second, time.Minute, 1
+		}
 		begun, goOn := make(chan struct{}), make(chan struct{})
 		b.handle = func(ctx context.Context, _ worker.Job) error {
 			close(begun)
@@ -88,7 +90,9 @@ func TestLeases(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		id := b.enqueue("")
-		b.change = func(c *worker.Config) { c.Lease, c.Timeout = 4*time.Second, time.Minute }
+		b.change = func(c *worker.Config) { // one place, so that the jump of the clock below makes nobody here take it over
+			c.Lease, c.Timeout, c.Workers = 4*time.Second, time.Minute, 1
+		}
 		begun := make(chan struct{})
 		var cause error
 		b.handle = func(ctx context.Context, _ worker.Job) error {
