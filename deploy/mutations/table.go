@@ -110,7 +110,7 @@ func mutations() []mutation {
 		{
 			guard: "the fence of a job", tests: jobsSuite,
 			file: "platform/worker/finish.go",
-			old:  "where j.id = f.id and j.status = 'processing' and j.lease_token = f.token`", without: "where j.id = f.id and f.token is not null`",
+			old:  "where j.id = f.id and j.lease_token = f.token`", without: "where j.id = f.id and f.token is not null`",
 		},
 		{
 			guard: "the fence of a reservation", tests: []string{"./services/onboarding/reservation"},
