@@ -17,6 +17,7 @@ type pass struct {
 	room    int             // jobs that may still be begun
 	claims  int             // under way
 	look    bool            // something may be due
+	news    int             // how often there was a reason to look; a claim that began before the last one has not seen it
 	last    string          // organisation that was served last
 	from    time.Time       // what became due earlier is known to be gone; zero when it is not
 	since   int             // claims since one looked at everything
@@ -37,6 +38,7 @@ type claimedBatch struct {
 	Claimed
 
 	wanted int
+	news   int       // pass.news when it began
 	from   time.Time // of the claim
 	err    error
 }
@@ -80,16 +82,24 @@ func (p *pass) work() {
 			p.begin(c)
 		case e := <-p.ended:
 			p.room += e.jobs
-			p.look = p.look || e.subjects
 			p.err = cmp.Or(p.err, e.err)
+			if e.subjects {
+				p.lookAgain()
+			}
 		case <-p.r.cfg.Wake:
-			p.look = true
+			p.lookAgain()
 		case <-again.C: // a job became due while others were running
-			p.look, p.wait = true, 0
+			p.wait = 0
+			p.lookAgain()
 		case <-p.stopped():
 			p.look = false
 		}
 	}
+}
+
+func (p *pass) lookAgain() {
+	p.look = true
+	p.news++
 }
 
 // untilAgain is how long to go without looking while jobs are running. What happens meanwhile does not begin a wait anew.
@@ -126,7 +136,7 @@ func (p *pass) claimMore() {
 		}
 		p.room -= want
 		p.claims++
-		now := p.r.cfg.Now()
+		now, news := p.r.cfg.Now(), p.news
 		c := Claim{Limit: want, Now: now, Until: now.Add(p.r.cfg.Lease), After: p.last, From: p.from}
 		if p.since++; p.from.IsZero() {
 			p.since = 0
@@ -136,7 +146,7 @@ func (p *pass) claimMore() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), p.r.cfg.Lease/4)
 			defer cancel()
 			claimed, err := p.r.cfg.Store.Claim(ctx, c)
-			p.claimed <- claimedBatch{Claimed: claimed, wanted: want, from: c.From, err: err}
+			p.claimed <- claimedBatch{Claimed: claimed, wanted: want, from: c.From, news: news, err: err}
 		}()
 	}
 }
@@ -191,7 +201,7 @@ func (p *pass) failed(err error) {
 const maxIdle = 64
 
 // expect decides whether another claim may find something. A batch that is not full may have been a share that was not used
-// up; so only an empty one is the end.
+// up; so only an empty one is the end, unless there was a reason to look while it was on its way.
 func (p *pass) expect(c claimedBatch) {
 	p.from = p.floor(c)
 	if len(c.Jobs) > 0 || !c.from.IsZero() {
@@ -199,7 +209,7 @@ func (p *pass) expect(c claimedBatch) {
 		return
 	}
 	p.idle++
-	if !c.More || p.idle > maxIdle {
+	if c.news == p.news && (!c.More || p.idle > maxIdle) {
 		p.look = false
 	}
 }
