@@ -82,6 +82,9 @@ type Runner struct {
 	from string
 	jobs *worker.Runner
 
+	// paying is held for reading while a text pays, so that none is counted both as begun and as paid for.
+	paying sync.RWMutex
+
 	mu      sync.Mutex
 	asked   time.Time           // when was last looked for what is due
 	refused time.Time           // when the first of those may be sent that have been put back since; zero for none
@@ -146,6 +149,8 @@ func (r *Runner) admit(ctx context.Context, want int) (int, time.Duration, error
 			return 0, 0, err
 		}
 	}
+	r.paying.Lock()
+	defer r.paying.Unlock()
 	waiting, err := r.Store.Pressure(ctx, r.Sender.OrgID, r.from, want, now)
 	if err != nil {
 		return 0, 0, err
@@ -193,8 +198,10 @@ func (r *Runner) paid(id string) {
 // pay takes a text's segments off the sender's rate. One that may not be sent yet, because another process was quicker, goes back to its
 // old place in the queue.
 func (r *Runner) pay(ctx context.Context, j worker.Job, t Request, now time.Time) error {
-	defer r.paid(j.ID)
+	r.paying.RLock()
 	wait, err := r.Rates.Take(ctx, r.from, r.Pace.Cost(sms.Segments(string(t.Body)).Count), r.Pace.Slack(t.Purpose.Urgent()), now)
+	r.paid(j.ID)
+	r.paying.RUnlock()
 	if err != nil || wait == 0 {
 		return err
 	}
