@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"paceline.internal/platform/postgres"
@@ -67,10 +68,11 @@ func organisation(n int) string {
 	return fmt.Sprintf("00000000-0000-7000-8000-%012d", n%organisations)
 }
 
-// openOurs is package worker as a service has it, with handlers that take less than a millisecond.
-func openOurs(pool *pgxpool.Pool, run string, now func() time.Time) *contender {
+// openOurs is package worker as a service has it, with handlers that take less than a millisecond: held has the batch's rows locked
+// while they are done, and otherwise they are leased.
+func openOurs(pool *pgxpool.Pool, run string, held bool, now func() time.Time) *contender {
 	queue := worker.NewQueue(pool, worker.Table{Name: "jobs"})
-	log := slog.New(slog.DiscardHandler)
+	intake, log := worker.NewIntake(queue), slog.New(slog.DiscardHandler)
 	// The runner hears of new jobs by NOTIFY alone, as one in another process does.
 	bell := worker.NewBell(pool, "paceline_bench", nil, log)
 	job := func(n int, at time.Time) worker.New {
@@ -91,23 +93,20 @@ func openOurs(pool *pgxpool.Pool, run string, now func() time.Time) *contender {
 			return err
 		},
 		storeOne: func(ctx context.Context, n int) error {
-			_, err := queue.Enqueue(ctx, pool, job(n, now()))
+			_, err := intake.Enqueue(ctx, job(n, now()))
 			bell.Ring()
 			return err
 		},
 		start: func(ctx context.Context, done func(n int)) (func() error, error) {
 			wake := make(chan struct{}, 1)
-			runner := worker.NewRunner(worker.Config{
-				Name: "bench", Store: queue, Log: log, Now: now, Wake: wake, Workers: 1500, Fetchers: 2,
-				Handlers: map[string]worker.Handler{"work": func(_ context.Context, j worker.Job) error {
-					done(numberOf(j.Payload))
-					return nil
-				}},
-			})
+			loop := leased(queue, log, now, wake, done)
+			if held {
+				loop = holding(queue, log, now, wake, done)
+			}
 			ctx, cancel := context.WithCancel(ctx)
 			var running sync.WaitGroup
 			var looped, rang error
-			running.Go(func() { looped = runner.Loop(process.RestOnMachineClock).Run(ctx) })
+			running.Go(func() { looped = loop.Run(ctx) })
 			running.Go(func() { rang = bell.Run(ctx) })
 			running.Go(func() { postgres.Listen(ctx, pool, "paceline_bench", func() { worker.Wake(wake) }) })
 			return func() error {
@@ -120,4 +119,24 @@ func openOurs(pool *pgxpool.Pool, run string, now func() time.Time) *contender {
 select exists (select from jobs where status = 'processing') or exists (select from jobs where status = 'pending')`),
 		sqlCount: `select count(*) filter (where status = 'completed'), count(*) filter (where status <> 'completed') from jobs`,
 	}
+}
+
+func leased(queue *worker.Queue, log *slog.Logger, now func() time.Time, wake chan struct{}, done func(n int)) process.Repetition {
+	return worker.NewRunner(worker.Config{
+		Name: "bench", Store: queue, Log: log, Now: now, Wake: wake, Workers: 1500, Fetchers: 2,
+		Handlers: map[string]worker.Handler{"work": func(_ context.Context, j worker.Job) error {
+			done(numberOf(j.Payload))
+			return nil
+		}},
+	}).Loop(process.RestOnMachineClock)
+}
+
+func holding(queue *worker.Queue, log *slog.Logger, now func() time.Time, wake chan struct{}, done func(n int)) process.Repetition {
+	return worker.NewHolder(worker.HolderConfig{
+		Name: "bench", Queue: queue, Log: log, Now: now, Wake: wake,
+		Handlers: map[string]worker.HeldHandler{"work": func(_ context.Context, _ pgx.Tx, j worker.Job) error {
+			done(numberOf(j.Payload))
+			return nil
+		}},
+	}).Loop(process.RestOnMachineClock)
 }

@@ -108,9 +108,19 @@ func mutations() []mutation {
 			old:  "Key: m.SID,", without: "Key: uuid.NewString(),",
 		},
 		{
-			guard: "the fence of a job", tests: jobsSuite,
+			guard: "the fence of a job that is not done", tests: jobsSuite,
 			file: "platform/worker/finish.go",
-			old:  "where j.id = f.id and j.lease_token = f.token`", without: "where j.id = f.id and f.token is not null`",
+			old:  "where j.id = f.id and j.lease_token = f.token", without: "where j.id = f.id and f.token is not null",
+		},
+		{
+			guard: "the fence of a job that is done", tests: jobsSuite,
+			file: "platform/worker/finish.go",
+			old:  "where j.id = any($1::uuid[]) and j.lease_token = $2::uuid", without: "where j.id = any($1::uuid[]) and $2::uuid is not null",
+		},
+		{
+			guard: "a held job that somebody else has done is not failed", tests: jobsSuite,
+			file: "platform/worker/hold.go",
+			old:  "where j.id = $1::uuid and j.status = 'pending' and j.attempts = $2::integer", without: "where j.id = $1::uuid and $2::integer is not null",
 		},
 		{
 			guard: "the fence of a reservation", tests: []string{"./services/onboarding/reservation"},

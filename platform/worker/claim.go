@@ -45,34 +45,30 @@ const free = `(t.subject = '' or not exists (
 // maxOrganisations is how many organisations one claim looks at.
 const maxOrganisations = 128
 
-// sqlClaim goes from organisation to organisation by the index on what is pending, beginning behind the one that was served last,
-// and takes an equal share of what is due in each. A share that is not used up leaves the batch smaller; the next claim is cheap.
-// Before that it takes over jobs whose lease has run out.
-//
-// Everything that may be locked is locked by "skip locked": claims never wait for each other. The ids go into the update as an array,
-// because a generic plan thinks of it as short and looks every one up.
-const sqlClaim = `
+// sqlDue goes from organisation to organisation by the index on what is pending, beginning behind the one that was served last,
+// and says what each one's equal share of the batch is. A share that is not used up leaves the batch smaller; the next claim is cheap.
+const sqlDue = `
 with recursive
 ahead as (
     (select t.org_id, 1 as n from {table} t
-     where t.status = 'pending' and t.org_id > $5::uuid and t.next_retry_at >= $7::timestamptz order by t.org_id limit 1)
+     where t.status = 'pending' and t.org_id > $3::uuid and t.next_retry_at >= $5::timestamptz order by t.org_id limit 1)
     union all
     select x.org_id, o.n + 1
     from ahead o cross join lateral (
         select t.org_id from {table} t
-        where t.status = 'pending' and t.org_id > o.org_id and t.next_retry_at >= $7::timestamptz order by t.org_id limit 1) x
-    where o.n < $6::integer
+        where t.status = 'pending' and t.org_id > o.org_id and t.next_retry_at >= $5::timestamptz order by t.org_id limit 1) x
+    where o.n < $4::integer
 ),
 behind as (
     (select t.org_id, 1 + (select count(*) from ahead)::integer as n from {table} t
-     where t.status = 'pending' and t.org_id <= $5::uuid and t.next_retry_at >= $7::timestamptz
-       and (select count(*) from ahead) < $6::integer order by t.org_id limit 1)
+     where t.status = 'pending' and t.org_id <= $3::uuid and t.next_retry_at >= $5::timestamptz
+       and (select count(*) from ahead) < $4::integer order by t.org_id limit 1)
     union all
     select x.org_id, o.n + 1
     from behind o cross join lateral (
-        select t.org_id from {table} t where t.status = 'pending' and t.org_id > o.org_id and t.org_id <= $5::uuid
-          and t.next_retry_at >= $7::timestamptz order by t.org_id limit 1) x
-    where o.n < $6::integer
+        select t.org_id from {table} t where t.status = 'pending' and t.org_id > o.org_id and t.org_id <= $3::uuid
+          and t.next_retry_at >= $5::timestamptz order by t.org_id limit 1) x
+    where o.n < $4::integer
 ),
 visited as materialized (select org_id, n from ahead union all select org_id, n from behind),
 due as materialized (
@@ -81,9 +77,15 @@ due as materialized (
         select 1 from {lanes} cross join lateral (
             select 1 from {table} t
             where t.status = 'pending' and t.org_id = v.org_id{lane}
-              and t.next_retry_at between $7::timestamptz and $2::timestamptz limit 1) x)
+              and t.next_retry_at between $5::timestamptz and $2::timestamptz limit 1) x)
 ),
-share as materialized (select greatest(1, ceil($1::integer / greatest(count(*), 1)::numeric))::integer as size from due),
+share as materialized (select greatest(1, ceil($1::integer / greatest(count(*), 1)::numeric))::integer as size from due),`
+
+// sqlClaim takes over jobs whose lease has run out, and then each organisation's share of what is due.
+//
+// Everything that may be locked is locked by "skip locked": claims never wait for each other. The ids go into the update as an array,
+// because a generic plan thinks of it as short and looks every one up.
+const sqlClaim = sqlDue + `
 taken_over as materialized (
     select t.id from {table} t
     where t.status = 'processing' and t.lease_until <= $2::timestamptz and {free}
@@ -98,7 +100,7 @@ taken as materialized (
             select l.id, l.due_at from {lanes} cross join lateral (
                 select t.id, t.next_retry_at as due_at from {table} t
                 where t.status = 'pending' and t.org_id = d.org_id{lane}
-                  and t.next_retry_at between $7::timestamptz and $2::timestamptz and {free}
+                  and t.next_retry_at between $5::timestamptz and $2::timestamptz and {free}
                 order by t.next_retry_at, t.id
                 limit (select size from share)
                 for update skip locked) l
@@ -107,7 +109,7 @@ taken as materialized (
 ),
 claimed as (
     update {table} j
-    set status = 'processing', lease_token = $3::uuid, lease_until = $4::timestamptz, next_retry_at = null, updated_at = $2::timestamptz,
+    set status = 'processing', lease_token = $6::uuid, lease_until = $7::timestamptz, next_retry_at = null, updated_at = $2::timestamptz,
         lost_leases = j.lost_leases + case when j.status = 'processing' then 1 else 0 end
     where j.id = any(array(select id from taken_over union all select id from taken))
     returning j.id, j.org_id, j.event_type, j.subject, j.payload, j.attempts, j.max_attempts, j.lost_leases, j.created_at
@@ -164,7 +166,7 @@ func (q *Queue) Claim(ctx context.Context, c Claim) (Claimed, error) {
 		if after == "" {
 			after = uuid.Nil.String()
 		}
-		batch.Queue(q.sql.claim, c.Limit, c.Now, token.String(), c.Until, after, maxOrganisations, c.From)
+		batch.Queue(q.sql.claim, c.Limit, c.Now, after, maxOrganisations, c.From, token.String(), c.Until)
 	}
 	results := q.pool.SendBatch(ctx, &batch)
 	claimed, ordered, err := readClaimed(results, token.String(), c.Now)

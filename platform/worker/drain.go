@@ -220,7 +220,11 @@ const maxPartial = 16
 
 // floor is from where the next claim may look, while full batches show that a backlog is being worked off.
 func (p *pass) floor(c claimedBatch) time.Time {
-	if len(c.Jobs) < c.wanted || p.since >= maxPartial {
+	return nextFloor(c.Claimed, c.wanted, p.since)
+}
+
+func nextFloor(c Claimed, wanted, since int) time.Time {
+	if len(c.Jobs) < wanted || since >= maxPartial {
 		return time.Time{}
 	}
 	return c.Floor

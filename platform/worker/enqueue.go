@@ -7,22 +7,23 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// enqueueArrays is how many parameters sqlEnqueue has before those of Table.Extra.
-const enqueueArrays = 10
+// enqueueArrays is how many parameters sqlEnqueue has before those of the table's own columns.
+const enqueueArrays = 9
 
+// sqlEnqueue unnests in the select list: there the arrays are walked through side by side, while a function in "from" would first be
+// read to its end. It returns nothing, for as long as it stored all of them there is nothing to tell.
 const sqlEnqueue = `
-insert into {table} (id, org_id, idempotency_key, event_type, subject, payload{priority}, status, max_attempts,
-    next_retry_at, created_at, updated_at{extra})
-select n.id, n.org_id, n.key, n.event_type, n.subject, n.payload::jsonb{n.priority}, 'pending', n.max_attempts,
-    n.due_at, n.at, n.at{n.extra}
-from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::smallint[], $8::integer[], $9::timestamptz[],
-    $10::timestamptz[]{extra[]}) n (id, org_id, key, event_type, subject, payload, priority, max_attempts, due_at, at{extra})
-on conflict (org_id, idempotency_key) do nothing
-returning id::text`
+insert into {table} (id, org_id, idempotency_key, event_type, subject, payload, max_attempts, next_retry_at, created_at, updated_at,
+    status{priority}{extra})
+select unnest($1::uuid[]), unnest($2::uuid[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[]), unnest($6::text[])::jsonb,
+    unnest($7::integer[]), unnest($8::timestamptz[]), unnest($9::timestamptz[]), unnest($9::timestamptz[]),
+    'pending'{priority[]}{extra[]}
+on conflict (org_id, idempotency_key) do nothing`
 
 const sqlByKey = `
 select n.n, j.id::text, j.created_at, j.payload = n.payload::jsonb as same
@@ -63,79 +64,87 @@ func (s Stored) Err() error {
 // EnqueueMany stores jobs with one statement, which is several times faster than one at a time, and says of each what became
 // of it, in their order.
 func (q *Queue) EnqueueMany(ctx context.Context, db Querier, jobs []New) ([]Stored, error) {
-	rows, err := db.Query(ctx, q.sql.enqueue, q.enqueueArgs(jobs)...)
+	args, err := q.enqueueArgs(jobs)
 	if err != nil {
-		return nil, fmt.Errorf("enqueue: %w", err)
+		return nil, err
 	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	tag, err := db.Exec(ctx, q.sql.enqueue, args...)
 	if err != nil {
 		return nil, refusal(err)
 	}
-	inserted := make(map[string]bool, len(ids))
-	for _, id := range ids {
-		inserted[id] = true
-	}
-	stored, known := make([]Stored, len(jobs)), []int(nil)
+	stored := make([]Stored, len(jobs))
 	for i, n := range jobs {
-		if !inserted[n.ID] {
-			known = append(known, i)
-			continue
-		}
 		stored[i].Enqueued = Enqueued{ID: n.ID, CreatedAt: n.At}
 	}
-	return stored, q.find(ctx, db, jobs, known, stored)
+	if tag.RowsAffected() == int64(len(jobs)) {
+		return stored, nil
+	}
+	return stored, q.find(ctx, db, jobs, stored)
 }
 
-func (q *Queue) enqueueArgs(jobs []New) []any {
+func (q *Queue) enqueueArgs(jobs []New) ([]any, error) {
 	n := len(jobs)
-	ids, orgs, keys, types, subjects, payloads := texts(n), texts(n), texts(n), texts(n), texts(n), texts(n)
-	priorities, attempts, due, at := make([]int16, n), make([]int32, n), make([]time.Time, n), make([]time.Time, n)
-	extra := make([][]string, len(q.table.Extra))
-	for i := range extra {
-		extra[i] = texts(n)
-	}
+	ids, orgs := make([]uuid.UUID, n), make([]uuid.UUID, n)
+	keys, types, subjects, payloads := texts(n), texts(n), texts(n), texts(n)
+	attempts, due, at := make([]int32, n), make([]time.Time, n), make([]time.Time, n)
 	for i, j := range jobs {
-		ids[i], orgs[i], keys[i], types[i], subjects[i], payloads[i] = j.ID, j.OrgID, j.Key, j.EventType, j.Subject, string(j.Payload)
-		priorities[i], attempts[i], due[i], at[i] = int16(j.Priority), int32(j.MaxAttempts), j.DueAt, j.At //nolint:gosec // both are small
+		if err := errors.Join(parse(&ids[i], j.ID), parse(&orgs[i], j.OrgID)); err != nil {
+			return nil, err
+		}
+		keys[i], types[i], subjects[i], payloads[i] = j.Key, j.EventType, j.Subject, string(j.Payload)
+		attempts[i], due[i], at[i] = int32(j.MaxAttempts), j.DueAt, j.At //nolint:gosec // it is small
 		if j.MaxAttempts == 0 {
 			attempts[i] = defaultAttempts
 		}
-		for column := range extra {
-			extra[column][i] = j.Extra[column]
+	}
+	args := []any{ids, orgs, keys, types, subjects, payloads, attempts, due, at}
+	if q.table.Priorities > 0 {
+		priorities := make([]int16, n)
+		for i, j := range jobs {
+			priorities[i] = int16(j.Priority) //nolint:gosec // it is below Table.Priorities
 		}
+		args = append(args, priorities)
 	}
-	args := []any{ids, orgs, keys, types, subjects, payloads, priorities, attempts, due, at}
-	for _, column := range extra {
-		args = append(args, column)
+	for column := range q.table.Extra {
+		extra := texts(n)
+		for i, j := range jobs {
+			extra[i] = j.Extra[column]
+		}
+		args = append(args, extra)
 	}
-	return args
+	return args, nil
+}
+
+func parse(into *uuid.UUID, id string) (err error) {
+	if *into, err = uuid.Parse(id); err != nil {
+		return fmt.Errorf("%w: an id is no UUID", ErrPayload) // the cause quotes it
+	}
+	return nil
 }
 
 func texts(n int) []string { return make([]string, n) }
 
-// find fills in the jobs that had been stored before.
-func (q *Queue) find(ctx context.Context, db Querier, jobs []New, known []int, stored []Stored) error {
-	if len(known) == 0 {
-		return nil
-	}
-	orgs, keys, payloads := texts(len(known)), texts(len(known)), texts(len(known))
-	for n, i := range known {
-		orgs[n], keys[n], payloads[n] = jobs[i].OrgID, jobs[i].Key, string(jobs[i].Payload)
+// find says which of the jobs had been stored before: those whose key another one has.
+func (q *Queue) find(ctx context.Context, db Querier, jobs []New, stored []Stored) error {
+	orgs, keys, payloads := texts(len(jobs)), texts(len(jobs)), texts(len(jobs))
+	for i, j := range jobs {
+		orgs[i], keys[i], payloads[i] = j.OrgID, j.Key, string(j.Payload)
 	}
 	rows, err := db.Query(ctx, q.sql.byKey, orgs, keys, payloads)
 	if err != nil {
 		return fmt.Errorf("find job: %w", err)
 	}
 	var n, found int
-	var first Stored
+	var first Enqueued
 	var same bool
 	_, err = pgx.ForEachRow(rows, []any{&n, &first.ID, &first.CreatedAt, &same}, func() error {
-		first.Duplicate, first.mismatch = true, !same
-		stored[known[n-1]] = first
 		found++
+		if first.ID != jobs[n-1].ID {
+			stored[n-1] = Stored{Enqueued: Enqueued{ID: first.ID, CreatedAt: first.CreatedAt, Duplicate: true}, mismatch: !same}
+		}
 		return nil
 	})
-	if err == nil && found < len(known) {
+	if err == nil && found < len(jobs) {
 		err = pgx.ErrNoRows // it was cleared away between the two statements; the caller's next try stores it
 	}
 	if err != nil {

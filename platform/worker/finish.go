@@ -9,19 +9,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// fence lets only the holder of the lease end a job. Only a job that is processing has a token, and to say so once more would be
-// harmful: while the statistics know of no such job, the planner then reads the index of all that are processing for each that ends.
-const fence = `where j.id = f.id and j.lease_token = f.token`
-
-// sqlComplete is sqlFinish for what most jobs come to, with half of its parameters.
+// sqlComplete is sqlFinish for what most jobs come to, for those of one claim. The ids are an array because a join would be planned, while the table is
+// still empty, as a walk through all of it, and the plan is kept.
 const sqlComplete = `
 update {table} j
-set status = 'completed', error_message = '', updated_at = f.at, processed_at = f.at,
+set status = 'completed', error_message = '', updated_at = $3::timestamptz, processed_at = $3::timestamptz,
     lease_token = null, lease_until = null, lost_leases = 0
-from unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) f (id, token, at)
-{fence}
+where j.id = any($1::uuid[]) and j.lease_token = $2::uuid
 returning j.id::text`
 
+// sqlFinish lets only the holder of the lease end a job. Only a job that is processing has a token, and to say so once more would be
+// harmful: while the statistics know of no such job, the planner then reads the index of all that are processing for each that ends.
 const sqlFinish = `
 update {table} j
 set status = f.status, attempts = f.attempts, error_message = f.message, updated_at = f.at,
@@ -30,7 +28,7 @@ set status = f.status, attempts = f.attempts, error_message = f.message, updated
     lease_token = null, lease_until = null, lost_leases = 0
 from unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::text[], $5::integer[], $6::text[], $7::timestamptz[])
     f (id, token, at, status, attempts, message, due_at)
-{fence}
+where j.id = f.id and j.lease_token = f.token
 returning j.id::text`
 
 // Finish records the ends of attempts, each once, and returns the ids of those whose lease was lost; of them nothing is recorded.
@@ -103,40 +101,52 @@ type statement struct {
 	args []any
 }
 
-// finishes are the statements that record these ends: one for those that are done and one for the others. In a batch with two
-// claims of one job, by one runner that took it over from itself, each is fenced by its own lease.
+// finishes are the statements that record these ends: one for those that are done of each claim, and one for all others. In a batch with
+// two claims of one job, by one runner that took it over from itself, each is fenced by its own lease.
 func (q *Queue) finishes(ends []Finish) []statement {
-	var completed, others []Finish
-	for _, e := range ends {
-		if e.Status == StatusCompleted && e.Message == "" && e.Attempts == e.Job.Attempts {
-			completed = append(completed, e)
-		} else {
-			others = append(others, e)
-		}
-	}
 	var all []statement
-	if len(completed) > 0 {
-		all = append(all, statement{sql: q.sql.complete, args: leases(completed)})
+	var others []Finish
+	claims := map[string]*completion{}
+	var tokens []string // in the order in which they came
+	for _, e := range ends {
+		if e.Status != StatusCompleted || e.Message != "" || e.Attempts != e.Job.Attempts {
+			others = append(others, e)
+			continue
+		}
+		c, known := claims[e.Job.LeaseToken]
+		if !known {
+			c = &completion{}
+			claims[e.Job.LeaseToken], tokens = c, append(tokens, e.Job.LeaseToken)
+		}
+		c.add(e)
+	}
+	for _, token := range tokens {
+		all = append(all, statement{sql: q.sql.complete, args: []any{claims[token].ids, token, claims[token].at}})
 	}
 	if n := len(others); n > 0 {
+		ids, tokens, at := texts(n), texts(n), make([]time.Time, n)
 		statuses, attempts, messages, due := texts(n), make([]int32, n), texts(n), make([]time.Time, n)
 		for i, e := range others {
+			ids[i], tokens[i], at[i] = e.Job.ID, e.Job.LeaseToken, e.At
 			statuses[i], messages[i], due[i] = e.Status, storable(e.Message), e.DueAt
 			attempts[i] = int32(e.Attempts) //nolint:gosec // at most max_attempts
 		}
-		all = append(all, statement{sql: q.sql.finish, args: append(leases(others), statuses, attempts, messages, due)})
+		all = append(all, statement{sql: q.sql.finish, args: []any{ids, tokens, at, statuses, attempts, messages, due}})
 	}
 	return all
 }
 
-// leases are the arguments that both statements have.
-func leases(ends []Finish) []any {
-	n := len(ends)
-	ids, tokens, at := texts(n), texts(n), make([]time.Time, n)
-	for i, e := range ends {
-		ids[i], tokens[i], at[i] = e.Job.ID, e.Job.LeaseToken, e.At
+// completion are jobs of one claim that are done, and when the last of them was.
+type completion struct {
+	ids []string
+	at  time.Time
+}
+
+func (c *completion) add(e Finish) {
+	c.ids = append(c.ids, e.Job.ID)
+	if e.At.After(c.at) {
+		c.at = e.At
 	}
-	return []any{ids, tokens, at}
 }
 
 // maxMessage bounds what is kept of an error, in bytes.

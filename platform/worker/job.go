@@ -46,6 +46,8 @@ type Job struct {
 	Lost        int // how often in a row its lease ran out, because whoever had it died or hung
 	CreatedAt   time.Time
 	LeaseToken  string
+
+	place string // where the row of a held job is, as long as it is locked
 }
 
 // LastAttempt reports whether a failure now would be final.

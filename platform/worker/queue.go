@@ -71,6 +71,8 @@ type statements struct {
 	enqueue, byKey                    string
 	claim, claimOne, yield            string
 	complete, finish, extend, hurry   string
+	hold, holdOne, done, notDone      string
+	takeBack                          string
 	get, retry, cancel, stats, expire string
 	list                              map[string]string // by status
 }
@@ -82,6 +84,7 @@ func NewQueue(pool *pgxpool.Pool, table Table) *Queue {
 	return &Queue{pool: pool, table: table, sql: statements{
 		enqueue: write(sqlEnqueue), byKey: write(sqlByKey), claim: write(sqlClaim), claimOne: write(sqlClaimOne), yield: write(sqlYield),
 		complete: write(sqlComplete), finish: write(sqlFinish), extend: write(sqlExtend), hurry: write(sqlHurry),
+		hold: write(sqlHold), holdOne: write(sqlHoldOne), done: write(sqlDone), notDone: write(sqlNotDone), takeBack: write(sqlTakeBack),
 		get: write(sqlGet), list: lists(write), retry: write(sqlRetry), cancel: write(sqlCancel),
 		stats: write(sqlStats), expire: write(sqlExpire),
 	}}
@@ -89,23 +92,24 @@ func NewQueue(pool *pgxpool.Pool, table Table) *Queue {
 
 // fill puts the table's own names and choices into a statement.
 func (t Table) fill(sql string) string {
-	var extra, extraTexts, extraArrays, extraOfRow strings.Builder
+	var extra, arrays, extraOfRow strings.Builder
+	next := enqueueArrays + 1
+	priority, priorities, lanes, lane := "", "", "(values (0)) p (priority)", ""
+	if t.Priorities > 0 {
+		priority, priorities = ", priority", fmt.Sprintf(", unnest($%d::smallint[])", next)
+		lanes, lane = fmt.Sprintf("generate_series(0, %d) p (priority)", t.Priorities-1), " and t.priority = p.priority"
+		next++
+	}
 	for i, column := range t.Extra {
 		name := pgx.Identifier{column}.Sanitize()
 		extra.WriteString(", " + name)
-		extraTexts.WriteString(", n." + name)
 		extraOfRow.WriteString(" || j." + name + "::text")
-		fmt.Fprintf(&extraArrays, ", $%d::text[]", enqueueArrays+1+i)
-	}
-	priority, priorityOf, lanes, lane := "", "", "(values (0)) p (priority)", ""
-	if t.Priorities > 0 {
-		priority, priorityOf = ", priority", ", n.priority"
-		lanes, lane = fmt.Sprintf("generate_series(0, %d) p (priority)", t.Priorities-1), " and t.priority = p.priority"
+		fmt.Fprintf(&arrays, ", unnest($%d::text[])", next+i)
 	}
 	name := pgx.Identifier{t.Name}.Sanitize()
 	return strings.NewReplacer(
-		"{table}", name, "{extra}", extra.String(), "{n.extra}", extraTexts.String(), "{extra[]}", extraArrays.String(),
-		"{priority}", priority, "{n.priority}", priorityOf, "{lanes}", lanes, "{lane}", lane, "{fence}", fence,
+		"{table}", name, "{extra}", extra.String(), "{extra[]}", arrays.String(),
+		"{priority}", priority, "{priority[]}", priorities, "{lanes}", lanes, "{lane}", lane, "{held}", heldColumns,
 		"{row}", strings.ReplaceAll(rowColumns, "{row.extra}", extraOfRow.String()), "{free}", strings.ReplaceAll(free, "{table}", name),
 	).Replace(sql)
 }

@@ -250,28 +250,5 @@ func (r *Runner) handler(eventType string) Handler {
 }
 
 func (r *Runner) report(ctx context.Context, end Finish, v verdict) {
-	j := end.Job
-	r.cfg.Metrics.ended(ctx, r.cfg.Name, end)
-	level := slog.LevelDebug
-	switch v.status {
-	case StatusCompleted:
-	case StatusFailed:
-		level = slog.LevelError
-	default:
-		level = slog.LevelWarn
-	}
-	if !r.cfg.Log.Enabled(ctx, level) {
-		return
-	}
-	attrs := []slog.Attr{
-		slog.String("queue", r.cfg.Name), slog.String("job_id", j.ID), slog.String("event_type", j.EventType),
-		slog.String("status", v.status), slog.Int("attempts", v.attempts),
-	}
-	if v.message != "" {
-		attrs = append(attrs, slog.String("error", v.message))
-	}
-	if v.status == StatusPending {
-		attrs = append(attrs, slog.Int64("again_in_ms", v.after.Milliseconds()))
-	}
-	r.cfg.Log.LogAttrs(ctx, level, "worker.job", attrs...)
+	reporter{queue: r.cfg.Name, log: r.cfg.Log, metrics: r.cfg.Metrics}.report(ctx, end, v)
 }

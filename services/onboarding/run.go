@@ -45,6 +45,8 @@ const (
 	stepTimeout = messaging.Timeout + 5*time.Second
 	// sweepInterval is how often the sweeper looks, at the least.
 	sweepInterval = 15 * time.Second
+	// jobWorkers is how many jobs are at work at a time: each spends most of its time waiting for messaging and Twilio.
+	jobWorkers = 16
 	// stopLoops bounds the end of a loop, which finishes the job or the publish it is at.
 	stopLoops = 30 * time.Second
 )
@@ -235,6 +237,7 @@ func (s *wired) queue(
 		return err
 	}
 	work.Store, work.Log, work.Now, work.Wake, work.Metrics, work.Transient = db.Jobs(), deps.Log, deps.Now, s.wakeJobs, counted, transient
+	work.Workers = jobWorkers
 	s.runner = jobs.NewRunner(work)
 	s.bell = worker.NewBell(s.pool, store.ChannelJobs, s.wakeJobs, deps.Log)
 	s.retention = &worker.Retention{Queue: db.Jobs(), Keep: store.KeptJobs, For: cfg.JobsRetention, Log: deps.Log, Now: deps.Now}

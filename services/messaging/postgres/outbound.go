@@ -20,15 +20,15 @@ import (
 
 // Outbound is the outbound queue in the messaging database.
 type Outbound struct {
-	pool *pgxpool.Pool
-	jobs *worker.Queue
+	pool   *pgxpool.Pool
+	jobs   *worker.Queue
+	intake *worker.Intake
 }
 
 // NewOutbound works on a migrated database; the caller keeps owning the pool.
 func NewOutbound(pool *pgxpool.Pool) *Outbound {
-	return &Outbound{
-		pool: pool, jobs: worker.NewQueue(pool, worker.Table{Name: "sms_outbound_jobs", Priorities: outbound.Priorities}),
-	}
+	queue := worker.NewQueue(pool, worker.Table{Name: "sms_outbound_jobs", Priorities: outbound.Priorities})
+	return &Outbound{pool: pool, jobs: queue, intake: worker.NewIntake(queue)}
 }
 
 // Jobs is the queue as its runner sees it.
@@ -43,7 +43,7 @@ func (o *Outbound) Enqueue(
 	if err != nil {
 		return outbound.Text{}, false, err
 	}
-	job, err := o.jobs.Enqueue(ctx, o.pool, worker.New{
+	job, err := o.intake.Enqueue(ctx, worker.New{
 		ID: id.String(), OrgID: r.OrgID.String(), Key: r.Key, EventType: string(r.Purpose), Payload: payload,
 		Priority: r.Purpose.Priority(), At: now, DueAt: r.Due(now),
 	})

@@ -35,7 +35,7 @@ func (s *Store) Jobs() *worker.Queue { return s.jobs }
 // Enqueue stores a job, or finds the one that its key already has. jobs.ErrPayloadMismatch when that one carries something
 // else.
 func (s *Store) Enqueue(ctx context.Context, n jobs.New) (jobs.Enqueued, error) {
-	return s.jobs.Enqueue(ctx, s.pool, n.Job())
+	return s.intake.Enqueue(ctx, n.Job())
 }
 
 // RetryJob gives a failed job of the organisation all of its attempts again. Errors: worker.ErrNoJob, a *worker.StatusError.

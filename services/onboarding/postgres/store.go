@@ -31,9 +31,13 @@ const (
 
 // Store holds the pool. Every time that a statement uses is handed in.
 type Store struct {
-	pool *pgxpool.Pool
-	jobs *worker.Queue
+	pool   *pgxpool.Pool
+	jobs   *worker.Queue
+	intake *worker.Intake
 }
 
 // NewStore returns a store on an open pool.
-func NewStore(pool *pgxpool.Pool) *Store { return &Store{pool: pool, jobs: tableOfJobs(pool)} }
+func NewStore(pool *pgxpool.Pool) *Store {
+	queue := tableOfJobs(pool)
+	return &Store{pool: pool, jobs: queue, intake: worker.NewIntake(queue)}
+}
