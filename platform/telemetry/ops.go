@@ -20,12 +20,15 @@ type OpsConfig struct {
 	// Ready returns why the process should get no traffic now, nil when it should. It is asked at every /readyz and
 	// must respect its context. The text of the error is shown.
 	Ready func(ctx context.Context) error
+	// Queues, when set, says how the process's queues are doing, by name, as something that can be written as JSON. /readyz shows
+	// it beside its answer, which does not depend on it; what cannot be asked is left out.
+	Queues func(ctx context.Context) (any, error)
 	// Config is shown as JSON at /debug/config. Its secrets must be config.Secret, which shows as ***.
 	Config any
 }
 
 // OpsHandler serves /metrics, /healthz (the process runs), /readyz (it should get traffic: 200, or 503 with the reason
-// as JSON), /debug/config and /debug/pprof/. It belongs on a port of its own that the internet does not reach.
+// as JSON, and how its queues are doing), /debug/config and /debug/pprof/. It belongs on a port of its own that the internet does not reach.
 func OpsHandler(cfg OpsConfig) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
@@ -35,11 +38,16 @@ func OpsHandler(cfg OpsConfig) http.Handler {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 		defer cancel()
+		code, answer := http.StatusOK, condition{Status: "ready"}
 		if err := cfg.Ready(ctx); err != nil {
-			writeJSON(w, http.StatusServiceUnavailable, condition{Status: "unready", Reason: err.Error()})
-			return
+			code, answer = http.StatusServiceUnavailable, condition{Status: "unready", Reason: err.Error()}
 		}
-		writeJSON(w, http.StatusOK, condition{Status: "ready"})
+		if cfg.Queues != nil {
+			if queues, err := cfg.Queues(ctx); err == nil {
+				answer.Queues = queues
+			}
+		}
+		writeJSON(w, code, answer)
 	})
 	mux.HandleFunc("GET /debug/config", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, cfg.Config)
@@ -68,6 +76,7 @@ func OpsServer(handler http.Handler) *http.Server {
 type condition struct {
 	Status string `json:"status"`
 	Reason string `json:"reason,omitempty"`
+	Queues any    `json:"queues,omitempty"`
 }
 
 // writeJSON encodes before it writes, so that a value which cannot be encoded is a 500 and not half an answer.

@@ -243,6 +243,7 @@ func TestOps(t *testing.T) {
 	ops := func(ready error) http.Handler {
 		return telemetry.OpsHandler(telemetry.OpsConfig{
 			Registry: tel.Registry, Config: shown,
+			Queues: func(context.Context) (any, error) { return map[string]int{"backlog": 7}, nil },
 			Ready: func(ctx context.Context) error {
 				_, bounded := ctx.Deadline()
 				require.True(t, bounded)
@@ -268,6 +269,11 @@ func TestOps(t *testing.T) {
 		{name: "ProfileIndex", path: "/debug/pprof/", code: http.StatusOK, want: "goroutine"},
 		{name: "NamedProfile", path: "/debug/pprof/goroutine?debug=1", code: http.StatusOK, want: "goroutine profile"},
 		{name: "AnythingElseIsNotFound", path: "/", code: http.StatusNotFound, want: "not found"},
+		{name: "HowTheQueuesAreDoing", path: "/readyz", code: http.StatusOK, want: `"backlog": 7`},
+		{
+			name: "HowTheQueuesAreDoingEvenWhenUnready", path: "/readyz", ready: errors.New("no"),
+			code: http.StatusServiceUnavailable, want: `"backlog": 7`,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -278,6 +284,16 @@ func TestOps(t *testing.T) {
 			require.NotContains(t, answer.Body.String(), "hunter2")
 		})
 	}
+	t.Run("QueuesThatCannotBeAskedAreLeftOut", func(t *testing.T) {
+		t.Parallel()
+		answer := httptest.NewRecorder()
+		telemetry.OpsHandler(telemetry.OpsConfig{
+			Registry: tel.Registry, Ready: func(context.Context) error { return nil },
+			Queues: func(context.Context) (any, error) { return "half", errors.New("the database is down") },
+		}).ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
+		require.Equal(t, http.StatusOK, answer.Code)
+		require.JSONEq(t, `{"status": "ready"}`, answer.Body.String())
+	})
 }
 
 func TestOpsServer(t *testing.T) {

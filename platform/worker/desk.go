@@ -121,6 +121,13 @@ set status = 'cancelled', next_retry_at = null, processed_at = $3::timestamptz, 
 where j.org_id = $1::uuid and j.id = $2::uuid and j.status = 'pending'
 returning {row}`
 
+// sqlDismiss keeps the error, which says what it was about.
+const sqlDismiss = `
+update {table} j
+set status = 'cancelled', processed_at = $3::timestamptz, updated_at = $3::timestamptz
+where j.org_id = $1::uuid and j.id = $2::uuid and j.status = 'failed'
+returning {row}`
+
 // Retry gives a failed job all of its attempts again and makes it due; a *StatusError when it has not failed, ErrNoJob. The
 // error that it failed with stays until it ends anew. Whoever retries rings the queue's Bell.
 func (q *Queue) Retry(ctx context.Context, db Querier, orgID, id string, now time.Time) (Row, error) {
@@ -130,6 +137,12 @@ func (q *Queue) Retry(ctx context.Context, db Querier, orgID, id string, now tim
 // Cancel ends a pending job that nobody has begun; a *StatusError when it is not pending, ErrNoJob.
 func (q *Queue) Cancel(ctx context.Context, db Querier, orgID, id string, now time.Time) (Row, error) {
 	return q.change(ctx, db, q.sql.cancel, StatusPending, orgID, id, now)
+}
+
+// Dismiss cancels a failed job that nobody will retry, because what it asked for is done or not wanted; a *StatusError when it has not
+// failed, ErrNoJob.
+func (q *Queue) Dismiss(ctx context.Context, db Querier, orgID, id string, now time.Time) (Row, error) {
+	return q.change(ctx, db, q.sql.dismiss, StatusFailed, orgID, id, now)
 }
 
 func (q *Queue) change(ctx context.Context, db Querier, sql, from, orgID, id string, now time.Time) (Row, error) {

@@ -72,7 +72,7 @@ type statements struct {
 	claim, claimOne, yield            string
 	complete, finish, extend, hurry   string
 	hold, holdOne, done, notDone      string
-	takeBack                          string
+	takeBack, dismiss                 string
 	get, retry, cancel, stats, expire string
 	list                              map[string]string // by status
 }
@@ -85,7 +85,7 @@ func NewQueue(pool *pgxpool.Pool, table Table) *Queue {
 		enqueue: write(sqlEnqueue), byKey: write(sqlByKey), claim: write(sqlClaim), claimOne: write(sqlClaimOne), yield: write(sqlYield),
 		complete: write(sqlComplete), finish: write(sqlFinish), extend: write(sqlExtend), hurry: write(sqlHurry),
 		hold: write(sqlHold), holdOne: write(sqlHoldOne), done: write(sqlDone), notDone: write(sqlNotDone), takeBack: write(sqlTakeBack),
-		get: write(sqlGet), list: lists(write), retry: write(sqlRetry), cancel: write(sqlCancel),
+		get: write(sqlGet), list: lists(write), retry: write(sqlRetry), cancel: write(sqlCancel), dismiss: write(sqlDismiss),
 		stats: write(sqlStats), expire: write(sqlExpire),
 	}}
 }

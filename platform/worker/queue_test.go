@@ -338,6 +338,27 @@ func TestOperators(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, worker.Stats{Running: 1, Backlog: 2, Scheduled: 1, Failed: 1, OldestDue: time.Hour}, s)
 	})
+
+	t.Run("S2_27_HealthSaysWhetherTheLoopRunsAndHowTheQueueIsDoing", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.enqueueAt("", b.clock.Now().Add(time.Hour))
+		runner := b.runner()
+		health := func() worker.Health {
+			h, err := runner.Health(t.Context(), b.queue, b.clock.Now().Add(2*time.Hour))
+			require.NoError(t, err)
+			return h
+		}
+		stopped := worker.Health{Processor: "stopped", Backlog: 1, OldestDueSeconds: 3600}
+		require.Equal(t, stopped, health())
+		var resting worker.Health
+		require.NoError(t, runner.Loop(func(context.Context, time.Duration, <-chan struct{}) bool {
+			resting = health()
+			return false
+		}).Run(t.Context()))
+		require.Equal(t, worker.Health{Processor: "running", Backlog: 1, OldestDueSeconds: 3600}, resting)
+		require.Equal(t, stopped, health())
+	})
 }
 
 func TestRetention(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"paceline.internal/platform/process"
@@ -57,7 +58,8 @@ type Config struct {
 
 // Runner claims due jobs and runs them. Several runners, in as many processes, share a queue.
 type Runner struct {
-	cfg Config
+	cfg     Config
+	looping atomic.Bool
 
 	mu      sync.Mutex
 	running map[string]*begun // by id: what the heartbeat keeps
@@ -104,11 +106,9 @@ func setDefault[T comparable](field *T, value T) {
 // claims more as soon as there is room and reason. When ctx ends, jobs that are running are finished first.
 func (r *Runner) Loop(rest process.Rest) process.Repetition {
 	var wait time.Duration
-	started := false
 	return process.Repetition{
 		Once: func(ctx context.Context) (_ bool, err error) {
-			if !started {
-				started = true
+			if !r.looping.Swap(true) {
 				r.cfg.Log.InfoContext(ctx, "worker.started", "queue", r.cfg.Name, "workers", r.cfg.Workers)
 			}
 			_, wait, err = r.drain(ctx)
@@ -123,7 +123,7 @@ func (r *Runner) Loop(rest process.Rest) process.Repetition {
 			}
 			goOn := rest(ctx, d, wake)
 			if !goOn {
-				started = false
+				r.looping.Store(false)
 				r.cfg.Log.InfoContext(ctx, "worker.stopped", "queue", r.cfg.Name)
 			}
 			return goOn

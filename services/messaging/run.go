@@ -86,7 +86,7 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 		observed.Log.ErrorContext(ctx, "messaging.not_ready", "error", err)
 	}
 	ops := telemetry.OpsServer(telemetry.OpsHandler(telemetry.OpsConfig{
-		Registry: observed.Registry, Config: cfg, Ready: ready,
+		Registry: observed.Registry, Config: cfg, Ready: ready, Queues: queue.health,
 	}))
 	if err := deps.Listen(ctx, "MESSAGING", cfg.Addr, cfg.OpsAddr); err != nil {
 		return err
@@ -141,6 +141,7 @@ type textQueue struct {
 	desk        *outbound.Desk
 	tally       *outbound.Tally
 	send, clear process.Component
+	health      func(ctx context.Context) (any, error)
 }
 
 func queueTexts(
@@ -168,6 +169,10 @@ func queueTexts(
 		desk:  &outbound.Desk{Store: db, Sender: cfg.sender(), Wake: wake, Log: observed.Log, Now: deps.Now},
 		tally: tally, send: process.Loop("outbound", runner.Loop(deps.Rest).Run),
 		clear: process.Loop("outbound retention", retention.Loop(deps.Rest).Run),
+	}
+	queue.health = func(ctx context.Context) (any, error) {
+		health, err := runner.Health(postgres.AcrossOrganisations(ctx), db.Jobs())
+		return map[string]worker.Health{outbound.Queue: health}, err
 	}
 	queue.send.StopTimeout, queue.clear.StopTimeout = runner.Bound(), stopReconciler
 	return queue, nil

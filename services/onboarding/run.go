@@ -85,7 +85,9 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	if err := s.ready(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
 		deps.Log.ErrorContext(ctx, "onboarding.not_ready", "error", err)
 	}
-	ops := telemetry.OpsServer(telemetry.OpsHandler(telemetry.OpsConfig{Registry: tel.Registry, Config: cfg, Ready: s.ready}))
+	ops := telemetry.OpsServer(telemetry.OpsHandler(telemetry.OpsConfig{
+		Registry: tel.Registry, Config: cfg, Ready: s.ready, Queues: s.queues(deps.Now),
+	}))
 	return process.Run(ctx, deps.Log, append(s.loops(cfg, deps.Rest),
 		process.HTTPServer("ops", ops, deps.OpsListener),
 		bounded(process.GRPCServer("grpc", s.grpc.Server, deps.Listener, s.grpc.Health), stepTimeout),
@@ -99,6 +101,7 @@ type wired struct {
 	messaging *grpc.ClientConn
 	redis     *redis.Reservations // nil without REDIS_URL
 	runner    *jobs.Runner
+	jobs      *worker.Queue
 	relay     *burst.Relay
 	sweeper   *burst.Sweeper
 	auditor   *audit.Auditor
@@ -238,7 +241,7 @@ func (s *wired) queue(
 	}
 	work.Store, work.Log, work.Now, work.Wake, work.Metrics, work.Transient = db.Jobs(), deps.Log, deps.Now, s.wakeJobs, counted, transient
 	work.Workers = jobWorkers
-	s.runner = jobs.NewRunner(work)
+	s.runner, s.jobs = jobs.NewRunner(work), db.Jobs()
 	s.bell = worker.NewBell(s.pool, store.ChannelJobs, s.wakeJobs, deps.Log)
 	s.retention = &worker.Retention{Queue: db.Jobs(), Keep: store.KeptJobs, For: cfg.JobsRetention, Log: deps.Log, Now: deps.Now}
 	return nil
@@ -322,6 +325,14 @@ func wake(channel chan<- struct{}) func() {
 // QStash repeats, while every step and every reply is still answered; and all instances would be out of service at once.
 func (s *wired) ready(ctx context.Context) error {
 	return store.Migrations().Ready(ctx, s.pool)
+}
+
+// queues says how webhook_jobs is doing, in all organisations.
+func (s *wired) queues(now func() time.Time) func(ctx context.Context) (any, error) {
+	return func(ctx context.Context) (any, error) {
+		health, err := s.runner.Health(postgres.AcrossOrganisations(ctx), s.jobs, now())
+		return map[string]worker.Health{jobs.Queue: health}, err
+	}
 }
 
 func (s *wired) close() error {

@@ -6,12 +6,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -350,6 +352,10 @@ func TestRun(t *testing.T) {
 		w := newWorld(t)
 		stop := w.run()
 		require.Equal(t, http.StatusOK, w.get("/readyz"))
+		w.eventually(func() bool { // S2-27
+			_, ready := w.read("/readyz")
+			return strings.Contains(ready, `"webhook_jobs"`) && strings.Contains(ready, `"processor": "running"`)
+		})
 		stop()
 		w.environ["ONBOARDING_DATABASE_URL"] = pgtest.URL(t, platform.Migrations{})
 		stop = w.run()
@@ -407,14 +413,21 @@ func TestRun(t *testing.T) {
 
 func (w *world) get(path string) int {
 	w.t.Helper()
+	code, _ := w.read(path)
+	return code
+}
+
+func (w *world) read(path string) (code int, body string) {
+	w.t.Helper()
 	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.ops+path, nil)
 	require.NoError(w.t, err)
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
 	response, err := (&http.Client{Transport: transport}).Do(request)
 	require.NoError(w.t, err)
-	require.NoError(w.t, response.Body.Close())
-	return response.StatusCode
+	content, err := io.ReadAll(response.Body)
+	require.NoError(w.t, errors.Join(err, response.Body.Close()))
+	return response.StatusCode, string(content)
 }
 
 func TestWhoMayCall(t *testing.T) {

@@ -113,6 +113,11 @@ func NewRunner(cfg Config) (*Runner, error) {
 // Bound is how long one text takes at most; the end of the loop waits for it.
 func (r *Runner) Bound() time.Duration { return r.Timeout + delivery.SettleBound + claimBound }
 
+// Health is how the queue is doing, in all organisations that the context may see.
+func (r *Runner) Health(ctx context.Context, queue *worker.Queue) (worker.Health, error) {
+	return r.jobs.Health(ctx, queue, r.Now())
+}
+
 // Loop sends until it is told to end. It rests until the next text falls due, if that is sooner than the poll.
 func (r *Runner) Loop(rest process.Rest) process.Repetition {
 	return r.jobs.Loop(func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {

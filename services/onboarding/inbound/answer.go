@@ -101,8 +101,8 @@ func unattended(recorded Recorded) error {
 	if recorded.Effect != EffectDoubtful {
 		return nil
 	}
-	return &jobs.Permanent{Cause: fmt.Errorf("needs an operator: the person may want no more texts; read GET /v1/messages/%s; "+
-		"if they do, PUT /v1/consents/{their number} with opted_out; if not, there is nothing to do", recorded.MessageID)}
+	return jobs.ForOperator("the person may want no more texts; read GET /v1/messages/%s; "+
+		"if they do, PUT /v1/consents/{their number} with opted_out; then, or if they do not, cancel this job", recorded.MessageID)
 }
 
 // doubtedReason begins the reason of a session that is parked for such words.

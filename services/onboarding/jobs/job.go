@@ -103,6 +103,15 @@ var (
 	ErrFenced = worker.ErrFenced
 )
 
+// NeedsOperator begins the message of a failed job that asks somebody to do something. Such a job stays until they have said, by
+// cancelling it, that it is done.
+const NeedsOperator = "needs an operator: "
+
+// ForOperator fails a job with what there is to do.
+func ForOperator(format string, args ...any) error {
+	return &Permanent{Cause: fmt.Errorf(NeedsOperator+format, args...)}
+}
+
 // NewRunner returns the runner of webhook_jobs.
 func NewRunner(cfg Config) *Runner {
 	cfg.Name = Queue

@@ -20,9 +20,10 @@ func tableOfJobs(pool *pgxpool.Pool) *worker.Queue {
 var inTransactions = tableOfJobs(nil)
 
 // KeptJobs is the condition of worker.Retention on finished jobs that stay: the text of a reply that was held is in its job, and so
-// is the work that was under way when a session was parked.
+// is the work that was under way when a session was parked; and what an operator is asked for does not go away by itself.
 const KeptJobs = `exists (select 1 from held_replies h where h.job_id = j.id)
-    or exists (select 1 from conversation_sessions s where s.parked_job_id = j.id)`
+    or exists (select 1 from conversation_sessions s where s.parked_job_id = j.id)
+    or j.status = 'failed' and j.error_message like '` + jobs.NeedsOperator + `%'`
 
 // querier is what a pool and a transaction have in common.
 type querier interface {
@@ -43,9 +44,13 @@ func (s *Store) RetryJob(ctx context.Context, orgID, id string, now time.Time) (
 	return s.jobs.Retry(ctx, s.pool, orgID, id, now)
 }
 
-// CancelJob ends a pending job of the organisation. Errors: worker.ErrNoJob, a *worker.StatusError.
+// CancelJob ends a pending or a failed job of the organisation. Errors: worker.ErrNoJob, a *worker.StatusError.
 func (s *Store) CancelJob(ctx context.Context, orgID, id string, now time.Time) (worker.Row, error) {
-	return s.jobs.Cancel(ctx, s.pool, orgID, id, now)
+	r, err := s.jobs.Cancel(ctx, s.pool, orgID, id, now)
+	if r.Status != jobs.StatusFailed {
+		return r, err
+	}
+	return s.jobs.Dismiss(ctx, s.pool, orgID, id, now)
 }
 
 func enqueue(ctx context.Context, tx pgx.Tx, n jobs.New) (jobs.Enqueued, error) {

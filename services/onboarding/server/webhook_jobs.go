@@ -272,7 +272,7 @@ func (s *WebhookJobs) RetryWebhookJob(
 	return &onboardingv1.RetryWebhookJobResponse{Job: webhookJob(r)}, nil
 }
 
-// CancelWebhookJob ends a pending job.
+// CancelWebhookJob ends a pending or a failed job.
 func (s *WebhookJobs) CancelWebhookJob(
 	ctx context.Context, in *onboardingv1.CancelWebhookJobRequest,
 ) (*onboardingv1.CancelWebhookJobResponse, error) {

@@ -252,6 +252,36 @@ func TestWebhookJobs(t *testing.T) {
 		require.ErrorContains(t, err, "processing")
 	})
 
+	t.Run("WhatAnOperatorIsAskedForStaysUntilTheySayThatItIsDone", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		asked, failed := b.enqueue("asked"), b.enqueue("failed")
+		b.drain(map[string]jobs.Handler{"internal.orders.create": func(_ context.Context, j jobs.Job) error {
+			if j.ID == asked {
+				return jobs.ForOperator("erase %s", "what is kept")
+			}
+			return &jobs.Permanent{Cause: errors.New("it cannot be done")}
+		}})
+		sweep := &worker.Retention{
+			Queue: b.store.Jobs(), Keep: postgres.KeptJobs, For: 30 * 24 * time.Hour, Log: slog.New(slog.DiscardHandler), Now: b.clock.Now,
+		}
+		swept := func() int {
+			b.clock.Advance(31 * 24 * time.Hour)
+			n, err := sweep.Sweep(b)
+			require.NoError(t, err)
+			return n
+		}
+		require.Equal(t, 1, swept())
+		require.Equal(t, "needs an operator: erase what is kept", b.get(asked).GetErrorMessage())
+		_, err := b.server.GetWebhookJob(b, &onboardingv1.GetWebhookJobRequest{JobId: failed})
+		refused(t, err, codes.NotFound, onboardingv1.Reason_REASON_WEBHOOK_JOB_NOT_FOUND)
+		out, err := b.server.CancelWebhookJob(b, &onboardingv1.CancelWebhookJobRequest{JobId: asked})
+		require.NoError(t, err)
+		require.Equal(t, "cancelled", out.GetJob().GetStatus())
+		require.Equal(t, "needs an operator: erase what is kept", out.GetJob().GetErrorMessage())
+		require.Equal(t, 1, swept())
+	})
+
 	t.Run("ListIsReadPageByPage", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

@@ -3,7 +3,6 @@ package webhooks
 import (
 	"context"
 	"encoding/json"
-	"errors"
 
 	"paceline.internal/services/onboarding/jobs"
 )
@@ -27,20 +26,17 @@ func (t *Takers) uninstalled(ctx context.Context, j jobs.Job, d delivery) error 
 
 // duties are the requests that Shopify passes on from the law, and what they ask of an operator within 30 days. What of a
 // person's texts and consent has to be shown, and what has to be kept against a claim although they want it erased, is for
-// somebody to decide who may: these jobs fail at once, and stay in the list of failed jobs until that is done.
+// somebody to decide who may: these jobs fail at once, and stay in the list of failed jobs until somebody cancels them because it is done.
 // (shopify.dev, Privacy law compliance.)
-func duties() map[string]error {
-	return map[string]error{
-		ShopifyDataRequest: errors.New(
-			"needs an operator: give the shop what is kept about the customer in the payload (GET /v1/messages and /v1/consents/{phone})"),
-		ShopifyCustomersRedact: errors.New(
-			"needs an operator: erase what is kept about the customer in the payload, as far as the law does not have it kept"),
-		ShopifyShopRedact: errors.New(
-			"needs an operator: erase what is kept for the shop in the payload; here that is the jobs of its webhooks"),
+func duties() map[string]string {
+	return map[string]string{
+		ShopifyDataRequest:     "give the shop what is kept about the customer in the payload (GET /v1/messages and /v1/consents/{phone})",
+		ShopifyCustomersRedact: "erase what is kept about the customer in the payload, as far as the law does not have it kept",
+		ShopifyShopRedact:      "erase what is kept for the shop in the payload; here that is the jobs of its webhooks",
 	}
 }
 
 // forAnOperator fails a job for good with what there is to do.
-func forAnOperator(duty error) jobs.Handler {
-	return func(context.Context, jobs.Job) error { return &jobs.Permanent{Cause: duty} }
+func forAnOperator(duty string) jobs.Handler {
+	return func(context.Context, jobs.Job) error { return jobs.ForOperator("%s; then cancel this job", duty) }
 }
