@@ -1,0 +1,2 @@
+// Package manifests checks what a deployment is described by.
+package manifests

@@ -1,0 +1,3 @@
+module paceline.internal/deploy/manifests
+
+go 1.26.0

@@ -1,0 +1,2 @@
+// Package telemetry checks the dashboards and alerts that come with the product.
+package telemetry

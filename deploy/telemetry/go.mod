@@ -1,0 +1,3 @@
+module paceline.internal/deploy/telemetry
+
+go 1.26.0

@@ -1,0 +1,2 @@
+// Package guardrails holds analyzers that keep the rules of the house.
+package guardrails

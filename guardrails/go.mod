@@ -1,0 +1,3 @@
+module paceline.internal/guardrails
+
+go 1.26.0
