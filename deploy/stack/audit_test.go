@@ -88,4 +88,22 @@ func TestInboundOutage(t *testing.T) {
 		p.says(t, p.greets)
 		p.reaches(t, atExplanation)
 	})
+
+	t.Run("AnOptOutThatMayBeTheLastWordIsTheLastWord", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, "INBOUND_AUDIT_INTERVAL", "0")
+		p := b.enrol(t, "en")
+		p.activate(t)
+		b.stop(t)
+		b.clock.Advance(time.Minute)
+		p.shouts(t, "STOP")
+		b.clock.Advance(5 * time.Second)
+		b.start(t)
+		p.says(t, "START") // reached us seconds after the carrier got the STOP: which was said first cannot be told
+		b.clock.Advance(2 * time.Minute)
+		b.restart(t, "INBOUND_AUDIT_INTERVAL", "1s")
+		b.until(t, "the STOP counts", func() bool {
+			return count(t, b.messaging, `select count(*) from consents where phone = $1 and state = 'opted_out'`, p.phone) == 1
+		})
+	})
 }

@@ -27,6 +27,8 @@ type Text struct {
 	OptOutType string
 	// ReceivedAt is when the text reached us; zero means now. It decides which of two words about consent is the later one.
 	ReceivedAt time.Time
+	// DatedByCarrier says that ReceivedAt is when the carrier got it, by the carrier's clock.
+	DatedByCarrier bool
 
 	// OrgID is whose it is when it came by another channel than SMS; else uuid.Nil, and RecordInbound finds the owner of To.
 	OrgID uuid.UUID
@@ -46,6 +48,18 @@ func (t Text) Read(current consent.State) consent.Reading {
 		r.Carrier = consent.Passes
 	}
 	return r
+}
+
+// carrierSlack is how much later than the carrier got it a word may have reached us: it tries for about 15 seconds (reference,
+// "Twilio retries a callback"), and its clock is not ours.
+const carrierSlack = 20 * time.Second
+
+// OvertakenAfter is from when on another word about consent is a later one. In doubt an opt-out is the last word.
+func (t Text) OvertakenAfter(effect consent.Effect) time.Time {
+	if t.DatedByCarrier && effect == consent.OptOut {
+		return t.ReceivedAt.Add(carrierSlack)
+	}
+	return t.ReceivedAt
 }
 
 // Consequences are what a text changes, besides being kept.

@@ -97,6 +97,30 @@ func TestLateWord(t *testing.T) {
 		require.Equal(t, consent.Overtaken, say(t, b, "SM1", "START", said))
 		require.Equal(t, consent.OptedOut, b.ledger().State)
 	})
+	for _, tt := range []struct {
+		name  string
+		words [2]string     // the one that was missed, and one that reached us
+		after time.Duration // how much later the second one reached us than the carrier got the first one
+		want  consent.Effect
+	}{
+		{"MissedSTOPIsNotUndoneBySTARTThatMayBeOlder", [2]string{"STOP", "START"}, 20 * time.Second, consent.OptOut},
+		{"MissedSTOPIsUndoneBySTARTThatIsCertainlyNewer", [2]string{"STOP", "START"}, 21 * time.Second, consent.Overtaken},
+		{"MissedSTARTDoesNotUndoSTOPThatMayBeOlder", [2]string{"START", "STOP"}, time.Second, consent.Overtaken},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			said := b.clock.Now()
+			b.clock.Advance(tt.after)
+			say(t, b, "SM2", tt.words[1], b.clock.Now())
+			b.clock.Advance(time.Minute)
+			text := b.text("SM1", tt.words[0])
+			text.ReceivedAt, text.DatedByCarrier = said, true
+			m, err := b.service(nil).RecordInbound(t.Context(), text)
+			require.NoError(t, err)
+			require.Equal(t, tt.want, m.ConsentEffect)
+		})
+	}
 	t.Run("TimeInTheFutureIsNow", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

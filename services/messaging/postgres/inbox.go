@@ -106,9 +106,9 @@ const sqlLaterWord = `
 select exists (
 	select from sms_messages
 	where org_id = @org and from_number = @phone and direction = 'inbound' and consent_effect in ('opt_out', 'opt_in')
-		and created_at > @received
+		and created_at > @overtaken_after
 ) or exists (
-	select from consent_events where org_id = @org and phone = @phone and source in ('operator', 'twilio_21610') and at > @received
+	select from consent_events where org_id = @org and phone = @phone and source in ('operator', 'twilio_21610') and at > @overtaken_after
 )`
 
 // RecordInbound stores the text and applies its effect on consent in one transaction. Of two deliveries of one SID at
@@ -140,6 +140,7 @@ func record(ctx context.Context, tx pgx.Tx, t delivery.Text) (delivery.Message, 
 	}
 	reading, overtaken := t.Read(current), false
 	if reading.Effect != consent.None || reading.Carrier != consent.Passes {
+		args["overtaken_after"] = t.OvertakenAfter(reading.Effect)
 		if err := tx.QueryRow(ctx, sqlLaterWord, args).Scan(&overtaken); err != nil {
 			return delivery.Message{}, err
 		}

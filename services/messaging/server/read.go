@@ -139,6 +139,7 @@ func readText(r *messagingv1.RecordInboundRequest) (delivery.Text, error) {
 	return delivery.Text{
 		OrgID: orgID, ReceivedAt: received, SID: r.GetTwilioSid(), ProfileID: profileID, From: from, To: r.GetTo(),
 		ServiceSID: r.GetMessagingServiceSid(), Body: r.GetBody(), Segments: int(r.GetSegments()), OptOutType: r.GetOptOutType(),
+		DatedByCarrier: r.GetDatedByCarrier(),
 	}, nil
 }
 

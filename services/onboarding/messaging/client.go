@@ -128,7 +128,7 @@ func (c *Client) Record(ctx context.Context, m inbound.Message, profileID string
 		OrgId:     orgID,
 		TwilioSid: m.SID, From: m.From, To: m.To, MessagingServiceSid: m.MessagingServiceSID, Body: m.Body,
 		Segments: bounded(m.Segments), Media: bounded(m.Media), OptOutType: m.OptOutType, ProfileId: profileID,
-		ReceivedAt: timestamppb.New(received),
+		ReceivedAt: timestamppb.New(received), DatedByCarrier: m.Late(),
 	})
 	switch reasonOf(err) {
 	case messagingv1.Reason_REASON_UNKNOWN_SENDER:

@@ -857,9 +857,12 @@ type RecordInboundRequest struct {
 	ReceivedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=received_at,json=receivedAt,proto3" json:"received_at,omitempty"`
 	// The organisation, of a text that came by another channel than SMS, such as WhatsApp: then to is an address of that channel,
 	// such as whatsapp: and an id. Empty of an SMS, which is for whoever owns the number.
-	OrgId         string `protobuf:"bytes,11,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	OrgId string `protobuf:"bytes,11,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
+	// received_at is when the carrier got it, by the carrier's clock. All other words are known by when they reached us, which is up to
+	// 15 seconds later: so an opt-out that is dated so is not undone by a word that reached us within 20 seconds of it.
+	DatedByCarrier bool `protobuf:"varint,12,opt,name=dated_by_carrier,json=datedByCarrier,proto3" json:"dated_by_carrier,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *RecordInboundRequest) Reset() {
@@ -967,6 +970,13 @@ func (x *RecordInboundRequest) GetOrgId() string {
 		return x.OrgId
 	}
 	return ""
+}
+
+func (x *RecordInboundRequest) GetDatedByCarrier() bool {
+	if x != nil {
+		return x.DatedByCarrier
+	}
+	return false
 }
 
 // RecordInboundResponse is the stored text and its effect on consent, the same on every repeat.
@@ -2727,7 +2737,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"0\n" +
 	"\x14RecordStatusResponse\x12\x18\n" +
-	"\amatched\x18\x01 \x01(\bR\amatched\"\xe8\x02\n" +
+	"\amatched\x18\x01 \x01(\bR\amatched\"\x92\x03\n" +
 	"\x14RecordInboundRequest\x12\x1d\n" +
 	"\n" +
 	"twilio_sid\x18\x01 \x01(\tR\ttwilioSid\x12\x12\n" +
@@ -2744,7 +2754,8 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\vreceived_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"receivedAt\x12\x15\n" +
-	"\x06org_id\x18\v \x01(\tR\x05orgId\"\xb5\x01\n" +
+	"\x06org_id\x18\v \x01(\tR\x05orgId\x12(\n" +
+	"\x10dated_by_carrier\x18\f \x01(\bR\x0edatedByCarrier\"\xb5\x01\n" +
 	"\x15RecordInboundResponse\x128\n" +
 	"\amessage\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\x12K\n" +
 	"\x0econsent_effect\x18\x02 \x01(\x0e2$.paceline.messaging.v1.ConsentEffectR\rconsentEffect\x12\x15\n" +
