@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -18,10 +19,11 @@ import (
 // delivery is what is known of one request of QStash: what its headers say, and then what was made of it. It describes
 // and decides nothing.
 type delivery struct {
-	messageID  string // empty when QStash names none
-	attempt    int    // from 1
-	maxRetries int    // how many attempts may follow the first
-	dedupHash  string // the keyed hash of the deduplication id; empty when it is not known
+	messageID  string    // empty when QStash names none
+	attempt    int       // from 1
+	maxRetries int       // how many attempts may follow the first
+	due        time.Time // zero when it is not known
+	dedupHash  string    // the keyed hash of the deduplication id; empty when it is not known
 	verified   bool
 	duplicate  bool
 	sessionID  string
@@ -44,6 +46,7 @@ func (d *delivery) verify(header http.Header) {
 	if n, err := strconv.ParseUint(header.Get(qstash.HeaderMaxRetries), 10, 16); err == nil {
 		d.maxRetries = int(n)
 	}
+	d.due, _ = time.Parse(time.RFC3339, header.Get(qstash.HeaderDue)) // else the zero time
 	if hash := header.Get(qstash.HeaderDedupHash); len(hash) == 16 && strings.Trim(hash, "0123456789abcdef") == "" {
 		d.dedupHash = hash
 	}

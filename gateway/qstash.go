@@ -32,6 +32,7 @@ type alarms struct {
 	verifier   *qstash.Verifier
 	onboarding onboardingv1.OnboardingServiceClient
 	origin     config.Origin // what QStash was told to call; the Host header is whatever the caller wrote
+	lateness   lateness
 	log        *slog.Logger
 }
 
@@ -54,23 +55,30 @@ func (a alarms) step(w http.ResponseWriter, r *http.Request) {
 			return neverRetry(malformed(issues))
 		}
 		d.sessionID, d.stepID = clip(request.GetSessionId()), clip(request.GetStepId())
-		response, err := a.onboarding.ExecuteStep(ctx, request)
-		if err != nil {
-			return failed(ctx, err)
-		}
-		switch response.GetOutcome() {
-		case onboardingv1.StepOutcome_STEP_OUTCOME_SENT:
-			return done("sent", "")
-		case onboardingv1.StepOutcome_STEP_OUTCOME_SKIPPED:
-			reason := response.GetSkipReason()
-			d.duplicate = reason == "already_sent" || reason == "stale"
-			return done("skipped", reason)
-		case onboardingv1.StepOutcome_STEP_OUTCOME_UNSPECIFIED:
-			fallthrough
-		default:
-			return failed(ctx, status.Errorf(codes.Internal, "ExecuteStep answered with the outcome %d", response.GetOutcome()))
-		}
+		given := a.execute(ctx, d, request)
+		a.lateness.ended(ctx, d, given)
+		return given
 	})
+}
+
+// execute has a step done, and says what QStash is to be told.
+func (a alarms) execute(ctx context.Context, d *delivery, request *onboardingv1.ExecuteStepRequest) answer {
+	response, err := a.onboarding.ExecuteStep(ctx, request)
+	if err != nil {
+		return failed(ctx, err)
+	}
+	switch response.GetOutcome() {
+	case onboardingv1.StepOutcome_STEP_OUTCOME_SENT:
+		return done("sent", "")
+	case onboardingv1.StepOutcome_STEP_OUTCOME_SKIPPED:
+		reason := response.GetSkipReason()
+		d.duplicate = reason == "already_sent" || reason == "stale"
+		return done("skipped", reason)
+	case onboardingv1.StepOutcome_STEP_OUTCOME_UNSPECIFIED:
+		fallthrough
+	default:
+		return failed(ctx, status.Errorf(codes.Internal, "ExecuteStep answered with the outcome %d", response.GetOutcome()))
+	}
 }
 
 // failed records a step that QStash has given up. Its own failure is another event: that of the step has been told.

@@ -106,9 +106,14 @@ func open(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 	if err != nil {
 		return nil, errors.Join(err, g.close())
 	}
+	measured, err := newLateness(tel.Meter.Meter("gateway"), deps.Now)
+	if err != nil {
+		return nil, errors.Join(err, g.close())
+	}
 	g.handler = surface{
 		alarms: alarms{
-			verifier: verifier, onboarding: onboardingv1.NewOnboardingServiceClient(onboarding), origin: cfg.PublicBaseURL, log: deps.Log,
+			verifier: verifier, onboarding: onboardingv1.NewOnboardingServiceClient(onboarding), origin: cfg.PublicBaseURL,
+			lateness: measured, log: deps.Log,
 		},
 		carrier: carrier{
 			signatures: signatures, origin: cfg.PublicBaseURL,

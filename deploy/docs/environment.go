@@ -19,6 +19,9 @@ func Environment() string {
 What each process reads, generated from its config struct by ` + "`make environment`" + `. Empty means absent. Everything that is
 missing or malformed is reported at once, and the process does not start. Secrets never appear in a log or an error.
 
+Each secret may be given as a file instead: ` + "`NAME_FILE`" + ` names one whose content is the value of ` + "`NAME`" + `, such as
+` + "`SERVICE_AUTH_SECRET_FILE=/run/secrets/service_auth_secret`" + `. Setting both is an error. It is read once, at the start.
+
 | variable | read by | default | meaning |
 |---|---|---|---|
 `)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"paceline.internal/deploy/operator"
 	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/emulator/clock"
 	"paceline.internal/platform/rpc"
@@ -87,7 +88,7 @@ type stage struct {
 	databases databases
 	vendors   *stack.Vendors
 	services  *stack.Services
-	api       *client
+	api       *operator.Client
 	logFile   *os.File
 	logKept   bool // somebody was told to read it
 }
@@ -129,7 +130,7 @@ func openStage(ctx context.Context, t terminal) (s *stage, err error) {
 	if err != nil {
 		return s, err
 	}
-	s.api = &client{base: s.services.URL(), token: token, http: &http.Client{Timeout: 10 * time.Second}}
+	s.api = &operator.Client{BaseURL: s.services.URL(), Token: token, HTTP: &http.Client{Timeout: 10 * time.Second}}
 	return s, nil
 }
 

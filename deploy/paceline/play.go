@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"paceline.internal/deploy/operator"
 	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/emulator/qstash"
 	"paceline.internal/platform/emulator/twilio"
@@ -51,13 +52,13 @@ func (s *stage) play(ctx context.Context, r scenario, locale string, screen *scr
 		s.breakThings(r.phone, screen)
 		defer s.mendThings()
 	}
-	profile, err := s.api.enrol(ctx, r.phone, "Ana", locale)
+	profile, err := s.api.Enrol(ctx, r.phone, "Ana", locale)
 	if err != nil {
 		return report{}, err
 	}
 	began := time.Now()
 	screen.begin(r.title, began)
-	session, err := s.api.activate(ctx, profile.ProfileID)
+	session, err := s.api.Activate(ctx, profile.ProfileID)
 	if err != nil {
 		return report{}, err
 	}
@@ -68,7 +69,7 @@ func (s *stage) play(ctx context.Context, r scenario, locale string, screen *scr
 	if err := s.vendors.Idle(ctx); err != nil {
 		return report{}, err
 	}
-	stored, err := s.api.messages(ctx, profile.ProfileID)
+	stored, err := s.api.Messages(ctx, profile.ProfileID)
 	if err != nil {
 		return report{}, err
 	}
@@ -81,7 +82,7 @@ func (s *stage) converse(ctx context.Context, phone, sessionID string, says map[
 	tick := time.NewTicker(look)
 	defer tick.Stop()
 	for {
-		session, timeline, err := s.api.session(ctx, sessionID)
+		session, timeline, err := s.api.Session(ctx, sessionID)
 		if err != nil {
 			return err
 		}
@@ -110,7 +111,7 @@ func (s *stage) converse(ctx context.Context, phone, sessionID string, says map[
 }
 
 // atGate reports whether the person has been asked something: the opening at least has been sent.
-func atGate(session sessionView, timeline []entryView) bool {
+func atGate(session operator.Session, timeline []operator.Entry) bool {
 	return session.StateToken != "onboarding:awaiting_burst" && len(timeline) > 1
 }
 
@@ -134,10 +135,10 @@ func (s *stage) answer(ctx context.Context, phone, text string) error {
 }
 
 // show prints one entry of the timeline with the text that it is about and the state that it led to.
-func (s *stage) show(ctx context.Context, entry entryView, screen *screen) error {
+func (s *stage) show(ctx context.Context, entry operator.Entry, screen *screen) error {
 	text := ""
 	if entry.MessageID != "" && (entry.Kind == "sent" || entry.Kind == "replied" || entry.Kind == "held") {
-		message, err := s.api.message(ctx, entry.MessageID)
+		message, err := s.api.Message(ctx, entry.MessageID)
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"paceline.internal/deploy/operator"
 	"paceline.internal/platform/emulator/twilio"
 )
 
@@ -52,7 +53,7 @@ const (
 )
 
 // judge compares what the phone got with what is promised.
-func judge(r scenario, sessionID string, texts []twilio.Message, stored []messageView, took time.Duration) report {
+func judge(r scenario, sessionID string, texts []twilio.Message, stored []operator.Message, took time.Duration) report {
 	out := report{Title: r.title, SessionID: sessionID, TotalMS: took.Milliseconds()}
 	for _, text := range texts {
 		out.hear(text, texts[0].CreatedAt, stepOf(text, stored))
@@ -76,7 +77,7 @@ func judge(r scenario, sessionID string, texts []twilio.Message, stored []messag
 }
 
 // stepOf finds which step a text belongs to by the key under which we stored its SID.
-func stepOf(text twilio.Message, stored []messageView) string {
+func stepOf(text twilio.Message, stored []operator.Message) string {
 	for _, m := range stored {
 		if m.TwilioSID == text.SID {
 			parts := strings.Split(m.IdempotencyKey, ":")

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"paceline.internal/deploy/e2e"
+	"paceline.internal/deploy/operator"
 )
 
 // screen prints the conversation for a human; muted for machines.
@@ -33,7 +36,7 @@ func (s *screen) begin(title string, at time.Time) {
 }
 
 // entry prints one entry of the timeline: when, which way, the text, and the state that it led to.
-func (s *screen) entry(e entryView, text string) {
+func (s *screen) entry(e operator.Entry, text string) {
 	at := fmt.Sprintf("%7.2f s", max(0, e.At.Sub(s.began).Seconds()))
 	switch e.Kind {
 	case "sent":
@@ -108,6 +111,15 @@ func (s *screen) verdict(reports []report, kept bool) {
 	}
 	s.printf("%s", next+"      go run ./deploy/paceline up               keep it running, with URLs and a token\n"+
 		"      docs/architecture.md                      how it is built, and why it cannot send twice\n")
+}
+
+// check prints what the staging harness has looked at.
+func (s *screen) check(c e2e.Check) {
+	if c.OK {
+		s.printf("  ok      %s\n", c.Name)
+		return
+	}
+	s.printf("  FAILED  %s: %s\n", c.Name, c.Saw)
 }
 
 func (s *screen) printf(format string, args ...any) {

@@ -118,12 +118,17 @@ func (v *Vendors) Idle(ctx context.Context) error {
 
 // Environ is how a service reaches the vendors.
 func (v *Vendors) Environ() map[string]string {
+	environ := Credentials()
+	environ["QSTASH_URL"], environ["TWILIO_API_URL"] = v.QStashURL, v.TwilioURL
+	return environ
+}
+
+// Credentials are those of the emulated accounts, as the environment has them.
+func Credentials() map[string]string {
 	return map[string]string{
-		"QSTASH_URL":                 v.QStashURL,
 		"QSTASH_TOKEN":               qstash.DevToken,
 		"QSTASH_CURRENT_SIGNING_KEY": qstash.DevCurrentKey,
 		"QSTASH_NEXT_SIGNING_KEY":    qstash.DevNextKey,
-		"TWILIO_API_URL":             v.TwilioURL,
 		"TWILIO_ACCOUNT_SID":         accountSID,
 		"TWILIO_AUTH_TOKEN":          authToken,
 		"TWILIO_FROM_NUMBER":         FromNumber,

@@ -1,2 +1,3 @@
-// Package telemetry checks the dashboards and alerts that come with the product.
+// Package telemetry is what watches the product: Prometheus' alert rules in alerts.yaml and Grafana's dashboards in dashboards,
+// with tests that hold each of them, and docs/slo.md, to what the services really export.
 package telemetry

@@ -61,6 +61,9 @@ func Environ(lines []string) map[string]string {
 // space is dropped: a key mounted from a file often ends with a newline. A variable that is absent and has no
 // default leaves its field as it was.
 //
+// A Secret may also be given as the content of a file that NAME_FILE names, as Docker and Kubernetes mount them: an
+// environment is shown by docker inspect and inherited by children, a file is not.
+//
 // When into, or a struct within it, has a method Validate() error, it is called too, after its fields were read
 // and whether or not they could be. The error joins every problem, one per line.
 func Load[T any](environ map[string]string, into *T) error {
@@ -124,8 +127,10 @@ func (f field) load(environ map[string]string) error {
 	if f.Help == "" {
 		return &Problem{Variable: f.Name, Reason: "has no help tag that says what it is for"}
 	}
-	given := strings.TrimSpace(environ[f.Name])
+	given, err := f.given(environ)
 	switch {
+	case err != nil:
+		return err
 	case given == "" && f.Default == "" && f.Required:
 		return &Problem{Variable: f.Name, Reason: "is missing", Help: f.Help}
 	case given == "" && f.Default == "":
@@ -138,6 +143,22 @@ func (f field) load(environ map[string]string) error {
 	}
 	f.value.Set(alone.Elem().Field(0))
 	return nil
+}
+
+// given is the value in the environment, or in the file that the environment names for a secret.
+func (f field) given(environ map[string]string) (string, error) {
+	value, path := strings.TrimSpace(environ[f.Name]), strings.TrimSpace(environ[f.Name+FileSuffix])
+	switch {
+	case !f.Secret || path == "":
+		return value, nil
+	case value != "":
+		return "", &Problem{Variable: f.Name + " and " + f.Name + FileSuffix, Reason: "are both set: keep one of them", Help: f.Help}
+	}
+	content, err := readSecret(path)
+	if err != nil {
+		return "", &Problem{Variable: f.Name + FileSuffix, Reason: "names a file that " + err.Error(), Help: f.Help}
+	}
+	return strings.TrimSpace(content), nil
 }
 
 // reason says what is wrong without the value. Our own types and parsers word their errors for this; the standard

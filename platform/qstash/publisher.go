@@ -15,6 +15,8 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
+
+	"paceline.internal/platform/telemetry"
 )
 
 // Policy is how hard QStash tries.
@@ -129,6 +131,7 @@ func (p *Publisher) Publish(ctx context.Context, job Job) (Receipt, error) {
 	}
 	ctx, span := p.tracer.Start(ctx, "qstash.publish", trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(described...))
 	defer span.End()
+	message.trace(ctx)
 	receipt, err := p.cfg.Client.Publish(ctx, message)
 	if err != nil {
 		span.SetStatus(codes.Error, failure(err)) // not the text: QStash may quote the id that it refuses
@@ -157,12 +160,26 @@ func (p *Publisher) message(job Job) (Message, error) {
 	described := map[string]string{
 		HeaderMaxRetries: strconv.Itoa(policy.Retries), HeaderDedupHash: job.DedupID.hash(p.cfg.HashKey),
 	}
+	if !job.Due.IsZero() {
+		described[HeaderDue] = job.Due.UTC().Format(dueFormat)
+	}
 	return Message{
 		Destination: target, Body: job.Body, ContentType: "application/json", Delay: max(0, job.Due.Sub(p.cfg.Now())),
 		Retries: policy.Retries, RetryDelay: policy.RetryDelay, Timeout: policy.Timeout,
 		DeduplicationID: job.DedupID.id, Label: job.Label, ForwardHeaders: described,
 		FailureCallback: p.failed, FailureCallbackHeaders: p.callbackHeaders(described),
 	}, nil
+}
+
+// dueFormat has the milliseconds that Postgres' microseconds would only make look exact.
+const dueFormat = "2006-01-02T15:04:05.000Z07:00"
+
+// trace has the deliveries of the message, and that of its failure, in the trace of ctx, if there is one.
+func (m Message) trace(ctx context.Context) {
+	if parent := telemetry.Traceparent(ctx); parent != "" {
+		m.ForwardHeaders[telemetry.TraceparentField] = parent
+		m.FailureCallbackHeaders["Forward-"+telemetry.TraceparentField] = parent
+	}
 }
 
 // callbackHeaders give the failure callback the publisher's own policy: that a job asks for fewer attempts is no reason

@@ -29,6 +29,8 @@ const StatusNonRetryable = 489
 const (
 	// HeaderMaxRetries is how many attempts may follow the first.
 	HeaderMaxRetries = "Paceline-Max-Retries"
+	// HeaderDue is when the job was due, in RFC 3339 with milliseconds; not sent with one that was due at once.
+	HeaderDue = "Paceline-Due"
 	// HeaderDedupHash is the keyed hash of the deduplication id: 16 hexadecimal digits.
 	HeaderDedupHash = "Paceline-Dedup-Hash"
 )

@@ -8,17 +8,19 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"paceline.internal/platform/config"
 )
 
-// Verbs is what a binary can do: serve, which is the default, migrate and doctor.
+// Verbs is what a binary can do: serve, which is the default, migrate, doctor and health.
 type Verbs[Config any] struct {
 	Load    func(environ map[string]string) (Config, error)
 	Serve   func(ctx context.Context, cfg Config) error
 	Migrate func(ctx context.Context, cfg Config) error // nil for a process that keeps nothing
 	Doctor  func(ctx context.Context, cfg Config, out io.Writer) error
+	OpsAddr func(cfg Config) config.Addr // where the verb health asks the process beside it
 }
 
 // Main is the whole main of a service's binary. The first SIGINT or SIGTERM stops it in order, the second at once.
@@ -36,8 +38,8 @@ func (v Verbs[Config]) run(ctx context.Context, name string, args []string, envi
 	if len(args) > 0 {
 		verb = args[0]
 	}
-	if len(args) > 1 || (verb != "serve" && verb != "migrate" && verb != "doctor") {
-		return fmt.Errorf("usage: %s [serve | migrate | doctor]", name)
+	if len(args) > 1 || !slices.Contains([]string{"serve", "migrate", "doctor", "health"}, verb) {
+		return fmt.Errorf("usage: %s [serve | migrate | doctor | health]", name)
 	}
 	if verb == "migrate" && v.Migrate == nil {
 		_, err := fmt.Fprintf(out, "%s keeps no state, so there is nothing to migrate\n", name)
@@ -52,6 +54,8 @@ func (v Verbs[Config]) run(ctx context.Context, name string, args []string, envi
 		return v.Migrate(ctx, cfg)
 	case "doctor":
 		return v.Doctor(ctx, cfg, out)
+	case "health":
+		return Health(ctx, v.OpsAddr(cfg), out)
 	default:
 		return v.Serve(ctx, cfg)
 	}

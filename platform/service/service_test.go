@@ -30,8 +30,8 @@ func TestVerbs(t *testing.T) {
 		{name: "Migrate", args: []string{"migrate"}, environ: map[string]string{"A": "1"}, keeps: true, want: "migrate 1"},
 		{name: "MigrateWithoutState", args: []string{"migrate"}, want: "thing keeps no state, so there is nothing to migrate\n"},
 		{name: "Doctor", args: []string{"doctor"}, environ: map[string]string{"A": "1"}, want: "doctor 1"},
-		{name: "UnknownVerb", args: []string{"dance"}, wantErr: "usage: thing [serve | migrate | doctor]"},
-		{name: "TwoVerbs", args: []string{"serve", "doctor"}, wantErr: "usage: thing [serve | migrate | doctor]"},
+		{name: "UnknownVerb", args: []string{"dance"}, wantErr: "usage: thing [serve | migrate | doctor | health]"},
+		{name: "TwoVerbs", args: []string{"serve", "doctor"}, wantErr: "usage: thing [serve | migrate | doctor | health]"},
 		{name: "IncompleteEnvironment", wantErr: "the environment cannot be used; docs/environment-contract.md lists all variables:\nA is missing"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -98,3 +98,13 @@ func NewRegistry() *prometheus.Registry {
 // Propagator carries a trace from process to process as W3C trace context. Baggage is left out on purpose: what a
 // caller on the internet writes there must not travel through our services.
 func Propagator() propagation.TextMapPropagator { return propagation.TraceContext{} }
+
+// TraceparentField is what W3C trace context calls the header that names a span.
+const TraceparentField = "traceparent"
+
+// Traceparent names the span of ctx as that header does, for a vendor who carries it in another place; empty without a span.
+func Traceparent(ctx context.Context) string {
+	carrier := propagation.MapCarrier{}
+	Propagator().Inject(ctx, carrier)
+	return carrier[TraceparentField]
+}

@@ -63,6 +63,10 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 		return err
 	}
 	db := store.NewStore(pool)
+	err = errors.Join(postgres.Observe(observed.Meter.Meter(name), pool), delivery.Observe(ctx, observed.Meter.Meter(name), db, deps.Now))
+	if err != nil {
+		return err
+	}
 	sending := delivery.New(delivery.Config{
 		Store: db, Inbox: db, Doubts: db, Carrier: carrier, Sender: cfg.sender(), Copy: cfg.replyCopy(), PublicURL: cfg.PublicBaseURL.String(),
 		Timeout: cfg.Timeout, Lease: cfg.Lease, StopWait: delivery.DefaultStopWait, Now: deps.Now, Log: observed.Log, Metrics: metrics,

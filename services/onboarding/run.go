@@ -167,15 +167,20 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 	}
 
 	db := store.NewStore(s.pool)
+	measured, threads, err := s.observe(ctx, deps, tel, db)
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
 	carrier := messaging.New(s.messaging)
 	delivery := &dispatch.Dispatcher{Sender: carrier, Store: db, Catalog: texts, Unknown: flow.UnknownSends(), Now: deps.Now}
 	alarms := &burst.Publisher{
-		QStash: alarmClock, Outbox: db, Flow: flow, Disabled: cfg.SchedulingDisabled, Log: deps.Log, Now: deps.Now,
+		QStash: alarmClock, Outbox: db, Flow: flow, Disabled: cfg.SchedulingDisabled, Threads: threads,
+		Log: deps.Log, Now: deps.Now,
 	}
 	s.watch(cfg, deps, db, alarms)
 	router := &inbound.Router{
 		OrgID: cfg.DefaultOrgID, Queue: db, Messaging: carrier, People: db, Sessions: db, History: db, Delivery: delivery, Alarms: alarms,
-		Flow: flow, OnLate: audit.Reporter{Metrics: audited, Log: deps.Log}.Late, Log: deps.Log, Now: deps.Now,
+		Flow: flow, OnLate: audit.Reporter{Metrics: audited, Log: deps.Log}.Late, Threads: threads, Log: deps.Log, Now: deps.Now,
 	}
 	s.auditor = &audit.Auditor{
 		OrgID: cfg.DefaultOrgID, Carrier: carrier, Sweeps: db, Router: router, Interval: cfg.InboundAuditInterval.Every(), Metrics: audited,
@@ -183,7 +188,7 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 	}
 	desk := &enrolment.Desk{
 		Profiles: db, Sessions: db, Queue: db, Delivery: delivery, Senders: carrier, Catalog: texts, NewAlarm: burst.NewAlarm,
-		Log: deps.Log, Now: deps.Now,
+		Threads: threads, Log: deps.Log, Now: deps.Now,
 	}
 	takers := &webhooks.Takers{Texts: router, Receipts: carrier, Log: deps.Log, Now: deps.Now}
 	err = s.queue(ctx, cfg, deps, tel, db, jobs.Config{GiveUp: router.GiveUp, Handlers: joined(takers.Handlers(), map[string]jobs.Handler{
@@ -198,7 +203,8 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 	router.Runner, desk.Runner = s.runner, s.runner
 	crew := &rescue.Crew{Store: db, OrgID: cfg.DefaultOrgID, NewAlarm: burst.NewAlarm, Now: deps.Now}
 	steps := &burst.Executor{
-		Sessions: db, Delivery: delivery, Receipts: carrier, Waits: db, Alarms: alarms, Flow: flow, Log: deps.Log, Now: deps.Now,
+		Sessions: db, Delivery: delivery, Receipts: carrier, Waits: db, Alarms: alarms, Flow: flow, Metrics: measured,
+		Threads: threads, Log: deps.Log, Now: deps.Now,
 	}
 
 	failures, guardErr := s.guard(cfg, deps)
@@ -220,6 +226,16 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
+}
+
+// observe registers the gauges that are asked of the database and its pool, and makes what the parts measure and trace with.
+func (s *wired) observe(
+	ctx context.Context, deps service.Deps, tel *telemetry.Telemetry, db *store.Store,
+) (*burst.Metrics, telemetry.Threads, error) {
+	meter := tel.Meter.Meter(name)
+	metrics, err := burst.NewMetrics(meter)
+	err = errors.Join(err, postgres.Observe(meter, s.pool), burst.Observe(ctx, meter, db, deps.Now))
+	return metrics, telemetry.Threads{Tracer: tel.Tracer.Tracer("paceline.internal/services/" + name)}, err
 }
 
 // watch makes what finishes and repeats alarms.

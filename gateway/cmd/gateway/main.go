@@ -1,10 +1,11 @@
-// Command gateway is Paceline's public HTTP surface: gateway [serve | migrate | doctor].
+// Command gateway is Paceline's public HTTP surface: gateway [serve | migrate | doctor | health].
 package main
 
 import (
 	"context"
 
 	"paceline.internal/gateway"
+	"paceline.internal/platform/config"
 	"paceline.internal/platform/service"
 )
 
@@ -14,6 +15,7 @@ func main() {
 		Serve: func(ctx context.Context, cfg gateway.Config) error {
 			return gateway.Run(ctx, cfg, service.Deps{})
 		},
-		Doctor: gateway.Doctor,
+		Doctor:  gateway.Doctor,
+		OpsAddr: func(cfg gateway.Config) config.Addr { return cfg.OpsAddr },
 	})
 }

@@ -3,9 +3,12 @@ package delivery
 import (
 	"context"
 	"errors"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	"paceline.internal/services/messaging/sms"
 )
 
 // Metrics counts what a Service does. In Prometheus the names end in _total.
@@ -57,4 +60,53 @@ func (m *Metrics) settled(ctx context.Context, s Settlement) {
 
 func (m *Metrics) fetched(ctx context.Context, effect string) {
 	m.fetches.Add(ctx, 1, metric.WithAttributes(attribute.String("effect", effect)))
+}
+
+// Open is what is known of texts that are not at their end, at an instant.
+type Open struct {
+	InDoubt     map[sms.Status]int           // texts of which nobody knows whether Twilio has them, by status
+	OldestDoubt map[sms.Status]time.Duration // how long ago the oldest of them was attempted
+	Missing     int                          // texts that Twilio took longer than the patience ago and whose final status has not come
+}
+
+type openStore interface {
+	Open(ctx context.Context, now time.Time, patience time.Duration) (Open, error)
+}
+
+const (
+	// observeTimeout bounds what a collection waits for the database; scrapers give up after ten seconds.
+	observeTimeout = 2 * time.Second
+	// receiptPatience is after how long a receipt is missing: carriers report within minutes, and by then Twilio was asked
+	// three times.
+	receiptPatience = 15 * time.Minute
+)
+
+// Observe registers gauges of the texts that are open, which are asked for at every collection under the values of ctx, such as
+// whose rows it may see.
+func Observe(ctx context.Context, meter metric.Meter, store openStore, now func() time.Time) error {
+	inDoubt, inDoubtErr := meter.Int64ObservableGauge("sms_in_doubt",
+		metric.WithDescription("Texts of which nobody knows whether Twilio has them: unknown ones are looked for, parked ones wait for an operator."))
+	oldest, oldestErr := meter.Float64ObservableGauge("sms_in_doubt_oldest_seconds", metric.WithUnit("s"),
+		metric.WithDescription("How long ago the oldest text in doubt was attempted."))
+	missing, missingErr := meter.Int64ObservableGauge("sms_receipts_missing",
+		metric.WithDescription("Texts that Twilio took over 15 minutes ago and whose final status has not come, while it is still asked for."))
+	if err := errors.Join(inDoubtErr, oldestErr, missingErr); err != nil {
+		return err
+	}
+	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), observeTimeout)
+		defer cancel()
+		open, err := store.Open(ctx, now(), receiptPatience)
+		if err != nil {
+			return err
+		}
+		for _, status := range []sms.Status{sms.Unknown, sms.Parked} { // none is a number, too
+			which := metric.WithAttributes(attribute.String("status", string(status)))
+			o.ObserveInt64(inDoubt, int64(open.InDoubt[status]), which)
+			o.ObserveFloat64(oldest, open.OldestDoubt[status].Seconds(), which)
+		}
+		o.ObserveInt64(missing, int64(open.Missing))
+		return nil
+	}, inDoubt, oldest, missing)
+	return err
 }

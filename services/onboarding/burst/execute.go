@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/platform/telemetry"
 	"paceline.internal/services/onboarding/dispatch"
 	"paceline.internal/services/onboarding/session"
 )
@@ -62,6 +63,8 @@ type Executor struct {
 	Waits    waiting
 	Alarms   publisher
 	Flow     session.Flow
+	Metrics  *Metrics
+	Threads  telemetry.Threads
 	Log      *slog.Logger
 	Now      func() time.Time
 }
@@ -69,6 +72,8 @@ type Executor struct {
 // Execute performs one step, in the order of docs/architecture.md. Errors: session.ErrUnknownStep, *Parked, *dispatch.Wait,
 // dispatch.ErrMessageMissing, and what the ports return; after any of them the step may be executed again.
 func (e *Executor) Execute(ctx context.Context, p session.StepPayload, correlationID string) (Result, error) {
+	ctx, end := e.Threads.Begin(ctx, "onboarding.step", p.SessionID)
+	defer end()
 	e.Log.InfoContext(ctx, "onboarding.step_handler_invoked",
 		"step_id", string(p.StepID), "session_id", p.SessionID, "correlation_id", correlationID)
 	step, ok := e.Flow.Step(p.StepID)
@@ -96,6 +101,9 @@ func (e *Executor) Execute(ctx context.Context, p session.StepPayload, correlati
 		View: view, Text: step.Text, Key: p.IdempotencyKey, CorrelationID: correlationID, Trigger: session.TriggerStep,
 		Then: func(s dispatch.Sent) session.Move { return e.advance(view.Session, token, next, s) },
 	})
+	if done.Sent.Outcome == dispatch.Accepted {
+		e.Metrics.spaced(ctx, e.Flow, view.Session, step, done.Sent.AcceptedAt)
+	}
 	e.logSent(ctx, p, done.Sent)
 	if errors.Is(err, dispatch.ErrConflict) {
 		return e.overtaken(ctx, p, done.Sent)

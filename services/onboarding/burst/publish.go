@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"paceline.internal/platform/qstash"
+	"paceline.internal/platform/telemetry"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -43,6 +44,7 @@ type Publisher struct {
 	Flow   session.Flow
 	// Disabled keeps alarms in the outbox. They are published once it is lifted.
 	Disabled bool
+	Threads  telemetry.Threads
 	Log      *slog.Logger
 	Now      func() time.Time
 }
@@ -54,6 +56,8 @@ func (p *Publisher) Publish(ctx context.Context, a session.Alarm) error {
 		p.Log.InfoContext(ctx, "onboarding.scheduling_disabled", "step_id", string(a.StepID), "session_id", a.SessionID)
 		return ErrDisabled
 	}
+	ctx, end := p.Threads.Begin(ctx, "onboarding.alarm", a.SessionID) // the relay comes without a trace
+	defer end()
 	receipt, err := p.scheduleStep(ctx, a)
 	record, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/platform/telemetry"
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/dispatch"
 	"paceline.internal/services/onboarding/jobs"
@@ -77,6 +78,7 @@ type Desk struct {
 	Senders  senders
 	Catalog  catalog.Catalog // new sessions pin its current version
 	NewAlarm func(r session.Record, step session.StepID, generation int, due time.Time) *session.Alarm
+	Threads  telemetry.Threads
 	Log      *slog.Logger
 	Now      func() time.Time
 }
@@ -171,6 +173,8 @@ func (d *Desk) SendOpening(ctx context.Context, j jobs.Job) error {
 	if err := json.Unmarshal(j.Payload, &p); err != nil {
 		return &jobs.Permanent{Cause: fmt.Errorf("decode opening: %w", err)}
 	}
+	ctx, end := d.Threads.Begin(ctx, "onboarding.opening", p.SessionID)
+	defer end()
 	view, err := d.Sessions.LoadSession(ctx, p.SessionID)
 	if err != nil && j.Subject == waitingSubject(p.SessionID) { // nobody would be told that its attempts were used up
 		return &jobs.Snooze{After: holdPause, Cause: err}

@@ -34,6 +34,8 @@ func (r *Router) answerOnce(ctx context.Context, j jobs.Job, m Resumed, recorded
 	if err != nil {
 		return err
 	}
+	ctx, end := r.Threads.Begin(ctx, "onboarding.reply", view.Session.ID)
+	defer end()
 	cause := dispatch.Cause{Job: j}
 	if recorded.Effect != EffectNone {
 		return r.consent(ctx, view, cause, recorded)

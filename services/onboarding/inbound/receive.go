@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/platform/telemetry"
 	"paceline.internal/services/onboarding/dispatch"
 	"paceline.internal/services/onboarding/jobs"
 	"paceline.internal/services/onboarding/session"
@@ -123,6 +124,7 @@ type Router struct {
 	Alarms    publisher
 	Flow      session.Flow
 	OnLate    func(ctx context.Context, m Message, recorded Recorded) // hears of every late text that is recorded; may be nil
+	Threads   telemetry.Threads
 	Log       *slog.Logger
 	Now       func() time.Time
 }

@@ -1,9 +1,10 @@
-// Command messaging is the messaging service: messaging [serve | migrate | doctor].
+// Command messaging is the messaging service: messaging [serve | migrate | doctor | health].
 package main
 
 import (
 	"context"
 
+	"paceline.internal/platform/config"
 	"paceline.internal/platform/service"
 	"paceline.internal/services/messaging"
 )
@@ -16,5 +17,6 @@ func main() {
 		},
 		Migrate: messaging.Migrate,
 		Doctor:  messaging.Doctor,
+		OpsAddr: func(cfg messaging.Config) config.Addr { return cfg.OpsAddr },
 	})
 }

@@ -1,10 +1,11 @@
-// Command onboarding is the onboarding service: onboarding [serve | migrate | doctor].
+// Command onboarding is the onboarding service: onboarding [serve | migrate | doctor | health].
 package main
 
 import (
 	"context"
 	_ "time/tzdata" // profiles name time zones, and a minimal image has none
 
+	"paceline.internal/platform/config"
 	"paceline.internal/platform/service"
 	"paceline.internal/services/onboarding"
 )
@@ -17,5 +18,6 @@ func main() {
 		},
 		Migrate: onboarding.Migrate,
 		Doctor:  onboarding.Doctor,
+		OpsAddr: func(cfg onboarding.Config) config.Addr { return cfg.OpsAddr },
 	})
 }

@@ -1,0 +1,121 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"paceline.internal/platform/config"
+	"paceline.internal/platform/rpc"
+	"paceline.internal/services/onboarding/session"
+)
+
+// Mode says who rings the alarms of the steps.
+type Mode string
+
+// The modes.
+const (
+	// Stub has the harness ring every alarm itself, at once, through the same signed route as QStash. The deployment's own alarms
+	// come late, if at all, and find their steps done.
+	Stub Mode = "stub"
+	// Real leaves the alarms to the QStash that the deployment publishes to, and watches the clock.
+	Real Mode = "real"
+)
+
+// UnmarshalText refuses what is no mode.
+func (m *Mode) UnmarshalText(text []byte) error {
+	switch mode := Mode(text); mode {
+	case Stub, Real:
+		*m = mode
+		return nil
+	}
+	return errors.New("must be stub or real")
+}
+
+// Config is what the harness has to know of a deployment: where it is, and the secrets of the two vendors it plays.
+type Config struct {
+	Mode          Mode          `env:"HARNESS_QSTASH_MODE,required" help:"stub: the harness rings every alarm itself, at once; real: QStash does, with its delays"`
+	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the deployment's own origin, which signatures are computed from"`
+	URL           config.Origin `env:"HARNESS_URL" help:"the origin where the harness reaches the gateway; PUBLIC_BASE_URL without it"`
+	Phone         string        `env:"HARNESS_PHONE" envDefault:"+12025550155" help:"the phone that is texted, E.164; with a real carrier one of your own"`
+	Locale        string        `env:"HARNESS_LOCALE" envDefault:"en" help:"the language of the conversation: en or pt-BR"`
+
+	FromNumber string        `env:"TWILIO_FROM_NUMBER,required" help:"the number of ours that the phone writes to"`
+	AuthToken  config.Secret `env:"TWILIO_AUTH_TOKEN,required" help:"signs what the phone writes, as Twilio does"`
+	SigningKey config.Secret `env:"QSTASH_CURRENT_SIGNING_KEY,required" help:"signs alarms, as QStash does"`
+	FlowFile   string        `env:"ONBOARDING_FLOW_FILE" help:"the flow of the deployment; the built-in one without it"`
+
+	APIToken    config.Secret `env:"HARNESS_API_TOKEN" help:"a token of an operator for /v1; this or API_JWT_SECRET is required"`
+	JWTSecret   config.Secret `env:"API_JWT_SECRET" help:"makes such a token; this or HARNESS_API_TOKEN is required"`
+	JWTIssuer   string        `env:"API_JWT_ISSUER" help:"iss of that token"`
+	JWTAudience string        `env:"API_JWT_AUDIENCE" help:"aud of that token"`
+	OrgID       string        `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"the organisation that owns the number"`
+}
+
+// LoadConfig reads the environment and reports every problem with it at once.
+func LoadConfig(environ map[string]string) (Config, error) {
+	var cfg Config
+	err := config.Load(environ, &cfg)
+	return cfg, err
+}
+
+// Validate reports what no single variable can be blamed for.
+func (c *Config) Validate() error {
+	var problems []error
+	if c.APIToken.IsZero() && c.JWTSecret.IsZero() {
+		problems = append(problems, &config.Problem{
+			Variable: "HARNESS_API_TOKEN or API_JWT_SECRET", Reason: "is missing", Help: "lets the harness use /v1; one of them",
+		})
+	}
+	if _, ok := yes[c.Locale]; !ok {
+		problems = append(problems, &config.Problem{Variable: "HARNESS_LOCALE", Reason: "must be en or pt-BR", Help: "the language of the conversation"})
+	}
+	return errors.Join(problems...)
+}
+
+// origin is where the gateway is reached.
+func (c *Config) origin() string {
+	if c.URL.IsZero() {
+		return c.PublicBaseURL.String()
+	}
+	return c.URL.String()
+}
+
+// flow is the deployment's.
+func (c *Config) flow() (session.Flow, error) {
+	if c.FlowFile == "" {
+		return session.DefaultFlow(), nil
+	}
+	content, err := os.ReadFile(c.FlowFile)
+	if err != nil {
+		return session.Flow{}, fmt.Errorf("ONBOARDING_FLOW_FILE: %w", err)
+	}
+	return session.ParseFlow(content)
+}
+
+// tokenTTL outlives the longest run.
+const tokenTTL = time.Hour
+
+// token is for /v1.
+func (c *Config) token(now time.Time) (string, error) {
+	if !c.APIToken.IsZero() {
+		return c.APIToken.Reveal(), nil
+	}
+	claims := jwt.MapClaims{
+		"sub": "paceline-e2e", "org_id": c.OrgID, "role": string(rpc.RoleOperator), "iat": now.Unix(), "exp": now.Add(tokenTTL).Unix(),
+	}
+	if c.JWTIssuer != "" {
+		claims["iss"] = c.JWTIssuer
+	}
+	if c.JWTAudience != "" {
+		claims["aud"] = c.JWTAudience
+	}
+	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString([]byte(c.JWTSecret.Reveal()))
+	if err != nil {
+		return "", fmt.Errorf("sign a token for /v1: %w", err)
+	}
+	return token, nil
+}

@@ -1,0 +1,109 @@
+// Package e2e is the staging harness: it plays one person's onboarding against a running deployment, through the doors that it has in
+// production, and checks what came of it. It enters by activation and by signed callbacks, and looks through /v1; of queues, alarms and
+// databases it knows nothing.
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"paceline.internal/deploy/operator"
+	"paceline.internal/platform/process"
+	"paceline.internal/services/onboarding/session"
+)
+
+// Harness plays against one deployment.
+type Harness struct {
+	Config Config
+	Now    func() time.Time
+	Rest   process.Rest
+	Tell   func(line string) // what happens, as it happens
+	// Told hears of every check as it is made.
+	Told func(Check)
+	// Patience is how long a text may take to be there. Default 60 s (S0-49).
+	Patience time.Duration
+}
+
+const (
+	// callTimeout bounds one call to the deployment, in which it may call Twilio.
+	callTimeout = 30 * time.Second
+	// look is how often a deployment is asked for news.
+	look            = 250 * time.Millisecond
+	defaultPatience = 60 * time.Second
+	// tolerance is by how much a pause may be shorter than the flow says: 6 s of 8 (S0-49).
+	tolerance = 2 * time.Second
+)
+
+// yes is what the person says at every gate.
+var yes = map[string]string{"en": "Yes, please", "pt-BR": "Sim, pode ser"}
+
+// Run plays the conversation as often as it is told, each time from a clean baseline. The error is of something that the harness cannot go on
+// without; a promise that was broken is in the report.
+func (h Harness) Run(ctx context.Context, runs int) (Report, error) {
+	flow, err := h.Config.flow()
+	if err != nil {
+		return Report{}, err
+	}
+	token, err := h.Config.token(h.Now())
+	if err != nil {
+		return Report{}, err
+	}
+	h.Patience = cmp.Or(h.Patience, defaultPatience)
+	client := &http.Client{Timeout: callTimeout}
+	defer client.CloseIdleConnections()
+	report := Report{Mode: h.Config.Mode, Kept: true, Differences: []string{}}
+	for n := range runs {
+		h.Tell(fmt.Sprintf("run %d of %d, QStash %s", n+1, runs, h.Config.Mode))
+		c := &conversation{
+			h: h, flow: flow, api: &operator.Client{BaseURL: h.Config.origin(), Token: token, HTTP: client},
+			vendors: &vendors{cfg: h.Config, http: client, now: h.Now},
+		}
+		err := c.play(ctx)
+		report.Runs = append(report.Runs, c.run)
+		report.Kept = report.Kept && err == nil && c.run.kept()
+		if err != nil {
+			return report, err
+		}
+	}
+	for n, run := range report.Runs[1:] {
+		if !slices.Equal(run.Trace, report.Runs[0].Trace) {
+			report.Kept = false
+			report.Differences = append(report.Differences, fmt.Sprintf("run %d: %q, run 1: %q", n+2, run.Trace, report.Runs[0].Trace))
+		}
+	}
+	return report, nil
+}
+
+// place is where a session is in the burst: what it waits for, and which step is next.
+type place struct {
+	token session.Token
+	next  session.StepID
+}
+
+func (p place) String() string {
+	if p.next == "" {
+		return string(p.token)
+	}
+	return string(p.token) + ", next " + string(p.next)
+}
+
+// placesOf are the places of the burst in their order: before the first step, and after each.
+func placesOf(flow session.Flow) ([]place, error) {
+	all := []place{{token: session.AwaitingBurst, next: flow.First().ID}}
+	for _, s := range flow.Steps() {
+		token, next, err := session.AfterStep(flow, s.ID)
+		if err != nil {
+			return nil, err
+		}
+		p := place{token: token}
+		if next != nil {
+			p.next = next.ID
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}

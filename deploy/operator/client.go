@@ -1,0 +1,196 @@
+// Package operator speaks to /v1 like any other program of an operator would.
+package operator
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// Client calls one deployment.
+type Client struct {
+	BaseURL string // its origin
+	Token   string // of an operator
+	HTTP    *http.Client
+}
+
+// Profile is a person.
+type Profile struct {
+	ProfileID string `json:"profile_id"`
+	Hold      bool   `json:"hold"`
+}
+
+// Session is one conversation.
+type Session struct {
+	SessionID  string `json:"session_id"`
+	Mode       string `json:"mode"`
+	StateToken string `json:"state_token"`
+	NextStepID string `json:"next_step_id"`
+	Status     string `json:"status"`
+	Reason     string `json:"reason"`
+}
+
+// Entry is one line of a session's timeline.
+type Entry struct {
+	At           time.Time `json:"at"`
+	Kind         string    `json:"kind"`
+	ToStateToken string    `json:"to_state_token"`
+	StepID       string    `json:"step_id"`
+	MessageID    string    `json:"message_id"`
+	Detail       string    `json:"detail"`
+}
+
+// Message is a text in either direction.
+type Message struct {
+	MessageID      string     `json:"message_id"`
+	Direction      string     `json:"direction"`
+	Body           string     `json:"body"`
+	Status         string     `json:"status"`
+	TwilioSID      string     `json:"twilio_sid"`
+	IdempotencyKey string     `json:"idempotency_key"`
+	AcceptedAt     *time.Time `json:"accepted_at"`
+}
+
+// Enrol makes a profile, or finds the one that the phone has.
+func (c *Client) Enrol(ctx context.Context, phone, firstName, locale string) (Profile, error) {
+	var answer struct{ Profile Profile }
+	err := c.Call(ctx, http.MethodPost, "/v1/profiles", map[string]string{
+		"phone": phone, "first_name": firstName, "locale": locale,
+	}, &answer)
+	return answer.Profile, err
+}
+
+// Activate opens a session.
+func (c *Client) Activate(ctx context.Context, profileID string) (Session, error) {
+	var answer struct{ Session Session }
+	err := c.Call(ctx, http.MethodPost, "/v1/profiles/"+profileID+":activate", struct{}{}, &answer)
+	return answer.Session, err
+}
+
+// Release takes the hold off a profile.
+func (c *Client) Release(ctx context.Context, profileID string) error {
+	return c.Call(ctx, http.MethodPost, "/v1/profiles/"+profileID+":release", struct{}{}, nil)
+}
+
+// Session reads a session with its timeline.
+func (c *Client) Session(ctx context.Context, sessionID string) (Session, []Entry, error) {
+	var answer struct {
+		Session  Session
+		Timeline []Entry
+	}
+	err := c.Call(ctx, http.MethodGet, "/v1/sessions/"+sessionID, nil, &answer)
+	return answer.Session, answer.Timeline, err
+}
+
+// Sessions are those of a profile.
+func (c *Client) Sessions(ctx context.Context, profileID string) ([]Session, error) {
+	var answer struct{ Sessions []Session }
+	err := c.Call(ctx, http.MethodGet, "/v1/sessions?page_size=500&profile_id="+url.QueryEscape(profileID), nil, &answer)
+	return answer.Sessions, err
+}
+
+// Reset closes a session.
+func (c *Client) Reset(ctx context.Context, sessionID string) error {
+	return c.Call(ctx, http.MethodPost, "/v1/sessions/"+sessionID+":reset", struct{}{}, nil)
+}
+
+// Message reads one text.
+func (c *Client) Message(ctx context.Context, messageID string) (Message, error) {
+	var answer struct{ Message Message }
+	err := c.Call(ctx, http.MethodGet, "/v1/messages/"+messageID, nil, &answer)
+	return answer.Message, err
+}
+
+// Messages are those of a profile, the newest 500 at the most.
+func (c *Client) Messages(ctx context.Context, profileID string) ([]Message, error) {
+	return c.list(ctx, url.Values{"profile_id": {profileID}})
+}
+
+// MessagesOfKey are those with an idempotency key.
+func (c *Client) MessagesOfKey(ctx context.Context, key string) ([]Message, error) {
+	return c.list(ctx, url.Values{"idempotency_key": {key}})
+}
+
+func (c *Client) list(ctx context.Context, which url.Values) ([]Message, error) {
+	which.Set("page_size", "500")
+	var answer struct{ Messages []Message }
+	err := c.Call(ctx, http.MethodGet, "/v1/messages?"+which.Encode(), nil, &answer)
+	return answer.Messages, err
+}
+
+// QueuedTexts counts what the outbound queue holds for a profile, whatever became of it; 500 at the most.
+func (c *Client) QueuedTexts(ctx context.Context, profileID string) (int, error) {
+	var answer struct{ Texts []json.RawMessage }
+	err := c.Call(ctx, http.MethodGet, "/v1/outbound?page_size=500&profile_id="+url.QueryEscape(profileID), nil, &answer)
+	return len(answer.Texts), err
+}
+
+// Consent is the state of a phone: opted_in, opted_out, or empty when nothing is known.
+func (c *Client) Consent(ctx context.Context, phone string) (string, error) {
+	var answer struct{ Consent struct{ State string } }
+	err := c.Call(ctx, http.MethodGet, "/v1/consents/"+url.PathEscape(phone), nil, &answer)
+	if refused, ok := errors.AsType[*StatusError](err); ok && refused.Code == http.StatusNotFound {
+		return "", nil
+	}
+	return answer.Consent.State, err
+}
+
+// OptIn takes down that the person wants texts again.
+func (c *Client) OptIn(ctx context.Context, phone, reason string) error {
+	return c.Call(ctx, http.MethodPut, "/v1/consents/"+url.PathEscape(phone), map[string]string{"state": "opted_in", "reason": reason}, nil)
+}
+
+// StatusError is an answer that is no success.
+type StatusError struct {
+	Method, Path string
+	Code         int
+	Answer       string
+}
+
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("%s %s: %d %s: %s", e.Method, e.Path, e.Code, http.StatusText(e.Code), e.Answer)
+}
+
+// maxAnswer bounds what is read of an answer.
+const maxAnswer = 4 << 20
+
+// Call is any call: in is sent as JSON unless it is nil, and the answer is read into out unless that is nil. A *StatusError when it is no
+// success.
+func (c *Client) Call(ctx context.Context, method, path string, in, out any) (err error) {
+	var body io.Reader
+	if in != nil {
+		encoded, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(encoded)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, c.BaseURL+path, body)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Authorization", "Bearer "+c.Token)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := c.HTTP.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, response.Body.Close()) }()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return &StatusError{Method: method, Path: path, Code: response.StatusCode, Answer: string(answer)}
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(answer, out)
+}

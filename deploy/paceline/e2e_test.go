@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/deploy/e2e"
+)
+
+// gateway is where a paceline up says that its gateway is.
+func (u *upProcess) gateway(t *testing.T) string {
+	t.Helper()
+	at := strings.Index(u.lines[0], "http://")
+	require.NotEqual(t, -1, at)
+	origin, _, found := strings.Cut(u.lines[0][at+len("http://"):], "/")
+	require.True(t, found)
+	return "http://" + origin
+}
+
+// TestE2E has the harness meet a paceline up, as in its manual.
+func TestE2E(t *testing.T) {
+	t.Parallel()
+	data := dataFolder(t)
+	up := startUp(t, data)
+	t.Run("Plays", func(t *testing.T) { playsE2E(t, up, data) }) // all of it at the same time
+	up.stop(t, os.Interrupt)
+}
+
+func playsE2E(t *testing.T, up *upProcess, data string) {
+	t.Helper()
+	for _, tt := range []struct {
+		name, mode, phone string
+		args              []string
+		runs              int
+	}{
+		{name: "S0_46_47_48_50_51_StubPassesTwiceInARow", mode: "stub", phone: "+12025550155", runs: 2},
+		{name: "S0_49_RealPassesWithItsPauses", mode: "real", phone: "+12025550156", args: []string{"--runs", "1"}, runs: 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			cmd := command(t, append([]string{"e2e", "--up", up.gateway(t), "--data", data, "--json"}, tt.args...)...)
+			cmd.Env = append(cmd.Env, "HARNESS_QSTASH_MODE="+tt.mode, "HARNESS_PHONE="+tt.phone)
+			out, err := cmd.Output()
+			require.NoError(t, err, "%s", out)
+			var report e2e.Report
+			require.NoError(t, json.Unmarshal(out, &report))
+			require.True(t, report.Kept)
+			require.Len(t, report.Runs, tt.runs)
+			for _, run := range report.Runs {
+				require.Len(t, run.Texts, 6)
+				if tt.mode == "real" {
+					require.GreaterOrEqual(t, run.Texts[3].GapMS, int64(6000))
+					require.GreaterOrEqual(t, run.Texts[4].GapMS, int64(6000))
+				}
+			}
+		})
+	}
+
+	t.Run("S0_47_NoModeIsAnError", func(t *testing.T) {
+		t.Parallel()
+		var out bytes.Buffer
+		err := run(t.Context(), []string{"e2e", "--data", data}, terminal{out: &out})
+		require.ErrorContains(t, err, "HARNESS_QSTASH_MODE is missing")
+	})
+}

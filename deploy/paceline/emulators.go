@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"paceline.internal/deploy/stack"
+	"paceline.internal/platform/config"
+	"paceline.internal/platform/emulator/clock"
+	"paceline.internal/platform/emulator/twilio"
+	"paceline.internal/platform/telemetry"
+)
+
+// emulatorsCommand is the two vendors alone, for a deployment whose services run elsewhere.
+type emulatorsCommand struct {
+	QStash   string `name:"qstash" default:"127.0.0.1:8081" help:"Where QStash listens."`
+	Twilio   string `default:"127.0.0.1:8082" help:"Where Twilio listens; a phone is a POST to /phone."`
+	Show     bool   `help:"Print what the emulated phones send and get."`
+	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"Least severe line that is shown: ${enum}."`
+	Health   bool   `help:"Only ask the emulators that listen there whether they serve; for a container's health check."`
+}
+
+// Help is the long text of --help.
+func (e *emulatorsCommand) Help() string {
+	return `PUBLIC_BASE_URL is the origin of the gateway, as its own environment has it: texts that the phones send are posted there, and
+signatures are computed from it. The accounts are those of "paceline up"; the emulators forget everything when they stop.
+
+Their credentials are known to everybody. Put them where nobody but the services and you can reach them.`
+}
+
+const (
+	// emulatorsStop is how long callbacks in flight are waited for: as long as Twilio waits for one.
+	emulatorsStop = 15 * time.Second
+	// emulatorsPatience bounds the question of a health check.
+	emulatorsPatience = 4 * time.Second
+	// inboundPath has the connection overrides that docs/environment-contract.md tells an operator to set at Twilio.
+	inboundPath = "/api/webhooks/twilio/inbound#rt=4000&rc=3&rp=all"
+)
+
+// Run serves until SIGTERM or Ctrl-C.
+func (e *emulatorsCommand) Run(ctx context.Context, t terminal) (err error) {
+	if e.Health {
+		return errors.Join(serves(ctx, "QStash", e.QStash), serves(ctx, "Twilio", e.Twilio))
+	}
+	origin, err := config.ParseOrigin(t.environ["PUBLIC_BASE_URL"])
+	if err != nil {
+		return fmt.Errorf("PUBLIC_BASE_URL %w", err)
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(e.LogLevel)); err != nil {
+		return err
+	}
+	vendors := stack.VendorConfig{
+		Clock: clock.System(), OnTwilio: e.phones(t),
+		Log: telemetry.NewLogger(os.Stderr, telemetry.Config{LogLevel: level}, "emulators"),
+	}
+	var network net.ListenConfig
+	if vendors.QStashListener, err = network.Listen(ctx, "tcp", e.QStash); err != nil {
+		return fmt.Errorf("--qstash: %w", err)
+	}
+	if vendors.TwilioListener, err = network.Listen(ctx, "tcp", e.Twilio); err != nil {
+		return errors.Join(fmt.Errorf("--twilio: %w", err), vendors.QStashListener.Close())
+	}
+	running, err := stack.StartVendors(ctx, vendors)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), emulatorsStop)
+		defer cancel()
+		err = errors.Join(err, running.Stop(bounded))
+	}()
+	running.Twilio.SetInboundURL(origin.String() + inboundPath)
+	if _, err := fmt.Fprintf(t.out, "QStash at %s, Twilio at %s; callbacks to %s\n", running.QStashURL, running.TwilioURL, origin); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// phones prints what the emulated phones send and get, when somebody wants to see it.
+func (e *emulatorsCommand) phones(t terminal) func(twilio.Event) {
+	return (&upCommand{Quiet: !e.Show}).phone(t)
+}
+
+// serves asks a port of this machine for anything at all: an emulator that answers "no such page" is well.
+func serves(ctx context.Context, name, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, emulatorsPatience)
+	defer cancel()
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort("localhost", port)+"/", http.NoBody)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
+	if err != nil {
+		return fmt.Errorf("%s does not answer: %w", name, err)
+	}
+	return response.Body.Close()
+}

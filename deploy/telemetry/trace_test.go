@@ -1,0 +1,106 @@
+package telemetry_test
+
+import (
+	"encoding/hex"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	traces "go.opentelemetry.io/proto/otlp/trace/v1"
+)
+
+// The spans that a conversation consists of, whoever looks at it.
+const (
+	spanReply   = "onboarding.reply"
+	spanStep    = "onboarding.step"
+	spanAlarm   = "onboarding.alarm"
+	spanPublish = "qstash.publish"
+	spanRing    = "POST /api/onboarding/step"
+	spanInbound = "POST /api/webhooks/twilio/inbound"
+	spanReceipt = "POST /api/webhooks/twilio/status"
+)
+
+func TestTrace(t *testing.T) {
+	t.Parallel()
+	c := conversation(t)
+	byID, of := map[string]*traces.Span{}, map[string][]*traces.Span{}
+	for _, s := range c.spans {
+		byID[string(s.GetSpanId())] = s
+		if hex.EncodeToString(s.GetTraceId()) == traceOf(c.session) {
+			of[s.GetName()] = append(of[s.GetName()], s)
+		}
+	}
+	// way is how a span came about, from its root down, of the names above and the send.
+	way := func(s *traces.Span) (names []string) {
+		for ; s != nil; s = byID[string(s.GetParentSpanId())] {
+			switch {
+			case strings.HasPrefix(s.GetName(), "onboarding."), strings.HasPrefix(s.GetName(), "POST /"), s.GetName() == spanPublish:
+				names = append([]string{s.GetName()}, names...)
+			case strings.HasSuffix(s.GetName(), "/Send") && s.GetKind() == traces.Span_SPAN_KIND_SERVER:
+				names = append([]string{"send"}, names...)
+			}
+		}
+		return names
+	}
+
+	t.Run("OneTraceHasTheWholeConversation", func(t *testing.T) {
+		t.Parallel()
+		for name, want := range map[string]int{
+			"onboarding.opening": 1, spanReply: 3, spanStep: 4, spanAlarm: 4, spanPublish: 4, spanRing: 4, spanReceipt: 12,
+		} {
+			require.Len(t, of[name], want, "%s", name)
+		}
+		for _, s := range c.spans {
+			if s.GetName() == spanReceipt || s.GetName() == spanStep {
+				require.Equal(t, traceOf(c.session), hex.EncodeToString(s.GetTraceId()), "%s", describe(s))
+			}
+		}
+	})
+
+	t.Run("FromTheReplyThroughEachAlarmToTheReceipts", func(t *testing.T) {
+		t.Parallel()
+		ways := map[string]int{}
+		for _, receipt := range of[spanReceipt] {
+			ways[strings.Join(way(receipt), " > ")]++
+		}
+		round := strings.Join([]string{spanAlarm, spanPublish, spanRing, spanStep}, " > ")
+		want, burst := map[string]int{
+			"onboarding.opening > send > " + spanReceipt: 2,
+			spanReply + " > send > " + spanReceipt:       2,
+		}, spanReply
+		for range 4 {
+			burst += " > " + round
+			want[burst+" > send > "+spanReceipt] = 2
+		}
+		require.Equal(t, want, ways)
+	})
+
+	t.Run("TheWebhookOfAReplyIsLinkedBothWays", func(t *testing.T) {
+		t.Parallel()
+		back := map[string]bool{}
+		for _, s := range c.spans {
+			for _, link := range s.GetLinks() {
+				if s.GetName() != spanReply {
+					back[string(link.GetSpanId())] = true
+				}
+			}
+		}
+		for _, reply := range of[spanReply] {
+			require.Empty(t, reply.GetParentSpanId(), "it begins here")
+			require.Len(t, reply.GetLinks(), 1)
+			require.True(t, back[string(reply.GetSpanId())])
+			from := byID[string(reply.GetLinks()[0].GetSpanId())]
+			require.NotNil(t, from)
+			require.Equal(t, []string{spanInbound}, way(from))
+		}
+	})
+
+	t.Run("NothingPersonalIsInAnySpan", func(t *testing.T) {
+		t.Parallel()
+		for _, s := range c.spans {
+			for _, personal := range []string{strings.TrimPrefix(phone, "+"), name, "Delighted"} {
+				require.NotContains(t, s.String(), personal)
+			}
+		}
+	})
+}

@@ -1,0 +1,3 @@
+package phonenumbers
+
+func Parse() {}

@@ -1,0 +1,3 @@
+package qstash
+
+const publishPath = "/v2/publish/"

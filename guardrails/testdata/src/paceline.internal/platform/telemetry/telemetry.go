@@ -1,0 +1,7 @@
+package telemetry
+
+import "log/slog"
+
+type Masked string
+
+func (m Masked) LogValue() slog.Value { return slog.StringValue("***") }

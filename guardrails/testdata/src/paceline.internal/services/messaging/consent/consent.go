@@ -1,0 +1,5 @@
+package consent
+
+import "github.com/nyaruka/phonenumbers" // want `it imports github\.com/nyaruka/phonenumbers`
+
+var _ = phonenumbers.Parse

@@ -1,0 +1,3 @@
+package onboarding
+
+const sqlSkew = `select clock_timestamp()` // the doctor compares clocks

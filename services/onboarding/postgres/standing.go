@@ -1,0 +1,75 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/services/onboarding/burst"
+	"paceline.internal/services/onboarding/session"
+)
+
+// sqlStanding counts a step as due by the newest alarm that was set on purpose: the sweeper's repeats are due anew each time,
+// and would hide how long a sequence has stood still.
+const sqlStanding = `
+select
+    (select count(*) from conversation_sessions where status = 'active' and next_step_id is not null) as in_burst,
+    (select min(meant.due_at)
+     from conversation_sessions s join profiles p on p.id = s.profile_id
+     cross join lateral (
+         select a.due_at from step_alarms a
+         where a.session_id = s.id and a.step_id = s.next_step_id and a.cause <> 'overdue'
+         order by a.generation desc limit 1
+     ) meant
+     where s.status = 'active' and s.next_step_id is not null and s.paused_at is null and not p.hold) as waiting_since,
+    (select count(*) from step_alarms where published_at is null) as unpublished,
+    (select min(created_at) from step_alarms where published_at is null) as written_at,
+    (select count(*) from dead_letters where replayed_at is null) as letters`
+
+// Standing is how the conversations stand of all organisations that ctx may see.
+func (s *Store) Standing(ctx context.Context, now time.Time) (burst.Standing, error) {
+	var found struct {
+		InBurst, Unpublished, Letters int
+		WaitingSince, WrittenAt       *time.Time
+	}
+	err := s.pool.QueryRow(ctx, sqlStanding).Scan(&found.InBurst, &found.WaitingSince, &found.Unpublished, &found.WrittenAt, &found.Letters)
+	if err != nil {
+		return burst.Standing{}, fmt.Errorf("see how the conversations stand: %w", err)
+	}
+	return burst.Standing{
+		InBurst: found.InBurst, Lag: since(found.WaitingSince, now), Unpublished: found.Unpublished,
+		OldestAlarm: since(found.WrittenAt, now), OpenLetters: found.Letters,
+	}, nil
+}
+
+// since is how long ago an instant was; zero for none, and for one that is still to come.
+func since(at *time.Time, now time.Time) time.Duration {
+	if at == nil {
+		return 0
+	}
+	return max(0, now.Sub(*at))
+}
+
+const sqlParked = `
+select status, count(*)::int as n from conversation_sessions where status in ('stuck', 'undeliverable') group by status`
+
+// Parked counts the sessions that wait for an operator. It reads the whole table.
+func (s *Store) Parked(ctx context.Context) (map[session.Status]int, error) {
+	rows, err := s.pool.Query(ctx, sqlParked)
+	if err != nil {
+		return nil, fmt.Errorf("count parked sessions: %w", err)
+	}
+	counted := map[session.Status]int{}
+	var status string
+	var n int
+	_, err = pgx.ForEachRow(rows, []any{&status, &n}, func() error {
+		counted[session.Status(status)] = n
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count parked sessions: %w", err)
+	}
+	return counted, nil
+}
