@@ -1,12 +1,12 @@
 package guardrails_test
-import ("testing";"os";"golang.org/x/tools/go/analysis/checker";"golang.org/x/tools/go/packages";"paceline.internal/guardrails")
+import ("testing";"strings";"go/types";"golang.org/x/tools/go/packages")
 func TestZZ(t *testing.T){
- l:=load(t,packages.LoadSyntax,nil,everything)
- n:=0
- for _,p:=range l { n+=len(p.Imports) }
- println("imports",n, len(l))
- f,_:=os.Create("/tmp/facts.log")
- g,err:=checker.Analyze(guardrails.All()[:1],l,&checker.Options{FactLog:f})
- if err!=nil{t.Fatal(err)}
- for _,a:=range g.Roots { for _,d:=range a.Diagnostics { println(a.Package.Fset.Position(d.Pos).String(), d.Message) } }
+ l:=load(t,packages.LoadSyntax,nil,"paceline.internal/services/onboarding","paceline.internal/platform/...")
+ by:=map[string]*packages.Package{}
+ for _,p:=range l { by[p.PkgPath]=p }
+ o:=by["paceline.internal/services/onboarding"]
+ println(len(o.Syntax), len(o.Imports), o.Imports["paceline.internal/platform/postgres"]==by["paceline.internal/platform/postgres"])
+ for id,ob:=range o.TypesInfo.Uses { if f,ok:=ob.(*types.Func);ok && id.Name=="Listen" && strings.Contains(f.FullName(),"postgres") {
+   println(f.FullName(), f.Pkg()==by["paceline.internal/platform/postgres"].Types, ob==by["paceline.internal/platform/postgres"].Types.Scope().Lookup("Listen"))
+ }}
 }

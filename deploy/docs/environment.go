@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"paceline.internal/deploy/e2e"
 	"paceline.internal/gateway"
 	"paceline.internal/platform/config"
 	"paceline.internal/services/messaging"
@@ -79,6 +80,7 @@ func variables() []variable {
 		{"onboarding", config.Describe[onboarding.Config]()},
 		{"messaging", config.Describe[messaging.Config]()},
 		{"gateway", config.Describe[gateway.Config]()},
+		{"paceline e2e", config.Describe[e2e.Config]()},
 	} {
 		for _, v := range service.own {
 			i := slices.IndexFunc(all, func(known variable) bool { return known.Name == v.Name })
