@@ -3,14 +3,17 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 
+	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/service"
 	"paceline.internal/platform/telemetry"
@@ -19,20 +22,17 @@ import (
 // doctorPatience bounds one look at something across the network.
 const doctorPatience = 3 * time.Second
 
-// Doctor writes one line per check, with what is wrong and how to mend it. It changes nothing; its error is
-// service.ErrUnwell if any check failed.
-func Doctor(ctx context.Context, cfg Config, out io.Writer) (err error) {
+// Doctor looks at everything that the gateway needs. It changes nothing.
+func Doctor(ctx context.Context, cfg Config) service.Findings {
 	tel, err := telemetry.New(ctx, telemetry.Options{Service: "gateway-doctor", Output: io.Discard, Registry: telemetry.NewRegistry()})
 	if err != nil {
-		return err
+		return service.Environment("gateway", err)
 	}
-	defer func() { err = errors.Join(err, tel.Shutdown(ctx)) }()
+	defer func() { _ = tel.Shutdown(ctx) }() // it exports nothing
 	checks := []service.Check{
 		{Name: "configuration", Look: func(context.Context) (string, error) { return "every variable is set and well-formed", nil }},
 		{
-			Name: "public origin", Look: func(context.Context) (string, error) {
-				return cfg.PublicBaseURL.String(), reachable(cfg.PublicBaseURL.String())
-			},
+			Name: "public origin", Look: cfg.lookAtOrigin,
 			Mend: "QStash and Twilio must reach PUBLIC_BASE_URL from the internet; use https and a public name, or emulators on this machine",
 		},
 		{Name: "tls", Look: cfg.lookAtTLS, Mend: "give all three GRPC_TLS_* files of this process, or none"},
@@ -51,7 +51,7 @@ func Doctor(ctx context.Context, cfg Config, out io.Writer) (err error) {
 			Mend: "open API_JWKS_URL from this machine; it must answer with a JSON Web Key Set",
 		})
 	}
-	return service.Examine(ctx, out, checks...)
+	return service.Examine(ctx, "gateway", checks...)
 }
 
 func (c *Config) lookAtTLS(context.Context) (string, error) {
@@ -89,8 +89,47 @@ func (c *Config) lookAtUpstream(
 	}
 }
 
-// reachable says what is plainly wrong with a public origin; that it really leads here only a callback can show.
-func reachable(origin string) error {
+// lookAtOrigin posts a signed callback that means nothing to the public origin. Whoever answers 489 has our keys, and computes signatures from
+// the very URL that was called.
+func (c *Config) lookAtOrigin(ctx context.Context) (string, error) {
+	origin := c.PublicBaseURL.String()
+	if err := plausible(origin); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, doctorPatience)
+	defer cancel()
+	target, body := origin+pathStep, "{}"
+	signature, err := qstash.Sign(c.QStashCurrentKey.Reveal(), target, []byte(body), time.Now()) //nolint:forbidigo // by the host's clock, which QStash's has to agree with
+	if err != nil {
+		return "", err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target, strings.NewReader(body))
+	if err != nil {
+		return "", err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set(qstash.HeaderSignature, signature)
+	client := &http.Client{Transport: &http.Transport{}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	defer client.CloseIdleConnections()
+	response, err := client.Do(request)
+	if err != nil {
+		return "", service.Warn("%s cannot be reached from here, which may be meant: %w", origin, err)
+	}
+	if err := response.Body.Close(); err != nil {
+		return "", err
+	}
+	switch response.StatusCode {
+	case qstash.StatusNonRetryable:
+		return origin + " leads to a gateway with these keys", nil
+	case http.StatusUnauthorized:
+		return "", fmt.Errorf("%s leads to a gateway that does not believe our signature: its keys, its PUBLIC_BASE_URL or its clock are others", origin)
+	default:
+		return "", fmt.Errorf("%s is answered %d, which no gateway of ours says: it leads elsewhere, or a proxy changes what it passes on", origin, response.StatusCode)
+	}
+}
+
+// plausible says what is plainly wrong with a public origin.
+func plausible(origin string) error {
 	u, err := url.Parse(origin)
 	if err != nil {
 		return err

@@ -7,12 +7,15 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/service"
 	"paceline.internal/platform/telemetry"
 )
@@ -187,24 +190,46 @@ func TestDoctor(t *testing.T) {
 		cfg, err := LoadConfig(env)
 		require.NoError(t, err)
 		var out bytes.Buffer
-		err = Doctor(t.Context(), cfg, &out)
+		err = Doctor(t.Context(), cfg).Report(&out, false)
 		return out.String(), err
 	}
 
 	t.Run("S0_06_AllIsWell", func(t *testing.T) {
 		t.Parallel()
-		services := startServices(t)
-		said, err := examine(t, "ONBOARDING_ADDR", services.addr, "MESSAGING_ADDR", services.addr, "API_JWKS_URL", issuer.url)
+		services, origin := startServices(t), startOrigin(t, http.StatusOK)
+		said, err := examine(t, "ONBOARDING_ADDR", services.addr, "MESSAGING_ADDR", services.addr, "API_JWKS_URL", issuer.url,
+			"PUBLIC_BASE_URL", origin)
 		require.NoError(t, err, said)
 		require.Equal(t, strings.Join([]string{
 			"ok      configuration  every variable is set and well-formed",
-			"ok      public origin  https://paceline.example",
+			"ok      public origin  " + origin + " leads to a gateway with these keys",
 			"ok      tls            off: plain text between the processes",
 			"ok      onboarding     serving at " + services.addr,
 			"ok      messaging      serving at " + services.addr,
 			"ok      api keys       at API_JWKS_URL", "",
 		}, "\n"), said)
 	})
+
+	for name, tt := range map[string]struct {
+		status int // that the origin answers whatever is signed; 0 is that nobody is there
+		want   string
+	}{
+		"AnOriginOfOtherKeys":      {http.StatusUnauthorized, "failed  public origin  .* does not believe our signature"},
+		"AnOriginOfSomebodyElse":   {http.StatusNotFound, "failed  public origin  .* is answered 404"},
+		"AnOriginThatRedirects":    {http.StatusFound, "failed  public origin  .* is answered 302"},
+		"AnOriginThatIsOutOfReach": {0, "warning public origin  .* cannot be reached from here"},
+	} {
+		t.Run("Sees"+name, func(t *testing.T) {
+			t.Parallel()
+			origin := "http://" + unusedAddr(t)
+			if tt.status != 0 {
+				origin = startOrigin(t, tt.status)
+			}
+			said, _ := examine(t, "PUBLIC_BASE_URL", origin)
+			require.Regexp(t, tt.want, said)
+			require.NotContains(t, said, environ()["QSTASH_CURRENT_SIGNING_KEY"])
+		})
+	}
 
 	t.Run("EveryProblemSaysHowToMendIt", func(t *testing.T) {
 		t.Parallel()
@@ -220,9 +245,9 @@ func TestDoctor(t *testing.T) {
 
 	t.Run("PlainHTTPIsForThisMachineOnly", func(t *testing.T) {
 		t.Parallel()
-		require.NoError(t, reachable("http://127.0.0.1:8080"))
-		require.NoError(t, reachable("http://localhost:8080"))
-		require.ErrorContains(t, reachable("http://paceline.example"), "plain http")
+		require.NoError(t, plausible("http://127.0.0.1:8080"))
+		require.NoError(t, plausible("http://localhost:8080"))
+		require.ErrorContains(t, plausible("http://paceline.example"), "plain http")
 	})
 
 	t.Run("BrokenTLSFilesAreNamed", func(t *testing.T) {
@@ -250,4 +275,30 @@ func firstOf(errs ...error) error {
 		}
 	}
 	return nil
+}
+
+// startOrigin is where the internet finds a gateway: one that answers a signed callback which means nothing as ours does, when the status
+// is 200, and else something that answers so.
+func startOrigin(t *testing.T, status int) string {
+	t.Helper()
+	env := environ()
+	verifier, err := qstash.NewVerifier(qstash.VerifierConfig{
+		CurrentKey: env["QSTASH_CURRENT_SIGNING_KEY"], NextKey: env["QSTASH_NEXT_SIGNING_KEY"], Now: time.Now,
+	})
+	require.NoError(t, err)
+	var server *httptest.Server
+	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		switch {
+		case status != http.StatusOK:
+			w.Header().Set("Location", "/elsewhere")
+			w.WriteHeader(status)
+		case err == nil && verifier.Verify(r.Header.Get(qstash.HeaderSignature), body, server.URL+r.URL.RequestURI()) == nil:
+			w.WriteHeader(qstash.StatusNonRetryable)
+		default:
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
 }

@@ -72,6 +72,7 @@ type bench struct {
 	log      *lines
 	logger   *slog.Logger
 	spans    *tracetest.InMemoryExporter
+	measured *sdkmetric.ManualReader
 }
 
 // setup builds the gateway of environ, changed by the pairs of names and values that follow.
@@ -85,9 +86,9 @@ func setup(t *testing.T, changes ...string) *bench {
 	}
 	cfg, err := LoadConfig(env)
 	require.NoError(t, err)
-	b := &bench{services: services, log: new(lines), spans: tracetest.NewInMemoryExporter()}
+	b := &bench{services: services, log: new(lines), spans: tracetest.NewInMemoryExporter(), measured: sdkmetric.NewManualReader()}
 	tel := &telemetry.Telemetry{
-		Tracer: sdktrace.NewTracerProvider(sdktrace.WithSyncer(b.spans)), Meter: sdkmetric.NewMeterProvider(),
+		Tracer: sdktrace.NewTracerProvider(sdktrace.WithSyncer(b.spans)), Meter: sdkmetric.NewMeterProvider(sdkmetric.WithReader(b.measured)),
 	}
 	deps := service.Deps{Log: telemetry.NewLogger(b.log, telemetry.Config{LogLevel: slog.LevelDebug}, "gateway"), Now: noon}
 	b.logger = deps.Log

@@ -21,7 +21,9 @@ func TestGuardrail(t *testing.T) {
 	}{
 		{
 			name: "S0_52_NoWaitOfOnboardingIsInItsProcess", guardrail: guardrails.Sleep,
-			fixtures: []string{"services/onboarding/doze", "services/messaging/delivery", "platform/process"},
+			fixtures: []string{
+				"services/onboarding/doze", "services/messaging/delivery", "platform/pause", "platform/postgres", "platform/process",
+			},
 		},
 		{
 			name: "StepsHaveOnePublisher", guardrail: guardrails.Publisher,

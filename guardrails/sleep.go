@@ -13,10 +13,14 @@ import (
 // it, and the text that was to follow with that. A wait of a conversation is the due time of an alarm; loops rest by a
 // process.Repetition, whose Rest the simulation plays on its own clock. A time limit is no sleep, until somebody waits
 // for nothing else.
+//
+// It sees through calls: a function of ours outside of onboarding that waits is a sleep as well, unless it is sanctioned. What
+// is behind an interface it does not see.
 var Sleep = &analysis.Analyzer{
-	Name: "sleep",
-	Doc:  "finds in-process sleeps and timers in onboarding",
-	Run:  runSleep,
+	Name:      "sleep",
+	Doc:       "finds in-process sleeps and timers in onboarding",
+	Run:       runSleep,
+	FactTypes: []analysis.Fact{new(waits)},
 }
 
 const (
@@ -30,9 +34,11 @@ const (
 // sanctioned are the functions outside of onboarding that may wait on behalf of it, and why none of these waits is one of a
 // conversation. One that waits no more is reported, so that the list stays short.
 var sanctioned = map[string]string{
-	restByAll:                                   "is the Rest that production gives to every loop",
-	platform + "/postgres.InTx":                 "tries a transaction again that lost a conflict, some milliseconds later",
-	"(*" + platform + "/qstash.Client).Publish": "tries a publish again, thrice within its caller's time limit",
+	restByAll:                                "is the Rest that production gives to every loop",
+	platform + "/postgres.InTx":              "tries a transaction again that lost a conflict, some milliseconds later",
+	platform + "/postgres.Listen":            "connects again after a rest, when the connection for wake-ups is lost",
+	"(*" + platform + "/worker.Bell).Run":    "rings at most so often",
+	"(*" + platform + "/worker.Runner).Loop": "keeps the leases of running jobs, and looks for jobs again: their waits are in their rows",
 }
 
 // sleeping are the functions that wait, or have something happen after a wait.

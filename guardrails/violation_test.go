@@ -38,6 +38,24 @@ func gap(ctx context.Context, rest process.Rest) {
 	rest(ctx, 8*time.Second, nil)      // in-process sleep detected - use the QStash delay parameter
 }
 
+== platform/pause/pause.go
+package pause
+
+import "time"
+
+func For(d time.Duration) { time.Sleep(d) }
+
+== services/onboarding/pacing/helped.go
+package pacing
+
+import (
+	"time"
+
+	"paceline.internal/platform/pause"
+)
+
+func helped() { pause.For(8 * time.Second) } // in-process sleep detected - use the QStash delay parameter
+
 == services/onboarding/burst/again.go
 package burst
 

@@ -35,17 +35,13 @@ func load(t *testing.T, mode packages.LoadMode, overlay map[string][]byte, patte
 		Env: append(os.Environ(), "GOWORK="+filepath.Join(root(t), "go.work")),
 	}, patterns...)
 	require.NoError(t, err)
-	ours := map[string]*packages.Package{}
+	examined := map[string]bool{}
 	for _, p := range loaded {
 		require.Empty(t, p.Errors, "%s was not examined", p.PkgPath)
-		ours[p.ID] = p
+		examined[p.ID] = true
 	}
-	for _, p := range loaded { // facts about others are not wanted, and their sources are not there
-		maps.DeleteFunc(p.Imports, func(_ string, imported *packages.Package) bool { return ours[imported.ID] == nil })
-		for name, imported := range p.Imports {
-			if os.Getenv("DBG") != "" && ours[imported.ID] != imported { println(p.ID, name, imported.ID) }
-			p.Imports[name] = ours[imported.ID]
-		}
+	for _, p := range loaded { // facts travel along the imports; of the others' sources nothing was read
+		maps.DeleteFunc(p.Imports, func(_ string, imported *packages.Package) bool { return !examined[imported.ID] })
 	}
 	return loaded
 }

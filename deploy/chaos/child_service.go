@@ -3,7 +3,6 @@ package chaos
 import (
 	"context"
 	"fmt"
-	"io"
 
 	"paceline.internal/gateway"
 	"paceline.internal/platform/service"
@@ -15,7 +14,7 @@ import (
 type ServiceProcess struct {
 	Serve   func(ctx context.Context, environ map[string]string) error
 	Migrate func(ctx context.Context, environ map[string]string) error
-	Doctor  func(ctx context.Context, environ map[string]string, out io.Writer) error
+	Doctor  func(ctx context.Context, environ map[string]string) service.Findings
 }
 
 // The names of the services.
@@ -29,19 +28,19 @@ const (
 func ServiceNamed(name string) (ServiceProcess, error) {
 	switch name {
 	case Onboarding:
-		return verbsOf(service.Verbs[onboarding.Config]{
+		return verbsOf(name, service.Verbs[onboarding.Config]{
 			Load: onboarding.LoadConfig, Migrate: onboarding.Migrate, Doctor: onboarding.Doctor,
 			Serve: func(ctx context.Context, cfg onboarding.Config) error {
 				return onboarding.Run(ctx, cfg, service.Deps{})
 			},
 		}), nil
 	case Messaging:
-		return verbsOf(service.Verbs[messaging.Config]{
+		return verbsOf(name, service.Verbs[messaging.Config]{
 			Load: messaging.LoadConfig, Migrate: messaging.Migrate, Doctor: messaging.Doctor,
 			Serve: func(ctx context.Context, cfg messaging.Config) error { return messaging.Run(ctx, cfg, service.Deps{}) },
 		}), nil
 	case Gateway:
-		return verbsOf(service.Verbs[gateway.Config]{
+		return verbsOf(name, service.Verbs[gateway.Config]{
 			Load: gateway.LoadConfig, Doctor: gateway.Doctor,
 			Serve: func(ctx context.Context, cfg gateway.Config) error { return gateway.Run(ctx, cfg, service.Deps{}) },
 		}), nil
@@ -50,7 +49,7 @@ func ServiceNamed(name string) (ServiceProcess, error) {
 }
 
 // verbsOf loads the configuration before each verb, as a binary of its own does.
-func verbsOf[Config any](verbs service.Verbs[Config]) ServiceProcess {
+func verbsOf[Config any](name string, verbs service.Verbs[Config]) ServiceProcess {
 	loaded := func(environ map[string]string, do func(cfg Config) error) error {
 		cfg, err := verbs.Load(environ)
 		if err != nil {
@@ -68,8 +67,12 @@ func verbsOf[Config any](verbs service.Verbs[Config]) ServiceProcess {
 			}
 			return loaded(environ, func(cfg Config) error { return verbs.Migrate(ctx, cfg) })
 		},
-		Doctor: func(ctx context.Context, environ map[string]string, out io.Writer) error {
-			return loaded(environ, func(cfg Config) error { return verbs.Doctor(ctx, cfg, out) })
+		Doctor: func(ctx context.Context, environ map[string]string) service.Findings {
+			cfg, err := verbs.Load(environ)
+			if err != nil {
+				return service.Environment(name, err)
+			}
+			return verbs.Doctor(ctx, cfg)
 		},
 	}
 }

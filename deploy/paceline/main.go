@@ -22,6 +22,7 @@ type commands struct {
 	Up        upCommand        `cmd:"" help:"Run the whole product on this machine until Ctrl-C; data is kept between runs."`
 	Token     tokenCommand     `cmd:"" help:"Print a bearer token for gRPC, or with --api for /v1."`
 	E2E       e2eCommand       `cmd:"" name:"e2e" help:"Play onboarding against a running deployment, through its own doors, and check what came of it."`
+	Doctor    doctorCommand    `cmd:"" help:"Look at everything that a deployment needs, and say what mends what is wrong."`
 	Chaos     chaosCommand     `cmd:"" help:"Let many conversations happen while everything fails, and examine what the people got."`
 	Soak      soakCommand      `cmd:"" help:"Take webhooks at a constant rate while processes and Postgres are killed, and count what became of each."`
 	Bench     benchCommand     `cmd:"" help:"Measure what is fast, beside others, on this machine."`

@@ -23,7 +23,7 @@ func (s *serveCommand) Run(ctx context.Context, t terminal) error {
 	case "migrate":
 		return service.Migrate(ctx, t.environ)
 	case "doctor":
-		return service.Doctor(ctx, t.environ, t.out)
+		return service.Doctor(ctx, t.environ).Report(t.out, false)
 	default:
 		return service.Serve(ctx, t.environ)
 	}

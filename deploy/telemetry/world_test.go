@@ -49,18 +49,19 @@ type seen struct {
 	metrics map[string]*dto.MetricFamily // of all three services, by name
 }
 
+// played is what the one conversation left, at which every test looks.
+var played struct {
+	once sync.Once
+	left seen
+}
+
 // conversation plays one on a stack of its own, from the activation to the last receipt, with a collector of traces beside it.
-// Every test looks at the same one.
-var conversation = sync.OnceValue(func() func(t *testing.T) seen {
-	var once sync.Once
-	var left seen
-	return func(t *testing.T) seen {
-		t.Helper()
-		once.Do(func() { left = play(t) })
-		require.NotEmpty(t, left.metrics, "the conversation failed in another test")
-		return left
-	}
-})()
+func conversation(t *testing.T) seen {
+	t.Helper()
+	played.once.Do(func() { played.left = play(t) })
+	require.NotEmpty(t, played.left.metrics, "the conversation failed in another test")
+	return played.left
+}
 
 func play(t *testing.T) seen {
 	t.Helper()

@@ -177,6 +177,18 @@ func TestPublisher(t *testing.T) {
 		require.Equal(t, "5", header.Get("Upstash-Failure-Callback-Forward-Paceline-Max-Retries"))
 	})
 
+	t.Run("ItSaysWhenItWasDueAndWhatTraceItIsIn", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t, accepted)
+		_, err := d.Publish(t.Context(), job(t))
+		require.NoError(t, err)
+		header, span := d.got[0].Header, d.spans.GetSpans()[0].SpanContext
+		require.Equal(t, start().Add(8*time.Second).UTC().Format("2006-01-02T15:04:05.000Z"), header.Get("Upstash-Forward-Paceline-Due"))
+		parent := "00-" + span.TraceID().String() + "-" + span.SpanID().String() + "-01"
+		require.Equal(t, parent, header.Get("Upstash-Forward-Traceparent"))
+		require.Equal(t, parent, header.Get("Upstash-Failure-Callback-Forward-Traceparent"))
+	})
+
 	t.Run("AJobThatIsOverdueIsDueNow", func(t *testing.T) {
 		t.Parallel()
 		d := newDesk(t, accepted)

@@ -19,7 +19,7 @@ type Verbs[Config any] struct {
 	Load    func(environ map[string]string) (Config, error)
 	Serve   func(ctx context.Context, cfg Config) error
 	Migrate func(ctx context.Context, cfg Config) error // nil for a process that keeps nothing
-	Doctor  func(ctx context.Context, cfg Config, out io.Writer) error
+	Doctor  func(ctx context.Context, cfg Config) Findings
 	OpsAddr func(cfg Config) config.Addr // where the verb health asks the process beside it
 }
 
@@ -38,14 +38,18 @@ func (v Verbs[Config]) run(ctx context.Context, name string, args []string, envi
 	if len(args) > 0 {
 		verb = args[0]
 	}
-	if len(args) > 1 || !slices.Contains([]string{"serve", "migrate", "doctor", "health"}, verb) {
-		return fmt.Errorf("usage: %s [serve | migrate | doctor | health]", name)
+	asJSON := verb == "doctor" && len(args) == 2 && args[1] == "--json"
+	if len(args) > 1 && !asJSON || !slices.Contains([]string{"serve", "migrate", "doctor", "health"}, verb) {
+		return fmt.Errorf("usage: %s [serve | migrate | doctor [--json] | health]", name)
 	}
 	if verb == "migrate" && v.Migrate == nil {
 		_, err := fmt.Fprintf(out, "%s keeps no state, so there is nothing to migrate\n", name)
 		return err
 	}
 	cfg, err := v.Load(environ)
+	if err != nil && verb == "doctor" {
+		return Environment(name, err).Report(out, asJSON)
+	}
 	if err != nil {
 		return fmt.Errorf("the environment cannot be used; docs/environment-contract.md lists all variables:\n%w", err)
 	}
@@ -53,7 +57,7 @@ func (v Verbs[Config]) run(ctx context.Context, name string, args []string, envi
 	case "migrate":
 		return v.Migrate(ctx, cfg)
 	case "doctor":
-		return v.Doctor(ctx, cfg, out)
+		return v.Doctor(ctx, cfg).Report(out, asJSON)
 	case "health":
 		return Health(ctx, v.OpsAddr(cfg), out)
 	default:

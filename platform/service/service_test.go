@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -29,9 +28,14 @@ func TestVerbs(t *testing.T) {
 		{name: "Serve", args: []string{"serve"}, environ: map[string]string{"A": "1"}, want: "serve 1"},
 		{name: "Migrate", args: []string{"migrate"}, environ: map[string]string{"A": "1"}, keeps: true, want: "migrate 1"},
 		{name: "MigrateWithoutState", args: []string{"migrate"}, want: "thing keeps no state, so there is nothing to migrate\n"},
-		{name: "Doctor", args: []string{"doctor"}, environ: map[string]string{"A": "1"}, want: "doctor 1"},
-		{name: "UnknownVerb", args: []string{"dance"}, wantErr: "usage: thing [serve | migrate | doctor | health]"},
-		{name: "TwoVerbs", args: []string{"serve", "doctor"}, wantErr: "usage: thing [serve | migrate | doctor | health]"},
+		{name: "Doctor", args: []string{"doctor"}, environ: map[string]string{"A": "1"}, want: "ok      A              1\n"},
+		{
+			name: "DoctorForMachines", args: []string{"doctor", "--json"}, environ: map[string]string{"A": "1"},
+			want: "[\n  {\n    \"service\": \"thing\",\n    \"name\": \"A\",\n    \"state\": \"ok\",\n    \"why\": \"1\"\n  }\n]\n",
+		},
+		{name: "S0_06_DoctorWithoutAVariable", args: []string{"doctor"}, wantErr: "not everything is in order: A"},
+		{name: "UnknownVerb", args: []string{"dance"}, wantErr: "usage: thing [serve | migrate | doctor [--json] | health]"},
+		{name: "TwoVerbs", args: []string{"serve", "doctor"}, wantErr: "usage: thing [serve | migrate | doctor [--json] | health]"},
 		{name: "IncompleteEnvironment", wantErr: "the environment cannot be used; docs/environment-contract.md lists all variables:\nA is missing"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -43,12 +47,14 @@ func TestVerbs(t *testing.T) {
 			verbs := Verbs[string]{
 				Load: func(environ map[string]string) (string, error) {
 					if environ["A"] == "" {
-						return "", errors.New("A is missing")
+						return "", &config.Problem{Variable: "A", Reason: "is missing"}
 					}
 					return environ["A"], nil
 				},
-				Serve:  do("serve"),
-				Doctor: func(ctx context.Context, cfg string, _ io.Writer) error { return do("doctor")(ctx, cfg) },
+				Serve: do("serve"),
+				Doctor: func(_ context.Context, cfg string) Findings {
+					return Findings{{Service: "thing", Name: "A", State: Well, Why: cfg}}
+				},
 			}
 			if tc.keeps {
 				verbs.Migrate = do("migrate")
@@ -102,15 +108,20 @@ func TestDeps(t *testing.T) {
 func TestExamine(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	err := Examine(t.Context(), &out,
-		Check{Name: "first", Look: func(context.Context) (string, error) { return "fine", nil }},
+	findings := Examine(t.Context(), "thing",
+		Check{Name: "first", Look: func(context.Context) (string, error) { return "fine", nil }, Mend: "nothing"},
 		Check{Name: "second", Look: func(context.Context) (string, error) { return "", errors.New("broken\n\tin two") }, Mend: "mend it"},
+		Check{Name: "third", Look: func(context.Context) (string, error) { return "", Warn("odd: %d", 3) }, Mend: "or leave it"},
 	)
+	err := findings.Report(&out, false)
 	require.ErrorIs(t, err, ErrUnwell)
 	require.ErrorContains(t, err, "second")
+	require.NotContains(t, err.Error(), "third", "a warning is no failure")
 	require.Equal(t, strings.Join([]string{
 		"ok      first          fine",
 		"failed  second         broken in two",
-		"                       to mend: mend it", "",
+		"                       to mend: mend it",
+		"warning third          odd: 3",
+		"                       to mend: or leave it", "",
 	}, "\n"), out.String())
 }

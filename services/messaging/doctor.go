@@ -2,8 +2,11 @@ package messaging
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
+	"net/netip"
+	"net/url"
+	"strings"
 	"time"
 
 	"paceline.internal/platform/postgres"
@@ -12,13 +15,12 @@ import (
 	"paceline.internal/services/messaging/twilio"
 )
 
-// Doctor writes one line per check, with what is wrong and how to mend it. It changes nothing; its error is
-// service.ErrUnwell if any check failed.
-func Doctor(ctx context.Context, cfg Config, w io.Writer) error {
+// Doctor looks at everything that this service needs. It changes nothing.
+func Doctor(ctx context.Context, cfg Config) service.Findings {
 	about := func(look func(ctx context.Context, cfg Config) (string, error)) func(context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) { return look(ctx, cfg) }
 	}
-	return service.Examine(ctx, w,
+	return service.Examine(ctx, name,
 		service.Check{
 			Name: "configuration", Look: about(lookAtConfig),
 			Mend: "set the variables named above; docs/environment-contract.md lists all of them",
@@ -26,6 +28,14 @@ func Doctor(ctx context.Context, cfg Config, w io.Writer) error {
 		service.Check{
 			Name: "database", Look: about(lookAtDatabase),
 			Mend: "check MESSAGING_DATABASE_URL and that Postgres runs; for a schema that is behind, run: messaging migrate",
+		},
+		service.Check{
+			Name: "clock", Look: about(lookAtClock),
+			Mend: "synchronise this host and that of the database with NTP: the pauses between texts are as right as the clocks",
+		},
+		service.Check{
+			Name: "callbacks", Look: about(lookAtCallbacks),
+			Mend: "give PUBLIC_BASE_URL as https and a public name: Twilio posts every receipt and every reply there",
 		},
 		service.Check{
 			Name: "twilio", Look: about(lookAtTwilio),
@@ -42,12 +52,14 @@ func Doctor(ctx context.Context, cfg Config, w io.Writer) error {
 const steadyInterval = 30 * time.Second
 
 func lookAtConfig(_ context.Context, cfg Config) (string, error) {
-	found := "gRPC on " + cfg.Addr.String() + ", ops on " + cfg.OpsAddr.String()
+	if err := cfg.Validate(); err != nil {
+		return "", err
+	}
 	if cfg.ReconcileInterval < steadyInterval {
-		found += fmt.Sprintf("; warning: RECONCILE_INTERVAL is %s; Twilio's list may lag: below %s an absence may be premature",
+		return "", service.Warn("RECONCILE_INTERVAL is %s; Twilio's list may lag: below %s an absence may be premature",
 			cfg.ReconcileInterval, steadyInterval)
 	}
-	return found, cfg.Validate()
+	return "gRPC on " + cfg.Addr.String() + ", ops on " + cfg.OpsAddr.String(), nil
 }
 
 func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
@@ -64,18 +76,65 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 	return fmt.Sprintf("reachable, schema version %d", version), err
 }
 
-// lookAtTwilio checks what can be known without spending anything: the shape of the credentials and the sender.
-func lookAtTwilio(_ context.Context, cfg Config) (string, error) {
+// lookAtClock compares the database's clock with ours.
+func lookAtClock(ctx context.Context, cfg Config) (string, error) {
+	pool, err := postgres.Open(ctx, postgres.Config{URL: cfg.DatabaseURL.Reveal()})
+	if err != nil {
+		return "", err
+	}
+	defer pool.Close()
+	return service.LookAtClock(ctx, pool)
+}
+
+// lookAtCallbacks looks at the host that every text names for its receipts: Twilio refuses some with 21609, and the text with it.
+func lookAtCallbacks(_ context.Context, cfg Config) (string, error) {
+	origin, err := url.Parse(cfg.PublicBaseURL.String())
+	if err != nil {
+		return "", err
+	}
+	host := origin.Hostname()
+	address, err := netip.ParseAddr(host)
+	local := host == "localhost" || err == nil && (address.IsLoopback() || address.IsPrivate())
+	switch {
+	case strings.Contains(host, "_"):
+		return "", fmt.Errorf("Twilio refuses the host %s, for its underscore (21609)", host) //nolint:staticcheck // a name
+	case local && cfg.APIURL.IsZero():
+		return "", fmt.Errorf("Twilio cannot reach %s", host) //nolint:staticcheck // a name
+	case !local && !strings.Contains(host, ".") && cfg.APIURL.IsZero():
+		return "", fmt.Errorf("%s is no public name", host)
+	}
+	return "to " + cfg.PublicBaseURL.String(), nil
+}
+
+// lookAtTwilio asks Twilio about the sender, which costs nothing and shows that the credentials are good.
+func lookAtTwilio(ctx context.Context, cfg Config) (string, error) {
 	client, err := twilio.New(cfg.carrier())
 	if err != nil {
 		return "", err
 	}
-	client.Close()
+	defer client.Close()
 	origin := cfg.APIURL.String()
 	if origin == "" {
 		origin = "Twilio itself"
 	}
-	return "credentials and sender are set, calling " + origin, nil
+	if cfg.ServiceSID != "" {
+		senders, err := client.ServiceNumbers(ctx, cfg.ServiceSID)
+		if err != nil {
+			return "", err
+		}
+		if len(senders) == 0 {
+			return "", errors.New("the messaging service has no sender: add one to its pool")
+		}
+		return fmt.Sprintf("the credentials are good, and the messaging service has %d senders, by %s", len(senders), origin), nil
+	}
+	owned, err := client.Owns(ctx, cfg.FromNumber)
+	if err != nil {
+		return "", err
+	}
+	if !owned {
+		return "", errors.New("TWILIO_FROM_NUMBER is no phone number of this account (a short code or a name cannot be looked up)")
+	}
+	return "the credentials are good and the number is the account's, by " + origin, nil
 }
 
 func lookAtTLS(_ context.Context, cfg Config) (string, error) {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -214,25 +215,88 @@ func TestRun(t *testing.T) {
 
 func TestDoctor(t *testing.T) {
 	t.Parallel()
-	cfg, err := messaging.LoadConfig(environ(pgtest.URL(t, postgres.Migrations{}), ""))
+	examine := func(t *testing.T, environ map[string]string) (string, error) {
+		t.Helper()
+		cfg, err := messaging.LoadConfig(environ)
+		require.NoError(t, err)
+		var report bytes.Buffer
+		err = messaging.Doctor(t.Context(), cfg).Report(&report, false)
+		require.NotContains(t, report.String(), cfg.AuthToken.Reveal())
+		return report.String(), err
+	}
+	carrier := startCarrier(t)
+
+	t.Run("S0_06_AllIsWell", func(t *testing.T) {
+		t.Parallel()
+		said, err := examine(t, environ(pgtest.URL(t, messaging.Migrations()), carrier))
+		require.NoError(t, err, said)
+		require.Contains(t, said, "ok      database       reachable, schema version 9")
+		require.Contains(t, said, "ok      clock          the database's clock is ")
+		require.Contains(t, said, "ok      callbacks      to https://paceline.example")
+		require.Contains(t, said, "ok      twilio         the credentials are good and the number is the account's")
+		require.NotContains(t, said, "to mend")
+	})
+
+	for name, tt := range map[string]struct {
+		variable, value string
+		want            []string
+		well            bool // it is no failure
+	}{
+		"ASchemaThatIsBehind":      {want: []string{"failed  database", "run: messaging migrate"}},
+		"AnotherTwilioToken":       {variable: "TWILIO_AUTH_TOKEN", value: strings.Repeat("0", 32), want: []string{"failed  twilio", "401", "from the Twilio console"}},
+		"ANumberOfSomebodyElse":    {variable: "TWILIO_FROM_NUMBER", value: "+14155550199", want: []string{"failed  twilio", "no phone number of this account"}},
+		"ATwilioThatIsOutOfReach":  {variable: "TWILIO_API_URL", value: "http://127.0.0.1:1", want: []string{"failed  twilio"}},
+		"AHostThatTwilioRefuses":   {variable: "PUBLIC_BASE_URL", value: "https://pace_line.example", want: []string{"failed  callbacks", "21609"}},
+		"AnIntervalThatIsTooShort": {variable: "RECONCILE_INTERVAL", value: "29s", want: []string{"warning configuration  RECONCILE_INTERVAL is 29s"}, well: true},
+	} {
+		t.Run("Sees"+name, func(t *testing.T) {
+			t.Parallel()
+			migrated := messaging.Migrations()
+			if tt.variable == "" {
+				migrated = postgres.Migrations{}
+			}
+			env := environ(pgtest.URL(t, migrated), carrier)
+			if tt.variable != "" {
+				env[tt.variable] = tt.value
+			}
+			said, err := examine(t, env)
+			if tt.well {
+				require.NoError(t, err)
+			} else {
+				require.ErrorIs(t, err, service.ErrUnwell)
+			}
+			for _, want := range tt.want {
+				require.Contains(t, said, want)
+			}
+		})
+	}
+
+	t.Run("SeesAHostThatTheRealTwilioCannotReach", func(t *testing.T) {
+		t.Parallel()
+		env := environ(pgtest.URL(t, messaging.Migrations()), "")
+		delete(env, "TWILIO_API_URL")
+		for host, want := range map[string]string{"localhost": "cannot reach localhost", "192.168.1.4": "cannot reach 192.168.1.4", "gateway": "no public name"} {
+			env["PUBLIC_BASE_URL"] = "https://" + host
+			cfg, err := messaging.LoadConfig(env)
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(t.Context()) // nobody is to call the real one
+			cancel()
+			var report bytes.Buffer
+			require.Error(t, messaging.Doctor(ctx, cfg).Report(&report, false))
+			require.Contains(t, report.String(), want)
+		}
+	})
+}
+
+// startCarrier plays Twilio for the account of environ, and returns where.
+func startCarrier(t *testing.T) string {
+	t.Helper()
+	env := environ("", "")
+	played, err := emulator.New(emulator.Config{
+		Clock: clock.System(), AccountSID: env["TWILIO_ACCOUNT_SID"], AuthToken: env["TWILIO_AUTH_TOKEN"], Numbers: []string{env["TWILIO_FROM_NUMBER"]},
+	})
 	require.NoError(t, err)
-
-	var report bytes.Buffer
-	require.ErrorIs(t, messaging.Doctor(t.Context(), cfg, &report), service.ErrUnwell)
-	require.Contains(t, report.String(), "failed  database")
-	require.Contains(t, report.String(), "run: messaging migrate")
-	require.Contains(t, report.String(), "ok      twilio")
-
-	require.NoError(t, messaging.Migrate(t.Context(), cfg))
-	report.Reset()
-	require.NoError(t, messaging.Doctor(t.Context(), cfg, &report))
-	require.Contains(t, report.String(), "ok      database       reachable, schema version 9")
-	require.NotContains(t, report.String(), "failed")
-	require.NotContains(t, report.String(), cfg.AuthToken.Reveal())
-	require.NotContains(t, report.String(), "warning")
-
-	cfg.ReconcileInterval = 29 * time.Second
-	report.Reset()
-	require.NoError(t, messaging.Doctor(t.Context(), cfg, &report), "a warning is no failure")
-	require.Contains(t, report.String(), "warning: RECONCILE_INTERVAL is 29s")
+	server := httptest.NewServer(played)
+	t.Cleanup(server.Close)
+	return server.URL
 }

@@ -99,6 +99,32 @@ func (c *Config) Validate() error {
 	return errors.Join(problems...)
 }
 
+// Text is one text of the flow as a person gets it.
+type Text struct{ Locale, Key, Body string }
+
+// Texts are those of the flow and of the replies, in every language, for somebody of this name.
+func (c *Config) Texts(firstName string) ([]Text, error) {
+	flow, texts, err := c.script()
+	if err != nil {
+		return nil, err
+	}
+	keys := []string{string(session.TextOpening), string(session.TextExplanation), string(session.TextLater)}
+	for _, step := range flow.Steps() {
+		keys = append(keys, string(step.Text))
+	}
+	var all []Text
+	for _, locale := range texts.Locales(texts.Current()) {
+		for _, key := range keys {
+			body, err := texts.Render(texts.Current(), locale, key, firstName)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, Text{Locale: locale, Key: key, Body: body})
+		}
+	}
+	return all, nil
+}
+
 // script is what is said and when: the flow and the texts, each built in or from its file, checked against each other.
 func (c *Config) script() (session.Flow, catalog.Catalog, error) {
 	flow, texts := session.DefaultFlow(), catalog.Default()

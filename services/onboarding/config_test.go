@@ -118,10 +118,11 @@ func TestDoctor(t *testing.T) {
 		cfg, err := onboarding.LoadConfig(w.environ)
 		require.NoError(t, err)
 		var report strings.Builder
-		require.NoError(t, onboarding.Doctor(t.Context(), cfg, &report))
+		require.NoError(t, onboarding.Doctor(t.Context(), cfg).Report(&report, false))
 		require.Regexp(t, `(?m)\Aok +configuration .*
 ok +flow and copy +flow 2026-11 with 4 steps, copy 2026-11 in \[en pt-BR\]
 ok +database +schema version \d+
+ok +clock +the database's clock is .* off ours
 ok +qstash +the token is accepted at .*
 ok +tls +off
 \z`, report.String())
@@ -141,7 +142,7 @@ ok +tls +off
 			cfg, err := onboarding.LoadConfig(w.environ)
 			require.NoError(t, err)
 			var report strings.Builder
-			err = onboarding.Doctor(t.Context(), cfg, &report)
+			err = onboarding.Doctor(t.Context(), cfg).Report(&report, false)
 			require.Equal(t, strings.Contains(want, "failed"), err != nil)
 			require.Regexp(t, want, report.String())
 			require.NotContains(t, report.String(), "s3cret")
@@ -159,7 +160,7 @@ ok +tls +off
 		cfg, err := onboarding.LoadConfig(w.environ)
 		require.NoError(t, err)
 		var report strings.Builder
-		err = onboarding.Doctor(t.Context(), cfg, &report)
+		err = onboarding.Doctor(t.Context(), cfg).Report(&report, false)
 		require.ErrorIs(t, err, service.ErrUnwell)
 		for _, check := range []string{"database", "qstash", "tls"} {
 			require.Regexp(t, `(?m)^failed +`+check+` .*\n +to mend: `, report.String())

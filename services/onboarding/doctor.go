@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/qstash"
@@ -13,9 +12,8 @@ import (
 	"paceline.internal/services/onboarding/redis"
 )
 
-// Doctor writes one line per check, with what is wrong and how to mend it. It changes nothing; its error is
-// service.ErrUnwell if any check failed.
-func Doctor(ctx context.Context, cfg Config, w io.Writer) error {
+// Doctor looks at everything that this service needs. It changes nothing.
+func Doctor(ctx context.Context, cfg Config) service.Findings {
 	about := func(look func(ctx context.Context, cfg Config) (string, error)) func(context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) { return look(ctx, cfg) }
 	}
@@ -33,6 +31,10 @@ func Doctor(ctx context.Context, cfg Config, w io.Writer) error {
 			Mend: "check ONBOARDING_DATABASE_URL and that Postgres runs; if the schema is behind, run: onboarding migrate",
 		},
 		{
+			Name: "clock", Look: about(lookAtClock),
+			Mend: "synchronise this host and that of the database with NTP: the pauses between texts are as right as the clocks",
+		},
+		{
 			Name: "qstash", Look: about(lookAtQStash),
 			Mend: "take QSTASH_URL and QSTASH_TOKEN of one region from the Upstash console, QStash",
 		},
@@ -47,7 +49,7 @@ func Doctor(ctx context.Context, cfg Config, w io.Writer) error {
 			Mend: "check REDIS_URL, that Redis runs, and that its user may run scripts; or take REDIS_URL out to use Postgres",
 		})
 	}
-	return service.Examine(ctx, w, checks...)
+	return service.Examine(ctx, name, checks...)
 }
 
 func lookAtConfig(_ context.Context, cfg Config) (string, error) {
@@ -74,6 +76,16 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf("schema version %d", version), Migrations().Ready(ctx, pool)
+}
+
+// lookAtClock compares the database's clock with ours.
+func lookAtClock(ctx context.Context, cfg Config) (string, error) {
+	pool, err := postgres.Open(ctx, postgres.Config{URL: cfg.DatabaseURL.Reveal(), MaxConns: 1})
+	if err != nil {
+		return "", err
+	}
+	defer pool.Close()
+	return service.LookAtClock(ctx, pool)
 }
 
 // lookAtQStash asks for the signing keys, which any valid token may read.

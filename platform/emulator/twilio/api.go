@@ -16,6 +16,7 @@ func (e *Emulator) routes() http.Handler {
 	mux.HandleFunc("POST /2010-04-01/Accounts/{account}/Messages.json", e.create)
 	mux.HandleFunc("GET /2010-04-01/Accounts/{account}/Messages.json", e.list)
 	mux.HandleFunc("GET /2010-04-01/Accounts/{account}/Messages/{file}", e.fetch)
+	mux.HandleFunc("GET /2010-04-01/Accounts/{account}/IncomingPhoneNumbers.json", e.listNumbers)
 	mux.HandleFunc("GET /v1/Services/{service}/PhoneNumbers", e.listSenders(phoneNumbers()))
 	mux.HandleFunc("GET /v1/Services/{service}/ShortCodes", e.listSenders(shortCodes()))
 	mux.HandleFunc("/", notFound)

@@ -25,16 +25,38 @@ func NewMetrics(meter metric.Meter) (*Metrics, error) {
 		metric.WithDescription("Texts whose webhook never came, found at Twilio and recorded, by effect on consent."))
 	missed, missedErr := meter.Int64Counter("inbound_missed_stops",
 		metric.WithDescription("Opt-outs among the texts whose webhook never came."))
-	return &Metrics{sweeps: sweeps, late: late, missedStops: missed}, errors.Join(sweepsErr, lateErr, missedErr)
+	m := &Metrics{sweeps: sweeps, late: late, missedStops: missed}
+	if err := errors.Join(sweepsErr, lateErr, missedErr); err != nil {
+		return nil, err
+	}
+	m.begin()
+	return m, nil
 }
 
+// begin has the counters that alerts watch begin at zero: to Prometheus a counter that appears has not increased, and the first
+// missed STOP would wake nobody.
+func (m *Metrics) begin() {
+	ctx := context.Background()
+	m.missedStops.Add(ctx, 0)
+	for _, outcome := range []string{outcomeSwept, outcomeLost, outcomeFailed} {
+		m.sweeps.Add(ctx, 0, metric.WithAttributes(attribute.String("outcome", outcome)))
+	}
+}
+
+// The outcomes of a sweep.
+const (
+	outcomeSwept  = "swept"
+	outcomeLost   = "lost" // another process had taken it over
+	outcomeFailed = "failed"
+)
+
 func (m *Metrics) swept(ctx context.Context, err error) {
-	outcome := "swept"
+	outcome := outcomeSwept
 	switch {
 	case errors.Is(err, ErrLost):
-		outcome = "lost"
+		outcome = outcomeLost
 	case err != nil:
-		outcome = "failed"
+		outcome = outcomeFailed
 	}
 	m.sweeps.Add(ctx, 1, metric.WithAttributes(attribute.String("outcome", outcome)))
 }

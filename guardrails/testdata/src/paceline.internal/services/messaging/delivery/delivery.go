@@ -2,4 +2,4 @@ package delivery
 
 import "time"
 
-func silence() { <-time.NewTimer(time.Second).C } // messaging waits for Twilio, not between steps
+func silence() { <-time.NewTimer(time.Second).C } // want silence:`waits by time\.NewTimer`

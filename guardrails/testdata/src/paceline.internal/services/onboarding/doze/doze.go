@@ -6,6 +6,8 @@ import (
 	"time"
 	nap "time"
 
+	"paceline.internal/platform/pause"
+	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
 )
 
@@ -21,7 +23,7 @@ func sleeps(ctx context.Context) {
 	<-ticker.C
 }
 
-var pause = time.Sleep // want `in-process sleep detected`
+var holds = time.Sleep // want `in-process sleep detected`
 
 func rests(ctx context.Context, rest process.Rest) {
 	rest(ctx, 8*time.Second, nil)                       // want `a process\.Rest is called by hand`
@@ -42,6 +44,12 @@ func waitsForALimit(parent context.Context) {
 	_ = ok
 }
 
+func hasOthersSleep(p pause.Pacer) {
+	pause.For(8 * time.Second) // want `platform/pause\.For waits by time\.NewTimer`
+	later := p.Gap             // want `Gap waits by time\.NewTimer`
+	later()
+}
+
 const (
 	sqlWait  = `select pg_sleep(8)`                // want `pg_sleep holds a connection as well`
 	sqlWaits = `select ` + `pg_` + `sleep_for($1)` // want `pg_sleep holds a connection as well`
@@ -51,6 +59,11 @@ const (
 
 func loops(ctx context.Context, rest process.Rest) error {
 	return process.Repetition{Rest: rest, Every: time.Minute}.Run(ctx)
+}
+
+func sanctioned() {
+	postgres.InTx()
+	_ = pause.Pure(time.Second)
 }
 
 func converts(f func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool) process.Rest {

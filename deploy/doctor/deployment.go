@@ -1,0 +1,82 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"paceline.internal/deploy/chaos"
+	"paceline.internal/platform/qstash"
+	"paceline.internal/platform/service"
+	"paceline.internal/services/messaging/sms"
+	"paceline.internal/services/onboarding"
+)
+
+// Deployment asks the doctors of all three services, who see what the environment says of each, and looks at what none of them can see
+// alone.
+func Deployment(ctx context.Context, environ map[string]string) service.Findings {
+	var all service.Findings
+	for _, name := range []string{chaos.Gateway, chaos.Onboarding, chaos.Messaging} {
+		process, err := chaos.ServiceNamed(name)
+		if err != nil {
+			all = append(all, service.Environment(name, err)...)
+			continue
+		}
+		all = append(all, process.Doctor(ctx, environ)...)
+	}
+	return append(all, service.Examine(ctx, "together",
+		service.Check{
+			Name: "signing keys", Look: func(ctx context.Context) (string, error) { return lookAtKeys(ctx, environ) },
+			Mend: "take QSTASH_CURRENT_SIGNING_KEY and QSTASH_NEXT_SIGNING_KEY from the account and region of QSTASH_TOKEN; after a rotation both have moved",
+		},
+		service.Check{
+			Name: "text lengths", Look: func(context.Context) (string, error) { return lookAtLengths(environ) },
+			Mend: "mend what is wrong with onboarding's environment, above",
+		},
+	)...)
+}
+
+// lookAtKeys compares the keys that callbacks are verified with to those that QStash signs with.
+func lookAtKeys(ctx context.Context, environ map[string]string) (string, error) {
+	cfg, err := onboarding.LoadConfig(environ)
+	if err != nil {
+		return "", errors.New("the environment of onboarding cannot be used; see above")
+	}
+	client, err := qstash.New(qstash.Config{URL: cfg.QStashURL.String(), Token: cfg.QStashToken.Reveal()})
+	if err != nil {
+		return "", err
+	}
+	keys, err := client.Keys(ctx)
+	if err != nil {
+		return "", err
+	}
+	current, next := strings.TrimSpace(environ["QSTASH_CURRENT_SIGNING_KEY"]), strings.TrimSpace(environ["QSTASH_NEXT_SIGNING_KEY"])
+	switch {
+	case current == keys.Current && next == keys.Next:
+		return "those that QStash signs with", nil
+	case next == keys.Current:
+		return "", service.Warn("the keys were rotated: QStash signs with the one that is still our next, and the one after it is not known here")
+	case current == keys.Current:
+		return "", service.Warn("the next key is another than QStash's: after the next rotation no callback is believed")
+	}
+	return "", errors.New("QStash signs with keys that are not these: no callback is believed")
+}
+
+// lookAtLengths counts the segments of every text of the flow, with a name of usual length. Copy that is too long is no copy: onboarding
+// refuses it.
+func lookAtLengths(environ map[string]string) (string, error) {
+	cfg, err := onboarding.LoadConfig(environ)
+	if err != nil {
+		return "", errors.New("the environment of onboarding cannot be used; see above")
+	}
+	texts, err := cfg.Texts("Alexandra")
+	if err != nil {
+		return "", err
+	}
+	counts := make([]string, len(texts))
+	for i, t := range texts {
+		counts[i] = fmt.Sprintf("%s %s %d", t.Locale, t.Key, sms.Segments(t.Body).Count)
+	}
+	return "segments: " + strings.Join(counts, ", "), nil
+}

@@ -1,0 +1,157 @@
+package doctor_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/deploy/doctor"
+	"paceline.internal/deploy/stack"
+	"paceline.internal/platform/emulator/clock"
+	"paceline.internal/platform/emulator/qstash"
+	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/platform/service"
+	"paceline.internal/services/messaging"
+	"paceline.internal/services/onboarding"
+)
+
+func TestMain(m *testing.M) { pgtest.Run(m) }
+
+// deploy starts the product in this process and returns its environment.
+func deploy(t *testing.T) map[string]string {
+	t.Helper()
+	silent := slog.New(slog.DiscardHandler)
+	vendors, err := stack.StartVendors(t.Context(), stack.VendorConfig{Clock: clock.System(), Log: silent})
+	require.NoError(t, err)
+	secrets := stack.Secrets{ServiceAuth: rand.Text() + rand.Text(), APIJWT: rand.Text() + rand.Text()}
+	cfg := stack.ServiceConfig{
+		OnboardingDatabaseURL: pgtest.URL(t, onboarding.Migrations()), MessagingDatabaseURL: pgtest.URL(t, messaging.Migrations()),
+		Secrets: secrets, Log: silent,
+	}
+	services, err := stack.StartServices(t.Context(), vendors, cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		require.NoError(t, services.Stop(ctx))
+		require.NoError(t, vendors.Stop(ctx))
+	})
+	environ := vendors.Environ()
+	maps.Copy(environ, map[string]string{
+		"ONBOARDING_DATABASE_URL": cfg.OnboardingDatabaseURL, "MESSAGING_DATABASE_URL": cfg.MessagingDatabaseURL,
+		"GATEWAY_ADDR": services.Addresses.Gateway, "ONBOARDING_ADDR": services.Addresses.Onboarding, "MESSAGING_ADDR": services.Addresses.Messaging,
+		"PUBLIC_BASE_URL": services.URL(), "SERVICE_AUTH_SECRET": secrets.ServiceAuth, "API_JWT_SECRET": secrets.APIJWT,
+	})
+	return environ
+}
+
+// say is the report as people read it.
+func say(t *testing.T, findings service.Findings) string {
+	t.Helper()
+	var out bytes.Buffer
+	require.NoError(t, findings.Print(&out))
+	return out.String()
+}
+
+func TestDeployment(t *testing.T) {
+	t.Parallel()
+
+	t.Run("S0_06_AllIsWell", func(t *testing.T) {
+		t.Parallel()
+		environ := deploy(t)
+		findings := doctor.Deployment(t.Context(), environ)
+		said := say(t, findings)
+		require.NoError(t, findings.Err(), said)
+		require.NotContains(t, said, "to mend")
+		require.Contains(t, said, "leads to a gateway with these keys")
+		require.Contains(t, said, "ok      signing keys   those that QStash signs with")
+		require.Regexp(t, `ok      text lengths   segments: en ONBOARDING_OPENING \d`, said)
+		for name, value := range environ {
+			if strings.Contains(name, "SECRET") || strings.Contains(name, "TOKEN") || strings.Contains(name, "KEY") {
+				require.NotContains(t, said, value)
+			}
+		}
+	})
+
+	t.Run("S0_06_EveryVariableThatIsMissingIsNamed", func(t *testing.T) {
+		t.Parallel()
+		findings := doctor.Deployment(t.Context(), map[string]string{})
+		require.ErrorIs(t, findings.Err(), service.ErrUnwell)
+		said := say(t, findings)
+		for _, name := range []string{
+			"QSTASH_TOKEN", "QSTASH_CURRENT_SIGNING_KEY", "QSTASH_NEXT_SIGNING_KEY", "PUBLIC_BASE_URL", "TWILIO_ACCOUNT_SID", "TWILIO_AUTH_TOKEN",
+			"ONBOARDING_DATABASE_URL", "MESSAGING_DATABASE_URL", "SERVICE_AUTH_SECRET",
+		} {
+			require.Contains(t, said, "failed  "+name)
+		}
+	})
+
+	for name, tt := range map[string]struct {
+		rotate        bool
+		current, next string // of the environment; empty is as it is
+		want          string
+	}{
+		"KeysThatWereRotated": {rotate: true, want: "warning signing keys   the keys were rotated"},
+		"AnotherNextKey":      {next: "sig_other", want: "warning signing keys   the next key is another"},
+		"OtherKeys":           {current: "sig_a", next: "sig_b", want: "failed  signing keys   QStash signs with keys that are not these"},
+	} {
+		t.Run("Sees"+name, func(t *testing.T) {
+			t.Parallel()
+			environ := deploy(t)
+			if tt.rotate {
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, environ["QSTASH_URL"]+"/v2/keys/rotate", http.NoBody)
+				require.NoError(t, err)
+				request.Header.Set("Authorization", "Bearer "+qstash.DevToken)
+				transport := &http.Transport{}
+				defer transport.CloseIdleConnections()
+				response, err := (&http.Client{Transport: transport}).Do(request)
+				require.NoError(t, err)
+				require.NoError(t, response.Body.Close())
+				require.Equal(t, http.StatusOK, response.StatusCode)
+			}
+			if tt.current != "" {
+				environ["QSTASH_CURRENT_SIGNING_KEY"] = tt.current
+			}
+			if tt.next != "" {
+				environ["QSTASH_NEXT_SIGNING_KEY"] = tt.next
+			}
+			require.Contains(t, say(t, doctor.Deployment(t.Context(), environ)), tt.want)
+		})
+	}
+
+	t.Run("SeesTextsThatAreLong", func(t *testing.T) {
+		t.Parallel()
+		environ := deploy(t)
+		folder := t.TempDir()
+		built := os.DirFS("../../services/onboarding/catalog/copy")
+		require.NoError(t, os.CopyFS(folder, built))
+		files, err := filepath.Glob(filepath.Join(folder, "*"))
+		require.NoError(t, err)
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			require.NoError(t, err)
+			content = bytes.Replace(content, []byte(`"ONBOARDING_MESSAGE_2": "`), []byte(`"ONBOARDING_MESSAGE_2": "`+strings.Repeat("é à ", 160)), 1)
+			require.NoError(t, os.WriteFile(file, content, 0o600))
+		}
+		environ["ONBOARDING_COPY_DIR"] = folder
+		require.Regexp(t, `failed  ONBOARDING_COPY_DIR cannot be used: .*ONBOARDING_MESSAGE_2 in en is \d+ characters`, say(t, doctor.Deployment(t.Context(), environ)))
+	})
+}
+
+// BenchmarkDiagnose keeps an eye on how many URLs are tried.
+func BenchmarkDiagnose(b *testing.B) {
+	request := doctor.Request{URL: status, Header: http.Header{"X-Twilio-Signature": {"no"}, "X-Forwarded-Host": {"a.example:99"}}, Body: []byte("a=b"), At: time.Now()}
+	for b.Loop() {
+		_, _, err := doctor.Diagnose(request, keys)
+		require.NoError(b, err)
+	}
+}

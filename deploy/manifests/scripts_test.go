@@ -1,0 +1,140 @@
+package manifests_test
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/postgres/cluster"
+	"paceline.internal/services/messaging"
+	"paceline.internal/services/onboarding"
+)
+
+func TestSecrets(t *testing.T) {
+	t.Parallel()
+	script := filepath.Join(root(t), "deploy/compose/secrets.sh")
+
+	t.Run("RunningItAgainChangesNothing", func(t *testing.T) {
+		t.Parallel()
+		dir := filepath.Join(t.TempDir(), "secrets")
+		environ := []string{"SECRETS=" + dir}
+		out, err := run(t, environ, script, "real")
+		require.NoError(t, err)
+		require.Contains(t, out, "fill in "+dir+"/qstash_token")
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "qstash_token"), []byte("mine\n"), 0o600))
+		before := contents(t, dir)
+		out, err = run(t, environ, script, "real")
+		require.NoError(t, err)
+		require.NotContains(t, out, "qstash_token")
+		require.Equal(t, before, contents(t, dir))
+	})
+
+	t.Run("OnlyTheOwnerEntersTheFolderAndTheContainersReadTheFiles", func(t *testing.T) {
+		t.Parallel()
+		dir := filepath.Join(t.TempDir(), "secrets")
+		_, err := run(t, []string{"SECRETS=" + dir}, script, "emulated")
+		require.NoError(t, err)
+		about, err := os.Stat(dir)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o700), about.Mode().Perm())
+		files, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		for _, file := range files {
+			about, err := file.Info()
+			require.NoError(t, err)
+			require.Equal(t, os.FileMode(0o644), about.Mode().Perm(), file.Name())
+		}
+	})
+
+	t.Run("NoTwoInstallationsHaveTheSame", func(t *testing.T) {
+		t.Parallel()
+		first, second := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
+		for _, dir := range []string{first, second} {
+			_, err := run(t, []string{"SECRETS=" + dir}, script, "emulated")
+			require.NoError(t, err)
+		}
+		one, other := contents(t, first), contents(t, second)
+		for _, own := range []string{"service_auth_secret", "api_jwt_secret", "postgres_password", "onboarding_database_password", "messaging_database_password", "redis_conf"} {
+			require.GreaterOrEqual(t, len(one[own]), 64)
+			require.NotEqual(t, one[own], other[own])
+		}
+		require.NotEqual(t, one["service_auth_secret"], one["api_jwt_secret"])
+	})
+
+	t.Run("ItAsksWhichVendors", func(t *testing.T) {
+		t.Parallel()
+		out, err := run(t, nil, script)
+		var exit *exec.ExitError
+		require.True(t, errors.As(err, &exit))
+		require.Equal(t, 2, exit.ExitCode())
+		require.Contains(t, out, "emulated | real")
+	})
+}
+
+// contents are the files of a folder by name.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	found := map[string]string{}
+	for _, file := range files {
+		content, err := os.ReadFile(filepath.Join(dir, file.Name()))
+		require.NoError(t, err)
+		found[file.Name()] = string(content)
+	}
+	return found
+}
+
+// TestDatabases runs what the image of Postgres runs on an empty volume against a real server, and then what migrate runs.
+func TestDatabases(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("psql"); err != nil {
+		t.Skip("psql is not installed")
+	}
+	secrets := filepath.Join(t.TempDir(), "secrets")
+	_, err := run(t, []string{"SECRETS=" + secrets}, filepath.Join(root(t), "deploy/compose/secrets.sh"), "emulated")
+	require.NoError(t, err)
+	dir, err := os.MkdirTemp("/tmp", "paceline-manifests") // short: a socket is in it
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	server, err := cluster.Start(t.Context(), cluster.Config{Dir: dir})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Stop(context.WithoutCancel(t.Context()))) })
+	admin, err := url.Parse(server.URL("postgres", "postgres"))
+	require.NoError(t, err)
+
+	environ := []string{"SECRETS=" + secrets, "PGHOST=" + admin.Query().Get("host"), "POSTGRES_USER=" + admin.Query().Get("user")}
+	out, err := run(t, environ, filepath.Join(root(t), "deploy/compose/databases.sh"))
+	require.NoError(t, err, out)
+	require.Empty(t, out, "above all no password")
+
+	require.NoError(t, onboarding.Migrations().Up(t.Context(), server.URL("onboarding", "onboarding")))
+	require.NoError(t, messaging.Migrations().Up(t.Context(), server.URL("messaging", "messaging")))
+	for _, tc := range []struct{ database, user string }{{"onboarding", "messaging"}, {"messaging", "onboarding"}, {"postgres", "messaging"}} {
+		_, err := pgx.Connect(t.Context(), server.URL(tc.database, tc.user))
+		require.ErrorContains(t, err, "permission denied for database", "%s in %s", tc.user, tc.database)
+	}
+	conn, err := pgx.Connect(t.Context(), server.URL("postgres", admin.Query().Get("user")))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(t.Context())) }()
+	var withPassword int
+	require.NoError(t, conn.QueryRow(t.Context(),
+		`select count(*) from pg_authid where rolname in ('onboarding', 'messaging') and rolpassword like 'SCRAM-SHA-256$%' and not rolsuper`).Scan(&withPassword))
+	require.Equal(t, 2, withPassword)
+
+	t.Run("WithoutAPasswordNoRoleIsMade", func(t *testing.T) {
+		empty := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(empty, "onboarding_database_password"), []byte("\n"), 0o600))
+		out, err := run(t, append([]string{"SECRETS=" + empty}, environ[1:]...), filepath.Join(root(t), "deploy/compose/databases.sh"))
+		require.Error(t, err)
+		require.True(t, strings.HasSuffix(strings.TrimSpace(out), "is empty"), out)
+	})
+}

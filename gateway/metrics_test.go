@@ -1,0 +1,100 @@
+package gateway
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"paceline.internal/platform/qstash"
+)
+
+func TestLateness(t *testing.T) {
+	t.Parallel()
+	const (
+		sent    = `{"outcome":"STEP_OUTCOME_SENT"}`
+		skipped = `{"outcome":"STEP_OUTCOME_SKIPPED","skip_reason":"stale"}`
+	)
+	due := func(ago time.Duration) string { return noon().Add(-ago).Format("2006-01-02T15:04:05.000Z07:00") }
+	for _, tc := range []struct {
+		name, due, sign string
+		answer          reply
+		outcome         string // empty when nothing is measured
+		seconds         float64
+	}{
+		{name: "OfAStepThatWasSent", due: due(1500 * time.Millisecond), answer: reply{Response: sent}, outcome: "sent", seconds: 1.5},
+		{name: "OfOneThatWasSkipped", due: due(time.Minute), answer: reply{Response: skipped}, outcome: "skipped", seconds: 60},
+		{name: "OfAnAttemptThatFailed", due: due(time.Second), answer: reply{Code: "UNAVAILABLE"}, outcome: "failed", seconds: 1},
+		{name: "OfOneThatCameTooEarly", due: due(-2 * time.Second), answer: reply{Response: sent}, outcome: "sent", seconds: -2},
+		{name: "OfAnAlarmThatDoesNotSay", answer: reply{Response: sent}},
+		{name: "OfAnAlarmThatSaysNonsense", due: "soon", answer: reply{Response: sent}},
+		{name: "OfAStranger", due: due(time.Hour), sign: "qstash forged", answer: reply{Response: sent}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.services.on("OnboardingService/ExecuteStep", tc.answer.give)
+			h := headers("0", "5")
+			if tc.due != "" {
+				h[qstash.HeaderDue] = tc.due
+			}
+			r := goldenRequest{Path: pathStep, Sign: "qstash current", Headers: h, Body: aStep}
+			if tc.sign != "" {
+				r.Sign = tc.sign
+			}
+			b.ring(t, r)
+			points := b.lateness(t)
+			if tc.outcome == "" {
+				require.Empty(t, points)
+				return
+			}
+			require.Len(t, points, 1)
+			require.Equal(t, attribute.NewSet(attribute.String("outcome", tc.outcome)), points[0].Attributes)
+			require.InDelta(t, tc.seconds, points[0].Sum, .0001)
+		})
+	}
+}
+
+// lateness is what was measured of steps.
+func (b *bench) lateness(t *testing.T) (points []metricdata.HistogramDataPoint[float64]) {
+	t.Helper()
+	var got metricdata.ResourceMetrics
+	require.NoError(t, b.measured.Collect(t.Context(), &got))
+	for _, scope := range got.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			if h, ok := m.Data.(metricdata.Histogram[float64]); ok && m.Name == "step_lateness_seconds" {
+				points = append(points, h.DataPoints...)
+			}
+		}
+	}
+	return points
+}
+
+func TestTraceOfAReceipt(t *testing.T) {
+	t.Parallel()
+	const (
+		ours   = "00-0190a6c47b1e7def8abc0123456789ab-00f067aa0ba902b7-01"
+		theirs = "00-1190a6c47b1e7def8abc0123456789ab-10f067aa0ba902b7-01"
+	)
+	for _, tc := range []struct{ name, url, header, want string }{
+		{name: "IsInItsURL", url: pathStatus + "?message_id=1&traceparent=" + ours, want: ours},
+		{name: "OrInItsHeader", url: pathStatus + "?message_id=1&traceparent=" + ours, header: theirs, want: theirs},
+		{name: "IsNowhere", url: pathStatus + "?message_id=1"},
+		{name: "IsNotThatOfAnotherRoute", url: pathInbound + "?traceparent=" + ours},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, tc.url, nil)
+			if tc.header != "" {
+				r.Header.Set("traceparent", tc.header)
+			}
+			var got string
+			traced(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Get("traceparent") })).ServeHTTP(httptest.NewRecorder(), r)
+			require.Equal(t, tc.want, got)
+		})
+	}
+}
