@@ -11,7 +11,7 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
 )
 
-// Dockerfile is what is wrong with a Dockerfile: what BuildKit's own linter finds, and what our images promise.
+// Dockerfile is what is wrong with a Dockerfile: what BuildKit's own linter finds while it parses, and what our images promise.
 func Dockerfile(content []byte) ([]string, error) {
 	parsed, err := parser.Parse(bytes.NewReader(content))
 	if err != nil {
@@ -46,6 +46,10 @@ func image(stages []instructions.Stage) []string {
 		switch c := command.(type) {
 		case *instructions.UserCommand:
 			user = c.User
+		case *instructions.EntrypointCommand:
+			if c.PrependShell {
+				problems = append(problems, "ENTRYPOINT needs a shell, which the image does not have")
+			}
 		case *instructions.RunCommand:
 			problems = append(problems, "something runs in the image that is shipped")
 		case *instructions.CopyCommand:

@@ -27,7 +27,7 @@ func TestDockerfile(t *testing.T) {
 	for _, v := range []violation{
 		{name: "WhatBuildKitWarnsOf", old: "AS build", new: "as build", want: "FromAsCasing"},
 		{name: "AnInstructionThatIsUnknown", old: "WORKDIR", new: "WORKDIRECTORY", want: "unknown instruction: WORKDIRECTORY"},
-		{name: "AShellForm", old: `ENTRYPOINT ["/service"]`, new: `ENTRYPOINT /service`, want: "JSONArgsRecommended"},
+		{name: "AShellForm", old: `ENTRYPOINT ["/service"]`, new: `ENTRYPOINT /service`, want: "ENTRYPOINT needs a shell"},
 		{name: "Root", old: "USER 65532:65532", new: "USER 0", want: "USER is no number above 0"},
 		{name: "AUserThatKubernetesCannotJudge", old: "USER 65532:65532", new: "USER nonroot", want: "USER is no number above 0"},
 		{name: "AnImageWithAShell", old: "FROM gcr.io/distroless/static-debian12:nonroot", new: "FROM debian:bookworm", want: "the image stands on debian:bookworm"},

@@ -102,10 +102,7 @@ func TestDatabases(t *testing.T) {
 	secrets := filepath.Join(t.TempDir(), "secrets")
 	_, err := run(t, []string{"SECRETS=" + secrets}, filepath.Join(root(t), "deploy/compose/secrets.sh"), "emulated")
 	require.NoError(t, err)
-	dir, err := os.MkdirTemp("/tmp", "paceline-manifests") // short: a socket is in it
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-	server, err := cluster.Start(t.Context(), cluster.Config{Dir: dir})
+	server, err := cluster.Start(t.Context(), cluster.Config{}) // in a folder that it makes and removes
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop(context.WithoutCancel(t.Context()))) })
 	admin, err := url.Parse(server.URL("postgres", "postgres"))

@@ -54,9 +54,14 @@ func shellWords(t *testing.T, line string) []string {
 	t.Helper()
 	var words []string
 	var word strings.Builder
-	quote := rune(0)
+	quote, escaped := rune(0), false
 	for _, r := range line + " " {
 		switch {
+		case escaped:
+			word.WriteRune(r)
+			escaped = false
+		case r == '\\' && quote == '"':
+			escaped = true
 		case quote == 0 && (r == '\'' || r == '"'):
 			quote = r
 		case r == quote:

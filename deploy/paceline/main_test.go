@@ -189,6 +189,7 @@ type upProcess struct {
 	cmd   *exec.Cmd
 	token string
 	lines []string // its curl lines
+	grpc  string   // the address of onboarding
 }
 
 func startUp(t *testing.T, data string) *upProcess {
@@ -210,6 +211,9 @@ func startUpWith(t *testing.T, data string, environ ...string) *upProcess {
 		line := strings.TrimSpace(scanner.Text())
 		if token, ok := strings.CutPrefix(line, "TOKEN="); ok {
 			up.token = token
+		}
+		if words := strings.Fields(line); len(words) > 2 && words[0] == "onboarding" && words[1] == "grpc" {
+			up.grpc = words[2]
 		}
 		if strings.HasPrefix(line, "curl ") {
 			up.lines = append(up.lines, line)
