@@ -24,7 +24,7 @@ const maxToken = 8 << 10
 
 // authConfig says whose tokens are believed on /v1. At least one of secret and jwks is set.
 type authConfig struct {
-	secret   config.Secret // signs HS256
+	secret   config.Secret // signs HS256; several are parted by commas
 	jwks     *jwks         // holds public keys; nil when there is none
 	issuer   string        // required of every token when set
 	audience string        // required of every token when set
@@ -33,14 +33,18 @@ type authConfig struct {
 
 // authenticator turns a bearer token into the principal that it speaks for.
 type authenticator struct {
-	parser *jwt.Parser
-	secret []byte
-	jwks   *jwks
+	parser  *jwt.Parser
+	secrets jwt.VerificationKeySet
+	jwks    *jwks
 }
 
 func newAuthenticator(cfg authConfig) (*authenticator, error) {
 	var methods []string
-	if !cfg.secret.IsZero() {
+	secrets, err := cfg.secret.Keys()
+	if err != nil {
+		return nil, fmt.Errorf("auth: the secret %w", err)
+	}
+	if len(secrets) > 0 {
 		methods = append(methods, jwt.SigningMethodHS256.Alg())
 	}
 	if cfg.jwks != nil {
@@ -58,7 +62,11 @@ func newAuthenticator(cfg authConfig) (*authenticator, error) {
 	if cfg.audience != "" {
 		options = append(options, jwt.WithAudience(cfg.audience))
 	}
-	return &authenticator{parser: jwt.NewParser(options...), secret: []byte(cfg.secret.Reveal()), jwks: cfg.jwks}, nil
+	a := &authenticator{parser: jwt.NewParser(options...), jwks: cfg.jwks}
+	for _, secret := range secrets {
+		a.secrets.Keys = append(a.secrets.Keys, []byte(secret))
+	}
+	return a, nil
 }
 
 // claims are what a token of /v1 must say.
@@ -92,7 +100,7 @@ func (a *authenticator) principal(ctx context.Context, header string) (rpc.Princ
 func (a *authenticator) key(ctx context.Context) jwt.Keyfunc {
 	return func(token *jwt.Token) (any, error) {
 		if token.Method == jwt.SigningMethodHS256 {
-			return a.secret, nil
+			return a.secrets, nil
 		}
 		return a.jwks.keys.KeyfuncCtx(ctx)(token)
 	}

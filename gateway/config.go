@@ -19,8 +19,8 @@ type Config struct {
 
 	QStashCurrentKey  config.Secret `env:"QSTASH_CURRENT_SIGNING_KEY,required" help:"verifies QStash's callbacks; console.upstash.com, QStash, Signing Keys"`
 	QStashNextKey     config.Secret `env:"QSTASH_NEXT_SIGNING_KEY,required" help:"verifies QStash's callbacks after its keys were rotated"`
-	TwilioAuthToken   config.Secret `env:"TWILIO_AUTH_TOKEN,required" help:"verifies Twilio's callbacks; the account's primary auth token"`
-	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET,required" help:"signs the tokens that the processes call each other with; at least 32 bytes, the same everywhere"`
+	TwilioAuthToken   config.Secret `env:"TWILIO_AUTH_TOKEN,required" help:"verifies Twilio's callbacks; the account's primary auth token; two parted by a comma while it is changed"`
+	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET,required" help:"signs the tokens that the processes call each other with; at least 32 bytes, the same everywhere; of several parted by commas the first signs, and all are believed"`
 
 	// A vendor whose secret is absent is not believed: its route answers 404.
 	KapsoSecret        config.Secret `env:"KAPSO_WEBHOOK_SECRET" help:"verifies Kapso's webhooks (WhatsApp); the secret key of the webhook, several parted by commas; none turns the route off"`
@@ -28,7 +28,7 @@ type Config struct {
 	ShopifySecret      config.Secret `env:"SHOPIFY_WEBHOOK_SECRET" help:"verifies Shopify's webhooks; the app's client secret, several parted by commas; none turns the route off"`
 
 	// Whose tokens may use /v1. With both, HS256 is verified with the secret and every other method with the keys.
-	JWTSecret   config.Secret `env:"API_JWT_SECRET" help:"verifies HS256 tokens of /v1; at least 32 bytes; this or API_JWKS_URL is required"`
+	JWTSecret   config.Secret `env:"API_JWT_SECRET" help:"verifies HS256 tokens of /v1; at least 32 bytes; several are parted by commas; this or API_JWKS_URL is required"`
 	JWKSURL     string        `env:"API_JWKS_URL" help:"public keys that verify RSA, ECDSA and Ed25519 tokens of /v1; this or API_JWT_SECRET is required"`
 	JWTIssuer   string        `env:"API_JWT_ISSUER" help:"iss that every token of /v1 must have; any without it"`
 	JWTAudience string        `env:"API_JWT_AUDIENCE" help:"aud that every token of /v1 must have; any without it"`

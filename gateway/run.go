@@ -82,7 +82,7 @@ func open(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 	if err != nil {
 		return nil, err
 	}
-	signatures, err := newTwilioSignatures(cfg.TwilioAuthToken.Reveal())
+	signatures, err := newTwilioSignatures(cfg.TwilioAuthToken)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"mime"
@@ -136,17 +137,25 @@ func answerTwilio(ctx context.Context, w http.ResponseWriter, err error) {
 }
 
 // twilioSignatures checks X-Twilio-Signature with Twilio's own validator.
-type twilioSignatures struct{ validator client.RequestValidator }
+type twilioSignatures struct{ validators []client.RequestValidator }
 
-// newTwilioSignatures refuses an empty token: everybody can sign with that.
-func newTwilioSignatures(authToken string) (twilioSignatures, error) {
-	if strings.TrimSpace(authToken) == "" {
+// newTwilioSignatures believes every token that commas part. It refuses an empty one: everybody can sign with that.
+func newTwilioSignatures(authTokens config.Secret) (twilioSignatures, error) {
+	tokens, err := authTokens.Keys()
+	if err != nil {
+		return twilioSignatures{}, fmt.Errorf("twilio: the auth token %w", err)
+	}
+	if len(tokens) == 0 {
 		return twilioSignatures{}, errors.New("twilio: the auth token is empty")
 	}
-	return twilioSignatures{validator: client.NewRequestValidator(authToken)}, nil
+	var s twilioSignatures
+	for _, token := range tokens {
+		s.validators = append(s.validators, client.NewRequestValidator(token))
+	}
+	return s, nil
 }
 
-// valid reports whether signature was made for this URL and form. Signed is the URL and then every name with each of its
+// valid reports whether signature was made for this URL and form, by one of the tokens. Signed is the URL and then every name with each of its
 // values, in the order of the names. The validator gets all of that as the name of one parameter: it appends parameters
 // one by one, copying what is there already, so a stranger's form of ten thousand would cost a third of a second.
 func (s twilioSignatures) valid(fullURL string, form url.Values, signature string) bool {
@@ -157,7 +166,11 @@ func (s twilioSignatures) valid(fullURL string, form url.Values, signature strin
 			signed.WriteString(value)
 		}
 	}
-	return s.validator.Validate(fullURL, map[string]string{signed.String(): ""}, signature)
+	found := false
+	for i := range s.validators {
+		found = s.validators[i].Validate(fullURL, map[string]string{signed.String(): ""}, signature) || found
+	}
+	return found
 }
 
 // decodeForm reads a urlencoded form, and nothing else.

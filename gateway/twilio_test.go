@@ -10,17 +10,18 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twilio/twilio-go/client"
 
+	"paceline.internal/platform/config"
 	twiliotest "paceline.internal/platform/emulator/twilio"
 )
 
 func TestTwilioSignature(t *testing.T) {
 	t.Parallel()
-	signatures, err := newTwilioSignatures(twilioToken)
+	signatures, err := newTwilioSignatures(config.NewSecret(twilioToken))
 	require.NoError(t, err)
 
 	t.Run("PublishedVector", func(t *testing.T) {
 		t.Parallel()
-		published, err := newTwilioSignatures("12345")
+		published, err := newTwilioSignatures(config.NewSecret("12345"))
 		require.NoError(t, err)
 		form := url.Values{
 			"CallSid": {"CA1234567890ABCDE"}, "Caller": {"+14158675310"}, "Digits": {"1234"}, "From": {"+14158675310"}, "To": {"+18005551212"},
@@ -30,8 +31,19 @@ func TestTwilioSignature(t *testing.T) {
 
 	t.Run("EmptyTokenIsRefused", func(t *testing.T) {
 		t.Parallel()
-		_, err := newTwilioSignatures(" ")
+		_, err := newTwilioSignatures(config.Secret{})
 		require.EqualError(t, err, "twilio: the auth token is empty")
+		_, err = newTwilioSignatures(config.NewSecret("12345,"))
+		require.ErrorContains(t, err, "an empty secret among those")
+	})
+
+	t.Run("EveryTokenIsBelievedWhileItIsChanged", func(t *testing.T) {
+		t.Parallel()
+		both, err := newTwilioSignatures(config.NewSecret("new, old"))
+		require.NoError(t, err)
+		for token, want := range map[string]bool{"new": true, "old": true, "new, old": false, "other": false} {
+			require.Equal(t, want, both.valid(origin, nil, twiliotest.Sign(token, origin, nil)), token)
+		}
 	})
 
 	for _, tc := range []struct {
@@ -68,7 +80,7 @@ func TestTwilioSignature(t *testing.T) {
 // A stranger's form of as many names as fit costs no more than reading it. What is counted is allocations, and not time, of
 // which a loaded machine has too little.
 func TestAForgedFormIsCheap(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts those of everybody
-	signatures, err := newTwilioSignatures(twilioToken)
+	signatures, err := newTwilioSignatures(config.NewSecret(twilioToken))
 	require.NoError(t, err)
 	form := url.Values{}
 	for i := range 9_000 {
@@ -85,7 +97,7 @@ func TestAForgedFormIsCheap(t *testing.T) { //nolint:paralleltest // AllocsPerRu
 // FuzzTwilioSignature holds the check to three things for any form: what Twilio signs is accepted, one changed byte or
 // another URL is not, and where Twilio's own ValidateBody can judge (no repeated name) it agrees.
 func FuzzTwilioSignature(f *testing.F) {
-	signatures, err := newTwilioSignatures(twilioToken)
+	signatures, err := newTwilioSignatures(config.NewSecret(twilioToken))
 	require.NoError(f, err)
 	official := client.NewRequestValidator(twilioToken)
 	f.Fuzz(func(t *testing.T, body, query string) {

@@ -227,15 +227,12 @@ type webhookKeys [][]byte
 // newWebhookKeys reads secrets that are parted by commas. None is a vendor that is not used; an empty one among them is
 // refused, for everybody can sign with that.
 func newWebhookKeys(secrets config.Secret) (webhookKeys, error) {
-	if secrets.IsZero() {
-		return nil, nil
+	parted, err := secrets.Keys()
+	if err != nil {
+		return nil, err
 	}
 	var keys webhookKeys
-	for secret := range strings.SplitSeq(secrets.Reveal(), ",") {
-		secret = strings.TrimSpace(secret)
-		if secret == "" {
-			return nil, errors.New("has an empty secret among those that its commas part")
-		}
+	for _, secret := range parted {
 		keys = append(keys, []byte(secret))
 	}
 	return keys, nil

@@ -17,7 +17,7 @@ import (
 var BurstQueue = &analysis.Analyzer{
 	Name: "burstqueue",
 	Doc:  "finds steps of a burst on their way into the outbound queue",
-	Run:  runBurstQueue,
+	Run:  run(runBurstQueue),
 }
 
 const (
@@ -51,10 +51,10 @@ var (
 	queueName    = regexp.MustCompile(`OutboundService|EnqueueText|QueuedText`)
 )
 
-func runBurstQueue(pass *analysis.Pass) (any, error) {
+func runBurstQueue(pass *analysis.Pass) {
 	path := pass.Pkg.Path()
 	if !within(path, services, platform, product+"/gateway") || strings.Contains(path+"/", "/gen/") {
-		return nil, nil
+		return
 	}
 	each(pass, func(n ast.Node, owner string) bool {
 		if said, ok := text(pass, n); ok {
@@ -70,7 +70,6 @@ func runBurstQueue(pass *analysis.Pass) (any, error) {
 		}
 		return true
 	})
-	return nil, nil
 }
 
 // queueInText is what is wrong with a constant: SQL or the name of an RPC.

@@ -14,7 +14,7 @@ import (
 var DatabaseClock = &analysis.Analyzer{
 	Name: "databaseclock",
 	Doc:  "finds SQL that reads the database's clock",
-	Run:  runDatabaseClock,
+	Run:  run(runDatabaseClock),
 }
 
 const databaseClock = "SQL reads the database's clock, %s - pass the time as a parameter: only that time is the one that was decided by"
@@ -22,11 +22,11 @@ const databaseClock = "SQL reads the database's clock, %s - pass the time as a p
 var sqlNow = regexp.MustCompile(`(?i)\b(now|(clock|statement|transaction)_timestamp|timeofday)\s*\(\s*\)` +
 	`|\b(current_timestamp|current_date|current_time|localtimestamp)\b`)
 
-func runDatabaseClock(pass *analysis.Pass) (any, error) {
+func runDatabaseClock(pass *analysis.Pass) {
 	path := pass.Pkg.Path()
 	inService := within(path, services) && strings.Count(strings.TrimPrefix(path, services+"/"), "/") > 0
 	if !inService && !within(path, platform+"/worker") {
-		return nil, nil
+		return
 	}
 	each(pass, func(n ast.Node, _ string) bool {
 		said, ok := text(pass, n)
@@ -35,5 +35,4 @@ func runDatabaseClock(pass *analysis.Pass) (any, error) {
 		}
 		return !ok
 	})
-	return nil, nil
 }

@@ -13,7 +13,7 @@ import (
 var LoggedSecret = &analysis.Analyzer{
 	Name: "loggedsecret",
 	Doc:  "finds phone numbers, bodies and secrets that are logged as plain strings",
-	Run:  runLoggedSecret,
+	Run:  run(runLoggedSecret),
 }
 
 const loggedSecret = "%s reaches a log - log the value of the masking type (sms.Phone, sms.Body, telemetry.Masked, config.Secret) " +
@@ -32,9 +32,9 @@ var (
 	}
 )
 
-func runLoggedSecret(pass *analysis.Pass) (any, error) {
+func runLoggedSecret(pass *analysis.Pass) {
 	if !within(pass.Pkg.Path(), product) {
-		return nil, nil
+		return
 	}
 	each(pass, func(n ast.Node, _ string) bool {
 		call, ok := n.(*ast.CallExpr)
@@ -52,7 +52,6 @@ func runLoggedSecret(pass *analysis.Pass) (any, error) {
 		}
 		return true
 	})
-	return nil, nil
 }
 
 type attribute struct{ key, value ast.Expr }

@@ -14,7 +14,7 @@ import (
 var Publisher = &analysis.Analyzer{
 	Name: "publisher",
 	Doc:  "finds publishes to QStash beside burst.Publisher",
-	Run:  runPublisher,
+	Run:  run(runPublisher),
 }
 
 const (
@@ -29,10 +29,10 @@ const (
 // publishPath is what QStash's API has for whoever builds requests by hand.
 var publishPath = regexp.MustCompile(`/v2/(publish|enqueue|batch|schedules)\b`)
 
-func runPublisher(pass *analysis.Pass) (any, error) {
+func runPublisher(pass *analysis.Pass) {
 	// The client itself publishes, and the emulator is who it publishes to.
 	if path := pass.Pkg.Path(); !within(path, product) || path == client || within(path, platform+"/emulator") {
-		return nil, nil
+		return
 	}
 	each(pass, func(n ast.Node, owner string) bool {
 		if owner == onePublisher {
@@ -56,7 +56,6 @@ func runPublisher(pass *analysis.Pass) (any, error) {
 		}
 		return true
 	})
-	return nil, nil
 }
 
 // publishes reports whether a function is the client's for a publish, or anybody's who is handed one.

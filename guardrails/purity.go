@@ -18,10 +18,10 @@ import (
 var Purity = &analysis.Analyzer{
 	Name: "purity",
 	Doc:  "finds I/O, clocks and chance in pure packages",
-	Run:  runPurity,
+	Run:  run(runPurity),
 }
 
-const impure = "pure package made impure: %s. Take the value as an argument, or move this to the orchestrator or the adapter that calls it " +
+const impure = "pure package made impure: %s. Take the value as an argument, or move this to the orchestrator or adapter that calls it " +
 	"(docs/architecture.md)"
 
 // Pure are the pure packages, with all below them. docs/architecture.md calls the same ones pure; a test compares.
@@ -48,9 +48,9 @@ var harmless = []string{
 	"strconv", "strings", "text/template", "text/template/parse", "time", "unicode", "unicode/utf16", "unicode/utf8",
 }
 
-func runPurity(pass *analysis.Pass) (any, error) {
+func runPurity(pass *analysis.Pass) {
 	if !within(pass.Pkg.Path(), Pure()...) {
-		return nil, nil
+		return
 	}
 	each(pass, func(n ast.Node, _ string) bool {
 		switch n := n.(type) {
@@ -65,7 +65,6 @@ func runPurity(pass *analysis.Pass) (any, error) {
 		}
 		return true
 	})
-	return nil, nil
 }
 
 func mayImport(who, path string) bool {

@@ -19,6 +19,14 @@ func within(path string, roots ...string) bool {
 	return false
 }
 
+// run makes a rule the Run of an analyzer. A rule only reports: it has no result for other analyzers.
+func run(rule func(pass *analysis.Pass)) func(pass *analysis.Pass) (any, error) {
+	return func(pass *analysis.Pass) (any, error) {
+		rule(pass)
+		return nil, nil //nolint:nilnil // this is how an analyzer says that it has no result
+	}
+}
+
 // each visits what a package ships, which is all but its tests. owner is the function around a node, as types.Func's
 // FullName has it, "" at the top of a file. visit says whether to go on below the node.
 func each(pass *analysis.Pass, visit func(n ast.Node, owner string) bool) {

@@ -19,7 +19,7 @@ import (
 var Sleep = &analysis.Analyzer{
 	Name:      "sleep",
 	Doc:       "finds in-process sleeps and timers in onboarding",
-	Run:       runSleep,
+	Run:       run(runSleep),
 	FactTypes: []analysis.Fact{new(waits)},
 }
 
@@ -56,14 +56,13 @@ func (*waits) AFact() {}
 
 func (w *waits) String() string { return "waits by " + w.By }
 
-func runSleep(pass *analysis.Pass) (any, error) {
+func runSleep(pass *analysis.Pass) {
 	switch path := pass.Pkg.Path(); {
 	case within(path, onboarding):
 		reportSleeps(pass)
 	case within(path, product):
 		noteWaits(pass)
 	}
-	return nil, nil
 }
 
 // reportSleeps reports every sleep in a package of onboarding.

@@ -113,7 +113,7 @@ func (c *Config) token(now time.Time) (string, error) {
 	if c.JWTAudience != "" {
 		claims["aud"] = c.JWTAudience
 	}
-	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString([]byte(c.JWTSecret.Reveal()))
+	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString([]byte(c.JWTSecret.First()))
 	if err != nil {
 		return "", fmt.Errorf("sign a token for /v1: %w", err)
 	}

@@ -36,7 +36,7 @@ func (v *vendors) says(ctx context.Context, text string) error {
 	}
 	code, answer, err := v.post(ctx, path, form.Encode(), http.Header{
 		"Content-Type":       {"application/x-www-form-urlencoded"},
-		"X-Twilio-Signature": {twilio.Sign(v.cfg.AuthToken.Reveal(), v.cfg.PublicBaseURL.String()+path, form)},
+		"X-Twilio-Signature": {twilio.Sign(v.cfg.AuthToken.First(), v.cfg.PublicBaseURL.String()+path, form)},
 	})
 	switch {
 	case err != nil:

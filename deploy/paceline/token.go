@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"paceline.internal/deploy/stack"
+	"paceline.internal/platform/config"
 	"paceline.internal/platform/rpc"
 )
 
@@ -21,7 +22,9 @@ type tokenCommand struct {
 
 // Run prints the token alone, so that it can stand in a command line.
 func (c *tokenCommand) Run(_ context.Context, t terminal) error {
-	secrets := stack.Secrets{ServiceAuth: t.environ["SERVICE_AUTH_SECRET"], APIJWT: t.environ["API_JWT_SECRET"]}
+	secrets := stack.Secrets{
+		ServiceAuth: t.environ["SERVICE_AUTH_SECRET"], APIJWT: config.NewSecret(t.environ["API_JWT_SECRET"]).First(),
+	}
 	if c.API && secrets.APIJWT == "" || !c.API && secrets.ServiceAuth == "" {
 		dir, err := dataDir(c.Data)
 		if err != nil {

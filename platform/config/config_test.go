@@ -228,6 +228,21 @@ func TestSecret(t *testing.T) {
 		require.Equal(t, value, secret.Reveal())
 	})
 
+	t.Run("SeveralArePartedByCommas", func(t *testing.T) {
+		t.Parallel()
+		for text, want := range map[string][]string{"": nil, "a": {"a"}, "a,b": {"a", "b"}, " new , old ": {"new", "old"}} {
+			keys, err := config.NewSecret(text).Keys()
+			require.NoError(t, err)
+			require.Equal(t, want, keys)
+			require.Equal(t, strings.Join(append(want, "")[:1], ""), config.NewSecret(text).First())
+		}
+		for _, text := range []string{",", "a,", ",a", "a, ,b"} {
+			_, err := config.NewSecret(text).Keys()
+			require.ErrorContains(t, err, "empty secret")
+			require.Empty(t, config.NewSecret(text).First())
+		}
+	})
+
 	t.Run("AnAbsentOneShowsThatItIsAbsent", func(t *testing.T) {
 		t.Parallel()
 		require.True(t, config.NewSecret("").IsZero())

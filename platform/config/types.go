@@ -40,6 +40,31 @@ func (s Secret) Reveal() string {
 	return *s.value
 }
 
+// Keys are the secrets that commas part, for a variable that may have several while its key is being changed: whoever signs uses the
+// first, and whoever verifies believes all. None of an absent one. An empty one among them is an error, for everybody can sign with that.
+func (s Secret) Keys() ([]string, error) {
+	if s.IsZero() {
+		return nil, nil
+	}
+	var keys []string
+	for key := range strings.SplitSeq(s.Reveal(), ",") {
+		if key = strings.TrimSpace(key); key == "" {
+			return nil, malformed("has an empty secret among those that its commas part")
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
+}
+
+// First is the one of Keys that signs; empty when there is none.
+func (s Secret) First() string {
+	keys, err := s.Keys()
+	if err != nil || len(keys) == 0 {
+		return ""
+	}
+	return keys[0]
+}
+
 // IsZero reports whether the secret is absent.
 func (s Secret) IsZero() bool { return s.value == nil }
 

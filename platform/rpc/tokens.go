@@ -3,6 +3,7 @@ package rpc
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -27,29 +28,43 @@ var ErrInvalidToken = errors.New("invalid service token")
 // Tokens mints and verifies the tokens that services and operators call gRPC with: JWTs signed with HS256, iss paceline,
 // and the claims sub, org_id, role, exp and iat.
 type Tokens struct {
-	secret []byte
+	secret []byte // signs
+	keys   jwt.VerificationKeySet
 	now    func() time.Time
 	parser *jwt.Parser
 }
 
-// CheckSecret reports a secret that is too short to sign with, under the name of its variable.
+// CheckSecret reports a secret that is too short to sign with, or one of several, under the name of its variable.
 func CheckSecret(variable string, secret config.Secret) error {
-	if len(secret.Reveal()) >= minSecret {
-		return nil
+	const help = "make one with: openssl rand -hex 32; several are parted by commas, and the first one signs"
+	keys, err := secret.Keys()
+	if err != nil {
+		return &config.Problem{Variable: variable, Reason: err.Error(), Help: help}
 	}
-	return &config.Problem{
-		Variable: variable, Reason: fmt.Sprintf("must have at least %d bytes", minSecret), Help: "make one with: openssl rand -hex 32",
+	if len(keys) == 0 || slices.ContainsFunc(keys, func(key string) bool { return len(key) < minSecret }) {
+		return &config.Problem{Variable: variable, Reason: fmt.Sprintf("must have at least %d bytes", minSecret), Help: help}
 	}
+	return nil
 }
 
-// NewTokens signs with SERVICE_AUTH_SECRET, which must have at least 32 bytes. now is the machine's clock also where the
+// NewTokens signs with SERVICE_AUTH_SECRET, which must have at least 32 bytes; of several the first one signs, and all are
+// believed. now is the machine's clock also where the
 // product runs on a faster one: a token that is on its way while a clock jumps would expire.
 func NewTokens(secret config.Secret, now func() time.Time) (*Tokens, error) {
 	if err := CheckSecret("SERVICE_AUTH_SECRET", secret); err != nil {
 		return nil, err
 	}
+	keys, err := secret.Keys()
+	if err != nil {
+		return nil, err
+	}
+	var believed jwt.VerificationKeySet
+	for _, key := range keys {
+		believed.Keys = append(believed.Keys, []byte(key))
+	}
 	return &Tokens{
-		secret: []byte(secret.Reveal()),
+		secret: []byte(keys[0]),
+		keys:   believed,
 		now:    now,
 		parser: jwt.NewParser(
 			jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}),
@@ -92,7 +107,7 @@ func (t *Tokens) Mint(p Principal, ttl time.Duration) (string, error) {
 // Verify returns whom a token speaks for, or an error that is ErrInvalidToken.
 func (t *Tokens) Verify(token string) (Principal, error) {
 	var c claims
-	if _, err := t.parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return t.secret, nil }); err != nil {
+	if _, err := t.parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return t.keys, nil }); err != nil {
 		return Principal{}, fmt.Errorf("%w: %w", ErrInvalidToken, err)
 	}
 	p := Principal{Subject: c.Subject, OrgID: c.OrgID, Role: c.Role}

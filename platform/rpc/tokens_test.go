@@ -48,10 +48,38 @@ func TestTokens(t *testing.T) {
 
 	t.Run("AShortSecretIsRefused", func(t *testing.T) {
 		t.Parallel()
-		for _, short := range []string{"", strings.Repeat("x", 31)} {
+		for _, short := range []string{"", strings.Repeat("x", 31), secret + "," + strings.Repeat("x", 31)} {
 			_, err := rpc.NewTokens(config.NewSecret(short), func() time.Time { return now })
-			require.EqualError(t, err, "SERVICE_AUTH_SECRET must have at least 32 bytes (make one with: openssl rand -hex 32)")
+			require.ErrorContains(t, err, "SERVICE_AUTH_SECRET must have at least 32 bytes (make one with: openssl rand -hex 32")
 		}
+		_, err := rpc.NewTokens(config.NewSecret(secret+","), func() time.Time { return now })
+		require.ErrorContains(t, err, "SERVICE_AUTH_SECRET has an empty secret")
+	})
+
+	t.Run("ASecretIsChangedWithoutANoFromAnybody", func(t *testing.T) {
+		t.Parallel()
+		fresh := strings.Repeat("f", 32)
+		with := func(secrets string) *rpc.Tokens {
+			made, err := rpc.NewTokens(config.NewSecret(secrets), func() time.Time { return now })
+			require.NoError(t, err)
+			return made
+		}
+		// Each pair may run at the same time: the one step of the runbook, and the next.
+		steps := []*rpc.Tokens{with(secret), with(secret + "," + fresh), with(fresh + ", " + secret), with(fresh)}
+		for i, from := range steps {
+			token, err := from.Mint(service(), time.Minute)
+			require.NoError(t, err)
+			for j, to := range steps {
+				_, err := to.Verify(token)
+				if i-j <= 1 && j-i <= 1 {
+					require.NoError(t, err, "%d calls %d", i, j)
+				}
+			}
+		}
+		token, err := with(secret).Mint(service(), time.Minute)
+		require.NoError(t, err)
+		_, err = with(fresh).Verify(token)
+		require.ErrorIs(t, err, rpc.ErrInvalidToken)
 	})
 
 	t.Run("APrincipalThatMeansNothingGetsNone", func(t *testing.T) {

@@ -25,7 +25,7 @@ type Config struct {
 	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin that Twilio reaches the gateway by"`
 
 	AccountSID string        `env:"TWILIO_ACCOUNT_SID,required" help:"the Twilio account that sends"`
-	AuthToken  config.Secret `env:"TWILIO_AUTH_TOKEN,required" help:"the token of TWILIO_ACCOUNT_SID; it sends, and it verifies Twilio's callbacks"`
+	AuthToken  config.Secret `env:"TWILIO_AUTH_TOKEN,required" help:"the token of TWILIO_ACCOUNT_SID; it sends, and it verifies Twilio's callbacks; of two parted by a comma the first one sends"`
 	// The sender. With both, texts are sent through the service, and those that arrive at either are ours.
 	ServiceSID string        `env:"TWILIO_MESSAGING_SERVICE_SID" help:"the messaging service to send from; this or TWILIO_FROM_NUMBER is required"`
 	FromNumber string        `env:"TWILIO_FROM_NUMBER" help:"the number to send from, E.164; this or TWILIO_MESSAGING_SERVICE_SID is required"`

@@ -185,7 +185,7 @@ func queueTexts(
 // carrier is how Twilio is called: through the messaging service if there is one.
 func (c *Config) carrier() twilio.Config {
 	account := twilio.Config{
-		AccountSID: c.AccountSID, AuthToken: c.AuthToken.Reveal(), APIURL: c.APIURL.String(), Timeout: c.Timeout,
+		AccountSID: c.AccountSID, AuthToken: c.AuthToken.First(), APIURL: c.APIURL.String(), Timeout: c.Timeout,
 		MessagingServiceSID: c.ServiceSID,
 	}
 	if c.ServiceSID == "" {

@@ -294,7 +294,7 @@ func openQStash(cfg Config, deps service.Deps, tel *telemetry.Telemetry) (*qstas
 	if err != nil {
 		return nil, err
 	}
-	key := hmac.New(sha256.New, []byte(cfg.ServiceAuthSecret.Reveal())) // one secret, another key for every purpose
+	key := hmac.New(sha256.New, []byte(cfg.ServiceAuthSecret.First())) // one secret, another key for every purpose
 	key.Write([]byte("qstash dedup id"))
 	return qstash.NewPublisher(qstash.PublisherConfig{
 		Client: client, Origin: cfg.PublicBaseURL.String(), FailurePath: burst.FailurePath, Labels: []string{burst.Label},
