@@ -23,7 +23,7 @@ func within(path string, roots ...string) bool {
 func run(rule func(pass *analysis.Pass)) func(pass *analysis.Pass) (any, error) {
 	return func(pass *analysis.Pass) (any, error) {
 		rule(pass)
-		return nil, nil //nolint:nilnil // this is how an analyzer says that it has no result
+		return nil, nil
 	}
 }
 
