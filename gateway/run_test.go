@@ -248,6 +248,7 @@ func TestDoctor(t *testing.T) {
 		require.NoError(t, plausible("http://127.0.0.1:8080"))
 		require.NoError(t, plausible("http://localhost:8080"))
 		require.ErrorContains(t, plausible("http://paceline.example"), "plain http")
+		require.NoError(t, plausible("http://gateway:8080"), "the name of a neighbour in a network of containers")
 	})
 
 	t.Run("BrokenTLSFilesAreNamed", func(t *testing.T) {
