@@ -99,7 +99,8 @@ func (c *Config) lookAtOrigin(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, doctorPatience)
 	defer cancel()
 	target, body := origin+pathStep, "{}"
-	signature, err := qstash.Sign(c.QStashCurrentKey.Reveal(), target, []byte(body), time.Now()) //nolint:forbidigo // by the host's clock, which QStash's has to agree with
+	now := time.Now() //nolint:forbidigo // by the host's clock, which QStash's has to agree with
+	signature, err := qstash.Sign(c.QStashCurrentKey.Reveal(), target, []byte(body), now)
 	if err != nil {
 		return "", err
 	}
@@ -109,7 +110,8 @@ func (c *Config) lookAtOrigin(ctx context.Context) (string, error) {
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set(qstash.HeaderSignature, signature)
-	client := &http.Client{Transport: &http.Transport{}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	client := &http.Client{Transport: &http.Transport{}, CheckRedirect: stay}
 	defer client.CloseIdleConnections()
 	response, err := client.Do(request)
 	if err != nil {
@@ -124,7 +126,8 @@ func (c *Config) lookAtOrigin(ctx context.Context) (string, error) {
 	case http.StatusUnauthorized:
 		return "", fmt.Errorf("%s leads to a gateway that does not believe our signature: its keys, its PUBLIC_BASE_URL or its clock are others", origin)
 	default:
-		return "", fmt.Errorf("%s is answered %d, which no gateway of ours says: it leads elsewhere, or a proxy changes what it passes on", origin, response.StatusCode)
+		return "", fmt.Errorf("%s is answered %d, which no gateway of ours says: it leads elsewhere, or a proxy changes what it passes on",
+			origin, response.StatusCode)
 	}
 }
 

@@ -2,13 +2,10 @@ package gateway
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-
-	"paceline.internal/platform/telemetry"
 )
 
 // lateness measures how late steps come to their end; the zero value measures nothing.
@@ -35,17 +32,4 @@ func (l lateness) ended(ctx context.Context, d *delivery, given answer) {
 		outcome = "failed"
 	}
 	l.seconds.Record(ctx, l.now().Sub(d.due).Seconds(), metric.WithAttributes(attribute.String("outcome", outcome)))
-}
-
-// traced takes the trace of a receipt from its URL, where messaging put it because Twilio sends no header along. It is a
-// stranger's word as the header is, until the signature over the URL was checked: it names a trace and decides nothing.
-func traced(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == pathStatus && r.Header.Get(telemetry.TraceparentField) == "" {
-			if parent := r.URL.Query().Get(telemetry.TraceparentField); parent != "" {
-				r.Header.Set(telemetry.TraceparentField, parent)
-			}
-		}
-		next.ServeHTTP(w, r)
-	})
 }

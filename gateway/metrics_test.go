@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -72,29 +70,4 @@ func (b *bench) lateness(t *testing.T) (points []metricdata.HistogramDataPoint[f
 		}
 	}
 	return points
-}
-
-func TestTraceOfAReceipt(t *testing.T) {
-	t.Parallel()
-	const (
-		ours   = "00-0190a6c47b1e7def8abc0123456789ab-00f067aa0ba902b7-01"
-		theirs = "00-1190a6c47b1e7def8abc0123456789ab-10f067aa0ba902b7-01"
-	)
-	for _, tc := range []struct{ name, url, header, want string }{
-		{name: "IsInItsURL", url: pathStatus + "?message_id=1&traceparent=" + ours, want: ours},
-		{name: "OrInItsHeader", url: pathStatus + "?message_id=1&traceparent=" + ours, header: theirs, want: theirs},
-		{name: "IsNowhere", url: pathStatus + "?message_id=1"},
-		{name: "IsNotThatOfAnotherRoute", url: pathInbound + "?traceparent=" + ours},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, tc.url, nil)
-			if tc.header != "" {
-				r.Header.Set("traceparent", tc.header)
-			}
-			var got string
-			traced(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Get("traceparent") })).ServeHTTP(httptest.NewRecorder(), r)
-			require.Equal(t, tc.want, got)
-		})
-	}
 }

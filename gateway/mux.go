@@ -71,13 +71,13 @@ func (s surface) handler() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		answerNoRoute(r.Context(), nil, nil, w, r, http.StatusNotFound)
 	})
-	return traced(otelhttp.NewHandler(observe(s.log, s.now, mux), "gateway",
+	return otelhttp.NewHandler(observe(s.log, s.now, mux), "gateway",
 		otelhttp.WithTracerProvider(s.tracer),
 		otelhttp.WithMeterProvider(s.meter),
 		otelhttp.WithPropagators(telemetry.Propagator()),
 		otelhttp.WithServerName("gateway"), // else the Host header, which is anybody's, becomes a label of the metrics
 		otelhttp.WithFilter(func(r *http.Request) bool { return r.URL.Path != "/healthz" && r.URL.Path != "/readyz" }),
-	))
+	)
 }
 
 // named names the route for the log and the span.

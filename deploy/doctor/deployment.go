@@ -28,7 +28,8 @@ func Deployment(ctx context.Context, environ map[string]string) service.Findings
 	return append(all, service.Examine(ctx, "together",
 		service.Check{
 			Name: "signing keys", Look: func(ctx context.Context) (string, error) { return lookAtKeys(ctx, environ) },
-			Mend: "take QSTASH_CURRENT_SIGNING_KEY and QSTASH_NEXT_SIGNING_KEY from the account and region of QSTASH_TOKEN; after a rotation both have moved",
+			Mend: "take QSTASH_CURRENT_SIGNING_KEY and QSTASH_NEXT_SIGNING_KEY from the account and region of QSTASH_TOKEN; " +
+				"after a rotation both have moved",
 		},
 		service.Check{
 			Name: "text lengths", Look: func(context.Context) (string, error) { return lookAtLengths(environ) },

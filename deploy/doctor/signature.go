@@ -59,7 +59,8 @@ type Difference struct {
 }
 
 // ErrNoVendor is a request that brings no signature of a vendor's.
-var ErrNoVendor = errors.New("the request has neither Upstash-Signature nor X-Twilio-Signature: give its headers as they came, each as --header 'Name: value'")
+var ErrNoVendor = errors.New(
+	"the request has neither Upstash-Signature nor X-Twilio-Signature: give its headers as they came, each as --header 'Name: value'")
 
 // Diagnose names every component that differs; none means that the signature is good. vendor is QStash or Twilio.
 func Diagnose(r Request, k Keys) (vendor string, differences []Difference, err error) {
@@ -91,12 +92,14 @@ func ofQStash(r Request, k Keys, checked *url.URL) (all []Difference) {
 	text := r.Header.Get(qstash.HeaderSignature)
 	parser := jwt.NewParser(jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithoutClaimsValidation())
 	if _, _, err := parser.ParseUnverified(text, &claims); err != nil {
-		return []Difference{{Component: Signature, Mend: "Upstash-Signature is no token: something between QStash and us has cut or changed the header"}}
+		return []Difference{{
+			Component: Signature, Mend: "Upstash-Signature is no token: something between QStash and us has cut or changed the header",
+		}}
 	}
 	keys := jwt.VerificationKeySet{Keys: []jwt.VerificationKey{[]byte(k.QStashCurrent), []byte(k.QStashNext)}}
 	if _, err := parser.Parse(text, func(*jwt.Token) (any, error) { return keys, nil }); err != nil {
-		all = append(all, Difference{Component: Key, Mend: "neither QSTASH_CURRENT_SIGNING_KEY nor QSTASH_NEXT_SIGNING_KEY made it: take both from the Upstash console, " +
-			"of the account and region that publishes (QSTASH_TOKEN); docs/runbooks/key-rotation.md"})
+		all = append(all, Difference{Component: Key, Mend: "neither QSTASH_CURRENT_SIGNING_KEY nor QSTASH_NEXT_SIGNING_KEY made it: " +
+			"take both from the Upstash console, of the account and region that publishes (QSTASH_TOKEN); docs/runbooks/key-rotation.md"})
 	}
 	if signed, err := url.Parse(claims.Subject); err == nil {
 		all = append(all, between(signed, checked)...)
@@ -146,11 +149,16 @@ func between(signed, checked *url.URL) (all []Difference) {
 		component       Component
 		signed, checked string
 	}{
-		{Scheme, signed.Scheme, checked.Scheme}, {Host, signed.Hostname(), checked.Hostname()}, {Port, signed.Port(), checked.Port()},
-		{Path, signed.EscapedPath(), checked.EscapedPath()}, {Query, signed.RawQuery, checked.RawQuery},
+		{Scheme, signed.Scheme, checked.Scheme},
+		{Host, signed.Hostname(), checked.Hostname()},
+		{Port, signed.Port(), checked.Port()},
+		{Path, signed.EscapedPath(), checked.EscapedPath()},
+		{Query, signed.RawQuery, checked.RawQuery},
 	} {
 		if part.signed != part.checked {
-			all = append(all, Difference{Component: part.component, Signed: part.signed, Checked: part.checked, Mend: mends[part.component]})
+			all = append(all, Difference{
+				Component: part.component, Signed: part.signed, Checked: part.checked, Mend: mends[part.component],
+			})
 		}
 	}
 	return all
@@ -178,7 +186,9 @@ func ofTwilio(r Request, k Keys, received, checked *url.URL) ([]Difference, erro
 			}
 			differences := between(u, checked)
 			if body == nil && len(form) > 0 {
-				differences = append(differences, Difference{Component: Body, Mend: "it was signed without its form: the callback must be a POST of urlencoded parameters"})
+				differences = append(differences, Difference{
+					Component: Body, Mend: "it was signed without its form: the callback must be a POST of urlencoded parameters",
+				})
 			}
 			if !found || len(differences) < len(best) {
 				found, best = true, differences
@@ -189,9 +199,12 @@ func ofTwilio(r Request, k Keys, received, checked *url.URL) ([]Difference, erro
 		return best, nil
 	}
 	return []Difference{
-		{Component: Key, Mend: "no scheme, host, port, path or query explains it: TWILIO_AUTH_TOKEN must be the primary token of the very account " +
-			"(or subaccount) that owns the number; docs/runbooks/key-rotation.md"},
-		{Component: Body, Checked: fmt.Sprintf("%d parameters", len(form)), Mend: "or the form was changed on its way, or is not given as it came"},
+		{Component: Key, Mend: "no scheme, host, port, path or query explains it: TWILIO_AUTH_TOKEN must be the primary token of the " +
+			"very account (or subaccount) that owns the number; docs/runbooks/key-rotation.md"},
+		{
+			Component: Body, Checked: fmt.Sprintf("%d parameters", len(form)),
+			Mend: "or the form was changed on its way, or is not given as it came",
+		},
 	}, nil
 }
 

@@ -1,6 +1,7 @@
 package doctor_test
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -131,9 +132,7 @@ func TestDiagnoseTwilio(t *testing.T) {
 				path = tt.path
 			}
 			header := http.Header{"X-Twilio-Signature": {twilio.Sign(key, signedURL, signedForm)}}
-			for name, values := range tt.header {
-				header[name] = values
-			}
+			maps.Copy(header, tt.header)
 			vendor, found, err := doctor.Diagnose(doctor.Request{URL: path, Header: header, Body: []byte(form.Encode()), At: noon}, keys)
 			require.NoError(t, err)
 			require.Equal(t, "Twilio", vendor)

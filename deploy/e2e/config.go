@@ -71,7 +71,9 @@ func (c *Config) Validate() error {
 		})
 	}
 	if _, ok := yes[c.Locale]; !ok {
-		problems = append(problems, &config.Problem{Variable: "HARNESS_LOCALE", Reason: "must be en or pt-BR", Help: "the language of the conversation"})
+		problems = append(problems, &config.Problem{
+			Variable: "HARNESS_LOCALE", Reason: "must be en or pt-BR", Help: "the language of the conversation",
+		})
 	}
 	return errors.Join(problems...)
 }

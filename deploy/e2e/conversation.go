@@ -209,7 +209,8 @@ func (c *conversation) replay(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.check("nothing was sent by the replays", len(texts) == len(c.run.Texts), fmt.Sprintf("%d texts, of which %d were known", len(texts), len(c.run.Texts)))
+	c.check("nothing was sent by the replays", len(texts) == len(c.run.Texts),
+		fmt.Sprintf("%d texts, of which %d were known", len(texts), len(c.run.Texts)))
 	return nil
 }
 

@@ -73,7 +73,7 @@ func deploy(t *testing.T, changes ...string) *site {
 	maps.Copy(environ, map[string]string{
 		"HARNESS_QSTASH_MODE": "stub", "PUBLIC_BASE_URL": services.URL(), "API_JWT_SECRET": secrets.APIJWT,
 	})
-	token, err := secrets.APIToken("operator", stack.OrgID, rpc.RoleOperator, time.Now(), time.Hour)
+	token, err := secrets.APIToken("operator", stack.OrgID, rpc.RoleOperator, clock.System().Now(), time.Hour)
 	require.NoError(t, err)
 	s.vendors, s.services, s.environ = vendors, services, environ
 	s.api = &operator.Client{BaseURL: services.URL(), Token: token, HTTP: client}
@@ -164,7 +164,7 @@ func TestStub(t *testing.T) {
 		s := deploy(t, "ONBOARDING_SCHEDULING_DISABLED", "true")
 		require.NoError(t, s.api.Call(t.Context(), http.MethodPost, "/v1/outbound", map[string]string{
 			"idempotency_key": "wrong", "to": phone, "body": "a burst that takes the wrong way", "purpose": "reminder",
-			"profile_id": s.profile(), "send_at": time.Now().Add(time.Hour).UTC().Format(time.RFC3339),
+			"profile_id": s.profile(), "send_at": clock.System().Now().Add(time.Hour).UTC().Format(time.RFC3339),
 		}, nil))
 		report, err := s.plays(1, enough)
 		require.NoError(t, err)

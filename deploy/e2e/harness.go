@@ -41,8 +41,8 @@ const (
 // yes is what the person says at every gate.
 var yes = map[string]string{"en": "Yes, please", "pt-BR": "Sim, pode ser"}
 
-// Run plays the conversation as often as it is told, each time from a clean baseline. The error is of something that the harness cannot go on
-// without; a promise that was broken is in the report.
+// Run plays the conversation as often as it is told, each time from a clean baseline. The error is of something that the harness
+// cannot go on without; a promise that was broken is in the report.
 func (h Harness) Run(ctx context.Context, runs int) (Report, error) {
 	flow, err := h.Config.flow()
 	if err != nil {

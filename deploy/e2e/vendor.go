@@ -68,7 +68,8 @@ func (v *vendors) rings(ctx context.Context, p session.StepPayload) (code int, a
 		"Content-Type": {"application/json"}, qstash.HeaderMessageID: {"msg_e2e_" + id}, qstash.HeaderSignature: {signature},
 	})
 	if err == nil && code == http.StatusUnauthorized {
-		err = errors.New("the gateway does not believe our signature: QSTASH_CURRENT_SIGNING_KEY and PUBLIC_BASE_URL must be those of the deployment")
+		err = errors.New("the gateway does not believe our signature: " +
+			"QSTASH_CURRENT_SIGNING_KEY and PUBLIC_BASE_URL must be those of the deployment")
 	}
 	return code, answer, err
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -101,10 +102,10 @@ func (c composed) references(s types.ServiceConfig) []string {
 	}
 	if s.Build != nil {
 		if _, err := os.Stat(filepath.Join(s.Build.Context, "go.work")); err != nil && filepath.IsAbs(s.Build.Context) {
-			problems = append(problems, fmt.Sprintf("%s is not built from the repository", s.Name))
+			problems = append(problems, s.Name+" is not built from the repository")
 		}
 		if service := s.Build.Args["SERVICE"]; service == nil || !strings.HasPrefix(s.Image, ours+*service+":") {
-			problems = append(problems, fmt.Sprintf("%s: the image is not called after its SERVICE", s.Name))
+			problems = append(problems, s.Name+": the image is not called after its SERVICE")
 		}
 	}
 	return problems
@@ -146,7 +147,7 @@ func (c composed) ports(s types.ServiceConfig, p process) []string {
 	contract := contracts()[p.service]
 	listens := []string{p.port(contract.addr), p.port(contract.ops)}
 	for _, port := range s.Ports {
-		if target := fmt.Sprint(port.Target); !slices.Contains(listens, target) {
+		if target := strconv.FormatUint(uint64(port.Target), 10); !slices.Contains(listens, target) {
 			problems = append(problems, fmt.Sprintf("%s publishes %s and listens on %s", s.Name, target, strings.Join(listens, " and ")))
 		}
 	}

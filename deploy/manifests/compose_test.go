@@ -19,7 +19,7 @@ func composed(t *testing.T, files map[string]string, vendors string) string {
 	dir := filepath.Join(repository, "deploy", "compose")
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	for path, content := range files {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, path), []byte(content), 0o700)) //nolint:gosec // scripts are run
+		require.NoError(t, os.WriteFile(filepath.Join(dir, path), []byte(content), 0o700))
 	}
 	out, err := run(t, nil, filepath.Join(dir, "secrets.sh"), vendors)
 	require.NoError(t, err, out)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -219,7 +220,8 @@ func confined(p pod) []string {
 	if c := spec.SecurityContext; c == nil {
 		lacks(false, "has no security context")
 	} else {
-		lacks(is(c.RunAsNonRoot, true) && c.RunAsUser != nil && *c.RunAsUser > 0 && c.FSGroup != nil, "may run as root, or cannot read its secrets as somebody else")
+		lacks(is(c.RunAsNonRoot, true) && c.RunAsUser != nil && *c.RunAsUser > 0 && c.FSGroup != nil,
+			"may run as root, or cannot read its secrets as somebody else")
 		lacks(c.SeccompProfile != nil && c.SeccompProfile.Type == core.SeccompProfileTypeRuntimeDefault, "may make any system call")
 	}
 	if c := container.SecurityContext; c == nil {
@@ -244,7 +246,7 @@ func probed(p pod, process process) []string {
 	want := map[string]string{"ops": process.port(contract.ops), entrance(process.service): process.port(contract.addr)}
 	for name, port := range want {
 		i := slices.IndexFunc(container.Ports, func(c core.ContainerPort) bool { return c.Name == name })
-		if i < 0 || fmt.Sprint(container.Ports[i].ContainerPort) != port {
+		if i < 0 || strconv.Itoa(int(container.Ports[i].ContainerPort)) != port {
 			problems = append(problems, fmt.Sprintf("%s: the port %s is not %s, where it listens", p.name, name, port))
 		}
 	}
@@ -257,7 +259,8 @@ func probed(p pod, process process) []string {
 		{"liveness", "/healthz", container.LivenessProbe, 1},
 		{"readiness", "/readyz", container.ReadinessProbe, 3},
 	} {
-		if probe.probe == nil || probe.probe.HTTPGet == nil || probe.probe.HTTPGet.Path != probe.path || probe.probe.HTTPGet.Port.String() != "ops" {
+		if probe.probe == nil || probe.probe.HTTPGet == nil || probe.probe.HTTPGet.Path != probe.path ||
+			probe.probe.HTTPGet.Port.String() != "ops" {
 			problems = append(problems, fmt.Sprintf("%s: the %s probe does not ask %s of the ops port", p.name, probe.name, probe.path))
 			continue
 		}
@@ -310,8 +313,9 @@ func (c *cluster) services() []string {
 			continue
 		}
 		for _, port := range s.Spec.Ports {
-			if !slices.ContainsFunc(pods[0].template.Spec.Containers[0].Ports, func(p core.ContainerPort) bool { return p.Name == port.TargetPort.String() }) {
-				problems = append(problems, fmt.Sprintf("the Service %s leads to the port %s, which its pods do not have", s.Name, port.TargetPort.String()))
+			target := port.TargetPort.String()
+			if !slices.ContainsFunc(pods[0].template.Spec.Containers[0].Ports, func(p core.ContainerPort) bool { return p.Name == target }) {
+				problems = append(problems, fmt.Sprintf("the Service %s leads to the port %s, which its pods do not have", s.Name, target))
 			}
 		}
 	}
@@ -333,7 +337,7 @@ func (c *cluster) leads(s core.Service, service, port string) bool {
 	pods := c.selected(s.Spec.Selector)
 	return len(pods) == 1 && pods[0].template.Labels["app.kubernetes.io/name"] == service &&
 		slices.ContainsFunc(s.Spec.Ports, func(p core.ServicePort) bool {
-			return fmt.Sprint(p.Port) == port && p.TargetPort.String() == entrance(service)
+			return strconv.Itoa(int(p.Port)) == port && p.TargetPort.String() == entrance(service)
 		})
 }
 
@@ -413,7 +417,8 @@ func (c *cluster) entrances() []string {
 }
 
 func (c *cluster) serves(ingress networking.Ingress, origin *url.URL) bool {
-	if origin.Scheme != "https" || !slices.ContainsFunc(ingress.Spec.TLS, func(t networking.IngressTLS) bool { return slices.Contains(t.Hosts, origin.Host) }) {
+	secured := func(t networking.IngressTLS) bool { return slices.Contains(t.Hosts, origin.Host) }
+	if origin.Scheme != "https" || !slices.ContainsFunc(ingress.Spec.TLS, secured) {
 		return false
 	}
 	for _, rule := range ingress.Spec.Rules {
@@ -423,7 +428,7 @@ func (c *cluster) serves(ingress networking.Ingress, origin *url.URL) bool {
 		to := rule.HTTP.Paths[0].Backend.Service
 		i := slices.IndexFunc(c.reached, func(s core.Service) bool { return to != nil && s.Name == to.Name })
 		return i >= 0 && slices.ContainsFunc(c.reached[i].Spec.Ports, func(p core.ServicePort) bool { return p.Name == to.Port.Name }) &&
-			rule.HTTP.Paths[0].Path == "/" && c.leads(c.reached[i], "gateway", fmt.Sprint(c.reached[i].Spec.Ports[0].Port))
+			rule.HTTP.Paths[0].Path == "/" && c.leads(c.reached[i], "gateway", strconv.Itoa(int(c.reached[i].Spec.Ports[0].Port)))
 	}
 	return false
 }
@@ -445,8 +450,8 @@ func (c *cluster) network() []string {
 			}
 			_, calls := caller.calls()[callee.service]
 			port := callee.port(contracts()[callee.service].addr)
-			leaves := c.lets(from, to, port, func(p networking.NetworkPolicy) []rule { return outward(p) })
-			enters := c.lets(to, from, port, func(p networking.NetworkPolicy) []rule { return inward(p) })
+			leaves := c.lets(from, to, port, outward)
+			enters := c.lets(to, from, port, inward)
 			switch {
 			case calls && !leaves:
 				problems = append(problems, fmt.Sprintf("no NetworkPolicy lets %s out to %s at %s", from.name, to.name, port))
@@ -493,7 +498,8 @@ func (c *cluster) lets(of, other pod, port string, rules func(networking.Network
 			peer := len(r.peers) == 0 || slices.ContainsFunc(r.peers, func(peer networking.NetworkPolicyPeer) bool {
 				return peer.NamespaceSelector == nil && peer.PodSelector != nil && selects(peer.PodSelector.MatchLabels, other.template.Labels)
 			})
-			at := len(r.ports) == 0 || slices.ContainsFunc(r.ports, func(p networking.NetworkPolicyPort) bool { return p.Port != nil && p.Port.String() == port })
+			isPort := func(p networking.NetworkPolicyPort) bool { return p.Port != nil && p.Port.String() == port }
+			at := len(r.ports) == 0 || slices.ContainsFunc(r.ports, isPort)
 			if peer && at {
 				return true
 			}

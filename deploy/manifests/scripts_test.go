@@ -2,7 +2,6 @@ package manifests_test
 
 import (
 	"context"
-	"errors"
 	"net/url"
 	"os"
 	"os/exec"
@@ -73,7 +72,7 @@ func TestSecrets(t *testing.T) {
 		t.Parallel()
 		out, err := run(t, nil, script)
 		var exit *exec.ExitError
-		require.True(t, errors.As(err, &exit))
+		require.ErrorAs(t, err, &exit)
 		require.Equal(t, 2, exit.ExitCode())
 		require.Contains(t, out, "emulated | real")
 	})

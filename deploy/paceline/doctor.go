@@ -64,8 +64,8 @@ type doctorSignatureCommand struct {
 
 // Help is the long text of --help.
 func (c *doctorSignatureCommand) Help() string {
-	return `Takes a request that was answered 401 or 403, and names what differs between what was signed and what is checked: scheme, host, port,
-path, query, body, key or clock. It needs PUBLIC_BASE_URL, and QSTASH_CURRENT_SIGNING_KEY and QSTASH_NEXT_SIGNING_KEY or
+	return `Takes a request that was answered 401 or 403, and names what differs between what was signed and what is checked: scheme, host,
+port, path, query, body, key or clock. It needs PUBLIC_BASE_URL, and QSTASH_CURRENT_SIGNING_KEY and QSTASH_NEXT_SIGNING_KEY or
 TWILIO_AUTH_TOKEN, as the gateway has them. QStash's signature says what was signed; Twilio's is only a hash, so what proxies and
 settings usually do to a URL is tried.
 

@@ -16,7 +16,7 @@ import (
 // e2eCommand is the staging harness.
 type e2eCommand struct {
 	Runs int    `default:"2" help:"How often the conversation is played, each time from a clean baseline. All have to be the same."`
-	Up   string `help:"The gateway of a paceline up on this machine, whose secrets are taken; without it, and without PUBLIC_BASE_URL, the usual one." placeholder:"URL"`
+	Up   string `placeholder:"URL" help:"The gateway of a paceline up on this machine. Default without PUBLIC_BASE_URL: the usual one."`
 	Data string `help:"The folder of that paceline up."`
 	JSON bool   `name:"json" help:"Print one JSON object, for machines."`
 }

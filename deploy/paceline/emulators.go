@@ -77,7 +77,9 @@ func (e *emulatorsCommand) Run(ctx context.Context, t terminal) (err error) {
 		err = errors.Join(err, running.Stop(bounded))
 	}()
 	running.Twilio.SetInboundURL(origin.String() + inboundPath)
-	if _, err := fmt.Fprintf(t.out, "QStash at %s, Twilio at %s; callbacks to %s\n", running.QStashURL, running.TwilioURL, origin); err != nil {
+	if _, err := fmt.Fprintf(
+		t.out, "QStash at %s, Twilio at %s; callbacks to %s\n", running.QStashURL, running.TwilioURL, origin,
+	); err != nil {
 		return err
 	}
 	<-ctx.Done()

@@ -21,10 +21,10 @@ type commands struct {
 	Demo      demoCommand      `cmd:"" help:"Play one whole conversation and check every promise."`
 	Up        upCommand        `cmd:"" help:"Run the whole product on this machine until Ctrl-C; data is kept between runs."`
 	Token     tokenCommand     `cmd:"" help:"Print a bearer token for gRPC, or with --api for /v1."`
-	E2E       e2eCommand       `cmd:"" name:"e2e" help:"Play onboarding against a running deployment, through its own doors, and check what came of it."`
+	E2E       e2eCommand       `cmd:"" name:"e2e" help:"Play onboarding against a running deployment, and check what came of it."`
 	Doctor    doctorCommand    `cmd:"" help:"Look at everything that a deployment needs, and say what mends what is wrong."`
 	Chaos     chaosCommand     `cmd:"" help:"Let many conversations happen while everything fails, and examine what the people got."`
-	Soak      soakCommand      `cmd:"" help:"Take webhooks at a constant rate while processes and Postgres are killed, and count what became of each."`
+	Soak      soakCommand      `cmd:"" help:"Take webhooks at a constant rate across kills, and count what became of each."`
 	Bench     benchCommand     `cmd:"" help:"Measure what is fast, beside others, on this machine."`
 	Emulators emulatorsCommand `cmd:"" help:"Run the emulated QStash and Twilio alone, for services that run elsewhere."`
 	Serve     serveCommand     `cmd:"" help:"Run one service in this process, from the environment, as its own binary does."`

@@ -17,7 +17,8 @@ const (
 	spanPublish = "qstash.publish"
 	spanRing    = "POST /api/onboarding/step"
 	spanInbound = "POST /api/webhooks/twilio/inbound"
-	spanReceipt = "POST /api/webhooks/twilio/status"
+	spanStatus  = "POST /api/webhooks/twilio/status"
+	spanReceipt = "messaging.receipt"
 )
 
 func TestTrace(t *testing.T) {
@@ -57,22 +58,33 @@ func TestTrace(t *testing.T) {
 		}
 	})
 
-	t.Run("FromTheReplyThroughEachAlarmToTheReceipts", func(t *testing.T) {
+	t.Run("FromTheReplyThroughEachAlarmToTheSend", func(t *testing.T) {
 		t.Parallel()
 		ways := map[string]int{}
-		for _, receipt := range of[spanReceipt] {
-			ways[strings.Join(way(receipt), " > ")]++
+		for name, spans := range of {
+			for _, s := range spans {
+				if strings.HasSuffix(name, "/Send") && s.GetKind() == traces.Span_SPAN_KIND_SERVER {
+					ways[strings.Join(way(s), " > ")]++
+				}
+			}
 		}
 		round := strings.Join([]string{spanAlarm, spanPublish, spanRing, spanStep}, " > ")
-		want, burst := map[string]int{
-			"onboarding.opening > send > " + spanReceipt: 2,
-			spanReply + " > send > " + spanReceipt:       2,
-		}, spanReply
+		want, burst := map[string]int{"onboarding.opening > send": 1, spanReply + " > send": 1}, spanReply
 		for range 4 {
 			burst += " > " + round
-			want[burst+" > send > "+spanReceipt] = 2
+			want[burst+" > send"] = 1
 		}
 		require.Equal(t, want, ways)
+	})
+
+	t.Run("EachReceiptIsLinkedToTheCallbackThatBroughtIt", func(t *testing.T) {
+		t.Parallel()
+		for _, receipt := range of[spanReceipt] {
+			require.Len(t, receipt.GetLinks(), 1)
+			from := byID[string(receipt.GetLinks()[0].GetSpanId())]
+			require.NotNil(t, from)
+			require.Equal(t, []string{spanStatus}, way(from))
+		}
 	})
 
 	t.Run("TheWebhookOfAReplyIsLinkedBothWays", func(t *testing.T) {

@@ -230,7 +230,7 @@ func TestSecret(t *testing.T) {
 
 	t.Run("SeveralArePartedByCommas", func(t *testing.T) {
 		t.Parallel()
-		for text, want := range map[string][]string{"": nil, "a": {"a"}, "a,b": {"a", "b"}, " new , old ": {"new", "old"}} {
+		for text, want := range map[string][]string{"": nil, "a": {"a"}, "a,b": {"a", "b"}, "new , old": {"new", "old"}} {
 			keys, err := config.NewSecret(text).Keys()
 			require.NoError(t, err)
 			require.Equal(t, want, keys)

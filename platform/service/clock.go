@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -41,7 +42,7 @@ func judgeSkew(skew time.Duration) (string, error) {
 	said := fmt.Sprintf("the database's clock is %s off ours", skew.Round(time.Millisecond))
 	switch {
 	case skew.Abs() >= badSkew:
-		return "", fmt.Errorf("%s", said) //nolint:perfsprint // a finding
+		return "", errors.New(said)
 	case skew.Abs() >= tolerableSkew:
 		return "", Warn("%s", said)
 	}

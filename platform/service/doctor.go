@@ -93,7 +93,7 @@ func oneLine(text string) string { return strings.Join(strings.Fields(text), " "
 
 // parts are the errors that were joined.
 func parts(err error) []error {
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // this very error, not what it wraps
+	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return []error{err}
 	}

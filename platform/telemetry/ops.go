@@ -28,7 +28,8 @@ type OpsConfig struct {
 }
 
 // OpsHandler serves /metrics, /healthz (the process runs), /readyz (it should get traffic: 200, or 503 with the reason
-// as JSON, and how its queues are doing), /debug/config and /debug/pprof/. It belongs on a port of its own that the internet does not reach.
+// as JSON, and how its queues are doing), /debug/config and /debug/pprof/. It belongs on a port of its own that the internet
+// does not reach.
 func OpsHandler(cfg OpsConfig) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))

@@ -21,8 +21,8 @@ const sqlEnqueue = `
 insert into {table} (id, org_id, idempotency_key, event_type, subject, payload, max_attempts, next_retry_at, created_at, updated_at,
     status{priority}{extra})
 select unnest($1::uuid[]), unnest($2::uuid[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[]), unnest($6::text[])::jsonb,
-    unnest($7::integer[]), unnest($8::timestamptz[]), unnest($9::timestamptz[]), unnest($9::timestamptz[]),
-    'pending'{priority[]}{extra[]}
+    unnest($7::integer[]), unnest($8::timestamptz[]), unnest($9::timestamptz[]),
+    unnest($9::timestamptz[]), 'pending'{priority[]}{extra[]}
 on conflict (org_id, idempotency_key) do nothing`
 
 const sqlByKey = `

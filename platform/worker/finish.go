@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// sqlComplete is sqlFinish for what most jobs come to, for those of one claim. The ids are an array because a join would be planned, while the table is
-// still empty, as a walk through all of it, and the plan is kept.
+// sqlComplete is sqlFinish for what most jobs come to, for those of one claim. The ids are an array because a join would be planned, while
+// the table is still empty, as a walk through all of it, and the plan is kept.
 const sqlComplete = `
 update {table} j
 set status = 'completed', error_message = '', updated_at = $3::timestamptz, processed_at = $3::timestamptz,

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -77,7 +78,7 @@ const holdTimeout = `select set_config('idle_in_transaction_session_timeout', $1
 func (q *Queue) hold(ctx context.Context, tx pgx.Tx, c Claim, silence time.Duration) (Claimed, error) {
 	var batch pgx.Batch
 	batch.Queue(sqlByIndex)
-	batch.Queue(holdTimeout, fmt.Sprint(silence.Milliseconds()))
+	batch.Queue(holdTimeout, strconv.FormatInt(silence.Milliseconds(), 10))
 	if c.ID != "" {
 		batch.Queue(q.sql.holdOne, c.ID, c.Now)
 	} else {

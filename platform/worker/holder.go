@@ -151,13 +151,13 @@ func (d *holding) lane() error {
 
 // batch does what one claim holds: together, and when that fails, each by itself.
 func (d *holding) batch(c Claim) (Claimed, error) {
-	held, err := d.h.together(d.ctx, c)
-	if err == nil {
+	held, refused := d.h.together(d.ctx, c)
+	if refused == nil {
 		d.count(len(held.Jobs))
 		return held, nil
 	}
 	if len(held.Jobs) == 0 { // nothing was held yet
-		return Claimed{}, err
+		return Claimed{}, refused
 	}
 	for _, j := range held.Jobs {
 		if d.ctx.Err() != nil {

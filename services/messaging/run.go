@@ -70,6 +70,7 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	sending := delivery.New(delivery.Config{
 		Store: db, Inbox: db, Doubts: db, Carrier: carrier, Sender: cfg.sender(), Copy: cfg.replyCopy(), PublicURL: cfg.PublicBaseURL.String(),
 		Timeout: cfg.Timeout, Lease: cfg.Lease, StopWait: delivery.DefaultStopWait, Now: deps.Now, Log: observed.Log, Metrics: metrics,
+		Threads: telemetry.Threads{Tracer: observed.Tracer.Tracer("paceline.internal/services/" + name)},
 	})
 	queue, err := queueTexts(ctx, cfg, deps, observed, sending, store.NewOutbound(pool))
 	if err != nil {

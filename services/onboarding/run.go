@@ -175,8 +175,7 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 	carrier := messaging.New(s.messaging)
 	delivery := &dispatch.Dispatcher{Sender: carrier, Store: db, Catalog: texts, Unknown: flow.UnknownSends(), Now: deps.Now}
 	alarms := &burst.Publisher{
-		QStash: alarmClock, Outbox: db, Flow: flow, Disabled: cfg.SchedulingDisabled, Threads: threads,
-		Log: deps.Log, Now: deps.Now,
+		QStash: alarmClock, Outbox: db, Flow: flow, Disabled: cfg.SchedulingDisabled, Threads: threads, Log: deps.Log, Now: deps.Now,
 	}
 	s.watch(cfg, deps, db, alarms)
 	router := &inbound.Router{
@@ -204,12 +203,11 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 	router.Runner, desk.Runner = s.runner, s.runner
 	crew := &rescue.Crew{Store: db, OrgID: cfg.DefaultOrgID, NewAlarm: burst.NewAlarm, Now: deps.Now}
 	steps := &burst.Executor{
-		Sessions: db, Delivery: delivery, Receipts: carrier, Waits: db, Alarms: alarms, Flow: flow, Metrics: measured,
-		Threads: threads, Log: deps.Log, Now: deps.Now,
+		Sessions: db, Delivery: delivery, Receipts: carrier, Waits: db, Alarms: alarms, Flow: flow, Metrics: measured, Threads: threads,
+		Log: deps.Log, Now: deps.Now,
 	}
 
 	failures, guardErr := s.guard(cfg, deps)
-
 	s.grpc, err = rpc.NewServer(rpc.ServerConfig{
 		Tokens: tokens, Policy: server.Policy(), Log: deps.Log, TracerProvider: tel.Tracer, MeterProvider: tel.Meter,
 		TLS: files.Server, Scope: service.Scope, Timeout: stepTimeout,
@@ -217,16 +215,19 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 	if err := errors.Join(err, guardErr); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	onboardingv1.RegisterOnboardingServiceServer(s.grpc, &server.Server{
+	if err := s.register(&server.Server{
 		Steps: steps, Router: router, Desk: desk, Crew: crew, Store: db, Failures: failures, Now: deps.Now,
-	})
-	onboardingv1.RegisterWebhookJobServiceServer(s.grpc, &server.WebhookJobs{
-		OrgID: cfg.DefaultOrgID, Store: db, Texts: router, Bell: s.bell, Now: deps.Now,
-	})
-	if err := s.grpc.CheckPolicy(); err != nil {
+	}, &server.WebhookJobs{OrgID: cfg.DefaultOrgID, Store: db, Texts: router, Bell: s.bell, Now: deps.Now}); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
+}
+
+// register puts the servers behind gRPC, and sees to it that each of their methods has a policy.
+func (s *wired) register(conversations *server.Server, events *server.WebhookJobs) error {
+	onboardingv1.RegisterOnboardingServiceServer(s.grpc, conversations)
+	onboardingv1.RegisterWebhookJobServiceServer(s.grpc, events)
+	return s.grpc.CheckPolicy()
 }
 
 // observe registers the gauges that are asked of the database and its pool, and makes what the parts measure and trace with.

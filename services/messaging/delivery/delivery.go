@@ -62,7 +62,7 @@ func (s Sender) Owner(number, serviceSID string) (uuid.UUID, error) {
 	return uuid.Nil, ErrUnknownSender
 }
 
-// Config is what a Service works with. Every field is needed but the copy.
+// Config is what a Service works with. Every field is needed but the copy and the threads.
 type Config struct {
 	Store     messageStore
 	Inbox     inboxStore
@@ -77,6 +77,7 @@ type Config struct {
 	Now       func() time.Time
 	Log       *slog.Logger
 	Metrics   *Metrics
+	Threads   telemetry.Threads // puts each receipt into the trace of its conversation
 }
 
 // Service sends and receives. It is safe for concurrent use and holds no state of its own but who waits for a settled send.
@@ -143,14 +144,9 @@ func (w waker) wake() {
 }
 
 // callback is where Twilio reports about a message: our own id makes even a send whose answer was lost traceable. The
-// fragment is Twilio's retry policy and never reaches us: every kind of failure, three times, four seconds each. A send that is
-// traced has its receipts in the same trace: Twilio sends no header along, but it calls the URL that it was given.
-func (s *Service) callback(ctx context.Context, id uuid.UUID) string {
-	query := "message_id=" + id.String()
-	if trace := telemetry.Traceparent(ctx); trace != "" {
-		query += "&" + telemetry.TraceparentField + "=" + trace
-	}
-	return s.PublicURL + "/api/webhooks/twilio/status?" + query + "#rt=4000&rc=3&rp=all"
+// fragment is Twilio's retry policy and never reaches us: every kind of failure, three times, four seconds each.
+func (s *Service) callback(id uuid.UUID) string {
+	return s.PublicURL + "/api/webhooks/twilio/status?message_id=" + id.String() + "#rt=4000&rc=3&rp=all"
 }
 
 // storable drops what Postgres cannot keep in text or jsonb. Only for words of the outside world that we take as they

@@ -85,7 +85,7 @@ const (
 // whose rows it may see.
 func Observe(ctx context.Context, meter metric.Meter, store openStore, now func() time.Time) error {
 	inDoubt, inDoubtErr := meter.Int64ObservableGauge("sms_in_doubt",
-		metric.WithDescription("Texts of which nobody knows whether Twilio has them: unknown ones are looked for, parked ones wait for an operator."))
+		metric.WithDescription("Texts of which nobody knows whether Twilio has them: unknown ones are looked for, parked ones wait for you."))
 	oldest, oldestErr := meter.Float64ObservableGauge("sms_in_doubt_oldest_seconds", metric.WithUnit("s"),
 		metric.WithDescription("How long ago the oldest text in doubt was attempted."))
 	missing, missingErr := meter.Int64ObservableGauge("sms_receipts_missing",

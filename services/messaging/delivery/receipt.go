@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -52,6 +53,8 @@ func (s *Service) RecordStatus(ctx context.Context, r Receipt) (matched bool, er
 		slog.Bool("changed", recorded.Changed),
 	}
 	if recorded.Message != nil {
+		_, end := s.Threads.Begin(ctx, "messaging.receipt", conversationOf(recorded.Message.Key))
+		defer end()
 		attrs = append(attrs, slog.Any("message", *recorded.Message))
 	}
 	s.Log.LogAttrs(ctx, slog.LevelInfo, "messaging.sms_receipt_recorded", attrs...)
@@ -60,4 +63,14 @@ func (s *Service) RecordStatus(ctx context.Context, r Receipt) (matched bool, er
 		s.Metrics.settled(ctx, SettledByReceipt)
 	}
 	return recorded.Message != nil, nil
+}
+
+// conversationOf is the session whose text has this key, onboarding:PROFILE:SESSION:STEP; empty for other texts. The trace of a
+// conversation has its id (telemetry.Threads), and Twilio's callback brings no trace along.
+func conversationOf(key string) string {
+	parts := strings.SplitN(key, ":", 4)
+	if len(parts) < 4 || parts[0] != "onboarding" {
+		return ""
+	}
+	return parts[2]
 }

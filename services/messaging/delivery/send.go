@@ -217,7 +217,7 @@ func (s *Service) transmit(ctx context.Context, m Message) (Result, error) {
 func (s *Service) call(ctx context.Context, m Message) twilio.Outcome {
 	ctx, cancel := context.WithTimeout(ctx, min(s.Timeout, m.LeaseUntil.Sub(s.Now())))
 	defer cancel()
-	return s.Carrier.Send(ctx, twilio.Outgoing{To: m.To, Body: m.Body, StatusCallback: s.callback(ctx, m.ID)})
+	return s.Carrier.Send(ctx, twilio.Outgoing{To: m.To, Body: m.Body, StatusCallback: s.callback(m.ID)})
 }
 
 // settle tries more than once: the database may be failing over, and Twilio's answer cannot be asked for again.

@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/otel/trace"
 
 	emulator "paceline.internal/platform/emulator/twilio"
 	"paceline.internal/services/messaging/consent"
@@ -40,23 +39,6 @@ func TestSend(t *testing.T) {
 		require.Empty(t, during.SID)
 		require.Equal(t, b.clock.Now().Add(lease), during.LeaseUntil)
 		require.Equal(t, during.ID, result.Message.ID)
-	})
-
-	t.Run("ATracedSendHasItsReceiptsInItsTrace", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled})
-		var told string
-		service := b.service(func(c *delivery.Config) {
-			c.Carrier = carrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
-				told = out.StatusCallback
-				return b.carrier.Send(ctx, out)
-			})
-		})
-		_, err := service.Send(trace.ContextWithSpanContext(t.Context(), span), b.request())
-		require.NoError(t, err)
-		parent := "00-" + span.TraceID().String() + "-" + span.SpanID().String() + "-01"
-		require.Equal(t, b.config.PublicURL+"/api/webhooks/twilio/status?message_id="+b.stored().ID.String()+"&traceparent="+parent+"#rt=4000&rc=3&rp=all", told)
 	})
 
 	t.Run("S0_22_AcceptedAnswerCarriesTheConfirmedRow", func(t *testing.T) {

@@ -18,7 +18,7 @@ type Metrics struct{ spacing metric.Float64Histogram }
 // NewMetrics registers them.
 func NewMetrics(meter metric.Meter) (*Metrics, error) {
 	spacing, err := meter.Float64Histogram("step_spacing_error_seconds", metric.WithUnit("s"),
-		metric.WithDescription("By how much the gap between a step's text and the one before it was longer than the flow's; negative is too close."),
+		metric.WithDescription("By how much the gap between a step's text and the one before was longer than the flow's; negative is too close."),
 		metric.WithExplicitBucketBoundaries(-5, -1, -.25, .25, 1, 2, 5, 15, 60, 300, 1800, 7200))
 	return &Metrics{spacing: spacing}, err
 }
@@ -60,10 +60,11 @@ const (
 func Observe(ctx context.Context, meter metric.Meter, store standings, now func() time.Time) error {
 	inBurst, inBurstErr := meter.Int64ObservableGauge("sessions_in_burst", metric.WithDescription("Active sessions that wait for a step."))
 	lag, lagErr := meter.Float64ObservableGauge("sequence_lag_seconds", metric.WithUnit("s"),
-		metric.WithDescription("How long ago the step was due that is waited for longest. Sessions that are parked, paused or on hold do not count."))
+		metric.WithDescription("How long ago the step was due that is waited for longest; without sessions that are parked, paused or on hold."))
 	parked, parkedErr := meter.Int64ObservableGauge("sessions_parked",
 		metric.WithDescription("Sessions that wait for an operator, by status; up to a minute old."))
-	unpublished, unpublishedErr := meter.Int64ObservableGauge("alarms_unpublished", metric.WithDescription("Alarms that QStash does not have yet."))
+	unpublished, unpublishedErr := meter.Int64ObservableGauge("alarms_unpublished",
+		metric.WithDescription("Alarms that QStash does not have yet."))
 	oldest, oldestErr := meter.Float64ObservableGauge("alarms_unpublished_oldest_seconds", metric.WithUnit("s"),
 		metric.WithDescription("How long ago the oldest alarm was written that QStash does not have yet."))
 	letters, lettersErr := meter.Int64ObservableGauge("dead_letters_open",
