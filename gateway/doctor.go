@@ -89,8 +89,8 @@ func (c *Config) lookAtUpstream(
 	}
 }
 
-// lookAtOrigin posts a signed callback that means nothing to the public origin. Whoever answers 489 has our keys, and computes signatures from
-// the very URL that was called.
+// lookAtOrigin posts a signed callback that means nothing to the public origin. Whoever answers 489 has our keys, and computes
+// signatures from the very URL that was called.
 func (c *Config) lookAtOrigin(ctx context.Context) (string, error) {
 	origin := c.PublicBaseURL.String()
 	if err := plausible(origin); err != nil {
@@ -124,7 +124,8 @@ func (c *Config) lookAtOrigin(ctx context.Context) (string, error) {
 	case qstash.StatusNonRetryable:
 		return origin + " leads to a gateway with these keys", nil
 	case http.StatusUnauthorized:
-		return "", fmt.Errorf("%s leads to a gateway that does not believe our signature: its keys, its PUBLIC_BASE_URL or its clock are others", origin)
+		return "", fmt.Errorf("%s leads to a gateway that does not believe our signature: its keys, its PUBLIC_BASE_URL or its clock are others",
+			origin)
 	default:
 		return "", fmt.Errorf("%s is answered %d, which no gateway of ours says: it leads elsewhere, or a proxy changes what it passes on",
 			origin, response.StatusCode)

@@ -13,7 +13,7 @@ import (
 )
 
 // enqueueArrays is how many parameters sqlEnqueue has before those of the table's own columns.
-const enqueueArrays = 9
+const enqueueArrays = 10
 
 // sqlEnqueue unnests in the select list: there the arrays are walked through side by side, while a function in "from" would first be
 // read to its end. It returns nothing, for as long as it stored all of them there is nothing to tell.
@@ -21,8 +21,8 @@ const sqlEnqueue = `
 insert into {table} (id, org_id, idempotency_key, event_type, subject, payload, max_attempts, next_retry_at, created_at, updated_at,
     status{priority}{extra})
 select unnest($1::uuid[]), unnest($2::uuid[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[]), unnest($6::text[])::jsonb,
-    unnest($7::integer[]), unnest($8::timestamptz[]), unnest($9::timestamptz[]),
-    unnest($9::timestamptz[]), 'pending'{priority[]}{extra[]}
+    unnest($7::integer[]), unnest($8::timestamptz[]), unnest($9::timestamptz[]), unnest($10::timestamptz[]),
+    'pending'{priority[]}{extra[]}
 on conflict (org_id, idempotency_key) do nothing`
 
 const sqlByKey = `
@@ -97,7 +97,7 @@ func (q *Queue) enqueueArgs(jobs []New) ([]any, error) {
 			attempts[i] = defaultAttempts
 		}
 	}
-	args := []any{ids, orgs, keys, types, subjects, payloads, attempts, due, at}
+	args := []any{ids, orgs, keys, types, subjects, payloads, attempts, due, at, at}
 	if q.table.Priorities > 0 {
 		priorities := make([]int16, n)
 		for i, j := range jobs {

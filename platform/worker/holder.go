@@ -151,25 +151,31 @@ func (d *holding) lane() error {
 
 // batch does what one claim holds: together, and when that fails, each by itself.
 func (d *holding) batch(c Claim) (Claimed, error) {
-	held, refused := d.h.together(d.ctx, c)
-	if refused == nil {
+	held, err := d.h.together(d.ctx, c)
+	switch {
+	case err == nil:
 		d.count(len(held.Jobs))
 		return held, nil
+	case len(held.Jobs) == 0: // nothing was held yet
+		return Claimed{}, err
+	default:
+		return held, d.oneByOne(held.Jobs)
 	}
-	if len(held.Jobs) == 0 { // nothing was held yet
-		return Claimed{}, refused
-	}
-	for _, j := range held.Jobs {
+}
+
+// oneByOne does jobs that are not held any more, each by itself.
+func (d *holding) oneByOne(jobs []Job) error {
+	for _, j := range jobs {
 		if d.ctx.Err() != nil {
-			break // nothing is held any more
+			return nil // they are left to whoever comes
 		}
 		done, err := d.h.alone(d.ctx, j)
 		if err != nil {
-			return Claimed{}, err
+			return err
 		}
 		d.count(done)
 	}
-	return held, nil
+	return nil
 }
 
 func (d *holding) count(n int) {
