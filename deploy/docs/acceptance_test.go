@@ -79,7 +79,7 @@ func TestAcceptance(t *testing.T) {
 		known := criteria()
 		mark := regexp.MustCompile(`\bS[0-4]_\d\d|_S[0-4]_\d\d|\bItem\d\d`)
 		for _, test := range tests {
-			for _, match := range mark.FindAllString(test.Name, -1) {
+			for _, match := range mark.FindAllString(docs.SpelledOut(test.Name), -1) {
 				match = strings.TrimPrefix(match, "_")
 				require.Contains(t, known, strings.ReplaceAll(match, "_", "-"), "%s %s", test.Dir, test.Name)
 			}

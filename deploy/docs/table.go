@@ -68,9 +68,20 @@ func splitName(name string) (parent, last string) {
 	return "", name
 }
 
+// several is the short form of several ids of one section: S2_07_08_09_.
+var several = regexp.MustCompile(`\bS\d(?:_\d\d){2,}(?:_|$)`)
+
+// SpelledOut writes each id of the short form as a whole.
+func SpelledOut(name string) string {
+	return several.ReplaceAllStringFunc(name, func(ids string) string {
+		section, numbers, _ := strings.Cut(strings.TrimSuffix(ids, "_"), "_")
+		return section + "_" + strings.ReplaceAll(numbers, "_", "_"+section+"_") + "_"
+	})
+}
+
 // carries reports whether a test's name holds the mark as a whole: S0_07 neither in S0_071 nor in GS0_07.
 func carries(name, mark string) bool {
-	name = strings.TrimPrefix(name, "Test")
+	name = SpelledOut(strings.TrimPrefix(name, "Test"))
 	for at := 0; ; {
 		i := strings.Index(name[at:], mark)
 		if i < 0 {

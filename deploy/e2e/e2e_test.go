@@ -118,8 +118,11 @@ const little = 500 * time.Millisecond
 func TestStub(t *testing.T) {
 	t.Parallel()
 
-	for name, disabled := range map[string]string{"WithoutAnyQStash": "true", "BesideTheDeploymentsOwnAlarms": "false"} {
-		t.Run("S0_46_47_48_50_51_PassesTwiceInARow"+name, func(t *testing.T) {
+	for name, disabled := range map[string]string{
+		"S0_46_47_48_50_51_PassesTwiceInARowWithoutAnyQStash":           "true",
+		"S0_46_48_50_51_PassesTwiceInARowBesideTheDeploymentsOwnAlarms": "false",
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := deploy(t, "ONBOARDING_SCHEDULING_DISABLED", disabled)
 			report, err := s.plays(2, enough)
