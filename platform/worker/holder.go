@@ -165,11 +165,8 @@ func (d *holding) batch(c Claim) (Claimed, error) {
 
 // oneByOne does jobs that are not held any more, each by itself.
 func (d *holding) oneByOne(jobs []Job) error {
-	for _, j := range jobs {
-		if d.ctx.Err() != nil {
-			return nil // they are left to whoever comes
-		}
-		done, err := d.h.alone(d.ctx, j)
+	for i := 0; i < len(jobs) && d.ctx.Err() == nil; i++ { // when it is stopped the rest is left to whoever comes
+		done, err := d.h.alone(d.ctx, jobs[i])
 		if err != nil {
 			return err
 		}

@@ -378,7 +378,7 @@ func TestCrashMatrix(t *testing.T) {
 	t.Run("S2_15_32_35_39_EveryJobEndsOnceAndInOrder", crashMatrix)
 }
 
-func crashMatrix(t *testing.T) { //nolint:thelper // it is a test
+func crashMatrix(t *testing.T) {
 	t.Parallel()
 	for _, dead := range []bool{false, true} {
 		for _, after := range []bool{false, true} {
