@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
@@ -12,27 +13,22 @@ import (
 // refusals are what QStash answers to a publish that it does not take.
 var refusals = []int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusTooManyRequests}
 
-// vendorFaults has both vendors misbehave. What goes wrong is decided by the message and how often it was seen, not by the
-// order in which requests happen to arrive.
+// vendorFaults has both vendors misbehave. What goes wrong is decided by the message and the instant. What happens at one instant
+// happens in another order in every run, and not always as often; the same befalls all of it.
 type vendorFaults struct {
-	dice dice
+	dice    dice
+	elapsed func() time.Duration // the age of the world
 
 	mu     sync.Mutex
-	counts map[string]int
 	struck map[string]int // faults by kind
 }
 
-func newVendorFaults(d dice) *vendorFaults {
-	return &vendorFaults{dice: d, counts: map[string]int{}, struck: map[string]int{}}
+func newVendorFaults(d dice, elapsed func() time.Duration) *vendorFaults {
+	return &vendorFaults{dice: d, elapsed: elapsed, struck: map[string]int{}}
 }
 
-// again counts how often something was asked.
-func (f *vendorFaults) again(what string) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.counts[what]++
-	return f.counts[what]
-}
+// roll is the dice for what happens to something now.
+func (f *vendorFaults) roll(what, to string) *rand.Rand { return f.dice.roll(what, to, f.elapsed()) }
 
 func (f *vendorFaults) strike(kind string) {
 	f.mu.Lock()
@@ -51,7 +47,7 @@ func (f *vendorFaults) qstash(name alarmName) qstash.Script {
 			if alarm == "" {
 				return qstash.PublishFault{}
 			}
-			switch r := f.dice.roll("publish", alarm, f.again("publish "+alarm)); r.IntN(40) {
+			switch r := f.roll("publish", alarm); r.IntN(40) {
 			case 0:
 				f.strike("publish refused")
 				return qstash.PublishFault{Status: pick(r, refusals)}
@@ -69,7 +65,7 @@ func (f *vendorFaults) qstash(name alarmName) qstash.Script {
 			if alarm == "" {
 				return qstash.DeliverFault{}
 			}
-			switch r := f.dice.roll("deliver", alarm, f.again("deliver "+alarm)); r.IntN(20) {
+			switch r := f.roll("deliver", alarm); r.IntN(20) {
 			case 0:
 				if oneIn(r, 2) {
 					f.strike("alarm lost")
@@ -90,16 +86,14 @@ func (f *vendorFaults) qstash(name alarmName) qstash.Script {
 }
 
 // twilio is the script of the carrier. text names a text over runs, and tell hears of every request before it is answered.
-func (f *vendorFaults) twilio(text func(twilio.Message) string, tell func(name string, n int, m twilio.Message)) twilio.Script {
+func (f *vendorFaults) twilio(text func(twilio.Message) string, tell func(twilio.Message)) twilio.Script {
 	return twilio.Script{
 		OnCreate: func(_ int, m twilio.Message) twilio.CreateFault {
-			name := text(m)
-			n := f.again("create " + name)
-			tell(name, n, m)
-			return f.create(name, n)
+			tell(m)
+			return f.create(text(m))
 		},
 		OnFate: func(m twilio.Message) twilio.Fate {
-			switch r := f.dice.roll("fate", text(m), f.again("fate "+text(m))); r.IntN(16) {
+			switch r := f.roll("fate", text(m)); r.IntN(16) {
 			case 0:
 				return twilio.Fate{Final: twilio.StatusUndelivered, Code: 30003}
 			case 1:
@@ -111,7 +105,7 @@ func (f *vendorFaults) twilio(text func(twilio.Message) string, tell func(name s
 		},
 		OnCallback: func(m twilio.Message) twilio.CallbackFault {
 			name := text(m) + string(m.Status)
-			switch r := f.dice.roll("callback", name, f.again("callback "+name)); r.IntN(12) {
+			switch r := f.roll("callback", name); r.IntN(12) {
 			case 0, 1:
 				f.strike("receipt lost")
 				return twilio.CallbackFault{Drop: true}
@@ -127,10 +121,10 @@ func (f *vendorFaults) twilio(text func(twilio.Message) string, tell func(name s
 	}
 }
 
-// create is what becomes of the n-th request to create a text. Each text gets through in the end.
-func (f *vendorFaults) create(name string, n int) twilio.CreateFault {
-	r := f.dice.roll("create", name, n)
-	if n > 6 || r.IntN(9) > 0 {
+// create is what becomes of a request to create a text now. Each text gets through in the end.
+func (f *vendorFaults) create(name string) twilio.CreateFault {
+	r := f.roll("create", name)
+	if r.IntN(9) > 0 {
 		return twilio.CreateFault{}
 	}
 	fault := pick(r, []twilio.CreateFault{

@@ -109,7 +109,7 @@ func (s *site) openPostgres(ctx context.Context) (err error) {
 
 // openServices migrates, starts the three processes and waits until they serve.
 func (s *site) openServices(ctx context.Context) error {
-	ports, err := freePorts(ctx, 6)
+	ports, err := FreePorts(ctx, 6)
 	if err != nil {
 		return err
 	}
@@ -234,9 +234,9 @@ func ProcessEnviron(vendors *stack.Vendors, a stack.Addresses, secrets stack.Sec
 	})
 }
 
-// freePorts are addresses that nobody listens on. They lie below the range that the kernel hands out to everybody, so that
+// FreePorts are addresses that nobody listens on. They lie below the range that the kernel hands out to everybody, so that
 // nobody takes one while its process is being started again.
-func freePorts(ctx context.Context, n int) ([]string, error) {
+func FreePorts(ctx context.Context, n int) ([]string, error) {
 	const first, last = 10_000, 32_000
 	begin, err := rand.Int(rand.Reader, big.NewInt(last-first-1000))
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 )
 
 // pulse is how the loops of the services rest in a world: on its clock, and counted, so that the clock is not moved while one
-// of them works. They wake at fixed instants and at no other: a wake-up by NOTIFY comes when the database gets to it, which
-// no seed could repeat.
+// of them works. They wake at fixed instants and at no other: a wake-up by NOTIFY comes when the database gets to it, and the loops of
+// a service that starts would all be woken at once, which no seed could repeat.
 type pulse struct {
 	clock *clock.Settable
 
@@ -28,12 +28,12 @@ func newPulse(c *clock.Settable) *pulse {
 // rest is the process.Rest of every service.
 func (p *pulse) rest(ctx context.Context, d time.Duration, _ <-chan struct{}) bool {
 	n := &nap{ring: make(chan struct{})}
+	stop := p.clock.AfterFunc(p.next(d), func() { p.rouse(n) }) // before it counts as resting: from then on the clock may move
 	p.mu.Lock()
 	p.resting[n] = struct{}{}
 	close(p.changed)
 	p.changed = make(chan struct{})
 	p.mu.Unlock()
-	stop := p.clock.AfterFunc(p.next(d), func() { p.rouse(n) })
 	select {
 	case <-ctx.Done():
 	case <-n.ring:

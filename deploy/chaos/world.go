@@ -95,7 +95,7 @@ func newWorld(ctx context.Context, seed uint64, people int, data *worldData, log
 			err = errors.Join(err, w.end(context.WithoutCancel(ctx)))
 		}
 	}()
-	w.pulse, w.faults = newPulse(w.clock), newVendorFaults(w.dice)
+	w.pulse, w.faults = newPulse(w.clock), newVendorFaults(w.dice, w.elapsed)
 	if w.scratch, err = os.MkdirTemp("", "paceline-world-"); err != nil {
 		return w, err
 	}
@@ -214,7 +214,7 @@ func (w *world) observe(e twilio.Event) {
 }
 
 // asked hears of every text that Twilio is asked for, before it is answered.
-func (w *world) asked(_ string, _ int, m twilio.Message) {
+func (w *world) asked(m twilio.Message) {
 	if p := w.byPhone[m.To]; p != nil {
 		p.during(p.texts[m.Body])
 	}

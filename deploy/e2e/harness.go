@@ -31,6 +31,8 @@ type Harness struct {
 const (
 	// callTimeout bounds one call to the deployment, in which it may call Twilio.
 	callTimeout = 30 * time.Second
+	// momentPatience is how long a deployment may be out of reach at a time.
+	momentPatience = 20 * time.Second
 	// look is how often a deployment is asked for news.
 	look            = 250 * time.Millisecond
 	defaultPatience = 60 * time.Second
@@ -53,8 +55,11 @@ func (h Harness) Run(ctx context.Context, runs int) (Report, error) {
 		return Report{}, err
 	}
 	h.Patience = cmp.Or(h.Patience, defaultPatience)
-	client := &http.Client{Timeout: callTimeout}
-	defer client.CloseIdleConnections()
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment}
+	client := &http.Client{Timeout: callTimeout, Transport: &patient{
+		base: transport, now: h.Now, rest: h.Rest, patience: min(h.Patience, momentPatience), tell: h.Tell,
+	}}
+	defer transport.CloseIdleConnections()
 	report := Report{Mode: h.Config.Mode, Kept: true, Differences: []string{}}
 	for n := range runs {
 		h.Tell(fmt.Sprintf("run %d of %d, QStash %s", n+1, runs, h.Config.Mode))

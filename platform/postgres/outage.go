@@ -23,12 +23,15 @@ var outageClasses = []string{
 }
 
 // Outage reports whether an error says that the database was out of reach, out of time, or busy with itself, instead of
-// refusing what it was asked: another try may not meet it.
+// refusing what it was asked: another try may not meet it. That it could not be reached at all is one whatever the reason, a
+// database that takes no connections or a password that has just been changed: what was asked is not at fault.
 func Outage(err error) bool {
+	if _, connecting := errors.AsType[*pgconn.ConnectError](err); connecting {
+		return true
+	}
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return slices.ContainsFunc(outageClasses, func(class string) bool { return strings.HasPrefix(refused.Code, class) })
 	}
-	_, connecting := errors.AsType[*pgconn.ConnectError](err)
 	_, network := errors.AsType[net.Error](err) // an expired context is one, too
-	return connecting || network || pgconn.SafeToRetry(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	return network || pgconn.SafeToRetry(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }

@@ -16,6 +16,9 @@ import (
 
 func TestOutage(t *testing.T) {
 	t.Parallel()
+	connecting := func(code string) error {
+		return errors.Join(&pgconn.ConnectError{Config: &pgconn.Config{}}, &pgconn.PgError{Code: code})
+	}
 	for _, tc := range []struct {
 		name string
 		err  error
@@ -26,6 +29,8 @@ func TestOutage(t *testing.T) {
 		{name: "PrimaryHasBecomeAStandby", err: &pgconn.PgError{Code: "25006"}, want: true},
 		{name: "SerializationFailsTooOften", err: &pgconn.PgError{Code: "40001"}, want: true},
 		{name: "ConnectionCannotBeMade", err: &pgconn.ConnectError{}, want: true},
+		{name: "DatabaseTakesNoConnections", err: connecting("55000"), want: true},
+		{name: "PasswordIsAnotherNow", err: connecting("28P01"), want: true},
 		{name: "ConnectionBreaks", err: fmt.Errorf("read: %w", io.ErrUnexpectedEOF), want: true},
 		{name: "NetworkFails", err: &net.OpError{Op: "read", Err: errors.New("reset")}, want: true},
 		{name: "TimeIsOver", err: fmt.Errorf("acquire: %w", context.DeadlineExceeded), want: true},

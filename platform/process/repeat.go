@@ -32,8 +32,14 @@ type Repetition struct {
 	Wake   <-chan struct{} // may be nil
 }
 
-// Run repeats until ctx ends. What Once is at then, it brings to its end by itself.
+// Run repeats until ctx ends. What Once is at then, it brings to its end by itself. The start is a wake-up like any other, so that
+// whoever decides about rests decides about the first work as well.
 func (r Repetition) Run(ctx context.Context) error {
+	started := make(chan struct{})
+	close(started)
+	if !r.Rest(ctx, r.Every, started) {
+		return nil
+	}
 	for {
 		more, err := r.Once(ctx)
 		if err != nil && ctx.Err() == nil {

@@ -353,10 +353,10 @@ func TestHolder(t *testing.T) {
 		h.alter = func(c *worker.HolderConfig) { c.Poll = time.Hour }
 		rested := make(chan struct{})
 		var once sync.Once
-		loop := h.holder().Loop(func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
+		loop := h.holder().Loop(onceStarted(func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 			once.Do(func() { close(rested) })
 			return process.RestOnMachineClock(ctx, d, wake)
-		})
+		}))
 		h.attempt = func(context.Context, pgx.Tx, worker.Job) error { stop(); return nil }
 		ended := make(chan error, 1)
 		go func() { ended <- loop.Run(ctx) }()

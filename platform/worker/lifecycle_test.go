@@ -190,11 +190,11 @@ func TestFlow(t *testing.T) {
 				return n, 700 * time.Millisecond, nil
 			}
 		}
-		loop := b.runner().Loop(func(_ context.Context, d time.Duration, _ <-chan struct{}) bool {
+		loop := b.runner().Loop(onceStarted(func(_ context.Context, d time.Duration, _ <-chan struct{}) bool {
 			rests = append(rests, d)
 			left = 3
 			return len(rests) < 4
-		})
+		}))
 		require.NoError(t, loop.Run(t.Context()))
 		require.Len(t, b.ran, 10)
 		require.Equal(t, 700*time.Millisecond, rests[0], "it rests until it may go on")
@@ -249,7 +249,7 @@ func TestFlow(t *testing.T) {
 		for range 2 {
 			id := b.enqueue("")
 			ctx, cancel := context.WithCancel(t.Context())
-			rest := func(context.Context, time.Duration, <-chan struct{}) bool { cancel(); return false }
+			rest := onceStarted(func(context.Context, time.Duration, <-chan struct{}) bool { cancel(); return false })
 			require.NoError(t, runner.Loop(rest).Run(ctx))
 			require.Equal(t, worker.StatusCompleted, b.row(id).Status)
 		}
@@ -266,7 +266,8 @@ func TestFlow(t *testing.T) {
 		bad := b.job("")
 		bad.EventType = "other"
 		b.add(bad)
-		require.NoError(t, b.runner().Loop(func(context.Context, time.Duration, <-chan struct{}) bool { return false }).Run(t.Context()))
+		rest := onceStarted(func(context.Context, time.Duration, <-chan struct{}) bool { return false })
+		require.NoError(t, b.runner().Loop(rest).Run(t.Context()))
 		for _, line := range []string{
 			`"msg":"worker.started","queue":"jobs"`, `"msg":"worker.processing"`, `"event_type":"work","status":"completed"`,
 			`"event_type":"other","status":"failed","attempts":1,"error":"no handler for event type \"other\""`, `"msg":"worker.stopped"`,
@@ -290,11 +291,11 @@ func TestFlow(t *testing.T) {
 		b := setup(t)
 		id := b.enqueue("")
 		var rested time.Duration
-		require.NoError(t, b.runner().Loop(func(_ context.Context, d time.Duration, _ <-chan struct{}) bool {
+		require.NoError(t, b.runner().Loop(onceStarted(func(_ context.Context, d time.Duration, _ <-chan struct{}) bool {
 			rested = d
 			require.Equal(t, worker.StatusCompleted, b.row(id).Status)
 			return false
-		}).Run(t.Context()))
+		})).Run(t.Context()))
 		require.Equal(t, 5*time.Second, rested)
 	})
 }

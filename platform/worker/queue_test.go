@@ -352,10 +352,10 @@ func TestOperators(t *testing.T) {
 		stopped := worker.Health{Processor: "stopped", Backlog: 1, OldestDueSeconds: 3600}
 		require.Equal(t, stopped, health())
 		var resting worker.Health
-		require.NoError(t, runner.Loop(func(context.Context, time.Duration, <-chan struct{}) bool {
+		require.NoError(t, runner.Loop(onceStarted(func(context.Context, time.Duration, <-chan struct{}) bool {
 			resting = health()
 			return false
-		}).Run(t.Context()))
+		})).Run(t.Context()))
 		require.Equal(t, worker.Health{Processor: "running", Backlog: 1, OldestDueSeconds: 3600}, resting)
 		require.Equal(t, stopped, health())
 	})

@@ -17,6 +17,7 @@ import (
 	"paceline.internal/platform/emulator/clock"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/platform/process"
 	"paceline.internal/platform/worker"
 )
 
@@ -124,6 +125,18 @@ func (b *bundle) config() worker.Config {
 		b.change(&cfg)
 	}
 	return cfg
+}
+
+// onceStarted lets a loop begin, and then rests as told.
+func onceStarted(rest process.Rest) process.Rest {
+	started := false
+	return func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
+		if !started {
+			started = true
+			return true
+		}
+		return rest(ctx, d, wake)
+	}
 }
 
 func (b *bundle) runner() *worker.Runner { return worker.NewRunner(b.config()) }

@@ -120,6 +120,7 @@ func TestRecordStatus(t *testing.T) {
 	t.Run("LateRefusalForAnOptOutIsRecordedButNotOverANewerSTART", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
+		b.emulator.SetScript(silent)
 		service := b.service(nil)
 		result, err := service.Send(t.Context(), b.request())
 		require.NoError(t, err)

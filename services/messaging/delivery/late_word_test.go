@@ -49,6 +49,7 @@ func TestLateWord(t *testing.T) {
 		t.Run("S0_69_"+words+"FromBeforeTwiliosRefusalDoesNotUndoIt", func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
+			b.emulator.SetScript(silent)
 			result, err := b.service(nil).Send(t.Context(), b.request())
 			require.NoError(t, err)
 			said := b.clock.Now()

@@ -79,6 +79,9 @@ func setup(t *testing.T) *bundle {
 	return b
 }
 
+// silent is a Twilio that tells of no message what becomes of it, for a test that says so itself.
+var silent = emulator.Script{OnCallback: func(emulator.Message) emulator.CallbackFault { return emulator.CallbackFault{Drop: true} }}
+
 // guarded is a buffer that several goroutines log to.
 type guarded struct {
 	mu sync.Mutex

@@ -25,14 +25,21 @@ const sqlListSessions = sqlSession + `
 where s.org_id = @org_id
   and (@profile = '' or s.profile_id = nullif(@profile, '')::uuid)
   and (@token = '' or s.state_token = @token)
-  and (not @stuck or s.status in ('stuck', 'undeliverable'))
-  and (@before = '' or s.id < nullif(@before, '')::uuid)
-order by s.id desc limit @limit`
+  and (@before = '' or s.id < nullif(@before, '')::uuid)`
+
+const (
+	sqlOnlyParked  = ` and s.status in ('stuck', 'undeliverable')` // as the index conversation_sessions_parked says it
+	sqlNewestFirst = ` order by s.id desc limit @limit`
+)
 
 // ListSessions lists sessions, newest first.
 func (s *Store) ListSessions(ctx context.Context, f SessionFilter) ([]session.Record, error) {
-	rows, err := s.pool.Query(ctx, sqlListSessions, pgx.NamedArgs{
-		"org_id": f.OrgID, "profile": f.ProfileID, "token": f.StateToken, "stuck": f.Stuck, "before": f.Before, "limit": f.Limit,
+	sql := sqlListSessions
+	if f.Stuck {
+		sql += sqlOnlyParked
+	}
+	rows, err := s.pool.Query(ctx, sql+sqlNewestFirst, pgx.NamedArgs{
+		"org_id": f.OrgID, "profile": f.ProfileID, "token": f.StateToken, "before": f.Before, "limit": f.Limit,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)

@@ -55,7 +55,7 @@ func since(at *time.Time, now time.Time) time.Duration {
 const sqlParked = `
 select status, count(*)::int as n from conversation_sessions where status in ('stuck', 'undeliverable') group by status`
 
-// Parked counts the sessions that wait for an operator. It reads the whole table.
+// Parked counts the sessions that wait for an operator.
 func (s *Store) Parked(ctx context.Context) (map[session.Status]int, error) {
 	rows, err := s.pool.Query(ctx, sqlParked)
 	if err != nil {
