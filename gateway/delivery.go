@@ -82,6 +82,9 @@ func (d *delivery) mourn(ctx context.Context, log *slog.Logger, event string, a 
 	if a.status/100 == 2 || !d.final() && !a.deadLetter() {
 		return
 	}
+	if d.verified && d.messageID == "" { // the doctor's, who signs as QStash does; QStash names each of its messages
+		return
+	}
 	log.LogAttrs(ctx, slog.LevelError, event, //nolint:sloglint // one of two constants, by the route
 		slog.String("session_id", d.sessionID), slog.String("step_id", d.stepID), slog.String("qstash_message_id", clip(d.messageID)),
 		slog.String("dedup_id", d.dedupHash), slog.Int("attempt", d.attempt), slog.Int("max_retries", d.maxRetries),

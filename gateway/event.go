@@ -83,6 +83,7 @@ func observe(log *slog.Logger, now func() time.Time, next http.Handler) http.Han
 		e := &event{route: "unmatched"}
 		out := &recorder{ResponseWriter: w}
 		out.Header().Set(headerRequestID, id)
+		trace.SpanFromContext(r.Context()).SetAttributes(semconv.URLPath(e.route)) // one that no route covers may hold a phone number
 		ctx := context.WithValue(telemetry.WithRequestID(r.Context(), id), eventKey{}, e)
 		defer func() {
 			if cause := recover(); cause != nil {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/qstash"
 )
 
 // slowBody is one that says when somebody begins to read it, and ends when it is told to.
@@ -23,6 +25,13 @@ func (b slowBody) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
+// claimed is a request that says to be of either vendor's. Whether it is comes out when it has been read.
+func claimed(r *http.Request) *http.Request {
+	r.Header.Set(qstash.HeaderSignature, "forged")
+	r.Header.Set(headerTwilioSignature, "forged")
+	return r
+}
+
 func TestIntake(t *testing.T) {
 	t.Parallel()
 	// fill occupies every place of the vendor whose route this is, and returns how to leave them.
@@ -31,7 +40,7 @@ func TestIntake(t *testing.T) {
 		begun, end := make(chan struct{}), make(chan struct{})
 		var working sync.WaitGroup
 		for range maxCallbacks {
-			request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, slowBody{begun, end})
+			request := claimed(httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, slowBody{begun, end}))
 			working.Go(func() { b.handler.ServeHTTP(httptest.NewRecorder(), request) })
 		}
 		for range maxCallbacks {
@@ -46,7 +55,7 @@ func TestIntake(t *testing.T) {
 	knock := func(t *testing.T, b *bench, path string) *httptest.ResponseRecorder {
 		t.Helper()
 		answer := httptest.NewRecorder()
-		b.handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader("x")))
+		b.handler.ServeHTTP(answer, claimed(httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader("x"))))
 		return answer
 	}
 	for _, tc := range []struct{ name, full, same, other string }{
@@ -73,13 +82,27 @@ func TestIntake(t *testing.T) {
 		})
 	}
 
+	for path, want := range map[string]int{
+		pathStep: http.StatusUnauthorized, pathStepFailed: http.StatusUnauthorized, pathInbound: http.StatusForbidden, pathStatus: http.StatusForbidden,
+	} {
+		t.Run("S1_33_WhatHasNoSignatureIsRefusedWithoutWaitingForItsBody"+strings.ReplaceAll(path, "/", "_"), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			leave := fill(t, b, path)
+			defer leave()
+			answer := httptest.NewRecorder()
+			b.handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, slowBody{}))
+			require.Equal(t, want, answer.Code, "also when every place is taken")
+		})
+	}
+
 	t.Run("S1_33_AHandlerThatPanicsGivesItsPlaceBack", func(t *testing.T) {
 		t.Parallel()
 		in := make(intake, 1)
-		panics := in.bounded(func(http.ResponseWriter, *http.Request) { panic("boom") })
+		panics := in.bounded(has(qstash.HeaderSignature), maxBody, func(http.ResponseWriter, *http.Request) { panic("boom") })
 		for range 2 {
 			require.PanicsWithValue(t, "boom", func() {
-				panics(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, pathStep, nil))
+				panics(httptest.NewRecorder(), claimed(httptest.NewRequestWithContext(t.Context(), http.MethodPost, pathStep, nil)))
 			})
 		}
 	})

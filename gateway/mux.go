@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"paceline.internal/platform/config"
+	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/telemetry"
 )
 
@@ -48,17 +49,17 @@ func (s surface) handler() http.Handler {
 		handle       http.HandlerFunc
 	}
 	routes := []route{
-		{http.MethodPost, pathStep, ofQStash.bounded(s.alarms.step)},
-		{http.MethodPost, pathStepFailed, ofQStash.bounded(s.alarms.failed)},
-		{http.MethodPost, pathInbound, ofTwilio.bounded(s.carrier.inbound)},
-		{http.MethodPost, pathStatus, ofTwilio.bounded(s.carrier.receipt)},
+		{http.MethodPost, pathStep, ofQStash.bounded(has(qstash.HeaderSignature), maxBody, s.alarms.step)},
+		{http.MethodPost, pathStepFailed, ofQStash.bounded(has(qstash.HeaderSignature), maxBody, s.alarms.failed)},
+		{http.MethodPost, pathInbound, ofTwilio.bounded(has(headerTwilioSignature), maxBody, s.carrier.inbound)},
+		{http.MethodPost, pathStatus, ofTwilio.bounded(has(headerTwilioSignature), maxBody, s.carrier.receipt)},
 		{http.MethodGet, "/openapi.yaml", serveOpenAPI},
 		{http.MethodGet, "/healthz", serveHealth},
 		{http.MethodGet, "/readyz", s.serveReady},
 	}
 	for _, vendor := range s.sources {
 		ofVendor := make(intake, vendor.places)
-		routes = append(routes, route{http.MethodPost, pathWebhooks + vendor.name, ofVendor.bounded(s.hooks.of(vendor))})
+		routes = append(routes, route{http.MethodPost, pathWebhooks + vendor.name, ofVendor.bounded(vendor.signed, vendor.limit, s.hooks.of(vendor))})
 	}
 	for _, route := range routes {
 		mux.HandleFunc(route.method+" "+route.path, named(route.path, route.handle))
@@ -75,6 +76,8 @@ func (s surface) handler() http.Handler {
 		otelhttp.WithTracerProvider(s.tracer),
 		otelhttp.WithMeterProvider(s.meter),
 		otelhttp.WithPropagators(telemetry.Propagator()),
+		// A stranger's trace is linked, not joined: else they would write into the conversations of others. QStash brings our own along.
+		otelhttp.WithPublicEndpointFn(func(r *http.Request) bool { return r.URL.Path != pathStep && r.URL.Path != pathStepFailed }),
 		otelhttp.WithServerName("gateway"), // else the Host header, which is anybody's, becomes a label of the metrics
 		otelhttp.WithFilter(func(r *http.Request) bool { return r.URL.Path != "/healthz" && r.URL.Path != "/readyz" }),
 	)

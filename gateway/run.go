@@ -233,8 +233,8 @@ func (g *gateway) close() error {
 func server(handler http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           handler,
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       10 * time.Second,
+		ReadHeaderTimeout: 2 * time.Second,
+		ReadTimeout:       4 * time.Second,             // a body is 64 KiB, or a megabyte from Shopify, and holds a place of its vendor's
 		WriteTimeout:      stepTimeout + 5*time.Second, // counts from the end of the header: reading, one call, writing
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,

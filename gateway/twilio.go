@@ -84,6 +84,9 @@ func (c carrier) receipt(w http.ResponseWriter, r *http.Request) {
 	answerTwilio(ctx, w, err)
 }
 
+// headerTwilioSignature is from https://www.twilio.com/docs/usage/webhooks/webhooks-security.
+const headerTwilioSignature = "X-Twilio-Signature"
+
 // authentic returns the form once it is known to be small enough and signed by Twilio. If it is not, the answer is
 // given and ok is false. A form must be read before its signature can be checked, so one that cannot be read is a 400.
 func (c carrier) authentic(w http.ResponseWriter, r *http.Request) (form url.Values, ok bool) {
@@ -97,7 +100,7 @@ func (c carrier) authentic(w http.ResponseWriter, r *http.Request) (form url.Val
 		writeError(ctx, w, http.StatusRequestEntityTooLarge, refuse(codes.InvalidArgument, reasonTooLarge, "the body is over 64 KiB"))
 		return nil, false
 	}
-	signature := r.Header.Get("X-Twilio-Signature")
+	signature := r.Header.Get(headerTwilioSignature)
 	if err == nil && signature == "" {
 		forged("the signature is missing")
 		return nil, false

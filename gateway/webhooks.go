@@ -65,6 +65,12 @@ type source struct {
 	read func(http.Header, []byte) ([]webhook, error)
 }
 
+// signed reports whether a request brings what could be a signature.
+func (s source) signed(header http.Header) bool {
+	_, err := s.signature(header)
+	return err == nil
+}
+
 // webhooks answers the vendors whose events become jobs. Whose they are is onboarding's to say: the organisation of the one
 // configured channel.
 type webhooks struct {

@@ -121,10 +121,13 @@ func (f *vendorFaults) twilio(text func(twilio.Message) string, tell func(twilio
 	}
 }
 
+// patientCarrier is the age of a world from which on its carrier takes everything.
+const patientCarrier = 2 * time.Hour
+
 // create is what becomes of a request to create a text now. Each text gets through in the end.
 func (f *vendorFaults) create(name string) twilio.CreateFault {
 	r := f.roll("create", name)
-	if r.IntN(9) > 0 {
+	if f.elapsed() > patientCarrier || r.IntN(9) > 0 {
 		return twilio.CreateFault{}
 	}
 	fault := pick(r, []twilio.CreateFault{

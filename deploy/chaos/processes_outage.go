@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"paceline.internal/deploy/stack"
 )
 
 // postgresVictim is what a kill of the database is called, beside the names of the services.
 const postgresVictim = "postgres"
 
 // victims are who is killed, each as often as it stands here.
-var victims = []string{Onboarding, Onboarding, Messaging, Messaging, Gateway, Gateway, postgresVictim}
+var victims = []string{stack.Onboarding, stack.Onboarding, stack.Messaging, stack.Messaging, stack.Gateway, stack.Gateway, postgresVictim}
 
 // outage is one kill and how it was recovered from.
 type outage struct {
@@ -116,10 +118,10 @@ func (s *site) strike(ctx context.Context, victim string) error {
 func (s *site) affected(victim string) []*keeper {
 	switch victim {
 	case postgresVictim:
-		return []*keeper{s.services[Messaging], s.services[Onboarding], s.services[Gateway]}
-	case Gateway:
-		return []*keeper{s.services[Gateway]}
+		return []*keeper{s.services[stack.Messaging], s.services[stack.Onboarding], s.services[stack.Gateway]}
+	case stack.Gateway:
+		return []*keeper{s.services[stack.Gateway]}
 	default:
-		return []*keeper{s.services[victim], s.services[Gateway]}
+		return []*keeper{s.services[victim], s.services[stack.Gateway]}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/postgres/cluster"
 )
 
@@ -32,8 +33,8 @@ func startPostgres(ctx context.Context, dir string) (*privatePostgres, error) {
 	if err := p.start(ctx); err != nil {
 		return nil, err
 	}
-	p.onboarding, p.messaging = p.server.URL(Onboarding, Onboarding), p.server.URL(Messaging, Messaging)
-	err := errors.Join(p.server.EnsureService(ctx, Onboarding), p.server.EnsureService(ctx, Messaging))
+	p.onboarding, p.messaging = p.server.URL(stack.Onboarding, stack.Onboarding), p.server.URL(stack.Messaging, stack.Messaging)
+	err := errors.Join(p.server.EnsureService(ctx, stack.Onboarding), p.server.EnsureService(ctx, stack.Messaging))
 	if err == nil {
 		err = p.examine(ctx)
 	}
@@ -109,7 +110,7 @@ func (p *privatePostgres) revive(ctx context.Context) error {
 	if err := p.start(ctx); err != nil {
 		return err
 	}
-	if p.server.URL(Onboarding, Onboarding) != p.onboarding {
+	if p.server.URL(stack.Onboarding, stack.Onboarding) != p.onboarding {
 		return errors.New("postgres came back at another address")
 	}
 	return nil

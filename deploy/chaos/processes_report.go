@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/services/messaging/consent"
 )
 
@@ -83,7 +84,7 @@ func (s *site) examine(ctx context.Context, c *crowd, times runTimes) (ProcessRe
 	r := ProcessReport{
 		Seed: s.cfg.Seed, DurationMS: s.cfg.Duration.Milliseconds(), SettleMS: times.settled.Milliseconds(),
 		TotalMS: s.now().Sub(times.began).Milliseconds(), People: s.cfg.Sessions,
-		Kills: map[string]int{Onboarding: 0, Messaging: 0, Gateway: 0, postgresVictim: 0}, EndedByThemselves: map[string]int{},
+		Kills: map[string]int{stack.Onboarding: 0, stack.Messaging: 0, stack.Gateway: 0, postgresVictim: 0}, EndedByThemselves: map[string]int{},
 		VendorFaults: s.faults.struck(), Postgres: s.postgres.version, Knobs: map[string]string{},
 	}
 	for name := range Knobs() {

@@ -6,12 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/big"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
@@ -109,7 +106,7 @@ func (s *site) openPostgres(ctx context.Context) (err error) {
 
 // openServices migrates, starts the three processes and waits until they serve.
 func (s *site) openServices(ctx context.Context) error {
-	ports, err := FreePorts(ctx, 6)
+	ports, err := stack.FreePorts(ctx, 6)
 	if err != nil {
 		return err
 	}
@@ -121,7 +118,7 @@ func (s *site) openServices(ctx context.Context) error {
 	if s.flow, flow, err = s.cfg.writeFlow(s.dir); err != nil {
 		return err
 	}
-	s.environ = merged(ProcessEnviron(s.vendors, addresses, secrets), flow, map[string]string{
+	s.environ = merged(stack.ProcessEnviron(s.vendors, addresses, secrets), flow, map[string]string{
 		"ONBOARDING_DATABASE_URL": s.postgres.onboarding, "MESSAGING_DATABASE_URL": s.postgres.messaging,
 	}, s.cfg.Environ)
 	s.gateway = "http://" + addresses.Gateway
@@ -130,9 +127,9 @@ func (s *site) openServices(ctx context.Context) error {
 		return err
 	}
 	for name, ops := range map[string]string{
-		Onboarding: addresses.OnboardingOps, Messaging: addresses.MessagingOps, Gateway: addresses.GatewayOps,
+		stack.Onboarding: addresses.OnboardingOps, stack.Messaging: addresses.MessagingOps, stack.Gateway: addresses.GatewayOps,
 	} {
-		service, err := ServiceNamed(name)
+		service, err := stack.ServiceNamed(name)
 		if err != nil {
 			return err
 		}
@@ -222,40 +219,3 @@ func (s *site) close() error {
 
 // inboundPath is where Twilio posts texts of people, with how hard it tries.
 const inboundPath = "/api/webhooks/twilio/inbound#rt=4000&rc=3&rp=all"
-
-// ProcessEnviron is the environment of the three services as processes of their own, but for their databases.
-func ProcessEnviron(vendors *stack.Vendors, a stack.Addresses, secrets stack.Secrets) map[string]string {
-	return merged(vendors.Environ(), map[string]string{
-		"GATEWAY_ADDR": a.Gateway, "GATEWAY_OPS_ADDR": a.GatewayOps,
-		"ONBOARDING_ADDR": a.Onboarding, "ONBOARDING_OPS_ADDR": a.OnboardingOps,
-		"MESSAGING_ADDR": a.Messaging, "MESSAGING_OPS_ADDR": a.MessagingOps,
-		"PUBLIC_BASE_URL": "http://" + a.Gateway, "DEFAULT_ORG_ID": stack.OrgID,
-		"SERVICE_AUTH_SECRET": secrets.ServiceAuth, "API_JWT_SECRET": secrets.APIJWT,
-	})
-}
-
-// FreePorts are addresses that nobody listens on. They lie below the range that the kernel hands out to everybody, so that
-// nobody takes one while its process is being started again.
-func FreePorts(ctx context.Context, n int) ([]string, error) {
-	const first, last = 10_000, 32_000
-	begin, err := rand.Int(rand.Reader, big.NewInt(last-first-1000))
-	if err != nil {
-		return nil, err
-	}
-	var found []string
-	for port := first + begin.Int64(); port < last && len(found) < n; port++ {
-		addr := net.JoinHostPort("127.0.0.1", strconv.FormatInt(port, 10))
-		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
-		if err != nil {
-			continue // taken
-		}
-		if err := listener.Close(); err != nil {
-			return nil, err
-		}
-		found = append(found, addr)
-	}
-	if len(found) < n {
-		return nil, errors.New("no port is free below 32000")
-	}
-	return found, nil
-}

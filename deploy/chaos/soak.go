@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/emulator/clock"
 )
 
@@ -78,7 +79,7 @@ func (s Soak) Run(ctx context.Context) (_ SoakReport, err error) {
 // play sends, kills, waits until nothing is left to do, and examines.
 func (s Soak) play(ctx context.Context, site *site, secret string) (SoakReport, error) {
 	// The superuser sees the rows of every organisation, and has its own connections.
-	audit, err := pgxpool.New(ctx, site.postgres.server.URL(Onboarding, "postgres"))
+	audit, err := pgxpool.New(ctx, site.postgres.server.URL(stack.Onboarding, "postgres"))
 	if err != nil {
 		return SoakReport{}, err
 	}
@@ -127,7 +128,7 @@ func (s Soak) play(ctx context.Context, site *site, secret string) (SoakReport, 
 
 // strikes kills onboarding after a third of the time, and Postgres after two thirds.
 func (s Soak) strikes(ctx context.Context, site *site) error {
-	for _, victim := range []string{Onboarding, postgresVictim} {
+	for _, victim := range []string{stack.Onboarding, postgresVictim} {
 		if !pause(ctx, s.Duration/3) {
 			return nil
 		}

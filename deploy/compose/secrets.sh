@@ -30,7 +30,15 @@ random() {
 
 # vendor NAME PUBLISHED
 vendor() {
-	if [ "$vendors" = emulated ]; then keep "$1" "$2"; else keep "$1" ""; fi
+	if [ "$vendors" = emulated ]; then
+		keep "$1" "$2"
+		return
+	fi
+	keep "$1" ""
+	if [ "$(tr -d ' \n' <"$folder/$1")" = "$2" ]; then
+		echo "$folder/$1 is the emulators', which everybody knows: remove $folder and begin anew, or put yours there" >&2
+		exit 1
+	fi
 }
 
 for own in postgres_password onboarding_database_password messaging_database_password service_auth_secret api_jwt_secret; do

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"paceline.internal/deploy/chaos"
+	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/service"
 	"paceline.internal/services/messaging/sms"
@@ -17,8 +17,8 @@ import (
 // alone.
 func Deployment(ctx context.Context, environ map[string]string) service.Findings {
 	var all service.Findings
-	for _, name := range []string{chaos.Gateway, chaos.Onboarding, chaos.Messaging} {
-		process, err := chaos.ServiceNamed(name)
+	for _, name := range []string{stack.Gateway, stack.Onboarding, stack.Messaging} {
+		process, err := stack.ServiceNamed(name)
 		if err != nil {
 			all = append(all, service.Environment(name, err)...)
 			continue
@@ -52,7 +52,11 @@ func lookAtKeys(ctx context.Context, environ map[string]string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	current, next := strings.TrimSpace(environ["QSTASH_CURRENT_SIGNING_KEY"]), strings.TrimSpace(environ["QSTASH_NEXT_SIGNING_KEY"])
+	ours, err := LoadKeys(environ)
+	if err != nil {
+		return "", err
+	}
+	current, next := ours.QStashCurrent, ours.QStashNext
 	switch {
 	case current == keys.Current && next == keys.Next:
 		return "those that QStash signs with", nil

@@ -81,6 +81,18 @@ func TestDeployment(t *testing.T) {
 		}
 	})
 
+	t.Run("S0_06_KeysFromFilesAreKeys", func(t *testing.T) {
+		t.Parallel()
+		environ := deploy(t)
+		for _, name := range []string{"QSTASH_CURRENT_SIGNING_KEY", "QSTASH_NEXT_SIGNING_KEY"} {
+			file := filepath.Join(t.TempDir(), name)
+			require.NoError(t, os.WriteFile(file, []byte(environ[name]+"\n"), 0o600))
+			delete(environ, name)
+			environ[name+"_FILE"] = file
+		}
+		require.Contains(t, say(t, doctor.Deployment(t.Context(), environ)), "ok      signing keys   those that QStash signs with")
+	})
+
 	t.Run("S0_06_EveryVariableThatIsMissingIsNamed", func(t *testing.T) {
 		t.Parallel()
 		findings := doctor.Deployment(t.Context(), map[string]string{})

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/deploy/doctor"
@@ -24,7 +25,7 @@ const (
 
 var (
 	keys = doctor.Keys{
-		PublicBaseURL: origin, QStashCurrent: "sig_current", QStashNext: "sig_next", TwilioAuthToken: token, Leeway: 5 * time.Second,
+		PublicBaseURL: origin, QStashCurrent: "sig_current", QStashNext: "sig_next", TwilioAuthTokens: []string{"the one before", token}, Leeway: 5 * time.Second,
 	}
 	noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 )
@@ -85,6 +86,16 @@ func TestDiagnoseQStash(t *testing.T) {
 			}
 		})
 	}
+	t.Run("WithoutAKeyNothingIsGood", func(t *testing.T) {
+		t.Parallel()
+		made, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"iss": "Upstash", "sub": origin + step}).SignedString([]byte{})
+		require.NoError(t, err)
+		none := keys
+		none.QStashCurrent, none.QStashNext = "", ""
+		_, found, err := doctor.Diagnose(doctor.Request{URL: step, Header: http.Header{qstash.HeaderSignature: {made}}}, none)
+		require.NoError(t, err)
+		require.Contains(t, components(found), doctor.Key)
+	})
 	t.Run("AHeaderThatWasCut", func(t *testing.T) {
 		t.Parallel()
 		_, found, err := doctor.Diagnose(doctor.Request{URL: step, Header: http.Header{qstash.HeaderSignature: {"ey.cut"}}}, keys)

@@ -41,6 +41,7 @@ type Config struct {
 	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the deployment's own origin, which signatures are computed from"`
 	URL           config.Origin `env:"HARNESS_URL" help:"the origin where the harness reaches the gateway; PUBLIC_BASE_URL without it"`
 	Phone         string        `env:"HARNESS_PHONE" envDefault:"+12025550155" help:"the phone that is texted, E.164; with a real carrier one of your own"`
+	Lift          string        `env:"HARNESS_LIFT" help:"that phone again, if an opt-out or a hold may be taken off it for the test"`
 	Locale        string        `env:"HARNESS_LOCALE" envDefault:"en" help:"the language of the conversation: en or pt-BR"`
 
 	FromNumber string        `env:"TWILIO_FROM_NUMBER,required" help:"the number of ours that the phone writes to"`

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -43,6 +44,9 @@ func (c *conversation) reset(ctx context.Context) error {
 		return fmt.Errorf("make the profile: %w", err)
 	}
 	c.profileID = profile.ProfileID
+	if err := c.free(ctx, profile); err != nil {
+		return err
+	}
 	sessions, err := c.api.Sessions(ctx, c.profileID)
 	if err != nil {
 		return fmt.Errorf("read the sessions: %w", err)
@@ -53,20 +57,6 @@ func (c *conversation) reset(ctx context.Context) error {
 		}
 		if err := c.api.Reset(ctx, s.SessionID); err != nil {
 			return fmt.Errorf("reset a session: %w", err)
-		}
-	}
-	if profile.Hold {
-		if err := c.api.Release(ctx, c.profileID); err != nil {
-			return fmt.Errorf("release the hold: %w", err)
-		}
-	}
-	consent, err := c.api.Consent(ctx, c.h.Config.Phone)
-	if err != nil {
-		return fmt.Errorf("read the consent: %w", err)
-	}
-	if consent == "opted_out" {
-		if err := c.api.OptIn(ctx, c.h.Config.Phone, "paceline e2e: clean baseline"); err != nil {
-			return fmt.Errorf("opt in again: %w", err)
 		}
 	}
 	messages, err := c.api.Messages(ctx, c.profileID)
@@ -81,6 +71,30 @@ func (c *conversation) reset(ctx context.Context) error {
 	return nil
 }
 
+// free takes an opt-out and a hold off the phone, which may be somebody's who meant it: not unless it was said twice.
+func (c *conversation) free(ctx context.Context, profile operator.Profile) error {
+	consent, err := c.api.Consent(ctx, c.h.Config.Phone)
+	if err != nil {
+		return fmt.Errorf("read the consent: %w", err)
+	}
+	out := consent == "opted_out"
+	if (out || profile.Hold) && c.h.Config.Lift != c.h.Config.Phone {
+		return errors.New("the phone of HARNESS_PHONE has opted out or is on hold. If it is yours and this is a test, " +
+			"set HARNESS_LIFT to the same number: the harness then takes that off")
+	}
+	if profile.Hold {
+		if err := c.api.Release(ctx, c.profileID); err != nil {
+			return fmt.Errorf("release the hold: %w", err)
+		}
+	}
+	if out {
+		if err := c.api.OptIn(ctx, c.h.Config.Phone, "paceline e2e: clean baseline"); err != nil {
+			return fmt.Errorf("opt in again: %w", err)
+		}
+	}
+	return nil
+}
+
 // begin activates the person, which is the only way in, and waits for the opening.
 func (c *conversation) begin(ctx context.Context) error {
 	opened, err := c.api.Activate(ctx, c.profileID)
@@ -88,7 +102,7 @@ func (c *conversation) begin(ctx context.Context) error {
 		return fmt.Errorf("activate: %w", err)
 	}
 	c.run.SessionID = opened.SessionID
-	if err := c.sent(ctx, "opening", session.OpeningKey(c.profileID, opened.SessionID)); err != nil {
+	if err := c.sent(ctx, "opening", session.OpeningKey(c.profileID, opened.SessionID), 0); err != nil {
 		return err
 	}
 	return c.waitsFor(ctx, "after the opening", session.AwaitingOpeningResponse, "")
@@ -112,7 +126,7 @@ func (c *conversation) explain(ctx context.Context) error {
 		c.check("the explanation was sent", false, "no message has a key that begins with that of the explanation")
 		return nil
 	}
-	return c.sent(ctx, "explanation", texts[i].IdempotencyKey)
+	return c.sent(ctx, "explanation", texts[i].IdempotencyKey, 0)
 }
 
 // burst answers the explanation and follows the steps, one after the other.
@@ -154,7 +168,7 @@ func (c *conversation) step(ctx context.Context, s session.Step) error {
 		c.h.Tell(fmt.Sprintf("waiting for %s, due %s after the text before", s.ID, s.Delay))
 	}
 	before := c.last
-	if err := c.sent(ctx, string(s.ID), session.Key(c.profileID, c.run.SessionID, s.ID)); err != nil {
+	if err := c.sent(ctx, string(s.ID), session.Key(c.profileID, c.run.SessionID, s.ID), s.Delay+s.AfterDelivery); err != nil {
 		return err
 	}
 	if least := s.Delay - tolerance; c.h.Config.Mode == Real && s.Delay > 0 && s.ID != c.flow.First().ID {
@@ -242,10 +256,10 @@ func (c *conversation) payload(step session.StepID) session.StepPayload {
 	return session.NewStepPayload(c.profileID, c.run.SessionID, step)
 }
 
-// sent waits for the message of a key, and checks that it is one, that it has a key and a provider's id, and that it was accepted.
-func (c *conversation) sent(ctx context.Context, step, key string) error {
+// sent waits for the message of a key, whose flow waits for so long before, and checks that it is one, that it has a key and a provider's id, and that it was accepted.
+func (c *conversation) sent(ctx context.Context, step, key string, meant time.Duration) error {
 	var stored []operator.Message
-	err := c.wait(ctx, func() (bool, error) {
+	err := c.waitFor(ctx, c.h.Patience+meant, func() (bool, error) {
 		var err error
 		stored, err = c.api.MessagesOfKey(ctx, key)
 		return len(stored) > 0 && stored[0].TwilioSID != "" && stored[0].AcceptedAt != nil, err
@@ -317,13 +331,17 @@ func (c *conversation) until(ctx context.Context, ok func(operator.Session) bool
 
 // wait looks until it is so, for as long as the harness has patience.
 func (c *conversation) wait(ctx context.Context, done func() (bool, error)) error {
+	return c.waitFor(ctx, c.h.Patience, done)
+}
+
+func (c *conversation) waitFor(ctx context.Context, patience time.Duration, done func() (bool, error)) error {
 	began := c.h.Now()
 	for {
 		if ok, err := done(); ok || err != nil {
 			return err
 		}
-		if waited := c.h.Now().Sub(began); waited > c.h.Patience {
-			return fmt.Errorf("not within %s", c.h.Patience)
+		if waited := c.h.Now().Sub(began); waited > patience {
+			return fmt.Errorf("not within %s", patience)
 		}
 		if !c.h.Rest(ctx, look, nil) {
 			return context.Cause(ctx)

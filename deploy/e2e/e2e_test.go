@@ -157,6 +157,13 @@ func TestStub(t *testing.T) {
 		require.NoError(t, s.api.Call(t.Context(), http.MethodPost, "/v1/profiles/"+profile+":hold", struct{}{}, nil))
 		_, err = s.vendors.Twilio.Receive(t.Context(), phone, stack.FromNumber, "PARAR") // opts out here, and is nothing to Twilio
 		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			consent, err := s.api.Consent(t.Context(), phone)
+			return err == nil && consent == "opted_out"
+		}, enough, 10*time.Millisecond)
+		_, err = s.plays(1, enough)
+		require.ErrorContains(t, err, "set HARNESS_LIFT to the same number", "it may be somebody who meant it")
+		s.environ["HARNESS_LIFT"] = phone
 		report, err := s.plays(1, enough)
 		require.NoError(t, err)
 		require.Empty(t, failed(report))

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -153,9 +154,16 @@ type StatusError struct {
 	Answer       string
 }
 
+// Error leaves out which phone was asked for.
 func (e *StatusError) Error() string {
-	return fmt.Sprintf("%s %s: %d %s: %s", e.Method, e.Path, e.Code, http.StatusText(e.Code), e.Answer)
+	path := e.Path
+	if strings.HasPrefix(path, pathConsents) {
+		path = pathConsents + "PHONE"
+	}
+	return fmt.Sprintf("%s %s: %d %s: %s", e.Method, path, e.Code, http.StatusText(e.Code), e.Answer)
 }
+
+const pathConsents = "/v1/consents/"
 
 // maxAnswer bounds what is read of an answer.
 const maxAnswer = 4 << 20

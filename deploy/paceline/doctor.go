@@ -91,10 +91,11 @@ func (c *doctorSignatureCommand) Run(_ context.Context, t terminal) error {
 			return err
 		}
 	}
-	vendor, differences, err := doctor.Diagnose(request, doctor.Keys{
-		PublicBaseURL: strings.TrimSuffix(t.environ["PUBLIC_BASE_URL"], "/"), QStashCurrent: t.environ["QSTASH_CURRENT_SIGNING_KEY"],
-		QStashNext: t.environ["QSTASH_NEXT_SIGNING_KEY"], TwilioAuthToken: t.environ["TWILIO_AUTH_TOKEN"], Leeway: leeway,
-	})
+	keys, err := doctor.LoadKeys(t.environ)
+	if err != nil {
+		return err
+	}
+	vendor, differences, err := doctor.Diagnose(request, keys)
 	if err != nil {
 		return err
 	}
@@ -106,9 +107,6 @@ func (c *doctorSignatureCommand) Run(_ context.Context, t terminal) error {
 	}
 	return nil
 }
-
-// leeway is what the gateway forgives.
-const leeway = 5 * time.Second
 
 func (c *doctorSignatureCommand) print(t terminal, vendor string, differences []doctor.Difference) error {
 	if c.JSON {

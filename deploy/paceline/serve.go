@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 
-	"paceline.internal/deploy/chaos"
+	"paceline.internal/deploy/stack"
 )
 
 // serveCommand is the binary of one service inside this one. It is how real processes are started on a machine that has
@@ -15,7 +15,7 @@ type serveCommand struct {
 
 // Run does what the binary of the service does with the same environment.
 func (s *serveCommand) Run(ctx context.Context, t terminal) error {
-	service, err := chaos.ServiceNamed(s.Service)
+	service, err := stack.ServiceNamed(s.Service)
 	if err != nil {
 		return err
 	}

@@ -22,17 +22,9 @@ type tokenCommand struct {
 
 // Run prints the token alone, so that it can stand in a command line.
 func (c *tokenCommand) Run(_ context.Context, t terminal) error {
-	secrets := stack.Secrets{
-		ServiceAuth: t.environ["SERVICE_AUTH_SECRET"], APIJWT: config.NewSecret(t.environ["API_JWT_SECRET"]).First(),
-	}
-	if c.API && secrets.APIJWT == "" || !c.API && secrets.ServiceAuth == "" {
-		dir, err := dataDir(c.Data)
-		if err != nil {
-			return err
-		}
-		if secrets, err = loadSecrets(dir); err != nil {
-			return err
-		}
+	secrets, err := c.secrets(t.environ)
+	if err != nil {
+		return err
 	}
 	who := rpc.Principal{Subject: c.Subject, OrgID: c.Org, Role: rpc.Role(c.Role)}
 	if err := who.Validate(); err != nil {
@@ -47,4 +39,30 @@ func (c *tokenCommand) Run(_ context.Context, t terminal) error {
 	}
 	_, err = fmt.Fprintln(t.out, token)
 	return err
+}
+
+// secrets are those of the environment, as the services read them, or else of the data folder.
+func (c *tokenCommand) secrets(environ map[string]string) (stack.Secrets, error) {
+	var cfg struct {
+		ServiceAuth config.Secret `env:"SERVICE_AUTH_SECRET" help:"signs the tokens that the processes call each other with"`
+		APIJWT      config.Secret `env:"API_JWT_SECRET" help:"signs the tokens of /v1"`
+	}
+	if err := config.Load(environ, &cfg); err != nil {
+		return stack.Secrets{}, err
+	}
+	name, given := "SERVICE_AUTH_SECRET", cfg.ServiceAuth
+	if c.API {
+		name, given = "API_JWT_SECRET", cfg.APIJWT
+	}
+	if given.IsZero() {
+		dir, err := dataDir(c.Data)
+		if err != nil {
+			return stack.Secrets{}, err
+		}
+		return loadSecrets(dir)
+	}
+	if _, err := given.Keys(); err != nil {
+		return stack.Secrets{}, &config.Problem{Variable: name, Reason: err.Error()}
+	}
+	return stack.Secrets{ServiceAuth: cfg.ServiceAuth.Reveal(), APIJWT: cfg.APIJWT.First()}, nil
 }

@@ -76,7 +76,7 @@ func newFleet(t *testing.T) *fleet {
 	secrets := stack.Secrets{ServiceAuth: rand.Text() + rand.Text(), APIJWT: rand.Text() + rand.Text()}
 	f.operator, err = secrets.APIToken("operator", stack.OrgID, rpc.RoleOperator, clock.System().Now(), time.Hour)
 	require.NoError(t, err)
-	f.environ = chaos.ProcessEnviron(f.vendors, f.addresses, secrets)
+	f.environ = stack.ProcessEnviron(f.vendors, f.addresses, secrets)
 	maps.Copy(f.environ, map[string]string{
 		"ONBOARDING_DATABASE_URL": pgtest.URL(t, onboarding.Migrations()), "MESSAGING_DATABASE_URL": pgtest.URL(t, messaging.Migrations()),
 		"ONBOARDING_FLOW_FILE": flow, "LOG_LEVEL": "warn", "PATH": os.Getenv("PATH"),
@@ -96,7 +96,7 @@ func newFleet(t *testing.T) *fleet {
 // start starts all three, one of them with an environment of its own, until the test ends.
 func (f *fleet) start(t *testing.T, one string, changed map[string]string) {
 	t.Helper()
-	for _, name := range []string{chaos.Messaging, chaos.Onboarding, chaos.Gateway} {
+	for _, name := range []string{stack.Messaging, stack.Onboarding, stack.Gateway} {
 		environ := maps.Clone(f.environ)
 		if name == one {
 			maps.Copy(environ, changed)
@@ -111,7 +111,7 @@ func (f *fleet) start(t *testing.T, one string, changed map[string]string) {
 		f.mu.Lock()
 		f.over = true
 		f.mu.Unlock()
-		for _, name := range []string{chaos.Messaging, chaos.Onboarding, chaos.Gateway} {
+		for _, name := range []string{stack.Messaging, stack.Onboarding, stack.Gateway} {
 			f.kill(name)
 		}
 		require.Empty(t, f.problems)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"paceline.internal/deploy/chaos"
+	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/config"
 )
 
@@ -18,7 +18,7 @@ const asService = "PACELINE_TEST_AS_SERVICE"
 
 // serveAs is the whole process when the test binary is a service.
 func serveAs(name string) {
-	service, err := chaos.ServiceNamed(name)
+	service, err := stack.ServiceNamed(name)
 	if err == nil {
 		err = service.Serve(context.Background(), config.Environ(os.Environ()))
 	}
@@ -43,32 +43,32 @@ func TestKillMatrix(t *testing.T) {
 		calls  int    // that one conversation makes here, at the least
 		wire   func(t *testing.T, f *fleet) (*breaker, map[string]string)
 	}{
-		{name: "S0_65_GatewayToOnboarding", caller: chaos.Gateway, calls: 8, wire: func(t *testing.T, f *fleet) (*breaker, map[string]string) {
+		{name: "S0_65_GatewayToOnboarding", caller: stack.Gateway, calls: 8, wire: func(t *testing.T, f *fleet) (*breaker, map[string]string) {
 			t.Helper()
 			w := grpcWire(t, &bundle{}, f.addresses.Onboarding)
 			return &w.breaker, map[string]string{"ONBOARDING_ADDR": w.addr}
 		}},
-		{name: "S0_65_OnboardingToMessaging", caller: chaos.Onboarding, calls: 10, wire: func(t *testing.T, f *fleet) (*breaker, map[string]string) {
+		{name: "S0_65_OnboardingToMessaging", caller: stack.Onboarding, calls: 10, wire: func(t *testing.T, f *fleet) (*breaker, map[string]string) {
 			t.Helper()
 			w := grpcWire(t, &bundle{}, f.addresses.Messaging)
 			return &w.breaker, map[string]string{"MESSAGING_ADDR": w.addr}
 		}},
-		{name: "S0_65_OnboardingToQStash", caller: chaos.Onboarding, calls: 4, wire: func(t *testing.T, f *fleet) (*breaker, map[string]string) {
+		{name: "S0_65_OnboardingToQStash", caller: stack.Onboarding, calls: 4, wire: func(t *testing.T, f *fleet) (*breaker, map[string]string) {
 			t.Helper()
 			d := newDetour(t, f.vendors.QStashURL, nil)
 			return &d.breaker, map[string]string{"QSTASH_URL": d.url}
 		}},
-		{name: "S0_65_MessagingToTwilio", caller: chaos.Messaging, calls: 6, wire: func(t *testing.T, f *fleet) (*breaker, map[string]string) {
+		{name: "S0_65_MessagingToTwilio", caller: stack.Messaging, calls: 6, wire: func(t *testing.T, f *fleet) (*breaker, map[string]string) {
 			t.Helper()
 			d := newDetour(t, f.vendors.TwilioURL, nil)
 			return &d.breaker, map[string]string{"TWILIO_API_URL": d.url}
 		}},
-		{name: "S0_65_OnboardingToPostgres", caller: chaos.Onboarding, calls: 60, wire: func(t *testing.T, f *fleet) (*breaker, map[string]string) {
+		{name: "S0_65_OnboardingToPostgres", caller: stack.Onboarding, calls: 60, wire: func(t *testing.T, f *fleet) (*breaker, map[string]string) {
 			t.Helper()
 			w, through := postgresWire(t, &bundle{}, f.environ["ONBOARDING_DATABASE_URL"])
 			return &w.breaker, map[string]string{"ONBOARDING_DATABASE_URL": through}
 		}},
-		{name: "S0_65_MessagingToPostgres", caller: chaos.Messaging, calls: 30, wire: func(t *testing.T, f *fleet) (*breaker, map[string]string) {
+		{name: "S0_65_MessagingToPostgres", caller: stack.Messaging, calls: 30, wire: func(t *testing.T, f *fleet) (*breaker, map[string]string) {
 			t.Helper()
 			w, through := postgresWire(t, &bundle{}, f.environ["MESSAGING_DATABASE_URL"])
 			return &w.breaker, map[string]string{"MESSAGING_DATABASE_URL": through}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"paceline.internal/deploy/chaos"
 	"paceline.internal/deploy/e2e"
 	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/emulator/clock"
@@ -49,13 +48,13 @@ func found(t *testing.T, schema release) *site {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, vendors.Stop(context.WithoutCancel(t.Context()))) })
 	t.Cleanup(s.close)
-	ports, err := chaos.FreePorts(t.Context(), 6)
+	ports, err := stack.FreePorts(t.Context(), 6)
 	require.NoError(t, err)
 	addresses := stack.Addresses{
 		Gateway: ports[0], GatewayOps: ports[1], Onboarding: ports[2], OnboardingOps: ports[3], Messaging: ports[4], MessagingOps: ports[5],
 	}
 	secrets := stack.Secrets{ServiceAuth: rand.Text() + rand.Text(), APIJWT: rand.Text() + rand.Text()}
-	s.environ = chaos.ProcessEnviron(vendors, addresses, secrets)
+	s.environ = stack.ProcessEnviron(vendors, addresses, secrets)
 	s.environ["ONBOARDING_DATABASE_URL"] = pgtest.URL(t, schema.onboarding)
 	s.environ["MESSAGING_DATABASE_URL"] = pgtest.URL(t, schema.messaging)
 	s.ops = map[string]string{"gateway": ports[1], "onboarding": ports[3], "messaging": ports[5]}

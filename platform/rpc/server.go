@@ -40,8 +40,9 @@ const (
 	maxStreams = 1024
 
 	// maxRequest and maxHeaders bound what is read before anybody is asked for a token: gRPC decodes a request first, and
-	// by default takes 4 MiB of it and 16 MiB of headers. The gateway passes on 64 KiB at most.
-	maxRequest = 1 << 20
+	// by default takes 4 MiB of it and 16 MiB of headers. The gateway passes on webhooks of Shopify's of a megabyte, twice that once they
+	// are stored as JSON.
+	maxRequest = 3 << 20
 	maxHeaders = 32 << 10
 )
 

@@ -244,7 +244,7 @@ func TestAuthentication(t *testing.T) {
 		t.Parallel()
 		conn := setup(t, repeat).plain()
 
-		_, err := call(t.Context(), conn, echo, strings.Repeat("x", 2<<20))
+		_, err := call(t.Context(), conn, echo, strings.Repeat("x", 4<<20))
 		require.Equal(t, codes.ResourceExhausted, status.Code(err), "a request, before its token is looked at")
 
 		_, err = call(metadata.AppendToOutgoingContext(t.Context(), "x-filler", strings.Repeat("x", 64<<10)), conn, echo, "hi")

@@ -14,6 +14,9 @@ import (
 // readyTimeout is how long /readyz asks before it answers no; orchestrators give up after a few seconds themselves.
 const readyTimeout = 2 * time.Second
 
+// queuesTimeout is how long it counts what waits in queues, on which the answer does not depend.
+const queuesTimeout = 300 * time.Millisecond
+
 // OpsConfig is what the ops port shows.
 type OpsConfig struct {
 	Registry prometheus.Gatherer
@@ -44,7 +47,9 @@ func OpsHandler(cfg OpsConfig) http.Handler {
 			code, answer = http.StatusServiceUnavailable, condition{Status: "unready", Reason: err.Error()}
 		}
 		if cfg.Queues != nil {
-			if queues, err := cfg.Queues(ctx); err == nil {
+			counting, cancel := context.WithTimeout(ctx, queuesTimeout)
+			defer cancel()
+			if queues, err := cfg.Queues(counting); err == nil {
 				answer.Queues = queues
 			}
 		}

@@ -57,7 +57,11 @@ func New(ctx context.Context, opts Options) (*Telemetry, error) {
 	t.Meter = sdkmetric.NewMeterProvider(sdkmetric.WithResource(about), sdkmetric.WithReader(metrics))
 	limits := sdktrace.NewSpanLimits()
 	limits.AttributeValueLengthLimit = longestAttribute
-	tracing := []sdktrace.TracerProviderOption{sdktrace.WithResource(about), sdktrace.WithRawSpanLimits(limits)}
+	// Every trace is recorded, whatever OTEL_TRACES_SAMPLER says: by the ids of conversations, which are UUIDs, a ratio would keep all of
+	// them or none. A collector can sample them by the conversation.
+	tracing := []sdktrace.TracerProviderOption{
+		sdktrace.WithResource(about), sdktrace.WithRawSpanLimits(limits), sdktrace.WithSampler(sdktrace.AlwaysSample()),
+	}
 	if endpoint := opts.Config.OTLPEndpoint; !endpoint.IsZero() {
 		if t.exporter, err = otlptracegrpc.New(ctx, otlptracegrpc.WithEndpointURL(endpoint.String())); err != nil {
 			return nil, fmt.Errorf("trace exporter: %w", err)

@@ -42,12 +42,15 @@ type Filter struct {
 const rowColumns = `j.id::text, j.org_id::text, j.idempotency_key, j.event_type, j.subject, j.payload, j.status, j.attempts, j.max_attempts,
     j.next_retry_at, j.processed_at, j.error_message, j.created_at, j.updated_at, array[]::text[]{row.extra}`
 
+// listColumns leave the payload out.
+var listColumns = strings.Replace(rowColumns, "j.payload", "null::jsonb", 1)
+
 const sqlGet = `select {row} from {table} j where j.org_id = $1::uuid and j.id = $2::uuid`
 
 // sqlList has the status spelled out, so that the partial index of the few that failed or are open can be used however many jobs are
 // finished.
 const sqlList = `
-select {row}
+select {row of list}
 from {table} j
 where j.org_id = $1::uuid{status} and ($2::text = '' or j.event_type = $2::text)
   and ($3::text = '' or j.id < nullif($3::text, '')::uuid)
@@ -82,7 +85,7 @@ func (q *Queue) Get(ctx context.Context, orgID, id string) (Row, error) {
 	return r, nil
 }
 
-// List reads jobs, the newest first.
+// List reads jobs without their payloads, which may be long, the newest first.
 func (q *Queue) List(ctx context.Context, f Filter) ([]Row, error) {
 	list, known := q.sql.list[f.Status]
 	if !known {

@@ -25,10 +25,13 @@ select unnest($1::uuid[]), unnest($2::uuid[]), unnest($3::text[]), unnest($4::te
     'pending'{priority[]}{extra[]}
 on conflict (org_id, idempotency_key) do nothing`
 
+// sqlByKey looks each one up by itself: a join may be planned as a walk through the whole table.
 const sqlByKey = `
-select n.n, j.id::text, j.created_at, j.payload = n.payload::jsonb as same
+select n.n, found.id::text, found.created_at, found.payload = n.payload::jsonb as same
 from unnest($1::uuid[], $2::text[], $3::text[]) with ordinality n (org_id, key, payload, n)
-join {table} j on j.org_id = n.org_id and j.idempotency_key = n.key`
+cross join lateral (
+    select j.id, j.created_at, j.payload from {table} j where j.org_id = n.org_id and j.idempotency_key = n.key limit 1
+) found`
 
 // defaultAttempts is New.MaxAttempts.
 const defaultAttempts = 3

@@ -159,6 +159,7 @@ func (d *holding) batch(c Claim) (Claimed, error) {
 	case len(held.Jobs) == 0: // nothing was held yet
 		return Claimed{}, err
 	default:
+		d.h.cfg.Log.WarnContext(d.ctx, "worker.batch_failed", "queue", d.h.cfg.Name, "jobs", len(held.Jobs), "error", err)
 		return held, d.oneByOne(held.Jobs)
 	}
 }

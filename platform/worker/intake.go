@@ -3,10 +3,11 @@ package worker
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
+
+	"paceline.internal/platform/postgres"
 )
 
 const (
@@ -14,6 +15,8 @@ const (
 	intakeLanes = 2
 	// maxIntake is how many jobs one statement stores.
 	maxIntake = 256
+	// maxIntakeBytes is how much payload it holds beside the first job's, of which there are several copies on the way.
+	maxIntakeBytes = 4 << 20
 	// intakeTimeout bounds a statement, which none of its callers may break off for the others.
 	intakeTimeout = 10 * time.Second
 )
@@ -77,13 +80,15 @@ func (i *Intake) next() []*arrival {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	var batch []*arrival
+	size := 0
 	i.waiting = slices.DeleteFunc(i.waiting, func(a *arrival) bool {
 		if a.ctx.Err() != nil { // they have gone, and will come again
 			return true
 		}
-		takes := len(batch) < maxIntake && (len(batch) == 0 || a.job.OrgID == batch[0].job.OrgID)
+		takes := len(batch) == 0 ||
+			len(batch) < maxIntake && size+len(a.job.Payload) <= maxIntakeBytes && a.job.OrgID == batch[0].job.OrgID
 		if takes {
-			batch = append(batch, a)
+			batch, size = append(batch, a), size+len(a.job.Payload)
 		}
 		return takes
 	})
@@ -93,7 +98,7 @@ func (i *Intake) next() []*arrival {
 	return batch
 }
 
-// store answers everybody in the batch. One that is refused spoils nobody else's.
+// store answers everybody in the batch. One that is refused spoils nobody else's: then each half is tried by itself.
 func (i *Intake) store(batch []*arrival) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), intakeTimeout)
 	defer cancel()
@@ -104,10 +109,9 @@ func (i *Intake) store(batch []*arrival) {
 		jobs[n] = a.job
 	}
 	stored, err := i.queue.EnqueueMany(ctx, i.queue.pool, jobs)
-	if errors.Is(err, ErrPayload) && len(batch) > 1 {
-		for n := range batch {
-			i.store(batch[n : n+1])
-		}
+	if err != nil && len(batch) > 1 && !postgres.Outage(err) {
+		i.store(batch[:len(batch)/2])
+		i.store(batch[len(batch)/2:])
 		return
 	}
 	for n, a := range batch {

@@ -110,7 +110,8 @@ func (t Table) fill(sql string) string {
 	return strings.NewReplacer(
 		"{table}", name, "{extra}", extra.String(), "{extra[]}", arrays.String(),
 		"{priority}", priority, "{priority[]}", priorities, "{lanes}", lanes, "{lane}", lane, "{held}", heldColumns,
-		"{row}", strings.ReplaceAll(rowColumns, "{row.extra}", extraOfRow.String()), "{free}", strings.ReplaceAll(free, "{table}", name),
+		"{row}", strings.ReplaceAll(rowColumns, "{row.extra}", extraOfRow.String()),
+		"{row of list}", strings.ReplaceAll(listColumns, "{row.extra}", extraOfRow.String()), "{free}", strings.ReplaceAll(free, "{table}", name),
 	).Replace(sql)
 }
 

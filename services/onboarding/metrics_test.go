@@ -105,16 +105,13 @@ func TestGauges(t *testing.T) {
 		require.InDelta(t, 90, gauge(t, reader, "alarms_unpublished_oldest_seconds"), .001)
 	})
 
-	t.Run("ParkedSessionsAreCountedOnceAMinute", func(t *testing.T) {
+	t.Run("ParkedSessionsAreCountedByTheirStatus", func(t *testing.T) {
 		t.Parallel()
 		b, reader := setup(t)
 		_, r := b.explained()
 		stuck := attribute.String("status", "stuck")
 		require.Zero(t, gauge(t, reader, "sessions_parked", stuck))
 		require.NoError(t, b.store.Move(t.Context(), session.Park(r, b.clock.Now(), session.Stuck, session.TriggerOperator, "", "a test"), nil))
-		b.clock.Advance(59 * time.Second)
-		require.Zero(t, gauge(t, reader, "sessions_parked", stuck))
-		b.clock.Advance(time.Second)
 		require.InDelta(t, 1, gauge(t, reader, "sessions_parked", stuck), 0)
 		require.Zero(t, gauge(t, reader, "sessions_parked", attribute.String("status", "undeliverable")))
 	})
@@ -173,6 +170,14 @@ func TestSpacingError(t *testing.T) {
 			require.InDelta(t, tt.want, point.Sum, .001)
 		})
 	}
+
+	t.Run("IsOfTheTextsAndNotOfWhenTheirOutcomeWasLearnt", func(t *testing.T) {
+		t.Parallel()
+		point := measured(t, 11*time.Second, func(b *bundle, r session.Record) {
+			b.exec(`update conversation_sessions set updated_at = updated_at + interval '10 seconds' where id = $1`, r.ID)
+		})
+		require.InDelta(t, 3, point.Sum, .001)
+	})
 
 	t.Run("OfASessionThatWasResumedNothingIsSaid", func(t *testing.T) {
 		t.Parallel()

@@ -28,6 +28,8 @@ const (
 	helpWithin = time.Hour
 	// HelpPause is how soon a second call for help of one person is answered. A machine that answers our answer gets no third.
 	HelpPause = 10 * time.Minute
+	// StopPause is how soon a second opt-out of one person is confirmed: whoever goes in and out must not make us text.
+	StopPause = 6 * time.Hour
 
 	// ReplyInterval is how often a Responder looks without being woken.
 	ReplyInterval = 3 * time.Second

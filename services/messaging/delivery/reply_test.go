@@ -2,6 +2,7 @@ package delivery_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -208,6 +209,28 @@ func TestConfirmationOfAnOptOut(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, claim.Won, "what is spoilt above is right as it was")
 		require.Empty(t, b.heard())
+	})
+
+	t.Run("WhoGoesInAndOutIsConfirmedOnceInAWhile", func(t *testing.T) {
+		t.Parallel()
+		b := enrolled(t)
+		n := 0
+		out := func() {
+			for _, words := range []string{"PARAR", "voltar"} {
+				n++
+				b.clock.Advance(time.Minute)
+				b.says(fmt.Sprint("SM", n), words)
+				b.respond()
+			}
+		}
+		out()
+		require.Len(t, b.heard(), 1)
+		out()
+		out()
+		require.Len(t, b.heard(), 1, "no more for now; the opt-outs themselves count")
+		b.clock.Advance(delivery.StopPause)
+		out()
+		require.Len(t, b.heard(), 2)
 	})
 
 	for _, c := range []struct {

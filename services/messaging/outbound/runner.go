@@ -145,6 +145,9 @@ func (r *Runner) untilNext(ctx context.Context, d time.Duration) time.Duration {
 	return d
 }
 
+// admitTimeout bounds how long texts that would pay wait for the question what others pay.
+const admitTimeout = 5 * time.Second
+
 // admit is asked before every claim: it charges what was sent beside the queue, and keeps texts from being claimed that are too many.
 func (r *Runner) admit(ctx context.Context, want int) (int, time.Duration, error) {
 	now := r.Now()
@@ -154,6 +157,8 @@ func (r *Runner) admit(ctx context.Context, want int) (int, time.Duration, error
 			return 0, 0, err
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, admitTimeout)
+	defer cancel()
 	r.paying.Lock()
 	defer r.paying.Unlock()
 	waiting, err := r.Store.Pressure(ctx, r.Sender.OrgID, r.from, want, now)

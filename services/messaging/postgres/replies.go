@@ -12,18 +12,22 @@ import (
 	"paceline.internal/services/messaging/sms"
 )
 
-// sqlKeepReply stores what a text is answered with. Of the calls for help of one person, one in a while is answered.
+// sqlKeepReply stores what a text is answered with. Of the calls for help of one person, and of their opt-outs, one in a while is
+// answered. An opt-out whose confirmation was not sent, such as one that was taken back, does not count.
 const sqlKeepReply = `
 insert into consent_replies (message_id, org_id, phone, kind, body, idempotency_key, created_at, expires_at, due_at)
 select @message, @org, @phone, @kind, @body, @key, @at, @expires, @due
-where @kind <> 'help' or not exists (
-	select from consent_replies where org_id = @org and phone = @phone and kind = 'help' and created_at > @since
-)`
+where not exists (select from consent_replies where org_id = @org and phone = @phone and kind = @kind and created_at > @since
+	and (kind = 'help' or outcome = '` + string(delivery.Accepted) + `'))`
 
 func keepReply(ctx context.Context, tx pgx.Tx, r delivery.Reply) error {
+	pause := delivery.HelpPause
+	if r.Kind == delivery.ConfirmStop {
+		pause = delivery.StopPause
+	}
 	return exec(ctx, tx, sqlKeepReply, pgx.NamedArgs{
 		"message": r.MessageID, "org": r.OrgID, "phone": r.Phone.String(), "kind": string(r.Kind), "body": r.Body, "key": r.Key,
-		"at": r.CreatedAt, "expires": r.ExpiresAt, "due": r.DueAt, "since": r.CreatedAt.Add(-delivery.HelpPause),
+		"at": r.CreatedAt, "expires": r.ExpiresAt, "due": r.DueAt, "since": r.CreatedAt.Add(-pause),
 	})
 }
 

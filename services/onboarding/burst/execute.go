@@ -45,6 +45,8 @@ func (p *Parked) Error() string {
 
 type loader interface {
 	LoadSession(ctx context.Context, id string) (dispatch.View, error)
+	// StepDueAt is when a step was due by the step before; zero when none set its alarm.
+	StepDueAt(ctx context.Context, sessionID string, step session.StepID) (time.Time, error)
 }
 
 type deliverer interface {
@@ -102,7 +104,7 @@ func (e *Executor) Execute(ctx context.Context, p session.StepPayload, correlati
 		Then: func(s dispatch.Sent) session.Move { return e.advance(view.Session, token, next, s) },
 	})
 	if done.Sent.Outcome == dispatch.Accepted {
-		e.Metrics.spaced(ctx, e.Flow, view.Session, step, done.Sent.AcceptedAt)
+		e.measure(ctx, view.Session, step, done.Sent.AcceptedAt)
 	}
 	e.logSent(ctx, p, done.Sent)
 	if errors.Is(err, dispatch.ErrConflict) {
@@ -112,6 +114,21 @@ func (e *Executor) Execute(ctx context.Context, p session.StepPayload, correlati
 		return Result{}, err
 	}
 	return e.conclude(ctx, p, done)
+}
+
+// measure records by how much a text that was taken now came too late or too early. What cannot be measured is left out.
+func (e *Executor) measure(ctx context.Context, r session.Record, step session.Step, at time.Time) {
+	if _, follows := e.Flow.Previous(step.ID); e.Metrics == nil || !follows || r.Detours > 0 {
+		return // the first step follows a reply; a session that was resumed was moved by an operator last
+	}
+	due, err := e.Sessions.StepDueAt(ctx, r.ID, step.ID)
+	if err != nil {
+		e.Log.WarnContext(ctx, "onboarding.spacing_unknown", "step_id", string(step.ID), "session_id", r.ID, "error", err)
+		return
+	}
+	if !due.IsZero() {
+		e.Metrics.spacing.Record(ctx, at.Sub(due).Seconds())
+	}
 }
 
 // load reads the session and says whether the step may be executed now. The payload decides nothing: a session that

@@ -3,7 +3,6 @@ package burst
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -18,19 +17,9 @@ type Metrics struct{ spacing metric.Float64Histogram }
 // NewMetrics registers them.
 func NewMetrics(meter metric.Meter) (*Metrics, error) {
 	spacing, err := meter.Float64Histogram("step_spacing_error_seconds", metric.WithUnit("s"),
-		metric.WithDescription("By how much the gap between a step's text and the one before was longer than the flow's; negative is too close."),
+		metric.WithDescription("By how much the gap between a step's text and the one before, as Twilio took them, was longer than the flow's; negative is too close."),
 		metric.WithExplicitBucketBoundaries(-5, -1, -.25, .25, 1, 2, 5, 15, 60, 300, 1800, 7200))
 	return &Metrics{spacing: spacing}, err
-}
-
-// spaced measures the gap before a text that was taken now. The session was moved right after the text before it was taken, so
-// nothing has to be read for it. That does not hold for the first step, which follows a reply, nor for a session that was parked
-// and resumed, where an operator moved it last.
-func (m *Metrics) spaced(ctx context.Context, flow session.Flow, r session.Record, step session.Step, at time.Time) {
-	if _, follows := flow.Previous(step.ID); m == nil || !follows || r.Detours > 0 {
-		return
-	}
-	m.spacing.Record(ctx, (at.Sub(r.UpdatedAt) - step.Delay).Seconds())
 }
 
 // Standing is how all conversations stand at an instant.
@@ -48,12 +37,8 @@ type standings interface {
 	Parked(ctx context.Context) (map[session.Status]int, error)
 }
 
-const (
-	// observeTimeout bounds what a collection waits for the database; scrapers give up after ten seconds.
-	observeTimeout = 2 * time.Second
-	// parkedEvery is how old the number of parked sessions may be: no index has it, and it changes slowly.
-	parkedEvery = time.Minute
-)
+// observeTimeout bounds what a collection waits for the database; scrapers give up after ten seconds.
+const observeTimeout = 2 * time.Second
 
 // Observe registers gauges of how all conversations stand, which are asked for at every collection under the values of ctx, such
 // as whose rows it may see.
@@ -62,7 +47,7 @@ func Observe(ctx context.Context, meter metric.Meter, store standings, now func(
 	lag, lagErr := meter.Float64ObservableGauge("sequence_lag_seconds", metric.WithUnit("s"),
 		metric.WithDescription("How long ago the step was due that is waited for longest; without sessions that are parked, paused or on hold."))
 	parked, parkedErr := meter.Int64ObservableGauge("sessions_parked",
-		metric.WithDescription("Sessions that wait for an operator, by status; up to a minute old."))
+		metric.WithDescription("Sessions that wait for an operator, by status."))
 	unpublished, unpublishedErr := meter.Int64ObservableGauge("alarms_unpublished",
 		metric.WithDescription("Alarms that QStash does not have yet."))
 	oldest, oldestErr := meter.Float64ObservableGauge("alarms_unpublished_oldest_seconds", metric.WithUnit("s"),
@@ -72,7 +57,6 @@ func Observe(ctx context.Context, meter metric.Meter, store standings, now func(
 	if err := errors.Join(inBurstErr, lagErr, parkedErr, unpublishedErr, oldestErr, lettersErr); err != nil {
 		return err
 	}
-	seldom := &parkedCount{store: store}
 	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), observeTimeout)
 		defer cancel()
@@ -85,7 +69,7 @@ func Observe(ctx context.Context, meter metric.Meter, store standings, now func(
 		o.ObserveInt64(unpublished, int64(s.Unpublished))
 		o.ObserveFloat64(oldest, s.OldestAlarm.Seconds())
 		o.ObserveInt64(letters, int64(s.OpenLetters))
-		counted, err := seldom.count(ctx, now())
+		counted, err := store.Parked(ctx)
 		if err != nil {
 			return err
 		}
@@ -95,27 +79,4 @@ func Observe(ctx context.Context, meter metric.Meter, store standings, now func(
 		return nil
 	}, inBurst, lag, parked, unpublished, oldest, letters)
 	return err
-}
-
-// parkedCount asks at most once every parkedEvery.
-type parkedCount struct {
-	store standings
-
-	mu    sync.Mutex // scrapers may come at the same time
-	asked time.Time
-	last  map[session.Status]int
-}
-
-func (p *parkedCount) count(ctx context.Context, now time.Time) (map[session.Status]int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.last != nil && now.Sub(p.asked) < parkedEvery {
-		return p.last, nil
-	}
-	counted, err := p.store.Parked(ctx)
-	if err != nil {
-		return nil, err
-	}
-	p.asked, p.last = now, counted
-	return counted, nil
 }

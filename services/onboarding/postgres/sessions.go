@@ -86,6 +86,22 @@ func (s *Store) LoadSession(ctx context.Context, id string) (dispatch.View, erro
 	return collectView(rows, err)
 }
 
+const sqlStepDueAt = `
+select due_at from step_alarms where session_id = $1 and step_id = $2 and cause = 'due' order by generation desc limit 1`
+
+// StepDueAt is when a step was due by the step before, which is the flow's delay after Twilio took that one's text; zero when no alarm
+// was set for that.
+func (s *Store) StepDueAt(ctx context.Context, sessionID string, step session.StepID) (due time.Time, err error) {
+	err = s.pool.QueryRow(ctx, sqlStepDueAt, sessionID, string(step)).Scan(&due)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return time.Time{}, nil
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read when a step was due: %w", err)
+	}
+	return due, nil
+}
+
 const sqlConversation = sqlSession + `
 where p.org_id = $1 and p.phone = $2 order by s.status = 'active' desc, s.id desc limit 1`
 

@@ -1,0 +1,41 @@
+package doctor
+
+import (
+	"time"
+
+	"paceline.internal/platform/config"
+)
+
+// Keys are what the deployment checks signatures with.
+type Keys struct {
+	PublicBaseURL             string // the origin that they are computed from
+	QStashCurrent, QStashNext string // empty when there is none
+	TwilioAuthTokens          []string
+	// Leeway is by how much clocks may differ.
+	Leeway time.Duration
+}
+
+// leeway is what the gateway forgives.
+const leeway = 5 * time.Second
+
+// LoadKeys reads them as the gateway does, each from its variable or from the file that NAME_FILE names. None is required: a vendor
+// whose keys are absent has signed nothing that is good.
+func LoadKeys(environ map[string]string) (Keys, error) {
+	var cfg struct {
+		PublicBaseURL   config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin that signatures are computed from"`
+		QStashCurrent   config.Secret `env:"QSTASH_CURRENT_SIGNING_KEY" help:"verifies QStash's callbacks"`
+		QStashNext      config.Secret `env:"QSTASH_NEXT_SIGNING_KEY" help:"verifies QStash's callbacks after its keys were rotated"`
+		TwilioAuthToken config.Secret `env:"TWILIO_AUTH_TOKEN" help:"verifies Twilio's callbacks"`
+	}
+	if err := config.Load(environ, &cfg); err != nil {
+		return Keys{}, err
+	}
+	tokens, err := cfg.TwilioAuthToken.Keys()
+	if err != nil {
+		return Keys{}, &config.Problem{Variable: "TWILIO_AUTH_TOKEN", Reason: err.Error()}
+	}
+	return Keys{
+		PublicBaseURL: cfg.PublicBaseURL.String(), QStashCurrent: cfg.QStashCurrent.Reveal(), QStashNext: cfg.QStashNext.Reveal(),
+		TwilioAuthTokens: tokens, Leeway: leeway,
+	}, nil
+}
