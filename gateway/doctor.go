@@ -47,7 +47,7 @@ func Doctor(ctx context.Context, cfg Config) service.Findings {
 	}
 	if cfg.JWKSURL != "" {
 		checks = append(checks, service.Check{
-			Name: "api keys", Look: func(ctx context.Context) (string, error) { return "at API_JWKS_URL", hasKeys(ctx, cfg.JWKSURL) },
+			Name: "api keys", Look: cfg.lookAtAPIKeys,
 			Mend: "open API_JWKS_URL from this machine; it must answer with a JSON Web Key Set",
 		})
 	}
@@ -145,6 +145,20 @@ func plausible(origin string) error {
 		return errors.New("plain http sends signatures and phone numbers over the internet in the open")
 	}
 	return nil
+}
+
+// lookAtAPIKeys fetches them. An identity provider signs for others as well, so its signature alone says little.
+func (c *Config) lookAtAPIKeys(ctx context.Context) (string, error) {
+	if err := hasKeys(ctx, c.JWKSURL); err != nil {
+		return "", err
+	}
+	switch {
+	case c.JWTIssuer == "" || c.JWTAudience == "":
+		return "", service.Warn("every token that API_JWKS_URL signs is believed, those for other programs too: set API_JWT_ISSUER and API_JWT_AUDIENCE")
+	case strings.HasPrefix(c.JWKSURL, "http://"):
+		return "", service.Warn("API_JWKS_URL is plain http: whoever is on the way chooses who is an operator")
+	}
+	return "at API_JWKS_URL", nil
 }
 
 // hasKeys fetches the key set once.

@@ -198,7 +198,7 @@ func TestDoctor(t *testing.T) {
 		t.Parallel()
 		services, origin := startServices(t), startOrigin(t, http.StatusOK)
 		said, err := examine(t, "ONBOARDING_ADDR", services.addr, "MESSAGING_ADDR", services.addr, "API_JWKS_URL", issuer.url,
-			"PUBLIC_BASE_URL", origin)
+			"PUBLIC_BASE_URL", origin, "API_JWT_ISSUER", "https://id.example", "API_JWT_AUDIENCE", "paceline")
 		require.NoError(t, err, said)
 		require.Equal(t, strings.Join([]string{
 			"ok      configuration  every variable is set and well-formed",
@@ -206,7 +206,8 @@ func TestDoctor(t *testing.T) {
 			"ok      tls            off: plain text between the processes",
 			"ok      onboarding     serving at " + services.addr,
 			"ok      messaging      serving at " + services.addr,
-			"ok      api keys       at API_JWKS_URL", "",
+			"warning api keys       API_JWKS_URL is plain http: whoever is on the way chooses who is an operator",
+			"                       to mend: open API_JWKS_URL from this machine; it must answer with a JSON Web Key Set", "",
 		}, "\n"), said)
 	})
 
@@ -230,6 +231,12 @@ func TestDoctor(t *testing.T) {
 			require.NotContains(t, said, environ()["QSTASH_CURRENT_SIGNING_KEY"])
 		})
 	}
+
+	t.Run("SeesAPIKeysThatSignForOthersToo", func(t *testing.T) {
+		t.Parallel()
+		said, _ := examine(t, "API_JWKS_URL", issuer.url)
+		require.Contains(t, said, "warning api keys       every token that API_JWKS_URL signs is believed")
+	})
 
 	t.Run("EveryProblemSaysHowToMendIt", func(t *testing.T) {
 		t.Parallel()

@@ -83,7 +83,7 @@ func readShopify(header http.Header, body []byte) ([]webhook, error) {
 	if event.Body, err = keptObject(body); err != nil {
 		return nil, err
 	}
-	payload, err := json.Marshal(event)
+	payload, err := encode(event)
 	if err != nil {
 		return nil, err
 	}

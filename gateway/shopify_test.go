@@ -37,6 +37,14 @@ func TestShopifyEvents(t *testing.T) {
 		}, payloadOf(t, hooks[0]))
 	})
 
+	t.Run("S2_17_AngleBracketsStayOneByteEach", func(t *testing.T) {
+		t.Parallel()
+		body := `{"body_html":"` + strings.Repeat("<", 180<<10) + `"}`
+		read, err := readShopify(shopifyHeaders("products/update", "2"), []byte(body))
+		require.NoError(t, err)
+		require.Less(t, len(read[0].payload), len(body)+1<<10, "onboarding takes a little more than what is taken here")
+	})
+
 	t.Run("S2_17_LongNumbersAreKeptToTheDigit", func(t *testing.T) {
 		t.Parallel()
 		hooks, err := readShopify(shopifyHeaders("orders/create", "1"), []byte(`{"id":9007199254740993}`))

@@ -76,6 +76,15 @@ func TestSecrets(t *testing.T) {
 		require.Equal(t, 2, exit.ExitCode())
 		require.Contains(t, out, "emulated | real")
 	})
+	t.Run("RealRefusesWhatEverybodyKnows", func(t *testing.T) {
+		t.Parallel()
+		environ := []string{"SECRETS=" + filepath.Join(t.TempDir(), "secrets")}
+		_, err := run(t, environ, script, "emulated")
+		require.NoError(t, err)
+		out, err := run(t, environ, script, "real")
+		require.Error(t, err)
+		require.Contains(t, out, "is the emulators', which everybody knows")
+	})
 }
 
 // contents are the files of a folder by name.

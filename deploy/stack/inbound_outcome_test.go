@@ -251,8 +251,15 @@ func TestStrangersTexts(t *testing.T) {
 		require.NoError(t, b.messaging.QueryRow(t.Context(), `select id::text from sms_messages where consent_effect = 'doubtful'`).Scan(&id))
 		require.Contains(t, failed.ErrorMessage, "GET /v1/messages/"+id)
 		require.Zero(t, count(t, b.messaging, `select count(*) from consents`))
+		for range 3 {
+			b.sends(t, twilio.Incoming{From: p.phone, Body: "leave me alone now"})
+		}
 		b.rest(t)
 		require.Empty(t, p.heard())
+		require.Equal(t, map[string]int{"failed": 1, "completed": 3}, map[string]int{
+			"failed":    count(t, b.onboarding, `select count(*) from webhook_jobs where status = 'failed'`),
+			"completed": count(t, b.onboarding, `select count(*) from webhook_jobs where status = 'completed'`),
+		}, "one person is one question to the operator")
 	})
 
 	t.Run("SoDoThoseOfSomebodyWhoseSessionHasEnded", func(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/service"
 	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/messagingtest"
@@ -150,6 +152,37 @@ ok +tls +off
 		}
 		require.Empty(t, memory.Keys(), "it changes nothing")
 	})
+
+	for name, tt := range map[string]struct {
+		change func(t *testing.T, environ map[string]string)
+		want   string
+	}{
+		"ASchemaThatIsBehind": {
+			change: func(t *testing.T, environ map[string]string) {
+				t.Helper()
+				environ["ONBOARDING_DATABASE_URL"] = pgtest.URL(t, postgres.Migrations{})
+			},
+			want: `(?m)^failed +database .*\n +to mend: .*onboarding migrate`,
+		},
+		"AStoreThatRefusesItsPassword": {
+			change: func(_ *testing.T, environ map[string]string) {
+				environ["ONBOARDING_DATABASE_URL"] = "postgres://nobody:wr0ng@127.0.0.1:1/onboarding"
+			},
+			want: `(?m)^failed +clock .*\n +to mend: `,
+		},
+	} {
+		t.Run("Sees"+name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			tt.change(t, w.environ)
+			cfg, err := onboarding.LoadConfig(w.environ)
+			require.NoError(t, err)
+			var report strings.Builder
+			require.ErrorIs(t, onboarding.Doctor(t.Context(), cfg).Report(&report, false), service.ErrUnwell)
+			require.Regexp(t, tt.want, report.String())
+			require.NotContains(t, report.String(), "wr0ng")
+		})
+	}
 
 	t.Run("S0_06_SaysWhatIsWrongAndHowToMendIt", func(t *testing.T) {
 		t.Parallel()

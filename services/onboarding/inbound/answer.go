@@ -29,7 +29,7 @@ func (r *Router) answer(ctx context.Context, j jobs.Job, m Resumed, recorded Rec
 func (r *Router) answerOnce(ctx context.Context, j jobs.Job, m Resumed, recorded Recorded) error {
 	view, err := r.Sessions.LoadConversation(ctx, recorded.OrgID, m.Message.From)
 	if errors.Is(err, dispatch.ErrNoSession) {
-		return unattended(recorded) // nobody we know, or not activated: kept as a message, answers nothing
+		return r.unattended(ctx, j, recorded) // nobody we know, or not activated: kept as a message, answers nothing
 	}
 	if err != nil {
 		return err
@@ -87,9 +87,13 @@ func (r *Router) consent(ctx context.Context, view dispatch.View, cause dispatch
 		doubt.Entries = append([]session.Entry{r.replied(recorded, "may be an opt-out")}, doubt.Entries...)
 		return r.Sessions.Move(ctx, doubt, &cause)
 	}
-	waits := s.Status.Parked() && strings.HasPrefix(s.Reason, doubtedReason) // an operator is about to judge such words already
-	if err := unattended(recorded); err != nil && !waits {
-		cause.Failure = err.Error()
+	if waits := s.Status.Parked() && strings.HasPrefix(s.Reason, doubtedReason); !waits { // else an operator is about to judge such words
+		err := r.unattended(ctx, cause.Job, recorded)
+		if _, asks := errors.AsType[*jobs.Permanent](err); asks {
+			cause.Failure = err.Error()
+		} else if err != nil {
+			return err
+		}
 	}
 	detail := map[Effect]string{
 		EffectOptOut: "STOP", EffectOptIn: "START", EffectHelp: "HELP", EffectOvertaken: "overtaken", EffectDoubtful: "may be an opt-out",
@@ -98,10 +102,15 @@ func (r *Router) consent(ctx context.Context, view dispatch.View, cause dispatch
 }
 
 // unattended fails the job of words that may be an opt-out where no session can wait for an operator, so that they are found among
-// the failed jobs: texts that belong to no conversation, such as those of the outbound queue, would go on.
-func unattended(recorded Recorded) error {
+// the failed jobs: texts that belong to no conversation, such as those of the outbound queue, would go on. One job of a person is
+// enough: else whoever writes such words a thousand times would bury everybody else's.
+func (r *Router) unattended(ctx context.Context, j jobs.Job, recorded Recorded) error {
 	if recorded.Effect != EffectDoubtful {
 		return nil
+	}
+	asked, err := r.History.AwaitsOperator(ctx, j.OrgID, j.Subject)
+	if err != nil || asked {
+		return err
 	}
 	return jobs.ForOperator("the person may want no more texts; read GET /v1/messages/%s; "+
 		"if they do, PUT /v1/consents/{their number} with opted_out; then, or if they do not, cancel this job", recorded.MessageID)

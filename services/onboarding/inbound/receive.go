@@ -101,6 +101,8 @@ type history interface {
 	LastStepAt(ctx context.Context, sessionID string) (time.Time, error)
 	// LastTextAt is the same of the newest text of any kind.
 	LastTextAt(ctx context.Context, sessionID string) (time.Time, error)
+	// AwaitsOperator reports whether a failed job of a phone asks an operator for something already.
+	AwaitsOperator(ctx context.Context, orgID, phone string) (bool, error)
 }
 
 type deliverer interface {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -51,6 +52,18 @@ func (s *Store) CancelJob(ctx context.Context, orgID, id string, now time.Time) 
 		return r, err
 	}
 	return s.jobs.Dismiss(ctx, s.pool, orgID, id, now)
+}
+
+const sqlAwaitsOperator = `
+select exists (select from webhook_jobs where org_id = $1 and status = 'failed' and subject = $2
+    and error_message like '` + jobs.NeedsOperator + `%')`
+
+// AwaitsOperator reports whether a failed job of a phone asks an operator for something already.
+func (s *Store) AwaitsOperator(ctx context.Context, orgID, phone string) (asked bool, err error) {
+	if err := s.pool.QueryRow(ctx, sqlAwaitsOperator, orgID, phone).Scan(&asked); err != nil {
+		return false, fmt.Errorf("look for what an operator was asked: %w", err)
+	}
+	return asked, nil
 }
 
 func enqueue(ctx context.Context, tx pgx.Tx, n jobs.New) (jobs.Enqueued, error) {

@@ -12,18 +12,21 @@ import (
 )
 
 // sqlStanding counts a step as due by the newest alarm that was set on purpose: the sweeper's repeats are due anew each time,
-// and would hide how long a sequence has stood still.
+// and would hide how long a sequence has stood still. It looks at the 10,000 that have stood still for longest, so that a crowd in
+// its bursts costs a scrape no more than that.
 const sqlStanding = `
 select
     (select count(*) from conversation_sessions where status = 'active' and next_step_id is not null) as in_burst,
     (select min(meant.due_at)
-     from conversation_sessions s join profiles p on p.id = s.profile_id
+     from (select id, profile_id, next_step_id, paused_at from conversation_sessions
+           where status = 'active' and next_step_id is not null order by updated_at limit 10000) s
+     join profiles p on p.id = s.profile_id
      cross join lateral (
          select a.due_at from step_alarms a
          where a.session_id = s.id and a.step_id = s.next_step_id and a.cause <> 'overdue'
          order by a.generation desc limit 1
      ) meant
-     where s.status = 'active' and s.next_step_id is not null and s.paused_at is null and not p.hold) as waiting_since,
+     where s.paused_at is null and not p.hold) as waiting_since,
     (select count(*) from step_alarms where published_at is null) as unpublished,
     (select min(created_at) from step_alarms where published_at is null) as written_at,
     (select count(*) from dead_letters where replayed_at is null) as letters`
