@@ -36,6 +36,11 @@ const (
 	keepaliveTimeout = 10 * time.Second
 	keepalivePolicy  = 10 * time.Second
 
+	// connectionAge is when a caller is asked to connect anew, which a balancer of connections sends to any replica: else all callers
+	// would stay with the replicas that were there first. Calls in flight get connectionGrace to end, longer than any has.
+	connectionAge   = 5 * time.Minute
+	connectionGrace = time.Minute
+
 	// maxStreams bounds what one client connection may have in flight.
 	maxStreams = 1024
 
@@ -102,7 +107,9 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 			grpc.MaxConcurrentStreams(maxStreams),
 			grpc.MaxRecvMsgSize(maxRequest),
 			grpc.MaxHeaderListSize(maxHeaders),
-			grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
+			grpc.KeepaliveParams(keepalive.ServerParameters{
+				Time: keepaliveTime, Timeout: keepaliveTimeout, MaxConnectionAge: connectionAge, MaxConnectionAgeGrace: connectionGrace,
+			}),
 			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepalivePolicy, PermitWithoutStream: true}),
 		),
 		Health: health.NewServer(),
