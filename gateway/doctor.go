@@ -154,7 +154,8 @@ func (c *Config) lookAtAPIKeys(ctx context.Context) (string, error) {
 	}
 	switch {
 	case c.JWTIssuer == "" || c.JWTAudience == "":
-		return "", service.Warn("every token that API_JWKS_URL signs is believed, those for other programs too: set API_JWT_ISSUER and API_JWT_AUDIENCE")
+		return "", service.Warn("every token that API_JWKS_URL signs is believed, those for other programs too: " +
+			"set API_JWT_ISSUER and API_JWT_AUDIENCE")
 	case strings.HasPrefix(c.JWKSURL, "http://"):
 		return "", service.Warn("API_JWKS_URL is plain http: whoever is on the way chooses who is an operator")
 	}

@@ -59,7 +59,8 @@ func (s surface) handler() http.Handler {
 	}
 	for _, vendor := range s.sources {
 		ofVendor := make(intake, vendor.places)
-		routes = append(routes, route{http.MethodPost, pathWebhooks + vendor.name, ofVendor.bounded(vendor.signed, vendor.limit, s.hooks.of(vendor))})
+		handle := ofVendor.bounded(vendor.signed, vendor.limit, s.hooks.of(vendor))
+		routes = append(routes, route{http.MethodPost, pathWebhooks + vendor.name, handle})
 	}
 	for _, route := range routes {
 		mux.HandleFunc(route.method+" "+route.path, named(route.path, route.handle))

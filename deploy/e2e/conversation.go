@@ -256,7 +256,8 @@ func (c *conversation) payload(step session.StepID) session.StepPayload {
 	return session.NewStepPayload(c.profileID, c.run.SessionID, step)
 }
 
-// sent waits for the message of a key, whose flow waits for so long before, and checks that it is one, that it has a key and a provider's id, and that it was accepted.
+// sent waits for the message of a key, whose flow waits for so long before, and checks that it is one, that it has a key and a provider's
+// id, and that it was accepted.
 func (c *conversation) sent(ctx context.Context, step, key string, meant time.Duration) error {
 	var stored []operator.Message
 	err := c.waitFor(ctx, c.h.Patience+meant, func() (bool, error) {

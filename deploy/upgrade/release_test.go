@@ -93,7 +93,7 @@ func write(path string, content io.Reader) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return err
 	}
-	file, err := os.Create(path) //nolint:gosec // in a folder of our own, its name cleaned
+	file, err := os.Create(path)
 	if err != nil {
 		return err
 	}

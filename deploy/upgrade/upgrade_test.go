@@ -90,13 +90,13 @@ func underAConversation(t *testing.T, before, after release) {
 			<-s.accepted
 		}
 	}
-	t.Run("Upgrade", func(t *testing.T) { //nolint:paralleltest // one after the other
+	t.Run("Upgrade", func(t *testing.T) {
 		roll(t, func() {
 			s.tell(after, "messaging", "migrate")
 			s.tell(after, "onboarding", "migrate")
 		}, func() { s.run(after, "messaging") }, func() { s.run(after, "onboarding") }, func() { s.run(after, "gateway") })
 	})
-	t.Run("AndBack", func(t *testing.T) { //nolint:paralleltest // one after the other
+	t.Run("AndBack", func(t *testing.T) {
 		roll(t, func() { s.run(before, "gateway") }, func() { s.run(before, "onboarding") }, func() { s.run(before, "messaging") })
 	})
 }

@@ -17,7 +17,8 @@ type Metrics struct{ spacing metric.Float64Histogram }
 // NewMetrics registers them.
 func NewMetrics(meter metric.Meter) (*Metrics, error) {
 	spacing, err := meter.Float64Histogram("step_spacing_error_seconds", metric.WithUnit("s"),
-		metric.WithDescription("By how much the gap between a step's text and the one before, as Twilio took them, was longer than the flow's; negative is too close."),
+		metric.WithDescription("By how much the gap between a step's text and the one before, as Twilio took them, was longer than the flow's; "+
+			"negative is too close."),
 		metric.WithExplicitBucketBoundaries(-5, -1, -.25, .25, 1, 2, 5, 15, 60, 300, 1800, 7200))
 	return &Metrics{spacing: spacing}, err
 }

@@ -52,7 +52,8 @@ func (s *Store) ListSessions(ctx context.Context, f SessionFilter) ([]session.Re
 
 const sqlTimelineOf = `
 select at, kind, from_state_token, to_state_token, trigger, step_id, coalesce(message_id::text, '') as message_id, detail
-from (select * from session_transitions where session_id = $1 order by id desc limit 1000) newest order by id`
+from session_transitions where id in (select id from session_transitions where session_id = $1 order by id desc limit 1000)
+order by id`
 
 type timelineRow struct {
 	At             time.Time
