@@ -2,6 +2,9 @@ package gateway
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha1" //nolint:gosec // Twilio signs so
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -12,11 +15,15 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/service"
 	"paceline.internal/platform/telemetry"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
 // doctorPatience bounds one look at something across the network.
@@ -69,14 +76,15 @@ func toOnboarding(onboarding, _ *grpc.ClientConn) *grpc.ClientConn { return onbo
 
 func toMessaging(_, messaging *grpc.ClientConn) *grpc.ClientConn { return messaging }
 
-// lookAtUpstream asks a service for its health, and thereby whether the network and mTLS let us.
+// lookAtUpstream asks a service for its health, and thereby whether the network and mTLS let us; and makes a call that changes nothing,
+// and thereby sees whether it is that service, and believes our tokens.
 func (c *Config) lookAtUpstream(
 	tel *telemetry.Telemetry, addr string, pick func(onboarding, messaging *grpc.ClientConn) *grpc.ClientConn,
 ) func(context.Context) (string, error) {
 	return func(ctx context.Context) (found string, err error) {
 		ctx, cancel := context.WithTimeout(ctx, doctorPatience)
 		defer cancel()
-		tokens, err := rpc.NewTokens(c.ServiceAuthSecret, time.Now) //nolint:forbidigo // a health check needs no token, and no clock of ours
+		tokens, err := rpc.NewTokens(c.ServiceAuthSecret, time.Now) //nolint:forbidigo // tokens live by the host's clock, which the service's has to agree with
 		if err != nil {
 			return "", err
 		}
@@ -85,7 +93,30 @@ func (c *Config) lookAtUpstream(
 			return "", err
 		}
 		defer func() { err = errors.Join(err, onboarding.Close(), messaging.Close()) }()
-		return "serving at " + addr, upstream{ClientConn: pick(onboarding, messaging)}.serving(ctx)
+		conn := pick(onboarding, messaging)
+		if err := (upstream{ClientConn: conn}).serving(ctx); err != nil {
+			return "", err
+		}
+		if conn == onboarding {
+			_, err = onboardingv1.NewOnboardingServiceClient(conn).GetSession(ctx, &onboardingv1.GetSessionRequest{})
+		} else {
+			_, err = messagingv1.NewMessagingServiceClient(conn).GetMessage(ctx, &messagingv1.GetMessageRequest{})
+		}
+		return "serving at " + addr, believed(addr, err)
+	}
+}
+
+// believed reads the answer to a call that names nothing. A refusal of that is the best answer.
+func believed(addr string, err error) error {
+	switch status.Code(err) {
+	case codes.Unauthenticated:
+		return fmt.Errorf("%s does not believe our tokens: SERVICE_AUTH_SECRET is another there, or its clock is", addr)
+	case codes.Unimplemented:
+		return fmt.Errorf("what serves at %s is another service", addr)
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Unknown:
+		return fmt.Errorf("%s fails at what it is asked: %w; its own doctor says more", addr, err)
+	default:
+		return nil
 	}
 }
 
@@ -122,7 +153,7 @@ func (c *Config) lookAtOrigin(ctx context.Context) (string, error) {
 	}
 	switch response.StatusCode {
 	case qstash.StatusNonRetryable:
-		return origin + " leads to a gateway with these keys", nil
+		return origin + " leads to a gateway with these keys", c.lookAtTwilioToken(ctx, client)
 	case http.StatusUnauthorized:
 		return "", fmt.Errorf("%s leads to a gateway that does not believe our signature: its keys, its PUBLIC_BASE_URL or its clock are others",
 			origin)
@@ -130,6 +161,30 @@ func (c *Config) lookAtOrigin(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("%s is answered %d, which no gateway of ours says: it leads elsewhere, or a proxy changes what it passes on",
 			origin, response.StatusCode)
 	}
+}
+
+// lookAtTwilioToken posts a receipt that is signed and says nothing. Whoever answers 400 has our token.
+func (c *Config) lookAtTwilioToken(ctx context.Context, client *http.Client) error {
+	target := c.PublicBaseURL.String() + pathStatus
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target, http.NoBody)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	mac := hmac.New(sha1.New, []byte(c.TwilioAuthToken.First()))
+	_, _ = io.WriteString(mac, target) // a hash never fails to write; no parameters follow
+	request.Header.Set(headerTwilioSignature, base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	if err := response.Body.Close(); err != nil {
+		return err
+	}
+	if response.StatusCode == http.StatusForbidden {
+		return errors.New("the gateway there does not believe Twilio's signatures by our TWILIO_AUTH_TOKEN: no text of anybody is heard, no STOP")
+	}
+	return nil
 }
 
 // plausible says what is plainly wrong with a public origin.

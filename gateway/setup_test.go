@@ -124,8 +124,14 @@ type services struct {
 
 func startServices(t *testing.T) *services {
 	t.Helper()
+	return startServicesAt(t, noon)
+}
+
+// startServicesAt has them believe tokens by a clock.
+func startServicesAt(t *testing.T, now func() time.Time) *services {
+	t.Helper()
 	s := &services{answers: map[string]func(context.Context) (json.RawMessage, error){}}
-	tokens, err := rpc.NewTokens(mustConfig(t).ServiceAuthSecret, noon)
+	tokens, err := rpc.NewTokens(mustConfig(t).ServiceAuthSecret, now)
 	require.NoError(t, err)
 	policy := rpc.Policy{}
 	descriptions := []*grpc.ServiceDesc{&onboardingv1.OnboardingService_ServiceDesc, &onboardingv1.WebhookJobService_ServiceDesc, &messagingv1.MessagingService_ServiceDesc, &messagingv1.OutboundService_ServiceDesc}

@@ -139,6 +139,43 @@ func TestDeployment(t *testing.T) {
 		})
 	}
 
+	for name, tt := range map[string]struct {
+		change func(environ map[string]string)
+		want   string
+	}{
+		"AnotherServiceSecret": {
+			change: func(environ map[string]string) { environ["SERVICE_AUTH_SECRET"] = rand.Text() + rand.Text() },
+			want:   `failed  onboarding +\S+ does not believe our tokens: SERVICE_AUTH_SECRET is another there`,
+		},
+		"AnotherTwilioToken": {
+			change: func(environ map[string]string) { environ["TWILIO_AUTH_TOKEN"] = strings.Repeat("0", 32) },
+			want:   `failed  public origin +the gateway there does not believe Twilio's signatures`,
+		},
+		"AnAddressOfAnotherService": {
+			change: func(environ map[string]string) { environ["ONBOARDING_ADDR"] = environ["MESSAGING_ADDR"] },
+			want:   `failed  onboarding +what serves at \S+ is another service`,
+		},
+		"ADatabaseOfAnotherService": {
+			change: func(environ map[string]string) {
+				environ["MESSAGING_DATABASE_URL"] = environ["ONBOARDING_DATABASE_URL"]
+			},
+			want: `failed  database +the database is another service's`,
+		},
+		"AServiceThatIsNotThere": {
+			change: func(environ map[string]string) { environ["MESSAGING_ADDR"] = "127.0.0.1:1" },
+			want:   `failed  messaging `,
+		},
+	} {
+		t.Run("Sees"+name, func(t *testing.T) {
+			t.Parallel()
+			environ := deploy(t)
+			tt.change(environ)
+			findings := doctor.Deployment(t.Context(), environ)
+			require.ErrorIs(t, findings.Err(), service.ErrUnwell)
+			require.Regexp(t, tt.want, say(t, findings))
+		})
+	}
+
 	t.Run("SeesTextsThatAreLong", func(t *testing.T) {
 		t.Parallel()
 		environ := deploy(t)

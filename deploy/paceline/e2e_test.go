@@ -3,7 +3,10 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io/fs"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -29,21 +32,21 @@ func TestE2E(t *testing.T) {
 	up := startUp(t, data)
 	t.Run("Plays", func(t *testing.T) { playsE2E(t, up, data) }) // all of it at the same time
 	up.stop(t, os.Interrupt)
+	require.NoFileExists(t, filepath.Join(data, environFile), "it is of what runs")
 }
 
 func playsE2E(t *testing.T, up *upProcess, data string) {
 	t.Helper()
 	for _, tt := range []struct {
 		name, mode, phone string
-		args              []string
 		runs              int
 	}{
 		{name: "S0_46_47_48_50_51_StubPassesTwiceInARow", mode: "stub", phone: "+12025550155", runs: 2},
-		{name: "S0_49_RealPassesWithItsPauses", mode: "real", phone: "+12025550156", args: []string{"--runs", "1"}, runs: 1},
+		{name: "S0_49_RealPassesTwiceInARowWithItsPauses", mode: "real", phone: "+12025550156", runs: 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			cmd := command(t, append([]string{"e2e", "--up", up.gateway(t), "--data", data, "--json"}, tt.args...)...)
+			cmd := command(t, "e2e", "--up", up.gateway(t), "--data", data, "--json")
 			cmd.Env = append(cmd.Env, "HARNESS_QSTASH_MODE="+tt.mode, "HARNESS_PHONE="+tt.phone)
 			out, err := cmd.Output()
 			require.NoError(t, err, "%s", out)
@@ -60,6 +63,18 @@ func playsE2E(t *testing.T, up *upProcess, data string) {
 			}
 		})
 	}
+
+	t.Run("S0_06_ItsEnvironmentIsAFileAndTheDoctorFindsAllWell", func(t *testing.T) {
+		t.Parallel()
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", `set -e; . "$1"; exec "$2" doctor`, "sh", filepath.Join(data, environFile), os.Args[0])
+		cmd.Env = append(os.Environ(), asPaceline+"=1")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.NotContains(t, string(out), "failed")
+		stat, err := os.Stat(filepath.Join(data, environFile))
+		require.NoError(t, err)
+		require.Equal(t, fs.FileMode(0o600), stat.Mode().Perm(), "it has every secret in it")
+	})
 
 	t.Run("S0_47_NoModeIsAnError", func(t *testing.T) {
 		t.Parallel()

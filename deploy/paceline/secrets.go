@@ -28,7 +28,8 @@ func newSecrets() (stack.Secrets, error) {
 const secretsFile = "secrets.json"
 
 // errNoSecrets is a data folder in which `paceline up` has never run.
-var errNoSecrets = errors.New("there are no secrets yet: set SERVICE_AUTH_SECRET (and API_JWT_SECRET for --api), or run `paceline up` once")
+var errNoSecrets = errors.New("there are no secrets yet: set SERVICE_AUTH_SECRET (and API_JWT_SECRET for --api), " +
+	"name the folder of your `paceline up` with --data, or run `paceline up` once")
 
 // loadSecrets reads what keepSecrets wrote. Secrets that somebody else could have read or planted are none.
 func loadSecrets(dir string) (_ stack.Secrets, err error) {
@@ -100,5 +101,9 @@ func dataDir(asked string) (string, error) {
 			return "", err
 		}
 	}
-	return asked, os.MkdirAll(asked, 0o700)
+	mode := fs.FileMode(0o700)
+	if os.Geteuid() == 0 {
+		mode = 0o711 // root's server runs as somebody else, who must pass; what is in it is closed by itself
+	}
+	return asked, os.MkdirAll(asked, mode)
 }

@@ -79,6 +79,11 @@ func (u *upCommand) Run(ctx context.Context, t terminal) (err error) {
 	if err != nil {
 		return fmt.Errorf("%w\n(if a port is taken, try --free-ports)", err)
 	}
+	environ, err := writeEnviron(dir, s.services.Environ())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, removeEnviron(environ)) }()
 	if err := u.welcome(t, s, secrets, dir); err != nil {
 		return err
 	}
@@ -91,6 +96,14 @@ func (u *upCommand) Run(ctx context.Context, t terminal) (err error) {
 	case <-s.databases.Lost:
 		return errors.New("postgres ended")
 	}
+}
+
+// where is what other commands are told to find this one.
+func (u *upCommand) where() string {
+	if u.Data == "" {
+		return ""
+	}
+	return " --data " + u.Data
 }
 
 // phone prints what the emulated phones send and get, so that a conversation can be watched.
@@ -148,6 +161,7 @@ func (u *upCommand) welcome(t terminal, s *stage, secrets stack.Secrets, dir str
   messaging   grpc %[6]s           ops http://%[7]s
   QStash      %[8]s    emulated: it forgets its alarms when this stops; a minute after the next start they are set again
   Twilio      %[9]s    emulated: a phone is a POST to /phone
+  environment .  %[12]s    in a shell: doctor, psql, token and the runbooks then speak to this one
 
 Everything that is sent stays on this machine, and is shown below; --log-level info shows every call as well.
 Try, in another terminal (the token lives twelve hours):
@@ -159,9 +173,9 @@ Try, in another terminal (the token lives twelve hours):
   curl -sH "Authorization: Bearer $TOKEN" http://%[2]s/v1/sessions
   curl -sH "Authorization: Bearer $TOKEN" http://%[2]s/v1/sessions/SESSION_ID
   curl -sH "Authorization: Bearer $TOKEN" http://%[2]s/v1/messages
-  grpcurl -plaintext -H "authorization: Bearer $(go run ./deploy/paceline token)" %[4]s list
+  grpcurl -plaintext -H "authorization: Bearer $(go run ./deploy/paceline token%[13]s)" %[4]s list
 `,
 		dir, a.Gateway, a.GatewayOps, a.Onboarding, a.OnboardingOps, a.Messaging, a.MessagingOps,
-		s.vendors.QStashURL, s.vendors.TwilioURL, token, u.cluster(dir))
+		s.vendors.QStashURL, s.vendors.TwilioURL, token, u.cluster(dir), filepath.Join(dir, environFile), u.where())
 	return err
 }

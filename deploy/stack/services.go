@@ -52,6 +52,7 @@ type Services struct {
 	Secrets   Secrets
 
 	vendors *Vendors
+	given   map[string]string
 	cancel  context.CancelFunc
 	ended   chan struct{}
 	err     error
@@ -97,6 +98,7 @@ func StartServices(ctx context.Context, vendors *Vendors, cfg ServiceConfig) (*S
 // components are the services in the order in which they depend on each other.
 func (s *Services) components(ctx context.Context, cfg ServiceConfig, ports *ports) ([]process.Component, error) {
 	environ := s.environ(cfg)
+	s.given = environ
 	messagingCfg, messagingErr := messaging.LoadConfig(environ)
 	onboardingCfg, onboardingErr := onboarding.LoadConfig(environ)
 	gatewayCfg, gatewayErr := gateway.LoadConfig(environ)
@@ -171,6 +173,9 @@ func (s *Services) environ(cfg ServiceConfig) map[string]string {
 	maps.Copy(environ, cfg.Environ)
 	return environ
 }
+
+// Environ is the environment that the services were given, secrets included.
+func (s *Services) Environ() map[string]string { return maps.Clone(s.given) }
 
 // URL is the origin of the gateway.
 func (s *Services) URL() string { return "http://" + s.Addresses.Gateway }

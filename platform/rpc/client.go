@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 
@@ -70,11 +71,19 @@ func Dial(cfg ClientConfig) (*grpc.ClientConn, error) {
 			otelgrpc.WithPropagators(telemetry.Propagator()),
 		)),
 		grpc.WithUnaryInterceptor(bound(cfg.Timeout)),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: connectTimeout}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{
 			Time: keepaliveTime, Timeout: keepaliveTimeout, PermitWithoutStream: true,
 		}),
 	)
 }
+
+// reconnect is how a client comes back to a service that was away. gRPC's own pauses grow to two minutes, which is how long a
+// service that has long been back would go uncalled.
+var reconnect = backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second}
+
+// connectTimeout bounds one try to connect.
+const connectTimeout = 5 * time.Second
 
 // bound gives a call its timeout, which an earlier deadline of the context overrides, and its request id.
 func bound(timeout time.Duration) grpc.UnaryClientInterceptor {

@@ -72,6 +72,9 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 	if err := migrations.Ready(ctx, pool); err != nil {
 		return "", err
 	}
+	if err := service.OwnSchema(ctx, pool, "sms_messages"); err != nil {
+		return "", err
+	}
 	version, err := migrations.Current(ctx, pool)
 	return fmt.Sprintf("reachable, schema version %d", version), err
 }

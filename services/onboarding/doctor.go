@@ -75,7 +75,10 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("schema version %d", version), Migrations().Ready(ctx, pool)
+	if err := Migrations().Ready(ctx, pool); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("schema version %d", version), service.OwnSchema(ctx, pool, "conversation_sessions")
 }
 
 // lookAtClock compares the database's clock with ours.
