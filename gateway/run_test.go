@@ -196,7 +196,8 @@ func TestDoctor(t *testing.T) {
 
 	t.Run("S0_06_AllIsWell", func(t *testing.T) {
 		t.Parallel()
-		services, origin := startServicesAt(t, time.Now), startOrigin(t, http.StatusOK)
+		now := time.Now // the doctor's tokens live by the host's clock
+		services, origin := startServicesAt(t, now), startOrigin(t, http.StatusOK)
 		said, err := examine(t, "ONBOARDING_ADDR", services.addr, "MESSAGING_ADDR", services.addr, "API_JWKS_URL", issuer.url,
 			"PUBLIC_BASE_URL", origin, "API_JWT_ISSUER", "https://id.example", "API_JWT_AUDIENCE", "paceline")
 		require.NoError(t, err, said)
