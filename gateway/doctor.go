@@ -111,7 +111,8 @@ func (c *Config) lookAtUpstream(
 func believed(addr string, err error) error {
 	switch status.Code(err) {
 	case codes.Unauthenticated:
-		return fmt.Errorf("%s does not believe our tokens: SERVICE_AUTH_SECRET is another there, or its clock is", addr)
+		return service.Mend("give all three processes the same SERVICE_AUTH_SECRET, and keep their clocks by NTP",
+			fmt.Errorf("%s does not believe our tokens: SERVICE_AUTH_SECRET is another there, or its clock is", addr))
 	case codes.Unimplemented:
 		return fmt.Errorf("what serves at %s is another service", addr)
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Unknown:
@@ -147,7 +148,8 @@ func (c *Config) lookAtOrigin(ctx context.Context) (string, error) {
 	defer client.CloseIdleConnections()
 	response, err := client.Do(request)
 	if err != nil {
-		return "", service.Warn("%s cannot be reached from here, which may be meant: %w", origin, err)
+		return "", service.Mend("start the gateway; QStash and Twilio must reach PUBLIC_BASE_URL from the internet, by https and a public name",
+			service.Warn("%s cannot be reached from here, which may be meant: %w", origin, err))
 	}
 	if err := response.Body.Close(); err != nil {
 		return "", err
@@ -156,8 +158,8 @@ func (c *Config) lookAtOrigin(ctx context.Context) (string, error) {
 	case qstash.StatusNonRetryable:
 		return origin + " leads to a gateway with these keys", c.lookAtTwilioToken(ctx, client)
 	case http.StatusUnauthorized:
-		return "", fmt.Errorf("%s leads to a gateway that does not believe our signature: its keys, its PUBLIC_BASE_URL or its clock are others",
-			origin)
+		return "", service.Mend("make QSTASH_CURRENT_SIGNING_KEY, PUBLIC_BASE_URL (letter by letter) and the clock the same here and there",
+			fmt.Errorf("%s leads to a gateway that does not believe our signature: its keys, its PUBLIC_BASE_URL or its clock are others", origin))
 	default:
 		return "", fmt.Errorf("%s is answered %d, which no gateway of ours says: it leads elsewhere, or a proxy changes what it passes on",
 			origin, response.StatusCode)
@@ -183,7 +185,8 @@ func (c *Config) lookAtTwilioToken(ctx context.Context, client *http.Client) err
 		return err
 	}
 	if response.StatusCode == http.StatusForbidden {
-		return errors.New("the gateway there does not believe Twilio's signatures by our TWILIO_AUTH_TOKEN: no text of anybody is heard, no STOP")
+		return service.Mend("give gateway and messaging the account's TWILIO_AUTH_TOKEN; docs/runbooks/key-rotation.md has the order",
+			errors.New("the gateway there does not believe Twilio's signatures by our TWILIO_AUTH_TOKEN: no text of anybody is heard, no STOP"))
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func Deployment(ctx context.Context, environ map[string]string) service.Findings
 func lookAtKeys(ctx context.Context, environ map[string]string) (string, error) {
 	cfg, err := onboarding.LoadConfig(environ)
 	if err != nil {
-		return "", errors.New("the environment of onboarding cannot be used; see above")
+		return "", service.Mend("mend what is wrong with onboarding's environment, above", errors.New("not looked at"))
 	}
 	client, err := qstash.New(qstash.Config{URL: cfg.QStashURL.String(), Token: cfg.QStashToken.Reveal()})
 	if err != nil {
@@ -50,7 +50,7 @@ func lookAtKeys(ctx context.Context, environ map[string]string) (string, error) 
 	}
 	keys, err := client.Keys(ctx)
 	if err != nil {
-		return "", err
+		return "", service.Mend("mend what is wrong with qstash, above", fmt.Errorf("not looked at: %w", err))
 	}
 	ours, err := LoadKeys(environ)
 	if err != nil {

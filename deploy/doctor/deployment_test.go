@@ -161,6 +161,16 @@ func TestDeployment(t *testing.T) {
 			},
 			want: `failed  database +the database is another service's`,
 		},
+		"AQStashTokenThatIsNone": {
+			change: func(environ map[string]string) { environ["QSTASH_TOKEN"] = "none" },
+			want:   `failed  signing keys +not looked at: .*\n +to mend: mend what is wrong with qstash, above`,
+		},
+		"AnotherSpellingOfTheOrigin": {
+			change: func(environ map[string]string) {
+				environ["PUBLIC_BASE_URL"] = strings.Replace(environ["PUBLIC_BASE_URL"], "127.0.0.1", "localhost", 1)
+			},
+			want: `failed  public origin +\S+ leads to a gateway that does not believe .*\n +to mend: make .* \(letter by letter\)`,
+		},
 		"AServiceThatIsNotThere": {
 			change: func(environ map[string]string) { environ["MESSAGING_ADDR"] = "127.0.0.1:1" },
 			want:   `failed  messaging `,

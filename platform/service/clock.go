@@ -29,7 +29,7 @@ func LookAtClock(ctx context.Context, db asker) (string, error) {
 		asked := time.Now() //nolint:forbidigo // it is the host's clock that is looked at
 		var theirs time.Time
 		if err := db.QueryRow(ctx, `select clock_timestamp()`).Scan(&theirs); err != nil {
-			return "", fmt.Errorf("ask the database for the time: %w", err)
+			return "", Mend("mend what is wrong with the database, above", fmt.Errorf("ask the database for the time: %w", err))
 		}
 		if took := time.Since(asked); best < 0 || took < best { //nolint:forbidigo // the same
 			best, skew = took, theirs.Sub(asked.Add(took/2))

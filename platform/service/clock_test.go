@@ -55,5 +55,9 @@ func TestLookAtClock(t *testing.T) {
 		t.Parallel()
 		_, err := service.LookAtClock(t.Context(), database{err: errors.New("gone")})
 		require.ErrorContains(t, err, "gone")
+		findings := service.Examine(t.Context(), "thing", service.Check{
+			Name: "clock", Look: func(context.Context) (string, error) { return "", err }, Mend: "set the clock",
+		})
+		require.Equal(t, "mend what is wrong with the database, above", findings[0].Mend, "the clock is not at fault")
 	})
 }

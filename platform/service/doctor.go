@@ -32,6 +32,19 @@ func (w *Warning) Error() string { return w.Cause.Error() }
 
 func (w *Warning) Unwrap() error { return w.Cause }
 
+// mended is an error for which something else is to be done than for others of its check.
+type mended struct {
+	cause error
+	mend  string
+}
+
+// Mend says what to do about an error of a Look, where that is not what Check.Mend says.
+func Mend(mend string, cause error) error { return &mended{cause: cause, mend: mend} }
+
+func (m *mended) Error() string { return m.cause.Error() }
+
+func (m *mended) Unwrap() error { return m.cause }
+
 // State of what was looked at.
 type State string
 
@@ -64,6 +77,9 @@ func Examine(ctx context.Context, service string, checks ...Check) Findings {
 			f.State, f.Why, f.Mend = Unwell, oneLine(err.Error()), c.Mend
 			if _, ok := errors.AsType[*Warning](err); ok {
 				f.State = Doubtful
+			}
+			if m, ok := errors.AsType[*mended](err); ok {
+				f.Mend = m.mend
 			}
 		}
 		all = append(all, f)
