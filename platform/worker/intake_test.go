@@ -118,17 +118,17 @@ func TestIntake(t *testing.T) {
 		require.NoError(t, err)
 		gone, leave := context.WithCancel(t.Context())
 		left := make(chan error, 3)
-		for range 3 { // two in the lanes, which nobody can get through, and one behind them
+		for n := range 3 { // one in each of the two lanes, which nobody can get through, and one behind them
 			go func() {
 				_, err := intake.Enqueue(gone, b.job(""))
 				left <- err
 			}()
+			require.Eventually(t, func() bool {
+				var waiting int
+				err := b.pool.QueryRow(t.Context(), `select count(*) from pg_locks where relation = 'jobs'::regclass and not granted`).Scan(&waiting)
+				return err == nil && waiting == min(n+1, 2)
+			}, 10*time.Second, 5*time.Millisecond)
 		}
-		require.Eventually(t, func() bool {
-			var waiting int
-			err := b.pool.QueryRow(t.Context(), `select count(*) from pg_locks where relation = 'jobs'::regclass and not granted`).Scan(&waiting)
-			return err == nil && waiting == 2
-		}, 10*time.Second, 5*time.Millisecond)
 		leave()
 		for range 3 {
 			require.ErrorIs(t, <-left, context.Canceled)
