@@ -21,8 +21,8 @@ type Row struct {
 	State     string
 }
 
-// id is "S0-07" of the acceptance criteria, or "Item07" of the conformance list.
-var id = regexp.MustCompile(`^(S\d-|Item)\d\d$`)
+// id is "S0-07" of the acceptance criteria, "R-07" of the promises that were found broken, or "Item07" of the conformance list.
+var id = regexp.MustCompile(`^(S\d-|R-|Item)\d\d$`)
 
 // ParseRow reads one line. It reports false for anything but a row of criteria.
 func ParseRow(line string) (Row, bool) {
@@ -69,7 +69,7 @@ func splitName(name string) (parent, last string) {
 }
 
 // several is the short form of several ids of one section: S2_07_08_09_.
-var several = regexp.MustCompile(`\bS\d(?:_\d\d){2,}(?:_|$)`)
+var several = regexp.MustCompile(`\b(?:S\d|R)(?:_\d\d){2,}(?:_|$)`)
 
 // SpelledOut writes each id of the short form as a whole.
 func SpelledOut(name string) string {

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,9 +17,9 @@ import (
 	"testing"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/textparse"
 	"github.com/stretchr/testify/require"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	traces "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -46,7 +47,7 @@ const patience = 30 * time.Second
 type seen struct {
 	session string
 	spans   []*traces.Span
-	metrics map[string]*dto.MetricFamily // of all three services, by name
+	metrics exported // of all three services
 }
 
 // played is what the one conversation left, at which every test looks.
@@ -59,7 +60,7 @@ var played struct {
 func conversation(t *testing.T) seen {
 	t.Helper()
 	played.once.Do(func() { played.left = play(t) })
-	require.NotEmpty(t, played.left.metrics, "the conversation failed in another test")
+	require.NotEmpty(t, played.left.metrics.labels, "the conversation failed in another test")
 	return played.left
 }
 
@@ -117,15 +118,9 @@ func play(t *testing.T) seen {
 	rest()
 	w.forge(t)
 
-	left := seen{session: opened.Session.ID, metrics: map[string]*dto.MetricFamily{}}
+	left := seen{session: opened.Session.ID, metrics: exported{labels: map[string]map[string]map[string]bool{}, gauges: map[string]bool{}}}
 	for _, addr := range []string{services.Addresses.GatewayOps, services.Addresses.OnboardingOps, services.Addresses.MessagingOps} {
-		for name, family := range scrape(t, addr) {
-			if have := left.metrics[name]; have != nil {
-				have.Metric = append(have.Metric, family.GetMetric()...)
-				continue
-			}
-			left.metrics[name] = family
-		}
+		scrape(t, addr, left.metrics)
 	}
 	stop() // which exports the last spans
 	left.spans = sink.all()
@@ -171,17 +166,38 @@ func do(t *testing.T, req *http.Request) (int, []byte) {
 	return resp.StatusCode, answer
 }
 
-// scrape is what Prometheus would read of an ops port.
-func scrape(t *testing.T, addr string) map[string]*dto.MetricFamily {
+// scrape adds what Prometheus stores of an ops port: it asks for OpenMetrics, as Prometheus does first, and reads the answer with Prometheus'
+// own parser, which also decides how the bound of a bucket is spelled.
+func scrape(t *testing.T, addr string, into exported) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/metrics", nil)
 	require.NoError(t, err)
-	status, answer := do(t, req)
-	require.Equal(t, http.StatusOK, status, "%s", answer)
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(answer))
+	req.Header.Set("Accept", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5")
+	transport := &http.Transport{DisableKeepAlives: true}
+	resp, err := (&http.Client{Transport: transport}).Do(req)
 	require.NoError(t, err)
-	return families
+	answer, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusOK, resp.StatusCode, "%s", answer)
+	parser, err := textparse.New(answer, resp.Header.Get("Content-Type"), nil, textparse.ParserOptions{})
+	require.NoError(t, err)
+	for {
+		entry, err := parser.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		require.NoError(t, err)
+		switch entry { //nolint:exhaustive // help, units and comments are not stored
+		case textparse.EntryType:
+			name, kind := parser.Type()
+			into.gauges[string(name)] = kind == model.MetricTypeGauge
+		case textparse.EntrySeries:
+			var series labels.Labels
+			parser.Labels(&series)
+			into.add(series)
+		}
+	}
 }
 
 // sink is a collector that keeps every span.
