@@ -79,7 +79,7 @@ func (s surface) handler() http.Handler {
 		otelhttp.WithPropagators(telemetry.Propagator()),
 		// A stranger's trace is linked, not joined: else they would write into the conversations of others. QStash brings our own along.
 		otelhttp.WithPublicEndpointFn(func(r *http.Request) bool { return r.URL.Path != pathStep && r.URL.Path != pathStepFailed }),
-		otelhttp.WithServerName("gateway"), // else the Host header, which is anybody's, becomes a label of the metrics
+		otelhttp.WithServerName("gateway"), // else spans name the Host header, which is the caller's
 		otelhttp.WithFilter(func(r *http.Request) bool { return r.URL.Path != "/healthz" && r.URL.Path != "/readyz" }),
 	)
 }

@@ -259,5 +259,5 @@ func (h *Holder) completed(ctx context.Context, jobs []Job) {
 }
 
 func (h *Holder) reporter() reporter {
-	return reporter{queue: h.cfg.Name, log: h.cfg.Log, metrics: h.cfg.Metrics}
+	return reporter{queue: h.cfg.Name, log: h.cfg.Log, metrics: h.cfg.Metrics, handled: true}
 }

@@ -12,8 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/cluster"
@@ -253,6 +257,34 @@ func TestFlow(t *testing.T) {
 			require.NoError(t, runner.Loop(rest).Run(ctx))
 			require.Equal(t, worker.StatusCompleted, b.row(id).Status)
 		}
+	})
+
+	t.Run("R_16_ATypeThatNobodyHandlesIsNoLabel", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		reader := sdkmetric.NewManualReader()
+		metrics, err := worker.NewMetrics(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter("test"))
+		require.NoError(t, err)
+		b.change = func(c *worker.Config) { c.Metrics = metrics }
+		b.enqueue("")
+		for range 3 {
+			bad := b.job("")
+			bad.EventType = uuid.NewString()
+			b.add(bad)
+		}
+		b.drain()
+		var got metricdata.ResourceMetrics
+		require.NoError(t, reader.Collect(t.Context(), &got))
+		counted := map[string]int64{}
+		for _, m := range got.ScopeMetrics[0].Metrics {
+			if sum, ok := m.Data.(metricdata.Sum[int64]); ok {
+				for _, point := range sum.DataPoints {
+					eventType, _ := point.Attributes.Value(attribute.Key("event_type"))
+					counted[eventType.AsString()] += point.Value
+				}
+			}
+		}
+		require.Equal(t, map[string]int64{"work": 1, "unhandled": 3}, counted)
 	})
 
 	t.Run("S2_23_LogTellsTheLifeOfALoopAndOfItsJobs", func(t *testing.T) {

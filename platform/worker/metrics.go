@@ -24,12 +24,12 @@ func NewMetrics(meter metric.Meter) (*Metrics, error) {
 	return &Metrics{ends: ends, wait: wait}, errors.Join(endsErr, waitErr)
 }
 
-func (m *Metrics) ended(ctx context.Context, queue string, end Finish) {
+func (m *Metrics) ended(ctx context.Context, queue, eventType string, end Finish) {
 	if m == nil {
 		return
 	}
 	which := attribute.String("queue", queue)
-	m.ends.Add(ctx, 1, metric.WithAttributes(which, attribute.String("event_type", end.Job.EventType), attribute.String("status", end.Status)))
+	m.ends.Add(ctx, 1, metric.WithAttributes(which, attribute.String("event_type", eventType), attribute.String("status", end.Status)))
 	if end.Status != StatusPending {
 		m.wait.Record(ctx, end.At.Sub(end.Job.CreatedAt).Seconds(), metric.WithAttributes(which))
 	}

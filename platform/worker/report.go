@@ -10,11 +10,19 @@ type reporter struct {
 	queue   string
 	log     *slog.Logger
 	metrics *Metrics
+	handled bool // the job's type has a handler
 }
+
+// unhandled is the label of event types that have no handler: who stores a job chooses its type.
+const unhandled = "unhandled"
 
 func (r reporter) report(ctx context.Context, end Finish, v verdict) {
 	j := end.Job
-	r.metrics.ended(ctx, r.queue, end)
+	counted := j.EventType
+	if !r.handled {
+		counted = unhandled
+	}
+	r.metrics.ended(ctx, r.queue, counted, end)
 	level := slog.LevelDebug
 	switch v.status {
 	case StatusCompleted:

@@ -250,5 +250,6 @@ func (r *Runner) handler(eventType string) Handler {
 }
 
 func (r *Runner) report(ctx context.Context, end Finish, v verdict) {
-	reporter{queue: r.cfg.Name, log: r.cfg.Log, metrics: r.cfg.Metrics}.report(ctx, end, v)
+	_, handled := r.cfg.Handlers[end.Job.EventType]
+	reporter{queue: r.cfg.Name, log: r.cfg.Log, metrics: r.cfg.Metrics, handled: handled}.report(ctx, end, v)
 }
