@@ -99,8 +99,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 				otelgrpc.WithTracerProvider(cfg.TracerProvider),
 				otelgrpc.WithMeterProvider(cfg.MeterProvider),
 				otelgrpc.WithPropagators(telemetry.Propagator()),
-				// A method that is not served has the caller's words for a name, and would be a series of its own.
-				otelgrpc.WithFilter(func(call *stats.RPCTagInfo) bool { return len(cfg.Policy[call.FullMethodName]) > 0 }),
+				otelgrpc.WithFilter(func(call *stats.RPCTagInfo) bool { return !public(call.FullMethodName) }),
 			)),
 			grpc.UnaryInterceptor(unary(slices.Concat(outer, []layer{deadline(cfg.Timeout, now)}, inner)...)),
 			// Streams are only those of health and reflection, which may last: they get no deadline.

@@ -12,9 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
@@ -178,35 +176,6 @@ func TestServer(t *testing.T) {
 		for _, line := range b.lines() {
 			require.Len(t, line["request_id"], 36)
 		}
-	})
-}
-
-func TestLabels(t *testing.T) {
-	t.Parallel()
-	t.Run("R_16_AMethodThatIsNotServedIsNoSeries", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t, repeat)
-		served := func() (n int) {
-			families, err := b.tel.Registry.Gather()
-			require.NoError(t, err)
-			for _, family := range families {
-				if strings.HasPrefix(family.GetName(), "rpc_server_") {
-					n += len(family.GetMetric())
-				}
-			}
-			return n
-		}
-		stranger, err := grpc.NewClient(b.addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
-		require.NoError(t, err)
-		defer func() { require.NoError(t, stranger.Close()) }()
-		_, err = call(t.Context(), stranger, echo, "hi")
-		require.Error(t, err)
-		before := served()
-		for n := range 2_000 {
-			_, err := call(t.Context(), stranger, fmt.Sprintf("/s%d.S/M%d", n, n), "hi")
-			require.Error(t, err)
-		}
-		require.Equal(t, before, served())
 	})
 }
 
