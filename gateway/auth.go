@@ -19,6 +19,9 @@ import (
 	"paceline.internal/platform/rpc"
 )
 
+// longestLife bounds a token of /v1, whatever it says itself: one that is lost ends by then.
+const longestLife = 31 * 24 * time.Hour
+
 // maxToken bounds the work that an unauthenticated caller can ask for.
 const maxToken = 8 << 10
 
@@ -36,6 +39,7 @@ type authenticator struct {
 	parser  *jwt.Parser
 	secrets jwt.VerificationKeySet
 	jwks    *jwks
+	now     func() time.Time
 }
 
 func newAuthenticator(cfg authConfig) (*authenticator, error) {
@@ -62,7 +66,7 @@ func newAuthenticator(cfg authConfig) (*authenticator, error) {
 	if cfg.audience != "" {
 		options = append(options, jwt.WithAudience(cfg.audience))
 	}
-	a := &authenticator{parser: jwt.NewParser(options...), jwks: cfg.jwks}
+	a := &authenticator{parser: jwt.NewParser(options...), jwks: cfg.jwks, now: cfg.now}
 	for _, secret := range secrets {
 		a.secrets.Keys = append(a.secrets.Keys, []byte(secret))
 	}
@@ -91,6 +95,9 @@ func (a *authenticator) principal(ctx context.Context, header string) (rpc.Princ
 	var got claims
 	if _, err := a.parser.ParseWithClaims(token, &got, a.key(ctx)); err != nil {
 		return rpc.Principal{}, explain(err)
+	}
+	if err := rpc.CheckLife(token, got.RegisteredClaims, a.now(), longestLife); err != nil {
+		return rpc.Principal{}, fmt.Errorf("the token is not accepted: %w", err)
 	}
 	return got.principal()
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -141,6 +142,8 @@ func TestPrincipal(t *testing.T) {
 		},
 		{name: "NoExpiry", source: secret, header: hs("exp", nil), problem: "the token lacks exp, or a configured iss or aud"},
 		{name: "Expired", source: secret, header: hs("exp", noon().Add(-time.Minute).Unix()), problem: "the token has expired"},
+		{name: "R_21_ExpiryAsText", source: secret, header: hs("exp", strconv.FormatInt(noon().Add(time.Hour).Unix(), 10)), problem: "the token is not accepted: exp, iat and nbf must be numbers"},
+		{name: "R_21_ALifeOfADecade", source: secret, header: hs("exp", noon().AddDate(10, 0, 0).Unix()), problem: "the token is not accepted: it lives longer than 744h0m0s"},
 		{name: "NotYetValid", source: secret, header: hs("nbf", noon().Add(time.Minute).Unix()), problem: "the token is not valid yet"},
 		{name: "OtherIssuer", source: secret, header: hs("iss", "them"), problem: "the token's iss is not accepted"},
 		{name: "NoIssuer", source: secret, header: hs("iss", nil), problem: "the token lacks exp, or a configured iss or aud"},

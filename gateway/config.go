@@ -3,8 +3,10 @@ package gateway
 import (
 	"errors"
 	"net/url"
+	"slices"
 
 	"paceline.internal/platform/config"
+	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 )
@@ -60,6 +62,7 @@ func (c *Config) Validate() error {
 			problems = append(problems, rpc.CheckSecret(secret.variable, secret.value))
 		}
 	}
+	problems = append(problems, c.publishedKeys()...)
 	for _, secrets := range []struct {
 		variable string
 		value    config.Secret
@@ -76,4 +79,32 @@ func (c *Config) Validate() error {
 		})
 	}
 	return errors.Join(problems...)
+}
+
+// publishedTwilioToken is the auth token of the emulators' account, which deploy/compose/secrets.sh writes.
+const publishedTwilioToken = "0123456789abcdef0123456789abcdef" //nolint:gosec // it is published
+
+// publishedKeys refuses the keys of the emulators, with which everybody can sign, where everybody can call.
+func (c *Config) publishedKeys() (problems []error) {
+	if !c.PublicBaseURL.Public() {
+		return nil
+	}
+	for _, key := range []struct {
+		variable  string
+		value     config.Secret
+		published []string
+	}{
+		{"QSTASH_CURRENT_SIGNING_KEY", c.QStashCurrentKey, []string{qstash.PublishedCurrentKey, qstash.PublishedNextKey}},
+		{"QSTASH_NEXT_SIGNING_KEY", c.QStashNextKey, []string{qstash.PublishedCurrentKey, qstash.PublishedNextKey}},
+		{"TWILIO_AUTH_TOKEN", c.TwilioAuthToken, []string{publishedTwilioToken}},
+	} {
+		values, _ := key.value.Keys() // a malformed one is another problem's
+		if slices.ContainsFunc(values, func(value string) bool { return slices.Contains(key.published, value) }) {
+			problems = append(problems, &config.Problem{
+				Variable: key.variable, Reason: "is a published key of the emulators, and PUBLIC_BASE_URL is a public origin",
+				Help: "use the key of your own account; the emulators' are for an origin on this machine or in a private network",
+			})
+		}
+	}
+	return problems
 }

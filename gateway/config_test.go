@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	emulator "paceline.internal/platform/emulator/qstash"
 )
 
 func TestLoadConfig(t *testing.T) {
@@ -21,6 +23,25 @@ func TestLoadConfig(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{":8080", ":9100", ":9001", ":9002"},
 			[]string{cfg.Addr.String(), cfg.OpsAddr.String(), cfg.OnboardingAddr.String(), cfg.MessagingAddr.String()})
+	})
+
+	t.Run("R_21_PublishedKeysAreRefusedAtAPublicOrigin", func(t *testing.T) {
+		t.Parallel()
+		env := environ()
+		env["QSTASH_CURRENT_SIGNING_KEY"], env["QSTASH_NEXT_SIGNING_KEY"] = emulator.DevCurrentKey, emulator.DevNextKey
+		env["TWILIO_AUTH_TOKEN"] = "0123456789abcdef0123456789abcdef" // deploy/compose/secrets.sh
+		for _, private := range []string{"http://127.0.0.1:8080", "http://[::1]:8080", "http://gateway:8080", "http://10.0.0.7", "http://box.local"} {
+			env["PUBLIC_BASE_URL"] = private
+			_, err := LoadConfig(env)
+			require.NoError(t, err, private)
+		}
+		for _, public := range []string{"https://paceline.example.com", "http://203.0.113.9", "https://PACELINE.EXAMPLE.COM.:8443"} {
+			env["PUBLIC_BASE_URL"] = public
+			_, err := LoadConfig(env)
+			for _, variable := range []string{"QSTASH_CURRENT_SIGNING_KEY", "QSTASH_NEXT_SIGNING_KEY", "TWILIO_AUTH_TOKEN"} {
+				require.ErrorContains(t, err, variable+" is a published key of the emulators", public)
+			}
+		}
 	})
 
 	t.Run("S0_06_EverythingMissingIsReportedAtOnce", func(t *testing.T) {

@@ -143,6 +143,32 @@ func TestSpanOfADelivery(t *testing.T) {
 	}
 }
 
+func TestTraceOfADelivery(t *testing.T) {
+	t.Parallel()
+	const published = "0123456789abcdef0123456789abcdef"
+	for _, tc := range []struct {
+		name, sign string
+		want       bool
+	}{
+		{name: "R_21_AGenuineStepJoinsItsConversation", sign: "qstash current", want: true},
+		{name: "R_21_AForgedStepJoinsNoTraceOfItsCallers", sign: "qstash forged"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			header := headers("0", "5")
+			header["Traceparent"] = "00-" + published + "-0123456789abcdef-01"
+			b.ring(t, goldenRequest{Path: pathStep, Sign: tc.sign, Headers: header, Body: aStep})
+			b.stop()
+			joined := false
+			for _, span := range b.spans.GetSpans() {
+				joined = joined || span.SpanContext.TraceID().String() == published
+			}
+			require.Equal(t, tc.want, joined)
+		})
+	}
+}
+
 func TestFinalFailure(t *testing.T) {
 	t.Parallel()
 	const stepEvent, callbackEvent = "onboarding.step_failed_finally", "onboarding.step_failure_not_recorded"

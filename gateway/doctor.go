@@ -95,7 +95,7 @@ func (c *Config) lookAtUpstream(
 		}
 		defer func() { err = errors.Join(err, onboarding.Close(), messaging.Close()) }()
 		conn := pick(onboarding, messaging)
-		if err := (upstream{ClientConn: conn}).serving(ctx); err != nil {
+		if err := (upstream{ClientConn: conn}).serving(ctx, ""); err != nil {
 			return "", err
 		}
 		if conn == onboarding {

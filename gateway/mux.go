@@ -77,8 +77,9 @@ func (s surface) handler() http.Handler {
 		otelhttp.WithTracerProvider(s.tracer),
 		otelhttp.WithMeterProvider(s.meter),
 		otelhttp.WithPropagators(telemetry.Propagator()),
-		// A stranger's trace is linked, not joined: else they would write into the conversations of others. QStash brings our own along.
-		otelhttp.WithPublicEndpointFn(func(r *http.Request) bool { return r.URL.Path != pathStep && r.URL.Path != pathStepFailed }),
+		// The caller's trace is linked, not joined: else strangers would write into the conversations of others. A step joins its
+		// conversation's trace once its signature is known to be QStash's.
+		otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return true }),
 		otelhttp.WithServerName("gateway"), // else spans name the Host header, which is the caller's
 		otelhttp.WithFilter(func(r *http.Request) bool { return r.URL.Path != "/healthz" && r.URL.Path != "/readyz" }),
 	)

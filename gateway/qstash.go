@@ -9,12 +9,15 @@ import (
 	"net/http"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/rpc"
+	"paceline.internal/platform/telemetry"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
@@ -124,9 +127,18 @@ func (a alarms) deliver(w http.ResponseWriter, r *http.Request, finally string, 
 	if refused != nil {
 		given = *refused
 	} else {
-		given = handle(ctx, d, body)
+		given = handle(joined(ctx, r.Header), d, body)
 	}
 	given.write(ctx, w)
+}
+
+// joined puts what follows into the trace that our publisher forwarded with the alarm, that of the conversation.
+func joined(ctx context.Context, header http.Header) context.Context {
+	published := trace.SpanContextFromContext(telemetry.Propagator().Extract(context.Background(), propagation.HeaderCarrier(header)))
+	if !published.IsValid() {
+		return ctx
+	}
+	return trace.ContextWithRemoteSpanContext(ctx, published)
 }
 
 // authentic returns the raw body once it is known to be small enough and from QStash, else the answer to it. The size

@@ -9,11 +9,14 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
@@ -198,22 +201,35 @@ func (g *gateway) ready(ctx context.Context) error {
 	if g.draining.Load() {
 		return errors.New("the gateway is stopping")
 	}
-	var problems []error
-	for _, u := range g.upstreams {
-		if err := u.serving(ctx); err != nil {
-			problems = append(problems, fmt.Errorf("%s is not serving", u.name))
-		}
+	problems := make([]error, len(g.upstreams))
+	var asking sync.WaitGroup
+	for i, u := range g.upstreams {
+		asking.Go(func() { problems[i] = u.ready(ctx) })
 	}
+	asking.Wait()
 	return errors.Join(problems...)
 }
 
-// serving asks the upstream's own health check.
-func (u upstream) serving(ctx context.Context) error {
-	answer, err := healthpb.NewHealthClient(u).Check(ctx, &healthpb.HealthCheckRequest{})
-	if err != nil {
-		return err
+// ready asks the upstream's own health check: whether it serves, and whether it has its database, without which every request fails.
+func (u upstream) ready(ctx context.Context) error {
+	if u.serving(ctx, "") != nil { // the cause names an address, and the answer is public
+		return fmt.Errorf("%s is not serving", u.name)
 	}
-	if answer.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+	if u.serving(ctx, rpc.HealthDatabase) != nil {
+		return fmt.Errorf("%s cannot use its database: it is out of reach, or its schema is behind", u.name)
+	}
+	return nil
+}
+
+// serving asks by name. One that a release before this does not know says nothing.
+func (u upstream) serving(ctx context.Context, name string) error {
+	answer, err := healthpb.NewHealthClient(u).Check(ctx, &healthpb.HealthCheckRequest{Service: name})
+	switch {
+	case name != "" && status.Code(err) == codes.NotFound:
+		return nil
+	case err != nil:
+		return err
+	case answer.GetStatus() != healthpb.HealthCheckResponse_SERVING:
 		return errors.New(answer.GetStatus().String())
 	}
 	return nil

@@ -124,6 +124,29 @@ func TestRun(t *testing.T) {
 		require.NoError(t, <-r.ended)
 	})
 
+	t.Run("R_19_IsNotReadyWhileADatabaseIsAwayAndAlive", func(t *testing.T) {
+		t.Parallel()
+		services := startServices(t)
+		services.away.Store(true)
+		r := start(t, "ONBOARDING_ADDR", services.addr, "MESSAGING_ADDR", services.addr)
+		for _, url := range []string{r.url + "/readyz", r.ops + "/readyz"} {
+			code, body := get(t, url)
+			require.Equal(t, http.StatusServiceUnavailable, code)
+			for _, name := range []string{"onboarding", "messaging"} {
+				require.Contains(t, body, name+" cannot use its database")
+			}
+			require.NotContains(t, body, "10.0.0.7", "no address is told")
+		}
+		for _, url := range []string{r.url + "/healthz", r.ops + "/healthz"} {
+			code, _ := get(t, url)
+			require.Equal(t, http.StatusOK, code)
+		}
+		services.away.Store(false)
+		require.Eventually(t, func() bool { code, _ := get(t, r.url+"/readyz"); return code == http.StatusOK }, time.Minute, 50*time.Millisecond)
+		r.stop()
+		require.NoError(t, <-r.ended)
+	})
+
 	t.Run("StoppingFinishesWhatIsInFlight", func(t *testing.T) {
 		t.Parallel()
 		services := startServices(t)

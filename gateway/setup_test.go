@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -120,6 +121,7 @@ type services struct {
 	mu      sync.Mutex
 	calls   []call
 	answers map[string]func(ctx context.Context) (json.RawMessage, error) // by Service/Method; none means an empty answer
+	away    atomic.Bool                                                   // their database
 }
 
 func startServices(t *testing.T) *services {
@@ -143,6 +145,12 @@ func startServicesAt(t *testing.T, now func() time.Time) *services {
 	server, err := rpc.NewServer(rpc.ServerConfig{
 		Tokens: tokens, Policy: policy, Log: slog.New(slog.DiscardHandler),
 		TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: noop.NewMeterProvider(),
+		Database: func(context.Context) error {
+			if s.away.Load() {
+				return errors.New("the database at 10.0.0.7 refuses connections")
+			}
+			return nil
+		},
 	})
 	require.NoError(t, err)
 	for _, d := range descriptions {

@@ -159,13 +159,17 @@ func newTwilioSignatures(authTokens config.Secret) (twilioSignatures, error) {
 }
 
 // valid reports whether signature was made for this URL and form, by one of the tokens. Signed is the URL and then every
-// name with each of its values, in the order of the names. The validator gets all of that as the name of one parameter: it
+// name with each of its values, in the order of the names and of the values, each value once, as Twilio's SDKs do it. The validator gets all of that as the name of one parameter: it
 // appends parameters one by one, copying what is there already, so a stranger's form of ten thousand would cost a third of a
 // second.
 func (s twilioSignatures) valid(fullURL string, form url.Values, signature string) bool {
 	var signed strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(form)) {
-		for _, value := range form[name] {
+		values := form[name]
+		if len(values) > 1 {
+			values = slices.Compact(slices.Sorted(slices.Values(values)))
+		}
+		for _, value := range values {
 			signed.WriteString(name)
 			signed.WriteString(value)
 		}

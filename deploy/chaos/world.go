@@ -168,7 +168,7 @@ func (w *world) serve(ctx context.Context) (err error) {
 		}
 	}
 	w.vendors.Twilio.SetInboundURL(w.url() + "/api/webhooks/twilio/inbound#rt=4000&rc=3&rp=all")
-	w.operator, err = secrets.APIToken("operator", stack.OrgID, rpc.RoleOperator, began, 365*24*time.Hour)
+	w.operator, err = secrets.APIToken("operator", stack.OrgID, rpc.RoleOperator, began, 30*24*time.Hour)
 	return err
 }
 

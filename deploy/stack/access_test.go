@@ -66,6 +66,18 @@ func TestAccess(t *testing.T) {
 		status, answer := b.try(t, own, http.MethodGet, "/v1/messages/"+grace.messages(t)[0].MessageID, nil)
 		require.Contains(t, []int{http.StatusForbidden, http.StatusNotFound}, status, "%s", answer)
 	})
+	t.Run("R_21_AUserIsNotShownWhyAnOperatorHoldsThem", func(t *testing.T) {
+		t.Parallel()
+		held := b.begin(t)
+		b.call(t, http.MethodPost, "/v1/profiles/"+held.id+":hold", map[string]string{"reason": "her sister called"}, nil)
+		path := "/v1/sessions/" + held.session(t).SessionID
+		_, toOperator := b.try(t, b.operator, http.MethodGet, path, nil)
+		require.Contains(t, string(toOperator), "her sister called")
+		status, toUser := b.try(t, token(held.id, stack.OrgID, rpc.RoleUser, b.clock.Now()), http.MethodGet, path, nil)
+		require.Equal(t, http.StatusOK, status)
+		require.Contains(t, string(toUser), `"kind":"held"`)
+		require.NotContains(t, string(toUser), "her sister called")
+	})
 	t.Run("AUserChangesNothing", func(t *testing.T) {
 		t.Parallel()
 		for _, path := range []string{

@@ -75,7 +75,7 @@ func prepare(t *testing.T) *bundle {
 	b.vendors, err = stack.StartVendors(t.Context(), stack.VendorConfig{Clock: b.clock, Log: b.log.logger()})
 	require.NoError(t, err)
 	secrets := stack.Secrets{ServiceAuth: rand.Text() + rand.Text(), APIJWT: rand.Text() + rand.Text()}
-	b.operator, err = secrets.APIToken("operator", stack.OrgID, rpc.RoleOperator, noon, 365*24*time.Hour)
+	b.operator, err = secrets.APIToken("operator", stack.OrgID, rpc.RoleOperator, noon, 30*24*time.Hour)
 	require.NoError(t, err)
 	b.config = stack.ServiceConfig{
 		OnboardingDatabaseURL: pgtest.URL(t, onboarding.Migrations()), MessagingDatabaseURL: pgtest.URL(t, messaging.Migrations()),

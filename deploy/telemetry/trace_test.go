@@ -47,7 +47,7 @@ func TestTrace(t *testing.T) {
 	t.Run("OneTraceHasTheWholeConversation", func(t *testing.T) {
 		t.Parallel()
 		for name, want := range map[string]int{
-			"onboarding.opening": 1, spanReply: 3, spanStep: 4, spanAlarm: 4, spanPublish: 4, spanRing: 4, spanReceipt: 12,
+			"onboarding.opening": 1, spanReply: 3, spanStep: 4, spanAlarm: 4, spanPublish: 4, spanReceipt: 12,
 		} {
 			require.Len(t, of[name], want, "%s", name)
 		}
@@ -68,13 +68,29 @@ func TestTrace(t *testing.T) {
 				}
 			}
 		}
-		round := strings.Join([]string{spanAlarm, spanPublish, spanRing, spanStep}, " > ")
+		round := strings.Join([]string{spanAlarm, spanPublish, spanStep}, " > ")
 		want, burst := map[string]int{"onboarding.opening > send": 1, spanReply + " > send": 1}, spanReply
 		for range 4 {
 			burst += " > " + round
 			want[burst+" > send"] = 1
 		}
 		require.Equal(t, want, ways)
+	})
+
+	t.Run("EachRequestOfQStashIsLinkedToThePublishThatAskedForIt", func(t *testing.T) {
+		t.Parallel()
+		rung := map[string]bool{}
+		for _, s := range c.spans {
+			for _, link := range s.GetLinks() {
+				if from := byID[string(link.GetSpanId())]; s.GetName() == spanRing && from != nil {
+					require.NotEqual(t, traceOf(c.session), hex.EncodeToString(s.GetTraceId()), "nobody has verified it when its span begins")
+					rung[describe(from)] = true
+					ring := way(from)
+					require.Equal(t, []string{spanAlarm, spanPublish}, ring[len(ring)-2:])
+				}
+			}
+		}
+		require.Len(t, rung, 4)
 	})
 
 	t.Run("EachReceiptIsLinkedToTheCallbackThatBroughtIt", func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -113,6 +114,22 @@ func (o Origin) String() string { return o.origin }
 
 // IsZero reports whether the origin is absent.
 func (o Origin) IsZero() bool { return o.origin == "" }
+
+// Public reports whether the origin's host may be reached from the internet: neither an address of this machine or of a private network,
+// nor a name without a dot, as containers call each other, nor one that ends in .local, .internal, .test or .localhost.
+func (o Origin) Public() bool {
+	u, err := url.Parse(o.origin)
+	if err != nil || o.IsZero() {
+		return false
+	}
+	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	if ip := net.ParseIP(host); ip != nil {
+		return !ip.IsLoopback() && !ip.IsPrivate() && !ip.IsLinkLocalUnicast() && !ip.IsUnspecified()
+	}
+	_, last, dotted := strings.Cut(host, ".")
+	last = last[strings.LastIndexByte(last, '.')+1:]
+	return dotted && !slices.Contains([]string{"local", "internal", "test", "localhost"}, last)
+}
 
 // MarshalText gives the origin as text.
 func (o Origin) MarshalText() ([]byte, error) { return []byte(o.origin), nil }

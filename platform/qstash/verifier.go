@@ -32,6 +32,13 @@ const (
 	maxSignature = 8 << 10
 )
 
+// The signing keys that QStash publishes for its local development server: whoever reads its documentation can sign with them.
+// https://upstash.com/docs/qstash/howto/local-development
+const (
+	PublishedCurrentKey = "sig_7kYjw48mhY7kAjqNGcy6cr29RJ6r"
+	PublishedNextKey    = "sig_5ZB6DVzB1wjE8S6rZ7eenA8Pdnhs"
+)
+
 // VerifierConfig holds the two signing keys of the account. Both are required, so that a missing setting stops the
 // process instead of opening the door.
 type VerifierConfig struct {

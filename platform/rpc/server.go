@@ -66,6 +66,8 @@ type ServerConfig struct {
 	// Scope gives the context of a call whatever follows from who makes it, once that is known; may be nil.
 	Scope   func(ctx context.Context, caller Principal) context.Context
 	Timeout time.Duration // of a call that brings no deadline; DefaultTimeout when 0
+	// Database reports why what needs the database cannot be done now; it is asked by HealthDatabase. Nil for a server without one.
+	Database func(ctx context.Context) error
 }
 
 // Server is a gRPC server with its chain, health and reflection.
@@ -115,7 +117,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		Health: health.NewServer(),
 		policy: cfg.Policy,
 	}
-	healthpb.RegisterHealthServer(s, s.Health)
+	healthpb.RegisterHealthServer(s, &healthServer{Server: s.Health, database: cfg.Database, now: now})
 	reflection.Register(s)
 	return s, nil
 }

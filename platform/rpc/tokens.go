@@ -1,9 +1,13 @@
 package rpc
 
 import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -16,6 +20,10 @@ const (
 	DefaultTokenTTL = 5 * time.Minute
 
 	issuer = "paceline"
+	// audience keeps a token of another program that shares the secret by mistake from being a service token.
+	audience = "paceline.grpc"
+	// longestLife bounds exp - iat of a service token, whatever it says: an operator's is for one piece of work.
+	longestLife = 24 * time.Hour
 	// minSecret is the size of HS256's key; a shorter one would be the weakest part of the signature.
 	minSecret = 32
 	// leeway forgives clocks that differ a little between machines.
@@ -26,7 +34,7 @@ const (
 var ErrInvalidToken = errors.New("invalid service token")
 
 // Tokens mints and verifies the tokens that services and operators call gRPC with: JWTs signed with HS256, iss paceline,
-// and the claims sub, org_id, role, exp and iat.
+// aud paceline.grpc, and the claims sub, org_id, role, exp and iat.
 type Tokens struct {
 	secret []byte // signs
 	keys   jwt.VerificationKeySet
@@ -90,13 +98,14 @@ func (t *Tokens) Mint(p Principal, ttl time.Duration) (string, error) {
 	if err := p.Validate(); err != nil {
 		return "", fmt.Errorf("mint a token: %w", err)
 	}
-	if ttl <= 0 {
-		return "", fmt.Errorf("mint a token: %s is no lifetime", ttl)
+	if ttl <= 0 || ttl > longestLife {
+		return "", fmt.Errorf("mint a token: %s is no lifetime, want one up to %s", ttl, longestLife)
 	}
 	now := t.now()
 	token := jwt.NewWithClaims(jwt.SigningMethodHS256, claims{
 		RegisteredClaims: jwt.RegisteredClaims{
-			Issuer: issuer, Subject: p.Subject, IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(ttl)),
+			Issuer: issuer, Subject: p.Subject, Audience: jwt.ClaimStrings{audience},
+			IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(ttl)),
 		},
 		OrgID: p.OrgID,
 		Role:  p.Role,
@@ -110,9 +119,48 @@ func (t *Tokens) Verify(token string) (Principal, error) {
 	if _, err := t.parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return t.keys, nil }); err != nil {
 		return Principal{}, fmt.Errorf("%w: %w", ErrInvalidToken, err)
 	}
+	// Replicas of the release before set no audience.
+	if len(c.Audience) > 0 && !slices.Contains(c.Audience, audience) {
+		return Principal{}, fmt.Errorf("%w: its aud is not %s", ErrInvalidToken, audience)
+	}
+	if err := CheckLife(token, c.RegisteredClaims, t.now(), longestLife); err != nil {
+		return Principal{}, fmt.Errorf("%w: %w", ErrInvalidToken, err)
+	}
 	p := Principal{Subject: c.Subject, OrgID: c.OrgID, Role: c.Role}
 	if err := p.Validate(); err != nil {
 		return Principal{}, fmt.Errorf("%w: %w", ErrInvalidToken, err)
 	}
 	return p, nil
+}
+
+// CheckLife refuses a verified token with a time that is not a number, which the library reads all the same, and one that lives longer than
+// longest: from its iat, or from now when it has none or one in the future. Its errors repeat nothing of the token.
+func CheckLife(token string, c jwt.RegisteredClaims, now time.Time, longest time.Duration) error {
+	_, rest, _ := strings.Cut(token, ".")
+	payload, _, _ := strings.Cut(rest, ".")
+	decoded, err := base64.RawURLEncoding.DecodeString(payload)
+	if err != nil {
+		return errors.New("its claims are not base64")
+	}
+	var times struct {
+		ExpiresAt json.RawMessage `json:"exp"`
+		IssuedAt  json.RawMessage `json:"iat"`
+		NotBefore json.RawMessage `json:"nbf"`
+	}
+	if err := json.Unmarshal(decoded, &times); err != nil {
+		return errors.New("its claims are not one JSON object")
+	}
+	for _, at := range []json.RawMessage{times.ExpiresAt, times.IssuedAt, times.NotBefore} {
+		if bytes.HasPrefix(at, []byte(`"`)) {
+			return errors.New("exp, iat and nbf must be numbers")
+		}
+	}
+	begins := now
+	if c.IssuedAt != nil && c.IssuedAt.Before(now) {
+		begins = c.IssuedAt.Time
+	}
+	if c.ExpiresAt == nil || c.ExpiresAt.Sub(begins) > longest+leeway {
+		return fmt.Errorf("it lives longer than %s", longest)
+	}
+	return nil
 }

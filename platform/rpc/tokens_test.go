@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +42,7 @@ func TestTokens(t *testing.T) {
 		_, _, err = jwt.NewParser().ParseUnverified(token, got)
 		require.NoError(t, err)
 		require.Equal(t, jwt.MapClaims{
-			"iss": "paceline", "sub": user().Subject, "org_id": org, "role": "user",
+			"iss": "paceline", "aud": []any{"paceline.grpc"}, "sub": user().Subject, "org_id": org, "role": "user",
 			"iat": float64(now.Unix()), "exp": float64(now.Add(5 * time.Minute).Unix()),
 		}, got)
 	})
@@ -118,6 +119,11 @@ func TestTokens(t *testing.T) {
 		{name: "ExpiredWithinTheLeeway", want: true, claims: valid(func(c jwt.MapClaims) { c["exp"] = now.Add(-4 * time.Second).Unix() })},
 		{name: "Expired", claims: valid(func(c jwt.MapClaims) { c["exp"] = now.Add(-6 * time.Second).Unix() })},
 		{name: "WithoutExpiry", claims: valid(func(c jwt.MapClaims) { delete(c, "exp") })},
+		{name: "R_21_ExpiryAsText", claims: valid(func(c jwt.MapClaims) { c["exp"] = strconv.FormatInt(now.Add(time.Minute).Unix(), 10) })},
+		{name: "R_21_ALifeOfAWeek", claims: valid(func(c jwt.MapClaims) { c["exp"] = now.Add(7 * 24 * time.Hour).Unix() })},
+		{name: "R_21_ALongLifeThatIsNearlyOver", claims: valid(func(c jwt.MapClaims) { c["iat"] = now.Add(-7 * 24 * time.Hour).Unix() })},
+		{name: "R_21_ForAnotherAudience", claims: valid(func(c jwt.MapClaims) { c["aud"] = "api" })},
+		{name: "ForUs", want: true, claims: valid(func(c jwt.MapClaims) { c["aud"] = "paceline.grpc" })},
 		{name: "IssuedInTheFuture", claims: valid(func(c jwt.MapClaims) { c["iat"] = now.Add(time.Minute).Unix() })},
 		{name: "OfAnotherIssuer", claims: valid(func(c jwt.MapClaims) { c["iss"] = "qstash" })},
 		{name: "WithoutIssuer", claims: valid(func(c jwt.MapClaims) { delete(c, "iss") })},

@@ -86,12 +86,11 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	responder := delivery.NewResponder(delivery.ResponderConfig{
 		Store: db, Sender: sending, Wake: sending.Replies(), Now: deps.Now, Log: observed.Log, Metrics: metrics,
 	})
-	ready := func(ctx context.Context) error { return Migrations().Ready(ctx, pool) }
-	if err := ready(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
+	if err := db.Ready(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
 		observed.Log.ErrorContext(ctx, "messaging.not_ready", "error", err)
 	}
 	ops := telemetry.OpsServer(telemetry.OpsHandler(telemetry.OpsConfig{
-		Registry: observed.Registry, Config: cfg, Ready: ready, Queues: queue.health,
+		Registry: observed.Registry, Config: cfg, Ready: db.Ready, Queues: queue.health,
 	}))
 	if err := deps.Listen(ctx, "MESSAGING", cfg.Addr, cfg.OpsAddr); err != nil {
 		return err
@@ -128,7 +127,7 @@ func serve(
 	}
 	grpcServer, err := rpc.NewServer(rpc.ServerConfig{
 		Tokens: tokens, Policy: server.Policy(), Log: observed.Log, TracerProvider: observed.Tracer, MeterProvider: observed.Meter,
-		TLS: tls.Server, Scope: service.Scope, Timeout: cfg.Timeout + delivery.SettleBound,
+		TLS: tls.Server, Scope: service.Scope, Timeout: cfg.Timeout + delivery.SettleBound, Database: db.Ready,
 	})
 	if err != nil {
 		return nil, err

@@ -210,7 +210,7 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 	failures, guardErr := s.guard(cfg, deps)
 	s.grpc, err = rpc.NewServer(rpc.ServerConfig{
 		Tokens: tokens, Policy: server.Policy(), Log: deps.Log, TracerProvider: tel.Tracer, MeterProvider: tel.Meter,
-		TLS: files.Server, Scope: service.Scope, Timeout: stepTimeout,
+		TLS: files.Server, Scope: service.Scope, Timeout: stepTimeout, Database: s.ready,
 	})
 	if err := errors.Join(err, guardErr); err != nil {
 		return nil, errors.Join(err, s.close())

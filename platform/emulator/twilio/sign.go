@@ -21,7 +21,7 @@ func Sign(authToken, fullURL string, form url.Values) string {
 	write := func(s string) { _, _ = io.WriteString(mac, s) } // a hash never fails to write
 	write(fullURL)
 	for _, name := range slices.Sorted(maps.Keys(form)) {
-		for _, value := range form[name] {
+		for _, value := range slices.Compact(slices.Sorted(slices.Values(form[name]))) { // as the SDKs do: each once, in order
 			write(name)
 			write(value)
 		}

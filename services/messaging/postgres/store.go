@@ -42,6 +42,9 @@ type Store struct {
 // NewStore works on a migrated database; the caller keeps owning the pool.
 func NewStore(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
 
+// Ready is nil when the database can be used: it answers, and its schema is one that this binary works on.
+func (s *Store) Ready(ctx context.Context) error { return Migrations().Ready(ctx, s.pool) }
+
 // conn is what a query runs on: the pool, or a transaction.
 type conn interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)

@@ -105,6 +105,9 @@ func (s *Server) GetSession(ctx context.Context, in *onboardingv1.GetSessionRequ
 	}
 	out := &onboardingv1.GetSessionResponse{Session: record(r)}
 	for _, e := range entries {
+		if caller.Role == rpc.RoleUser && e.Trigger == session.TriggerOperator {
+			e.Detail = "" // an operator's words, such as why somebody is held, are for operators
+		}
 		out.Timeline = append(out.Timeline, &onboardingv1.TimelineEntry{
 			At: timestamppb.New(e.At), Kind: string(e.Kind), FromStateToken: string(e.From), ToStateToken: string(e.To),
 			Trigger: string(e.Trigger), StepId: string(e.Step), MessageId: e.MessageID, Detail: e.Detail,

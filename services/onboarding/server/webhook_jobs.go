@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"regexp"
 	"strings"
 	"time"
 
@@ -124,13 +125,25 @@ func (s *WebhookJobs) newJob(ctx context.Context, in *onboardingv1.EnqueueWebhoo
 	}, nil
 }
 
+// othersKey are the keys of the vendors' events and of the jobs that this service stores itself. Keys are unique in an organisation,
+// whatever the source, so an operator's job under one of them would keep a text of a person out of the queue.
+var othersKey = regexp.MustCompile(`^(?:kapso|shopify|twilio|opening:|waits:|waited:|held:|resumed:|(?:SM|MM)[0-9a-fA-F]{32}$)`)
+
 // credible refuses an event that only its vendor or this service itself can tell of: what Kapso or Twilio says is believed because
 // the gateway has checked the signature, and a text of a person may change their consent.
 func credible(ctx context.Context, in *onboardingv1.EnqueueWebhookJobRequest) error {
 	caller, _ := rpc.PrincipalFrom(ctx)
 	internal := in.GetSource() == jobs.SourceInternal && strings.HasPrefix(in.GetEventType(), jobs.SourceInternal+".")
-	if caller.Role != rpc.RoleService && !internal {
+	key := in.GetIdempotencyKey()
+	switch {
+	case caller.Role == rpc.RoleService:
+		if vendor := in.GetSource(); vendor != jobs.SourceInternal && vendor != jobs.SourceTwilio && !strings.HasPrefix(key, vendor) {
+			return invalid("the idempotency_key of an event of %s must begin with %s", vendor, vendor)
+		}
+	case !internal:
 		return invalid("an operator may enqueue the source internal, with an event_type that begins with internal.")
+	case othersKey.MatchString(key):
+		return invalid("idempotency_key must not look like the key of another source's event or of a job of our own: put internal: in front of it")
 	}
 	return nil
 }
