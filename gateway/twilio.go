@@ -159,7 +159,8 @@ func newTwilioSignatures(authTokens config.Secret) (twilioSignatures, error) {
 }
 
 // valid reports whether signature was made for this URL and form, by one of the tokens. Signed is the URL and then every
-// name with each of its values, in the order of the names and of the values, each value once, as Twilio's SDKs do it. The validator gets all of that as the name of one parameter: it
+// name with each of its values, in the order of the names and of the values, each value once, as Twilio's SDKs do it.
+// The validator gets all of that as the name of one parameter: it
 // appends parameters one by one, copying what is there already, so a stranger's form of ten thousand would cost a third of a
 // second.
 func (s twilioSignatures) valid(fullURL string, form url.Values, signature string) bool {

@@ -50,7 +50,8 @@ Each secret may be given as a file instead: ` + "`NAME_FILE`" + ` names one whos
 
 ## Making secrets and databases
 
-` + "`openssl rand -hex 32`" + ` makes SERVICE_AUTH_SECRET and API_JWT_SECRET; the first is the same in all three processes. Each service
+` + "`openssl rand -hex 32`" + ` makes SERVICE_AUTH_SECRET and API_JWT_SECRET; the first is the same in all three processes. A token of /v1
+lives at most 31 days (exp - iat, or from now without iat), one for gRPC at most 24 hours. Each service
 needs a database of its own with a role that owns it, and no more:
 ` + "`create role onboarding login; create database onboarding owner onboarding`" + `. Run ` + "`migrate`" + ` of the new binary before its
 ` + "`serve`" + `; until then ` + "`/readyz`" + ` says no, and why.

@@ -143,7 +143,7 @@ func credible(ctx context.Context, in *onboardingv1.EnqueueWebhookJobRequest) er
 	case !internal:
 		return invalid("an operator may enqueue the source internal, with an event_type that begins with internal.")
 	case othersKey.MatchString(key):
-		return invalid("idempotency_key must not look like the key of another source's event or of a job of our own: put internal: in front of it")
+		return invalid("idempotency_key looks like the key of a vendor's event or of a job of our own: put internal: in front of it")
 	}
 	return nil
 }
