@@ -35,6 +35,7 @@ const (
 // conversation. One that waits no more is reported, so that the list stays short.
 var sanctioned = map[string]string{
 	restByAll:                                "is the Rest that production gives to every loop",
+	platform + "/process.Bounded":            "ends a pass of a loop that is silent",
 	platform + "/postgres.InTx":              "tries a transaction again that lost a conflict, some milliseconds later",
 	platform + "/postgres.Listen":            "connects again after a rest, when the connection for wake-ups is lost",
 	"(*" + platform + "/worker.Bell).Run":    "rings at most so often",

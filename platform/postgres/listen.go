@@ -46,7 +46,7 @@ func listenOnce(ctx context.Context, pool *pgxpool.Pool, channel string, wake fu
 		defer cancel()
 		_ = conn.Close(ctx) // it is closed either way
 	}()
-	if _, err := conn.Exec(ctx, "listen "+pgx.Identifier{channel}.Sanitize()); err != nil {
+	if err := listenOn(ctx, conn, channel); err != nil {
 		return false
 	}
 	wake()
@@ -54,6 +54,13 @@ func listenOnce(ctx context.Context, pool *pgxpool.Pool, channel string, wake fu
 		wake()
 	}
 	return true
+}
+
+func listenOn(ctx context.Context, conn *pgx.Conn, channel string) error {
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	_, err := conn.Exec(ctx, "listen "+pgx.Identifier{channel}.Sanitize())
+	return err
 }
 
 // waitForNotification reports true once something was notified and false when the connection or ctx has ended. It pings

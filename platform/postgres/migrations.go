@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -21,6 +23,16 @@ const (
 	lockPolls  = 300
 )
 
+const (
+	// sqlMigrationLocks bounds how long a migration waits for a table: whoever comes for it later queues behind the migration.
+	sqlMigrationLocks = `set lock_timeout = '1s'`
+	// migrationTries is how often a migration that did not get its locks is tried, with a pause that doubles from the first to the last
+	// in which those that queued get on: five minutes.
+	migrationTries      = 30
+	migrationFirstPause = time.Second
+	migrationLastPause  = 10 * time.Second
+)
+
 // ErrSchemaBehind is a database below the schema version that this binary needs.
 var ErrSchemaBehind = errors.New("postgres: the database schema is behind this binary")
 
@@ -28,15 +40,34 @@ var ErrSchemaBehind = errors.New("postgres: the database schema is behind this b
 // of FS. They are applied by the verb migrate, never by serve.
 type Migrations struct {
 	FS fs.FS
+	// Log is told of migrations that wait for a lock; nil tells nobody.
+	Log *slog.Logger
 }
 
 // Up brings the database to the newest version. Any number of processes may call it at once: one migrates under an
-// advisory lock and the others find the work done.
+// advisory lock and the others find the work done. A migration that does not get a lock within a second lets go and tries
+// again, for five minutes: a transaction that is open for long must not have all others queue behind the migration.
 func (m Migrations) Up(ctx context.Context, url string) error {
-	return m.run(url, func(p *goose.Provider) error {
-		_, err := p.Up(ctx)
-		return err
-	})
+	wait := migrationFirstPause
+	for try := 1; ; try++ {
+		err := m.run(url, func(p *goose.Provider) error {
+			_, err := p.Up(ctx)
+			return err
+		})
+		if !lockedOut(err) {
+			return err
+		}
+		if try == migrationTries {
+			return fmt.Errorf("%w: a transaction holds a lock that it needs; end it (docs/runbooks/loop-stands-still.md) and migrate again", err)
+		}
+		if m.Log != nil {
+			m.Log.WarnContext(ctx, "postgres.migration_waits_for_lock", "try", try, "of", migrationTries, "again_in", wait.String(), "error", err)
+		}
+		if !pause(ctx, wait) {
+			return errors.Join(ctx.Err(), err)
+		}
+		wait = min(2*wait, migrationLastPause)
+	}
 }
 
 // Down undoes every migration, newest first. It exists for the test that goes up, down and up again.
@@ -56,7 +87,10 @@ func (m Migrations) run(url string, do func(*goose.Provider) error) (err error) 
 	if err != nil {
 		return fmt.Errorf("postgres: migrate: %w", err)
 	}
-	db := stdlib.OpenDB(*cfg)
+	db := stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, sqlMigrationLocks)
+		return err
+	}))
 	defer func() { err = errors.Join(err, db.Close()) }()
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, m.FS,
 		goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))

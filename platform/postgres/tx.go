@@ -17,6 +17,7 @@ const (
 	codeSerializationFailure = "40001"
 	codeDeadlockDetected     = "40P01"
 	codeUndefinedTable       = "42P01"
+	codeLockNotAvailable     = "55P03"
 )
 
 const (
@@ -41,6 +42,34 @@ func InTx(ctx context.Context, pool *pgxpool.Pool, fn func(pgx.Tx) error) error 
 		}
 		wait *= 2
 	}
+}
+
+// sqlPassOver is how long a transaction that passes over locked rows waits for a lock: long enough for one that is held by a transaction
+// at work, which takes milliseconds.
+const sqlPassOver = `set local lock_timeout = '100ms'`
+
+// ErrLocked is a transaction that would have had to wait for a row that another one has locked. Nothing has happened.
+var ErrLocked = errors.New("postgres: another transaction has locked it")
+
+// InTxUnlessLocked is InTx for a loop that works one row after the other: it is ErrLocked instead of waiting for a lock, so that a
+// frozen process that holds one row does not hold up all others.
+func InTxUnlessLocked(ctx context.Context, pool *pgxpool.Pool, fn func(pgx.Tx) error) error {
+	err := InTx(ctx, pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, sqlPassOver); err != nil {
+			return fmt.Errorf("postgres: lock timeout: %w", err)
+		}
+		return fn(tx)
+	})
+	if lockedOut(err) {
+		return fmt.Errorf("%w: %w", ErrLocked, err)
+	}
+	return err
+}
+
+// lockedOut is the server's refusal to wait any longer for a lock.
+func lockedOut(err error) bool {
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pgErr.Code == codeLockNotAvailable
 }
 
 // pause waits for d and reports whether ctx is still alive.

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -30,10 +31,13 @@ type Repetition struct {
 	Rest   Rest
 	Every  time.Duration
 	Wake   <-chan struct{} // may be nil
+	// Bound is how long Once may take by rights between two calls of Progress, if that may be more than PassBound.
+	Bound time.Duration
 }
 
 // Run repeats until ctx ends. What Once is at then, it brings to its end by itself. The start is a wake-up like any other, so that
-// whoever decides about rests decides about the first work as well.
+// whoever decides about rests decides about the first work as well. After a pass that was ended for its silence the next one
+// begins at once: it gets another connection.
 func (r Repetition) Run(ctx context.Context) error {
 	started := make(chan struct{})
 	close(started)
@@ -41,11 +45,15 @@ func (r Repetition) Run(ctx context.Context) error {
 		return nil
 	}
 	for {
-		more, err := r.Once(ctx)
+		more := false
+		err := Bounded(ctx, r.Bound, func(ctx context.Context) (err error) {
+			more, err = r.Once(ctx)
+			return err
+		})
 		if err != nil && ctx.Err() == nil {
 			r.Failed(ctx, err)
 		}
-		if more && err == nil && ctx.Err() == nil {
+		if (more && err == nil || errors.Is(err, ErrSilent)) && ctx.Err() == nil {
 			continue
 		}
 		if !r.Rest(ctx, r.Every, r.Wake) {

@@ -17,6 +17,7 @@ type Deps struct {
 	Log         *slog.Logger     // default: as the environment says, to standard output
 	Now         func() time.Time // default: the machine's clock
 	Rest        process.Rest     // how the service's loops wait; default: on the machine's clock
+	PassBound   time.Duration    // how long a pass of a loop may be silent; default: process.PassBound
 	Listener    net.Listener     // default: on the service's address
 	OpsListener net.Listener     // default: on the service's ops address
 	Ready       func()           // called once both ports are served; default: nobody
@@ -32,6 +33,9 @@ func (d *Deps) Fill(log *slog.Logger) {
 	}
 	if d.Rest == nil {
 		d.Rest = process.RestOnMachineClock
+	}
+	if d.PassBound == 0 {
+		d.PassBound = process.PassBound
 	}
 	if d.Ready == nil {
 		d.Ready = func() {}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"paceline.internal/platform/process"
 )
 
 // bellPause is the least time between two notifications of one process. NOTIFY serialises the commits of the whole database;
@@ -60,7 +62,7 @@ func (b *Bell) Run(ctx context.Context) error {
 			return nil
 		case <-b.rung:
 		}
-		if err := b.notify(ctx); err != nil && ctx.Err() == nil {
+		if err := process.Bounded(ctx, 0, b.notify); err != nil && ctx.Err() == nil {
 			b.log.WarnContext(ctx, "worker.not_notified", "channel", b.channel, "error", err)
 		}
 		pause.Reset(bellPause)

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"paceline.internal/platform/process"
 )
 
 // pass is one drain: from the first claim until nothing is due that may be begun and nothing runs. Its own goroutine claims and begins;
@@ -80,8 +82,10 @@ func (p *pass) work() {
 		again.Reset(p.untilAgain())
 		select {
 		case c := <-p.claimed:
+			process.Progress(p.ctx)
 			p.begin(c)
 		case e := <-p.ended:
+			process.Progress(p.ctx)
 			p.room += e.jobs
 			p.err = cmp.Or(p.err, e.err)
 			if e.subjects {

@@ -130,6 +130,7 @@ func (d *holding) lane() error {
 		if err != nil {
 			return err
 		}
+		process.Progress(d.ctx)
 		if len(held.Jobs) == c.Limit {
 			d.open()
 		}

@@ -129,6 +129,8 @@ func (r *Runner) Loop(rest process.Rest) process.Repetition {
 			return goOn
 		},
 		Every: r.cfg.Poll, Wake: r.cfg.Wake,
+		// A job that takes all of its time, and then has to be given up and recorded.
+		Bound: r.cfg.Timeout + r.cfg.Lease,
 	}
 }
 

@@ -72,7 +72,11 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 		Timeout: cfg.Timeout, Lease: cfg.Lease, StopWait: delivery.DefaultStopWait, Now: deps.Now, Log: observed.Log, Metrics: metrics,
 		Threads: telemetry.Threads{Tracer: observed.Tracer.Tracer("paceline.internal/services/" + name)},
 	})
-	queue, err := queueTexts(ctx, cfg, deps, observed, sending, store.NewOutbound(pool))
+	loops, err := process.NewLoops(observed.Meter.Meter(name), observed.Log, deps.PassBound)
+	if err != nil {
+		return err
+	}
+	queue, err := queueTexts(ctx, cfg, deps, observed, loops, sending, store.NewOutbound(pool))
 	if err != nil {
 		return err
 	}
@@ -86,20 +90,23 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	responder := delivery.NewResponder(delivery.ResponderConfig{
 		Store: db, Sender: sending, Wake: sending.Replies(), Now: deps.Now, Log: observed.Log, Metrics: metrics,
 	})
-	if err := db.Ready(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
+	ready := func(ctx context.Context) error { return errors.Join(loops.Ready(), db.Ready(ctx)) }
+	if err := ready(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
 		observed.Log.ErrorContext(ctx, "messaging.not_ready", "error", err)
 	}
 	ops := telemetry.OpsServer(telemetry.OpsHandler(telemetry.OpsConfig{
-		Registry: observed.Registry, Config: cfg, Ready: db.Ready, Queues: queue.health,
+		Registry: observed.Registry, Config: cfg, Ready: ready, Queues: queue.health,
 	}))
 	if err := deps.Listen(ctx, "MESSAGING", cfg.Addr, cfg.OpsAddr); err != nil {
 		return err
 	}
 	grpcComponent := process.GRPCServer("grpc", grpcServer.Server, deps.Listener, grpcServer.Health)
 	grpcComponent.StopTimeout = cfg.Timeout + delivery.SettleBound
-	reconcile := process.Loop("reconciler", reconciler.Loop(deps.Rest).Run)
+	reconcile := loops.Loop("reconciler", reconciler.Loop(deps.Rest).Run)
 	reconcile.StopTimeout = stopReconciler
-	respond := process.Loop("responder", responder.Loop(deps.Rest).Run)
+	replies := responder.Loop(deps.Rest)
+	replies.Bound = 2 * (cfg.Timeout + delivery.SettleBound) // a reply is claimed, sent and settled, and its text is settled
+	respond := loops.Loop("responder", replies.Run)
 	respond.StopTimeout = cfg.Timeout + delivery.SettleBound
 	return process.Run(ctx, observed.Log,
 		reconcile,
@@ -149,7 +156,8 @@ type textQueue struct {
 }
 
 func queueTexts(
-	ctx context.Context, cfg Config, deps service.Deps, observed *telemetry.Telemetry, sending *delivery.Service, db *store.Outbound,
+	ctx context.Context, cfg Config, deps service.Deps, observed *telemetry.Telemetry, loops *process.Loops, sending *delivery.Service,
+	db *store.Outbound,
 ) (textQueue, error) {
 	wake, tally := make(chan struct{}, 1), new(outbound.Tally)
 	meter := observed.Meter.Meter(name)
@@ -171,8 +179,8 @@ func queueTexts(
 	retention := worker.Retention{Queue: db.Jobs(), For: cfg.OutboundRetention, Log: observed.Log, Now: deps.Now}
 	queue := textQueue{
 		desk:  &outbound.Desk{Store: db, Sender: cfg.sender(), Wake: wake, Log: observed.Log, Now: deps.Now},
-		tally: tally, send: process.Loop("outbound", runner.Loop(deps.Rest).Run),
-		clear: process.Loop("outbound retention", retention.Loop(deps.Rest).Run),
+		tally: tally, send: loops.Loop("outbound", runner.Loop(deps.Rest).Run),
+		clear: loops.Loop("outbound retention", retention.Loop(deps.Rest).Run),
 	}
 	queue.health = func(ctx context.Context) (any, error) {
 		health, err := runner.Health(postgres.AcrossOrganisations(ctx), db.Jobs())
@@ -199,5 +207,7 @@ func Migrations() postgres.Migrations { return store.Migrations() }
 
 // Migrate brings the database to the schema that this binary needs. Any number of processes may do so at once.
 func Migrate(ctx context.Context, cfg Config) error {
-	return Migrations().Up(ctx, cfg.DatabaseURL.Reveal())
+	schema := Migrations()
+	schema.Log = telemetry.NewLogger(os.Stdout, cfg.Telemetry, name)
+	return schema.Up(ctx, cfg.DatabaseURL.Reveal())
 }

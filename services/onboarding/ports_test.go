@@ -190,6 +190,18 @@ func (p *ports) Rearm(ctx context.Context, r session.Record, a session.Alarm, at
 	return act(p, "Rearm", func() error { return p.Store.Rearm(ctx, r, a, at) })
 }
 
+func (p *ports) Park(ctx context.Context, m session.Move) error {
+	return act(p, "Park", func() error { return p.Store.Park(ctx, m) })
+}
+
+func (p *ports) RingUnpublished(ctx context.Context, before, now time.Time) (n int, since time.Time, err error) {
+	err = act(p, "RingUnpublished", func() (err error) {
+		n, since, err = p.Store.RingUnpublished(ctx, before, now)
+		return err
+	})
+	return n, since, err
+}
+
 func (p *ports) AwaitReceipt(
 	ctx context.Context, r session.Record, next func(generation, looks int) *session.Alarm, told session.Entry,
 ) (*session.Alarm, error) {

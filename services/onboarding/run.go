@@ -56,7 +56,9 @@ func Migrations() postgres.Migrations { return store.Migrations() }
 
 // Migrate brings the database to the schema that this binary needs. Any number of processes may do so at once.
 func Migrate(ctx context.Context, cfg Config) error {
-	return Migrations().Up(ctx, cfg.DatabaseURL.Reveal())
+	schema := Migrations()
+	schema.Log = telemetry.NewLogger(os.Stdout, cfg.Telemetry, name)
+	return schema.Up(ctx, cfg.DatabaseURL.Reveal())
 }
 
 // Run serves until ctx ends, then finishes what is in flight and returns nil. It does not migrate: on a database that
@@ -80,16 +82,22 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
+	loops, err := process.NewLoops(tel.Meter.Meter(name), deps.Log, deps.PassBound)
+	if err != nil {
+		return err
+	}
+	components := s.loops(cfg, loops, deps.Rest)
 	if err := deps.Listen(ctx, "ONBOARDING", cfg.Addr, cfg.OpsAddr); err != nil {
 		return err
 	}
-	if err := s.ready(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
+	ready := func(ctx context.Context) error { return errors.Join(loops.Ready(), s.ready(ctx)) }
+	if err := ready(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
 		deps.Log.ErrorContext(ctx, "onboarding.not_ready", "error", err)
 	}
 	ops := telemetry.OpsServer(telemetry.OpsHandler(telemetry.OpsConfig{
-		Registry: tel.Registry, Config: cfg, Ready: s.ready, Queues: s.queues(deps.Now),
+		Registry: tel.Registry, Config: cfg, Ready: ready, Queues: s.queues(deps.Now),
 	}))
-	return process.Run(ctx, deps.Log, append(s.loops(cfg, deps.Rest),
+	return process.Run(ctx, deps.Log, append(components,
 		process.HTTPServer("ops", ops, deps.OpsListener),
 		bounded(process.GRPCServer("grpc", s.grpc.Server, deps.Listener, s.grpc.Health), stepTimeout),
 		process.Component{Name: "ready", Start: func(context.Context) error { deps.Ready(); return nil }},
@@ -119,11 +127,14 @@ func transient(err error) bool {
 }
 
 // loops are the components that work without being called.
-func (s *wired) loops(cfg Config, rest process.Rest) []process.Component {
+func (s *wired) loops(cfg Config, loops *process.Loops, rest process.Rest) []process.Component {
+	repeated := func(name string, r process.Repetition) process.Component {
+		return bounded(loops.Loop(name, r.Run), stopLoops)
+	}
 	components := []process.Component{
 		repeated("jobs", s.runner.Loop(rest)),
-		process.Loop("wake-ups", s.listen),
-		process.Loop("bell", s.bell.Run),
+		process.Loop("wake-ups", s.listen), // each of its waits has a bound of its own
+		loops.Loop("bell", s.bell.Run),
 		repeated("retention", s.retention.Loop(rest)),
 	}
 	if !cfg.InboundAuditInterval.Never() {
@@ -135,10 +146,6 @@ func (s *wired) loops(cfg Config, rest process.Rest) []process.Component {
 			repeated("sweeper", s.sweeper.Loop(rest, min(cfg.AlarmOverdueGrace/4, sweepInterval))))
 	}
 	return components
-}
-
-func repeated(name string, r process.Repetition) process.Component {
-	return bounded(process.Loop(name, r.Run), stopLoops)
 }
 
 func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Telemetry) (*wired, error) {

@@ -28,6 +28,8 @@ var (
 	ErrMessageNotFound = errors.New("there is no such message")
 	// ErrUnavailable means that the database, or whatever else is needed, cannot be had in time; asking again is safe.
 	ErrUnavailable = errors.New("a dependency is unavailable")
+	// ErrLocked means that another transaction has the message's row; nothing was changed.
+	ErrLocked = errors.New("another transaction has locked the message")
 	// ErrNotResolvable is wrapped by every reason why an operator's word on a message is not taken.
 	ErrNotResolvable = errors.New("not resolvable")
 	// ErrConsentNotFound means that nothing is known about a number's consent in the caller's organisation.

@@ -38,7 +38,8 @@ type Reconciler struct {
 	ReconcilerConfig
 }
 
-// reconcileStore keeps the rows of a look. Every method is one transaction; postgres.Store implements it.
+// reconcileStore keeps the rows of a look. Every method is one transaction, and none waits for a row that another one has locked:
+// ErrLocked. postgres.Store implements it.
 type reconcileStore interface {
 	// ExpireAbandoned applies Message.Expire to at most limit rows and reports how many.
 	ExpireAbandoned(ctx context.Context, now time.Time, timeout time.Duration, limit int) (int, error)
@@ -65,18 +66,20 @@ func (r *Reconciler) Loop(rest process.Rest) process.Repetition {
 	return process.Repetition{
 		Once:   r.Once,
 		Failed: func(ctx context.Context, err error) { r.Log.WarnContext(ctx, "messaging.reconcile", "error", err) },
-		Rest:   rest, Every: r.Interval,
+		Rest:   rest, Every: r.Interval, Bound: r.Timeout + SettleBound,
 	}
 }
 
 // Once makes abandoned attempts unknown, takes one batch of what is due, asks Twilio about each, and reports whether there may
-// be more. The errors of single messages are joined; each of those messages is looked at again an interval later.
+// be more. The errors of single messages are joined; each of those messages is looked at again an interval later, like one whose
+// row another transaction has locked, such as that of a process that is frozen.
 func (r *Reconciler) Once(ctx context.Context) (more bool, err error) {
 	now := r.Now()
 	expired, err := r.Store.ExpireAbandoned(ctx, now, r.Timeout, reconcileBatch)
 	if err != nil {
 		return false, fmt.Errorf("expire abandoned sends: %w", err)
 	}
+	process.Progress(ctx)
 	due, err := r.Store.ClaimLooks(ctx, now, now.Add(r.Interval), reconcileBatch)
 	if err != nil {
 		return false, fmt.Errorf("claim what is due: %w", err)
@@ -86,9 +89,14 @@ func (r *Reconciler) Once(ctx context.Context) (more bool, err error) {
 	group.SetLimit(reconcileCalls)
 	for i, m := range due {
 		group.Go(func() error {
-			if err := r.look(ctx, m); err != nil {
+			switch err := r.look(ctx, m); {
+			case errors.Is(err, ErrLocked):
+				process.PassedOver(ctx)
+				r.Log.WarnContext(ctx, "messaging.message_locked", "message_id", m.ID)
+			case err != nil:
 				failures[i] = fmt.Errorf("message %s: %w", m.ID, err)
 			}
+			process.Progress(ctx)
 			return nil
 		})
 	}

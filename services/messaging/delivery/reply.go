@@ -168,6 +168,7 @@ func (r *Responder) Once(ctx context.Context) (more bool, err error) {
 			if err := r.answer(ctx, reply); err != nil {
 				failures[i] = fmt.Errorf("reply to %s: %w", reply.MessageID, err)
 			}
+			process.Progress(ctx)
 			return nil
 		})
 	}
@@ -185,7 +186,9 @@ func (r *Responder) answer(ctx context.Context, reply Reply) error {
 	if err != nil {
 		return err
 	}
-	if err := r.Store.SettleReply(context.WithoutCancel(ctx), reply); err != nil {
+	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	if err := r.Store.SettleReply(settling, reply); err != nil {
 		return fmt.Errorf("settle: %w", err)
 	}
 	if reply.Outcome != "" {

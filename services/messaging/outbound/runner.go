@@ -135,7 +135,9 @@ func (r *Runner) untilNext(ctx context.Context, d time.Duration) time.Duration {
 	if !refused.IsZero() {
 		d = min(d, max(refused.Sub(r.Now()), time.Millisecond))
 	}
-	next, err := r.Store.Next(ctx, r.Sender.OrgID, asked)
+	asking, cancel := context.WithTimeout(ctx, admitTimeout)
+	defer cancel()
+	next, err := r.Store.Next(asking, r.Sender.OrgID, asked)
 	switch {
 	case err != nil && ctx.Err() == nil:
 		r.Log.WarnContext(ctx, "messaging.next_text_unknown", "error", err)
@@ -145,20 +147,20 @@ func (r *Runner) untilNext(ctx context.Context, d time.Duration) time.Duration {
 	return d
 }
 
-// admitTimeout bounds how long texts that would pay wait for the question what others pay.
+// admitTimeout bounds what is asked between two claims, so how long texts that would pay wait for the question what others pay.
 const admitTimeout = 5 * time.Second
 
 // admit is asked before every claim: it charges what was sent beside the queue, and keeps texts from being claimed that are too many.
 func (r *Runner) admit(ctx context.Context, want int) (int, time.Duration, error) {
 	now := r.Now()
+	ctx, cancel := context.WithTimeout(ctx, admitTimeout)
+	defer cancel()
 	if segments := r.Tally.take(); segments > 0 {
 		if err := r.Rates.Charge(ctx, r.from, r.Pace.Cost(segments), r.Pace.Limit(), now); err != nil {
 			r.Tally.Add(segments)
 			return 0, 0, err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, admitTimeout)
-	defer cancel()
 	r.paying.Lock()
 	defer r.paying.Unlock()
 	waiting, err := r.Store.Pressure(ctx, r.Sender.OrgID, r.from, want, now)

@@ -47,7 +47,7 @@ func (s *Store) ClaimLooks(ctx context.Context, now, until time.Time, limit int)
 // moment is refused by its unique constraint, which undoes everything: the next look finds it taken.
 func (s *Store) RecordSighting(ctx context.Context, sighting delivery.Sighting) (looked delivery.Looked, err error) {
 	defer mark(&err)
-	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+	err = postgres.InTxUnlessLocked(ctx, s.pool, func(tx pgx.Tx) error {
 		stored, err := one(ctx, tx, sqlByIDForUpdate, pgx.NamedArgs{"id": sighting.MessageID})
 		if err != nil {
 			return err
@@ -133,7 +133,7 @@ func keepLook(ctx context.Context, tx pgx.Tx, messageID uuid.UUID, look delivery
 // RecordPoll keeps what Twilio said as a receipt, applies Message.Poll, and returns the message after it.
 func (s *Store) RecordPoll(ctx context.Context, p delivery.Poll) (recorded delivery.Recorded, err error) {
 	defer mark(&err)
-	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+	err = postgres.InTxUnlessLocked(ctx, s.pool, func(tx pgx.Tx) error {
 		stored, err := one(ctx, tx, sqlByIDForUpdate, pgx.NamedArgs{"id": p.MessageID})
 		if err != nil {
 			return err

@@ -13,4 +13,7 @@ func mark(err *error) {
 	if *err != nil && (postgres.Outage(*err) || errors.Is(*err, errClaimContended)) {
 		*err = fmt.Errorf("%w: %w", delivery.ErrUnavailable, *err)
 	}
+	if errors.Is(*err, postgres.ErrLocked) {
+		*err = fmt.Errorf("%w: %w", delivery.ErrLocked, *err)
+	}
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/twilio/twilio-go/client"
 	openapi "github.com/twilio/twilio-go/rest/api/v2010"
+
+	"paceline.internal/platform/process"
 )
 
 const (
@@ -84,6 +86,7 @@ func (c *Client) List(ctx context.Context, to string, since time.Time) ([]Stored
 		if err != nil {
 			return nil, err
 		}
+		process.Progress(ctx)
 		for _, m := range messages {
 			if !m.CreatedAt.Before(since.Truncate(time.Second)) { // Twilio's times have whole seconds
 				all = append(all, m)

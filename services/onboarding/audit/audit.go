@@ -113,6 +113,7 @@ func (a *Auditor) Loop(rest process.Rest) process.Repetition {
 		Once:   a.Once,
 		Failed: func(ctx context.Context, err error) { a.Log.WarnContext(ctx, "onboarding.inbound_audit", "error", err) },
 		Rest:   rest, Every: min(a.Interval, poll),
+		Bound: lease / 2,
 	}
 }
 
@@ -188,6 +189,7 @@ func (a *Auditor) sweep(ctx context.Context, sweep Sweep, now time.Time) ([]stor
 			end.Found++
 		}
 		kept = append(kept, stored{text: m, job: job})
+		process.Progress(ctx)
 	}
 	end.At = a.Now()
 	if end.DueAt = end.At; !behind {
@@ -208,6 +210,7 @@ func (a *Auditor) list(ctx context.Context, sweep Sweep, until time.Time, end *E
 		if err != nil {
 			return nil, err
 		}
+		process.Progress(ctx)
 		end.Listed += len(page.Texts)
 		for _, t := range page.Texts {
 			if !t.Recorded {
@@ -229,6 +232,7 @@ func (a *Auditor) list(ctx context.Context, sweep Sweep, until time.Time, end *E
 // take has each text applied and answered at once. Those for which there is no time are in the hands of the jobs' loop.
 func (a *Auditor) take(ctx context.Context, kept []stored) {
 	for i, s := range kept {
+		process.Progress(ctx)
 		if err := cmp.Or(ctx.Err(), a.Router.Take(ctx, s.text, s.job)); err != nil {
 			a.Log.WarnContext(ctx, "onboarding.late_text_left_to_loop", "job_id", s.job.ID, "left", len(kept)-i, "error", err)
 			if !errors.Is(err, inbound.ErrUnknownSender) && !errors.Is(err, inbound.ErrInvalid) {

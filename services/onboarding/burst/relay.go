@@ -62,6 +62,7 @@ func (r *Relay) Once(ctx context.Context) (int, error) {
 			if err := r.Publisher.Publish(ctx, a); err != nil {
 				failures[i] = fmt.Errorf("step %s of session %s: %w", a.StepID, a.SessionID, err)
 			}
+			process.Progress(ctx)
 			return nil
 		})
 	}

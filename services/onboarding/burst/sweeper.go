@@ -21,14 +21,18 @@ type Overdue struct {
 
 type overdueStore interface {
 	Overdue(ctx context.Context, limit int, grace time.Duration, now time.Time) ([]Overdue, error)
+	// Rearm and Park wait for nobody: dispatch.ErrLocked when another transaction has the session.
 	Rearm(ctx context.Context, r session.Record, a session.Alarm, at time.Time) error
-	Move(ctx context.Context, m session.Move, cause *dispatch.Cause) error
+	Park(ctx context.Context, m session.Move) error
+	// RingUnpublished wakes every relay when alarms that were written before an instant are still unpublished.
+	RingUnpublished(ctx context.Context, before, now time.Time) (n int, since time.Time, err error)
 }
 
 const sweepBatch = 256
 
 // Sweeper sets an alarm again when QStash has lost it or has given it up, so that a sequence goes on or visibly ends. It
-// never sends a message.
+// never sends a message. An alarm that QStash never got is the relay's: a second one for the same step would help no more than the
+// first, so the sweeper says so and wakes the relays.
 type Sweeper struct {
 	Store overdueStore
 	// Grace is how long after its alarm a step is overdue. Each further alarm of a step is given twice as long as the one
@@ -51,19 +55,39 @@ func (s *Sweeper) Loop(rest process.Rest, poll time.Duration) process.Repetition
 	}
 }
 
-// Once deals with one batch of overdue steps and reports how many there were.
+// Once deals with one batch of overdue steps and reports with how many. A session that another transaction has locked is passed over
+// until the next sweep, so that a process that is frozen while it holds one holds up no other.
 func (s *Sweeper) Once(ctx context.Context) (int, error) {
+	failures := []error{s.ring(ctx)}
+	process.Progress(ctx)
 	found, err := s.Store.Overdue(ctx, sweepBatch, s.Grace, s.Now())
 	if err != nil {
 		return 0, err
 	}
-	var failures []error
+	dealt := len(found)
 	for _, o := range found {
-		if err := s.mend(ctx, o); err != nil {
+		err := s.mend(ctx, o)
+		process.Progress(ctx)
+		switch {
+		case errors.Is(err, dispatch.ErrLocked):
+			dealt--
+			process.PassedOver(ctx)
+			s.Log.WarnContext(ctx, "onboarding.overdue_session_locked", "session_id", o.Session.ID)
+		case err != nil:
 			failures = append(failures, fmt.Errorf("session %s: %w", o.Session.ID, err))
 		}
 	}
-	return len(found), errors.Join(failures...)
+	return dealt, errors.Join(failures...)
+}
+
+// ring tells of alarms that QStash should have got long ago.
+func (s *Sweeper) ring(ctx context.Context) error {
+	now := s.Now()
+	n, since, err := s.Store.RingUnpublished(ctx, now.Add(-s.Grace), now)
+	if err == nil && n > 0 {
+		s.Log.WarnContext(ctx, "onboarding.alarms_unpublished", "alarms", n, "since", since)
+	}
+	return err
 }
 
 // mend sets the next alarm, due now, or parks the session. A session that has moved on meanwhile needs neither.
@@ -78,7 +102,7 @@ func (s *Sweeper) mend(ctx context.Context, o Overdue) error {
 	}
 	reason := fmt.Sprintf("%d alarms in a row for %s brought nothing; see the timeline, the dead letters and the log for why, mend that, %s",
 		o.Repeats+1, r.NextStep, session.ThenResume(r.ID))
-	err := s.Store.Move(ctx, session.Park(r, now, session.Stuck, session.TriggerQStash, "", reason), nil)
+	err := s.Store.Park(ctx, session.Park(r, now, session.Stuck, session.TriggerQStash, "", reason))
 	if errors.Is(err, dispatch.ErrConflict) {
 		return nil
 	}

@@ -35,6 +35,9 @@ type Cause struct {
 // ErrConflict is a session that moved on between a decision and its change. Nothing was changed; decide again.
 var ErrConflict = errors.New("dispatch: the session has moved on")
 
+// ErrLocked is a session that another transaction has locked. Nothing was changed; a loop passes it over and looks again later.
+var ErrLocked = errors.New("dispatch: another transaction has locked the session")
+
 // Text is one text to be sent, at most once per key.
 type Text struct {
 	OrgID         string

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -147,9 +148,9 @@ func still(ctx context.Context, tx pgx.Tx, r session.Record) (bool, error) {
 }
 
 // Rearm sets the alarm of a due step again. It changes nothing when the session has moved on since it was read, or has a
-// newer alarm already.
+// newer alarm already. dispatch.ErrLocked when another transaction has the session.
 func (s *Store) Rearm(ctx context.Context, r session.Record, a session.Alarm, at time.Time) error {
-	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+	return unlessLocked(ctx, s, func(tx pgx.Tx) error {
 		if ok, err := still(ctx, tx, r); err != nil || !ok {
 			return err
 		}
@@ -159,6 +160,42 @@ func (s *Store) Rearm(ctx context.Context, r session.Record, a session.Alarm, at
 		}
 		return rearm(ctx, tx, a, at)
 	})
+}
+
+// Park is Move for a loop: dispatch.ErrLocked when another transaction has the session.
+func (s *Store) Park(ctx context.Context, m session.Move) error {
+	return unlessLocked(ctx, s, func(tx pgx.Tx) error { return move(ctx, tx, m, nil) })
+}
+
+func unlessLocked(ctx context.Context, s *Store, fn func(pgx.Tx) error) error {
+	err := postgres.InTxUnlessLocked(ctx, s.pool, fn)
+	if errors.Is(err, postgres.ErrLocked) {
+		return fmt.Errorf("%w: %w", dispatch.ErrLocked, err)
+	}
+	return err
+}
+
+// sqlRingUnpublished leaves out what a publisher has at this moment.
+const sqlRingUnpublished = `
+with late as (
+    select count(*)::integer as n, min(created_at) as written_at from step_alarms
+    where published_at is null and lease_until <= @now and created_at <= @before
+)
+select n, written_at, case when n > 0 then pg_notify('` + ChannelAlarms + `', '') end is not null from late`
+
+// RingUnpublished wakes every relay when alarms that were written before an instant are still unpublished, and reports how many there
+// are and since when.
+func (s *Store) RingUnpublished(ctx context.Context, before, now time.Time) (n int, since time.Time, err error) {
+	var writtenAt *time.Time
+	var rung bool
+	err = s.pool.QueryRow(ctx, sqlRingUnpublished, pgx.NamedArgs{"before": before, "now": now}).Scan(&n, &writtenAt, &rung)
+	if err != nil {
+		return 0, time.Time{}, fmt.Errorf("look for unpublished alarms: %w", err)
+	}
+	if writtenAt != nil {
+		since = *writtenAt
+	}
+	return n, since, nil
 }
 
 const sqlWaits = `
