@@ -1,8 +1,11 @@
 package postgres_test
 
 import (
+	"context"
+	"log/slog"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -67,6 +70,38 @@ func TestMigrations(t *testing.T) {
 		require.Equal(t, 3, applied)
 	})
 
+	t.Run("R_02_OneThatWaitsForALockLetsOthersPassAndTriesAgain", func(t *testing.T) {
+		t.Parallel()
+		pool, url := empty(t)
+		files := accountFiles()
+		require.NoError(t, postgres.Migrations{FS: files}.Up(t.Context(), url))
+		files["0003_born.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nalter table accounts add column born date;\n")}
+		holder, err := pool.Begin(t.Context()) // a frozen process
+		require.NoError(t, err)
+		defer func() { _ = holder.Rollback(context.WithoutCancel(t.Context())) }()
+		_, err = holder.Exec(t.Context(), "select from accounts")
+		require.NoError(t, err)
+		ctx, cancel := contextWithTimeout(t, time.Minute)
+		defer cancel()
+		lines := &logged{told: make(chan string, 100)}
+		migrated := make(chan error, 1)
+		go func() {
+			migrated <- postgres.Migrations{FS: files, Log: slog.New(slog.NewJSONHandler(lines, nil))}.Up(ctx, url)
+		}()
+
+		select {
+		case line := <-lines.told:
+			require.Contains(t, line, `"msg":"postgres.migration_waits_for_lock"`)
+		case err := <-migrated:
+			require.Fail(t, "it waited without end", err)
+		}
+		_, err = pool.Exec(ctx, "select from accounts") // it does not queue behind the migration
+		require.NoError(t, err)
+		require.NoError(t, holder.Rollback(ctx))
+		require.NoError(t, <-migrated)
+		require.Contains(t, columns(t, pool), "born")
+	})
+
 	t.Run("ABrokenOneLeavesTheVersionBeforeIt", func(t *testing.T) {
 		t.Parallel()
 		pool, url := empty(t)
@@ -81,6 +116,14 @@ func TestMigrations(t *testing.T) {
 		require.NoError(t, pool.QueryRow(t.Context(), "select to_regclass('half')::text").Scan(&half))
 		require.Nil(t, half)
 	})
+}
+
+// logged tells each line.
+type logged struct{ told chan string }
+
+func (l *logged) Write(line []byte) (int, error) {
+	l.told <- string(line)
+	return len(line), nil
 }
 
 func TestMigrateWithoutMigrationsFails(t *testing.T) {

@@ -156,3 +156,29 @@ func TestIsUniqueViolation(t *testing.T) {
 	require.False(t, postgres.IsUniqueViolation(err, "accounts_id_key"))
 	require.False(t, postgres.IsUniqueViolation(nil, "accounts_id_key"))
 }
+
+func TestInTxUnlessLocked(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t, accounts())
+	_, err := pool.Exec(t.Context(), "insert into accounts (id) values (1), (2)")
+	require.NoError(t, err)
+	holder, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, holder.Rollback(context.WithoutCancel(t.Context()))) }()
+	_, err = holder.Exec(t.Context(), "select from accounts where id = 1 for update")
+	require.NoError(t, err)
+	pay := func(id int) error {
+		ctx, cancel := contextWithTimeout(t, 10*time.Second)
+		defer cancel()
+		return postgres.InTxUnlessLocked(ctx, pool, func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "update accounts set balance = balance + 1 where id = $1", id)
+			return err
+		})
+	}
+
+	require.ErrorIs(t, pay(1), postgres.ErrLocked)
+	require.NoError(t, pay(2))
+	var timeout string
+	require.NoError(t, pool.QueryRow(t.Context(), "show lock_timeout").Scan(&timeout))
+	require.Equal(t, "0", timeout, "it is over with the transaction")
+}

@@ -387,3 +387,30 @@ func TestRetention(t *testing.T) {
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{old[0], old[3], recent, open}, left)
 }
+
+func TestRetentionPassesOverWhatIsLocked(t *testing.T) {
+	t.Parallel()
+	t.Run("R_02_RetentionLeavesALockedJobToTheNextPass", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		ids := []string{b.enqueue(""), b.enqueue(""), b.enqueue("")}
+		b.drain()
+		b.clock.Advance(time.Hour)
+		holder, err := b.pool.Begin(t.Context())
+		require.NoError(t, err)
+		defer func() { _ = holder.Rollback(context.WithoutCancel(t.Context())) }()
+		_, err = holder.Exec(t.Context(), `select from jobs where id = $1 for key share`, ids[1])
+		require.NoError(t, err)
+		sweep := &worker.Retention{Queue: b.queue, For: time.Minute, Batch: 2, Log: slog.New(slog.DiscardHandler), Now: b.clock.Now}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+
+		n, err := sweep.Sweep(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 2, n)
+		require.NoError(t, holder.Rollback(t.Context()))
+		n, err = sweep.Sweep(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+	})
+}

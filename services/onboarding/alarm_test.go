@@ -1,6 +1,8 @@
 package onboarding_test
 
 import (
+	"context"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -8,11 +10,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	emulator "paceline.internal/platform/emulator/qstash"
+	platform "paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/services/onboarding/messagingtest"
+	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -238,6 +243,84 @@ func TestSweeper(t *testing.T) {
 			require.NoError(t, <-failures)
 		}
 		require.Equal(t, 2, b.count(`select count(*) from step_alarms where session_id = $1`, r.ID))
+	})
+
+	for _, tt := range []struct {
+		name    string
+		overdue time.Duration // so long that the next sweep sets the alarm again, or parks
+		mended  string
+	}{
+		{name: "R_02_ALockedSessionHoldsUpNoOther", overdue: grace, mended: `select count(*) from step_alarms where generation = 2`},
+		{name: "R_02_ALockedSessionHoldsUpNoOtherThatIsParked", overdue: 8 * grace, mended: `select count(*) from conversation_sessions where status = 'stuck'`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			var sessions []session.Record
+			for range 3 {
+				_, r := b.inBurst(1)
+				sessions = append(sessions, r)
+			}
+			if tt.overdue > grace {
+				b.exec(`insert into step_alarms (id, org_id, session_id, profile_id, step_id, expected_state_token, generation, cause, due_at, lease_until, created_at, published_at, qstash_message_id)
+					select gen_random_uuid(), org_id, session_id, profile_id, step_id, expected_state_token, g, 'overdue', due_at, lease_until, created_at, published_at, 'msg'
+					from step_alarms, generate_series(2, $1::int) g`, generations)
+			}
+			b.clock.Advance(tt.overdue)
+			holder, err := b.pool.Begin(t.Context()) // a frozen process
+			require.NoError(t, err)
+			defer func() { _ = holder.Rollback(context.WithoutCancel(t.Context())) }()
+			_, err = holder.Exec(t.Context(), `select from conversation_sessions where id = $1 for update`, sessions[0].ID)
+			require.NoError(t, err)
+			meter, reader := b.meter()
+			loops, err := platform.NewLoops(meter, slog.New(slog.DiscardHandler), platform.PassBound)
+			require.NoError(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+
+			sweeper := loops.Loop("sweeper", func(ctx context.Context) error {
+				n, err := b.current().sweeper.Once(ctx)
+				require.Equal(t, 2, n)
+				return err
+			})
+			require.NoError(t, sweeper.Run(ctx))
+			require.Equal(t, 2, b.count(tt.mended))
+			require.InDelta(t, 1, gauge(t, reader, "loop_rows_passed_over", attribute.String("loop", "sweeper")), 0)
+			require.Equal(t, sessions[0].ID, b.log.of(t, "onboarding.overdue_session_locked")[0]["session_id"])
+
+			require.NoError(t, holder.Rollback(ctx))
+			n, err := b.current().sweeper.Once(ctx)
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+			require.Equal(t, 3, b.count(tt.mended))
+		})
+	}
+
+	t.Run("R_01_WakesTheRelaysWhenAnAlarmIsNotPublished", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, r := b.inBurst(1)
+		b.exec(`update step_alarms set published_at = null, qstash_message_id = null, lease_until = $1`, b.clock.Now())
+		heard, err := b.pool.Acquire(t.Context())
+		require.NoError(t, err)
+		defer heard.Release()
+		_, err = heard.Exec(t.Context(), `listen `+postgres.ChannelAlarms)
+		require.NoError(t, err)
+		b.clock.Advance(grace - time.Millisecond)
+		_, err = b.current().sweeper.Once(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, b.log.of(t, "onboarding.alarms_unpublished"), "the relay has its time")
+		b.clock.Advance(time.Millisecond)
+		_, err = b.current().sweeper.Once(t.Context())
+		require.NoError(t, err)
+		told := b.log.of(t, "onboarding.alarms_unpublished")
+		require.Len(t, told, 1)
+		require.InDelta(t, 1, told[0]["alarms"], 0)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		_, err = heard.Conn().WaitForNotification(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 1, b.count(`select count(*) from step_alarms where session_id = $1`, r.ID), "it is the relay's")
 	})
 
 	for _, tt := range []struct {

@@ -23,7 +23,7 @@ func (b *bundle) meter() (metric.Meter, *sdkmetric.ManualReader) {
 	return provider.Meter("test"), reader
 }
 
-// gauge is the value of a gauge that has no attributes, or this one.
+// gauge is the value of a gauge or a counter that has no attributes, or this one.
 func gauge(t *testing.T, reader *sdkmetric.ManualReader, name string, attrs ...attribute.KeyValue) float64 {
 	t.Helper()
 	var got metricdata.ResourceMetrics
@@ -35,6 +35,12 @@ func gauge(t *testing.T, reader *sdkmetric.ManualReader, name string, attrs ...a
 				continue
 			}
 			switch points := m.Data.(type) {
+			case metricdata.Sum[int64]:
+				for _, p := range points.DataPoints {
+					if p.Attributes.Equals(&want) {
+						return float64(p.Value)
+					}
+				}
 			case metricdata.Gauge[int64]:
 				for _, p := range points.DataPoints {
 					if p.Attributes.Equals(&want) {

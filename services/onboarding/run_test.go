@@ -52,6 +52,7 @@ type world struct {
 	log       *logbook
 	ops       string
 	pool      *pgxpool.Pool
+	passBound time.Duration // of the loops; production's when zero
 
 	mu     sync.Mutex
 	client onboardingv1.OnboardingServiceClient // of the process that runs
@@ -101,7 +102,8 @@ func (w *world) run() (stop func()) {
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
 		ended <- onboarding.Run(ctx, cfg, service.Deps{
-			Log: slog.New(slog.NewJSONHandler(w.log, nil)), Now: w.clock.Now, Listener: grpcPort, OpsListener: opsPort, Ready: func() { close(ready) },
+			Log: slog.New(slog.NewJSONHandler(w.log, nil)), Now: w.clock.Now, PassBound: w.passBound, Listener: grpcPort, OpsListener: opsPort,
+			Ready: func() { close(ready) },
 		})
 	}()
 	select {

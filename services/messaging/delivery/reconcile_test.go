@@ -3,14 +3,18 @@ package delivery_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	emulator "paceline.internal/platform/emulator/twilio"
+	platform "paceline.internal/platform/process"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/delivery"
 	"paceline.internal/services/messaging/sms"
@@ -384,6 +388,62 @@ func TestReconcileUnknown(t *testing.T) {
 		}
 		all.Wait()
 		require.Equal(t, rows, looks)
+	})
+
+	t.Run("R_02_ALockedMessageHoldsUpNoOther", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.emulator.SetScript(emulator.Script{OnCreate: func(int, emulator.Message) emulator.CreateFault {
+			return emulator.CreateFault{Answer: emulator.AnswerReset, Commit: true}
+		}})
+		var inDoubt []uuid.UUID
+		for _, words := range []string{"The first.", "The second.", "The third."} {
+			r := b.request()
+			r.Key, r.Body = words, sms.Body(words)
+			result, err := b.service(nil).Send(t.Context(), r)
+			require.NoError(t, err)
+			require.Equal(t, delivery.Unknown, result.Outcome)
+			inDoubt = append(inDoubt, result.Message.ID)
+		}
+		unknown := func() []uuid.UUID {
+			return slices.DeleteFunc(slices.Clone(inDoubt), func(id uuid.UUID) bool { return b.evidence(id).Message.Accepted() })
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		holder, err := b.pool.Begin(ctx) // a process that freezes between its claim of the row and its end
+		require.NoError(t, err)
+		defer func() { _ = holder.Rollback(context.WithoutCancel(t.Context())) }()
+		lock := sync.OnceValue(func() error {
+			_, err := holder.Exec(ctx, `select from sms_messages where id = $1 for update`, inDoubt[0])
+			return err
+		})
+		reconciler := b.reconciler(func(c *delivery.ReconcilerConfig) {
+			c.Twilio = directory{Client: b.carrier, list: func(ctx context.Context, to string, since time.Time) ([]twilio.Stored, error) {
+				if err := lock(); err != nil {
+					return nil, err
+				}
+				return b.carrier.List(ctx, to, since)
+			}}
+		})
+		reader := sdkmetric.NewManualReader()
+		loops, err := platform.NewLoops(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter("test"), b.config.Log, platform.PassBound)
+		require.NoError(t, err)
+
+		require.NoError(t, loops.Loop("reconciler", func(ctx context.Context) error {
+			_, err := reconciler.Once(ctx)
+			return err
+		}).Run(ctx))
+		require.Equal(t, inDoubt[:1], unknown())
+		require.Contains(t, b.logged.String(), `"msg":"messaging.message_locked","message_id":"`+inDoubt[0].String())
+		var measured metricdata.ResourceMetrics
+		require.NoError(t, reader.Collect(ctx, &measured))
+		passedOver := slices.IndexFunc(measured.ScopeMetrics[0].Metrics, func(m metricdata.Metrics) bool { return m.Name == "loop_rows_passed_over" })
+		require.EqualValues(t, 1, measured.ScopeMetrics[0].Metrics[passedOver].Data.(metricdata.Sum[int64]).DataPoints[0].Value)
+
+		require.NoError(t, holder.Rollback(ctx))
+		b.clock.Advance(interval)
+		b.reconcile()
+		require.Empty(t, unknown())
 	})
 
 	t.Run("S1_35_LookAtAnAttemptThatIsOverChangesNothing", func(t *testing.T) {
