@@ -34,12 +34,13 @@ const (
 // sanctioned are the functions outside of onboarding that may wait on behalf of it, and why none of these waits is one of a
 // conversation. One that waits no more is reported, so that the list stays short.
 var sanctioned = map[string]string{
-	restByAll:                                "is the Rest that production gives to every loop",
-	platform + "/process.Bounded":            "ends a pass of a loop that is silent",
-	platform + "/postgres.InTx":              "tries a transaction again that lost a conflict, some milliseconds later",
-	platform + "/postgres.Listen":            "connects again after a rest, when the connection for wake-ups is lost",
-	"(*" + platform + "/worker.Bell).Run":    "rings at most so often",
-	"(*" + platform + "/worker.Runner).Loop": "keeps the leases of running jobs, and looks for jobs again: their waits are in their rows",
+	restByAll:                                   "is the Rest that production gives to every loop",
+	platform + "/process.Bounded":               "ends a pass of a loop that is silent",
+	platform + "/postgres.InTx":                 "tries a transaction again that lost a conflict, some milliseconds later",
+	"(" + platform + "/postgres.Migrations).Up": "tries a migration again that did not get its locks",
+	platform + "/postgres.Listen":               "connects again after a rest, when the connection for wake-ups is lost",
+	"(*" + platform + "/worker.Bell).Run":       "rings at most so often",
+	"(*" + platform + "/worker.Runner).Loop":    "keeps the leases of running jobs, and looks for jobs again: their waits are in their rows",
 }
 
 // sleeping are the functions that wait, or have something happen after a wait.

@@ -106,6 +106,14 @@ func TestAlertsFire(t *testing.T) {
 		{name: "AJobThatFailedForGood", alert: "JobsFailed", series: []string{`jobs_failed{queue="outbound"} 0x5 1x30 0x60`}, fires: 21, clears: 37},
 		{name: "TooFewConnections", alert: "PoolExhausted", series: []string{`postgres_connection_wait_seconds_total{instance="a"} 0+120x30 3600x60`}, fires: 8, clears: 32},
 		{
+			name: "ALoopOfOneInstance", alert: "LoopStandsStill", fires: 8, clears: 21,
+			series: []string{`loop_stands_still{instance="a",loop="relay"} 0x5 1x14 0x60`, `loop_stands_still{instance="b",loop="relay"} 0x80`},
+		},
+		{name: "ALoopThatGotAnotherConnection", alert: "LoopStandsStill", series: []string{`loop_stands_still{loop="relay"} 0x5 1 0x60`}, fires: never},
+		{name: "ASilenceThatComesAgain", alert: "LoopsBrokenOff", series: []string{`loop_passes_overdue_total{loop="relay"} 0x5 0+1x20 20x60`}, fires: 15, clears: 53},
+		{name: "OneSilence", alert: "LoopsBrokenOff", series: []string{`loop_passes_overdue_total{loop="relay"} 0x5 1x60`}, fires: never},
+		{name: "ARowThatSomebodyHolds", alert: "RowsPassedOver", series: []string{`loop_rows_passed_over_total{loop="sweeper"} 0x5 0+4x20 80x60`}, fires: 14, clears: 38},
+		{
 			name: "NobodyIsThereToBeAsked", alert: "Blind", fires: 13, clears: 21,
 			series: []string{
 				`sequence_lag_seconds 0x90`, `sms_in_doubt{status="unknown"} 0x5 _x15 0x60`,
