@@ -44,9 +44,9 @@ func InTx(ctx context.Context, pool *pgxpool.Pool, fn func(pgx.Tx) error) error 
 	}
 }
 
-// sqlPassOver is how long a transaction that passes over locked rows waits for a lock: long enough for one that is held by a transaction
+// sqlBriefLocks is how long a transaction that passes over locked rows waits for a lock: long enough for one that is held by a transaction
 // at work, which takes milliseconds.
-const sqlPassOver = `set local lock_timeout = '100ms'`
+const sqlBriefLocks = `set local lock_timeout = '100ms'`
 
 // ErrLocked is a transaction that would have had to wait for a row that another one has locked. Nothing has happened.
 var ErrLocked = errors.New("postgres: another transaction has locked it")
@@ -55,7 +55,7 @@ var ErrLocked = errors.New("postgres: another transaction has locked it")
 // frozen process that holds one row does not hold up all others.
 func InTxUnlessLocked(ctx context.Context, pool *pgxpool.Pool, fn func(pgx.Tx) error) error {
 	err := InTx(ctx, pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, sqlPassOver); err != nil {
+		if _, err := tx.Exec(ctx, sqlBriefLocks); err != nil {
 			return fmt.Errorf("postgres: lock timeout: %w", err)
 		}
 		return fn(tx)

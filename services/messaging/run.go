@@ -88,7 +88,7 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 		Store: db, Twilio: carrier, Interval: cfg.ReconcileInterval, Timeout: cfg.Timeout, Now: deps.Now, Log: observed.Log, Metrics: metrics,
 	})
 	responder := delivery.NewResponder(delivery.ResponderConfig{
-		Store: db, Sender: sending, Wake: sending.Replies(), Now: deps.Now, Log: observed.Log, Metrics: metrics,
+		Store: db, Sender: sending, Timeout: cfg.Timeout, Wake: sending.Replies(), Now: deps.Now, Log: observed.Log, Metrics: metrics,
 	})
 	ready := func(ctx context.Context) error { return errors.Join(loops.Ready(), db.Ready(ctx)) }
 	if err := ready(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
@@ -104,9 +104,7 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	grpcComponent.StopTimeout = cfg.Timeout + delivery.SettleBound
 	reconcile := loops.Loop("reconciler", reconciler.Loop(deps.Rest).Run)
 	reconcile.StopTimeout = stopReconciler
-	replies := responder.Loop(deps.Rest)
-	replies.Bound = 2 * (cfg.Timeout + delivery.SettleBound) // a reply is claimed, sent and settled, and its text is settled
-	respond := loops.Loop("responder", replies.Run)
+	respond := loops.Loop("responder", responder.Loop(deps.Rest).Run)
 	respond.StopTimeout = cfg.Timeout + delivery.SettleBound
 	return process.Run(ctx, observed.Log,
 		reconcile,

@@ -129,6 +129,7 @@ type replies interface {
 type ResponderConfig struct {
 	Store   replyStore
 	Sender  replies
+	Timeout time.Duration   // of one call to Twilio
 	Wake    <-chan struct{} // rung when there is something to send
 	Now     func() time.Time
 	Log     *slog.Logger
@@ -149,6 +150,7 @@ func (r *Responder) Loop(rest process.Rest) process.Repetition {
 		Once:   r.Once,
 		Failed: func(ctx context.Context, err error) { r.Log.WarnContext(ctx, "messaging.consent_reply", "error", err) },
 		Rest:   rest, Every: ReplyInterval, Wake: r.Wake,
+		Bound: 2 * (r.Timeout + SettleBound), // a reply is claimed, sent, written down and settled
 	}
 }
 

@@ -41,7 +41,7 @@ func (b *bundle) says(sid, words string) delivery.Message {
 }
 
 func (b *bundle) responder(change func(*delivery.ResponderConfig)) *delivery.Responder {
-	cfg := delivery.ResponderConfig{Store: b.store, Sender: b.service(nil), Now: b.clock.Now, Log: b.config.Log, Metrics: b.config.Metrics}
+	cfg := delivery.ResponderConfig{Store: b.store, Sender: b.service(nil), Timeout: b.config.Timeout, Now: b.clock.Now, Log: b.config.Log, Metrics: b.config.Metrics}
 	if change != nil {
 		change(&cfg)
 	}
