@@ -109,6 +109,8 @@ type inboxStore interface {
 	RecordInbound(ctx context.Context, t Text) (Message, error)
 	// SetConsent writes an operator's note and returns the ledger.
 	SetConsent(ctx context.Context, n Note) (Ledger, error)
+	// SetHold keeps the version of a hold, unless a later one is kept already.
+	SetHold(ctx context.Context, h Hold) error
 	// OnItsWay reports whether an attempt to text a number is still being made: one whose lease is not over by after.
 	OnItsWay(ctx context.Context, orgID uuid.UUID, phone string, after time.Time) (bool, error)
 }
