@@ -489,7 +489,9 @@ func TestSafetyHold(t *testing.T) {
 		require.NoError(t, err)
 		return answer
 	}
-	reader := func(r *messagingv1.SendRequest) { r.Understands = []messagingv1.Outcome{messagingv1.Outcome_OUTCOME_HELD} }
+	reader := func(r *messagingv1.SendRequest) {
+		r.Understands = []messagingv1.Outcome{messagingv1.Outcome_OUTCOME_HELD}
+	}
 	hold(true, 2)
 	t.Run("R_08_OlderCallerIsAskedToComeBackInAWordThatItKnows", func(t *testing.T) {
 		answer := ask("k", func(*messagingv1.SendRequest) {})
