@@ -232,6 +232,14 @@ func (p *ports) CheckSender(ctx context.Context, org string) error {
 	return act(p, "CheckSender", func() error { return p.carrier.CheckSender(ctx, org) })
 }
 
+func (p *ports) TellHold(ctx context.Context, org, phone string, held bool, version int64) error {
+	return act(p, "TellHold", func() error { return p.carrier.TellHold(ctx, org, phone, held, version) })
+}
+
+func (p *ports) HoldTold(ctx context.Context, profileID string, version int64) error {
+	return act(p, "HoldTold", func() error { return p.Store.HoldTold(ctx, profileID, version) })
+}
+
 func (p *ports) Publish(ctx context.Context, job qstash.Job) (qstash.Receipt, error) {
 	return call(p, "Publish", func() (qstash.Receipt, error) { return p.alarms.Publish(ctx, job) })
 }

@@ -69,6 +69,7 @@ type Service struct {
 	rows    map[string]*row // by key
 	inbound map[string]*messagingv1.RecordInboundResponse
 	stopped map[string]bool // phones that have opted out
+	holds   map[string]*messagingv1.SetHoldRequest
 	heard   []*messagingv1.InboundText
 	pages   int // of heard that were read
 	taken   []Text
@@ -92,6 +93,7 @@ func New(orgID, ours string, now func() time.Time) *Service {
 	return &Service{
 		orgID: orgID, ours: ours, now: now,
 		rows: map[string]*row{}, inbound: map[string]*messagingv1.RecordInboundResponse{}, stopped: map[string]bool{},
+		holds: map[string]*messagingv1.SetHoldRequest{},
 	}
 }
 
@@ -270,8 +272,35 @@ func (s *Service) Send(_ context.Context, in *messagingv1.SendRequest) (*messagi
 		return undecided(r), nil
 	case s.stopped[in.GetTo()]:
 		return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_OPTED_OUT}, nil
+	case s.holds[in.GetTo()].GetHeld() && s.holds[in.GetTo()].GetVersion() > in.GetHoldVersion():
+		if slices.Contains(in.GetUnderstands(), messagingv1.Outcome_OUTCOME_HELD) {
+			return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_HELD, RetryAfter: durationpb.New(RetryAfter)}, nil
+		}
+		return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_THROTTLED, RetryAfter: durationpb.New(RetryAfter)}, nil
 	}
 	return s.attempt(in)
+}
+
+// SetHold keeps every text from a phone, or lets them go again; the later version counts.
+func (s *Service) SetHold(_ context.Context, in *messagingv1.SetHoldRequest) (*messagingv1.SetHoldResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.down:
+		return nil, unavailable()
+	case in.GetVersion() < 1:
+		return nil, refuse(codes.InvalidArgument, messagingv1.Reason_REASON_INVALID)
+	case s.holds[in.GetPhone()].GetVersion() < in.GetVersion():
+		s.holds[in.GetPhone()] = in
+	}
+	return &messagingv1.SetHoldResponse{}, nil
+}
+
+// Held reports whether every text is kept from a phone.
+func (s *Service) Held(phone string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.holds[phone].GetHeld()
 }
 
 // attempt calls the carrier, with the key in flight and the lock released meanwhile.
