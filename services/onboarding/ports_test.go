@@ -102,6 +102,10 @@ func (p *ports) LoadConversation(ctx context.Context, org, phone string) (dispat
 	return call(p, "LoadConversation", func() (dispatch.View, error) { return p.Store.LoadConversation(ctx, org, phone) })
 }
 
+func (p *ports) ConversationAt(ctx context.Context, org, phone string, at time.Time) (dispatch.View, error) {
+	return call(p, "ConversationAt", func() (dispatch.View, error) { return p.Store.ConversationAt(ctx, org, phone, at) })
+}
+
 func (p *ports) Move(ctx context.Context, m session.Move, cause *dispatch.Cause) error {
 	return act(p, "Move", func() error { return p.Store.Move(ctx, m, cause) })
 }

@@ -427,6 +427,7 @@ func (b *bundle) work() {
 	}
 	_, _ = p.relay.Once(b.t.Context()) // a mishap of the ports; the next look mends it
 	_, _ = p.sweeper.Once(b.t.Context())
+	_, _ = p.desk.TellHolds(b.t.Context())
 	b.idle()
 }
 

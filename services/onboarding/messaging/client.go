@@ -121,6 +121,9 @@ var effects = map[messagingv1.ConsentEffect]inbound.Effect{
 	messagingv1.ConsentEffect_CONSENT_EFFECT_DOUBTFUL:  inbound.EffectDoubtful,
 }
 
+// optedIn is a consent_state.
+const optedIn = "opted_in"
+
 // Record stores a text of a person, whose profileID may be empty, and applies its consent keywords.
 // inbound.ErrUnknownSender when nobody owns the number, inbound.ErrInvalid when messaging cannot read it,
 // dispatch.ErrUnavailable when it cannot be reached.
@@ -149,7 +152,10 @@ func (c *Client) Record(ctx context.Context, m inbound.Message, profileID string
 	if !ok {
 		return inbound.Recorded{}, fmt.Errorf("messaging: consent effect %s is unknown", answer.GetConsentEffect())
 	}
-	return inbound.Recorded{MessageID: answer.GetMessage().GetMessageId(), OrgID: answer.GetOrgId(), Effect: effect}, nil
+	return inbound.Recorded{
+		MessageID: answer.GetMessage().GetMessageId(), OrgID: answer.GetOrgId(), Effect: effect,
+		InForce: effect == inbound.EffectOptOut && answer.GetConsentState() != optedIn, // an older messaging does not say; in doubt it is
+	}, nil
 }
 
 // bounded keeps a count within what any text can have.

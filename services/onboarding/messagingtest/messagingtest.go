@@ -77,6 +77,7 @@ type Service struct {
 	script  func(n int, in *messagingv1.SendRequest) Outcome
 	gate    func(in *messagingv1.SendRequest) // called while the carrier is being called
 	down    bool
+	older   bool // of the release that kept no holds
 }
 
 type row struct {
@@ -126,6 +127,13 @@ func (s *Service) SetDown(down bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.down = down
+}
+
+// SetOlder makes it a service of the release that kept no holds, or of this one again.
+func (s *Service) SetOlder(older bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.older = older
 }
 
 // Settle finds out what became of the texts whose outcome is unknown, as by a receipt that comes now.
@@ -282,12 +290,14 @@ func (s *Service) Send(_ context.Context, in *messagingv1.SendRequest) (*messagi
 }
 
 // SetHold keeps every text from a phone, or lets them go again; the later version counts.
-func (s *Service) SetHold(_ context.Context, in *messagingv1.SetHoldRequest) (*messagingv1.SetHoldResponse, error) {
+func (s *Service) SetHold(ctx context.Context, in *messagingv1.SetHoldRequest) (*messagingv1.SetHoldResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.down:
 		return nil, unavailable()
+	case s.older:
+		return s.UnimplementedMessagingServiceServer.SetHold(ctx, in)
 	case in.GetVersion() < 1:
 		return nil, refuse(codes.InvalidArgument, messagingv1.Reason_REASON_INVALID)
 	case s.holds[in.GetPhone()].GetVersion() < in.GetVersion():
@@ -397,7 +407,7 @@ func (s *Service) RecordInbound(_ context.Context, in *messagingv1.RecordInbound
 	case s.down:
 		return nil, unavailable()
 	case known:
-		return stored, nil
+		return s.inForce(stored, in.GetFrom()), nil
 	case !strings.HasPrefix(in.GetFrom(), "+"):
 		return nil, refuse(codes.InvalidArgument, messagingv1.Reason_REASON_INVALID)
 	case in.GetOrgId() == "" && in.GetTo() != s.ours:
@@ -424,7 +434,16 @@ func (s *Service) RecordInbound(_ context.Context, in *messagingv1.RecordInbound
 		},
 	}
 	s.inbound[in.GetTwilioSid()] = answer
-	return answer, nil
+	return s.inForce(answer, in.GetFrom()), nil
+}
+
+// inForce adds to an opt-out whether it still holds.
+func (s *Service) inForce(stored *messagingv1.RecordInboundResponse, phone string) *messagingv1.RecordInboundResponse {
+	answer := proto.CloneOf(stored)
+	if answer.GetConsentEffect() == messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_OUT {
+		answer.ConsentState = map[bool]string{true: "opted_out", false: "opted_in"}[s.stopped[phone]]
+	}
+	return answer
 }
 
 // CheckSender knows one organisation.

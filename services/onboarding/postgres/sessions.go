@@ -114,6 +114,15 @@ func (s *Store) LoadConversation(ctx context.Context, orgID, phone string) (disp
 	return collectView(rows, err)
 }
 
+const sqlConversationAt = sqlSession + `
+where p.org_id = $1 and p.phone = $2 and s.created_at <= $3 order by s.status = 'active' desc, s.id desc limit 1`
+
+// ConversationAt is LoadConversation of the sessions that there were at an instant.
+func (s *Store) ConversationAt(ctx context.Context, orgID, phone string, at time.Time) (dispatch.View, error) {
+	rows, err := s.pool.Query(ctx, sqlConversationAt, orgID, phone, at)
+	return collectView(rows, err)
+}
+
 const sqlLastStepAt = `
 select max(coalesce(asked_at, at)) from session_transitions where session_id = $1 and kind = 'sent' and trigger = 'step'`
 
