@@ -270,11 +270,11 @@ func TestHoldAtMessaging(t *testing.T) {
 		b := setup(t)
 		p, r := b.inBurst(2)
 		steps := b.current().steps
-		real := steps.Delivery
+		delivery := steps.Delivery
 		steps.Delivery = deliverFunc(func(ctx context.Context, o dispatch.Order) (dispatch.Done, error) {
-			steps.Delivery = real
+			steps.Delivery = delivery
 			b.hold(p)
-			return real.Deliver(ctx, o)
+			return delivery.Deliver(ctx, o)
 		})
 		out, err := b.execute(payload(r))
 		require.NoError(t, err)
@@ -293,11 +293,11 @@ func TestHoldAtMessaging(t *testing.T) {
 		p := b.person()
 		b.activate(p)
 		router := b.current().router
-		real := router.Delivery
+		delivery := router.Delivery
 		router.Delivery = deliverFunc(func(ctx context.Context, o dispatch.Order) (dispatch.Done, error) {
-			router.Delivery = real
+			router.Delivery = delivery
 			b.hold(p)
-			return real.Deliver(ctx, o)
+			return delivery.Deliver(ctx, o)
 		})
 		b.reply(p, "Sure")
 		b.quiet()
@@ -312,11 +312,11 @@ func TestHoldAtMessaging(t *testing.T) {
 		b := setup(t)
 		p := b.person()
 		desk := b.current().desk
-		real := desk.Delivery
+		delivery := desk.Delivery
 		desk.Delivery = deliverFunc(func(ctx context.Context, o dispatch.Order) (dispatch.Done, error) {
-			desk.Delivery = real
+			desk.Delivery = delivery
 			b.hold(p)
-			return real.Deliver(ctx, o)
+			return delivery.Deliver(ctx, o)
 		})
 		require.Equal(t, session.Active, b.activate(p).Status)
 		b.pass(time.Minute)

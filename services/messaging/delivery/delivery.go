@@ -109,18 +109,18 @@ type inboxStore interface {
 	RecordInbound(ctx context.Context, t Text) (Message, error)
 	// SetConsent writes an operator's note and returns the ledger.
 	SetConsent(ctx context.Context, n Note) (Ledger, error)
-	// SetHold keeps the version of a hold, unless a later one is kept already.
-	SetHold(ctx context.Context, h Hold) error
 	// OnItsWay reports whether an attempt to text a number is still being made: one whose lease is not over by after.
 	OnItsWay(ctx context.Context, orgID uuid.UUID, phone string, after time.Time) (bool, error)
 }
 
-// doubtStore is what operators see and say of messages in doubt; postgres.Store implements it.
+// doubtStore is what operators see and say of messages in doubt, and of people on hold; postgres.Store implements it.
 type doubtStore interface {
 	// Evidence is everything known about a message of an organisation; ErrMessageNotFound when it has no such message.
 	Evidence(ctx context.Context, orgID, id uuid.UUID) (Evidence, error)
 	// Resolve applies Message.Resolve to the stored row, with its evidence, in one transaction, and returns the row after it.
 	Resolve(ctx context.Context, r Resolution) (m Message, changed bool, err error)
+	// SetHold keeps the version of a hold, unless a later one is kept already.
+	SetHold(ctx context.Context, h Hold) error
 }
 
 // carrier hands one message to Twilio, which always has an outcome, and reads one back; twilio.Client implements it.

@@ -2,12 +2,11 @@ package delivery_test
 
 import (
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/delivery"
@@ -55,16 +54,16 @@ func TestLateWord(t *testing.T) {
 		b.clock.Advance(time.Minute)
 		for i := range 300 {
 			from := phone(t, fmt.Sprintf("+1415555%04d", 2000+i))
-			var both sync.WaitGroup
+			var both errgroup.Group
 			for n, words := range []string{"START", "STOP"} {
 				text := b.text(fmt.Sprintf("SM%d-%s", i, words), words)
 				text.From, text.ReceivedAt = from, said.Add(time.Duration(n)*time.Second)
-				both.Go(func() {
+				both.Go(func() error {
 					_, err := service.RecordInbound(t.Context(), text)
-					assert.NoError(t, err)
+					return err
 				})
 			}
-			both.Wait()
+			require.NoError(t, both.Wait())
 			state, err := b.store.ConsentState(t.Context(), b.config.Sender.OrgID, from.String())
 			require.NoError(t, err)
 			require.Equal(t, consent.OptedOut, state, "race %d", i)
@@ -79,18 +78,18 @@ func TestLateWord(t *testing.T) {
 			from := phone(t, fmt.Sprintf("+1415555%04d", 2000+i))
 			text := b.text(fmt.Sprintf("SM%d", i), "START")
 			text.From, text.ReceivedAt = from, said
-			var both sync.WaitGroup
-			both.Go(func() {
+			var both errgroup.Group
+			both.Go(func() error {
 				_, err := service.RecordInbound(t.Context(), text)
-				assert.NoError(t, err)
+				return err
 			})
-			both.Go(func() {
+			both.Go(func() error {
 				_, err := service.SetConsent(t.Context(), delivery.Note{
 					OrgID: b.config.Sender.OrgID, Phone: from, State: consent.OptedOut, Reason: "by telephone", At: b.clock.Now(),
 				})
-				assert.NoError(t, err)
+				return err
 			})
-			both.Wait()
+			require.NoError(t, both.Wait())
 			state, err := b.store.ConsentState(t.Context(), b.config.Sender.OrgID, from.String())
 			require.NoError(t, err)
 			require.Equal(t, consent.OptedOut, state, "race %d", i)

@@ -47,7 +47,7 @@ type Hold struct {
 // ErrUnavailable, with the hold in force, when that takes too long.
 func (s *Service) SetHold(ctx context.Context, h Hold) error {
 	h.At = s.Now()
-	err := s.Inbox.SetHold(ctx, h)
+	err := s.Doubts.SetHold(ctx, h)
 	if err == nil && h.Held {
 		err = s.awaitSilence(ctx, h.OrgID, h.Phone.String())
 	}

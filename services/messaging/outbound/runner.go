@@ -56,8 +56,6 @@ type Config struct {
 type runnerStore interface {
 	// Message is what Send has made of a text so far, if anything.
 	Message(ctx context.Context, orgID uuid.UUID, key string) (m delivery.Message, found bool, err error)
-	// Held reports whether the recipient is on a safety hold.
-	Held(ctx context.Context, orgID uuid.UUID, to sms.Phone) (bool, error)
 	// Fail ends a text whose lease the job names.
 	Fail(ctx context.Context, j worker.Job, f Failure, now time.Time) error
 	// Pressure is what is due of each kind, counted up to limit, and how far ahead of now the sender is.
@@ -66,8 +64,11 @@ type runnerStore interface {
 	Next(ctx context.Context, orgID uuid.UUID, then time.Time) (time.Time, error)
 }
 
-// rateStore keeps how far each sender has used up its rate; postgres.Outbound implements it. Either method is one statement.
+// rateStore keeps how far each sender has used up its rate, and whose texts may not use it; postgres.Outbound implements it. Every
+// method is one statement.
 type rateStore interface {
+	// Held reports whether the recipient is on a safety hold.
+	Held(ctx context.Context, orgID uuid.UUID, to sms.Phone) (bool, error)
 	// Take moves the sender's arrival on by cost if it is no further ahead than slack, or says how long until it will be.
 	Take(ctx context.Context, from string, cost, slack time.Duration, now time.Time) (wait time.Duration, err error)
 	// Charge moves it on whatever it is, but not beyond limit ahead of now.
@@ -262,7 +263,7 @@ func (r *Runner) Handle(ctx context.Context, j worker.Job) error {
 
 // mayBegin pays for a text that is about to be sent. One whose recipient is held does not pay: it would keep others from being sent.
 func (r *Runner) mayBegin(ctx context.Context, j worker.Job, t Request, now time.Time) error {
-	held, err := r.Store.Held(ctx, t.OrgID, t.To)
+	held, err := r.Rates.Held(ctx, t.OrgID, t.To)
 	if err != nil {
 		return err
 	}
@@ -313,7 +314,8 @@ func late(t Request, m delivery.Message, found bool) error {
 	switch {
 	case !found || m.Status == sms.Throttled:
 		return failed(Expired, "it could not be sent before "+t.ExpiresAt.UTC().Format(time.RFC3339)+
-			"; to do: if it is still wanted, enqueue it under another key, and see whether the recipient was on a safety hold, or why the queue was behind")
+			"; to do: if it is still wanted, enqueue it under another key, and see whether the recipient was on a safety hold, "+
+			"or why the queue was behind")
 	case m.Status == sms.Sending || m.Status == sms.Unknown:
 		return &worker.Snooze{After: doubtWait, Cause: errDoubt}
 	case m.Status == sms.Parked:

@@ -18,10 +18,14 @@ import (
 type archive interface {
 	Message(ctx context.Context, orgID, id uuid.UUID) (delivery.Message, error)
 	Messages(ctx context.Context, q delivery.Query) ([]delivery.Message, error)
+	consents
+	Evidence(ctx context.Context, orgID, id uuid.UUID) (delivery.Evidence, error)
+}
+
+type consents interface {
 	Consent(ctx context.Context, orgID uuid.UUID, phone sms.Phone, page delivery.LedgerPage) (delivery.Ledger, error)
 	// ConsentState is the state in force, empty when nothing is recorded.
 	ConsentState(ctx context.Context, orgID uuid.UUID, phone string) (consent.State, error)
-	Evidence(ctx context.Context, orgID, id uuid.UUID) (delivery.Evidence, error)
 }
 
 // Config is what a Server works with. Every field is needed.

@@ -475,7 +475,7 @@ func TestRecord(t *testing.T) {
 	require.Nil(t, stop.GetMessage().ErrorCode)
 }
 
-func TestSafetyHold(t *testing.T) {
+func TestR_08_OlderCallerIsToldOfAHoldInAWordThatItKnows(t *testing.T) {
 	t.Parallel()
 	s, service := setup(t), as(t, rpc.RoleService, "", "onboarding")
 	hold := func(held bool, version int64) {
@@ -493,22 +493,15 @@ func TestSafetyHold(t *testing.T) {
 		r.Understands = []messagingv1.Outcome{messagingv1.Outcome_OUTCOME_HELD}
 	}
 	hold(true, 2)
-	t.Run("R_08_OlderCallerIsAskedToComeBackInAWordThatItKnows", func(t *testing.T) {
-		answer := ask("k", func(*messagingv1.SendRequest) {})
-		require.Equal(t, messagingv1.Outcome_OUTCOME_THROTTLED, answer.GetOutcome())
-		require.Nil(t, answer.GetMessage())
-	})
-	t.Run("R_08_CallerThatUnderstandsItIsToldOfTheHold", func(t *testing.T) {
-		require.Equal(t, messagingv1.Outcome_OUTCOME_HELD, ask("k", reader).GetOutcome())
-	})
-	t.Run("R_08_CallerThatHasReadTheReleaseIsNotHeld", func(t *testing.T) {
-		answer := ask("k", func(r *messagingv1.SendRequest) { r.HoldVersion = 3 })
-		require.Equal(t, messagingv1.Outcome_OUTCOME_ACCEPTED, answer.GetOutcome())
-	})
-	t.Run("R_08_ReleaseLetsEverybodyThrough", func(t *testing.T) {
-		hold(false, 3)
-		require.Equal(t, messagingv1.Outcome_OUTCOME_ACCEPTED, ask("l", func(*messagingv1.SendRequest) {}).GetOutcome())
-	})
+	older := ask("k", func(*messagingv1.SendRequest) {})
+	require.Equal(t, messagingv1.Outcome_OUTCOME_THROTTLED, older.GetOutcome(), "a word that it knows")
+	require.Positive(t, older.GetRetryAfter().AsDuration())
+	require.Nil(t, older.GetMessage())
+	require.Equal(t, messagingv1.Outcome_OUTCOME_HELD, ask("k", reader).GetOutcome())
+	released := ask("k", func(r *messagingv1.SendRequest) { r.HoldVersion = 3 })
+	require.Equal(t, messagingv1.Outcome_OUTCOME_ACCEPTED, released.GetOutcome(), "it has read the release")
+	hold(false, 3)
+	require.Equal(t, messagingv1.Outcome_OUTCOME_ACCEPTED, ask("l", func(*messagingv1.SendRequest) {}).GetOutcome())
 }
 
 // TestOptOutTellsWhatIsInForce: the effect of a text never changes, what has become of consent since does.

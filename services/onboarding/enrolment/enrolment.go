@@ -41,12 +41,7 @@ type Again func(r session.Record, generation int, due time.Time) *session.Alarm
 type profiles interface {
 	CreateProfile(ctx context.Context, p Profile) (Profile, error)
 	Profile(ctx context.Context, orgID, profileID string) (Profile, error)
-	SetHold(ctx context.Context, orgID, profileID, reason string, at time.Time) (Profile, error)
-	Release(ctx context.Context, orgID, profileID string, again Again, at time.Time) (Profile, error)
-	// UntoldHolds are profiles of whose hold, or release, messaging does not know yet.
-	UntoldHolds(ctx context.Context, limit int) ([]Profile, error)
-	// HoldTold notes which version messaging knows.
-	HoldTold(ctx context.Context, profileID string, version int64) error
+	heldProfiles
 }
 
 type episodes interface {

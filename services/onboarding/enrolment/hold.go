@@ -17,11 +17,20 @@ import (
 // What keeps messaging from knowing a hold.
 var (
 	// ErrHoldUntold is a hold or a release that stands here, and that messaging has not heard of yet.
-	ErrHoldUntold = errors.New("the conversation is held or released as asked, and messaging, which keeps the other texts, was not told yet; " +
-		"it will be as soon as it can be reached; repeat this until it succeeds")
+	ErrHoldUntold = errors.New("the conversation is held or released as asked, but messaging, which keeps the other texts, does not know; " +
+		"it is told as soon as it can be reached; repeat this until it succeeds")
 	// ErrKeepsNoHolds is a messaging service of the release before.
 	ErrKeepsNoHolds = errors.New("this release of messaging keeps no holds; it is told after its upgrade")
 )
+
+type heldProfiles interface {
+	SetHold(ctx context.Context, orgID, profileID, reason string, at time.Time) (Profile, error)
+	Release(ctx context.Context, orgID, profileID string, again Again, at time.Time) (Profile, error)
+	// UntoldHolds are profiles of whose hold, or release, messaging does not know yet.
+	UntoldHolds(ctx context.Context, limit int) ([]Profile, error)
+	// HoldTold notes which version messaging knows.
+	HoldTold(ctx context.Context, profileID string, version int64) error
+}
 
 type holds interface {
 	// TellHold is ErrKeepsNoHolds for a messaging service that does not know them, dispatch.ErrUnavailable for one that cannot be reached.

@@ -70,7 +70,7 @@ func (r *Router) concerned(ctx context.Context, j jobs.Job, m Resumed, recorded 
 			return view, err
 		}
 	}
-	return r.Sessions.ConversationAt(ctx, recorded.OrgID, m.Message.From, m.until(j))
+	return r.History.ConversationAt(ctx, recorded.OrgID, m.Message.From, m.until(j))
 }
 
 // isEarly reports whether a reply reached us during the burst, before it could answer its last message, and only its job came
@@ -260,7 +260,7 @@ func (r *Router) GiveUp(ctx context.Context, j jobs.Job, cause error) error {
 }
 
 func (r *Router) park(ctx context.Context, j jobs.Job, cause error) error {
-	view, err := r.Sessions.ConversationAt(ctx, j.OrgID, j.Subject, j.CreatedAt)
+	view, err := r.History.ConversationAt(ctx, j.OrgID, j.Subject, j.CreatedAt)
 	if errors.Is(err, dispatch.ErrNoSession) {
 		return nil
 	}

@@ -92,13 +92,14 @@ type runner interface {
 
 type conversations interface {
 	LoadConversation(ctx context.Context, orgID, phone string) (dispatch.View, error)
-	ConversationAt(ctx context.Context, orgID, phone string, at time.Time) (dispatch.View, error)
 	Move(ctx context.Context, m session.Move, cause *dispatch.Cause) error
 	Note(ctx context.Context, sessionID string, entries []session.Entry, cause *dispatch.Cause, at time.Time) error
 	Hold(ctx context.Context, at session.Record, cause dispatch.Cause, entry session.Entry) error
 }
 
 type history interface {
+	// ConversationAt is LoadConversation of the sessions that there were at an instant.
+	ConversationAt(ctx context.Context, orgID, phone string, at time.Time) (dispatch.View, error)
 	// LastStepAt is since when a reply may answer the newest scheduled message of a session; zero when none was taken.
 	LastStepAt(ctx context.Context, sessionID string) (time.Time, error)
 	// LastTextAt is the same of the newest text of any kind.
