@@ -34,7 +34,7 @@ func contracts() map[string]contract {
 		"onboarding": {
 			variables: config.Describe[onboarding.Config](), load: loading(onboarding.LoadConfig),
 			addr: "ONBOARDING_ADDR", ops: "ONBOARDING_OPS_ADDR",
-			stop: 20*time.Second + 10*time.Second + 5*30*time.Second + 2*10*time.Second + 5*time.Second + 10*time.Second,
+			stop: 20*time.Second + 10*time.Second + 5*30*time.Second + 3*10*time.Second + 5*time.Second + 11*time.Second,
 		},
 		"messaging": {
 			variables: config.Describe[messaging.Config](), load: loading(messaging.LoadConfig),

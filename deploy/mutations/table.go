@@ -32,14 +32,29 @@ func mutations() []mutation {
 		{
 			guard: "the consent check inside the claim", tests: messagingSuite,
 			file:    "services/messaging/postgres/send.go",
-			old:     "const sqlClaim = `\nwith permitted as (\n	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' for share",
-			without: "const sqlClaim = `\nwith permitted as (\n	select 1 from consents where org_id = @org and phone = @to for share",
+			old:     "const sqlClaim = `\nwith permitted as (\n	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' and",
+			without: "const sqlClaim = `\nwith permitted as (\n	select 1 from consents where org_id = @org and phone = @to and",
+		},
+		{
+			guard: "the check of a safety hold inside a claim", tests: messagingSuite,
+			file: "services/messaging/postgres/send.go",
+			old:  "not @despite_hold::boolean and exists (", without: "not @despite_hold::boolean and false and exists (",
+		},
+		{
+			guard: "a claim waits for whoever sets a hold, and they for it", tests: messagingSuite,
+			file: "services/messaging/postgres/send.go",
+			old:  "batch.Queue(sqlShareLock, args)", without: "batch.Queue(`select @org::uuid, @phone::text`, args)",
+		},
+		{
+			guard: "words about consent of one phone are taken one after the other, also the first ones", tests: messagingSuite,
+			file: "services/messaging/postgres/ledger.go",
+			old:  "	if err := exec(ctx, tx, sqlLock, args); err != nil {\n		return \"\", err\n	}\n", without: "",
 		},
 		{
 			guard: "the consent check inside a renewed claim", tests: messagingSuite,
 			file:    "services/messaging/postgres/send.go",
-			old:     "const sqlReclaim = `\nwith permitted as (\n	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' for share",
-			without: "const sqlReclaim = `\nwith permitted as (\n	select 1 from consents where org_id = @org and phone = @to for share",
+			old:     "const sqlReclaim = `\nwith permitted as (\n	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' and",
+			without: "const sqlReclaim = `\nwith permitted as (\n	select 1 from consents where org_id = @org and phone = @to and",
 		},
 		{
 			guard: "a renewed claim only on what was certainly not processed", tests: messagingSuite,

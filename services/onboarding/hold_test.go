@@ -1,6 +1,8 @@
 package onboarding_test
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	emulator "paceline.internal/platform/emulator/qstash"
 	"paceline.internal/platform/worker"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/dispatch"
 	"paceline.internal/services/onboarding/enrolment"
 	"paceline.internal/services/onboarding/jobs"
@@ -150,5 +153,193 @@ func TestHold(t *testing.T) {
 		require.ErrorIs(t, err, enrolment.ErrNoProfile)
 		_, err = b.current().desk.Release(t.Context(), newID(), p.ID)
 		require.ErrorIs(t, err, enrolment.ErrNoProfile)
+	})
+}
+
+// deliverFunc does something before the real delivery of a text: between the read of a session and the send.
+type deliverFunc func(ctx context.Context, o dispatch.Order) (dispatch.Done, error)
+
+func (f deliverFunc) Deliver(ctx context.Context, o dispatch.Order) (dispatch.Done, error) {
+	return f(ctx, o)
+}
+
+// TestHoldAtMessaging: what is sent beside the conversation is held where it is sent.
+func TestHoldAtMessaging(t *testing.T) {
+	t.Parallel()
+
+	t.Run("R_08_MessagingKnowsTheHoldAndTheReleaseWhenTheVerbIsAnswered", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		b.hold(p)
+		require.True(t, b.messaging.Held(p.Phone))
+		b.release(p)
+		require.False(t, b.messaging.Held(p.Phone))
+		b.hold(p)
+		require.True(t, b.messaging.Held(p.Phone))
+		require.Zero(t, b.count(`select count(*) from profiles where hold_told <> hold_version`))
+	})
+
+	verbs := map[string]func(b *bundle, p enrolment.Profile) error{
+		"Hold": func(b *bundle, p enrolment.Profile) error {
+			_, err := b.current().desk.Hold(b.t.Context(), orgID, p.ID, "under review")
+			return err
+		},
+		"Release": func(b *bundle, p enrolment.Profile) error {
+			_, err := b.current().desk.Release(b.t.Context(), orgID, p.ID)
+			return err
+		},
+	}
+	for verb, do := range verbs {
+		// The calls are: change the profile, tell messaging, note that it was told.
+		for at, crash := range map[int][]mishap{2: {dieBefore, dieAfter, failBefore, failAfter}, 3: {dieBefore, dieAfter, failBefore, failAfter}} {
+			for _, m := range crash {
+				for _, finish := range []string{"ARepeat", "TheLoop"} {
+					t.Run(fmt.Sprintf("R_08_%sThat%sAtCall%dIsFinishedBy%s", verb, m, at, finish), func(t *testing.T) {
+						t.Parallel()
+						b := setup(t)
+						p := b.person()
+						if verb == "Release" {
+							b.hold(p)
+						}
+						ports := b.healthy()
+						ports.at, ports.mishap = at, m
+						b.serve(b.start(ports))
+						require.Error(t, do(b, p))
+						b.serve(b.start(b.healthy()))
+						now, err := b.current().desk.Profile(t.Context(), orgID, p.ID)
+						require.NoError(t, err)
+						require.Equal(t, verb == "Hold", now.Hold, "the conversation stands as asked")
+						if finish == "ARepeat" {
+							require.NoError(t, do(b, p))
+						} else {
+							_, err := b.current().desk.TellHolds(t.Context())
+							require.NoError(t, err)
+						}
+						require.Equal(t, verb == "Hold", b.messaging.Held(p.Phone))
+						require.Zero(t, b.count(`select count(*) from profiles where hold_told <> hold_version`))
+					})
+				}
+			}
+		}
+		t.Run("R_08_"+verb+"IsNotAnsweredBeforeMessagingKnowsIt", func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			p := b.person()
+			if verb == "Release" {
+				b.hold(p)
+			}
+			b.messaging.SetDown(true)
+			require.ErrorIs(t, do(b, p), enrolment.ErrHoldUntold)
+			_, err := b.current().desk.TellHolds(t.Context())
+			require.ErrorIs(t, err, dispatch.ErrUnavailable)
+			b.messaging.SetDown(false)
+			require.NoError(t, do(b, p))
+			require.Equal(t, verb == "Hold", b.messaging.Held(p.Phone))
+		})
+	}
+
+	t.Run("R_08_HoldsOfTheReleaseBeforeAndOfPsqlAreTold", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		for _, held := range []bool{true, false, true} {
+			b.exec(`update profiles set hold = $2, updated_at = $3 where id = $1`, p.ID, held, b.clock.Now().Add(-time.Hour))
+			_, err := b.current().desk.TellHolds(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, held, b.messaging.Held(p.Phone))
+		}
+	})
+
+	t.Run("R_08_MessagingOfTheReleaseBeforeIsToldWhenItIsUpgraded", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		b.messaging.SetOlder(true)
+		b.hold(p)
+		_, err := b.current().desk.TellHolds(t.Context())
+		require.ErrorIs(t, err, enrolment.ErrKeepsNoHolds)
+		b.messaging.SetOlder(false)
+		_, err = b.current().desk.TellHolds(t.Context())
+		require.NoError(t, err)
+		require.True(t, b.messaging.Held(p.Phone))
+	})
+
+	t.Run("R_08_StepOfAPersonWhoIsHeldMeanwhileIsSkippedAndGoesOnAfterTheRelease", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.inBurst(2)
+		steps := b.current().steps
+		delivery := steps.Delivery
+		steps.Delivery = deliverFunc(func(ctx context.Context, o dispatch.Order) (dispatch.Done, error) {
+			steps.Delivery = delivery
+			b.hold(p)
+			return delivery.Deliver(ctx, o)
+		})
+		out, err := b.execute(payload(r))
+		require.NoError(t, err)
+		require.Equal(t, string(session.SkipSafetyHold), out.GetSkipReason())
+		require.Equal(t, session.Active, b.session(r.ID).Status)
+		require.Equal(t, []string{opening, explanation, first}, b.sequence(p))
+		b.qstash.SetFaults(emulator.Script{})
+		b.release(p)
+		b.quiet()
+		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+	})
+
+	t.Run("R_08_ReplyOfAPersonWhoIsHeldMeanwhileIsAnsweredAfterTheRelease", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		b.activate(p)
+		router := b.current().router
+		delivery := router.Delivery
+		router.Delivery = deliverFunc(func(ctx context.Context, o dispatch.Order) (dispatch.Done, error) {
+			router.Delivery = delivery
+			b.hold(p)
+			return delivery.Deliver(ctx, o)
+		})
+		b.reply(p, "Sure")
+		b.quiet()
+		require.Equal(t, []string{opening}, b.sequence(p))
+		b.release(p)
+		b.quiet()
+		require.Equal(t, []string{opening, explanation}, b.sequence(p))
+	})
+
+	t.Run("R_08_OpeningOfAPersonWhoIsHeldMeanwhileIsSentAfterTheRelease", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		desk := b.current().desk
+		delivery := desk.Delivery
+		desk.Delivery = deliverFunc(func(ctx context.Context, o dispatch.Order) (dispatch.Done, error) {
+			desk.Delivery = delivery
+			b.hold(p)
+			return delivery.Deliver(ctx, o)
+		})
+		require.Equal(t, session.Active, b.activate(p).Status)
+		b.pass(time.Minute)
+		require.Empty(t, b.sequence(p))
+		b.release(p)
+		b.quiet()
+		require.Equal(t, []string{opening}, b.sequence(p))
+	})
+
+	t.Run("R_08_ReleaseDoesNotWaitForItsOwnNewsAtMessaging", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.inBurst(2)
+		b.hold(p)
+		ports := b.healthy()
+		ports.at, ports.mishap = 2, dieBefore
+		b.serve(b.start(ports))
+		_, err := b.current().desk.Release(t.Context(), orgID, p.ID)
+		require.Error(t, err)
+		require.True(t, b.messaging.Held(p.Phone))
+		b.serve(b.start(b.healthy()))
+		out, err := b.execute(payload(r))
+		require.NoError(t, err)
+		require.Equal(t, onboardingv1.StepOutcome_STEP_OUTCOME_SENT, out.GetOutcome())
 	})
 }

@@ -102,6 +102,10 @@ func (p *ports) LoadConversation(ctx context.Context, org, phone string) (dispat
 	return call(p, "LoadConversation", func() (dispatch.View, error) { return p.Store.LoadConversation(ctx, org, phone) })
 }
 
+func (p *ports) ConversationAt(ctx context.Context, org, phone string, at time.Time) (dispatch.View, error) {
+	return call(p, "ConversationAt", func() (dispatch.View, error) { return p.Store.ConversationAt(ctx, org, phone, at) })
+}
+
 func (p *ports) Move(ctx context.Context, m session.Move, cause *dispatch.Cause) error {
 	return act(p, "Move", func() error { return p.Store.Move(ctx, m, cause) })
 }
@@ -242,6 +246,14 @@ func (p *ports) Record(ctx context.Context, m inbound.Message, profileID string,
 
 func (p *ports) CheckSender(ctx context.Context, org string) error {
 	return act(p, "CheckSender", func() error { return p.carrier.CheckSender(ctx, org) })
+}
+
+func (p *ports) TellHold(ctx context.Context, org, phone string, held bool, version int64) error {
+	return act(p, "TellHold", func() error { return p.carrier.TellHold(ctx, org, phone, held, version) })
+}
+
+func (p *ports) HoldTold(ctx context.Context, profileID string, version int64) error {
+	return act(p, "HoldTold", func() error { return p.Store.HoldTold(ctx, profileID, version) })
 }
 
 func (p *ports) Publish(ctx context.Context, job qstash.Job) (qstash.Receipt, error) {

@@ -291,8 +291,8 @@ func TestReply(t *testing.T) {
 		r := b.activate(p)
 		b.reply(p, "yes")
 		var stored jobs.Job
-		require.NoError(t, b.pool.QueryRow(t.Context(), `select id::text, org_id::text, subject, event_type from webhook_jobs where event_type = $1`,
-			inbound.EventMessage).Scan(&stored.ID, &stored.OrgID, &stored.Subject, &stored.EventType))
+		require.NoError(t, b.pool.QueryRow(t.Context(), `select id::text, org_id::text, subject, event_type, created_at from webhook_jobs where event_type = $1`,
+			inbound.EventMessage).Scan(&stored.ID, &stored.OrgID, &stored.Subject, &stored.EventType, &stored.CreatedAt))
 		stored.LeaseToken = newID()
 		require.NoError(t, b.current().router.GiveUp(t.Context(), stored, errMishap))
 		require.Equal(t, session.Active, b.session(r.ID).Status)

@@ -65,8 +65,8 @@ func Migrate(ctx context.Context, cfg Config) error {
 // is behind, /readyz says so.
 //
 // An orchestrator has to wait before it kills, at most: 20 s for calls in flight, 10 s for the ops port, 30 s for each of
-// the jobs, their retention, the relay, the sweeper and the inbound audit, 10 s for each of the wake-ups and the bell, 5 s for the
-// last spans, and a second for each.
+// the jobs, their retention, the relay, the sweeper and the inbound audit, 10 s for each of the wake-ups, the bell and the holds, 5 s for
+// the last spans, and a second for each.
 func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	ctx = postgres.AcrossOrganisations(ctx) // what works without being called works for all; a call has a scope of its own
 	tel, err := telemetry.New(ctx, telemetry.Options{
@@ -114,6 +114,7 @@ type wired struct {
 	relay     *burst.Relay
 	sweeper   *burst.Sweeper
 	auditor   *audit.Auditor
+	desk      *enrolment.Desk
 	grpc      *rpc.Server
 	bell      *worker.Bell
 	retention *worker.Retention
@@ -136,6 +137,7 @@ func (s *wired) loops(cfg Config, loops *process.Loops, rest process.Rest) []pro
 		process.Loop("wake-ups", s.listen), // each of its waits has a bound of its own
 		loops.Loop("bell", s.bell.Run),
 		repeated("retention", s.retention.Loop(rest)),
+		process.Loop("holds", s.desk.TellLoop(rest).Run),
 	}
 	if !cfg.InboundAuditInterval.Never() {
 		components = append(components, repeated("inbound-audit", s.auditor.Loop(rest)))
@@ -194,7 +196,7 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 		Log: deps.Log, Now: deps.Now,
 	}
 	desk := &enrolment.Desk{
-		Profiles: db, Sessions: db, Queue: db, Delivery: delivery, Senders: carrier, Catalog: texts, NewAlarm: burst.NewAlarm,
+		Profiles: db, Sessions: db, Queue: db, Delivery: delivery, Senders: carrier, Holds: carrier, Catalog: texts, NewAlarm: burst.NewAlarm,
 		Threads: threads, Log: deps.Log, Now: deps.Now,
 	}
 	takers := &webhooks.Takers{Texts: router, Receipts: carrier, Log: deps.Log, Now: deps.Now}
@@ -207,7 +209,7 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 	if err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	router.Runner, desk.Runner = s.runner, s.runner
+	router.Runner, desk.Runner, s.desk = s.runner, s.runner, desk
 	crew := &rescue.Crew{Store: db, OrgID: cfg.DefaultOrgID, NewAlarm: burst.NewAlarm, Now: deps.Now}
 	steps := &burst.Executor{
 		Sessions: db, Delivery: delivery, Receipts: carrier, Waits: db, Alarms: alarms, Flow: flow, Metrics: measured, Threads: threads,

@@ -151,7 +151,7 @@ func (b *bundle) start(p *ports) *process {
 		Log: logger, Now: now,
 	}
 	desk := &enrolment.Desk{
-		Profiles: p, Sessions: p, Queue: p, Delivery: delivery, Senders: p, Catalog: texts, NewAlarm: burst.NewAlarm, Log: logger, Now: now,
+		Profiles: p, Sessions: p, Queue: p, Delivery: delivery, Senders: p, Holds: p, Catalog: texts, NewAlarm: burst.NewAlarm, Log: logger, Now: now,
 	}
 	runner := jobs.NewRunner(jobs.Config{
 		Store: p, Log: logger, Now: now, GiveUp: router.GiveUp,
@@ -427,6 +427,7 @@ func (b *bundle) work() {
 	}
 	_, _ = p.relay.Once(b.t.Context()) // a mishap of the ports; the next look mends it
 	_, _ = p.sweeper.Once(b.t.Context())
+	_, _ = p.desk.TellHolds(b.t.Context())
 	b.idle()
 }
 

@@ -125,6 +125,10 @@ func (p *process) SetConsent(ctx context.Context, n delivery.Note) (delivery.Led
 	return called(p, "SetConsent", func() (delivery.Ledger, error) { return p.store.SetConsent(ctx, n) })
 }
 
+func (p *process) SetHold(ctx context.Context, h delivery.Hold) error {
+	return p.call("SetHold", func() error { return p.store.SetHold(ctx, h) })
+}
+
 func (p *process) OnItsWay(ctx context.Context, orgID uuid.UUID, phone string, after time.Time) (bool, error) {
 	return called(p, "OnItsWay", func() (bool, error) { return p.store.OnItsWay(ctx, orgID, phone, after) })
 }

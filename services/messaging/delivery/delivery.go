@@ -115,12 +115,14 @@ type inboxStore interface {
 	OnItsWay(ctx context.Context, orgID uuid.UUID, phone string, after time.Time) (bool, error)
 }
 
-// doubtStore is what operators see and say of messages in doubt; postgres.Store implements it.
+// doubtStore is what operators see and say of messages in doubt, and of people on hold; postgres.Store implements it.
 type doubtStore interface {
 	// Evidence is everything known about a message of an organisation; ErrMessageNotFound when it has no such message.
 	Evidence(ctx context.Context, orgID, id uuid.UUID) (Evidence, error)
 	// Resolve applies Message.Resolve to the stored row, with its evidence, in one transaction, and returns the row after it.
 	Resolve(ctx context.Context, r Resolution) (m Message, changed bool, err error)
+	// SetHold keeps the version of a hold, unless a later one is kept already.
+	SetHold(ctx context.Context, h Hold) error
 }
 
 // carrier hands one message to Twilio, which always has an outcome, and reads one back; twilio.Client implements it.

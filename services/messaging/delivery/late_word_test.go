@@ -1,10 +1,12 @@
 package delivery_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/delivery"
@@ -45,6 +47,54 @@ func TestLateWord(t *testing.T) {
 			require.Equal(t, consent.Overtaken, say(t, b, "SM1", tt.earlier, b.clock.Now()), "a repeat gets the same answer")
 		})
 	}
+	t.Run("R_04_AnEarlierSTARTDoesNotUndoAnAnsweredSTOPOfAPhoneNothingIsRecordedOf", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		service, said := b.service(nil), b.clock.Now()
+		b.clock.Advance(time.Minute)
+		for i := range 300 {
+			from := phone(t, fmt.Sprintf("+1415555%04d", 2000+i))
+			var both errgroup.Group
+			for n, words := range []string{"START", "STOP"} {
+				text := b.text(fmt.Sprintf("SM%d-%s", i, words), words)
+				text.From, text.ReceivedAt = from, said.Add(time.Duration(n)*time.Second)
+				both.Go(func() error {
+					_, err := service.RecordInbound(t.Context(), text)
+					return err
+				})
+			}
+			require.NoError(t, both.Wait())
+			state, err := b.store.ConsentState(t.Context(), b.config.Sender.OrgID, from.String())
+			require.NoError(t, err)
+			require.Equal(t, consent.OptedOut, state, "race %d", i)
+		}
+	})
+	t.Run("R_04_AnEarlierSTARTDoesNotUndoAnOperatorsOptOutOfAPhoneNothingIsRecordedOf", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		service, said := b.service(nil), b.clock.Now()
+		b.clock.Advance(time.Minute)
+		for i := range 300 {
+			from := phone(t, fmt.Sprintf("+1415555%04d", 2000+i))
+			text := b.text(fmt.Sprintf("SM%d", i), "START")
+			text.From, text.ReceivedAt = from, said
+			var both errgroup.Group
+			both.Go(func() error {
+				_, err := service.RecordInbound(t.Context(), text)
+				return err
+			})
+			both.Go(func() error {
+				_, err := service.SetConsent(t.Context(), delivery.Note{
+					OrgID: b.config.Sender.OrgID, Phone: from, State: consent.OptedOut, Reason: "by telephone", At: b.clock.Now(),
+				})
+				return err
+			})
+			require.NoError(t, both.Wait())
+			state, err := b.store.ConsentState(t.Context(), b.config.Sender.OrgID, from.String())
+			require.NoError(t, err)
+			require.Equal(t, consent.OptedOut, state, "race %d", i)
+		}
+	})
 	for _, words := range []string{"YES", "START"} {
 		t.Run("S0_69_"+words+"FromBeforeTwiliosRefusalDoesNotUndoIt", func(t *testing.T) {
 			t.Parallel()

@@ -86,7 +86,7 @@ func (r Reply) settled(result Result, now time.Time) Reply {
 		r.Outcome, r.DueAt, r.SentAs = string(Accepted), time.Time{}, result.Message
 	case OptedOut, Rejected, Parked, GivenUp:
 		r.Outcome, r.DueAt = string(result.Outcome), time.Time{}
-	case InFlight, Unknown:
+	case InFlight, Unknown, Held: // a hold does not hold it
 		r.DueAt = now.Add(result.RetryAfter)
 	case Throttled:
 		if r.DueAt = now.Add(result.RetryAfter); !r.DueAt.Before(r.ExpiresAt) {
@@ -97,13 +97,15 @@ func (r Reply) settled(result Result, now time.Time) Reply {
 }
 
 // Reply sends a reply, as Send does: at most once, whoever asks and however often. One that confirms an opt-out passes where
-// nothing else does, as long as that opt-out is the last line of the ledger.
+// nothing else does, as long as that opt-out is the last line of the ledger. A safety hold keeps none of them back.
 func (s *Service) Reply(ctx context.Context, r Reply) (Result, error) {
 	body, err := sms.NewBody(r.Body)
 	if err != nil {
 		return Result{}, fmt.Errorf("body: %w", err)
 	}
-	request := Request{OrgID: r.OrgID, ProfileID: r.ProfileID, To: r.Phone, Body: body, Key: r.Key, CorrelationID: r.MessageID.String()}
+	request := Request{
+		OrgID: r.OrgID, ProfileID: r.ProfileID, To: r.Phone, Body: body, Key: r.Key, CorrelationID: r.MessageID.String(), DespiteHold: true,
+	}
 	if r.Kind == ConfirmStop {
 		request.Confirms = r.MessageID
 		request.UnknownPolicy = NeverDuplicate // one confirmation may be lost; two may not be sent

@@ -23,6 +23,7 @@ const (
 	Throttled       Outcome = "throttled"
 	Rejected        Outcome = "rejected"
 	OptedOut        Outcome = "opted_out"
+	Held            Outcome = "held"     // by an operator's safety hold; it may be sent once that is lifted
 	Parked          Outcome = "parked"   // an operator has to say
 	GivenUp         Outcome = "given_up" // an operator said so
 )
@@ -34,6 +35,8 @@ const (
 	doubtWaitMin = 2 * time.Second
 	doubtWaitMax = 30 * time.Second
 	throttledMin = time.Second
+	// heldWait is when to ask again for a text to a person who is held.
+	heldWait = 30 * time.Second
 )
 
 // Result is the answer to a send.
@@ -45,16 +48,16 @@ type Result struct {
 }
 
 // standing is what a row says to somebody who asks for the same send without making an attempt. Twilio's possession
-// beats everything; an opt-out beats whatever has not been accepted.
+// beats everything; an opt-out beats whatever has not been accepted, and a hold what could be sent now.
 func standing(c Claim, now time.Time) Result {
 	m := c.Message
 	switch {
-	case m == nil:
-		return Result{Outcome: OptedOut}
-	case m.Accepted():
+	case m != nil && m.Accepted():
 		return Result{Outcome: AlreadyAccepted, Message: m}
 	case c.OptedOut:
 		return Result{Outcome: OptedOut, Message: m}
+	case m == nil || c.Held && m.Status == sms.Throttled:
+		return Result{Outcome: Held, Message: m, RetryAfter: heldWait}
 	}
 	wait := min(max(now.Sub(m.UpdatedAt), doubtWaitMin), doubtWaitMax)
 	switch m.Status {

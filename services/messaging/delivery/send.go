@@ -44,6 +44,10 @@ type Request struct {
 	UnknownPolicy UnknownPolicy
 	// Confirms is the person's text whose opt-out this text confirms, and uuid.Nil for every other text. Only Reply sets it.
 	Confirms uuid.UUID
+	// HoldVersion is the version of the recipient's hold that the caller has read, and found lifted; 0 when it has read none.
+	HoldVersion int64
+	// DespiteHold is for our own answers to words about consent. Only Reply sets it.
+	DespiteHold bool
 }
 
 // Attempt is one try of a request: the claim that it makes on the row.
@@ -63,10 +67,12 @@ type Attempt struct {
 type Claim struct {
 	// Won says that the attempt holds Message, and must now be made.
 	Won bool
-	// Message is the stored row; nil when there is none, which is so only for a recipient who has opted out.
+	// Message is the stored row; nil when there is none, which is so only for a recipient who has opted out or is held.
 	Message *Message
 	// OptedOut says that the recipient has opted out by now.
 	OptedOut bool
+	// Held says that the recipient is on a safety hold by now.
+	Held bool
 }
 
 // Answer is what Twilio answered to an attempt.
@@ -85,7 +91,7 @@ func (a Answer) OptsOut() bool {
 // Send hands one text to Twilio, at most once per organisation and key, whatever is retried, replayed or lost. An error
 // means that nothing is known to have been sent; asking again is always safe.
 func (s *Service) Send(ctx context.Context, r Request) (Result, error) {
-	if strings.HasPrefix(r.Key, ReplyKeys) || r.Confirms != uuid.Nil {
+	if strings.HasPrefix(r.Key, ReplyKeys) || r.Confirms != uuid.Nil || r.DespiteHold {
 		return Result{}, fmt.Errorf("%w: idempotency_key must not begin with %s, which our own answers do", ErrInvalid, ReplyKeys)
 	}
 	return s.send(ctx, r)
@@ -185,7 +191,7 @@ func (s *Service) resume(ctx context.Context, claim Claim, a Attempt) (Claim, er
 		expired, err := s.Store.Expire(ctx, m, a.At, s.Timeout)
 		claim.Message = &expired
 		return claim, err
-	case m.Retryable(a.At) && !claim.OptedOut:
+	case m.Retryable(a.At) && !claim.OptedOut && !claim.Held:
 		return s.Store.Reclaim(ctx, a)
 	default:
 		return claim, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/sms"
 )
 
 const (
@@ -32,8 +33,29 @@ func (s *Service) SetConsent(ctx context.Context, n Note) (Ledger, error) {
 	return ledger, nil
 }
 
-// awaitSilence waits until no attempt that was claimed before the opt-out can still reach Twilio: until it is settled, or its
-// lease and one call more are over. No new one is claimed, for the opt-out is committed. The wait is a caller's, so its bound
+// Hold is an operator's safety hold on a number, or that it is lifted. While it holds, nothing is sent but our own answers to words
+// about consent.
+type Hold struct {
+	OrgID   uuid.UUID
+	Phone   sms.Phone
+	Held    bool
+	Version int64 // of two that are told, the higher one counts, whichever comes last
+	At      time.Time
+}
+
+// SetHold keeps a hold, or that it is lifted. Like an opt-out it is answered once nothing is on its way to the person any more:
+// ErrUnavailable, with the hold in force, when that takes too long.
+func (s *Service) SetHold(ctx context.Context, h Hold) error {
+	h.At = s.Now()
+	err := s.Doubts.SetHold(ctx, h)
+	if err == nil && h.Held {
+		err = s.awaitSilence(ctx, h.OrgID, h.Phone.String())
+	}
+	return err
+}
+
+// awaitSilence waits until no attempt that was claimed before it can still reach Twilio: until it is settled, or its
+// lease and one call more are over. No new one is claimed, for the opt-out or the hold is committed. The wait is a caller's, so its bound
 // is the machine's; the rows are judged by the service's clock.
 func (s *Service) awaitSilence(ctx context.Context, orgID uuid.UUID, phone string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.StopWait)
@@ -53,7 +75,7 @@ func (s *Service) awaitSilence(ctx context.Context, orgID uuid.UUID, phone strin
 		case <-poll.C:
 		case <-ctx.Done():
 			poll.Stop()
-			return fmt.Errorf("%w: a text to this person is still on its way; the opt-out is in force", ErrUnavailable)
+			return fmt.Errorf("%w: a text to this person is still on its way; what was asked is in force", ErrUnavailable)
 		}
 		poll.Stop()
 	}

@@ -24,6 +24,8 @@ const (
 	claimBound = 5 * time.Second
 	// doubtWait is how long a text rests whose message is in doubt when nobody says better: the reconciler settles it.
 	doubtWait = 30 * time.Second
+	// heldWait is how long one rests whose recipient is held: a release lets it go within that time.
+	heldWait = 30 * time.Second
 	// parkedWait is how long one rests whose message waits for an operator.
 	parkedWait = time.Minute
 	// fewestWorkers and mostWorkers bound how many texts are sent at a time.
@@ -62,8 +64,11 @@ type runnerStore interface {
 	Next(ctx context.Context, orgID uuid.UUID, then time.Time) (time.Time, error)
 }
 
-// rateStore keeps how far each sender has used up its rate; postgres.Outbound implements it. Either method is one statement.
+// rateStore keeps how far each sender has used up its rate, and whose texts may not use it; postgres.Outbound implements it. Every
+// method is one statement.
 type rateStore interface {
+	// Held reports whether the recipient is on a safety hold.
+	Held(ctx context.Context, orgID uuid.UUID, to sms.Phone) (bool, error)
 	// Take moves the sender's arrival on by cost if it is no further ahead than slack, or says how long until it will be.
 	Take(ctx context.Context, from string, cost, slack time.Duration, now time.Time) (wait time.Duration, err error)
 	// Charge moves it on whatever it is, but not beyond limit ahead of now.
@@ -245,7 +250,7 @@ func (r *Runner) Handle(ctx context.Context, j worker.Job) error {
 			return end
 		}
 	} else if !found || m.Retryable(now) {
-		if err := r.pay(ctx, j, t, now); err != nil {
+		if err := r.mayBegin(ctx, j, t, now); err != nil {
 			return err
 		}
 	}
@@ -258,10 +263,24 @@ func (r *Runner) Handle(ctx context.Context, j worker.Job) error {
 	return after(result)
 }
 
+// mayBegin pays for a text that is about to be sent. One whose recipient is held does not pay: it would keep others from being sent.
+func (r *Runner) mayBegin(ctx context.Context, j worker.Job, t Request, now time.Time) error {
+	held, err := r.Rates.Held(ctx, t.OrgID, t.To)
+	if err != nil {
+		return err
+	}
+	if held {
+		return after(delivery.Result{Outcome: delivery.Held})
+	}
+	return r.pay(ctx, j, t, now)
+}
+
 var (
 	errPace    = errors.New("waits for its turn: the sender's rate is used up (SMS_SEGMENTS_PER_SECOND)")
 	errDoubt   = errors.New("it may have been sent; the reconciler is finding out")
 	errNotTook = errors.New("not taken yet by Twilio")
+	errHeld    = errors.New("the recipient is on a safety hold; it is sent when that is lifted, unless it expires before; " +
+		"to do: POST /v1/profiles/{profile_id}:release when the person may be texted again, or cancel it")
 )
 
 // after is what becomes of a text after a send.
@@ -276,6 +295,8 @@ func after(result delivery.Result) error {
 			cause = fmt.Errorf("%w: %s", errNotTook, result.Explanation)
 		}
 		return &worker.Snooze{After: wait, Cause: cause}
+	case delivery.Held:
+		return &worker.Snooze{After: heldWait, Cause: errHeld}
 	case delivery.OptedOut:
 		return failed(OptedOut, "the recipient has opted out; nothing is sent until they write START")
 	case delivery.Rejected:
@@ -295,7 +316,8 @@ func late(t Request, m delivery.Message, found bool) error {
 	switch {
 	case !found || m.Status == sms.Throttled:
 		return failed(Expired, "it could not be sent before "+t.ExpiresAt.UTC().Format(time.RFC3339)+
-			"; to do: if it is still wanted, enqueue it under another key, and see why the queue was behind")
+			"; to do: if it is still wanted, enqueue it under another key, and see whether the recipient was on a safety hold, "+
+			"or why the queue was behind")
 	case m.Status == sms.Sending || m.Status == sms.Unknown:
 		return &worker.Snooze{After: doubtWait, Cause: errDoubt}
 	case m.Status == sms.Parked:

@@ -72,6 +72,69 @@ func TestSending(t *testing.T) {
 		require.Contains(t, failed.Explanation, "opted out")
 	})
 
+	t.Run("R_08_NothingIsSentToAPersonOnASafetyHoldBeforeTheRelease", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.hold(true, 1)
+		stored := b.enqueue(nil)
+		code := b.enqueue(func(r *outbound.Request) { r.Purpose, r.ExpiresAt = outbound.OTP, b.clock.Now().Add(time.Hour) })
+		b.pass(10*time.Minute, 10*time.Second)
+		require.Empty(t, b.sent())
+		for _, id := range []uuid.UUID{stored.ID, code.ID} {
+			waiting := b.text(id)
+			require.Equal(t, outbound.Pending, waiting.Status)
+			require.Zero(t, waiting.Attempts)
+			require.Contains(t, waiting.Explanation, "safety hold")
+		}
+		b.hold(false, 2)
+		b.pass(30*time.Second, 10*time.Second)
+		require.Len(t, b.sent(), 2)
+		require.Equal(t, outbound.Completed, b.text(stored.ID).Status)
+	})
+
+	t.Run("R_08_HeldTextExpiresAsItWouldAndTheHoldIsNamed", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.hold(true, 1)
+		stored := b.enqueue(func(r *outbound.Request) { r.Purpose = outbound.OTP })
+		b.pass(6*time.Minute, 30*time.Second)
+		failed := b.text(stored.ID)
+		require.Equal(t, outbound.Failed, failed.Status)
+		require.Equal(t, outbound.Expired, failed.Failure)
+		require.Contains(t, failed.Explanation, "safety hold")
+		require.Empty(t, b.sent())
+	})
+
+	t.Run("R_08_HeldTextsDoNotUseUpTheRateOfOthers", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.rate = 1
+		b.hold(true, 1)
+		for range 20 {
+			b.enqueue(nil)
+		}
+		other := b.enqueue(func(r *outbound.Request) { r.To = phone(t, "+14155550177") })
+		b.pass(2*time.Second, 100*time.Millisecond)
+		require.Equal(t, outbound.Completed, b.text(other.ID).Status)
+	})
+
+	t.Run("R_08_TextThatIsHeldBetweenItsTurnAndItsSendWaits", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		stored := b.enqueue(nil)
+		_, err := b.runner(func(c *outbound.Config) {
+			c.Send = sendFunc(func(ctx context.Context, r delivery.Request) (delivery.Result, error) {
+				b.hold(true, 1)
+				return b.send.Send(ctx, r)
+			})
+		}).Drain(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, b.sent())
+		waiting := b.text(stored.ID)
+		require.Equal(t, outbound.Pending, waiting.Status)
+		require.Zero(t, waiting.Attempts)
+	})
+
 	t.Run("RefusalOfTwilioFailsAtOnceWithItsCode", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

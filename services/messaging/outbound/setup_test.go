@@ -158,6 +158,13 @@ func (b *bundle) say(words string) {
 	require.NoError(b.t, err)
 }
 
+// hold puts the person on a safety hold, or lifts it.
+func (b *bundle) hold(held bool, version int64) {
+	b.t.Helper()
+	h := delivery.Hold{OrgID: b.sender.OrgID, Phone: phone(b.t, theirs), Held: held, Version: version}
+	require.NoError(b.t, b.send.SetHold(b.t.Context(), h))
+}
+
 // sent are the bodies that Twilio got, in order.
 func (b *bundle) sent() (bodies []string) {
 	for _, m := range b.emulator.Messages() {

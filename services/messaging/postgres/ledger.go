@@ -14,9 +14,20 @@ import (
 	"paceline.internal/services/messaging/sms"
 )
 
+// sqlLock keeps every claim of a send to a phone, and every change of its consent or its hold, waiting until the transaction ends,
+// also before there is any row that could be locked. It has to be a statement of its own: one that waits for it does not see a row
+// that was inserted meanwhile.
+const sqlLock = `select pg_advisory_xact_lock(hashtextextended(@org::uuid::text || @phone::text, 0))`
+
+// sqlShareLock is the same of a claim, which waits for changes and not for other claims.
+const sqlShareLock = `select pg_advisory_xact_lock_shared(hashtextextended(@org::uuid::text || @phone::text, 0))`
+
 // lockConsent reads the state of consent and keeps every send and every other change waiting until the transaction
-// ends. Nothing is locked, and the state is empty, when nothing is recorded.
+// ends. The state is empty when nothing is recorded. The row is locked, too: the release before knows no other lock.
 func lockConsent(ctx context.Context, tx pgx.Tx, args pgx.NamedArgs) (state consent.State, err error) {
+	if err := exec(ctx, tx, sqlLock, args); err != nil {
+		return "", err
+	}
 	if err := tx.QueryRow(ctx, sqlLockConsent, args).Scan(&state); err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return "", err
 	}
@@ -79,6 +90,9 @@ func (s *Store) SetConsent(ctx context.Context, n delivery.Note) (ledger deliver
 		args := pgx.NamedArgs{
 			"org": n.OrgID, "phone": n.Phone.String(), "state": string(n.State), "at": n.At, "words": n.Reason, "sender": n.Sender,
 		}
+		if _, err := lockConsent(ctx, tx, args); err != nil {
+			return err
+		}
 		if err := exec(ctx, tx, sqlSetConsent, args); err != nil {
 			return err
 		}
@@ -89,6 +103,36 @@ func (s *Store) SetConsent(ctx context.Context, n delivery.Note) (ledger deliver
 		return err
 	})
 	return ledger, err
+}
+
+const sqlConsentState = `select state from consents where org_id = @org and phone = @phone`
+
+// ConsentState is the state in force, empty when nothing is recorded.
+func (s *Store) ConsentState(ctx context.Context, orgID uuid.UUID, phone string) (state consent.State, err error) {
+	defer mark(&err)
+	err = s.pool.QueryRow(ctx, sqlConsentState, pgx.NamedArgs{"org": orgID, "phone": phone}).Scan(&state)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", nil
+	}
+	return state, err
+}
+
+// sqlSetHold takes no version that is older than the one there is.
+const sqlSetHold = `
+insert into holds as h (org_id, phone, held, version, updated_at) values (@org, @phone, @held, @version, @at)
+on conflict (org_id, phone) do update set held = excluded.held, version = excluded.version, updated_at = excluded.updated_at
+where h.version < excluded.version`
+
+// SetHold keeps a hold, or that it is lifted, once no claim is under way that has not seen it.
+func (s *Store) SetHold(ctx context.Context, h delivery.Hold) (err error) {
+	defer mark(&err)
+	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		args := pgx.NamedArgs{"org": h.OrgID, "phone": h.Phone.String(), "held": h.Held, "version": h.Version, "at": h.At}
+		if err := exec(ctx, tx, sqlLock, args); err != nil {
+			return err
+		}
+		return exec(ctx, tx, sqlSetHold, args)
+	})
 }
 
 // Consent is the ledger of a number, all of it verified, and a page of its lines; delivery.ErrConsentNotFound when nothing is

@@ -207,6 +207,15 @@ func (o *Outbound) Cancel(ctx context.Context, orgID, id uuid.UUID, now time.Tim
 	return t, err
 }
 
+const sqlHeldNow = `select exists (select from holds where org_id = @org and phone = @phone and held)`
+
+// Held reports whether the recipient is on a safety hold.
+func (o *Outbound) Held(ctx context.Context, orgID uuid.UUID, to sms.Phone) (held bool, err error) {
+	defer mark(&err)
+	err = o.pool.QueryRow(ctx, sqlHeldNow, pgx.NamedArgs{"org": orgID, "phone": to.String()}).Scan(&held)
+	return held, err
+}
+
 // Message is what Send has made of a text so far, if anything.
 func (o *Outbound) Message(ctx context.Context, orgID uuid.UUID, key string) (m delivery.Message, found bool, err error) {
 	defer mark(&err)

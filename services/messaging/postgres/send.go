@@ -20,11 +20,17 @@ var errClaimContended = errors.New("consent kept changing during the claim")
 
 // sqlClaim is the whole decision to send in one statement: the consent row is locked against a STOP that commits at
 // this moment, so the STOP comes before the claim, which then finds nothing permitted, or after it; and the key is
-// inserted once. The opted-in test is what the row lock waits for and reads again.
+// inserted once. The opted-in test is what the row lock waits for and reads again. A hold has no row before it is set: against
+// that the phone is locked, see claimed.
 const sqlClaim = `
 with permitted as (
-	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' for share
+	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' and not (` + sqlHeld + `) for share
 )` + sqlInsertClaim
+
+// sqlHeld is whether the recipient is held, as far as the caller does not know better: one that has read a later version of the hold
+// has read that it is lifted.
+const sqlHeld = `not @despite_hold::boolean and exists (
+	select from holds where org_id = @org and phone = @to and held and version > @hold_version)`
 
 const sqlInsertClaim = `
 insert into sms_messages (id, org_id, profile_id, direction, from_number, to_number, body, body_hash, idempotency_key, status,
@@ -38,7 +44,7 @@ returning ` + columns
 // sqlReclaim makes a new attempt on a row whose last one Twilio did not process, under the same lock on consent.
 const sqlReclaim = `
 with permitted as (
-	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' for share
+	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' and not (` + sqlHeld + `) for share
 )` + sqlUpdateClaim
 
 // sqlConfirmation is the one exception to what may be sent: a text to somebody who has opted out, in the words that were written
@@ -75,7 +81,8 @@ returning ` + columns
 
 const sqlByKey = `select ` + columns + ` from sms_messages where org_id = @org and idempotency_key = @key`
 
-const sqlConsentState = `select state from consents where org_id = @org and phone = @to`
+const sqlRefused = `
+select coalesce((select state from consents where org_id = @org and phone = @to), ''), ` + sqlHeld
 
 // sqlFirstConsent notes that a person whom nobody has texted before has not objected.
 const sqlFirstConsent = `
@@ -87,8 +94,8 @@ with first as (
 insert into consent_events (org_id, phone, at, state, source, words, sender)
 select org_id, phone, @at, 'opted_in', 'first_send', '', @from from first`
 
-// Claim inserts the row of a first attempt, in one statement, if the recipient has not opted out and the key is new.
-// Else it reports the row that has the key and whether the recipient has opted out.
+// Claim inserts the row of a first attempt, in one statement, if the recipient has not opted out, is not held and the
+// key is new. Else it reports the row that has the key and whether the recipient has opted out or is held.
 func (s *Store) Claim(ctx context.Context, a delivery.Attempt) (claim delivery.Claim, err error) {
 	defer mark(&err)
 	args := claimArgs(a)
@@ -96,12 +103,12 @@ func (s *Store) Claim(ctx context.Context, a delivery.Attempt) (claim delivery.C
 		return s.claimConfirmation(ctx, sqlClaimConfirmation, args)
 	}
 	for range claimRounds {
-		m, won, err := message(ctx, s.pool, sqlClaim, args)
+		m, won, err := s.claimed(ctx, sqlClaim, args)
 		if err != nil || won {
 			return delivery.Claim{Won: won, Message: &m}, err
 		}
 		claim, state, err := s.lookUp(ctx, args)
-		if err != nil || claim.Message != nil || claim.OptedOut {
+		if err != nil || claim.Message != nil || claim.OptedOut || claim.Held {
 			return claim, err
 		}
 		if state == "" {
@@ -120,12 +127,30 @@ func (s *Store) Reclaim(ctx context.Context, a delivery.Attempt) (claim delivery
 	if a.Confirms != uuid.Nil {
 		return s.claimConfirmation(ctx, sqlReclaimConfirmation, args)
 	}
-	m, won, err := message(ctx, s.pool, sqlReclaim, args)
+	m, won, err := s.claimed(ctx, sqlReclaim, args)
 	if err != nil || won {
 		return delivery.Claim{Won: won, Message: &m}, err
 	}
 	claim, _, err = s.lookUp(ctx, args)
 	return claim, err
+}
+
+// claimed runs a claim under the phone's lock, in one transaction and one round trip. The lock is a statement of its own, so that the
+// claim sees what was committed by the transaction that had it before.
+func (s *Store) claimed(ctx context.Context, sql string, args pgx.NamedArgs) (m delivery.Message, won bool, err error) {
+	var batch pgx.Batch
+	batch.Queue(sqlShareLock, args)
+	batch.Queue(sql, args).Query(func(rows pgx.Rows) error {
+		found, err := pgx.CollectRows(rows, toMessage)
+		if won = err == nil && len(found) > 0; won {
+			m = found[0]
+		}
+		return err
+	})
+	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil { // only now it is committed
+		return delivery.Message{}, false, err
+	}
+	return m, won, nil
 }
 
 // claimConfirmation claims the confirmation of an opt-out, or reports the row that has its key. Without one, it may not be sent.
@@ -148,10 +173,11 @@ func (s *Store) lookUp(ctx context.Context, args pgx.NamedArgs) (delivery.Claim,
 		return delivery.Claim{}, "", err
 	}
 	var state consent.State
-	if err := s.pool.QueryRow(ctx, sqlConsentState, args).Scan(&state); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+	var claim delivery.Claim
+	if err := s.pool.QueryRow(ctx, sqlRefused, args).Scan(&state, &claim.Held); err != nil {
 		return delivery.Claim{}, "", err
 	}
-	claim := delivery.Claim{OptedOut: state == consent.OptedOut}
+	claim.OptedOut = state == consent.OptedOut
 	if found {
 		claim.Message = &m
 	}
@@ -161,8 +187,9 @@ func (s *Store) lookUp(ctx context.Context, args pgx.NamedArgs) (delivery.Claim,
 func claimArgs(a delivery.Attempt) pgx.NamedArgs {
 	return pgx.NamedArgs{
 		"id": a.MessageID, "org": a.OrgID, "profile": null(a.ProfileID), "from": a.From, "to": a.To.String(), "body": string(a.Body),
-		"hash": a.BodyHash[:], "key": a.Key, "segments": a.Segments, "correlation": a.CorrelationID,
+		"phone": a.To.String(), "hash": a.BodyHash[:], "key": a.Key, "segments": a.Segments, "correlation": a.CorrelationID,
 		"policy": string(a.UnknownPolicy), "token": a.Token, "lease": a.LeaseUntil, "at": a.At, "confirms": null(a.Confirms),
+		"despite_hold": a.DespiteHold, "hold_version": a.HoldVersion,
 	}
 }
 

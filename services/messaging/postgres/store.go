@@ -130,13 +130,15 @@ func messages(ctx context.Context, c conn, sql string, args pgx.NamedArgs) ([]de
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(found pgx.CollectableRow) (delivery.Message, error) {
-		r, err := pgx.RowToStructByName[row](found)
-		if err != nil {
-			return delivery.Message{}, err
-		}
-		return r.message()
-	})
+	return pgx.CollectRows(rows, toMessage)
+}
+
+func toMessage(found pgx.CollectableRow) (delivery.Message, error) {
+	r, err := pgx.RowToStructByName[row](found)
+	if err != nil {
+		return delivery.Message{}, err
+	}
+	return r.message()
 }
 
 // message runs a query of columns that finds one row at most.

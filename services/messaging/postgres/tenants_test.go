@@ -26,6 +26,8 @@ with c as (
 ), j as (
     insert into sms_outbound_jobs (id, org_id, idempotency_key, event_type, subject, payload, priority, status, next_retry_at, created_at, updated_at)
     values (gen_random_uuid(), @org, 'k', 'otp', '', '{"to": "+15005550001", "body": "Hi"}', 0, 'pending', @at, @at, @at)
+), h as (
+    insert into holds (org_id, phone, held, version, updated_at) values (@org, '+15005550001', true, 1, @at)
 ), l as (
     insert into sms_looks (message_id, at, finding, detail, candidates) select id, @at, 'absent', '', '[]' from m
 ), a as (

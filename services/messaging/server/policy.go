@@ -23,6 +23,7 @@ func Policy() map[string][]rpc.Role {
 		messagingv1.MessagingService_RecordInbound_FullMethodName:  services,
 		messagingv1.MessagingService_ListInbound_FullMethodName:    services,
 		messagingv1.MessagingService_CheckSender_FullMethodName:    services,
+		messagingv1.MessagingService_SetHold_FullMethodName:        services,
 		messagingv1.MessagingService_GetMessage_FullMethodName:     everybody,
 		messagingv1.MessagingService_ListMessages_FullMethodName:   everybody,
 		messagingv1.MessagingService_GetEvidence_FullMethodName:    {rpc.RoleOperator},

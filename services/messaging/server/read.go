@@ -75,8 +75,23 @@ func readSend(r *messagingv1.SendRequest) (delivery.Request, error) {
 	}
 	return delivery.Request{
 		OrgID: orgID, ProfileID: profileID, To: to, Body: body, Key: r.GetIdempotencyKey(), CorrelationID: r.GetCorrelationId(),
-		UnknownPolicy: policy,
+		UnknownPolicy: policy, HoldVersion: r.GetHoldVersion(),
 	}, nil
+}
+
+func readHold(r *messagingv1.SetHoldRequest) (delivery.Hold, error) {
+	orgID, err := readID("org_id", r.GetOrgId())
+	if err != nil {
+		return delivery.Hold{}, err
+	}
+	phone, err := sms.StoredPhone(r.GetPhone()) // it is a profile's; one that is no number any more can be held all the same
+	if err != nil {
+		return delivery.Hold{}, fmt.Errorf("phone: %w", err)
+	}
+	if r.GetVersion() < 1 {
+		return delivery.Hold{}, invalid("version", "must be at least 1")
+	}
+	return delivery.Hold{OrgID: orgID, Phone: phone, Held: r.GetHeld(), Version: r.GetVersion()}, nil
 }
 
 func readPolicy(p messagingv1.UnknownPolicy) (delivery.UnknownPolicy, error) {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/delivery"
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/sms"
@@ -17,8 +18,14 @@ import (
 type archive interface {
 	Message(ctx context.Context, orgID, id uuid.UUID) (delivery.Message, error)
 	Messages(ctx context.Context, q delivery.Query) ([]delivery.Message, error)
-	Consent(ctx context.Context, orgID uuid.UUID, phone sms.Phone, page delivery.LedgerPage) (delivery.Ledger, error)
+	consents
 	Evidence(ctx context.Context, orgID, id uuid.UUID) (delivery.Evidence, error)
+}
+
+type consents interface {
+	Consent(ctx context.Context, orgID uuid.UUID, phone sms.Phone, page delivery.LedgerPage) (delivery.Ledger, error)
+	// ConsentState is the state in force, empty when nothing is recorded.
+	ConsentState(ctx context.Context, orgID uuid.UUID, phone string) (consent.State, error)
 }
 
 // Config is what a Server works with. Every field is needed.
@@ -53,7 +60,7 @@ func (s *Server) Send(ctx context.Context, r *messagingv1.SendRequest) (*messagi
 	if result.Outcome == delivery.Accepted {
 		s.Tally.Add(result.Message.Segments)
 	}
-	return writeResult(result), nil
+	return writeResult(result, r.GetUnderstands()), nil
 }
 
 // RecordStatus takes one delivery receipt.
@@ -75,9 +82,17 @@ func (s *Server) RecordInbound(ctx context.Context, r *messagingv1.RecordInbound
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	return &messagingv1.RecordInboundResponse{
+	answer := &messagingv1.RecordInboundResponse{
 		Message: writeMessage(m), ConsentEffect: writeEffect(m.ConsentEffect), OrgId: m.OrgID.String(),
-	}, nil
+	}
+	if m.ConsentEffect == consent.OptOut {
+		state, err := s.Archive.ConsentState(ctx, m.OrgID, m.From)
+		if err != nil {
+			return nil, refuse(ctx, err)
+		}
+		answer.ConsentState = string(state)
+	}
+	return answer, nil
 }
 
 // GetMessage reads one message. To a person, somebody else's message does not exist.
@@ -197,6 +212,18 @@ func (s *Server) SetConsent(ctx context.Context, r *messagingv1.SetConsentReques
 	return &messagingv1.SetConsentResponse{
 		Consent: writeConsent(ledger), Events: writeEvents(ledger), Chain: writeChain(ledger), Warning: ledger.Warning(),
 	}, nil
+}
+
+// SetHold keeps every text from a number, or lets them go again.
+func (s *Server) SetHold(ctx context.Context, r *messagingv1.SetHoldRequest) (*messagingv1.SetHoldResponse, error) {
+	hold, err := readHold(r)
+	if err == nil {
+		err = s.Delivery.SetHold(ctx, hold)
+	}
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	return &messagingv1.SetHoldResponse{}, nil
 }
 
 // CheckSender reports what an organisation sends from.

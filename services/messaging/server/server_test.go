@@ -236,6 +236,13 @@ func TestErrors(t *testing.T) {
 			code: codes.AlreadyExists, want: messagingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED,
 		},
 		{
+			name: "HoldWithoutAVersion", call: func() error {
+				_, err := s.SetHold(service, &messagingv1.SetHoldRequest{OrgId: orgA, Phone: theirs, Held: true})
+				return err
+			},
+			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
+		},
+		{
 			name: "NoSender", call: request(func(r *messagingv1.SendRequest) { r.OrgId = orgB }),
 			code: codes.FailedPrecondition, want: messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER,
 		},
@@ -466,6 +473,51 @@ func TestRecord(t *testing.T) {
 	require.Equal(t, orgA, stop.GetOrgId())
 	require.Equal(t, "received", stop.GetMessage().GetStatus())
 	require.Nil(t, stop.GetMessage().ErrorCode)
+}
+
+func TestR_08_OlderCallerIsToldOfAHoldInAWordThatItKnows(t *testing.T) {
+	t.Parallel()
+	s, service := setup(t), as(t, rpc.RoleService, "", "onboarding")
+	hold := func(held bool, version int64) {
+		_, err := s.SetHold(service, &messagingv1.SetHoldRequest{OrgId: orgA, Phone: theirs, Held: held, Version: version})
+		require.NoError(t, err)
+	}
+	ask := func(key string, change func(*messagingv1.SendRequest)) *messagingv1.SendResponse {
+		r := &messagingv1.SendRequest{OrgId: orgA, ProfileId: ana, To: theirs, Body: "hello", IdempotencyKey: key}
+		change(r)
+		answer, err := s.Send(service, r)
+		require.NoError(t, err)
+		return answer
+	}
+	reader := func(r *messagingv1.SendRequest) {
+		r.Understands = []messagingv1.Outcome{messagingv1.Outcome_OUTCOME_HELD}
+	}
+	hold(true, 2)
+	older := ask("k", func(*messagingv1.SendRequest) {})
+	require.Equal(t, messagingv1.Outcome_OUTCOME_THROTTLED, older.GetOutcome(), "a word that it knows")
+	require.Positive(t, older.GetRetryAfter().AsDuration())
+	require.Nil(t, older.GetMessage())
+	require.Equal(t, messagingv1.Outcome_OUTCOME_HELD, ask("k", reader).GetOutcome())
+	released := ask("k", func(r *messagingv1.SendRequest) { r.HoldVersion = 3 })
+	require.Equal(t, messagingv1.Outcome_OUTCOME_ACCEPTED, released.GetOutcome(), "it has read the release")
+	hold(false, 3)
+	require.Equal(t, messagingv1.Outcome_OUTCOME_ACCEPTED, ask("l", func(*messagingv1.SendRequest) {}).GetOutcome())
+}
+
+// TestOptOutTellsWhatIsInForce: the effect of a text never changes, what has become of consent since does.
+func TestOptOutTellsWhatIsInForce(t *testing.T) {
+	t.Parallel()
+	s, service := setup(t), as(t, rpc.RoleService, "", "onboarding")
+	say := func(sid, words string) *messagingv1.RecordInboundResponse {
+		answer, err := s.RecordInbound(service, &messagingv1.RecordInboundRequest{TwilioSid: sid, From: theirs, To: ours, Body: words, Segments: 1})
+		require.NoError(t, err)
+		return answer
+	}
+	require.Equal(t, "opted_out", say("SM1", "STOP").GetConsentState())
+	require.Empty(t, say("SM2", "START").GetConsentState())
+	again := say("SM1", "STOP")
+	require.Equal(t, messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_OUT, again.GetConsentEffect())
+	require.Equal(t, "opted_in", again.GetConsentState())
 }
 
 // TestConsentExport is what a lawyer gets: everything that was said, by what it was read, and proof that it is what was written.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,8 +14,12 @@ import (
 	"paceline.internal/services/messaging/delivery"
 )
 
-func writeResult(r delivery.Result) *messagingv1.SendResponse {
+// writeResult shows an outcome that is younger than the callers there may be only to one that understands it.
+func writeResult(r delivery.Result, understood []messagingv1.Outcome) *messagingv1.SendResponse {
 	answer := &messagingv1.SendResponse{Outcome: writeOutcome(r.Outcome), Explanation: r.Explanation}
+	if r.Outcome == delivery.Held && !slices.Contains(understood, answer.GetOutcome()) {
+		answer.Outcome = messagingv1.Outcome_OUTCOME_THROTTLED
+	}
 	if r.Message != nil {
 		answer.Message = writeMessage(*r.Message)
 	}
@@ -44,6 +49,8 @@ func writeOutcome(o delivery.Outcome) messagingv1.Outcome {
 		return messagingv1.Outcome_OUTCOME_PARKED
 	case delivery.GivenUp:
 		return messagingv1.Outcome_OUTCOME_GIVEN_UP
+	case delivery.Held:
+		return messagingv1.Outcome_OUTCOME_HELD
 	}
 	return messagingv1.Outcome_OUTCOME_UNSPECIFIED
 }

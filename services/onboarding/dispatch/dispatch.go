@@ -21,6 +21,8 @@ type View struct {
 	FirstName string
 	Locale    string
 	Hold      bool
+
+	HoldVersion int64
 }
 
 // Snapshot is what the decisions need.
@@ -38,6 +40,9 @@ var ErrConflict = errors.New("dispatch: the session has moved on")
 // ErrLocked is a session that another transaction has locked. Nothing was changed; a loop passes it over and looks again later.
 var ErrLocked = errors.New("dispatch: another transaction has locked the session")
 
+// ErrHeld is a person who was put on a safety hold between a decision and its text. It is an ErrConflict: the next look sees the hold.
+var ErrHeld = fmt.Errorf("%w: the person is on a safety hold", ErrConflict)
+
 // Text is one text to be sent, at most once per key.
 type Text struct {
 	OrgID         string
@@ -47,6 +52,7 @@ type Text struct {
 	Key           string
 	CorrelationID string
 	Unknown       session.UnknownSends // what may be done if nobody finds out whether it was taken
+	HoldVersion   int64                // of the person's hold, which is lifted
 }
 
 // Outcome is how far messaging came with a text.
@@ -64,6 +70,7 @@ const (
 	KeyReused                          // the key was used with another text
 	Undecided                          // nobody could find out; an operator has to
 	GivenUp                            // an operator gave it up
+	Held                               // by a safety hold that is later than what the caller has read
 )
 
 // Sent is messaging's answer.
@@ -162,6 +169,7 @@ func (d *Dispatcher) Deliver(ctx context.Context, o Order) (Done, error) {
 	sent, err := d.Sender.Send(ctx, Text{
 		OrgID: o.View.Session.OrgID, ProfileID: o.View.Session.ProfileID, To: o.View.Phone,
 		Body: body, Key: o.Key, CorrelationID: o.CorrelationID, Unknown: d.Unknown,
+		HoldVersion: o.View.HoldVersion,
 	})
 	if err != nil {
 		return Done{}, fmt.Errorf("send: %w", err)
@@ -197,6 +205,8 @@ func (d *Dispatcher) moveAfter(o Order, sent Sent) (session.Move, error) {
 			return session.Park(r, now, session.Stuck, o.Trigger, sent.MessageID, unsettled(r, sent)), nil
 		}
 		return session.Move{}, &Wait{Outcome: sent.Outcome, RetryAfter: sent.RetryAfter}
+	case Held:
+		return session.Move{}, ErrHeld
 	case OptedOut:
 		return session.Stop(r, now, o.Trigger, sent.MessageID), nil
 	case Rejected:

@@ -41,8 +41,7 @@ type Again func(r session.Record, generation int, due time.Time) *session.Alarm
 type profiles interface {
 	CreateProfile(ctx context.Context, p Profile) (Profile, error)
 	Profile(ctx context.Context, orgID, profileID string) (Profile, error)
-	SetHold(ctx context.Context, orgID, profileID, reason string, at time.Time) (Profile, error)
-	Release(ctx context.Context, orgID, profileID string, again Again, at time.Time) (Profile, error)
+	heldProfiles
 }
 
 type episodes interface {
@@ -76,6 +75,7 @@ type Desk struct {
 	Runner   runner
 	Delivery deliverer
 	Senders  senders
+	Holds    holds
 	Catalog  catalog.Catalog // new sessions pin its current version
 	NewAlarm func(r session.Record, step session.StepID, generation int, due time.Time) *session.Alarm
 	Threads  telemetry.Threads
@@ -204,6 +204,9 @@ func (d *Desk) SendOpening(ctx context.Context, j jobs.Job) error {
 			return move
 		},
 	})
+	if errors.Is(err, dispatch.ErrHeld) {
+		return &jobs.Snooze{After: holdPause, Cause: ErrOnHold}
+	}
 	if errors.Is(err, dispatch.ErrConflict) { // stopped, reset or answered meanwhile; the key keeps the text single
 		return nil
 	}
@@ -213,13 +216,8 @@ func (d *Desk) SendOpening(ctx context.Context, j jobs.Job) error {
 // holdPause is how often an opening that waits for a hold to be lifted is looked at.
 const holdPause = 30 * time.Second
 
-// Hold puts a safety hold on a person. Reason is for the timeline. ErrNoProfile.
-func (d *Desk) Hold(ctx context.Context, orgID, profileID, reason string) (Profile, error) {
-	return d.Profiles.SetHold(ctx, orgID, profileID, reason, d.Now())
-}
-
 // Release lifts a hold. A step that came due meanwhile rings again at once, and the last reply that was held and still
-// answers something is answered. Releasing a person who is not held changes nothing. ErrNoProfile.
+// answers something is answered. Releasing a person who is not held changes nothing. ErrNoProfile, ErrHoldUntold.
 func (d *Desk) Release(ctx context.Context, orgID, profileID string) (Profile, error) {
 	now := d.Now()
 	again := func(r session.Record, generation int, due time.Time) *session.Alarm {
@@ -230,7 +228,11 @@ func (d *Desk) Release(ctx context.Context, orgID, profileID string) (Profile, e
 		a.Cause = session.CauseReleased
 		return a
 	}
-	return d.Profiles.Release(ctx, orgID, profileID, again, now)
+	p, err := d.Profiles.Release(ctx, orgID, profileID, again, now)
+	if err != nil {
+		return Profile{}, err
+	}
+	return p, d.tellNow(ctx, p)
 }
 
 // Reset closes a session, whatever its status, so that the next activation opens a new one. ErrNoSession.

@@ -21,6 +21,9 @@ type Profile struct {
 	TimeZone  string
 	Hold      bool
 	CreatedAt time.Time
+
+	HoldVersion int64 // grows with every hold and every release
+	HoldTold    int64 // the version that messaging knows
 }
 
 // Person is who is to be enrolled, as somebody typed it.

@@ -27,7 +27,7 @@ func (r *Router) answer(ctx context.Context, j jobs.Job, m Resumed, recorded Rec
 }
 
 func (r *Router) answerOnce(ctx context.Context, j jobs.Job, m Resumed, recorded Recorded) error {
-	view, err := r.Sessions.LoadConversation(ctx, recorded.OrgID, m.Message.From)
+	view, err := r.concerned(ctx, j, m, recorded)
 	if errors.Is(err, dispatch.ErrNoSession) {
 		return r.unattended(ctx, j, recorded) // nobody we know, or not activated: kept as a message, answers nothing
 	}
@@ -54,6 +54,23 @@ func (r *Router) answerOnce(ctx context.Context, j jobs.Job, m Resumed, recorded
 		return r.Sessions.Note(ctx, view.Session.ID, []session.Entry{r.replied(recorded, "early")}, &cause, r.Now())
 	}
 	return r.decide(ctx, view, cause, m, recorded)
+}
+
+// concerned is the conversation that a text is about. A reply is about the open one. A word about consent, however late it is worked, is
+// about the one that stood when it was said, and not about one that was opened since; but an opt-out that is in force stops whatever
+// there is.
+func (r *Router) concerned(ctx context.Context, j jobs.Job, m Resumed, recorded Recorded) (dispatch.View, error) {
+	view, err := r.Sessions.LoadConversation(ctx, recorded.OrgID, m.Message.From)
+	if err != nil || recorded.Effect == EffectNone || !view.Session.CreatedAt.After(m.until(j)) {
+		return view, err
+	}
+	if recorded.Effect == EffectOptOut { // asked again after the session was read: a START and an activation may have come since
+		now, err := r.Messaging.Record(ctx, m.Message, view.Session.ProfileID, m.received(j))
+		if err != nil || now.InForce {
+			return view, err
+		}
+	}
+	return r.History.ConversationAt(ctx, recorded.OrgID, m.Message.From, m.until(j))
 }
 
 // isEarly reports whether a reply reached us during the burst, before it could answer its last message, and only its job came
@@ -225,7 +242,8 @@ func (r *Router) advanced(s session.Record, to session.Token, intent session.Int
 }
 
 // GiveUp parks the conversation of a job that failed for good, so that somebody looks, and ends the job as failed in the
-// same transaction: a job whose last attempt took effect after all, and only its answer was lost, parks nobody. A text
+// same transaction: a job whose last attempt took effect after all, and only its answer was lost, parks nobody. It is the conversation
+// that there was when the job was stored, if that is still open: one that was opened since has nothing to do with it. A text
 // that belongs to no conversation of ours is left to the list of failed jobs.
 func (r *Router) GiveUp(ctx context.Context, j jobs.Job, cause error) error {
 	if errors.Is(cause, ErrUnknownSender) || errors.Is(cause, ErrInvalid) {
@@ -242,7 +260,7 @@ func (r *Router) GiveUp(ctx context.Context, j jobs.Job, cause error) error {
 }
 
 func (r *Router) park(ctx context.Context, j jobs.Job, cause error) error {
-	view, err := r.Sessions.LoadConversation(ctx, j.OrgID, j.Subject)
+	view, err := r.History.ConversationAt(ctx, j.OrgID, j.Subject, j.CreatedAt)
 	if errors.Is(err, dispatch.ErrNoSession) {
 		return nil
 	}

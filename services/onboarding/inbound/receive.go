@@ -57,11 +57,12 @@ const (
 	EffectDoubtful  // free words that may be an opt-out: an operator has to say
 )
 
-// Recorded is messaging's answer for a stored text, the same on every repeat.
+// Recorded is messaging's answer for a stored text, the same on every repeat but for InForce.
 type Recorded struct {
 	MessageID string
 	OrgID     string
 	Effect    Effect
+	InForce   bool          // of an opt-out: no later word has undone it by now; this may change from one repeat to the next
 	LateBy    time.Duration // since it was said, of a late text; zero for every other
 }
 
@@ -97,6 +98,8 @@ type conversations interface {
 }
 
 type history interface {
+	// ConversationAt is LoadConversation of the sessions that there were at an instant.
+	ConversationAt(ctx context.Context, orgID, phone string, at time.Time) (dispatch.View, error)
 	// LastStepAt is since when a reply may answer the newest scheduled message of a session; zero when none was taken.
 	LastStepAt(ctx context.Context, sessionID string) (time.Time, error)
 	// LastTextAt is the same of the newest text of any kind.
@@ -218,6 +221,14 @@ const slack = 2 * time.Second
 func (m Message) sentAt() (time.Time, bool) {
 	seconds, err := strconv.ParseInt(m.SentAt, 10, 64)
 	return time.Unix(seconds, 0), err == nil && seconds > 0
+}
+
+// until is the last instant at which the text can have reached us: Twilio's own record tells whole seconds.
+func (m Resumed) until(j jobs.Job) time.Time {
+	if m.Message.Late() {
+		return m.Message.ReceivedAt.Add(time.Second - time.Microsecond)
+	}
+	return m.received(j)
 }
 
 // Apply has messaging record a text that came as a job, before the job's turn comes: a STOP counts as soon as it is acknowledged,

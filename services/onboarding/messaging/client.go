@@ -29,6 +29,7 @@ var Idempotent = []string{
 	messagingv1.MessagingService_CheckSender_FullMethodName,
 	messagingv1.MessagingService_ListMessages_FullMethodName,
 	messagingv1.MessagingService_ListInbound_FullMethodName,
+	messagingv1.MessagingService_SetHold_FullMethodName,
 }
 
 // Client speaks to messaging over one connection, which sets a deadline on every call.
@@ -51,7 +52,11 @@ var outcomes = map[messagingv1.Outcome]dispatch.Outcome{
 	messagingv1.Outcome_OUTCOME_OPTED_OUT:        dispatch.OptedOut,
 	messagingv1.Outcome_OUTCOME_PARKED:           dispatch.Undecided,
 	messagingv1.Outcome_OUTCOME_GIVEN_UP:         dispatch.GivenUp,
+	messagingv1.Outcome_OUTCOME_HELD:             dispatch.Held,
 }
+
+// understood are the outcomes that messaging answers only to a caller that says so.
+var understood = []messagingv1.Outcome{messagingv1.Outcome_OUTCOME_HELD}
 
 var policies = map[session.UnknownSends]messagingv1.UnknownPolicy{
 	session.ConfirmAbsentThenResend: messagingv1.UnknownPolicy_UNKNOWN_POLICY_CONFIRM_ABSENT_THEN_RESEND,
@@ -63,7 +68,7 @@ var policies = map[session.UnknownSends]messagingv1.UnknownPolicy{
 func (c *Client) Send(ctx context.Context, t dispatch.Text) (dispatch.Sent, error) {
 	answer, err := c.rpc.Send(ctx, &messagingv1.SendRequest{
 		OrgId: t.OrgID, ProfileId: t.ProfileID, To: t.To, Body: t.Body, IdempotencyKey: t.Key, CorrelationId: t.CorrelationID,
-		UnknownPolicy: policies[t.Unknown],
+		UnknownPolicy: policies[t.Unknown], Understands: understood, HoldVersion: t.HoldVersion,
 	})
 	if reasonOf(err) == messagingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED {
 		return dispatch.Sent{Outcome: dispatch.KeyReused}, nil
@@ -116,6 +121,9 @@ var effects = map[messagingv1.ConsentEffect]inbound.Effect{
 	messagingv1.ConsentEffect_CONSENT_EFFECT_DOUBTFUL:  inbound.EffectDoubtful,
 }
 
+// optedIn is a consent_state.
+const optedIn = "opted_in"
+
 // Record stores a text of a person, whose profileID may be empty, and applies its consent keywords.
 // inbound.ErrUnknownSender when nobody owns the number, inbound.ErrInvalid when messaging cannot read it,
 // dispatch.ErrUnavailable when it cannot be reached.
@@ -144,7 +152,10 @@ func (c *Client) Record(ctx context.Context, m inbound.Message, profileID string
 	if !ok {
 		return inbound.Recorded{}, fmt.Errorf("messaging: consent effect %s is unknown", answer.GetConsentEffect())
 	}
-	return inbound.Recorded{MessageID: answer.GetMessage().GetMessageId(), OrgID: answer.GetOrgId(), Effect: effect}, nil
+	return inbound.Recorded{
+		MessageID: answer.GetMessage().GetMessageId(), OrgID: answer.GetOrgId(), Effect: effect,
+		InForce: effect == inbound.EffectOptOut && answer.GetConsentState() != optedIn, // an older messaging does not say; in doubt it is
+	}, nil
 }
 
 // bounded keeps a count within what any text can have.
@@ -155,6 +166,16 @@ func (c *Client) CheckSender(ctx context.Context, orgID string) error {
 	_, err := c.rpc.CheckSender(ctx, &messagingv1.CheckSenderRequest{OrgId: orgID})
 	if reasonOf(err) == messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER {
 		return enrolment.ErrNoSender
+	}
+	return translate(err)
+}
+
+// TellHold has messaging keep every text from a phone, or let them go again; enrolment.ErrKeepsNoHolds when it is of a release that
+// does not know how, dispatch.ErrUnavailable when it cannot be reached or a text is still on its way.
+func (c *Client) TellHold(ctx context.Context, orgID, phone string, held bool, version int64) error {
+	_, err := c.rpc.SetHold(ctx, &messagingv1.SetHoldRequest{OrgId: orgID, Phone: phone, Held: held, Version: version})
+	if status.Code(err) == codes.Unimplemented {
+		return enrolment.ErrKeepsNoHolds
 	}
 	return translate(err)
 }

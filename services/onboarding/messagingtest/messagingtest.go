@@ -69,6 +69,7 @@ type Service struct {
 	rows    map[string]*row // by key
 	inbound map[string]*messagingv1.RecordInboundResponse
 	stopped map[string]bool // phones that have opted out
+	holds   map[string]*messagingv1.SetHoldRequest
 	heard   []*messagingv1.InboundText
 	pages   int // of heard that were read
 	taken   []Text
@@ -76,6 +77,7 @@ type Service struct {
 	script  func(n int, in *messagingv1.SendRequest) Outcome
 	gate    func(in *messagingv1.SendRequest) // called while the carrier is being called
 	down    bool
+	older   bool // of the release that kept no holds
 }
 
 type row struct {
@@ -92,6 +94,7 @@ func New(orgID, ours string, now func() time.Time) *Service {
 	return &Service{
 		orgID: orgID, ours: ours, now: now,
 		rows: map[string]*row{}, inbound: map[string]*messagingv1.RecordInboundResponse{}, stopped: map[string]bool{},
+		holds: map[string]*messagingv1.SetHoldRequest{},
 	}
 }
 
@@ -124,6 +127,13 @@ func (s *Service) SetDown(down bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.down = down
+}
+
+// SetOlder makes it a service of the release that kept no holds, or of this one again.
+func (s *Service) SetOlder(older bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.older = older
 }
 
 // Settle finds out what became of the texts whose outcome is unknown, as by a receipt that comes now.
@@ -270,8 +280,37 @@ func (s *Service) Send(_ context.Context, in *messagingv1.SendRequest) (*messagi
 		return undecided(r), nil
 	case s.stopped[in.GetTo()]:
 		return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_OPTED_OUT}, nil
+	case s.holds[in.GetTo()].GetHeld() && s.holds[in.GetTo()].GetVersion() > in.GetHoldVersion():
+		if slices.Contains(in.GetUnderstands(), messagingv1.Outcome_OUTCOME_HELD) {
+			return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_HELD, RetryAfter: durationpb.New(RetryAfter)}, nil
+		}
+		return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_THROTTLED, RetryAfter: durationpb.New(RetryAfter)}, nil
 	}
 	return s.attempt(in)
+}
+
+// SetHold keeps every text from a phone, or lets them go again; the later version counts.
+func (s *Service) SetHold(ctx context.Context, in *messagingv1.SetHoldRequest) (*messagingv1.SetHoldResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.down:
+		return nil, unavailable()
+	case s.older:
+		return s.UnimplementedMessagingServiceServer.SetHold(ctx, in)
+	case in.GetVersion() < 1:
+		return nil, refuse(codes.InvalidArgument, messagingv1.Reason_REASON_INVALID)
+	case s.holds[in.GetPhone()].GetVersion() < in.GetVersion():
+		s.holds[in.GetPhone()] = in
+	}
+	return &messagingv1.SetHoldResponse{}, nil
+}
+
+// Held reports whether every text is kept from a phone.
+func (s *Service) Held(phone string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.holds[phone].GetHeld()
 }
 
 // attempt calls the carrier, with the key in flight and the lock released meanwhile.
@@ -368,7 +407,7 @@ func (s *Service) RecordInbound(_ context.Context, in *messagingv1.RecordInbound
 	case s.down:
 		return nil, unavailable()
 	case known:
-		return stored, nil
+		return s.inForce(stored, in.GetFrom()), nil
 	case !strings.HasPrefix(in.GetFrom(), "+"):
 		return nil, refuse(codes.InvalidArgument, messagingv1.Reason_REASON_INVALID)
 	case in.GetOrgId() == "" && in.GetTo() != s.ours:
@@ -395,7 +434,16 @@ func (s *Service) RecordInbound(_ context.Context, in *messagingv1.RecordInbound
 		},
 	}
 	s.inbound[in.GetTwilioSid()] = answer
-	return answer, nil
+	return s.inForce(answer, in.GetFrom()), nil
+}
+
+// inForce adds to an opt-out whether it still holds.
+func (s *Service) inForce(stored *messagingv1.RecordInboundResponse, phone string) *messagingv1.RecordInboundResponse {
+	answer := proto.CloneOf(stored)
+	if answer.GetConsentEffect() == messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_OUT {
+		answer.ConsentState = map[bool]string{true: "opted_out", false: "opted_in"}[s.stopped[phone]]
+	}
+	return answer
 }
 
 // CheckSender knows one organisation.

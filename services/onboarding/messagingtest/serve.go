@@ -36,6 +36,7 @@ func (s *Service) Serve(tb testing.TB, tokens *rpc.Tokens) string {
 			messagingv1.MessagingService_Send_FullMethodName:          {rpc.RoleService},
 			messagingv1.MessagingService_RecordInbound_FullMethodName: {rpc.RoleService},
 			messagingv1.MessagingService_CheckSender_FullMethodName:   {rpc.RoleService},
+			messagingv1.MessagingService_SetHold_FullMethodName:       {rpc.RoleService},
 			messagingv1.MessagingService_ListMessages_FullMethodName:  {rpc.RoleService},
 			messagingv1.MessagingService_ListInbound_FullMethodName:   {rpc.RoleService},
 		},

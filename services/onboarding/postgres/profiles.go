@@ -13,7 +13,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-const profileColumns = `id, org_id, phone, first_name, locale, time_zone, hold, created_at`
+const profileColumns = `id, org_id, phone, first_name, locale, time_zone, hold, created_at, hold_version, hold_told`
 
 const sqlCreateProfile = `
 insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)
@@ -110,6 +110,32 @@ func (s *Store) Release(
 		}
 		return rearm(ctx, tx, *again(open, generation+1, due), at)
 	})
+}
+
+// The condition is that of the index.
+const sqlUntoldHolds = `select ` + profileColumns + ` from profiles where hold_told <> hold_version order by id limit $1`
+
+// UntoldHolds are profiles of whose hold, or release, messaging does not know yet.
+func (s *Store) UntoldHolds(ctx context.Context, limit int) ([]enrolment.Profile, error) {
+	rows, err := s.pool.Query(ctx, sqlUntoldHolds, limit)
+	if err != nil {
+		return nil, fmt.Errorf("look for holds to tell: %w", err)
+	}
+	untold, err := pgx.CollectRows(rows, pgx.RowToStructByName[enrolment.Profile])
+	if err != nil {
+		return nil, fmt.Errorf("look for holds to tell: %w", err)
+	}
+	return untold, nil
+}
+
+const sqlHoldTold = `update profiles set hold_told = $2 where id = $1 and hold_version = $2`
+
+// HoldTold notes that messaging knows a version of a hold, unless there is a later one by now.
+func (s *Store) HoldTold(ctx context.Context, profileID string, version int64) error {
+	if _, err := s.pool.Exec(ctx, sqlHoldTold, profileID, version); err != nil {
+		return fmt.Errorf("note that a hold was told: %w", err)
+	}
+	return nil
 }
 
 // switchHold flips the hold and, only if it was flipped, follows with what that means for the open session.

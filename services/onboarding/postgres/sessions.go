@@ -34,6 +34,7 @@ type row struct {
 	FirstName   string
 	Locale      string
 	Hold        bool
+	HoldVersion int64
 	TimeZone    string
 	QuietUntil  *string // null when the organisation has no quiet hours
 	QuietFrom   *string
@@ -42,7 +43,7 @@ type row struct {
 const sqlSessionColumns = `
 select s.id, s.org_id, s.profile_id, s.mode, s.state_token, s.next_step_id, s.status, s.status_reason as reason,
        s.paused_at is not null as paused, s.turn, s.detours, s.copy_version, s.created_at, s.updated_at,
-       p.phone, p.first_name, p.locale, p.hold, p.time_zone,
+       p.phone, p.first_name, p.locale, p.hold, p.hold_version, p.time_zone,
        case when o.quiet_hours then o.quiet_until end as quiet_until, case when o.quiet_hours then o.quiet_from end as quiet_from`
 
 const sqlSessionTables = `
@@ -58,7 +59,7 @@ func (r row) view() dispatch.View {
 			Status: session.Status(r.Status), Reason: r.Reason, Paused: r.Paused, Turn: r.Turn, Detours: r.Detours,
 			CopyVersion: r.CopyVersion, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, Quiet: r.quiet(),
 		},
-		Phone: r.Phone, FirstName: r.FirstName, Locale: r.Locale, Hold: r.Hold,
+		Phone: r.Phone, FirstName: r.FirstName, Locale: r.Locale, Hold: r.Hold, HoldVersion: r.HoldVersion,
 	}
 	if r.NextStepID != nil {
 		v.Session.NextStep = session.StepID(*r.NextStepID)
@@ -110,6 +111,15 @@ where p.org_id = $1 and p.phone = $2 order by s.status = 'active' desc, s.id des
 // person or they have no session.
 func (s *Store) LoadConversation(ctx context.Context, orgID, phone string) (dispatch.View, error) {
 	rows, err := s.pool.Query(ctx, sqlConversation, orgID, phone)
+	return collectView(rows, err)
+}
+
+const sqlConversationAt = sqlSession + `
+where p.org_id = $1 and p.phone = $2 and s.created_at <= $3 order by s.status = 'active' desc, s.id desc limit 1`
+
+// ConversationAt is LoadConversation of the sessions that there were at an instant.
+func (s *Store) ConversationAt(ctx context.Context, orgID, phone string, at time.Time) (dispatch.View, error) {
+	rows, err := s.pool.Query(ctx, sqlConversationAt, orgID, phone, at)
 	return collectView(rows, err)
 }
 

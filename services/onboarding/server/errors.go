@@ -60,6 +60,7 @@ var table = []struct {
 	{jobs.ErrPayloadMismatch, codes.AlreadyExists, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED},
 	{dispatch.ErrMessageMissing, codes.Internal, onboardingv1.Reason_REASON_MESSAGE_MISSING},
 	{dispatch.ErrConflict, codes.Unavailable, onboardingv1.Reason_REASON_CONFLICT},
+	{enrolment.ErrHoldUntold, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{dispatch.ErrUnavailable, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{reservation.ErrUnavailable, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{context.DeadlineExceeded, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},

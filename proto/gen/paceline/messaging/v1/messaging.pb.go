@@ -139,21 +139,25 @@ const (
 	Outcome_OUTCOME_PARKED Outcome = 8
 	// An operator gave it up; it is never sent.
 	Outcome_OUTCOME_GIVEN_UP Outcome = 9
+	// The recipient is on a safety hold; nothing was sent, and it may be once that is lifted. Answered only to a request that
+	// understands it; to others it is THROTTLED.
+	Outcome_OUTCOME_HELD Outcome = 10
 )
 
 // Enum value maps for Outcome.
 var (
 	Outcome_name = map[int32]string{
-		0: "OUTCOME_UNSPECIFIED",
-		1: "OUTCOME_ACCEPTED",
-		2: "OUTCOME_ALREADY_ACCEPTED",
-		3: "OUTCOME_IN_FLIGHT",
-		4: "OUTCOME_UNKNOWN",
-		5: "OUTCOME_THROTTLED",
-		6: "OUTCOME_REJECTED",
-		7: "OUTCOME_OPTED_OUT",
-		8: "OUTCOME_PARKED",
-		9: "OUTCOME_GIVEN_UP",
+		0:  "OUTCOME_UNSPECIFIED",
+		1:  "OUTCOME_ACCEPTED",
+		2:  "OUTCOME_ALREADY_ACCEPTED",
+		3:  "OUTCOME_IN_FLIGHT",
+		4:  "OUTCOME_UNKNOWN",
+		5:  "OUTCOME_THROTTLED",
+		6:  "OUTCOME_REJECTED",
+		7:  "OUTCOME_OPTED_OUT",
+		8:  "OUTCOME_PARKED",
+		9:  "OUTCOME_GIVEN_UP",
+		10: "OUTCOME_HELD",
 	}
 	Outcome_value = map[string]int32{
 		"OUTCOME_UNSPECIFIED":      0,
@@ -166,6 +170,7 @@ var (
 		"OUTCOME_OPTED_OUT":        7,
 		"OUTCOME_PARKED":           8,
 		"OUTCOME_GIVEN_UP":         9,
+		"OUTCOME_HELD":             10,
 	}
 )
 
@@ -547,6 +552,10 @@ type SendRequest struct {
 	CorrelationId string `protobuf:"bytes,6,opt,name=correlation_id,json=correlationId,proto3" json:"correlation_id,omitempty"`
 	// What may be done if the outcome stays unknown. It is stored with the first attempt.
 	UnknownPolicy UnknownPolicy `protobuf:"varint,7,opt,name=unknown_policy,json=unknownPolicy,proto3,enum=paceline.messaging.v1.UnknownPolicy" json:"unknown_policy,omitempty"`
+	// The outcomes after GIVEN_UP that the caller can read.
+	Understands []Outcome `protobuf:"varint,8,rep,packed,name=understands,proto3,enum=paceline.messaging.v1.Outcome" json:"understands,omitempty"`
+	// The version of the recipient's hold that the caller has read as lifted: an older hold is not in its way. 0 when it has read none.
+	HoldVersion   int64 `protobuf:"varint,9,opt,name=hold_version,json=holdVersion,proto3" json:"hold_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -630,14 +639,28 @@ func (x *SendRequest) GetUnknownPolicy() UnknownPolicy {
 	return UnknownPolicy_UNKNOWN_POLICY_UNSPECIFIED
 }
 
+func (x *SendRequest) GetUnderstands() []Outcome {
+	if x != nil {
+		return x.Understands
+	}
+	return nil
+}
+
+func (x *SendRequest) GetHoldVersion() int64 {
+	if x != nil {
+		return x.HoldVersion
+	}
+	return 0
+}
+
 // SendResponse is the outcome and the stored row.
 type SendResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How far it came.
 	Outcome Outcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=paceline.messaging.v1.Outcome" json:"outcome,omitempty"`
-	// The stored message; absent only when nothing was ever stored (opted out before the first attempt).
+	// The stored message; absent only when nothing was ever stored (opted out or held before the first attempt).
 	Message *Message `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	// How long to wait before asking again (in flight, unknown, throttled).
+	// How long to wait before asking again (in flight, unknown, throttled, held).
 	RetryAfter *durationpb.Duration `protobuf:"bytes,3,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	// Why a rejected, parked or given up message is so, in words, and what to do about it.
 	Explanation   string `protobuf:"bytes,4,opt,name=explanation,proto3" json:"explanation,omitempty"`
@@ -987,7 +1010,9 @@ type RecordInboundResponse struct {
 	// What it did to consent.
 	ConsentEffect ConsentEffect `protobuf:"varint,2,opt,name=consent_effect,json=consentEffect,proto3,enum=paceline.messaging.v1.ConsentEffect" json:"consent_effect,omitempty"`
 	// The organisation that owns the number.
-	OrgId         string `protobuf:"bytes,3,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
+	OrgId string `protobuf:"bytes,3,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
+	// Of an opt-out: the consent in force now, opted_in or opted_out. On a repeat it may have changed since; the effect never does.
+	ConsentState  string `protobuf:"bytes,4,opt,name=consent_state,json=consentState,proto3" json:"consent_state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1039,6 +1064,13 @@ func (x *RecordInboundResponse) GetConsentEffect() ConsentEffect {
 func (x *RecordInboundResponse) GetOrgId() string {
 	if x != nil {
 		return x.OrgId
+	}
+	return ""
+}
+
+func (x *RecordInboundResponse) GetConsentState() string {
+	if x != nil {
+		return x.ConsentState
 	}
 	return ""
 }
@@ -2590,6 +2622,116 @@ func (x *SetConsentResponse) GetWarning() string {
 	return ""
 }
 
+// SetHoldRequest is one version of a hold.
+type SetHoldRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The organisation.
+	OrgId string `protobuf:"bytes,1,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
+	// E.164.
+	Phone string `protobuf:"bytes,2,opt,name=phone,proto3" json:"phone,omitempty"`
+	// Whether the number is held from now on.
+	Held bool `protobuf:"varint,3,opt,name=held,proto3" json:"held,omitempty"`
+	// At least 1. Of two versions the higher one counts, whichever is told last.
+	Version       int64 `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetHoldRequest) Reset() {
+	*x = SetHoldRequest{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetHoldRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetHoldRequest) ProtoMessage() {}
+
+func (x *SetHoldRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetHoldRequest.ProtoReflect.Descriptor instead.
+func (*SetHoldRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *SetHoldRequest) GetOrgId() string {
+	if x != nil {
+		return x.OrgId
+	}
+	return ""
+}
+
+func (x *SetHoldRequest) GetPhone() string {
+	if x != nil {
+		return x.Phone
+	}
+	return ""
+}
+
+func (x *SetHoldRequest) GetHeld() bool {
+	if x != nil {
+		return x.Held
+	}
+	return false
+}
+
+func (x *SetHoldRequest) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+// SetHoldResponse says nothing more.
+type SetHoldResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetHoldResponse) Reset() {
+	*x = SetHoldResponse{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetHoldResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetHoldResponse) ProtoMessage() {}
+
+func (x *SetHoldResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetHoldResponse.ProtoReflect.Descriptor instead.
+func (*SetHoldResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{29}
+}
+
 // CheckSenderRequest names an organisation.
 type CheckSenderRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2601,7 +2743,7 @@ type CheckSenderRequest struct {
 
 func (x *CheckSenderRequest) Reset() {
 	*x = CheckSenderRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[28]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2613,7 +2755,7 @@ func (x *CheckSenderRequest) String() string {
 func (*CheckSenderRequest) ProtoMessage() {}
 
 func (x *CheckSenderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[28]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2626,7 +2768,7 @@ func (x *CheckSenderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSenderRequest.ProtoReflect.Descriptor instead.
 func (*CheckSenderRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{28}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CheckSenderRequest) GetOrgId() string {
@@ -2647,7 +2789,7 @@ type CheckSenderResponse struct {
 
 func (x *CheckSenderResponse) Reset() {
 	*x = CheckSenderResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[29]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2659,7 +2801,7 @@ func (x *CheckSenderResponse) String() string {
 func (*CheckSenderResponse) ProtoMessage() {}
 
 func (x *CheckSenderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[29]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2672,7 +2814,7 @@ func (x *CheckSenderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSenderResponse.ProtoReflect.Descriptor instead.
 func (*CheckSenderResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{29}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CheckSenderResponse) GetSender() string {
@@ -2708,7 +2850,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"created_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n" +
 	"\vaccepted_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"acceptedAtB\r\n" +
-	"\v_error_code\"\x84\x02\n" +
+	"\v_error_code\"\xe9\x02\n" +
 	"\vSendRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x1d\n" +
 	"\n" +
@@ -2717,7 +2859,9 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x04body\x18\x04 \x01(\tR\x04body\x12'\n" +
 	"\x0fidempotency_key\x18\x05 \x01(\tR\x0eidempotencyKey\x12%\n" +
 	"\x0ecorrelation_id\x18\x06 \x01(\tR\rcorrelationId\x12K\n" +
-	"\x0eunknown_policy\x18\a \x01(\x0e2$.paceline.messaging.v1.UnknownPolicyR\runknownPolicy\"\xe0\x01\n" +
+	"\x0eunknown_policy\x18\a \x01(\x0e2$.paceline.messaging.v1.UnknownPolicyR\runknownPolicy\x12@\n" +
+	"\vunderstands\x18\b \x03(\x0e2\x1e.paceline.messaging.v1.OutcomeR\vunderstands\x12!\n" +
+	"\fhold_version\x18\t \x01(\x03R\vholdVersion\"\xe0\x01\n" +
 	"\fSendResponse\x128\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x1e.paceline.messaging.v1.OutcomeR\aoutcome\x128\n" +
 	"\amessage\x18\x02 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\x12:\n" +
@@ -2755,11 +2899,12 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"receivedAt\x12\x15\n" +
 	"\x06org_id\x18\v \x01(\tR\x05orgId\x12(\n" +
-	"\x10dated_by_carrier\x18\f \x01(\bR\x0edatedByCarrier\"\xb5\x01\n" +
+	"\x10dated_by_carrier\x18\f \x01(\bR\x0edatedByCarrier\"\xda\x01\n" +
 	"\x15RecordInboundResponse\x128\n" +
 	"\amessage\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\x12K\n" +
 	"\x0econsent_effect\x18\x02 \x01(\x0e2$.paceline.messaging.v1.ConsentEffectR\rconsentEffect\x12\x15\n" +
-	"\x06org_id\x18\x03 \x01(\tR\x05orgId\"\xae\x01\n" +
+	"\x06org_id\x18\x03 \x01(\tR\x05orgId\x12#\n" +
+	"\rconsent_state\x18\x04 \x01(\tR\fconsentState\"\xae\x01\n" +
 	"\x12ListInboundRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x120\n" +
 	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
@@ -2887,7 +3032,13 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\aconsent\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.ConsentR\aconsent\x12;\n" +
 	"\x06events\x18\x02 \x03(\v2#.paceline.messaging.v1.ConsentEventR\x06events\x129\n" +
 	"\x05chain\x18\x03 \x01(\v2#.paceline.messaging.v1.ConsentChainR\x05chain\x12\x18\n" +
-	"\awarning\x18\x04 \x01(\tR\awarning\"+\n" +
+	"\awarning\x18\x04 \x01(\tR\awarning\"k\n" +
+	"\x0eSetHoldRequest\x12\x15\n" +
+	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x14\n" +
+	"\x05phone\x18\x02 \x01(\tR\x05phone\x12\x12\n" +
+	"\x04held\x18\x03 \x01(\bR\x04held\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\x03R\aversion\"\x11\n" +
+	"\x0fSetHoldResponse\"+\n" +
 	"\x12CheckSenderRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\"-\n" +
 	"\x13CheckSenderResponse\x12\x16\n" +
@@ -2905,7 +3056,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x15REASON_NOT_RESOLVABLE\x10\t\x12 \n" +
 	"\x1cREASON_QUEUED_TEXT_NOT_FOUND\x10\n" +
 	"\x12\x1a\n" +
-	"\x16REASON_NOT_CANCELLABLE\x10\v*\xf0\x01\n" +
+	"\x16REASON_NOT_CANCELLABLE\x10\v*\x82\x02\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10OUTCOME_ACCEPTED\x10\x01\x12\x1c\n" +
@@ -2916,7 +3067,9 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x10OUTCOME_REJECTED\x10\x06\x12\x15\n" +
 	"\x11OUTCOME_OPTED_OUT\x10\a\x12\x12\n" +
 	"\x0eOUTCOME_PARKED\x10\b\x12\x14\n" +
-	"\x10OUTCOME_GIVEN_UP\x10\t*\x82\x01\n" +
+	"\x10OUTCOME_GIVEN_UP\x10\t\x12\x10\n" +
+	"\fOUTCOME_HELD\x10\n" +
+	"*\x82\x01\n" +
 	"\rUnknownPolicy\x12\x1e\n" +
 	"\x1aUNKNOWN_POLICY_UNSPECIFIED\x10\x00\x12-\n" +
 	")UNKNOWN_POLICY_CONFIRM_ABSENT_THEN_RESEND\x10\x01\x12\"\n" +
@@ -2934,7 +3087,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x16RESOLUTION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fRESOLUTION_SENT\x10\x01\x12\x17\n" +
 	"\x13RESOLUTION_NOT_SENT\x10\x02\x12\x16\n" +
-	"\x12RESOLUTION_GIVE_UP\x10\x032\xeb\b\n" +
+	"\x12RESOLUTION_GIVE_UP\x10\x032\xc5\t\n" +
 	"\x10MessagingService\x12O\n" +
 	"\x04Send\x12\".paceline.messaging.v1.SendRequest\x1a#.paceline.messaging.v1.SendResponse\x12g\n" +
 	"\fRecordStatus\x12*.paceline.messaging.v1.RecordStatusRequest\x1a+.paceline.messaging.v1.RecordStatusResponse\x12j\n" +
@@ -2948,7 +3101,8 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\n" +
 	"GetConsent\x12(.paceline.messaging.v1.GetConsentRequest\x1a).paceline.messaging.v1.GetConsentResponse\x12a\n" +
 	"\n" +
-	"SetConsent\x12(.paceline.messaging.v1.SetConsentRequest\x1a).paceline.messaging.v1.SetConsentResponse\x12d\n" +
+	"SetConsent\x12(.paceline.messaging.v1.SetConsentRequest\x1a).paceline.messaging.v1.SetConsentResponse\x12X\n" +
+	"\aSetHold\x12%.paceline.messaging.v1.SetHoldRequest\x1a&.paceline.messaging.v1.SetHoldResponse\x12d\n" +
 	"\vCheckSender\x12).paceline.messaging.v1.CheckSenderRequest\x1a*.paceline.messaging.v1.CheckSenderResponseB?Z=paceline.internal/proto/gen/paceline/messaging/v1;messagingv1b\x06proto3"
 
 var (
@@ -2964,7 +3118,7 @@ func file_paceline_messaging_v1_messaging_proto_rawDescGZIP() []byte {
 }
 
 var file_paceline_messaging_v1_messaging_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(Reason)(0),                    // 0: paceline.messaging.v1.Reason
 	(Outcome)(0),                   // 1: paceline.messaging.v1.Outcome
@@ -2999,74 +3153,79 @@ var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(*GetConsentResponse)(nil),     // 30: paceline.messaging.v1.GetConsentResponse
 	(*SetConsentRequest)(nil),      // 31: paceline.messaging.v1.SetConsentRequest
 	(*SetConsentResponse)(nil),     // 32: paceline.messaging.v1.SetConsentResponse
-	(*CheckSenderRequest)(nil),     // 33: paceline.messaging.v1.CheckSenderRequest
-	(*CheckSenderResponse)(nil),    // 34: paceline.messaging.v1.CheckSenderResponse
-	nil,                            // 35: paceline.messaging.v1.RecordStatusRequest.RawEntry
-	(*timestamppb.Timestamp)(nil),  // 36: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 37: google.protobuf.Duration
+	(*SetHoldRequest)(nil),         // 33: paceline.messaging.v1.SetHoldRequest
+	(*SetHoldResponse)(nil),        // 34: paceline.messaging.v1.SetHoldResponse
+	(*CheckSenderRequest)(nil),     // 35: paceline.messaging.v1.CheckSenderRequest
+	(*CheckSenderResponse)(nil),    // 36: paceline.messaging.v1.CheckSenderResponse
+	nil,                            // 37: paceline.messaging.v1.RecordStatusRequest.RawEntry
+	(*timestamppb.Timestamp)(nil),  // 38: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 39: google.protobuf.Duration
 }
 var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
-	36, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
-	36, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
+	38, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
+	38, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
 	2,  // 2: paceline.messaging.v1.SendRequest.unknown_policy:type_name -> paceline.messaging.v1.UnknownPolicy
-	1,  // 3: paceline.messaging.v1.SendResponse.outcome:type_name -> paceline.messaging.v1.Outcome
-	5,  // 4: paceline.messaging.v1.SendResponse.message:type_name -> paceline.messaging.v1.Message
-	37, // 5: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
-	35, // 6: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
-	36, // 7: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
-	5,  // 8: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
-	3,  // 9: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
-	36, // 10: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
-	36, // 11: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
-	36, // 12: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
-	13, // 13: paceline.messaging.v1.ListInboundResponse.texts:type_name -> paceline.messaging.v1.InboundText
-	5,  // 14: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	36, // 15: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
-	36, // 16: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
-	18, // 17: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
-	36, // 18: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
-	5,  // 19: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
-	19, // 20: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
-	20, // 21: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
-	36, // 22: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
-	4,  // 23: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
-	5,  // 24: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	5,  // 25: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
-	36, // 26: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
-	36, // 27: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
-	26, // 28: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
-	28, // 29: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
-	27, // 30: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
-	26, // 31: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
-	28, // 32: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
-	27, // 33: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
-	6,  // 34: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
-	8,  // 35: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
-	10, // 36: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
-	12, // 37: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
-	15, // 38: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
-	17, // 39: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
-	22, // 40: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
-	24, // 41: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
-	29, // 42: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
-	31, // 43: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
-	33, // 44: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
-	7,  // 45: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
-	9,  // 46: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
-	11, // 47: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
-	14, // 48: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
-	16, // 49: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
-	21, // 50: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
-	23, // 51: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
-	25, // 52: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
-	30, // 53: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
-	32, // 54: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
-	34, // 55: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
-	45, // [45:56] is the sub-list for method output_type
-	34, // [34:45] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	1,  // 3: paceline.messaging.v1.SendRequest.understands:type_name -> paceline.messaging.v1.Outcome
+	1,  // 4: paceline.messaging.v1.SendResponse.outcome:type_name -> paceline.messaging.v1.Outcome
+	5,  // 5: paceline.messaging.v1.SendResponse.message:type_name -> paceline.messaging.v1.Message
+	39, // 6: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
+	37, // 7: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
+	38, // 8: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
+	5,  // 9: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
+	3,  // 10: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
+	38, // 11: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
+	38, // 12: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
+	38, // 13: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
+	13, // 14: paceline.messaging.v1.ListInboundResponse.texts:type_name -> paceline.messaging.v1.InboundText
+	5,  // 15: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
+	38, // 16: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
+	38, // 17: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
+	18, // 18: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
+	38, // 19: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
+	5,  // 20: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
+	19, // 21: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
+	20, // 22: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
+	38, // 23: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
+	4,  // 24: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
+	5,  // 25: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
+	5,  // 26: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
+	38, // 27: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
+	38, // 28: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
+	26, // 29: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
+	28, // 30: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
+	27, // 31: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
+	26, // 32: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
+	28, // 33: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
+	27, // 34: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
+	6,  // 35: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
+	8,  // 36: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
+	10, // 37: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
+	12, // 38: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
+	15, // 39: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
+	17, // 40: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
+	22, // 41: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
+	24, // 42: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
+	29, // 43: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
+	31, // 44: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
+	33, // 45: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
+	35, // 46: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
+	7,  // 47: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
+	9,  // 48: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
+	11, // 49: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
+	14, // 50: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
+	16, // 51: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
+	21, // 52: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
+	23, // 53: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
+	25, // 54: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
+	30, // 55: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
+	32, // 56: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
+	34, // 57: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
+	36, // 58: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
+	47, // [47:59] is the sub-list for method output_type
+	35, // [35:47] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_paceline_messaging_v1_messaging_proto_init() }
@@ -3082,7 +3241,7 @@ func file_paceline_messaging_v1_messaging_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_messaging_v1_messaging_proto_rawDesc), len(file_paceline_messaging_v1_messaging_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   31,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

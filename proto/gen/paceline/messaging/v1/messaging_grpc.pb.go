@@ -32,6 +32,7 @@ const (
 	MessagingService_ListMessages_FullMethodName   = "/paceline.messaging.v1.MessagingService/ListMessages"
 	MessagingService_GetConsent_FullMethodName     = "/paceline.messaging.v1.MessagingService/GetConsent"
 	MessagingService_SetConsent_FullMethodName     = "/paceline.messaging.v1.MessagingService/SetConsent"
+	MessagingService_SetHold_FullMethodName        = "/paceline.messaging.v1.MessagingService/SetHold"
 	MessagingService_CheckSender_FullMethodName    = "/paceline.messaging.v1.MessagingService/CheckSender"
 )
 
@@ -68,6 +69,10 @@ type MessagingServiceClient interface {
 	GetConsent(ctx context.Context, in *GetConsentRequest, opts ...grpc.CallOption) (*GetConsentResponse, error)
 	// SetConsent records a decision that an operator took down outside the conversation, with its reason.
 	SetConsent(ctx context.Context, in *SetConsentRequest, opts ...grpc.CallOption) (*SetConsentResponse, error)
+	// SetHold keeps every text from a number while an operator's safety hold lasts, whatever asks for it: Send, the outbound queue. Only
+	// our own answers to STOP and HELP pass. A hold is answered once nothing is on its way to the number any more; telling it again
+	// changes nothing. Errors: UNAVAILABLE, with the hold in force, when a text is on its way for too long.
+	SetHold(ctx context.Context, in *SetHoldRequest, opts ...grpc.CallOption) (*SetHoldResponse, error)
 	// CheckSender reports whether an organisation has a sender; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER) if not.
 	CheckSender(ctx context.Context, in *CheckSenderRequest, opts ...grpc.CallOption) (*CheckSenderResponse, error)
 }
@@ -180,6 +185,16 @@ func (c *messagingServiceClient) SetConsent(ctx context.Context, in *SetConsentR
 	return out, nil
 }
 
+func (c *messagingServiceClient) SetHold(ctx context.Context, in *SetHoldRequest, opts ...grpc.CallOption) (*SetHoldResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetHoldResponse)
+	err := c.cc.Invoke(ctx, MessagingService_SetHold_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *messagingServiceClient) CheckSender(ctx context.Context, in *CheckSenderRequest, opts ...grpc.CallOption) (*CheckSenderResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CheckSenderResponse)
@@ -223,6 +238,10 @@ type MessagingServiceServer interface {
 	GetConsent(context.Context, *GetConsentRequest) (*GetConsentResponse, error)
 	// SetConsent records a decision that an operator took down outside the conversation, with its reason.
 	SetConsent(context.Context, *SetConsentRequest) (*SetConsentResponse, error)
+	// SetHold keeps every text from a number while an operator's safety hold lasts, whatever asks for it: Send, the outbound queue. Only
+	// our own answers to STOP and HELP pass. A hold is answered once nothing is on its way to the number any more; telling it again
+	// changes nothing. Errors: UNAVAILABLE, with the hold in force, when a text is on its way for too long.
+	SetHold(context.Context, *SetHoldRequest) (*SetHoldResponse, error)
 	// CheckSender reports whether an organisation has a sender; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER) if not.
 	CheckSender(context.Context, *CheckSenderRequest) (*CheckSenderResponse, error)
 	mustEmbedUnimplementedMessagingServiceServer()
@@ -264,6 +283,9 @@ func (UnimplementedMessagingServiceServer) GetConsent(context.Context, *GetConse
 }
 func (UnimplementedMessagingServiceServer) SetConsent(context.Context, *SetConsentRequest) (*SetConsentResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetConsent not implemented")
+}
+func (UnimplementedMessagingServiceServer) SetHold(context.Context, *SetHoldRequest) (*SetHoldResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetHold not implemented")
 }
 func (UnimplementedMessagingServiceServer) CheckSender(context.Context, *CheckSenderRequest) (*CheckSenderResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CheckSender not implemented")
@@ -469,6 +491,24 @@ func _MessagingService_SetConsent_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MessagingService_SetHold_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetHoldRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MessagingServiceServer).SetHold(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MessagingService_SetHold_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MessagingServiceServer).SetHold(ctx, req.(*SetHoldRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _MessagingService_CheckSender_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CheckSenderRequest)
 	if err := dec(in); err != nil {
@@ -533,6 +573,10 @@ var MessagingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetConsent",
 			Handler:    _MessagingService_SetConsent_Handler,
+		},
+		{
+			MethodName: "SetHold",
+			Handler:    _MessagingService_SetHold_Handler,
 		},
 		{
 			MethodName: "CheckSender",

@@ -226,7 +226,8 @@ type EnqueueTextRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required: unique per organisation, 1 to 200 characters. A repeat under the same key is the same text.
 	IdempotencyKey string `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	// E.164. Consent holds for every text of the queue: to a number that has opted out nothing is sent, not even a one-time code.
+	// E.164. Consent holds for every text of the queue: to a number that has opted out nothing is sent, not even a one-time code. Nor is
+	// anything sent to a person on a safety hold: the text waits until that is lifted, and expires as it would.
 	To string `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
 	// 1 to 1600 characters.
 	Body string `protobuf:"bytes,3,opt,name=body,proto3" json:"body,omitempty"`
