@@ -228,8 +228,8 @@ func (p *ports) Record(ctx context.Context, m inbound.Message, profileID string,
 	return call(p, "Record", func() (inbound.Recorded, error) { return p.carrier.Record(ctx, m, profileID, received) })
 }
 
-func (p *ports) CheckSender(ctx context.Context, org string) error {
-	return act(p, "CheckSender", func() error { return p.carrier.CheckSender(ctx, org) })
+func (p *ports) CheckSender(ctx context.Context, org, phone string) error {
+	return act(p, "CheckSender", func() error { return p.carrier.CheckSender(ctx, org, phone) })
 }
 
 func (p *ports) Publish(ctx context.Context, job qstash.Job) (qstash.Receipt, error) {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/delivery"
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/sms"
@@ -18,6 +19,7 @@ type archive interface {
 	Message(ctx context.Context, orgID, id uuid.UUID) (delivery.Message, error)
 	Messages(ctx context.Context, q delivery.Query) ([]delivery.Message, error)
 	Consent(ctx context.Context, orgID uuid.UUID, phone sms.Phone, page delivery.LedgerPage) (delivery.Ledger, error)
+	ConsentState(ctx context.Context, orgID uuid.UUID, phone sms.Phone) (consent.State, error)
 	Evidence(ctx context.Context, orgID, id uuid.UUID) (delivery.Evidence, error)
 }
 
@@ -182,11 +184,10 @@ func (s *Server) SetConsent(ctx context.Context, r *messagingv1.SetConsentReques
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	note, err := readNote(view, r)
+	note, err := readNote(view, r, s.Now())
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	note.At = s.Now()
 	if sender, err := s.Sender.Of(view.orgID); err == nil { // an organisation without a sender may keep a ledger too
 		note.Sender = sender
 	}
@@ -199,7 +200,7 @@ func (s *Server) SetConsent(ctx context.Context, r *messagingv1.SetConsentReques
 	}, nil
 }
 
-// CheckSender reports what an organisation sends from.
+// CheckSender reports what an organisation sends from, and whether the person that it asks about has opted out.
 func (s *Server) CheckSender(ctx context.Context, r *messagingv1.CheckSenderRequest) (*messagingv1.CheckSenderResponse, error) {
 	orgID, err := readID("org_id", r.GetOrgId())
 	if err != nil {
@@ -209,5 +210,17 @@ func (s *Server) CheckSender(ctx context.Context, r *messagingv1.CheckSenderRequ
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	return &messagingv1.CheckSenderResponse{Sender: sender}, nil
+	answer := &messagingv1.CheckSenderResponse{Sender: sender}
+	if r.GetTo() != "" {
+		phone, err := readPhone("to", r.GetTo())
+		if err != nil {
+			return nil, refuse(ctx, err)
+		}
+		state, err := s.Archive.ConsentState(ctx, orgID, phone)
+		if err != nil {
+			return nil, refuse(ctx, err)
+		}
+		answer.OptedOut = state == consent.OptedOut
+	}
+	return answer, nil
 }

@@ -54,6 +54,10 @@ const (
 	Reason_REASON_QUEUED_TEXT_NOT_FOUND Reason = 10
 	// The queued text is being sent, may have been sent, or is at its end.
 	Reason_REASON_NOT_CANCELLABLE Reason = 11
+	// The person has opted out in their own words; only their START lifts that.
+	Reason_REASON_OPTED_OUT_BY_PERSON Reason = 12
+	// The evidence of an opt-in is not newer than the opt-out in force.
+	Reason_REASON_EVIDENCE_TOO_OLD Reason = 13
 )
 
 // Enum value maps for Reason.
@@ -71,6 +75,8 @@ var (
 		9:  "REASON_NOT_RESOLVABLE",
 		10: "REASON_QUEUED_TEXT_NOT_FOUND",
 		11: "REASON_NOT_CANCELLABLE",
+		12: "REASON_OPTED_OUT_BY_PERSON",
+		13: "REASON_EVIDENCE_TOO_OLD",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -85,6 +91,8 @@ var (
 		"REASON_NOT_RESOLVABLE":              9,
 		"REASON_QUEUED_TEXT_NOT_FOUND":       10,
 		"REASON_NOT_CANCELLABLE":             11,
+		"REASON_OPTED_OUT_BY_PERSON":         12,
+		"REASON_EVIDENCE_TOO_OLD":            13,
 	}
 )
 
@@ -547,6 +555,9 @@ type SendRequest struct {
 	CorrelationId string `protobuf:"bytes,6,opt,name=correlation_id,json=correlationId,proto3" json:"correlation_id,omitempty"`
 	// What may be done if the outcome stays unknown. It is stored with the first attempt.
 	UnknownPolicy UnknownPolicy `protobuf:"varint,7,opt,name=unknown_policy,json=unknownPolicy,proto3,enum=paceline.messaging.v1.UnknownPolicy" json:"unknown_policy,omitempty"`
+	// How the recipient agreed to be texted, as the caller has it on file; optional. It goes into the ledger if nothing is recorded of the
+	// recipient yet, and changes nothing otherwise.
+	Consent       *ConsentRecord `protobuf:"bytes,8,opt,name=consent,proto3" json:"consent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -630,6 +641,77 @@ func (x *SendRequest) GetUnknownPolicy() UnknownPolicy {
 	return UnknownPolicy_UNKNOWN_POLICY_UNSPECIFIED
 }
 
+func (x *SendRequest) GetConsent() *ConsentRecord {
+	if x != nil {
+		return x.Consent
+	}
+	return nil
+}
+
+// ConsentRecord is how a person agreed to be texted.
+type ConsentRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where they agreed, 1 to 100 characters on one line.
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// The words that they were shown, 1 to 1000 characters.
+	WordsShown string `protobuf:"bytes,2,opt,name=words_shown,json=wordsShown,proto3" json:"words_shown,omitempty"`
+	// When they agreed.
+	CollectedAt   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=collected_at,json=collectedAt,proto3" json:"collected_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConsentRecord) Reset() {
+	*x = ConsentRecord{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConsentRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConsentRecord) ProtoMessage() {}
+
+func (x *ConsentRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConsentRecord.ProtoReflect.Descriptor instead.
+func (*ConsentRecord) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ConsentRecord) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *ConsentRecord) GetWordsShown() string {
+	if x != nil {
+		return x.WordsShown
+	}
+	return ""
+}
+
+func (x *ConsentRecord) GetCollectedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CollectedAt
+	}
+	return nil
+}
+
 // SendResponse is the outcome and the stored row.
 type SendResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -647,7 +729,7 @@ type SendResponse struct {
 
 func (x *SendResponse) Reset() {
 	*x = SendResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[2]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -659,7 +741,7 @@ func (x *SendResponse) String() string {
 func (*SendResponse) ProtoMessage() {}
 
 func (x *SendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[2]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -672,7 +754,7 @@ func (x *SendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
 func (*SendResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{2}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *SendResponse) GetOutcome() Outcome {
@@ -722,7 +804,7 @@ type RecordStatusRequest struct {
 
 func (x *RecordStatusRequest) Reset() {
 	*x = RecordStatusRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[3]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -734,7 +816,7 @@ func (x *RecordStatusRequest) String() string {
 func (*RecordStatusRequest) ProtoMessage() {}
 
 func (x *RecordStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[3]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -747,7 +829,7 @@ func (x *RecordStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordStatusRequest.ProtoReflect.Descriptor instead.
 func (*RecordStatusRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{3}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RecordStatusRequest) GetMessageId() string {
@@ -796,7 +878,7 @@ type RecordStatusResponse struct {
 
 func (x *RecordStatusResponse) Reset() {
 	*x = RecordStatusResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[4]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -808,7 +890,7 @@ func (x *RecordStatusResponse) String() string {
 func (*RecordStatusResponse) ProtoMessage() {}
 
 func (x *RecordStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[4]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -821,7 +903,7 @@ func (x *RecordStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordStatusResponse.ProtoReflect.Descriptor instead.
 func (*RecordStatusResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{4}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RecordStatusResponse) GetMatched() bool {
@@ -867,7 +949,7 @@ type RecordInboundRequest struct {
 
 func (x *RecordInboundRequest) Reset() {
 	*x = RecordInboundRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[5]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -879,7 +961,7 @@ func (x *RecordInboundRequest) String() string {
 func (*RecordInboundRequest) ProtoMessage() {}
 
 func (x *RecordInboundRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[5]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -892,7 +974,7 @@ func (x *RecordInboundRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordInboundRequest.ProtoReflect.Descriptor instead.
 func (*RecordInboundRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{5}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RecordInboundRequest) GetTwilioSid() string {
@@ -994,7 +1076,7 @@ type RecordInboundResponse struct {
 
 func (x *RecordInboundResponse) Reset() {
 	*x = RecordInboundResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[6]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1006,7 +1088,7 @@ func (x *RecordInboundResponse) String() string {
 func (*RecordInboundResponse) ProtoMessage() {}
 
 func (x *RecordInboundResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[6]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1019,7 +1101,7 @@ func (x *RecordInboundResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordInboundResponse.ProtoReflect.Descriptor instead.
 func (*RecordInboundResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{6}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RecordInboundResponse) GetMessage() *Message {
@@ -1060,7 +1142,7 @@ type ListInboundRequest struct {
 
 func (x *ListInboundRequest) Reset() {
 	*x = ListInboundRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[7]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1072,7 +1154,7 @@ func (x *ListInboundRequest) String() string {
 func (*ListInboundRequest) ProtoMessage() {}
 
 func (x *ListInboundRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[7]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1085,7 +1167,7 @@ func (x *ListInboundRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInboundRequest.ProtoReflect.Descriptor instead.
 func (*ListInboundRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{7}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListInboundRequest) GetOrgId() string {
@@ -1143,7 +1225,7 @@ type InboundText struct {
 
 func (x *InboundText) Reset() {
 	*x = InboundText{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[8]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1155,7 +1237,7 @@ func (x *InboundText) String() string {
 func (*InboundText) ProtoMessage() {}
 
 func (x *InboundText) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[8]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1168,7 +1250,7 @@ func (x *InboundText) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InboundText.ProtoReflect.Descriptor instead.
 func (*InboundText) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{8}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *InboundText) GetTwilioSid() string {
@@ -1247,7 +1329,7 @@ type ListInboundResponse struct {
 
 func (x *ListInboundResponse) Reset() {
 	*x = ListInboundResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[9]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1259,7 +1341,7 @@ func (x *ListInboundResponse) String() string {
 func (*ListInboundResponse) ProtoMessage() {}
 
 func (x *ListInboundResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[9]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1272,7 +1354,7 @@ func (x *ListInboundResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInboundResponse.ProtoReflect.Descriptor instead.
 func (*ListInboundResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{9}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListInboundResponse) GetTexts() []*InboundText {
@@ -1300,7 +1382,7 @@ type GetMessageRequest struct {
 
 func (x *GetMessageRequest) Reset() {
 	*x = GetMessageRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[10]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1312,7 +1394,7 @@ func (x *GetMessageRequest) String() string {
 func (*GetMessageRequest) ProtoMessage() {}
 
 func (x *GetMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[10]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1325,7 +1407,7 @@ func (x *GetMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMessageRequest.ProtoReflect.Descriptor instead.
 func (*GetMessageRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{10}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetMessageRequest) GetMessageId() string {
@@ -1346,7 +1428,7 @@ type GetMessageResponse struct {
 
 func (x *GetMessageResponse) Reset() {
 	*x = GetMessageResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[11]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1358,7 +1440,7 @@ func (x *GetMessageResponse) String() string {
 func (*GetMessageResponse) ProtoMessage() {}
 
 func (x *GetMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[11]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1371,7 +1453,7 @@ func (x *GetMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMessageResponse.ProtoReflect.Descriptor instead.
 func (*GetMessageResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{11}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetMessageResponse) GetMessage() *Message {
@@ -1392,7 +1474,7 @@ type GetEvidenceRequest struct {
 
 func (x *GetEvidenceRequest) Reset() {
 	*x = GetEvidenceRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[12]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1404,7 +1486,7 @@ func (x *GetEvidenceRequest) String() string {
 func (*GetEvidenceRequest) ProtoMessage() {}
 
 func (x *GetEvidenceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[12]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1417,7 +1499,7 @@ func (x *GetEvidenceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEvidenceRequest.ProtoReflect.Descriptor instead.
 func (*GetEvidenceRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{12}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetEvidenceRequest) GetMessageId() string {
@@ -1443,7 +1525,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[13]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1455,7 +1537,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[13]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1468,7 +1550,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{13}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Candidate) GetTwilioSid() string {
@@ -1509,7 +1591,7 @@ type Look struct {
 
 func (x *Look) Reset() {
 	*x = Look{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[14]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1521,7 +1603,7 @@ func (x *Look) String() string {
 func (*Look) ProtoMessage() {}
 
 func (x *Look) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[14]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1534,7 +1616,7 @@ func (x *Look) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Look.ProtoReflect.Descriptor instead.
 func (*Look) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{14}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Look) GetAt() *timestamppb.Timestamp {
@@ -1582,7 +1664,7 @@ type Receipt struct {
 
 func (x *Receipt) Reset() {
 	*x = Receipt{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[15]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1594,7 +1676,7 @@ func (x *Receipt) String() string {
 func (*Receipt) ProtoMessage() {}
 
 func (x *Receipt) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[15]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1607,7 +1689,7 @@ func (x *Receipt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipt.ProtoReflect.Descriptor instead.
 func (*Receipt) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{15}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Receipt) GetAt() *timestamppb.Timestamp {
@@ -1657,7 +1739,7 @@ type GetEvidenceResponse struct {
 
 func (x *GetEvidenceResponse) Reset() {
 	*x = GetEvidenceResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[16]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1669,7 +1751,7 @@ func (x *GetEvidenceResponse) String() string {
 func (*GetEvidenceResponse) ProtoMessage() {}
 
 func (x *GetEvidenceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[16]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1682,7 +1764,7 @@ func (x *GetEvidenceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEvidenceResponse.ProtoReflect.Descriptor instead.
 func (*GetEvidenceResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{16}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetEvidenceResponse) GetMessage() *Message {
@@ -1739,7 +1821,7 @@ type ResolveMessageRequest struct {
 
 func (x *ResolveMessageRequest) Reset() {
 	*x = ResolveMessageRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[17]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1751,7 +1833,7 @@ func (x *ResolveMessageRequest) String() string {
 func (*ResolveMessageRequest) ProtoMessage() {}
 
 func (x *ResolveMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[17]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1764,7 +1846,7 @@ func (x *ResolveMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveMessageRequest.ProtoReflect.Descriptor instead.
 func (*ResolveMessageRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{17}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ResolveMessageRequest) GetMessageId() string {
@@ -1813,7 +1895,7 @@ type ResolveMessageResponse struct {
 
 func (x *ResolveMessageResponse) Reset() {
 	*x = ResolveMessageResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[18]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1825,7 +1907,7 @@ func (x *ResolveMessageResponse) String() string {
 func (*ResolveMessageResponse) ProtoMessage() {}
 
 func (x *ResolveMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[18]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1838,7 +1920,7 @@ func (x *ResolveMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveMessageResponse.ProtoReflect.Descriptor instead.
 func (*ResolveMessageResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{18}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ResolveMessageResponse) GetMessage() *Message {
@@ -1867,7 +1949,7 @@ type ListMessagesRequest struct {
 
 func (x *ListMessagesRequest) Reset() {
 	*x = ListMessagesRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[19]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1879,7 +1961,7 @@ func (x *ListMessagesRequest) String() string {
 func (*ListMessagesRequest) ProtoMessage() {}
 
 func (x *ListMessagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[19]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1892,7 +1974,7 @@ func (x *ListMessagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagesRequest.ProtoReflect.Descriptor instead.
 func (*ListMessagesRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{19}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListMessagesRequest) GetProfileId() string {
@@ -1943,7 +2025,7 @@ type ListMessagesResponse struct {
 
 func (x *ListMessagesResponse) Reset() {
 	*x = ListMessagesResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[20]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1955,7 +2037,7 @@ func (x *ListMessagesResponse) String() string {
 func (*ListMessagesResponse) ProtoMessage() {}
 
 func (x *ListMessagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[20]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1968,7 +2050,7 @@ func (x *ListMessagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagesResponse.ProtoReflect.Descriptor instead.
 func (*ListMessagesResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{20}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListMessagesResponse) GetMessages() []*Message {
@@ -2003,7 +2085,7 @@ type Consent struct {
 
 func (x *Consent) Reset() {
 	*x = Consent{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[21]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2015,7 +2097,7 @@ func (x *Consent) String() string {
 func (*Consent) ProtoMessage() {}
 
 func (x *Consent) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[21]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2028,7 +2110,7 @@ func (x *Consent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consent.ProtoReflect.Descriptor instead.
 func (*Consent) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{21}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Consent) GetPhone() string {
@@ -2081,7 +2163,7 @@ type ConsentChain struct {
 
 func (x *ConsentChain) Reset() {
 	*x = ConsentChain{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[22]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2093,7 +2175,7 @@ func (x *ConsentChain) String() string {
 func (*ConsentChain) ProtoMessage() {}
 
 func (x *ConsentChain) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[22]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2106,7 +2188,7 @@ func (x *ConsentChain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsentChain.ProtoReflect.Descriptor instead.
 func (*ConsentChain) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{22}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ConsentChain) GetOrgId() string {
@@ -2158,10 +2240,11 @@ type ConsentEvent struct {
 	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
 	// The state after it: opted_in or opted_out.
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
-	// Where it came from: first_send, inbound, operator, twilio_21610, or confirmation (Twilio took our confirmation of the opt-out
-	// before it; the state stays).
+	// Where it came from: first_send (the first text came with a consent record), collected_elsewhere (it came without one), inbound,
+	// operator, twilio_21610, or confirmation (Twilio took our confirmation of the opt-out before it; the state stays).
 	Source string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
-	// The person's own words, the operator's reason, or our confirmation.
+	// The person's own words, the words that they were shown with where and when, the operator's reason with the evidence, or our
+	// confirmation.
 	Words string `protobuf:"bytes,4,opt,name=words,proto3" json:"words,omitempty"`
 	// The number or messaging service of ours that it was said to.
 	Sender string `protobuf:"bytes,5,opt,name=sender,proto3" json:"sender,omitempty"`
@@ -2189,7 +2272,7 @@ type ConsentEvent struct {
 
 func (x *ConsentEvent) Reset() {
 	*x = ConsentEvent{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[23]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2201,7 +2284,7 @@ func (x *ConsentEvent) String() string {
 func (*ConsentEvent) ProtoMessage() {}
 
 func (x *ConsentEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[23]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2214,7 +2297,7 @@ func (x *ConsentEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsentEvent.ProtoReflect.Descriptor instead.
 func (*ConsentEvent) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{23}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ConsentEvent) GetAt() *timestamppb.Timestamp {
@@ -2330,7 +2413,7 @@ type GetConsentRequest struct {
 
 func (x *GetConsentRequest) Reset() {
 	*x = GetConsentRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[24]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2342,7 +2425,7 @@ func (x *GetConsentRequest) String() string {
 func (*GetConsentRequest) ProtoMessage() {}
 
 func (x *GetConsentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[24]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2355,7 +2438,7 @@ func (x *GetConsentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConsentRequest.ProtoReflect.Descriptor instead.
 func (*GetConsentRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{24}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetConsentRequest) GetPhone() string {
@@ -2396,7 +2479,7 @@ type GetConsentResponse struct {
 
 func (x *GetConsentResponse) Reset() {
 	*x = GetConsentResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[25]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2408,7 +2491,7 @@ func (x *GetConsentResponse) String() string {
 func (*GetConsentResponse) ProtoMessage() {}
 
 func (x *GetConsentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[25]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2421,7 +2504,7 @@ func (x *GetConsentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConsentResponse.ProtoReflect.Descriptor instead.
 func (*GetConsentResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{25}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetConsentResponse) GetConsent() *Consent {
@@ -2460,14 +2543,16 @@ type SetConsentRequest struct {
 	// opted_in or opted_out.
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
 	// Why, in words; required.
-	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// On what grounds the person wants texts; required for opted_in, and only for it.
+	Evidence      *Evidence `protobuf:"bytes,4,opt,name=evidence,proto3" json:"evidence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SetConsentRequest) Reset() {
 	*x = SetConsentRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[26]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2479,7 +2564,7 @@ func (x *SetConsentRequest) String() string {
 func (*SetConsentRequest) ProtoMessage() {}
 
 func (x *SetConsentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[26]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2492,7 +2577,7 @@ func (x *SetConsentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetConsentRequest.ProtoReflect.Descriptor instead.
 func (*SetConsentRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{26}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SetConsentRequest) GetPhone() string {
@@ -2516,6 +2601,77 @@ func (x *SetConsentRequest) GetReason() string {
 	return ""
 }
 
+func (x *SetConsentRequest) GetEvidence() *Evidence {
+	if x != nil {
+		return x.Evidence
+	}
+	return nil
+}
+
+// Evidence is how an operator knows that a person wants texts. It is kept in the ledger, in the words of the event.
+type Evidence struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How the person said so, such as phone call, letter or web form; 1 to 100 characters on one line.
+	Method string `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
+	// When they said so; not in the future, and after the opt-out that it is to lift.
+	CollectedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=collected_at,json=collectedAt,proto3" json:"collected_at,omitempty"`
+	// Where that is documented, such as a file number; 1 to 200 characters on one line.
+	Reference     string `protobuf:"bytes,3,opt,name=reference,proto3" json:"reference,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Evidence) Reset() {
+	*x = Evidence{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Evidence) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Evidence) ProtoMessage() {}
+
+func (x *Evidence) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
+func (*Evidence) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Evidence) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *Evidence) GetCollectedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CollectedAt
+	}
+	return nil
+}
+
+func (x *Evidence) GetReference() string {
+	if x != nil {
+		return x.Reference
+	}
+	return ""
+}
+
 // SetConsentResponse is the consent and its ledger after it.
 type SetConsentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2534,7 +2690,7 @@ type SetConsentResponse struct {
 
 func (x *SetConsentResponse) Reset() {
 	*x = SetConsentResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[27]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2546,7 +2702,7 @@ func (x *SetConsentResponse) String() string {
 func (*SetConsentResponse) ProtoMessage() {}
 
 func (x *SetConsentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[27]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2559,7 +2715,7 @@ func (x *SetConsentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetConsentResponse.ProtoReflect.Descriptor instead.
 func (*SetConsentResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{27}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SetConsentResponse) GetConsent() *Consent {
@@ -2594,14 +2750,16 @@ func (x *SetConsentResponse) GetWarning() string {
 type CheckSenderRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The organisation.
-	OrgId         string `protobuf:"bytes,1,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
+	OrgId string `protobuf:"bytes,1,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
+	// A phone that it wants to text, E.164; may be empty.
+	To            string `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CheckSenderRequest) Reset() {
 	*x = CheckSenderRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[28]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2613,7 +2771,7 @@ func (x *CheckSenderRequest) String() string {
 func (*CheckSenderRequest) ProtoMessage() {}
 
 func (x *CheckSenderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[28]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2626,7 +2784,7 @@ func (x *CheckSenderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSenderRequest.ProtoReflect.Descriptor instead.
 func (*CheckSenderRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{28}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CheckSenderRequest) GetOrgId() string {
@@ -2636,18 +2794,27 @@ func (x *CheckSenderRequest) GetOrgId() string {
 	return ""
 }
 
+func (x *CheckSenderRequest) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
 // CheckSenderResponse describes its sender.
 type CheckSenderResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The number or messaging service it sends from.
-	Sender        string `protobuf:"bytes,1,opt,name=sender,proto3" json:"sender,omitempty"`
+	Sender string `protobuf:"bytes,1,opt,name=sender,proto3" json:"sender,omitempty"`
+	// Whether the person with the phone asked about has opted out.
+	OptedOut      bool `protobuf:"varint,2,opt,name=opted_out,json=optedOut,proto3" json:"opted_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CheckSenderResponse) Reset() {
 	*x = CheckSenderResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[29]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2659,7 +2826,7 @@ func (x *CheckSenderResponse) String() string {
 func (*CheckSenderResponse) ProtoMessage() {}
 
 func (x *CheckSenderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[29]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2672,7 +2839,7 @@ func (x *CheckSenderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSenderResponse.ProtoReflect.Descriptor instead.
 func (*CheckSenderResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{29}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CheckSenderResponse) GetSender() string {
@@ -2680,6 +2847,13 @@ func (x *CheckSenderResponse) GetSender() string {
 		return x.Sender
 	}
 	return ""
+}
+
+func (x *CheckSenderResponse) GetOptedOut() bool {
+	if x != nil {
+		return x.OptedOut
+	}
+	return false
 }
 
 var File_paceline_messaging_v1_messaging_proto protoreflect.FileDescriptor
@@ -2708,7 +2882,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"created_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n" +
 	"\vaccepted_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"acceptedAtB\r\n" +
-	"\v_error_code\"\x84\x02\n" +
+	"\v_error_code\"\xc4\x02\n" +
 	"\vSendRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x1d\n" +
 	"\n" +
@@ -2717,7 +2891,13 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x04body\x18\x04 \x01(\tR\x04body\x12'\n" +
 	"\x0fidempotency_key\x18\x05 \x01(\tR\x0eidempotencyKey\x12%\n" +
 	"\x0ecorrelation_id\x18\x06 \x01(\tR\rcorrelationId\x12K\n" +
-	"\x0eunknown_policy\x18\a \x01(\x0e2$.paceline.messaging.v1.UnknownPolicyR\runknownPolicy\"\xe0\x01\n" +
+	"\x0eunknown_policy\x18\a \x01(\x0e2$.paceline.messaging.v1.UnknownPolicyR\runknownPolicy\x12>\n" +
+	"\aconsent\x18\b \x01(\v2$.paceline.messaging.v1.ConsentRecordR\aconsent\"\x87\x01\n" +
+	"\rConsentRecord\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12\x1f\n" +
+	"\vwords_shown\x18\x02 \x01(\tR\n" +
+	"wordsShown\x12=\n" +
+	"\fcollected_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vcollectedAt\"\xe0\x01\n" +
 	"\fSendResponse\x128\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x1e.paceline.messaging.v1.OutcomeR\aoutcome\x128\n" +
 	"\amessage\x18\x02 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\x12:\n" +
@@ -2878,20 +3058,27 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\aconsent\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.ConsentR\aconsent\x12;\n" +
 	"\x06events\x18\x02 \x03(\v2#.paceline.messaging.v1.ConsentEventR\x06events\x129\n" +
 	"\x05chain\x18\x03 \x01(\v2#.paceline.messaging.v1.ConsentChainR\x05chain\x12&\n" +
-	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\"W\n" +
+	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\"\x94\x01\n" +
 	"\x11SetConsentRequest\x12\x14\n" +
 	"\x05phone\x18\x01 \x01(\tR\x05phone\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xe0\x01\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12;\n" +
+	"\bevidence\x18\x04 \x01(\v2\x1f.paceline.messaging.v1.EvidenceR\bevidence\"\x7f\n" +
+	"\bEvidence\x12\x16\n" +
+	"\x06method\x18\x01 \x01(\tR\x06method\x12=\n" +
+	"\fcollected_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\vcollectedAt\x12\x1c\n" +
+	"\treference\x18\x03 \x01(\tR\treference\"\xe0\x01\n" +
 	"\x12SetConsentResponse\x128\n" +
 	"\aconsent\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.ConsentR\aconsent\x12;\n" +
 	"\x06events\x18\x02 \x03(\v2#.paceline.messaging.v1.ConsentEventR\x06events\x129\n" +
 	"\x05chain\x18\x03 \x01(\v2#.paceline.messaging.v1.ConsentChainR\x05chain\x12\x18\n" +
-	"\awarning\x18\x04 \x01(\tR\awarning\"+\n" +
+	"\awarning\x18\x04 \x01(\tR\awarning\";\n" +
 	"\x12CheckSenderRequest\x12\x15\n" +
-	"\x06org_id\x18\x01 \x01(\tR\x05orgId\"-\n" +
+	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\"J\n" +
 	"\x13CheckSenderResponse\x12\x16\n" +
-	"\x06sender\x18\x01 \x01(\tR\x06sender*\xe5\x02\n" +
+	"\x06sender\x18\x01 \x01(\tR\x06sender\x12\x1b\n" +
+	"\topted_out\x18\x02 \x01(\bR\boptedOut*\xa2\x03\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12!\n" +
@@ -2905,7 +3092,9 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x15REASON_NOT_RESOLVABLE\x10\t\x12 \n" +
 	"\x1cREASON_QUEUED_TEXT_NOT_FOUND\x10\n" +
 	"\x12\x1a\n" +
-	"\x16REASON_NOT_CANCELLABLE\x10\v*\xf0\x01\n" +
+	"\x16REASON_NOT_CANCELLABLE\x10\v\x12\x1e\n" +
+	"\x1aREASON_OPTED_OUT_BY_PERSON\x10\f\x12\x1b\n" +
+	"\x17REASON_EVIDENCE_TOO_OLD\x10\r*\xf0\x01\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10OUTCOME_ACCEPTED\x10\x01\x12\x1c\n" +
@@ -2964,7 +3153,7 @@ func file_paceline_messaging_v1_messaging_proto_rawDescGZIP() []byte {
 }
 
 var file_paceline_messaging_v1_messaging_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(Reason)(0),                    // 0: paceline.messaging.v1.Reason
 	(Outcome)(0),                   // 1: paceline.messaging.v1.Outcome
@@ -2973,100 +3162,106 @@ var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(Resolution)(0),                // 4: paceline.messaging.v1.Resolution
 	(*Message)(nil),                // 5: paceline.messaging.v1.Message
 	(*SendRequest)(nil),            // 6: paceline.messaging.v1.SendRequest
-	(*SendResponse)(nil),           // 7: paceline.messaging.v1.SendResponse
-	(*RecordStatusRequest)(nil),    // 8: paceline.messaging.v1.RecordStatusRequest
-	(*RecordStatusResponse)(nil),   // 9: paceline.messaging.v1.RecordStatusResponse
-	(*RecordInboundRequest)(nil),   // 10: paceline.messaging.v1.RecordInboundRequest
-	(*RecordInboundResponse)(nil),  // 11: paceline.messaging.v1.RecordInboundResponse
-	(*ListInboundRequest)(nil),     // 12: paceline.messaging.v1.ListInboundRequest
-	(*InboundText)(nil),            // 13: paceline.messaging.v1.InboundText
-	(*ListInboundResponse)(nil),    // 14: paceline.messaging.v1.ListInboundResponse
-	(*GetMessageRequest)(nil),      // 15: paceline.messaging.v1.GetMessageRequest
-	(*GetMessageResponse)(nil),     // 16: paceline.messaging.v1.GetMessageResponse
-	(*GetEvidenceRequest)(nil),     // 17: paceline.messaging.v1.GetEvidenceRequest
-	(*Candidate)(nil),              // 18: paceline.messaging.v1.Candidate
-	(*Look)(nil),                   // 19: paceline.messaging.v1.Look
-	(*Receipt)(nil),                // 20: paceline.messaging.v1.Receipt
-	(*GetEvidenceResponse)(nil),    // 21: paceline.messaging.v1.GetEvidenceResponse
-	(*ResolveMessageRequest)(nil),  // 22: paceline.messaging.v1.ResolveMessageRequest
-	(*ResolveMessageResponse)(nil), // 23: paceline.messaging.v1.ResolveMessageResponse
-	(*ListMessagesRequest)(nil),    // 24: paceline.messaging.v1.ListMessagesRequest
-	(*ListMessagesResponse)(nil),   // 25: paceline.messaging.v1.ListMessagesResponse
-	(*Consent)(nil),                // 26: paceline.messaging.v1.Consent
-	(*ConsentChain)(nil),           // 27: paceline.messaging.v1.ConsentChain
-	(*ConsentEvent)(nil),           // 28: paceline.messaging.v1.ConsentEvent
-	(*GetConsentRequest)(nil),      // 29: paceline.messaging.v1.GetConsentRequest
-	(*GetConsentResponse)(nil),     // 30: paceline.messaging.v1.GetConsentResponse
-	(*SetConsentRequest)(nil),      // 31: paceline.messaging.v1.SetConsentRequest
-	(*SetConsentResponse)(nil),     // 32: paceline.messaging.v1.SetConsentResponse
-	(*CheckSenderRequest)(nil),     // 33: paceline.messaging.v1.CheckSenderRequest
-	(*CheckSenderResponse)(nil),    // 34: paceline.messaging.v1.CheckSenderResponse
-	nil,                            // 35: paceline.messaging.v1.RecordStatusRequest.RawEntry
-	(*timestamppb.Timestamp)(nil),  // 36: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 37: google.protobuf.Duration
+	(*ConsentRecord)(nil),          // 7: paceline.messaging.v1.ConsentRecord
+	(*SendResponse)(nil),           // 8: paceline.messaging.v1.SendResponse
+	(*RecordStatusRequest)(nil),    // 9: paceline.messaging.v1.RecordStatusRequest
+	(*RecordStatusResponse)(nil),   // 10: paceline.messaging.v1.RecordStatusResponse
+	(*RecordInboundRequest)(nil),   // 11: paceline.messaging.v1.RecordInboundRequest
+	(*RecordInboundResponse)(nil),  // 12: paceline.messaging.v1.RecordInboundResponse
+	(*ListInboundRequest)(nil),     // 13: paceline.messaging.v1.ListInboundRequest
+	(*InboundText)(nil),            // 14: paceline.messaging.v1.InboundText
+	(*ListInboundResponse)(nil),    // 15: paceline.messaging.v1.ListInboundResponse
+	(*GetMessageRequest)(nil),      // 16: paceline.messaging.v1.GetMessageRequest
+	(*GetMessageResponse)(nil),     // 17: paceline.messaging.v1.GetMessageResponse
+	(*GetEvidenceRequest)(nil),     // 18: paceline.messaging.v1.GetEvidenceRequest
+	(*Candidate)(nil),              // 19: paceline.messaging.v1.Candidate
+	(*Look)(nil),                   // 20: paceline.messaging.v1.Look
+	(*Receipt)(nil),                // 21: paceline.messaging.v1.Receipt
+	(*GetEvidenceResponse)(nil),    // 22: paceline.messaging.v1.GetEvidenceResponse
+	(*ResolveMessageRequest)(nil),  // 23: paceline.messaging.v1.ResolveMessageRequest
+	(*ResolveMessageResponse)(nil), // 24: paceline.messaging.v1.ResolveMessageResponse
+	(*ListMessagesRequest)(nil),    // 25: paceline.messaging.v1.ListMessagesRequest
+	(*ListMessagesResponse)(nil),   // 26: paceline.messaging.v1.ListMessagesResponse
+	(*Consent)(nil),                // 27: paceline.messaging.v1.Consent
+	(*ConsentChain)(nil),           // 28: paceline.messaging.v1.ConsentChain
+	(*ConsentEvent)(nil),           // 29: paceline.messaging.v1.ConsentEvent
+	(*GetConsentRequest)(nil),      // 30: paceline.messaging.v1.GetConsentRequest
+	(*GetConsentResponse)(nil),     // 31: paceline.messaging.v1.GetConsentResponse
+	(*SetConsentRequest)(nil),      // 32: paceline.messaging.v1.SetConsentRequest
+	(*Evidence)(nil),               // 33: paceline.messaging.v1.Evidence
+	(*SetConsentResponse)(nil),     // 34: paceline.messaging.v1.SetConsentResponse
+	(*CheckSenderRequest)(nil),     // 35: paceline.messaging.v1.CheckSenderRequest
+	(*CheckSenderResponse)(nil),    // 36: paceline.messaging.v1.CheckSenderResponse
+	nil,                            // 37: paceline.messaging.v1.RecordStatusRequest.RawEntry
+	(*timestamppb.Timestamp)(nil),  // 38: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 39: google.protobuf.Duration
 }
 var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
-	36, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
-	36, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
+	38, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
+	38, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
 	2,  // 2: paceline.messaging.v1.SendRequest.unknown_policy:type_name -> paceline.messaging.v1.UnknownPolicy
-	1,  // 3: paceline.messaging.v1.SendResponse.outcome:type_name -> paceline.messaging.v1.Outcome
-	5,  // 4: paceline.messaging.v1.SendResponse.message:type_name -> paceline.messaging.v1.Message
-	37, // 5: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
-	35, // 6: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
-	36, // 7: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
-	5,  // 8: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
-	3,  // 9: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
-	36, // 10: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
-	36, // 11: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
-	36, // 12: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
-	13, // 13: paceline.messaging.v1.ListInboundResponse.texts:type_name -> paceline.messaging.v1.InboundText
-	5,  // 14: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	36, // 15: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
-	36, // 16: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
-	18, // 17: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
-	36, // 18: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
-	5,  // 19: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
-	19, // 20: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
-	20, // 21: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
-	36, // 22: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
-	4,  // 23: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
-	5,  // 24: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	5,  // 25: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
-	36, // 26: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
-	36, // 27: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
-	26, // 28: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
-	28, // 29: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
-	27, // 30: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
-	26, // 31: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
-	28, // 32: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
-	27, // 33: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
-	6,  // 34: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
-	8,  // 35: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
-	10, // 36: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
-	12, // 37: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
-	15, // 38: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
-	17, // 39: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
-	22, // 40: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
-	24, // 41: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
-	29, // 42: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
-	31, // 43: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
-	33, // 44: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
-	7,  // 45: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
-	9,  // 46: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
-	11, // 47: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
-	14, // 48: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
-	16, // 49: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
-	21, // 50: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
-	23, // 51: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
-	25, // 52: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
-	30, // 53: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
-	32, // 54: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
-	34, // 55: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
-	45, // [45:56] is the sub-list for method output_type
-	34, // [34:45] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	7,  // 3: paceline.messaging.v1.SendRequest.consent:type_name -> paceline.messaging.v1.ConsentRecord
+	38, // 4: paceline.messaging.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
+	1,  // 5: paceline.messaging.v1.SendResponse.outcome:type_name -> paceline.messaging.v1.Outcome
+	5,  // 6: paceline.messaging.v1.SendResponse.message:type_name -> paceline.messaging.v1.Message
+	39, // 7: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
+	37, // 8: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
+	38, // 9: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
+	5,  // 10: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
+	3,  // 11: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
+	38, // 12: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
+	38, // 13: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
+	38, // 14: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
+	14, // 15: paceline.messaging.v1.ListInboundResponse.texts:type_name -> paceline.messaging.v1.InboundText
+	5,  // 16: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
+	38, // 17: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
+	38, // 18: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
+	19, // 19: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
+	38, // 20: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
+	5,  // 21: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
+	20, // 22: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
+	21, // 23: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
+	38, // 24: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
+	4,  // 25: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
+	5,  // 26: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
+	5,  // 27: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
+	38, // 28: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
+	38, // 29: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
+	27, // 30: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
+	29, // 31: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
+	28, // 32: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
+	33, // 33: paceline.messaging.v1.SetConsentRequest.evidence:type_name -> paceline.messaging.v1.Evidence
+	38, // 34: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
+	27, // 35: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
+	29, // 36: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
+	28, // 37: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
+	6,  // 38: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
+	9,  // 39: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
+	11, // 40: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
+	13, // 41: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
+	16, // 42: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
+	18, // 43: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
+	23, // 44: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
+	25, // 45: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
+	30, // 46: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
+	32, // 47: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
+	35, // 48: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
+	8,  // 49: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
+	10, // 50: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
+	12, // 51: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
+	15, // 52: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
+	17, // 53: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
+	22, // 54: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
+	24, // 55: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
+	26, // 56: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
+	31, // 57: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
+	34, // 58: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
+	36, // 59: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
+	49, // [49:60] is the sub-list for method output_type
+	38, // [38:49] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_paceline_messaging_v1_messaging_proto_init() }
@@ -3075,14 +3270,14 @@ func file_paceline_messaging_v1_messaging_proto_init() {
 		return
 	}
 	file_paceline_messaging_v1_messaging_proto_msgTypes[0].OneofWrappers = []any{}
-	file_paceline_messaging_v1_messaging_proto_msgTypes[15].OneofWrappers = []any{}
+	file_paceline_messaging_v1_messaging_proto_msgTypes[16].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_messaging_v1_messaging_proto_rawDesc), len(file_paceline_messaging_v1_messaging_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   31,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -66,7 +66,9 @@ type MessagingServiceClient interface {
 	ListMessages(ctx context.Context, in *ListMessagesRequest, opts ...grpc.CallOption) (*ListMessagesResponse, error)
 	// GetConsent reads the consent of a phone number and its ledger, oldest event first.
 	GetConsent(ctx context.Context, in *GetConsentRequest, opts ...grpc.CallOption) (*GetConsentResponse, error)
-	// SetConsent records a decision that an operator took down outside the conversation, with its reason.
+	// SetConsent records a decision that an operator took down outside the conversation, with its reason. Errors: FAILED_PRECONDITION for an
+	// opt-in of somebody who has opted out in their own words (OPTED_OUT_BY_PERSON), or whose evidence is older than the opt-out
+	// (EVIDENCE_TOO_OLD).
 	SetConsent(ctx context.Context, in *SetConsentRequest, opts ...grpc.CallOption) (*SetConsentResponse, error)
 	// CheckSender reports whether an organisation has a sender; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER) if not.
 	CheckSender(ctx context.Context, in *CheckSenderRequest, opts ...grpc.CallOption) (*CheckSenderResponse, error)
@@ -221,7 +223,9 @@ type MessagingServiceServer interface {
 	ListMessages(context.Context, *ListMessagesRequest) (*ListMessagesResponse, error)
 	// GetConsent reads the consent of a phone number and its ledger, oldest event first.
 	GetConsent(context.Context, *GetConsentRequest) (*GetConsentResponse, error)
-	// SetConsent records a decision that an operator took down outside the conversation, with its reason.
+	// SetConsent records a decision that an operator took down outside the conversation, with its reason. Errors: FAILED_PRECONDITION for an
+	// opt-in of somebody who has opted out in their own words (OPTED_OUT_BY_PERSON), or whose evidence is older than the opt-out
+	// (EVIDENCE_TOO_OLD).
 	SetConsent(context.Context, *SetConsentRequest) (*SetConsentResponse, error)
 	// CheckSender reports whether an organisation has a sender; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER) if not.
 	CheckSender(context.Context, *CheckSenderRequest) (*CheckSenderResponse, error)
