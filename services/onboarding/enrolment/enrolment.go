@@ -192,7 +192,7 @@ type openingPayload struct {
 	Consent   *dispatch.ConsentRecord `json:"consent,omitempty"`
 }
 
-// SendOpening is the job handler that sends a session's opening. A session that has gone on needs none any more.
+// SendOpening is the job handler that sends a session's opening. A session that is over or has gone on needs none any more.
 func (d *Desk) SendOpening(ctx context.Context, j jobs.Job) error {
 	var p openingPayload
 	if err := json.Unmarshal(j.Payload, &p); err != nil {
@@ -208,6 +208,9 @@ func (d *Desk) SendOpening(ctx context.Context, j jobs.Job) error {
 		return err
 	}
 	s := view.Session
+	if s.Status.Parked() && s.Place() == 0 {
+		return d.awaitResume(ctx, s, j)
+	}
 	if s.Status != session.Active || s.Place() > 0 {
 		return nil
 	}
