@@ -109,6 +109,7 @@ func TestActivationIsRefused(t *testing.T) {
 			b.activate(p)
 			tx, err := b.pool.Begin(t.Context())
 			require.NoError(t, err)
+			defer func() { _ = tx.Rollback(t.Context()) }()
 			_, err = tx.Exec(t.Context(), tt.change, p.ID)
 			require.NoError(t, err)
 			answered := make(chan error, 1)
