@@ -122,7 +122,7 @@ func (p *person) activate(ctx context.Context) {
 	}
 	opened, err := p.w.activate(ctx, p.profile)
 	if err != nil {
-		if !refused(err) { // on hold, or opted out meanwhile: nobody insists
+		if !refused(err) { // parked, on hold, or opted out meanwhile: nobody insists
 			p.after(tryAgain, p.activate)
 		}
 		return

@@ -209,9 +209,14 @@ func (t *texter) sayStop(ctx context.Context) bool {
 	return true
 }
 
+// over reports whether a session is at its end: neither active nor parked, which a STOP ends as well.
+func over(status string) bool {
+	return status != string(session.Active) && !session.Status(status).Parked()
+}
+
 // ends waits until the session is over for the service too: it follows the STOP by a job of its own.
 func (t *texter) ends(ctx context.Context) bool {
-	for t.crowd.view(t.phone).Status == string(session.Active) {
+	for !over(t.crowd.view(t.phone).Status) {
 		if !pause(ctx, grid) {
 			return false
 		}

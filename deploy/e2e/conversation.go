@@ -88,7 +88,7 @@ func (c *conversation) free(ctx context.Context, profile operator.Profile) error
 		}
 	}
 	if out {
-		if err := c.api.OptIn(ctx, c.h.Config.Phone, "paceline e2e: clean baseline"); err != nil {
+		if err := c.vendors.says(ctx, "START"); err != nil { // nobody else lifts an opt-out of their own
 			return fmt.Errorf("opt in again: %w", err)
 		}
 	}

@@ -142,11 +142,6 @@ func (c *Client) Consent(ctx context.Context, phone string) (string, error) {
 	return answer.Consent.State, err
 }
 
-// OptIn takes down that the person wants texts again.
-func (c *Client) OptIn(ctx context.Context, phone, reason string) error {
-	return c.Call(ctx, http.MethodPut, "/v1/consents/"+url.PathEscape(phone), map[string]string{"state": "opted_in", "reason": reason}, nil)
-}
-
 // StatusError is an answer that is no success.
 type StatusError struct {
 	Method, Path string

@@ -130,7 +130,7 @@ func TestReplies(t *testing.T) {
 			states, sources = append(states, e.State), append(sources, e.Source)
 		}
 		require.Equal(t, []string{"opted_in", "opted_out", "opted_out", "opted_in"}, states)
-		require.Equal(t, []string{"first_send", "inbound", "confirmation", "inbound"}, sources)
+		require.Equal(t, []string{"collected_elsewhere", "inbound", "confirmation", "inbound"}, sources)
 		b.rest(t)
 		p.requireHeard(t, opening, explanation, message1, confirmedPT)
 

@@ -50,7 +50,7 @@ func TestActivation(t *testing.T) {
 		var calls sync.WaitGroup
 		for range 8 {
 			calls.Go(func() {
-				if r, err := b.current().desk.Activate(t.Context(), orgID, p.ID); err == nil {
+				if r, err := b.current().desk.Activate(t.Context(), orgID, p.ID, nil); err == nil {
 					opened <- r.ID
 				}
 			})
@@ -123,7 +123,7 @@ func TestActivation(t *testing.T) {
 		p := b.person()
 		_, err := b.current().desk.Hold(t.Context(), orgID, p.ID, "")
 		require.NoError(t, err)
-		_, err = b.current().desk.Activate(t.Context(), orgID, p.ID)
+		_, err = b.current().desk.Activate(t.Context(), orgID, p.ID, nil)
 		require.ErrorIs(t, err, enrolment.ErrOnHold)
 		require.Zero(t, b.count(`select count(*) from conversation_sessions`))
 	})
@@ -134,9 +134,9 @@ func TestActivation(t *testing.T) {
 		other := newID()
 		p, err := b.current().desk.Enrol(t.Context(), other, enrolment.Person{Phone: "+5511987651234", FirstName: "Bia"})
 		require.NoError(t, err)
-		_, err = b.current().desk.Activate(t.Context(), other, p.ID)
+		_, err = b.current().desk.Activate(t.Context(), other, p.ID, nil)
 		require.ErrorIs(t, err, enrolment.ErrNoSender)
-		_, err = b.current().desk.Activate(t.Context(), orgID, p.ID)
+		_, err = b.current().desk.Activate(t.Context(), orgID, p.ID, nil)
 		require.ErrorIs(t, err, enrolment.ErrNoProfile, "another organisation's")
 		require.Zero(t, b.count(`select count(*) from conversation_sessions`))
 	})

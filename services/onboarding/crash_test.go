@@ -41,7 +41,7 @@ func writes(body string) func(b *bundle, p enrolment.Profile) func() error {
 
 func activates(b *bundle, p enrolment.Profile) func() error {
 	return func() error {
-		_, err := b.current().desk.Activate(b.t.Context(), orgID, p.ID)
+		_, err := b.current().desk.Activate(b.t.Context(), orgID, p.ID, nil)
 		return err
 	}
 }

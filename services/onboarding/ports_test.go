@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"paceline.internal/platform/qstash"
+	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/worker"
 	"paceline.internal/services/onboarding/audit"
 	"paceline.internal/services/onboarding/burst"
@@ -237,15 +238,20 @@ func (p *ports) OpenSession(ctx context.Context, o enrolment.Opening) (session.R
 }
 
 func (p *ports) Send(ctx context.Context, t dispatch.Text) (dispatch.Sent, error) {
-	return call(p, "Send", func() (dispatch.Sent, error) { return p.carrier.Send(ctx, t) })
+	return call(p, "Send", func() (dispatch.Sent, error) { return p.carrier.Send(asItself(ctx), t) })
 }
 
 func (p *ports) Record(ctx context.Context, m inbound.Message, profileID string, received time.Time) (inbound.Recorded, error) {
 	return call(p, "Record", func() (inbound.Recorded, error) { return p.carrier.Record(ctx, m, profileID, received) })
 }
 
-func (p *ports) CheckSender(ctx context.Context, org string) error {
-	return act(p, "CheckSender", func() error { return p.carrier.CheckSender(ctx, org) })
+// asItself has the service call as itself, whoever calls it, as the server chain does.
+func asItself(ctx context.Context) context.Context {
+	return rpc.WithPrincipal(ctx, rpc.Principal{Subject: "onboarding", Role: rpc.RoleService})
+}
+
+func (p *ports) CheckSender(ctx context.Context, org, phone string) error {
+	return act(p, "CheckSender", func() error { return p.carrier.CheckSender(asItself(ctx), org, phone) })
 }
 
 func (p *ports) TellHold(ctx context.Context, org, phone string, held bool, version int64) error {

@@ -219,7 +219,9 @@ func TestReplay(t *testing.T) {
 		b := setup(t)
 		p, r, _ := b.parkedAtStep(messagingtest.ParkMissed)
 		letter := b.givesUp(r, nil)
+		b.exec(`update conversation_sessions set status = 'closed' where id = $1`, r.ID)
 		b.activate(p)
+		b.exec(`update conversation_sessions set status = $2 where id = $1`, r.ID, string(r.Status)) // as releases before 0011 left it
 		_, err := asks(b, b.current().server.ReplayDeadLetter, &onboardingv1.ReplayDeadLetterRequest{DeadLetterId: letter.GetDeadLetterId()})
 		refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_CONFLICT)
 		require.Equal(t, r, b.session(r.ID))

@@ -423,7 +423,7 @@ func TestReplyDuringTheBurst(t *testing.T) {
 		b := setup(t)
 		p, r := b.inBurst(2)
 		b.reply(p, "STOP")
-		_, err := b.current().desk.Activate(t.Context(), orgID, p.ID)
+		_, err := b.current().desk.Activate(t.Context(), orgID, p.ID, nil)
 		require.ErrorContains(t, err, "opted out")
 		require.Equal(t, []string{opening, explanation, first}, b.sequence(p))
 		b.reply(p, "START")

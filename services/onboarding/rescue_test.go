@@ -108,7 +108,7 @@ func TestOrdeal(t *testing.T) {
 		if rapid.Bool().Draw(t, "trouble at once") {
 			b.messaging.Script(messagingtest.First(messagingtest.ParkMissed))
 		}
-		_, _ = b.current().desk.Activate(b.t.Context(), orgID, o.p.ID)
+		_, _ = b.current().desk.Activate(b.t.Context(), orgID, o.p.ID, nil)
 		for range rapid.IntRange(2, 10).Draw(t, "steps") {
 			o.step(t)
 			if r := b.standing(o.p); r.Status.Parked() {

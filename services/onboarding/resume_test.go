@@ -214,7 +214,7 @@ func TestResumeOfADirectText(t *testing.T) {
 			name: "Opening", want: []string{opening}, token: session.AwaitingOpeningResponse,
 			begin: func(b *bundle) (enrolment.Profile, func(r session.Record) string) {
 				p := b.person()
-				_, _ = b.current().desk.Activate(b.t.Context(), orgID, p.ID)
+				_, _ = b.current().desk.Activate(b.t.Context(), orgID, p.ID, nil)
 				return p, func(r session.Record) string { return session.OpeningKey(r.ProfileID, r.ID) }
 			},
 		},
@@ -468,7 +468,7 @@ func TestResume(t *testing.T) {
 		_, err = b.resume(r)
 		refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_SESSION_ENDED)
 		require.Empty(t, b.shown(r.ID).GetReason())
-		_, err = b.current().desk.Activate(t.Context(), orgID, p.ID)
+		_, err = b.current().desk.Activate(t.Context(), orgID, p.ID, nil)
 		require.ErrorIs(t, err, enrolment.ErrOptedOut)
 		require.Equal(t, []string{opening, explanation, first}, b.sequence(p))
 		b.reply(p, "START")
@@ -479,7 +479,9 @@ func TestResume(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		p, old, _ := b.parkedAtStep(messagingtest.ParkMissed)
+		b.exec(`update conversation_sessions set status = 'closed' where id = $1`, old.ID)
 		newer := b.activate(p)
+		b.exec(`update conversation_sessions set status = $2 where id = $1`, old.ID, string(old.Status)) // as releases before 0011 left it
 		_, err := b.resume(old)
 		refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_CONFLICT)
 		require.ErrorContains(t, err, "reset that one first")

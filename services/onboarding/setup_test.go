@@ -252,7 +252,7 @@ func (b *bundle) person() enrolment.Profile {
 
 func (b *bundle) activate(p enrolment.Profile) session.Record {
 	b.t.Helper()
-	r, err := b.current().desk.Activate(b.t.Context(), orgID, p.ID)
+	r, err := b.current().desk.Activate(b.t.Context(), orgID, p.ID, nil)
 	require.NoError(b.t, err)
 	return r
 }

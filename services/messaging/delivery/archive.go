@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -78,7 +79,9 @@ type Source string
 
 // The sources, as they are stored.
 const (
-	FromFirstSend Source = "first_send"   // nobody had objected when the first text went out
+	FromFirstSend Source = "first_send" // a text went out with a record of how the person agreed; before 0011, without
+	// FromElsewhere is a first text that came without such a record: whoever asked for it answers for the consent.
+	FromElsewhere Source = "collected_elsewhere"
 	FromText      Source = "inbound"      // the person's own words
 	FromOperator  Source = "operator"     // taken down outside the conversation
 	FromTwilio    Source = "twilio_21610" // Twilio refused: the person has opted out there
@@ -93,6 +96,40 @@ type Note struct {
 	Reason string // required
 	Sender string // what the organisation sends from; may be empty
 	At     time.Time
+	// Evidence is on what grounds the person wants texts; nil for an opt-out.
+	Evidence *consent.Evidence
+}
+
+// Words are what the ledger keeps of the note.
+func (n Note) Words() string {
+	if n.Evidence == nil {
+		return n.Reason
+	}
+	return n.Evidence.Words(n.Reason)
+}
+
+// OptOut is an opt-out in force. Its zero value is that there is none.
+type OptOut struct {
+	At time.Time
+	// Theirs says that the person gave it in their own words: by text, to Twilio, or in free words that an operator has judged.
+	Theirs bool
+}
+
+// Check says why a note is not taken beside the opt-out in force. Only the person lifts their own; what an operator wrote down, an
+// operator may lift with evidence from after it.
+func (n Note) Check(current OptOut) error {
+	switch {
+	case n.State != consent.OptedIn:
+		return nil
+	case current.Theirs:
+		return ErrOwnOptOut
+	case n.Evidence == nil:
+		return fmt.Errorf("%w: evidence is required for opted_in: {method, collected_at, reference} of how the person said that they "+
+			"want texts", ErrInvalid)
+	case !n.Evidence.CollectedAt.After(current.At):
+		return ErrOldEvidence
+	}
+	return nil
 }
 
 // Verify recomputes the chain of all the ledger's lines.

@@ -32,6 +32,12 @@ var (
 	ErrLocked = errors.New("another transaction has locked the message")
 	// ErrNotResolvable is wrapped by every reason why an operator's word on a message is not taken.
 	ErrNotResolvable = errors.New("not resolvable")
+	// ErrOwnOptOut means that an operator wants to lift what the person has said.
+	ErrOwnOptOut = errors.New("the person has opted out in their own words, and only they can lift that: by texting START to the number " +
+		"that texts them")
+	// ErrOldEvidence means that the evidence of an opt-in says nothing about the opt-out in force.
+	ErrOldEvidence = errors.New("evidence.collected_at is not after the opt-out in force, so it says nothing about it; " +
+		"only a later wish of the person lifts that")
 	// ErrConsentNotFound means that nothing is known about a number's consent in the caller's organisation.
 	ErrConsentNotFound = errors.New("there is no consent record for this phone number")
 )

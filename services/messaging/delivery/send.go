@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
@@ -42,6 +43,8 @@ type Request struct {
 	CorrelationID string
 	// UnknownPolicy is stored with the first attempt; empty for ConfirmAbsentThenResend.
 	UnknownPolicy UnknownPolicy
+	// Consent is how the recipient agreed, for the ledger; may be zero.
+	Consent consent.Given
 	// Confirms is the person's text whose opt-out this text confirms, and uuid.Nil for every other text. Only Reply sets it.
 	Confirms uuid.UUID
 	// HoldVersion is the version of the recipient's hold that the caller has read, and found lifted; 0 when it has read none.

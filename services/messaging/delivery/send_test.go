@@ -456,17 +456,52 @@ func TestSend(t *testing.T) {
 func TestSendAndConsent(t *testing.T) {
 	t.Parallel()
 
-	t.Run("FirstSendIsNotedInTheLedger", func(t *testing.T) {
+	t.Run("R_07_FirstSendWithoutARecordSaysThatConsentWasCollectedElsewhere", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		_, err := b.service(nil).Send(t.Context(), b.request())
 		require.NoError(t, err)
 		require.Equal(t, []delivery.LedgerEvent{
 			{
-				At: b.clock.Now(), State: consent.OptedIn, Source: delivery.FromFirstSend, Sender: ours,
+				At: b.clock.Now(), State: consent.OptedIn, Source: delivery.FromElsewhere, Sender: ours,
 				Seq: 1, PrevHash: consent.NoHash, Hash: b.ledger().Chain.Head,
 			},
 		}, b.ledger().Events)
+	})
+
+	t.Run("R_07_ConsentRecordIsKeptOnceAndNeverBesideAnOptOut", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		words := func() (all []string) {
+			for _, e := range b.ledger().Events {
+				if e.Source == delivery.FromFirstSend {
+					require.Equal(t, consent.OptedIn, e.State)
+					all = append(all, e.Words)
+				}
+			}
+			return all
+		}
+		send := func(key, shown string) delivery.Outcome {
+			r := b.request()
+			r.Key, r.Consent = key, consent.Given{Source: "web_form", WordsShown: shown, CollectedAt: b.clock.Now().Add(-time.Hour)}
+			result, err := b.service(nil).Send(t.Context(), r)
+			require.NoError(t, err)
+			return result.Outcome
+		}
+		said := func(shown string) string { return shown + "\nsource: web_form\ncollected_at: 2026-11-20T11:00:00Z" }
+		require.Equal(t, delivery.Accepted, send("a", "Text me"))
+		require.Equal(t, []string{said("Text me")}, words())
+		require.Len(t, b.ledger().Events, 1)
+		require.Equal(t, delivery.AlreadyAccepted, send("a", "Text me"))
+		require.Equal(t, []string{said("Text me")}, words(), "a repeat adds nothing")
+		require.Equal(t, delivery.Accepted, send("b", "Text me again"))
+		require.Equal(t, []string{said("Text me"), said("Text me again")}, words())
+		_, err := b.service(nil).RecordInbound(t.Context(), b.text("SM1", "STOP"))
+		require.NoError(t, err)
+		require.Equal(t, delivery.OptedOut, send("c", "Text me after all"))
+		require.Len(t, words(), 2)
+		require.Equal(t, consent.OptedOut, b.ledger().State)
+		require.Nil(t, b.ledger().Broken)
 	})
 
 	t.Run("S0_41_OptedOutBeforeTheFirstAttemptStoresAndSendsNothing", func(t *testing.T) {

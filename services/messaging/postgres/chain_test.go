@@ -24,6 +24,9 @@ const ofWhom = "+14155550123"
 
 var everything = delivery.LedgerPage{Limit: delivery.LargestLedgerPage}
 
+// beyondDoubt is evidence of an opt-in that no opt-out is newer than.
+var beyondDoubt = &consent.Evidence{Method: "phone call", CollectedAt: time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC), Reference: "call 815"}
+
 // written makes a ledger of n lines.
 func written(t *testing.T, store *postgres.Store, org uuid.UUID, n int) delivery.Ledger {
 	t.Helper()
@@ -34,6 +37,7 @@ func written(t *testing.T, store *postgres.Store, org uuid.UUID, n int) delivery
 		var err error
 		ledger, err = store.SetConsent(t.Context(), delivery.Note{
 			OrgID: org, Phone: phone(t, ofWhom), State: state, Reason: fmt.Sprint("não, call ", i), Sender: "MG1", At: at.Add(time.Duration(i) * time.Second),
+			Evidence: beyondDoubt,
 		})
 		require.NoError(t, err)
 	}
@@ -54,7 +58,7 @@ func TestLedgerIsAChain(t *testing.T) {
 			ledger, err := store.SetConsent(t.Context(), delivery.Note{
 				OrgID: org, Phone: phone(t, ofWhom), State: rapid.SampledFrom([]consent.State{consent.OptedIn, consent.OptedOut}).Draw(r, "state"),
 				Reason: words, Sender: rapid.SampledFrom([]string{"", "MG1", "é"}).Draw(r, "sender"),
-				At: at.Add(time.Duration(rapid.Int64Range(-1<<60, 1<<60).Draw(r, "at"))),
+				At: at.Add(time.Duration(rapid.Int64Range(-1<<60, 1<<60).Draw(r, "at"))), Evidence: beyondDoubt,
 			})
 			require.NoError(r, err)
 			require.Nil(r, ledger.Broken)
@@ -70,7 +74,7 @@ func TestLedgerIsAChain(t *testing.T) {
 			all.Go(func() {
 				_, err := store.SetConsent(t.Context(), delivery.Note{
 					OrgID: org, Phone: phone(t, ofWhom), State: []consent.State{consent.OptedOut, consent.OptedIn}[i%2], Reason: "at once",
-					At: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
+					At: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), Evidence: beyondDoubt,
 				})
 				require.NoError(t, err)
 			})

@@ -98,9 +98,10 @@ insert into sms_messages (id, org_id, profile_id, direction, from_number, to_num
 values (@id, @org, @profile, 'inbound', @phone, @to, @body, @hash, 'received', @sid, @segments, '', 0, @effect, @received, @at)
 returning ` + columns
 
-// sqlLaterWord looks for a word about consent that the person said, or an operator took down, after the text had reached us. A
+// sqlLaterWord looks for a word about consent that the person said, or an opt-out that an operator took down, after the text had reached us. A
 // text whose recording failed is recorded by its job a while later, and the person may have changed their mind meanwhile. What
-// an operator wrote down is compared by the same clock, and so is Twilio's refusal: words from before it cannot have lifted it.
+// an operator wrote down is compared by the same clock, and so is Twilio's refusal: words from before it cannot have lifted it. But only
+// the person's own words come after their opt-out: no note of an operator keeps it from holding.
 // It runs under the lock on the consent row.
 const sqlLaterWord = `
 select exists (
@@ -109,6 +110,7 @@ select exists (
 		and created_at > @overtaken_after
 ) or exists (
 	select from consent_events where org_id = @org and phone = @phone and source in ('operator', 'twilio_21610') and at > @overtaken_after
+		and not @opts_out
 )`
 
 // RecordInbound stores the text and applies its effect on consent in one transaction. Of two deliveries of one SID at
@@ -140,7 +142,7 @@ func record(ctx context.Context, tx pgx.Tx, t delivery.Text) (delivery.Message, 
 	}
 	reading, overtaken := t.Read(current), false
 	if reading.Effect != consent.None || reading.Carrier != consent.Passes {
-		args["overtaken_after"] = t.OvertakenAfter(reading.Effect)
+		args["overtaken_after"], args["opts_out"] = t.OvertakenAfter(reading.Effect), reading.Effect == consent.OptOut
 		if err := tx.QueryRow(ctx, sqlLaterWord, args).Scan(&overtaken); err != nil {
 			return delivery.Message{}, err
 		}

@@ -83,12 +83,57 @@ const sqlNote = `
 insert into consent_events (org_id, phone, at, state, source, words, sender)
 values (@org, @phone, @at, @state, 'operator', @words, @sender)`
 
-// SetConsent writes an operator's note, also when it only confirms the state there is, and returns the ledger with its last lines.
+// sqlOptOut is the opt-out in force: when it was given last, and whether by the person. Theirs are the lines since the last opt-in that
+// are their own or Twilio's, a STOP that changed nothing because an operator had opted them out before, and free words that may be
+// an opt-out and that an operator's line follows. It runs under the lock on the consent.
+const sqlOptOut = `
+with last_in as (
+	select coalesce(max(id), 0) as id, coalesce(max(at), '-infinity') as at
+	from consent_events where org_id = @org and phone = @phone and state = 'opted_in'
+), lines as (
+	select max(e.at) as at, coalesce(bool_or(e.source in ('inbound', 'twilio_21610')), false) as theirs
+	from consent_events e, last_in where e.org_id = @org and e.phone = @phone and e.id > last_in.id
+)
+select lines.at, lines.theirs or c.carrier_blocks or coalesce((
+	select m.consent_effect = 'opt_out' from sms_messages m
+	where m.org_id = @org and m.from_number = @phone and m.direction = 'inbound' and m.consent_effect in ('opt_out', 'opt_in')
+	order by m.created_at desc limit 1
+), false) or exists (
+	select from sms_messages m
+	where m.org_id = @org and m.from_number = @phone and m.direction = 'inbound' and m.consent_effect = 'doubtful'
+		and m.created_at > last_in.at and m.created_at <= lines.at
+)
+from consents c, last_in, lines where c.org_id = @org and c.phone = @phone`
+
+// optOut reads the opt-out in force; zero when the state is another one.
+func optOut(ctx context.Context, tx pgx.Tx, state consent.State, args pgx.NamedArgs) (o delivery.OptOut, err error) {
+	if state != consent.OptedOut {
+		return o, nil
+	}
+	var at *time.Time
+	err = tx.QueryRow(ctx, sqlOptOut, args).Scan(&at, &o.Theirs)
+	o.At = value(at)
+	return o, err
+}
+
+// SetConsent writes an operator's note, also when it only confirms the state there is, and returns the ledger with its last lines. Errors:
+// those of Note.Check.
 func (s *Store) SetConsent(ctx context.Context, n delivery.Note) (ledger delivery.Ledger, err error) {
 	defer mark(&err)
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		args := pgx.NamedArgs{
-			"org": n.OrgID, "phone": n.Phone.String(), "state": string(n.State), "at": n.At, "words": n.Reason, "sender": n.Sender,
+			"org": n.OrgID, "phone": n.Phone.String(), "state": string(n.State), "at": n.At, "words": n.Words(), "sender": n.Sender,
+		}
+		state, err := lockConsent(ctx, tx, args)
+		if err != nil {
+			return err
+		}
+		current, err := optOut(ctx, tx, state, args)
+		if err != nil {
+			return err
+		}
+		if err := n.Check(current); err != nil {
+			return err
 		}
 		if _, err := lockConsent(ctx, tx, args); err != nil {
 			return err

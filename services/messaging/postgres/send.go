@@ -84,7 +84,7 @@ const sqlByKey = `select ` + columns + ` from sms_messages where org_id = @org a
 const sqlRefused = `
 select coalesce((select state from consents where org_id = @org and phone = @to), ''), ` + sqlHeld
 
-// sqlFirstConsent notes that a person whom nobody has texted before has not objected.
+// sqlFirstConsent notes on what grounds a person is texted of whom nothing is recorded.
 const sqlFirstConsent = `
 with first as (
 	insert into consents (org_id, phone, state, updated_at) values (@org, @to, 'opted_in', @at)
@@ -92,7 +92,18 @@ with first as (
 	returning org_id, phone
 )
 insert into consent_events (org_id, phone, at, state, source, words, sender)
-select org_id, phone, @at, 'opted_in', 'first_send', '', @from from first`
+select org_id, phone, @at, 'opted_in', @source, @words, @from from first`
+
+// sqlKeepConsent notes how a person agreed of whom something is recorded already; once, and not beside an opt-out.
+const sqlKeepConsent = `
+with known as (
+	select org_id, phone from consents where org_id = @org and phone = @to and state = 'opted_in' for no key update
+)
+insert into consent_events (org_id, phone, at, state, source, words, sender)
+select org_id, phone, @at, 'opted_in', @source, @words, @from from known
+where not exists (
+	select from consent_events where org_id = @org and phone = @to and source = @source and words = @words
+)`
 
 // Claim inserts the row of a first attempt, in one statement, if the recipient has not opted out, is not held and the
 // key is new. Else it reports the row that has the key and whether the recipient has opted out or is held.
@@ -101,6 +112,11 @@ func (s *Store) Claim(ctx context.Context, a delivery.Attempt) (claim delivery.C
 	args := claimArgs(a)
 	if a.Confirms != uuid.Nil {
 		return s.claimConfirmation(ctx, sqlClaimConfirmation, args)
+	}
+	if args["words"] != "" {
+		if _, err := s.pool.Exec(ctx, sqlKeepConsent, args); err != nil {
+			return delivery.Claim{}, err
+		}
 	}
 	for range claimRounds {
 		m, won, err := s.claimed(ctx, sqlClaim, args)
@@ -185,7 +201,12 @@ func (s *Store) lookUp(ctx context.Context, args pgx.NamedArgs) (delivery.Claim,
 }
 
 func claimArgs(a delivery.Attempt) pgx.NamedArgs {
+	source, words := delivery.FromElsewhere, a.Consent.Words()
+	if words != "" {
+		source = delivery.FromFirstSend
+	}
 	return pgx.NamedArgs{
+		"source": string(source), "words": words,
 		"id": a.MessageID, "org": a.OrgID, "profile": null(a.ProfileID), "from": a.From, "to": a.To.String(), "body": string(a.Body),
 		"phone": a.To.String(), "hash": a.BodyHash[:], "key": a.Key, "segments": a.Segments, "correlation": a.CorrelationID,
 		"policy": string(a.UnknownPolicy), "token": a.Token, "lease": a.LeaseUntil, "at": a.At, "confirms": null(a.Confirms),

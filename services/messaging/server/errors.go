@@ -48,6 +48,8 @@ func refusals() []refusal {
 		{outbound.ErrNotFound, codes.NotFound, messagingv1.Reason_REASON_QUEUED_TEXT_NOT_FOUND, outbound.ErrNotFound.Error()},
 		{outbound.ErrNotCancellable, codes.FailedPrecondition, messagingv1.Reason_REASON_NOT_CANCELLABLE, ""},
 		{delivery.ErrNotResolvable, codes.FailedPrecondition, messagingv1.Reason_REASON_NOT_RESOLVABLE, ""},
+		{delivery.ErrOwnOptOut, codes.FailedPrecondition, messagingv1.Reason_REASON_OPTED_OUT_BY_PERSON, ""},
+		{delivery.ErrOldEvidence, codes.FailedPrecondition, messagingv1.Reason_REASON_EVIDENCE_TOO_OLD, ""},
 		{delivery.ErrConsentNotFound, codes.NotFound, messagingv1.Reason_REASON_CONSENT_NOT_FOUND, delivery.ErrConsentNotFound.Error()},
 	}
 }

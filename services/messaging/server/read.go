@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
@@ -21,6 +22,12 @@ const (
 	largestPage = 500
 	// longestReason bounds an operator's note, in characters.
 	longestReason = delivery.MaxReason
+	// The longest fields of evidence and of a consent record, in characters.
+	longestMethod    = 100
+	longestReference = 200
+	longestShown     = 1000
+	// clockSkew is how far another clock may be ahead of ours.
+	clockSkew = time.Minute
 )
 
 // invalid complains about a field by name, never by value.
@@ -73,9 +80,13 @@ func readSend(r *messagingv1.SendRequest) (delivery.Request, error) {
 	if err != nil {
 		return delivery.Request{}, err
 	}
+	given, err := readGiven(r.GetConsent())
+	if err != nil {
+		return delivery.Request{}, err
+	}
 	return delivery.Request{
 		OrgID: orgID, ProfileID: profileID, To: to, Body: body, Key: r.GetIdempotencyKey(), CorrelationID: r.GetCorrelationId(),
-		UnknownPolicy: policy, HoldVersion: r.GetHoldVersion(),
+		UnknownPolicy: policy, HoldVersion: r.GetHoldVersion(), Consent: given,
 	}, nil
 }
 
@@ -92,6 +103,53 @@ func readHold(r *messagingv1.SetHoldRequest) (delivery.Hold, error) {
 		return delivery.Hold{}, invalid("version", "must be at least 1")
 	}
 	return delivery.Hold{OrgID: orgID, Phone: phone, Held: r.GetHeld(), Version: r.GetVersion()}, nil
+}
+
+// readGiven reads how the recipient of a text agreed; zero when the caller does not say.
+func readGiven(r *messagingv1.ConsentRecord) (consent.Given, error) {
+	if r == nil {
+		return consent.Given{}, nil
+	}
+	shown := strings.TrimSpace(r.GetWordsShown())
+	if shown == "" || utf8.RuneCountInString(shown) > longestShown || strings.ContainsRune(shown, 0) {
+		return consent.Given{}, invalid("consent.words_shown", fmt.Sprintf("must have 1 to %d characters", longestShown))
+	}
+	source, err := readLine("consent.source", r.GetSource(), longestMethod)
+	if err != nil {
+		return consent.Given{}, err
+	}
+	if !r.GetCollectedAt().IsValid() {
+		return consent.Given{}, invalid("consent.collected_at", "must be a time")
+	}
+	return consent.Given{Source: source, WordsShown: shown, CollectedAt: r.GetCollectedAt().AsTime()}, nil
+}
+
+// readLine reads a field that the ledger keeps on a line of its own.
+func readLine(field, text string, longest int) (string, error) {
+	line := strings.TrimSpace(text)
+	breaks := func(r rune) bool { return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) }
+	if line == "" || utf8.RuneCountInString(line) > longest || strings.ContainsFunc(line, breaks) {
+		return "", invalid(field, fmt.Sprintf("must have 1 to %d characters on one line", longest))
+	}
+	return line, nil
+}
+
+// readEvidence reads on what grounds an operator opts somebody in.
+func readEvidence(r *messagingv1.Evidence, now time.Time) (*consent.Evidence, error) {
+	method, err := readLine("evidence.method", r.GetMethod(), longestMethod)
+	if err != nil {
+		return nil, err
+	}
+	reference, err := readLine("evidence.reference", r.GetReference(), longestReference)
+	if err != nil {
+		return nil, err
+	}
+	collected := r.GetCollectedAt()
+	if !collected.IsValid() || collected.AsTime().After(now.Add(clockSkew)) {
+		return nil, invalid("evidence.collected_at", "must be when the person said so, in RFC 3339 such as 2026-11-20T12:00:00Z, and not "+
+			"in the future")
+	}
+	return &consent.Evidence{Method: method, CollectedAt: collected.AsTime(), Reference: reference}, nil
 }
 
 func readPolicy(p messagingv1.UnknownPolicy) (delivery.UnknownPolicy, error) {
@@ -158,7 +216,7 @@ func readText(r *messagingv1.RecordInboundRequest) (delivery.Text, error) {
 	}, nil
 }
 
-func readNote(v view, r *messagingv1.SetConsentRequest) (delivery.Note, error) {
+func readNote(v view, r *messagingv1.SetConsentRequest, now time.Time) (delivery.Note, error) {
 	phone, err := readPhone("phone", r.GetPhone())
 	if err != nil {
 		return delivery.Note{}, err
@@ -171,7 +229,15 @@ func readNote(v view, r *messagingv1.SetConsentRequest) (delivery.Note, error) {
 	if reason == "" || utf8.RuneCountInString(reason) > longestReason || strings.ContainsRune(reason, 0) {
 		return delivery.Note{}, invalid("reason", fmt.Sprintf("must have 1 to %d characters", longestReason))
 	}
-	return delivery.Note{OrgID: v.orgID, Phone: phone, State: state, Reason: reason}, nil
+	note := delivery.Note{OrgID: v.orgID, Phone: phone, State: state, Reason: reason, At: now}
+	switch {
+	case r.GetEvidence() == nil: // the store knows whether it is needed
+	case state != consent.OptedIn:
+		return delivery.Note{}, invalid("evidence", "is for opted_in only; give the reason of an opt-out in reason")
+	default:
+		note.Evidence, err = readEvidence(r.GetEvidence(), now)
+	}
+	return note, err
 }
 
 func readQuery(v view, r *messagingv1.ListMessagesRequest) (delivery.Query, error) {

@@ -197,11 +197,10 @@ func (s *Server) SetConsent(ctx context.Context, r *messagingv1.SetConsentReques
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	note, err := readNote(view, r)
+	note, err := readNote(view, r, s.Now())
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	note.At = s.Now()
 	if sender, err := s.Sender.Of(view.orgID); err == nil { // an organisation without a sender may keep a ledger too
 		note.Sender = sender
 	}
@@ -226,7 +225,7 @@ func (s *Server) SetHold(ctx context.Context, r *messagingv1.SetHoldRequest) (*m
 	return &messagingv1.SetHoldResponse{}, nil
 }
 
-// CheckSender reports what an organisation sends from.
+// CheckSender reports what an organisation sends from, and whether the person that it asks about has opted out.
 func (s *Server) CheckSender(ctx context.Context, r *messagingv1.CheckSenderRequest) (*messagingv1.CheckSenderResponse, error) {
 	orgID, err := readID("org_id", r.GetOrgId())
 	if err != nil {
@@ -236,5 +235,17 @@ func (s *Server) CheckSender(ctx context.Context, r *messagingv1.CheckSenderRequ
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	return &messagingv1.CheckSenderResponse{Sender: sender}, nil
+	answer := &messagingv1.CheckSenderResponse{Sender: sender}
+	if r.GetTo() != "" {
+		phone, err := readPhone("to", r.GetTo())
+		if err != nil {
+			return nil, refuse(ctx, err)
+		}
+		state, err := s.Archive.ConsentState(ctx, orgID, phone.String())
+		if err != nil {
+			return nil, refuse(ctx, err)
+		}
+		answer.OptedOut = state == consent.OptedOut
+	}
+	return answer, nil
 }

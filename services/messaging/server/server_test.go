@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/rpc"
@@ -56,10 +57,16 @@ func (l losing) List(context.Context, string, time.Time) ([]twilio.Stored, error
 	return []twilio.Stored{l.has, other}, nil
 }
 
+// noon is when the service of setup is.
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func evidence(at time.Time) *messagingv1.Evidence {
+	return &messagingv1.Evidence{Method: "phone call", CollectedAt: timestamppb.New(at), Reference: "call 815"}
+}
+
 // TestParked goes the way of an operator: find what is parked, see why, say a word.
 func TestParked(t *testing.T) {
 	t.Parallel()
-	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	vendor := losing{has: twilio.Stored{
 		SID: "SM" + strings.Repeat("0", 32), Status: "undelivered", ErrorCode: 30003, Direction: "outbound-api", To: theirs, Body: "hello",
 		CreatedAt: noon,
@@ -159,7 +166,7 @@ func setup(t *testing.T) *server.Server {
 	metrics, err := delivery.NewMetrics(noop.NewMeterProvider().Meter("test"))
 	require.NoError(t, err)
 	sender := delivery.Sender{OrgID: uuid.MustParse(orgA), Number: ours}
-	now := func() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) }
+	now := func() time.Time { return noon }
 	return server.New(server.Config{
 		Archive: store, Sender: sender, Now: now,
 		Delivery: delivery.New(delivery.Config{
@@ -437,7 +444,7 @@ func TestConsent(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, set.GetConsent().String(), got.GetConsent().String())
 	require.Len(t, got.GetEvents(), 2)
-	require.Equal(t, "first_send", got.GetEvents()[0].GetSource())
+	require.Equal(t, "collected_elsewhere", got.GetEvents()[0].GetSource())
 	require.Equal(t, "operator", got.GetEvents()[1].GetSource())
 	require.Equal(t, "called us", got.GetEvents()[1].GetWords())
 	require.Equal(t, ours, got.GetEvents()[1].GetSender())
@@ -520,6 +527,50 @@ func TestOptOutTellsWhatIsInForce(t *testing.T) {
 	require.Equal(t, "opted_in", again.GetConsentState())
 }
 
+func TestOptInByAnOperator(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	service, operator := as(t, rpc.RoleService, "", "gateway"), as(t, rpc.RoleOperator, orgA, "op")
+	for _, tt := range []struct {
+		name   string
+		change func(r *messagingv1.SetConsentRequest)
+		field  string
+	}{
+		{"WithoutEvidence", func(r *messagingv1.SetConsentRequest) { r.Evidence = nil }, "evidence is required"},
+		{"WithoutAMethod", func(r *messagingv1.SetConsentRequest) { r.Evidence.Method = " " }, "evidence.method"},
+		{"WithAMethodOfTwoLines", func(r *messagingv1.SetConsentRequest) { r.Evidence.Method = "a\nreference: b" }, "evidence.method"},
+		{"WithoutATime", func(r *messagingv1.SetConsentRequest) { r.Evidence.CollectedAt = nil }, "evidence.collected_at"},
+		{"FromTheFuture", func(r *messagingv1.SetConsentRequest) { r.Evidence = evidence(noon.Add(time.Hour)) }, "evidence.collected_at"},
+		{"WithoutAReference", func(r *messagingv1.SetConsentRequest) { r.Evidence.Reference = "" }, "evidence.reference"},
+		{"WithALongReference", func(r *messagingv1.SetConsentRequest) { r.Evidence.Reference = strings.Repeat("é", 201) }, "evidence.reference"},
+		{"WithEvidenceOfAnOptOut", func(r *messagingv1.SetConsentRequest) { r.State = "opted_out" }, "evidence is for opted_in"},
+	} {
+		t.Run("R_07_IsRefused"+tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := &messagingv1.SetConsentRequest{Phone: "+14155550177", State: "opted_in", Reason: "x", Evidence: evidence(noon)}
+			tt.change(r)
+			_, err := s.SetConsent(operator, r)
+			requireRefused(t, err, codes.InvalidArgument, messagingv1.Reason_REASON_INVALID)
+			require.ErrorContains(t, err, tt.field)
+			_, err = s.GetConsent(operator, &messagingv1.GetConsentRequest{Phone: r.GetPhone()})
+			requireRefused(t, err, codes.NotFound, messagingv1.Reason_REASON_CONSENT_NOT_FOUND)
+		})
+	}
+	t.Run("R_07_IsRefusedWithTheReasonAfterSTOP", func(t *testing.T) {
+		t.Parallel()
+		_, err := s.RecordInbound(service, &messagingv1.RecordInboundRequest{TwilioSid: "SM1", From: theirs, To: ours, Body: "STOP", Segments: 1})
+		require.NoError(t, err)
+		_, err = s.SetConsent(operator, &messagingv1.SetConsentRequest{Phone: theirs, State: "opted_in", Reason: "x"})
+		requireRefused(t, err, codes.FailedPrecondition, messagingv1.Reason_REASON_OPTED_OUT_BY_PERSON)
+		require.ErrorContains(t, err, "START")
+		for to, out := range map[string]bool{theirs: true, "+14155550166": false, "": false} {
+			checked, err := s.CheckSender(service, &messagingv1.CheckSenderRequest{OrgId: orgA, To: to})
+			require.NoError(t, err)
+			require.Equal(t, out, checked.GetOptedOut())
+		}
+	})
+}
+
 // TestConsentExport is what a lawyer gets: everything that was said, by what it was read, and proof that it is what was written.
 func TestConsentExport(t *testing.T) {
 	t.Parallel()
@@ -575,13 +626,17 @@ func TestConsentExport(t *testing.T) {
 	require.NotNil(t, broken)
 	require.EqualValues(t, 2, broken.Seq)
 
-	set, err := s.SetConsent(operator, &messagingv1.SetConsentRequest{Phone: theirs, State: "opted_in", Reason: "asked on the phone"})
+	record("SM4", "voltar") // which Twilio does not know
+	set, err := s.SetConsent(operator, &messagingv1.SetConsentRequest{
+		Phone: theirs, State: "opted_in", Reason: "asked on the phone", Evidence: evidence(noon),
+	})
 	require.NoError(t, err)
 	require.Contains(t, set.GetWarning(), "START")
 	require.True(t, set.GetChain().GetVerified())
 	set, err = s.SetConsent(operator, &messagingv1.SetConsentRequest{Phone: theirs, State: "opted_out", Reason: "changed their mind"})
 	require.NoError(t, err)
 	require.Empty(t, set.GetWarning())
+	require.Equal(t, "asked on the phone\nmethod: phone call\ncollected_at: 2026-11-20T12:00:00Z\nreference: call 815", set.GetEvents()[3].GetWords())
 
 	for _, bad := range []*messagingv1.GetConsentRequest{
 		{Phone: theirs, PageSize: 501}, {Phone: theirs, PageSize: -1}, {Phone: theirs, PageToken: "?"}, {Phone: theirs, PageToken: "LTE"}, {Phone: theirs, PageToken: "eA"},

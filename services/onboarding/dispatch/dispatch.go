@@ -53,6 +53,14 @@ type Text struct {
 	CorrelationID string
 	Unknown       session.UnknownSends // what may be done if nobody finds out whether it was taken
 	HoldVersion   int64                // of the person's hold, which is lifted
+	Consent       ConsentRecord
+}
+
+// ConsentRecord is how a person agreed to be texted, for the ledger. The zero value is that nobody said.
+type ConsentRecord struct {
+	Source      string    `json:"source"`
+	WordsShown  string    `json:"words_shown"`
+	CollectedAt time.Time `json:"collected_at"`
 }
 
 // Outcome is how far messaging came with a text.
@@ -146,6 +154,7 @@ type Order struct {
 	CorrelationID string
 	Trigger       session.Trigger
 	Cause         *Cause
+	Consent       ConsentRecord // of an opening
 	// Told is what the timeline tells before the text, whatever comes of it: the reply that it answers.
 	Told []session.Entry
 	// Then is the move after the text was taken, with the entries that follow those of the text.
@@ -169,7 +178,7 @@ func (d *Dispatcher) Deliver(ctx context.Context, o Order) (Done, error) {
 	sent, err := d.Sender.Send(ctx, Text{
 		OrgID: o.View.Session.OrgID, ProfileID: o.View.Session.ProfileID, To: o.View.Phone,
 		Body: body, Key: o.Key, CorrelationID: o.CorrelationID, Unknown: d.Unknown,
-		HoldVersion: o.View.HoldVersion,
+		HoldVersion: o.View.HoldVersion, Consent: o.Consent,
 	})
 	if err != nil {
 		return Done{}, fmt.Errorf("send: %w", err)

@@ -27,12 +27,29 @@ var (
 	ErrOnHold    = errors.New("the person is on a safety hold; release the profile first")
 	ErrOptedOut  = errors.New("the person has opted out; they opt in again by texting START")
 	ErrNoSender  = errors.New("the organisation owns no number to send from; DEFAULT_ORG_ID names the one that does")
+	// ErrAwaitsOperator is a person whose words have failed a job until an operator has judged them.
+	ErrAwaitsOperator = errors.New("words of the person that may be an opt-out wait for an operator; find them with " +
+		"GET /v1/webhook-jobs?status=failed, do what the job says and POST /v1/webhook-jobs/{job_id}:cancel, then activate again")
+	ErrConsentRequired = errors.New("the settings of the organisation require a consent record: " +
+		"give consent {source, words_shown, collected_at}")
 )
+
+// Parked is a person whose session waits for an operator. Another one would be a second conversation.
+type Parked struct{ Session session.Record }
+
+func (p *Parked) Error() string {
+	id := p.Session.ID
+	return fmt.Sprintf("session %s of the person is parked as %s; lead it on with POST /v1/sessions/%s:resume, after "+
+		"POST /v1/messages/{message_id}:resolve if a message of it is in doubt, or end it with POST /v1/sessions/%s:reset and activate again; "+
+		"it is parked because: %s", id, p.Session.Status, id, id, p.Session.Reason)
+}
 
 // Opening is the episode that an activation opens, with the job that sends its opening.
 type Opening struct {
 	Session session.Record
+	Phone   string
 	Job     jobs.New
+	Agreed  bool // a consent record comes with it
 }
 
 // Again makes the next alarm of a due step, from the number it gets and when the one before was due.
@@ -45,6 +62,8 @@ type profiles interface {
 }
 
 type episodes interface {
+	// OpenSession stores the episode unless the person has one open, which is returned. Errors: ErrNoProfile, ErrOnHold, *Parked,
+	// ErrAwaitsOperator, ErrConsentRequired.
 	OpenSession(ctx context.Context, o Opening) (session.Record, error)
 	LoadSession(ctx context.Context, id string) (dispatch.View, error)
 	CloseSession(ctx context.Context, orgID, sessionID string, at time.Time) (session.Record, error)
@@ -64,7 +83,7 @@ type deliverer interface {
 }
 
 type senders interface {
-	CheckSender(ctx context.Context, orgID string) error
+	CheckSender(ctx context.Context, orgID, phone string) error
 }
 
 // Desk enrols people and opens their episodes.
@@ -105,20 +124,24 @@ func (d *Desk) Profile(ctx context.Context, orgID, profileID string) (Profile, e
 }
 
 // Activate opens a session and sends its opening, once, and in quiet hours not before they end; a session that is open already is
-// returned as it is. The opening goes out even if this process dies right after the session was stored. Errors: ErrNoProfile,
-// ErrNoSender, ErrOnHold, ErrOptedOut.
-func (d *Desk) Activate(ctx context.Context, orgID, profileID string) (session.Record, error) {
+// returned as it is. The opening goes out even if this process dies right after the session was stored. Consent is how the person agreed,
+// nil when nobody says. Errors: ErrNoProfile, ErrConsent, ErrNoSender, ErrOptedOut, and those of OpenSession.
+func (d *Desk) Activate(ctx context.Context, orgID, profileID string, consent *dispatch.ConsentRecord) (session.Record, error) {
 	profile, err := d.Profiles.Profile(ctx, orgID, profileID)
 	if err != nil {
 		return session.Record{}, err
 	}
-	if profile.Hold {
-		return session.Record{}, ErrOnHold
+	if consent != nil {
+		agreed, err := normaliseConsent(*consent, d.Now())
+		if err != nil {
+			return session.Record{}, err
+		}
+		consent = &agreed
 	}
-	if err := d.Senders.CheckSender(ctx, orgID); err != nil {
+	if err := d.Senders.CheckSender(ctx, orgID, profile.Phone); err != nil {
 		return session.Record{}, err
 	}
-	opening, err := d.opening(profile)
+	opening, err := d.opening(profile, consent)
 	if err != nil {
 		return session.Record{}, err
 	}
@@ -142,13 +165,14 @@ func (d *Desk) Activate(ctx context.Context, orgID, profileID string) (session.R
 }
 
 // opening is a new episode of a person.
-func (d *Desk) opening(p Profile) (Opening, error) {
+func (d *Desk) opening(p Profile, consent *dispatch.ConsentRecord) (Opening, error) {
 	now, id := d.Now(), uuid.Must(uuid.NewV7()).String()
-	payload, err := json.Marshal(openingPayload{SessionID: id})
+	payload, err := json.Marshal(openingPayload{SessionID: id, Consent: consent})
 	if err != nil {
 		return Opening{}, fmt.Errorf("encode opening: %w", err)
 	}
 	return Opening{
+		Phone: p.Phone, Agreed: consent != nil,
 		Session: session.Record{
 			ID: id, OrgID: p.OrgID, ProfileID: p.ID, Mode: session.Onboarding, Token: session.AwaitingOpeningResponse,
 			Status: session.Active, CopyVersion: d.Catalog.Current(), CreatedAt: now, UpdatedAt: now,
@@ -164,10 +188,11 @@ func (d *Desk) opening(p Profile) (Opening, error) {
 const openingBudget = 5 * time.Second
 
 type openingPayload struct {
-	SessionID string `json:"session_id"`
+	SessionID string                  `json:"session_id"`
+	Consent   *dispatch.ConsentRecord `json:"consent,omitempty"`
 }
 
-// SendOpening is the job handler that sends a session's opening. A session that has gone on needs none any more.
+// SendOpening is the job handler that sends a session's opening. A session that is over or has gone on needs none any more.
 func (d *Desk) SendOpening(ctx context.Context, j jobs.Job) error {
 	var p openingPayload
 	if err := json.Unmarshal(j.Payload, &p); err != nil {
@@ -183,6 +208,9 @@ func (d *Desk) SendOpening(ctx context.Context, j jobs.Job) error {
 		return err
 	}
 	s := view.Session
+	if s.Status.Parked() && s.Place() == 0 {
+		return d.awaitResume(ctx, s, j)
+	}
 	if s.Status != session.Active || s.Place() > 0 {
 		return nil
 	}
@@ -195,8 +223,12 @@ func (d *Desk) SendOpening(ctx context.Context, j jobs.Job) error {
 	if view.Hold {
 		return &jobs.Snooze{After: holdPause, Cause: ErrOnHold}
 	}
+	var consent dispatch.ConsentRecord
+	if p.Consent != nil {
+		consent = *p.Consent
+	}
 	_, err = d.Delivery.Deliver(ctx, dispatch.Order{
-		View: view, Text: session.TextOpening, Key: session.OpeningKey(s.ProfileID, s.ID),
+		Consent: consent, View: view, Text: session.TextOpening, Key: session.OpeningKey(s.ProfileID, s.ID),
 		CorrelationID: j.ID, Trigger: session.TriggerActivation, Cause: &dispatch.Cause{Job: j},
 		Then: func(sent dispatch.Sent) session.Move {
 			move := session.Stay(s, d.Now())

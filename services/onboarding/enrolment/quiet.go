@@ -16,6 +16,9 @@ import (
 // ErrQuietHours is an opening that waits for the end of quiet hours.
 var ErrQuietHours = errors.New("the organisation's quiet hours have not ended")
 
+// errParked is an opening that waits for its session to be resumed.
+var errParked = errors.New("the session is parked")
+
 // An opening that waits for the end of quiet hours waits under a subject of its own, because jobs of one subject are done in
 // their order: a person who writes meanwhile is answered, and one who texts STOP is out, at once and not in the morning. When
 // the hours have ended it comes back as a job of the person, in its turn behind what they wrote last.
@@ -32,6 +35,15 @@ func (d *Desk) putOff(ctx context.Context, view dispatch.View, j jobs.Job, until
 	}
 	told := session.QuietEntry(now, until, session.TriggerActivation, "")
 	return dispatch.Soften(d.Sessions.Note(ctx, s.ID, []session.Entry{told}, &dispatch.Cause{Job: j}, now), now.Sub(j.CreatedAt))
+}
+
+// awaitResume has the opening of a session wait that was parked for another reason, such as words that may be an opt-out. It is sent once
+// an operator has resumed the session, and waits as it does in quiet hours, so that what the person writes meanwhile does not.
+func (d *Desk) awaitResume(ctx context.Context, s session.Record, j jobs.Job) error {
+	if j.Subject == waitingSubject(s.ID) {
+		return &jobs.Snooze{After: holdPause, Cause: errParked}
+	}
+	return d.continued(ctx, j, "waits:", waitingSubject(s.ID), d.Now().Add(holdPause))
 }
 
 // bringBack makes an opening that has waited a job of the person again. It uses up no attempts: nobody would be told that they

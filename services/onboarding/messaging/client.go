@@ -68,7 +68,7 @@ var policies = map[session.UnknownSends]messagingv1.UnknownPolicy{
 func (c *Client) Send(ctx context.Context, t dispatch.Text) (dispatch.Sent, error) {
 	answer, err := c.rpc.Send(ctx, &messagingv1.SendRequest{
 		OrgId: t.OrgID, ProfileId: t.ProfileID, To: t.To, Body: t.Body, IdempotencyKey: t.Key, CorrelationId: t.CorrelationID,
-		UnknownPolicy: policies[t.Unknown], Understands: understood, HoldVersion: t.HoldVersion,
+		UnknownPolicy: policies[t.Unknown], Understands: understood, HoldVersion: t.HoldVersion, Consent: consentRecord(t.Consent),
 	})
 	if reasonOf(err) == messagingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED {
 		return dispatch.Sent{Outcome: dispatch.KeyReused}, nil
@@ -92,6 +92,14 @@ func (c *Client) Send(ctx context.Context, t dispatch.Text) (dispatch.Sent, erro
 		sent.AcceptedAt = at.AsTime()
 	}
 	return sent, nil
+}
+
+// consentRecord is nil for a text that comes without one.
+func consentRecord(c dispatch.ConsentRecord) *messagingv1.ConsentRecord {
+	if c == (dispatch.ConsentRecord{}) {
+		return nil
+	}
+	return &messagingv1.ConsentRecord{Source: c.Source, WordsShown: c.WordsShown, CollectedAt: timestamppb.New(c.CollectedAt)}
 }
 
 // final are the statuses after which no receipt changes anything.
@@ -161,11 +169,15 @@ func (c *Client) Record(ctx context.Context, m inbound.Message, profileID string
 // bounded keeps a count within what any text can have.
 func bounded(n int) int32 { return int32(min(max(n, 0), 100)) }
 
-// CheckSender is nil when the organisation can send, enrolment.ErrNoSender when it cannot.
-func (c *Client) CheckSender(ctx context.Context, orgID string) error {
-	_, err := c.rpc.CheckSender(ctx, &messagingv1.CheckSenderRequest{OrgId: orgID})
+// CheckSender is nil when the organisation can text the phone, enrolment.ErrNoSender when it can text nobody, and enrolment.ErrOptedOut when
+// the person has opted out.
+func (c *Client) CheckSender(ctx context.Context, orgID, phone string) error {
+	answer, err := c.rpc.CheckSender(ctx, &messagingv1.CheckSenderRequest{OrgId: orgID, To: phone})
 	if reasonOf(err) == messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER {
 		return enrolment.ErrNoSender
+	}
+	if answer.GetOptedOut() {
+		return enrolment.ErrOptedOut
 	}
 	return translate(err)
 }

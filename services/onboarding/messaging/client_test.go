@@ -133,7 +133,7 @@ func TestSend(t *testing.T) {
 		require.ErrorIs(t, err, dispatch.ErrUnavailable)
 		_, err = client.Record(t.Context(), inbound.Message{SID: "SM1", From: theirs, To: ours}, "", received)
 		require.ErrorIs(t, err, dispatch.ErrUnavailable)
-		require.ErrorIs(t, client.CheckSender(t.Context(), orgID), dispatch.ErrUnavailable)
+		require.ErrorIs(t, client.CheckSender(t.Context(), orgID, theirs), dispatch.ErrUnavailable)
 	})
 }
 
@@ -187,6 +187,6 @@ func TestReceipt(t *testing.T) {
 func TestCheckSender(t *testing.T) {
 	t.Parallel()
 	client, _ := setup(t)
-	require.NoError(t, client.CheckSender(t.Context(), orgID))
-	require.ErrorIs(t, client.CheckSender(t.Context(), "00000000-0000-7000-8000-000000000002"), enrolment.ErrNoSender)
+	require.NoError(t, client.CheckSender(t.Context(), orgID, theirs))
+	require.ErrorIs(t, client.CheckSender(t.Context(), "00000000-0000-7000-8000-000000000002", theirs), enrolment.ErrNoSender)
 }

@@ -456,7 +456,7 @@ func (s *Service) CheckSender(_ context.Context, in *messagingv1.CheckSenderRequ
 	case in.GetOrgId() != s.orgID:
 		return nil, refuse(codes.FailedPrecondition, messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER)
 	}
-	return &messagingv1.CheckSenderResponse{Sender: s.ours}, nil
+	return &messagingv1.CheckSenderResponse{Sender: s.ours, OptedOut: s.stopped[in.GetTo()]}, nil
 }
 
 // copy is what leaves the lock.

@@ -16,17 +16,36 @@ import (
 
 func isNoSession(err error) bool { return errors.Is(err, dispatch.ErrNoSession) }
 
+// sqlMayOpen locks the person, so that what may be opened is decided by one activation at a time, and by none beside a hold.
+const sqlMayOpen = `
+select p.hold, coalesce((select o.require_consent_record from organisation_settings o where o.org_id = p.org_id), false) as consent_required
+from profiles p where p.org_id = $1 and p.id = $2 for no key update of p`
+
+// sqlOpen locks the session that is not over, if there is one, so that what it is stays so: one that is being parked at this moment is
+// waited for and read again. Of an active one and a parked one, which releases before this have left, it is the active one.
+const sqlOpen = sqlSession + `
+where s.profile_id = $1 and s.status not in ('stopped', 'closed') order by s.status = 'active' desc, s.id desc limit 1 for no key update of s`
+
 const sqlOpenSession = `
 insert into conversation_sessions (id, org_id, profile_id, mode, state_token, status, copy_version, created_at, updated_at)
 values (@id, @org_id, @profile, @mode, @token, 'active', @copy, @at, @at)
 on conflict (profile_id) where status = 'active' do nothing`
 
 // OpenSession stores a new episode together with the job that sends its opening, or returns the session that the
-// profile has open already. dispatch.ErrConflict when that one ended just now.
+// profile has open already. Errors: enrolment.ErrNoProfile, enrolment.ErrOnHold, *enrolment.Parked, enrolment.ErrAwaitsOperator,
+// enrolment.ErrConsentRequired, and dispatch.ErrConflict when a process of the release before opened one at this moment.
 func (s *Store) OpenSession(ctx context.Context, o enrolment.Opening) (session.Record, error) {
 	r := o.Session
 	opened := r
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		found, err := mayOpen(ctx, tx, o)
+		if err != nil {
+			return err
+		}
+		if found != nil {
+			opened = *found
+			return nil
+		}
 		tag, err := tx.Exec(ctx, sqlOpenSession, pgx.NamedArgs{
 			"id": r.ID, "org_id": r.OrgID, "profile": r.ProfileID, "mode": string(r.Mode), "token": string(r.Token),
 			"copy": r.CopyVersion, "at": r.CreatedAt,
@@ -35,13 +54,7 @@ func (s *Store) OpenSession(ctx context.Context, o enrolment.Opening) (session.R
 			return fmt.Errorf("open session: %w", err)
 		}
 		if tag.RowsAffected() == 0 {
-			rows, err := tx.Query(ctx, sqlSession+`where s.profile_id = $1 and s.status = 'active'`, r.ProfileID)
-			open, err := collectView(rows, err)
-			if isNoSession(err) { // it was open a moment ago
-				return dispatch.ErrConflict
-			}
-			opened = open.Session
-			return err
+			return dispatch.ErrConflict
 		}
 		if err := writeTimeline(ctx, tx, r.ID, []session.Entry{{
 			At: r.CreatedAt, Kind: session.KindActivated, To: r.Token, Trigger: session.TriggerActivation,
@@ -52,6 +65,43 @@ func (s *Store) OpenSession(ctx context.Context, o enrolment.Opening) (session.R
 		return err
 	})
 	return opened, err
+}
+
+// mayOpen is the session that the person has open already, or why none may be opened; neither when one may. Both stay so until the
+// transaction ends.
+func mayOpen(ctx context.Context, tx pgx.Tx, o enrolment.Opening) (*session.Record, error) {
+	var hold, consentRequired bool
+	err := tx.QueryRow(ctx, sqlMayOpen, o.Session.OrgID, o.Session.ProfileID).Scan(&hold, &consentRequired)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, enrolment.ErrNoProfile
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock profile: %w", err)
+	}
+	if hold {
+		return nil, enrolment.ErrOnHold
+	}
+	rows, err := tx.Query(ctx, sqlOpen, o.Session.ProfileID)
+	open, err := collectView(rows, err)
+	switch {
+	case err == nil && open.Session.Status == session.Active:
+		return &open.Session, nil
+	case err == nil:
+		return nil, &enrolment.Parked{Session: open.Session}
+	case !isNoSession(err):
+		return nil, err
+	}
+	var asked bool
+	if err := tx.QueryRow(ctx, sqlAwaitsOperator, o.Session.OrgID, o.Phone).Scan(&asked); err != nil {
+		return nil, fmt.Errorf("look for what an operator was asked: %w", err)
+	}
+	switch {
+	case asked:
+		return nil, enrolment.ErrAwaitsOperator
+	case consentRequired && !o.Agreed:
+		return nil, enrolment.ErrConsentRequired
+	}
+	return nil, nil
 }
 
 const sqlCloseSession = `

@@ -19,10 +19,13 @@ import (
 type Settings struct {
 	QuietHours bool // whether a conversation begins in the window only
 	Window     quiet.Window
-	UpdatedAt  time.Time // zero when the organisation has decided nothing
+	// RequireConsentRecord says whether no session is opened without one. To SetSettings nil leaves it as it is.
+	RequireConsentRecord *bool
+	UpdatedAt            time.Time // zero when the organisation has decided nothing
 }
 
-const sqlSettings = `select quiet_hours, quiet_until, quiet_from, updated_at from organisation_settings where org_id = $1`
+const sqlSettings = `
+select quiet_hours, quiet_until, quiet_from, require_consent_record, updated_at from organisation_settings where org_id = $1`
 
 // Settings reads what an organisation has decided; one that has decided nothing has no quiet hours.
 func (s *Store) Settings(ctx context.Context, orgID string) (Settings, error) {
@@ -31,19 +34,19 @@ func (s *Store) Settings(ctx context.Context, orgID string) (Settings, error) {
 }
 
 const sqlSetSettings = `
-insert into organisation_settings (org_id, quiet_hours, quiet_until, quiet_from, updated_at)
-values (@org_id, @quiet_hours, @quiet_until, @quiet_from, @at)
+insert into organisation_settings as o (org_id, quiet_hours, quiet_until, quiet_from, require_consent_record, updated_at)
+values (@org_id, @quiet_hours, @quiet_until, @quiet_from, coalesce(@require_consent_record, false), @at)
 on conflict (org_id) do update
 set quiet_hours = excluded.quiet_hours, quiet_until = excluded.quiet_until, quiet_from = excluded.quiet_from,
-    updated_at = excluded.updated_at
-returning quiet_hours, quiet_until, quiet_from, updated_at`
+    require_consent_record = coalesce(@require_consent_record, o.require_consent_record), updated_at = excluded.updated_at
+returning quiet_hours, quiet_until, quiet_from, require_consent_record, updated_at`
 
 // SetSettings replaces what an organisation had decided. It counts from the next text on; an alarm that is set keeps its time,
 // and a step whose alarm rings in the new quiet hours waits for their end.
 func (s *Store) SetSettings(ctx context.Context, orgID string, wanted Settings, at time.Time) (Settings, error) {
 	rows, err := s.pool.Query(ctx, sqlSetSettings, pgx.NamedArgs{
 		"org_id": orgID, "quiet_hours": wanted.QuietHours, "quiet_until": wanted.Window.Opens().String(),
-		"quiet_from": wanted.Window.Closes().String(), "at": at,
+		"quiet_from": wanted.Window.Closes().String(), "require_consent_record": wanted.RequireConsentRecord, "at": at,
 	})
 	return collectSettings(rows, err)
 }
@@ -56,15 +59,20 @@ func collectSettings(rows pgx.Rows, err error) (Settings, error) {
 		QuietHours bool
 		QuietUntil string
 		QuietFrom  string
-		UpdatedAt  time.Time
+
+		RequireConsentRecord bool
+		UpdatedAt            time.Time
 	}])
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Settings{Window: quiet.Default()}, nil
+		return Settings{Window: quiet.Default(), RequireConsentRecord: new(false)}, nil
 	}
 	if err != nil {
 		return Settings{}, fmt.Errorf("settings: %w", err)
 	}
-	return Settings{QuietHours: stored.QuietHours, Window: windowOf(stored.QuietUntil, stored.QuietFrom), UpdatedAt: stored.UpdatedAt}, nil
+	return Settings{
+		QuietHours: stored.QuietHours, Window: windowOf(stored.QuietUntil, stored.QuietFrom),
+		RequireConsentRecord: &stored.RequireConsentRecord, UpdatedAt: stored.UpdatedAt,
+	}, nil
 }
 
 // windowOf reads a window as it is stored. The table's checks keep out what cannot be read; should somebody have taken them

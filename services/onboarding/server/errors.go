@@ -43,12 +43,15 @@ var table = []struct {
 	{session.ErrUnknownToken, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{session.ErrUnknownStep, codes.InvalidArgument, onboardingv1.Reason_REASON_UNKNOWN_STEP},
 	{enrolment.ErrInvalid, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
+	{enrolment.ErrConsent, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{quiet.ErrWindow, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{enrolment.ErrNoProfile, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},
 	{enrolment.ErrNoSession, codes.NotFound, onboardingv1.Reason_REASON_SESSION_NOT_FOUND},
 	{enrolment.ErrNoSender, codes.FailedPrecondition, onboardingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER},
 	{enrolment.ErrOnHold, codes.FailedPrecondition, onboardingv1.Reason_REASON_SAFETY_HOLD},
 	{enrolment.ErrOptedOut, codes.FailedPrecondition, onboardingv1.Reason_REASON_OPTED_OUT},
+	{enrolment.ErrAwaitsOperator, codes.FailedPrecondition, onboardingv1.Reason_REASON_AWAITS_OPERATOR},
+	{enrolment.ErrConsentRequired, codes.FailedPrecondition, onboardingv1.Reason_REASON_CONSENT_RECORD_REQUIRED},
 	{rescue.ErrNoSession, codes.NotFound, onboardingv1.Reason_REASON_SESSION_NOT_FOUND},
 	{rescue.ErrNoDeadLetter, codes.NotFound, onboardingv1.Reason_REASON_DEAD_LETTER_NOT_FOUND},
 	{rescue.ErrEnded, codes.FailedPrecondition, onboardingv1.Reason_REASON_SESSION_ENDED},
@@ -79,10 +82,13 @@ var waits = map[dispatch.Outcome]onboardingv1.Reason{
 func answer(err error) error {
 	var wait *dispatch.Wait
 	var parked *burst.Parked
+	var unfinished *enrolment.Parked
 	var inProgress *reservation.InProgress
 	switch {
 	case errors.As(err, &inProgress):
 		return refuse(codes.Aborted, onboardingv1.Reason_REASON_DELIVERY_IN_PROGRESS, inProgress.Error(), max(inProgress.RetryAfter, time.Second))
+	case errors.As(err, &unfinished):
+		return refuse(codes.FailedPrecondition, onboardingv1.Reason_REASON_SESSION_PARKED, unfinished.Error(), 0)
 	case errors.As(err, &wait):
 		return refuse(codes.Unavailable, waits[wait.Outcome], wait.Error(), max(wait.RetryAfter, time.Second))
 	case errors.As(err, &parked) && parked.Status == session.Undeliverable:

@@ -16,6 +16,7 @@ import (
 	"paceline.internal/platform/telemetry"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/burst"
+	"paceline.internal/services/onboarding/dispatch"
 	"paceline.internal/services/onboarding/enrolment"
 	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/postgres"
@@ -181,7 +182,14 @@ func (s *Server) ActivateProfile(
 	if err := validID("profile_id", in.GetProfileId()); err != nil {
 		return nil, err
 	}
-	r, err := s.Desk.Activate(ctx, org(ctx), in.GetProfileId())
+	var consent *dispatch.ConsentRecord
+	if given := in.GetConsent(); given != nil {
+		consent = &dispatch.ConsentRecord{Source: given.GetSource(), WordsShown: given.GetWordsShown()}
+		if at := given.GetCollectedAt(); at.IsValid() {
+			consent.CollectedAt = at.AsTime()
+		}
+	}
+	r, err := s.Desk.Activate(ctx, org(ctx), in.GetProfileId(), consent)
 	if err != nil {
 		return nil, answer(err)
 	}

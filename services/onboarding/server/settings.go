@@ -33,7 +33,9 @@ func (s *Server) UpdateSettings(
 	if err != nil {
 		return nil, answer(err)
 	}
-	stored, err := s.Store.SetSettings(ctx, org(ctx), postgres.Settings{QuietHours: hours.GetEnabled(), Window: window}, s.Now())
+	stored, err := s.Store.SetSettings(ctx, org(ctx), postgres.Settings{
+		QuietHours: hours.GetEnabled(), Window: window, RequireConsentRecord: in.GetSettings().RequireConsentRecord,
+	}, s.Now())
 	if err != nil {
 		return nil, answer(err)
 	}
@@ -54,7 +56,7 @@ func quietWindow(hours *onboardingv1.QuietHours) (quiet.Window, error) {
 }
 
 func settings(found postgres.Settings) *onboardingv1.Settings {
-	out := &onboardingv1.Settings{QuietHours: &onboardingv1.QuietHours{
+	out := &onboardingv1.Settings{RequireConsentRecord: found.RequireConsentRecord, QuietHours: &onboardingv1.QuietHours{
 		Enabled: found.QuietHours, Open: found.Window.Opens().String(), Close: found.Window.Closes().String(),
 	}}
 	if !found.UpdatedAt.IsZero() {

@@ -54,6 +54,10 @@ const (
 	Reason_REASON_QUEUED_TEXT_NOT_FOUND Reason = 10
 	// The queued text is being sent, may have been sent, or is at its end.
 	Reason_REASON_NOT_CANCELLABLE Reason = 11
+	// The person has opted out in their own words; only their START lifts that.
+	Reason_REASON_OPTED_OUT_BY_PERSON Reason = 12
+	// The evidence of an opt-in is not newer than the opt-out in force.
+	Reason_REASON_EVIDENCE_TOO_OLD Reason = 13
 )
 
 // Enum value maps for Reason.
@@ -71,6 +75,8 @@ var (
 		9:  "REASON_NOT_RESOLVABLE",
 		10: "REASON_QUEUED_TEXT_NOT_FOUND",
 		11: "REASON_NOT_CANCELLABLE",
+		12: "REASON_OPTED_OUT_BY_PERSON",
+		13: "REASON_EVIDENCE_TOO_OLD",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -85,6 +91,8 @@ var (
 		"REASON_NOT_RESOLVABLE":              9,
 		"REASON_QUEUED_TEXT_NOT_FOUND":       10,
 		"REASON_NOT_CANCELLABLE":             11,
+		"REASON_OPTED_OUT_BY_PERSON":         12,
+		"REASON_EVIDENCE_TOO_OLD":            13,
 	}
 )
 
@@ -555,7 +563,10 @@ type SendRequest struct {
 	// The outcomes after GIVEN_UP that the caller can read.
 	Understands []Outcome `protobuf:"varint,8,rep,packed,name=understands,proto3,enum=paceline.messaging.v1.Outcome" json:"understands,omitempty"`
 	// The version of the recipient's hold that the caller has read as lifted: an older hold is not in its way. 0 when it has read none.
-	HoldVersion   int64 `protobuf:"varint,9,opt,name=hold_version,json=holdVersion,proto3" json:"hold_version,omitempty"`
+	HoldVersion int64 `protobuf:"varint,9,opt,name=hold_version,json=holdVersion,proto3" json:"hold_version,omitempty"`
+	// How the recipient agreed to be texted, as the caller has it on file; optional. It goes into the ledger if nothing is recorded of the
+	// recipient yet, and changes nothing otherwise.
+	Consent       *ConsentRecord `protobuf:"bytes,10,opt,name=consent,proto3" json:"consent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -653,6 +664,77 @@ func (x *SendRequest) GetHoldVersion() int64 {
 	return 0
 }
 
+func (x *SendRequest) GetConsent() *ConsentRecord {
+	if x != nil {
+		return x.Consent
+	}
+	return nil
+}
+
+// ConsentRecord is how a person agreed to be texted.
+type ConsentRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where they agreed, 1 to 100 characters on one line.
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// The words that they were shown, 1 to 1000 characters.
+	WordsShown string `protobuf:"bytes,2,opt,name=words_shown,json=wordsShown,proto3" json:"words_shown,omitempty"`
+	// When they agreed.
+	CollectedAt   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=collected_at,json=collectedAt,proto3" json:"collected_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConsentRecord) Reset() {
+	*x = ConsentRecord{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConsentRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConsentRecord) ProtoMessage() {}
+
+func (x *ConsentRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConsentRecord.ProtoReflect.Descriptor instead.
+func (*ConsentRecord) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ConsentRecord) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *ConsentRecord) GetWordsShown() string {
+	if x != nil {
+		return x.WordsShown
+	}
+	return ""
+}
+
+func (x *ConsentRecord) GetCollectedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CollectedAt
+	}
+	return nil
+}
+
 // SendResponse is the outcome and the stored row.
 type SendResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -670,7 +752,7 @@ type SendResponse struct {
 
 func (x *SendResponse) Reset() {
 	*x = SendResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[2]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -682,7 +764,7 @@ func (x *SendResponse) String() string {
 func (*SendResponse) ProtoMessage() {}
 
 func (x *SendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[2]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -695,7 +777,7 @@ func (x *SendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
 func (*SendResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{2}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *SendResponse) GetOutcome() Outcome {
@@ -745,7 +827,7 @@ type RecordStatusRequest struct {
 
 func (x *RecordStatusRequest) Reset() {
 	*x = RecordStatusRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[3]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -757,7 +839,7 @@ func (x *RecordStatusRequest) String() string {
 func (*RecordStatusRequest) ProtoMessage() {}
 
 func (x *RecordStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[3]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -770,7 +852,7 @@ func (x *RecordStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordStatusRequest.ProtoReflect.Descriptor instead.
 func (*RecordStatusRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{3}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RecordStatusRequest) GetMessageId() string {
@@ -819,7 +901,7 @@ type RecordStatusResponse struct {
 
 func (x *RecordStatusResponse) Reset() {
 	*x = RecordStatusResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[4]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -831,7 +913,7 @@ func (x *RecordStatusResponse) String() string {
 func (*RecordStatusResponse) ProtoMessage() {}
 
 func (x *RecordStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[4]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -844,7 +926,7 @@ func (x *RecordStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordStatusResponse.ProtoReflect.Descriptor instead.
 func (*RecordStatusResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{4}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RecordStatusResponse) GetMatched() bool {
@@ -890,7 +972,7 @@ type RecordInboundRequest struct {
 
 func (x *RecordInboundRequest) Reset() {
 	*x = RecordInboundRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[5]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -902,7 +984,7 @@ func (x *RecordInboundRequest) String() string {
 func (*RecordInboundRequest) ProtoMessage() {}
 
 func (x *RecordInboundRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[5]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -915,7 +997,7 @@ func (x *RecordInboundRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordInboundRequest.ProtoReflect.Descriptor instead.
 func (*RecordInboundRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{5}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RecordInboundRequest) GetTwilioSid() string {
@@ -1019,7 +1101,7 @@ type RecordInboundResponse struct {
 
 func (x *RecordInboundResponse) Reset() {
 	*x = RecordInboundResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[6]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1031,7 +1113,7 @@ func (x *RecordInboundResponse) String() string {
 func (*RecordInboundResponse) ProtoMessage() {}
 
 func (x *RecordInboundResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[6]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1044,7 +1126,7 @@ func (x *RecordInboundResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordInboundResponse.ProtoReflect.Descriptor instead.
 func (*RecordInboundResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{6}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RecordInboundResponse) GetMessage() *Message {
@@ -1092,7 +1174,7 @@ type ListInboundRequest struct {
 
 func (x *ListInboundRequest) Reset() {
 	*x = ListInboundRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[7]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1104,7 +1186,7 @@ func (x *ListInboundRequest) String() string {
 func (*ListInboundRequest) ProtoMessage() {}
 
 func (x *ListInboundRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[7]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1117,7 +1199,7 @@ func (x *ListInboundRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInboundRequest.ProtoReflect.Descriptor instead.
 func (*ListInboundRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{7}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListInboundRequest) GetOrgId() string {
@@ -1175,7 +1257,7 @@ type InboundText struct {
 
 func (x *InboundText) Reset() {
 	*x = InboundText{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[8]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1187,7 +1269,7 @@ func (x *InboundText) String() string {
 func (*InboundText) ProtoMessage() {}
 
 func (x *InboundText) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[8]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1200,7 +1282,7 @@ func (x *InboundText) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InboundText.ProtoReflect.Descriptor instead.
 func (*InboundText) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{8}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *InboundText) GetTwilioSid() string {
@@ -1279,7 +1361,7 @@ type ListInboundResponse struct {
 
 func (x *ListInboundResponse) Reset() {
 	*x = ListInboundResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[9]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1291,7 +1373,7 @@ func (x *ListInboundResponse) String() string {
 func (*ListInboundResponse) ProtoMessage() {}
 
 func (x *ListInboundResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[9]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1304,7 +1386,7 @@ func (x *ListInboundResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInboundResponse.ProtoReflect.Descriptor instead.
 func (*ListInboundResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{9}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListInboundResponse) GetTexts() []*InboundText {
@@ -1332,7 +1414,7 @@ type GetMessageRequest struct {
 
 func (x *GetMessageRequest) Reset() {
 	*x = GetMessageRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[10]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1344,7 +1426,7 @@ func (x *GetMessageRequest) String() string {
 func (*GetMessageRequest) ProtoMessage() {}
 
 func (x *GetMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[10]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1357,7 +1439,7 @@ func (x *GetMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMessageRequest.ProtoReflect.Descriptor instead.
 func (*GetMessageRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{10}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetMessageRequest) GetMessageId() string {
@@ -1378,7 +1460,7 @@ type GetMessageResponse struct {
 
 func (x *GetMessageResponse) Reset() {
 	*x = GetMessageResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[11]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1390,7 +1472,7 @@ func (x *GetMessageResponse) String() string {
 func (*GetMessageResponse) ProtoMessage() {}
 
 func (x *GetMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[11]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1403,7 +1485,7 @@ func (x *GetMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMessageResponse.ProtoReflect.Descriptor instead.
 func (*GetMessageResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{11}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetMessageResponse) GetMessage() *Message {
@@ -1424,7 +1506,7 @@ type GetEvidenceRequest struct {
 
 func (x *GetEvidenceRequest) Reset() {
 	*x = GetEvidenceRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[12]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1436,7 +1518,7 @@ func (x *GetEvidenceRequest) String() string {
 func (*GetEvidenceRequest) ProtoMessage() {}
 
 func (x *GetEvidenceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[12]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1449,7 +1531,7 @@ func (x *GetEvidenceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEvidenceRequest.ProtoReflect.Descriptor instead.
 func (*GetEvidenceRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{12}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetEvidenceRequest) GetMessageId() string {
@@ -1475,7 +1557,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[13]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1487,7 +1569,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[13]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1500,7 +1582,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{13}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Candidate) GetTwilioSid() string {
@@ -1541,7 +1623,7 @@ type Look struct {
 
 func (x *Look) Reset() {
 	*x = Look{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[14]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1553,7 +1635,7 @@ func (x *Look) String() string {
 func (*Look) ProtoMessage() {}
 
 func (x *Look) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[14]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1566,7 +1648,7 @@ func (x *Look) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Look.ProtoReflect.Descriptor instead.
 func (*Look) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{14}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Look) GetAt() *timestamppb.Timestamp {
@@ -1614,7 +1696,7 @@ type Receipt struct {
 
 func (x *Receipt) Reset() {
 	*x = Receipt{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[15]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1626,7 +1708,7 @@ func (x *Receipt) String() string {
 func (*Receipt) ProtoMessage() {}
 
 func (x *Receipt) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[15]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1639,7 +1721,7 @@ func (x *Receipt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipt.ProtoReflect.Descriptor instead.
 func (*Receipt) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{15}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Receipt) GetAt() *timestamppb.Timestamp {
@@ -1689,7 +1771,7 @@ type GetEvidenceResponse struct {
 
 func (x *GetEvidenceResponse) Reset() {
 	*x = GetEvidenceResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[16]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1701,7 +1783,7 @@ func (x *GetEvidenceResponse) String() string {
 func (*GetEvidenceResponse) ProtoMessage() {}
 
 func (x *GetEvidenceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[16]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1714,7 +1796,7 @@ func (x *GetEvidenceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEvidenceResponse.ProtoReflect.Descriptor instead.
 func (*GetEvidenceResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{16}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetEvidenceResponse) GetMessage() *Message {
@@ -1771,7 +1853,7 @@ type ResolveMessageRequest struct {
 
 func (x *ResolveMessageRequest) Reset() {
 	*x = ResolveMessageRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[17]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1783,7 +1865,7 @@ func (x *ResolveMessageRequest) String() string {
 func (*ResolveMessageRequest) ProtoMessage() {}
 
 func (x *ResolveMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[17]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1796,7 +1878,7 @@ func (x *ResolveMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveMessageRequest.ProtoReflect.Descriptor instead.
 func (*ResolveMessageRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{17}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ResolveMessageRequest) GetMessageId() string {
@@ -1845,7 +1927,7 @@ type ResolveMessageResponse struct {
 
 func (x *ResolveMessageResponse) Reset() {
 	*x = ResolveMessageResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[18]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1857,7 +1939,7 @@ func (x *ResolveMessageResponse) String() string {
 func (*ResolveMessageResponse) ProtoMessage() {}
 
 func (x *ResolveMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[18]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1870,7 +1952,7 @@ func (x *ResolveMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveMessageResponse.ProtoReflect.Descriptor instead.
 func (*ResolveMessageResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{18}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ResolveMessageResponse) GetMessage() *Message {
@@ -1899,7 +1981,7 @@ type ListMessagesRequest struct {
 
 func (x *ListMessagesRequest) Reset() {
 	*x = ListMessagesRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[19]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1911,7 +1993,7 @@ func (x *ListMessagesRequest) String() string {
 func (*ListMessagesRequest) ProtoMessage() {}
 
 func (x *ListMessagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[19]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1924,7 +2006,7 @@ func (x *ListMessagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagesRequest.ProtoReflect.Descriptor instead.
 func (*ListMessagesRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{19}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListMessagesRequest) GetProfileId() string {
@@ -1975,7 +2057,7 @@ type ListMessagesResponse struct {
 
 func (x *ListMessagesResponse) Reset() {
 	*x = ListMessagesResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[20]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1987,7 +2069,7 @@ func (x *ListMessagesResponse) String() string {
 func (*ListMessagesResponse) ProtoMessage() {}
 
 func (x *ListMessagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[20]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2000,7 +2082,7 @@ func (x *ListMessagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagesResponse.ProtoReflect.Descriptor instead.
 func (*ListMessagesResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{20}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListMessagesResponse) GetMessages() []*Message {
@@ -2035,7 +2117,7 @@ type Consent struct {
 
 func (x *Consent) Reset() {
 	*x = Consent{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[21]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2047,7 +2129,7 @@ func (x *Consent) String() string {
 func (*Consent) ProtoMessage() {}
 
 func (x *Consent) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[21]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2060,7 +2142,7 @@ func (x *Consent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consent.ProtoReflect.Descriptor instead.
 func (*Consent) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{21}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Consent) GetPhone() string {
@@ -2113,7 +2195,7 @@ type ConsentChain struct {
 
 func (x *ConsentChain) Reset() {
 	*x = ConsentChain{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[22]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2125,7 +2207,7 @@ func (x *ConsentChain) String() string {
 func (*ConsentChain) ProtoMessage() {}
 
 func (x *ConsentChain) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[22]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2138,7 +2220,7 @@ func (x *ConsentChain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsentChain.ProtoReflect.Descriptor instead.
 func (*ConsentChain) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{22}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ConsentChain) GetOrgId() string {
@@ -2190,10 +2272,11 @@ type ConsentEvent struct {
 	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
 	// The state after it: opted_in or opted_out.
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
-	// Where it came from: first_send, inbound, operator, twilio_21610, or confirmation (Twilio took our confirmation of the opt-out
-	// before it; the state stays).
+	// Where it came from: first_send (the first text came with a consent record), collected_elsewhere (it came without one), inbound,
+	// operator, twilio_21610, or confirmation (Twilio took our confirmation of the opt-out before it; the state stays).
 	Source string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
-	// The person's own words, the operator's reason, or our confirmation.
+	// The person's own words, the words that they were shown with where and when, the operator's reason with the evidence, or our
+	// confirmation.
 	Words string `protobuf:"bytes,4,opt,name=words,proto3" json:"words,omitempty"`
 	// The number or messaging service of ours that it was said to.
 	Sender string `protobuf:"bytes,5,opt,name=sender,proto3" json:"sender,omitempty"`
@@ -2221,7 +2304,7 @@ type ConsentEvent struct {
 
 func (x *ConsentEvent) Reset() {
 	*x = ConsentEvent{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[23]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2233,7 +2316,7 @@ func (x *ConsentEvent) String() string {
 func (*ConsentEvent) ProtoMessage() {}
 
 func (x *ConsentEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[23]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2246,7 +2329,7 @@ func (x *ConsentEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsentEvent.ProtoReflect.Descriptor instead.
 func (*ConsentEvent) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{23}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ConsentEvent) GetAt() *timestamppb.Timestamp {
@@ -2362,7 +2445,7 @@ type GetConsentRequest struct {
 
 func (x *GetConsentRequest) Reset() {
 	*x = GetConsentRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[24]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2374,7 +2457,7 @@ func (x *GetConsentRequest) String() string {
 func (*GetConsentRequest) ProtoMessage() {}
 
 func (x *GetConsentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[24]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2387,7 +2470,7 @@ func (x *GetConsentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConsentRequest.ProtoReflect.Descriptor instead.
 func (*GetConsentRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{24}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetConsentRequest) GetPhone() string {
@@ -2428,7 +2511,7 @@ type GetConsentResponse struct {
 
 func (x *GetConsentResponse) Reset() {
 	*x = GetConsentResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[25]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2440,7 +2523,7 @@ func (x *GetConsentResponse) String() string {
 func (*GetConsentResponse) ProtoMessage() {}
 
 func (x *GetConsentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[25]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2453,7 +2536,7 @@ func (x *GetConsentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConsentResponse.ProtoReflect.Descriptor instead.
 func (*GetConsentResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{25}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetConsentResponse) GetConsent() *Consent {
@@ -2492,14 +2575,16 @@ type SetConsentRequest struct {
 	// opted_in or opted_out.
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
 	// Why, in words; required.
-	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// On what grounds the person wants texts; required for opted_in, and only for it.
+	Evidence      *Evidence `protobuf:"bytes,4,opt,name=evidence,proto3" json:"evidence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SetConsentRequest) Reset() {
 	*x = SetConsentRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[26]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2511,7 +2596,7 @@ func (x *SetConsentRequest) String() string {
 func (*SetConsentRequest) ProtoMessage() {}
 
 func (x *SetConsentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[26]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2524,7 +2609,7 @@ func (x *SetConsentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetConsentRequest.ProtoReflect.Descriptor instead.
 func (*SetConsentRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{26}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SetConsentRequest) GetPhone() string {
@@ -2548,6 +2633,77 @@ func (x *SetConsentRequest) GetReason() string {
 	return ""
 }
 
+func (x *SetConsentRequest) GetEvidence() *Evidence {
+	if x != nil {
+		return x.Evidence
+	}
+	return nil
+}
+
+// Evidence is how an operator knows that a person wants texts. It is kept in the ledger, in the words of the event.
+type Evidence struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How the person said so, such as phone call, letter or web form; 1 to 100 characters on one line.
+	Method string `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
+	// When they said so; not in the future, and after the opt-out that it is to lift.
+	CollectedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=collected_at,json=collectedAt,proto3" json:"collected_at,omitempty"`
+	// Where that is documented, such as a file number; 1 to 200 characters on one line.
+	Reference     string `protobuf:"bytes,3,opt,name=reference,proto3" json:"reference,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Evidence) Reset() {
+	*x = Evidence{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Evidence) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Evidence) ProtoMessage() {}
+
+func (x *Evidence) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
+func (*Evidence) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Evidence) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *Evidence) GetCollectedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CollectedAt
+	}
+	return nil
+}
+
+func (x *Evidence) GetReference() string {
+	if x != nil {
+		return x.Reference
+	}
+	return ""
+}
+
 // SetConsentResponse is the consent and its ledger after it.
 type SetConsentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2566,7 +2722,7 @@ type SetConsentResponse struct {
 
 func (x *SetConsentResponse) Reset() {
 	*x = SetConsentResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[27]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2578,7 +2734,7 @@ func (x *SetConsentResponse) String() string {
 func (*SetConsentResponse) ProtoMessage() {}
 
 func (x *SetConsentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[27]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2591,7 +2747,7 @@ func (x *SetConsentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetConsentResponse.ProtoReflect.Descriptor instead.
 func (*SetConsentResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{27}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SetConsentResponse) GetConsent() *Consent {
@@ -2639,7 +2795,7 @@ type SetHoldRequest struct {
 
 func (x *SetHoldRequest) Reset() {
 	*x = SetHoldRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[28]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2651,7 +2807,7 @@ func (x *SetHoldRequest) String() string {
 func (*SetHoldRequest) ProtoMessage() {}
 
 func (x *SetHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[28]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2664,7 +2820,7 @@ func (x *SetHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetHoldRequest.ProtoReflect.Descriptor instead.
 func (*SetHoldRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{28}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SetHoldRequest) GetOrgId() string {
@@ -2704,7 +2860,7 @@ type SetHoldResponse struct {
 
 func (x *SetHoldResponse) Reset() {
 	*x = SetHoldResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[29]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2716,7 +2872,7 @@ func (x *SetHoldResponse) String() string {
 func (*SetHoldResponse) ProtoMessage() {}
 
 func (x *SetHoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[29]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2729,21 +2885,23 @@ func (x *SetHoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetHoldResponse.ProtoReflect.Descriptor instead.
 func (*SetHoldResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{29}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{31}
 }
 
 // CheckSenderRequest names an organisation.
 type CheckSenderRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The organisation.
-	OrgId         string `protobuf:"bytes,1,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
+	OrgId string `protobuf:"bytes,1,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
+	// A phone that it wants to text, E.164; may be empty.
+	To            string `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CheckSenderRequest) Reset() {
 	*x = CheckSenderRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[30]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2755,7 +2913,7 @@ func (x *CheckSenderRequest) String() string {
 func (*CheckSenderRequest) ProtoMessage() {}
 
 func (x *CheckSenderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[30]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2768,7 +2926,7 @@ func (x *CheckSenderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSenderRequest.ProtoReflect.Descriptor instead.
 func (*CheckSenderRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{30}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CheckSenderRequest) GetOrgId() string {
@@ -2778,18 +2936,27 @@ func (x *CheckSenderRequest) GetOrgId() string {
 	return ""
 }
 
+func (x *CheckSenderRequest) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
 // CheckSenderResponse describes its sender.
 type CheckSenderResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The number or messaging service it sends from.
-	Sender        string `protobuf:"bytes,1,opt,name=sender,proto3" json:"sender,omitempty"`
+	Sender string `protobuf:"bytes,1,opt,name=sender,proto3" json:"sender,omitempty"`
+	// Whether the person with the phone asked about has opted out.
+	OptedOut      bool `protobuf:"varint,2,opt,name=opted_out,json=optedOut,proto3" json:"opted_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CheckSenderResponse) Reset() {
 	*x = CheckSenderResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[31]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2801,7 +2968,7 @@ func (x *CheckSenderResponse) String() string {
 func (*CheckSenderResponse) ProtoMessage() {}
 
 func (x *CheckSenderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[31]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2814,7 +2981,7 @@ func (x *CheckSenderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSenderResponse.ProtoReflect.Descriptor instead.
 func (*CheckSenderResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{31}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *CheckSenderResponse) GetSender() string {
@@ -2822,6 +2989,13 @@ func (x *CheckSenderResponse) GetSender() string {
 		return x.Sender
 	}
 	return ""
+}
+
+func (x *CheckSenderResponse) GetOptedOut() bool {
+	if x != nil {
+		return x.OptedOut
+	}
+	return false
 }
 
 var File_paceline_messaging_v1_messaging_proto protoreflect.FileDescriptor
@@ -2850,7 +3024,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"created_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n" +
 	"\vaccepted_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"acceptedAtB\r\n" +
-	"\v_error_code\"\xe9\x02\n" +
+	"\v_error_code\"\xa9\x03\n" +
 	"\vSendRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x1d\n" +
 	"\n" +
@@ -2861,7 +3035,14 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x0ecorrelation_id\x18\x06 \x01(\tR\rcorrelationId\x12K\n" +
 	"\x0eunknown_policy\x18\a \x01(\x0e2$.paceline.messaging.v1.UnknownPolicyR\runknownPolicy\x12@\n" +
 	"\vunderstands\x18\b \x03(\x0e2\x1e.paceline.messaging.v1.OutcomeR\vunderstands\x12!\n" +
-	"\fhold_version\x18\t \x01(\x03R\vholdVersion\"\xe0\x01\n" +
+	"\fhold_version\x18\t \x01(\x03R\vholdVersion\x12>\n" +
+	"\aconsent\x18\n" +
+	" \x01(\v2$.paceline.messaging.v1.ConsentRecordR\aconsent\"\x87\x01\n" +
+	"\rConsentRecord\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12\x1f\n" +
+	"\vwords_shown\x18\x02 \x01(\tR\n" +
+	"wordsShown\x12=\n" +
+	"\fcollected_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vcollectedAt\"\xe0\x01\n" +
 	"\fSendResponse\x128\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x1e.paceline.messaging.v1.OutcomeR\aoutcome\x128\n" +
 	"\amessage\x18\x02 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\x12:\n" +
@@ -3023,11 +3204,16 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\aconsent\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.ConsentR\aconsent\x12;\n" +
 	"\x06events\x18\x02 \x03(\v2#.paceline.messaging.v1.ConsentEventR\x06events\x129\n" +
 	"\x05chain\x18\x03 \x01(\v2#.paceline.messaging.v1.ConsentChainR\x05chain\x12&\n" +
-	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\"W\n" +
+	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\"\x94\x01\n" +
 	"\x11SetConsentRequest\x12\x14\n" +
 	"\x05phone\x18\x01 \x01(\tR\x05phone\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xe0\x01\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12;\n" +
+	"\bevidence\x18\x04 \x01(\v2\x1f.paceline.messaging.v1.EvidenceR\bevidence\"\x7f\n" +
+	"\bEvidence\x12\x16\n" +
+	"\x06method\x18\x01 \x01(\tR\x06method\x12=\n" +
+	"\fcollected_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\vcollectedAt\x12\x1c\n" +
+	"\treference\x18\x03 \x01(\tR\treference\"\xe0\x01\n" +
 	"\x12SetConsentResponse\x128\n" +
 	"\aconsent\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.ConsentR\aconsent\x12;\n" +
 	"\x06events\x18\x02 \x03(\v2#.paceline.messaging.v1.ConsentEventR\x06events\x129\n" +
@@ -3038,11 +3224,13 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x05phone\x18\x02 \x01(\tR\x05phone\x12\x12\n" +
 	"\x04held\x18\x03 \x01(\bR\x04held\x12\x18\n" +
 	"\aversion\x18\x04 \x01(\x03R\aversion\"\x11\n" +
-	"\x0fSetHoldResponse\"+\n" +
+	"\x0fSetHoldResponse\";\n" +
 	"\x12CheckSenderRequest\x12\x15\n" +
-	"\x06org_id\x18\x01 \x01(\tR\x05orgId\"-\n" +
+	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\"J\n" +
 	"\x13CheckSenderResponse\x12\x16\n" +
-	"\x06sender\x18\x01 \x01(\tR\x06sender*\xe5\x02\n" +
+	"\x06sender\x18\x01 \x01(\tR\x06sender\x12\x1b\n" +
+	"\topted_out\x18\x02 \x01(\bR\boptedOut*\xa2\x03\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12!\n" +
@@ -3056,7 +3244,9 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x15REASON_NOT_RESOLVABLE\x10\t\x12 \n" +
 	"\x1cREASON_QUEUED_TEXT_NOT_FOUND\x10\n" +
 	"\x12\x1a\n" +
-	"\x16REASON_NOT_CANCELLABLE\x10\v*\x82\x02\n" +
+	"\x16REASON_NOT_CANCELLABLE\x10\v\x12\x1e\n" +
+	"\x1aREASON_OPTED_OUT_BY_PERSON\x10\f\x12\x1b\n" +
+	"\x17REASON_EVIDENCE_TOO_OLD\x10\r*\x82\x02\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10OUTCOME_ACCEPTED\x10\x01\x12\x1c\n" +
@@ -3118,7 +3308,7 @@ func file_paceline_messaging_v1_messaging_proto_rawDescGZIP() []byte {
 }
 
 var file_paceline_messaging_v1_messaging_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(Reason)(0),                    // 0: paceline.messaging.v1.Reason
 	(Outcome)(0),                   // 1: paceline.messaging.v1.Outcome
@@ -3127,105 +3317,111 @@ var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(Resolution)(0),                // 4: paceline.messaging.v1.Resolution
 	(*Message)(nil),                // 5: paceline.messaging.v1.Message
 	(*SendRequest)(nil),            // 6: paceline.messaging.v1.SendRequest
-	(*SendResponse)(nil),           // 7: paceline.messaging.v1.SendResponse
-	(*RecordStatusRequest)(nil),    // 8: paceline.messaging.v1.RecordStatusRequest
-	(*RecordStatusResponse)(nil),   // 9: paceline.messaging.v1.RecordStatusResponse
-	(*RecordInboundRequest)(nil),   // 10: paceline.messaging.v1.RecordInboundRequest
-	(*RecordInboundResponse)(nil),  // 11: paceline.messaging.v1.RecordInboundResponse
-	(*ListInboundRequest)(nil),     // 12: paceline.messaging.v1.ListInboundRequest
-	(*InboundText)(nil),            // 13: paceline.messaging.v1.InboundText
-	(*ListInboundResponse)(nil),    // 14: paceline.messaging.v1.ListInboundResponse
-	(*GetMessageRequest)(nil),      // 15: paceline.messaging.v1.GetMessageRequest
-	(*GetMessageResponse)(nil),     // 16: paceline.messaging.v1.GetMessageResponse
-	(*GetEvidenceRequest)(nil),     // 17: paceline.messaging.v1.GetEvidenceRequest
-	(*Candidate)(nil),              // 18: paceline.messaging.v1.Candidate
-	(*Look)(nil),                   // 19: paceline.messaging.v1.Look
-	(*Receipt)(nil),                // 20: paceline.messaging.v1.Receipt
-	(*GetEvidenceResponse)(nil),    // 21: paceline.messaging.v1.GetEvidenceResponse
-	(*ResolveMessageRequest)(nil),  // 22: paceline.messaging.v1.ResolveMessageRequest
-	(*ResolveMessageResponse)(nil), // 23: paceline.messaging.v1.ResolveMessageResponse
-	(*ListMessagesRequest)(nil),    // 24: paceline.messaging.v1.ListMessagesRequest
-	(*ListMessagesResponse)(nil),   // 25: paceline.messaging.v1.ListMessagesResponse
-	(*Consent)(nil),                // 26: paceline.messaging.v1.Consent
-	(*ConsentChain)(nil),           // 27: paceline.messaging.v1.ConsentChain
-	(*ConsentEvent)(nil),           // 28: paceline.messaging.v1.ConsentEvent
-	(*GetConsentRequest)(nil),      // 29: paceline.messaging.v1.GetConsentRequest
-	(*GetConsentResponse)(nil),     // 30: paceline.messaging.v1.GetConsentResponse
-	(*SetConsentRequest)(nil),      // 31: paceline.messaging.v1.SetConsentRequest
-	(*SetConsentResponse)(nil),     // 32: paceline.messaging.v1.SetConsentResponse
-	(*SetHoldRequest)(nil),         // 33: paceline.messaging.v1.SetHoldRequest
-	(*SetHoldResponse)(nil),        // 34: paceline.messaging.v1.SetHoldResponse
-	(*CheckSenderRequest)(nil),     // 35: paceline.messaging.v1.CheckSenderRequest
-	(*CheckSenderResponse)(nil),    // 36: paceline.messaging.v1.CheckSenderResponse
-	nil,                            // 37: paceline.messaging.v1.RecordStatusRequest.RawEntry
-	(*timestamppb.Timestamp)(nil),  // 38: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 39: google.protobuf.Duration
+	(*ConsentRecord)(nil),          // 7: paceline.messaging.v1.ConsentRecord
+	(*SendResponse)(nil),           // 8: paceline.messaging.v1.SendResponse
+	(*RecordStatusRequest)(nil),    // 9: paceline.messaging.v1.RecordStatusRequest
+	(*RecordStatusResponse)(nil),   // 10: paceline.messaging.v1.RecordStatusResponse
+	(*RecordInboundRequest)(nil),   // 11: paceline.messaging.v1.RecordInboundRequest
+	(*RecordInboundResponse)(nil),  // 12: paceline.messaging.v1.RecordInboundResponse
+	(*ListInboundRequest)(nil),     // 13: paceline.messaging.v1.ListInboundRequest
+	(*InboundText)(nil),            // 14: paceline.messaging.v1.InboundText
+	(*ListInboundResponse)(nil),    // 15: paceline.messaging.v1.ListInboundResponse
+	(*GetMessageRequest)(nil),      // 16: paceline.messaging.v1.GetMessageRequest
+	(*GetMessageResponse)(nil),     // 17: paceline.messaging.v1.GetMessageResponse
+	(*GetEvidenceRequest)(nil),     // 18: paceline.messaging.v1.GetEvidenceRequest
+	(*Candidate)(nil),              // 19: paceline.messaging.v1.Candidate
+	(*Look)(nil),                   // 20: paceline.messaging.v1.Look
+	(*Receipt)(nil),                // 21: paceline.messaging.v1.Receipt
+	(*GetEvidenceResponse)(nil),    // 22: paceline.messaging.v1.GetEvidenceResponse
+	(*ResolveMessageRequest)(nil),  // 23: paceline.messaging.v1.ResolveMessageRequest
+	(*ResolveMessageResponse)(nil), // 24: paceline.messaging.v1.ResolveMessageResponse
+	(*ListMessagesRequest)(nil),    // 25: paceline.messaging.v1.ListMessagesRequest
+	(*ListMessagesResponse)(nil),   // 26: paceline.messaging.v1.ListMessagesResponse
+	(*Consent)(nil),                // 27: paceline.messaging.v1.Consent
+	(*ConsentChain)(nil),           // 28: paceline.messaging.v1.ConsentChain
+	(*ConsentEvent)(nil),           // 29: paceline.messaging.v1.ConsentEvent
+	(*GetConsentRequest)(nil),      // 30: paceline.messaging.v1.GetConsentRequest
+	(*GetConsentResponse)(nil),     // 31: paceline.messaging.v1.GetConsentResponse
+	(*SetConsentRequest)(nil),      // 32: paceline.messaging.v1.SetConsentRequest
+	(*Evidence)(nil),               // 33: paceline.messaging.v1.Evidence
+	(*SetConsentResponse)(nil),     // 34: paceline.messaging.v1.SetConsentResponse
+	(*SetHoldRequest)(nil),         // 35: paceline.messaging.v1.SetHoldRequest
+	(*SetHoldResponse)(nil),        // 36: paceline.messaging.v1.SetHoldResponse
+	(*CheckSenderRequest)(nil),     // 37: paceline.messaging.v1.CheckSenderRequest
+	(*CheckSenderResponse)(nil),    // 38: paceline.messaging.v1.CheckSenderResponse
+	nil,                            // 39: paceline.messaging.v1.RecordStatusRequest.RawEntry
+	(*timestamppb.Timestamp)(nil),  // 40: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 41: google.protobuf.Duration
 }
 var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
-	38, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
-	38, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
+	40, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
+	40, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
 	2,  // 2: paceline.messaging.v1.SendRequest.unknown_policy:type_name -> paceline.messaging.v1.UnknownPolicy
 	1,  // 3: paceline.messaging.v1.SendRequest.understands:type_name -> paceline.messaging.v1.Outcome
-	1,  // 4: paceline.messaging.v1.SendResponse.outcome:type_name -> paceline.messaging.v1.Outcome
-	5,  // 5: paceline.messaging.v1.SendResponse.message:type_name -> paceline.messaging.v1.Message
-	39, // 6: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
-	37, // 7: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
-	38, // 8: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
-	5,  // 9: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
-	3,  // 10: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
-	38, // 11: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
-	38, // 12: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
-	38, // 13: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
-	13, // 14: paceline.messaging.v1.ListInboundResponse.texts:type_name -> paceline.messaging.v1.InboundText
-	5,  // 15: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	38, // 16: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
-	38, // 17: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
-	18, // 18: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
-	38, // 19: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
-	5,  // 20: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
-	19, // 21: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
-	20, // 22: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
-	38, // 23: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
-	4,  // 24: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
-	5,  // 25: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	5,  // 26: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
-	38, // 27: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
-	38, // 28: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
-	26, // 29: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
-	28, // 30: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
-	27, // 31: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
-	26, // 32: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
-	28, // 33: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
-	27, // 34: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
-	6,  // 35: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
-	8,  // 36: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
-	10, // 37: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
-	12, // 38: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
-	15, // 39: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
-	17, // 40: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
-	22, // 41: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
-	24, // 42: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
-	29, // 43: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
-	31, // 44: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
-	33, // 45: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
-	35, // 46: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
-	7,  // 47: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
-	9,  // 48: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
-	11, // 49: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
-	14, // 50: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
-	16, // 51: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
-	21, // 52: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
-	23, // 53: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
-	25, // 54: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
-	30, // 55: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
-	32, // 56: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
-	34, // 57: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
-	36, // 58: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
-	47, // [47:59] is the sub-list for method output_type
-	35, // [35:47] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	7,  // 4: paceline.messaging.v1.SendRequest.consent:type_name -> paceline.messaging.v1.ConsentRecord
+	40, // 5: paceline.messaging.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
+	1,  // 6: paceline.messaging.v1.SendResponse.outcome:type_name -> paceline.messaging.v1.Outcome
+	5,  // 7: paceline.messaging.v1.SendResponse.message:type_name -> paceline.messaging.v1.Message
+	41, // 8: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
+	39, // 9: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
+	40, // 10: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
+	5,  // 11: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
+	3,  // 12: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
+	40, // 13: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
+	40, // 14: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
+	40, // 15: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
+	14, // 16: paceline.messaging.v1.ListInboundResponse.texts:type_name -> paceline.messaging.v1.InboundText
+	5,  // 17: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
+	40, // 18: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
+	40, // 19: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
+	19, // 20: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
+	40, // 21: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
+	5,  // 22: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
+	20, // 23: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
+	21, // 24: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
+	40, // 25: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
+	4,  // 26: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
+	5,  // 27: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
+	5,  // 28: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
+	40, // 29: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
+	40, // 30: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
+	27, // 31: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
+	29, // 32: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
+	28, // 33: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
+	33, // 34: paceline.messaging.v1.SetConsentRequest.evidence:type_name -> paceline.messaging.v1.Evidence
+	40, // 35: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
+	27, // 36: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
+	29, // 37: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
+	28, // 38: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
+	6,  // 39: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
+	9,  // 40: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
+	11, // 41: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
+	13, // 42: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
+	16, // 43: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
+	18, // 44: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
+	23, // 45: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
+	25, // 46: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
+	30, // 47: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
+	32, // 48: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
+	35, // 49: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
+	37, // 50: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
+	8,  // 51: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
+	10, // 52: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
+	12, // 53: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
+	15, // 54: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
+	17, // 55: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
+	22, // 56: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
+	24, // 57: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
+	26, // 58: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
+	31, // 59: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
+	34, // 60: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
+	36, // 61: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
+	38, // 62: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
+	51, // [51:63] is the sub-list for method output_type
+	39, // [39:51] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_paceline_messaging_v1_messaging_proto_init() }
@@ -3234,14 +3430,14 @@ func file_paceline_messaging_v1_messaging_proto_init() {
 		return
 	}
 	file_paceline_messaging_v1_messaging_proto_msgTypes[0].OneofWrappers = []any{}
-	file_paceline_messaging_v1_messaging_proto_msgTypes[15].OneofWrappers = []any{}
+	file_paceline_messaging_v1_messaging_proto_msgTypes[16].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_messaging_v1_messaging_proto_rawDesc), len(file_paceline_messaging_v1_messaging_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   33,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

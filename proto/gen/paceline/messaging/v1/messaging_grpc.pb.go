@@ -67,7 +67,9 @@ type MessagingServiceClient interface {
 	ListMessages(ctx context.Context, in *ListMessagesRequest, opts ...grpc.CallOption) (*ListMessagesResponse, error)
 	// GetConsent reads the consent of a phone number and its ledger, oldest event first.
 	GetConsent(ctx context.Context, in *GetConsentRequest, opts ...grpc.CallOption) (*GetConsentResponse, error)
-	// SetConsent records a decision that an operator took down outside the conversation, with its reason.
+	// SetConsent records a decision that an operator took down outside the conversation, with its reason. Errors: FAILED_PRECONDITION for an
+	// opt-in of somebody who has opted out in their own words (OPTED_OUT_BY_PERSON), or whose evidence is older than the opt-out
+	// (EVIDENCE_TOO_OLD).
 	SetConsent(ctx context.Context, in *SetConsentRequest, opts ...grpc.CallOption) (*SetConsentResponse, error)
 	// SetHold keeps every text from a number while an operator's safety hold lasts, whatever asks for it: Send, the outbound queue. Only
 	// our own answers to STOP and HELP pass. A hold is answered once nothing is on its way to the number any more; telling it again
@@ -236,7 +238,9 @@ type MessagingServiceServer interface {
 	ListMessages(context.Context, *ListMessagesRequest) (*ListMessagesResponse, error)
 	// GetConsent reads the consent of a phone number and its ledger, oldest event first.
 	GetConsent(context.Context, *GetConsentRequest) (*GetConsentResponse, error)
-	// SetConsent records a decision that an operator took down outside the conversation, with its reason.
+	// SetConsent records a decision that an operator took down outside the conversation, with its reason. Errors: FAILED_PRECONDITION for an
+	// opt-in of somebody who has opted out in their own words (OPTED_OUT_BY_PERSON), or whose evidence is older than the opt-out
+	// (EVIDENCE_TOO_OLD).
 	SetConsent(context.Context, *SetConsentRequest) (*SetConsentResponse, error)
 	// SetHold keeps every text from a number while an operator's safety hold lasts, whatever asks for it: Send, the outbound queue. Only
 	// our own answers to STOP and HELP pass. A hold is answered once nothing is on its way to the number any more; telling it again

@@ -79,6 +79,12 @@ const (
 	Reason_REASON_WEBHOOK_JOB_NOT_FOUND Reason = 23
 	// The webhook job's status does not allow this.
 	Reason_REASON_WEBHOOK_JOB_STATUS Reason = 24
+	// A session of the person is parked; it is resumed or reset first. The message names it and says why it is parked.
+	Reason_REASON_SESSION_PARKED Reason = 25
+	// Words of the person that may be an opt-out wait for an operator's judgement.
+	Reason_REASON_AWAITS_OPERATOR Reason = 26
+	// The organisation's settings require a consent record with every activation.
+	Reason_REASON_CONSENT_RECORD_REQUIRED Reason = 27
 )
 
 // Enum value maps for Reason.
@@ -109,6 +115,9 @@ var (
 		22: "REASON_DELIVERY_IN_PROGRESS",
 		23: "REASON_WEBHOOK_JOB_NOT_FOUND",
 		24: "REASON_WEBHOOK_JOB_STATUS",
+		25: "REASON_SESSION_PARKED",
+		26: "REASON_AWAITS_OPERATOR",
+		27: "REASON_CONSENT_RECORD_REQUIRED",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -136,6 +145,9 @@ var (
 		"REASON_DELIVERY_IN_PROGRESS":        22,
 		"REASON_WEBHOOK_JOB_NOT_FOUND":       23,
 		"REASON_WEBHOOK_JOB_STATUS":          24,
+		"REASON_SESSION_PARKED":              25,
+		"REASON_AWAITS_OPERATOR":             26,
+		"REASON_CONSENT_RECORD_REQUIRED":     27,
 	}
 )
 
@@ -997,18 +1009,85 @@ func (x *GetProfileResponse) GetProfile() *Profile {
 	return nil
 }
 
+// ConsentRecord is how a person agreed to be texted, as the caller has it on file. It is kept in the ledger with the first text.
+type ConsentRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where they agreed, such as web_form or paper_form; 1 to 100 characters on one line.
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// The words that they were shown and agreed to, 1 to 1000 characters.
+	WordsShown string `protobuf:"bytes,2,opt,name=words_shown,json=wordsShown,proto3" json:"words_shown,omitempty"`
+	// When they agreed; not in the future.
+	CollectedAt   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=collected_at,json=collectedAt,proto3" json:"collected_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConsentRecord) Reset() {
+	*x = ConsentRecord{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConsentRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConsentRecord) ProtoMessage() {}
+
+func (x *ConsentRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConsentRecord.ProtoReflect.Descriptor instead.
+func (*ConsentRecord) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ConsentRecord) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *ConsentRecord) GetWordsShown() string {
+	if x != nil {
+		return x.WordsShown
+	}
+	return ""
+}
+
+func (x *ConsentRecord) GetCollectedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CollectedAt
+	}
+	return nil
+}
+
 // ActivateProfileRequest names a profile.
 type ActivateProfileRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The profile.
-	ProfileId     string `protobuf:"bytes,1,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
+	ProfileId string `protobuf:"bytes,1,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
+	// How the person agreed; optional unless the organisation's settings require it. Without it the ledger says that consent was
+	// collected elsewhere.
+	Consent       *ConsentRecord `protobuf:"bytes,2,opt,name=consent,proto3" json:"consent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ActivateProfileRequest) Reset() {
 	*x = ActivateProfileRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[11]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1020,7 +1099,7 @@ func (x *ActivateProfileRequest) String() string {
 func (*ActivateProfileRequest) ProtoMessage() {}
 
 func (x *ActivateProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[11]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1033,7 +1112,7 @@ func (x *ActivateProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivateProfileRequest.ProtoReflect.Descriptor instead.
 func (*ActivateProfileRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{11}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ActivateProfileRequest) GetProfileId() string {
@@ -1041,6 +1120,13 @@ func (x *ActivateProfileRequest) GetProfileId() string {
 		return x.ProfileId
 	}
 	return ""
+}
+
+func (x *ActivateProfileRequest) GetConsent() *ConsentRecord {
+	if x != nil {
+		return x.Consent
+	}
+	return nil
 }
 
 // ActivateProfileResponse holds the open session.
@@ -1054,7 +1140,7 @@ type ActivateProfileResponse struct {
 
 func (x *ActivateProfileResponse) Reset() {
 	*x = ActivateProfileResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[12]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1066,7 +1152,7 @@ func (x *ActivateProfileResponse) String() string {
 func (*ActivateProfileResponse) ProtoMessage() {}
 
 func (x *ActivateProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[12]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1079,7 +1165,7 @@ func (x *ActivateProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivateProfileResponse.ProtoReflect.Descriptor instead.
 func (*ActivateProfileResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{12}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ActivateProfileResponse) GetSession() *Session {
@@ -1102,7 +1188,7 @@ type HoldProfileRequest struct {
 
 func (x *HoldProfileRequest) Reset() {
 	*x = HoldProfileRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[13]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1114,7 +1200,7 @@ func (x *HoldProfileRequest) String() string {
 func (*HoldProfileRequest) ProtoMessage() {}
 
 func (x *HoldProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[13]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1127,7 +1213,7 @@ func (x *HoldProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldProfileRequest.ProtoReflect.Descriptor instead.
 func (*HoldProfileRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{13}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *HoldProfileRequest) GetProfileId() string {
@@ -1155,7 +1241,7 @@ type HoldProfileResponse struct {
 
 func (x *HoldProfileResponse) Reset() {
 	*x = HoldProfileResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[14]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1167,7 +1253,7 @@ func (x *HoldProfileResponse) String() string {
 func (*HoldProfileResponse) ProtoMessage() {}
 
 func (x *HoldProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[14]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1180,7 +1266,7 @@ func (x *HoldProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldProfileResponse.ProtoReflect.Descriptor instead.
 func (*HoldProfileResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{14}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *HoldProfileResponse) GetProfile() *Profile {
@@ -1201,7 +1287,7 @@ type ReleaseProfileRequest struct {
 
 func (x *ReleaseProfileRequest) Reset() {
 	*x = ReleaseProfileRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[15]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1213,7 +1299,7 @@ func (x *ReleaseProfileRequest) String() string {
 func (*ReleaseProfileRequest) ProtoMessage() {}
 
 func (x *ReleaseProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[15]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1226,7 +1312,7 @@ func (x *ReleaseProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseProfileRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseProfileRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{15}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ReleaseProfileRequest) GetProfileId() string {
@@ -1247,7 +1333,7 @@ type ReleaseProfileResponse struct {
 
 func (x *ReleaseProfileResponse) Reset() {
 	*x = ReleaseProfileResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[16]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1259,7 +1345,7 @@ func (x *ReleaseProfileResponse) String() string {
 func (*ReleaseProfileResponse) ProtoMessage() {}
 
 func (x *ReleaseProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[16]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1272,7 +1358,7 @@ func (x *ReleaseProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseProfileResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseProfileResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{16}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReleaseProfileResponse) GetProfile() *Profile {
@@ -1311,7 +1397,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[17]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1323,7 +1409,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[17]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1336,7 +1422,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{17}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Session) GetSessionId() string {
@@ -1434,7 +1520,7 @@ type TimelineEntry struct {
 
 func (x *TimelineEntry) Reset() {
 	*x = TimelineEntry{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[18]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1446,7 +1532,7 @@ func (x *TimelineEntry) String() string {
 func (*TimelineEntry) ProtoMessage() {}
 
 func (x *TimelineEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[18]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1459,7 +1545,7 @@ func (x *TimelineEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TimelineEntry.ProtoReflect.Descriptor instead.
 func (*TimelineEntry) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{18}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TimelineEntry) GetAt() *timestamppb.Timestamp {
@@ -1537,7 +1623,7 @@ type ListSessionsRequest struct {
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[19]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1549,7 +1635,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[19]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1562,7 +1648,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{19}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListSessionsRequest) GetProfileId() string {
@@ -1613,7 +1699,7 @@ type ListSessionsResponse struct {
 
 func (x *ListSessionsResponse) Reset() {
 	*x = ListSessionsResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[20]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1625,7 +1711,7 @@ func (x *ListSessionsResponse) String() string {
 func (*ListSessionsResponse) ProtoMessage() {}
 
 func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[20]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1638,7 +1724,7 @@ func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ListSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{20}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListSessionsResponse) GetSessions() []*Session {
@@ -1666,7 +1752,7 @@ type GetSessionRequest struct {
 
 func (x *GetSessionRequest) Reset() {
 	*x = GetSessionRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[21]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1678,7 +1764,7 @@ func (x *GetSessionRequest) String() string {
 func (*GetSessionRequest) ProtoMessage() {}
 
 func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[21]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1691,7 +1777,7 @@ func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionRequest.ProtoReflect.Descriptor instead.
 func (*GetSessionRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{21}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetSessionRequest) GetSessionId() string {
@@ -1714,7 +1800,7 @@ type GetSessionResponse struct {
 
 func (x *GetSessionResponse) Reset() {
 	*x = GetSessionResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[22]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1726,7 +1812,7 @@ func (x *GetSessionResponse) String() string {
 func (*GetSessionResponse) ProtoMessage() {}
 
 func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[22]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1739,7 +1825,7 @@ func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionResponse.ProtoReflect.Descriptor instead.
 func (*GetSessionResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{22}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetSessionResponse) GetSession() *Session {
@@ -1767,7 +1853,7 @@ type ResetSessionRequest struct {
 
 func (x *ResetSessionRequest) Reset() {
 	*x = ResetSessionRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[23]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1779,7 +1865,7 @@ func (x *ResetSessionRequest) String() string {
 func (*ResetSessionRequest) ProtoMessage() {}
 
 func (x *ResetSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[23]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1792,7 +1878,7 @@ func (x *ResetSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetSessionRequest.ProtoReflect.Descriptor instead.
 func (*ResetSessionRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{23}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ResetSessionRequest) GetSessionId() string {
@@ -1813,7 +1899,7 @@ type ResetSessionResponse struct {
 
 func (x *ResetSessionResponse) Reset() {
 	*x = ResetSessionResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[24]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1825,7 +1911,7 @@ func (x *ResetSessionResponse) String() string {
 func (*ResetSessionResponse) ProtoMessage() {}
 
 func (x *ResetSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[24]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1838,7 +1924,7 @@ func (x *ResetSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetSessionResponse.ProtoReflect.Descriptor instead.
 func (*ResetSessionResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{24}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ResetSessionResponse) GetSession() *Session {
@@ -1859,7 +1945,7 @@ type ResumeSessionRequest struct {
 
 func (x *ResumeSessionRequest) Reset() {
 	*x = ResumeSessionRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[25]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1871,7 +1957,7 @@ func (x *ResumeSessionRequest) String() string {
 func (*ResumeSessionRequest) ProtoMessage() {}
 
 func (x *ResumeSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[25]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1884,7 +1970,7 @@ func (x *ResumeSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeSessionRequest.ProtoReflect.Descriptor instead.
 func (*ResumeSessionRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{25}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ResumeSessionRequest) GetSessionId() string {
@@ -1905,7 +1991,7 @@ type ResumeSessionResponse struct {
 
 func (x *ResumeSessionResponse) Reset() {
 	*x = ResumeSessionResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[26]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1917,7 +2003,7 @@ func (x *ResumeSessionResponse) String() string {
 func (*ResumeSessionResponse) ProtoMessage() {}
 
 func (x *ResumeSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[26]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1930,7 +2016,7 @@ func (x *ResumeSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeSessionResponse.ProtoReflect.Descriptor instead.
 func (*ResumeSessionResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{26}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ResumeSessionResponse) GetSession() *Session {
@@ -1969,7 +2055,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[27]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1981,7 +2067,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[27]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1994,7 +2080,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{27}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *DeadLetter) GetDeadLetterId() string {
@@ -2082,7 +2168,7 @@ type ListDeadLettersRequest struct {
 
 func (x *ListDeadLettersRequest) Reset() {
 	*x = ListDeadLettersRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[28]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2094,7 +2180,7 @@ func (x *ListDeadLettersRequest) String() string {
 func (*ListDeadLettersRequest) ProtoMessage() {}
 
 func (x *ListDeadLettersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[28]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2107,7 +2193,7 @@ func (x *ListDeadLettersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeadLettersRequest.ProtoReflect.Descriptor instead.
 func (*ListDeadLettersRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{28}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListDeadLettersRequest) GetSessionId() string {
@@ -2144,7 +2230,7 @@ type ListDeadLettersResponse struct {
 
 func (x *ListDeadLettersResponse) Reset() {
 	*x = ListDeadLettersResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[29]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2156,7 +2242,7 @@ func (x *ListDeadLettersResponse) String() string {
 func (*ListDeadLettersResponse) ProtoMessage() {}
 
 func (x *ListDeadLettersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[29]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2169,7 +2255,7 @@ func (x *ListDeadLettersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeadLettersResponse.ProtoReflect.Descriptor instead.
 func (*ListDeadLettersResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{29}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListDeadLettersResponse) GetDeadLetters() []*DeadLetter {
@@ -2197,7 +2283,7 @@ type ReplayDeadLetterRequest struct {
 
 func (x *ReplayDeadLetterRequest) Reset() {
 	*x = ReplayDeadLetterRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[30]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2209,7 +2295,7 @@ func (x *ReplayDeadLetterRequest) String() string {
 func (*ReplayDeadLetterRequest) ProtoMessage() {}
 
 func (x *ReplayDeadLetterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[30]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2222,7 +2308,7 @@ func (x *ReplayDeadLetterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayDeadLetterRequest.ProtoReflect.Descriptor instead.
 func (*ReplayDeadLetterRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{30}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ReplayDeadLetterRequest) GetDeadLetterId() string {
@@ -2247,7 +2333,7 @@ type ReplayDeadLetterResponse struct {
 
 func (x *ReplayDeadLetterResponse) Reset() {
 	*x = ReplayDeadLetterResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[31]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2259,7 +2345,7 @@ func (x *ReplayDeadLetterResponse) String() string {
 func (*ReplayDeadLetterResponse) ProtoMessage() {}
 
 func (x *ReplayDeadLetterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[31]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2272,7 +2358,7 @@ func (x *ReplayDeadLetterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayDeadLetterResponse.ProtoReflect.Descriptor instead.
 func (*ReplayDeadLetterResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{31}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReplayDeadLetterResponse) GetAlarmSet() bool {
@@ -2366,10 +2452,16 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\"O\n" +
 	"\x12GetProfileResponse\x129\n" +
-	"\aprofile\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.ProfileR\aprofile\"7\n" +
+	"\aprofile\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.ProfileR\aprofile\"\x87\x01\n" +
+	"\rConsentRecord\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12\x1f\n" +
+	"\vwords_shown\x18\x02 \x01(\tR\n" +
+	"wordsShown\x12=\n" +
+	"\fcollected_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vcollectedAt\"x\n" +
 	"\x16ActivateProfileRequest\x12\x1d\n" +
 	"\n" +
-	"profile_id\x18\x01 \x01(\tR\tprofileId\"T\n" +
+	"profile_id\x18\x01 \x01(\tR\tprofileId\x12?\n" +
+	"\aconsent\x18\x02 \x01(\v2%.paceline.onboarding.v1.ConsentRecordR\aconsent\"T\n" +
 	"\x17ActivateProfileResponse\x129\n" +
 	"\asession\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.SessionR\asession\"K\n" +
 	"\x12HoldProfileRequest\x12\x1d\n" +
@@ -2470,7 +2562,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\talarm_set\x18\x01 \x01(\bR\balarmSet\x12\x1f\n" +
 	"\vskip_reason\x18\x02 \x01(\tR\n" +
 	"skipReason\x129\n" +
-	"\asession\x18\x03 \x01(\v2\x1f.paceline.onboarding.v1.SessionR\asession*\xb1\x05\n" +
+	"\asession\x18\x03 \x01(\v2\x1f.paceline.onboarding.v1.SessionR\asession*\x8c\x06\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12\x17\n" +
@@ -2497,7 +2589,10 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x14REASON_SESSION_ENDED\x10\x15\x12\x1f\n" +
 	"\x1bREASON_DELIVERY_IN_PROGRESS\x10\x16\x12 \n" +
 	"\x1cREASON_WEBHOOK_JOB_NOT_FOUND\x10\x17\x12\x1d\n" +
-	"\x19REASON_WEBHOOK_JOB_STATUS\x10\x18*\\\n" +
+	"\x19REASON_WEBHOOK_JOB_STATUS\x10\x18\x12\x19\n" +
+	"\x15REASON_SESSION_PARKED\x10\x19\x12\x1a\n" +
+	"\x16REASON_AWAITS_OPERATOR\x10\x1a\x12\"\n" +
+	"\x1eREASON_CONSENT_RECORD_REQUIRED\x10\x1b*\\\n" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +
@@ -2535,7 +2630,7 @@ func file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP() []byte {
 }
 
 var file_paceline_onboarding_v1_onboarding_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_paceline_onboarding_v1_onboarding_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_paceline_onboarding_v1_onboarding_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_paceline_onboarding_v1_onboarding_proto_goTypes = []any{
 	(Reason)(0),                       // 0: paceline.onboarding.v1.Reason
 	(StepOutcome)(0),                  // 1: paceline.onboarding.v1.StepOutcome
@@ -2550,90 +2645,93 @@ var file_paceline_onboarding_v1_onboarding_proto_goTypes = []any{
 	(*CreateProfileResponse)(nil),     // 10: paceline.onboarding.v1.CreateProfileResponse
 	(*GetProfileRequest)(nil),         // 11: paceline.onboarding.v1.GetProfileRequest
 	(*GetProfileResponse)(nil),        // 12: paceline.onboarding.v1.GetProfileResponse
-	(*ActivateProfileRequest)(nil),    // 13: paceline.onboarding.v1.ActivateProfileRequest
-	(*ActivateProfileResponse)(nil),   // 14: paceline.onboarding.v1.ActivateProfileResponse
-	(*HoldProfileRequest)(nil),        // 15: paceline.onboarding.v1.HoldProfileRequest
-	(*HoldProfileResponse)(nil),       // 16: paceline.onboarding.v1.HoldProfileResponse
-	(*ReleaseProfileRequest)(nil),     // 17: paceline.onboarding.v1.ReleaseProfileRequest
-	(*ReleaseProfileResponse)(nil),    // 18: paceline.onboarding.v1.ReleaseProfileResponse
-	(*Session)(nil),                   // 19: paceline.onboarding.v1.Session
-	(*TimelineEntry)(nil),             // 20: paceline.onboarding.v1.TimelineEntry
-	(*ListSessionsRequest)(nil),       // 21: paceline.onboarding.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),      // 22: paceline.onboarding.v1.ListSessionsResponse
-	(*GetSessionRequest)(nil),         // 23: paceline.onboarding.v1.GetSessionRequest
-	(*GetSessionResponse)(nil),        // 24: paceline.onboarding.v1.GetSessionResponse
-	(*ResetSessionRequest)(nil),       // 25: paceline.onboarding.v1.ResetSessionRequest
-	(*ResetSessionResponse)(nil),      // 26: paceline.onboarding.v1.ResetSessionResponse
-	(*ResumeSessionRequest)(nil),      // 27: paceline.onboarding.v1.ResumeSessionRequest
-	(*ResumeSessionResponse)(nil),     // 28: paceline.onboarding.v1.ResumeSessionResponse
-	(*DeadLetter)(nil),                // 29: paceline.onboarding.v1.DeadLetter
-	(*ListDeadLettersRequest)(nil),    // 30: paceline.onboarding.v1.ListDeadLettersRequest
-	(*ListDeadLettersResponse)(nil),   // 31: paceline.onboarding.v1.ListDeadLettersResponse
-	(*ReplayDeadLetterRequest)(nil),   // 32: paceline.onboarding.v1.ReplayDeadLetterRequest
-	(*ReplayDeadLetterResponse)(nil),  // 33: paceline.onboarding.v1.ReplayDeadLetterResponse
-	(*timestamppb.Timestamp)(nil),     // 34: google.protobuf.Timestamp
-	(*GetSettingsRequest)(nil),        // 35: paceline.onboarding.v1.GetSettingsRequest
-	(*UpdateSettingsRequest)(nil),     // 36: paceline.onboarding.v1.UpdateSettingsRequest
-	(*GetSettingsResponse)(nil),       // 37: paceline.onboarding.v1.GetSettingsResponse
-	(*UpdateSettingsResponse)(nil),    // 38: paceline.onboarding.v1.UpdateSettingsResponse
+	(*ConsentRecord)(nil),             // 13: paceline.onboarding.v1.ConsentRecord
+	(*ActivateProfileRequest)(nil),    // 14: paceline.onboarding.v1.ActivateProfileRequest
+	(*ActivateProfileResponse)(nil),   // 15: paceline.onboarding.v1.ActivateProfileResponse
+	(*HoldProfileRequest)(nil),        // 16: paceline.onboarding.v1.HoldProfileRequest
+	(*HoldProfileResponse)(nil),       // 17: paceline.onboarding.v1.HoldProfileResponse
+	(*ReleaseProfileRequest)(nil),     // 18: paceline.onboarding.v1.ReleaseProfileRequest
+	(*ReleaseProfileResponse)(nil),    // 19: paceline.onboarding.v1.ReleaseProfileResponse
+	(*Session)(nil),                   // 20: paceline.onboarding.v1.Session
+	(*TimelineEntry)(nil),             // 21: paceline.onboarding.v1.TimelineEntry
+	(*ListSessionsRequest)(nil),       // 22: paceline.onboarding.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),      // 23: paceline.onboarding.v1.ListSessionsResponse
+	(*GetSessionRequest)(nil),         // 24: paceline.onboarding.v1.GetSessionRequest
+	(*GetSessionResponse)(nil),        // 25: paceline.onboarding.v1.GetSessionResponse
+	(*ResetSessionRequest)(nil),       // 26: paceline.onboarding.v1.ResetSessionRequest
+	(*ResetSessionResponse)(nil),      // 27: paceline.onboarding.v1.ResetSessionResponse
+	(*ResumeSessionRequest)(nil),      // 28: paceline.onboarding.v1.ResumeSessionRequest
+	(*ResumeSessionResponse)(nil),     // 29: paceline.onboarding.v1.ResumeSessionResponse
+	(*DeadLetter)(nil),                // 30: paceline.onboarding.v1.DeadLetter
+	(*ListDeadLettersRequest)(nil),    // 31: paceline.onboarding.v1.ListDeadLettersRequest
+	(*ListDeadLettersResponse)(nil),   // 32: paceline.onboarding.v1.ListDeadLettersResponse
+	(*ReplayDeadLetterRequest)(nil),   // 33: paceline.onboarding.v1.ReplayDeadLetterRequest
+	(*ReplayDeadLetterResponse)(nil),  // 34: paceline.onboarding.v1.ReplayDeadLetterResponse
+	(*timestamppb.Timestamp)(nil),     // 35: google.protobuf.Timestamp
+	(*GetSettingsRequest)(nil),        // 36: paceline.onboarding.v1.GetSettingsRequest
+	(*UpdateSettingsRequest)(nil),     // 37: paceline.onboarding.v1.UpdateSettingsRequest
+	(*GetSettingsResponse)(nil),       // 38: paceline.onboarding.v1.GetSettingsResponse
+	(*UpdateSettingsResponse)(nil),    // 39: paceline.onboarding.v1.UpdateSettingsResponse
 }
 var file_paceline_onboarding_v1_onboarding_proto_depIdxs = []int32{
 	1,  // 0: paceline.onboarding.v1.ExecuteStepResponse.outcome:type_name -> paceline.onboarding.v1.StepOutcome
-	34, // 1: paceline.onboarding.v1.Profile.created_at:type_name -> google.protobuf.Timestamp
+	35, // 1: paceline.onboarding.v1.Profile.created_at:type_name -> google.protobuf.Timestamp
 	8,  // 2: paceline.onboarding.v1.CreateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
 	8,  // 3: paceline.onboarding.v1.GetProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	19, // 4: paceline.onboarding.v1.ActivateProfileResponse.session:type_name -> paceline.onboarding.v1.Session
-	8,  // 5: paceline.onboarding.v1.HoldProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	8,  // 6: paceline.onboarding.v1.ReleaseProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	34, // 7: paceline.onboarding.v1.Session.created_at:type_name -> google.protobuf.Timestamp
-	34, // 8: paceline.onboarding.v1.Session.updated_at:type_name -> google.protobuf.Timestamp
-	34, // 9: paceline.onboarding.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
-	19, // 10: paceline.onboarding.v1.ListSessionsResponse.sessions:type_name -> paceline.onboarding.v1.Session
-	19, // 11: paceline.onboarding.v1.GetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	20, // 12: paceline.onboarding.v1.GetSessionResponse.timeline:type_name -> paceline.onboarding.v1.TimelineEntry
-	19, // 13: paceline.onboarding.v1.ResetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	19, // 14: paceline.onboarding.v1.ResumeSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	34, // 15: paceline.onboarding.v1.DeadLetter.created_at:type_name -> google.protobuf.Timestamp
-	34, // 16: paceline.onboarding.v1.DeadLetter.replayed_at:type_name -> google.protobuf.Timestamp
-	29, // 17: paceline.onboarding.v1.ListDeadLettersResponse.dead_letters:type_name -> paceline.onboarding.v1.DeadLetter
-	19, // 18: paceline.onboarding.v1.ReplayDeadLetterResponse.session:type_name -> paceline.onboarding.v1.Session
-	2,  // 19: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
-	4,  // 20: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
-	6,  // 21: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
-	9,  // 22: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
-	11, // 23: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
-	13, // 24: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
-	15, // 25: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
-	17, // 26: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
-	21, // 27: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
-	23, // 28: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
-	27, // 29: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
-	30, // 30: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
-	32, // 31: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
-	25, // 32: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
-	35, // 33: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
-	36, // 34: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
-	3,  // 35: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
-	5,  // 36: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
-	7,  // 37: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
-	10, // 38: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
-	12, // 39: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
-	14, // 40: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
-	16, // 41: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
-	18, // 42: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
-	22, // 43: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
-	24, // 44: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
-	28, // 45: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
-	31, // 46: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
-	33, // 47: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
-	26, // 48: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
-	37, // 49: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
-	38, // 50: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
-	35, // [35:51] is the sub-list for method output_type
-	19, // [19:35] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	35, // 4: paceline.onboarding.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
+	13, // 5: paceline.onboarding.v1.ActivateProfileRequest.consent:type_name -> paceline.onboarding.v1.ConsentRecord
+	20, // 6: paceline.onboarding.v1.ActivateProfileResponse.session:type_name -> paceline.onboarding.v1.Session
+	8,  // 7: paceline.onboarding.v1.HoldProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	8,  // 8: paceline.onboarding.v1.ReleaseProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	35, // 9: paceline.onboarding.v1.Session.created_at:type_name -> google.protobuf.Timestamp
+	35, // 10: paceline.onboarding.v1.Session.updated_at:type_name -> google.protobuf.Timestamp
+	35, // 11: paceline.onboarding.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
+	20, // 12: paceline.onboarding.v1.ListSessionsResponse.sessions:type_name -> paceline.onboarding.v1.Session
+	20, // 13: paceline.onboarding.v1.GetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
+	21, // 14: paceline.onboarding.v1.GetSessionResponse.timeline:type_name -> paceline.onboarding.v1.TimelineEntry
+	20, // 15: paceline.onboarding.v1.ResetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
+	20, // 16: paceline.onboarding.v1.ResumeSessionResponse.session:type_name -> paceline.onboarding.v1.Session
+	35, // 17: paceline.onboarding.v1.DeadLetter.created_at:type_name -> google.protobuf.Timestamp
+	35, // 18: paceline.onboarding.v1.DeadLetter.replayed_at:type_name -> google.protobuf.Timestamp
+	30, // 19: paceline.onboarding.v1.ListDeadLettersResponse.dead_letters:type_name -> paceline.onboarding.v1.DeadLetter
+	20, // 20: paceline.onboarding.v1.ReplayDeadLetterResponse.session:type_name -> paceline.onboarding.v1.Session
+	2,  // 21: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
+	4,  // 22: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
+	6,  // 23: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
+	9,  // 24: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
+	11, // 25: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
+	14, // 26: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
+	16, // 27: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
+	18, // 28: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
+	22, // 29: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
+	24, // 30: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
+	28, // 31: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
+	31, // 32: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
+	33, // 33: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
+	26, // 34: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
+	36, // 35: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
+	37, // 36: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
+	3,  // 37: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
+	5,  // 38: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
+	7,  // 39: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
+	10, // 40: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
+	12, // 41: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
+	15, // 42: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
+	17, // 43: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
+	19, // 44: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
+	23, // 45: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
+	25, // 46: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
+	29, // 47: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
+	32, // 48: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
+	34, // 49: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
+	27, // 50: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
+	38, // 51: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
+	39, // 52: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
+	37, // [37:53] is the sub-list for method output_type
+	21, // [21:37] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_paceline_onboarding_v1_onboarding_proto_init() }
@@ -2648,7 +2746,7 @@ func file_paceline_onboarding_v1_onboarding_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_onboarding_v1_onboarding_proto_rawDesc), len(file_paceline_onboarding_v1_onboarding_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   32,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

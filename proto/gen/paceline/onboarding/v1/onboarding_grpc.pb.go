@@ -59,7 +59,10 @@ type OnboardingServiceClient interface {
 	CreateProfile(ctx context.Context, in *CreateProfileRequest, opts ...grpc.CallOption) (*CreateProfileResponse, error)
 	// GetProfile reads one profile.
 	GetProfile(ctx context.Context, in *GetProfileRequest, opts ...grpc.CallOption) (*GetProfileResponse, error)
-	// ActivateProfile opens a session and sends the opening text once. Calling it while a session is open changes nothing.
+	// ActivateProfile opens a session and sends the opening text once. Calling it while a session is open changes nothing. Errors:
+	// FAILED_PRECONDITION while a session is parked (SESSION_PARKED), the person is on hold (SAFETY_HOLD) or has opted out (OPTED_OUT),
+	// while an operator has to judge words of theirs (AWAITS_OPERATOR), and without the consent record that the organisation's setting
+	// requires (CONSENT_RECORD_REQUIRED).
 	ActivateProfile(ctx context.Context, in *ActivateProfileRequest, opts ...grpc.CallOption) (*ActivateProfileResponse, error)
 	// HoldProfile puts a safety hold on a person: nothing is sent and replies answer nothing until it is released.
 	HoldProfile(ctx context.Context, in *HoldProfileRequest, opts ...grpc.CallOption) (*HoldProfileResponse, error)
@@ -273,7 +276,10 @@ type OnboardingServiceServer interface {
 	CreateProfile(context.Context, *CreateProfileRequest) (*CreateProfileResponse, error)
 	// GetProfile reads one profile.
 	GetProfile(context.Context, *GetProfileRequest) (*GetProfileResponse, error)
-	// ActivateProfile opens a session and sends the opening text once. Calling it while a session is open changes nothing.
+	// ActivateProfile opens a session and sends the opening text once. Calling it while a session is open changes nothing. Errors:
+	// FAILED_PRECONDITION while a session is parked (SESSION_PARKED), the person is on hold (SAFETY_HOLD) or has opted out (OPTED_OUT),
+	// while an operator has to judge words of theirs (AWAITS_OPERATOR), and without the consent record that the organisation's setting
+	// requires (CONSENT_RECORD_REQUIRED).
 	ActivateProfile(context.Context, *ActivateProfileRequest) (*ActivateProfileResponse, error)
 	// HoldProfile puts a safety hold on a person: nothing is sent and replies answer nothing until it is released.
 	HoldProfile(context.Context, *HoldProfileRequest) (*HoldProfileResponse, error)

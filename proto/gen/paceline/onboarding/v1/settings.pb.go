@@ -28,9 +28,12 @@ type Settings struct {
 	// When conversations do not begin.
 	QuietHours *QuietHours `protobuf:"bytes,1,opt,name=quiet_hours,json=quietHours,proto3" json:"quiet_hours,omitempty"`
 	// When this was last decided; absent as long as it never was. Ignored in requests.
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	// Whether every activation that opens a session needs a consent record. Off as long as nothing was decided; a request without it leaves
+	// it as it is.
+	RequireConsentRecord *bool `protobuf:"varint,3,opt,name=require_consent_record,json=requireConsentRecord,proto3,oneof" json:"require_consent_record,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *Settings) Reset() {
@@ -75,6 +78,13 @@ func (x *Settings) GetUpdatedAt() *timestamppb.Timestamp {
 		return x.UpdatedAt
 	}
 	return nil
+}
+
+func (x *Settings) GetRequireConsentRecord() bool {
+	if x != nil && x.RequireConsentRecord != nil {
+		return *x.RequireConsentRecord
+	}
+	return false
 }
 
 // QuietHours keep openings and bursts inside a window of the day, by the clock of each person (their time_zone). Answers to
@@ -321,12 +331,14 @@ var File_paceline_onboarding_v1_settings_proto protoreflect.FileDescriptor
 
 const file_paceline_onboarding_v1_settings_proto_rawDesc = "" +
 	"\n" +
-	"%paceline/onboarding/v1/settings.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8a\x01\n" +
+	"%paceline/onboarding/v1/settings.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe0\x01\n" +
 	"\bSettings\x12C\n" +
 	"\vquiet_hours\x18\x01 \x01(\v2\".paceline.onboarding.v1.QuietHoursR\n" +
 	"quietHours\x129\n" +
 	"\n" +
-	"updated_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"P\n" +
+	"updated_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x129\n" +
+	"\x16require_consent_record\x18\x03 \x01(\bH\x00R\x14requireConsentRecord\x88\x01\x01B\x19\n" +
+	"\x17_require_consent_record\"P\n" +
 	"\n" +
 	"QuietHours\x12\x18\n" +
 	"\aenabled\x18\x01 \x01(\bR\aenabled\x12\x12\n" +
@@ -380,6 +392,7 @@ func file_paceline_onboarding_v1_settings_proto_init() {
 	if File_paceline_onboarding_v1_settings_proto != nil {
 		return
 	}
+	file_paceline_onboarding_v1_settings_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

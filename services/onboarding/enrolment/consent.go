@@ -1,0 +1,43 @@
+package enrolment
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"paceline.internal/services/onboarding/dispatch"
+)
+
+// ErrConsent is wrapped by every refusal of a consent record's fields; the text says what to change.
+var ErrConsent = errors.New("invalid consent record")
+
+const (
+	maxConsentSource = 100
+	maxWordsShown    = 1000
+	// clockSkew is how far the clock of whoever collected a consent may be ahead of ours.
+	clockSkew = time.Minute
+)
+
+// normaliseConsent validates how a person agreed; messaging takes what passes here. All problems are reported at once.
+func normaliseConsent(c dispatch.ConsentRecord, now time.Time) (dispatch.ConsentRecord, error) {
+	c.Source, c.WordsShown = strings.TrimSpace(c.Source), strings.TrimSpace(c.WordsShown)
+	breaks := func(r rune) bool { return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) }
+	var problems []string
+	if c.Source == "" || utf8.RuneCountInString(c.Source) > maxConsentSource || strings.ContainsFunc(c.Source, breaks) {
+		problems = append(problems, fmt.Sprintf("consent.source must have 1 to %d characters on one line", maxConsentSource))
+	}
+	if c.WordsShown == "" || utf8.RuneCountInString(c.WordsShown) > maxWordsShown || strings.ContainsRune(c.WordsShown, 0) {
+		problems = append(problems, fmt.Sprintf("consent.words_shown must have 1 to %d characters", maxWordsShown))
+	}
+	if c.CollectedAt.IsZero() || c.CollectedAt.After(now.Add(clockSkew)) {
+		problems = append(problems,
+			"consent.collected_at must be when the person agreed, in RFC 3339 such as 2026-11-20T12:00:00Z, and not in the future")
+	}
+	if len(problems) > 0 {
+		return c, fmt.Errorf("%w: %s", ErrConsent, strings.Join(problems, "; "))
+	}
+	return c, nil
+}
