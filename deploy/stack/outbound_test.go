@@ -86,6 +86,19 @@ func (b *bundle) texted(number string) map[string]time.Time {
 	return texts
 }
 
+func TestR_08_AHeldPersonGetsNothingByTheOutboundQueueBeforeTheRelease(t *testing.T) {
+	t.Parallel()
+	b := setup(t, "OUTBOUND_POLL", "20ms")
+	p := b.enrol(t, "en")
+	b.call(t, http.MethodPost, "/v1/profiles/"+p.id+":hold", map[string]string{"reason": "a worrying reply"}, nil)
+	text := b.queue(t, map[string]any{"to": p.phone, "idempotency_key": "h", "purpose": "reminder", "body": "Quokka match at two"})
+	b.until(t, "the text waits for the release", func() bool { return strings.Contains(b.queued(t, text.TextID).Explanation, "safety hold") })
+	require.Empty(t, b.texted(p.phone))
+	b.call(t, http.MethodPost, "/v1/profiles/"+p.id+":release", struct{}{}, nil)
+	b.ends(t, text.TextID, "completed")
+	require.Len(t, b.texted(p.phone), 1)
+}
+
 // TestOutboundQueue is the queue as a client of the API sees it, over a restart of the services.
 func TestOutboundQueue(t *testing.T) {
 	t.Parallel()
