@@ -94,7 +94,7 @@ with last_in as (
 	select max(e.at) as at, coalesce(bool_or(e.source in ('inbound', 'twilio_21610')), false) as theirs
 	from consent_events e, last_in where e.org_id = @org and e.phone = @phone and e.id > last_in.id
 )
-select lines.at, lines.theirs or c.carrier_blocks or coalesce((
+select lines.at, lines.theirs or coalesce((
 	select m.consent_effect = 'opt_out' from sms_messages m
 	where m.org_id = @org and m.from_number = @phone and m.direction = 'inbound' and m.consent_effect in ('opt_out', 'opt_in')
 	order by m.created_at desc limit 1
@@ -103,7 +103,7 @@ select lines.at, lines.theirs or c.carrier_blocks or coalesce((
 	where m.org_id = @org and m.from_number = @phone and m.direction = 'inbound' and m.consent_effect = 'doubtful'
 		and m.created_at > last_in.at and m.created_at <= lines.at
 )
-from consents c, last_in, lines where c.org_id = @org and c.phone = @phone`
+from last_in, lines`
 
 // optOut reads the opt-out in force; zero when the state is another one.
 func optOut(ctx context.Context, tx pgx.Tx, state consent.State, args pgx.NamedArgs) (o delivery.OptOut, err error) {
