@@ -2,6 +2,7 @@
 package messaging
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -45,9 +46,9 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	deps.Fill(observed.Log)
 	observed.Log = deps.Log
 
-	pool, err := postgres.Open(ctx, postgres.Config{
-		URL: cfg.DatabaseURL.Reveal(), Roles: postgres.RolesOf(name), TracerProvider: observed.Tracer,
-	})
+	database := cfg.database()
+	database.TracerProvider = observed.Tracer
+	pool, err := postgres.OpenFor(ctx, name, database)
 	if err != nil {
 		return err
 	}
@@ -76,7 +77,13 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	if err != nil {
 		return err
 	}
-	grpcServer, err := serve(cfg, deps, observed, sending, queue, db, carrier)
+	ready := func(ctx context.Context) error {
+		if err := Migrations().Ready(ctx, pool); err != nil {
+			return err
+		}
+		return pool.Sound(ctx)
+	}
+	grpcServer, err := serve(cfg, deps, observed, sending, queue, db, carrier, ready)
 	if err != nil {
 		return err
 	}
@@ -86,11 +93,11 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	responder := delivery.NewResponder(delivery.ResponderConfig{
 		Store: db, Sender: sending, Wake: sending.Replies(), Now: deps.Now, Log: observed.Log, Metrics: metrics,
 	})
-	if err := db.Ready(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
+	if err := ready(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
 		observed.Log.ErrorContext(ctx, "messaging.not_ready", "error", err)
 	}
 	ops := telemetry.OpsServer(telemetry.OpsHandler(telemetry.OpsConfig{
-		Registry: observed.Registry, Config: cfg, Ready: db.Ready, Queues: queue.health,
+		Registry: observed.Registry, Config: cfg, Ready: ready, Queues: queue.health,
 	}))
 	if err := deps.Listen(ctx, "MESSAGING", cfg.Addr, cfg.OpsAddr); err != nil {
 		return err
@@ -115,7 +122,7 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 // serve puts the service behind its gRPC server.
 func serve(
 	cfg Config, deps service.Deps, observed *telemetry.Telemetry, sending *delivery.Service, queue textQueue, db *store.Store,
-	carrier *twilio.Client,
+	carrier *twilio.Client, ready func(ctx context.Context) error,
 ) (*rpc.Server, error) {
 	tokens, err := rpc.NewTokens(cfg.AuthSecret, deps.Now)
 	if err != nil {
@@ -127,7 +134,7 @@ func serve(
 	}
 	grpcServer, err := rpc.NewServer(rpc.ServerConfig{
 		Tokens: tokens, Policy: server.Policy(), Log: observed.Log, TracerProvider: observed.Tracer, MeterProvider: observed.Meter,
-		TLS: tls.Server, Scope: service.Scope, Timeout: cfg.Timeout + delivery.SettleBound, Database: db.Ready,
+		TLS: tls.Server, Scope: service.Scope, Timeout: cfg.Timeout + delivery.SettleBound, Database: ready,
 	})
 	if err != nil {
 		return nil, err
@@ -199,5 +206,5 @@ func Migrations() postgres.Migrations { return store.Migrations() }
 
 // Migrate brings the database to the schema that this binary needs. Any number of processes may do so at once.
 func Migrate(ctx context.Context, cfg Config) error {
-	return Migrations().Up(ctx, cfg.DatabaseURL.Reveal())
+	return Migrations().Up(ctx, cmp.Or(cfg.DirectURL.Reveal(), cfg.DatabaseURL.Reveal()))
 }
