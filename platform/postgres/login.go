@@ -126,8 +126,8 @@ func (p *Pool) Sound(ctx context.Context) error {
 			ErrLogin, me.Name, names(missing), me.mend(missing)))
 	}
 	if unset := p.unset(me); unset != "" {
-		problems = append(problems, fmt.Errorf("postgres: a pooler stands before the database and takes no timeouts of ours; run once, "+
-			"and have it open its connections anew (RECONNECT): %s", unset))
+		problems = append(problems, fmt.Errorf("postgres: the pooler gives connections away by the transaction, so timeouts are the login's; "+
+			"run once, and have the pooler open its connections anew (RECONNECT): %s", unset))
 	}
 	if p.pooled {
 		problems = append(problems, fmt.Errorf("postgres: the pooler gives connections away by the transaction, so neither wake-ups nor "+
@@ -144,7 +144,7 @@ func (p *Pool) unset(me login) string {
 		{"statement_timeout", me.Statement}, {"lock_timeout", me.Lock}, {"idle_in_transaction_session_timeout", me.Idle},
 	} {
 		if value, ours := wanted[setting.name]; ours && setting.value == "0" {
-			statements = append(statements, "alter role "+quote(me.Name)+" set "+setting.name+" = "+value+";")
+			statements = append(statements, fmt.Sprintf("alter role %s set %s = %d;", quote(me.Name), setting.name, value))
 		}
 	}
 	return strings.Join(statements, " ")

@@ -24,7 +24,7 @@ const (
 var ErrSchemaBehind = errors.New("postgres: the database schema is behind this binary")
 
 // ErrPooled is a URL to migrate by that leads through a pooler, where the lock that keeps two migrators apart is nobody's.
-var ErrPooled = errors.New("postgres: migrate: the URL leads through a connection pooler; give the URL of the server itself as *_DATABASE_DIRECT_URL")
+var ErrPooled = errors.New("postgres: migrate: the URL leads through a pooler that gives connections away by the transaction; give the URL of the server itself as *_DATABASE_DIRECT_URL")
 
 // Migrations is the schema of one service: numbered .sql files with `-- +goose Up` and `-- +goose Down` parts at the root
 // of FS. They are applied by the verb migrate, never by serve.
@@ -63,13 +63,15 @@ func (m Migrations) mayRun(ctx context.Context, url string) (err error) {
 	if err != nil {
 		return err
 	}
-	unbound(cfg)
 	pooled, err := throughPooler(ctx, cfg)
-	if pooled || refusesSettings(err) {
+	if err != nil {
+		return fmt.Errorf("postgres: migrate: %w", err)
+	}
+	if pooled {
 		return ErrPooled
 	}
-	if err != nil || m.Service == "" {
-		return err
+	if m.Service == "" {
+		return nil
 	}
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
@@ -80,9 +82,9 @@ func (m Migrations) mayRun(ctx context.Context, url string) (err error) {
 }
 
 // unbound takes off the timeouts that the login may have of its own: a migration takes as long as it takes.
-func unbound(cfg *pgx.ConnConfig) {
-	cfg.RuntimeParams["statement_timeout"] = "0"
-	cfg.RuntimeParams["idle_in_transaction_session_timeout"] = "0"
+func unbound(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, "set statement_timeout = 0; set idle_in_transaction_session_timeout = 0")
+	return err
 }
 
 func (m Migrations) run(url string, do func(*goose.Provider) error) (err error) {
@@ -90,12 +92,11 @@ func (m Migrations) run(url string, do func(*goose.Provider) error) (err error) 
 	if err != nil {
 		return err
 	}
-	unbound(cfg)
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(lockPeriod, lockPolls))
 	if err != nil {
 		return fmt.Errorf("postgres: migrate: %w", err)
 	}
-	db := stdlib.OpenDB(*cfg)
+	db := stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(unbound))
 	defer func() { err = errors.Join(err, db.Close()) }()
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, m.FS,
 		goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))

@@ -6,17 +6,7 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
-
-// codeProtocolViolation is what PgBouncer answers to a setting that rides with a connection and that it was not told to let through.
-const codeProtocolViolation = "08P01"
-
-// refusesSettings reports whether a connection failed for the settings that it was to begin with.
-func refusesSettings(err error) bool {
-	refused, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && refused.Code == codeProtocolViolation
-}
 
 // throughPooler reports whether a pooler that gives connections away by the transaction stands before the database. A server tells who
 // connects the number of the process that serves him; where it is right there is no pooler. Where it is not, somebody stands between, and

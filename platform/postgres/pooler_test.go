@@ -98,9 +98,7 @@ func TestPooler(t *testing.T) {
 	t.Run("R_20_MigratingThroughAPoolerIsRefused", func(t *testing.T) {
 		t.Parallel()
 		direct := pgtest.URL(t, postgres.Migrations{})
-		for _, lines := range [][]string{nil, {"ignore_startup_parameters = statement_timeout,idle_in_transaction_session_timeout"}} {
-			require.ErrorIs(t, accounts().Up(t.Context(), pgtest.Pooler(t, direct, 3, lines...)), postgres.ErrPooled)
-		}
+		require.ErrorIs(t, accounts().Up(t.Context(), pgtest.Pooler(t, direct, 3)), postgres.ErrPooled)
 		require.NoError(t, accounts().Up(t.Context(), direct))
 	})
 
@@ -114,39 +112,35 @@ func TestPooler(t *testing.T) {
 		require.ErrorContains(t, pool.Sound(t.Context()), "NOTES_DATABASE_DIRECT_URL")
 	})
 
-	t.Run("R_20_PoolerOfSessionsNeedsNoDirectURL", func(t *testing.T) {
+	t.Run("R_20_PoolerOfSessionsNeedsNeitherADirectURLNorTimeoutsOfTheLogin", func(t *testing.T) {
 		t.Parallel()
+		pooled := pgtest.Pooler(t, pgtest.URL(t, notes), 5, "pool_mode = session")
 		pool, err := postgres.OpenFor(t.Context(), "notes", postgres.Config{
-			URL: pgtest.Pooler(t, pgtest.URL(t, notes), 5, "pool_mode = session"),
+			URL: pooled, Timeouts: usual,
 		})
 		require.NoError(t, err)
 		t.Cleanup(pool.Close)
 		require.NoError(t, pool.Sound(t.Context()))
+		require.NoError(t, notes.Up(t.Context(), pooled))
 	})
 
-	t.Run("R_02_TimeoutsThatAPoolerRefusesAreAskedOfTheLogin", func(t *testing.T) {
+	t.Run("R_02_TimeoutsBehindAPoolerAreAskedOfTheLogin", func(t *testing.T) {
 		t.Parallel()
 		direct, role := pgtest.URL(t, notes), newLogin(t, "inherit")
 		grant(t, direct, "grant notes_tenant, notes_worker to "+role.name)
-		for _, lines := range [][]string{nil, {"ignore_startup_parameters = statement_timeout,lock_timeout,idle_in_transaction_session_timeout"}} {
+		sound := func() error {
 			pool, err := postgres.OpenFor(t.Context(), "notes", postgres.Config{
-				URL: pgtest.Pooler(t, role.url(t, direct), 3, lines...), DirectURL: direct, Timeouts: usual,
+				URL: pgtest.Pooler(t, role.url(t, direct), 3), DirectURL: direct, Timeouts: usual,
 			})
 			require.NoError(t, err)
-			err = pool.Sound(t.Context())
-			want := `alter role "` + role.name + `" set statement_timeout = 60000; alter role "` + role.name + `" set lock_timeout = 30000; alter role "` +
-				role.name + `" set idle_in_transaction_session_timeout = 60000;`
-			require.ErrorContains(t, err, want)
-			pool.Close()
+			defer pool.Close()
+			return pool.Sound(t.Context())
 		}
-		grant(t, role.url(t, direct), `alter role `+role.name+` set statement_timeout = 60000; alter role `+role.name+` set lock_timeout = 30000; alter role `+
-			role.name+` set idle_in_transaction_session_timeout = 60000;`)
-		pool, err := postgres.OpenFor(t.Context(), "notes", postgres.Config{
-			URL: pgtest.Pooler(t, role.url(t, direct), 3), DirectURL: direct, Timeouts: usual,
-		})
-		require.NoError(t, err)
-		t.Cleanup(pool.Close)
-		require.NoError(t, pool.Sound(t.Context()))
+		mend := strings.ReplaceAll(`alter role "X" set statement_timeout = 60000; alter role "X" set lock_timeout = 30000; `+
+			`alter role "X" set idle_in_transaction_session_timeout = 60000;`, "X", role.name)
+		require.ErrorContains(t, sound(), mend)
+		grant(t, role.url(t, direct), mend)
+		require.NoError(t, sound())
 	})
 }
 

@@ -55,8 +55,8 @@ func Open(ctx context.Context, cfg Config) (*pgxpool.Pool, error) {
 }
 
 // OpenFor opens the database of a service: its statements are bounded to the scope of their context by the roles of the service, as Pool
-// says. Behind a pooler, which takes no settings with a connection and knows no statement that was prepared on another, neither is asked of
-// it; Pool.Sound says what has to be set there instead.
+// says. Behind a pooler that gives connections away by the transaction nothing is set on a connection and no statement is prepared on one;
+// Pool.Sound says what has to be done there instead.
 func OpenFor(ctx context.Context, service string, cfg Config) (*Pool, error) {
 	poolConfig, err := cfg.pool(cfg.URL)
 	if err != nil {
@@ -66,20 +66,14 @@ func OpenFor(ctx context.Context, service string, cfg Config) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name := range cfg.Timeouts.settings() { // they are for who holds rows
-		delete(listen.ConnConfig.RuntimeParams, name)
-	}
 	probing, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	pooled, err := throughPooler(probing, poolConfig.ConnConfig)
-	if refusesSettings(err) {
-		for name := range cfg.Timeouts.settings() {
-			delete(poolConfig.ConnConfig.RuntimeParams, name)
+	if err == nil && pooled {
+		poolConfig.AfterConnect = nil // what is set on a connection is somebody else's the next moment
+		if poolConfig.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
+			poolConfig.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 		}
-		pooled, err = throughPooler(probing, poolConfig.ConnConfig)
-	}
-	if err == nil && pooled && poolConfig.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
-		poolConfig.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
 	if err == nil && cfg.DirectURL != "" {
 		pooled, err = throughPooler(probing, listen.ConnConfig)
@@ -106,9 +100,10 @@ func (cfg *Config) pool(url string) (*pgxpool.Config, error) {
 	}
 	poolConfig.PingTimeout = pingTimeout
 	poolConfig.ConnConfig.ConnectTimeout = connectTimeout
-	for name, value := range cfg.Timeouts.settings() {
-		if _, said := poolConfig.ConnConfig.RuntimeParams[name]; !said {
-			poolConfig.ConnConfig.RuntimeParams[name] = value
+	if sql := cfg.Timeouts.set(poolConfig.ConnConfig.RuntimeParams); sql != "" {
+		poolConfig.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, sql)
+			return err
 		}
 	}
 	if cfg.TracerProvider != nil {

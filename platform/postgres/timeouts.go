@@ -2,7 +2,8 @@ package postgres
 
 import (
 	"errors"
-	"strconv"
+	"fmt"
+	"strings"
 	"time"
 
 	"paceline.internal/platform/config"
@@ -33,16 +34,26 @@ func (t *Timeouts) Validate() error {
 	return errors.Join(problems...)
 }
 
-// settings are the timeouts by their names at the server; none for the zero value.
-func (t *Timeouts) settings() map[string]string {
+// settings are the timeouts by their names at the server, in milliseconds; none for the zero value.
+func (t *Timeouts) settings() map[string]int64 {
 	if *t == (Timeouts{}) {
 		return nil
 	}
-	return map[string]string{
-		"statement_timeout":                   milliseconds(t.Statement),
-		"lock_timeout":                        milliseconds(t.Lock),
-		"idle_in_transaction_session_timeout": milliseconds(t.IdleInTransaction),
+	return map[string]int64{
+		"statement_timeout":                   t.Statement.Milliseconds(),
+		"lock_timeout":                        t.Lock.Milliseconds(),
+		"idle_in_transaction_session_timeout": t.IdleInTransaction.Milliseconds(),
 	}
 }
 
-func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+// set is the SQL that gives them to a new connection, but for those that came with its URL. They do not ride with the connection as well,
+// for poolers refuse that, those too that give their connections away by the session.
+func (t *Timeouts) set(given map[string]string) string {
+	var sql strings.Builder
+	for name, value := range t.settings() {
+		if _, said := given[name]; !said {
+			fmt.Fprintf(&sql, "set %s = %d; ", name, value)
+		}
+	}
+	return sql.String()
+}
