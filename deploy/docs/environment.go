@@ -55,6 +55,9 @@ lives at most 31 days (exp - iat, or from now without iat), one for gRPC at most
 needs a database of its own, with a login that owns it and is a member of two roles:
 [the statements](deployment.md#a-database-of-your-own), which ` + "`migrate`" + ` prints as well when they have not been run. Run
 ` + "`migrate`" + ` of the new binary before its ` + "`serve`" + `; until then ` + "`/readyz`" + ` says no, and why.
+needs a database of its own, with a login that owns it and is a member of two roles:
+[the statements](deployment.md#a-database-of-your-own), which ` + "`migrate`" + ` prints as well when they have not been run. Run
+` + "`migrate`" + ` of the new binary before its ` + "`serve`" + `; until then ` + "`/readyz`" + ` says no, and why.
 `)
 	out.WriteString(`
 ` + "`paceline up`, `demo` and `token`" + ` read ` + "`ONBOARDING_DATABASE_URL` and `MESSAGING_DATABASE_URL`" + ` (both or neither), ` +

@@ -26,7 +26,8 @@ where me.rolname = current_user`
 
 const sqlMembership = `
 select wanted.name, r.oid is not null as there, coalesce(pg_has_role(r.oid, 'USAGE'), false) as rights,
-    coalesce(pg_has_role(r.oid, case when current_setting('server_version_num')::int < 160000 then 'MEMBER' else 'SET' end), false) as takes,
+    coalesce(pg_has_role(r.oid, case when current_setting('server_version_num')::int < 160000 then 'MEMBER' else 'SET' end), false)
+        as takes,
     coalesce(pg_has_role(r.oid, 'MEMBER WITH ADMIN OPTION'), false) as grants
 from unnest($1::text[]) wanted (name) left join pg_roles r on r.rolname = wanted.name`
 

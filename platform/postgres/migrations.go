@@ -24,7 +24,8 @@ const (
 var ErrSchemaBehind = errors.New("postgres: the database schema is behind this binary")
 
 // ErrPooled is a URL to migrate by that leads through a pooler, where the lock that keeps two migrators apart is nobody's.
-var ErrPooled = errors.New("postgres: migrate: the URL leads through a pooler that gives connections away by the transaction; give the URL of the server itself as *_DATABASE_DIRECT_URL")
+var ErrPooled = errors.New("postgres: migrate: the URL leads through a pooler that gives connections away by the transaction; " +
+	"give the URL of the server itself as *_DATABASE_DIRECT_URL")
 
 // Migrations is the schema of one service: numbered .sql files with `-- +goose Up` and `-- +goose Down` parts at the root
 // of FS. They are applied by the verb migrate, never by serve.

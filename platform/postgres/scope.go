@@ -44,11 +44,15 @@ func AcrossOrganisations(ctx context.Context) context.Context {
 
 // DB is what a store runs its statements on: a Pool, or, in tests, a pgxpool.Pool, which asks nothing about scopes.
 type DB interface {
+	statements
+	beginner
+}
+
+type statements interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
-	Begin(ctx context.Context) (pgx.Tx, error)
 }
 
 // Pool is a service's pool. A statement under AcrossOrganisations is the login's own and goes out as it is. Any other becomes a
@@ -89,7 +93,7 @@ func (p *Pool) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	if across(ctx) {
 		return p.login.QueryRow(ctx, sql, args...)
 	}
-	rows, _ := p.Query(ctx, sql, args...) //nolint:sqlclosecheck // Scan closes them, and returns the error that they carry
+	rows, _ := p.Query(ctx, sql, args...) // Scan closes them, and returns the error that they carry
 	return scopedRow{rows}
 }
 

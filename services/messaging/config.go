@@ -22,8 +22,8 @@ type Config struct {
 	DatabaseURL config.Secret `env:"MESSAGING_DATABASE_URL,required" help:"Postgres URL of messaging's own database"`
 	DirectURL   config.Secret `env:"MESSAGING_DATABASE_DIRECT_URL" help:"Postgres URL of the server itself, for migrate, where MESSAGING_DATABASE_URL leads through a pooler such as PgBouncer"`
 	Timeouts    postgres.Timeouts
-	Addr        config.Addr   `env:"MESSAGING_ADDR" envDefault:":9002" help:"where messaging serves gRPC, and where the others call it: name its host when they do not share one"`
-	OpsAddr     config.Addr   `env:"MESSAGING_OPS_ADDR" envDefault:":9102" help:"where messaging serves metrics and health"`
+	Addr        config.Addr `env:"MESSAGING_ADDR" envDefault:":9002" help:"where messaging serves gRPC, and where the others call it: name its host when they do not share one"`
+	OpsAddr     config.Addr `env:"MESSAGING_OPS_ADDR" envDefault:":9102" help:"where messaging serves metrics and health"`
 	// PublicBaseURL goes into the StatusCallback of every text.
 	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin that Twilio reaches the gateway by"`
 

@@ -9,6 +9,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -25,9 +26,9 @@ const (
 	poolerUp   = 10 * time.Second
 )
 
-// Pooler puts a PgBouncer in front of the database of URL and returns the URL through it. It gives its connections to the server, of which it
-// has as many as it is told, away by the transaction; further lines for its ini file may follow. The test is skipped where PgBouncer is
-// not installed.
+// Pooler puts a PgBouncer in front of the database of URL and returns the URL through it. It gives its connections to the server, of
+// which it has as many as it is told, away by the transaction; further lines for its ini file may follow. The test is skipped where
+// PgBouncer is not installed.
 func Pooler(tb testing.TB, to string, servers int, lines ...string) string {
 	tb.Helper()
 	program, err := exec.LookPath("pgbouncer")
@@ -35,11 +36,12 @@ func Pooler(tb testing.TB, to string, servers int, lines ...string) string {
 		program, err = exec.LookPath("/usr/sbin/pgbouncer") // where Debian has it, and a user's PATH does not
 	}
 	if err != nil {
-		tb.Skip("PgBouncer is not installed (Debian and Ubuntu: apt install pgbouncer; Fedora: dnf install pgbouncer; macOS: brew install pgbouncer)")
+		tb.Skip("PgBouncer is not installed (Debian and Ubuntu: apt install pgbouncer; Fedora: dnf install pgbouncer; " +
+			"macOS: brew install pgbouncer)")
 	}
 	server, err := pgx.ParseConfig(to)
 	check(tb, err)
-	dir, err := os.MkdirTemp("", "pooler-") // its name is short, as that of a socket has to be
+	dir, err := os.MkdirTemp("", "pooler-") //nolint:usetesting // a test's folder may be too long a name for a socket
 	check(tb, err)
 	tb.Cleanup(func() { check(tb, os.RemoveAll(dir)) })
 	ini := fmt.Sprintf(`[databases]
@@ -52,10 +54,8 @@ listen_addr =
 listen_port = %s
 unix_socket_dir = %s
 query_wait_timeout = 20
-`, server.Host, server.Port, server.Database, server.User, server.Password, servers, poolerPort, dir)
-	for _, line := range lines {
-		ini += line + "\n"
-	}
+%s
+`, server.Host, server.Port, server.Database, server.User, server.Password, servers, poolerPort, dir, strings.Join(lines, "\n"))
 	file := filepath.Join(dir, "pgbouncer.ini")
 	check(tb, os.WriteFile(file, []byte(ini), 0o600))
 	owner := unprivileged(tb)
@@ -65,7 +65,7 @@ query_wait_timeout = 20
 		}
 	}
 	var said bytes.Buffer
-	cmd := exec.Command("/bin/sh", "-c", pgbouncer, "sh", program, file) //nolint:gosec,noctx // it ends with its input
+	cmd := exec.Command("/bin/sh", "-c", pgbouncer, "sh", program, file) //nolint:noctx // it ends with its input
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: owner}
 	stop, err := cmd.StdinPipe()
