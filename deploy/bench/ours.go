@@ -108,7 +108,7 @@ func openOurs(pool *pgxpool.Pool, run string, held bool, now func() time.Time) *
 			var looped, rang error
 			running.Go(func() { looped = loop.Run(ctx) })
 			running.Go(func() { rang = bell.Run(ctx) })
-			running.Go(func() { postgres.Listen(ctx, pool, "paceline_bench", func() { worker.Wake(wake) }) })
+			running.Go(func() { postgres.Listen(ctx, pool.Config().ConnConfig, "paceline_bench", func() { worker.Wake(wake) }) })
 			return func() error {
 				cancel()
 				running.Wait()

@@ -2,8 +2,8 @@
 # Gives each service its database and its roles, as the image of Postgres runs it once, on an empty volume. The passwords are
 # secrets that are mounted. For a server of your own: docs/deployment.md says what an administrator runs instead.
 #
-# The role that a service logs in as owns its database and nothing else, and takes on one of two others for every statement
-# (docs/adr/0015).
+# The role that a service logs in as owns its database and nothing else. It has the rights of the worker, and takes on the tenant for what
+# operators and users ask (docs/adr/0025).
 set -eu
 secrets=${SECRETS:-/run/secrets}
 

@@ -60,6 +60,21 @@ func TestKubernetes(t *testing.T) {
 		require.Empty(t, problems)
 	})
 
+	t.Run("R_20_APoolerIsAComponentThatNeedsTheDirectURLs", func(t *testing.T) {
+		t.Parallel()
+		files := filled(t)
+		files[overlay+"/kustomization.yaml"] += "\ncomponents: [../../components/pooler]\n"
+		problems, err := build(t, files)
+		require.NoError(t, err)
+		for _, v := range []string{"ONBOARDING_DATABASE_DIRECT_URL", "MESSAGING_DATABASE_DIRECT_URL"} {
+			require.Contains(t, strings.Join(problems, "\n"), v)
+			files[overlay+"/secrets.env"] += v + "=postgres://u:p@server/database\n"
+		}
+		problems, err = build(t, files)
+		require.NoError(t, err)
+		require.Empty(t, problems)
+	})
+
 	t.Run("WithoutItsSecretsItIsNotBuilt", func(t *testing.T) {
 		t.Parallel()
 		_, err := build(t, tree(t, "deploy/kubernetes"))

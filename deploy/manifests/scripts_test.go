@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/cluster"
 	"paceline.internal/services/messaging"
 	"paceline.internal/services/onboarding"
@@ -141,5 +142,60 @@ func TestDatabases(t *testing.T) {
 		out, err := run(t, append([]string{"SECRETS=" + empty}, environ[1:]...), filepath.Join(root(t), "deploy/compose/databases.sh"))
 		require.Error(t, err)
 		require.True(t, strings.HasSuffix(strings.TrimSpace(out), "is empty"), out)
+	})
+}
+
+// TestDatabaseOfYourOwn is the login that docs/deployment.md describes: it owns its database, and may make no roles.
+func TestDatabaseOfYourOwn(t *testing.T) {
+	t.Parallel()
+	server, err := cluster.Start(t.Context(), cluster.Config{Throwaway: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Stop(context.WithoutCancel(t.Context()))) })
+	administrator := func(t *testing.T, sql string) {
+		t.Helper()
+		conn, err := pgx.Connect(t.Context(), server.URL("postgres", "postgres"))
+		require.NoError(t, err)
+		for statement := range strings.SplitSeq(sql, ";") { // a database is not made in a transaction
+			_, err := conn.Exec(t.Context(), statement)
+			require.NoError(t, err, statement)
+		}
+		require.NoError(t, conn.Close(t.Context()))
+	}
+	page, err := os.ReadFile(filepath.Join(root(t), "docs/deployment.md"))
+	require.NoError(t, err)
+	_, documented, _ := strings.Cut(string(page), "```sql\n")
+	documented, _, _ = strings.Cut(documented, "```")
+	serves := func(t *testing.T, service string) {
+		t.Helper()
+		pool, err := postgres.OpenFor(t.Context(), service, postgres.Config{URL: server.URL(service, service)})
+		require.NoError(t, err)
+		defer pool.Close()
+		require.NoError(t, pool.Sound(t.Context()))
+	}
+
+	t.Run("R_20_DocumentedStatementsAreEnough", func(t *testing.T) {
+		t.Parallel()
+		administrator(t, documented)
+		require.NoError(t, onboarding.Migrations().Up(t.Context(), server.URL("onboarding", "onboarding")))
+		serves(t, "onboarding")
+	})
+
+	t.Run("R_20_LoginThatOnlyOwnsItsDatabaseIsToldWhatToRun", func(t *testing.T) {
+		t.Parallel()
+		administrator(t, "create role messaging login; create database messaging owner messaging")
+		url := server.URL("messaging", "messaging")
+		err := messaging.Migrations().Up(t.Context(), url)
+		require.ErrorIs(t, err, postgres.ErrLogin)
+		_, statements, found := strings.Cut(err.Error(), "run once as an administrator of the server: ")
+		require.True(t, found, err)
+		require.True(t, strings.HasPrefix(statements, `create role "messaging_tenant" nologin; create role "messaging_worker" nologin; `+
+			`grant "messaging_tenant" to "messaging"`), statements)
+
+		administrator(t, "create role messaging_tenant nologin; create role messaging_worker nologin")
+		require.ErrorIs(t, messaging.Migrations().Up(t.Context(), url), postgres.ErrLogin, "somebody else's roles")
+		administrator(t, "drop role messaging_tenant; drop role messaging_worker")
+		administrator(t, statements)
+		require.NoError(t, messaging.Migrations().Up(t.Context(), url))
+		serves(t, "messaging")
 	})
 }

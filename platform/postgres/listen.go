@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 const (
@@ -21,10 +20,13 @@ const (
 // of the pool, and connects again by itself; since notifications are lost meanwhile, wake is called after every connect,
 // the first included. A notification only says "look now", so wake must return at once, and its caller must poll as well: an
 // outage shows there, as the errors of the polling query, and is not reported twice.
-func Listen(ctx context.Context, pool *pgxpool.Pool, channel string, wake func()) {
+//
+// The connection has to be one to the server itself: a pooler that gives connections away by the transaction never passes a notification
+// on. It is never in a transaction, so the server's limit for silence in one is none of its business.
+func Listen(ctx context.Context, to *pgx.ConnConfig, channel string, wake func()) {
 	wait := listenFirstPause
 	for {
-		if heard := listenOnce(ctx, pool, channel, wake); heard {
+		if heard := listenOnce(ctx, to, channel, wake); heard {
 			wait = listenFirstPause
 		}
 		if !pause(ctx, wait) {
@@ -36,8 +38,8 @@ func Listen(ctx context.Context, pool *pgxpool.Pool, channel string, wake func()
 
 // listenOnce lives as long as one connection does and reports whether it came to listen. Why it ended does not matter: the
 // remedy is always to connect again.
-func listenOnce(ctx context.Context, pool *pgxpool.Pool, channel string, wake func()) (heard bool) {
-	conn, err := pgx.ConnectConfig(ctx, pool.Config().ConnConfig)
+func listenOnce(ctx context.Context, to *pgx.ConnConfig, channel string, wake func()) (heard bool) {
+	conn, err := pgx.ConnectConfig(ctx, to)
 	if err != nil {
 		return false
 	}

@@ -17,7 +17,7 @@ func TestListen(t *testing.T) {
 	woken, ended := make(chan struct{}, 10), make(chan struct{})
 	go func() {
 		defer close(ended)
-		postgres.Listen(ctx, pool, `due "alarms"`, func() { woken <- struct{}{} })
+		postgres.Listen(ctx, pool.Config().ConnConfig, `due "alarms"`, func() { woken <- struct{}{} })
 	}()
 
 	<-woken // it listens now, and whatever was notified before may have been missed

@@ -11,7 +11,7 @@ import (
 
 // Observe registers gauges of a pool, which ask the pool alone and never the database. Who waits for a connection waits before
 // any statement of theirs shows as slow.
-func Observe(meter metric.Meter, pool *pgxpool.Pool) error {
+func Observe(meter metric.Meter, pool interface{ Stat() *pgxpool.Stat }) error {
 	connections, connectionsErr := meter.Int64ObservableGauge("postgres_connections",
 		metric.WithDescription("Connections of the pool by state; max is how many it may have."))
 	waits, waitsErr := meter.Int64ObservableCounter("postgres_connection_waits",

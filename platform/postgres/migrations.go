@@ -10,7 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
@@ -36,10 +35,16 @@ const (
 // ErrSchemaBehind is a database below the schema version that this binary needs.
 var ErrSchemaBehind = errors.New("postgres: the database schema is behind this binary")
 
+// ErrPooled is a URL to migrate by that leads through a pooler, where the lock that keeps two migrators apart is nobody's.
+var ErrPooled = errors.New("postgres: migrate: the URL leads through a pooler that gives connections away by the transaction; " +
+	"give the URL of the server itself as *_DATABASE_DIRECT_URL")
+
 // Migrations is the schema of one service: numbered .sql files with `-- +goose Up` and `-- +goose Down` parts at the root
 // of FS. They are applied by the verb migrate, never by serve.
 type Migrations struct {
 	FS fs.FS
+	// Service names whose roles the schema gives its tables to, as RolesOf says. Empty is a schema without.
+	Service string
 	// Log is told of migrations that wait for a lock; nil tells nobody.
 	Log *slog.Logger
 }
@@ -47,7 +52,13 @@ type Migrations struct {
 // Up brings the database to the newest version. Any number of processes may call it at once: one migrates under an
 // advisory lock and the others find the work done. A migration that does not get a lock within a second lets go and tries
 // again, for five minutes: a transaction that is open for long must not have all others queue behind the migration.
+//
+// The URL leads to the server itself, by a login that owns the database. When that may neither make the roles of the service nor has them,
+// the error says what an administrator has to run, and nothing has been changed.
 func (m Migrations) Up(ctx context.Context, url string) error {
+	if err := m.mayRun(ctx, url); err != nil {
+		return err
+	}
 	wait := migrationFirstPause
 	for try := 1; ; try++ {
 		err := m.run(url, func(p *goose.Provider) error {
@@ -78,6 +89,36 @@ func (m Migrations) Down(ctx context.Context, url string) error {
 	})
 }
 
+// mayRun looks at what stands in the way before anything is begun.
+func (m Migrations) mayRun(ctx context.Context, url string) (err error) {
+	cfg, err := parse(url)
+	if err != nil {
+		return err
+	}
+	pooled, err := throughPooler(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("postgres: migrate: %w", err)
+	}
+	if pooled {
+		return ErrPooled
+	}
+	if m.Service == "" {
+		return nil
+	}
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	return mayMigrate(ctx, conn, RolesOf(m.Service))
+}
+
+// unbound takes off the timeouts that the login may have of its own: a migration takes as long as it takes.
+func unbound(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, "set statement_timeout = 0; set idle_in_transaction_session_timeout = 0")
+	return err
+}
+
 func (m Migrations) run(url string, do func(*goose.Provider) error) (err error) {
 	cfg, err := parse(url)
 	if err != nil {
@@ -88,6 +129,9 @@ func (m Migrations) run(url string, do func(*goose.Provider) error) (err error) 
 		return fmt.Errorf("postgres: migrate: %w", err)
 	}
 	db := stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+		if err := unbound(ctx, conn); err != nil {
+			return err
+		}
 		_, err := conn.Exec(ctx, sqlMigrationLocks)
 		return err
 	}))
@@ -126,8 +170,8 @@ func (m Migrations) Required() (int64, error) {
 const sqlCurrentVersion = `select coalesce(max(version_id), 0) from goose_db_version where is_applied`
 
 // Current is the schema version of the database, 0 when nothing has been migrated yet.
-func (m Migrations) Current(ctx context.Context, pool *pgxpool.Pool) (int64, error) {
-	rows, _ := pool.Query(asItself(ctx), sqlCurrentVersion) // CollectExactlyOneRow returns the error that rows carry
+func (m Migrations) Current(ctx context.Context, db DB) (int64, error) {
+	rows, _ := db.Query(AcrossOrganisations(ctx), sqlCurrentVersion) // CollectExactlyOneRow returns the error that rows carry
 	version, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
 	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.Code == codeUndefinedTable {
 		return 0, nil
@@ -140,12 +184,12 @@ func (m Migrations) Current(ctx context.Context, pool *pgxpool.Pool) (int64, err
 
 // Ready is nil when the database has at least the version that this binary needs. A newer one is fine, because a
 // release expands the schema before it contracts it; an older one is ErrSchemaBehind.
-func (m Migrations) Ready(ctx context.Context, pool *pgxpool.Pool) error {
+func (m Migrations) Ready(ctx context.Context, db DB) error {
 	required, err := m.Required()
 	if err != nil {
 		return err
 	}
-	current, err := m.Current(ctx, pool)
+	current, err := m.Current(ctx, db)
 	if err != nil {
 		return err
 	}

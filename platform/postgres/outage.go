@@ -15,6 +15,7 @@ import (
 var outageClasses = []string{
 	"08",    // connection exception
 	"25006", // read-only: a primary that has just become a standby
+	"25P03", // silent in a transaction for too long: the session was ended
 	"40",    // transaction rollback, after InTx has tried often enough
 	"53",    // insufficient resources
 	"55P03", // lock not available

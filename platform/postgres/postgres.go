@@ -2,6 +2,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,18 +34,63 @@ type Config struct {
 	// URL is a libpq connection URL. Settings of the server may ride in its query, for example
 	// plan_cache_mode=force_generic_plan, which pays where small arrays are unnested all day.
 	URL string
+	// DirectURL is where a service listens when URL leads through a pooler. Default URL.
+	DirectURL string
 	// MaxConns is the most connections held at once. Default 8.
 	MaxConns int32
-	// Roles, when set, are taken on by every statement, as its context says: see ForOrganisation. Nil stays the role of the URL.
-	Roles *Roles
+	// Timeouts are set on every connection, unless the URL says otherwise. The zero value leaves them as the server has them.
+	Timeouts Timeouts
 	// TracerProvider gets a span per query and per connect, without their arguments. Nil traces nothing.
 	TracerProvider trace.TracerProvider
 }
 
-// Open connects and returns the pool once the database has answered, within ten seconds or as ctx says. The caller
-// closes the pool. No error shows the password.
+// Open connects as the login of the URL and returns the pool once the database has answered, within ten seconds or as ctx says. The
+// caller closes the pool. No error shows the password. A service opens its database by OpenFor.
 func Open(ctx context.Context, cfg Config) (*pgxpool.Pool, error) {
-	poolConfig, err := pgxpool.ParseConfig(cfg.URL)
+	poolConfig, err := cfg.pool(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	return open(ctx, poolConfig)
+}
+
+// OpenFor opens the database of a service: its statements are bounded to the scope of their context by the roles of the service, as Pool
+// says. Behind a pooler that gives connections away by the transaction nothing is set on a connection and no statement is prepared on one;
+// Pool.Sound says what has to be done there instead.
+func OpenFor(ctx context.Context, service string, cfg Config) (*Pool, error) {
+	poolConfig, err := cfg.pool(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	listen, err := cfg.pool(cmp.Or(cfg.DirectURL, cfg.URL))
+	if err != nil {
+		return nil, err
+	}
+	probing, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	pooled, err := throughPooler(probing, poolConfig.ConnConfig)
+	if err == nil && pooled {
+		poolConfig.AfterConnect = nil // what is set on a connection is somebody else's the next moment
+		if poolConfig.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
+			poolConfig.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+		}
+	}
+	if err == nil && cfg.DirectURL != "" {
+		pooled, err = throughPooler(probing, listen.ConnConfig)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("postgres: open: %w", err)
+	}
+	pool, err := open(ctx, poolConfig)
+	if err != nil {
+		return nil, err
+	}
+	return &Pool{login: pool, service: service, timeouts: cfg.Timeouts, listen: listen.ConnConfig, pooled: pooled}, nil
+}
+
+// pool reads a URL with everything else that the configuration says of a connection.
+func (cfg *Config) pool(url string) (*pgxpool.Config, error) {
+	poolConfig, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, ErrURL // the cause quotes the URL
 	}
@@ -54,20 +100,26 @@ func Open(ctx context.Context, cfg Config) (*pgxpool.Pool, error) {
 	}
 	poolConfig.PingTimeout = pingTimeout
 	poolConfig.ConnConfig.ConnectTimeout = connectTimeout
-	if cfg.Roles != nil {
-		poolConfig.PrepareConn = cfg.Roles.takeOn
+	if sql := cfg.Timeouts.set(poolConfig.ConnConfig.RuntimeParams); sql != "" {
+		poolConfig.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, sql)
+			return err
+		}
 	}
 	if cfg.TracerProvider != nil {
 		poolConfig.ConnConfig.Tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(cfg.TracerProvider))
 	}
+	return poolConfig, nil
+}
 
+func open(ctx context.Context, poolConfig *pgxpool.Config) (*pgxpool.Pool, error) {
 	pool, err := pgxpool.NewWithConfig(ctx, poolConfig)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: open: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	if err := pool.Ping(asItself(ctx)); err != nil {
+	if err := pool.Ping(ctx); err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("postgres: open: %w", err)
 	}

@@ -2,14 +2,17 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Roles are the two database roles that a service takes on, one of them for every statement. Neither can log in; the role
-// that the service logs in as is a member of both. Row-level security tells them apart: the tenant sees the rows of one organisation,
-// the worker those of all.
+// Roles are the two database roles of a service. Neither can log in; the role that the service logs in as is a member of both.
+// Row-level security tells them apart: the tenant sees the rows of one organisation, the worker, and so the login that has its rights,
+// those of all.
 type Roles struct {
 	Tenant string
 	Worker string
@@ -22,7 +25,6 @@ func RolesOf(service string) *Roles {
 
 // scope is whose rows the statements under a context may see. The zero one is nobody's.
 type scope struct {
-	itself bool // the role of the login
 	across bool
 	orgID  string
 }
@@ -40,45 +42,184 @@ func AcrossOrganisations(ctx context.Context) context.Context {
 	return context.WithValue(ctx, scopeKey{}, scope{across: true})
 }
 
-// asItself is for what is asked about the database itself, of which the roles may not be there yet.
-func asItself(ctx context.Context) context.Context {
-	return context.WithValue(ctx, scopeKey{}, scope{itself: true})
+// DB is what a store runs its statements on: a Pool, or, in tests, a pgxpool.Pool, which asks nothing about scopes.
+type DB interface {
+	statements
+	beginner
 }
+
+type statements interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+// Pool is a service's pool. A statement under AcrossOrganisations is the login's own and goes out as it is. Any other becomes a
+// transaction that first takes on the tenant's role with the organisation of its context, in the same round trip; a context that says
+// nothing has none, and sees no row. A scope ends with its transaction, so nothing of it stays on a connection that a pooler may give
+// to somebody else. There is no way to a connection around it.
+type Pool struct {
+	login    *pgxpool.Pool
+	service  string
+	timeouts Timeouts
+	listen   *pgx.ConnConfig
+	pooled   bool // who listens does so through a pooler that gives connections away by the transaction
+}
+
+var _ DB = (*Pool)(nil)
 
 // organisationSetting is what the policies compare a row's organisation with.
 const organisationSetting = "app.current_org_id"
 
-const sqlTakeOn = `select set_config('role', $1, false), set_config('` + organisationSetting + `', $2, false)`
+const sqlTakeOn = `select set_config('role', $1, true), set_config('` + organisationSetting + `', $2, true)`
 
-// takenOn is where a connection remembers its scope, so that only a change of it costs a round trip.
-const takenOn = "paceline scope"
-
-// takeOn is the pool's PrepareConn: it gives the connection the role of the context that acquires it. A context that says nothing gets
-// the tenant's role with no organisation, which sees no row.
-func (r *Roles) takeOn(ctx context.Context, conn *pgx.Conn) (bool, error) {
-	wanted, _ := ctx.Value(scopeKey{}).(scope)
-	about := conn.PgConn().CustomData()
-	had, ok := about[takenOn].(scope)
-	if ok && had == wanted || !ok && wanted.itself {
-		return true, nil
+// Query is pgxpool's, in the scope of the context.
+func (p *Pool) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	if across(ctx) {
+		return p.login.Query(ctx, sql, args...)
 	}
-	role := r.role(wanted)
-	if _, err := conn.Exec(ctx, sqlTakeOn, role, wanted.orgID); err != nil {
-		if conn.IsClosed() && ctx.Err() == nil {
-			return false, nil // it had died while it was idle: the pool tries another one
-		}
-		return !conn.IsClosed(), fmt.Errorf("postgres: take on the role %s: %w", role, err)
+	results := p.one(ctx, sql, args)
+	rows, err := results.Query()
+	scoped := &scopedRows{Rows: rows, results: results}
+	if err != nil {
+		scoped.Close()
 	}
-	about[takenOn] = wanted
-	return true, nil
+	return scoped, err
 }
 
-func (r *Roles) role(s scope) string {
-	switch {
-	case s.itself:
-		return "none"
-	case s.across:
-		return r.Worker
+// QueryRow is pgxpool's, in the scope of the context.
+func (p *Pool) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	if across(ctx) {
+		return p.login.QueryRow(ctx, sql, args...)
 	}
-	return r.Tenant
+	rows, _ := p.Query(ctx, sql, args...) // Scan closes them, and returns the error that they carry
+	return scopedRow{rows}
+}
+
+// Exec is pgxpool's, in the scope of the context.
+func (p *Pool) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	if across(ctx) {
+		return p.login.Exec(ctx, sql, args...)
+	}
+	results := p.one(ctx, sql, args)
+	tag, err := results.Exec()
+	if closing := results.Close(); err == nil { // it has not happened before the commit
+		err = closing
+	}
+	return tag, err
+}
+
+// SendBatch is pgxpool's, in the scope of the context.
+func (p *Pool) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	if across(ctx) {
+		return p.login.SendBatch(ctx, b)
+	}
+	// What a batch sends without a begin of its own is one transaction.
+	b.QueuedQueries = append([]*pgx.QueuedQuery{p.takeOn(ctx)}, b.QueuedQueries...)
+	results := p.login.SendBatch(ctx, b)
+	_, _ = results.Exec() // every later result carries the error of an earlier one
+	return results
+}
+
+// Begin is pgxpool's, in the scope of the context, which the transaction keeps.
+func (p *Pool) Begin(ctx context.Context) (pgx.Tx, error) {
+	if across(ctx) {
+		return p.login.Begin(ctx)
+	}
+	var b pgx.Batch
+	b.BeginTx(pgx.TxOptions{})
+	b.QueuedQueries = append(b.QueuedQueries, p.takeOn(ctx))
+	results := p.login.SendBatch(ctx, &b)
+	tx, err := results.Tx(), results.Close()
+	if err == nil {
+		return tx, nil
+	}
+	err = fmt.Errorf("postgres: begin as a tenant: %w", err)
+	if tx != nil {
+		err = errors.Join(err, rollback(ctx, tx))
+	}
+	return nil, err
+}
+
+// Direct is how to reach the server for Listen.
+func (p *Pool) Direct() *pgx.ConnConfig { return p.listen }
+
+// Stat is of the pool beneath.
+func (p *Pool) Stat() *pgxpool.Stat { return p.login.Stat() }
+
+// Close closes all connections, once they are given back.
+func (p *Pool) Close() { p.login.Close() }
+
+// one sends one statement.
+func (p *Pool) one(ctx context.Context, sql string, args []any) pgx.BatchResults {
+	var b pgx.Batch
+	b.Queue(sql, args...)
+	return p.SendBatch(ctx, &b)
+}
+
+// takeOn is the statement with which a tenant's transaction begins.
+func (p *Pool) takeOn(ctx context.Context) *pgx.QueuedQuery {
+	wanted, _ := ctx.Value(scopeKey{}).(scope)
+	return &pgx.QueuedQuery{SQL: sqlTakeOn, Arguments: []any{RolesOf(p.service).Tenant, wanted.orgID}}
+}
+
+func across(ctx context.Context) bool {
+	wanted, _ := ctx.Value(scopeKey{}).(scope)
+	return wanted.across
+}
+
+// scopedRows close the batch that they are the last result of: that commits, and gives the connection back.
+type scopedRows struct {
+	pgx.Rows
+
+	results pgx.BatchResults
+	closed  bool
+	err     error
+}
+
+// Next implements pgx.Rows.
+func (r *scopedRows) Next() bool {
+	if r.Rows.Next() {
+		return true
+	}
+	r.Close()
+	return false
+}
+
+// Close implements pgx.Rows.
+func (r *scopedRows) Close() {
+	if r.closed {
+		return // the connection may be somebody else's by now
+	}
+	r.closed = true
+	r.Rows.Close()
+	r.err = r.results.Close()
+}
+
+// Err implements pgx.Rows.
+func (r *scopedRows) Err() error {
+	if err := r.Rows.Err(); err != nil {
+		return err
+	}
+	return r.err
+}
+
+// scopedRow is the first of rows.
+type scopedRow struct{ rows pgx.Rows }
+
+// Scan implements pgx.Row.
+func (r scopedRow) Scan(dest ...any) error {
+	defer r.rows.Close()
+	if !r.rows.Next() {
+		if err := r.rows.Err(); err != nil {
+			return err
+		}
+		return pgx.ErrNoRows
+	}
+	if err := r.rows.Scan(dest...); err != nil {
+		return err
+	}
+	r.rows.Close()
+	return r.rows.Err()
 }

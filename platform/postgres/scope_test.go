@@ -7,7 +7,6 @@ import (
 	"testing/fstest"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/postgres"
@@ -36,7 +35,7 @@ end $$;
 -- +goose StatementEnd
 grant notes_tenant, notes_worker to current_user;
 create table notes (org_id uuid not null, text text not null);
-grant select, insert on notes to notes_tenant, notes_worker;
+grant select, insert, update on notes to notes_tenant, notes_worker;
 alter table notes enable row level security, force row level security;
 create policy tenant on notes to notes_tenant using (org_id = nullif(current_setting('app.current_org_id', true), '')::uuid);
 create policy worker on notes to notes_worker using (true);
@@ -56,9 +55,9 @@ func read(ctx context.Context, t *testing.T, db interface {
 	return strings.Join(found, " ")
 }
 
-func scoped(t *testing.T, url string) *pgxpool.Pool {
+func scoped(t *testing.T, url string) *postgres.Pool {
 	t.Helper()
-	pool, err := postgres.Open(t.Context(), postgres.Config{URL: url, Roles: postgres.RolesOf("notes"), MaxConns: 1})
+	pool, err := postgres.OpenFor(t.Context(), "notes", postgres.Config{URL: url, MaxConns: 1})
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	return pool
@@ -101,7 +100,7 @@ func TestRoles(t *testing.T) {
 
 	t.Run("RoleThatIsMissingIsAnError", func(t *testing.T) {
 		t.Parallel()
-		pool, err := postgres.Open(t.Context(), postgres.Config{URL: pgtest.URL(t, notes), Roles: postgres.RolesOf("nobody")})
+		pool, err := postgres.OpenFor(t.Context(), "nobody", postgres.Config{URL: pgtest.URL(t, notes)})
 		require.NoError(t, err)
 		t.Cleanup(pool.Close)
 		for range 2 {
@@ -111,6 +110,70 @@ func TestRoles(t *testing.T) {
 		version, err := notes.Current(t.Context(), pool)
 		require.NoError(t, err, "about the database itself one may ask")
 		require.Equal(t, int64(1), version)
+	})
+
+	t.Run("R_20_ScopeEndsWithItsTransaction", func(t *testing.T) {
+		t.Parallel()
+		pool, ctx := scoped(t, pgtest.URL(t, notes)), postgres.ForOrganisation(t.Context(), ours)
+		text := func(row pgx.Row) string {
+			t.Helper()
+			var text string
+			require.NoError(t, row.Scan(&text))
+			return text
+		}
+		const sql = "select string_agg(text, ' ' order by text) from notes"
+		for name, use := range map[string]func(){
+			"Query":    func() { require.Equal(t, "ours", read(ctx, t, pool)) },
+			"QueryRow": func() { require.Equal(t, "ours", text(pool.QueryRow(ctx, sql))) },
+			"Exec": func() {
+				tag, err := pool.Exec(ctx, "select from notes")
+				require.NoError(t, err)
+				require.Equal(t, int64(1), tag.RowsAffected())
+			},
+			"SendBatch": func() {
+				var b pgx.Batch
+				b.Queue(sql)
+				b.Queue(sql)
+				results := pool.SendBatch(ctx, &b)
+				require.Equal(t, "ours ours", text(results.QueryRow())+" "+text(results.QueryRow()))
+				require.NoError(t, results.Close())
+			},
+			"Begin": func() {
+				require.NoError(t, postgres.InTx(ctx, pool, func(tx pgx.Tx) error {
+					require.Equal(t, "ours", text(tx.QueryRow(t.Context(), sql)))
+					return nil
+				}))
+			},
+			"NoRow": func() {
+				require.ErrorIs(t, pool.QueryRow(ctx, "select 1 from notes where false").Scan(new(int)), pgx.ErrNoRows)
+			},
+			"AnError": func() {
+				require.ErrorContains(t, pool.QueryRow(ctx, "select 1 / 0").Scan(new(int)), "division by zero")
+			},
+			"BadScan":  func() { require.Error(t, pool.QueryRow(ctx, sql).Scan(new(int))) },
+			"Nobody's": func() { require.Empty(t, read(t.Context(), t, pool)) },
+		} {
+			use()
+			left := text(pool.QueryRow(postgres.AcrossOrganisations(t.Context()),
+				`select (current_user = session_user)::text || coalesce(current_setting('app.current_org_id', true), '')`))
+			require.Equal(t, "true", left, "%s leaves nothing of itself on the one connection", name)
+		}
+	})
+
+	t.Run("R_20_CommitOfATenantsStatementThatFailsIsItsError", func(t *testing.T) {
+		t.Parallel()
+		pool, ctx := scoped(t, pgtest.URL(t, notes)), postgres.ForOrganisation(t.Context(), ours)
+		_, err := pool.Exec(postgres.AcrossOrganisations(t.Context()), `alter table notes add constraint once unique (text) deferrable initially deferred`)
+		require.NoError(t, err)
+		const sql = "insert into notes values ('" + ours + "', 'ours') returning text"
+		_, err = pool.Exec(ctx, sql)
+		require.True(t, postgres.IsUniqueViolation(err, "once"), "%v", err)
+		require.True(t, postgres.IsUniqueViolation(pool.QueryRow(ctx, sql).Scan(new(string)), "once"))
+		rows, err := pool.Query(ctx, sql)
+		require.NoError(t, err)
+		_, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		require.True(t, postgres.IsUniqueViolation(err, "once"), "%v", err)
+		require.Equal(t, "ours", read(ctx, t, pool))
 	})
 
 	t.Run("ConnectionThatDiedIsReplaced", func(t *testing.T) {
@@ -124,6 +187,8 @@ func TestRoles(t *testing.T) {
 			where datname = current_database() and pid <> pg_backend_pid()`)
 		require.NoError(t, err)
 		require.NoError(t, other.Close(t.Context()))
+		_, err = pool.Exec(postgres.ForOrganisation(t.Context(), theirs), "select") // the pool asks only one that was idle for a second
+		require.True(t, postgres.Outage(err), "%v", err)
 		require.Equal(t, "theirs", read(postgres.ForOrganisation(t.Context(), theirs), t, pool))
 	})
 }

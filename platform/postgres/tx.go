@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // SQLSTATEs, from the appendix "PostgreSQL Error Codes" of its manual.
@@ -30,13 +29,18 @@ const (
 	rollbackTimeout = 5 * time.Second
 )
 
+// beginner is a pool.
+type beginner interface {
+	Begin(ctx context.Context) (pgx.Tx, error)
+}
+
 // InTx runs fn in one transaction and commits it when fn returns nil. When the server aborts it for a serialization
 // failure or a deadlock, fn runs again, at most five times: so fn must not keep anything from an earlier run, and
 // must not call another service.
-func InTx(ctx context.Context, pool *pgxpool.Pool, fn func(pgx.Tx) error) error {
+func InTx(ctx context.Context, db beginner, fn func(pgx.Tx) error) error {
 	wait := txPause
 	for attempt := 1; ; attempt++ {
-		err := tryTx(ctx, pool, fn)
+		err := tryTx(ctx, db, fn)
 		if err == nil || attempt == txAttempts || !lostConflict(err) || !pause(ctx, wait) {
 			return err
 		}
@@ -53,7 +57,7 @@ var ErrLocked = errors.New("postgres: another transaction has locked it")
 
 // InTxUnlessLocked is InTx for a loop that works one row after the other: it is ErrLocked instead of waiting for a lock, so that a
 // frozen process that holds one row does not hold up all others.
-func InTxUnlessLocked(ctx context.Context, pool *pgxpool.Pool, fn func(pgx.Tx) error) error {
+func InTxUnlessLocked(ctx context.Context, pool DB, fn func(pgx.Tx) error) error {
 	err := InTx(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, sqlBriefLocks); err != nil {
 			return fmt.Errorf("postgres: lock timeout: %w", err)
@@ -86,17 +90,14 @@ func pause(ctx context.Context, d time.Duration) bool {
 
 // tryTx is pgx.BeginTxFunc but for the rollback, which there runs under the context that may just have been cancelled
 // and then costs the connection.
-func tryTx(ctx context.Context, pool *pgxpool.Pool, fn func(pgx.Tx) error) (err error) {
-	tx, err := pool.Begin(ctx)
+func tryTx(ctx context.Context, db beginner, fn func(pgx.Tx) error) (err error) {
+	tx, err := db.Begin(ctx)
 	if err != nil {
 		return fmt.Errorf("postgres: begin: %w", err)
 	}
 	defer func() { // also when fn panics
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
-		defer cancel()
-		rollbackErr := tx.Rollback(ctx)
-		if rollbackErr != nil && !errors.Is(rollbackErr, pgx.ErrTxClosed) && !closed(tx) {
-			err = errors.Join(err, fmt.Errorf("postgres: rollback: %w", rollbackErr))
+		if rollbackErr := rollback(ctx, tx); rollbackErr != nil {
+			err = errors.Join(err, rollbackErr)
 		}
 	}()
 	if err := fn(tx); err != nil {
@@ -104,6 +105,16 @@ func tryTx(ctx context.Context, pool *pgxpool.Pool, fn func(pgx.Tx) error) (err 
 	}
 	if err := tx.Commit(ctx); err != nil {
 		return fmt.Errorf("postgres: commit: %w", err)
+	}
+	return nil
+}
+
+// rollback ends a transaction, also one of a caller that has given up; of one that has ended it says nothing.
+func rollback(ctx context.Context, tx pgx.Tx) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+	defer cancel()
+	if err := tx.Rollback(ctx); err != nil && !errors.Is(err, pgx.ErrTxClosed) && !closed(tx) {
+		return fmt.Errorf("postgres: rollback: %w", err)
 	}
 	return nil
 }

@@ -6,8 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
+	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
 )
 
@@ -18,7 +17,7 @@ const bellPause = 5 * time.Millisecond
 // Bell wakes the runners of a queue in every process, by NOTIFY, outside the transactions that enqueue. Those of this process are woken
 // at once. Ring it after the commit.
 type Bell struct {
-	pool    *pgxpool.Pool
+	pool    postgres.DB
 	channel string
 	wake    chan<- struct{}
 	rung    chan struct{}
@@ -26,7 +25,7 @@ type Bell struct {
 }
 
 // NewBell makes the bell of a channel; wake, which may be nil, is the channel of one that the runner here listens on.
-func NewBell(pool *pgxpool.Pool, channel string, wake chan<- struct{}, log *slog.Logger) *Bell {
+func NewBell(pool postgres.DB, channel string, wake chan<- struct{}, log *slog.Logger) *Bell {
 	return &Bell{pool: pool, channel: channel, wake: wake, rung: make(chan struct{}, 1), log: log}
 }
 

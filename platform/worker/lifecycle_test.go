@@ -534,7 +534,7 @@ func TestBell(t *testing.T) {
 	bell := worker.NewBell(b.pool, "jobs", here, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(t.Context())
 	var both sync.WaitGroup
-	both.Go(func() { postgres.Listen(ctx, b.pool, "jobs", func() { worker.Wake(there) }) })
+	both.Go(func() { postgres.Listen(ctx, b.pool.Config().ConnConfig, "jobs", func() { worker.Wake(there) }) })
 	both.Go(func() { _ = bell.Run(ctx) })
 	<-there // it has connected
 	for range 100 {

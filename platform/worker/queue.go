@@ -7,7 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
+
+	"paceline.internal/platform/postgres"
 )
 
 // Table is where a queue's jobs are. It has at least these columns, and may have more if they have defaults or are written by the
@@ -61,7 +62,7 @@ type Querier interface {
 
 // Queue is the SQL of a queue on one table.
 type Queue struct {
-	pool  *pgxpool.Pool
+	pool  postgres.DB
 	table Table
 	sql   statements
 }
@@ -79,7 +80,7 @@ type statements struct {
 
 // NewQueue returns the queue on a table. The pool's statements may be bounded by row-level security: the loop's context must
 // see every organisation then (postgres.AcrossOrganisations).
-func NewQueue(pool *pgxpool.Pool, table Table) *Queue {
+func NewQueue(pool postgres.DB, table Table) *Queue {
 	write := table.fill
 	return &Queue{pool: pool, table: table, sql: statements{
 		enqueue: write(sqlEnqueue), byKey: write(sqlByKey), claim: write(sqlClaim), claimOne: write(sqlClaimOne), yield: write(sqlYield),

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"paceline.internal/platform/config"
+	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	"paceline.internal/services/messaging/delivery"
@@ -19,8 +20,10 @@ import (
 // Config is the environment of the messaging service.
 type Config struct {
 	DatabaseURL config.Secret `env:"MESSAGING_DATABASE_URL,required" help:"Postgres URL of messaging's own database"`
-	Addr        config.Addr   `env:"MESSAGING_ADDR" envDefault:":9002" help:"where messaging serves gRPC, and where the others call it: name its host when they do not share one"`
-	OpsAddr     config.Addr   `env:"MESSAGING_OPS_ADDR" envDefault:":9102" help:"where messaging serves metrics and health"`
+	DirectURL   config.Secret `env:"MESSAGING_DATABASE_DIRECT_URL" help:"Postgres URL of the server itself, for migrate, where MESSAGING_DATABASE_URL leads through a pooler such as PgBouncer"`
+	Timeouts    postgres.Timeouts
+	Addr        config.Addr `env:"MESSAGING_ADDR" envDefault:":9002" help:"where messaging serves gRPC, and where the others call it: name its host when they do not share one"`
+	OpsAddr     config.Addr `env:"MESSAGING_OPS_ADDR" envDefault:":9102" help:"where messaging serves metrics and health"`
 	// PublicBaseURL goes into the StatusCallback of every text.
 	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin that Twilio reaches the gateway by"`
 
@@ -52,6 +55,11 @@ type Config struct {
 	AuthSecret config.Secret `env:"SERVICE_AUTH_SECRET,required" help:"signs the tokens of calls between services, at least 32 bytes"`
 	TLS        rpc.TLSFiles
 	Telemetry  telemetry.Config
+}
+
+// database is how the service reaches its database.
+func (c *Config) database() postgres.Config {
+	return postgres.Config{URL: c.DatabaseURL.Reveal(), DirectURL: c.DirectURL.Reveal(), Timeouts: c.Timeouts}
 }
 
 // LoadConfig reads the environment and reports everything that is missing or malformed at once, one problem per line.

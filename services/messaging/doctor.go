@@ -17,6 +17,7 @@ import (
 
 // Doctor looks at everything that this service needs. It changes nothing.
 func Doctor(ctx context.Context, cfg Config) service.Findings {
+	ctx = postgres.AcrossOrganisations(ctx)
 	about := func(look func(ctx context.Context, cfg Config) (string, error)) func(context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) { return look(ctx, cfg) }
 	}
@@ -63,7 +64,7 @@ func lookAtConfig(_ context.Context, cfg Config) (string, error) {
 }
 
 func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
-	pool, err := postgres.Open(ctx, postgres.Config{URL: cfg.DatabaseURL.Reveal()})
+	pool, err := postgres.OpenFor(ctx, name, cfg.database())
 	if err != nil {
 		return "", err
 	}
@@ -75,13 +76,16 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 	if err := service.OwnSchema(ctx, pool, "sms_messages"); err != nil {
 		return "", err
 	}
+	if err := pool.Sound(ctx); err != nil {
+		return "", service.Mend("do what it says; docs/deployment.md, A database of your own", err)
+	}
 	version, err := migrations.Current(ctx, pool)
 	return fmt.Sprintf("reachable, schema version %d", version), err
 }
 
 // lookAtClock compares the database's clock with ours.
 func lookAtClock(ctx context.Context, cfg Config) (string, error) {
-	pool, err := postgres.Open(ctx, postgres.Config{URL: cfg.DatabaseURL.Reveal()})
+	pool, err := postgres.OpenFor(ctx, name, cfg.database())
 	if err != nil {
 		return "", err
 	}

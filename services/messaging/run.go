@@ -2,6 +2,7 @@
 package messaging
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -45,9 +46,9 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	deps.Fill(observed.Log)
 	observed.Log = deps.Log
 
-	pool, err := postgres.Open(ctx, postgres.Config{
-		URL: cfg.DatabaseURL.Reveal(), Roles: postgres.RolesOf(name), TracerProvider: observed.Tracer,
-	})
+	database := cfg.database()
+	database.TracerProvider = observed.Tracer
+	pool, err := postgres.OpenFor(ctx, name, database)
 	if err != nil {
 		return err
 	}
@@ -80,7 +81,13 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	if err != nil {
 		return err
 	}
-	grpcServer, err := serve(cfg, deps, observed, sending, queue, db, carrier)
+	ready := func(ctx context.Context) error {
+		if err := Migrations().Ready(ctx, pool); err != nil {
+			return err
+		}
+		return pool.Sound(ctx)
+	}
+	grpcServer, err := serve(cfg, deps, observed, sending, queue, db, carrier, ready)
 	if err != nil {
 		return err
 	}
@@ -90,12 +97,12 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	responder := delivery.NewResponder(delivery.ResponderConfig{
 		Store: db, Sender: sending, Timeout: cfg.Timeout, Wake: sending.Replies(), Now: deps.Now, Log: observed.Log, Metrics: metrics,
 	})
-	ready := func(ctx context.Context) error { return errors.Join(loops.Ready(), db.Ready(ctx)) }
-	if err := ready(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
+	working := func(ctx context.Context) error { return errors.Join(loops.Ready(), ready(ctx)) }
+	if err := working(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
 		observed.Log.ErrorContext(ctx, "messaging.not_ready", "error", err)
 	}
 	ops := telemetry.OpsServer(telemetry.OpsHandler(telemetry.OpsConfig{
-		Registry: observed.Registry, Config: cfg, Ready: ready, Queues: queue.health,
+		Registry: observed.Registry, Config: cfg, Ready: working, Queues: queue.health,
 	}))
 	if err := deps.Listen(ctx, "MESSAGING", cfg.Addr, cfg.OpsAddr); err != nil {
 		return err
@@ -120,7 +127,7 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 // serve puts the service behind its gRPC server.
 func serve(
 	cfg Config, deps service.Deps, observed *telemetry.Telemetry, sending *delivery.Service, queue textQueue, db *store.Store,
-	carrier *twilio.Client,
+	carrier *twilio.Client, ready func(ctx context.Context) error,
 ) (*rpc.Server, error) {
 	tokens, err := rpc.NewTokens(cfg.AuthSecret, deps.Now)
 	if err != nil {
@@ -132,7 +139,7 @@ func serve(
 	}
 	grpcServer, err := rpc.NewServer(rpc.ServerConfig{
 		Tokens: tokens, Policy: server.Policy(), Log: observed.Log, TracerProvider: observed.Tracer, MeterProvider: observed.Meter,
-		TLS: tls.Server, Scope: service.Scope, Timeout: cfg.Timeout + delivery.SettleBound, Database: db.Ready,
+		TLS: tls.Server, Scope: service.Scope, Timeout: cfg.Timeout + delivery.SettleBound, Database: ready,
 	})
 	if err != nil {
 		return nil, err
@@ -207,5 +214,5 @@ func Migrations() postgres.Migrations { return store.Migrations() }
 func Migrate(ctx context.Context, cfg Config) error {
 	schema := Migrations()
 	schema.Log = telemetry.NewLogger(os.Stdout, cfg.Telemetry, name)
-	return schema.Up(ctx, cfg.DatabaseURL.Reveal())
+	return schema.Up(ctx, cmp.Or(cfg.DirectURL.Reveal(), cfg.DatabaseURL.Reveal()))
 }

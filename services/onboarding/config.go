@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"paceline.internal/platform/config"
+	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	"paceline.internal/services/onboarding/catalog"
@@ -22,6 +23,8 @@ type Config struct {
 	OpsAddr       config.Addr   `env:"ONBOARDING_OPS_ADDR" envDefault:":9101" help:"metrics, health and profiles; not for the internet"`
 	MessagingAddr config.Addr   `env:"MESSAGING_ADDR" envDefault:":9002" help:"where the messaging service is called"`
 	DatabaseURL   config.Secret `env:"ONBOARDING_DATABASE_URL,required" help:"Postgres URL of the database onboarding"`
+	DirectURL     config.Secret `env:"ONBOARDING_DATABASE_DIRECT_URL" help:"Postgres URL of the server itself, for wake-ups and migrate, where ONBOARDING_DATABASE_URL leads through a pooler such as PgBouncer"`
+	Timeouts      postgres.Timeouts
 	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin that QStash and Twilio reach the gateway by"`
 	RedisURL      config.Secret `env:"REDIS_URL" help:"keeps the reservations of deliveries in this Redis instead of Postgres; redis://user:password@host:port/database, rediss:// for TLS"`
 	DefaultOrgID  string        `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"the organisation that owns the configured sender"`
@@ -51,6 +54,11 @@ type Config struct {
 
 // maxRetries is far beyond any sensible policy; QStash refuses more than its plan has.
 const maxRetries = 20
+
+// database is how the service reaches its database.
+func (c *Config) database() postgres.Config {
+	return postgres.Config{URL: c.DatabaseURL.Reveal(), DirectURL: c.DirectURL.Reveal(), Timeouts: c.Timeouts}
+}
 
 // LoadConfig reads the environment and reports every problem with it at once.
 func LoadConfig(environ map[string]string) (Config, error) {

@@ -14,6 +14,7 @@ import (
 
 // Doctor looks at everything that this service needs. It changes nothing.
 func Doctor(ctx context.Context, cfg Config) service.Findings {
+	ctx = postgres.AcrossOrganisations(ctx)
 	about := func(look func(ctx context.Context, cfg Config) (string, error)) func(context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) { return look(ctx, cfg) }
 	}
@@ -66,7 +67,7 @@ func lookAtScript(_ context.Context, cfg Config) (string, error) {
 }
 
 func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
-	pool, err := postgres.Open(ctx, postgres.Config{URL: cfg.DatabaseURL.Reveal(), MaxConns: 1})
+	pool, err := postgres.OpenFor(ctx, name, cfg.database())
 	if err != nil {
 		return "", err
 	}
@@ -78,12 +79,18 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 	if err := Migrations().Ready(ctx, pool); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("schema version %d", version), service.OwnSchema(ctx, pool, "conversation_sessions")
+	if err := service.OwnSchema(ctx, pool, "conversation_sessions"); err != nil {
+		return "", err
+	}
+	if err := pool.Sound(ctx); err != nil {
+		return "", service.Mend("do what it says; docs/deployment.md, A database of your own", err)
+	}
+	return fmt.Sprintf("schema version %d", version), nil
 }
 
 // lookAtClock compares the database's clock with ours.
 func lookAtClock(ctx context.Context, cfg Config) (string, error) {
-	pool, err := postgres.Open(ctx, postgres.Config{URL: cfg.DatabaseURL.Reveal(), MaxConns: 1})
+	pool, err := postgres.OpenFor(ctx, name, cfg.database())
 	if err != nil {
 		return "", err
 	}

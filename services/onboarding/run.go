@@ -2,6 +2,7 @@
 package onboarding
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -11,7 +12,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"google.golang.org/grpc"
 
 	"paceline.internal/platform/postgres"
@@ -58,7 +58,7 @@ func Migrations() postgres.Migrations { return store.Migrations() }
 func Migrate(ctx context.Context, cfg Config) error {
 	schema := Migrations()
 	schema.Log = telemetry.NewLogger(os.Stdout, cfg.Telemetry, name)
-	return schema.Up(ctx, cfg.DatabaseURL.Reveal())
+	return schema.Up(ctx, cmp.Or(cfg.DirectURL.Reveal(), cfg.DatabaseURL.Reveal()))
 }
 
 // Run serves until ctx ends, then finishes what is in flight and returns nil. It does not migrate: on a database that
@@ -106,7 +106,7 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 
 // wired is the service with every part in its place.
 type wired struct {
-	pool      *pgxpool.Pool
+	pool      *postgres.Pool
 	messaging *grpc.ClientConn
 	redis     *redis.Reservations // nil without REDIS_URL
 	runner    *jobs.Runner
@@ -289,9 +289,9 @@ func connect(ctx context.Context, cfg Config, tel *telemetry.Telemetry, tokens *
 	if err != nil {
 		return nil, fmt.Errorf("messaging: %w", err)
 	}
-	pool, err := postgres.Open(ctx, postgres.Config{
-		URL: cfg.DatabaseURL.Reveal(), Roles: postgres.RolesOf(name), TracerProvider: tel.Tracer,
-	})
+	database := cfg.database()
+	database.TracerProvider = tel.Tracer
+	pool, err := postgres.OpenFor(ctx, name, database)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
@@ -331,9 +331,9 @@ func (s *wired) listen(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		postgres.Listen(ctx, s.pool, store.ChannelAlarms, wake(s.wakeRelay))
+		postgres.Listen(ctx, s.pool.Direct(), store.ChannelAlarms, wake(s.wakeRelay))
 	}()
-	postgres.Listen(ctx, s.pool, store.ChannelJobs, wake(s.wakeJobs))
+	postgres.Listen(ctx, s.pool.Direct(), store.ChannelJobs, wake(s.wakeJobs))
 	<-done
 	return nil
 }
@@ -351,7 +351,10 @@ func wake(channel chan<- struct{}) func() {
 // ready reports why there should be no traffic now. A Redis that is down is no reason: it refuses failure callbacks, which
 // QStash repeats, while every step and every reply is still answered; and all instances would be out of service at once.
 func (s *wired) ready(ctx context.Context) error {
-	return store.Migrations().Ready(ctx, s.pool)
+	if err := store.Migrations().Ready(ctx, s.pool); err != nil {
+		return err
+	}
+	return s.pool.Sound(ctx)
 }
 
 // queues says how webhook_jobs is doing, in all organisations.

@@ -13,7 +13,7 @@ import (
 
 // EnsureService gives a service its database and its roles, unless they are there already. The role called name, as the
 // database is, may log in and owns the database, and nobody but it and the superuser can connect to that database; it is a
-// member of the two roles that it takes on for its statements (postgres.RolesOf). URL(name, name) reaches it.
+// member of the two roles of its statements (postgres.RolesOf). URL(name, name) reaches it.
 func (c *Cluster) EnsureService(ctx context.Context, name string) error {
 	quoted, roles := pgx.Identifier{name}.Sanitize(), postgres.RolesOf(name)
 	tenant, worker := pgx.Identifier{roles.Tenant}.Sanitize(), pgx.Identifier{roles.Worker}.Sanitize()

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/postgres"
@@ -15,8 +14,8 @@ import (
 
 // Tenants says what CheckTenants is to find.
 type Tenants struct {
-	URL   string // of a database that holds at least one row of either organisation in every table, see New
-	Roles *postgres.Roles
+	URL     string // of a database that holds at least one row of either organisation in every table, see New
+	Service string // whose roles they are
 	// Rows counts the rows of a table that belong to an organisation, read as the owner: a condition on the table, with the
 	// organisation as $1. Tables that are not named have a column org_id.
 	Rows map[string]string
@@ -34,7 +33,7 @@ order by c.relname`
 // the rows of its organisation alone, who names no organisation sees none, and the worker sees all. Its cases carry the given name.
 func CheckTenants(t *testing.T, name string, about Tenants) {
 	t.Helper()
-	scoped, err := postgres.Open(t.Context(), postgres.Config{URL: about.URL, Roles: about.Roles})
+	scoped, err := postgres.OpenFor(t.Context(), about.Service, postgres.Config{URL: about.URL})
 	require.NoError(t, err)
 	t.Cleanup(scoped.Close)
 	owner, err := postgres.Open(t.Context(), postgres.Config{URL: about.URL, MaxConns: 1})
@@ -63,12 +62,12 @@ func CheckTenants(t *testing.T, name string, about Tenants) {
 }
 
 // requireDenied is for a table that tenants have no policy on.
-func requireDenied(t *testing.T, scoped *pgxpool.Pool, table, org string) {
+func requireDenied(t *testing.T, scoped postgres.DB, table, org string) {
 	t.Helper()
 	require.Zero(t, count(postgres.ForOrganisation(t.Context(), org), t, scoped, table, ""))
 }
 
-func (about Tenants) check(t *testing.T, owner, scoped *pgxpool.Pool, table string) {
+func (about Tenants) check(t *testing.T, owner, scoped postgres.DB, table string) {
 	t.Helper()
 	where := about.Rows[table]
 	if where == "" {
@@ -93,7 +92,7 @@ func (about Tenants) check(t *testing.T, owner, scoped *pgxpool.Pool, table stri
 }
 
 // cannotForge makes a copy of somebody else's row.
-func (about Tenants) cannotForge(ctx context.Context, t *testing.T, owner, scoped *pgxpool.Pool, table, where, other string) {
+func (about Tenants) cannotForge(ctx context.Context, t *testing.T, owner, scoped postgres.DB, table, where, other string) {
 	t.Helper()
 	var row json.RawMessage
 	name := quoted(table)
@@ -106,13 +105,13 @@ func (about Tenants) cannotForge(ctx context.Context, t *testing.T, owner, scope
 
 func quoted(table string) string { return pgx.Identifier{table}.Sanitize() }
 
-func count(ctx context.Context, t *testing.T, pool *pgxpool.Pool, table, where string, args ...any) int {
+func count(ctx context.Context, t *testing.T, db postgres.DB, table, where string, args ...any) int {
 	t.Helper()
 	sql := "select count(*) from " + quoted(table)
 	if where != "" {
 		sql += " where " + where
 	}
 	var n int
-	require.NoError(t, pool.QueryRow(ctx, sql, args...).Scan(&n))
+	require.NoError(t, db.QueryRow(ctx, sql, args...).Scan(&n))
 	return n
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/worker"
@@ -20,13 +19,13 @@ import (
 
 // Outbound is the outbound queue in the messaging database.
 type Outbound struct {
-	pool   *pgxpool.Pool
+	pool   postgres.DB
 	jobs   *worker.Queue
 	intake *worker.Intake
 }
 
 // NewOutbound works on a migrated database; the caller keeps owning the pool.
-func NewOutbound(pool *pgxpool.Pool) *Outbound {
+func NewOutbound(pool postgres.DB) *Outbound {
 	queue := worker.NewQueue(pool, worker.Table{Name: "sms_outbound_jobs", Priorities: outbound.Priorities})
 	return &Outbound{pool: pool, jobs: queue, intake: worker.NewIntake(queue)}
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/services/messaging/consent"
@@ -31,19 +30,16 @@ func Migrations() postgres.Migrations {
 	if err != nil {
 		panic(err) // only a malformed path could do this, and it is the constant above
 	}
-	return postgres.Migrations{FS: files}
+	return postgres.Migrations{FS: files, Service: "messaging"}
 }
 
 // Store is the messaging database.
 type Store struct {
-	pool *pgxpool.Pool
+	pool postgres.DB
 }
 
 // NewStore works on a migrated database; the caller keeps owning the pool.
-func NewStore(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
-
-// Ready is nil when the database can be used: it answers, and its schema is one that this binary works on.
-func (s *Store) Ready(ctx context.Context) error { return Migrations().Ready(ctx, s.pool) }
+func NewStore(pool postgres.DB) *Store { return &Store{pool: pool} }
 
 // conn is what a query runs on: the pool, or a transaction.
 type conn interface {

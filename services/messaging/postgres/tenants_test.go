@@ -51,7 +51,7 @@ func TestTenants(t *testing.T) {
 	require.NoError(t, err)
 	const ofMessage = "message_id in (select id from sms_messages where org_id = $1)"
 	pgtest.CheckTenants(t, "S2_19_S2_20", pgtest.Tenants{
-		URL: url, Roles: platform.RolesOf("messaging"), Orgs: orgs,
+		URL: url, Service: "messaging", Orgs: orgs,
 		Rows:   map[string]string{"sms_receipts": ofMessage, "sms_looks": ofMessage},
 		Shared: []string{"sender_rates"},
 	})

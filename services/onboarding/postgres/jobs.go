@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
+	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/worker"
 	"paceline.internal/services/onboarding/jobs"
 )
 
 // tableOfJobs is webhook_jobs as platform/worker has it.
-func tableOfJobs(pool *pgxpool.Pool) *worker.Queue {
+func tableOfJobs(pool postgres.DB) *worker.Queue {
 	return worker.NewQueue(pool, worker.Table{Name: jobs.Queue, Extra: []string{"source"}})
 }
 

@@ -6,16 +6,16 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
+	"paceline.internal/platform/postgres"
 	"paceline.internal/services/onboarding/reservation"
 )
 
 // Reservations keeps the reservations of deliveries in the database, where they need nothing that is not there anyway.
-type Reservations struct{ pool *pgxpool.Pool }
+type Reservations struct{ pool postgres.DB }
 
 // NewReservations returns a store on an open pool.
-func NewReservations(pool *pgxpool.Pool) *Reservations { return &Reservations{pool: pool} }
+func NewReservations(pool postgres.DB) *Reservations { return &Reservations{pool: pool} }
 
 // sqlReserve always updates, so that it returns what stands under the key after it, whoever came first. A statement that
 // did nothing on a conflict would have to be followed by a look, and the row might be gone by then.

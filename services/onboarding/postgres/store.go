@@ -5,8 +5,6 @@ import (
 	"embed"
 	"io/fs"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/worker"
 )
@@ -20,7 +18,7 @@ func Migrations() postgres.Migrations {
 	if err != nil {
 		panic(err) // the path is a constant of this file
 	}
-	return postgres.Migrations{FS: sub}
+	return postgres.Migrations{FS: sub, Service: "onboarding"}
 }
 
 // Channels on which the store notifies of work that nobody is doing inline.
@@ -31,13 +29,13 @@ const (
 
 // Store holds the pool. Every time that a statement uses is handed in.
 type Store struct {
-	pool   *pgxpool.Pool
+	pool   postgres.DB
 	jobs   *worker.Queue
 	intake *worker.Intake
 }
 
 // NewStore returns a store on an open pool.
-func NewStore(pool *pgxpool.Pool) *Store {
+func NewStore(pool postgres.DB) *Store {
 	queue := tableOfJobs(pool)
 	return &Store{pool: pool, jobs: queue, intake: worker.NewIntake(queue)}
 }

@@ -54,7 +54,7 @@ func TestTenants(t *testing.T) {
 	require.NoError(t, err)
 	const ofSession = "session_id in (select id from conversation_sessions where org_id = $1)"
 	pgtest.CheckTenants(t, "S2_19_S2_20", pgtest.Tenants{
-		URL: url, Roles: platform.RolesOf("onboarding"), Orgs: orgs, Shared: []string{"delivery_reservations"},
+		URL: url, Service: "onboarding", Orgs: orgs, Shared: []string{"delivery_reservations"},
 		Rows: map[string]string{"session_transitions": ofSession, "held_replies": ofSession},
 	})
 }

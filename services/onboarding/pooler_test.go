@@ -1,0 +1,84 @@
+package onboarding_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	emulator "paceline.internal/platform/emulator/qstash"
+	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/platform/rpc"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+)
+
+// TestPooler is the service behind a PgBouncer that gives three connections away by the transaction.
+func TestPooler(t *testing.T) {
+	t.Parallel()
+
+	t.Run("R_20_EverybodySeesTheirOwnAndWakeUpsWork", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		direct := w.environ["ONBOARDING_DATABASE_URL"]
+		_, err := w.pool.Exec(t.Context(), `do $$ begin
+			execute format('alter database %I set statement_timeout = 60000', current_database());
+			execute format('alter database %I set lock_timeout = 30000', current_database());
+			execute format('alter database %I set idle_in_transaction_session_timeout = 60000', current_database());
+		end $$`)
+		require.NoError(t, err)
+		w.environ["ONBOARDING_DATABASE_URL"], w.environ["ONBOARDING_DATABASE_DIRECT_URL"] = pgtest.Pooler(t, direct, 3), direct
+		w.environ["ALARM_RELAY_INTERVAL"] = "1h" // whatever the relay does after its start it was woken for
+		w.qstash.SetFaults(emulator.Script{OnDeliver: emulator.Every(emulator.DeliverFault{Lose: true})})
+		defer w.run()()
+		require.Equal(t, http.StatusOK, w.get("/readyz"))
+
+		var people []*onboardingv1.Profile
+		for i := range 20 {
+			p, _ := w.enrolled(fmt.Sprintf("+55119876500%02d", i)) // a write of a tenant
+			people = append(people, p)
+		}
+		w.receives("SM1", people[0].GetPhone(), "yes") // a job
+		w.receives("SM2", people[0].GetPhone(), "yes")
+		var readers errgroup.Group
+		for i, p := range people {
+			own, other := w.as(rpc.RoleUser, p.GetProfileId(), orgID), w.as(rpc.RoleOperator, "operator-2", newID())
+			readers.Go(func() error {
+				for range 24 {
+					got, err := w.client.GetProfile(own, &onboardingv1.GetProfileRequest{ProfileId: p.GetProfileId()})
+					if err != nil || got.GetProfile().GetPhone() != p.GetPhone() {
+						return fmt.Errorf("%d: their own profile: %w", i, err)
+					}
+					if _, err := w.client.GetProfile(other, &onboardingv1.GetProfileRequest{ProfileId: p.GetProfileId()}); err == nil {
+						return fmt.Errorf("%d: another organisation saw their profile", i)
+					}
+				}
+				return nil
+			})
+		}
+		require.NoError(t, readers.Wait())
+
+		require.Equal(t, 1, w.count(`select count(*) from step_alarms where published_at is not null`))
+		_, err = w.pool.Exec(t.Context(), `update step_alarms set published_at = null, qstash_message_id = null, lease_until = created_at`)
+		require.NoError(t, err)
+		w.eventually(func() bool { // it may be about to rest when it is woken first
+			_, err := w.pool.Exec(t.Context(), `notify step_alarms`)
+			return err == nil && w.count(`select count(*) from step_alarms where published_at is not null`) == 1
+		})
+		require.NoError(t, w.qstash.Idle(t.Context()))
+	})
+
+	t.Run("R_20_SaysWhatIsMissing", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.environ["ONBOARDING_DATABASE_URL"] = pgtest.Pooler(t, w.environ["ONBOARDING_DATABASE_URL"], 3)
+		defer w.run()()
+		code, said := w.read("/readyz")
+		require.Equal(t, http.StatusServiceUnavailable, code)
+		require.Contains(t, said, "ONBOARDING_DATABASE_DIRECT_URL")
+		require.Contains(t, said, "set statement_timeout = 10000;")
+		require.Contains(t, said, "set lock_timeout = 3000;")
+		require.Contains(t, said, "set idle_in_transaction_session_timeout = 15000;")
+	})
+}
