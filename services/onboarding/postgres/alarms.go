@@ -179,7 +179,7 @@ func unlessLocked(ctx context.Context, s *Store, fn func(pgx.Tx) error) error {
 const sqlRingUnpublished = `
 with late as (
     select count(*)::integer as n, min(created_at) as written_at from step_alarms
-    where published_at is null and lease_until <= @now and created_at <= @before
+    where created_at <= @before and lease_until <= @now and published_at is null
 )
 select n, written_at, case when n > 0 then pg_notify('` + ChannelAlarms + `', '') end is not null from late`
 
