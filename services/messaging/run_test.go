@@ -179,6 +179,9 @@ func TestRun(t *testing.T) {
 		require.Equal(t, codes.PermissionDenied, status.Code(err))
 		_, metrics := get(t, ops+"/metrics")
 		require.Contains(t, metrics, `sms_sent_total{outcome="accepted"} 1`)
+		for _, loop := range []string{"reconciler", "responder", "outbound", "outbound retention"} {
+			require.Contains(t, metrics, `loop_stands_still{loop="`+loop+`"} 0`)
+		}
 		code, ready := get(t, ops+"/readyz")
 		require.Equal(t, http.StatusOK, code)
 		require.Contains(t, ready, `"outbound"`)
