@@ -53,7 +53,7 @@ func (s *Server) Send(ctx context.Context, r *messagingv1.SendRequest) (*messagi
 	if result.Outcome == delivery.Accepted {
 		s.Tally.Add(result.Message.Segments)
 	}
-	return writeResult(result), nil
+	return writeResult(result, s.Now()), nil
 }
 
 // RecordStatus takes one delivery receipt.

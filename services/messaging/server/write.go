@@ -13,10 +13,13 @@ import (
 	"paceline.internal/services/messaging/delivery"
 )
 
-func writeResult(r delivery.Result) *messagingv1.SendResponse {
+func writeResult(r delivery.Result, now time.Time) *messagingv1.SendResponse {
 	answer := &messagingv1.SendResponse{Outcome: writeOutcome(r.Outcome), Explanation: r.Explanation}
 	if r.Message != nil {
 		answer.Message = writeMessage(*r.Message)
+		if !r.Message.AcceptedAt.IsZero() {
+			answer.AcceptedAgo, answer.AskedAgo = durationpb.New(now.Sub(r.Message.AcceptedAt)), durationpb.New(now.Sub(r.Message.AskedSince()))
+		}
 	}
 	if r.RetryAfter > 0 {
 		answer.RetryAfter = durationpb.New(r.RetryAfter)

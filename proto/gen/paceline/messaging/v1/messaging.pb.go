@@ -640,7 +640,13 @@ type SendResponse struct {
 	// How long to wait before asking again (in flight, unknown, throttled).
 	RetryAfter *durationpb.Duration `protobuf:"bytes,3,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	// Why a rejected, parked or given up message is so, in words, and what to do about it.
-	Explanation   string `protobuf:"bytes,4,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	Explanation string `protobuf:"bytes,4,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	// How long ago Twilio took it, by the clock of this service; absent until they have it. A caller whose clock differs counts
+	// from its own now instead of from message.accepted_at.
+	AcceptedAgo *durationpb.Duration `protobuf:"bytes,5,opt,name=accepted_ago,json=acceptedAgo,proto3" json:"accepted_ago,omitempty"`
+	// How long ago the attempt began that Twilio took; absent until they have it. The person may have read the message since then,
+	// long before Twilio's answer arrived.
+	AskedAgo      *durationpb.Duration `protobuf:"bytes,6,opt,name=asked_ago,json=askedAgo,proto3" json:"asked_ago,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -701,6 +707,20 @@ func (x *SendResponse) GetExplanation() string {
 		return x.Explanation
 	}
 	return ""
+}
+
+func (x *SendResponse) GetAcceptedAgo() *durationpb.Duration {
+	if x != nil {
+		return x.AcceptedAgo
+	}
+	return nil
+}
+
+func (x *SendResponse) GetAskedAgo() *durationpb.Duration {
+	if x != nil {
+		return x.AskedAgo
+	}
+	return nil
 }
 
 // RecordStatusRequest is one receipt as Twilio posted it.
@@ -2717,13 +2737,15 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x04body\x18\x04 \x01(\tR\x04body\x12'\n" +
 	"\x0fidempotency_key\x18\x05 \x01(\tR\x0eidempotencyKey\x12%\n" +
 	"\x0ecorrelation_id\x18\x06 \x01(\tR\rcorrelationId\x12K\n" +
-	"\x0eunknown_policy\x18\a \x01(\x0e2$.paceline.messaging.v1.UnknownPolicyR\runknownPolicy\"\xe0\x01\n" +
+	"\x0eunknown_policy\x18\a \x01(\x0e2$.paceline.messaging.v1.UnknownPolicyR\runknownPolicy\"\xd6\x02\n" +
 	"\fSendResponse\x128\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x1e.paceline.messaging.v1.OutcomeR\aoutcome\x128\n" +
 	"\amessage\x18\x02 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\x12:\n" +
 	"\vretry_after\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"retryAfter\x12 \n" +
-	"\vexplanation\x18\x04 \x01(\tR\vexplanation\"\x89\x02\n" +
+	"\vexplanation\x18\x04 \x01(\tR\vexplanation\x12<\n" +
+	"\faccepted_ago\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\vacceptedAgo\x126\n" +
+	"\tasked_ago\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\baskedAgo\"\x89\x02\n" +
 	"\x13RecordStatusRequest\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x1d\n" +
@@ -3012,61 +3034,63 @@ var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
 	1,  // 3: paceline.messaging.v1.SendResponse.outcome:type_name -> paceline.messaging.v1.Outcome
 	5,  // 4: paceline.messaging.v1.SendResponse.message:type_name -> paceline.messaging.v1.Message
 	37, // 5: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
-	35, // 6: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
-	36, // 7: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
-	5,  // 8: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
-	3,  // 9: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
-	36, // 10: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
-	36, // 11: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
-	36, // 12: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
-	13, // 13: paceline.messaging.v1.ListInboundResponse.texts:type_name -> paceline.messaging.v1.InboundText
-	5,  // 14: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	36, // 15: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
-	36, // 16: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
-	18, // 17: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
-	36, // 18: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
-	5,  // 19: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
-	19, // 20: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
-	20, // 21: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
-	36, // 22: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
-	4,  // 23: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
-	5,  // 24: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	5,  // 25: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
-	36, // 26: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
-	36, // 27: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
-	26, // 28: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
-	28, // 29: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
-	27, // 30: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
-	26, // 31: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
-	28, // 32: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
-	27, // 33: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
-	6,  // 34: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
-	8,  // 35: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
-	10, // 36: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
-	12, // 37: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
-	15, // 38: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
-	17, // 39: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
-	22, // 40: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
-	24, // 41: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
-	29, // 42: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
-	31, // 43: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
-	33, // 44: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
-	7,  // 45: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
-	9,  // 46: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
-	11, // 47: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
-	14, // 48: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
-	16, // 49: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
-	21, // 50: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
-	23, // 51: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
-	25, // 52: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
-	30, // 53: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
-	32, // 54: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
-	34, // 55: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
-	45, // [45:56] is the sub-list for method output_type
-	34, // [34:45] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	37, // 6: paceline.messaging.v1.SendResponse.accepted_ago:type_name -> google.protobuf.Duration
+	37, // 7: paceline.messaging.v1.SendResponse.asked_ago:type_name -> google.protobuf.Duration
+	35, // 8: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
+	36, // 9: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
+	5,  // 10: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
+	3,  // 11: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
+	36, // 12: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
+	36, // 13: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
+	36, // 14: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
+	13, // 15: paceline.messaging.v1.ListInboundResponse.texts:type_name -> paceline.messaging.v1.InboundText
+	5,  // 16: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
+	36, // 17: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
+	36, // 18: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
+	18, // 19: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
+	36, // 20: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
+	5,  // 21: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
+	19, // 22: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
+	20, // 23: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
+	36, // 24: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
+	4,  // 25: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
+	5,  // 26: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
+	5,  // 27: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
+	36, // 28: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
+	36, // 29: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
+	26, // 30: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
+	28, // 31: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
+	27, // 32: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
+	26, // 33: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
+	28, // 34: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
+	27, // 35: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
+	6,  // 36: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
+	8,  // 37: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
+	10, // 38: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
+	12, // 39: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
+	15, // 40: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
+	17, // 41: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
+	22, // 42: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
+	24, // 43: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
+	29, // 44: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
+	31, // 45: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
+	33, // 46: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
+	7,  // 47: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
+	9,  // 48: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
+	11, // 49: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
+	14, // 50: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
+	16, // 51: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
+	21, // 52: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
+	23, // 53: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
+	25, // 54: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
+	30, // 55: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
+	32, // 56: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
+	34, // 57: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
+	47, // [47:58] is the sub-list for method output_type
+	36, // [36:47] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_paceline_messaging_v1_messaging_proto_init() }

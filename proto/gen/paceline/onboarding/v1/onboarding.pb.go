@@ -79,6 +79,8 @@ const (
 	Reason_REASON_WEBHOOK_JOB_NOT_FOUND Reason = 23
 	// The webhook job's status does not allow this.
 	Reason_REASON_WEBHOOK_JOB_STATUS Reason = 24
+	// The step is not due yet; an operator who wants it sent all the same says before_due.
+	Reason_REASON_STEP_NOT_DUE Reason = 25
 )
 
 // Enum value maps for Reason.
@@ -109,6 +111,7 @@ var (
 		22: "REASON_DELIVERY_IN_PROGRESS",
 		23: "REASON_WEBHOOK_JOB_NOT_FOUND",
 		24: "REASON_WEBHOOK_JOB_STATUS",
+		25: "REASON_STEP_NOT_DUE",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -136,6 +139,7 @@ var (
 		"REASON_DELIVERY_IN_PROGRESS":        22,
 		"REASON_WEBHOOK_JOB_NOT_FOUND":       23,
 		"REASON_WEBHOOK_JOB_STATUS":          24,
+		"REASON_STEP_NOT_DUE":                25,
 	}
 )
 
@@ -219,7 +223,7 @@ func (StepOutcome) EnumDescriptor() ([]byte, []int) {
 	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{1}
 }
 
-// ExecuteStepRequest is the step payload, exactly as an alarm carries it.
+// ExecuteStepRequest is the step payload, exactly as an alarm carries it, and what only an operator may add to it.
 type ExecuteStepRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The person.
@@ -232,8 +236,11 @@ type ExecuteStepRequest struct {
 	ExpectedStateToken string `protobuf:"bytes,4,opt,name=expected_state_token,json=expectedStateToken,proto3" json:"expected_state_token,omitempty"`
 	// onboarding:{profile_id}:{session_id}:{step_id}.
 	IdempotencyKey string `protobuf:"bytes,5,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Sends the step although it is not due yet. No alarm carries it: it is for operators, whose call is refused otherwise, and the
+	// timeline tells of it. Quiet hours and a step that waits for a delivery hold all the same.
+	BeforeDue     bool `protobuf:"varint,6,opt,name=before_due,json=beforeDue,proto3" json:"before_due,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExecuteStepRequest) Reset() {
@@ -299,6 +306,13 @@ func (x *ExecuteStepRequest) GetIdempotencyKey() string {
 		return x.IdempotencyKey
 	}
 	return ""
+}
+
+func (x *ExecuteStepRequest) GetBeforeDue() bool {
+	if x != nil {
+		return x.BeforeDue
+	}
+	return false
 }
 
 // ExecuteStepResponse says what was done.
@@ -2300,7 +2314,7 @@ var File_paceline_onboarding_v1_onboarding_proto protoreflect.FileDescriptor
 
 const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\n" +
-	"'paceline/onboarding/v1/onboarding.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a%paceline/onboarding/v1/settings.proto\"\xc6\x01\n" +
+	"'paceline/onboarding/v1/onboarding.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a%paceline/onboarding/v1/settings.proto\"\xe5\x01\n" +
 	"\x12ExecuteStepRequest\x12\x1d\n" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\x12\x1d\n" +
@@ -2308,7 +2322,9 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"session_id\x18\x02 \x01(\tR\tsessionId\x12\x17\n" +
 	"\astep_id\x18\x03 \x01(\tR\x06stepId\x120\n" +
 	"\x14expected_state_token\x18\x04 \x01(\tR\x12expectedStateToken\x12'\n" +
-	"\x0fidempotency_key\x18\x05 \x01(\tR\x0eidempotencyKey\"\xb6\x01\n" +
+	"\x0fidempotency_key\x18\x05 \x01(\tR\x0eidempotencyKey\x12\x1d\n" +
+	"\n" +
+	"before_due\x18\x06 \x01(\bR\tbeforeDue\"\xb6\x01\n" +
 	"\x13ExecuteStepResponse\x12=\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2#.paceline.onboarding.v1.StepOutcomeR\aoutcome\x12\x1f\n" +
 	"\vskip_reason\x18\x02 \x01(\tR\n" +
@@ -2470,7 +2486,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\talarm_set\x18\x01 \x01(\bR\balarmSet\x12\x1f\n" +
 	"\vskip_reason\x18\x02 \x01(\tR\n" +
 	"skipReason\x129\n" +
-	"\asession\x18\x03 \x01(\v2\x1f.paceline.onboarding.v1.SessionR\asession*\xb1\x05\n" +
+	"\asession\x18\x03 \x01(\v2\x1f.paceline.onboarding.v1.SessionR\asession*\xca\x05\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12\x17\n" +
@@ -2497,7 +2513,8 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x14REASON_SESSION_ENDED\x10\x15\x12\x1f\n" +
 	"\x1bREASON_DELIVERY_IN_PROGRESS\x10\x16\x12 \n" +
 	"\x1cREASON_WEBHOOK_JOB_NOT_FOUND\x10\x17\x12\x1d\n" +
-	"\x19REASON_WEBHOOK_JOB_STATUS\x10\x18*\\\n" +
+	"\x19REASON_WEBHOOK_JOB_STATUS\x10\x18\x12\x17\n" +
+	"\x13REASON_STEP_NOT_DUE\x10\x19*\\\n" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +
