@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"paceline.internal/platform/qstash"
+	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/worker"
 	"paceline.internal/services/onboarding/audit"
 	"paceline.internal/services/onboarding/burst"
@@ -233,6 +234,7 @@ func (p *ports) OpenSession(ctx context.Context, o enrolment.Opening) (session.R
 }
 
 func (p *ports) Send(ctx context.Context, t dispatch.Text) (dispatch.Sent, error) {
+	ctx = rpc.WithPrincipal(ctx, rpc.Principal{Subject: "onboarding", Role: rpc.RoleService}) // as itself, whoever called, as behind the chain
 	return call(p, "Send", func() (dispatch.Sent, error) { return p.carrier.Send(ctx, t) })
 }
 
