@@ -144,7 +144,9 @@ func TestList(t *testing.T) {
 		for range 250 { // three pages
 			b.client.Send(t.Context(), hello)
 		}
-		noting := &deadlines{}
+		transport := &http.Transport{}
+		t.Cleanup(transport.CloseIdleConnections)
+		noting := &deadlines{RoundTripper: transport}
 		c := newClient(t, b.origin, func(c *twilio.Config) { c.Transport = noting })
 		_, err := c.List(t.Context(), person, noon)
 		require.NoError(t, err)
@@ -199,12 +201,16 @@ func TestList(t *testing.T) {
 }
 
 // deadlines notes until when each call may last.
-type deadlines struct{ of []time.Time }
+type deadlines struct {
+	http.RoundTripper
+
+	of []time.Time
+}
 
 func (d *deadlines) RoundTrip(r *http.Request) (*http.Response, error) {
 	deadline, _ := r.Context().Deadline()
 	d.of = append(d.of, deadline)
-	return http.DefaultTransport.RoundTrip(r)
+	return d.RoundTripper.RoundTrip(r)
 }
 
 func resource(sid, to string) string {

@@ -275,7 +275,7 @@ func (r *Router) parkOnce(ctx context.Context, cause dispatch.Cause, why string)
 	var view dispatch.View
 	opened := enrolment.SessionOf(j)
 	if opened != "" { // an opening is its session's, and waits under a subject that is no phone while hours are quiet
-		view, err = r.Sessions.LoadSession(ctx, opened)
+		view, err = r.People.LoadSession(ctx, opened)
 	} else {
 		view, err = r.Sessions.LoadConversation(ctx, j.OrgID, j.Subject)
 	}

@@ -80,6 +80,8 @@ type recorder interface {
 type directory interface {
 	// ProfileID is whose phone it is, empty when the organisation does not know it.
 	ProfileID(ctx context.Context, orgID, phone string) (string, error)
+	// LoadSession is a session and its person; dispatch.ErrNoSession.
+	LoadSession(ctx context.Context, id string) (dispatch.View, error)
 }
 
 type queue interface {
@@ -95,7 +97,6 @@ type runner interface {
 }
 
 type conversations interface {
-	LoadSession(ctx context.Context, id string) (dispatch.View, error)
 	LoadConversation(ctx context.Context, orgID, phone string) (dispatch.View, error)
 	Move(ctx context.Context, m session.Move, cause *dispatch.Cause) error
 	Note(ctx context.Context, sessionID string, entries []session.Entry, cause *dispatch.Cause, at time.Time) error
