@@ -191,19 +191,4 @@ func TestListingThatAlwaysFails(t *testing.T) {
 		require.Equal(t, sms.Unknown, b.stored().Status)
 		require.Equal(t, []delivery.Finding{delivery.Failed, delivery.Absent, delivery.Failed}, findings(b.evidence(b.stored().ID)))
 	})
-
-	t.Run("R_12_OneThatOutlastsThePassHasFailed", func(t *testing.T) {
-		t.Parallel()
-		b := doubt(t)
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
-		_, err := b.reconciler(func(c *delivery.ReconcilerConfig) {
-			c.Twilio = directory{list: func(ctx context.Context, _ string, _ time.Time) ([]twilio.Stored, error) {
-				<-ctx.Done()
-				return nil, ctx.Err()
-			}}
-		}).Once(ctx)
-		require.NoError(t, err)
-		require.Equal(t, 1, b.stored().FailedLooks)
-	})
 }

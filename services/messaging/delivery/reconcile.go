@@ -126,14 +126,12 @@ func (r *Reconciler) seek(ctx context.Context, m Message) error {
 	s := Sighting{MessageID: m.ID, Token: m.AttemptToken, Began: r.Now(), Interval: r.Interval, Timeout: r.Timeout}
 	listed, err := r.Twilio.List(ctx, m.To, m.AttemptedAt.Add(-clockTolerance))
 	switch {
-	case errors.Is(ctx.Err(), context.Canceled): // we are the ones who stopped
+	case ctx.Err() != nil: // we are the ones who stopped
 		return ctx.Err()
 	case err != nil:
 		s.Failure = storable(err.Error())
 	}
 	s.Listed, s.At = listed, r.Now()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Timeout) // a list that outlasted the pass has failed, too
-	defer cancel()
 	looked, err := r.Store.RecordSighting(ctx, s)
 	if err != nil {
 		return fmt.Errorf("record what Twilio's list had: %w", err)
