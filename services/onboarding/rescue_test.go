@@ -84,6 +84,7 @@ func (o *ordeal) ends(t *rapid.T) {
 	b.qstash.SetFaults(emulator.Script{})
 	b.messaging.Script(nil)
 	b.release(o.p)
+	b.work() // what was held has its turn
 	for try := 0; b.standing(o.p).Token != session.InterviewActivity01; try++ {
 		require.Less(t, try, 12, "it is stranded: %+v", b.standing(o.p))
 		o.mend(true)

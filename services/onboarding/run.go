@@ -181,7 +181,7 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 	if err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	carrier := messaging.New(s.messaging)
+	carrier := messaging.New(s.messaging, deps.Now)
 	delivery := &dispatch.Dispatcher{Sender: carrier, Store: db, Catalog: texts, Unknown: flow.UnknownSends(), Now: deps.Now}
 	alarms := &burst.Publisher{
 		QStash: alarmClock, Outbox: db, Flow: flow, Disabled: cfg.SchedulingDisabled, Threads: threads, Log: deps.Log, Now: deps.Now,

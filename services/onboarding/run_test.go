@@ -222,6 +222,7 @@ func TestRun(t *testing.T) {
 				for range 2 {
 					_, err := w.client.ExecuteStep(w.operator(), &onboardingv1.ExecuteStepRequest{
 						ProfileId: by.ProfileID, SessionId: by.SessionID, StepId: string(by.StepID), ExpectedStateToken: string(by.ExpectedToken), IdempotencyKey: by.IdempotencyKey,
+						BeforeDue: true,
 					})
 					require.NoError(t, err)
 				}

@@ -91,6 +91,7 @@ type bundle struct {
 	flow      session.Flow
 	outcome   messagingtest.Outcome // of the text that a test is about
 
+	skew   atomic.Int64 // by how much messaging's clock is ahead of ours, a time.Duration
 	people atomic.Int64
 	texts  atomic.Int64
 
@@ -106,8 +107,8 @@ func setup(t *testing.T) *bundle {
 	}
 	t.Cleanup(func() { b.log.tellsNothingPersonal(t) })
 	b.store = postgres.NewStore(b.pool)
-	b.messaging = messagingtest.New(orgID, ours, b.clock.Now)
-	b.carrier = messaging.New(b.messaging.Client(t))
+	b.messaging = messagingtest.New(orgID, ours, func() time.Time { return b.clock.Now().Add(time.Duration(b.skew.Load())) })
+	b.carrier = messaging.New(b.messaging.Client(t), b.clock.Now)
 	gateway := httptest.NewServer(http.HandlerFunc(b.takeCallback))
 	t.Cleanup(gateway.Close)
 	b.gateway = gateway.URL

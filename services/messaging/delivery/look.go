@@ -106,7 +106,8 @@ const (
 //   - nothing to the person within the attempt's time that is no other message's: after the second such listing, an interval
 //     after the first and both begun when nothing of the attempt could still be on its way, the policy decides between sending
 //     again and parking;
-//   - anything else is ambiguous, and parked as soon as nothing is on its way any more. Until then a receipt may tell.
+//   - anything else is ambiguous, and parked as soon as nothing is on its way any more. Until then a receipt may tell;
+//   - a list that cannot be had says nothing, and is asked for again, within the limits below; then it is parked.
 //
 // Changed is false for a message that is not in doubt, or no longer about this attempt.
 func (m Message) Decide(s Sighting) (looked Looked, changed bool) {
@@ -114,8 +115,9 @@ func (m Message) Decide(s Sighting) (looked Looked, changed bool) {
 		return Looked{Message: m}, false
 	}
 	if s.Failure != "" {
-		return m.lookAgain(s.At.Add(s.Interval), Look{At: s.At, Finding: Failed, Detail: s.Failure}), true
+		return m.failed(s), true
 	}
+	m.FailingSince, m.FailedLooks = time.Time{}, 0
 	candidates, strangers, withheld := m.candidates(s)
 	look := Look{At: s.At, Candidates: append(candidates, strangers...)}
 	sending, rivals := m.rivals(s.Rivals)
@@ -161,6 +163,30 @@ func (m Message) park(at time.Time, look Look) Looked {
 	return Looked{Message: m, Look: look, Settled: SettledParked}
 }
 
+// A list that cannot be had is given up after so many tries in a row, over so long. Both: a process that was away for hours must have
+// tried, and an outage of Twilio must not park every message that it left in doubt, which would each need an operator. Most of
+// those outages are shorter; whoever waits for the message in a conversation has been told of it long before.
+const (
+	mostFailedLooks = 20
+	failingLimit    = 2 * time.Hour
+)
+
+// failed counts a listing that could not be had.
+func (m Message) failed(s Sighting) Looked {
+	look := Look{At: s.At, Finding: Failed, Detail: s.Failure}
+	if m.FailedLooks == 0 {
+		m.FailingSince = s.At
+	}
+	m.FailedLooks++
+	failing := s.At.Sub(m.FailingSince)
+	if m.FailedLooks < mostFailedLooks || failing < failingLimit {
+		return m.lookAgain(s.At.Add(s.Interval), look)
+	}
+	look.Detail = fmt.Sprintf("Twilio's list could not be had in %d tries over %s, at last because of: %s; look for it in Twilio's console",
+		m.FailedLooks, failing.Round(time.Minute), s.Failure)
+	return m.park(s.At, look)
+}
+
 // absent counts an absence. The second one settles.
 func (m Message) absent(s Sighting, look Look) Looked {
 	look.Finding = Absent
@@ -204,6 +230,9 @@ func (m Message) found(s Sighting, look Look) Looked {
 // gap between two texts may be too long by that, never too short. Its clock is believed as far as ours allows.
 func (m Message) take(stored twilio.Stored, at time.Time) Message {
 	if !m.Accepted() {
+		if m.Attempts == 1 || !stored.CreatedAt.Before(m.AttemptedAt.Truncate(time.Second)) { // else it may be an earlier attempt's
+			m.AskedAt = m.AttemptedAt
+		}
 		m = m.adopt(stored.SID, at)
 		m.AcceptedAt = stored.CreatedAt.Add(time.Second)
 		if m.AcceptedAt.Before(m.AttemptedAt) {

@@ -48,7 +48,10 @@ type Message struct {
 	AbsentSince   time.Time // when the first listing began that confirms that Twilio does not have the attempt's text; else zero
 	NextLookAt    time.Time // when Twilio is asked next about the text in doubt or its final status; zero for never
 	Looks         int       // how often it has been asked in this state
+	FailingSince  time.Time // when the first of the listings failed that have failed in a row; zero when the last one did not
+	FailedLooks   int       // how many those are
 	AcceptedAt    time.Time // zero until Twilio has it
+	AskedAt       time.Time // when the attempt began that Twilio has; zero until they do, and when it cannot be told which one it was
 	ConsentEffect consent.Effect
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
@@ -81,6 +84,15 @@ func (m Message) Matches(a Attempt) bool {
 // HeldBy reports whether the row is being sent by this very attempt.
 func (m Message) HeldBy(a Attempt) bool {
 	return m.Status == sms.Sending && m.AttemptToken == a.Token
+}
+
+// AskedSince is since when the person may have read a message that Twilio has: since the attempt began that took it, or since the
+// first one, where it cannot be told which one that was.
+func (m Message) AskedSince() time.Time {
+	if m.AskedAt.IsZero() {
+		return m.CreatedAt
+	}
+	return m.AskedAt
 }
 
 // Abandoned reports whether the attempt that holds the row has outlived its lease: its process died, or lost the
@@ -122,12 +134,16 @@ func (m Message) Settle(a Answer) (settled Message, changed bool) {
 		if outcome.Kind != twilio.Accepted || outcome.SID != m.SID {
 			return m, false
 		}
+		if m.AttemptToken == a.Token { // the receipt did not say which attempt it was
+			m.AskedAt = m.AttemptedAt
+		}
 		return m.accept(outcome, a.At), true
 	}
 	if m.AttemptToken != a.Token {
 		return m, false
 	}
 	if outcome.Kind == twilio.Accepted {
+		m.AskedAt = m.AttemptedAt
 		return m.accept(outcome, a.At), true
 	}
 	if m.Status != sms.Sending && m.Status != sms.Unknown && m.Status != sms.Parked {
@@ -156,6 +172,7 @@ func (m Message) Settle(a Answer) (settled Message, changed bool) {
 // rest ends every look: what there was to find out is found out, or is for an operator to say.
 func (m Message) rest(at time.Time) Message {
 	m.AbsentSince, m.NextLookAt, m.Looks, m.UpdatedAt = time.Time{}, time.Time{}, 0, at
+	m.FailingSince, m.FailedLooks = time.Time{}, 0
 	return m
 }
 
@@ -214,6 +231,9 @@ func (m Message) Receive(r Receipt) (merged Message, changed bool) {
 		return m, false
 	}
 	before := m
+	if !m.Accepted() && m.Attempts == 1 {
+		m.AskedAt = m.AttemptedAt
+	}
 	m = m.adopt(r.SID, r.At).reach(status)
 	switch {
 	case m.Status != status: // an older word than the one we have

@@ -88,7 +88,7 @@ func (s *Service) explainParked(ctx context.Context, m Message) (string, error) 
 	}
 	why := "whether Twilio has it could not be found out"
 	for _, look := range evidence.Looks {
-		if look.Finding == Ambiguous || look.Finding == Absent {
+		if look.Finding == Ambiguous || look.Finding == Absent || look.Finding == Failed {
 			why = look.Detail
 		}
 	}

@@ -69,6 +69,9 @@ func (s *Store) RecordSighting(ctx context.Context, sighting delivery.Sighting) 
 		if err := update(ctx, tx, looked.Message); err != nil {
 			return err
 		}
+		if looked.Look.Finding == delivery.Failed && stored.FailedLooks > 0 && looked.Settled == "" {
+			return nil // failures in a row are one line of evidence: their number has no bound
+		}
 		return keepLook(ctx, tx, stored.ID, looked.Look)
 	})
 	if postgres.IsUniqueViolation(err, "sms_messages_twilio_sid_key") {
@@ -113,12 +116,9 @@ func rivals(ctx context.Context, tx pgx.Tx, m delivery.Message, timeout time.Dur
 	})
 }
 
-// sqlKeepLook adds to the evidence. Failures in a row are one line: their number is no evidence, and has no bound.
+// sqlKeepLook adds to the evidence.
 const sqlKeepLook = `
-insert into sms_looks (message_id, at, finding, detail, candidates)
-select @message, @at, @finding, @detail, @candidates
-where @finding <> 'failed' or coalesce(
-	(select finding from sms_looks where message_id = @message order by id desc limit 1), '') <> 'failed'`
+insert into sms_looks (message_id, at, finding, detail, candidates) values (@message, @at, @finding, @detail, @candidates)`
 
 func keepLook(ctx context.Context, tx pgx.Tx, messageID uuid.UUID, look delivery.Look) error {
 	candidates := look.Candidates

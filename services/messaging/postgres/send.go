@@ -73,7 +73,7 @@ const (
 const sqlUpdateClaim = `
 update sms_messages
 set status = 'sending', error_code = null, attempt_token = @token, attempted_at = @at, lease_until = @lease,
-	attempts = attempts + 1, absent_since = null, next_look_at = null, looks = 0, updated_at = @at
+	attempts = attempts + 1, absent_since = null, next_look_at = null, looks = 0, failing_since = null, failed_looks = 0, updated_at = @at
 from permitted
 where org_id = @org and idempotency_key = @key and to_number = @to and body_hash = @hash
 	and status = 'throttled' and twilio_sid is null and lease_until <= @at
@@ -240,7 +240,8 @@ const sqlByIDForUpdate = sqlByID + ` for no key update`
 const sqlUpdate = `
 update sms_messages
 set from_number = @from, status = @status, twilio_sid = @sid, error_code = @code, segments = @segments, lease_until = @lease,
-	absent_since = @absent, next_look_at = @look, looks = @looks, accepted_at = @accepted, updated_at = @updated
+	absent_since = @absent, next_look_at = @look, looks = @looks, failing_since = @failing, failed_looks = @failed,
+	accepted_at = @accepted, asked_at = @asked, updated_at = @updated
 where id = @id`
 
 // Settle applies Message.Settle to the stored row and returns the row after it. When Twilio says that the recipient has
@@ -282,6 +283,7 @@ func update(ctx context.Context, tx pgx.Tx, m delivery.Message) error {
 	return exec(ctx, tx, sqlUpdate, pgx.NamedArgs{
 		"id": m.ID, "from": m.From, "status": string(m.Status), "sid": null(m.SID), "code": null(m.ErrorCode),
 		"segments": m.Segments, "lease": m.LeaseUntil, "absent": null(m.AbsentSince), "look": null(m.NextLookAt), "looks": m.Looks,
-		"accepted": null(m.AcceptedAt), "updated": m.UpdatedAt,
+		"failing": null(m.FailingSince), "failed": m.FailedLooks, "accepted": null(m.AcceptedAt), "asked": null(m.AskedAt),
+		"updated": m.UpdatedAt,
 	})
 }

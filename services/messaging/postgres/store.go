@@ -48,7 +48,7 @@ type conn interface {
 
 const columns = `id, org_id, profile_id, direction, from_number, to_number, body, body_hash, idempotency_key, status, twilio_sid,
 	error_code, segments, correlation_id, attempt_token, attempted_at, lease_until, attempts, unknown_policy, absent_since,
-	next_look_at, looks, accepted_at, consent_effect, created_at, updated_at`
+	next_look_at, looks, failing_since, failed_looks, accepted_at, asked_at, consent_effect, created_at, updated_at`
 
 // row is sms_messages, column by column.
 type row struct {
@@ -74,7 +74,10 @@ type row struct {
 	AbsentSince    *time.Time
 	NextLookAt     *time.Time
 	Looks          int
+	FailingSince   *time.Time
+	FailedLooks    int
 	AcceptedAt     *time.Time
+	AskedAt        *time.Time
 	ConsentEffect  *string
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
@@ -97,7 +100,8 @@ func (r row) message() (delivery.Message, error) {
 		CorrelationID: r.CorrelationID, AttemptToken: value(r.AttemptToken), AttemptedAt: value(r.AttemptedAt).UTC(),
 		LeaseUntil: value(r.LeaseUntil).UTC(), UnknownPolicy: delivery.UnknownPolicy(r.UnknownPolicy),
 		AbsentSince: value(r.AbsentSince).UTC(), NextLookAt: value(r.NextLookAt).UTC(), Looks: r.Looks,
-		Attempts: r.Attempts, AcceptedAt: value(r.AcceptedAt).UTC(), ConsentEffect: effect,
+		FailingSince: value(r.FailingSince).UTC(), FailedLooks: r.FailedLooks,
+		Attempts: r.Attempts, AcceptedAt: value(r.AcceptedAt).UTC(), AskedAt: value(r.AskedAt).UTC(), ConsentEffect: effect,
 		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 	if m.Direction == delivery.Outbound && r.AttemptedAt == nil { // claimed by a release that did not note it

@@ -60,7 +60,7 @@ func (s *Server) Send(ctx context.Context, r *messagingv1.SendRequest) (*messagi
 	if result.Outcome == delivery.Accepted {
 		s.Tally.Add(result.Message.Segments)
 	}
-	return writeResult(result, r.GetUnderstands()), nil
+	return writeResult(result, r.GetUnderstands(), s.Now()), nil
 }
 
 // RecordStatus takes one delivery receipt.

@@ -44,6 +44,18 @@ func (taking) Fetch(context.Context, string) (twilio.Stored, error) {
 	return twilio.Stored{}, twilio.ErrNotFound
 }
 
+// slow is a carrier that takes everything, some time after it was asked.
+type slow struct {
+	taking
+
+	answer func()
+}
+
+func (s slow) Send(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
+	s.answer()
+	return s.taking.Send(ctx, out)
+}
+
 // losing is a carrier whose answers are lost, of a Twilio that has one text.
 type losing struct{ has twilio.Stored }
 
@@ -454,6 +466,39 @@ func TestConsent(t *testing.T) {
 	require.Nil(t, answer.GetMessage())
 	_, err = s.GetConsent(as(t, rpc.RoleOperator, orgB, "op"), &messagingv1.GetConsentRequest{Phone: theirs})
 	requireRefused(t, err, codes.NotFound, messagingv1.Reason_REASON_CONSENT_NOT_FOUND)
+}
+
+func TestSendTellsHowLongAgoItWas(t *testing.T) {
+	t.Parallel()
+	metrics, err := delivery.NewMetrics(noop.NewMeterProvider().Meter("test"))
+	require.NoError(t, err)
+	store := postgres.NewStore(pgtest.New(t, postgres.Migrations()))
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	clock := func() time.Time { return now }
+	sender := delivery.Sender{OrgID: uuid.MustParse(orgA), Number: ours}
+	s := server.New(server.Config{
+		Archive: store, Sender: sender, Now: clock,
+		Delivery: delivery.New(delivery.Config{
+			Store: store, Inbox: store, Doubts: store, Carrier: slow{answer: func() { now = now.Add(900 * time.Millisecond) }}, Sender: sender,
+			PublicURL: "https://paceline.example", Timeout: time.Second, Lease: time.Minute, StopWait: time.Second, Now: clock,
+			Log: slog.New(slog.DiscardHandler), Metrics: metrics,
+		}),
+	})
+	t.Run("R_13_OfOneThatTwilioTakesNowAndOfOneThatTheyHave", func(t *testing.T) {
+		t.Parallel()
+		ask := func(outcome messagingv1.Outcome, accepted, asked time.Duration) {
+			answer, err := s.Send(as(t, rpc.RoleService, "", "onboarding"), &messagingv1.SendRequest{
+				OrgId: orgA, To: theirs, Body: "hello", IdempotencyKey: "k",
+			})
+			require.NoError(t, err)
+			require.Equal(t, outcome, answer.GetOutcome())
+			require.Equal(t, accepted, answer.GetAcceptedAgo().AsDuration())
+			require.Equal(t, asked, answer.GetAskedAgo().AsDuration())
+		}
+		ask(messagingv1.Outcome_OUTCOME_ACCEPTED, 0, 900*time.Millisecond)
+		now = now.Add(5 * time.Second)
+		ask(messagingv1.Outcome_OUTCOME_ALREADY_ACCEPTED, 5*time.Second, 5900*time.Millisecond)
+	})
 }
 
 func TestRecord(t *testing.T) {

@@ -15,13 +15,16 @@ import (
 )
 
 // writeResult shows an outcome that is younger than the callers there may be only to one that understands it.
-func writeResult(r delivery.Result, understood []messagingv1.Outcome) *messagingv1.SendResponse {
+func writeResult(r delivery.Result, understood []messagingv1.Outcome, now time.Time) *messagingv1.SendResponse {
 	answer := &messagingv1.SendResponse{Outcome: writeOutcome(r.Outcome), Explanation: r.Explanation}
 	if r.Outcome == delivery.Held && !slices.Contains(understood, answer.GetOutcome()) {
 		answer.Outcome = messagingv1.Outcome_OUTCOME_THROTTLED
 	}
 	if r.Message != nil {
 		answer.Message = writeMessage(*r.Message)
+		if !r.Message.AcceptedAt.IsZero() {
+			answer.AcceptedAgo, answer.AskedAgo = durationpb.New(now.Sub(r.Message.AcceptedAt)), durationpb.New(now.Sub(r.Message.AskedSince()))
+		}
 	}
 	if r.RetryAfter > 0 {
 		answer.RetryAfter = durationpb.New(r.RetryAfter)

@@ -69,13 +69,12 @@ func (c *Client) Fetch(ctx context.Context, sid string) (Stored, error) {
 	return stored, err
 }
 
-// List reads every message to a number that Twilio created at since or later, within the timeout and the caller's context. It
-// is the whole of them or an error, never a part. The filter is the recipient alone: Twilio's only dates to filter by are of
-// sending, and a text that is still queued there has none. For the same reason it reads to the last page: Twilio sorts by the
-// date of sending, and does not say where a text without one stands, so no older text shows that ours cannot come after it.
+// List reads every message to a number that Twilio created at since or later, each page within the timeout, and all within the
+// caller's context: a person to whom much was sent has many pages. It is the whole of them or an error, never a part. The filter is the
+// recipient alone: Twilio's only dates to filter by are of sending, and a text that is still queued there has none. For the same reason
+// it reads to the last page: Twilio sorts by the date of sending, and does not say where a text without one stands, so no older text
+// shows that ours cannot come after it.
 func (c *Client) List(ctx context.Context, to string, since time.Time) ([]Stored, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
 	// The pages are asked for by path and query as Twilio gives them, through twilio-go's client but past its methods: these
 	// drop every ".digits" from a query's values, and a page token may hold some.
 	next := "/2010-04-01/Accounts/" + c.credentials.Username + "/Messages.json?" +
@@ -102,6 +101,8 @@ func (c *Client) List(ctx context.Context, to string, since time.Time) ([]Stored
 
 // page reads one page of a listing and where the next one is; empty after the last.
 func (c *Client) page(ctx context.Context, path, to string) (messages []Stored, next string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
 	call, handler := c.exchange(ctx, maxPage)
 	answer, err := handler.Get(c.origin.Scheme+"://"+c.origin.Host+path, nil, map[string]any{}, "")
 	if r := call.result(); err != nil || r.status != http.StatusOK {

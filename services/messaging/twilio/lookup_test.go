@@ -138,6 +138,22 @@ func TestList(t *testing.T) {
 		require.Len(t, listed, 2)
 	})
 
+	t.Run("R_12_EveryPageHasTheTimeLimitToItself", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, nil)
+		for range 250 { // three pages
+			b.client.Send(t.Context(), hello)
+		}
+		transport := &http.Transport{}
+		t.Cleanup(transport.CloseIdleConnections)
+		noting := &deadlines{RoundTripper: transport}
+		c := newClient(t, b.origin, func(c *twilio.Config) { c.Transport = noting })
+		_, err := c.List(t.Context(), person, noon)
+		require.NoError(t, err)
+		require.Len(t, noting.of, 3)
+		require.True(t, noting.of[0].Before(noting.of[1]) && noting.of[1].Before(noting.of[2]), "%v", noting.of)
+	})
+
 	t.Run("EndlessListIsAnError", func(t *testing.T) {
 		t.Parallel()
 		c := newClient(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -182,6 +198,19 @@ func TestList(t *testing.T) {
 		_, err := c.List(ctx, person, noon)
 		require.ErrorContains(t, err, "timed out")
 	})
+}
+
+// deadlines notes until when each call may last.
+type deadlines struct {
+	http.RoundTripper
+
+	of []time.Time
+}
+
+func (d *deadlines) RoundTrip(r *http.Request) (*http.Response, error) {
+	deadline, _ := r.Context().Deadline()
+	d.of = append(d.of, deadline)
+	return d.RoundTripper.RoundTrip(r)
 }
 
 func resource(sid, to string) string {

@@ -43,10 +43,32 @@ func (p *Parked) Error() string {
 	return "the session is parked as " + string(p.Status) + ": " + p.Reason
 }
 
+// Early says what becomes of an execution before its step is due.
+type Early int
+
+// What becomes of one.
+const (
+	EarlyRuns     Early = iota // it is an alarm's, which rings when it was set for, by whatever clock
+	EarlyRefused               // it is an operator's, who gets *NotDue
+	EarlyRecorded              // it is an operator's who means it: the step is sent, and the timeline tells of it
+)
+
+// NotDue is an execution before its step is due, by somebody who may not have meant that. Nothing was changed.
+type NotDue struct{ Left time.Duration }
+
+func (n *NotDue) Error() string {
+	return fmt.Sprintf("the step is due in %s and is sent then by itself; to have it sent now say before_due", max(n.Left.Round(tenth), tenth))
+}
+
+const tenth = 100 * time.Millisecond
+
 type loader interface {
 	LoadSession(ctx context.Context, id string) (dispatch.View, error)
 	// StepDueAt is when a step was due by the step before; zero when none set its alarm.
 	StepDueAt(ctx context.Context, sessionID string, step session.StepID) (time.Time, error)
+	// NextDueAt is when a step is due by now, whatever has set or moved that; zero when it has no alarm.
+	NextDueAt(ctx context.Context, sessionID string, step session.StepID) (time.Time, error)
+	Note(ctx context.Context, sessionID string, entries []session.Entry, cause *dispatch.Cause, at time.Time) error
 }
 
 type deliverer interface {
@@ -71,9 +93,9 @@ type Executor struct {
 	Now      func() time.Time
 }
 
-// Execute performs one step, in the order of docs/architecture.md. Errors: session.ErrUnknownStep, *Parked, *dispatch.Wait,
+// Execute performs one step, in the order of docs/architecture.md. Errors: session.ErrUnknownStep, *NotDue, *Parked, *dispatch.Wait,
 // dispatch.ErrMessageMissing, and what the ports return; after any of them the step may be executed again.
-func (e *Executor) Execute(ctx context.Context, p session.StepPayload, correlationID string) (Result, error) {
+func (e *Executor) Execute(ctx context.Context, p session.StepPayload, correlationID string, early Early) (Result, error) {
 	ctx, end := e.Threads.Begin(ctx, "onboarding.step", p.SessionID)
 	defer end()
 	e.Log.InfoContext(ctx, "onboarding.step_handler_invoked",
@@ -92,6 +114,10 @@ func (e *Executor) Execute(ctx context.Context, p session.StepPayload, correlati
 	if waits, err := e.awaitWindow(ctx, view.Session, step); waits || err != nil {
 		return e.waited(ctx, p, session.SkipQuietHours, err)
 	}
+	hurried, err := e.beforeDue(ctx, view.Session, early)
+	if err != nil {
+		return Result{}, err
+	}
 	if waits, err := e.awaitDelivery(ctx, view.Session, step); waits || err != nil {
 		return e.waited(ctx, p, session.SkipAwaitingDelivery, err)
 	}
@@ -103,7 +129,7 @@ func (e *Executor) Execute(ctx context.Context, p session.StepPayload, correlati
 		View: view, Text: step.Text, Key: p.IdempotencyKey, CorrelationID: correlationID, Trigger: session.TriggerStep,
 		Then: func(s dispatch.Sent) session.Move { return e.advance(view.Session, token, next, s) },
 	})
-	if done.Sent.Outcome == dispatch.Accepted {
+	if done.Sent.Outcome == dispatch.Accepted && !hurried {
 		e.measure(ctx, view.Session, step, done.Sent.AcceptedAt)
 	}
 	e.logSent(ctx, p, done.Sent)
@@ -114,6 +140,26 @@ func (e *Executor) Execute(ctx context.Context, p session.StepPayload, correlati
 		return Result{}, err
 	}
 	return e.conclude(ctx, p, done)
+}
+
+// beforeDue reports whether an operator has a step sent before it is due, and if so tells the timeline, before anything is sent.
+func (e *Executor) beforeDue(ctx context.Context, r session.Record, early Early) (bool, error) {
+	if early == EarlyRuns {
+		return false, nil
+	}
+	due, err := e.Sessions.NextDueAt(ctx, r.ID, r.NextStep)
+	now := e.Now()
+	left := due.Sub(now)
+	switch {
+	case err != nil || left <= 0:
+		return false, err
+	case early == EarlyRefused:
+		return false, &NotDue{Left: left}
+	}
+	return true, e.Sessions.Note(ctx, r.ID, []session.Entry{{
+		At: now, Kind: session.KindReplayed, Trigger: session.TriggerOperator, Step: r.NextStep,
+		Detail: fmt.Sprintf("before_due: %s before it was due", left.Round(tenth)),
+	}}, nil, now)
 }
 
 // measure records by how much a text that was taken now came too late or too early. What cannot be measured is left out.
@@ -158,7 +204,7 @@ func (e *Executor) advance(r session.Record, to session.Token, next *session.Ste
 		m.NextStep = next.ID
 		m.Alarm = NewAlarm(r, next.ID, 1, s.AcceptedAt.Add(next.Delay))
 	} else {
-		m.AnswerHeldSince = s.AskedAt()
+		m.AnswerHeldSince = s.AskedAt
 	}
 	m.Entries = []session.Entry{changed}
 	return m

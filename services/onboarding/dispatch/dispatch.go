@@ -30,8 +30,9 @@ func (v View) Snapshot() session.Snapshot { return v.Session.Snapshot(v.Hold) }
 
 // Cause is the claimed job that a change answers; it is ended in the change's transaction.
 type Cause struct {
-	Job     jobs.Job
-	Failure string // why the job has failed for good; empty when the change completes it
+	Job       jobs.Job
+	Failure   string // why the job has failed for good; empty when the change completes it
+	Cancelled bool   // the job is pending, and an operator cancels it
 }
 
 // ErrConflict is a session that moved on between a decision and its change. Nothing was changed; decide again.
@@ -81,26 +82,20 @@ const (
 	Held                               // by a safety hold that is later than what the caller has read
 )
 
-// Sent is messaging's answer.
+// Sent is messaging's answer. When Twilio took a text and when it was asked for it are by our own clock, and not by messaging's.
 type Sent struct {
-	Outcome     Outcome
-	MessageID   string    // of the stored row; empty when there is none
-	ProviderID  string    // Twilio's SID; empty until it is known
-	CreatedAt   time.Time // when messaging was first asked for it; zero when there is no row
-	AcceptedAt  time.Time
+	Outcome    Outcome
+	MessageID  string    // of the stored row; empty when there is none
+	ProviderID string    // Twilio's SID; empty until it is known
+	CreatedAt  time.Time // when messaging was first asked for it, by its clock; zero when there is no row
+	AcceptedAt time.Time // zero until Twilio has it; not before they took it, so that the next text never comes too soon
+	// AskedAt is since when a reply may answer the text: since the attempt began that Twilio took, for their answer may be slow, or
+	// lost, and the person may have read the text long before. It is rather too early than too late: to count a reply that came a
+	// moment too early is better than to lose an answer, for which the session would wait.
+	AskedAt     time.Time
 	RetryAfter  time.Duration
 	Code        int    // Twilio's error code of a rejected or throttled text; 0 for none
 	Explanation string // why a rejected, throttled, undecided or given up text is so, and what to do
-}
-
-// AskedAt is since when a reply may answer the text: since Twilio took it, or, if that was only learnt afterwards, since
-// messaging was asked for it. AcceptedAt may then be the time at which it was learnt, and the person may have read the
-// text before. To count a reply that came a moment too early is better than to lose an answer: the session would wait for it.
-func (s Sent) AskedAt() time.Time {
-	if s.Outcome == AlreadyAccepted && !s.CreatedAt.IsZero() && s.CreatedAt.Before(s.AcceptedAt) {
-		return s.CreatedAt
-	}
-	return s.AcceptedAt
 }
 
 // Wait is a text that could not be brought to an end yet. Nothing was changed; come back after RetryAfter.
@@ -205,7 +200,7 @@ func (d *Dispatcher) moveAfter(o Order, sent Sent) (session.Move, error) {
 		move := o.Then(sent)
 		took := session.Entry{
 			At: sent.AcceptedAt, Kind: session.KindSent, Trigger: o.Trigger, Step: r.NextStep,
-			MessageID: sent.MessageID, Detail: string(o.Text), AskedAt: sent.AskedAt(),
+			MessageID: sent.MessageID, Detail: string(o.Text), AskedAt: sent.AskedAt,
 		}
 		move.Entries = slices.Insert(move.Entries, 0, took)
 		return move, nil

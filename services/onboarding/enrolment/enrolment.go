@@ -192,6 +192,15 @@ type openingPayload struct {
 	Consent   *dispatch.ConsentRecord `json:"consent,omitempty"`
 }
 
+// SessionOf is the session whose opening a job sends; empty for every other job.
+func SessionOf(j jobs.Job) string {
+	var p openingPayload
+	if j.EventType != EventOpening || json.Unmarshal(j.Payload, &p) != nil || uuid.Validate(p.SessionID) != nil {
+		return ""
+	}
+	return p.SessionID
+}
+
 // SendOpening is the job handler that sends a session's opening. A session that is over or has gone on needs none any more.
 func (d *Desk) SendOpening(ctx context.Context, j jobs.Job) error {
 	var p openingPayload
@@ -232,7 +241,7 @@ func (d *Desk) SendOpening(ctx context.Context, j jobs.Job) error {
 		CorrelationID: j.ID, Trigger: session.TriggerActivation, Cause: &dispatch.Cause{Job: j},
 		Then: func(sent dispatch.Sent) session.Move {
 			move := session.Stay(s, d.Now())
-			move.AnswerHeldSince = sent.AskedAt() // replies that came while the session was parked
+			move.AnswerHeldSince = sent.AskedAt // replies that came while the session was parked
 			return move
 		},
 	})

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
+	"paceline.internal/platform/worker"
 	"paceline.internal/services/onboarding/burst"
 	"paceline.internal/services/onboarding/dispatch"
+	"paceline.internal/services/onboarding/enrolment"
 	"paceline.internal/services/onboarding/jobs"
 	"paceline.internal/services/onboarding/session"
 )
@@ -40,7 +41,7 @@ func (r *Router) answerOnce(ctx context.Context, j jobs.Job, m Resumed, recorded
 	if recorded.Effect != EffectNone {
 		return r.consent(ctx, view, cause, recorded)
 	}
-	if m.received(j).Before(view.Session.CreatedAt) { // an answer to an episode that is over, or to nothing
+	if m.before(j, view.Session.CreatedAt) { // an answer to an episode that is over, or to nothing
 		return r.Sessions.Note(ctx, view.Session.ID, []session.Entry{r.replied(recorded, "before_session")}, &cause, r.Now())
 	}
 	if m.Place != anyPlace && m.Place != view.Session.Place() { // a later text has been answered meanwhile
@@ -75,18 +76,17 @@ func (r *Router) concerned(ctx context.Context, j jobs.Job, m Resumed, recorded 
 
 // isEarly reports whether a reply reached us during the burst, before it could answer its last message, and only its job came
 // to be done after it. Had it been done in time, it would have been held and answered nothing; it answers nothing now. A late
-// text has not waited its turn either: it answers only if we have said nothing since it was said, in whole seconds as Twilio's are.
+// text has not waited its turn either: it answers only if we have said nothing since it was said.
 func (r *Router) isEarly(ctx context.Context, s session.Record, j jobs.Job, m Resumed) (bool, error) {
 	if m.Message.Late() && j.EventType == EventMessage {
 		asked, err := r.History.LastTextAt(ctx, s.ID)
-		return m.Message.ReceivedAt.Before(asked.Truncate(time.Second)), err
+		return m.before(j, asked), err
 	}
-	said := m.received(j)
-	if !isFirstHand(j) || s.Token != session.AwaitingInterviewStart || !said.Before(s.UpdatedAt) {
+	if !isFirstHand(j) || s.Token != session.AwaitingInterviewStart || !m.before(j, s.UpdatedAt) {
 		return false, nil
 	}
 	asked, err := r.History.LastStepAt(ctx, s.ID)
-	return said.Before(asked), err
+	return m.before(j, asked), err
 }
 
 // consent follows what messaging has already committed: a STOP ends the session, what may be one parks it, the rest is only told.
@@ -200,7 +200,7 @@ func (r *Router) send(
 			}
 			move := session.Stay(s, r.Now())
 			move.Token, move.Paused = d.To, d.Pause
-			move.AnswerHeldSince = sent.AskedAt() // replies that came while the session was parked
+			move.AnswerHeldSince = sent.AskedAt // replies that came while the session was parked
 			move.Entries = []session.Entry{changed}
 			return move
 		},
@@ -241,7 +241,7 @@ func (r *Router) advanced(s session.Record, to session.Token, intent session.Int
 	return session.Entry{At: r.Now(), Kind: session.KindAdvanced, From: s.Token, To: to, Trigger: session.TriggerOf(intent)}
 }
 
-// GiveUp parks the conversation of a job that failed for good, so that somebody looks, and ends the job as failed in the
+// GiveUp parks the conversation that waits for a job that failed for good, so that somebody looks, and ends the job as failed in the
 // same transaction: a job whose last attempt took effect after all, and only its answer was lost, parks nobody. It is the conversation
 // that there was when the job was stored, if that is still open: one that was opened since has nothing to do with it. A text
 // that belongs to no conversation of ours is left to the list of failed jobs.
@@ -249,36 +249,80 @@ func (r *Router) GiveUp(ctx context.Context, j jobs.Job, cause error) error {
 	if errors.Is(cause, ErrUnknownSender) || errors.Is(cause, ErrInvalid) {
 		return nil
 	}
-	err := r.park(ctx, j, cause)
-	for n := 1; n < maxDecisions && errors.Is(err, dispatch.ErrConflict); n++ {
-		err = r.park(ctx, j, cause)
-	}
+	_, err := r.park(ctx, dispatch.Cause{Job: j, Failure: cause.Error()},
+		fmt.Sprintf("job %s (%s) failed for good: %v; see the job and the log, mend that", j.ID, j.EventType, cause))
 	if errors.Is(err, jobs.ErrFenced) {
 		return nil
 	}
 	return err
 }
 
-func (r *Router) park(ctx context.Context, j jobs.Job, cause error) error {
-	view, err := r.History.ConversationAt(ctx, j.OrgID, j.Subject, j.CreatedAt)
+// Cancel ends a pending or a failed job by an operator's word. The conversation that waits for a pending one is parked in the same
+// transaction: it would wait for ever, and be found in no list. Errors: worker.ErrNoJob, a *worker.StatusError.
+func (r *Router) Cancel(ctx context.Context, orgID, id string) (worker.Row, error) {
+	found, err := r.Queue.Job(ctx, orgID, id)
+	if err != nil {
+		return worker.Row{}, err
+	}
+	j := jobs.Job{ID: found.ID, OrgID: found.OrgID, EventType: found.EventType, Subject: found.Subject, Payload: found.Payload, CreatedAt: found.CreatedAt}
+	if found.Status == jobs.StatusPending && (isReply(j) || enrolment.SessionOf(j) != "") {
+		parked, err := r.park(ctx, dispatch.Cause{Job: j, Cancelled: true},
+			fmt.Sprintf("an operator has cancelled job %s (%s), which it waited for; to have that done after all", j.ID, j.EventType))
+		if err != nil {
+			return worker.Row{}, err
+		}
+		if parked {
+			return r.Queue.Job(ctx, orgID, id)
+		}
+	}
+	return r.Queue.CancelJob(ctx, orgID, id, r.Now())
+}
+
+// park parks the conversation that waits for a job which comes to an end without having done its work, and ends it. It reports whether
+// there was one.
+func (r *Router) park(ctx context.Context, cause dispatch.Cause, why string) (parked bool, err error) {
+	parked, err = r.parkOnce(ctx, cause, why)
+	for n := 1; n < maxDecisions && errors.Is(err, dispatch.ErrConflict); n++ {
+		parked, err = r.parkOnce(ctx, cause, why)
+	}
+	return parked, err
+}
+
+func (r *Router) parkOnce(ctx context.Context, cause dispatch.Cause, why string) (parked bool, err error) {
+	j := cause.Job
+	var view dispatch.View
+	opened := enrolment.SessionOf(j)
+	if opened != "" { // an opening is its session's, and waits under a subject that is no phone while hours are quiet
+		view, err = r.People.LoadSession(ctx, opened)
+	} else {
+		view, err = r.History.ConversationAt(ctx, j.OrgID, j.Subject, j.CreatedAt)
+	}
 	if errors.Is(err, dispatch.ErrNoSession) {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
-	s, ended := view.Session, dispatch.Cause{Job: j, Failure: cause.Error()}
+	s := view.Session
 	switch {
-	case s.Status.Parked() && s.Mode == session.Onboarding && isReply(j): // considered when the session is resumed
-		return r.Sessions.Hold(ctx, s, ended, session.Entry{
+	case opened != "" && s.Place() > 0: // it was sent, or the conversation has gone on without it
+		return false, nil
+	case s.Status.Parked() && s.Mode == session.Onboarding && isReply(j) && !cause.Cancelled: // considered when the session is resumed
+		return true, r.Sessions.Hold(ctx, s, cause, session.Entry{
 			At: r.Now(), Kind: session.KindHeld, Trigger: session.TriggerReply, Detail: fmt.Sprintf("parked; job %s failed for good", j.ID),
 		})
 	case s.Status != session.Active:
-		return nil
+		return false, nil
 	}
-	reason := fmt.Sprintf("job %s (%s) failed for good: %v; see the job and the log, mend that, %s",
-		j.ID, j.EventType, cause, session.ThenResume(s.ID))
-	return r.Sessions.Move(ctx, session.Park(s, r.Now(), session.Stuck, session.TriggerReply, "", reason), &ended)
+	reason, trigger := why+", "+session.ThenResume(s.ID), session.TriggerReply
+	if opened != "" {
+		trigger = session.TriggerActivation
+	}
+	if cause.Cancelled {
+		reason = why + " POST /v1/sessions/" + s.ID + ":resume; if not, POST /v1/sessions/" + s.ID + ":reset"
+		trigger = session.TriggerOperator
+	}
+	return true, r.Sessions.Move(ctx, session.Park(s, r.Now(), session.Stuck, trigger, "", reason), &cause)
 }
 
 func isReply(j jobs.Job) bool {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"paceline.internal/platform/telemetry"
+	"paceline.internal/platform/worker"
 	"paceline.internal/services/onboarding/dispatch"
 	"paceline.internal/services/onboarding/jobs"
 	"paceline.internal/services/onboarding/session"
@@ -80,10 +81,16 @@ type recorder interface {
 type directory interface {
 	// ProfileID is whose phone it is, empty when the organisation does not know it.
 	ProfileID(ctx context.Context, orgID, phone string) (string, error)
+	// LoadSession is a session and its person; dispatch.ErrNoSession.
+	LoadSession(ctx context.Context, id string) (dispatch.View, error)
 }
 
 type queue interface {
 	Enqueue(ctx context.Context, n jobs.New) (jobs.Enqueued, error)
+	// Job reads a job; worker.ErrNoJob.
+	Job(ctx context.Context, orgID, id string) (worker.Row, error)
+	// CancelJob ends a pending or a failed job; worker.ErrNoJob, a *worker.StatusError.
+	CancelJob(ctx context.Context, orgID, id string, now time.Time) (worker.Row, error)
 }
 
 type runner interface {
@@ -201,17 +208,32 @@ type Resumed struct {
 
 // received is when a text reached us, or its carrier if it came to us late.
 func (m Resumed) received(j jobs.Job) time.Time {
+	at, _ := m.dated(j)
+	return at
+}
+
+// before reports whether a text came before something of ours. A carrier's time may be that of anything within its second.
+func (m Resumed) before(j jobs.Job, ours time.Time) bool {
+	at, byCarrier := m.dated(j)
+	if byCarrier {
+		ours = ours.Truncate(time.Second)
+	}
+	return at.Before(ours)
+}
+
+// dated is received, and whether the carrier says so, whose times are in whole seconds.
+func (m Resumed) dated(j jobs.Job) (at time.Time, byCarrier bool) {
 	if m.Message.Late() {
-		return m.Message.ReceivedAt
+		return m.Message.ReceivedAt, true
 	}
 	here := m.ReceivedAt
 	if here.IsZero() {
 		here = j.CreatedAt
 	}
 	if said, known := m.Message.sentAt(); known && here.Sub(said) > slack {
-		return said
+		return said, true
 	}
-	return here
+	return here, false
 }
 
 // slack is by how much a carrier's clock, which tells whole seconds, may differ from ours without meaning anything.

@@ -35,11 +35,12 @@ var Idempotent = []string{
 // Client speaks to messaging over one connection, which sets a deadline on every call.
 type Client struct {
 	rpc messagingv1.MessagingServiceClient
+	now func() time.Time
 }
 
-// New returns a client on an open connection.
-func New(conn grpc.ClientConnInterface) *Client {
-	return &Client{rpc: messagingv1.NewMessagingServiceClient(conn)}
+// New returns a client on an open connection, for a caller with this clock.
+func New(conn grpc.ClientConnInterface, now func() time.Time) *Client {
+	return &Client{rpc: messagingv1.NewMessagingServiceClient(conn), now: now}
 }
 
 var outcomes = map[messagingv1.Outcome]dispatch.Outcome{
@@ -66,6 +67,7 @@ var policies = map[session.UnknownSends]messagingv1.UnknownPolicy{
 // Send hands over one text. dispatch.ErrUnavailable when messaging cannot be reached; every other outcome that is
 // recorded there is in the answer, a reused key included.
 func (c *Client) Send(ctx context.Context, t dispatch.Text) (dispatch.Sent, error) {
+	asked := c.now()
 	answer, err := c.rpc.Send(ctx, &messagingv1.SendRequest{
 		OrgId: t.OrgID, ProfileId: t.ProfileID, To: t.To, Body: t.Body, IdempotencyKey: t.Key, CorrelationId: t.CorrelationID,
 		UnknownPolicy: policies[t.Unknown], Understands: understood, HoldVersion: t.HoldVersion, Consent: consentRecord(t.Consent),
@@ -88,8 +90,8 @@ func (c *Client) Send(ctx context.Context, t dispatch.Text) (dispatch.Sent, erro
 	if at := m.GetCreatedAt(); at != nil {
 		sent.CreatedAt = at.AsTime()
 	}
-	if at := m.GetAcceptedAt(); at != nil {
-		sent.AcceptedAt = at.AsTime()
+	if m.GetAcceptedAt() != nil {
+		sent.AcceptedAt, sent.AskedAt = onOurClock(answer, asked, c.now())
 	}
 	return sent, nil
 }
@@ -100,6 +102,30 @@ func consentRecord(c dispatch.ConsentRecord) *messagingv1.ConsentRecord {
 		return nil
 	}
 	return &messagingv1.ConsentRecord{Source: c.Source, WordsShown: c.WordsShown, CollectedAt: timestamppb.New(c.CollectedAt)}
+}
+
+// onOurClock is when Twilio took a text and since when a reply may answer it, by the clock of the call, which began and ended then.
+// Messaging says how long ago both were, when it answered, which was at some time of the call: so the acceptance counts from the
+// call's end and the question from its beginning. A release of messaging that does not say it is believed its own clock.
+func onOurClock(answer *messagingv1.SendResponse, began, ended time.Time) (accepted, asked time.Time) {
+	m := answer.GetMessage()
+	accepted, asked = m.GetAcceptedAt().AsTime(), m.GetAcceptedAt().AsTime()
+	if at := m.GetCreatedAt(); at != nil {
+		asked = at.AsTime()
+	}
+	if ago := answer.GetAcceptedAgo(); ago != nil {
+		accepted = ended.Add(-max(0, ago.AsDuration()))
+	}
+	if ago := answer.GetAskedAgo(); ago != nil {
+		asked = began.Add(-max(0, ago.AsDuration()))
+	}
+	if answer.GetOutcome() == messagingv1.Outcome_OUTCOME_ACCEPTED { // all of it was within the call
+		asked = began
+		if answer.GetAcceptedAgo() != nil && accepted.Before(began) {
+			accepted = began
+		}
+	}
+	return accepted, asked
 }
 
 // final are the statuses after which no receipt changes anything.

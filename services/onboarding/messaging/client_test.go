@@ -1,6 +1,7 @@
 package messaging_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,7 +32,7 @@ var received = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 func setup(t *testing.T) (*messaging.Client, *messagingtest.Service) {
 	t.Helper()
 	service := messagingtest.New(orgID, ours, func() time.Time { return received })
-	return messaging.New(service.Client(t)), service
+	return messaging.New(service.Client(t), func() time.Time { return received }), service
 }
 
 func TestSend(t *testing.T) {
@@ -73,6 +74,54 @@ func TestSend(t *testing.T) {
 			}
 		})
 	}
+
+	for _, tt := range []struct {
+		name          string
+		older         bool // messaging does not say how long ago it was
+		skew          time.Duration
+		taken, asked  time.Duration // after the call began, by our own clock
+		again, before time.Duration // the same of the next call, a second after the first one ended
+	}{
+		{name: "R_09_R_13_TimesAreOfOurOwnClock", taken: 900 * time.Millisecond, again: -time.Second, before: -1900 * time.Millisecond},
+		{name: "R_09_R_13_TimesAreOfOurOwnClockWhenMessagingsIsAhead", skew: 3 * time.Second, taken: 900 * time.Millisecond, again: -time.Second, before: -1900 * time.Millisecond},
+		{name: "R_09_R_13_TimesAreOfOurOwnClockWhenMessagingsIsBehind", skew: -3 * time.Second, taken: 900 * time.Millisecond, again: -time.Second, before: -1900 * time.Millisecond},
+		{name: "R_09_R_13_OlderMessagingIsBelievedItsClock", older: true, skew: time.Second, taken: 1900 * time.Millisecond, before: -900 * time.Millisecond},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var now atomic.Int64 // since received
+			clock := func() time.Time { return received.Add(time.Duration(now.Load())) }
+			service := messagingtest.New(orgID, ours, func() time.Time { return clock().Add(tt.skew) })
+			service.SetOlder(tt.older)
+			service.Gate(func(*messagingv1.SendRequest) { now.Add(int64(900 * time.Millisecond)) }) // Twilio is slow
+			client := messaging.New(service.Client(t), clock)
+			sent, err := client.Send(t.Context(), text)
+			require.NoError(t, err)
+			require.Equal(t, tt.taken, sent.AcceptedAt.Sub(received))
+			require.Equal(t, tt.asked, sent.AskedAt.Sub(received))
+			now.Add(int64(time.Second))
+			began := clock()
+			sent, err = client.Send(t.Context(), text)
+			require.NoError(t, err)
+			require.Equal(t, dispatch.AlreadyAccepted, sent.Outcome)
+			require.Equal(t, tt.again, sent.AcceptedAt.Sub(began))
+			require.Equal(t, tt.before, sent.AskedAt.Sub(began))
+		})
+	}
+
+	t.Run("R_13_NonsenseOfAClockThatJumpsIsCut", func(t *testing.T) {
+		t.Parallel()
+		var behind atomic.Int64
+		service := messagingtest.New(orgID, ours, func() time.Time { return received.Add(time.Duration(behind.Load())) })
+		client := messaging.New(service.Client(t), func() time.Time { return received })
+		_, err := client.Send(t.Context(), text)
+		require.NoError(t, err)
+		behind.Store(int64(-time.Hour)) // so that it was taken in an hour
+		sent, err := client.Send(t.Context(), text)
+		require.NoError(t, err)
+		require.Equal(t, received, sent.AcceptedAt)
+		require.Equal(t, received, sent.AskedAt)
+	})
 
 	t.Run("OptedOut", func(t *testing.T) {
 		t.Parallel()

@@ -77,7 +77,7 @@ type Service struct {
 	script  func(n int, in *messagingv1.SendRequest) Outcome
 	gate    func(in *messagingv1.SendRequest) // called while the carrier is being called
 	down    bool
-	older   bool // of the release that kept no holds
+	older   bool // of the release before
 }
 
 type row struct {
@@ -86,6 +86,7 @@ type row struct {
 	state   messagingv1.Outcome
 	sending bool
 	lost    bool      // nobody will ever know what became of it
+	askedAt time.Time // when the last attempt began
 	takenAt time.Time // when the carrier took it, whoever knows; zero when it did not
 }
 
@@ -129,7 +130,7 @@ func (s *Service) SetDown(down bool) {
 	s.down = down
 }
 
-// SetOlder makes it a service of the release that kept no holds, or of this one again.
+// SetOlder has it answer as the release before did, which keeps no holds and does not say how long ago a text was taken; or as this one again.
 func (s *Service) SetOlder(older bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,7 +272,7 @@ func (s *Service) Send(_ context.Context, in *messagingv1.SendRequest) (*messagi
 	case known && r.sending:
 		return waiting(messagingv1.Outcome_OUTCOME_IN_FLIGHT, r), nil
 	case known && r.state == messagingv1.Outcome_OUTCOME_ACCEPTED:
-		return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_ALREADY_ACCEPTED, Message: r.copy()}, nil
+		return s.accepted(messagingv1.Outcome_OUTCOME_ALREADY_ACCEPTED, r), nil
 	case known && r.state == messagingv1.Outcome_OUTCOME_UNKNOWN:
 		return waiting(messagingv1.Outcome_OUTCOME_UNKNOWN, r), nil
 	case known && r.state == messagingv1.Outcome_OUTCOME_REJECTED:
@@ -331,7 +332,7 @@ func (s *Service) attempt(in *messagingv1.SendRequest) (*messagingv1.SendRespons
 		}}
 		s.rows[in.GetIdempotencyKey()] = r
 	}
-	r.sending, r.lost, r.message.ErrorCode = true, false, nil
+	r.sending, r.lost, r.message.ErrorCode, r.askedAt = true, false, nil, s.now()
 	if gate := s.gate; gate != nil {
 		s.mu.Unlock()
 		gate(in)
@@ -375,7 +376,7 @@ func (s *Service) settle(r *row, outcome Outcome) (*messagingv1.SendResponse, er
 	case Accept, AcceptLost, AcceptNoRow, AcceptNoSID, UnknownMissed, ParkMissed, Throttle, Reject, Unavailable, Misconfigured:
 	}
 	r.adopt(r.takenAt)
-	answer := &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_ACCEPTED, Message: r.copy()}
+	answer := s.accepted(messagingv1.Outcome_OUTCOME_ACCEPTED, r)
 	switch outcome {
 	case AcceptLost:
 		return nil, unavailable()
@@ -461,6 +462,15 @@ func (s *Service) CheckSender(_ context.Context, in *messagingv1.CheckSenderRequ
 
 // copy is what leaves the lock.
 func (r *row) copy() *messagingv1.Message { return proto.CloneOf(r.message) }
+
+func (s *Service) accepted(outcome messagingv1.Outcome, r *row) *messagingv1.SendResponse {
+	answer := &messagingv1.SendResponse{Outcome: outcome, Message: r.copy()}
+	if !s.older {
+		answer.AcceptedAgo = durationpb.New(s.now().Sub(r.message.GetAcceptedAt().AsTime()))
+		answer.AskedAgo = durationpb.New(s.now().Sub(r.askedAt))
+	}
+	return answer
+}
 
 func waiting(outcome messagingv1.Outcome, r *row) *messagingv1.SendResponse {
 	return &messagingv1.SendResponse{Outcome: outcome, Message: r.copy(), RetryAfter: durationpb.New(RetryAfter)}

@@ -61,13 +61,15 @@ func (s *Store) Hold(ctx context.Context, at session.Record, cause dispatch.Caus
 // sqlAnswerHeld enqueues the last reply held in this place since an instant, as an answer to what is asked in a place. Earlier
 // ones stay in the timeline and answer nothing. Its key makes it one job for that place however often this runs, and it is
 // wrapped with that place: if another reply is answered there first, it is overtaken. A reply can count in two places: one that
-// was held while the text before it was in doubt first brings that text to its end, and then answers it.
+// was held while the text before it was in doubt first brings that text to its end, and then answers it. The message of a text that
+// came late has a received_at of its own, which is the carrier's, in whole seconds: it counts from the second of that instant.
 const sqlAnswerHeld = `
 with last as (
-    select j.id, j.org_id, j.subject, h.received_at,
-           case when j.event_type = @wrapped then j.payload -> 'message' else j.payload end as message
+    select j.id, j.org_id, j.subject, h.received_at, m.message
     from held_replies h join webhook_jobs j on j.id = h.job_id
-    where h.session_id = @session and h.turn = @turn and h.received_at > @since
+    cross join lateral (select case when j.event_type = @wrapped then j.payload -> 'message' else j.payload end as message) m
+    where h.session_id = @session and h.turn = @turn
+      and (h.received_at > @since or m.message ? 'received_at' and h.received_at >= date_trunc('second', @since::timestamptz))
     order by h.received_at desc, h.job_id desc limit 1
 )
 insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)

@@ -45,6 +45,11 @@ func (s *Store) RetryJob(ctx context.Context, orgID, id string, now time.Time) (
 	return s.jobs.Retry(ctx, s.pool, orgID, id, now)
 }
 
+// Job reads one job of the organisation; worker.ErrNoJob.
+func (s *Store) Job(ctx context.Context, orgID, id string) (worker.Row, error) {
+	return s.jobs.Get(ctx, orgID, id)
+}
+
 // CancelJob ends a pending or a failed job of the organisation. Errors: worker.ErrNoJob, a *worker.StatusError.
 func (s *Store) CancelJob(ctx context.Context, orgID, id string, now time.Time) (worker.Row, error) {
 	r, err := s.jobs.Cancel(ctx, s.pool, orgID, id, now)

@@ -48,6 +48,9 @@ func (s *Store) Resume(ctx context.Context, orgID, sessionID string, again rescu
 // resume moves a session that is locked and parked. What was under way comes first: replies that were held meanwhile are
 // considered after it, by the move that it makes.
 func resume(ctx context.Context, tx pgx.Tx, r session.Record, again rescue.Again, at time.Time) (session.Record, error) {
+	if err := openAgain(ctx, tx, r, at); err != nil {
+		return r, err
+	}
 	found, err := takeUp(ctx, tx, r, at)
 	if err != nil {
 		return r, err
@@ -67,6 +70,34 @@ func resume(ctx context.Context, tx pgx.Tx, r session.Record, again rescue.Again
 		return r, answerHeld(ctx, tx, r, r.Place(), time.Time{}, at)
 	}
 	return r, nil
+}
+
+// sqlOpenAgain enqueues the opening of a session that stands where it was opened, unless that is the work that is taken up. Its own job
+// has come to an end while the session was parked; if it has not, or the text was taken after all, its key keeps it single.
+const sqlOpenAgain = `
+insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
+select @id, s.org_id, 'opened:' || s.id || ':' || s.turn, 'internal', @opening, p.phone, jsonb_build_object('session_id', s.id), 'pending',
+       @at, @at, @at
+from conversation_sessions s join profiles p on p.id = s.profile_id
+where s.id = @session and s.turn = s.detours
+  and not exists (select from webhook_jobs j where j.id = s.parked_job_id and j.event_type = @opening)`
+
+func openAgain(ctx context.Context, tx pgx.Tx, r session.Record, at time.Time) error {
+	if r.Place() > 0 {
+		return nil
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return fmt.Errorf("job id: %w", err)
+	}
+	tag, err := tx.Exec(ctx, sqlOpenAgain, pgx.NamedArgs{"id": id.String(), "session": r.ID, "opening": enrolment.EventOpening, "at": at})
+	if err != nil {
+		return fmt.Errorf("open again: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return nil
+	}
+	return notify(ctx, tx, ChannelJobs)
 }
 
 // ringAgain sets the alarm of the due step again.

@@ -92,8 +92,12 @@ select due_at from step_alarms where session_id = $1 and step_id = $2 and cause 
 
 // StepDueAt is when a step was due by the step before, which is the flow's delay after Twilio took that one's text; zero when no alarm
 // was set for that.
-func (s *Store) StepDueAt(ctx context.Context, sessionID string, step session.StepID) (due time.Time, err error) {
-	err = s.pool.QueryRow(ctx, sqlStepDueAt, sessionID, string(step)).Scan(&due)
+func (s *Store) StepDueAt(ctx context.Context, sessionID string, step session.StepID) (time.Time, error) {
+	return s.dueAt(ctx, sqlStepDueAt, sessionID, step)
+}
+
+func (s *Store) dueAt(ctx context.Context, sql, sessionID string, step session.StepID) (due time.Time, err error) {
+	err = s.pool.QueryRow(ctx, sql, sessionID, string(step)).Scan(&due)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return time.Time{}, nil
 	}
@@ -101,6 +105,15 @@ func (s *Store) StepDueAt(ctx context.Context, sessionID string, step session.St
 		return time.Time{}, fmt.Errorf("read when a step was due: %w", err)
 	}
 	return due, nil
+}
+
+const sqlNextDueAt = `
+select due_at from step_alarms where session_id = $1 and step_id = $2 and cause <> 'delivery' order by generation desc limit 1`
+
+// NextDueAt is when a step is due by now, by its newest alarm; zero when it has none. Alarms that only look again at a receipt do not
+// make it due later.
+func (s *Store) NextDueAt(ctx context.Context, sessionID string, step session.StepID) (time.Time, error) {
+	return s.dueAt(ctx, sqlNextDueAt, sessionID, step)
 }
 
 const sqlConversation = sqlSession + `
@@ -221,6 +234,10 @@ func (s *Store) Note(ctx context.Context, sessionID string, entries []session.En
 func finishCause(ctx context.Context, tx pgx.Tx, cause *dispatch.Cause, at time.Time) error {
 	if cause == nil {
 		return nil
+	}
+	if cause.Cancelled {
+		_, err := inTransactions.Cancel(ctx, tx, cause.Job.OrgID, cause.Job.ID, at)
+		return err
 	}
 	end := jobs.Finish{Job: cause.Job, Status: jobs.StatusCompleted, Attempts: cause.Job.Attempts, At: at}
 	if cause.Failure != "" {

@@ -84,7 +84,10 @@ func answer(err error) error {
 	var parked *burst.Parked
 	var unfinished *enrolment.Parked
 	var inProgress *reservation.InProgress
+	var notDue *burst.NotDue
 	switch {
+	case errors.As(err, &notDue):
+		return refuse(codes.FailedPrecondition, onboardingv1.Reason_REASON_STEP_NOT_DUE, notDue.Error(), notDue.Left)
 	case errors.As(err, &inProgress):
 		return refuse(codes.Aborted, onboardingv1.Reason_REASON_DELIVERY_IN_PROGRESS, inProgress.Error(), max(inProgress.RetryAfter, time.Second))
 	case errors.As(err, &unfinished):

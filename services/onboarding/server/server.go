@@ -73,12 +73,16 @@ func (s *Server) ExecuteStep(ctx context.Context, in *onboardingv1.ExecuteStepRe
 	if _, err := payload.Encode(); err != nil {
 		return nil, refusePayload(payload, err)
 	}
+	early := burst.EarlyRuns
 	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role == rpc.RoleOperator {
 		if _, _, err := s.Store.Session(ctx, caller.OrgID, payload.SessionID); err != nil {
 			return nil, answer(err)
 		}
+		if early = burst.EarlyRefused; in.GetBeforeDue() {
+			early = burst.EarlyRecorded
+		}
 	}
-	result, err := s.Steps.Execute(ctx, payload, telemetry.RequestID(ctx))
+	result, err := s.Steps.Execute(ctx, payload, telemetry.RequestID(ctx), early)
 	if err != nil {
 		return nil, answer(err)
 	}

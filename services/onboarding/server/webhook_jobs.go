@@ -37,9 +37,10 @@ func jobsPolicy() rpc.Policy {
 // bell wakes the loops for a job that was stored or is due again.
 type bell interface{ Ring() }
 
-// texts applies what a text means for consent, before its job's turn comes.
+// texts applies what a text means for consent, before its job's turn comes, and knows which conversation waits for a job.
 type texts interface {
 	Apply(ctx context.Context, j jobs.Job) error
+	Cancel(ctx context.Context, orgID, id string) (worker.Row, error)
 }
 
 // WebhookJobs serves WebhookJobService.
@@ -292,7 +293,7 @@ func (s *WebhookJobs) CancelWebhookJob(
 	if err := validID("job_id", in.GetJobId()); err != nil {
 		return nil, err
 	}
-	r, err := s.Store.CancelJob(ctx, org(ctx), in.GetJobId(), s.Now())
+	r, err := s.Texts.Cancel(ctx, org(ctx), in.GetJobId())
 	if err != nil {
 		return nil, answerJob(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/worker"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/jobs"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/server"
@@ -51,7 +52,9 @@ func setup(t *testing.T) *bundle {
 		clock: clock.NewSettable(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)),
 	}
 	b.Context = b.as(rpc.RoleOperator, b.orgID)
-	b.server = &server.WebhookJobs{OrgID: uuid.NewString(), Store: b.store, Bell: b, Now: b.clock.Now}
+	b.server = &server.WebhookJobs{
+		OrgID: uuid.NewString(), Store: b.store, Texts: &inbound.Router{Queue: b.store, Now: b.clock.Now}, Bell: b, Now: b.clock.Now,
+	}
 	return b
 }
 

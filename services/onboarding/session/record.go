@@ -72,7 +72,7 @@ const (
 	KindFailed    Kind = "failed"    // QStash gave an alarm up
 	KindReleased  Kind = "released"  // a hold was lifted
 	KindResumed   Kind = "resumed"   // an operator made a parked session active again
-	KindReplayed  Kind = "replayed"  // an operator set an alarm again that QStash gave up
+	KindReplayed  Kind = "replayed"  // an operator set an alarm again that QStash gave up, or had a step sent before it was due
 	KindWaiting   Kind = "waiting"   // the due text waits: for the receipt of the one before it, or for the end of quiet hours
 )
 

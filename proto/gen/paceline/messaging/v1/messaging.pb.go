@@ -745,7 +745,13 @@ type SendResponse struct {
 	// How long to wait before asking again (in flight, unknown, throttled, held).
 	RetryAfter *durationpb.Duration `protobuf:"bytes,3,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	// Why a rejected, parked or given up message is so, in words, and what to do about it.
-	Explanation   string `protobuf:"bytes,4,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	Explanation string `protobuf:"bytes,4,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	// How long ago Twilio took it, by the clock of this service; absent until they have it. A caller whose clock differs counts
+	// from its own now instead of from message.accepted_at.
+	AcceptedAgo *durationpb.Duration `protobuf:"bytes,5,opt,name=accepted_ago,json=acceptedAgo,proto3" json:"accepted_ago,omitempty"`
+	// How long ago the attempt began that Twilio took; absent until they have it. The person may have read the message since then,
+	// long before Twilio's answer arrived.
+	AskedAgo      *durationpb.Duration `protobuf:"bytes,6,opt,name=asked_ago,json=askedAgo,proto3" json:"asked_ago,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -806,6 +812,20 @@ func (x *SendResponse) GetExplanation() string {
 		return x.Explanation
 	}
 	return ""
+}
+
+func (x *SendResponse) GetAcceptedAgo() *durationpb.Duration {
+	if x != nil {
+		return x.AcceptedAgo
+	}
+	return nil
+}
+
+func (x *SendResponse) GetAskedAgo() *durationpb.Duration {
+	if x != nil {
+		return x.AskedAgo
+	}
+	return nil
 }
 
 // RecordStatusRequest is one receipt as Twilio posted it.
@@ -3042,13 +3062,15 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x1f\n" +
 	"\vwords_shown\x18\x02 \x01(\tR\n" +
 	"wordsShown\x12=\n" +
-	"\fcollected_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vcollectedAt\"\xe0\x01\n" +
+	"\fcollected_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vcollectedAt\"\xd6\x02\n" +
 	"\fSendResponse\x128\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x1e.paceline.messaging.v1.OutcomeR\aoutcome\x128\n" +
 	"\amessage\x18\x02 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\x12:\n" +
 	"\vretry_after\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"retryAfter\x12 \n" +
-	"\vexplanation\x18\x04 \x01(\tR\vexplanation\"\x89\x02\n" +
+	"\vexplanation\x18\x04 \x01(\tR\vexplanation\x12<\n" +
+	"\faccepted_ago\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\vacceptedAgo\x126\n" +
+	"\tasked_ago\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\baskedAgo\"\x89\x02\n" +
 	"\x13RecordStatusRequest\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x1d\n" +
@@ -3363,65 +3385,67 @@ var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
 	1,  // 6: paceline.messaging.v1.SendResponse.outcome:type_name -> paceline.messaging.v1.Outcome
 	5,  // 7: paceline.messaging.v1.SendResponse.message:type_name -> paceline.messaging.v1.Message
 	41, // 8: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
-	39, // 9: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
-	40, // 10: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
-	5,  // 11: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
-	3,  // 12: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
-	40, // 13: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
-	40, // 14: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
-	40, // 15: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
-	14, // 16: paceline.messaging.v1.ListInboundResponse.texts:type_name -> paceline.messaging.v1.InboundText
-	5,  // 17: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	40, // 18: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
-	40, // 19: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
-	19, // 20: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
-	40, // 21: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
-	5,  // 22: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
-	20, // 23: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
-	21, // 24: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
-	40, // 25: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
-	4,  // 26: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
-	5,  // 27: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	5,  // 28: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
-	40, // 29: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
-	40, // 30: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
-	27, // 31: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
-	29, // 32: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
-	28, // 33: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
-	33, // 34: paceline.messaging.v1.SetConsentRequest.evidence:type_name -> paceline.messaging.v1.Evidence
-	40, // 35: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
-	27, // 36: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
-	29, // 37: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
-	28, // 38: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
-	6,  // 39: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
-	9,  // 40: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
-	11, // 41: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
-	13, // 42: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
-	16, // 43: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
-	18, // 44: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
-	23, // 45: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
-	25, // 46: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
-	30, // 47: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
-	32, // 48: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
-	35, // 49: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
-	37, // 50: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
-	8,  // 51: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
-	10, // 52: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
-	12, // 53: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
-	15, // 54: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
-	17, // 55: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
-	22, // 56: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
-	24, // 57: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
-	26, // 58: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
-	31, // 59: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
-	34, // 60: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
-	36, // 61: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
-	38, // 62: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
-	51, // [51:63] is the sub-list for method output_type
-	39, // [39:51] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	41, // 9: paceline.messaging.v1.SendResponse.accepted_ago:type_name -> google.protobuf.Duration
+	41, // 10: paceline.messaging.v1.SendResponse.asked_ago:type_name -> google.protobuf.Duration
+	39, // 11: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
+	40, // 12: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
+	5,  // 13: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
+	3,  // 14: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
+	40, // 15: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
+	40, // 16: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
+	40, // 17: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
+	14, // 18: paceline.messaging.v1.ListInboundResponse.texts:type_name -> paceline.messaging.v1.InboundText
+	5,  // 19: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
+	40, // 20: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
+	40, // 21: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
+	19, // 22: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
+	40, // 23: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
+	5,  // 24: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
+	20, // 25: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
+	21, // 26: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
+	40, // 27: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
+	4,  // 28: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
+	5,  // 29: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
+	5,  // 30: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
+	40, // 31: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
+	40, // 32: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
+	27, // 33: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
+	29, // 34: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
+	28, // 35: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
+	33, // 36: paceline.messaging.v1.SetConsentRequest.evidence:type_name -> paceline.messaging.v1.Evidence
+	40, // 37: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
+	27, // 38: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
+	29, // 39: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
+	28, // 40: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
+	6,  // 41: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
+	9,  // 42: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
+	11, // 43: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
+	13, // 44: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
+	16, // 45: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
+	18, // 46: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
+	23, // 47: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
+	25, // 48: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
+	30, // 49: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
+	32, // 50: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
+	35, // 51: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
+	37, // 52: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
+	8,  // 53: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
+	10, // 54: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
+	12, // 55: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
+	15, // 56: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
+	17, // 57: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
+	22, // 58: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
+	24, // 59: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
+	26, // 60: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
+	31, // 61: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
+	34, // 62: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
+	36, // 63: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
+	38, // 64: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
+	53, // [53:65] is the sub-list for method output_type
+	41, // [41:53] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_paceline_messaging_v1_messaging_proto_init() }

@@ -85,6 +85,8 @@ const (
 	Reason_REASON_AWAITS_OPERATOR Reason = 26
 	// The organisation's settings require a consent record with every activation.
 	Reason_REASON_CONSENT_RECORD_REQUIRED Reason = 27
+	// The step is not due yet; an operator who wants it sent all the same says before_due.
+	Reason_REASON_STEP_NOT_DUE Reason = 28
 )
 
 // Enum value maps for Reason.
@@ -118,6 +120,7 @@ var (
 		25: "REASON_SESSION_PARKED",
 		26: "REASON_AWAITS_OPERATOR",
 		27: "REASON_CONSENT_RECORD_REQUIRED",
+		28: "REASON_STEP_NOT_DUE",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -148,6 +151,7 @@ var (
 		"REASON_SESSION_PARKED":              25,
 		"REASON_AWAITS_OPERATOR":             26,
 		"REASON_CONSENT_RECORD_REQUIRED":     27,
+		"REASON_STEP_NOT_DUE":                28,
 	}
 )
 
@@ -231,7 +235,7 @@ func (StepOutcome) EnumDescriptor() ([]byte, []int) {
 	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{1}
 }
 
-// ExecuteStepRequest is the step payload, exactly as an alarm carries it.
+// ExecuteStepRequest is the step payload, exactly as an alarm carries it, and what only an operator may add to it.
 type ExecuteStepRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The person.
@@ -244,8 +248,11 @@ type ExecuteStepRequest struct {
 	ExpectedStateToken string `protobuf:"bytes,4,opt,name=expected_state_token,json=expectedStateToken,proto3" json:"expected_state_token,omitempty"`
 	// onboarding:{profile_id}:{session_id}:{step_id}.
 	IdempotencyKey string `protobuf:"bytes,5,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Sends the step although it is not due yet. No alarm carries it: it is for operators, whose call is refused otherwise, and the
+	// timeline tells of it. Quiet hours and a step that waits for a delivery hold all the same.
+	BeforeDue     bool `protobuf:"varint,6,opt,name=before_due,json=beforeDue,proto3" json:"before_due,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExecuteStepRequest) Reset() {
@@ -311,6 +318,13 @@ func (x *ExecuteStepRequest) GetIdempotencyKey() string {
 		return x.IdempotencyKey
 	}
 	return ""
+}
+
+func (x *ExecuteStepRequest) GetBeforeDue() bool {
+	if x != nil {
+		return x.BeforeDue
+	}
+	return false
 }
 
 // ExecuteStepResponse says what was done.
@@ -2386,7 +2400,7 @@ var File_paceline_onboarding_v1_onboarding_proto protoreflect.FileDescriptor
 
 const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\n" +
-	"'paceline/onboarding/v1/onboarding.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a%paceline/onboarding/v1/settings.proto\"\xc6\x01\n" +
+	"'paceline/onboarding/v1/onboarding.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a%paceline/onboarding/v1/settings.proto\"\xe5\x01\n" +
 	"\x12ExecuteStepRequest\x12\x1d\n" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\x12\x1d\n" +
@@ -2394,7 +2408,9 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"session_id\x18\x02 \x01(\tR\tsessionId\x12\x17\n" +
 	"\astep_id\x18\x03 \x01(\tR\x06stepId\x120\n" +
 	"\x14expected_state_token\x18\x04 \x01(\tR\x12expectedStateToken\x12'\n" +
-	"\x0fidempotency_key\x18\x05 \x01(\tR\x0eidempotencyKey\"\xb6\x01\n" +
+	"\x0fidempotency_key\x18\x05 \x01(\tR\x0eidempotencyKey\x12\x1d\n" +
+	"\n" +
+	"before_due\x18\x06 \x01(\bR\tbeforeDue\"\xb6\x01\n" +
 	"\x13ExecuteStepResponse\x12=\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2#.paceline.onboarding.v1.StepOutcomeR\aoutcome\x12\x1f\n" +
 	"\vskip_reason\x18\x02 \x01(\tR\n" +
@@ -2562,7 +2578,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\talarm_set\x18\x01 \x01(\bR\balarmSet\x12\x1f\n" +
 	"\vskip_reason\x18\x02 \x01(\tR\n" +
 	"skipReason\x129\n" +
-	"\asession\x18\x03 \x01(\v2\x1f.paceline.onboarding.v1.SessionR\asession*\x8c\x06\n" +
+	"\asession\x18\x03 \x01(\v2\x1f.paceline.onboarding.v1.SessionR\asession*\xa5\x06\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12\x17\n" +
@@ -2592,7 +2608,8 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x19REASON_WEBHOOK_JOB_STATUS\x10\x18\x12\x19\n" +
 	"\x15REASON_SESSION_PARKED\x10\x19\x12\x1a\n" +
 	"\x16REASON_AWAITS_OPERATOR\x10\x1a\x12\"\n" +
-	"\x1eREASON_CONSENT_RECORD_REQUIRED\x10\x1b*\\\n" +
+	"\x1eREASON_CONSENT_RECORD_REQUIRED\x10\x1b\x12\x17\n" +
+	"\x13REASON_STEP_NOT_DUE\x10\x1c*\\\n" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +

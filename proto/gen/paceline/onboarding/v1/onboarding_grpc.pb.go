@@ -48,7 +48,8 @@ const (
 type OnboardingServiceClient interface {
 	// ExecuteStep performs one due step: checks that it may be sent now, sends it at most once, advances the session and
 	// sets the next alarm. Calling it again at any time is safe. Errors: INVALID_ARGUMENT (never retry), UNAVAILABLE
-	// (in flight, unknown or a dependency down: retry after RetryInfo), FAILED_PRECONDITION (UNDELIVERABLE: never retry).
+	// (in flight, unknown or a dependency down: retry after RetryInfo), FAILED_PRECONDITION (UNDELIVERABLE: never retry;
+	// STEP_NOT_DUE, to an operator only: due after RetryInfo).
 	ExecuteStep(ctx context.Context, in *ExecuteStepRequest, opts ...grpc.CallOption) (*ExecuteStepResponse, error)
 	// RecordStepFailure takes QStash's failure callback: an alarm whose every attempt failed.
 	RecordStepFailure(ctx context.Context, in *RecordStepFailureRequest, opts ...grpc.CallOption) (*RecordStepFailureResponse, error)
@@ -265,7 +266,8 @@ func (c *onboardingServiceClient) UpdateSettings(ctx context.Context, in *Update
 type OnboardingServiceServer interface {
 	// ExecuteStep performs one due step: checks that it may be sent now, sends it at most once, advances the session and
 	// sets the next alarm. Calling it again at any time is safe. Errors: INVALID_ARGUMENT (never retry), UNAVAILABLE
-	// (in flight, unknown or a dependency down: retry after RetryInfo), FAILED_PRECONDITION (UNDELIVERABLE: never retry).
+	// (in flight, unknown or a dependency down: retry after RetryInfo), FAILED_PRECONDITION (UNDELIVERABLE: never retry;
+	// STEP_NOT_DUE, to an operator only: due after RetryInfo).
 	ExecuteStep(context.Context, *ExecuteStepRequest) (*ExecuteStepResponse, error)
 	// RecordStepFailure takes QStash's failure callback: an alarm whose every attempt failed.
 	RecordStepFailure(context.Context, *RecordStepFailureRequest) (*RecordStepFailureResponse, error)
