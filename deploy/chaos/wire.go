@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -238,7 +239,11 @@ func (l *line) copy(way manner, from, to net.Conn) {
 			rest = rest[now:]
 		}
 		if err != nil {
-			if _, ok := l.admit(way, 0); ok {
+			switch _, ok := l.admit(way, 0); {
+			case !ok:
+			case errors.Is(err, syscall.ECONNRESET):
+				l.reset()
+			default:
 				closeWrite(to)
 			}
 			return
@@ -258,11 +263,50 @@ func (l *line) admit(way manner, n int) (now int, ok bool) {
 		}
 	}
 	l.held++
-	for l.silent == bothWays || l.silent == way {
+	waited := false
+	for ; l.silent == bothWays || l.silent == way; waited = true {
 		l.changed.Wait()
 	}
 	l.held--
+	if waited && !l.severed && isReset(l.from(way)) {
+		l.severed = true
+		l.reset()
+	}
 	return n, !l.severed
+}
+
+// from is who speaks in one way.
+func (l *line) from(way manner) net.Conn {
+	if way == towardsServer {
+		return l.caller
+	}
+	return l.server
+}
+
+// isReset reports whether a side has reset its connection: it has taken back what it said and was not delivered. One that was only closed
+// has not, and its kernel would go on repeating it.
+func isReset(conn net.Conn) bool {
+	socket, ok := conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return false
+	}
+	problem := 0
+	err = raw.Control(func(fd uintptr) { problem, _ = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_ERROR) })
+	return err == nil && syscall.Errno(problem) == syscall.ECONNRESET
+}
+
+// reset passes a reset on.
+func (l *line) reset() {
+	for _, side := range []net.Conn{l.caller, l.server} {
+		if tcp, ok := side.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0)
+		}
+	}
+	l.end()
 }
 
 func (l *line) fall(m manner) {

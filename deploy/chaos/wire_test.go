@@ -186,6 +186,29 @@ func TestWire(t *testing.T) {
 		require.Equal(t, "end", <-e.heard)
 	})
 
+	t.Run("R_03_WhoResetsHasTakenBackWhatWasHeldBack", func(t *testing.T) {
+		t.Parallel()
+		for _, reset := range []bool{true, false} {
+			e := newEcho(t)
+			conn := e.call(t)
+			say(t, conn, "before\n")
+			requireAnswer(t, conn, "before\n")
+			<-e.heard
+			e.freeze(bothWays, false)
+			say(t, conn, "one\n")
+			require.Eventually(t, e.struck, 10*time.Second, time.Millisecond)
+			if reset {
+				require.NoError(t, conn.(*net.TCPConn).SetLinger(0))
+			}
+			require.NoError(t, conn.Close())
+			e.thaw()
+			if !reset {
+				require.Equal(t, "one\n", <-e.heard, "its kernel would have repeated it")
+			}
+			require.Equal(t, "end", <-e.heard)
+		}
+	})
+
 	t.Run("R_03_ARefusalIsHeldBackToo", func(t *testing.T) {
 		t.Parallel()
 		nobody, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
