@@ -201,6 +201,13 @@ func (s Spread) String() string {
 	return fmt.Sprintf("p50 %.0f ms, p99 %.0f ms, max %.0f ms of %d", s.P50MS, s.P99MS, s.MaxMS, s.Count)
 }
 
+func (s Spread) seconds() string {
+	if s.Count == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("p50 %.1f s, max %.1f s", s.P50MS/1000, s.MaxMS/1000)
+}
+
 func seconds(ms int64) float64 { return float64(ms) / 1000 }
 
 func counts(m map[string]int) string {

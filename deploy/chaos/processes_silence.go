@@ -12,19 +12,6 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// The wires between the processes and to what they stand on, named by who calls whom.
-const (
-	gatewayToOnboarding   = "gateway -> onboarding"
-	gatewayToMessaging    = "gateway -> messaging"
-	onboardingToMessaging = "onboarding -> messaging"
-	onboardingToPostgres  = "onboarding -> postgres"
-	messagingToPostgres   = "messaging -> postgres"
-	onboardingToQStash    = "onboarding -> qstash"
-	messagingToTwilio     = "messaging -> twilio"
-	qstashToGateway       = "qstash -> gateway"
-	twilioToGateway       = "twilio -> gateway"
-)
-
 // silence is one wire that was silent for a while, and how the others got over it.
 type silence struct {
 	Wire   string `json:"wire"`
@@ -42,25 +29,19 @@ type silence struct {
 	at, over, recovered time.Time
 }
 
-func (s *site) wire(ctx context.Context, name, network, to string) (addr string, err error) {
-	if s.wires[name], err = openWire(ctx, network, to); err != nil {
-		return "", err
-	}
-	return s.wires[name].addr, nil
-}
-
 // wireVendors leads the vendors' calls to the gateway over wires, in a run with silence.
 func (s *site) wireVendors(ctx context.Context, cfg *stack.VendorConfig) error {
 	if s.cfg.SilenceEvery == 0 {
 		return nil
 	}
 	for name, dial := range map[string]*stack.Dial{qstashToGateway: &cfg.DialQStash, twilioToGateway: &cfg.DialTwilio} {
-		addr, err := s.wire(ctx, name, "tcp", s.addresses.Gateway)
+		w, err := openWire(ctx, "tcp", s.addresses.Gateway)
 		if err != nil {
 			return err
 		}
+		s.wires[name] = w
 		*dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, addr)
+			return new(net.Dialer).DialContext(ctx, network, w.addr)
 		}
 	}
 	return nil
@@ -68,31 +49,16 @@ func (s *site) wireVendors(ctx context.Context, cfg *stack.VendorConfig) error {
 
 // wireServices is what the environment of each service has otherwise than the others', so that its calls go over wires.
 func (s *site) wireServices(ctx context.Context) (map[string]map[string]string, error) {
-	if s.cfg.SilenceEvery == 0 {
-		return nil, nil //nolint:nilnil // no service has anything of its own
-	}
 	environ := map[string]map[string]string{stack.Gateway: {}, stack.Onboarding: {}, stack.Messaging: {}}
-	for _, w := range []struct{ service, name, variable, scheme, to string }{
-		{stack.Gateway, gatewayToOnboarding, "ONBOARDING_ADDR", "", s.addresses.Onboarding},
-		{stack.Gateway, gatewayToMessaging, "MESSAGING_ADDR", "", s.addresses.Messaging},
-		{stack.Onboarding, onboardingToMessaging, "MESSAGING_ADDR", "", s.addresses.Messaging},
-		{stack.Onboarding, onboardingToQStash, "QSTASH_URL", "http://", s.vendors.QStashURL},
-		{stack.Messaging, messagingToTwilio, "TWILIO_API_URL", "http://", s.vendors.TwilioURL},
-	} {
-		addr, err := s.wire(ctx, w.name, "tcp", strings.TrimPrefix(w.to, w.scheme))
+	if s.cfg.SilenceEvery == 0 {
+		return environ, nil
+	}
+	for _, w := range wirings {
+		opened, value, err := w.open(ctx, s.environ)
 		if err != nil {
 			return nil, err
 		}
-		environ[w.service][w.variable] = w.scheme + addr
-	}
-	for _, w := range []struct{ service, name, variable string }{
-		{stack.Onboarding, onboardingToPostgres, "ONBOARDING_DATABASE_URL"},
-		{stack.Messaging, messagingToPostgres, "MESSAGING_DATABASE_URL"},
-	} {
-		var err error
-		if s.wires[w.name], environ[w.service][w.variable], err = openPostgresWire(ctx, s.environ[w.variable]); err != nil {
-			return nil, err
-		}
+		s.wires[w.name], environ[w.service][w.variable] = opened, value
 	}
 	return environ, nil
 }
@@ -237,7 +203,6 @@ func spreadsOf(all []silence, name func(silence) string, line func(name, format 
 	}
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		text, recovered := spreadOf(groups[name].text), spreadOf(groups[name].recovered)
-		line(name, "%d times; to the next text p50 %.1f s, max %.1f s; from its end to recovered p50 %.1f s, max %.1f s", count[name],
-			text.P50MS/1000, text.MaxMS/1000, recovered.P50MS/1000, recovered.MaxMS/1000)
+		line(name, "%d times; to the next text across %s; from the end to recovered %s", count[name], text.seconds(), recovered.seconds())
 	}
 }

@@ -93,6 +93,10 @@ func (s Simulation) play(ctx context.Context, db *server, seed uint64, people in
 	}
 	defer func() { result.Err = errors.Join(result.Err, w.end(context.WithoutCancel(ctx))) }()
 	result.Err = w.live(ctx)
+	w.silence.end()
+	if w.silence.met.Load() {
+		w.strikes[w.silence.name+" silent"]++
+	}
 	result.Lasted = w.elapsed()
 	verdict, err := Examine(ctx, Evidence{
 		Witness: w.witness, Onboarding: w.onboardingDB, Messaging: w.messagingDB, Flow: w.flow, ByHand: w.byHand,

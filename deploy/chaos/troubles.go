@@ -3,14 +3,18 @@ package chaos
 import (
 	"context"
 	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // trouble is something that befalls the system itself, at an instant of its own.
 type trouble struct {
-	at   time.Duration // since the world began
-	kind string
-	last time.Duration // how long an outage lasts
+	at     time.Duration // since the world began
+	kind   string
+	last   time.Duration // how long an outage lasts
+	manner manner        // of a silence
 }
 
 // The kinds of troubles. A service whose database comes back is restarted, as an orchestrator does that has seen it unready:
@@ -27,8 +31,34 @@ const (
 	findsMessagingDB   = "messaging's postgres back"
 )
 
+// fallsSilent has the world's wire fall silent. What is under way on it waits for its own deadlines, and those are on the machine's clock. So
+// that a world stays quick, and the same in every run:
+//   - few worlds have a wire, each only one, and it is silent once;
+//   - the silence strikes one instant: it begins with the first thing that crosses the wire, and lasts until everything else of that
+//     instant has come to it (sameInstant). The clock stands still meanwhile, as long as somebody waits;
+//   - then new connections work again. One that was struck never speaks again: whoever waits on it has nothing but a bound of
+//     their own, and without one the world does not come to rest (patience), which is a failure. gRPC has one connection for all calls
+//     and deadlines up to 25 s: its is cut after heldFor, when those of texts and of the loops have passed.
+//
+// What crosses at one instant is the same in every run, so what is struck is as well. Silence that lasts is the matter of
+// chaos --processes; that of QStash's own calls is played on the world's clock, by its emulator.
+const fallsSilent = "silent"
+
+const (
+	sameInstant = time.Second
+	heldFor      = 5 * time.Second
+	// passBound is how long a pass of a loop may be silent in a world: longer than the calls that loops wait for.
+	passBound = 6 * time.Second
+)
+
 var troubleKinds = []string{
 	restartsMessaging, restartsOnboarding, restartsGateway, restartsQStash, losesOnboardingDB, losesMessagingDB,
+}
+
+// drawWire says which wire of a world falls silent; few have one.
+func drawWire(d dice) (wiring, bool) {
+	r := d.roll("wire")
+	return pick(r, wirings), oneIn(r, 4)
 }
 
 // drawTroubles are those of one world, over the time in which most of its conversations happen.
@@ -42,6 +72,12 @@ func drawTroubles(d dice) []trouble {
 			kind: pick(r, troubleKinds), last: between(r, grid, 45*time.Second),
 		})
 	}
+	if _, wired := drawWire(d); wired {
+		r := d.roll("silence")
+		all = append(all, trouble{
+			at: between(r, time.Second, time.Minute) + grid - time.Microsecond, kind: fallsSilent, manner: pick(r, manners),
+		})
+	}
 	return sorted(all)
 }
 
@@ -53,6 +89,11 @@ func sorted(all []trouble) []trouble {
 // befall has a trouble happen now, and returns what follows from it. It is called while nothing moves; what moves next finds
 // the world as it is then.
 func (w *world) befall(ctx context.Context, t trouble) (later []trouble, err error) {
+	w.silence.end() // that nothing has met so far; a service would not start over a silent wire
+	if t.kind == fallsSilent {
+		w.silence.begin(ctx, t.manner)
+		return nil, nil
+	}
 	w.strikes[t.kind]++
 	switch t.kind {
 	case restartsMessaging:
@@ -105,4 +146,44 @@ func (w *world) find(ctx context.Context, s *running) error {
 		return err
 	}
 	return w.restart(ctx, s)
+}
+
+// silence is that of a world's wire.
+type worldSilence struct {
+	wiring
+
+	wire *wire // nil in a world without one
+	stop context.CancelFunc
+	over sync.WaitGroup
+	met  atomic.Bool // something crossed the wire while it was silent
+}
+
+// begin has the wire fall silent until something has met it.
+func (s *worldSilence) begin(ctx context.Context, m manner) {
+	ctx, s.stop = context.WithCancel(ctx)
+	s.wire.freeze(m, false)
+	s.over.Go(func() {
+		for !s.wire.struck() {
+			if !pause(ctx, time.Millisecond) {
+				s.wire.thaw()
+				return
+			}
+		}
+		s.met.Store(true)
+		pause(ctx, sameInstant)
+		if !strings.HasSuffix(s.variable, "_ADDR") {
+			s.wire.abandon()
+			return
+		}
+		pause(ctx, heldFor-sameInstant)
+		s.wire.cutHeld()
+	})
+}
+
+// end ends a silence, whether or not anything has met it. Nothing moves.
+func (s *worldSilence) end() {
+	if s.stop != nil {
+		s.stop()
+	}
+	s.over.Wait()
 }

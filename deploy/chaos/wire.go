@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/url"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -25,8 +23,11 @@ const (
 	midMessage manner = "in the middle of a message"
 )
 
-// manners are all of them.
+// manners are those that a wire can be told.
 var manners = []manner{bothWays, towardsServer, towardsCaller, midMessage}
+
+// dead is a connection that never speaks again. Only its caller can end it.
+const dead manner = "for ever"
 
 // wire is a TCP address on the way to another one, which can fall silent. The connections of a silent wire stay open: nothing is
 // delivered, an end or a reset neither, and what a side writes is acknowledged as long as buffers last. So do a host that lost its power, a
@@ -63,29 +64,6 @@ func openWire(ctx context.Context, network, to string) (*wire, error) {
 	return w, nil
 }
 
-// openPostgresWire is a wire to the server of a database, and the URL that leads over it.
-func openPostgresWire(ctx context.Context, database string) (*wire, string, error) {
-	u, err := url.Parse(database)
-	if err != nil {
-		return nil, "", errors.New("open a wire: the URL of the database cannot be read")
-	}
-	query := u.Query()
-	network, to := "tcp", u.Host
-	if folder := query.Get("host"); strings.HasPrefix(folder, "/") {
-		network, to = "unix", folder+"/.s.PGSQL."+query.Get("port")
-	}
-	w, err := openWire(ctx, network, to)
-	if err != nil {
-		return nil, "", err
-	}
-	host, port, err := net.SplitHostPort(w.addr)
-	query.Set("host", host)
-	query.Set("port", port)
-	query.Set("sslmode", "disable")
-	u.RawQuery = query.Encode()
-	return w, u.String(), err
-}
-
 // freeze makes the wire silent: the connections that stand, and unless onlyStanding those that are made from now on.
 func (w *wire) freeze(m manner, onlyStanding bool) {
 	w.mu.Lock()
@@ -113,6 +91,20 @@ func (w *wire) cut() { w.sever((*line).isSilent) }
 
 // cutHeld cuts the connections that hold something back; the others go on as if nothing had been.
 func (w *wire) cutHeld() { w.sever((*line).holds) }
+
+// abandon ends the silence but for the connections that hold something back: they are dead, and what was held back is lost.
+func (w *wire) abandon() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.silent = speaks
+	for l := range w.lines {
+		if l.holds() {
+			l.fall(dead)
+		} else {
+			l.fall(speaks)
+		}
+	}
+}
 
 // sever returns when the servers have let go of what was cut.
 func (w *wire) sever(doomed func(*line) bool) {
@@ -228,51 +220,75 @@ func (l *line) copy(way manner, from, to net.Conn) {
 	for {
 		n, err := from.Read(buffer)
 		for rest := buffer[:n]; len(rest) > 0; {
-			now, ok := l.admit(way, len(rest))
-			if !ok {
+			now, what := l.admit(way, len(rest))
+			if what == severed {
 				_, _ = io.Copy(io.Discard, from) // until it closes: cut has told it
 				return
 			}
-			if _, err := to.Write(rest[:now]); err != nil {
-				return
+			if what == delivered {
+				if _, err := to.Write(rest[:now]); err != nil {
+					return
+				}
 			}
 			rest = rest[now:]
 		}
 		if err != nil {
-			switch _, ok := l.admit(way, 0); {
-			case !ok:
-			case errors.Is(err, syscall.ECONNRESET):
-				l.reset()
-			default:
-				closeWrite(to)
-			}
+			l.pass(way, to, err)
 			return
 		}
 	}
 }
 
-// admit returns how many of the next n bytes of one way may go by, once some may; 0 bytes are the end of that way. It is not ok when
-// the line was cut.
-func (l *line) admit(way manner, n int) (now int, ok bool) {
+// pass carries the end of what one side says.
+func (l *line) pass(way manner, to net.Conn, end error) {
+	switch _, what := l.admit(way, 0); {
+	case what == lost && way == towardsServer:
+		l.end()
+	case what != delivered:
+	case errors.Is(end, syscall.ECONNRESET):
+		l.reset()
+	default:
+		closeWrite(to)
+	}
+}
+
+// fate is what becomes of something that was said.
+type fate int
+
+const (
+	delivered fate = iota
+	lost           // and nobody is told
+	severed        // with the connection
+)
+
+// admit returns how many of the next n bytes of one way may go by, once some may, or are lost; 0 bytes are the end of that way.
+func (l *line) admit(way manner, n int) (now int, what fate) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.silent == midMessage && n > 0 {
 		l.silent = bothWays
 		if n > 1 {
-			return n / 2, !l.severed
+			return n / 2, delivered
 		}
 	}
-	l.held++
 	waited := false
+	l.held++
 	for ; l.silent == bothWays || l.silent == way; waited = true {
 		l.changed.Wait()
 	}
 	l.held--
-	if waited && !l.severed && isReset(l.from(way)) {
+	switch {
+	case l.severed:
+		return n, severed
+	case l.silent == dead:
+		return n, lost
+	case waited && isReset(l.from(way)):
 		l.severed = true
 		l.reset()
+		return n, severed
+	default:
+		return n, delivered
 	}
-	return n, !l.severed
 }
 
 // from is who speaks in one way.
@@ -312,8 +328,10 @@ func (l *line) reset() {
 func (l *line) fall(m manner) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.silent = m
-	l.changed.Broadcast()
+	if l.silent != dead {
+		l.silent = m
+		l.changed.Broadcast()
+	}
 }
 
 // cut has the caller see the end at once. The server is told, so that nothing is left of the connection there when the line is done.
