@@ -93,8 +93,7 @@ func (s Simulation) play(ctx context.Context, db *server, seed uint64, people in
 	}
 	defer func() { result.Err = errors.Join(result.Err, w.end(context.WithoutCancel(ctx))) }()
 	result.Err = w.live(ctx)
-	w.silence.end()
-	if w.silence.met.Load() {
+	if w.silence.met {
 		w.strikes[w.silence.name+" silent"]++
 	}
 	result.Lasted = w.elapsed()
@@ -127,7 +126,7 @@ func (w *world) live(ctx context.Context) error {
 	w.after(firstVisit, w.visit)
 	troubles := drawTroubles(w.dice)
 	for next := look; w.elapsed() < longest; {
-		if err := w.settle(ctx); err != nil {
+		if err := w.silence.settle(ctx, w.settle); err != nil {
 			return fmt.Errorf("at %s: %w", w.elapsed(), err)
 		}
 		if w.elapsed() >= next {

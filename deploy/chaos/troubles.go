@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -46,7 +45,7 @@ const fallsSilent = "silent"
 
 const (
 	sameInstant = time.Second
-	heldFor      = 5 * time.Second
+	heldFor     = 5 * time.Second
 	// passBound is how long a pass of a loop may be silent in a world: longer than the calls that loops wait for.
 	passBound = 6 * time.Second
 )
@@ -72,11 +71,14 @@ func drawTroubles(d dice) []trouble {
 			kind: pick(r, troubleKinds), last: between(r, grid, 45*time.Second),
 		})
 	}
-	if _, wired := drawWire(d); wired {
+	if w, wired := drawWire(d); wired {
 		r := d.roll("silence")
-		all = append(all, trouble{
-			at: between(r, time.Second, time.Minute) + grid - time.Microsecond, kind: fallsSilent, manner: pick(r, manners),
-		})
+		t := trouble{at: between(r, time.Second, time.Minute) + grid - time.Microsecond, kind: fallsSilent, manner: pick(r, manners)}
+		if strings.HasSuffix(w.variable, "_DATABASE_URL") && oneIn(r, 2) { // at a whole half minute every loop wakes: it strikes one of them
+			t.at = time.Duration(1+r.IntN(2))*30*time.Second + phase(pick(r, []time.Duration{0, time.Second, 5 * time.Second, 15 * time.Second})) +
+				time.Microsecond
+		}
+		all = append(all, t)
 	}
 	return sorted(all)
 }
@@ -91,7 +93,7 @@ func sorted(all []trouble) []trouble {
 func (w *world) befall(ctx context.Context, t trouble) (later []trouble, err error) {
 	w.silence.end() // that nothing has met so far; a service would not start over a silent wire
 	if t.kind == fallsSilent {
-		w.silence.begin(ctx, t.manner)
+		w.silence.begin(t.manner)
 		return nil, nil
 	}
 	w.strikes[t.kind]++
@@ -148,42 +150,57 @@ func (w *world) find(ctx context.Context, s *running) error {
 	return w.restart(ctx, s)
 }
 
-// silence is that of a world's wire.
+// worldSilence is that of a world's wire.
 type worldSilence struct {
 	wiring
 
 	wire *wire // nil in a world without one
-	stop context.CancelFunc
-	over sync.WaitGroup
-	met  atomic.Bool // something crossed the wire while it was silent
+	on   bool
+	met  bool // something waited for the wire while it was silent
 }
 
-// begin has the wire fall silent until something has met it.
-func (s *worldSilence) begin(ctx context.Context, m manner) {
-	ctx, s.stop = context.WithCancel(ctx)
+func (s *worldSilence) begin(m manner) {
+	s.on = true
 	s.wire.freeze(m, false)
-	s.over.Go(func() {
-		for !s.wire.struck() {
-			if !pause(ctx, time.Millisecond) {
-				s.wire.thaw()
-				return
-			}
-		}
-		s.met.Store(true)
-		pause(ctx, sameInstant)
-		if !strings.HasSuffix(s.variable, "_ADDR") {
-			s.wire.abandon()
+}
+
+// end ends a silence that nothing has met. Nothing moves.
+func (s *worldSilence) end() {
+	if s.on {
+		s.on = false
+		s.wire.thaw()
+	}
+}
+
+// settle has everything come to rest. It ends a silence that keeps something from it.
+func (s *worldSilence) settle(ctx context.Context, settle func(context.Context) error) error {
+	if !s.on {
+		return settle(ctx)
+	}
+	watched, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { s.watch(watched) })
+	err := settle(ctx)
+	stop()
+	watch.Wait()
+	return err
+}
+
+func (s *worldSilence) watch(settling context.Context) {
+	const step = 10 * time.Millisecond
+	for struck := time.Duration(0); struck < sameInstant; struck += step {
+		if !pause(settling, step) {
 			return
 		}
-		pause(ctx, heldFor-sameInstant)
-		s.wire.cutHeld()
-	})
-}
-
-// end ends a silence, whether or not anything has met it. Nothing moves.
-func (s *worldSilence) end() {
-	if s.stop != nil {
-		s.stop()
+		if !s.wire.struck() {
+			struck = 0
+		}
 	}
-	s.over.Wait()
+	s.on, s.met = false, true
+	if !strings.HasSuffix(s.variable, "_ADDR") {
+		s.wire.abandon()
+		return
+	}
+	pause(settling, heldFor-sameInstant)
+	s.wire.cutHeld()
 }

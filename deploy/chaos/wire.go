@@ -35,6 +35,9 @@ const dead manner = "for ever"
 type wire struct {
 	addr        string
 	network, to string
+	// harmless says what a connection may say before a silence begins for it, such as a greeting; nil: nothing, it begins at once. To be set
+	// before anybody connects.
+	harmless func(said []byte) bool
 
 	listener net.Listener
 	work     sync.WaitGroup
@@ -158,7 +161,7 @@ func (w *wire) close() error {
 // connect is one connection, from its beginning to its end. A server that refuses it is news that a silent wire does not bring.
 func (w *wire) connect(caller net.Conn) {
 	server, err := net.DialTimeout(w.network, w.to, dialBound) //nolint:noctx // a wire has no caller; the bound is its own
-	l := &line{caller: caller, server: server, done: make(chan struct{})}
+	l := &line{caller: caller, server: server, harmless: w.harmless, done: make(chan struct{})}
 	l.changed.L = &l.mu
 	defer l.end()
 	w.mu.Lock()
@@ -166,7 +169,7 @@ func (w *wire) connect(caller net.Conn) {
 		w.mu.Unlock()
 		return
 	}
-	l.silent = w.silent
+	l.fall(w.silent)
 	w.lines[l] = struct{}{}
 	w.mu.Unlock()
 	if err == nil {
@@ -190,12 +193,14 @@ const (
 // line is one connection.
 type line struct {
 	caller, server net.Conn // no server, where it refused
+	harmless       func(said []byte) bool
 	done           chan struct{}
 
 	mu      sync.Mutex
 	changed sync.Cond
 	silent  manner
-	held    int // chunks, and ends, that are held back
+	next    manner // with the first thing that its caller says and that is not harmless
+	held    int    // chunks, and ends, that are held back
 	severed bool
 }
 
@@ -219,6 +224,9 @@ func (l *line) copy(way manner, from, to net.Conn) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
+		if way == towardsServer && n > 0 {
+			l.said(buffer[:n])
+		}
 		for rest := buffer[:n]; len(rest) > 0; {
 			now, what := l.admit(way, len(rest))
 			if what == severed {
@@ -328,9 +336,22 @@ func (l *line) reset() {
 func (l *line) fall(m manner) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.silent != dead {
-		l.silent = m
+	switch {
+	case l.silent == dead:
+	case l.harmless != nil && m != speaks && m != dead:
+		l.next = m
+	default:
+		l.silent, l.next = m, speaks
 		l.changed.Broadcast()
+	}
+}
+
+// said begins the silence of a connection that was waiting for this.
+func (l *line) said(what []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.next != speaks && !l.harmless(what) {
+		l.silent, l.next = l.next, speaks
 	}
 }
 

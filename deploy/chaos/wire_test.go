@@ -171,6 +171,30 @@ func TestWire(t *testing.T) {
 		requireAnswer(t, fresh, "still\n")
 	})
 
+	t.Run("R_03_WhatIsAbandonedNeverSpeaksAgain", func(t *testing.T) {
+		t.Parallel()
+		e := newEcho(t)
+		struck, idle := e.call(t), e.call(t)
+		for _, conn := range []net.Conn{struck, idle} {
+			say(t, conn, "before\n")
+			requireAnswer(t, conn, "before\n")
+			<-e.heard
+		}
+		e.freeze(towardsCaller, false)
+		say(t, struck, "one\n")
+		require.Equal(t, "one\n", <-e.heard)
+		require.Eventually(t, e.struck, 10*time.Second, time.Millisecond)
+		e.abandon()
+		say(t, struck, "two\n")
+		requireSilent(t, struck)
+		require.Empty(t, e.heard)
+		say(t, idle, "idle\n")
+		requireAnswer(t, idle, "idle\n")
+		require.Equal(t, "idle\n", <-e.heard)
+		require.NoError(t, struck.Close())
+		require.Equal(t, "end", <-e.heard, "the server is rid of it when its caller is")
+	})
+
 	t.Run("R_03_TheEndOfACallerIsHeldBackToo", func(t *testing.T) {
 		t.Parallel()
 		e := newEcho(t)

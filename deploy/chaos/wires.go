@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -75,4 +76,10 @@ func openPostgresWire(ctx context.Context, database string) (*wire, string, erro
 	query.Set("sslmode", "disable")
 	u.RawQuery = query.Encode()
 	return w, u.String(), err
+}
+
+// asksPostgresNothing is what may be said to Postgres before a question: the greeting, whose first message has no type, and pgx's look
+// whether a connection that was idle for a second is still alive. Whether it takes either is a matter of the machine's clock.
+func asksPostgresNothing(said []byte) bool {
+	return said[0] == 0 || bytes.HasPrefix(said, []byte("Q")) && bytes.Contains(said, []byte("-- ping"))
 }
