@@ -79,6 +79,11 @@ func (f *vendorFaults) qstash(name alarmName) qstash.Script {
 			case 3:
 				f.strike("alarm repeated")
 				return qstash.DeliverFault{Repeats: 1 + r.IntN(2), RepeatAfter: between(r, grid, 2*time.Minute)}
+			case 4:
+				if oneIn(r, 2) {
+					f.strike("alarm silent")
+					return qstash.DeliverFault{Silence: pick(r, []qstash.Silence{qstash.RequestSilent, qstash.AnswerSilent})}
+				}
 			}
 			return qstash.DeliverFault{}
 		},

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"paceline.internal/platform/emulator/clock"
@@ -15,16 +16,20 @@ import (
 )
 
 // Processes is a run of the product as it is deployed: three processes and a Postgres of their own, of which one is killed
-// with SIGKILL every few seconds while people talk to them. The seed makes the plan: who comes when, what they say, what the
-// vendors do wrong, and who is killed at which instant. How all that interleaves is up to the machine.
+// with SIGKILL every few seconds, and one of the wires between them falls silent every now and then, while people talk to them. The
+// seed makes the plan: who comes when, what they say, what the vendors do wrong, who is killed at which instant, and which wire is
+// silent in which manner. How all that interleaves is up to the machine.
 type Processes struct {
 	Seed      uint64
 	Duration  time.Duration // how long processes are killed; people join during three quarters of it
 	Sessions  int           // people, 1 to MaxPeople
-	KillEvery time.Duration // on average
-	Settle    time.Duration // how long everything has to come to its end afterwards
-	Gap       time.Duration // between the messages of a burst; 0 is the built-in flow
-	Keep      bool          // the folder of the run, also when every promise was kept
+	KillEvery time.Duration // on average; 0 kills nobody
+	// SilenceEvery is how long it is, on average, from the recovery from a silence to the next one; 0 has no silence, and no wires.
+	// SilenceFor is how long one lasts, on average.
+	SilenceEvery, SilenceFor time.Duration
+	Settle                   time.Duration // how long everything has to come to its end afterwards
+	Gap                      time.Duration // between the messages of a burst; 0 is the built-in flow
+	Keep                     bool          // the folder of the run, also when every promise was kept
 
 	Program []string          // how this program is started so that it serves the service whose name is added
 	Environ map[string]string // for the processes, on top of what they need; Knobs are in it
@@ -48,8 +53,11 @@ func (p Processes) check() error {
 	if p.Sessions < 1 || p.Sessions > MaxPeople {
 		problems = append(problems, fmt.Errorf("--sessions must be 1 to %d", MaxPeople))
 	}
-	if p.Duration < time.Second || p.KillEvery <= 0 || p.Settle < time.Second {
-		problems = append(problems, errors.New("--duration and --settle must be 1s or more, and --kill-every above 0"))
+	if p.Duration < time.Second || p.KillEvery < 0 || p.Settle < time.Second {
+		problems = append(problems, errors.New("--duration and --settle must be 1s or more, and --kill-every 0 or more"))
+	}
+	if p.SilenceEvery < 0 || p.SilenceEvery > 0 && (p.SilenceEvery < time.Second || p.SilenceFor < time.Second) {
+		problems = append(problems, errors.New("--silence-every must be 0, or 1s or more and --silence-for as well"))
 	}
 	if p.Gap < 0 || p.Gap > session.MaxDelay {
 		problems = append(problems, fmt.Errorf("--gap must be 0 to %s", session.MaxDelay))
@@ -85,8 +93,13 @@ func (s *site) play(ctx context.Context) (ProcessReport, error) {
 	began := s.now()
 	crowd := newCrowd(s)
 	crowd.begin(people)
+	var silent sync.WaitGroup
+	if s.cfg.SilenceEvery > 0 {
+		silent.Go(func() { s.fallSilent(ctx, s.cfg.Duration) })
+	}
 	killed := s.kill(ctx, s.cfg.Duration)
-	s.cfg.Tell(fmt.Sprintf("%.0f s are over, and so are the kills; everything may come to its end now", s.cfg.Duration.Seconds()))
+	silent.Wait()
+	s.cfg.Tell(fmt.Sprintf("%.0f s are over, and so are kills and silences; everything may come to its end now", s.cfg.Duration.Seconds()))
 	crowd.wait()
 	settled := s.settle(people)
 	if err := errors.Join(killed, ctx.Err()); err != nil {

@@ -68,6 +68,10 @@ const recoveryBound = time.Minute
 // kill kills until the time is over. Its only error is a Postgres that does not come back.
 func (s *site) kill(ctx context.Context, duration time.Duration) error {
 	until := s.now().Add(duration)
+	if s.cfg.KillEvery == 0 {
+		pause(ctx, duration)
+		return nil
+	}
 	for n := 0; ; n++ {
 		r := s.dice.roll("kill", n)
 		rest := s.cfg.KillEvery/2 + time.Duration(r.Int64N(int64(s.cfg.KillEvery)+1))

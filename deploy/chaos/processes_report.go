@@ -19,7 +19,7 @@ import (
 type ProcessReport struct {
 	Kept       bool   `json:"kept"` // every promise
 	Seed       uint64 `json:"seed"`
-	DurationMS int64  `json:"duration_ms"` // of the kills
+	DurationMS int64  `json:"duration_ms"` // of the kills and silences
 	SettleMS   int64  `json:"settle_ms"`   // from the end of everybody's conversation until nobody worked on anything
 	TotalMS    int64  `json:"total_ms"`
 	People     int    `json:"people"`
@@ -37,10 +37,11 @@ type ProcessReport struct {
 	// Processes that ended although nobody killed them, such as one that found no Postgres when it started.
 	EndedByThemselves map[string]int `json:"ended_by_themselves"`
 	// From a kill until everybody affected said again that they are ready, and to the first text that Twilio took after it,
-	// which includes waiting for one to be due.
+	// which includes waiting for one to be due. Kills while a wire was silent are not counted here.
 	RecoveryToReady Spread         `json:"recovery_to_ready"`
 	RecoveryToText  Spread         `json:"recovery_to_text"`
-	NotRecovered    int            `json:"not_recovered"` // kills after which readiness did not come back
+	NotRecovered    int            `json:"not_recovered"` // kills after which readiness did not come back, and silences likewise
+	Silences        []silence      `json:"silences"`      // oldest first
 	VendorFaults    map[string]int `json:"vendor_faults"`
 
 	Postgres string            `json:"postgres"` // its version
@@ -136,13 +137,15 @@ func (s *site) measureRecovery(r *ProcessReport) {
 	var ready, text []time.Duration
 	for _, o := range s.outages.list() {
 		r.Kills[o.victim]++
-		if o.ready.IsZero() {
+		switch {
+		case o.ready.IsZero():
 			r.breakf(&r.NotRecovered, "%s was killed at %s and was not ready again", o.victim, o.at.Format(time.RFC3339Nano))
-		} else {
+		case s.quietWithin(o.at, o.ready): // it waited for a wire
+		default:
 			ready = append(ready, o.ready.Sub(o.at))
-		}
-		if !o.text.IsZero() {
-			text = append(text, o.text.Sub(o.at))
+			if !o.text.IsZero() {
+				text = append(text, o.text.Sub(o.at))
+			}
 		}
 	}
 	for name, k := range s.services {
@@ -174,8 +177,11 @@ func (r *ProcessReport) Print(out io.Writer) error {
 	line("kills", "%s; ended by themselves: %s", counts(r.Kills), counts(r.EndedByThemselves))
 	line("recovery, kill to ready", "%s", r.RecoveryToReady)
 	line("recovery, kill to next text", "%s (waiting for one to be due included)", r.RecoveryToText)
+	line("silences", "%d", len(r.Silences))
+	spreadsOf(r.Silences, func(one silence) string { return "  " + one.Wire }, line)
+	spreadsOf(r.Silences, func(one silence) string { return "  " + string(one.Manner) }, line)
 	line("vendor faults", "%s", counts(r.VendorFaults))
-	line("time", "%.1f s of kills, %.1f s in all, the last %.1f s to settle", seconds(r.DurationMS), seconds(r.TotalMS), seconds(r.SettleMS))
+	line("time", "%.1f s of faults, %.1f s in all, the last %.1f s to settle", seconds(r.DurationMS), seconds(r.TotalMS), seconds(r.SettleMS))
 	line("environment", "%s", knobs(r.Knobs))
 	for _, broken := range r.Broken {
 		fmt.Fprintf(&b, "  BROKEN  %s\n", broken)
@@ -193,6 +199,13 @@ func (s Spread) String() string {
 		return "nothing to measure"
 	}
 	return fmt.Sprintf("p50 %.0f ms, p99 %.0f ms, max %.0f ms of %d", s.P50MS, s.P99MS, s.MaxMS, s.Count)
+}
+
+func (s Spread) seconds() string {
+	if s.Count == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("p50 %.1f s, max %.1f s", s.P50MS/1000, s.MaxMS/1000)
 }
 
 func seconds(ms int64) float64 { return float64(ms) / 1000 }

@@ -34,19 +34,22 @@ type site struct {
 	log  *slog.Logger
 	file *os.File
 
-	witness  *Witness
-	faults   *mildFaults
-	vendors  *stack.Vendors
-	postgres *privatePostgres
-	services map[string]*keeper
-	gateway  string // its origin
-	token    string // of an operator
-	http     *http.Client
+	witness   *Witness
+	faults    *mildFaults
+	vendors   *stack.Vendors
+	postgres  *privatePostgres
+	addresses stack.Addresses
+	wires     map[string]*wire // by name; none in a run without silence
+	services  map[string]*keeper
+	gateway   string // its origin
+	token     string // of an operator
+	http      *http.Client
 
 	onboarding, messaging *pgxpool.Pool
 
 	heard    tally
 	outages  outages
+	silences []silence      // of the one goroutine that makes them, until it has ended
 	watchers sync.WaitGroup // of outages
 }
 
@@ -57,13 +60,13 @@ const upBound = time.Minute
 func (p Processes) open(ctx context.Context) (*site, error) {
 	s := &site{
 		cfg: p, dice: dice(p.Seed), now: p.Clock.Now, witness: new(Witness), services: map[string]*keeper{},
-		heard: tally{texts: map[string]int{}},
-		http:  &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
+		heard: tally{texts: map[string]int{}}, wires: map[string]*wire{},
+		http: &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
 	}
 	s.faults = newMildFaults(s.dice)
 	ctx, cancel := context.WithTimeoutCause(ctx, upBound, errors.New("the processes did not come up"))
 	defer cancel()
-	for _, stage := range []func(context.Context) error{s.openFolder, s.openVendors, s.openPostgres, s.openServices, s.openPools} {
+	for _, stage := range []func(context.Context) error{s.openFolder, s.openAddresses, s.openVendors, s.openPostgres, s.openServices, s.openPools} {
 		if err := stage(ctx); err != nil {
 			return s, err
 		}
@@ -84,19 +87,36 @@ func (s *site) openFolder(context.Context) (err error) {
 	return err
 }
 
-func (s *site) openVendors(ctx context.Context) (err error) {
-	s.vendors, err = stack.StartVendors(ctx, stack.VendorConfig{Clock: s.cfg.Clock, Log: s.log, OnTwilio: func(e twilio.Event) {
+func (s *site) openAddresses(ctx context.Context) error {
+	ports, err := stack.FreePorts(ctx, 6)
+	if err != nil {
+		return err
+	}
+	s.addresses = stack.Addresses{
+		Gateway: ports[0], GatewayOps: ports[1], Onboarding: ports[2], OnboardingOps: ports[3], Messaging: ports[4], MessagingOps: ports[5],
+	}
+	s.gateway = "http://" + s.addresses.Gateway
+	return nil
+}
+
+func (s *site) openVendors(ctx context.Context) error {
+	cfg := stack.VendorConfig{Clock: s.cfg.Clock, Log: s.log, OnTwilio: func(e twilio.Event) {
 		s.witness.Observe(e)
 		if e.Kind == twilio.EventCreated && e.Message.Direction == twilio.DirectionAPI {
 			s.heard.add(e.Message.To)
 			s.outages.texted(e.At)
 		}
-	}})
-	if err == nil {
-		s.vendors.QStash.SetFaults(s.faults.qstash())
-		s.vendors.Twilio.SetScript(s.faults.twilio())
+	}}
+	err := s.wireVendors(ctx, &cfg)
+	if err != nil {
+		return err
 	}
-	return err
+	if s.vendors, err = stack.StartVendors(ctx, cfg); err != nil {
+		return err
+	}
+	s.vendors.QStash.SetFaults(s.faults.qstash())
+	s.vendors.Twilio.SetScript(s.faults.twilio())
+	return nil
 }
 
 func (s *site) openPostgres(ctx context.Context) (err error) {
@@ -106,28 +126,25 @@ func (s *site) openPostgres(ctx context.Context) (err error) {
 
 // openServices migrates, starts the three processes and waits until they serve.
 func (s *site) openServices(ctx context.Context) error {
-	ports, err := stack.FreePorts(ctx, 6)
-	if err != nil {
-		return err
-	}
-	addresses := stack.Addresses{
-		Gateway: ports[0], GatewayOps: ports[1], Onboarding: ports[2], OnboardingOps: ports[3], Messaging: ports[4], MessagingOps: ports[5],
-	}
 	secrets := stack.Secrets{ServiceAuth: rand.Text() + rand.Text(), APIJWT: rand.Text() + rand.Text()}
 	var flow map[string]string
+	var err error
 	if s.flow, flow, err = s.cfg.writeFlow(s.dir); err != nil {
 		return err
 	}
-	s.environ = merged(stack.ProcessEnviron(s.vendors, addresses, secrets), flow, map[string]string{
+	s.environ = merged(stack.ProcessEnviron(s.vendors, s.addresses, secrets), flow, map[string]string{
 		"ONBOARDING_DATABASE_URL": s.postgres.onboarding, "MESSAGING_DATABASE_URL": s.postgres.messaging,
 	}, s.cfg.Environ)
-	s.gateway = "http://" + addresses.Gateway
+	wired, err := s.wireServices(ctx)
+	if err != nil {
+		return err
+	}
 	s.vendors.Twilio.SetInboundURL(s.gateway + inboundPath)
 	if s.token, err = secrets.APIToken("chaos", stack.OrgID, rpc.RoleOperator, s.now(), 7*24*time.Hour); err != nil {
 		return err
 	}
 	for name, ops := range map[string]string{
-		stack.Onboarding: addresses.OnboardingOps, stack.Messaging: addresses.MessagingOps, stack.Gateway: addresses.GatewayOps,
+		stack.Onboarding: s.addresses.OnboardingOps, stack.Messaging: s.addresses.MessagingOps, stack.Gateway: s.addresses.GatewayOps,
 	} {
 		service, err := stack.ServiceNamed(name)
 		if err != nil {
@@ -137,7 +154,7 @@ func (s *site) openServices(ctx context.Context) error {
 			return err
 		}
 		s.services[name] = keep(ChildConfig{
-			Name: name, Command: append(append([]string{}, s.cfg.Program...), name), Environ: s.environ,
+			Name: name, Command: append(append([]string{}, s.cfg.Program...), name), Environ: merged(s.environ, wired[name]),
 			Log: filepath.Join(s.dir, name+".log"),
 		}, "http://"+ops+"/readyz", s.log)
 	}
@@ -199,6 +216,9 @@ func (s *site) close() error {
 		}
 	}
 	var problems []error
+	for _, w := range s.wires {
+		problems = append(problems, w.close()) // before the vendors, who would wait for what is under way
+	}
 	if s.vendors != nil {
 		if err := s.vendors.Stop(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			problems = append(problems, err)

@@ -38,13 +38,15 @@ func (s *site) measureSpacing(ctx context.Context, r *ProcessReport) error {
 			}
 			over := to.at.Sub(from.at) - flow[i].Delay
 			all = append(all, over)
-			if !struckWithin(outages, from.at, to.at) && !s.faults.disturbed(sessionID, string(flow[i].ID), to.row) &&
+			if !struckWithin(outages, from.at, to.at) && !s.quietWithin(from.at, to.at) &&
+				!s.faults.disturbed(sessionID, string(flow[i].ID), to.row) &&
 				!s.faults.disturbed(sessionID, string(flow[i-1].ID), from.row) {
 				undisturbed = append(undisturbed, over)
 			}
 		}
 	}
 	r.SpacingAll, r.SpacingUndisturbed = spreadOf(all), spreadOf(undisturbed)
+	s.measureSilences(steps, r)
 	return nil
 }
 

@@ -43,12 +43,16 @@ func (p *pulse) rest(ctx context.Context, d time.Duration, _ <-chan struct{}) bo
 	return ctx.Err() == nil
 }
 
-// next is how long it is to the next wake-up of a loop that works every d. Each kind of loop has an instant of its own within
-// the grid, behind those of all people, so that no two of them meet.
+// next is how long it is to the next wake-up of a loop that works every d.
 func (p *pulse) next(d time.Duration) time.Duration {
+	return d - (p.clock.Now().Sub(began)-phase(d))%d
+}
+
+// phase is the instant within the grid of a loop that works every d. Each kind of loop has its own, behind those of all people, so that
+// no two of them meet.
+func phase(d time.Duration) time.Duration {
 	const behindPeople, apart = grid - 1500*time.Microsecond, 10 * time.Microsecond
-	phase := behindPeople + apart*time.Duration(d.Seconds())
-	return d - (p.clock.Now().Sub(began)-phase)%d
+	return behindPeople + apart*time.Duration(d.Seconds())
 }
 
 // rouse ends a rest. From here on its loop counts as working.

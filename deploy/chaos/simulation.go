@@ -93,6 +93,9 @@ func (s Simulation) play(ctx context.Context, db *server, seed uint64, people in
 	}
 	defer func() { result.Err = errors.Join(result.Err, w.end(context.WithoutCancel(ctx))) }()
 	result.Err = w.live(ctx)
+	if w.silence.met {
+		w.strikes[w.silence.name+" silent"]++
+	}
 	result.Lasted = w.elapsed()
 	verdict, err := Examine(ctx, Evidence{
 		Witness: w.witness, Onboarding: w.onboardingDB, Messaging: w.messagingDB, Flow: w.flow, ByHand: w.byHand,
@@ -123,7 +126,7 @@ func (w *world) live(ctx context.Context) error {
 	w.after(firstVisit, w.visit)
 	troubles := drawTroubles(w.dice)
 	for next := look; w.elapsed() < longest; {
-		if err := w.settle(ctx); err != nil {
+		if err := w.silence.settle(ctx, w.settle); err != nil {
 			return fmt.Errorf("at %s: %w", w.elapsed(), err)
 		}
 		if w.elapsed() >= next {

@@ -3,14 +3,17 @@ package chaos
 import (
 	"context"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 )
 
 // trouble is something that befalls the system itself, at an instant of its own.
 type trouble struct {
-	at   time.Duration // since the world began
-	kind string
-	last time.Duration // how long an outage lasts
+	at     time.Duration // since the world began
+	kind   string
+	last   time.Duration // how long an outage lasts
+	manner manner        // of a silence
 }
 
 // The kinds of troubles. A service whose database comes back is restarted, as an orchestrator does that has seen it unready:
@@ -27,8 +30,34 @@ const (
 	findsMessagingDB   = "messaging's postgres back"
 )
 
+// fallsSilent has the world's wire fall silent. What is under way on it waits for its own deadlines, and those are on the machine's clock. So
+// that a world stays quick, and the same in every run:
+//   - few worlds have a wire, each only one, and it is silent once;
+//   - the silence strikes one instant: it begins with the first thing that crosses the wire, and lasts until everything else of that
+//     instant has come to it (sameInstant). The clock stands still meanwhile, as long as somebody waits;
+//   - then new connections work again. One that was struck never speaks again: whoever waits on it has nothing but a bound of
+//     their own, and without one the world does not come to rest (patience), which is a failure. gRPC has one connection for all calls
+//     and deadlines up to 25 s: its is cut after heldFor, when those of texts and of the loops have passed.
+//
+// What crosses at one instant is the same in every run, so what is struck is as well. Silence that lasts is the matter of
+// chaos --processes; that of QStash's own calls is played on the world's clock, by its emulator.
+const fallsSilent = "silent"
+
+const (
+	sameInstant = time.Second
+	heldFor     = 5 * time.Second
+	// passBound is how long a pass of a loop may be silent in a world: longer than the calls that loops wait for.
+	passBound = 6 * time.Second
+)
+
 var troubleKinds = []string{
 	restartsMessaging, restartsOnboarding, restartsGateway, restartsQStash, losesOnboardingDB, losesMessagingDB,
+}
+
+// drawWire says which wire of a world falls silent; few have one.
+func drawWire(d dice) (wiring, bool) {
+	r := d.roll("wire")
+	return pick(r, wirings), oneIn(r, 4)
 }
 
 // drawTroubles are those of one world, over the time in which most of its conversations happen.
@@ -42,6 +71,15 @@ func drawTroubles(d dice) []trouble {
 			kind: pick(r, troubleKinds), last: between(r, grid, 45*time.Second),
 		})
 	}
+	if w, wired := drawWire(d); wired {
+		r := d.roll("silence")
+		t := trouble{at: between(r, time.Second, time.Minute) + grid - time.Microsecond, kind: fallsSilent, manner: pick(r, manners)}
+		if strings.HasSuffix(w.variable, "_DATABASE_URL") && oneIn(r, 2) { // at a whole half minute every loop wakes: it strikes one of them
+			t.at = time.Duration(1+r.IntN(2))*30*time.Second + phase(pick(r, []time.Duration{0, time.Second, 5 * time.Second, 15 * time.Second})) +
+				time.Microsecond
+		}
+		all = append(all, t)
+	}
 	return sorted(all)
 }
 
@@ -53,6 +91,11 @@ func sorted(all []trouble) []trouble {
 // befall has a trouble happen now, and returns what follows from it. It is called while nothing moves; what moves next finds
 // the world as it is then.
 func (w *world) befall(ctx context.Context, t trouble) (later []trouble, err error) {
+	w.silence.end() // that nothing has met so far; a service would not start over a silent wire
+	if t.kind == fallsSilent {
+		w.silence.begin(t.manner)
+		return nil, nil
+	}
 	w.strikes[t.kind]++
 	switch t.kind {
 	case restartsMessaging:
@@ -105,4 +148,59 @@ func (w *world) find(ctx context.Context, s *running) error {
 		return err
 	}
 	return w.restart(ctx, s)
+}
+
+// worldSilence is that of a world's wire.
+type worldSilence struct {
+	wiring
+
+	wire *wire // nil in a world without one
+	on   bool
+	met  bool // something waited for the wire while it was silent
+}
+
+func (s *worldSilence) begin(m manner) {
+	s.on = true
+	s.wire.freeze(m, false)
+}
+
+// end ends a silence that nothing has met. Nothing moves.
+func (s *worldSilence) end() {
+	if s.on {
+		s.on = false
+		s.wire.thaw()
+	}
+}
+
+// settle has everything come to rest. It ends a silence that keeps something from it.
+func (s *worldSilence) settle(ctx context.Context, settle func(context.Context) error) error {
+	if !s.on {
+		return settle(ctx)
+	}
+	watched, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { s.watch(watched) })
+	err := settle(ctx)
+	stop()
+	watch.Wait()
+	return err
+}
+
+func (s *worldSilence) watch(settling context.Context) {
+	const step = 10 * time.Millisecond
+	for struck := time.Duration(0); struck < sameInstant; struck += step {
+		if !pause(settling, step) {
+			return
+		}
+		if !s.wire.struck() {
+			struck = 0
+		}
+	}
+	s.on, s.met = false, true
+	if !strings.HasSuffix(s.variable, "_ADDR") {
+		s.wire.abandon()
+		return
+	}
+	pause(settling, heldFor-sameInstant)
+	s.wire.cutHeld()
 }

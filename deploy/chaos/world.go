@@ -46,6 +46,7 @@ type world struct {
 	log      *slog.Logger
 
 	messaging, onboarding, gateway *running
+	silence                        worldSilence
 	data                           *worldData
 	onboardingDB, messagingDB      *pgxpool.Pool // to examine
 	operator                       string
@@ -152,9 +153,20 @@ func (w *world) serve(ctx context.Context) (err error) {
 		"SERVICE_AUTH_SECRET": secrets.ServiceAuth, "API_JWT_SECRET": secrets.APIJWT,
 	})
 	maps.Copy(environ, worldEnviron)
-	messagingCfg, err1 := messaging.LoadConfig(environ)
-	onboardingCfg, err2 := onboarding.LoadConfig(environ)
-	gatewayCfg, err3 := gateway.LoadConfig(environ)
+	wired := map[string]map[string]string{} // by service: what is different for it
+	if wiring, ok := drawWire(w.dice); ok {
+		var value string
+		if w.silence.wire, value, err = wiring.open(ctx, environ); err != nil {
+			return err
+		}
+		if w.silence.wiring = wiring; strings.HasSuffix(wiring.variable, "_DATABASE_URL") {
+			w.silence.wire.harmless = asksPostgresNothing
+		}
+		wired[wiring.service] = map[string]string{wiring.variable: value}
+	}
+	messagingCfg, err1 := messaging.LoadConfig(merged(environ, wired[stack.Messaging]))
+	onboardingCfg, err2 := onboarding.LoadConfig(merged(environ, wired[stack.Onboarding]))
+	gatewayCfg, err3 := gateway.LoadConfig(merged(environ, wired[stack.Gateway]))
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
@@ -162,7 +174,7 @@ func (w *world) serve(ctx context.Context) (err error) {
 	w.onboarding.run = func(ctx context.Context, d service.Deps) error { return onboarding.Run(ctx, onboardingCfg, d) }
 	w.gateway.run = func(ctx context.Context, d service.Deps) error { return gateway.Run(ctx, gatewayCfg, d) }
 	for _, s := range w.services() {
-		s.deps = service.Deps{Log: w.log.With("service", s.name), Now: w.clock.Now, Rest: w.pulse.rest}
+		s.deps = service.Deps{Log: w.log.With("service", s.name), Now: w.clock.Now, Rest: w.pulse.rest, PassBound: passBound}
 		if err := s.start(ctx); err != nil {
 			return err
 		}
@@ -179,6 +191,7 @@ func (w *world) url() string { return "http://" + w.gateway.addr }
 // end stops everything.
 func (w *world) end(ctx context.Context) error {
 	w.http.CloseIdleConnections()
+	w.silence.end()
 	var problems []error
 	if w.vendors != nil {
 		w.vendors.HangUp()
@@ -187,6 +200,9 @@ func (w *world) end(ctx context.Context) error {
 		if s != nil {
 			problems = append(problems, s.close())
 		}
+	}
+	if w.silence.wire != nil {
+		problems = append(problems, w.silence.wire.close())
 	}
 	if w.vendors != nil {
 		problems = append(problems, w.vendors.Stop(ctx))

@@ -44,6 +44,25 @@ func TestChaosOfProcesses(t *testing.T) {
 		require.Empty(t, report.Folder)
 	})
 
+	t.Run("R_03_KeepsEveryPromiseWhileWiresAreSilent", func(t *testing.T) {
+		t.Parallel()
+		cmd := command(t, "chaos", "--processes", "--sessions", "10", "--duration", "12s", "--gap", "1s", "--kill-every", "0s",
+			"--silence-every", "1s", "--silence-for", "3s", "--json")
+		cmd.Env = append(cmd.Env, "SEND_LEASE=2s", "TWILIO_TIMEOUT=1s", "RECONCILE_INTERVAL=200ms", "ALARM_OVERDUE_GRACE=2s")
+		out, err := cmd.Output()
+		require.NoError(t, err, "%s", out)
+
+		var report chaos.ProcessReport
+		require.NoError(t, json.Unmarshal(out, &report))
+		require.True(t, report.Kept)
+		require.GreaterOrEqual(t, report.Sessions, 10)
+		require.NotEmpty(t, report.Silences)
+		for _, one := range report.Silences {
+			require.NotNil(t, one.ToRecoveredMS, "%+v", one)
+			require.GreaterOrEqual(t, one.LastsMS, int64(2000))
+		}
+	})
+
 	t.Run("NoProcessOutlivesAKill9OfTheCommand", func(t *testing.T) {
 		t.Parallel()
 		cmd := command(t, "chaos", "--processes", "--sessions", "1", "--duration", "1m")
@@ -95,6 +114,7 @@ func TestChaosOfProcesses(t *testing.T) {
 	}{
 		{name: "NobodyIsRefused", args: []string{"--sessions=-1"}, want: "--sessions"},
 		{name: "NoTimeIsRefused", args: []string{"--duration", "0s"}, want: "--duration"},
+		{name: "R_03_SilenceOfNoTimeIsRefused", args: []string{"--silence-for", "0s"}, want: "--silence-for"},
 		{name: "APauseBackwardsIsRefused", args: []string{"--gap=-1s"}, want: "--gap"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

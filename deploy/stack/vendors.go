@@ -33,7 +33,12 @@ type VendorConfig struct {
 	OnQStash func(qstash.Event) // and at QStash
 	// QStashListener and TwilioListener replace free ports on the loopback when they are not nil.
 	QStashListener, TwilioListener net.Listener
+	// DialQStash and DialTwilio are how each of them reaches the services; straight when they are nil.
+	DialQStash, DialTwilio Dial
 }
+
+// Dial connects to an address, as net.Dialer does.
+type Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // Vendors are the emulators, served over HTTP. They outlive the services, as the real ones do.
 type Vendors struct {
@@ -43,7 +48,7 @@ type Vendors struct {
 	TwilioURL string
 
 	clock   clock.Clock
-	calls   *http.Client // of the services, by both
+	calls   []*http.Client // of the services, by each of them
 	servers []*http.Server
 	served  chan error
 }
@@ -61,22 +66,27 @@ func StartVendors(ctx context.Context, cfg VendorConfig) (*Vendors, error) {
 	if err != nil {
 		return nil, errors.Join(err, qstashListener.Close())
 	}
-	calls := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxCalls, DisableCompression: true}}
+	rings, posts := client(cfg.DialQStash), client(cfg.DialTwilio)
 	carrier, err := twilio.New(twilio.Config{
 		Clock: cfg.Clock, AccountSID: accountSID, AuthToken: authToken, Numbers: []string{FromNumber},
-		HTTPClient: calls, OnEvent: cfg.OnTwilio, Log: cfg.Log,
+		HTTPClient: posts, OnEvent: cfg.OnTwilio, Log: cfg.Log,
 	})
 	if err != nil {
 		return nil, errors.Join(err, qstashListener.Close(), twilioListener.Close())
 	}
 	v := &Vendors{
-		QStash: qstash.New(qstash.Config{Clock: cfg.Clock, HTTPClient: calls, OnEvent: cfg.OnQStash}), Twilio: carrier, calls: calls,
+		QStash: qstash.New(qstash.Config{Clock: cfg.Clock, HTTPClient: rings, OnEvent: cfg.OnQStash}),
+		Twilio: carrier, calls: []*http.Client{rings, posts},
 		QStashURL: "http://" + qstashListener.Addr().String(), TwilioURL: "http://" + twilioListener.Addr().String(),
 		clock: cfg.Clock, served: make(chan error, 2),
 	}
 	v.serve(v.QStash, qstashListener)
 	v.serve(withPhone(v.Twilio), twilioListener)
 	return v, nil
+}
+
+func client(dial Dial) *http.Client {
+	return &http.Client{Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: maxCalls, DisableCompression: true}}
 }
 
 func (v *Vendors) serve(handler http.Handler, listener net.Listener) {
@@ -109,7 +119,11 @@ func (v *Vendors) Stop(ctx context.Context) error {
 
 // HangUp closes the connections that no call uses. net/http waits five seconds for one on which nothing was ever asked,
 // and pools open more of those than one would think.
-func (v *Vendors) HangUp() { v.calls.CloseIdleConnections() }
+func (v *Vendors) HangUp() {
+	for _, calls := range v.calls {
+		calls.CloseIdleConnections()
+	}
+}
 
 // Idle waits until neither vendor has anything in flight or due now.
 func (v *Vendors) Idle(ctx context.Context) error {

@@ -52,6 +52,10 @@ func (e *Emulator) deliver(ctx context.Context, m *message, epoch int, due Deliv
 		e.postpone(m, epoch, due, fault)
 		return
 	}
+	if fault.Silence != Speaks {
+		e.unanswered(ctx, m, epoch, due, fault.Silence)
+		return
+	}
 	var copies sync.WaitGroup
 	for range fault.Copies {
 		copies.Go(func() { e.attempt(ctx, due, true) })
@@ -80,6 +84,18 @@ func (e *Emulator) postpone(m *message, epoch int, due Delivery, fault DeliverFa
 	m.wait = e.after(late, func() {
 		m.flying, m.wait = true, nil
 		e.fly(func(ctx context.Context) { e.deliver(ctx, m, epoch, due, fault) })
+	})
+}
+
+// unanswered is an attempt that hears nothing until its timeout. What is asked of the destination is over long before.
+func (e *Emulator) unanswered(ctx context.Context, m *message, epoch int, due Delivery, silence Silence) {
+	if silence == AnswerSilent {
+		e.attempt(ctx, due, true)
+	}
+	e.lock()
+	defer e.unlock()
+	e.after(m.Timeout, func() {
+		e.fly(func(context.Context) { e.settle(m, epoch, outcome{err: errTimeout}) })
 	})
 }
 

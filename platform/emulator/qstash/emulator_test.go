@@ -66,6 +66,29 @@ func TestFaults(t *testing.T) {
 		require.Len(t, r.emulator.Record().Of(emulator.Delivered), 1)
 	})
 
+	t.Run("R_03_SilenceEndsWithTheTimeoutOfTheAttempt", func(t *testing.T) {
+		t.Parallel()
+		for silence, arrivals := range map[emulator.Silence]int{emulator.RequestSilent: 1, emulator.AnswerSilent: 2} {
+			r := setup(t)
+			r.emulator.SetFaults(emulator.Script{OnDeliver: func(d emulator.Delivery) emulator.DeliverFault {
+				if d.N > 0 {
+					silence = emulator.Speaks
+				}
+				return emulator.DeliverFault{Silence: silence}
+			}})
+			m := r.message("a")
+			m.Timeout, m.Retries, m.RetryDelay = 30*time.Second, 1, "1000"
+			r.publish(m)
+			r.run(30*time.Second + time.Millisecond)
+			require.Len(t, r.dest.received(), arrivals-1)
+			r.run(time.Minute)
+			require.Len(t, r.dest.received(), arrivals)
+			delivered := r.emulator.Record().Of(emulator.Delivered)
+			require.Len(t, delivered, 1)
+			require.Equal(t, 31*time.Second, delivered[0].Time.Sub(start))
+		}
+	})
+
 	t.Run("LateDeliveryIsLateOnce", func(t *testing.T) {
 		t.Parallel()
 		r := setup(t)

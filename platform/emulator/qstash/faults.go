@@ -47,7 +47,20 @@ type DeliverFault struct {
 	// Repeats are identical attempts RepeatAfter the real one had success, as after a crash of QStash.
 	Repeats     int
 	RepeatAfter time.Duration
+	// Silence has the attempt end with the message's timeout, on the clock, because the network delivers nothing. The other fields
+	// but Lose and Delay count for nothing then.
+	Silence Silence
 }
+
+// Silence is what a network does not deliver.
+type Silence int
+
+// The silences.
+const (
+	Speaks        Silence = iota // none
+	RequestSilent                // the request never arrives
+	AnswerSilent                 // the request arrives, and its answer never does
+)
 
 // First makes an OnPublish that gives fault to the first n publishes.
 func First(n int, fault PublishFault) func(int, Message) PublishFault {

@@ -141,13 +141,23 @@ func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse
 
 // newTransport speaks HTTP/1.1 only: there a broken connection makes one send's outcome unknown, with HTTP/2 it would
 // make that of every send in flight unknown.
+//
+// A connection is closed by a reset (a linger of 0). Otherwise the kernel goes on repeating, for minutes after we gave a call up and closed
+// its connection, what the network did not deliver: when the network comes back, Twilio gets a text that we have sent again
+// since, or whose recipient has said STOP.
 func newTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         dialer.DialContext,
+		Proxy: http.ProxyFromEnvironment,
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := dialer.DialContext(ctx, network, addr)
+			if tcp, ok := conn.(*net.TCPConn); ok {
+				_ = tcp.SetLinger(0) // it is closed all the same
+			}
+			return conn, err
+		},
 		Protocols:           protocols,
 		MaxIdleConns:        idleConnections,
 		MaxIdleConnsPerHost: idleConnections,

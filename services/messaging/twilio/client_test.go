@@ -2,9 +2,12 @@ package twilio_test
 
 import (
 	"context"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -96,6 +99,29 @@ func TestSend(t *testing.T) {
 		require.Equal(t, "/status?message_id=7", <-uris)
 		require.Equal(t, "/status?message_id=7", <-uris)
 		require.NoError(t, b.emulator.Idle(t.Context()))
+	})
+
+	t.Run("R_03_ACallThatWasGivenUpIsReset", func(t *testing.T) {
+		t.Parallel()
+		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer func() { require.NoError(t, listener.Close()) }()
+		ended := make(chan error, 1)
+		go func() {
+			conn, err := listener.Accept()
+			if err == nil {
+				_, err = io.Copy(io.Discard, conn) // and says nothing
+				_ = conn.Close()
+			}
+			ended <- err
+		}()
+		c, err := twilio.New(twilio.Config{
+			AccountSID: account, AuthToken: token, FromNumber: number, APIURL: "http://" + listener.Addr().String(), Timeout: 50 * time.Millisecond,
+		})
+		require.NoError(t, err)
+		defer c.Close()
+		require.Equal(t, twilio.Unknown, c.Send(t.Context(), twilio.Outgoing{To: "+14155550100", Body: "Hi"}).Kind)
+		require.ErrorIs(t, <-ended, syscall.ECONNRESET, "our kernel would repeat it when the network is back")
 	})
 
 	t.Run("RedirectIsNotFollowed", func(t *testing.T) {

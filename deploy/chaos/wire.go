@@ -1,0 +1,387 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// manner is how a wire is silent.
+type manner string
+
+const (
+	speaks        manner = "" // it is not
+	bothWays      manner = "both ways"
+	towardsServer manner = "towards the server" // requests do not arrive
+	towardsCaller manner = "towards the caller" // requests arrive, and their answers do not
+	// midMessage lets half of the next chunk of each connection go by, whichever side it comes from, and is silent both ways then.
+	midMessage manner = "in the middle of a message"
+)
+
+// manners are those that a wire can be told.
+var manners = []manner{bothWays, towardsServer, towardsCaller, midMessage}
+
+// dead is a connection that never speaks again. Only its caller can end it.
+const dead manner = "for ever"
+
+// wire is a TCP address on the way to another one, which can fall silent. The connections of a silent wire stay open: nothing is
+// delivered, an end or a reset neither, and what a side writes is acknowledged as long as buffers last. So do a host that lost its power, a
+// firewall that forgot a connection, and a stalled disk behind a kernel that is well.
+type wire struct {
+	addr        string
+	network, to string
+	// harmless says what a connection may say before a silence begins for it, such as a greeting; nil: nothing, it begins at once. To be set
+	// before anybody connects.
+	harmless func(said []byte) bool
+
+	listener net.Listener
+	work     sync.WaitGroup
+
+	mu     sync.Mutex
+	silent manner // of connections that are made now
+	lines  map[*line]struct{}
+	closed bool
+}
+
+// openWire listens on the loopback until close.
+func openWire(ctx context.Context, network, to string) (*wire, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("open a wire: %w", err)
+	}
+	w := &wire{addr: listener.Addr().String(), network: network, to: to, listener: listener, lines: map[*line]struct{}{}}
+	w.work.Go(func() {
+		for {
+			caller, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			w.work.Go(func() { w.connect(caller) })
+		}
+	})
+	return w, nil
+}
+
+// freeze makes the wire silent: the connections that stand, and unless onlyStanding those that are made from now on.
+func (w *wire) freeze(m manner, onlyStanding bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !onlyStanding {
+		w.silent = m
+	}
+	for l := range w.lines {
+		l.fall(m)
+	}
+}
+
+// thaw ends the silence: what was held back is delivered now.
+func (w *wire) thaw() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.silent = speaks
+	for l := range w.lines {
+		l.fall(speaks)
+	}
+}
+
+// cut ends the silence, and with it every connection that was silent. What was held back is lost.
+func (w *wire) cut() { w.sever((*line).isSilent) }
+
+// cutHeld cuts the connections that hold something back; the others go on as if nothing had been.
+func (w *wire) cutHeld() { w.sever((*line).holds) }
+
+// abandon ends the silence but for the connections that hold something back: they are dead, and what was held back is lost.
+func (w *wire) abandon() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.silent = speaks
+	for l := range w.lines {
+		if l.holds() {
+			l.fall(dead)
+		} else {
+			l.fall(speaks)
+		}
+	}
+}
+
+// sever returns when the servers have let go of what was cut.
+func (w *wire) sever(doomed func(*line) bool) {
+	var cut []*line
+	w.mu.Lock()
+	w.silent = speaks
+	for l := range w.lines {
+		if doomed(l) {
+			cut = append(cut, l)
+		}
+	}
+	w.mu.Unlock()
+	for _, l := range cut {
+		l.cut()
+	}
+	last := time.AfterFunc(letGo, func() {
+		for _, l := range cut {
+			l.end()
+		}
+	})
+	defer last.Stop()
+	for _, l := range cut {
+		<-l.done
+	}
+	w.thaw()
+}
+
+// struck reports whether a connection holds something back.
+func (w *wire) struck() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for l := range w.lines {
+		if l.holds() {
+			return true
+		}
+	}
+	return false
+}
+
+// close ends the wire and every connection on it.
+func (w *wire) close() error {
+	err := w.listener.Close()
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.sever(func(*line) bool { return true })
+	w.work.Wait()
+	return err
+}
+
+// connect is one connection, from its beginning to its end. A server that refuses it is news that a silent wire does not bring.
+func (w *wire) connect(caller net.Conn) {
+	server, err := net.DialTimeout(w.network, w.to, dialBound) //nolint:noctx // a wire has no caller; the bound is its own
+	l := &line{caller: caller, server: server, harmless: w.harmless, done: make(chan struct{})}
+	l.changed.L = &l.mu
+	defer l.end()
+	w.mu.Lock()
+	if w.closed {
+		w.mu.Unlock()
+		return
+	}
+	l.fall(w.silent)
+	w.lines[l] = struct{}{}
+	w.mu.Unlock()
+	if err == nil {
+		l.carry()
+	} else {
+		l.admit(towardsCaller, 0)
+	}
+	w.mu.Lock()
+	delete(w.lines, l)
+	w.mu.Unlock()
+	close(l.done)
+}
+
+const (
+	// dialBound is how long a server has for a connection; they are all on this machine.
+	dialBound = 5 * time.Second
+	// letGo is how long a server has to close its side of a connection that was cut.
+	letGo = 5 * time.Second
+)
+
+// line is one connection.
+type line struct {
+	caller, server net.Conn // no server, where it refused
+	harmless       func(said []byte) bool
+	done           chan struct{}
+
+	mu      sync.Mutex
+	changed sync.Cond
+	silent  manner
+	next    manner // with the first thing that its caller says and that is not harmless
+	held    int    // chunks, and ends, that are held back
+	severed bool
+}
+
+// carry copies until both sides have ended, or the line was cut.
+func (l *line) carry() {
+	var both sync.WaitGroup
+	both.Go(func() { l.copy(towardsServer, l.caller, l.server) })
+	both.Go(func() { l.copy(towardsCaller, l.server, l.caller) })
+	both.Wait()
+}
+
+func (l *line) end() {
+	_ = l.caller.Close()
+	if l.server != nil {
+		_ = l.server.Close()
+	}
+}
+
+// copy carries what one side says. A side that cannot be written to any more says so itself, on its way back.
+func (l *line) copy(way manner, from, to net.Conn) {
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if way == towardsServer && n > 0 {
+			l.said(buffer[:n])
+		}
+		for rest := buffer[:n]; len(rest) > 0; {
+			now, what := l.admit(way, len(rest))
+			if what == severed {
+				_, _ = io.Copy(io.Discard, from) // until it closes: cut has told it
+				return
+			}
+			if what == delivered {
+				if _, err := to.Write(rest[:now]); err != nil {
+					return
+				}
+			}
+			rest = rest[now:]
+		}
+		if err != nil {
+			l.pass(way, to, err)
+			return
+		}
+	}
+}
+
+// pass carries the end of what one side says.
+func (l *line) pass(way manner, to net.Conn, end error) {
+	switch _, what := l.admit(way, 0); {
+	case what == lost && way == towardsServer:
+		l.end()
+	case what != delivered:
+	case errors.Is(end, syscall.ECONNRESET):
+		l.reset()
+	default:
+		closeWrite(to)
+	}
+}
+
+// fate is what becomes of something that was said.
+type fate int
+
+const (
+	delivered fate = iota
+	lost           // and nobody is told
+	severed        // with the connection
+)
+
+// admit returns how many of the next n bytes of one way may go by, once some may, or are lost; 0 bytes are the end of that way.
+func (l *line) admit(way manner, n int) (now int, what fate) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.silent == midMessage && n > 0 {
+		l.silent = bothWays
+		if n > 1 {
+			return n / 2, delivered
+		}
+	}
+	waited := false
+	l.held++
+	for ; l.silent == bothWays || l.silent == way; waited = true {
+		l.changed.Wait()
+	}
+	l.held--
+	switch {
+	case l.severed:
+		return n, severed
+	case l.silent == dead:
+		return n, lost
+	case waited && isReset(l.from(way)):
+		l.severed = true
+		l.reset()
+		return n, severed
+	default:
+		return n, delivered
+	}
+}
+
+// from is who speaks in one way.
+func (l *line) from(way manner) net.Conn {
+	if way == towardsServer {
+		return l.caller
+	}
+	return l.server
+}
+
+// isReset reports whether a side has reset its connection: it has taken back what it said and was not delivered. One that was only closed
+// has not, and its kernel would go on repeating it.
+func isReset(conn net.Conn) bool {
+	socket, ok := conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return false
+	}
+	problem := 0
+	err = raw.Control(func(fd uintptr) { problem, _ = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_ERROR) })
+	return err == nil && syscall.Errno(problem) == syscall.ECONNRESET
+}
+
+// reset passes a reset on.
+func (l *line) reset() {
+	for _, side := range []net.Conn{l.caller, l.server} {
+		if tcp, ok := side.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0)
+		}
+	}
+	l.end()
+}
+
+func (l *line) fall(m manner) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.silent == dead:
+	case l.harmless != nil && m != speaks && m != dead:
+		l.next = m
+	default:
+		l.silent, l.next = m, speaks
+		l.changed.Broadcast()
+	}
+}
+
+// said begins the silence of a connection that was waiting for this.
+func (l *line) said(what []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.next != speaks && !l.harmless(what) {
+		l.silent, l.next = l.next, speaks
+	}
+}
+
+// cut has the caller see the end at once. The server is told, so that nothing is left of the connection there when the line is done.
+func (l *line) cut() {
+	l.mu.Lock()
+	l.severed, l.silent = true, speaks
+	l.changed.Broadcast()
+	l.mu.Unlock()
+	_ = l.caller.Close()
+	if l.server != nil {
+		closeWrite(l.server)
+	}
+}
+
+// closeWrite tells the other side that nothing more comes. TCP and Unix sockets can.
+func closeWrite(conn net.Conn) {
+	if half, ok := conn.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite() // it may be gone already
+	}
+}
+
+func (l *line) isSilent() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.silent != speaks
+}
+
+func (l *line) holds() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held > 0
+}
