@@ -137,7 +137,7 @@ func (s *wired) loops(cfg Config, loops *process.Loops, rest process.Rest) []pro
 		process.Loop("wake-ups", s.listen), // each of its waits has a bound of its own
 		loops.Loop("bell", s.bell.Run),
 		repeated("retention", s.retention.Loop(rest)),
-		process.Loop("holds", s.desk.TellLoop(rest).Run),
+		loops.Loop("holds", s.desk.TellLoop(rest).Run),
 	}
 	if !cfg.InboundAuditInterval.Never() {
 		components = append(components, repeated("inbound-audit", s.auditor.Loop(rest)))

@@ -94,6 +94,7 @@ func (d *Desk) TellHolds(ctx context.Context) (more bool, err error) {
 	var failures []error
 	for _, p := range untold {
 		err := d.tell(ctx, p)
+		process.Progress(ctx)
 		if errors.Is(err, dispatch.ErrUnavailable) || errors.Is(err, ErrKeepsNoHolds) {
 			return false, err
 		}
