@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -27,7 +28,9 @@ func TestTimeouts(t *testing.T) {
 
 	t.Run("R_02_ServerEndsTheSessionOfAProcessThatFrozeInATransaction", func(t *testing.T) {
 		t.Parallel()
-		url, ctx := pgtest.URL(t, notes), postgres.AcrossOrganisations(t.Context())
+		url := pgtest.URL(t, notes)
+		ctx, cancel := context.WithTimeout(postgres.AcrossOrganisations(t.Context()), 20*time.Second)
+		defer cancel()
 		frozen := bound(t, url, postgres.Timeouts{Statement: time.Minute, Lock: 30 * time.Second, IdleInTransaction: 200 * time.Millisecond})
 		err := postgres.InTx(ctx, frozen, func(tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, lock)
@@ -43,7 +46,8 @@ func TestTimeouts(t *testing.T) {
 
 	t.Run("R_02_RowThatStaysLockedAndStatementThatTakesTooLongAreOutages", func(t *testing.T) {
 		t.Parallel()
-		ctx := postgres.AcrossOrganisations(t.Context())
+		ctx, cancel := context.WithTimeout(postgres.AcrossOrganisations(t.Context()), 20*time.Second)
+		defer cancel()
 		pool := bound(t, pgtest.URL(t, notes), postgres.Timeouts{Statement: 300 * time.Millisecond, Lock: 50 * time.Millisecond, IdleInTransaction: time.Minute})
 		require.NoError(t, postgres.InTx(ctx, pool, func(tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, lock)
@@ -54,7 +58,7 @@ func TestTimeouts(t *testing.T) {
 			return nil
 		}))
 		for _, scope := range []string{ours, ""} {
-			_, err := pool.Exec(postgres.ForOrganisation(t.Context(), scope), "select pg_sleep(60)")
+			_, err := pool.Exec(postgres.ForOrganisation(ctx, scope), "select pg_sleep(60)")
 			require.ErrorContains(t, err, "57014")
 			require.True(t, postgres.Outage(err))
 		}
