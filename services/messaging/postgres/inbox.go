@@ -98,7 +98,7 @@ insert into sms_messages (id, org_id, profile_id, direction, from_number, to_num
 values (@id, @org, @profile, 'inbound', @phone, @to, @body, @hash, 'received', @sid, @segments, '', 0, @effect, @received, @at)
 returning ` + columns
 
-// sqlLaterWord looks for a word about consent that the person said, or an opt-out that an operator took down, after the text had reached us. A
+// sqlLaterWord looks for a word about consent that the person said, or an operator took down, after the text had reached us. A
 // text whose recording failed is recorded by its job a while later, and the person may have changed their mind meanwhile. What
 // an operator wrote down is compared by the same clock, and so is Twilio's refusal: words from before it cannot have lifted it. But only
 // the person's own words come after their opt-out: no note of an operator keeps it from holding.

@@ -195,8 +195,8 @@ func (c *Client) Record(ctx context.Context, m inbound.Message, profileID string
 // bounded keeps a count within what any text can have.
 func bounded(n int) int32 { return int32(min(max(n, 0), 100)) }
 
-// CheckSender is nil when the organisation can text the phone, enrolment.ErrNoSender when it can text nobody, and enrolment.ErrOptedOut when
-// the person has opted out.
+// CheckSender is nil when the organisation can text the phone, enrolment.ErrNoSender when it can text nobody, and
+// enrolment.ErrOptedOut when the person has opted out.
 func (c *Client) CheckSender(ctx context.Context, orgID, phone string) error {
 	answer, err := c.rpc.CheckSender(ctx, &messagingv1.CheckSenderRequest{OrgId: orgID, To: phone})
 	if reasonOf(err) == messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER {

@@ -24,7 +24,8 @@ from profiles p where p.org_id = $1 and p.id = $2 for no key update of p`
 // sqlOpen locks the session that is not over, if there is one, so that what it is stays so: one that is being parked at this moment is
 // waited for and read again. Of an active one and a parked one, which releases before this have left, it is the active one.
 const sqlOpen = sqlSession + `
-where s.profile_id = $1 and s.status not in ('stopped', 'closed') order by s.status = 'active' desc, s.id desc limit 1 for no key update of s`
+where s.profile_id = $1 and s.status not in ('stopped', 'closed') order by s.status = 'active' desc, s.id desc limit 1
+for no key update of s`
 
 const sqlOpenSession = `
 insert into conversation_sessions (id, org_id, profile_id, mode, state_token, status, copy_version, created_at, updated_at)
@@ -36,14 +37,15 @@ on conflict (profile_id) where status = 'active' do nothing`
 // enrolment.ErrConsentRequired, and dispatch.ErrConflict when a process of the release before opened one at this moment.
 func (s *Store) OpenSession(ctx context.Context, o enrolment.Opening) (session.Record, error) {
 	r := o.Session
-	opened := r
+	var opened session.Record
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		found, err := mayOpen(ctx, tx, o)
+		opened = r
+		standing, open, err := mayOpen(ctx, tx, o)
 		if err != nil {
 			return err
 		}
-		if found != nil {
-			opened = *found
+		if open {
+			opened = standing
 			return nil
 		}
 		tag, err := tx.Exec(ctx, sqlOpenSession, pgx.NamedArgs{
@@ -67,41 +69,40 @@ func (s *Store) OpenSession(ctx context.Context, o enrolment.Opening) (session.R
 	return opened, err
 }
 
-// mayOpen is the session that the person has open already, or why none may be opened; neither when one may. Both stay so until the
-// transaction ends.
-func mayOpen(ctx context.Context, tx pgx.Tx, o enrolment.Opening) (*session.Record, error) {
+// mayOpen is nil when a session may be opened, and until the transaction ends; or it is the session that the person has open already.
+func mayOpen(ctx context.Context, tx pgx.Tx, o enrolment.Opening) (standing session.Record, open bool, err error) {
 	var hold, consentRequired bool
-	err := tx.QueryRow(ctx, sqlMayOpen, o.Session.OrgID, o.Session.ProfileID).Scan(&hold, &consentRequired)
+	err = tx.QueryRow(ctx, sqlMayOpen, o.Session.OrgID, o.Session.ProfileID).Scan(&hold, &consentRequired)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, enrolment.ErrNoProfile
+		return standing, false, enrolment.ErrNoProfile
 	}
 	if err != nil {
-		return nil, fmt.Errorf("lock profile: %w", err)
+		return standing, false, fmt.Errorf("lock profile: %w", err)
 	}
 	if hold {
-		return nil, enrolment.ErrOnHold
+		return standing, false, enrolment.ErrOnHold
 	}
 	rows, err := tx.Query(ctx, sqlOpen, o.Session.ProfileID)
-	open, err := collectView(rows, err)
+	view, err := collectView(rows, err)
 	switch {
-	case err == nil && open.Session.Status == session.Active:
-		return &open.Session, nil
+	case err == nil && view.Session.Status == session.Active:
+		return view.Session, true, nil
 	case err == nil:
-		return nil, &enrolment.Parked{Session: open.Session}
+		return standing, false, &enrolment.Parked{Session: view.Session}
 	case !isNoSession(err):
-		return nil, err
+		return standing, false, err
 	}
 	var asked bool
 	if err := tx.QueryRow(ctx, sqlAwaitsOperator, o.Session.OrgID, o.Phone).Scan(&asked); err != nil {
-		return nil, fmt.Errorf("look for what an operator was asked: %w", err)
+		return standing, false, fmt.Errorf("look for what an operator was asked: %w", err)
 	}
 	switch {
 	case asked:
-		return nil, enrolment.ErrAwaitsOperator
+		return standing, false, enrolment.ErrAwaitsOperator
 	case consentRequired && !o.Agreed:
-		return nil, enrolment.ErrConsentRequired
+		return standing, false, enrolment.ErrConsentRequired
 	}
-	return nil, nil
+	return standing, false, nil
 }
 
 const sqlCloseSession = `
