@@ -41,8 +41,9 @@ const (
 	connectionAge   = 5 * time.Minute
 	connectionGrace = time.Minute
 
-	// maxStreams bounds what one client connection may have in flight.
-	maxStreams = 1024
+	// maxStreams bounds what one client connection may have in flight. The gateway has one, for all of its places: fewer streams than those, and a storm
+	// of one vendor would keep out the texts of another.
+	maxStreams = 4096
 
 	// maxRequest and maxHeaders bound what is read before anybody is asked for a token: gRPC decodes a request first, and
 	// by default takes 4 MiB of it and 16 MiB of headers. The gateway passes on webhooks of Shopify's of a megabyte, twice that once they
