@@ -19,6 +19,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
+	"paceline.internal/platform/config"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/rpc"
@@ -50,7 +51,10 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	if err := deps.Listen(ctx, "GATEWAY", cfg.Addr, cfg.OpsAddr); err != nil {
 		return err
 	}
-	ops := telemetry.OpsHandler(telemetry.OpsConfig{Registry: tel.Registry, Ready: g.ready, Config: cfg})
+	if exposed := service.PlainText(cfg.TLS, config.Addr{}, cfg.OnboardingAddr, cfg.MessagingAddr); exposed != nil {
+		deps.Log.WarnContext(ctx, "grpc.plain_text", "why", exposed.Error())
+	}
+	ops := telemetry.OpsHandler(telemetry.OpsConfig{Registry: tel.Registry, Ready: g.ready, Addr: cfg.OpsAddr, Config: cfg})
 	public := process.HTTPServer("http", server(g.handler, deps.Log), deps.Listener)
 	public.StopTimeout = stopTimeout
 	return process.Run(ctx, deps.Log,

@@ -226,7 +226,7 @@ func TestDoctor(t *testing.T) {
 		require.Equal(t, strings.Join([]string{
 			"ok      configuration  every variable is set and well-formed",
 			"ok      public origin  " + origin + " leads to a gateway with these keys",
-			"ok      tls            off: plain text between the processes",
+			"ok      tls            off: plain text between the processes, on this machine",
 			"ok      onboarding     serving at " + services.addr,
 			"ok      messaging      serving at " + services.addr,
 			"warning api keys       API_JWKS_URL is plain http: whoever is on the way chooses who is an operator",
