@@ -304,7 +304,7 @@ func TestAuthentication(t *testing.T) {
 		}
 		trusted := watch(b.dial())
 		oldest := watch(b.plain())
-		for range 15 {
+		for range 7 {
 			watch(b.plain())
 		}
 		_, err := healthpb.NewHealthClient(b.plain()).Check(t.Context(), &healthpb.HealthCheckRequest{})

@@ -18,7 +18,7 @@ const (
 	messageTimeout = 5 * time.Second
 	// maxGuests is how many streams of callers without a token, which are those of health and reflection, there are at once. With the largest
 	// message it is what they can make us hold.
-	maxGuests = 16
+	maxGuests = 8
 )
 
 // RegisterService implements grpc.ServiceRegistrar. gRPC reads the request of a unary call before its interceptor is asked. Here the chain comes
