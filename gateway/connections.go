@@ -18,21 +18,21 @@ import (
 )
 
 const (
-	// maxWaiting bounds what is held for clients that have not yet sent what they began, or have nothing to send: 2,048 connections
-	// without a body. connectionCost is one of them: its stacks, its buffers and the header as it comes.
+	// maxWaiting bounds what is held for clients that have not yet sent what they began, or have nothing to send: 2,048
+	// connections without a body. connectionCost is one of them: its stack, its buffers and its header; 27 KiB were measured.
 	maxWaiting     = 64 << 20
 	connectionCost = 32 << 10
 
-	// A body has bodyPause, and longer as it comes: bodyRate is the least that it may do. However it comes, bodyMost ends it: Twilio waits four
-	// seconds for an answer and Shopify five.
+	// A body has bodyPause, and longer as it comes: bodyRate is the least that it may do. However it comes, bodyMost ends it:
+	// Twilio waits four seconds for an answer and Shopify five.
 	bodyPause = time.Second
 	bodyRate  = 64 << 10 // bytes a second
 	bodyMost  = 3 * time.Second
 )
 
-// connections bounds the memory of those that are waited for: to send a request, its header or its body. When they hold too much, the one
-// that was waited for longest is closed. That is who dribbles, or a connection that is kept open and idle; it is never a callback, which comes
-// within milliseconds. To refuse those who come last instead would let strangers keep everybody out.
+// connections bounds the memory of those that are waited for: to send a request, its header or its body. When they hold too
+// much, the one that was waited for longest is closed. That is one that dribbles, or that is kept open and idle; it is never a
+// callback, which comes within milliseconds. To refuse the newest instead would let strangers keep everybody out.
 type connections struct {
 	mu      sync.Mutex
 	held    int64
@@ -60,8 +60,8 @@ func (cs *connections) opened(ctx context.Context, conn net.Conn) context.Contex
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
-// changed implements http.Server.ConnState. A connection is waited for anew from its first byte on: one that was idle for long is not to be closed
-// for the callback that it brings.
+// changed implements http.Server.ConnState. A connection is waited for anew from the first byte of a request on: one that was
+// idle for long is not to be closed for the callback that it brings.
 func (cs *connections) changed(conn net.Conn, state http.ConnState) {
 	cs.mu.Lock()
 	c := cs.open[conn]
@@ -129,11 +129,12 @@ func closeAll(connections []*connection) {
 	}
 }
 
-// timely gives the body of each request its first deadline, for handlers too that do not read it: the server does, before it answers.
+// timely gives the body of each request its first deadline, also when its handler does not read it: then the server does, before
+// it answers.
 func timely(now func() time.Time, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connectionKey{}).(*connection); ok {
-			if r.Body == http.NoBody { // its deadline is not touched either: the server reads on, to notice a client that goes away
+			if r.Body == http.NoBody { // and no deadline: the server reads on already, to notice a client that goes away
 				c.complete()
 			} else {
 				body := &arriving{ReadCloser: r.Body, connection: c, began: now()}
@@ -154,7 +155,8 @@ type arriving struct {
 	received   int64
 }
 
-// Read implements io.Reader. The deadline is set before and never after: with the end of the body the server reads on, without one.
+// Read implements io.Reader. The deadline is set before and never after: from the end of the body on the server reads without
+// one, and would take its end for a client that went away.
 func (b *arriving) Read(p []byte) (int, error) {
 	b.extend()
 	n, err := b.ReadCloser.Read(p)

@@ -16,9 +16,9 @@ const maxCallbacks = 1024
 // intakePause is when a vendor that was turned away may come again.
 const intakePause = 2 * time.Second
 
-// intake bounds the callbacks of one vendor. A place is taken once the body is there and its signature was found to be the vendor's, so that
-// nobody else can take one. There is no queue: one would only hold connections until their callers have given up, while the vendors keep what was
-// refused and bring it again.
+// intake bounds the callbacks of one vendor. A place is taken once the body is there and its signature was found to be the
+// vendor's, so that nobody else can take one. There is no queue: one would only hold connections until their callers have given
+// up, while the vendors keep what was refused and bring it again.
 type intake chan struct{}
 
 func newIntake() intake { return make(intake, maxCallbacks) }
@@ -50,7 +50,8 @@ func unread(r *http.Request, limit int64) *http.Request {
 	return r
 }
 
-// claimed hands on the body of a request that brings what could be a signature. Without one the answer is known before the body is there.
+// claimed hands on the body of a request that brings what could be a signature. Without one the answer is known before the body
+// is there.
 func claimed(signed func(http.Header) bool, limit int64, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !signed(r.Header) {

@@ -158,7 +158,8 @@ func (a alarms) authentic(w http.ResponseWriter, r *http.Request) (body []byte, 
 		if httpStatus == http.StatusRequestTimeout { // the same body can come faster
 			return nil, &answer{status: httpStatus, err: why}
 		}
-		return nil, new(neverRetry(why)) // a step has its failure callback; a callback that is lost this way has only the line that deliver writes
+		// A step has its failure callback; a callback that is lost this way has only the line that deliver writes.
+		return nil, new(neverRetry(why))
 	}
 	signature := r.Header.Get(qstash.HeaderSignature)
 	if err := a.verifier.Verify(signature, body, publicURL(a.origin, r)); err != nil {

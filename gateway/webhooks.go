@@ -89,9 +89,9 @@ type accepted struct {
 	Results []answered `json:"results"`
 }
 
-// of answers one vendor: 404 when it has no secret, 413 for a body over its limit, 401 unless the raw bytes are signed, 400
-// for what cannot be read, 429 when too many are being worked on, 503 when it cannot be stored now, and 202 once every event is safe. Both vendors bring again what
-// is not answered with a 2xx, and a repeat of what was stored changes nothing.
+// of answers one vendor: 404 when it has no secret, 413 for a body over its limit, 401 unless the raw bytes are signed, 429
+// when too many are worked on, 400 for what cannot be read, 503 when it cannot be stored now, and 202 once every event is safe.
+// Both vendors bring again what is not answered with a 2xx, and a repeat of what was stored changes nothing.
 func (h webhooks) of(s source) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), webhookTimeout)

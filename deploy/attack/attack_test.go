@@ -71,7 +71,7 @@ func upstream(t *testing.T) (addr string) {
 // front is a gateway as its process runs it.
 func front(t *testing.T) (origin string) {
 	t.Helper()
-	addr, public := upstream(t), listener(t)
+	addr, public, ops := upstream(t), listener(t), listener(t)
 	origin = "http://" + public.Addr().String()
 	cfg, err := gateway.LoadConfig(map[string]string{
 		"PUBLIC_BASE_URL": origin, "QSTASH_CURRENT_SIGNING_KEY": "sig_a", "QSTASH_NEXT_SIGNING_KEY": "sig_b", "TWILIO_AUTH_TOKEN": token,
@@ -82,7 +82,7 @@ func front(t *testing.T) (origin string) {
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
 		ended <- gateway.Run(ctx, cfg, service.Deps{
-			Log: slog.New(slog.DiscardHandler), Listener: public, OpsListener: listener(t), Ready: func() { close(ready) },
+			Log: slog.New(slog.DiscardHandler), Listener: public, OpsListener: ops, Ready: func() { close(ready) },
 		})
 	}()
 	<-ready
@@ -93,9 +93,10 @@ func front(t *testing.T) (origin string) {
 	return origin
 }
 
-// No figure is asserted of a machine that runs all other tests meanwhile: the command does that. What no load excuses is a STOP that is refused.
+// No figure is asserted of a machine that runs all other tests meanwhile: the command does that. What no load excuses is a STOP
+// that is refused.
 func TestDribble(t *testing.T) { //nolint:paralleltest // it has thousands of connections
-	t.Run("R_15_NobodyWhoWritesStopIsRefusedForThoseWhoDribble", func(t *testing.T) { //nolint:paralleltest // likewise
+	t.Run("R_15_NobodyWhoWritesStopIsRefusedForThoseWhoDribble", func(t *testing.T) {
 		origin := front(t)
 		report, err := attack.Dribble{
 			Target: origin, PublicURL: origin, AuthToken: token, To: number, Connections: 2000, Duration: 4 * time.Second, Genuine: 20, Now: time.Now,
@@ -124,7 +125,7 @@ func TestDribble(t *testing.T) { //nolint:paralleltest // it has thousands of co
 	}
 }
 
-func TestStreams(t *testing.T) { //nolint:paralleltest // it measures memory
+func TestStreams(t *testing.T) {
 	const mb = 1 << 20
 	live := func(context.Context) (float64, error) {
 		debug.FreeOSMemory()
@@ -132,14 +133,14 @@ func TestStreams(t *testing.T) { //nolint:paralleltest // it measures memory
 		runtime.ReadMemStats(&m)
 		return float64(m.HeapAlloc), nil
 	}
-	for _, tc := range []struct {
+	for _, tc := range []struct { //nolint:paralleltest // it measures memory
 		name, method, ended string
 		most                float64 // MB
 	}{
 		{"NothingIsHeldOfACallWithoutAToken", onboardingv1.OnboardingService_ReceiveMessage_FullMethodName, "Unauthenticated", 40},
 		{"OfHealthCheckFewAreHeld", healthpb.Health_Check_FullMethodName, "Canceled", 100},
 	} {
-		t.Run("R_18_"+tc.name, func(t *testing.T) { //nolint:paralleltest // likewise
+		t.Run("R_18_"+tc.name, func(t *testing.T) {
 			report, err := attack.Streams{
 				Target: upstream(t), Method: tc.method, Streams: 80, Bytes: 3*mb - 100, Duration: 3 * time.Second, Memory: live,
 			}.Run(t.Context())

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -30,8 +31,8 @@ const (
 	promptly = time.Second
 )
 
-// Dribble opens connections to the route of Twilio's texts, each with a forged signature and a body that hardly comes, anew as often as one is cut
-// off; and meanwhile has people write STOP, signed as Twilio does.
+// Dribble opens connections to the route of Twilio's texts, each with a forged signature and a body that hardly comes, anew as
+// often as one is cut off; and meanwhile has people write STOP, signed as Twilio does.
 type Dribble struct {
 	Target      string // the origin of the gateway
 	PublicURL   string // the origin that signatures are made over
@@ -96,7 +97,7 @@ func (d Dribble) Run(ctx context.Context) (DribbleReport, error) {
 			case err != nil:
 				other.add(err.Error())
 			case status != http.StatusOK:
-				other.add(fmt.Sprint(status))
+				other.add(strconv.Itoa(status))
 			case elapsed >= promptly:
 				other.add("200, too late")
 			}
@@ -151,7 +152,7 @@ func (d Dribble) dribble(ctx context.Context, addr string) string {
 			break
 		}
 		_ = response.Body.Close() // the connection is closed next
-		return fmt.Sprint(response.StatusCode)
+		return strconv.Itoa(response.StatusCode)
 	}
 	if ctx.Err() != nil {
 		return "held to the end"
@@ -165,7 +166,8 @@ func (d Dribble) stop(ctx context.Context, client *http.Client) (int, error) {
 	defer cancel()
 	number := rand.Text()
 	form := url.Values{
-		"MessageSid": {"SM" + fmt.Sprintf("%x", number[:16])}, "From": {fmt.Sprintf("+1202555%04d", 100+int(number[0])%100)}, "To": {d.To}, "Body": {"STOP"},
+		"MessageSid": {fmt.Sprintf("SM%x", number[:16])}, "From": {fmt.Sprintf("+1202555%04d", 100+int(number[0])%100)},
+		"To": {d.To}, "Body": {"STOP"},
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.Target+pathInbound, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -182,7 +184,8 @@ func (d Dribble) stop(ctx context.Context, client *http.Client) (int, error) {
 
 // Print is for people.
 func (r DribbleReport) Print(out io.Writer) error {
-	_, err := fmt.Fprintf(out, "%d connections dribbled for %.0f s: %v\n%d of %d people who wrote STOP were answered within a second: p50 %.0f ms, max %.0f ms %v\n",
+	_, err := fmt.Fprintf(out, "%d connections dribbled for %.0f s: %v\n"+
+		"%d of %d people who wrote STOP were answered within a second: p50 %.0f ms, max %.0f ms %v\n",
 		r.Connections, r.Seconds, r.Strangers, r.Answered, r.Genuine, r.P50MS, r.MaxMS, r.Other)
 	return err
 }

@@ -96,7 +96,8 @@ func (s Streams) hold(ctx context.Context, conn *grpc.ClientConn, message []byte
 	return status.Code(err).String()
 }
 
-// encoded sends what is encoded already: one message for all streams, so that the attacker's own memory is not what a test measures.
+// encoded sends what is encoded already: one message for all streams, so that the attacker's own memory is not what a test
+// measures.
 type encoded struct{}
 
 func (encoded) Marshal(message any) (mem.BufferSlice, error) {
@@ -113,7 +114,8 @@ func (encoded) Name() string { return "proto" }
 
 // Print is for people.
 func (r StreamsReport) Print(out io.Writer) error {
-	_, err := fmt.Fprintf(out, "%d streams without a token, a message of %d bytes on each: %v\nthe service held %.0f MB before, and %.0f MB at most\n",
+	_, err := fmt.Fprintf(out, "%d streams without a token, a message of %d bytes on each: %v\n"+
+		"the service held %.0f MB before, and %.0f MB at most\n",
 		r.Streams, r.Bytes, r.Ended, r.BeforeMB, r.MostMB)
 	return err
 }

@@ -18,7 +18,7 @@ import (
 
 // attackCommand does what a stranger could do.
 type attackCommand struct {
-	Dribble attackDribbleCommand `cmd:"" help:"Hold connections to the route of Twilio's texts with forged signatures, while people write STOP."`
+	Dribble attackDribbleCommand `cmd:"" help:"Hold connections to the gateway with forged signatures, while people write STOP."`
 	Streams attackStreamsCommand `cmd:"" help:"Send large gRPC messages without a token, and look at the memory of the service."`
 }
 

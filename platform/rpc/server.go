@@ -41,14 +41,14 @@ const (
 	connectionAge   = 5 * time.Minute
 	connectionGrace = time.Minute
 
-	// maxStreams bounds what one client connection may have in flight. The gateway has one, for all of its places: fewer streams than those, and a storm
-	// of one vendor would keep out the texts of another.
+	// maxStreams bounds what one client connection may have in flight. The gateway has one to each service for all the callbacks
+	// that it works on: with fewer streams a storm of alarms would keep the texts out.
 	maxStreams = 4096
 
 	// maxRequest is the largest message of a server that does not say otherwise.
 	maxRequest = 64 << 10
-	// maxHeaders, streamWindow and connectTimeout bound what is held of a caller before the token is looked at. gRPC takes 16 MiB of headers by
-	// default, lets the window of a fast sender grow to 16 MiB for each stream, and waits two minutes for a handshake.
+	// maxHeaders, streamWindow and connectTimeout bound what is held of a caller before the token is looked at. By default gRPC
+	// takes 16 MiB of headers, lets the windows of a fast sender grow to 16 MiB, and waits two minutes for a handshake.
 	maxHeaders       = 32 << 10
 	streamWindow     = 64 << 10
 	connectionWindow = 1 << 20
@@ -83,8 +83,8 @@ type Server struct {
 	policy Policy
 }
 
-// NewServer builds the chain, outermost first: trace, metrics, log, recover, deadline, authenticate, scope, seal, and then the message is read. So a
-// panic, a refusal and a call that comes too late are each traced, counted and logged, once.
+// NewServer builds the chain, outermost first: trace, metrics, log, recover, deadline, authenticate, scope, seal; only then the
+// message is read. So a panic, a refusal and a call that comes too late are each traced, counted and logged, once.
 func NewServer(cfg ServerConfig) (*Server, error) {
 	if cfg.Tokens == nil || cfg.Log == nil || cfg.TracerProvider == nil || cfg.MeterProvider == nil {
 		return nil, errors.New("rpc server: Tokens, Log, TracerProvider and MeterProvider are required")

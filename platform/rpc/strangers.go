@@ -16,13 +16,13 @@ import (
 const (
 	// messageTimeout is how long a stream may go without the message that is waited for.
 	messageTimeout = 5 * time.Second
-	// maxGuests is how many streams of callers without a token, which are those of health and reflection, there are at once. With the largest
-	// message it is what they can make us hold.
+	// maxGuests is how many streams of callers without a token, which are those of health and reflection, there are at once.
+	// Times the largest message it is what they can make us hold: gRPC has one limit of messages for a whole server.
 	maxGuests = 8
 )
 
-// RegisterService implements grpc.ServiceRegistrar. gRPC reads the request of a unary call before its interceptor is asked. Here the chain comes
-// first: nothing is read of a caller who may not call.
+// RegisterService implements grpc.ServiceRegistrar. gRPC reads the request of a unary call before its interceptor is asked. Here
+// the chain comes first: nothing is read of a caller who may not call.
 func (s *Server) RegisterService(service *grpc.ServiceDesc, implementation any) {
 	guarded := *service
 	guarded.Methods = slices.Clone(service.Methods)
@@ -46,7 +46,7 @@ func noChain(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle g
 	return handle(ctx, request)
 }
 
-// endable gives every stream what ends it from outside: also one that waits for its caller, in the middle of a message.
+// endable gives every stream what ends it from outside, also while it waits for its caller in the middle of a message.
 func endable(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	ctx, end := context.WithCancel(ctx)
 	return context.WithValue(ctx, endKey{}, end), nil
@@ -74,8 +74,8 @@ func inTime(ctx context.Context, read func(any) error) func(any) error {
 	}
 }
 
-// guests are the streams of callers without a token. One too many ends the oldest: a probe, which takes no time, always has a place, and
-// whoever only holds one loses it.
+// guests are the streams of callers without a token. One too many ends the oldest: a probe, which takes no time, always has a
+// place, and one that is only held is lost.
 type guests struct {
 	mu   sync.Mutex
 	ends list.List // of func(), the oldest in front

@@ -10,7 +10,8 @@ import (
 	"paceline.internal/platform/rpc"
 )
 
-// PlainText is a Warning when gRPC leaves this machine without TLS: served here for others, or called elsewhere. A zero address is none.
+// PlainText is a Warning when gRPC leaves this machine without TLS: served here for others, or called elsewhere. A zero address
+// is none.
 func PlainText(files rpc.TLSFiles, served config.Addr, called ...config.Addr) error {
 	var beyond []string
 	if host := hostOf(served); !served.IsZero() && !loopback(host) {
@@ -38,8 +39,8 @@ func LookAtTLS(files rpc.TLSFiles, served config.Addr, called ...config.Addr) (s
 		return "mTLS between the processes", nil
 	}
 	if exposed := PlainText(files, served, called...); exposed != nil {
-		return "", Mend("give each process all three GRPC_TLS_* files, or addresses on 127.0.0.1 when they share a machine; with a mesh that encrypts "+
-			"it may be meant", exposed)
+		return "", Mend("give each process all three GRPC_TLS_* files, or addresses on 127.0.0.1 when they share a machine; with a "+
+			"mesh that encrypts it may be meant", exposed)
 	}
 	return "off: plain text between the processes, on this machine", nil
 }

@@ -74,9 +74,10 @@ func OpsHandler(cfg OpsConfig) http.Handler {
 	return withoutPages(cfg.Addr, mux)
 }
 
-// withoutPages refuses what a page in a browser asks for. A page of another site is told by the headers that its browser adds. A page whose own name
-// was made to lead here (DNS rebinding) is of the same origin, so only that name tells it: a name of the internet is refused, unless the port listens
-// on it. An address passes, which is how orchestrators and Prometheus ask, and so does a name that nobody can own on the internet.
+// withoutPages refuses what a page in a browser asks for. A page of another site is known by the headers that its browser adds.
+// A page whose own name was made to lead here (DNS rebinding) is of the same origin to its browser, so only that name tells: one
+// of the internet is refused, unless the port listens on it. An address passes, which is how orchestrators and Prometheus ask, and
+// so does a name that nobody can own on the internet.
 func withoutPages(addr config.Addr, next http.Handler) http.Handler {
 	configured, _, _ := net.SplitHostPort(addr.String()) // empty for the zero address
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -90,8 +91,8 @@ func withoutPages(addr config.Addr, next http.Handler) http.Handler {
 			name = strings.Trim(r.Host, "[]")
 		}
 		if !strings.EqualFold(name, configured) && !private(strings.ToLower(name)) {
-			writeJSON(w, http.StatusForbidden, condition{Status: "forbidden", Reason: "this port is not known by that name; ask for it by its address, " +
-				"a name without a dot, one that ends in .internal, .local or .svc, or the name that it is configured to listen on"})
+			writeJSON(w, http.StatusForbidden, condition{Status: "forbidden", Reason: "this port is not known by that name; ask for it by an " +
+				"address, a name without a dot or one that ends in .internal, .local or .svc, or the name that it is configured to listen on"})
 			return
 		}
 		next.ServeHTTP(w, r)
