@@ -117,6 +117,7 @@ func TestDoctor(t *testing.T) {
 	t.Run("S0_06_PassesWhenEverythingIsInOrder", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
+		w.environ["ONBOARDING_ADDR"] = "127.0.0.1:9001"
 		cfg, err := onboarding.LoadConfig(w.environ)
 		require.NoError(t, err)
 		var report strings.Builder
