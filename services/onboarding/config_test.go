@@ -127,7 +127,7 @@ ok +flow and copy +flow 2026-11 with 4 steps, copy 2026-11 in \[en pt-BR\]
 ok +database +schema version \d+
 ok +clock +the database's clock is .* off ours
 ok +qstash +the token is accepted at .*
-ok +tls +off
+ok +tls +off: .*
 \z`, report.String())
 	})
 
