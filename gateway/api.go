@@ -70,12 +70,9 @@ func strictRequest(next http.Handler) http.Handler {
 		defer cancel()
 		eventFrom(ctx).at(r, "/v1")
 		body, err := readBody(w, r)
-		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-			writeError(ctx, w, http.StatusRequestEntityTooLarge, refuse(codes.InvalidArgument, reasonTooLarge, "the body is over 64 KiB"))
-			return
-		}
 		if err != nil {
-			writeError(ctx, w, http.StatusBadRequest, refuse(codes.InvalidArgument, reasonInvalid, "the body did not arrive whole"))
+			httpStatus, why := unreadable(err)
+			writeError(ctx, w, httpStatus, why)
 			return
 		}
 		if len(body) > 0 && !jsonBody(r.Header.Get("Content-Type")) {

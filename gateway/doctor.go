@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"paceline.internal/platform/config"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/service"
@@ -62,14 +63,7 @@ func Doctor(ctx context.Context, cfg Config) service.Findings {
 }
 
 func (c *Config) lookAtTLS(context.Context) (string, error) {
-	files, err := rpc.LoadTLS(c.TLS)
-	if err != nil {
-		return "", err
-	}
-	if files.Client == nil {
-		return "off: plain text between the processes", nil
-	}
-	return "mTLS", nil
+	return service.LookAtTLS(c.TLS, config.Addr{}, c.OnboardingAddr, c.MessagingAddr)
 }
 
 func toOnboarding(onboarding, _ *grpc.ClientConn) *grpc.ClientConn { return onboarding }

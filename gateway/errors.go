@@ -25,6 +25,7 @@ const (
 	reasonUnauthenticated  = "REASON_UNAUTHENTICATED"
 	reasonPermissionDenied = "REASON_PERMISSION_DENIED"
 	reasonTooLarge         = "REASON_TOO_LARGE"
+	reasonTooSlow          = "REASON_TOO_SLOW"
 	reasonFull             = "REASON_TOO_MANY_CALLBACKS"
 	reasonMediaType        = "REASON_UNSUPPORTED_MEDIA_TYPE"
 	reasonNoRoute          = "REASON_NO_SUCH_ROUTE"

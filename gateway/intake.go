@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+
+	"paceline.internal/platform/rpc"
 )
 
 // maxCallbacks is how many callbacks of one vendor are worked on at once: far more than a healthy upstream ever holds up,
@@ -13,6 +15,25 @@ const maxCallbacks = 1024
 
 // intakePause is when a vendor that was turned away may come again.
 const intakePause = 2 * time.Second
+
+// intake bounds the callbacks of one vendor. A place is taken once the body is there and its signature was found to be the
+// vendor's, so that nobody else can take one. There is no queue: one would only hold connections until their callers have given
+// up, while the vendors keep what was refused and bring it again.
+type intake chan struct{}
+
+func newIntake() intake { return make(intake, maxCallbacks) }
+
+// enter takes a place, which leave gives back. When there is none, full is the answer.
+func (in intake) enter() (leave func(), full *rpc.Error) {
+	select {
+	case in <- struct{}{}:
+		return func() { <-in }, nil
+	default:
+		full = refuse(codes.ResourceExhausted, reasonFull, "too many callbacks are being worked on; come again")
+		full.RetryAfter = intakePause
+		return nil, full
+	}
+}
 
 // has reports whether a header is there.
 func has(name string) func(http.Header) bool {
@@ -29,28 +50,13 @@ func unread(r *http.Request, limit int64) *http.Request {
 	return r
 }
 
-// intake bounds the callbacks of one vendor. A place is taken before the body is read, and there is no queue: one would
-// only hold connections until their callers have given up, while both vendors keep what was refused and bring it again.
-type intake chan struct{}
-
-func newIntake() intake { return make(intake, maxCallbacks) }
-
-// bounded serves while there is a place, and answers 429 when there is none. What has no signature at all gets none: whoever posts it
-// slowly would keep the vendor out.
-func (in intake) bounded(signed func(http.Header) bool, limit int64, next http.HandlerFunc) http.HandlerFunc {
+// claimed hands on the body of a request that brings what could be a signature. Without one the answer is known before the body
+// is there.
+func claimed(signed func(http.Header) bool, limit int64, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !signed(r.Header) {
-			next(w, unread(r, limit))
-			return
+			r = unread(r, limit)
 		}
-		select {
-		case in <- struct{}{}:
-			defer func() { <-in }()
-			next(w, r)
-		default:
-			full := refuse(codes.ResourceExhausted, reasonFull, "too many callbacks are being worked on; come again")
-			full.RetryAfter = intakePause
-			writeError(r.Context(), w, http.StatusTooManyRequests, full)
-		}
+		next(w, r)
 	}
 }

@@ -1,7 +1,8 @@
 package gateway
 
 import (
-	"io"
+	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -9,59 +10,77 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"paceline.internal/platform/qstash"
 )
 
-// slowBody is one that says when somebody begins to read it, and ends when it is told to.
-type slowBody struct {
-	begun chan<- struct{}
-	end   <-chan struct{}
-}
+// unsent is a body that must not be waited for.
+type unsent struct{}
 
-func (b slowBody) Read([]byte) (int, error) {
-	b.begun <- struct{}{}
-	<-b.end
-	return 0, io.EOF
-}
+func (unsent) Read([]byte) (int, error) { panic("the body was read") }
 
-// claimed is a request that says to be of either vendor's. Whether it is comes out when it has been read.
-func claimed(r *http.Request) *http.Request {
-	r.Header.Set(qstash.HeaderSignature, "forged")
-	r.Header.Set(headerTwilioSignature, "forged")
-	return r
+// callbacks are one genuine request to each route of QStash and Twilio, and the RPC that it becomes.
+func callbacks() map[string]struct {
+	rpc     string
+	request goldenRequest
+} {
+	form := map[string][]string{
+		"MessageSid": {"SM1"}, "From": {phone}, "To": {"+551130000000"}, "Body": {"hello there"}, "MessageStatus": {"sent"},
+	}
+	return map[string]struct {
+		rpc     string
+		request goldenRequest
+	}{
+		pathInbound: {"OnboardingService/ReceiveMessage", goldenRequest{Path: pathInbound, Sign: "twilio current", Form: form}},
+		pathStatus:  {"MessagingService/RecordStatus", goldenRequest{Path: pathStatus, Sign: "twilio current", Form: form}},
+		pathStep: {"OnboardingService/ExecuteStep", goldenRequest{
+			Path: pathStep, Sign: "qstash current", Headers: headers("0", "5"), Body: aStep,
+		}},
+		pathStepFailed: {"OnboardingService/RecordStepFailure", goldenRequest{
+			Path: pathStepFailed, Sign: "qstash current", Headers: headers("0", "5"), Body: aFailure,
+		}},
+	}
 }
 
 func TestIntake(t *testing.T) {
 	t.Parallel()
-	// fill occupies every place of the vendor whose route this is, and returns how to leave them.
+	// post is a genuine callback.
+	post := func(t *testing.T, b *bench, path string) *httptest.ResponseRecorder {
+		t.Helper()
+		request := callbacks()[path].request
+		request.Method = http.MethodPost
+		answer := httptest.NewRecorder()
+		b.handler.ServeHTTP(answer, request.build(t, b.url))
+		return answer
+	}
+	// fill occupies every place of the vendor whose route this is, the last of them by a callback, and returns how to leave them.
 	fill := func(t *testing.T, b *bench, path string) (leave func()) {
 		t.Helper()
+		places := b.gateway.ofTwilio
+		if strings.HasPrefix(path, pathStep) {
+			places = b.gateway.ofQStash
+		}
+		for range maxCallbacks - 1 {
+			places <- struct{}{}
+		}
 		begun, end := make(chan struct{}), make(chan struct{})
+		b.services.on(callbacks()[path].rpc, func(context.Context) (json.RawMessage, error) {
+			close(begun)
+			<-end
+			return json.RawMessage(`{}`), nil
+		})
 		var working sync.WaitGroup
-		for range maxCallbacks {
-			request := claimed(httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, slowBody{begun, end}))
-			working.Go(func() { b.handler.ServeHTTP(httptest.NewRecorder(), request) })
-		}
-		for range maxCallbacks {
-			<-begun
-		}
+		working.Go(func() { post(t, b, path) })
+		<-begun
 		return sync.OnceFunc(func() {
+			b.services.on(callbacks()[path].rpc, nil)
 			close(end)
 			working.Wait()
+			require.Len(t, places, maxCallbacks-1, "it gave its place back")
 		})
-	}
-	// knock posts to a route with a body that must not be read while there is no place.
-	knock := func(t *testing.T, b *bench, path string) *httptest.ResponseRecorder {
-		t.Helper()
-		answer := httptest.NewRecorder()
-		b.handler.ServeHTTP(answer, claimed(httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader("x"))))
-		return answer
 	}
 	for _, tc := range []struct{ name, full, same, other string }{
 		{name: "AlarmsAreTurnedAwayAndTextsAreNot", full: pathStep, same: pathStepFailed, other: pathInbound},
 		{name: "FailureCallbacksAreTurnedAwayAndReceiptsAreNot", full: pathStepFailed, same: pathStep, other: pathStatus},
-		{name: "TextsAreTurnedAwayAndAlarmsAreNot", full: pathInbound, same: pathStatus, other: pathStep},
+		{name: "TextsAreTurnedAwayAndAlarmsAreNot", full: pathInbound, same: pathStatus, other: pathStepFailed},
 		{name: "ReceiptsAreTurnedAwayAndFailureCallbacksAreNot", full: pathStatus, same: pathInbound, other: pathStepFailed},
 	} {
 		t.Run("S1_33_"+tc.name, func(t *testing.T) {
@@ -69,18 +88,30 @@ func TestIntake(t *testing.T) {
 			b := setup(t)
 			leave := fill(t, b, tc.full)
 			defer leave()
+			asked := len(b.services.seen())
 			for _, path := range []string{tc.full, tc.same} {
-				answer := knock(t, b, path)
+				answer := post(t, b, path)
 				require.Equal(t, http.StatusTooManyRequests, answer.Code)
 				require.Equal(t, "2", answer.Header().Get("Retry-After"))
 				require.Contains(t, answer.Body.String(), reasonFull)
 			}
-			require.NotEqual(t, http.StatusTooManyRequests, knock(t, b, tc.other).Code)
+			require.Len(t, b.services.seen(), asked)
+			require.Equal(t, http.StatusOK, post(t, b, tc.other).Code)
 			leave()
-			require.NotEqual(t, http.StatusTooManyRequests, knock(t, b, tc.full).Code, "every place was given back")
-			require.Empty(t, b.services.seen())
+			require.NotEqual(t, http.StatusTooManyRequests, post(t, b, tc.full).Code, "there is a place again")
 		})
 	}
+
+	t.Run("R_15_NobodyTakesAPlaceWithoutASignature", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		leave := fill(t, b, pathInbound)
+		defer leave()
+		forged := goldenRequest{Method: http.MethodPost, Path: pathInbound, Sign: "twilio forged", Form: map[string][]string{"Body": {"x"}}}
+		answer := httptest.NewRecorder()
+		b.handler.ServeHTTP(answer, forged.build(t, b.url))
+		require.Equal(t, http.StatusForbidden, answer.Code, "its signature is looked at first")
+	})
 
 	for path, want := range map[string]int{
 		pathStep: http.StatusUnauthorized, pathStepFailed: http.StatusUnauthorized, pathInbound: http.StatusForbidden, pathStatus: http.StatusForbidden,
@@ -88,22 +119,24 @@ func TestIntake(t *testing.T) {
 		t.Run("S1_33_WhatHasNoSignatureIsRefusedWithoutWaitingForItsBody"+strings.ReplaceAll(path, "/", "_"), func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			leave := fill(t, b, path)
-			defer leave()
 			answer := httptest.NewRecorder()
-			b.handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, slowBody{}))
-			require.Equal(t, want, answer.Code, "also when every place is taken")
+			b.handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, unsent{}))
+			require.Equal(t, want, answer.Code)
 		})
 	}
 
 	t.Run("S1_33_AHandlerThatPanicsGivesItsPlaceBack", func(t *testing.T) {
 		t.Parallel()
-		in := make(intake, 1)
-		panics := in.bounded(has(qstash.HeaderSignature), maxBody, func(http.ResponseWriter, *http.Request) { panic("boom") })
+		places := make(intake, 1)
+		cfg := mustConfig(t)
+		signatures, err := newTwilioSignatures(cfg.TwilioAuthToken)
+		require.NoError(t, err)
+		c := carrier{places: places, signatures: signatures, origin: cfg.PublicBaseURL} // whom it would ask is nil
+		request := callbacks()[pathInbound].request
+		request.Method = http.MethodPost
 		for range 2 {
-			require.PanicsWithValue(t, "boom", func() {
-				panics(httptest.NewRecorder(), claimed(httptest.NewRequestWithContext(t.Context(), http.MethodPost, pathStep, nil)))
-			})
+			require.Panics(t, func() { c.inbound(httptest.NewRecorder(), request.build(t, origin)) })
+			require.Empty(t, places)
 		}
 	})
 }

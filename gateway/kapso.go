@@ -29,8 +29,6 @@ const (
 	headerKapsoBatch     = "X-Webhook-Batch"
 	headerKapsoVersion   = "X-Webhook-Payload-Version"
 
-	// kapsoPlaces times the 64 KiB of a body is 32 MiB.
-	kapsoPlaces = maxCallbacks
 	// maxKapsoBatch is Kapso's own largest batch.
 	maxKapsoBatch = 100
 )
@@ -38,7 +36,7 @@ const (
 // newKapso makes the source. An empty phoneNumberID takes the events of every number that signs with our secret.
 func newKapso(keys webhookKeys, phoneNumberID string) source {
 	k := kapso{phoneNumberID: phoneNumberID}
-	return source{name: "kapso", keys: keys, limit: maxBody, places: kapsoPlaces, signature: kapsoSignature, read: k.read}
+	return source{name: "kapso", keys: keys, limit: maxBody, places: newIntake(), signature: kapsoSignature, read: k.read}
 }
 
 func kapsoSignature(header http.Header) ([]byte, error) {

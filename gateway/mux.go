@@ -43,23 +43,22 @@ type surface struct {
 
 // handler routes a request, inside tracing, the log line and the recovery from panics.
 func (s surface) handler() http.Handler {
-	mux, ofQStash, ofTwilio := http.NewServeMux(), newIntake(), newIntake()
+	mux := http.NewServeMux()
 	type route struct {
 		method, path string
 		handle       http.HandlerFunc
 	}
 	routes := []route{
-		{http.MethodPost, pathStep, ofQStash.bounded(has(qstash.HeaderSignature), maxBody, s.alarms.step)},
-		{http.MethodPost, pathStepFailed, ofQStash.bounded(has(qstash.HeaderSignature), maxBody, s.alarms.failed)},
-		{http.MethodPost, pathInbound, ofTwilio.bounded(has(headerTwilioSignature), maxBody, s.carrier.inbound)},
-		{http.MethodPost, pathStatus, ofTwilio.bounded(has(headerTwilioSignature), maxBody, s.carrier.receipt)},
+		{http.MethodPost, pathStep, claimed(has(qstash.HeaderSignature), maxBody, s.alarms.step)},
+		{http.MethodPost, pathStepFailed, claimed(has(qstash.HeaderSignature), maxBody, s.alarms.failed)},
+		{http.MethodPost, pathInbound, claimed(has(headerTwilioSignature), maxBody, s.carrier.inbound)},
+		{http.MethodPost, pathStatus, claimed(has(headerTwilioSignature), maxBody, s.carrier.receipt)},
 		{http.MethodGet, "/openapi.yaml", serveOpenAPI},
 		{http.MethodGet, "/healthz", serveHealth},
 		{http.MethodGet, "/readyz", s.serveReady},
 	}
 	for _, vendor := range s.sources {
-		ofVendor := make(intake, vendor.places)
-		handle := ofVendor.bounded(vendor.signed, vendor.limit, s.hooks.of(vendor))
+		handle := claimed(vendor.signed, vendor.limit, s.hooks.of(vendor))
 		routes = append(routes, route{http.MethodPost, pathWebhooks + vendor.name, handle})
 	}
 	for _, route := range routes {

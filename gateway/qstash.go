@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"math"
 	"net/http"
@@ -36,6 +35,7 @@ type alarms struct {
 	onboarding onboardingv1.OnboardingServiceClient
 	origin     config.Origin // what QStash was told to call; the Host header is whatever the caller wrote
 	lateness   lateness
+	places     intake
 	log        *slog.Logger
 }
 
@@ -124,6 +124,14 @@ func (a alarms) deliver(w http.ResponseWriter, r *http.Request, finally string, 
 			refused = new(neverRetry(refuse(codes.InvalidArgument, reasonInvalid, "the header "+qstash.HeaderMessageID+" is missing")))
 		}
 	}
+	if refused == nil {
+		leave, full := a.places.enter()
+		if full == nil {
+			defer leave()
+		} else {
+			refused = &answer{status: http.StatusTooManyRequests, err: full}
+		}
+	}
 	if refused != nil {
 		given = *refused
 	} else {
@@ -145,11 +153,13 @@ func joined(ctx context.Context, header http.Header) context.Context {
 // comes first: nobody may make us hash or parse what they please.
 func (a alarms) authentic(w http.ResponseWriter, r *http.Request) (body []byte, refused *answer) {
 	body, err := readBody(w, r)
-	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return nil, new(neverRetry(refuse(codes.InvalidArgument, reasonTooLarge, "the body is over 64 KiB")))
-	}
-	if err != nil { // a step has its failure callback; a callback that is lost this way has only the line that deliver writes
-		return nil, new(neverRetry(refuse(codes.InvalidArgument, reasonInvalid, "the body did not arrive whole")))
+	if err != nil {
+		httpStatus, why := unreadable(err)
+		if httpStatus == http.StatusRequestTimeout { // the same body can come faster
+			return nil, &answer{status: httpStatus, err: why}
+		}
+		// A step has its failure callback; a callback that is lost this way has only the line that deliver writes.
+		return nil, new(neverRetry(why))
 	}
 	signature := r.Header.Get(qstash.HeaderSignature)
 	if err := a.verifier.Verify(signature, body, publicURL(a.origin, r)); err != nil {

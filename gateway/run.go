@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
+	"paceline.internal/platform/config"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/rpc"
@@ -49,7 +51,10 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	if err := deps.Listen(ctx, "GATEWAY", cfg.Addr, cfg.OpsAddr); err != nil {
 		return err
 	}
-	ops := telemetry.OpsHandler(telemetry.OpsConfig{Registry: tel.Registry, Ready: g.ready, Config: cfg})
+	if exposed := service.PlainText(cfg.TLS, config.Addr{}, cfg.OnboardingAddr, cfg.MessagingAddr); exposed != nil {
+		deps.Log.WarnContext(ctx, "grpc.plain_text", "why", exposed.Error())
+	}
+	ops := telemetry.OpsHandler(telemetry.OpsConfig{Registry: tel.Registry, Ready: g.ready, Addr: cfg.OpsAddr, Config: cfg})
 	public := process.HTTPServer("http", server(g.handler, deps.Log), deps.Listener)
 	public.StopTimeout = stopTimeout
 	return process.Run(ctx, deps.Log,
@@ -63,6 +68,8 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 type gateway struct {
 	handler   http.Handler
 	upstreams []upstream
+	ofQStash  intake
+	ofTwilio  intake
 	stopJWKS  context.CancelFunc
 	draining  atomic.Bool
 }
@@ -93,7 +100,9 @@ func open(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 	if err != nil {
 		return nil, err
 	}
-	g := &gateway{upstreams: []upstream{{"onboarding", onboarding}, {"messaging", messaging}}}
+	g := &gateway{
+		upstreams: []upstream{{"onboarding", onboarding}, {"messaging", messaging}}, ofQStash: newIntake(), ofTwilio: newIntake(),
+	}
 	// The keys are looked after until the last request is answered, which is after ctx has ended.
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	g.stopJWKS = stop
@@ -116,10 +125,10 @@ func open(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 	g.handler = surface{
 		alarms: alarms{
 			verifier: verifier, onboarding: onboardingv1.NewOnboardingServiceClient(onboarding), origin: cfg.PublicBaseURL,
-			lateness: measured, log: deps.Log,
+			lateness: measured, places: g.ofQStash, log: deps.Log,
 		},
 		carrier: carrier{
-			signatures: signatures, origin: cfg.PublicBaseURL,
+			signatures: signatures, places: g.ofTwilio, origin: cfg.PublicBaseURL,
 			onboarding: onboardingv1.NewOnboardingServiceClient(onboarding), messaging: messagingv1.NewMessagingServiceClient(messaging),
 		},
 		hooks: webhooks{jobs: onboardingv1.NewWebhookJobServiceClient(onboarding)}, sources: sources,
@@ -247,10 +256,14 @@ func (g *gateway) close() error {
 
 // server is the public HTTP server. No timeout is left open: each is something that a stranger could hold us by.
 func server(handler http.Handler, log *slog.Logger) *http.Server {
+	now := time.Now // deadlines of connections are the machine's
+	clients := &connections{open: map[net.Conn]*connection{}}
 	return &http.Server{
-		Handler:           handler,
+		Handler:           timely(now, handler),
+		ConnContext:       clients.opened,
+		ConnState:         clients.changed,
 		ReadHeaderTimeout: 2 * time.Second,
-		ReadTimeout:       4 * time.Second,             // a body is 64 KiB, or a megabyte from Shopify, and holds a place of its vendor's
+		ReadTimeout:       4 * time.Second,             // a body has deadlines of its own, which come earlier
 		WriteTimeout:      stepTimeout + 5*time.Second, // counts from the end of the header: reading, one call, writing
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,

@@ -107,6 +107,17 @@ func TestRun(t *testing.T) {
 		require.NoError(t, <-r.ended)
 	})
 
+	t.Run("R_18_PlainTextBeyondThisMachineIsAWarning", func(t *testing.T) {
+		t.Parallel()
+		for addr, told := range map[string]bool{"messaging.invalid:9002": true, ":9002": false} {
+			r := start(t, "MESSAGING_ADDR", addr)
+			r.stop()
+			require.NoError(t, <-r.ended)
+			require.Equal(t, told, strings.Contains(r.log.String(), `"grpc.plain_text"`), addr)
+			require.Equal(t, told, strings.Contains(r.log.String(), "called at messaging.invalid:9002"), addr)
+		}
+	})
+
 	t.Run("IsNotReadyWhileAServiceIsAway", func(t *testing.T) {
 		t.Parallel()
 		services := startServices(t)
@@ -226,7 +237,7 @@ func TestDoctor(t *testing.T) {
 		require.Equal(t, strings.Join([]string{
 			"ok      configuration  every variable is set and well-formed",
 			"ok      public origin  " + origin + " leads to a gateway with these keys",
-			"ok      tls            off: plain text between the processes",
+			"ok      tls            off: plain text between the processes, on this machine",
 			"ok      onboarding     serving at " + services.addr,
 			"ok      messaging      serving at " + services.addr,
 			"warning api keys       API_JWKS_URL is plain http: whoever is on the way chooses who is an operator",

@@ -68,6 +68,7 @@ func environ() map[string]string {
 type bench struct {
 	url      string
 	handler  http.Handler
+	gateway  *gateway
 	stop     func() // waits for the requests in flight, whose log line is written after their answer
 	services *services
 	log      *lines
@@ -102,7 +103,7 @@ func setup(t *testing.T, changes ...string) *bench {
 		web.Close()
 		require.NoError(t, g.close())
 	})
-	b.url, b.handler, b.stop = web.URL, g.handler, web.Close
+	b.url, b.handler, b.gateway, b.stop = web.URL, g.handler, g, web.Close
 	return b
 }
 

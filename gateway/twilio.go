@@ -38,6 +38,7 @@ type carrier struct {
 	signatures twilioSignatures
 	onboarding onboardingv1.OnboardingServiceClient
 	messaging  messagingv1.MessagingServiceClient
+	places     intake
 	origin     config.Origin // what Twilio was told to call; the Host header is whatever the caller wrote
 }
 
@@ -49,6 +50,12 @@ func (c carrier) inbound(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	leave, full := c.places.enter()
+	if full != nil {
+		writeError(ctx, w, http.StatusTooManyRequests, full)
+		return
+	}
+	defer leave()
 	request, err := decodeInbound(form)
 	if err != nil {
 		writeError(ctx, w, http.StatusBadRequest, refuse(codes.InvalidArgument, reasonInvalid, err.Error()))
@@ -70,6 +77,12 @@ func (c carrier) receipt(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	leave, full := c.places.enter()
+	if full != nil {
+		writeError(ctx, w, http.StatusTooManyRequests, full)
+		return
+	}
+	defer leave()
 	request, err := decodeReceipt(r.URL.RawQuery, form)
 	if err != nil {
 		writeError(ctx, w, http.StatusBadRequest, refuse(codes.InvalidArgument, reasonInvalid, err.Error()))
@@ -96,19 +109,17 @@ func (c carrier) authentic(w http.ResponseWriter, r *http.Request) (form url.Val
 			"this is not signed by Twilio with our auth token, for this URL and these parameters"))
 	}
 	body, err := readBody(w, r)
-	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		writeError(ctx, w, http.StatusRequestEntityTooLarge, refuse(codes.InvalidArgument, reasonTooLarge, "the body is over 64 KiB"))
+	if err != nil {
+		httpStatus, why := unreadable(err)
+		writeError(ctx, w, httpStatus, why)
 		return nil, false
 	}
 	signature := r.Header.Get(headerTwilioSignature)
-	if err == nil && signature == "" {
+	if signature == "" {
 		forged("the signature is missing")
 		return nil, false
 	}
-	if err == nil {
-		form, err = decodeForm(r.Header.Get("Content-Type"), body)
-	}
-	if err != nil {
+	if form, err = decodeForm(r.Header.Get("Content-Type"), body); err != nil {
 		writeError(ctx, w, http.StatusBadRequest, refuse(codes.InvalidArgument, reasonInvalid, "the body is no urlencoded form"))
 		return nil, false
 	}

@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -58,7 +57,7 @@ type source struct {
 	name   string
 	keys   webhookKeys // none: nobody is believed, and the route is not found
 	limit  int64       // the most that a body may have
-	places int         // how many bodies are held at once: with limit, what strangers can make us hold
+	places intake      // how many of its callbacks are worked on at once
 	// signature is the MAC that the request brings.
 	signature func(http.Header) ([]byte, error)
 	// read understands a body that is known to be the vendor's. The headers are not covered by the signature.
@@ -90,9 +89,9 @@ type accepted struct {
 	Results []answered `json:"results"`
 }
 
-// of answers one vendor: 404 when it has no secret, 413 for a body over its limit, 401 unless the raw bytes are signed, 400
-// for what cannot be read, 503 when it cannot be stored now, and 202 once every event is safe. Both vendors bring again what
-// is not answered with a 2xx, and a repeat of what was stored changes nothing.
+// of answers one vendor: 404 when it has no secret, 413 for a body over its limit, 401 unless the raw bytes are signed, 429
+// when too many are worked on, 400 for what cannot be read, 503 when it cannot be stored now, and 202 once every event is safe.
+// Both vendors bring again what is not answered with a 2xx, and a repeat of what was stored changes nothing.
 func (h webhooks) of(s source) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), webhookTimeout)
@@ -105,6 +104,12 @@ func (h webhooks) of(s source) http.HandlerFunc {
 		if !ok {
 			return
 		}
+		leave, full := s.places.enter()
+		if full != nil {
+			writeError(ctx, w, http.StatusTooManyRequests, full)
+			return
+		}
+		defer leave()
 		hooks, err := s.read(r.Header, body)
 		if err != nil {
 			writeError(ctx, w, http.StatusBadRequest, refuse(codes.InvalidArgument, reasonInvalid, err.Error()))
@@ -123,13 +128,9 @@ func (s source) authentic(w http.ResponseWriter, r *http.Request) (body []byte, 
 			"this is not signed by "+s.name+" with our secret"))
 	}
 	body, err := readUpTo(w, r, s.limit)
-	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		writeError(ctx, w, http.StatusRequestEntityTooLarge, refuse(codes.InvalidArgument, reasonTooLarge,
-			"the body is over "+strconv.FormatInt(s.limit>>10, 10)+" KiB"))
-		return nil, false
-	}
 	if err != nil {
-		writeError(ctx, w, http.StatusBadRequest, refuse(codes.InvalidArgument, reasonInvalid, "the body broke off"))
+		httpStatus, why := unreadable(err)
+		writeError(ctx, w, httpStatus, why)
 		return nil, false
 	}
 	mac, err := s.signature(r.Header)

@@ -25,6 +25,7 @@ type commands struct {
 	Doctor    doctorCommand    `cmd:"" help:"Look at everything that a deployment needs, and say what mends what is wrong."`
 	Chaos     chaosCommand     `cmd:"" help:"Let many conversations happen while everything fails, and examine what the people got."`
 	Soak      soakCommand      `cmd:"" help:"Take webhooks at a constant rate across kills, and count what became of each."`
+	Attack    attackCommand    `cmd:"" help:"Do to a deployment on this machine what a stranger could do, and measure what others notice."`
 	Bench     benchCommand     `cmd:"" help:"Measure what is fast, beside others, on this machine."`
 	Emulators emulatorsCommand `cmd:"" help:"Run the emulated QStash and Twilio alone, for services that run elsewhere."`
 	Serve     serveCommand     `cmd:"" help:"Run one service in this process, from the environment, as its own binary does."`

@@ -54,11 +54,15 @@ func deadline(byDefault time.Duration, now func() time.Time) layer {
 // authenticate lets a call pass when its token is valid and the policy allows the token's role to make it. Why a token was
 // refused goes to the log; the caller learns only that it was.
 func authenticate(tokens *Tokens, policy Policy) layer {
+	anonymous := new(guests)
 	return func(ctx context.Context, method string, next func(context.Context) error) error {
+		caller, err := bearer(ctx, tokens)
 		if public(method) {
+			if err != nil {
+				defer anonymous.enter(ctx)()
+			}
 			return next(ctx)
 		}
-		caller, err := bearer(ctx, tokens)
 		if err != nil {
 			Annotate(ctx, slog.String("refused", err.Error()))
 			return status.Error(codes.Unauthenticated, "a valid service token is required")

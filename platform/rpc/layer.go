@@ -49,3 +49,7 @@ type contextStream struct {
 }
 
 func (s contextStream) Context() context.Context { return s.ctx }
+
+func (s contextStream) RecvMsg(message any) error {
+	return inTime(s.ctx, s.ServerStream.RecvMsg)(message)
+}

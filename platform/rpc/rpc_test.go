@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,10 +38,11 @@ func user() rpc.Principal {
 
 type handler func(ctx context.Context, text string) (string, error)
 
-// echoService is a service of two methods without generated code; both answer what the handler says.
-func echoService() *grpc.ServiceDesc {
+// echoService is a service of two methods without generated code; both answer what the handler says. read counts requests.
+func echoService(read *atomic.Int64) *grpc.ServiceDesc {
 	method := func(full string) func(any, context.Context, func(any) error, grpc.UnaryServerInterceptor) (any, error) {
 		return func(srv any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+			read.Add(1)
 			request := new(wrapperspb.StringValue)
 			if err := decode(request); err != nil {
 				return nil, err
@@ -70,6 +72,7 @@ type bench struct {
 	addr   string
 	tel    *telemetry.Telemetry
 	tokens *rpc.Tokens
+	read   atomic.Int64 // requests, or that they were begun
 	mu     sync.Mutex
 	out    bytes.Buffer
 }
@@ -89,7 +92,7 @@ func setup(t *testing.T, handle handler, adjust ...func(*rpc.ServerConfig)) *ben
 	}
 	b.Server, err = rpc.NewServer(cfg)
 	require.NoError(t, err)
-	b.RegisterService(echoService(), handle)
+	b.RegisterService(echoService(&b.read), handle)
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	b.addr = listener.Addr().String()

@@ -41,14 +41,17 @@ const (
 	connectionAge   = 5 * time.Minute
 	connectionGrace = time.Minute
 
-	// maxStreams bounds what one client connection may have in flight.
-	maxStreams = 1024
+	// maxStreams bounds what one client connection may have in flight. The gateway has one to each service for all the callbacks
+	// that it works on: with fewer streams a storm of alarms would keep the texts out.
+	maxStreams = 4096
 
-	// maxRequest and maxHeaders bound what is read before anybody is asked for a token: gRPC decodes a request first, and
-	// by default takes 4 MiB of it and 16 MiB of headers. The gateway passes on webhooks of Shopify's of a megabyte, twice that once they
-	// are stored as JSON.
-	maxRequest = 3 << 20
-	maxHeaders = 32 << 10
+	// maxRequest is the largest message of a server that does not say otherwise.
+	maxRequest = 64 << 10
+	// maxHeaders, streamWindow and connectTimeout bound what is held of a caller before the token is looked at. By default gRPC
+	// takes 16 MiB of headers, lets the windows of a fast sender grow to 16 MiB, and waits two minutes for a handshake.
+	maxHeaders       = 32 << 10
+	streamWindow     = 64 << 10
+	connectionWindow = 1 << 20
 )
 
 // Policy says which roles may call a method, by its full name "/package.Service/Method". A method that is absent may be
@@ -68,6 +71,8 @@ type ServerConfig struct {
 	Timeout time.Duration // of a call that brings no deadline; DefaultTimeout when 0
 	// Database reports why what needs the database cannot be done now; it is asked by HealthDatabase. Nil for a server without one.
 	Database func(ctx context.Context) error
+	// MaxRequest is the largest message in bytes, 64 KiB when 0. Callers have shown a token before it is read.
+	MaxRequest int
 }
 
 // Server is a gRPC server with its chain, health and reflection.
@@ -78,14 +83,17 @@ type Server struct {
 	policy Policy
 }
 
-// NewServer builds the chain, outermost first: trace, metrics, log, recover, deadline, authenticate, scope, seal. So a panic, a
-// refusal and a call that comes too late are each traced, counted and logged, once.
+// NewServer builds the chain, outermost first: trace, metrics, log, recover, deadline, authenticate, scope, seal; only then the
+// message is read. So a panic, a refusal and a call that comes too late are each traced, counted and logged, once.
 func NewServer(cfg ServerConfig) (*Server, error) {
 	if cfg.Tokens == nil || cfg.Log == nil || cfg.TracerProvider == nil || cfg.MeterProvider == nil {
 		return nil, errors.New("rpc server: Tokens, Log, TracerProvider and MeterProvider are required")
 	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = DefaultTimeout
+	}
+	if cfg.MaxRequest == 0 {
+		cfg.MaxRequest = maxRequest
 	}
 	count, err := metrics(cfg.MeterProvider)
 	if err != nil {
@@ -107,7 +115,11 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 			// Streams are only those of health and reflection, which may last: they get no deadline.
 			grpc.StreamInterceptor(stream(slices.Concat(outer, inner)...)),
 			grpc.MaxConcurrentStreams(maxStreams),
-			grpc.MaxRecvMsgSize(maxRequest),
+			grpc.InTapHandle(endable),
+			grpc.ConnectionTimeout(connectTimeout),
+			grpc.StaticStreamWindowSize(streamWindow),
+			grpc.StaticConnWindowSize(connectionWindow),
+			grpc.MaxRecvMsgSize(cfg.MaxRequest),
 			grpc.MaxHeaderListSize(maxHeaders),
 			grpc.KeepaliveParams(keepalive.ServerParameters{
 				Time: keepaliveTime, Timeout: keepaliveTimeout, MaxConnectionAge: connectionAge, MaxConnectionAgeGrace: connectionGrace,

@@ -12,11 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/rpc"
@@ -240,16 +242,79 @@ func TestAuthentication(t *testing.T) {
 		})
 	}
 
-	t.Run("LittleIsReadOfAStranger", func(t *testing.T) {
+	t.Run("R_18_NothingIsReadOfACallerWithoutAToken", func(t *testing.T) {
 		t.Parallel()
-		conn := setup(t, repeat).plain()
+		b := setup(t, repeat, func(cfg *rpc.ServerConfig) { cfg.MaxRequest = 3 << 20 })
+		for _, size := range []int{1, 3 << 20, 4 << 20} {
+			_, err := call(t.Context(), b.plain(), echo, strings.Repeat("x", size))
+			require.Equal(t, codes.Unauthenticated, status.Code(err))
+		}
+		require.Zero(t, b.read.Load())
 
-		_, err := call(t.Context(), conn, echo, strings.Repeat("x", 4<<20))
-		require.Equal(t, codes.ResourceExhausted, status.Code(err), "a request, before its token is looked at")
-
-		_, err = call(metadata.AppendToOutgoingContext(t.Context(), "x-filler", strings.Repeat("x", 64<<10)), conn, echo, "hi")
+		_, err := call(metadata.AppendToOutgoingContext(t.Context(), "x-filler", strings.Repeat("x", 64<<10)), b.plain(), echo, "hi")
 		require.Error(t, err)
-		require.NotEqual(t, codes.Unauthenticated, status.Code(err), "headers, likewise")
+		require.NotEqual(t, codes.Unauthenticated, status.Code(err), "headers are bounded before they are read")
+	})
+
+	for name, tc := range map[string]struct{ limit, fits, tooLarge int }{
+		"SixtyFourKiB":       {0, 60 << 10, 64 << 10},
+		"WhatTheServiceSays": {3 << 20, 2 << 20, 3 << 20},
+	} {
+		t.Run("R_18_AMessageHasAtMost"+name, func(t *testing.T) {
+			t.Parallel()
+			conn := setup(t, repeat, func(cfg *rpc.ServerConfig) { cfg.MaxRequest = tc.limit }).dial()
+			_, err := call(t.Context(), conn, echo, strings.Repeat("x", tc.fits))
+			require.NoError(t, err)
+			_, err = call(t.Context(), conn, echo, strings.Repeat("x", tc.tooLarge)) // and the bytes around it
+			require.Equal(t, codes.ResourceExhausted, status.Code(err))
+		})
+	}
+
+	t.Run("R_18_AStreamWithoutItsMessageIsEnded", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, repeat)
+		ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second)
+		defer cancel()
+		open := func(conn *grpc.ClientConn, method string) grpc.ClientStream {
+			s, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method)
+			require.NoError(t, err)
+			return s
+		}
+		for _, s := range []grpc.ClientStream{ // each sends its headers, and nothing more
+			open(b.dial(), echo),
+			open(b.plain(), healthpb.Health_Check_FullMethodName),
+			open(b.plain(), healthpb.Health_Watch_FullMethodName),
+			open(b.plain(), reflectionpb.ServerReflection_ServerReflectionInfo_FullMethodName),
+		} {
+			err := s.RecvMsg(new(wrapperspb.StringValue))
+			require.Equal(t, codes.Canceled, status.Code(err), "%v", err)
+		}
+		require.NoError(t, ctx.Err(), "it was the server")
+	})
+
+	t.Run("R_18_OneStrangerTooManyEndsTheOldest", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, repeat)
+		watch := func(conn *grpc.ClientConn) grpc.ServerStreamingClient[healthpb.HealthCheckResponse] {
+			s, err := healthpb.NewHealthClient(conn).Watch(t.Context(), &healthpb.HealthCheckRequest{})
+			require.NoError(t, err)
+			_, err = s.Recv()
+			require.NoError(t, err)
+			return s
+		}
+		trusted := watch(b.dial())
+		oldest := watch(b.plain())
+		for range 7 {
+			watch(b.plain())
+		}
+		_, err := healthpb.NewHealthClient(b.plain()).Check(t.Context(), &healthpb.HealthCheckRequest{})
+		require.NoError(t, err, "a probe always has a place")
+		_, err = oldest.Recv()
+		require.Equal(t, codes.Canceled, status.Code(err))
+		b.Health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
+		told, err := trusted.Recv()
+		require.NoError(t, err, "who has a token is no stranger")
+		require.Equal(t, healthpb.HealthCheckResponse_NOT_SERVING, told.GetStatus())
 	})
 
 	t.Run("HealthAndReflectionAreOpenAndQuiet", func(t *testing.T) {

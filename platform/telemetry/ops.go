@@ -3,12 +3,18 @@ package telemetry
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"paceline.internal/platform/config"
 )
 
 // readyTimeout is how long /readyz asks before it answers no; orchestrators give up after a few seconds themselves.
@@ -26,13 +32,15 @@ type OpsConfig struct {
 	// Queues, when set, says how the process's queues are doing, by name, as something that can be written as JSON. /readyz shows
 	// it beside its answer, which does not depend on it; what cannot be asked is left out.
 	Queues func(ctx context.Context) (any, error)
+	// Addr is where the port listens. By the name in it, if it is one, the port may be asked.
+	Addr config.Addr
 	// Config is shown as JSON at /debug/config. Its secrets must be config.Secret, which shows as ***.
 	Config any
 }
 
 // OpsHandler serves /metrics, /healthz (the process runs), /readyz (it should get traffic: 200, or 503 with the reason
 // as JSON, and how its queues are doing), /debug/config and /debug/pprof/. It belongs on a port of its own that the internet
-// does not reach.
+// does not reach. No web page reaches it either, through a browser that does.
 func OpsHandler(cfg OpsConfig) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
@@ -63,7 +71,39 @@ func OpsHandler(cfg OpsConfig) http.Handler {
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	return mux
+	return withoutPages(cfg.Addr, mux)
+}
+
+// withoutPages refuses what a page in a browser asks for. A page of another site is known by the headers that its browser adds.
+// A page whose own name was made to lead here (DNS rebinding) is of the same origin to its browser, so only that name tells: one
+// of the internet is refused, unless the port listens on it. An address passes, which is how orchestrators and Prometheus ask, and
+// so does a name that nobody can own on the internet.
+func withoutPages(addr config.Addr, next http.Handler) http.Handler {
+	configured, _, _ := net.SplitHostPort(addr.String()) // empty for the zero address
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		site := r.Header.Get("Sec-Fetch-Site")
+		if r.Header.Get("Origin") != "" || site == "cross-site" || site == "same-site" {
+			writeJSON(w, http.StatusForbidden, condition{Status: "forbidden", Reason: "web pages may not ask this port"})
+			return
+		}
+		name, _, err := net.SplitHostPort(r.Host)
+		if err != nil { // without a port
+			name = strings.Trim(r.Host, "[]")
+		}
+		if !strings.EqualFold(name, configured) && !private(strings.ToLower(name)) {
+			writeJSON(w, http.StatusForbidden, condition{Status: "forbidden", Reason: "this port is not known by that name; ask for it by an " +
+				"address, a name without a dot or one that ends in .internal, .local or .svc, or the name that it is configured to listen on"})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// private reports whether a host is an address, or a name that nobody can own on the internet.
+func private(host string) bool {
+	_, notAddress := netip.ParseAddr(host)
+	last := host[strings.LastIndex(host, ".")+1:]
+	return notAddress == nil || last == host || slices.Contains([]string{"internal", "local", "localhost", "svc"}, last)
 }
 
 // OpsServer is an HTTP server for the ops port with every timeout set. Writing may take long, because a CPU profile

@@ -278,7 +278,7 @@ func TestOps(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			answer := httptest.NewRecorder()
-			ops(tc.ready).ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, tc.path, nil))
+			ops(tc.ready).ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:9100"+tc.path, nil))
 			require.Equal(t, tc.code, answer.Code)
 			require.Contains(t, answer.Body.String(), tc.want)
 			require.NotContains(t, answer.Body.String(), "hunter2")
@@ -290,10 +290,58 @@ func TestOps(t *testing.T) {
 		telemetry.OpsHandler(telemetry.OpsConfig{
 			Registry: tel.Registry, Ready: func(context.Context) error { return nil },
 			Queues: func(context.Context) (any, error) { return "half", errors.New("the database is down") },
-		}).ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
+		}).ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/readyz", nil))
 		require.Equal(t, http.StatusOK, answer.Code)
 		require.JSONEq(t, `{"status": "ready"}`, answer.Body.String())
 	})
+}
+
+func TestOpsAndBrowsers(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, host, addr string
+		header           map[string]string
+		want             int
+	}{
+		{name: "AnAddress", host: "10.1.2.3:9100", want: http.StatusOK},
+		{name: "AnAddressOfIPv6", host: "[fd00::1]:9100", want: http.StatusOK},
+		{name: "AnAddressWithoutAPort", host: "::1", want: http.StatusOK},
+		{name: "ThisMachine", host: "LocalHost:9100", want: http.StatusOK},
+		{name: "ANeighbour", host: "gateway:9100", want: http.StatusOK},
+		{name: "AService", host: "gateway.paceline.svc:9100", want: http.StatusOK},
+		{name: "AServiceInFull", host: "gateway.paceline.svc.cluster.local", want: http.StatusOK},
+		{name: "APrivateName", host: "ip-10-1-2-3.eu-west-1.compute.internal:9100", want: http.StatusOK},
+		{name: "TheNameThatItListensOn", host: "Ops.paceline.example:9100", addr: "ops.paceline.example:9100", want: http.StatusOK},
+		{name: "OfThisSite", host: "localhost:9100", header: map[string]string{"Sec-Fetch-Site": "same-origin"}, want: http.StatusOK},
+		{name: "TypedByAPerson", host: "localhost:9100", header: map[string]string{"Sec-Fetch-Site": "none"}, want: http.StatusOK},
+		{name: "ANameOfTheInternet", host: "rebound.example:9100", want: http.StatusForbidden},
+		{name: "OneThatBeginsLikeOurs", host: "localhost.rebound.example", addr: "localhost:9100", want: http.StatusForbidden},
+		{name: "OneThatBeginsLikeAnAddress", host: "127.0.0.1.rebound.example", want: http.StatusForbidden},
+		{name: "OneWithADotAtItsEnd", host: "rebound.example.", want: http.StatusForbidden},
+		{name: "APageOfAnotherSite", host: "127.0.0.1:9100", header: map[string]string{"Sec-Fetch-Site": "cross-site"}, want: http.StatusForbidden},
+		{name: "APageOfTheSameSite", host: "127.0.0.1:9100", header: map[string]string{"Sec-Fetch-Site": "same-site"}, want: http.StatusForbidden},
+		{name: "APageInAnOldBrowser", host: "127.0.0.1:9100", header: map[string]string{"Origin": "https://page.example"}, want: http.StatusForbidden},
+	} {
+		t.Run("R_18_"+tc.name, func(t *testing.T) {
+			t.Parallel()
+			cfg := telemetry.OpsConfig{Registry: telemetry.NewRegistry(), Ready: func(context.Context) error { return nil }}
+			if tc.addr != "" {
+				var err error
+				cfg.Addr, err = config.ParseAddr(tc.addr)
+				require.NoError(t, err)
+			}
+			for _, path := range []string{"/metrics", "/healthz", "/readyz", "/debug/config", "/debug/pprof/"} {
+				request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+				request.Host = tc.host
+				for name, value := range tc.header {
+					request.Header.Set(name, value)
+				}
+				answer := httptest.NewRecorder()
+				telemetry.OpsHandler(cfg).ServeHTTP(answer, request)
+				require.Equal(t, tc.want, answer.Code, path)
+			}
+		})
+	}
 }
 
 func TestOpsServer(t *testing.T) {

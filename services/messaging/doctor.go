@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"paceline.internal/platform/postgres"
-	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/service"
 	"paceline.internal/services/messaging/twilio"
 )
@@ -145,12 +144,5 @@ func lookAtTwilio(ctx context.Context, cfg Config) (string, error) {
 }
 
 func lookAtTLS(_ context.Context, cfg Config) (string, error) {
-	tls, err := rpc.LoadTLS(cfg.TLS)
-	if err != nil {
-		return "", err
-	}
-	if tls.Server == nil {
-		return "off: plain text between the processes", nil
-	}
-	return "on: mutual TLS between the processes", nil
+	return service.LookAtTLS(cfg.TLS, cfg.Addr)
 }

@@ -7,7 +7,6 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/qstash"
-	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/service"
 	"paceline.internal/services/onboarding/redis"
 )
@@ -121,12 +120,5 @@ func lookAtRedis(ctx context.Context, cfg Config) (found string, err error) {
 }
 
 func lookAtTLS(_ context.Context, cfg Config) (string, error) {
-	files, err := rpc.LoadTLS(cfg.TLS)
-	if err != nil {
-		return "", err
-	}
-	if files.Server == nil {
-		return "off", nil
-	}
-	return "mTLS", nil
+	return service.LookAtTLS(cfg.TLS, cfg.Addr, cfg.MessagingAddr)
 }

@@ -47,6 +47,8 @@ const (
 	sweepInterval = 15 * time.Second
 	// jobWorkers is how many jobs are at work at a time: each spends most of its time waiting for messaging and Twilio.
 	jobWorkers = 16
+	// maxRequest holds a webhook of a megabyte, which is Shopify's, twice as long once it is stored as JSON.
+	maxRequest = 3 << 20
 	// stopLoops bounds the end of a loop, which finishes the job or the publish it is at.
 	stopLoops = 30 * time.Second
 )
@@ -90,12 +92,15 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	if err := deps.Listen(ctx, "ONBOARDING", cfg.Addr, cfg.OpsAddr); err != nil {
 		return err
 	}
+	if exposed := service.PlainText(cfg.TLS, cfg.Addr, cfg.MessagingAddr); exposed != nil {
+		deps.Log.WarnContext(ctx, "grpc.plain_text", "why", exposed.Error())
+	}
 	ready := func(ctx context.Context) error { return errors.Join(loops.Ready(), s.ready(ctx)) }
 	if err := ready(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
 		deps.Log.ErrorContext(ctx, "onboarding.not_ready", "error", err)
 	}
 	ops := telemetry.OpsServer(telemetry.OpsHandler(telemetry.OpsConfig{
-		Registry: tel.Registry, Config: cfg, Ready: ready, Queues: s.queues(deps.Now),
+		Registry: tel.Registry, Addr: cfg.OpsAddr, Config: cfg, Ready: ready, Queues: s.queues(deps.Now),
 	}))
 	return process.Run(ctx, deps.Log, append(components,
 		process.HTTPServer("ops", ops, deps.OpsListener),
@@ -219,7 +224,8 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 	failures, guardErr := s.guard(cfg, deps)
 	s.grpc, err = rpc.NewServer(rpc.ServerConfig{
 		Tokens: tokens, Policy: server.Policy(), Log: deps.Log, TracerProvider: tel.Tracer, MeterProvider: tel.Meter,
-		TLS: files.Server, Scope: service.Scope, Timeout: stepTimeout, Database: s.ready,
+		TLS: files.Server, Scope: service.Scope, Timeout: stepTimeout, MaxRequest: maxRequest,
+		Database: s.ready,
 	})
 	if err := errors.Join(err, guardErr); err != nil {
 		return nil, errors.Join(err, s.close())

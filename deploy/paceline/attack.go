@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"paceline.internal/deploy/attack"
+)
+
+// attackCommand does what a stranger could do.
+type attackCommand struct {
+	Dribble attackDribbleCommand `cmd:"" help:"Hold connections to the gateway with forged signatures, while people write STOP."`
+	Streams attackStreamsCommand `cmd:"" help:"Send large gRPC messages without a token, and look at the memory of the service."`
+}
+
+// attackDribbleCommand is about the gateway.
+type attackDribbleCommand struct {
+	Target      string        `placeholder:"URL" help:"The gateway, on this machine. Default: PUBLIC_BASE_URL, or the usual paceline up."`
+	Connections int           `default:"1200" help:"How many dribble at a time; each is opened again when it is cut off."`
+	Genuine     int           `default:"40" help:"How many people write STOP meanwhile, signed as Twilio does."`
+	Duration    time.Duration `default:"10s" help:"How long."`
+	Data        string        `help:"The folder of that paceline up."`
+	JSON        bool          `name:"json" help:"Print one JSON object, for machines."`
+}
+
+// Help is the long text of --help.
+func (c *attackDribbleCommand) Help() string {
+	return `Only this machine is attacked: another target is refused. Against a deployment with an environment of its own, set PUBLIC_BASE_URL,
+TWILIO_AUTH_TOKEN and TWILIO_FROM_NUMBER as it has them. The texts come from numbers that are reserved for fiction, and are stored.
+
+The exit code is 0 only if every STOP was answered with 200 within a second.`
+}
+
+// Run returns an error unless every text was answered in time.
+func (c *attackDribbleCommand) Run(ctx context.Context, t terminal) error {
+	environ, err := (&e2eCommand{Data: c.Data}).environ(t.environ)
+	if err != nil {
+		return err
+	}
+	report, err := attack.Dribble{
+		Target: cmp.Or(c.Target, environ["PUBLIC_BASE_URL"]), PublicURL: environ["PUBLIC_BASE_URL"], AuthToken: environ["TWILIO_AUTH_TOKEN"],
+		To: environ["TWILIO_FROM_NUMBER"], Connections: c.Connections, Duration: c.Duration, Genuine: c.Genuine, Now: time.Now,
+	}.Run(ctx)
+	if err != nil {
+		return err
+	}
+	if err := show(t.out, c.JSON, report); err != nil {
+		return err
+	}
+	if !report.Kept {
+		return errBroken
+	}
+	return nil
+}
+
+// attackStreamsCommand is about the services behind it.
+type attackStreamsCommand struct {
+	Target   string        `default:"127.0.0.1:9001" help:"The gRPC port of onboarding or messaging, on this machine."`
+	Ops      string        `default:"127.0.0.1:9101" help:"The ops port of the same service."`
+	Method   string        `default:"/paceline.onboarding.v1.OnboardingService/ExecuteStep" help:"What is called."`
+	Streams  int           `default:"80" help:"How many streams."`
+	Bytes    int           `default:"3145000" help:"How much is sent on each."`
+	Duration time.Duration `default:"10s" help:"How long they are held."`
+	JSON     bool          `name:"json" help:"Print one JSON object, for machines."`
+}
+
+// Run prints what became of the streams.
+func (c *attackStreamsCommand) Run(ctx context.Context, t terminal) error {
+	report, err := attack.Streams{
+		Target: c.Target, Method: c.Method, Streams: c.Streams, Bytes: c.Bytes, Duration: c.Duration, Memory: c.memory,
+	}.Run(ctx)
+	if err != nil {
+		return err
+	}
+	return show(t.out, c.JSON, report)
+}
+
+// memory is the resident memory of the service, by its own metrics.
+func (c *attackStreamsCommand) memory(ctx context.Context) (_ float64, err error) {
+	const metric = "process_resident_memory_bytes "
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.Ops+"/metrics", http.NoBody)
+	if err != nil {
+		return 0, err
+	}
+	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
+	if err != nil {
+		return 0, fmt.Errorf("--ops: %w", err)
+	}
+	defer func() { err = errors.Join(err, response.Body.Close()) }()
+	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+		if value, found := strings.CutPrefix(lines.Text(), metric); found {
+			return strconv.ParseFloat(value, 64)
+		}
+	}
+	return 0, fmt.Errorf("--ops: %s does not tell its memory", c.Ops)
+}
+
+// show prints a report.
+func show(out io.Writer, asJSON bool, report interface{ Print(out io.Writer) error }) error {
+	if !asJSON {
+		return report.Print(out)
+	}
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(report)
+}

@@ -1,0 +1,186 @@
+package gateway
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"paceline.internal/platform/rpc"
+)
+
+const (
+	// maxWaiting bounds what is held for clients that have not yet sent what they began, or have nothing to send: 2,048
+	// connections without a body. connectionCost is one of them: its stack, its buffers and its header; 27 KiB were measured.
+	maxWaiting     = 64 << 20
+	connectionCost = 32 << 10
+
+	// A body has bodyPause, and longer as it comes: bodyRate is the least that it may do. However it comes, bodyMost ends it:
+	// Twilio waits four seconds for an answer and Shopify five.
+	bodyPause = time.Second
+	bodyRate  = 64 << 10 // bytes a second
+	bodyMost  = 3 * time.Second
+)
+
+// connections bounds the memory of those that are waited for: to send a request, its header or its body. When they hold too
+// much, the one that was waited for longest is closed. That is one that dribbles, or that is kept open and idle; it is never a
+// callback, which comes within milliseconds. To refuse the newest instead would let strangers keep everybody out.
+type connections struct {
+	mu      sync.Mutex
+	held    int64
+	waiting list.List // of *connection, the one that was waited for longest in front
+	open    map[net.Conn]*connection
+}
+
+// connection is one client's.
+type connection struct {
+	net.Conn
+
+	of    *connections
+	place *list.Element // among those that are waited for
+	cost  int64
+}
+
+type connectionKey struct{}
+
+// opened implements http.Server.ConnContext.
+func (cs *connections) opened(ctx context.Context, conn net.Conn) context.Context {
+	c := &connection{Conn: conn, of: cs}
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.open[conn] = c
+	return context.WithValue(ctx, connectionKey{}, c)
+}
+
+// changed implements http.Server.ConnState. A connection is waited for anew from the first byte of a request on: one that was
+// idle for long is not to be closed for the callback that it brings.
+func (cs *connections) changed(conn net.Conn, state http.ConnState) {
+	cs.mu.Lock()
+	c := cs.open[conn]
+	c.leave()
+	switch state {
+	case http.StateNew, http.StateActive, http.StateIdle:
+		c.place = cs.waiting.PushBack(c)
+		c.grow(connectionCost)
+	case http.StateClosed, http.StateHijacked:
+		delete(cs.open, conn)
+	}
+	excess := cs.excess()
+	cs.mu.Unlock()
+	closeAll(excess)
+}
+
+// received is a part of a body that came.
+func (c *connection) received(n int) {
+	c.of.mu.Lock()
+	if c.place != nil {
+		c.grow(int64(n))
+	}
+	excess := c.of.excess()
+	c.of.mu.Unlock()
+	closeAll(excess)
+}
+
+// complete says that the request is there: it is no longer the client who is waited for.
+func (c *connection) complete() {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	c.leave()
+}
+
+// grow and leave are called with the lock.
+func (c *connection) grow(n int64) {
+	c.cost += n
+	c.of.held += n
+}
+
+func (c *connection) leave() {
+	if c.place != nil {
+		c.of.waiting.Remove(c.place)
+		c.of.held -= c.cost
+		c.place, c.cost = nil, 0
+	}
+}
+
+// excess takes out, with the lock, whoever has to go.
+func (cs *connections) excess() (gone []*connection) {
+	for cs.held > maxWaiting {
+		oldest, ok := cs.waiting.Front().Value.(*connection)
+		if !ok {
+			break
+		}
+		oldest.leave()
+		gone = append(gone, oldest)
+	}
+	return gone
+}
+
+func closeAll(connections []*connection) {
+	for _, c := range connections {
+		_ = c.Close() // whoever reads from it is told
+	}
+}
+
+// timely gives the body of each request its first deadline, also when its handler does not read it: then the server does, before
+// it answers.
+func timely(now func() time.Time, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := r.Context().Value(connectionKey{}).(*connection); ok {
+			if r.Body == http.NoBody { // and no deadline: the server reads on already, to notice a client that goes away
+				c.complete()
+			} else {
+				body := &arriving{ReadCloser: r.Body, connection: c, began: now()}
+				body.extend()
+				r.Body = body
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// arriving is a body that has to keep coming.
+type arriving struct {
+	io.ReadCloser
+
+	connection *connection
+	began      time.Time
+	received   int64
+}
+
+// Read implements io.Reader. The deadline is set before and never after: from the end of the body on the server reads without
+// one, and would take its end for a client that went away.
+func (b *arriving) Read(p []byte) (int, error) {
+	b.extend()
+	n, err := b.ReadCloser.Read(p)
+	b.received += int64(n)
+	b.connection.received(n)
+	if errors.Is(err, io.EOF) {
+		b.connection.complete()
+	}
+	return n, err
+}
+
+func (b *arriving) extend() {
+	most := min(bodyPause+time.Duration(b.received)*time.Second/bodyRate, bodyMost)
+	_ = b.connection.SetReadDeadline(b.began.Add(most)) // of a connection that was closed: reading says so
+}
+
+// unreadable is the answer to a body that could not be read.
+func unreadable(err error) (httpStatus int, answer *rpc.Error) {
+	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return http.StatusRequestEntityTooLarge, refuse(codes.InvalidArgument, reasonTooLarge,
+			"the body is over "+strconv.FormatInt(large.Limit>>10, 10)+" KiB")
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed) {
+		return http.StatusRequestTimeout, refuse(codes.DeadlineExceeded, reasonTooSlow, "the body came too slowly; send it at once")
+	}
+	return http.StatusBadRequest, refuse(codes.InvalidArgument, reasonInvalid, "the body did not arrive whole")
+}

@@ -1,0 +1,99 @@
+package rpc
+
+import (
+	"container/list"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+)
+
+const (
+	// messageTimeout is how long a stream may go without the message that is waited for.
+	messageTimeout = 5 * time.Second
+	// maxGuests is how many streams of callers without a token, which are those of health and reflection, there are at once.
+	// Times the largest message it is what they can make us hold: gRPC has one limit of messages for a whole server.
+	maxGuests = 8
+)
+
+// RegisterService implements grpc.ServiceRegistrar. gRPC reads the request of a unary call before its interceptor is asked. Here
+// the chain comes first: nothing is read of a caller who may not call.
+func (s *Server) RegisterService(service *grpc.ServiceDesc, implementation any) {
+	guarded := *service
+	guarded.Methods = slices.Clone(service.Methods)
+	for i := range guarded.Methods {
+		method := &guarded.Methods[i]
+		method.Handler = chainFirst("/"+service.ServiceName+"/"+method.MethodName, method.Handler)
+	}
+	s.Server.RegisterService(&guarded, implementation)
+}
+
+func chainFirst(method string, handle grpc.MethodHandler) grpc.MethodHandler {
+	return func(service any, ctx context.Context, read func(any) error, chain grpc.UnaryServerInterceptor) (any, error) {
+		info := &grpc.UnaryServerInfo{Server: service, FullMethod: method}
+		return chain(ctx, nil, info, func(ctx context.Context, _ any) (any, error) {
+			return handle(service, ctx, inTime(ctx, read), noChain)
+		})
+	}
+}
+
+func noChain(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	return handle(ctx, request)
+}
+
+// endable gives every stream what ends it from outside, also while it waits for its caller in the middle of a message.
+func endable(ctx context.Context, _ *tap.Info) (context.Context, error) {
+	ctx, end := context.WithCancel(ctx)
+	return context.WithValue(ctx, endKey{}, end), nil
+}
+
+type endKey struct{}
+
+// ender ends the stream that ctx belongs to.
+func ender(ctx context.Context) func() {
+	if end, ok := ctx.Value(endKey{}).(context.CancelFunc); ok {
+		return end
+	}
+	return func() {}
+}
+
+// inTime ends the stream if the message that is read does not come.
+func inTime(ctx context.Context, read func(any) error) func(any) error {
+	return func(message any) error {
+		timer := time.AfterFunc(messageTimeout, ender(ctx))
+		err := read(message)
+		if !timer.Stop() && err != nil {
+			return status.Error(codes.DeadlineExceeded, "the message did not come in time")
+		}
+		return err
+	}
+}
+
+// guests are the streams of callers without a token. One too many ends the oldest: a probe, which takes no time, always has a
+// place, and one that is only held is lost.
+type guests struct {
+	mu   sync.Mutex
+	ends list.List // of func(), the oldest in front
+}
+
+// enter counts the stream that ctx belongs to until leave.
+func (g *guests) enter(ctx context.Context) (leave func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ends.Len() == maxGuests {
+		if end, ok := g.ends.Remove(g.ends.Front()).(func()); ok {
+			end()
+		}
+	}
+	place := g.ends.PushBack(ender(ctx))
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.ends.Remove(place) // nothing, if it was ended for another
+	}
+}
