@@ -154,7 +154,10 @@ func TestResumeSessions(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		for _, in := range []*onboardingv1.ResumeSessionsRequest{
-			{}, {ReasonContains: "an"}, {ReasonContains: "nothing", PageSize: 501}, {ReasonContains: "nothing", PageToken: "?"},
+			{},
+			{ReasonContains: "an"},
+			{ReasonContains: "nothing", PageSize: 501},
+			{ReasonContains: "nothing", PageToken: "?"},
 			{ReasonContains: "nothing", ParkedSince: &timestamppb.Timestamp{Nanos: -1}},
 		} {
 			_, err := asks(b, b.current().server.ResumeSessions, in)

@@ -130,13 +130,30 @@ func messages(ctx context.Context, c conn, sql string, args pgx.NamedArgs) ([]de
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(found pgx.CollectableRow) (delivery.Message, error) {
-		r, err := pgx.RowToStructByName[row](found)
+	return pgx.CollectRows(rows, toMessage)
+}
+
+func toMessage(found pgx.CollectableRow) (delivery.Message, error) {
+	r, err := pgx.RowToStructByName[row](found)
+	if err != nil {
+		return delivery.Message{}, err
+	}
+	return r.message()
+}
+
+// legible reads what a batch was claimed for, but for rows that this release cannot read, such as one with a status of a newer release
+// that runs beside it: they are left to that, and do not keep the others from being done.
+func legible[T any](rows pgx.Rows, read pgx.RowToFunc[T]) (all []T, unread []error, err error) {
+	defer rows.Close()
+	for rows.Next() {
+		one, err := read(rows)
 		if err != nil {
-			return delivery.Message{}, err
+			unread = append(unread, err)
+			continue
 		}
-		return r.message()
-	})
+		all = append(all, one)
+	}
+	return all, unread, rows.Err()
 }
 
 // message runs a query of columns that finds one row at most.
