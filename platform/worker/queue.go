@@ -90,7 +90,8 @@ type statements struct {
 func NewQueue(pool *pgxpool.Pool, table Table) *Queue {
 	write := table.fill
 	return &Queue{pool: pool, table: table, sql: statements{
-		byIndex: write(sqlByIndex), enqueue: write(sqlEnqueue), byKey: write(sqlByKey), claim: write(sqlClaim), claimOne: write(sqlClaimOne), yield: write(sqlYield),
+		byIndex: write(sqlByIndex), enqueue: write(sqlEnqueue), byKey: write(sqlByKey),
+		claim: write(sqlClaim), claimOne: write(sqlClaimOne), yield: write(sqlYield),
 		snoozeBehind: write(sqlSnoozeBehind),
 		complete:     write(sqlComplete), finish: write(sqlFinish), extend: write(sqlExtend), hurry: write(sqlHurry),
 		hold: write(sqlHold), holdOne: write(sqlHoldOne), done: write(sqlDone), notDone: write(sqlNotDone), takeBack: write(sqlTakeBack),
@@ -118,7 +119,8 @@ func (t Table) fill(sql string) string {
 	name := pgx.Identifier{t.Name}.Sanitize()
 	headOfT := strings.NewReplacer("{table}", name, "{head of}", "t").Replace(head)
 	return strings.NewReplacer(
-		"{table}", name, "{by org}", "t.org_id"+strings.ReplaceAll(priority, ", ", ", t.")+", t.next_retry_at", "{max behind}", strconv.Itoa(maxBehind),
+		"{table}", name, "{max behind}", strconv.Itoa(maxBehind),
+		"{by org}", "t.org_id"+strings.ReplaceAll(priority, ", ", ", t.")+", t.next_retry_at",
 		"{head of t}", headOfT, "{free}", strings.ReplaceAll(free, "{head of t}", headOfT),
 		"{extra}", extra.String(), "{extra[]}", arrays.String(),
 		"{priority}", priority, "{priority[]}", priorities, "{lanes}", lanes, "{lane}", lane, "{held}", heldColumns,

@@ -30,8 +30,8 @@ func NewMetrics(meter metric.Meter) (*Metrics, error) {
 		metric.WithDescription("Our own answers to words about consent that Twilio does not answer, by kind and how they ended."))
 	unread, unreadErr := meter.Int64Counter("rows_unread",
 		metric.WithDescription("Rows that this release cannot read, and leaves to the newer one that wrote them, by what they are."))
-	return &Metrics{sends: sends, receipts: receipts, texts: texts, settlements: settlements, fetches: fetches, replies: replies, unread: unread},
-		errors.Join(sendsErr, receiptsErr, textsErr, settlementsErr, fetchesErr, repliesErr, unreadErr)
+	m := &Metrics{sends: sends, receipts: receipts, texts: texts, settlements: settlements, fetches: fetches, replies: replies, unread: unread}
+	return m, errors.Join(sendsErr, receiptsErr, textsErr, settlementsErr, fetchesErr, repliesErr, unreadErr)
 }
 
 func (m *Metrics) sent(ctx context.Context, o Outcome) {

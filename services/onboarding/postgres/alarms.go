@@ -106,8 +106,8 @@ const overdueReach = 10_000
 const sqlOverdue = sqlSessionColumns + `, newest.generation, newest.repeats, newest.failed,
        coalesce(s.unavailable_at >= newest.due_at, false) as unavailable` + sqlSessionTables + `
 join lateral (
-    select a.generation, a.due_at, a.published_at, greatest(a.due_at, a.published_at) as rung_at, a.generation - meant.generation as repeats,
-           (select count(*) from step_alarms b where b.session_id = s.id and b.step_id = s.next_step_id
+    select a.generation, a.due_at, a.published_at, greatest(a.due_at, a.published_at) as rung_at,
+           a.generation - meant.generation as repeats, (select count(*) from step_alarms b where b.session_id = s.id and b.step_id = s.next_step_id
                 and b.generation > meant.generation and b.cause = 'overdue')::int as failed
     from step_alarms a cross join lateral (
         select coalesce(max(b.generation), 1) as generation from step_alarms b
@@ -155,7 +155,8 @@ func toOverdue(r pgx.CollectableRow) (burst.Overdue, error) {
 	}, err
 }
 
-const sqlUnavailable = `update conversation_sessions set unavailable_at = @at where id = @id and (unavailable_at is null or unavailable_at < @at)`
+const sqlUnavailable = `
+update conversation_sessions set unavailable_at = @at where id = @id and (unavailable_at is null or unavailable_at < @at)`
 
 // Unavailable notes that a step could not be done because messaging cannot be reached.
 func (s *Store) Unavailable(ctx context.Context, sessionID string, at time.Time) error {
