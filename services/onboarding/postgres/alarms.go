@@ -107,7 +107,8 @@ const sqlOverdue = sqlSessionColumns + `, newest.generation, newest.repeats, new
        coalesce(s.unavailable_at >= newest.due_at, false) as unavailable` + sqlSessionTables + `
 join lateral (
     select a.generation, a.due_at, a.published_at, greatest(a.due_at, a.published_at) as rung_at,
-           a.generation - meant.generation as repeats, (select count(*) from step_alarms b where b.session_id = s.id and b.step_id = s.next_step_id
+           a.generation - meant.generation as repeats, (
+               select count(*) from step_alarms b where b.session_id = s.id and b.step_id = s.next_step_id
                 and b.generation > meant.generation and b.cause = 'overdue')::int as failed
     from step_alarms a cross join lateral (
         select coalesce(max(b.generation), 1) as generation from step_alarms b
