@@ -27,6 +27,7 @@ func rulesOfV1() map[string]rule {
 		onboardingv1.OnboardingService_GetSession_FullMethodName:        everybody,
 		onboardingv1.OnboardingService_ResetSession_FullMethodName:      operators,
 		onboardingv1.OnboardingService_ResumeSession_FullMethodName:     operators,
+		onboardingv1.OnboardingService_ResumeSessions_FullMethodName:    operators,
 		onboardingv1.OnboardingService_ListDeadLetters_FullMethodName:   operators,
 		onboardingv1.OnboardingService_ReplayDeadLetter_FullMethodName:  operators,
 		onboardingv1.OnboardingService_GetSettings_FullMethodName:       operators,

@@ -125,7 +125,7 @@ func mutations() []mutation {
 		{
 			guard: "the fence of a job that is not done", tests: jobsSuite,
 			file: "platform/worker/finish.go",
-			old:  "where j.id = f.id and j.lease_token = f.token", without: "where j.id = f.id and f.token is not null",
+			old:  "where j.id = any($1::uuid[]) and j.id = f.id and j.lease_token = f.token", without: "where j.id = any($1::uuid[]) and j.id = f.id and f.token is not null",
 		},
 		{
 			guard: "the fence of a job that is done", tests: jobsSuite,
@@ -135,7 +135,7 @@ func mutations() []mutation {
 		{
 			guard: "a held job that somebody else has done is not failed", tests: jobsSuite,
 			file: "platform/worker/hold.go",
-			old:  "where j.id = $1::uuid and j.status = 'pending' and j.attempts = $2::integer", without: "where j.id = $1::uuid and $2::integer is not null",
+			old:  "where j.id = $1::uuid and j.status || '' = 'pending' and j.attempts = $2::integer", without: "where j.id = $1::uuid and $2::integer is not null",
 		},
 		{
 			guard: "the fence of a reservation", tests: []string{"./services/onboarding/reservation"},

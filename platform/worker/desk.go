@@ -71,11 +71,7 @@ func lists(write func(sql string) string) map[string]string {
 
 // Get reads one job; ErrNoJob.
 func (q *Queue) Get(ctx context.Context, orgID, id string) (Row, error) {
-	rows, err := q.pool.Query(ctx, q.sql.get, orgID, id)
-	if err != nil {
-		return Row{}, fmt.Errorf("read job: %w", err)
-	}
-	r, err := pgx.CollectExactlyOneRow(rows, toRow)
+	r, err := q.one(ctx, q.pool, q.sql.get, orgID, id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Row{}, ErrNoJob
 	}
@@ -83,6 +79,15 @@ func (q *Queue) Get(ctx context.Context, orgID, id string) (Row, error) {
 		return Row{}, fmt.Errorf("read job: %w", err)
 	}
 	return r, nil
+}
+
+// one is what a statement says of one job; pgx.ErrNoRows.
+func (q *Queue) one(ctx context.Context, db Querier, sql string, args ...any) (r Row, err error) {
+	err = q.byIndex(ctx, db, func(rows pgx.Rows) (err error) {
+		r, err = pgx.CollectExactlyOneRow(rows, toRow)
+		return err
+	}, sql, args...)
+	return r, err
 }
 
 // List reads jobs without their payloads, which may be long, the newest first.
@@ -114,21 +119,21 @@ func toRow(row pgx.CollectableRow) (Row, error) {
 const sqlRetry = `
 update {table} j
 set status = 'pending', attempts = 0, lost_leases = 0, next_retry_at = $3::timestamptz, processed_at = null, updated_at = $3::timestamptz
-where j.org_id = $1::uuid and j.id = $2::uuid and j.status = 'failed'
+where j.org_id = $1::uuid and j.id = $2::uuid and j.status || '' = 'failed'
 returning {row}`
 
 // sqlCancel takes a pending job only, so that nobody who is at work is told afterwards that it did not count.
 const sqlCancel = `
 update {table} j
 set status = 'cancelled', next_retry_at = null, processed_at = $3::timestamptz, updated_at = $3::timestamptz
-where j.org_id = $1::uuid and j.id = $2::uuid and j.status = 'pending'
+where j.org_id = $1::uuid and j.id = $2::uuid and j.status || '' = 'pending'
 returning {row}`
 
 // sqlDismiss keeps the error, which says what it was about.
 const sqlDismiss = `
 update {table} j
 set status = 'cancelled', processed_at = $3::timestamptz, updated_at = $3::timestamptz
-where j.org_id = $1::uuid and j.id = $2::uuid and j.status = 'failed'
+where j.org_id = $1::uuid and j.id = $2::uuid and j.status || '' = 'failed'
 returning {row}`
 
 // Retry gives a failed job all of its attempts again and makes it due; a *StatusError when it has not failed, ErrNoJob. The
@@ -149,22 +154,14 @@ func (q *Queue) Dismiss(ctx context.Context, db Querier, orgID, id string, now t
 }
 
 func (q *Queue) change(ctx context.Context, db Querier, sql, from, orgID, id string, now time.Time) (Row, error) {
-	rows, err := db.Query(ctx, sql, orgID, id, now)
-	if err != nil {
-		return Row{}, fmt.Errorf("change job: %w", err)
-	}
-	changed, err := pgx.CollectExactlyOneRow(rows, toRow)
+	changed, err := q.one(ctx, db, sql, orgID, id, now)
 	if err == nil {
 		return changed, nil
 	}
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return Row{}, fmt.Errorf("change job: %w", err)
 	}
-	rows, err = db.Query(ctx, q.sql.get, orgID, id)
-	if err != nil {
-		return Row{}, fmt.Errorf("change job: %w", err)
-	}
-	found, err := pgx.CollectExactlyOneRow(rows, toRow)
+	found, err := q.one(ctx, db, q.sql.get, orgID, id)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return Row{}, ErrNoJob
@@ -190,10 +187,10 @@ const CountLimit = 100_000
 // job is found by hopping from organisation to organisation.
 const sqlStats = `
 with recursive orgs as (
-    (select t.org_id from {table} t where t.status = 'pending' order by t.org_id limit 1)
+    (select t.org_id from {table} t where t.status = 'pending' order by {by org} limit 1)
     union all
     select x.org_id from orgs o cross join lateral (
-        select t.org_id from {table} t where t.status = 'pending' and t.org_id > o.org_id order by t.org_id limit 1) x
+        select t.org_id from {table} t where t.status = 'pending' and t.org_id > o.org_id order by {by org} limit 1) x
 ),
 oldest as (
     select min(x.next_retry_at) as at
@@ -214,7 +211,7 @@ func (q *Queue) Stats(ctx context.Context, now time.Time) (Stats, error) {
 	var s Stats
 	var oldest *time.Time
 	var batch pgx.Batch
-	batch.Queue(sqlByIndex)
+	batch.Queue(q.sql.byIndex)
 	batch.Queue(q.sql.stats, now, CountLimit)
 	results := q.pool.SendBatch(ctx, &batch)
 	_, err := results.Exec()

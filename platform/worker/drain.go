@@ -210,7 +210,7 @@ const maxIdle = 64
 // up; so only an empty one is the end, unless there was a reason to look while it was on its way.
 func (p *pass) expect(c claimedBatch) {
 	p.from = p.floor(c)
-	if len(c.Jobs) > 0 || !c.from.IsZero() {
+	if len(c.Jobs) > 0 || c.Snoozed > 0 || !c.from.IsZero() {
 		p.look, p.idle = true, 0
 		return
 	}
@@ -224,13 +224,14 @@ func (p *pass) expect(c claimedBatch) {
 // overdue, or one whose subject was busy, waits no longer than that.
 const maxPartial = 16
 
-// floor is from where the next claim may look, while full batches show that a backlog is being worked off.
+// floor is from where the next claim may look, while full batches show that a backlog is being worked off, or one that has to wait for
+// other jobs is being snoozed.
 func (p *pass) floor(c claimedBatch) time.Time {
 	return nextFloor(c.Claimed, c.wanted, p.since)
 }
 
 func nextFloor(c Claimed, wanted, since int) time.Time {
-	if len(c.Jobs) < wanted || since >= maxPartial {
+	if len(c.Jobs) < wanted && c.Snoozed == 0 || since >= maxPartial {
 		return time.Time{}
 	}
 	return c.Floor

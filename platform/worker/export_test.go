@@ -1,8 +1,11 @@
 package worker
 
-// SQLByIndex goes before each of the others in its transaction.
-const SQLByIndex = sqlByIndex
-
-// SQLComplete and SQLDone show tests what the database is asked, to look at its plans.
-func (q *Queue) SQLComplete() string { return q.sql.complete }
-func (q *Queue) SQLDone() string     { return q.sql.done }
+// SQL shows tests what the database is asked, to look at its plans. byIndex goes before each of the others in its transaction.
+func (q *Queue) SQL(name string) string {
+	return map[string]string{
+		"byIndex": q.sql.byIndex, "claim": q.sql.claim, "claimOne": q.sql.claimOne, "snoozeBehind": q.sql.snoozeBehind, "yield": q.sql.yield, "complete": q.sql.complete,
+		"finish": q.sql.finish, "extend": q.sql.extend, "hurry": q.sql.hurry, "hold": q.sql.hold, "holdOne": q.sql.holdOne,
+		"done": q.sql.done, "notDone": q.sql.notDone, "takeBack": q.sql.takeBack, "get": q.sql.get, "retry": q.sql.retry,
+		"cancel": q.sql.cancel, "dismiss": q.sql.dismiss, "expire": q.withKeep("false"),
+	}[name]
+}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
 )
 
 // sqlComplete is sqlFinish for what most jobs come to, for those of one claim. The ids are an array because a join would be planned, while
@@ -28,20 +30,38 @@ set status = f.status, attempts = f.attempts, error_message = f.message, updated
     lease_token = null, lease_until = null, lost_leases = 0
 from unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::text[], $5::integer[], $6::text[], $7::timestamptz[])
     f (id, token, at, status, attempts, message, due_at)
-where j.id = f.id and j.lease_token = f.token
+where j.id = any($1::uuid[]) and j.id = f.id and j.lease_token = f.token
 returning j.id::text`
 
 // Finish records the ends of attempts, each once, and returns the ids of those whose lease was lost; of them nothing is recorded.
 func (q *Queue) Finish(ctx context.Context, ends []Finish) (fenced []string, err error) {
+	recorded, err := q.finish(ctx, q.pool, ends)
+	if err != nil {
+		return nil, err
+	}
+	return missing(ends, recorded), nil
+}
+
+// FinishIn ends one attempt inside the caller's transaction; ErrFenced when the lease was lost, and then the caller rolls back. What the
+// transaction still does is planned by indexes alone, see sqlByIndex.
+func (q *Queue) FinishIn(ctx context.Context, db Querier, end Finish) error {
+	recorded, err := q.finish(ctx, db, []Finish{end})
+	if err == nil && len(recorded) == 0 {
+		err = ErrFenced
+	}
+	return err
+}
+
+func (q *Queue) finish(ctx context.Context, db Querier, ends []Finish) (recorded map[string]struct{}, err error) {
 	batch := &pgx.Batch{}
-	batch.Queue(sqlByIndex)
+	batch.Queue(q.sql.byIndex)
 	asked := 0
 	for _, s := range q.finishes(ends) {
 		batch.Queue(s.sql, s.args...)
 		asked++
 	}
-	results := q.pool.SendBatch(ctx, batch)
-	recorded := make(map[string]struct{}, len(ends))
+	results := db.SendBatch(ctx, batch)
+	recorded = make(map[string]struct{}, len(ends))
 	_, err = results.Exec()
 	for range asked {
 		if err == nil {
@@ -55,22 +75,7 @@ func (q *Queue) Finish(ctx context.Context, ends []Finish) (fenced []string, err
 	if err != nil {
 		return nil, fmt.Errorf("finish: %w", err)
 	}
-	return missing(ends, recorded), nil
-}
-
-// FinishIn ends one attempt inside the caller's transaction; ErrFenced when the lease was lost, and then the caller rolls back.
-func (q *Queue) FinishIn(ctx context.Context, db Querier, end Finish) error {
-	recorded := map[string]struct{}{}
-	for _, s := range q.finishes([]Finish{end}) {
-		rows, err := db.Query(ctx, s.sql, s.args...)
-		if err := collect(rows, err, recorded); err != nil {
-			return fmt.Errorf("finish: %w", err)
-		}
-	}
-	if len(recorded) == 0 {
-		return ErrFenced
-	}
-	return nil
+	return recorded, nil
 }
 
 func missing(ends []Finish, recorded map[string]struct{}) []string {
@@ -166,13 +171,14 @@ const sqlExtend = `
 with held as materialized (
     select f.id, j.status = 'processing' and j.lease_token = f.token as ours,
         coalesce(j.status not in ('completed', 'failed'), true) as open
-    from unnest($1::uuid[], $2::uuid[]) f (id, token) left join {table} j on j.id = f.id
+    from unnest($1::uuid[], $2::uuid[]) f (id, token)
+    left join (select t.id, t.status, t.lease_token from {table} t where t.id = any($1::uuid[])) j on j.id = f.id
 ),
 extended as (
     update {table} j set lease_until = $3::timestamptz
     where j.id = any(array(
         select t.id from {table} t join unnest($1::uuid[], $2::uuid[]) f (id, token) on t.id = f.id and t.lease_token = f.token
-        where t.status = 'processing' for update of t skip locked))
+        where t.id = any($1::uuid[]) and t.status || '' = 'processing' for update of t skip locked))
 )
 select id::text from held where ours is not true and open`
 
@@ -182,28 +188,28 @@ func (q *Queue) Extend(ctx context.Context, jobs []Job, until time.Time) (lost [
 	for i, j := range jobs {
 		ids[i], tokens[i] = j.ID, j.LeaseToken
 	}
-	rows, err := q.pool.Query(ctx, q.sql.extend, ids, tokens, until)
+	err = q.byIndex(ctx, q.pool, func(rows pgx.Rows) (err error) {
+		lost, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	}, q.sql.extend, ids, tokens, until)
 	if err != nil {
-		return nil, fmt.Errorf("extend leases: %w", err)
-	}
-	if lost, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
 		return nil, fmt.Errorf("extend leases: %w", err)
 	}
 	return lost, nil
 }
 
-// sqlHurry makes the next job of each subject due. Only one that nobody has tried: it waits for its own request to run it,
-// which found an older job in its way. One that was put off keeps its time.
+// sqlHurry makes the first open job of each subject due, which is the only one that may begin. Only one that nobody has tried: it waits
+// for its own request to run it, which found an older job in its way, or was snoozed behind that. One that was put off keeps its time.
+// Of a subject without an open job head is another one's, which is left alone.
 const sqlHurry = `
 update {table} j set next_retry_at = $3::timestamptz
 where j.id = any(array(
-    select x.id
-    from (select distinct org_id, subject from unnest($1::uuid[], $2::text[]) s (org_id, subject)) s cross join lateral (
-        select t.id from {table} t
-        where t.org_id = s.org_id and t.subject = s.subject and t.subject <> '' and t.status = 'pending'
-          and t.attempts = 0 and t.error_message = '' and t.next_retry_at > $3::timestamptz
-        order by t.id limit 1) x))
-  and j.status = 'pending'`
+    select t.id from {table} t
+    where t.id = any(array(
+        select {head of t} from (select distinct org_id, subject from unnest($1::uuid[], $2::text[]) s (org_id, subject)) t))
+      and (t.org_id, t.subject) in (select org_id, subject from unnest($1::uuid[], $2::text[]) s (org_id, subject))
+      and t.status || '' = 'pending' and t.attempts = 0 and t.error_message = '' and t.next_retry_at > $3::timestamptz))
+  and j.status || '' = 'pending'`
 
 // Hurry makes the next job of each of these jobs' subjects due if it was only waiting for its turn, and reports whether there is
 // one.
@@ -217,9 +223,9 @@ func (q *Queue) Hurry(ctx context.Context, done []Job, now time.Time) (bool, err
 	if len(orgs) == 0 {
 		return false, nil
 	}
-	tag, err := q.pool.Exec(ctx, q.sql.hurry, orgs, subjects, now)
+	changed, err := q.execByIndex(postgres.AcrossOrganisations(ctx), q.sql.hurry, orgs, subjects, now)
 	if err != nil {
 		return false, fmt.Errorf("hurry the next job: %w", err)
 	}
-	return tag.RowsAffected() > 0, nil
+	return changed > 0, nil
 }

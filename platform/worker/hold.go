@@ -43,9 +43,10 @@ const heldColumns = `t.ctid::text as at, t.id, t.org_id, t.event_type, t.subject
                     t.next_retry_at as due_at`
 
 const sqlHoldOne = `
+with` + withBusy + `
 select 1, null::text, {held}
 from {table} t
-where t.id = $1::uuid and t.status = 'pending' and t.next_retry_at <= $2::timestamptz and {free}
+where t.id = $1::uuid and t.status || '' = 'pending' and t.next_retry_at <= $2::timestamptz and {free}
 for update skip locked`
 
 // sqlDone ends jobs that this transaction has locked, by where they are. To say once more that they are pending would be harmful: while
@@ -61,7 +62,7 @@ const sqlNotDone = `
 update {table} j
 set status = $4, attempts = $5::integer, error_message = $6, updated_at = $3::timestamptz,
     next_retry_at = case when $4 = 'pending' then $7::timestamptz end, processed_at = case when $4 <> 'pending' then $3::timestamptz end
-where j.id = $1::uuid and j.status = 'pending' and j.attempts = $2::integer`
+where j.id = $1::uuid and j.status || '' = 'pending' and j.attempts = $2::integer`
 
 // sqlTakeBack frees what a Runner, which worked this queue before, left claimed.
 const sqlTakeBack = `
@@ -69,7 +70,8 @@ update {table} j
 set status = 'pending', lease_token = null, lease_until = null, next_retry_at = $1::timestamptz, updated_at = $1::timestamptz,
     lost_leases = j.lost_leases + 1
 where j.id = any(array(
-    select t.id from {table} t where t.status = 'processing' and t.lease_until <= $1::timestamptz for update skip locked))`
+    select t.id from {table} t where t.status = 'processing' and t.lease_until <= $1::timestamptz order by t.lease_until
+    for update skip locked))`
 
 // holdTimeout has the server end a transaction, and so let its jobs go, when nothing was heard of it for so long.
 const holdTimeout = `select set_config('idle_in_transaction_session_timeout', $1, true)`
@@ -77,7 +79,7 @@ const holdTimeout = `select set_config('idle_in_transaction_session_timeout', $1
 // hold locks free jobs that are due, at most c.Limit or the one that c.ID names, in tx.
 func (q *Queue) hold(ctx context.Context, tx pgx.Tx, c Claim, silence time.Duration) (Claimed, error) {
 	var batch pgx.Batch
-	batch.Queue(sqlByIndex)
+	batch.Queue(q.sql.byIndex)
 	batch.Queue(holdTimeout, strconv.FormatInt(silence.Milliseconds(), 10))
 	if c.ID != "" {
 		batch.Queue(q.sql.holdOne, c.ID, c.Now)
@@ -159,16 +161,17 @@ func (q *Queue) done(ctx context.Context, tx pgx.Tx, jobs []Job, now time.Time) 
 
 // notDone records a failed attempt at a job that is no longer held, and reports whether it was still there to be recorded.
 func (q *Queue) notDone(ctx context.Context, e Finish) (bool, error) {
-	tag, err := q.pool.Exec(ctx, q.sql.notDone, e.Job.ID, e.Job.Attempts, e.At, e.Status, e.Attempts, storable(e.Message), e.DueAt)
+	changed, err := q.execByIndex(ctx, q.sql.notDone,
+		e.Job.ID, e.Job.Attempts, e.At, e.Status, e.Attempts, storable(e.Message), e.DueAt)
 	if err != nil {
 		return false, fmt.Errorf("record a failed attempt: %w", err)
 	}
-	return tag.RowsAffected() > 0, nil
+	return changed > 0, nil
 }
 
 // takeBack frees jobs whose lease has run out.
 func (q *Queue) takeBack(ctx context.Context, now time.Time) error {
-	if _, err := q.pool.Exec(ctx, q.sql.takeBack, now); err != nil {
+	if _, err := q.execByIndex(ctx, q.sql.takeBack, now); err != nil {
 		return fmt.Errorf("take back expired leases: %w", err)
 	}
 	return nil

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -54,10 +55,16 @@ type Table struct {
 	Extra []string
 }
 
+// How statements name rows. One that looks for work names the status as the partial index does that is made for it. One that knows a
+// row's id compares the status as an expression (status || '' = 'pending'), which no index knows: to the planner a partial
+// index looks empty while it goes by statistics from when it was, and to read all of it for one row then looks as cheap as the primary
+// key. Ids that are joined are given as an array, too, so that every way to join begins with the primary key.
+
 // Querier is what a pool and a transaction have in common.
 type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
 // Queue is the SQL of a queue on one table.
@@ -69,8 +76,9 @@ type Queue struct {
 
 // statements are those of the table, each of a constant shape, so that every connection prepares it once.
 type statements struct {
-	enqueue, byKey                    string
+	byIndex, enqueue, byKey           string
 	claim, claimOne, yield            string
+	snoozeBehind                      string
 	complete, finish, extend, hurry   string
 	hold, holdOne, done, notDone      string
 	takeBack, dismiss                 string
@@ -83,8 +91,10 @@ type statements struct {
 func NewQueue(pool postgres.DB, table Table) *Queue {
 	write := table.fill
 	return &Queue{pool: pool, table: table, sql: statements{
-		enqueue: write(sqlEnqueue), byKey: write(sqlByKey), claim: write(sqlClaim), claimOne: write(sqlClaimOne), yield: write(sqlYield),
-		complete: write(sqlComplete), finish: write(sqlFinish), extend: write(sqlExtend), hurry: write(sqlHurry),
+		byIndex: write(sqlByIndex), enqueue: write(sqlEnqueue), byKey: write(sqlByKey),
+		claim: write(sqlClaim), claimOne: write(sqlClaimOne), yield: write(sqlYield),
+		snoozeBehind: write(sqlSnoozeBehind),
+		complete:     write(sqlComplete), finish: write(sqlFinish), extend: write(sqlExtend), hurry: write(sqlHurry),
 		hold: write(sqlHold), holdOne: write(sqlHoldOne), done: write(sqlDone), notDone: write(sqlNotDone), takeBack: write(sqlTakeBack),
 		get: write(sqlGet), list: lists(write), retry: write(sqlRetry), cancel: write(sqlCancel), dismiss: write(sqlDismiss),
 		stats: write(sqlStats), expire: write(sqlExpire),
@@ -108,11 +118,15 @@ func (t Table) fill(sql string) string {
 		fmt.Fprintf(&arrays, ", unnest($%d::text[])", next+i)
 	}
 	name := pgx.Identifier{t.Name}.Sanitize()
+	headOfT := strings.NewReplacer("{table}", name, "{head of}", "t").Replace(head)
 	return strings.NewReplacer(
-		"{table}", name, "{extra}", extra.String(), "{extra[]}", arrays.String(),
+		"{table}", name, "{max behind}", strconv.Itoa(maxBehind),
+		"{by org}", "t.org_id"+strings.ReplaceAll(priority, ", ", ", t.")+", t.next_retry_at",
+		"{head of t}", headOfT, "{free}", strings.ReplaceAll(free, "{head of t}", headOfT),
+		"{extra}", extra.String(), "{extra[]}", arrays.String(),
 		"{priority}", priority, "{priority[]}", priorities, "{lanes}", lanes, "{lane}", lane, "{held}", heldColumns,
 		"{row}", strings.ReplaceAll(rowColumns, "{row.extra}", extraOfRow.String()),
-		"{row of list}", strings.ReplaceAll(listColumns, "{row.extra}", extraOfRow.String()), "{free}", strings.ReplaceAll(free, "{table}", name),
+		"{row of list}", strings.ReplaceAll(listColumns, "{row.extra}", extraOfRow.String()),
 	).Replace(sql)
 }
 

@@ -19,11 +19,12 @@ with old as materialized (
 ),
 wanted as materialized (
     select j.id from {table} j
-    where j.id = any(array(select id from old)) and j.status in ('completed', 'failed', 'cancelled') and ({keep}) is not true
+    where j.id = any(array(select id from old)) and j.status || '' in ('completed', 'failed', 'cancelled') and ({keep}) is not true
 ),
 free as materialized (
     select j.id from {table} j
-    where j.id = any(array(select id from wanted)) and j.status in ('completed', 'failed', 'cancelled') and j.processed_at < $1::timestamptz
+    where j.id = any(array(select id from wanted)) and j.status || '' in ('completed', 'failed', 'cancelled')
+      and j.processed_at < $1::timestamptz
     for update skip locked
 ),
 gone as (

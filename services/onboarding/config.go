@@ -37,7 +37,7 @@ type Config struct {
 
 	AlarmRelayInterval  time.Duration `env:"ALARM_RELAY_INTERVAL" envDefault:"1s" help:"how often the relay looks for unpublished alarms without being woken"`
 	AlarmOverdueGrace   time.Duration `env:"ALARM_OVERDUE_GRACE" envDefault:"60s" help:"how long after its alarm a step that was not executed gets another; twice as long after each further one"`
-	AlarmMaxGenerations int           `env:"ALARM_MAX_GENERATIONS" envDefault:"5" help:"how many alarms a step gets before its session is parked as stuck"`
+	AlarmMaxGenerations int           `env:"ALARM_MAX_GENERATIONS" envDefault:"5" help:"how many alarms of a step may bring nothing before its session is parked as stuck; those that met an outage of messaging are not counted"`
 	// InboundAuditInterval bounds how long an opt-out can go unheard whose webhook an outage has lost.
 	InboundAuditInterval config.Interval `env:"INBOUND_AUDIT_INTERVAL" envDefault:"5m" help:"how often Twilio's record of inbound texts is searched for those whose webhook never came; 0 never does"`
 

@@ -187,12 +187,12 @@ func (p *ports) AlarmFailed(ctx context.Context, a session.Alarm, cause string, 
 	return act(p, "AlarmFailed", func() error { return p.Store.AlarmFailed(ctx, a, cause, retryAt) })
 }
 
-func (p *ports) Overdue(ctx context.Context, limit int, grace time.Duration, now time.Time) ([]burst.Overdue, error) {
-	return call(p, "Overdue", func() ([]burst.Overdue, error) { return p.Store.Overdue(ctx, limit, grace, now) })
+func (p *ports) Overdue(ctx context.Context, limit, doublings int, grace time.Duration, now time.Time) ([]burst.Overdue, error) {
+	return call(p, "Overdue", func() ([]burst.Overdue, error) { return p.Store.Overdue(ctx, limit, doublings, grace, now) })
 }
 
-func (p *ports) Rearm(ctx context.Context, r session.Record, a session.Alarm, at time.Time) error {
-	return act(p, "Rearm", func() error { return p.Store.Rearm(ctx, r, a, at) })
+func (p *ports) Rearm(ctx context.Context, r session.Record, a session.Alarm, then, at time.Time) error {
+	return act(p, "Rearm", func() error { return p.Store.Rearm(ctx, r, a, then, at) })
 }
 
 func (p *ports) Park(ctx context.Context, m session.Move) error {

@@ -217,8 +217,8 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 	router.Runner, desk.Runner, s.desk = s.runner, s.runner, desk
 	crew := &rescue.Crew{Store: db, OrgID: cfg.DefaultOrgID, NewAlarm: burst.NewAlarm, Now: deps.Now}
 	steps := &burst.Executor{
-		Sessions: db, Delivery: delivery, Receipts: carrier, Waits: db, Alarms: alarms, Flow: flow, Metrics: measured, Threads: threads,
-		Log: deps.Log, Now: deps.Now,
+		Sessions: db, Delivery: delivery, Receipts: carrier, Waits: db, Outages: db, Alarms: alarms, Flow: flow, Metrics: measured,
+		Threads: threads, Log: deps.Log, Now: deps.Now,
 	}
 
 	failures, guardErr := s.guard(cfg, deps)

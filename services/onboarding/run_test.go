@@ -456,12 +456,13 @@ func TestWhoMayCall(t *testing.T) {
 		"GetSession":        discard(w.client.GetSession, &onboardingv1.GetSessionRequest{SessionId: s.GetSessionId()}),
 		"ResetSession":      discard(w.client.ResetSession, &onboardingv1.ResetSessionRequest{}),
 		"ResumeSession":     discard(w.client.ResumeSession, &onboardingv1.ResumeSessionRequest{}),
+		"ResumeSessions":    discard(w.client.ResumeSessions, &onboardingv1.ResumeSessionsRequest{}),
 		"ListDeadLetters":   discard(w.client.ListDeadLetters, &onboardingv1.ListDeadLettersRequest{}),
 		"ReplayDeadLetter":  discard(w.client.ReplayDeadLetter, &onboardingv1.ReplayDeadLetterRequest{}),
 	}
 	may := map[rpc.Role][]string{
 		rpc.RoleService:  {"ExecuteStep", "RecordStepFailure", "ReceiveMessage"},
-		rpc.RoleOperator: {"ExecuteStep", "CreateProfile", "GetProfile", "ActivateProfile", "HoldProfile", "ReleaseProfile", "ListSessions", "GetSession", "ResetSession", "ResumeSession", "ListDeadLetters", "ReplayDeadLetter"},
+		rpc.RoleOperator: {"ExecuteStep", "CreateProfile", "GetProfile", "ActivateProfile", "HoldProfile", "ReleaseProfile", "ListSessions", "GetSession", "ResetSession", "ResumeSession", "ResumeSessions", "ListDeadLetters", "ReplayDeadLetter"},
 		rpc.RoleUser:     {"GetProfile", "ListSessions", "GetSession"},
 	}
 	for _, role := range rpc.Roles() {

@@ -163,7 +163,7 @@ func (b *bundle) start(p *ports) *process {
 	})
 	router.Runner, desk.Runner = runner, runner
 	crew := &rescue.Crew{Store: p, OrgID: orgID, NewAlarm: burst.NewAlarm, Now: now}
-	steps := &burst.Executor{Sessions: p, Delivery: delivery, Receipts: p, Waits: p, Alarms: alarms, Flow: flow, Log: logger, Now: now}
+	steps := &burst.Executor{Sessions: p, Delivery: delivery, Receipts: p, Waits: p, Outages: p, Alarms: alarms, Flow: flow, Log: logger, Now: now}
 	failures, err := reservation.New(reservation.Config{Store: postgres.NewReservations(b.pool), Log: logger, Now: now})
 	require.NoError(b.t, err)
 	return &process{

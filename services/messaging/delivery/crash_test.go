@@ -150,8 +150,12 @@ func (p *process) ExpireAbandoned(ctx context.Context, now time.Time, timeout ti
 	return called(p, "ExpireAbandoned", func() (int, error) { return p.store.ExpireAbandoned(ctx, now, timeout, limit) })
 }
 
-func (p *process) ClaimLooks(ctx context.Context, now, until time.Time, limit int) ([]delivery.Message, error) {
-	return called(p, "ClaimLooks", func() ([]delivery.Message, error) { return p.store.ClaimLooks(ctx, now, until, limit) })
+func (p *process) ClaimLooks(ctx context.Context, now, until time.Time, limit int) (due []delivery.Message, unread []error, err error) {
+	due, err = called(p, "ClaimLooks", func() (found []delivery.Message, err error) {
+		found, unread, err = p.store.ClaimLooks(ctx, now, until, limit)
+		return found, err
+	})
+	return due, unread, err
 }
 
 func (p *process) RecordSighting(ctx context.Context, s delivery.Sighting) (delivery.Looked, error) {

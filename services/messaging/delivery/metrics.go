@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -13,7 +14,7 @@ import (
 
 // Metrics counts what a Service does. In Prometheus the names end in _total.
 type Metrics struct {
-	sends, receipts, texts, settlements, fetches, replies metric.Int64Counter
+	sends, receipts, texts, settlements, fetches, replies, unread metric.Int64Counter
 }
 
 // NewMetrics registers the counters.
@@ -27,8 +28,10 @@ func NewMetrics(meter metric.Meter) (*Metrics, error) {
 		metric.WithDescription("Statuses fetched from Twilio because no receipt came, by what they did."))
 	replies, repliesErr := meter.Int64Counter("sms_consent_replies",
 		metric.WithDescription("Our own answers to words about consent that Twilio does not answer, by kind and how they ended."))
-	return &Metrics{sends: sends, receipts: receipts, texts: texts, settlements: settlements, fetches: fetches, replies: replies},
-		errors.Join(sendsErr, receiptsErr, textsErr, settlementsErr, fetchesErr, repliesErr)
+	unread, unreadErr := meter.Int64Counter("rows_unread",
+		metric.WithDescription("Rows that this release cannot read, and leaves to the newer one that wrote them, by what they are."))
+	m := &Metrics{sends: sends, receipts: receipts, texts: texts, settlements: settlements, fetches: fetches, replies: replies, unread: unread}
+	return m, errors.Join(sendsErr, receiptsErr, textsErr, settlementsErr, fetchesErr, repliesErr, unreadErr)
 }
 
 func (m *Metrics) sent(ctx context.Context, o Outcome) {
@@ -60,6 +63,14 @@ func (m *Metrics) settled(ctx context.Context, s Settlement) {
 
 func (m *Metrics) fetched(ctx context.Context, effect string) {
 	m.fetches.Add(ctx, 1, metric.WithAttributes(attribute.String("effect", effect)))
+}
+
+// passedOver counts and tells of rows that were claimed and cannot be read.
+func (m *Metrics) passedOver(ctx context.Context, log *slog.Logger, what string, unread []error) {
+	for _, err := range unread {
+		log.WarnContext(ctx, "messaging.row_unread", "what", what, "error", err)
+		m.unread.Add(ctx, 1, metric.WithAttributes(attribute.String("what", what)))
+	}
 }
 
 // Open is what is known of texts that are not at their end, at an instant.

@@ -44,8 +44,8 @@ type reconcileStore interface {
 	// ExpireAbandoned applies Message.Expire to at most limit rows and reports how many.
 	ExpireAbandoned(ctx context.Context, now time.Time, timeout time.Duration, limit int) (int, error)
 	// ClaimLooks takes at most limit rows that are due, counts the look, and puts their next one at until, when it is due
-	// again should this process die over it.
-	ClaimLooks(ctx context.Context, now, until time.Time, limit int) ([]Message, error)
+	// again should this process die over it. Of those that this release cannot read it says why.
+	ClaimLooks(ctx context.Context, now, until time.Time, limit int) (due []Message, unread []error, err error)
 	// RecordSighting applies Message.Decide to the stored row and keeps the look.
 	RecordSighting(ctx context.Context, s Sighting) (Looked, error)
 	// RecordPoll applies Message.Poll to the stored row.
@@ -80,10 +80,11 @@ func (r *Reconciler) Once(ctx context.Context) (more bool, err error) {
 		return false, fmt.Errorf("expire abandoned sends: %w", err)
 	}
 	process.Progress(ctx)
-	due, err := r.Store.ClaimLooks(ctx, now, now.Add(r.Interval), reconcileBatch)
+	due, unread, err := r.Store.ClaimLooks(ctx, now, now.Add(r.Interval), reconcileBatch)
 	if err != nil {
 		return false, fmt.Errorf("claim what is due: %w", err)
 	}
+	r.Metrics.passedOver(ctx, r.Log, "messages", unread)
 	failures := make([]error, len(due)) // each its own place: one failure must not hide or stop the others
 	var group errgroup.Group
 	group.SetLimit(reconcileCalls)
@@ -103,7 +104,7 @@ func (r *Reconciler) Once(ctx context.Context) (more bool, err error) {
 	if err := group.Wait(); err != nil {
 		return false, err
 	}
-	return expired == reconcileBatch || len(due) == reconcileBatch, errors.Join(failures...)
+	return expired == reconcileBatch || len(due)+len(unread) == reconcileBatch, errors.Join(failures...)
 }
 
 func (r *Reconciler) look(ctx context.Context, m Message) error {

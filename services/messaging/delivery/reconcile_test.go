@@ -671,3 +671,25 @@ func TestCrashMatrixOfReconcile(t *testing.T) {
 		})
 	}
 }
+
+func TestRowOfANewerRelease(t *testing.T) {
+	t.Parallel()
+
+	t.Run("R_14_IsPassedOverAndTheOthersAreLookedAt", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.emulator.SetScript(silent)
+		newer, ours := b.send("newer"), b.send("ours")
+		_, err := b.pool.Exec(t.Context(), `alter table sms_messages drop constraint outbound_has_a_sid_exactly_when_twilio_has_it`)
+		require.NoError(t, err)
+		_, err = b.pool.Exec(t.Context(), `update sms_messages set status = 'read' where id = $1`, newer.Message.ID)
+		require.NoError(t, err)
+		b.clock.Advance(time.Hour)
+		b.reconcile()
+		var status string
+		require.NoError(t, b.pool.QueryRow(t.Context(), `select status from sms_messages where id = $1`, ours.Message.ID).Scan(&status))
+		require.Equal(t, "delivered", status)
+		require.Contains(t, b.logged.String(), "messaging.row_unread")
+		require.Contains(t, b.logged.String(), newer.Message.ID.String(), "it is named")
+	})
+}

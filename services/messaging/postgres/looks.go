@@ -37,10 +37,14 @@ where id in (
 )
 returning ` + columns
 
-// ClaimLooks takes at most limit rows that are due, and puts their next look at until.
-func (s *Store) ClaimLooks(ctx context.Context, now, until time.Time, limit int) (due []delivery.Message, err error) {
+// ClaimLooks takes at most limit rows that are due, and puts their next look at until. Of those that cannot be read it says why.
+func (s *Store) ClaimLooks(ctx context.Context, now, until time.Time, limit int) (due []delivery.Message, unread []error, err error) {
 	defer mark(&err)
-	return messages(ctx, s.pool, sqlClaimLooks, pgx.NamedArgs{"now": now, "until": until, "limit": limit})
+	rows, err := s.pool.Query(ctx, sqlClaimLooks, pgx.NamedArgs{"now": now, "until": until, "limit": limit})
+	if err != nil {
+		return nil, nil, err
+	}
+	return legible(rows, toMessage)
 }
 
 // RecordSighting applies Message.Decide to the stored row and keeps the look. A SID that another message takes at this very

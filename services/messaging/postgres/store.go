@@ -141,6 +141,21 @@ func toMessage(found pgx.CollectableRow) (delivery.Message, error) {
 	return r.message()
 }
 
+// legible reads what a batch was claimed for, but for rows that this release cannot read, such as one with a status of a newer release
+// that runs beside it: they are left to that, and do not keep the others from being done.
+func legible[T any](rows pgx.Rows, read pgx.RowToFunc[T]) (all []T, unread []error, err error) {
+	defer rows.Close()
+	for rows.Next() {
+		one, err := read(rows)
+		if err != nil {
+			unread = append(unread, err)
+			continue
+		}
+		all = append(all, one)
+	}
+	return all, unread, rows.Err()
+}
+
 // message runs a query of columns that finds one row at most.
 func message(ctx context.Context, c conn, sql string, args pgx.NamedArgs) (delivery.Message, bool, error) {
 	found, err := messages(ctx, c, sql, args)

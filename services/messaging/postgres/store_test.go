@@ -63,7 +63,7 @@ func TestMigrationOfRunningDatabase(t *testing.T) {
 	abandoned, err := postgres.NewStore(pool).ExpireAbandoned(t.Context(), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), time.Second, 10)
 	require.NoError(t, err)
 	require.Equal(t, 2, abandoned)
-	due, err := postgres.NewStore(pool).ClaimLooks(t.Context(), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2100, 1, 2, 0, 0, 0, 0, time.UTC), 10)
+	due, unread, err := postgres.NewStore(pool).ClaimLooks(t.Context(), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2100, 1, 2, 0, 0, 0, 0, time.UTC), 10)
 	require.NoError(t, err)
 	var statuses []sms.Status
 	for _, m := range due {
@@ -71,6 +71,7 @@ func TestMigrationOfRunningDatabase(t *testing.T) {
 		require.Equal(t, delivery.ConfirmAbsentThenResend, m.UnknownPolicy)
 		require.Equal(t, m.CreatedAt, m.AttemptedAt, "nobody noted when it was claimed, and not before this")
 	}
+	require.Empty(t, unread)
 	require.ElementsMatch(t, []sms.Status{sms.Unknown, sms.Unknown, sms.Queued}, statuses)
 
 	_, err = pool.Exec(t.Context(), "update sms_messages set status = case status when 'unknown' then 'parked' else 'given_up' end where status in ('unknown', 'throttled')")

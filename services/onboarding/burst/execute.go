@@ -71,6 +71,11 @@ type loader interface {
 	Note(ctx context.Context, sessionID string, entries []session.Entry, cause *dispatch.Cause, at time.Time) error
 }
 
+type outages interface {
+	// Unavailable notes that a step of a session could not be done because messaging cannot be reached.
+	Unavailable(ctx context.Context, sessionID string, at time.Time) error
+}
+
 type deliverer interface {
 	Deliver(ctx context.Context, o dispatch.Order) (dispatch.Done, error)
 }
@@ -85,6 +90,7 @@ type Executor struct {
 	Delivery deliverer
 	Receipts receipts
 	Waits    waiting
+	Outages  outages
 	Alarms   publisher
 	Flow     session.Flow
 	Metrics  *Metrics
@@ -104,6 +110,25 @@ func (e *Executor) Execute(ctx context.Context, p session.StepPayload, correlati
 	if !ok {
 		return Result{}, fmt.Errorf("%w: %s", session.ErrUnknownStep, p.StepID)
 	}
+	result, err := e.perform(ctx, p, step, correlationID)
+	if errors.Is(err, dispatch.ErrUnavailable) {
+		e.unavailable(ctx, p)
+	}
+	return result, err
+}
+
+// unavailable notes an outage of messaging, so that the sweeper does not count it against the session. The caller may have gone by
+// now, for the call that failed may have taken all of its time.
+func (e *Executor) unavailable(ctx context.Context, p session.StepPayload) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	if err := e.Outages.Unavailable(ctx, p.SessionID, e.Now()); err != nil {
+		e.Log.WarnContext(ctx, "onboarding.outage_not_noted", "step_id", string(p.StepID), "session_id", p.SessionID, "error", err)
+	}
+}
+
+// perform is Execute for a step that the flow has.
+func (e *Executor) perform(ctx context.Context, p session.StepPayload, step session.Step, correlationID string) (Result, error) {
 	view, ok, reason, err := e.load(ctx, p)
 	if err != nil {
 		return Result{}, err

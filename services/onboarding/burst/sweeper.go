@@ -16,13 +16,16 @@ import (
 type Overdue struct {
 	Session    session.Record
 	Generation int // of the newest alarm
-	Repeats    int // how many alarms in a row were set because the one before brought nothing
+	Repeats    int // how many alarms in a row the sweeper has set
+	Failed     int // how many of them because the one before brought nothing
+	// Unavailable says that since the newest alarm rang a step of the session has come to a messaging service that could not be reached.
+	Unavailable bool
 }
 
 type overdueStore interface {
-	Overdue(ctx context.Context, limit int, grace time.Duration, now time.Time) ([]Overdue, error)
+	Overdue(ctx context.Context, limit, doublings int, grace time.Duration, now time.Time) ([]Overdue, error)
 	// Rearm and Park wait for nobody: dispatch.ErrLocked when another transaction has the session.
-	Rearm(ctx context.Context, r session.Record, a session.Alarm, at time.Time) error
+	Rearm(ctx context.Context, r session.Record, a session.Alarm, then, at time.Time) error
 	Park(ctx context.Context, m session.Move) error
 	// RingUnpublished wakes every relay when alarms that were written before an instant are still unpublished.
 	RingUnpublished(ctx context.Context, before, now time.Time) (n int, since time.Time, err error)
@@ -36,9 +39,12 @@ const sweepBatch = 256
 type Sweeper struct {
 	Store overdueStore
 	// Grace is how long after its alarm a step is overdue. Each further alarm of a step is given twice as long as the one
-	// before: with a minute and five of them, an outage has to last half an hour before anybody is parked.
-	Grace          time.Duration
-	MaxGenerations int // how many alarms in a row may bring nothing before the session is parked
+	// before: with a minute and five of them, alarms have to bring nothing for half an hour before anybody is parked.
+	Grace time.Duration
+	// MaxGenerations is how many alarms in a row may bring nothing before the session is parked. One that came to a messaging
+	// service that could not be reached is not among them: that is nobody's conversation failing, it ends by itself, and however long
+	// it takes, the session stays open, late and visibly so.
+	MaxGenerations int
 	Log            *slog.Logger
 	Now            func() time.Time
 }
@@ -60,7 +66,7 @@ func (s *Sweeper) Loop(rest process.Rest, poll time.Duration) process.Repetition
 func (s *Sweeper) Once(ctx context.Context) (int, error) {
 	failures := []error{s.ring(ctx)}
 	process.Progress(ctx)
-	found, err := s.Store.Overdue(ctx, sweepBatch, s.Grace, s.Now())
+	found, err := s.Store.Overdue(ctx, sweepBatch, s.MaxGenerations-1, s.Grace, s.Now())
 	if err != nil {
 		return 0, err
 	}
@@ -94,14 +100,18 @@ func (s *Sweeper) ring(ctx context.Context) error {
 func (s *Sweeper) mend(ctx context.Context, o Overdue) error {
 	r, now := o.Session, s.Now()
 	s.Log.WarnContext(ctx, "onboarding.step_overdue", "step_id", string(r.NextStep), "session_id", r.ID, "generation", o.Generation,
-		"repeats", o.Repeats)
-	if o.Repeats+1 < s.MaxGenerations {
+		"repeats", o.Repeats, "unavailable", o.Unavailable)
+	if o.Unavailable || o.Failed+1 < s.MaxGenerations {
 		a := NewAlarm(r, r.NextStep, o.Generation+1, now)
 		a.Cause = session.CauseOverdue
-		return s.Store.Rearm(ctx, r, *a, now)
+		if o.Unavailable {
+			a.Cause = session.CauseOutage
+		}
+		rest := s.Grace << min(o.Repeats+1, s.MaxGenerations-1)
+		return s.Store.Rearm(ctx, r, *a, now.Add(rest-s.Grace), now)
 	}
 	reason := fmt.Sprintf("%d alarms in a row for %s brought nothing; see the timeline, the dead letters and the log for why, mend that, %s",
-		o.Repeats+1, r.NextStep, session.ThenResume(r.ID))
+		o.Failed+1, r.NextStep, session.ThenResume(r.ID))
 	err := s.Store.Park(ctx, session.Park(r, now, session.Stuck, session.TriggerQStash, "", reason))
 	if errors.Is(err, dispatch.ErrConflict) {
 		return nil

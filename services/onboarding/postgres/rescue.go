@@ -17,6 +17,36 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
+// sqlParkedSessions goes by when a session was last moved: a parked one is not, until it is resumed.
+const sqlParkedSessions = `
+with chosen as materialized (
+    select id from conversation_sessions
+    where org_id = @org_id and status in ('stuck', 'undeliverable') and strpos(lower(status_reason), lower(@contains)) > 0
+      and (@since::timestamptz is null or updated_at >= @since) and (@until::timestamptz is null or updated_at < @until)
+      and (@before = '' or id < nullif(@before, '')::uuid)
+    order by id desc limit 10000
+)
+select (select count(*) from chosen)::int, array(select id::text from chosen order by id desc limit @limit)`
+
+// ParkedSessions lists the ids of parked sessions, newest first, and counts them regardless of the limit, up to 10,000.
+func (s *Store) ParkedSessions(ctx context.Context, c rescue.Chosen) (ids []string, matched int, err error) {
+	err = s.pool.QueryRow(ctx, sqlParkedSessions, pgx.NamedArgs{
+		"org_id": c.OrgID, "contains": c.Contains, "since": orNull(c.Since), "until": orNull(c.Until), "before": c.Before, "limit": c.Limit,
+	}).Scan(&matched, &ids)
+	if err != nil {
+		return nil, 0, fmt.Errorf("list parked sessions: %w", err)
+	}
+	return ids, matched, nil
+}
+
+// orNull is null for the zero time.
+func orNull(at time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	return &at
+}
+
 const sqlLockSession = sqlSession + `where s.id = $1 and s.org_id = $2 for update of s`
 
 // Resume makes a parked session active again, with all that it needs to go on, in one transaction. The alarm of a due step

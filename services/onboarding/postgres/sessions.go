@@ -166,7 +166,8 @@ const sqlMove = `
 update conversation_sessions
 set state_token = @to, next_step_id = nullif(@next, ''), mode = @mode, status = @status, status_reason = @reason,
     paused_at = case when @paused then coalesce(paused_at, @at::timestamptz) end, turn = turn + 1,
-    detours = detours + @detour::int, parked_job_id = case when @parked then nullif(@job, '')::uuid end, updated_at = @at
+    detours = detours + @detour::int, parked_job_id = case when @parked then nullif(@job, '')::uuid end, updated_at = @at,
+    step_due_at = coalesce(@due, step_due_at)
 where id = @id and status = @was and turn = @turn and state_token = @from and next_step_id is not distinct from nullif(@step, '')`
 
 const sqlTimeline = `
@@ -200,6 +201,10 @@ func (s *Store) Move(ctx context.Context, m session.Move, cause *dispatch.Cause)
 // under way, for whoever resumes it.
 func move(ctx context.Context, tx pgx.Tx, m session.Move, cause *dispatch.Cause) error {
 	detour, job := 0, ""
+	var due *time.Time // written here, so that the alarm's trigger has nothing left to do
+	if m.Alarm != nil {
+		due = &m.Alarm.DueAt
+	}
 	if m.From.Status.Parked() != m.Status.Parked() && m.Status != session.Stopped {
 		detour = 1
 	}
@@ -209,7 +214,7 @@ func move(ctx context.Context, tx pgx.Tx, m session.Move, cause *dispatch.Cause)
 	tag, err := tx.Exec(ctx, sqlMove, pgx.NamedArgs{
 		"id": m.From.ID, "was": string(m.From.Status), "turn": m.From.Turn, "from": string(m.From.Token), "step": string(m.From.NextStep),
 		"to": string(m.Token), "next": string(m.NextStep), "mode": string(m.Mode), "status": string(m.Status),
-		"reason": m.Reason, "paused": m.Paused, "detour": detour, "parked": m.Status.Parked(), "job": job, "at": m.At,
+		"reason": m.Reason, "paused": m.Paused, "detour": detour, "parked": m.Status.Parked(), "job": job, "at": m.At, "due": due,
 	})
 	if err != nil {
 		return fmt.Errorf("move session: %w", err)

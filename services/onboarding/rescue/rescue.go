@@ -35,7 +35,25 @@ type Replayed struct {
 	Session  session.Record     // as it stands now; without an ID when there is none
 }
 
+// Chosen says which parked sessions to resume together. Zero times choose all.
+type Chosen struct {
+	OrgID    string
+	Contains string // what their reasons have in common
+	Since    time.Time
+	Until    time.Time
+	Before   string // only sessions older than this id
+	Limit    int
+}
+
+// Unresumed is a session that stays parked, and why.
+type Unresumed struct {
+	SessionID string
+	Cause     error
+}
+
 type store interface {
+	// ParkedSessions lists parked sessions, newest first, and counts them regardless of the limit, up to 10,000.
+	ParkedSessions(ctx context.Context, c Chosen) (ids []string, matched int, err error)
 	Resume(ctx context.Context, orgID, sessionID string, again Again, at time.Time) (session.Record, error)
 	ReplayDeadLetter(ctx context.Context, within Scope, id string, again Again, at time.Time) (Replayed, error)
 }
@@ -55,6 +73,28 @@ type Crew struct {
 func (c *Crew) Resume(ctx context.Context, orgID, sessionID string) (session.Record, error) {
 	now := c.Now()
 	return c.Store.Resume(ctx, orgID, sessionID, c.again(session.CauseResumed, now), now)
+}
+
+// ResumeAll resumes sessions one after the other, as Resume does. Those that cannot be are reported; any other error ends it, and
+// what was resumed by then is.
+func (c *Crew) ResumeAll(ctx context.Context, orgID string, ids []string) (resumed []string, left []Unresumed, err error) {
+	for _, id := range ids {
+		_, err := c.Resume(ctx, orgID, id)
+		switch {
+		case errors.Is(err, ErrOtherOpen), errors.Is(err, ErrEnded), errors.Is(err, ErrNoSession):
+			left = append(left, Unresumed{SessionID: id, Cause: err})
+		case err != nil:
+			return resumed, left, err
+		default:
+			resumed = append(resumed, id)
+		}
+	}
+	return resumed, left, nil
+}
+
+// Parked says which sessions are chosen: at most the limit, newest first, and how many there are in all.
+func (c *Crew) Parked(ctx context.Context, which Chosen) (ids []string, matched int, err error) {
+	return c.Store.ParkedSessions(ctx, which)
 }
 
 // Replay sets the alarm of a dead letter's step again, if the session still waits for that step; it may be called at any

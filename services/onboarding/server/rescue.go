@@ -3,11 +3,14 @@ package server
 import (
 	"context"
 	"strings"
+	"time"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/rescue"
 )
 
 // ResumeSession makes a parked session active again.
@@ -22,6 +25,62 @@ func (s *Server) ResumeSession(
 		return nil, answer(err)
 	}
 	return &onboardingv1.ResumeSessionResponse{Session: record(r)}, nil
+}
+
+// The words that choose sessions are more than a slip of the hand, and no longer than a reason.
+const (
+	minContains = 3
+	maxContains = 200
+)
+
+// ResumeSessions makes the parked sessions active again that a filter chooses, a page at a time.
+func (s *Server) ResumeSessions(
+	ctx context.Context, in *onboardingv1.ResumeSessionsRequest,
+) (*onboardingv1.ResumeSessionsResponse, error) {
+	chosen := rescue.Chosen{OrgID: org(ctx), Contains: in.GetReasonContains()}
+	if n := utf8.RuneCountInString(chosen.Contains); n < minContains || n > maxContains || strings.ContainsRune(chosen.Contains, 0) {
+		return nil, invalid("reason_contains must be %d to %d characters that the reasons of the sessions have in common; "+
+			"GET /v1/sessions?stuck=true shows them", minContains, maxContains)
+	}
+	for _, bound := range []struct {
+		at   *timestamppb.Timestamp
+		into *time.Time
+		name string
+	}{{in.GetParkedSince(), &chosen.Since, "parked_since"}, {in.GetParkedUntil(), &chosen.Until, "parked_until"}} {
+		if bound.at == nil {
+			continue
+		}
+		if err := bound.at.CheckValid(); err != nil {
+			return nil, invalid("%s must be a time, such as 2026-11-22T10:00:00Z", bound.name)
+		}
+		*bound.into = bound.at.AsTime()
+	}
+	wanted, before, err := page(in)
+	if err != nil {
+		return nil, err
+	}
+	chosen.Before, chosen.Limit = before, wanted+1 // one more tells whether there is a next page
+	ids, matched, err := s.Crew.Parked(ctx, chosen)
+	if err != nil {
+		return nil, answer(err)
+	}
+	out := &onboardingv1.ResumeSessionsResponse{Matched: int32(matched)} //nolint:gosec // at most 10,000
+	if len(ids) > wanted {
+		ids = ids[:wanted]
+		out.NextPageToken = pageToken(ids[wanted-1])
+	}
+	if out.SessionIds = ids; in.GetDryRun() {
+		return out, nil
+	}
+	resumed, left, err := s.Crew.ResumeAll(ctx, chosen.OrgID, ids)
+	if err != nil {
+		return nil, answer(err)
+	}
+	out.SessionIds = resumed
+	for _, u := range left {
+		out.Unresumed = append(out.Unresumed, &onboardingv1.UnresumedSession{SessionId: u.SessionID, Reason: u.Cause.Error()})
+	}
+	return out, nil
 }
 
 // ReplayDeadLetter sets the alarm again that a dead letter was.

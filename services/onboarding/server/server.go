@@ -42,6 +42,7 @@ func Policy() rpc.Policy {
 		onboardingv1.OnboardingService_GetSession_FullMethodName:        readers,
 		onboardingv1.OnboardingService_ResetSession_FullMethodName:      operators,
 		onboardingv1.OnboardingService_ResumeSession_FullMethodName:     operators,
+		onboardingv1.OnboardingService_ResumeSessions_FullMethodName:    operators,
 		onboardingv1.OnboardingService_ListDeadLetters_FullMethodName:   operators,
 		onboardingv1.OnboardingService_ReplayDeadLetter_FullMethodName:  operators,
 		onboardingv1.OnboardingService_GetSettings_FullMethodName:       operators,

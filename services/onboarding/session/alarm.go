@@ -14,6 +14,7 @@ const (
 	CauseReplayed AlarmCause = "replayed"    // an operator replays a dead letter
 	CauseResumed  AlarmCause = "resumed"     // an operator resumes the session
 	CauseQuiet    AlarmCause = "quiet_hours" // the step waits for the end of quiet hours
+	CauseOutage   AlarmCause = "unavailable" // the alarm before came to a messaging service that could not be reached
 )
 
 // Alarm is a wake-up call for a due step: the row of the outbox, and what QStash is asked to deliver.

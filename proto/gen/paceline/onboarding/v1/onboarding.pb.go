@@ -2396,6 +2396,226 @@ func (x *ReplayDeadLetterResponse) GetSession() *Session {
 	return nil
 }
 
+// ResumeSessionsRequest chooses parked sessions.
+type ResumeSessionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Words that their reason has in it, in capitals or not, such as "brought nothing"; 3 to 200 characters.
+	ReasonContains string `protobuf:"bytes,1,opt,name=reason_contains,json=reasonContains,proto3" json:"reason_contains,omitempty"`
+	// Only those parked at this time or later; none for all.
+	ParkedSince *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=parked_since,json=parkedSince,proto3" json:"parked_since,omitempty"`
+	// Only those parked before this time; none for all.
+	ParkedUntil *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=parked_until,json=parkedUntil,proto3" json:"parked_until,omitempty"`
+	// Only say which they are.
+	DryRun bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// How many at most, 1 to 500; 0 means 50.
+	PageSize int32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// From the answer before.
+	PageToken     string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeSessionsRequest) Reset() {
+	*x = ResumeSessionsRequest{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeSessionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeSessionsRequest) ProtoMessage() {}
+
+func (x *ResumeSessionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeSessionsRequest.ProtoReflect.Descriptor instead.
+func (*ResumeSessionsRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ResumeSessionsRequest) GetReasonContains() string {
+	if x != nil {
+		return x.ReasonContains
+	}
+	return ""
+}
+
+func (x *ResumeSessionsRequest) GetParkedSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ParkedSince
+	}
+	return nil
+}
+
+func (x *ResumeSessionsRequest) GetParkedUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ParkedUntil
+	}
+	return nil
+}
+
+func (x *ResumeSessionsRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *ResumeSessionsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ResumeSessionsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ResumeSessionsResponse is one page.
+type ResumeSessionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many parked sessions the filter chooses on this page and those after it, before any of them was resumed; counted up to
+	// 10,000.
+	Matched int32 `protobuf:"varint,1,opt,name=matched,proto3" json:"matched,omitempty"`
+	// The sessions of this page that were resumed, or with dry_run would be, newest first.
+	SessionIds []string `protobuf:"bytes,2,rep,name=session_ids,json=sessionIds,proto3" json:"session_ids,omitempty"`
+	// Those of this page that could not be resumed.
+	Unresumed []*UnresumedSession `protobuf:"bytes,3,rep,name=unresumed,proto3" json:"unresumed,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,4,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeSessionsResponse) Reset() {
+	*x = ResumeSessionsResponse{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeSessionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeSessionsResponse) ProtoMessage() {}
+
+func (x *ResumeSessionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeSessionsResponse.ProtoReflect.Descriptor instead.
+func (*ResumeSessionsResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *ResumeSessionsResponse) GetMatched() int32 {
+	if x != nil {
+		return x.Matched
+	}
+	return 0
+}
+
+func (x *ResumeSessionsResponse) GetSessionIds() []string {
+	if x != nil {
+		return x.SessionIds
+	}
+	return nil
+}
+
+func (x *ResumeSessionsResponse) GetUnresumed() []*UnresumedSession {
+	if x != nil {
+		return x.Unresumed
+	}
+	return nil
+}
+
+func (x *ResumeSessionsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// UnresumedSession stays parked.
+type UnresumedSession struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// Why, and what to do.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnresumedSession) Reset() {
+	*x = UnresumedSession{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnresumedSession) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnresumedSession) ProtoMessage() {}
+
+func (x *UnresumedSession) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnresumedSession.ProtoReflect.Descriptor instead.
+func (*UnresumedSession) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *UnresumedSession) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *UnresumedSession) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 var File_paceline_onboarding_v1_onboarding_proto protoreflect.FileDescriptor
 
 const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
@@ -2578,7 +2798,25 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\talarm_set\x18\x01 \x01(\bR\balarmSet\x12\x1f\n" +
 	"\vskip_reason\x18\x02 \x01(\tR\n" +
 	"skipReason\x129\n" +
-	"\asession\x18\x03 \x01(\v2\x1f.paceline.onboarding.v1.SessionR\asession*\xa5\x06\n" +
+	"\asession\x18\x03 \x01(\v2\x1f.paceline.onboarding.v1.SessionR\asession\"\x93\x02\n" +
+	"\x15ResumeSessionsRequest\x12'\n" +
+	"\x0freason_contains\x18\x01 \x01(\tR\x0ereasonContains\x12=\n" +
+	"\fparked_since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\vparkedSince\x12=\n" +
+	"\fparked_until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vparkedUntil\x12\x17\n" +
+	"\adry_run\x18\x04 \x01(\bR\x06dryRun\x12\x1b\n" +
+	"\tpage_size\x18\x05 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x06 \x01(\tR\tpageToken\"\xc3\x01\n" +
+	"\x16ResumeSessionsResponse\x12\x18\n" +
+	"\amatched\x18\x01 \x01(\x05R\amatched\x12\x1f\n" +
+	"\vsession_ids\x18\x02 \x03(\tR\n" +
+	"sessionIds\x12F\n" +
+	"\tunresumed\x18\x03 \x03(\v2(.paceline.onboarding.v1.UnresumedSessionR\tunresumed\x12&\n" +
+	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\"I\n" +
+	"\x10UnresumedSession\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason*\xa5\x06\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12\x17\n" +
@@ -2613,7 +2851,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +
-	"\x14STEP_OUTCOME_SKIPPED\x10\x022\xf3\r\n" +
+	"\x14STEP_OUTCOME_SKIPPED\x10\x022\xe4\x0e\n" +
 	"\x11OnboardingService\x12f\n" +
 	"\vExecuteStep\x12*.paceline.onboarding.v1.ExecuteStepRequest\x1a+.paceline.onboarding.v1.ExecuteStepResponse\x12x\n" +
 	"\x11RecordStepFailure\x120.paceline.onboarding.v1.RecordStepFailureRequest\x1a1.paceline.onboarding.v1.RecordStepFailureResponse\x12o\n" +
@@ -2627,7 +2865,8 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\fListSessions\x12+.paceline.onboarding.v1.ListSessionsRequest\x1a,.paceline.onboarding.v1.ListSessionsResponse\x12c\n" +
 	"\n" +
 	"GetSession\x12).paceline.onboarding.v1.GetSessionRequest\x1a*.paceline.onboarding.v1.GetSessionResponse\x12l\n" +
-	"\rResumeSession\x12,.paceline.onboarding.v1.ResumeSessionRequest\x1a-.paceline.onboarding.v1.ResumeSessionResponse\x12r\n" +
+	"\rResumeSession\x12,.paceline.onboarding.v1.ResumeSessionRequest\x1a-.paceline.onboarding.v1.ResumeSessionResponse\x12o\n" +
+	"\x0eResumeSessions\x12-.paceline.onboarding.v1.ResumeSessionsRequest\x1a..paceline.onboarding.v1.ResumeSessionsResponse\x12r\n" +
 	"\x0fListDeadLetters\x12..paceline.onboarding.v1.ListDeadLettersRequest\x1a/.paceline.onboarding.v1.ListDeadLettersResponse\x12u\n" +
 	"\x10ReplayDeadLetter\x12/.paceline.onboarding.v1.ReplayDeadLetterRequest\x1a0.paceline.onboarding.v1.ReplayDeadLetterResponse\x12i\n" +
 	"\fResetSession\x12+.paceline.onboarding.v1.ResetSessionRequest\x1a,.paceline.onboarding.v1.ResetSessionResponse\x12f\n" +
@@ -2647,7 +2886,7 @@ func file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP() []byte {
 }
 
 var file_paceline_onboarding_v1_onboarding_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_paceline_onboarding_v1_onboarding_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_paceline_onboarding_v1_onboarding_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_paceline_onboarding_v1_onboarding_proto_goTypes = []any{
 	(Reason)(0),                       // 0: paceline.onboarding.v1.Reason
 	(StepOutcome)(0),                  // 1: paceline.onboarding.v1.StepOutcome
@@ -2684,71 +2923,79 @@ var file_paceline_onboarding_v1_onboarding_proto_goTypes = []any{
 	(*ListDeadLettersResponse)(nil),   // 32: paceline.onboarding.v1.ListDeadLettersResponse
 	(*ReplayDeadLetterRequest)(nil),   // 33: paceline.onboarding.v1.ReplayDeadLetterRequest
 	(*ReplayDeadLetterResponse)(nil),  // 34: paceline.onboarding.v1.ReplayDeadLetterResponse
-	(*timestamppb.Timestamp)(nil),     // 35: google.protobuf.Timestamp
-	(*GetSettingsRequest)(nil),        // 36: paceline.onboarding.v1.GetSettingsRequest
-	(*UpdateSettingsRequest)(nil),     // 37: paceline.onboarding.v1.UpdateSettingsRequest
-	(*GetSettingsResponse)(nil),       // 38: paceline.onboarding.v1.GetSettingsResponse
-	(*UpdateSettingsResponse)(nil),    // 39: paceline.onboarding.v1.UpdateSettingsResponse
+	(*ResumeSessionsRequest)(nil),     // 35: paceline.onboarding.v1.ResumeSessionsRequest
+	(*ResumeSessionsResponse)(nil),    // 36: paceline.onboarding.v1.ResumeSessionsResponse
+	(*UnresumedSession)(nil),          // 37: paceline.onboarding.v1.UnresumedSession
+	(*timestamppb.Timestamp)(nil),     // 38: google.protobuf.Timestamp
+	(*GetSettingsRequest)(nil),        // 39: paceline.onboarding.v1.GetSettingsRequest
+	(*UpdateSettingsRequest)(nil),     // 40: paceline.onboarding.v1.UpdateSettingsRequest
+	(*GetSettingsResponse)(nil),       // 41: paceline.onboarding.v1.GetSettingsResponse
+	(*UpdateSettingsResponse)(nil),    // 42: paceline.onboarding.v1.UpdateSettingsResponse
 }
 var file_paceline_onboarding_v1_onboarding_proto_depIdxs = []int32{
 	1,  // 0: paceline.onboarding.v1.ExecuteStepResponse.outcome:type_name -> paceline.onboarding.v1.StepOutcome
-	35, // 1: paceline.onboarding.v1.Profile.created_at:type_name -> google.protobuf.Timestamp
+	38, // 1: paceline.onboarding.v1.Profile.created_at:type_name -> google.protobuf.Timestamp
 	8,  // 2: paceline.onboarding.v1.CreateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
 	8,  // 3: paceline.onboarding.v1.GetProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	35, // 4: paceline.onboarding.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
+	38, // 4: paceline.onboarding.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
 	13, // 5: paceline.onboarding.v1.ActivateProfileRequest.consent:type_name -> paceline.onboarding.v1.ConsentRecord
 	20, // 6: paceline.onboarding.v1.ActivateProfileResponse.session:type_name -> paceline.onboarding.v1.Session
 	8,  // 7: paceline.onboarding.v1.HoldProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
 	8,  // 8: paceline.onboarding.v1.ReleaseProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	35, // 9: paceline.onboarding.v1.Session.created_at:type_name -> google.protobuf.Timestamp
-	35, // 10: paceline.onboarding.v1.Session.updated_at:type_name -> google.protobuf.Timestamp
-	35, // 11: paceline.onboarding.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
+	38, // 9: paceline.onboarding.v1.Session.created_at:type_name -> google.protobuf.Timestamp
+	38, // 10: paceline.onboarding.v1.Session.updated_at:type_name -> google.protobuf.Timestamp
+	38, // 11: paceline.onboarding.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
 	20, // 12: paceline.onboarding.v1.ListSessionsResponse.sessions:type_name -> paceline.onboarding.v1.Session
 	20, // 13: paceline.onboarding.v1.GetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
 	21, // 14: paceline.onboarding.v1.GetSessionResponse.timeline:type_name -> paceline.onboarding.v1.TimelineEntry
 	20, // 15: paceline.onboarding.v1.ResetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
 	20, // 16: paceline.onboarding.v1.ResumeSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	35, // 17: paceline.onboarding.v1.DeadLetter.created_at:type_name -> google.protobuf.Timestamp
-	35, // 18: paceline.onboarding.v1.DeadLetter.replayed_at:type_name -> google.protobuf.Timestamp
+	38, // 17: paceline.onboarding.v1.DeadLetter.created_at:type_name -> google.protobuf.Timestamp
+	38, // 18: paceline.onboarding.v1.DeadLetter.replayed_at:type_name -> google.protobuf.Timestamp
 	30, // 19: paceline.onboarding.v1.ListDeadLettersResponse.dead_letters:type_name -> paceline.onboarding.v1.DeadLetter
 	20, // 20: paceline.onboarding.v1.ReplayDeadLetterResponse.session:type_name -> paceline.onboarding.v1.Session
-	2,  // 21: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
-	4,  // 22: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
-	6,  // 23: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
-	9,  // 24: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
-	11, // 25: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
-	14, // 26: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
-	16, // 27: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
-	18, // 28: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
-	22, // 29: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
-	24, // 30: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
-	28, // 31: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
-	31, // 32: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
-	33, // 33: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
-	26, // 34: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
-	36, // 35: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
-	37, // 36: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
-	3,  // 37: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
-	5,  // 38: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
-	7,  // 39: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
-	10, // 40: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
-	12, // 41: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
-	15, // 42: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
-	17, // 43: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
-	19, // 44: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
-	23, // 45: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
-	25, // 46: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
-	29, // 47: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
-	32, // 48: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
-	34, // 49: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
-	27, // 50: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
-	38, // 51: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
-	39, // 52: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
-	37, // [37:53] is the sub-list for method output_type
-	21, // [21:37] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	38, // 21: paceline.onboarding.v1.ResumeSessionsRequest.parked_since:type_name -> google.protobuf.Timestamp
+	38, // 22: paceline.onboarding.v1.ResumeSessionsRequest.parked_until:type_name -> google.protobuf.Timestamp
+	37, // 23: paceline.onboarding.v1.ResumeSessionsResponse.unresumed:type_name -> paceline.onboarding.v1.UnresumedSession
+	2,  // 24: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
+	4,  // 25: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
+	6,  // 26: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
+	9,  // 27: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
+	11, // 28: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
+	14, // 29: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
+	16, // 30: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
+	18, // 31: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
+	22, // 32: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
+	24, // 33: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
+	28, // 34: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
+	35, // 35: paceline.onboarding.v1.OnboardingService.ResumeSessions:input_type -> paceline.onboarding.v1.ResumeSessionsRequest
+	31, // 36: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
+	33, // 37: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
+	26, // 38: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
+	39, // 39: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
+	40, // 40: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
+	3,  // 41: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
+	5,  // 42: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
+	7,  // 43: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
+	10, // 44: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
+	12, // 45: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
+	15, // 46: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
+	17, // 47: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
+	19, // 48: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
+	23, // 49: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
+	25, // 50: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
+	29, // 51: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
+	36, // 52: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
+	32, // 53: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
+	34, // 54: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
+	27, // 55: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
+	41, // 56: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
+	42, // 57: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
+	41, // [41:58] is the sub-list for method output_type
+	24, // [24:41] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_paceline_onboarding_v1_onboarding_proto_init() }
@@ -2763,7 +3010,7 @@ func file_paceline_onboarding_v1_onboarding_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_onboarding_v1_onboarding_proto_rawDesc), len(file_paceline_onboarding_v1_onboarding_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   33,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -33,6 +33,7 @@ const (
 	OnboardingService_ListSessions_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/ListSessions"
 	OnboardingService_GetSession_FullMethodName        = "/paceline.onboarding.v1.OnboardingService/GetSession"
 	OnboardingService_ResumeSession_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/ResumeSession"
+	OnboardingService_ResumeSessions_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/ResumeSessions"
 	OnboardingService_ListDeadLetters_FullMethodName   = "/paceline.onboarding.v1.OnboardingService/ListDeadLetters"
 	OnboardingService_ReplayDeadLetter_FullMethodName  = "/paceline.onboarding.v1.OnboardingService/ReplayDeadLetter"
 	OnboardingService_ResetSession_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/ResetSession"
@@ -76,6 +77,9 @@ type OnboardingServiceClient interface {
 	// ResumeSession makes a session that is parked (stuck or undeliverable) active again, once what stood in its way is
 	// mended; a step that is due gets a new alarm. An active session is left as it is.
 	ResumeSession(ctx context.Context, in *ResumeSessionRequest, opts ...grpc.CallOption) (*ResumeSessionResponse, error)
+	// ResumeSessions does so with all parked sessions of the caller's organisation that a filter chooses, a page at a time, or
+	// says which those are. It may be repeated, and broken off, at any time: a session that is active is left as it is.
+	ResumeSessions(ctx context.Context, in *ResumeSessionsRequest, opts ...grpc.CallOption) (*ResumeSessionsResponse, error)
 	// ListDeadLetters lists the alarms that QStash gave up, newest first.
 	ListDeadLetters(ctx context.Context, in *ListDeadLettersRequest, opts ...grpc.CallOption) (*ListDeadLettersResponse, error)
 	// ReplayDeadLetter sets the alarm of a step again that QStash gave up, at once. It sends nothing itself, so it is safe at
@@ -208,6 +212,16 @@ func (c *onboardingServiceClient) ResumeSession(ctx context.Context, in *ResumeS
 	return out, nil
 }
 
+func (c *onboardingServiceClient) ResumeSessions(ctx context.Context, in *ResumeSessionsRequest, opts ...grpc.CallOption) (*ResumeSessionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ResumeSessionsResponse)
+	err := c.cc.Invoke(ctx, OnboardingService_ResumeSessions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *onboardingServiceClient) ListDeadLetters(ctx context.Context, in *ListDeadLettersRequest, opts ...grpc.CallOption) (*ListDeadLettersResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListDeadLettersResponse)
@@ -294,6 +308,9 @@ type OnboardingServiceServer interface {
 	// ResumeSession makes a session that is parked (stuck or undeliverable) active again, once what stood in its way is
 	// mended; a step that is due gets a new alarm. An active session is left as it is.
 	ResumeSession(context.Context, *ResumeSessionRequest) (*ResumeSessionResponse, error)
+	// ResumeSessions does so with all parked sessions of the caller's organisation that a filter chooses, a page at a time, or
+	// says which those are. It may be repeated, and broken off, at any time: a session that is active is left as it is.
+	ResumeSessions(context.Context, *ResumeSessionsRequest) (*ResumeSessionsResponse, error)
 	// ListDeadLetters lists the alarms that QStash gave up, newest first.
 	ListDeadLetters(context.Context, *ListDeadLettersRequest) (*ListDeadLettersResponse, error)
 	// ReplayDeadLetter sets the alarm of a step again that QStash gave up, at once. It sends nothing itself, so it is safe at
@@ -348,6 +365,9 @@ func (UnimplementedOnboardingServiceServer) GetSession(context.Context, *GetSess
 }
 func (UnimplementedOnboardingServiceServer) ResumeSession(context.Context, *ResumeSessionRequest) (*ResumeSessionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResumeSession not implemented")
+}
+func (UnimplementedOnboardingServiceServer) ResumeSessions(context.Context, *ResumeSessionsRequest) (*ResumeSessionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResumeSessions not implemented")
 }
 func (UnimplementedOnboardingServiceServer) ListDeadLetters(context.Context, *ListDeadLettersRequest) (*ListDeadLettersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListDeadLetters not implemented")
@@ -583,6 +603,24 @@ func _OnboardingService_ResumeSession_Handler(srv interface{}, ctx context.Conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OnboardingService_ResumeSessions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResumeSessionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OnboardingServiceServer).ResumeSessions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OnboardingService_ResumeSessions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OnboardingServiceServer).ResumeSessions(ctx, req.(*ResumeSessionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OnboardingService_ListDeadLetters_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListDeadLettersRequest)
 	if err := dec(in); err != nil {
@@ -723,6 +761,10 @@ var OnboardingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ResumeSession",
 			Handler:    _OnboardingService_ResumeSession_Handler,
+		},
+		{
+			MethodName: "ResumeSessions",
+			Handler:    _OnboardingService_ResumeSessions_Handler,
 		},
 		{
 			MethodName: "ListDeadLetters",
