@@ -110,7 +110,7 @@ func (e *Executor) Execute(ctx context.Context, p session.StepPayload, correlati
 	if !ok {
 		return Result{}, fmt.Errorf("%w: %s", session.ErrUnknownStep, p.StepID)
 	}
-	result, err := e.perform(ctx, p, step, correlationID)
+	result, err := e.perform(ctx, p, step, correlationID, early)
 	if errors.Is(err, dispatch.ErrUnavailable) {
 		e.unavailable(ctx, p)
 	}
@@ -128,7 +128,9 @@ func (e *Executor) unavailable(ctx context.Context, p session.StepPayload) {
 }
 
 // perform is Execute for a step that the flow has.
-func (e *Executor) perform(ctx context.Context, p session.StepPayload, step session.Step, correlationID string) (Result, error) {
+func (e *Executor) perform(
+	ctx context.Context, p session.StepPayload, step session.Step, correlationID string, early Early,
+) (Result, error) {
 	view, ok, reason, err := e.load(ctx, p)
 	if err != nil {
 		return Result{}, err
