@@ -3,6 +3,7 @@ package chaos_test
 import (
 	"os"
 	"runtime/debug"
+	"sync"
 	"testing"
 	"time"
 
@@ -41,15 +42,37 @@ func TestSimulation(t *testing.T) {
 }
 
 func TestSameSeedIsTheSameRun(t *testing.T) { //nolint:paralleltest // alone: a machine that is too busy comes to the services' own bounds
-	play := func() string {
-		var digest string
-		simulation := chaos.Simulation{Seed: 7, Sessions: 15, Now: time.Now, Progress: func(w chaos.World) { digest = w.Digest }}
+	play := func(seed uint64, sessions int) (report chaos.Report, digest string) {
+		simulation := chaos.Simulation{Seed: seed, Sessions: sessions, Now: time.Now, Progress: func(w chaos.World) { digest = w.Digest }}
 		report, err := simulation.Run(t.Context())
-		require.NoError(t, err)
-		require.Empty(t, report.Failed)
-		return digest
+		if err != nil {
+			report.Failed = append(report.Failed, chaos.World{Err: err})
+		}
+		return report, digest
 	}
-	if once, again := play(), play(); repeatable {
-		require.Equal(t, once, again)
+	once, first := play(7, 15)
+	again, second := play(7, 15)
+	require.Empty(t, once.Failed)
+	require.Empty(t, again.Failed)
+	if repeatable {
+		require.Equal(t, first, second)
 	}
+
+	t.Run("R_03_AlsoWhenAStatementOfTheRelayIsNeverAnswered", func(t *testing.T) { //nolint:paralleltest // see above
+		const seed, people = 19, 5
+		var reports [2]chaos.Report
+		var digests [2]string
+		var plays sync.WaitGroup
+		for i := range reports { // at once, for they wait more than they work
+			plays.Go(func() { reports[i], digests[i] = play(seed, people) })
+		}
+		plays.Wait()
+		for _, report := range reports {
+			require.Empty(t, report.Failed)
+			require.Equal(t, 1, report.Faults["onboarding -> postgres silent"])
+		}
+		if repeatable {
+			require.Equal(t, digests[0], digests[1])
+		}
+	})
 }
