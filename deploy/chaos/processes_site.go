@@ -66,7 +66,9 @@ func (p Processes) open(ctx context.Context) (*site, error) {
 	s.faults = newMildFaults(s.dice)
 	ctx, cancel := context.WithTimeoutCause(ctx, upBound, errors.New("the processes did not come up"))
 	defer cancel()
-	for _, stage := range []func(context.Context) error{s.openFolder, s.openAddresses, s.openVendors, s.openPostgres, s.openServices, s.openPools} {
+	for _, stage := range []func(context.Context) error{
+		s.openFolder, s.openAddresses, s.openVendors, s.openPostgres, s.openServices, s.openPools,
+	} {
 		if err := stage(ctx); err != nil {
 			return s, err
 		}

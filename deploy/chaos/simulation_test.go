@@ -58,7 +58,7 @@ func TestSameSeedIsTheSameRun(t *testing.T) { //nolint:paralleltest // alone: a 
 		require.Equal(t, first, second)
 	}
 
-	t.Run("R_03_AlsoWhenAStatementOfTheRelayIsNeverAnswered", func(t *testing.T) { //nolint:paralleltest // see above
+	t.Run("R_03_AlsoWhenAStatementOfTheRelayIsNeverAnswered", func(t *testing.T) {
 		const seed, people = 19, 5
 		var reports [2]chaos.Report
 		var digests [2]string

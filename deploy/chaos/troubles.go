@@ -30,11 +30,11 @@ const (
 	findsMessagingDB   = "messaging's postgres back"
 )
 
-// fallsSilent has the world's wire fall silent. What is under way on it waits for its own deadlines, and those are on the machine's clock. So
-// that a world stays quick, and the same in every run:
+// fallsSilent has the world's wire fall silent. What is under way on it waits for its own deadlines, and those are on the machine's
+// clock. So that a world stays quick, and the same in every run:
 //   - few worlds have a wire, each only one, and it is silent once;
-//   - the silence strikes one instant: it begins with the first thing that crosses the wire, and lasts until everything else of that
-//     instant has come to it (sameInstant). The clock stands still meanwhile, as long as somebody waits;
+//   - the silence strikes one instant: the first at which somebody waits for the wire, and everything else of that instant has come to
+//     it (sameInstant). The world's clock stands still meanwhile;
 //   - then new connections work again. One that was struck never speaks again: whoever waits on it has nothing but a bound of
 //     their own, and without one the world does not come to rest (patience), which is a failure. gRPC has one connection for all calls
 //     and deadlines up to 25 s: its is cut after heldFor, when those of texts and of the loops have passed.

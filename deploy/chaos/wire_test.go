@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/emulator/clock"
 )
 
 // shortly is how long a test listens before it believes that a connection is silent.
@@ -74,14 +76,14 @@ func say(t *testing.T, conn net.Conn, what string) {
 // hears is what comes before the wire has been silent for a moment, and whether the connection is still open then.
 func hears(t *testing.T, conn net.Conn) (what string, open bool) {
 	t.Helper()
-	require.NoError(t, conn.SetReadDeadline(time.Now().Add(shortly)))
+	require.NoError(t, conn.SetReadDeadline(clock.System().Now().Add(shortly)))
 	heard, err := io.ReadAll(conn)
 	return string(heard), errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 func requireAnswer(t *testing.T, conn net.Conn, want string) {
 	t.Helper()
-	require.NoError(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
+	require.NoError(t, conn.SetReadDeadline(clock.System().Now().Add(10*time.Second)))
 	got := make([]byte, len(want))
 	_, err := io.ReadFull(conn, got)
 	require.NoError(t, err)

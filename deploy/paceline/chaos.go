@@ -16,16 +16,16 @@ import (
 
 // chaosCommand plays many conversations while everything fails, and examines what people got.
 type chaosCommand struct {
-	Processes    bool          `help:"Real processes and a real Postgres, killed with SIGKILL at random while people talk to them, over wires that fall silent."`
+	Processes    bool          `help:"Real processes and a real Postgres, killed with SIGKILL at random, over wires that fall silent."`
 	Duration     time.Duration `default:"60s" help:"With --processes: how long processes are killed and wires are silent."`
 	Sessions     int           `help:"How many people take part. Default: 1000, with --processes 150."`
 	Parallel     int           `default:"4" help:"Without --processes: how many worlds are played at a time."`
-	PerWorld     int           `default:"50" help:"Without --processes: people to a world. Larger worlds play faster, smaller ones differ more."`
+	PerWorld     int           `default:"50" help:"Without --processes: people to a world. Large worlds play faster, small ones differ more."`
 	Seed         *uint64       `help:"Makes the plan of the run. Default: random, and printed."`
-	KillEvery    time.Duration `default:"2s" help:"With --processes: how often somebody is killed, on average; 0 never."`
-	SilenceEvery time.Duration `default:"10s" help:"With --processes: how long it is, on average, from the recovery from a silence to the next one; 0 has none."`
+	KillEvery    time.Duration `default:"2s" help:"With --processes: how often somebody is killed, on average; 0s never."`
+	SilenceEvery time.Duration `default:"10s" help:"With --processes: from the recovery from a silence to the next, on average; 0s has none."`
 	SilenceFor   time.Duration `default:"30s" help:"With --processes: how long a wire is silent, on average."`
-	Settle       time.Duration `default:"3m" help:"With --processes: how long everything has to come to its end after the last kill and silence."`
+	Settle       time.Duration `default:"3m" help:"With --processes: how long everything has to come to its end after the last of them."`
 	Gap          time.Duration `help:"With --processes: the pause between the messages of a burst, instead of that of the built-in flow."`
 	Keep         bool          `help:"With --processes: keep the folder with the output of every process also when nothing went wrong."`
 	JSON         bool          `name:"json" help:"Print one JSON object, for machines."`
@@ -38,11 +38,11 @@ databases of their own, while vendors, databases and services fail by a plan. Th
 same run: a world that breaks a promise is named with the command that plays it again.
 
 With --processes three real processes and a Postgres of their own are started, and one of the four is killed with SIGKILL every few
-seconds. All calls between them and to QStash, Twilio and Postgres go over wires, of which one at a time falls silent: its connections
-stay open and nothing arrives, in both directions, in one, or from the middle of a message on; for some only on the connections that stand. Then it
-speaks again, or its connections are cut. --silence-every 0 has no silence and no wires, --kill-every 0 kills nobody. The seed makes
-the plan: who comes when, what they say, what the vendors do wrong with which message, who is killed at which instant, which wire is
-silent in which manner. How it interleaves is up to the machine, so a seed repeats the plan and not the run.
+seconds. All calls between them and to QStash, Twilio and Postgres go over wires, of which one at a time falls silent: its
+connections stay open and nothing arrives, in both directions, in one, or from the middle of a message on; sometimes new connections
+work. Then it speaks again, or its connections are cut. --silence-every 0s has no silence and no wires, --kill-every 0s kills nobody.
+The seed makes the plan: who comes when, what they say, what the vendors do wrong with which message, who is killed at which instant, which
+wire is silent in which manner. How it interleaves is up to the machine, so a seed repeats the plan and not the run.
 
 The variables ALARM_RELAY_INTERVAL, ALARM_OVERDUE_GRACE, SEND_LEASE, TWILIO_TIMEOUT and RECONCILE_INTERVAL are shortened, and printed;
 those that are set in the environment are left as they are.
