@@ -78,7 +78,8 @@ func resume(ctx context.Context, tx pgx.Tx, r session.Record, again rescue.Again
 const sqlOpenAgain = `
 insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
 select @id, s.org_id, 'opened:' || s.id || ':' || s.turn, 'internal', @opening, p.phone,
-       coalesce((select j.payload from webhook_jobs j where j.org_id = s.org_id and j.idempotency_key = @called), jsonb_build_object('session_id', s.id)),
+       coalesce((select j.payload from webhook_jobs j where j.org_id = s.org_id and j.idempotency_key = @called),
+                jsonb_build_object('session_id', s.id)),
        'pending', @at, @at, @at
 from conversation_sessions s join profiles p on p.id = s.profile_id
 where s.id = @session and s.turn = s.detours
