@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/worker"
@@ -465,11 +466,46 @@ func TestJobThatEndsUndone(t *testing.T) {
 		require.Equal(t, session.Stuck, b.session(r.ID).Status)
 		b.clock.Advance(12 * time.Hour)
 		b.work()
-		require.Zero(t, b.count(`select count(*) from webhook_jobs where status in ('pending', 'processing')`), "its opening has nobody to go to")
+		require.NoError(t, b.cancels(b.job()), "nobody waits for it while the session is parked")
+		require.Equal(t, session.Stuck, b.session(r.ID).Status)
 		b.resumed(r)
 		b.quiet()
 		require.Equal(t, []string{opening}, b.sequence(p))
 		require.Equal(t, session.Active, b.session(r.ID).Status)
+	})
+
+	t.Run("R_10_OpeningThatIsSentAgainCarriesTheConsentThatCameWithIt", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.sleepsAtNight()
+		b.turns(22, 30)
+		p := b.person()
+		consent := &onboardingv1.ConsentRecord{
+			Source: "web form", WordsShown: "Text me", CollectedAt: timestamppb.New(b.clock.Now().Add(-time.Hour)),
+		}
+		s, err := b.activates(p, consent)
+		require.NoError(t, err)
+		b.reply(p, "leave me alone")
+		b.work()
+		require.NoError(t, b.cancels(b.job()))
+		b.resumed(b.session(s.GetSessionId()))
+		b.clock.Advance(12 * time.Hour)
+		b.quiet()
+		attempts := b.messaging.Attempts()
+		require.Equal(t, "Text me", attempts[len(attempts)-1].GetConsent().GetWordsShown())
+	})
+
+	t.Run("R_10_OpeningThatStillWaitsIsNotSentByASecondJob", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.asleep()
+		b.reply(p, "leave me alone")
+		b.work()
+		b.resumed(r)
+		require.Equal(t, 1, b.count(`select count(*) from webhook_jobs where status in ('pending', 'processing')`))
+		b.clock.Advance(12 * time.Hour)
+		b.quiet()
+		require.Equal(t, []string{opening}, b.sequence(p))
 	})
 }
 

@@ -178,7 +178,7 @@ func (d *Desk) opening(p Profile, consent *dispatch.ConsentRecord) (Opening, err
 			Status: session.Active, CopyVersion: d.Catalog.Current(), CreatedAt: now, UpdatedAt: now,
 		},
 		Job: jobs.New{
-			ID: uuid.Must(uuid.NewV7()).String(), OrgID: p.OrgID, Key: "opening:" + id, Source: jobs.SourceInternal,
+			ID: uuid.Must(uuid.NewV7()).String(), OrgID: p.OrgID, Key: OpeningJob(id), Source: jobs.SourceInternal,
 			EventType: EventOpening, Subject: p.Phone, Payload: payload, At: now, DueAt: now.Add(openingBudget),
 		},
 	}, nil
@@ -186,6 +186,9 @@ func (d *Desk) opening(p Profile, consent *dispatch.ConsentRecord) (Opening, err
 
 // openingBudget is how long the activation has for the opening before the loop takes it over.
 const openingBudget = 5 * time.Second
+
+// OpeningJob is what a session's opening is called among the jobs: the key of the first one, and the subject of one that waits.
+func OpeningJob(sessionID string) string { return "opening:" + sessionID }
 
 type openingPayload struct {
 	SessionID string                  `json:"session_id"`

@@ -22,7 +22,7 @@ var errParked = errors.New("the session is parked")
 // An opening that waits for the end of quiet hours waits under a subject of its own, because jobs of one subject are done in
 // their order: a person who writes meanwhile is answered, and one who texts STOP is out, at once and not in the morning. When
 // the hours have ended it comes back as a job of the person, in its turn behind what they wrote last.
-func waitingSubject(sessionID string) string { return "opening:" + sessionID }
+func waitingSubject(sessionID string) string { return OpeningJob(sessionID) }
 
 // putOff has an opening wait: the job of the person ends, and one that waits takes its place.
 func (d *Desk) putOff(ctx context.Context, view dispatch.View, j jobs.Job, until time.Time) error {

@@ -264,7 +264,9 @@ func (r *Router) Cancel(ctx context.Context, orgID, id string) (worker.Row, erro
 	if err != nil {
 		return worker.Row{}, err
 	}
-	j := jobs.Job{ID: found.ID, OrgID: found.OrgID, EventType: found.EventType, Subject: found.Subject, Payload: found.Payload, CreatedAt: found.CreatedAt}
+	j := jobs.Job{
+		ID: found.ID, OrgID: found.OrgID, EventType: found.EventType, Subject: found.Subject, Payload: found.Payload, CreatedAt: found.CreatedAt,
+	}
 	if found.Status == jobs.StatusPending && (isReply(j) || enrolment.SessionOf(j) != "") {
 		parked, err := r.park(ctx, dispatch.Cause{Job: j, Cancelled: true},
 			fmt.Sprintf("an operator has cancelled job %s (%s), which it waited for; to have that done after all", j.ID, j.EventType))

@@ -130,7 +130,8 @@ func (s *Service) SetDown(down bool) {
 	s.down = down
 }
 
-// SetOlder has it answer as the release before did, which keeps no holds and does not say how long ago a text was taken; or as this one again.
+// SetOlder has it answer as the release before did, which keeps no holds and does not say how long ago a text was taken; or as this
+// one again.
 func (s *Service) SetOlder(older bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

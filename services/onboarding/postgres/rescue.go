@@ -102,15 +102,22 @@ func resume(ctx context.Context, tx pgx.Tx, r session.Record, again rescue.Again
 	return r, nil
 }
 
-// sqlOpenAgain enqueues the opening of a session that stands where it was opened, unless that is the work that is taken up. Its own job
-// has come to an end while the session was parked; if it has not, or the text was taken after all, its key keeps it single.
+// sqlOpenAgain enqueues the opening of a session that stands where it was opened and whose own job for it has come to an end while the
+// session was parked; unless that is the work that is taken up. It carries what the first one did, which may be how the person agreed.
+// If the text was taken after all, its key keeps it single.
 const sqlOpenAgain = `
 insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
-select @id, s.org_id, 'opened:' || s.id || ':' || s.turn, 'internal', @opening, p.phone, jsonb_build_object('session_id', s.id), 'pending',
-       @at, @at, @at
+select @id, s.org_id, 'opened:' || s.id || ':' || s.turn, 'internal', @opening, p.phone,
+       coalesce((select j.payload from webhook_jobs j where j.org_id = s.org_id and j.idempotency_key = @called),
+                jsonb_build_object('session_id', s.id)),
+       'pending', @at, @at, @at
 from conversation_sessions s join profiles p on p.id = s.profile_id
 where s.id = @session and s.turn = s.detours
-  and not exists (select from webhook_jobs j where j.id = s.parked_job_id and j.event_type = @opening)`
+  and not exists (select from webhook_jobs j where j.id = s.parked_job_id and j.event_type = @opening)
+  and not exists (
+      select from webhook_jobs j
+      where j.org_id = s.org_id and j.subject in (p.phone, @called) and j.status in ('pending', 'processing')
+        and j.event_type = @opening and j.payload ->> 'session_id' = s.id::text)`
 
 func openAgain(ctx context.Context, tx pgx.Tx, r session.Record, at time.Time) error {
 	if r.Place() > 0 {
@@ -120,7 +127,9 @@ func openAgain(ctx context.Context, tx pgx.Tx, r session.Record, at time.Time) e
 	if err != nil {
 		return fmt.Errorf("job id: %w", err)
 	}
-	tag, err := tx.Exec(ctx, sqlOpenAgain, pgx.NamedArgs{"id": id.String(), "session": r.ID, "opening": enrolment.EventOpening, "at": at})
+	tag, err := tx.Exec(ctx, sqlOpenAgain, pgx.NamedArgs{
+		"id": id.String(), "session": r.ID, "opening": enrolment.EventOpening, "called": enrolment.OpeningJob(r.ID), "at": at,
+	})
 	if err != nil {
 		return fmt.Errorf("open again: %w", err)
 	}
