@@ -51,9 +51,7 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	if err := deps.Listen(ctx, "GATEWAY", cfg.Addr, cfg.OpsAddr); err != nil {
 		return err
 	}
-	if exposed := service.PlainText(cfg.TLS, config.Addr{}, cfg.OnboardingAddr, cfg.MessagingAddr); exposed != nil {
-		deps.Log.WarnContext(ctx, "grpc.plain_text", "why", exposed.Error())
-	}
+	service.LogPlainText(ctx, deps.Log, cfg.TLS, config.Addr{}, cfg.OnboardingAddr, cfg.MessagingAddr)
 	ops := telemetry.OpsHandler(telemetry.OpsConfig{Registry: tel.Registry, Ready: g.ready, Addr: cfg.OpsAddr, Config: cfg})
 	public := process.HTTPServer("http", server(g.handler, deps.Log), deps.Listener)
 	public.StopTimeout = stopTimeout

@@ -1,6 +1,8 @@
 package service
 
 import (
+	"context"
+	"log/slog"
 	"net"
 	"net/netip"
 	"slices"
@@ -27,6 +29,13 @@ func PlainText(files rpc.TLSFiles, served config.Addr, called ...config.Addr) er
 	}
 	return Warn("gRPC is plain text beyond this machine (%s): who is on the way reads phone numbers and texts, and may use the tokens",
 		strings.Join(slices.Compact(beyond), ", "))
+}
+
+// LogPlainText puts that Warning into the log of a process that starts.
+func LogPlainText(ctx context.Context, log *slog.Logger, files rpc.TLSFiles, served config.Addr, called ...config.Addr) {
+	if exposed := PlainText(files, served, called...); exposed != nil {
+		log.WarnContext(ctx, "grpc.plain_text", "why", exposed.Error())
+	}
 }
 
 // LookAtTLS says whether the files can be used, and whether they are missed.

@@ -98,9 +98,7 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 		Store: db, Sender: sending, Timeout: cfg.Timeout, Wake: sending.Replies(), Now: deps.Now, Log: observed.Log, Metrics: metrics,
 	})
 	working := func(ctx context.Context) error { return errors.Join(loops.Ready(), ready(ctx)) }
-	if exposed := service.PlainText(cfg.TLS, cfg.Addr); exposed != nil {
-		observed.Log.WarnContext(ctx, "grpc.plain_text", "why", exposed.Error())
-	}
+	service.LogPlainText(ctx, observed.Log, cfg.TLS, cfg.Addr)
 	if err := working(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
 		observed.Log.ErrorContext(ctx, "messaging.not_ready", "error", err)
 	}

@@ -92,9 +92,7 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	if err := deps.Listen(ctx, "ONBOARDING", cfg.Addr, cfg.OpsAddr); err != nil {
 		return err
 	}
-	if exposed := service.PlainText(cfg.TLS, cfg.Addr, cfg.MessagingAddr); exposed != nil {
-		deps.Log.WarnContext(ctx, "grpc.plain_text", "why", exposed.Error())
-	}
+	service.LogPlainText(ctx, deps.Log, cfg.TLS, cfg.Addr, cfg.MessagingAddr)
 	ready := func(ctx context.Context) error { return errors.Join(loops.Ready(), s.ready(ctx)) }
 	if err := ready(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
 		deps.Log.ErrorContext(ctx, "onboarding.not_ready", "error", err)
