@@ -29,7 +29,8 @@ const longestAttribute = 4 << 10
 const shutdownTimeout = 5 * time.Second
 
 // ownLabels leaves to the metrics of an HTTP server the labels whose values are ours. otelhttp adds server.port from the Host header,
-// which is the caller's: 2,500 requests with ports of their own used up the limit of 2,000 series, and whatever came later was counted as overflow.
+// which is the caller's: 2,500 requests with ports of their own used up the limit of 2,000 series, and what came later was
+// counted as overflow.
 var ownLabels = sdkmetric.NewView(sdkmetric.Instrument{Name: "http.server.*"}, sdkmetric.Stream{
 	AttributeFilter: attribute.NewAllowKeysFilter("http.request.method", "http.response.status_code", "http.route"),
 })

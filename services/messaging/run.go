@@ -64,8 +64,9 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 		return err
 	}
 	db := store.NewStore(pool)
-	err = errors.Join(postgres.Observe(observed.Meter.Meter(name), pool), delivery.Observe(ctx, observed.Meter.Meter(name), db, deps.Now))
-	if err != nil {
+	if err := errors.Join(
+		postgres.Observe(observed.Meter.Meter(name), pool), delivery.Observe(ctx, observed.Meter.Meter(name), db, deps.Now),
+	); err != nil {
 		return err
 	}
 	sending := delivery.New(delivery.Config{
@@ -91,12 +92,6 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	if err != nil {
 		return err
 	}
-	reconciler := delivery.NewReconciler(delivery.ReconcilerConfig{
-		Store: db, Twilio: carrier, Interval: cfg.ReconcileInterval, Timeout: cfg.Timeout, Now: deps.Now, Log: observed.Log, Metrics: metrics,
-	})
-	responder := delivery.NewResponder(delivery.ResponderConfig{
-		Store: db, Sender: sending, Timeout: cfg.Timeout, Wake: sending.Replies(), Now: deps.Now, Log: observed.Log, Metrics: metrics,
-	})
 	working := func(ctx context.Context) error { return errors.Join(loops.Ready(), ready(ctx)) }
 	service.LogPlainText(ctx, observed.Log, cfg.TLS, cfg.Addr)
 	if err := working(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
@@ -108,21 +103,36 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	if err := deps.Listen(ctx, "MESSAGING", cfg.Addr, cfg.OpsAddr); err != nil {
 		return err
 	}
-	grpcComponent := process.GRPCServer("grpc", grpcServer.Server, deps.Listener, grpcServer.Health)
-	grpcComponent.StopTimeout = cfg.Timeout + delivery.SettleBound
-	reconcile := loops.Loop("reconciler", reconciler.Loop(deps.Rest).Run)
-	reconcile.StopTimeout = stopReconciler
-	respond := loops.Loop("responder", responder.Loop(deps.Rest).Run)
-	respond.StopTimeout = cfg.Timeout + delivery.SettleBound
+	calls := process.GRPCServer("grpc", grpcServer.Server, deps.Listener, grpcServer.Health)
+	calls.StopTimeout = cfg.Timeout + delivery.SettleBound
+	reconcile, respond := settlers(cfg, deps, observed, loops, db, carrier, sending, metrics)
 	return process.Run(ctx, observed.Log,
 		reconcile,
 		respond,
 		queue.send,
 		queue.clear,
 		process.HTTPServer("ops", ops, deps.OpsListener),
-		grpcComponent,
+		calls,
 		process.Component{Name: "ready", Start: func(context.Context) error { deps.Ready(); return nil }},
 	)
+}
+
+// settlers are the loops that settle sends in doubt and answer words about consent.
+func settlers(
+	cfg Config, deps service.Deps, observed *telemetry.Telemetry, loops *process.Loops, db *store.Store, carrier *twilio.Client,
+	sending *delivery.Service, metrics *delivery.Metrics,
+) (reconcile, respond process.Component) {
+	reconciler := delivery.NewReconciler(delivery.ReconcilerConfig{
+		Store: db, Twilio: carrier, Interval: cfg.ReconcileInterval, Timeout: cfg.Timeout, Now: deps.Now, Log: observed.Log, Metrics: metrics,
+	})
+	responder := delivery.NewResponder(delivery.ResponderConfig{
+		Store: db, Sender: sending, Timeout: cfg.Timeout, Wake: sending.Replies(), Now: deps.Now, Log: observed.Log, Metrics: metrics,
+	})
+	reconcile = loops.Loop("reconciler", reconciler.Loop(deps.Rest).Run)
+	reconcile.StopTimeout = stopReconciler
+	respond = loops.Loop("responder", responder.Loop(deps.Rest).Run)
+	respond.StopTimeout = cfg.Timeout + delivery.SettleBound
+	return reconcile, respond
 }
 
 // serve puts the service behind its gRPC server.
