@@ -135,9 +135,6 @@ func (s *Store) SetConsent(ctx context.Context, n delivery.Note) (ledger deliver
 		if err := n.Check(current); err != nil {
 			return err
 		}
-		if _, err := lockConsent(ctx, tx, args); err != nil {
-			return err
-		}
 		if err := exec(ctx, tx, sqlSetConsent, args); err != nil {
 			return err
 		}
