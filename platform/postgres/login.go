@@ -107,6 +107,14 @@ func names(of []membership) string {
 	return strings.Join(all, " and ")
 }
 
+// Ready is nil when a service can use its database: the schema is there, and the pool is Sound.
+func (p *Pool) Ready(ctx context.Context, schema Migrations) error {
+	if err := schema.Ready(ctx, p); err != nil {
+		return err
+	}
+	return p.Sound(ctx)
+}
+
 // Sound is nil when the login sees what the worker sees, can take on the tenant's role, and has timeouts, and who listens is heard.
 // Otherwise it says what to do about each.
 func (p *Pool) Sound(ctx context.Context) error {

@@ -23,8 +23,9 @@ const (
 )
 
 const (
-	// sqlMigrationLocks bounds how long a migration waits for a table: whoever comes for it later queues behind the migration.
-	sqlMigrationLocks = `set lock_timeout = '1s'`
+	// sqlMigrationTimeouts bounds how long a migration waits for a table: whoever comes for it later queues behind the migration. It takes
+	// off the others that the login may have of its own: a migration takes as long as it takes.
+	sqlMigrationTimeouts = `set lock_timeout = '1s'; set statement_timeout = 0; set idle_in_transaction_session_timeout = 0`
 	// migrationTries is how often a migration that did not get its locks is tried, with a pause that doubles from the first to the last
 	// in which those that queued get on: five minutes.
 	migrationTries      = 30
@@ -95,6 +96,8 @@ func (m Migrations) mayRun(ctx context.Context, url string) (err error) {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
 	pooled, err := throughPooler(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("postgres: migrate: %w", err)
@@ -113,9 +116,8 @@ func (m Migrations) mayRun(ctx context.Context, url string) (err error) {
 	return mayMigrate(ctx, conn, RolesOf(m.Service))
 }
 
-// unbound takes off the timeouts that the login may have of its own: a migration takes as long as it takes.
-func unbound(ctx context.Context, conn *pgx.Conn) error {
-	_, err := conn.Exec(ctx, "set statement_timeout = 0; set idle_in_transaction_session_timeout = 0")
+func setForMigrations(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, sqlMigrationTimeouts)
 	return err
 }
 
@@ -128,13 +130,7 @@ func (m Migrations) run(url string, do func(*goose.Provider) error) (err error) 
 	if err != nil {
 		return fmt.Errorf("postgres: migrate: %w", err)
 	}
-	db := stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
-		if err := unbound(ctx, conn); err != nil {
-			return err
-		}
-		_, err := conn.Exec(ctx, sqlMigrationLocks)
-		return err
-	}))
+	db := stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(setForMigrations))
 	defer func() { err = errors.Join(err, db.Close()) }()
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, m.FS,
 		goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))

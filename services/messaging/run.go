@@ -82,12 +82,7 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	if err != nil {
 		return err
 	}
-	ready := func(ctx context.Context) error {
-		if err := Migrations().Ready(ctx, pool); err != nil {
-			return err
-		}
-		return pool.Sound(ctx)
-	}
+	ready := func(ctx context.Context) error { return pool.Ready(ctx, Migrations()) }
 	grpcServer, err := serve(cfg, deps, observed, sending, queue, db, carrier, ready)
 	if err != nil {
 		return err

@@ -355,10 +355,7 @@ func wake(channel chan<- struct{}) func() {
 // ready reports why there should be no traffic now. A Redis that is down is no reason: it refuses failure callbacks, which
 // QStash repeats, while every step and every reply is still answered; and all instances would be out of service at once.
 func (s *wired) ready(ctx context.Context) error {
-	if err := store.Migrations().Ready(ctx, s.pool); err != nil {
-		return err
-	}
-	return s.pool.Sound(ctx)
+	return s.pool.Ready(ctx, Migrations())
 }
 
 // queues says how webhook_jobs is doing, in all organisations.
