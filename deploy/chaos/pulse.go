@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -65,13 +66,19 @@ func (p *pulse) rouse(n *nap) {
 	}
 }
 
+// errLoops would otherwise show only as a seed that is not the same run, now and then: the clock would move while one of them works.
+var errLoops = errors.New("more loops rest in the world than are counted: see onboardingLoops and messagingLoops")
+
 // quiet waits until as many loops rest as there are.
 func (p *pulse) quiet(ctx context.Context, loops int) error {
 	for {
 		p.mu.Lock()
 		resting, changed := len(p.resting), p.changed
 		p.mu.Unlock()
-		if resting >= loops {
+		switch {
+		case resting > loops:
+			return errLoops
+		case resting == loops:
 			return nil
 		}
 		select {

@@ -76,10 +76,10 @@ var worldEnviron = map[string]string{
 	"TWILIO_TIMEOUT":         "3s", // long enough that nothing but a send that hangs ever reaches it
 }
 
-// loops of each service that rest on the world's clock: the jobs, their retention, the relay and the sweeper; the reconciler, the
-// responder, the outbound queue and its retention.
+// loops of each service that rest on the world's clock: the jobs, their retention, the relay, the sweeper and what tells holds; the
+// reconciler, the responder, the outbound queue and its retention.
 const (
-	onboardingLoops = 4
+	onboardingLoops = 5
 	messagingLoops  = 4
 )
 
