@@ -130,7 +130,8 @@ func (s *Service) SetDown(down bool) {
 	s.down = down
 }
 
-// SetOlder has it answer as the release before did, which keeps no holds and does not say how long ago a text was taken; or as this
+// SetOlder has it answer as the release before did, which keeps no holds and says neither how long ago a text was taken nor, when
+// it is asked for a sender, who has opted out; or as this
 // one again.
 func (s *Service) SetOlder(older bool) {
 	s.mu.Lock()
@@ -458,7 +459,7 @@ func (s *Service) CheckSender(_ context.Context, in *messagingv1.CheckSenderRequ
 	case in.GetOrgId() != s.orgID:
 		return nil, refuse(codes.FailedPrecondition, messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER)
 	}
-	return &messagingv1.CheckSenderResponse{Sender: s.ours, OptedOut: s.stopped[in.GetTo()]}, nil
+	return &messagingv1.CheckSenderResponse{Sender: s.ours, OptedOut: !s.older && s.stopped[in.GetTo()]}, nil
 }
 
 // copy is what leaves the lock.
