@@ -44,6 +44,7 @@ create table jobs (
 create index jobs_due on jobs (org_id, next_retry_at, id) where status = 'pending';
 create index jobs_leased on jobs (lease_until) where status = 'processing';
 create index jobs_open_by_subject on jobs (org_id, subject, id) where status in ('pending', 'processing') and subject <> '';
+create index jobs_at_work_by_subject on jobs (subject, org_id, id) where status = 'processing' and subject <> '';
 create index jobs_failed on jobs (org_id, id) where status = 'failed';
 create index jobs_ended on jobs (processed_at) where processed_at is not null;`
 

@@ -39,25 +39,25 @@ type Claimed struct {
 	Floor time.Time
 }
 
-// head is the oldest open job of the subject that {head of}, which has one, belongs to: the first that the index on what is open by
-// subject has from there on. It is ordered by two columns of that index, and not told that the subject is the same, so that neither the
+// head is the oldest open job of the subject that {head of} belongs to: the first that the index on what is open by subject has from
+// there on. It is ordered by two columns of that index, and not told that the subject is the same, so that neither the
 // primary key nor an organisation's whole history looks like a way to the first id, whatever the statistics say.
 const head = `(select f.id from {table} f
             where f.org_id = {head of}.org_id and (f.subject, f.id) >= ({head of}.subject, '00000000-0000-0000-0000-000000000000'::uuid)
-              and f.subject <> '' and f.status in ('pending', 'processing')
+              and f.subject <= {head of}.subject and f.subject <> '' and f.status in ('pending', 'processing')
             order by f.subject, f.id limit 1)`
+
+// overtaken is whether a newer job of the subject of t is being done. It is ordered as only the index on what is processing by subject is.
+const overtaken = `exists (select 1 from (
+            select r.id from {table} r
+            where (r.subject, r.org_id, r.id) > (t.subject, t.org_id, t.id) and (r.subject, r.org_id) <= (t.subject, t.org_id)
+              and r.subject <> '' and r.status = 'processing' and r.lease_until > $2::timestamptz
+            order by r.subject, r.org_id, r.id limit 1) r)`
 
 // free is a job that may be begun as far as its subject goes: no other one of it comes first, neither an older one that is
 // open, nor a newer one that has begun already. Both are looked up without walking through the subject, which may have any
 // number of open jobs.
-const free = `(t.subject = '' or (t.org_id, t.subject) not in (select b.org_id, b.subject from busy b) and t.id = {head of t})`
-
-// withBusy begins a statement that uses free: the subjects of all that is being done now, as many as there are workers.
-const withBusy = `
-busy as materialized (
-    select b.id, b.org_id, b.subject from {table} b
-    where b.status = 'processing' and b.lease_until > $2::timestamptz and b.subject || '' <> '' order by b.lease_until
-)`
+const free = `(t.subject = '' or t.id = {head of t} and not {overtaken})`
 
 // maxOrganisations is how many organisations one claim looks at.
 const maxOrganisations = 128
@@ -69,7 +69,7 @@ const maxBehind = 256
 // and says what each one's equal share of the batch is, and how many jobs are looked at for it. A share that is not used up leaves
 // the batch smaller; the next claim is cheap. Each look is ordered by all columns of that index, so that no other one serves it.
 const sqlDue = `
-with recursive` + withBusy + `,
+with recursive
 ahead as (
     (select t.org_id, 1 as n from {table} t
      where t.status = 'pending' and t.org_id > $3::uuid and t.next_retry_at >= $5::timestamptz order by {by org} limit 1)
@@ -118,7 +118,10 @@ reached as materialized (
         coalesce(h.next_retry_at, $2::timestamptz) as until, coalesce(h.id, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid) as id
     from due d cross join {lanes} left join lateral (
         select t.next_retry_at, t.id from {table} t
-        where t.status = 'pending' and t.org_id = d.org_id{lane} and t.next_retry_at between $5::timestamptz and $2::timestamptz
+        where (select true from {table} f -- where no job has a subject, nothing stands in the way
+               where f.org_id = d.org_id and f.subject > '' and f.subject <> '' and f.status in ('pending', 'processing')
+               order by f.subject, f.id limit 1)
+          and t.status = 'pending' and t.org_id = d.org_id{lane} and t.next_retry_at between $5::timestamptz and $2::timestamptz
         order by t.next_retry_at, t.id offset (select reach from share) limit 1) h on true
 ),
 taken_over as materialized (
@@ -170,8 +173,7 @@ order by taken.place nulls first, c.id`
 // sqlSnoozeBehind makes what waits behind others of its subject due later, where it filled all that a claim looked at: the end of the
 // job before it makes it due (sqlHurry). What was tried before keeps its time, as there.
 const sqlSnoozeBehind = `
-with` + withBusy + `,
-waiting as materialized (
+with waiting as materialized (
     select t.id
     from unnest($1::uuid[]) o (org_id) cross join {lanes} cross join lateral (
         select t.id, t.org_id, t.subject, t.attempts, t.error_message from {table} t
@@ -187,8 +189,7 @@ where j.id = any(array(
 returning j.org_id::text, j.subject`
 
 const sqlClaimOne = `
-with` + withBusy + `,
-mine as (
+with mine as (
     select t.id from {table} t
     where t.id = $1::uuid and (t.status || '' = 'pending' or t.status || '' = 'processing' and t.lease_until <= $2::timestamptz) and {free}
     for update skip locked
@@ -205,8 +206,7 @@ returning 1, null::text, 0, null::text[], null::timestamptz[], j.id::text, j.org
 // finds the other when it looks again after its own commit; so they never both go on, and nothing has to be locked for it. If
 // both yield, the older one is free next.
 const sqlYield = `
-with` + withBusy + `,
-mine as materialized (
+with mine as materialized (
     select t.id, t.org_id, t.subject from {table} t
     where t.id = any($1::uuid[]) and t.lease_token = $3::uuid and t.status || '' = 'processing'
 )
@@ -215,9 +215,7 @@ set status = 'pending', lease_token = null, lease_until = null, updated_at = $2:
     next_retry_at = ($4::timestamptz[])[array_position($1::uuid[], j.id)]
 where j.lease_token = $3::uuid and j.id = any(array(
     select t.id from mine t
-    where t.id <> {head of t}
-       or (t.org_id, t.subject) in (select b.org_id, b.subject from busy b group by b.org_id, b.subject having count(*) > 1)
-          and exists (select 1 from busy b where b.org_id = t.org_id and b.subject = t.subject and b.id > t.id)))
+    where t.id <> {head of t} or {overtaken}))
 returning j.id::text`
 
 // sqlByIndex, sent ahead in the same transaction, keeps the planner from reading the whole table because it was empty when somebody

@@ -200,14 +200,12 @@ func (q *Queue) Extend(ctx context.Context, jobs []Job, until time.Time) (lost [
 
 // sqlHurry makes the first open job of each subject due, which is the only one that may begin. Only one that nobody has tried: it waits
 // for its own request to run it, which found an older job in its way, or was snoozed behind that. One that was put off keeps its time.
-// Of a subject without an open job head is another one's, which is left alone.
 const sqlHurry = `
 update {table} j set next_retry_at = $3::timestamptz
 where j.id = any(array(
     select t.id from {table} t
     where t.id = any(array(
         select {head of t} from (select distinct org_id, subject from unnest($1::uuid[], $2::text[]) s (org_id, subject)) t))
-      and (t.org_id, t.subject) in (select org_id, subject from unnest($1::uuid[], $2::text[]) s (org_id, subject))
       and t.status || '' = 'pending' and t.attempts = 0 and t.error_message = '' and t.next_retry_at > $3::timestamptz))
   and j.status || '' = 'pending'`
 

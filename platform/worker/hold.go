@@ -43,7 +43,6 @@ const heldColumns = `t.ctid::text as at, t.id, t.org_id, t.event_type, t.subject
                     t.next_retry_at as due_at`
 
 const sqlHoldOne = `
-with` + withBusy + `
 select 1, null::text, {held}
 from {table} t
 where t.id = $1::uuid and t.status || '' = 'pending' and t.next_retry_at <= $2::timestamptz and {free}

@@ -40,6 +40,7 @@ import (
 //	(org_id, next_retry_at, id) where status = 'pending' -- with Priorities: (org_id, priority, next_retry_at, id)
 //	(lease_until) where status = 'processing'
 //	(org_id, subject, id) where status in ('pending', 'processing') and subject <> ''
+//	(subject, org_id, id) where status = 'processing' and subject <> ''
 //	(org_id, id) where status = 'failed'
 //	(org_id, id) -- for List
 //	(processed_at, id) where processed_at is not null -- for retention
@@ -119,10 +120,12 @@ func (t Table) fill(sql string) string {
 	}
 	name := pgx.Identifier{t.Name}.Sanitize()
 	headOfT := strings.NewReplacer("{table}", name, "{head of}", "t").Replace(head)
+	overtaken := strings.ReplaceAll(overtaken, "{table}", name)
 	return strings.NewReplacer(
 		"{table}", name, "{max behind}", strconv.Itoa(maxBehind),
 		"{by org}", "t.org_id"+strings.ReplaceAll(priority, ", ", ", t.")+", t.next_retry_at",
-		"{head of t}", headOfT, "{free}", strings.ReplaceAll(free, "{head of t}", headOfT),
+		"{head of t}", headOfT, "{overtaken}", overtaken,
+		"{free}", strings.NewReplacer("{head of t}", headOfT, "{overtaken}", overtaken).Replace(free),
 		"{extra}", extra.String(), "{extra[]}", arrays.String(),
 		"{priority}", priority, "{priority[]}", priorities, "{lanes}", lanes, "{lane}", lane, "{held}", heldColumns,
 		"{row}", strings.ReplaceAll(rowColumns, "{row.extra}", extraOfRow.String()),

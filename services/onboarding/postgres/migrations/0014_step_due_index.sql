@@ -8,6 +8,10 @@ DROP INDEX CONCURRENTLY IF EXISTS conversation_sessions_step_due;
 CREATE INDEX CONCURRENTLY conversation_sessions_step_due ON conversation_sessions (step_due_at)
     WHERE status = 'active' AND next_step_id IS NOT NULL;
 
+-- Whether another job of a subject is at work, asked before each claim.
+DROP INDEX CONCURRENTLY IF EXISTS webhook_jobs_at_work_by_subject;
+CREATE INDEX CONCURRENTLY webhook_jobs_at_work_by_subject ON webhook_jobs (subject, org_id, id) WHERE status = 'processing' AND subject <> '';
+
 -- The sessions that were in their burst before there was the trigger of 0013, a few at a time, so that no step waits for long. One
 -- that is parked gets a new alarm when it is resumed.
 -- +goose StatementBegin
@@ -28,4 +32,5 @@ $$;
 
 -- +goose Down
 
+DROP INDEX CONCURRENTLY IF EXISTS webhook_jobs_at_work_by_subject;
 DROP INDEX CONCURRENTLY IF EXISTS conversation_sessions_step_due;
