@@ -28,6 +28,9 @@ const (
 	bodyPause = time.Second
 	bodyRate  = 64 << 10 // bytes a second
 	bodyMost  = 3 * time.Second
+
+	// answerTime is what a client has to read its answer, of 64 KiB or less but for lists.
+	answerTime = 5 * time.Second
 )
 
 // connections bounds the memory of those that are waited for: to send a request, its header or its body. When they hold too
@@ -142,9 +145,38 @@ func timely(now func() time.Time, next http.Handler) http.Handler {
 				r.Body = body
 			}
 		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(&prompt{ResponseWriter: w, now: now}, r)
 	})
 }
+
+// prompt has the client read its answer in time: WriteTimeout allows for the longest call before the answer, and a client that reads nothing
+// would hold it, and its connection, for as long.
+type prompt struct {
+	http.ResponseWriter
+
+	now     func() time.Time
+	started bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (p *prompt) WriteHeader(status int) {
+	if !p.started {
+		p.started = true
+		_ = http.NewResponseController(p.ResponseWriter).SetWriteDeadline(p.now().Add(answerTime)) // a recorder of a test has none
+	}
+	p.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (p *prompt) Write(body []byte) (int, error) {
+	if !p.started {
+		p.WriteHeader(http.StatusOK)
+	}
+	return p.ResponseWriter.Write(body)
+}
+
+// Unwrap lets http.ResponseController find what is below.
+func (p *prompt) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
 // arriving is a body that has to keep coming.
 type arriving struct {

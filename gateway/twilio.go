@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -100,6 +101,10 @@ func (c carrier) receipt(w http.ResponseWriter, r *http.Request) {
 // headerTwilioSignature is from https://www.twilio.com/docs/usage/webhooks/webhooks-security.
 const headerTwilioSignature = "X-Twilio-Signature"
 
+// maxParameters is several times what a callback of Twilio has. Ten thousand, which fit into a body, cost 28 ms and 3 MiB before the
+// signature is known to be none.
+const maxParameters = 256
+
 // authentic returns the form once it is known to be small enough and signed by Twilio. If it is not, the answer is
 // given and ok is false. A form must be read before its signature can be checked, so one that cannot be read is a 400.
 func (c carrier) authentic(w http.ResponseWriter, r *http.Request) (form url.Values, ok bool) {
@@ -117,6 +122,10 @@ func (c carrier) authentic(w http.ResponseWriter, r *http.Request) (form url.Val
 	signature := r.Header.Get(headerTwilioSignature)
 	if signature == "" {
 		forged("the signature is missing")
+		return nil, false
+	}
+	if bytes.Count(body, []byte("&")) >= maxParameters { // before it is parsed: that and the signature cost by the parameter
+		forged("it has more parameters than Twilio sends")
 		return nil, false
 	}
 	if form, err = decodeForm(r.Header.Get("Content-Type"), body); err != nil {

@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -35,6 +37,28 @@ func TestTwilioSignature(t *testing.T) {
 		require.NoError(t, err)
 		// By getExpectedTwilioSignature of the npm package twilio 6.2.0.
 		require.True(t, published.valid("https://example.com/cb?x=1", url.Values{"A": {"2", "1", "2"}, "B": {"x"}}, "a127TE2GqEBOucfo/maGom54B1o="))
+	})
+
+	t.Run("R_15_AFormOfManyParametersIsRefusedBeforeItIsParsed", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		form := url.Values{"MessageSid": {"SM1"}, "MessageStatus": {"sent"}}
+		post := func() int {
+			signature := twiliotest.Sign(twilioToken, origin+pathStatus, form)
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.url+pathStatus, strings.NewReader(form.Encode()))
+			require.NoError(t, err)
+			request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			request.Header.Set(headerTwilioSignature, signature)
+			response, err := http.DefaultClient.Do(request)
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+			return response.StatusCode
+		}
+		require.Equal(t, http.StatusOK, post())
+		for n := range maxParameters {
+			form.Set(fmt.Sprintf("p%d", n), "")
+		}
+		require.Equal(t, http.StatusForbidden, post(), "although it is signed")
 	})
 
 	t.Run("EmptyTokenIsRefused", func(t *testing.T) {

@@ -2,11 +2,11 @@ package rpc
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 )
 
 // HealthDatabase is the name under which a server's health says whether it can do what needs its database. The name "" says that the
@@ -27,9 +27,9 @@ type healthServer struct {
 	database func(context.Context) error
 	now      func() time.Time
 
-	mu    sync.Mutex
-	asked time.Time
-	state healthpb.HealthCheckResponse_ServingStatus
+	asking chan struct{} // holds one while the database is asked, or its answer read
+	asked  time.Time
+	state  healthpb.HealthCheckResponse_ServingStatus
 }
 
 // Check implements the health service.
@@ -37,8 +37,12 @@ func (h *healthServer) Check(ctx context.Context, in *healthpb.HealthCheckReques
 	if in.GetService() != HealthDatabase || h.database == nil {
 		return h.Server.Check(ctx, in)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	select {
+	case h.asking <- struct{}{}:
+		defer func() { <-h.asking }()
+	case <-ctx.Done():
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
 	if now := h.now(); h.asked.IsZero() || now.Sub(h.asked) > databaseTrust {
 		// Not under the caller's context: others believe the answer too.
 		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), databaseTimeout)

@@ -129,7 +129,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		Health: health.NewServer(),
 		policy: cfg.Policy,
 	}
-	healthpb.RegisterHealthServer(s, &healthServer{Server: s.Health, database: cfg.Database, now: now})
+	healthpb.RegisterHealthServer(s, &healthServer{Server: s.Health, database: cfg.Database, now: now, asking: make(chan struct{}, 1)})
 	reflection.Register(s)
 	return s, nil
 }

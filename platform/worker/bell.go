@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -63,6 +64,9 @@ func (b *Bell) Run(ctx context.Context) error {
 		}
 		if err := process.Bounded(ctx, 0, b.notify); err != nil && ctx.Err() == nil {
 			b.log.WarnContext(ctx, "worker.not_notified", "channel", b.channel, "error", err)
+			if errors.Is(err, process.ErrSilent) {
+				Wake(b.rung) // it was not heard, and a loop that stands still is ready again only after a pass
+			}
 		}
 		pause.Reset(bellPause)
 	}

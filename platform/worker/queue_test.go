@@ -301,7 +301,7 @@ func TestOperators(t *testing.T) {
 		require.Equal(t, []any{id, 1, errWork.Error()}, []any{found[0].ID, found[0].Attempts, found[0].ErrorMessage})
 		r, err := b.queue.Retry(t.Context(), b.pool, b.orgID, id, b.clock.Now())
 		require.NoError(t, err)
-		require.Equal(t, []any{worker.StatusPending, 0}, []any{r.Status, r.Attempts})
+		require.Equal(t, []any{worker.StatusPending, 0, ""}, []any{r.Status, r.Attempts, r.ErrorMessage}, "what waits behind its subject is told by that")
 		b.fails(nil)
 		require.Equal(t, []string{id}, b.drain())
 		require.Equal(t, worker.StatusCompleted, b.row(id).Status)

@@ -146,6 +146,7 @@ func serve(
 	grpcServer, err := rpc.NewServer(rpc.ServerConfig{
 		Tokens: tokens, Policy: server.Policy(), Log: observed.Log, TracerProvider: observed.Tracer, MeterProvider: observed.Meter,
 		TLS: tls.Server, Scope: service.Scope, Timeout: cfg.Timeout + delivery.SettleBound, Database: ready,
+		MaxRequest: maxRequest,
 	})
 	if err != nil {
 		return nil, err
@@ -212,6 +213,9 @@ func (c *Config) carrier() twilio.Config {
 	}
 	return account
 }
+
+// maxRequest is more than any callback of 64 KiB makes, with the names of its fields: one that were too large for us would come again for ever.
+const maxRequest = 256 << 10
 
 // Migrations is the schema of the messaging database.
 func Migrations() postgres.Migrations { return store.Migrations() }

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/base64"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +30,9 @@ const (
 	// clockSkew is how far another clock may be ahead of ours.
 	clockSkew = time.Minute
 )
+
+// evidenceLine is how the ledger writes evidence, each on a line of its own below what was said: nobody's words may look like it.
+var evidenceLine = regexp.MustCompile(`(?m)^\s*(?:method|reference|source|collected_at):`)
 
 // invalid complains about a field by name, never by value.
 func invalid(field, problem string) error {
@@ -111,6 +115,9 @@ func readGiven(r *messagingv1.ConsentRecord) (consent.Given, error) {
 		return consent.Given{}, nil
 	}
 	shown := strings.TrimSpace(r.GetWordsShown())
+	if evidenceLine.MatchString(shown) {
+		return consent.Given{}, invalid("consent.words_shown", "must have no line that begins like a line of evidence")
+	}
 	if shown == "" || utf8.RuneCountInString(shown) > longestShown || strings.ContainsRune(shown, 0) {
 		return consent.Given{}, invalid("consent.words_shown", fmt.Sprintf("must have 1 to %d characters", longestShown))
 	}
@@ -127,8 +134,9 @@ func readGiven(r *messagingv1.ConsentRecord) (consent.Given, error) {
 // readLine reads a field that the ledger keeps on a line of its own.
 func readLine(field, text string, longest int) (string, error) {
 	line := strings.TrimSpace(text)
-	breaks := func(r rune) bool { return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) }
-	if line == "" || utf8.RuneCountInString(line) > longest || strings.ContainsFunc(line, breaks) {
+	breaks := func(r rune) bool { return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Cf) }
+	visible := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
+	if !strings.ContainsFunc(line, visible) || utf8.RuneCountInString(line) > longest || strings.ContainsFunc(line, breaks) {
 		return "", invalid(field, fmt.Sprintf("must have 1 to %d characters on one line", longest))
 	}
 	return line, nil
@@ -228,6 +236,9 @@ func readNote(v view, r *messagingv1.SetConsentRequest, now time.Time) (delivery
 	reason := strings.TrimSpace(r.GetReason())
 	if reason == "" || utf8.RuneCountInString(reason) > longestReason || strings.ContainsRune(reason, 0) {
 		return delivery.Note{}, invalid("reason", fmt.Sprintf("must have 1 to %d characters", longestReason))
+	}
+	if evidenceLine.MatchString(reason) {
+		return delivery.Note{}, invalid("reason", "must have no line that begins like a line of evidence")
 	}
 	note := delivery.Note{OrgID: v.orgID, Phone: phone, State: state, Reason: reason, At: now}
 	switch {

@@ -583,6 +583,8 @@ func TestOptInByAnOperator(t *testing.T) {
 	}{
 		{"WithoutEvidence", func(r *messagingv1.SetConsentRequest) { r.Evidence = nil }, "evidence is required"},
 		{"WithoutAMethod", func(r *messagingv1.SetConsentRequest) { r.Evidence.Method = " " }, "evidence.method"},
+		{"WithAnInvisibleMethod", func(r *messagingv1.SetConsentRequest) { r.Evidence.Method = "\u200b" }, "evidence.method"},
+		{"WithAReasonThatLooksLikeEvidence", func(r *messagingv1.SetConsentRequest) { r.Reason = "x\nmethod: signed form" }, "reason"},
 		{"WithAMethodOfTwoLines", func(r *messagingv1.SetConsentRequest) { r.Evidence.Method = "a\nreference: b" }, "evidence.method"},
 		{"WithoutATime", func(r *messagingv1.SetConsentRequest) { r.Evidence.CollectedAt = nil }, "evidence.collected_at"},
 		{"FromTheFuture", func(r *messagingv1.SetConsentRequest) { r.Evidence = evidence(noon.Add(time.Hour)) }, "evidence.collected_at"},

@@ -3,6 +3,7 @@ package enrolment
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -21,16 +22,23 @@ const (
 	clockSkew = time.Minute
 )
 
+// evidenceLine is how the ledger writes evidence below the words: nobody's words may look like it.
+var evidenceLine = regexp.MustCompile(`(?m)^\s*(?:method|reference|source|collected_at):`)
+
 // normaliseConsent validates how a person agreed; messaging takes what passes here. All problems are reported at once.
 func normaliseConsent(c dispatch.ConsentRecord, now time.Time) (dispatch.ConsentRecord, error) {
 	c.Source, c.WordsShown = strings.TrimSpace(c.Source), strings.TrimSpace(c.WordsShown)
-	breaks := func(r rune) bool { return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) }
+	breaks := func(r rune) bool { return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Cf) }
+	visible := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 	var problems []string
-	if c.Source == "" || utf8.RuneCountInString(c.Source) > maxConsentSource || strings.ContainsFunc(c.Source, breaks) {
+	if !strings.ContainsFunc(c.Source, visible) || utf8.RuneCountInString(c.Source) > maxConsentSource || strings.ContainsFunc(c.Source, breaks) {
 		problems = append(problems, fmt.Sprintf("consent.source must have 1 to %d characters on one line", maxConsentSource))
 	}
 	if c.WordsShown == "" || utf8.RuneCountInString(c.WordsShown) > maxWordsShown || strings.ContainsRune(c.WordsShown, 0) {
 		problems = append(problems, fmt.Sprintf("consent.words_shown must have 1 to %d characters", maxWordsShown))
+	}
+	if evidenceLine.MatchString(c.WordsShown) {
+		problems = append(problems, "consent.words_shown must have no line that begins like a line of evidence, such as source:")
 	}
 	if c.CollectedAt.IsZero() || c.CollectedAt.After(now.Add(clockSkew)) {
 		problems = append(problems,

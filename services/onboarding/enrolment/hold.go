@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"paceline.internal/platform/process"
 	"paceline.internal/services/onboarding/dispatch"
 )
@@ -26,8 +28,8 @@ var (
 type heldProfiles interface {
 	SetHold(ctx context.Context, orgID, profileID, reason string, at time.Time) (Profile, error)
 	Release(ctx context.Context, orgID, profileID string, again Again, at time.Time) (Profile, error)
-	// UntoldHolds are profiles of whose hold, or release, messaging does not know yet.
-	UntoldHolds(ctx context.Context, limit int) ([]Profile, error)
+	// UntoldHolds are profiles of whose hold, or release, messaging does not know yet, by their ids, from behind one of them.
+	UntoldHolds(ctx context.Context, after string, limit int) ([]Profile, error)
 	// HoldTold notes which version messaging knows.
 	HoldTold(ctx context.Context, profileID string, version int64) error
 }
@@ -73,6 +75,7 @@ func (d *Desk) tell(ctx context.Context, p Profile) error {
 const (
 	tellInterval = 5 * time.Second
 	tellBatch    = 100
+	tellTries    = 3 // in a row that messaging cannot take: it is away
 )
 
 // TellLoop repeats TellHolds.
@@ -85,22 +88,36 @@ func (d *Desk) TellLoop(rest process.Rest) process.Repetition {
 }
 
 // TellHolds has messaging know the holds and releases that it was not told of: those whose process died over them, or could not reach it,
-// and those of a release that did not tell. One that messaging refuses keeps back no other.
+// and those of a release that did not tell. One that messaging refuses, or puts off because a text is on its way to the person, keeps
+// back no other; several in a row that it cannot take are an outage.
 func (d *Desk) TellHolds(ctx context.Context) (more bool, err error) {
-	untold, err := d.Profiles.UntoldHolds(ctx, tellBatch)
-	if err != nil {
-		return false, err
-	}
 	var failures []error
-	for _, p := range untold {
-		err := d.tell(ctx, p)
-		process.Progress(ctx)
-		if errors.Is(err, dispatch.ErrUnavailable) || errors.Is(err, ErrKeepsNoHolds) {
-			return false, err
-		}
+	for after, away := uuid.Nil.String(), 0; ; {
+		untold, err := d.Profiles.UntoldHolds(ctx, after, tellBatch)
 		if err != nil {
-			failures = append(failures, fmt.Errorf("profile %s: %w", p.ID, err))
+			return false, errors.Join(append(failures, err)...)
+		}
+		for _, p := range untold {
+			after = p.ID
+			err := d.tell(ctx, p)
+			process.Progress(ctx)
+			switch {
+			case errors.Is(err, ErrKeepsNoHolds):
+				return false, err
+			case errors.Is(err, dispatch.ErrUnavailable):
+				away++
+			default:
+				away = 0
+			}
+			if err != nil {
+				failures = append(failures, fmt.Errorf("profile %s: %w", p.ID, err))
+			}
+			if away == tellTries {
+				return false, errors.Join(failures...)
+			}
+		}
+		if len(untold) < tellBatch {
+			return false, errors.Join(failures...)
 		}
 	}
-	return len(untold) == tellBatch, errors.Join(failures...)
 }

@@ -113,11 +113,11 @@ func (s *Store) Release(
 }
 
 // The condition is that of the index.
-const sqlUntoldHolds = `select ` + profileColumns + ` from profiles where hold_told <> hold_version order by id limit $1`
+const sqlUntoldHolds = `select ` + profileColumns + ` from profiles where hold_told <> hold_version and id > $1 order by id limit $2`
 
-// UntoldHolds are profiles of whose hold, or release, messaging does not know yet.
-func (s *Store) UntoldHolds(ctx context.Context, limit int) ([]enrolment.Profile, error) {
-	rows, err := s.pool.Query(ctx, sqlUntoldHolds, limit)
+// UntoldHolds are profiles of whose hold, or release, messaging does not know yet, by their ids, from behind one of them.
+func (s *Store) UntoldHolds(ctx context.Context, after string, limit int) ([]enrolment.Profile, error) {
+	rows, err := s.pool.Query(ctx, sqlUntoldHolds, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("look for holds to tell: %w", err)
 	}

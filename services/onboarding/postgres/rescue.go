@@ -117,7 +117,8 @@ where s.id = @session and s.turn = s.detours
   and not exists (
       select from webhook_jobs j
       where j.org_id = s.org_id and j.subject in (p.phone, @called) and j.status in ('pending', 'processing')
-        and j.event_type = @opening and j.payload ->> 'session_id' = s.id::text)`
+        and j.event_type = @opening and j.payload ->> 'session_id' = s.id::text)
+on conflict (org_id, idempotency_key) do nothing`
 
 func openAgain(ctx context.Context, tx pgx.Tx, r session.Record, at time.Time) error {
 	if r.Place() > 0 {

@@ -38,7 +38,7 @@ func (s *Server) ListSessions(ctx context.Context, in *onboardingv1.ListSessions
 		out.NextPageToken = pageToken(found[wanted-1].ID)
 	}
 	for _, r := range found {
-		out.Sessions = append(out.Sessions, record(r))
+		out.Sessions = append(out.Sessions, shown(ctx, r))
 	}
 	return out, nil
 }
@@ -103,10 +103,10 @@ func (s *Server) GetSession(ctx context.Context, in *onboardingv1.GetSessionRequ
 	if err != nil {
 		return nil, answer(err)
 	}
-	out := &onboardingv1.GetSessionResponse{Session: record(r)}
+	out := &onboardingv1.GetSessionResponse{Session: shown(ctx, r)}
 	for _, e := range entries {
-		if caller.Role == rpc.RoleUser && e.Trigger == session.TriggerOperator {
-			e.Detail = "" // an operator's words, such as why somebody is held, are for operators
+		if caller.Role == rpc.RoleUser && (e.Trigger == session.TriggerOperator || e.Kind == session.KindParked) {
+			e.Detail = "" // what operators say, such as why somebody is held, and what they are told is for operators
 		}
 		out.Timeline = append(out.Timeline, &onboardingv1.TimelineEntry{
 			At: timestamppb.New(e.At), Kind: string(e.Kind), FromStateToken: string(e.From), ToStateToken: string(e.To),
@@ -114,6 +114,14 @@ func (s *Server) GetSession(ctx context.Context, in *onboardingv1.GetSessionRequ
 		})
 	}
 	return out, nil
+}
+
+// shown is a session as the caller may see it: why it is parked, and what to do, is for operators.
+func shown(ctx context.Context, r session.Record) *onboardingv1.Session {
+	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role == rpc.RoleUser {
+		r.Reason = ""
+	}
+	return record(r)
 }
 
 // org is the caller's organisation.

@@ -128,7 +128,7 @@ func (s *WebhookJobs) newJob(ctx context.Context, in *onboardingv1.EnqueueWebhoo
 
 // othersKey are the keys of the vendors' events and of the jobs that this service stores itself. Keys are unique in an organisation,
 // whatever the source, so an operator's job under one of them would keep a text of a person out of the queue.
-var othersKey = regexp.MustCompile(`^(?:kapso|shopify|twilio|opening:|waits:|waited:|held:|resumed:|(?:SM|MM)[0-9a-fA-F]{32}$)`)
+var othersKey = regexp.MustCompile(`^(?:kapso|shopify|twilio|opening:|opened:|waits:|waited:|held:|resumed:|(?:SM|MM)[0-9a-fA-F]{32}$)`)
 
 // credible refuses an event that only its vendor or this service itself can tell of: what Kapso or Twilio says is believed because
 // the gateway has checked the signature, and a text of a person may change their consent.
