@@ -181,7 +181,9 @@ func TestEnqueueWebhookJob(t *testing.T) {
 		{name: "R_21_KeyOfAVendorsEvent", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) { in.IdempotencyKey = "shopify:4f2a" }},
 		{name: "R_21_KeyOfAText", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) { in.IdempotencyKey = "SM" + strings.Repeat("0a", 16) }},
 		{name: "R_21_KeyOfAnOpening", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) { in.IdempotencyKey = "opening:" + uuid.NewString() }},
-		{name: "R_21_KeyOfAnOpeningThatIsSentAgain", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) { in.IdempotencyKey = "opened:" + uuid.NewString() + ":1" }},
+		{name: "R_21_KeyOfAnOpeningThatIsSentAgain", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) {
+			in.IdempotencyKey = "opened:" + uuid.NewString() + ":1"
+		}},
 		{name: "KeyThatIsTooLong", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) { in.IdempotencyKey = strings.Repeat("k", 256) }},
 		{name: "KeyWithASpace", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) { in.IdempotencyKey = "a b" }},
 		{name: "NoEvent", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) { in.Event = nil }},
