@@ -67,7 +67,8 @@ func (s *site) wireServices(ctx context.Context) (map[string]map[string]string, 
 const silenceBound = 2 * time.Minute
 
 // fallSilent makes one wire after the other silent until the time is over. Every wire has been silent in every manner before one is
-// again in the same. The next one begins when this one has been got over.
+// again in the same. The next one begins when this one has been got over, or where kills keep that from happening, as long after its
+// end as it lasted.
 func (s *site) fallSilent(ctx context.Context, duration time.Duration) {
 	until := s.now().Add(duration)
 	var deck []silence
@@ -84,7 +85,7 @@ func (s *site) fallSilent(ctx context.Context, duration time.Duration) {
 			return
 		}
 		deck = deck[1:]
-		s.silences = append(s.silences, s.keepSilent(ctx, next, lasts))
+		s.keepSilent(ctx, &next, lasts)
 	}
 }
 
@@ -101,8 +102,9 @@ func (s *site) shuffled(n int) []silence {
 	return all
 }
 
-// keepSilent makes one wire silent, and waits until everybody has got over it.
-func (s *site) keepSilent(ctx context.Context, one silence, lasts time.Duration) silence {
+// keepSilent makes one wire silent, and has somebody watch how everybody gets over it.
+func (s *site) keepSilent(ctx context.Context, one *silence, lasts time.Duration) {
+	s.silences = append(s.silences, one)
 	w := s.wires[one.Wire]
 	one.at = s.now()
 	w.freeze(one.Manner, one.OnlyStanding)
@@ -116,17 +118,26 @@ func (s *site) keepSilent(ctx context.Context, one silence, lasts time.Duration)
 	}
 	one.LastsMS = one.over.Sub(one.at).Milliseconds()
 	s.log.InfoContext(ctx, "chaos.speaks", "wire", one.Wire, "cut", one.Cut)
+	waiting, gotOverIt := context.WithTimeout(ctx, lasts)
+	s.watchers.Go(func() {
+		defer gotOverIt()
+		s.watchSilence(ctx, one)
+	})
+	<-waiting.Done()
+}
+
+// watchSilence waits until everybody has got over a silence.
+func (s *site) watchSilence(ctx context.Context, one *silence) {
 	ctx, cancel := context.WithTimeout(ctx, silenceBound)
 	defer cancel()
 	for !s.caughtUp(ctx, one.over) {
 		if !pause(ctx, lookAgain) {
-			return one
+			return
 		}
 	}
 	one.recovered = s.now()
 	one.ToRecoveredMS = new(one.recovered.Sub(one.over).Milliseconds())
 	s.log.InfoContext(ctx, "chaos.got_over_it", "wire", one.Wire, "after_ms", *one.ToRecoveredMS)
-	return one
 }
 
 const sqlOnboardingLate = `
@@ -153,7 +164,7 @@ func (s *site) caughtUp(ctx context.Context, then time.Time) bool {
 func (s *site) measureSilences(steps map[string]map[session.StepID]sent, r *ProcessReport) {
 	for _, one := range s.silences {
 		for _, texts := range steps {
-			if at, ok := s.crossed(texts, one); ok && (one.ToTextMS == nil || at.Sub(one.at).Milliseconds() < *one.ToTextMS) {
+			if at, ok := s.crossed(texts, *one); ok && (one.ToTextMS == nil || at.Sub(one.at).Milliseconds() < *one.ToTextMS) {
 				one.ToTextMS = new(at.Sub(one.at).Milliseconds())
 			}
 		}
@@ -161,7 +172,7 @@ func (s *site) measureSilences(steps map[string]map[session.StepID]sent, r *Proc
 			r.breakf(&r.NotRecovered, "%s was silent (%s) at %s and was not got over %s after its end", one.Wire, one.Manner,
 				one.at.Format(time.RFC3339Nano), silenceBound)
 		}
-		r.Silences = append(r.Silences, one)
+		r.Silences = append(r.Silences, *one)
 	}
 }
 
@@ -181,7 +192,7 @@ func (s *site) crossed(texts map[session.StepID]sent, one silence) (at time.Time
 
 // quietWithin reports whether a wire was silent between two instants, or had not been got over.
 func (s *site) quietWithin(from, to time.Time) bool {
-	return slices.ContainsFunc(s.silences, func(one silence) bool {
+	return slices.ContainsFunc(s.silences, func(one *silence) bool {
 		return one.at.Before(to) && (one.recovered.IsZero() || one.recovered.After(from))
 	})
 }

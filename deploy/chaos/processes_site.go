@@ -49,8 +49,8 @@ type site struct {
 
 	heard    tally
 	outages  outages
-	silences []silence      // of the one goroutine that makes them, until it has ended
-	watchers sync.WaitGroup // of outages
+	silences []*silence     // of the one goroutine that makes them, and each of its watcher, until they have ended
+	watchers sync.WaitGroup // of outages and silences
 }
 
 // upBound is how long it may take until everything serves for the first time.
