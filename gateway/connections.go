@@ -149,8 +149,8 @@ func timely(now func() time.Time, next http.Handler) http.Handler {
 	})
 }
 
-// prompt has the client read its answer in time: WriteTimeout allows for the longest call before the answer, and a client that reads nothing
-// would hold it, and its connection, for as long.
+// prompt has the client read its answer in time: WriteTimeout allows for the longest call before the answer, and a client that reads
+// nothing would hold it, and its connection, for as long.
 type prompt struct {
 	http.ResponseWriter
 

@@ -116,10 +116,12 @@ func toRow(row pgx.CollectableRow) (Row, error) {
 	return r, err
 }
 
-// sqlRetry begins anew, and forgets the error with the attempts: sqlSnoozeBehind takes a job with an error for one that has a time of its own.
+// sqlRetry begins anew, and forgets the error with the attempts: sqlSnoozeBehind takes a job with an error for one that has a time of its
+// own.
 const sqlRetry = `
 update {table} j
-set status = 'pending', attempts = 0, lost_leases = 0, error_message = '', next_retry_at = $3::timestamptz, processed_at = null, updated_at = $3::timestamptz
+set status = 'pending', attempts = 0, lost_leases = 0, error_message = '', next_retry_at = $3::timestamptz, processed_at = null,
+    updated_at = $3::timestamptz
 where j.org_id = $1::uuid and j.id = $2::uuid and j.status || '' = 'failed'
 returning {row}`
 

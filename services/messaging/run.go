@@ -214,7 +214,7 @@ func (c *Config) carrier() twilio.Config {
 	return account
 }
 
-// maxRequest is more than any callback of 64 KiB makes, with the names of its fields: one that were too large for us would come again for ever.
+// maxRequest is more than any callback of 64 KiB makes, with the names of its fields: one too large for us would come again for ever.
 const maxRequest = 256 << 10
 
 // Migrations is the schema of the messaging database.

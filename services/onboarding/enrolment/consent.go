@@ -31,7 +31,8 @@ func normaliseConsent(c dispatch.ConsentRecord, now time.Time) (dispatch.Consent
 	breaks := func(r rune) bool { return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Cf) }
 	visible := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 	var problems []string
-	if !strings.ContainsFunc(c.Source, visible) || utf8.RuneCountInString(c.Source) > maxConsentSource || strings.ContainsFunc(c.Source, breaks) {
+	if !strings.ContainsFunc(c.Source, visible) ||
+		utf8.RuneCountInString(c.Source) > maxConsentSource || strings.ContainsFunc(c.Source, breaks) {
 		problems = append(problems, fmt.Sprintf("consent.source must have 1 to %d characters on one line", maxConsentSource))
 	}
 	if c.WordsShown == "" || utf8.RuneCountInString(c.WordsShown) > maxWordsShown || strings.ContainsRune(c.WordsShown, 0) {
