@@ -35,17 +35,15 @@ const dead manner = "for ever"
 type wire struct {
 	addr        string
 	network, to string
-	// harmless says what a connection may say before a silence begins for it, such as a greeting; nil: nothing, it begins at once. To be set
-	// before anybody connects.
+	listener    net.Listener
+	work        sync.WaitGroup
+
+	mu sync.Mutex
+	// harmless says what a connection may say before a silence begins for it, such as a greeting; nil: nothing, it begins at once.
 	harmless func(said []byte) bool
-
-	listener net.Listener
-	work     sync.WaitGroup
-
-	mu     sync.Mutex
-	silent manner // of connections that are made now
-	lines  map[*line]struct{}
-	closed bool
+	silent   manner // of connections that are made now
+	lines    map[*line]struct{}
+	closed   bool
 }
 
 // openWire listens on the loopback until close.
@@ -65,6 +63,13 @@ func openWire(ctx context.Context, network, to string) (*wire, error) {
 		}
 	})
 	return w, nil
+}
+
+// passes has a silence begin for a connection only with what is not harmless; for those that are made from now on.
+func (w *wire) passes(harmless func(said []byte) bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.harmless = harmless
 }
 
 // freeze makes the wire silent: the connections that stand, and unless onlyStanding those that are made from now on.
@@ -161,10 +166,11 @@ func (w *wire) close() error {
 // connect is one connection, from its beginning to its end. A server that refuses it is news that a silent wire does not bring.
 func (w *wire) connect(caller net.Conn) {
 	server, err := net.DialTimeout(w.network, w.to, dialBound) //nolint:noctx // a wire has no caller; the bound is its own
-	l := &line{caller: caller, server: server, harmless: w.harmless, done: make(chan struct{})}
+	l := &line{caller: caller, server: server, done: make(chan struct{})}
 	l.changed.L = &l.mu
 	defer l.end()
 	w.mu.Lock()
+	l.harmless = w.harmless
 	if w.closed {
 		w.mu.Unlock()
 		return

@@ -160,7 +160,7 @@ func (w *world) serve(ctx context.Context) (err error) {
 			return err
 		}
 		if w.silence.wiring = wiring; strings.HasSuffix(wiring.variable, "_DATABASE_URL") {
-			w.silence.wire.harmless = asksPostgresNothing
+			w.silence.wire.passes(asksPostgresNothing)
 		}
 		wired[wiring.service] = map[string]string{wiring.variable: value}
 	}
