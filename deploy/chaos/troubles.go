@@ -164,11 +164,15 @@ func (s *worldSilence) begin(m manner) {
 	s.wire.freeze(m, false)
 }
 
-// end ends a silence that nothing has met. Nothing moves.
+// end ends a silence that nothing has met, and what is left of one that was: nothing moves, so nobody waits for a dead connection any
+// more, but a pool that is closed would wait fifteen seconds until pgx has let go of it.
 func (s *worldSilence) end() {
-	if s.on {
+	switch {
+	case s.on:
 		s.on = false
 		s.wire.thaw()
+	case s.met:
+		s.wire.cut()
 	}
 }
 
