@@ -47,10 +47,10 @@ fuzz: ## run every fuzz target for FUZZTIME
 	done
 
 acceptance: ## fill docs/acceptance.md from the tests that exist
-	go test -count=1 ./deploy/docs -run TestAcceptance -update
+	go test -count=1 ./test/docs -run TestAcceptance -update
 
 environment: ## write docs/environment-contract.md from the config structs
-	go test -count=1 ./deploy/docs -run TestEnvironmentContract -update
+	go test -count=1 ./test/docs -run TestEnvironmentContract -update
 
 tools: ## install what tools/go.mod pins into .bin
 	GOBIN=$(CURDIR)/.bin GOWORK=off go -C tools install tool

@@ -19,9 +19,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"paceline.internal/platform/config"
+	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/rpc"
-	"paceline.internal/platform/service"
 	"paceline.internal/platform/telemetry"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
@@ -31,13 +31,13 @@ import (
 const doctorPatience = 3 * time.Second
 
 // Doctor looks at everything that the gateway needs. It changes nothing.
-func Doctor(ctx context.Context, cfg Config) service.Findings {
+func Doctor(ctx context.Context, cfg Config) process.Findings {
 	tel, err := telemetry.New(ctx, telemetry.Options{Service: "gateway-doctor", Output: io.Discard, Registry: telemetry.NewRegistry()})
 	if err != nil {
-		return service.Environment("gateway", err)
+		return process.Environment("gateway", err)
 	}
 	defer func() { _ = tel.Shutdown(ctx) }() // it exports nothing
-	checks := []service.Check{
+	checks := []process.Check{
 		{Name: "configuration", Look: func(context.Context) (string, error) { return "every variable is set and well-formed", nil }},
 		{
 			Name: "public origin", Look: cfg.lookAtOrigin,
@@ -54,16 +54,16 @@ func Doctor(ctx context.Context, cfg Config) service.Findings {
 		},
 	}
 	if cfg.JWKSURL != "" {
-		checks = append(checks, service.Check{
+		checks = append(checks, process.Check{
 			Name: "api keys", Look: cfg.lookAtAPIKeys,
 			Mend: "open API_JWKS_URL from this machine; it must answer with a JSON Web Key Set",
 		})
 	}
-	return service.Examine(ctx, "gateway", checks...)
+	return process.Examine(ctx, "gateway", checks...)
 }
 
 func (c *Config) lookAtTLS(context.Context) (string, error) {
-	return service.LookAtTLS(c.TLS, config.Addr{}, c.OnboardingAddr, c.MessagingAddr)
+	return process.LookAtTLS(c.TLS, config.Addr{}, c.OnboardingAddr, c.MessagingAddr)
 }
 
 func toOnboarding(onboarding, _ *grpc.ClientConn) *grpc.ClientConn { return onboarding }
@@ -105,7 +105,7 @@ func (c *Config) lookAtUpstream(
 func believed(addr string, err error) error {
 	switch status.Code(err) {
 	case codes.Unauthenticated:
-		return service.Mend("give all three processes the same SERVICE_AUTH_SECRET, and keep their clocks by NTP",
+		return process.Mend("give all three processes the same SERVICE_AUTH_SECRET, and keep their clocks by NTP",
 			fmt.Errorf("%s does not believe our tokens: SERVICE_AUTH_SECRET is another there, or its clock is", addr))
 	case codes.Unimplemented:
 		return fmt.Errorf("what serves at %s is another service", addr)
@@ -142,8 +142,8 @@ func (c *Config) lookAtOrigin(ctx context.Context) (string, error) {
 	defer client.CloseIdleConnections()
 	response, err := client.Do(request)
 	if err != nil {
-		return "", service.Mend("start the gateway; QStash and Twilio must reach PUBLIC_BASE_URL from the internet, by https and a public name",
-			service.Warn("%s cannot be reached from here, which may be meant: %w", origin, err))
+		return "", process.Mend("start the gateway; QStash and Twilio must reach PUBLIC_BASE_URL from the internet, by https and a public name",
+			process.Warn("%s cannot be reached from here, which may be meant: %w", origin, err))
 	}
 	if err := response.Body.Close(); err != nil {
 		return "", err
@@ -152,7 +152,7 @@ func (c *Config) lookAtOrigin(ctx context.Context) (string, error) {
 	case qstash.StatusNonRetryable:
 		return origin + " leads to a gateway with these keys", c.lookAtTwilioToken(ctx, client)
 	case http.StatusUnauthorized:
-		return "", service.Mend("make QSTASH_CURRENT_SIGNING_KEY, PUBLIC_BASE_URL (letter by letter) and the clock the same here and there",
+		return "", process.Mend("make QSTASH_CURRENT_SIGNING_KEY, PUBLIC_BASE_URL (letter by letter) and the clock the same here and there",
 			fmt.Errorf("%s leads to a gateway that does not believe our signature: its keys, its PUBLIC_BASE_URL or its clock are others", origin))
 	default:
 		return "", fmt.Errorf("%s is answered %d, which no gateway of ours says: it leads elsewhere, or a proxy changes what it passes on",
@@ -179,7 +179,7 @@ func (c *Config) lookAtTwilioToken(ctx context.Context, client *http.Client) err
 		return err
 	}
 	if response.StatusCode == http.StatusForbidden {
-		return service.Mend("give gateway and messaging the account's TWILIO_AUTH_TOKEN; docs/runbooks/key-rotation.md has the order",
+		return process.Mend("give gateway and messaging the account's TWILIO_AUTH_TOKEN; docs/runbooks/key-rotation.md has the order",
 			errors.New("the gateway there does not believe Twilio's signatures by our TWILIO_AUTH_TOKEN: no text of anybody is heard, no STOP"))
 	}
 	return nil
@@ -207,10 +207,10 @@ func (c *Config) lookAtAPIKeys(ctx context.Context) (string, error) {
 	}
 	switch {
 	case c.JWTIssuer == "" || c.JWTAudience == "":
-		return "", service.Warn("every token that API_JWKS_URL signs is believed, those for other programs too: " +
+		return "", process.Warn("every token that API_JWKS_URL signs is believed, those for other programs too: " +
 			"set API_JWT_ISSUER and API_JWT_AUDIENCE")
 	case strings.HasPrefix(c.JWKSURL, "http://"):
-		return "", service.Warn("API_JWKS_URL is plain http: whoever is on the way chooses who is an operator")
+		return "", process.Warn("API_JWKS_URL is plain http: whoever is on the way chooses who is an operator")
 	}
 	return "at API_JWKS_URL", nil
 }

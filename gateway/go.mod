@@ -21,6 +21,7 @@ require (
 	golang.org/x/time v0.15.0
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
+	paceline.internal/emulators v0.0.0
 	paceline.internal/platform v0.0.0
 	paceline.internal/proto v0.0.0
 )
@@ -70,8 +71,10 @@ tool (
 	github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-openapiv2
 )
 
+exclude golang.org/x/exp v0.0.0-20261014143641-f0251eb4aa3e
+
+replace paceline.internal/emulators => ../emulators
+
 replace paceline.internal/platform => ../platform
 
 replace paceline.internal/proto => ../proto
-
-exclude golang.org/x/exp v0.0.0-20261014143641-f0251eb4aa3e

@@ -22,7 +22,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	twiliotest "paceline.internal/platform/emulator/twilio"
+	twiliotest "paceline.internal/emulators/twilio"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"

@@ -23,7 +23,6 @@ import (
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/rpc"
-	"paceline.internal/platform/service"
 	"paceline.internal/platform/telemetry"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
@@ -34,7 +33,7 @@ import (
 const stopTimeout = stepTimeout + time.Second
 
 // Run serves until ctx ends, then finishes what is in flight. It returns nil after a clean end.
-func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
+func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	tel, err := telemetry.New(ctx, telemetry.Options{
 		Service: "gateway", Config: cfg.Telemetry, Output: os.Stdout, Registry: telemetry.NewRegistry(),
 	})
@@ -51,7 +50,7 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	if err := deps.Listen(ctx, "GATEWAY", cfg.Addr, cfg.OpsAddr); err != nil {
 		return err
 	}
-	service.LogPlainText(ctx, deps.Log, cfg.TLS, config.Addr{}, cfg.OnboardingAddr, cfg.MessagingAddr)
+	process.LogPlainText(ctx, deps.Log, cfg.TLS, config.Addr{}, cfg.OnboardingAddr, cfg.MessagingAddr)
 	ops := telemetry.OpsHandler(telemetry.OpsConfig{Registry: tel.Registry, Ready: g.ready, Addr: cfg.OpsAddr, Config: cfg})
 	public := process.HTTPServer("http", server(g.handler, deps.Log), deps.Listener)
 	public.StopTimeout = stopTimeout
@@ -84,7 +83,7 @@ type upstream struct {
 }
 
 // open wires everything. Nothing is called yet but the JWKS, if there is one.
-func open(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Telemetry) (*gateway, error) {
+func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Telemetry) (*gateway, error) {
 	tokens, err := rpc.NewTokens(cfg.ServiceAuthSecret, deps.Now)
 	if err != nil {
 		return nil, err
@@ -191,7 +190,7 @@ func dial(cfg Config, tokens *rpc.Tokens, tel *telemetry.Telemetry) (onboarding,
 	return onboarding, messaging, nil
 }
 
-func openAuth(ctx context.Context, cfg Config, deps service.Deps) (*authenticator, error) {
+func openAuth(ctx context.Context, cfg Config, deps process.Deps) (*authenticator, error) {
 	auth := authConfig{secret: cfg.JWTSecret, issuer: cfg.JWTIssuer, audience: cfg.JWTAudience, now: deps.Now}
 	if cfg.JWKSURL != "" {
 		keys, err := newJWKS(ctx, deps.Log, cfg.JWKSURL)

@@ -15,8 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
-	"paceline.internal/platform/service"
 	"paceline.internal/platform/telemetry"
 )
 
@@ -62,7 +62,7 @@ func start(t *testing.T, changes ...string) *running {
 	}
 	ready := make(chan struct{})
 	go func() {
-		r.ended <- Run(ctx, cfg, service.Deps{
+		r.ended <- Run(ctx, cfg, process.Deps{
 			Log: telemetry.NewLogger(r.log, telemetry.Config{}, "gateway"), Now: noon,
 			Listener: told{listener, new(sync.Once), r.closed}, OpsListener: opsListener, Ready: func() { close(ready) },
 		})
@@ -206,7 +206,7 @@ func TestRun(t *testing.T) {
 		env["GATEWAY_ADDR"] = taken.Addr().String()
 		cfg, err := LoadConfig(env)
 		require.NoError(t, err)
-		err = Run(t.Context(), cfg, service.Deps{Log: telemetry.NewLogger(new(lines), telemetry.Config{}, "gateway")})
+		err = Run(t.Context(), cfg, process.Deps{Log: telemetry.NewLogger(new(lines), telemetry.Config{}, "gateway")})
 		require.ErrorContains(t, err, "GATEWAY_ADDR: listen tcp "+taken.Addr().String())
 	})
 }
@@ -277,7 +277,7 @@ func TestDoctor(t *testing.T) {
 		addr := unusedAddr(t)
 		said, err := examine(t, "ONBOARDING_ADDR", addr, "MESSAGING_ADDR", addr, "API_JWKS_URL", "http://"+addr+"/keys",
 			"PUBLIC_BASE_URL", "http://gateway_1.example")
-		require.ErrorIs(t, err, service.ErrUnwell)
+		require.ErrorIs(t, err, process.ErrUnwell)
 		require.Equal(t, 4, strings.Count(said, "failed"), said)
 		for _, want := range []string{"underscore", "start the onboarding service, or set ONBOARDING_ADDR", "start the messaging service", "no key was found"} {
 			require.Contains(t, said, want)
@@ -295,7 +295,7 @@ func TestDoctor(t *testing.T) {
 	t.Run("BrokenTLSFilesAreNamed", func(t *testing.T) {
 		t.Parallel()
 		said, err := examine(t, "GRPC_TLS_CERT_FILE", "/nowhere/a", "GRPC_TLS_KEY_FILE", "/nowhere/b", "GRPC_TLS_CA_FILE", "/nowhere/c")
-		require.ErrorIs(t, err, service.ErrUnwell)
+		require.ErrorIs(t, err, process.ErrUnwell)
 		require.Contains(t, said, "failed  tls")
 	})
 }

@@ -32,7 +32,6 @@ import (
 
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/rpc"
-	"paceline.internal/platform/service"
 	"paceline.internal/platform/telemetry"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
@@ -92,7 +91,7 @@ func setup(t *testing.T, changes ...string) *bench {
 	tel := &telemetry.Telemetry{
 		Tracer: sdktrace.NewTracerProvider(sdktrace.WithSyncer(b.spans)), Meter: sdkmetric.NewMeterProvider(sdkmetric.WithReader(b.measured)),
 	}
-	deps := service.Deps{Log: telemetry.NewLogger(b.log, telemetry.Config{LogLevel: slog.LevelDebug}, "gateway"), Now: noon}
+	deps := process.Deps{Log: telemetry.NewLogger(b.log, telemetry.Config{LogLevel: slog.LevelDebug}, "gateway"), Now: noon}
 	b.logger = deps.Log
 	g, err := open(t.Context(), cfg, deps, tel)
 	require.NoError(t, err)

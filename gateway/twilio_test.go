@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twilio/twilio-go/client"
 
+	twiliotest "paceline.internal/emulators/twilio"
 	"paceline.internal/platform/config"
-	twiliotest "paceline.internal/platform/emulator/twilio"
 )
 
 func TestTwilioSignature(t *testing.T) {

@@ -6,32 +6,32 @@ import (
 	"fmt"
 	"strings"
 
-	"paceline.internal/deploy/stack"
+	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
-	"paceline.internal/platform/service"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/onboarding"
+	"paceline.internal/test/stack"
 )
 
 // Deployment asks the doctors of all three services, who see what the environment says of each, and looks at what none of them can see
 // alone.
-func Deployment(ctx context.Context, environ map[string]string) service.Findings {
-	var all service.Findings
+func Deployment(ctx context.Context, environ map[string]string) process.Findings {
+	var all process.Findings
 	for _, name := range []string{stack.Gateway, stack.Onboarding, stack.Messaging} {
-		process, err := stack.ServiceNamed(name)
+		service, err := stack.ServiceNamed(name)
 		if err != nil {
-			all = append(all, service.Environment(name, err)...)
+			all = append(all, process.Environment(name, err)...)
 			continue
 		}
-		all = append(all, process.Doctor(ctx, environ)...)
+		all = append(all, service.Doctor(ctx, environ)...)
 	}
-	return append(all, service.Examine(ctx, "together",
-		service.Check{
+	return append(all, process.Examine(ctx, "together",
+		process.Check{
 			Name: "signing keys", Look: func(ctx context.Context) (string, error) { return lookAtKeys(ctx, environ) },
 			Mend: "take QSTASH_CURRENT_SIGNING_KEY and QSTASH_NEXT_SIGNING_KEY from the account and region of QSTASH_TOKEN; " +
 				"after a rotation both have moved",
 		},
-		service.Check{
+		process.Check{
 			Name: "text lengths", Look: func(context.Context) (string, error) { return lookAtLengths(environ) },
 			Mend: "mend what is wrong with onboarding's environment, above",
 		},
@@ -42,7 +42,7 @@ func Deployment(ctx context.Context, environ map[string]string) service.Findings
 func lookAtKeys(ctx context.Context, environ map[string]string) (string, error) {
 	cfg, err := onboarding.LoadConfig(environ)
 	if err != nil {
-		return "", service.Mend("mend what is wrong with onboarding's environment, above", errors.New("not looked at"))
+		return "", process.Mend("mend what is wrong with onboarding's environment, above", errors.New("not looked at"))
 	}
 	client, err := qstash.New(qstash.Config{URL: cfg.QStashURL.String(), Token: cfg.QStashToken.Reveal()})
 	if err != nil {
@@ -50,7 +50,7 @@ func lookAtKeys(ctx context.Context, environ map[string]string) (string, error) 
 	}
 	keys, err := client.Keys(ctx)
 	if err != nil {
-		return "", service.Mend("mend what is wrong with qstash, above", fmt.Errorf("not looked at: %w", err))
+		return "", process.Mend("mend what is wrong with qstash, above", fmt.Errorf("not looked at: %w", err))
 	}
 	ours, err := LoadKeys(environ)
 	if err != nil {
@@ -61,9 +61,9 @@ func lookAtKeys(ctx context.Context, environ map[string]string) (string, error) 
 	case current == keys.Current && next == keys.Next:
 		return "those that QStash signs with", nil
 	case next == keys.Current:
-		return "", service.Warn("the keys were rotated: QStash signs with the one that is still our next, and the one after it is not known here")
+		return "", process.Warn("the keys were rotated: QStash signs with the one that is still our next, and the one after it is not known here")
 	case current == keys.Current:
-		return "", service.Warn("the next key is another than QStash's: after the next rotation no callback is believed")
+		return "", process.Warn("the next key is another than QStash's: after the next rotation no callback is believed")
 	}
 	return "", errors.New("QStash signs with keys that are not these: no callback is believed")
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/deploy/doctor"
-	"paceline.internal/deploy/stack"
-	"paceline.internal/platform/emulator/clock"
-	"paceline.internal/platform/emulator/qstash"
+	"paceline.internal/emulators/clock"
+	"paceline.internal/emulators/qstash"
 	"paceline.internal/platform/postgres/pgtest"
-	"paceline.internal/platform/service"
+	"paceline.internal/platform/process"
 	"paceline.internal/services/messaging"
 	"paceline.internal/services/onboarding"
+	"paceline.internal/test/stack"
 )
 
 func TestMain(m *testing.M) { pgtest.Run(m) }
@@ -54,7 +54,7 @@ func deploy(t *testing.T) map[string]string {
 }
 
 // say is the report as people read it.
-func say(t *testing.T, findings service.Findings) string {
+func say(t *testing.T, findings process.Findings) string {
 	t.Helper()
 	var out bytes.Buffer
 	require.NoError(t, findings.Print(&out))
@@ -96,7 +96,7 @@ func TestDeployment(t *testing.T) {
 	t.Run("S0_06_EveryVariableThatIsMissingIsNamed", func(t *testing.T) {
 		t.Parallel()
 		findings := doctor.Deployment(t.Context(), map[string]string{})
-		require.ErrorIs(t, findings.Err(), service.ErrUnwell)
+		require.ErrorIs(t, findings.Err(), process.ErrUnwell)
 		said := say(t, findings)
 		for _, name := range []string{
 			"QSTASH_TOKEN", "QSTASH_CURRENT_SIGNING_KEY", "QSTASH_NEXT_SIGNING_KEY", "PUBLIC_BASE_URL", "TWILIO_ACCOUNT_SID", "TWILIO_AUTH_TOKEN",
@@ -181,7 +181,7 @@ func TestDeployment(t *testing.T) {
 			environ := deploy(t)
 			tt.change(environ)
 			findings := doctor.Deployment(t.Context(), environ)
-			require.ErrorIs(t, findings.Err(), service.ErrUnwell)
+			require.ErrorIs(t, findings.Err(), process.ErrUnwell)
 			require.Regexp(t, tt.want, say(t, findings))
 		})
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
-	"paceline.internal/platform/emulator/twilio"
+	"paceline.internal/emulators/twilio"
 	"paceline.internal/platform/qstash"
 )
 

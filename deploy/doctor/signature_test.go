@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/deploy/doctor"
-	"paceline.internal/platform/emulator/twilio"
+	"paceline.internal/emulators/twilio"
 	"paceline.internal/platform/qstash"
 )
 

@@ -17,15 +17,15 @@ import (
 
 	"paceline.internal/deploy/e2e"
 	"paceline.internal/deploy/operator"
-	"paceline.internal/deploy/stack"
-	"paceline.internal/platform/emulator/clock"
-	"paceline.internal/platform/emulator/qstash"
-	"paceline.internal/platform/emulator/twilio"
+	"paceline.internal/emulators/clock"
+	"paceline.internal/emulators/qstash"
+	"paceline.internal/emulators/twilio"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/services/messaging"
 	"paceline.internal/services/onboarding"
+	"paceline.internal/test/stack"
 )
 
 func TestMain(m *testing.M) { pgtest.Run(m) }

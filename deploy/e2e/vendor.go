@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"paceline.internal/platform/emulator/twilio"
+	"paceline.internal/emulators/twilio"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/services/onboarding/session"
 )

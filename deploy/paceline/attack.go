@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"paceline.internal/deploy/attack"
+	"paceline.internal/test/attack"
 )
 
 // attackCommand does what a stranger could do.

@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"paceline.internal/deploy/bench"
+	"paceline.internal/test/bench"
 )
 
 // benchCommand measures us beside others.

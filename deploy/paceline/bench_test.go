@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"paceline.internal/deploy/bench"
+	"paceline.internal/test/bench"
 )
 
 func TestBenchQueue(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"os"
 	"time"
 
-	"paceline.internal/deploy/chaos"
-	"paceline.internal/platform/emulator/clock"
+	"paceline.internal/emulators/clock"
+	"paceline.internal/test/chaos"
 )
 
 // chaosCommand plays many conversations while everything fails, and examines what people got.

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"paceline.internal/deploy/operator"
-	"paceline.internal/deploy/stack"
-	"paceline.internal/platform/emulator/clock"
+	"paceline.internal/emulators/clock"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
+	"paceline.internal/test/stack"
 )
 
 // demoCommand plays a conversation, and with Faults a second one under faults.

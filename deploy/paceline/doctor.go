@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"paceline.internal/deploy/doctor"
-	"paceline.internal/platform/service"
+	"paceline.internal/platform/process"
 )
 
 // doctorCommand looks at a deployment, or at one request.
@@ -46,7 +46,7 @@ func (c *doctorAllCommand) Run(ctx context.Context, t terminal) error {
 				return err
 			}
 		}
-		if err := (service.Findings{f}).Print(t.out); err != nil {
+		if err := (process.Findings{f}).Print(t.out); err != nil {
 			return err
 		}
 	}

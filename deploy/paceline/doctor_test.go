@@ -11,9 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"paceline.internal/platform/emulator/twilio"
+	"paceline.internal/emulators/twilio"
+	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
-	"paceline.internal/platform/service"
 )
 
 func TestDoctor(t *testing.T) {
@@ -22,15 +22,15 @@ func TestDoctor(t *testing.T) {
 	t.Run("S0_06_SaysWhatIsMissingByService", func(t *testing.T) {
 		t.Parallel()
 		var out bytes.Buffer
-		require.ErrorIs(t, run(t.Context(), []string{"doctor"}, terminal{out: &out}), service.ErrUnwell)
+		require.ErrorIs(t, run(t.Context(), []string{"doctor"}, terminal{out: &out}), process.ErrUnwell)
 		require.Regexp(t, `(?s)\Agateway\nfailed  PUBLIC_BASE_URL is missing .*\nonboarding\n.*failed  QSTASH_TOKEN   is missing .*\nmessaging\n.*\ntogether\n`, out.String())
 	})
 
 	t.Run("SpeaksToMachines", func(t *testing.T) {
 		t.Parallel()
 		var out bytes.Buffer
-		require.ErrorIs(t, run(t.Context(), []string{"doctor", "--json"}, terminal{out: &out}), service.ErrUnwell)
-		var findings service.Findings
+		require.ErrorIs(t, run(t.Context(), []string{"doctor", "--json"}, terminal{out: &out}), process.ErrUnwell)
+		var findings process.Findings
 		require.NoError(t, json.Unmarshal(out.Bytes(), &findings))
 		require.NotEmpty(t, findings)
 	})

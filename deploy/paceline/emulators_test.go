@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"paceline.internal/platform/emulator/qstash"
+	"paceline.internal/emulators/qstash"
 )
 
 func TestEmulators(t *testing.T) {

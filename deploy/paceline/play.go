@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"paceline.internal/deploy/operator"
-	"paceline.internal/deploy/stack"
-	"paceline.internal/platform/emulator/qstash"
-	"paceline.internal/platform/emulator/twilio"
+	"paceline.internal/emulators/qstash"
+	"paceline.internal/emulators/twilio"
+	"paceline.internal/test/stack"
 )
 
 // scenario is one conversation to be played.

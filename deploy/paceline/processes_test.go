@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"paceline.internal/deploy/chaos"
+	"paceline.internal/test/chaos"
 )
 
 func TestChaosOfProcesses(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"paceline.internal/deploy/operator"
-	"paceline.internal/platform/emulator/twilio"
+	"paceline.internal/emulators/twilio"
 )
 
 // report is what a conversation came to, by what reached the phone.

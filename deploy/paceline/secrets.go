@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"paceline.internal/deploy/stack"
+	"paceline.internal/test/stack"
 )
 
 // newSecrets makes a fresh pair.

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 
-	"paceline.internal/deploy/stack"
+	"paceline.internal/test/stack"
 )
 
 // serveCommand is the binary of one service inside this one. It is how real processes are started on a machine that has

@@ -9,7 +9,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"paceline.internal/deploy/chaos"
+	"paceline.internal/test/chaos"
 )
 
 const (

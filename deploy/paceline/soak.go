@@ -7,8 +7,8 @@ import (
 	"os"
 	"time"
 
-	"paceline.internal/deploy/chaos"
-	"paceline.internal/platform/emulator/clock"
+	"paceline.internal/emulators/clock"
+	"paceline.internal/test/chaos"
 )
 
 // soakCommand keeps the product under a load of webhooks while parts of it are killed.

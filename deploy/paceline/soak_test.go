@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"paceline.internal/deploy/chaos"
+	"paceline.internal/test/chaos"
 )
 
 func TestSoak(t *testing.T) {

@@ -11,12 +11,12 @@ import (
 	"sync"
 	"time"
 
-	"paceline.internal/deploy/stack"
-	"paceline.internal/platform/emulator/clock"
-	"paceline.internal/platform/emulator/twilio"
+	"paceline.internal/emulators/clock"
+	"paceline.internal/emulators/twilio"
 	"paceline.internal/platform/postgres/cluster"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
+	"paceline.internal/test/stack"
 )
 
 // upCommand keeps the product running.

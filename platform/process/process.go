@@ -1,4 +1,5 @@
-// Package process runs the components of a process: started in order, stopped in reverse, each within its bound.
+// Package process is what the processes have in common: the verbs of a binary, what it is given beyond its environment, its
+// doctor, and its components, which are started in order and stopped in reverse, each within its bound.
 //
 // It handles no signals, exits nothing and keeps nothing global, so that one process can hold several services and a
 // test can hold a whole stack. A second signal, the impatient one, is main's affair.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"paceline.internal/platform/emulator/clock"
-	emulator "paceline.internal/platform/emulator/qstash"
+	"paceline.internal/emulators/clock"
+	emulator "paceline.internal/emulators/qstash"
 	"paceline.internal/platform/qstash"
 )
 

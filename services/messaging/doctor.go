@@ -10,38 +10,38 @@ import (
 	"time"
 
 	"paceline.internal/platform/postgres"
-	"paceline.internal/platform/service"
+	"paceline.internal/platform/process"
 	"paceline.internal/services/messaging/twilio"
 )
 
 // Doctor looks at everything that this service needs. It changes nothing.
-func Doctor(ctx context.Context, cfg Config) service.Findings {
+func Doctor(ctx context.Context, cfg Config) process.Findings {
 	ctx = postgres.AcrossOrganisations(ctx)
 	about := func(look func(ctx context.Context, cfg Config) (string, error)) func(context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) { return look(ctx, cfg) }
 	}
-	return service.Examine(ctx, name,
-		service.Check{
+	return process.Examine(ctx, name,
+		process.Check{
 			Name: "configuration", Look: about(lookAtConfig),
 			Mend: "set the variables named above; docs/environment-contract.md lists all of them",
 		},
-		service.Check{
+		process.Check{
 			Name: "database", Look: about(lookAtDatabase),
 			Mend: "check MESSAGING_DATABASE_URL and that Postgres runs; for a schema that is behind, run: messaging migrate",
 		},
-		service.Check{
+		process.Check{
 			Name: "clock", Look: about(lookAtClock),
 			Mend: "synchronise this host and that of the database with NTP: the pauses between texts are as right as the clocks",
 		},
-		service.Check{
+		process.Check{
 			Name: "callbacks", Look: about(lookAtCallbacks),
 			Mend: "give PUBLIC_BASE_URL as https and a public name: Twilio posts every receipt and every reply there",
 		},
-		service.Check{
+		process.Check{
 			Name: "twilio", Look: about(lookAtTwilio),
 			Mend: "take TWILIO_ACCOUNT_SID and TWILIO_AUTH_TOKEN from the Twilio console, and one sender of that account",
 		},
-		service.Check{
+		process.Check{
 			Name: "tls", Look: about(lookAtTLS),
 			Mend: "give GRPC_TLS_CERT_FILE, GRPC_TLS_KEY_FILE and GRPC_TLS_CA_FILE as readable PEM files, or none of them",
 		},
@@ -56,7 +56,7 @@ func lookAtConfig(_ context.Context, cfg Config) (string, error) {
 		return "", err
 	}
 	if cfg.ReconcileInterval < steadyInterval {
-		return "", service.Warn("RECONCILE_INTERVAL is %s; Twilio's list may lag: below %s an absence may be premature",
+		return "", process.Warn("RECONCILE_INTERVAL is %s; Twilio's list may lag: below %s an absence may be premature",
 			cfg.ReconcileInterval, steadyInterval)
 	}
 	return "gRPC on " + cfg.Addr.String() + ", ops on " + cfg.OpsAddr.String(), nil
@@ -72,11 +72,11 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 	if err := migrations.Ready(ctx, pool); err != nil {
 		return "", err
 	}
-	if err := service.OwnSchema(ctx, pool, "sms_messages"); err != nil {
+	if err := process.OwnSchema(ctx, pool, "sms_messages"); err != nil {
 		return "", err
 	}
 	if err := pool.Sound(ctx); err != nil {
-		return "", service.Mend("do what it says; docs/deployment.md, A database of your own", err)
+		return "", process.Mend("do what it says; docs/deployment.md, A database of your own", err)
 	}
 	version, err := migrations.Current(ctx, pool)
 	return fmt.Sprintf("reachable, schema version %d", version), err
@@ -89,7 +89,7 @@ func lookAtClock(ctx context.Context, cfg Config) (string, error) {
 		return "", err
 	}
 	defer pool.Close()
-	return service.LookAtClock(ctx, pool)
+	return process.LookAtClock(ctx, pool)
 }
 
 // lookAtCallbacks looks at the host that every text names for its receipts: Twilio refuses some with 21609, and the text with it.
@@ -144,5 +144,5 @@ func lookAtTwilio(ctx context.Context, cfg Config) (string, error) {
 }
 
 func lookAtTLS(_ context.Context, cfg Config) (string, error) {
-	return service.LookAtTLS(cfg.TLS, cfg.Addr)
+	return process.LookAtTLS(cfg.TLS, cfg.Addr)
 }

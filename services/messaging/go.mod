@@ -16,6 +16,7 @@ require (
 	golang.org/x/sync v0.24.0
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
+	paceline.internal/emulators v0.0.0
 	paceline.internal/platform v0.0.0
 	paceline.internal/proto v0.0.0
 	pgregory.net/rapid v1.3.0
@@ -62,6 +63,8 @@ require (
 	google.golang.org/genproto/googleapis/api v0.0.0-20261005182115-fad411399dd8 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20261019180522-ce908d29299b // indirect
 )
+
+replace paceline.internal/emulators => ../../emulators
 
 replace paceline.internal/platform => ../../platform
 

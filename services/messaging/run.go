@@ -10,10 +10,9 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
+	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
-	"paceline.internal/platform/service"
 	"paceline.internal/platform/telemetry"
-	"paceline.internal/platform/worker"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/messaging/delivery"
 	"paceline.internal/services/messaging/outbound"
@@ -34,7 +33,7 @@ const stopReconciler = 5 * time.Second
 // An orchestrator has to wait before it kills, at most: TWILIO_TIMEOUT and 10 s for sends in flight, 10 s for the ops
 // port, 5 s for the reconciler, as long as for sends for the responder, 5 s more than that for the outbound queue, 5 s for its
 // retention, 5 s for the last spans, and a second for each.
-func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
+func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	ctx = postgres.AcrossOrganisations(ctx) // what works without being called works for all; a call has a scope of its own
 	observed, err := telemetry.New(ctx, telemetry.Options{
 		Service: name, Config: cfg.Telemetry, Output: os.Stdout, Registry: telemetry.NewRegistry(),
@@ -88,7 +87,7 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 		return err
 	}
 	working := func(ctx context.Context) error { return errors.Join(loops.Ready(), ready(ctx)) }
-	service.LogPlainText(ctx, observed.Log, cfg.TLS, cfg.Addr)
+	process.LogPlainText(ctx, observed.Log, cfg.TLS, cfg.Addr)
 	if err := working(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
 		observed.Log.ErrorContext(ctx, "messaging.not_ready", "error", err)
 	}
@@ -114,7 +113,7 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 
 // settlers are the loops that settle sends in doubt and answer words about consent.
 func settlers(
-	cfg Config, deps service.Deps, observed *telemetry.Telemetry, loops *process.Loops, db *store.Store, carrier *twilio.Client,
+	cfg Config, deps process.Deps, observed *telemetry.Telemetry, loops *process.Loops, db *store.Store, carrier *twilio.Client,
 	sending *delivery.Service, metrics *delivery.Metrics,
 ) (reconcile, respond process.Component) {
 	reconciler := delivery.NewReconciler(delivery.ReconcilerConfig{
@@ -132,7 +131,7 @@ func settlers(
 
 // serve puts the service behind its gRPC server.
 func serve(
-	cfg Config, deps service.Deps, observed *telemetry.Telemetry, sending *delivery.Service, queue textQueue, db *store.Store,
+	cfg Config, deps process.Deps, observed *telemetry.Telemetry, sending *delivery.Service, queue textQueue, db *store.Store,
 	carrier *twilio.Client, ready func(ctx context.Context) error,
 ) (*rpc.Server, error) {
 	tokens, err := rpc.NewTokens(cfg.AuthSecret, deps.Now)
@@ -145,7 +144,7 @@ func serve(
 	}
 	grpcServer, err := rpc.NewServer(rpc.ServerConfig{
 		Tokens: tokens, Policy: server.Policy(), Log: observed.Log, TracerProvider: observed.Tracer, MeterProvider: observed.Meter,
-		TLS: tls.Server, Scope: service.Scope, Timeout: cfg.Timeout + delivery.SettleBound, Database: ready,
+		TLS: tls.Server, Scope: process.Scope, Timeout: cfg.Timeout + delivery.SettleBound, Database: ready,
 		MaxRequest: maxRequest,
 	})
 	if err != nil {
@@ -168,16 +167,16 @@ type textQueue struct {
 }
 
 func queueTexts(
-	ctx context.Context, cfg Config, deps service.Deps, observed *telemetry.Telemetry, loops *process.Loops, sending *delivery.Service,
+	ctx context.Context, cfg Config, deps process.Deps, observed *telemetry.Telemetry, loops *process.Loops, sending *delivery.Service,
 	db *store.Outbound,
 ) (textQueue, error) {
 	wake, tally := make(chan struct{}, 1), new(outbound.Tally)
 	meter := observed.Meter.Meter(name)
-	metrics, err := worker.NewMetrics(meter)
+	metrics, err := queue.NewMetrics(meter)
 	if err != nil {
 		return textQueue{}, err
 	}
-	if err := worker.Observe(ctx, meter, outbound.Queue, db.Jobs(), deps.Now); err != nil {
+	if err := queue.Observe(ctx, meter, outbound.Queue, db.Jobs(), deps.Now); err != nil {
 		return textQueue{}, err
 	}
 	runner, err := outbound.NewRunner(outbound.Config{
@@ -188,18 +187,18 @@ func queueTexts(
 	if err != nil {
 		return textQueue{}, err
 	}
-	retention := worker.Retention{Queue: db.Jobs(), For: cfg.OutboundRetention, Log: observed.Log, Now: deps.Now}
-	queue := textQueue{
+	retention := queue.Retention{Queue: db.Jobs(), For: cfg.OutboundRetention, Log: observed.Log, Now: deps.Now}
+	texts := textQueue{
 		desk:  &outbound.Desk{Store: db, Sender: cfg.sender(), Wake: wake, Log: observed.Log, Now: deps.Now},
 		tally: tally, send: loops.Loop("outbound", runner.Loop(deps.Rest).Run),
 		clear: loops.Loop("outbound retention", retention.Loop(deps.Rest).Run),
 	}
-	queue.health = func(ctx context.Context) (any, error) {
+	texts.health = func(ctx context.Context) (any, error) {
 		health, err := runner.Health(postgres.AcrossOrganisations(ctx), db.Jobs())
-		return map[string]worker.Health{outbound.Queue: health}, err
+		return map[string]queue.Health{outbound.Queue: health}, err
 	}
-	queue.send.StopTimeout, queue.clear.StopTimeout = runner.Bound(), stopReconciler
-	return queue, nil
+	texts.send.StopTimeout, texts.clear.StopTimeout = runner.Bound(), stopReconciler
+	return texts, nil
 }
 
 // carrier is how Twilio is called: through the messaging service if there is one.

@@ -18,13 +18,13 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"paceline.internal/emulators/clock"
+	emulator "paceline.internal/emulators/twilio"
 	"paceline.internal/platform/config"
-	"paceline.internal/platform/emulator/clock"
-	emulator "paceline.internal/platform/emulator/twilio"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/platform/process"
 	"paceline.internal/platform/rpc"
-	"paceline.internal/platform/service"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/messaging"
 )
@@ -120,7 +120,7 @@ func start(t *testing.T, migrations postgres.Migrations) (grpcAddr, opsURL strin
 	ctx, stop := context.WithCancel(t.Context())
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- messaging.Run(ctx, cfg, service.Deps{
+		ended <- messaging.Run(ctx, cfg, process.Deps{
 			Log: slog.New(slog.DiscardHandler), Listener: grpcPort, OpsListener: opsPort, Ready: func() { close(ready) },
 		})
 	}()
@@ -268,7 +268,7 @@ func TestDoctor(t *testing.T) {
 			if tt.well {
 				require.NoError(t, err)
 			} else {
-				require.ErrorIs(t, err, service.ErrUnwell)
+				require.ErrorIs(t, err, process.ErrUnwell)
 			}
 			for _, want := range tt.want {
 				require.Contains(t, said, want)

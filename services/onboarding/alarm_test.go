@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	emulator "paceline.internal/platform/emulator/qstash"
+	emulator "paceline.internal/emulators/qstash"
 	platform "paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/services/onboarding/messagingtest"

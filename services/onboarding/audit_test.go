@@ -22,7 +22,7 @@ import (
 const auditEvery = 5 * time.Minute
 
 // auditor is one process's auditor, on its ports and router, with its metrics.
-func (b *bundle) auditor(p *process) (*audit.Auditor, *sdkmetric.ManualReader) {
+func (b *bundle) auditor(p *running) (*audit.Auditor, *sdkmetric.ManualReader) {
 	b.t.Helper()
 	reader := sdkmetric.NewManualReader()
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))

@@ -12,7 +12,7 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
-	"paceline.internal/platform/service"
+	"paceline.internal/platform/process"
 	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/messagingtest"
 )
@@ -179,7 +179,7 @@ ok +tls +off: .*
 			cfg, err := onboarding.LoadConfig(w.environ)
 			require.NoError(t, err)
 			var report strings.Builder
-			require.ErrorIs(t, onboarding.Doctor(t.Context(), cfg).Report(&report, false), service.ErrUnwell)
+			require.ErrorIs(t, onboarding.Doctor(t.Context(), cfg).Report(&report, false), process.ErrUnwell)
 			require.Regexp(t, tt.want, report.String())
 			require.NotContains(t, report.String(), "wr0ng")
 		})
@@ -195,7 +195,7 @@ ok +tls +off: .*
 		require.NoError(t, err)
 		var report strings.Builder
 		err = onboarding.Doctor(t.Context(), cfg).Report(&report, false)
-		require.ErrorIs(t, err, service.ErrUnwell)
+		require.ErrorIs(t, err, process.ErrUnwell)
 		for _, check := range []string{"database", "qstash", "tls"} {
 			require.Regexp(t, `(?m)^failed +`+check+` .*\n +to mend: `, report.String())
 			require.ErrorContains(t, err, check)

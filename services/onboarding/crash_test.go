@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	emulator "paceline.internal/platform/emulator/qstash"
+	emulator "paceline.internal/emulators/qstash"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/enrolment"
 	"paceline.internal/services/onboarding/messagingtest"

@@ -6,18 +6,18 @@ import (
 	"fmt"
 
 	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
-	"paceline.internal/platform/service"
 	"paceline.internal/services/onboarding/redis"
 )
 
 // Doctor looks at everything that this service needs. It changes nothing.
-func Doctor(ctx context.Context, cfg Config) service.Findings {
+func Doctor(ctx context.Context, cfg Config) process.Findings {
 	ctx = postgres.AcrossOrganisations(ctx)
 	about := func(look func(ctx context.Context, cfg Config) (string, error)) func(context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) { return look(ctx, cfg) }
 	}
-	checks := []service.Check{
+	checks := []process.Check{
 		{
 			Name: "configuration", Look: about(lookAtConfig),
 			Mend: "set the variables named above; docs/environment-contract.md lists all of them",
@@ -44,12 +44,12 @@ func Doctor(ctx context.Context, cfg Config) service.Findings {
 		},
 	}
 	if !cfg.RedisURL.IsZero() {
-		checks = append(checks, service.Check{
+		checks = append(checks, process.Check{
 			Name: "redis", Look: about(lookAtRedis),
 			Mend: "check REDIS_URL, that Redis runs, and that its user may run scripts; or take REDIS_URL out to use Postgres",
 		})
 	}
-	return service.Examine(ctx, name, checks...)
+	return process.Examine(ctx, name, checks...)
 }
 
 func lookAtConfig(_ context.Context, cfg Config) (string, error) {
@@ -78,11 +78,11 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 	if err := Migrations().Ready(ctx, pool); err != nil {
 		return "", err
 	}
-	if err := service.OwnSchema(ctx, pool, "conversation_sessions"); err != nil {
+	if err := process.OwnSchema(ctx, pool, "conversation_sessions"); err != nil {
 		return "", err
 	}
 	if err := pool.Sound(ctx); err != nil {
-		return "", service.Mend("do what it says; docs/deployment.md, A database of your own", err)
+		return "", process.Mend("do what it says; docs/deployment.md, A database of your own", err)
 	}
 	return fmt.Sprintf("schema version %d", version), nil
 }
@@ -94,7 +94,7 @@ func lookAtClock(ctx context.Context, cfg Config) (string, error) {
 		return "", err
 	}
 	defer pool.Close()
-	return service.LookAtClock(ctx, pool)
+	return process.LookAtClock(ctx, pool)
 }
 
 // lookAtQStash asks for the signing keys, which any valid token may read.
@@ -120,5 +120,5 @@ func lookAtRedis(ctx context.Context, cfg Config) (found string, err error) {
 }
 
 func lookAtTLS(_ context.Context, cfg Config) (string, error) {
-	return service.LookAtTLS(cfg.TLS, cfg.Addr, cfg.MessagingAddr)
+	return process.LookAtTLS(cfg.TLS, cfg.Addr, cfg.MessagingAddr)
 }

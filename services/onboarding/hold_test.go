@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	emulator "paceline.internal/platform/emulator/qstash"
-	"paceline.internal/platform/worker"
+	emulator "paceline.internal/emulators/qstash"
+	"paceline.internal/platform/queue"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/dispatch"
@@ -113,7 +113,7 @@ func TestHold(t *testing.T) {
 		b.release(p)
 		_, err := b.store.Enqueue(t.Context(), jobs.New{ID: newID(), OrgID: orgID, Key: "k", Source: jobs.SourceTwilio, Payload: []byte(`{}`), At: b.clock.Now(), DueAt: b.clock.Now()})
 		require.NoError(t, err)
-		claimed, err := b.store.Jobs().Claim(t.Context(), worker.Claim{Limit: 1, Now: b.clock.Now(), Until: b.clock.Now().Add(time.Minute)})
+		claimed, err := b.store.Jobs().Claim(t.Context(), queue.Claim{Limit: 1, Now: b.clock.Now(), Until: b.clock.Now().Add(time.Minute)})
 		require.NoError(t, err)
 		err = b.store.Hold(t.Context(), decided, dispatch.Cause{Job: claimed.Jobs[0]}, session.Entry{At: b.clock.Now(), Kind: session.KindHeld})
 		require.ErrorIs(t, err, dispatch.ErrConflict)

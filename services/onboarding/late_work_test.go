@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"paceline.internal/platform/worker"
+	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/enrolment"
 	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/session"
@@ -101,7 +101,7 @@ func TestWorkThatIsDoneLate(t *testing.T) {
 		job := b.leave(p, "Sure")
 		opened := again(b, p, r)
 		now := b.clock.Now()
-		claimed, err := b.store.Jobs().Claim(t.Context(), worker.Claim{Limit: 1, Now: now, Until: now.Add(time.Minute)})
+		claimed, err := b.store.Jobs().Claim(t.Context(), queue.Claim{Limit: 1, Now: now, Until: now.Add(time.Minute)})
 		require.NoError(t, err)
 		require.Len(t, claimed.Jobs, 1)
 		require.Equal(t, job, claimed.Jobs[0].ID)

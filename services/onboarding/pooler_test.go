@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	emulator "paceline.internal/platform/emulator/qstash"
+	emulator "paceline.internal/emulators/qstash"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"

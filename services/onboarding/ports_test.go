@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"paceline.internal/platform/qstash"
+	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
-	"paceline.internal/platform/worker"
 	"paceline.internal/services/onboarding/audit"
 	"paceline.internal/services/onboarding/burst"
 	"paceline.internal/services/onboarding/dispatch"
@@ -163,8 +163,8 @@ func (p *ports) Enqueue(ctx context.Context, n jobs.New) (stored jobs.Enqueued, 
 	return stored, err
 }
 
-func (p *ports) Claim(ctx context.Context, c worker.Claim) (worker.Claimed, error) {
-	return call(p, "Claim", func() (worker.Claimed, error) { return p.Store.Jobs().Claim(ctx, c) })
+func (p *ports) Claim(ctx context.Context, c queue.Claim) (queue.Claimed, error) {
+	return call(p, "Claim", func() (queue.Claimed, error) { return p.Store.Jobs().Claim(ctx, c) })
 }
 
 func (p *ports) Finish(ctx context.Context, ends []jobs.Finish) ([]string, error) {

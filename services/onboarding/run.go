@@ -17,10 +17,9 @@ import (
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
+	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
-	"paceline.internal/platform/service"
 	"paceline.internal/platform/telemetry"
-	"paceline.internal/platform/worker"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/audit"
 	"paceline.internal/services/onboarding/burst"
@@ -69,7 +68,7 @@ func Migrate(ctx context.Context, cfg Config) error {
 // An orchestrator has to wait before it kills, at most: 20 s for calls in flight, 10 s for the ops port, 30 s for each of
 // the jobs, their retention, the relay, the sweeper and the inbound audit, 10 s for each of the wake-ups, the bell and the holds, 5 s for
 // the last spans, and a second for each.
-func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
+func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	ctx = postgres.AcrossOrganisations(ctx) // what works without being called works for all; a call has a scope of its own
 	tel, err := telemetry.New(ctx, telemetry.Options{
 		Service: name, Config: cfg.Telemetry, Output: os.Stdout, Registry: telemetry.NewRegistry(),
@@ -92,7 +91,7 @@ func Run(ctx context.Context, cfg Config, deps service.Deps) (err error) {
 	if err := deps.Listen(ctx, "ONBOARDING", cfg.Addr, cfg.OpsAddr); err != nil {
 		return err
 	}
-	service.LogPlainText(ctx, deps.Log, cfg.TLS, cfg.Addr, cfg.MessagingAddr)
+	process.LogPlainText(ctx, deps.Log, cfg.TLS, cfg.Addr, cfg.MessagingAddr)
 	ready := func(ctx context.Context) error { return errors.Join(loops.Ready(), s.ready(ctx)) }
 	if err := ready(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
 		deps.Log.ErrorContext(ctx, "onboarding.not_ready", "error", err)
@@ -113,14 +112,14 @@ type wired struct {
 	messaging *grpc.ClientConn
 	redis     *redis.Reservations // nil without REDIS_URL
 	runner    *jobs.Runner
-	jobs      *worker.Queue
+	jobs      *queue.Queue
 	relay     *burst.Relay
 	sweeper   *burst.Sweeper
 	auditor   *audit.Auditor
 	desk      *enrolment.Desk
 	grpc      *rpc.Server
-	bell      *worker.Bell
-	retention *worker.Retention
+	bell      *queue.Bell
+	retention *queue.Retention
 	wakeJobs  chan struct{}
 	wakeRelay chan struct{}
 }
@@ -153,7 +152,7 @@ func (s *wired) loops(cfg Config, loops *process.Loops, rest process.Rest) []pro
 	return components
 }
 
-func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Telemetry) (*wired, error) {
+func wire(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Telemetry) (*wired, error) {
 	flow, texts, err := cfg.script()
 	if err != nil {
 		return nil, err
@@ -222,7 +221,7 @@ func wire(ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Tel
 	failures, guardErr := s.guard(cfg, deps)
 	s.grpc, err = rpc.NewServer(rpc.ServerConfig{
 		Tokens: tokens, Policy: server.Policy(), Log: deps.Log, TracerProvider: tel.Tracer, MeterProvider: tel.Meter,
-		TLS: files.Server, Scope: service.Scope, Timeout: stepTimeout, MaxRequest: maxRequest,
+		TLS: files.Server, Scope: process.Scope, Timeout: stepTimeout, MaxRequest: maxRequest,
 		Database: s.ready,
 	})
 	if err := errors.Join(err, guardErr); err != nil {
@@ -245,7 +244,7 @@ func (s *wired) register(conversations *server.Server, events *server.WebhookJob
 
 // observe registers the gauges that are asked of the database and its pool, and makes what the parts measure and trace with.
 func (s *wired) observe(
-	ctx context.Context, deps service.Deps, tel *telemetry.Telemetry, db *store.Store,
+	ctx context.Context, deps process.Deps, tel *telemetry.Telemetry, db *store.Store,
 ) (*burst.Metrics, telemetry.Threads, error) {
 	meter := tel.Meter.Meter(name)
 	metrics, err := burst.NewMetrics(meter)
@@ -254,7 +253,7 @@ func (s *wired) observe(
 }
 
 // watch makes what finishes and repeats alarms.
-func (s *wired) watch(cfg Config, deps service.Deps, db *store.Store, alarms *burst.Publisher) {
+func (s *wired) watch(cfg Config, deps process.Deps, db *store.Store, alarms *burst.Publisher) {
 	s.relay = &burst.Relay{Outbox: db, Publisher: alarms, Log: deps.Log, Now: deps.Now}
 	s.sweeper = &burst.Sweeper{
 		Store: db, Grace: cfg.AlarmOverdueGrace, MaxGenerations: cfg.AlarmMaxGenerations, Log: deps.Log, Now: deps.Now,
@@ -263,18 +262,18 @@ func (s *wired) watch(cfg Config, deps service.Deps, db *store.Store, alarms *bu
 
 // queue makes what works webhook_jobs: its runner with these handlers, the bell that wakes it, and its retention.
 func (s *wired) queue(
-	ctx context.Context, cfg Config, deps service.Deps, tel *telemetry.Telemetry, db *store.Store, work jobs.Config,
+	ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Telemetry, db *store.Store, work jobs.Config,
 ) error {
 	meter := tel.Meter.Meter(name)
-	counted, err := worker.NewMetrics(meter)
-	if err := errors.Join(err, worker.Observe(ctx, meter, jobs.Queue, db.Jobs(), deps.Now)); err != nil {
+	counted, err := queue.NewMetrics(meter)
+	if err := errors.Join(err, queue.Observe(ctx, meter, jobs.Queue, db.Jobs(), deps.Now)); err != nil {
 		return err
 	}
 	work.Store, work.Log, work.Now, work.Wake, work.Metrics, work.Transient = db.Jobs(), deps.Log, deps.Now, s.wakeJobs, counted, transient
 	work.Workers = jobWorkers
 	s.runner, s.jobs = jobs.NewRunner(work), db.Jobs()
-	s.bell = worker.NewBell(s.pool, store.ChannelJobs, s.wakeJobs, deps.Log)
-	s.retention = &worker.Retention{Queue: db.Jobs(), Keep: store.KeptJobs, For: cfg.JobsRetention, Log: deps.Log, Now: deps.Now}
+	s.bell = queue.NewBell(s.pool, store.ChannelJobs, s.wakeJobs, deps.Log)
+	s.retention = &queue.Retention{Queue: db.Jobs(), Keep: store.KeptJobs, For: cfg.JobsRetention, Log: deps.Log, Now: deps.Now}
 	return nil
 }
 
@@ -303,7 +302,7 @@ func connect(ctx context.Context, cfg Config, tel *telemetry.Telemetry, tokens *
 }
 
 // openQStash is the one publisher, with the policy of the environment.
-func openQStash(cfg Config, deps service.Deps, tel *telemetry.Telemetry) (*qstash.Publisher, error) {
+func openQStash(cfg Config, deps process.Deps, tel *telemetry.Telemetry) (*qstash.Publisher, error) {
 	client, err := qstash.New(qstash.Config{URL: cfg.QStashURL.String(), Token: cfg.QStashToken.Reveal()})
 	if err != nil {
 		return nil, err
@@ -318,7 +317,7 @@ func openQStash(cfg Config, deps service.Deps, tel *telemetry.Telemetry) (*qstas
 }
 
 // guard keeps its reservations in the database, or in Redis when there is one.
-func (s *wired) guard(cfg Config, deps service.Deps) (*reservation.Guard, error) {
+func (s *wired) guard(cfg Config, deps process.Deps) (*reservation.Guard, error) {
 	guarded := reservation.Config{Store: store.NewReservations(s.pool), Log: deps.Log, Now: deps.Now}
 	if !cfg.RedisURL.IsZero() {
 		var err error
@@ -362,7 +361,7 @@ func (s *wired) ready(ctx context.Context) error {
 func (s *wired) queues(now func() time.Time) func(ctx context.Context) (any, error) {
 	return func(ctx context.Context) (any, error) {
 		health, err := s.runner.Health(postgres.AcrossOrganisations(ctx), s.jobs, now())
-		return map[string]worker.Health{jobs.Queue: health}, err
+		return map[string]queue.Health{jobs.Queue: health}, err
 	}
 }
 

@@ -26,13 +26,13 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"paceline.internal/platform/emulator/clock"
-	emulator "paceline.internal/platform/emulator/qstash"
+	"paceline.internal/emulators/clock"
+	emulator "paceline.internal/emulators/qstash"
 	platform "paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/rpc"
-	"paceline.internal/platform/service"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/jobs"
@@ -101,7 +101,7 @@ func (w *world) run() (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- onboarding.Run(ctx, cfg, service.Deps{
+		ended <- onboarding.Run(ctx, cfg, process.Deps{
 			Log: slog.New(slog.NewJSONHandler(w.log, nil)), Now: w.clock.Now, PassBound: w.passBound, Listener: grpcPort, OpsListener: opsPort,
 			Ready: func() { close(ready) },
 		})
@@ -326,7 +326,7 @@ func TestRun(t *testing.T) {
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- onboarding.Run(ctx, cfg, service.Deps{}) }() // as the command does
+		go func() { ended <- onboarding.Run(ctx, cfg, process.Deps{}) }() // as the command does
 		w.eventually(func() bool {
 			found, err := store.Jobs().Get(t.Context(), orgID, job.ID)
 			return err == nil && found.Status == jobs.StatusCompleted
@@ -409,7 +409,7 @@ func TestRun(t *testing.T) {
 		w.environ["ONBOARDING_ADDR"], w.environ["ONBOARDING_OPS_ADDR"] = taken.Addr().String(), "127.0.0.1:0"
 		cfg, err := onboarding.LoadConfig(w.environ)
 		require.NoError(t, err)
-		err = onboarding.Run(t.Context(), cfg, service.Deps{Log: slog.New(slog.DiscardHandler)})
+		err = onboarding.Run(t.Context(), cfg, process.Deps{Log: slog.New(slog.DiscardHandler)})
 		require.ErrorContains(t, err, "ONBOARDING_ADDR")
 	})
 }

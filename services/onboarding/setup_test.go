@@ -21,8 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 
-	"paceline.internal/platform/emulator/clock"
-	emulator "paceline.internal/platform/emulator/qstash"
+	"paceline.internal/emulators/clock"
+	emulator "paceline.internal/emulators/qstash"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/rpc"
@@ -96,7 +96,7 @@ type bundle struct {
 	texts  atomic.Int64
 
 	mu      sync.Mutex
-	serving *process // whoever answers callbacks
+	serving *running // whoever answers callbacks
 }
 
 func setup(t *testing.T) *bundle {
@@ -129,8 +129,8 @@ func setup(t *testing.T) *bundle {
 	return b
 }
 
-// process is one running service. Its ports may meet a mishap.
-type process struct {
+// running is one running service. Its ports may meet a mishap.
+type running struct {
 	ports   *ports
 	server  *server.Server
 	steps   *burst.Executor
@@ -143,7 +143,7 @@ type process struct {
 }
 
 // start wires a process as run.go does.
-func (b *bundle) start(p *ports) *process {
+func (b *bundle) start(p *ports) *running {
 	logger, texts, flow, now := slog.New(slog.NewJSONHandler(b.log, nil)), catalog.Default(), b.flow, b.clock.Now
 	delivery := &dispatch.Dispatcher{Sender: p, Store: p, Catalog: texts, Unknown: flow.UnknownSends(), Now: now}
 	alarms := &burst.Publisher{QStash: p, Outbox: p, Flow: flow, Disabled: b.disabled, Log: logger, Now: now}
@@ -166,7 +166,7 @@ func (b *bundle) start(p *ports) *process {
 	steps := &burst.Executor{Sessions: p, Delivery: delivery, Receipts: p, Waits: p, Outages: p, Alarms: alarms, Flow: flow, Log: logger, Now: now}
 	failures, err := reservation.New(reservation.Config{Store: postgres.NewReservations(b.pool), Log: logger, Now: now})
 	require.NoError(b.t, err)
-	return &process{
+	return &running{
 		ports: p, steps: steps, desk: desk, crew: crew, router: router, runner: runner,
 		server:  &server.Server{Steps: steps, Router: router, Desk: desk, Crew: crew, Store: b.store, Failures: failures, Now: now},
 		relay:   &burst.Relay{Outbox: p, Publisher: alarms, Log: logger, Now: now},
@@ -179,14 +179,14 @@ func (b *bundle) healthy() *ports {
 }
 
 // serve makes p the process that answers from now on.
-func (b *bundle) serve(p *process) {
+func (b *bundle) serve(p *running) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.serving = p
 }
 
 // current is the process that answers; a dead one has been replaced by a healthy one.
-func (b *bundle) current() *process {
+func (b *bundle) current() *running {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.serving.ports.dead() {

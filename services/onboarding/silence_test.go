@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	emulator "paceline.internal/platform/emulator/qstash"
+	emulator "paceline.internal/emulators/qstash"
 	"paceline.internal/platform/postgres/pgtest"
 )
 

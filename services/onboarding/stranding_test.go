@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
-	"paceline.internal/platform/worker"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/dispatch"
@@ -417,10 +417,10 @@ func TestJobThatEndsUndone(t *testing.T) {
 		b := setup(t)
 		_, r := b.unsent()
 		id := b.job()
-		claimed, err := b.store.Jobs().Claim(t.Context(), worker.Claim{ID: id, Limit: 1, Now: b.clock.Now(), Until: b.clock.Now().Add(time.Minute)})
+		claimed, err := b.store.Jobs().Claim(t.Context(), queue.Claim{ID: id, Limit: 1, Now: b.clock.Now(), Until: b.clock.Now().Add(time.Minute)})
 		require.NoError(t, err)
 		require.Len(t, claimed.Jobs, 1)
-		var status *worker.StatusError
+		var status *queue.StatusError
 		require.ErrorAs(t, b.cancels(id), &status)
 		require.Equal(t, session.Active, b.session(r.ID).Status)
 	})
@@ -430,10 +430,10 @@ func TestJobThatEndsUndone(t *testing.T) {
 		b := setup(t)
 		_, r := b.unsent()
 		j := jobs.Job{ID: b.job(), OrgID: orgID}
-		_, err := b.store.Jobs().Claim(t.Context(), worker.Claim{ID: j.ID, Limit: 1, Now: b.clock.Now(), Until: b.clock.Now().Add(time.Minute)})
+		_, err := b.store.Jobs().Claim(t.Context(), queue.Claim{ID: j.ID, Limit: 1, Now: b.clock.Now(), Until: b.clock.Now().Add(time.Minute)})
 		require.NoError(t, err)
 		parking := session.Park(r, b.clock.Now(), session.Stuck, session.TriggerOperator, "", "why")
-		var status *worker.StatusError
+		var status *queue.StatusError
 		require.ErrorAs(t, b.store.Move(t.Context(), parking, &dispatch.Cause{Job: j, Cancelled: true}), &status)
 		require.Equal(t, session.Active, b.session(r.ID).Status)
 	})

@@ -6,14 +6,14 @@ import (
 
 	"paceline.internal/gateway"
 	"paceline.internal/platform/config"
-	"paceline.internal/platform/service"
+	"paceline.internal/platform/process"
 )
 
 func main() {
-	service.Main("gateway", service.Verbs[gateway.Config]{
+	process.Main("gateway", process.Verbs[gateway.Config]{
 		Load: gateway.LoadConfig,
 		Serve: func(ctx context.Context, cfg gateway.Config) error {
-			return gateway.Run(ctx, cfg, service.Deps{})
+			return gateway.Run(ctx, cfg, process.Deps{})
 		},
 		Doctor:  gateway.Doctor,
 		OpsAddr: func(cfg gateway.Config) config.Addr { return cfg.OpsAddr },

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	emulator "paceline.internal/platform/emulator/twilio"
+	emulator "paceline.internal/emulators/twilio"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/delivery"
 	"paceline.internal/services/messaging/sms"

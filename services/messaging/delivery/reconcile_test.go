@@ -13,7 +13,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
-	emulator "paceline.internal/platform/emulator/twilio"
+	emulator "paceline.internal/emulators/twilio"
 	platform "paceline.internal/platform/process"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/delivery"

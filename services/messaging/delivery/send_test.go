@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	emulator "paceline.internal/platform/emulator/twilio"
+	emulator "paceline.internal/emulators/twilio"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/delivery"
 	"paceline.internal/services/messaging/postgres"

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"paceline.internal/platform/worker"
+	"paceline.internal/platform/queue"
 	"paceline.internal/services/messaging/delivery"
 )
 
@@ -51,7 +51,7 @@ func (d *Desk) Enqueue(ctx context.Context, r Request) (stored Text, duplicate b
 		return Text{}, false, err
 	}
 	if !duplicate {
-		worker.Wake(d.Wake)
+		queue.Wake(d.Wake)
 		d.Log.LogAttrs(ctx, slog.LevelInfo, "messaging.text_queued", slog.String("text_id", stored.ID.String()),
 			slog.String("purpose", string(stored.Purpose)), slog.Time("send_at", stored.SendAt))
 	}

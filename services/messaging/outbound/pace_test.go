@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	emulator "paceline.internal/platform/emulator/twilio"
+	emulator "paceline.internal/emulators/twilio"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/postgres"

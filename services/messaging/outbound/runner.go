@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"paceline.internal/platform/process"
-	"paceline.internal/platform/worker"
+	"paceline.internal/platform/queue"
 	"paceline.internal/services/messaging/delivery"
 	"paceline.internal/services/messaging/sms"
 )
@@ -35,7 +35,7 @@ const (
 
 // Config is what a Runner works with. Every field is needed but Metrics.
 type Config struct {
-	Jobs    *worker.Queue
+	Jobs    *queue.Queue
 	Store   runnerStore
 	Rates   rateStore
 	Send    sender
@@ -47,7 +47,7 @@ type Config struct {
 	Wake    chan struct{} // of one
 	Log     *slog.Logger
 	Now     func() time.Time
-	Metrics *worker.Metrics
+	Metrics *queue.Metrics
 	// Transient reports an outage, which says nothing about a text: its expiry is all that bounds how long it is tried for.
 	Transient func(err error) bool
 }
@@ -57,7 +57,7 @@ type runnerStore interface {
 	// Message is what Send has made of a text so far, if anything.
 	Message(ctx context.Context, orgID uuid.UUID, key string) (m delivery.Message, found bool, err error)
 	// Fail ends a text whose lease the job names.
-	Fail(ctx context.Context, j worker.Job, f Failure, now time.Time) error
+	Fail(ctx context.Context, j queue.Job, f Failure, now time.Time) error
 	// Pressure is what is due of each kind, counted up to limit, and how far ahead of now the sender is.
 	Pressure(ctx context.Context, orgID uuid.UUID, from string, limit int, now time.Time) (Pressure, error)
 	// Next is when the first text falls due that was not due by then; zero when there is none.
@@ -85,7 +85,7 @@ type Runner struct {
 	Config
 
 	from string
-	jobs *worker.Runner
+	jobs *queue.Runner
 
 	// paying is held for reading while a text pays, so that none is counted both as begun and as paid for.
 	paying sync.RWMutex
@@ -103,11 +103,11 @@ func NewRunner(cfg Config) (*Runner, error) {
 		return nil, err
 	}
 	r := &Runner{Config: cfg, from: from, begun: map[string]struct{}{}}
-	handlers := map[string]worker.Handler{}
+	handlers := map[string]queue.Handler{}
 	for _, p := range Purposes() {
 		handlers[string(p)] = r.Handle
 	}
-	r.jobs = worker.NewRunner(worker.Config{
+	r.jobs = queue.NewRunner(queue.Config{
 		Name: Queue, Store: counted{Queue: cfg.Jobs, r: r}, Handlers: handlers, GiveUp: r.giveUp, Transient: cfg.Transient, Admit: r.admit,
 		Log: cfg.Log, Now: cfg.Now, Metrics: cfg.Metrics, Wake: cfg.Wake, Poll: cfg.Poll,
 		Workers: min(max(cfg.Pace.burst, fewestWorkers), mostWorkers), Lease: 2 * r.Bound(), Timeout: r.Bound(),
@@ -119,8 +119,8 @@ func NewRunner(cfg Config) (*Runner, error) {
 func (r *Runner) Bound() time.Duration { return r.Timeout + delivery.SettleBound + claimBound }
 
 // Health is how the queue is doing, in all organisations that the context may see.
-func (r *Runner) Health(ctx context.Context, queue *worker.Queue) (worker.Health, error) {
-	return r.jobs.Health(ctx, queue, r.Now())
+func (r *Runner) Health(ctx context.Context, jobs *queue.Queue) (queue.Health, error) {
+	return r.jobs.Health(ctx, jobs, r.Now())
 }
 
 // Loop sends until it is told to end. It rests until the next text falls due, if that is sooner than the poll.
@@ -182,13 +182,13 @@ func (r *Runner) admit(ctx context.Context, want int) (int, time.Duration, error
 
 // counted is the queue, with an eye on what was claimed of it and will ask for its segments in a moment.
 type counted struct {
-	*worker.Queue
+	*queue.Queue
 
 	r *Runner
 }
 
 // Claim notes what is begun.
-func (c counted) Claim(ctx context.Context, which worker.Claim) (worker.Claimed, error) {
+func (c counted) Claim(ctx context.Context, which queue.Claim) (queue.Claimed, error) {
 	claimed, err := c.Queue.Claim(ctx, which)
 	c.r.mu.Lock()
 	defer c.r.mu.Unlock()
@@ -199,7 +199,7 @@ func (c counted) Claim(ctx context.Context, which worker.Claim) (worker.Claimed,
 }
 
 // Finish forgets what came to its end without having paid.
-func (c counted) Finish(ctx context.Context, ends []worker.Finish) ([]string, error) {
+func (c counted) Finish(ctx context.Context, ends []queue.Finish) ([]string, error) {
 	for _, e := range ends {
 		c.r.paid(e.Job.ID)
 	}
@@ -214,7 +214,7 @@ func (r *Runner) paid(id string) {
 
 // pay takes a text's segments off the sender's rate. One that may not be sent yet, because another process was quicker, goes back to its
 // old place in the queue.
-func (r *Runner) pay(ctx context.Context, j worker.Job, t Request, now time.Time) error {
+func (r *Runner) pay(ctx context.Context, j queue.Job, t Request, now time.Time) error {
 	r.paying.RLock()
 	wait, err := r.Rates.Take(ctx, r.from, r.Pace.Cost(sms.Segments(string(t.Body)).Count), r.Pace.Slack(t.Purpose.Urgent()), now)
 	r.paid(j.ID)
@@ -227,18 +227,18 @@ func (r *Runner) pay(ctx context.Context, j worker.Job, t Request, now time.Time
 	if at := now.Add(min(wait, longestWait)); r.refused.IsZero() || at.Before(r.refused) {
 		r.refused = at
 	}
-	return &worker.Snooze{After: min(t.SendAt.Sub(now), 0), Cause: errPace}
+	return &queue.Snooze{After: min(t.SendAt.Sub(now), 0), Cause: errPace}
 }
 
 // Handle brings one text on by one step. Whatever dies between the steps, the next one begins at what Send has recorded under the text's
 // own key, so Twilio gets it once.
-func (r *Runner) Handle(ctx context.Context, j worker.Job) error {
+func (r *Runner) Handle(ctx context.Context, j queue.Job) error {
 	t, err := ReadPayload(j.Payload, j.CreatedAt)
 	if err != nil {
-		return &worker.Permanent{Cause: err}
+		return &queue.Permanent{Cause: err}
 	}
 	if t.OrgID, err = uuid.Parse(j.OrgID); err != nil {
-		return &worker.Permanent{Cause: fmt.Errorf("organisation: %w", err)}
+		return &queue.Permanent{Cause: fmt.Errorf("organisation: %w", err)}
 	}
 	t.Key = MessageKey(j.ID)
 	m, found, err := r.Store.Message(ctx, t.OrgID, t.Key)
@@ -264,7 +264,7 @@ func (r *Runner) Handle(ctx context.Context, j worker.Job) error {
 }
 
 // mayBegin pays for a text that is about to be sent. One whose recipient is held does not pay: it would keep others from being sent.
-func (r *Runner) mayBegin(ctx context.Context, j worker.Job, t Request, now time.Time) error {
+func (r *Runner) mayBegin(ctx context.Context, j queue.Job, t Request, now time.Time) error {
 	held, err := r.Rates.Held(ctx, t.OrgID, t.To)
 	if err != nil {
 		return err
@@ -294,20 +294,20 @@ func after(result delivery.Result) error {
 		if result.Explanation != "" {
 			cause = fmt.Errorf("%w: %s", errNotTook, result.Explanation)
 		}
-		return &worker.Snooze{After: wait, Cause: cause}
+		return &queue.Snooze{After: wait, Cause: cause}
 	case delivery.Held:
-		return &worker.Snooze{After: heldWait, Cause: errHeld}
+		return &queue.Snooze{After: heldWait, Cause: errHeld}
 	case delivery.OptedOut:
 		return failed(OptedOut, "the recipient has opted out; nothing is sent until they write START")
 	case delivery.Rejected:
 		return failed(Rejected, result.Explanation)
 	case delivery.Parked:
-		return &worker.Snooze{After: parkedWait, Cause: fmt.Errorf("waits for an operator: %s", result.Explanation)}
+		return &queue.Snooze{After: parkedWait, Cause: fmt.Errorf("waits for an operator: %s", result.Explanation)}
 	case delivery.GivenUp:
 		return failed(GivenUp, result.Explanation)
 	case delivery.InFlight, delivery.Unknown:
 	}
-	return &worker.Snooze{After: max(wait, time.Second), Cause: errDoubt}
+	return &queue.Snooze{After: max(wait, time.Second), Cause: errDoubt}
 }
 
 // late is what becomes of a text whose time is over. It is not sent any more; but one that may be at Twilio is not said to have failed. It
@@ -319,7 +319,7 @@ func late(t Request, m delivery.Message, found bool) error {
 			"; to do: if it is still wanted, enqueue it under another key, and see whether the recipient was on a safety hold, "+
 			"or why the queue was behind")
 	case m.Status == sms.Sending || m.Status == sms.Unknown:
-		return &worker.Snooze{After: doubtWait, Cause: errDoubt}
+		return &queue.Snooze{After: doubtWait, Cause: errDoubt}
 	case m.Status == sms.Parked:
 		return failed(Undecided, fmt.Sprintf("whether Twilio has it was not known when its time was over; "+
 			"to do: see GET /v1/messages/%s/evidence, then POST /v1/messages/%s:resolve", m.ID, m.ID))
@@ -329,17 +329,17 @@ func late(t Request, m delivery.Message, found bool) error {
 }
 
 func failed(why Why, words string) error {
-	return &worker.Permanent{Cause: &Failure{Why: why, Words: words}}
+	return &queue.Permanent{Cause: &Failure{Why: why, Words: words}}
 }
 
 // giveUp ends a text together with the reason.
-func (r *Runner) giveUp(ctx context.Context, j worker.Job, cause error) error {
+func (r *Runner) giveUp(ctx context.Context, j queue.Job, cause error) error {
 	failure := Failure{Why: Broken, Words: cause.Error()}
 	if known, ok := errors.AsType[*Failure](cause); ok {
 		failure = *known
 	}
 	err := r.Store.Fail(ctx, j, failure, r.Now())
-	if errors.Is(err, worker.ErrFenced) { // whoever has it now says how it ends
+	if errors.Is(err, queue.ErrFenced) { // whoever has it now says how it ends
 		return nil
 	}
 	return err

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	emulator "paceline.internal/platform/emulator/twilio"
+	emulator "paceline.internal/emulators/twilio"
 	"paceline.internal/platform/process"
-	"paceline.internal/platform/worker"
+	"paceline.internal/platform/queue"
 	"paceline.internal/services/messaging/delivery"
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/sms"
@@ -279,7 +279,7 @@ func TestCrash(t *testing.T) {
 			b := setup(t)
 			stored := b.enqueue(nil)
 			now := b.clock.Now()
-			claimed, err := b.store.Jobs().Claim(t.Context(), worker.Claim{Limit: 1, Now: now, Until: now.Add(32 * time.Second)})
+			claimed, err := b.store.Jobs().Claim(t.Context(), queue.Claim{Limit: 1, Now: now, Until: now.Add(32 * time.Second)})
 			require.NoError(t, err)
 			require.Len(t, claimed.Jobs, 1)
 			c.die(b, delivery.Request{
@@ -289,7 +289,7 @@ func TestCrash(t *testing.T) {
 			b.pass(time.Minute, 10*time.Second)
 			require.Equal(t, outbound.Completed, b.text(stored.ID).Status)
 			require.Len(t, b.sent(), 1)
-			fenced, err := b.store.Jobs().Finish(t.Context(), []worker.Finish{{Job: claimed.Jobs[0], Status: worker.StatusFailed, At: now}})
+			fenced, err := b.store.Jobs().Finish(t.Context(), []queue.Finish{{Job: claimed.Jobs[0], Status: queue.StatusFailed, At: now}})
 			require.NoError(t, err)
 			require.Len(t, fenced, 1, "who comes back from the dead ends nothing")
 		})

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/metric/noop"
 
-	"paceline.internal/platform/emulator/clock"
-	emulator "paceline.internal/platform/emulator/twilio"
+	"paceline.internal/emulators/clock"
+	emulator "paceline.internal/emulators/twilio"
 	platform "paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/services/messaging/delivery"

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
-	"paceline.internal/platform/worker"
+	"paceline.internal/platform/queue"
 	"paceline.internal/services/messaging/delivery"
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/sms"
@@ -20,18 +20,18 @@ import (
 // Outbound is the outbound queue in the messaging database.
 type Outbound struct {
 	pool   postgres.DB
-	jobs   *worker.Queue
-	intake *worker.Intake
+	jobs   *queue.Queue
+	intake *queue.Intake
 }
 
 // NewOutbound works on a migrated database; the caller keeps owning the pool.
 func NewOutbound(pool postgres.DB) *Outbound {
-	queue := worker.NewQueue(pool, worker.Table{Name: "sms_outbound_jobs", Priorities: outbound.Priorities})
-	return &Outbound{pool: pool, jobs: queue, intake: worker.NewIntake(queue)}
+	jobs := queue.NewQueue(pool, queue.Table{Name: "sms_outbound_jobs", Priorities: outbound.Priorities})
+	return &Outbound{pool: pool, jobs: jobs, intake: queue.NewIntake(jobs)}
 }
 
 // Jobs is the queue as its runner sees it.
-func (o *Outbound) Jobs() *worker.Queue { return o.jobs }
+func (o *Outbound) Jobs() *queue.Queue { return o.jobs }
 
 // Enqueue stores a text under an id, or finds the one that has its key; outbound.ErrKeyReused when that one is another.
 func (o *Outbound) Enqueue(
@@ -42,11 +42,11 @@ func (o *Outbound) Enqueue(
 	if err != nil {
 		return outbound.Text{}, false, err
 	}
-	job, err := o.intake.Enqueue(ctx, worker.New{
+	job, err := o.intake.Enqueue(ctx, queue.New{
 		ID: id.String(), OrgID: r.OrgID.String(), Key: r.Key, EventType: string(r.Purpose), Payload: payload,
 		Priority: r.Purpose.Priority(), At: now, DueAt: r.Due(now),
 	})
-	if errors.Is(err, worker.ErrPayloadMismatch) {
+	if errors.Is(err, queue.ErrPayloadMismatch) {
 		return outbound.Text{}, false, outbound.ErrKeyReused
 	}
 	if err != nil {
@@ -223,12 +223,12 @@ func (o *Outbound) Message(ctx context.Context, orgID uuid.UUID, key string) (m 
 
 const sqlFailure = `update sms_outbound_jobs set failure = @failure where id = @id`
 
-// Fail ends a text whose lease the job names, together with the reason; worker.ErrFenced when the lease was lost.
-func (o *Outbound) Fail(ctx context.Context, j worker.Job, f outbound.Failure, now time.Time) (err error) {
+// Fail ends a text whose lease the job names, together with the reason; queue.ErrFenced when the lease was lost.
+func (o *Outbound) Fail(ctx context.Context, j queue.Job, f outbound.Failure, now time.Time) (err error) {
 	defer mark(&err)
 	return postgres.InTx(ctx, o.pool, func(tx pgx.Tx) error {
-		if err := o.jobs.FinishIn(ctx, tx, worker.Finish{
-			Job: j, Status: worker.StatusFailed, Attempts: j.Attempts + 1, Message: f.Words, At: now,
+		if err := o.jobs.FinishIn(ctx, tx, queue.Finish{
+			Job: j, Status: queue.StatusFailed, Attempts: j.Attempts + 1, Message: f.Words, At: now,
 		}); err != nil {
 			return err
 		}

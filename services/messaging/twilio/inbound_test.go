@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	emulator "paceline.internal/platform/emulator/twilio"
+	emulator "paceline.internal/emulators/twilio"
 	"paceline.internal/services/messaging/twilio"
 )
 

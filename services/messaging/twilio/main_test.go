@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"paceline.internal/platform/emulator/clock"
-	emulator "paceline.internal/platform/emulator/twilio"
+	"paceline.internal/emulators/clock"
+	emulator "paceline.internal/emulators/twilio"
 	"paceline.internal/services/messaging/twilio"
 )
 

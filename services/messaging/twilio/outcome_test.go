@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	emulator "paceline.internal/platform/emulator/twilio"
+	emulator "paceline.internal/emulators/twilio"
 	"paceline.internal/services/messaging/twilio"
 )
 

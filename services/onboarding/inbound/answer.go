@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"paceline.internal/platform/worker"
+	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/burst"
 	"paceline.internal/services/onboarding/dispatch"
 	"paceline.internal/services/onboarding/enrolment"
@@ -258,11 +258,11 @@ func (r *Router) GiveUp(ctx context.Context, j jobs.Job, cause error) error {
 }
 
 // Cancel ends a pending or a failed job by an operator's word. The conversation that waits for a pending one is parked in the same
-// transaction: it would wait for ever, and be found in no list. Errors: worker.ErrNoJob, a *worker.StatusError.
-func (r *Router) Cancel(ctx context.Context, orgID, id string) (worker.Row, error) {
+// transaction: it would wait for ever, and be found in no list. Errors: queue.ErrNoJob, a *queue.StatusError.
+func (r *Router) Cancel(ctx context.Context, orgID, id string) (queue.Row, error) {
 	found, err := r.Queue.Job(ctx, orgID, id)
 	if err != nil {
-		return worker.Row{}, err
+		return queue.Row{}, err
 	}
 	j := jobs.Job{
 		ID: found.ID, OrgID: found.OrgID, EventType: found.EventType, Subject: found.Subject, Payload: found.Payload, CreatedAt: found.CreatedAt,
@@ -271,7 +271,7 @@ func (r *Router) Cancel(ctx context.Context, orgID, id string) (worker.Row, erro
 		parked, err := r.park(ctx, dispatch.Cause{Job: j, Cancelled: true},
 			fmt.Sprintf("an operator has cancelled job %s (%s), which it waited for; to have that done after all", j.ID, j.EventType))
 		if err != nil {
-			return worker.Row{}, err
+			return queue.Row{}, err
 		}
 		if parked {
 			return r.Queue.Job(ctx, orgID, id)

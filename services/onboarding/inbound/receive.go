@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/platform/queue"
 	"paceline.internal/platform/telemetry"
-	"paceline.internal/platform/worker"
 	"paceline.internal/services/onboarding/dispatch"
 	"paceline.internal/services/onboarding/jobs"
 	"paceline.internal/services/onboarding/session"
@@ -85,12 +85,12 @@ type directory interface {
 	LoadSession(ctx context.Context, id string) (dispatch.View, error)
 }
 
-type queue interface {
+type inboundJobs interface {
 	Enqueue(ctx context.Context, n jobs.New) (jobs.Enqueued, error)
-	// Job reads a job; worker.ErrNoJob.
-	Job(ctx context.Context, orgID, id string) (worker.Row, error)
-	// CancelJob ends a pending or a failed job; worker.ErrNoJob, a *worker.StatusError.
-	CancelJob(ctx context.Context, orgID, id string, now time.Time) (worker.Row, error)
+	// Job reads a job; queue.ErrNoJob.
+	Job(ctx context.Context, orgID, id string) (queue.Row, error)
+	// CancelJob ends a pending or a failed job; queue.ErrNoJob, a *queue.StatusError.
+	CancelJob(ctx context.Context, orgID, id string, now time.Time) (queue.Row, error)
 }
 
 type runner interface {
@@ -126,7 +126,7 @@ type publisher interface {
 // Router routes texts.
 type Router struct {
 	OrgID     string // owns the configured sender; jobs are stored under it
-	Queue     queue
+	Queue     inboundJobs
 	Runner    runner
 	Messaging recorder
 	People    directory

@@ -1,5 +1,5 @@
 // Package jobs is the queue webhook_jobs: what its jobs are called and where they come from. How they are claimed and run is
-// platform/worker's.
+// platform/queue's.
 package jobs
 
 import (
@@ -12,7 +12,7 @@ import (
 	"slices"
 	"time"
 
-	"paceline.internal/platform/worker"
+	"paceline.internal/platform/queue"
 )
 
 // Queue is what the queue is called in logs and metrics, and its table.
@@ -55,40 +55,40 @@ type New struct {
 }
 
 // Job is as the queue has it.
-func (n New) Job() worker.New {
-	return worker.New{
+func (n New) Job() queue.New {
+	return queue.New{
 		ID: n.ID, OrgID: n.OrgID, Key: n.Key, EventType: n.EventType, Subject: n.Subject, Payload: n.Payload,
 		MaxAttempts: n.MaxAttempts, At: n.At, DueAt: n.DueAt, Extra: []string{n.Source},
 	}
 }
 
-// What platform/worker calls them.
+// What platform/queue calls them.
 type (
 	// Enqueued is a job that is stored.
-	Enqueued = worker.Enqueued
+	Enqueued = queue.Enqueued
 	// Job is a claimed job. Whoever finishes it names its lease.
-	Job = worker.Job
+	Job = queue.Job
 	// Finish is the end of one attempt.
-	Finish = worker.Finish
+	Finish = queue.Finish
 	// Handler does one job. Returning nil completes it; a handler that completes it in its own transaction returns nil too.
-	Handler = worker.Handler
+	Handler = queue.Handler
 	// Snooze is returned by a handler that cannot go on yet through no fault of the job.
-	Snooze = worker.Snooze
+	Snooze = queue.Snooze
 	// Permanent is returned by a handler for a job that no retry can help.
-	Permanent = worker.Permanent
+	Permanent = queue.Permanent
 	// Config is what a Runner needs.
-	Config = worker.Config
+	Config = queue.Config
 	// Runner claims due jobs and runs them.
-	Runner = worker.Runner
+	Runner = queue.Runner
 )
 
 // Statuses of a job.
 const (
-	StatusPending    = worker.StatusPending
-	StatusProcessing = worker.StatusProcessing
-	StatusCompleted  = worker.StatusCompleted
-	StatusFailed     = worker.StatusFailed
-	StatusCancelled  = worker.StatusCancelled
+	StatusPending    = queue.StatusPending
+	StatusProcessing = queue.StatusProcessing
+	StatusCompleted  = queue.StatusCompleted
+	StatusFailed     = queue.StatusFailed
+	StatusCancelled  = queue.StatusCancelled
 )
 
 // IsStatus reports whether a job can have it.
@@ -98,9 +98,9 @@ func IsStatus(s string) bool {
 
 var (
 	// ErrPayloadMismatch is an enqueue under a key that exists with another payload.
-	ErrPayloadMismatch = worker.ErrPayloadMismatch
+	ErrPayloadMismatch = queue.ErrPayloadMismatch
 	// ErrFenced is a finish by somebody who no longer holds the job. The work is being done, or was done, elsewhere.
-	ErrFenced = worker.ErrFenced
+	ErrFenced = queue.ErrFenced
 )
 
 // NeedsOperator begins the message of a failed job that asks somebody to do something. Such a job stays until they have said, by
@@ -115,7 +115,7 @@ func ForOperator(format string, args ...any) error {
 // NewRunner returns the runner of webhook_jobs.
 func NewRunner(cfg Config) *Runner {
 	cfg.Name = Queue
-	return worker.NewRunner(cfg)
+	return queue.NewRunner(cfg)
 }
 
 // Typed makes a handler of one that takes its payload decoded. A payload that is not exactly a T, with fields that T does not know or

@@ -8,19 +8,19 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
-	"paceline.internal/platform/worker"
+	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/jobs"
 )
 
-// tableOfJobs is webhook_jobs as platform/worker has it.
-func tableOfJobs(pool postgres.DB) *worker.Queue {
-	return worker.NewQueue(pool, worker.Table{Name: jobs.Queue, Extra: []string{"source"}})
+// tableOfJobs is webhook_jobs as platform/queue has it.
+func tableOfJobs(pool postgres.DB) *queue.Queue {
+	return queue.NewQueue(pool, queue.Table{Name: jobs.Queue, Extra: []string{"source"}})
 }
 
 // inTransactions is the queue for what happens in a transaction that exists already.
 var inTransactions = tableOfJobs(nil)
 
-// KeptJobs is the condition of worker.Retention on finished jobs that stay: the text of a reply that was held is in its job, and so
+// KeptJobs is the condition of queue.Retention on finished jobs that stay: the text of a reply that was held is in its job, and so
 // is the work that was under way when a session was parked; and what an operator is asked for does not go away by itself.
 const KeptJobs = `exists (select 1 from held_replies h where h.job_id = j.id)
     or exists (select 1 from conversation_sessions s where s.parked_job_id = j.id)
@@ -32,7 +32,7 @@ type querier interface {
 }
 
 // Jobs is the queue, to claim from and to look at.
-func (s *Store) Jobs() *worker.Queue { return s.jobs }
+func (s *Store) Jobs() *queue.Queue { return s.jobs }
 
 // Enqueue stores a job, or finds the one that its key already has. jobs.ErrPayloadMismatch when that one carries something
 // else.
@@ -40,18 +40,18 @@ func (s *Store) Enqueue(ctx context.Context, n jobs.New) (jobs.Enqueued, error) 
 	return s.intake.Enqueue(ctx, n.Job())
 }
 
-// RetryJob gives a failed job of the organisation all of its attempts again. Errors: worker.ErrNoJob, a *worker.StatusError.
-func (s *Store) RetryJob(ctx context.Context, orgID, id string, now time.Time) (worker.Row, error) {
+// RetryJob gives a failed job of the organisation all of its attempts again. Errors: queue.ErrNoJob, a *queue.StatusError.
+func (s *Store) RetryJob(ctx context.Context, orgID, id string, now time.Time) (queue.Row, error) {
 	return s.jobs.Retry(ctx, s.pool, orgID, id, now)
 }
 
-// Job reads one job of the organisation; worker.ErrNoJob.
-func (s *Store) Job(ctx context.Context, orgID, id string) (worker.Row, error) {
+// Job reads one job of the organisation; queue.ErrNoJob.
+func (s *Store) Job(ctx context.Context, orgID, id string) (queue.Row, error) {
 	return s.jobs.Get(ctx, orgID, id)
 }
 
-// CancelJob ends a pending or a failed job of the organisation. Errors: worker.ErrNoJob, a *worker.StatusError.
-func (s *Store) CancelJob(ctx context.Context, orgID, id string, now time.Time) (worker.Row, error) {
+// CancelJob ends a pending or a failed job of the organisation. Errors: queue.ErrNoJob, a *queue.StatusError.
+func (s *Store) CancelJob(ctx context.Context, orgID, id string, now time.Time) (queue.Row, error) {
 	r, err := s.jobs.Cancel(ctx, s.pool, orgID, id, now)
 	if r.Status != jobs.StatusFailed {
 		return r, err

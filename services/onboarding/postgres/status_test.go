@@ -12,8 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/postgres/pgtest"
-	"paceline.internal/platform/worker"
-	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/postgres"
 )
 
@@ -44,7 +43,7 @@ func (l *listener) TraceBatchQuery(_ context.Context, _ *pgx.Conn, d pgx.TraceBa
 func (l *listener) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
 // TestStatusQueries asks the planner about the statements of Stats and List themselves, with statistics of a table that has many
-// finished jobs and enough that are open to tempt it to look for them among the finished ones. How long they take is BenchmarkStatus in platform/worker.
+// finished jobs and enough that are open to tempt it to look for them among the finished ones. How long they take is BenchmarkStatus in platform/queue.
 func TestStatusQueries(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t, postgres.Migrations())
@@ -68,11 +67,11 @@ func TestStatusQueries(t *testing.T) {
 	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), `analyze webhook_jobs`)
 	require.NoError(t, err)
-	queue := postgres.NewStore(pool).Jobs()
+	jobs := postgres.NewStore(pool).Jobs()
 
 	list := func(status string) func(context.Context) error {
 		return func(ctx context.Context) error {
-			found, err := queue.List(ctx, worker.Filter{OrgID: org, Status: status, Limit: 50})
+			found, err := jobs.List(ctx, queue.Filter{OrgID: org, Status: status, Limit: 50})
 			require.NotEmpty(t, found)
 			return err
 		}
@@ -83,13 +82,13 @@ func TestStatusQueries(t *testing.T) {
 		want, none []string
 	}{
 		{
-			name: "S2_13_CountsOfAQueueReadNothingThatIsFinished", ask: func(ctx context.Context) error { _, err := queue.Stats(ctx, now); return err },
+			name: "S2_13_CountsOfAQueueReadNothingThatIsFinished", ask: func(ctx context.Context) error { _, err := jobs.Stats(ctx, now); return err },
 			want: []string{"idx_webhook_jobs_pending", "webhook_jobs_leased", "webhook_jobs_failed"}, none: []string{"webhook_jobs_by_org", "webhook_jobs_ended"},
 		},
-		{name: "S2_13_PendingJobsOfAnOrganisation", ask: list(jobs.StatusPending), want: []string{"idx_webhook_jobs_pending"}, none: []string{"webhook_jobs_by_org"}},
-		{name: "S2_13_RunningJobsOfAnOrganisation", ask: list(worker.StatusProcessing), none: []string{"webhook_jobs_by_org"}},
-		{name: "S2_13_FailedJobsOfAnOrganisation", ask: list(worker.StatusFailed), want: []string{"webhook_jobs_failed"}},
-		{name: "S2_13_FinishedJobsOfAnOrganisation", ask: list(worker.StatusCompleted), want: []string{"webhook_jobs_by_org"}},
+		{name: "S2_13_PendingJobsOfAnOrganisation", ask: list(queue.StatusPending), want: []string{"idx_webhook_jobs_pending"}, none: []string{"webhook_jobs_by_org"}},
+		{name: "S2_13_RunningJobsOfAnOrganisation", ask: list(queue.StatusProcessing), none: []string{"webhook_jobs_by_org"}},
+		{name: "S2_13_FailedJobsOfAnOrganisation", ask: list(queue.StatusFailed), want: []string{"webhook_jobs_failed"}},
+		{name: "S2_13_FinishedJobsOfAnOrganisation", ask: list(queue.StatusCompleted), want: []string{"webhook_jobs_by_org"}},
 		{name: "S2_13_AllJobsOfAnOrganisation", ask: list(""), want: []string{"webhook_jobs_by_org"}},
 	} {
 		l.heard = nil

@@ -6,7 +6,7 @@ import (
 	"io/fs"
 
 	"paceline.internal/platform/postgres"
-	"paceline.internal/platform/worker"
+	"paceline.internal/platform/queue"
 )
 
 //go:embed migrations/*.sql
@@ -30,12 +30,12 @@ const (
 // Store holds the pool. Every time that a statement uses is handed in.
 type Store struct {
 	pool   postgres.DB
-	jobs   *worker.Queue
-	intake *worker.Intake
+	jobs   *queue.Queue
+	intake *queue.Intake
 }
 
 // NewStore returns a store on an open pool.
 func NewStore(pool postgres.DB) *Store {
-	queue := tableOfJobs(pool)
-	return &Store{pool: pool, jobs: queue, intake: worker.NewIntake(queue)}
+	jobs := tableOfJobs(pool)
+	return &Store{pool: pool, jobs: jobs, intake: queue.NewIntake(jobs)}
 }

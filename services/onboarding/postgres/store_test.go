@@ -11,7 +11,7 @@ import (
 
 	platform "paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
-	"paceline.internal/platform/worker"
+	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/dispatch"
 	"paceline.internal/services/onboarding/enrolment"
 	"paceline.internal/services/onboarding/jobs"
@@ -115,7 +115,7 @@ func TestMove(t *testing.T) {
 			},
 		})
 		require.NoError(t, err)
-		claimed, err := store.Jobs().Claim(t.Context(), worker.Claim{Limit: 1, Now: now, Until: now.Add(time.Minute)})
+		claimed, err := store.Jobs().Claim(t.Context(), queue.Claim{Limit: 1, Now: now, Until: now.Add(time.Minute)})
 		require.NoError(t, err)
 		require.Len(t, claimed.Jobs, 1)
 		return store, r, claimed.Jobs[0]

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"paceline.internal/platform/emulator/clock"
+	"paceline.internal/emulators/clock"
 	"paceline.internal/services/onboarding/reservation"
 )
 

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
-	"paceline.internal/platform/worker"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/burst"
 	"paceline.internal/services/onboarding/dispatch"
@@ -58,8 +58,8 @@ var table = []struct {
 	{rescue.ErrOtherOpen, codes.FailedPrecondition, onboardingv1.Reason_REASON_CONFLICT},
 	{inbound.ErrInvalid, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{inbound.ErrUnknownSender, codes.NotFound, onboardingv1.Reason_REASON_UNKNOWN_SENDER},
-	{worker.ErrNoJob, codes.NotFound, onboardingv1.Reason_REASON_WEBHOOK_JOB_NOT_FOUND},
-	{worker.ErrPayload, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
+	{queue.ErrNoJob, codes.NotFound, onboardingv1.Reason_REASON_WEBHOOK_JOB_NOT_FOUND},
+	{queue.ErrPayload, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{jobs.ErrPayloadMismatch, codes.AlreadyExists, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED},
 	{dispatch.ErrMessageMissing, codes.Internal, onboardingv1.Reason_REASON_MESSAGE_MISSING},
 	{dispatch.ErrConflict, codes.Unavailable, onboardingv1.Reason_REASON_CONFLICT},

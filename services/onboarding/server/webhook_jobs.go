@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
-	"paceline.internal/platform/worker"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/jobs"
@@ -40,7 +40,7 @@ type bell interface{ Ring() }
 // texts applies what a text means for consent, before its job's turn comes, and knows which conversation waits for a job.
 type texts interface {
 	Apply(ctx context.Context, j jobs.Job) error
-	Cancel(ctx context.Context, orgID, id string) (worker.Row, error)
+	Cancel(ctx context.Context, orgID, id string) (queue.Row, error)
 }
 
 // WebhookJobs serves WebhookJobService.
@@ -234,7 +234,7 @@ func (s *WebhookJobs) ListWebhookJobs(
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Store.Jobs().List(ctx, worker.Filter{
+	found, err := s.Store.Jobs().List(ctx, queue.Filter{
 		OrgID: org(ctx), Status: in.GetStatus(), EventType: in.GetEventType(), Before: before,
 		Limit: wanted + 1, // one more tells whether there is a next page
 	})
@@ -303,13 +303,13 @@ func (s *WebhookJobs) CancelWebhookJob(
 
 // answerJob is answer for what an operator asks about a job.
 func answerJob(err error) error {
-	if status, ok := errors.AsType[*worker.StatusError](err); ok {
+	if status, ok := errors.AsType[*queue.StatusError](err); ok {
 		return refuse(codes.FailedPrecondition, onboardingv1.Reason_REASON_WEBHOOK_JOB_STATUS, status.Error(), 0)
 	}
 	return answer(err)
 }
 
-func webhookJob(r worker.Row) *onboardingv1.WebhookJob {
+func webhookJob(r queue.Row) *onboardingv1.WebhookJob {
 	return &onboardingv1.WebhookJob{
 		JobId: r.ID, IdempotencyKey: r.Key, Source: r.Extra[0], EventType: r.EventType, Subject: r.Subject,
 		Status: r.Status, Attempts: int32(r.Attempts), MaxAttempts: int32(r.MaxAttempts), //nolint:gosec // both are integers of Postgres

@@ -16,10 +16,10 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"paceline.internal/platform/emulator/clock"
+	"paceline.internal/emulators/clock"
 	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
-	"paceline.internal/platform/worker"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/jobs"
@@ -254,7 +254,7 @@ func TestWebhookJobs(t *testing.T) {
 		require.Equal(t, "cancelled", out.GetJob().GetStatus())
 		running := b.enqueue("l")
 		now := b.clock.Now()
-		_, err = b.store.Jobs().Claim(t.Context(), worker.Claim{ID: running, Limit: 1, Now: now, Until: now.Add(time.Minute)})
+		_, err = b.store.Jobs().Claim(t.Context(), queue.Claim{ID: running, Limit: 1, Now: now, Until: now.Add(time.Minute)})
 		require.NoError(t, err)
 		_, err = b.server.CancelWebhookJob(b, &onboardingv1.CancelWebhookJobRequest{JobId: running})
 		refused(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_WEBHOOK_JOB_STATUS)
@@ -271,7 +271,7 @@ func TestWebhookJobs(t *testing.T) {
 			}
 			return &jobs.Permanent{Cause: errors.New("it cannot be done")}
 		}})
-		sweep := &worker.Retention{
+		sweep := &queue.Retention{
 			Queue: b.store.Jobs(), Keep: postgres.KeptJobs, For: 30 * 24 * time.Hour, Log: slog.New(slog.DiscardHandler), Now: b.clock.Now,
 		}
 		swept := func() int {

@@ -5,15 +5,15 @@ import (
 	"context"
 
 	"paceline.internal/platform/config"
-	"paceline.internal/platform/service"
+	"paceline.internal/platform/process"
 	"paceline.internal/services/messaging"
 )
 
 func main() {
-	service.Main("messaging", service.Verbs[messaging.Config]{
+	process.Main("messaging", process.Verbs[messaging.Config]{
 		Load: messaging.LoadConfig,
 		Serve: func(ctx context.Context, cfg messaging.Config) error {
-			return messaging.Run(ctx, cfg, service.Deps{})
+			return messaging.Run(ctx, cfg, process.Deps{})
 		},
 		Migrate: messaging.Migrate,
 		Doctor:  messaging.Doctor,

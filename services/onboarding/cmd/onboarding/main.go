@@ -6,15 +6,15 @@ import (
 	_ "time/tzdata" // profiles name time zones, and a minimal image has none
 
 	"paceline.internal/platform/config"
-	"paceline.internal/platform/service"
+	"paceline.internal/platform/process"
 	"paceline.internal/services/onboarding"
 )
 
 func main() {
-	service.Main("onboarding", service.Verbs[onboarding.Config]{
+	process.Main("onboarding", process.Verbs[onboarding.Config]{
 		Load: onboarding.LoadConfig,
 		Serve: func(ctx context.Context, cfg onboarding.Config) error {
-			return onboarding.Run(ctx, cfg, service.Deps{})
+			return onboarding.Run(ctx, cfg, process.Deps{})
 		},
 		Migrate: onboarding.Migrate,
 		Doctor:  onboarding.Doctor,

@@ -1,0 +1,77 @@
+package qstash_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	emulator "paceline.internal/emulators/qstash"
+	"paceline.internal/platform/qstash"
+)
+
+func item23ReadAndCancel(t *testing.T) {
+	t.Parallel()
+	t.Run("ReadableUntilDelivered", func(t *testing.T) {
+		t.Parallel()
+		r := setup(t)
+		m := r.message("a")
+		m.Delay, m.Label, m.Retries = time.Minute, "burst", 5
+		receipt := r.publish(m)
+		got, err := r.client.Message(t.Context(), receipt.MessageID)
+		require.NoError(t, err)
+		require.Equal(t, qstash.Pending{
+			MessageID: receipt.MessageID, URL: m.Destination, Label: "burst", MaxRetries: 5,
+			CreatedAt: start, NotBefore: start.Add(time.Minute),
+		}, got)
+		r.run(time.Minute)
+		_, err = r.client.Message(t.Context(), receipt.MessageID)
+		requireStatus(t, err, 404)
+		requireStatus(t, r.client.Cancel(t.Context(), receipt.MessageID), 404)
+	})
+	t.Run("CancelledIsNeverDelivered", func(t *testing.T) {
+		t.Parallel()
+		r := setup(t)
+		m := r.message("a")
+		m.Delay = time.Minute
+		receipt := r.publish(m)
+		require.NoError(t, r.client.Cancel(t.Context(), receipt.MessageID))
+		requireStatus(t, r.client.Cancel(t.Context(), receipt.MessageID), 404)
+		r.run(time.Hour)
+		require.Empty(t, r.dest.received())
+	})
+	t.Run("WithoutAnIDEverythingIsCancelledAndTheClientRefuses", func(t *testing.T) {
+		t.Parallel()
+		r := setup(t)
+		for _, id := range []string{"a", "b"} {
+			m := r.message(id)
+			m.Delay = time.Minute
+			r.publish(m)
+		}
+		require.ErrorIs(t, r.client.Cancel(t.Context(), ""), qstash.ErrInvalid)
+		require.ErrorIs(t, r.client.Cancel(t.Context(), ".."), qstash.ErrInvalid)
+		require.ErrorIs(t, r.client.Cancel(t.Context(), "../messages"), qstash.ErrInvalid)
+		status, _ := r.raw(http.MethodDelete, "/v2/messages?label=x", nil, "")
+		require.Equal(t, 501, status)
+		status, answer := r.raw(http.MethodDelete, "/v2/messages/", nil, "")
+		require.Equal(t, 200, status)
+		require.EqualValues(t, 2, answer["cancelled"])
+	})
+}
+
+func item39DevelopmentDefaults(t *testing.T) {
+	t.Parallel()
+	// The JavaScript SDK finds its development server ready when the keys are the published ones.
+	r := setup(t)
+	keys, err := r.client.Keys(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, qstash.Keys{
+		Current: "sig_7kYjw48mhY7kAjqNGcy6cr29RJ6r", Next: "sig_5ZB6DVzB1wjE8S6rZ7eenA8Pdnhs",
+	}, keys)
+	require.Equal(t, "127.0.0.1:8080", emulator.DevAddr)
+	status, _ := r.raw(http.MethodGet, "/v2/keys", map[string]string{
+		"Authorization": "Bearer eyJVc2VySUQiOiJkZWZhdWx0VXNlciIsIlBhc3N3b3JkIjoiZGVmYXVsdFBhc3N3b3JkIn0=",
+	}, "")
+	require.Equal(t, 200, status)
+}

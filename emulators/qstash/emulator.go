@@ -1,0 +1,208 @@
+// Package qstash is a faithful local stand-in for Upstash QStash: the same HTTP interface, signatures, delays,
+// retries and dead letters, on a clock that can be set, with faults that can be scripted and a record of everything.
+//
+// It delivers single messages. URL groups, queues, schedules, batches and flow control are answered 404, and unlike
+// QStash it delivers to private and local addresses. Everything lives in memory.
+package qstash
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"paceline.internal/emulators/clock"
+)
+
+// What the vendor publishes for its own local server, so that every SDK's development mode works against this one.
+// See https://upstash.com/docs/qstash/howto/local-development.
+const (
+	DevAddr       = "127.0.0.1:8080"
+	DevToken      = "eyJVc2VySUQiOiJkZWZhdWx0VXNlciIsIlBhc3N3b3JkIjoiZGVmYXVsdFBhc3N3b3JkIn0=" //nolint:gosec // published test value
+	DevCurrentKey = "sig_7kYjw48mhY7kAjqNGcy6cr29RJ6r"
+	DevNextKey    = "sig_5ZB6DVzB1wjE8S6rZ7eenA8Pdnhs"
+)
+
+// Config sets an emulator up. The zero Config is a pay-as-you-go account with the published development token and
+// keys, on the system clock.
+type Config struct {
+	// Clock is what delays, retries, timeouts and signatures run on.
+	Clock clock.Clock
+	// HTTPClient makes the deliveries; nil means one with a connection pool. Redirects are never followed.
+	HTTPClient *http.Client
+	// Token, CurrentKey and NextKey replace DevToken, DevCurrentKey and DevNextKey.
+	Token, CurrentKey, NextKey string
+	// Plan holds the limits of the account; zero means PayAsYouGo.
+	Plan Plan
+	// Region is what deliveries name as their origin; empty means EU-CENTRAL-1.
+	Region string
+	// OnEvent is told of every event, in the order of the record and one at a time, before Idle returns. It may read
+	// the emulator, and must neither block nor wait for Idle.
+	OnEvent func(Event)
+	// Log gets one line per event, without bodies and headers; nil means none.
+	Log *slog.Logger
+}
+
+// Plan is the limits of an account.
+type Plan struct {
+	// MaxDelay is the longest Upstash-Delay or distance to Upstash-Not-Before.
+	MaxDelay time.Duration
+	// MaxBody is the largest message in bytes.
+	MaxBody int64
+	// MaxTimeout is how long one attempt may take.
+	MaxTimeout time.Duration
+}
+
+// Free is the plan without a price: https://upstash.com/pricing/qstash.
+func Free() Plan {
+	return Plan{MaxDelay: 7 * 24 * time.Hour, MaxBody: 1 << 20, MaxTimeout: 15 * time.Minute}
+}
+
+// PayAsYouGo is the first paid plan: https://upstash.com/pricing/qstash.
+func PayAsYouGo() Plan {
+	return Plan{MaxDelay: 365 * 24 * time.Hour, MaxBody: 10 << 20, MaxTimeout: 2 * time.Hour}
+}
+
+// Emulator is one QStash account and the machinery behind it. It is an http.Handler that must be reached without a
+// ServeMux in front, since that would clean the destination's "//" out of the path. Close or Shutdown ends it.
+type Emulator struct {
+	cfg    Config
+	http   *http.Client
+	script scripted
+
+	mu          sync.Mutex
+	closed      bool
+	attempts    context.Context //nolint:containedctx // the life of the attempts in flight; Restart and Close end it
+	drop        context.CancelFunc
+	current     string
+	next        string
+	messages    map[string]*message
+	duplicates  duplicates
+	deadLetters []deadLetter
+	letters     int // how many dead letters there ever were, for their ids
+
+	flying  int // attempts in flight
+	timers  map[*timer]struct{}
+	waiters []chan struct{} // of Idle
+
+	record    Record
+	untold    []Event // recorded, and not yet given to OnEvent
+	notifying bool
+}
+
+// New returns an emulator that is ready to be served, with no goroutine running.
+func New(cfg Config) *Emulator {
+	cfg = withDefaults(cfg)
+	e := &Emulator{
+		cfg:        cfg,
+		http:       deliveryClient(cfg.HTTPClient),
+		current:    cfg.CurrentKey,
+		next:       cfg.NextKey,
+		messages:   map[string]*message{},
+		duplicates: newDuplicates(),
+		timers:     map[*timer]struct{}{},
+	}
+	e.attempts, e.drop = context.WithCancel(context.Background())
+	return e
+}
+
+func withDefaults(cfg Config) Config {
+	fill := func(field *string, value string) {
+		if *field == "" {
+			*field = value
+		}
+	}
+	fill(&cfg.Token, DevToken)
+	fill(&cfg.CurrentKey, DevCurrentKey)
+	fill(&cfg.NextKey, DevNextKey)
+	fill(&cfg.Region, "EU-CENTRAL-1")
+	if cfg.Clock == nil {
+		cfg.Clock = clock.System()
+	}
+	if cfg.Plan == (Plan{}) {
+		cfg.Plan = PayAsYouGo()
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return cfg
+}
+
+// Shutdown stops the timers, refuses new messages and waits for the deliveries in flight. When ctx ends first they
+// are dropped, and its error is returned.
+func (e *Emulator) Shutdown(ctx context.Context) error {
+	e.lock()
+	e.stopTimers()
+	e.unlock()
+	err := e.Idle(ctx)
+	e.Close()
+	return err
+}
+
+// Close stops the timers, drops the deliveries in flight and returns when they have ended.
+func (e *Emulator) Close() {
+	e.lock()
+	e.stopTimers()
+	e.drop()
+	e.unlock()
+	_ = e.Idle(context.Background()) // cannot fail: this context never ends
+	if e.cfg.HTTPClient == nil {
+		e.http.CloseIdleConnections()
+	}
+}
+
+// stopTimers ends everything that waits, for good. The lock is held.
+func (e *Emulator) stopTimers() {
+	e.closed = true
+	for t := range e.timers {
+		e.forget(t)
+	}
+}
+
+// Restart is a crash of QStash and its recovery: the attempts in flight are dropped with their outcomes forgotten, and
+// begin again at once under the same message id. Whatever waits keeps waiting.
+func (e *Emulator) Restart() {
+	e.lock()
+	defer e.unlock()
+	if e.closed {
+		return
+	}
+	e.drop()
+	e.attempts, e.drop = context.WithCancel(context.Background())
+	for _, m := range e.messages {
+		if m.flying {
+			m.epoch++
+			e.launch(m)
+		}
+	}
+}
+
+// lock and unlock guard everything below mu.
+func (e *Emulator) lock() { e.mu.Lock() }
+
+// unlock first tells the observer what happened under the lock, then wakes who waits for quiescence. The goroutine
+// that finds nobody telling does it for all, so the order is kept and the observer itself may take the lock.
+func (e *Emulator) unlock() {
+	defer e.mu.Unlock()
+	if e.notifying {
+		return
+	}
+	e.notifying = true
+	for len(e.untold) > 0 {
+		batch := e.untold
+		e.untold = nil
+		e.mu.Unlock()
+		for _, event := range batch {
+			e.tell(event)
+		}
+		e.mu.Lock()
+	}
+	e.notifying = false
+	if len(e.waiters) > 0 && e.idle() {
+		for _, w := range e.waiters {
+			close(w)
+		}
+		e.waiters = nil
+	}
+}

@@ -1,0 +1,220 @@
+// Package twilio is a stand-in for Twilio's Messages API and for the phone network behind it: it accepts texts over
+// HTTP, delivers receipts and inbound texts as signed callbacks, keeps the opt-out list, and fails on request.
+//
+// It was written from reference/qstash-twilio-wire-facts.md, Part B; TestConformance holds it to the items there.
+package twilio
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"paceline.internal/emulators/clock"
+)
+
+// concurrentPosts bounds the webhooks in flight, so that a clock moved by a day does not dial ten thousand at once.
+const concurrentPosts = 64
+
+// Config says which account the emulator plays and how its network behaves.
+type Config struct {
+	Clock      clock.Clock // required
+	AccountSID string      // required: "AC" and 32 hex digits
+	AuthToken  string      // required: authenticates API calls and signs callbacks
+
+	// Numbers are the account's own numbers outside of any service, in E.164.
+	Numbers []string
+	// Services maps a messaging service's SID to its numbers. A recipient always hears from the same one of them.
+	Services map[string][]string
+
+	// InboundURL is where texts from phones are posted; it may carry connection overrides ("#rc=3&rp=all"). Empty
+	// means that nobody listens. SetInboundURL changes it.
+	InboundURL string
+	Receipts   Receipts
+	Script     Script
+
+	HTTPClient *http.Client // posts the callbacks; nil means one of its own
+	OnEvent    func(Event)  // told of everything as it happens, without any lock held; may be nil
+	Log        *slog.Logger // warnings, without phones or bodies; nil means none
+}
+
+// Receipts is when a message reaches each status, counted from its creation on the emulator's clock. A negative time
+// is at once, so that the receipt can arrive before the create call has been answered.
+type Receipts struct {
+	Queued    time.Duration // only with a messaging service; default 100 ms
+	Sent      time.Duration // default 300 ms
+	Delivered time.Duration // or undelivered; default 900 ms
+}
+
+// Emulator is the account, its numbers and everybody's phone. Make one with New, serve it as an http.Handler, and end
+// it with Shutdown or Close.
+type Emulator struct {
+	cfg      Config
+	api      http.Handler
+	scopes   map[string]string // each own number -> its service, or itself
+	director director
+	work     *work
+	posts    chan struct{}   // a slot for each webhook in flight
+	ctx      context.Context //nolint:containedctx // ends the webhooks in flight, which outlive the calls that caused them
+	cancel   context.CancelFunc
+
+	mu         sync.Mutex
+	inboundURL string
+	messages   []*Message // oldest first
+	bySID      map[string]*Message
+	optedOut   map[subscription]bool
+	callbacks  []Delivery
+	inbound    []Delivery
+	lastPost   map[string]chan struct{} // SID -> closed when its latest callback has been posted
+}
+
+// subscription is what a person can stop: one phone hearing from one sender, all numbers of a service being one.
+type subscription struct{ scope, phone string }
+
+// New returns an emulator that has sent nothing yet. It fails if the clock, the account or the token is missing, or
+// if a number belongs to two senders.
+func New(cfg Config) (*Emulator, error) {
+	if cfg.Clock == nil || cfg.AccountSID == "" || cfg.AuthToken == "" {
+		return nil, errors.New("twilio emulator: Clock, AccountSID and AuthToken are required")
+	}
+	scopes, err := scopesOf(cfg)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Receipts.Queued = cmp.Or(cfg.Receipts.Queued, 100*time.Millisecond)
+	cfg.Receipts.Sent = cmp.Or(cfg.Receipts.Sent, 300*time.Millisecond)
+	cfg.Receipts.Delivered = cmp.Or(cfg.Receipts.Delivered, 900*time.Millisecond)
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
+	if cfg.HTTPClient == nil {
+		cfg.HTTPClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: concurrentPosts}}
+	}
+	client := *cfg.HTTPClient
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	cfg.HTTPClient = &client
+
+	e := &Emulator{
+		cfg: cfg, scopes: scopes, inboundURL: cfg.InboundURL, work: newWork(cfg.Clock),
+		posts: make(chan struct{}, concurrentPosts), director: director{script: cfg.Script},
+		bySID: map[string]*Message{}, optedOut: map[subscription]bool{}, lastPost: map[string]chan struct{}{},
+	}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e.api = e.routes()
+	return e, nil
+}
+
+// scopesOf maps every own number to what an opt-out from it covers.
+func scopesOf(cfg Config) (map[string]string, error) {
+	scopes := map[string]string{}
+	add := func(number, scope string) error {
+		if _, twice := scopes[number]; twice {
+			return fmt.Errorf("twilio emulator: number %d is owned twice", len(scopes))
+		}
+		scopes[number] = scope
+		return nil
+	}
+	var errs []error
+	for _, n := range cfg.Numbers {
+		errs = append(errs, add(n, n))
+	}
+	for service, pool := range cfg.Services {
+		for _, n := range pool {
+			errs = append(errs, add(n, service))
+		}
+	}
+	return scopes, errors.Join(errs...)
+}
+
+// ServeHTTP answers as api.twilio.com does.
+func (e *Emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.api.ServeHTTP(w, r) }
+
+// SetInboundURL changes where texts from phones are posted, for a stack that learns its address after the emulator's.
+func (e *Emulator) SetInboundURL(url string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.inboundURL = url
+}
+
+// SetScript replaces the fault script from the next event on. The count of create requests goes on.
+func (e *Emulator) SetScript(s Script) { e.director.replace(s) }
+
+// Messages is a copy of every message in either direction, oldest first.
+func (e *Emulator) Messages() []Message {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := make([]Message, len(e.messages))
+	for i, m := range e.messages {
+		all[i] = m.snapshot()
+	}
+	return all
+}
+
+// Callbacks is a copy of every status callback that was posted or dropped, in the order in which they ended.
+func (e *Emulator) Callbacks() []Delivery {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.callbacks)
+}
+
+// Inbound is a copy of every inbound text's delivery, in the order in which they ended.
+func (e *Emulator) Inbound() []Delivery {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.inbound)
+}
+
+// OptedOut reports whether phone has stopped the sender of the own number to.
+func (e *Emulator) OptedOut(phone, to string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.optedOut[subscription{e.scopes[to], phone}]
+}
+
+// Idle waits until no callback is in flight and none is due at the clock's present.
+func (e *Emulator) Idle(ctx context.Context) error { return e.work.idle(ctx) }
+
+// Shutdown cancels what is not yet due and waits for the callbacks in flight, which are cut off when ctx ends. It
+// returns ctx's error if they were.
+func (e *Emulator) Shutdown(ctx context.Context) error {
+	e.work.close()
+	stop := context.AfterFunc(ctx, e.cancel)
+	defer stop()
+	// Cancelled work ends by itself, so this wait needs no bound of its own.
+	_ = e.work.idle(context.WithoutCancel(ctx))
+	e.cancel()
+	e.cfg.HTTPClient.CloseIdleConnections()
+	return ctx.Err()
+}
+
+// Close ends the emulator at once: callbacks in flight and hanging answers are cut off.
+func (e *Emulator) Close() {
+	e.cancel()
+	_ = e.Shutdown(e.ctx) // its only error is that it was cut off, which is what Close is for
+}
+
+// sender picks the number of a service that phone hears from: always the same one.
+func (e *Emulator) sender(service, phone string) string {
+	pool := e.cfg.Services[service]
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(phone)) // a hash never fails to write
+	return pool[int(h.Sum32()>>1)%len(pool)]
+}
+
+// path is an API path below the account.
+func (e *Emulator) path(below string) string {
+	return "/2010-04-01/Accounts/" + e.cfg.AccountSID + below
+}
+
+// newSID is prefix and 32 random hex digits.
+func newSID(prefix string) string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // crypto/rand never fails since Go 1.24
+	return prefix + hex.EncodeToString(id[:])
+}

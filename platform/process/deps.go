@@ -1,0 +1,61 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"paceline.internal/platform/config"
+)
+
+// Deps is what a process gives to a service beyond its environment. The zero value is production.
+type Deps struct {
+	Log         *slog.Logger     // default: as the environment says, to standard output
+	Now         func() time.Time // default: the machine's clock
+	Rest        Rest             // how the service's loops wait; default: on the machine's clock
+	PassBound   time.Duration    // how long a pass of a loop may be silent; default: PassBound
+	Listener    net.Listener     // default: on the service's address
+	OpsListener net.Listener     // default: on the service's ops address
+	Ready       func()           // called once both ports are served; default: nobody
+}
+
+// Fill puts the defaults in the place of what was not given, with log as the logger.
+func (d *Deps) Fill(log *slog.Logger) {
+	if d.Log == nil {
+		d.Log = log
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.Rest == nil {
+		d.Rest = RestOnMachineClock
+	}
+	if d.PassBound == 0 {
+		d.PassBound = PassBound
+	}
+	if d.Ready == nil {
+		d.Ready = func() {}
+	}
+}
+
+// Listen opens the ports that were not given. Errors name the variable, which is prefix_ADDR or prefix_OPS_ADDR.
+func (d *Deps) Listen(ctx context.Context, prefix string, addr, opsAddr config.Addr) (err error) {
+	if d.OpsListener, err = listen(ctx, d.OpsListener, opsAddr); err != nil {
+		return fmt.Errorf("%s_OPS_ADDR: %w", prefix, err)
+	}
+	if d.Listener, err = listen(ctx, d.Listener, addr); err != nil {
+		return errors.Join(fmt.Errorf("%s_ADDR: %w", prefix, err), d.OpsListener.Close())
+	}
+	return nil
+}
+
+func listen(ctx context.Context, given net.Listener, addr config.Addr) (net.Listener, error) {
+	if given != nil {
+		return given, nil
+	}
+	var network net.ListenConfig
+	return network.Listen(ctx, "tcp", addr.String())
+}

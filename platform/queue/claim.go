@@ -1,0 +1,396 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+)
+
+// Claim says which jobs to claim.
+type Claim struct {
+	// ID is the one job to claim, due or not; empty claims what is due.
+	ID    string
+	Limit int
+	Now   time.Time
+	Until time.Time // when the lease ends
+	// After is the organisation that was served last: the next share begins behind it. Empty begins anywhere.
+	After string
+	// From leaves out what became due earlier: while a backlog is worked off, it is known to be gone, and looking at it again costs time
+	// as long as an old transaction keeps Postgres from clearing it away. Zero leaves out nothing.
+	From time.Time
+}
+
+// Claimed is what was claimed.
+type Claimed struct {
+	Jobs []Job  // in the order in which they were due
+	Last string // the organisation that was served last
+	// More is set when another claim, after Last, may find something: there are organisations that were not looked at, or a job had to
+	// be given back.
+	More bool
+	// Snoozed is how many jobs were in the way of others: they wait behind one of their subject, and are due again when it ends.
+	Snoozed int
+	// Floor is how far the claim came, in each organisation that it claimed from; zero when it claimed nothing that was due.
+	Floor time.Time
+}
+
+// head is the oldest open job of the subject that {head of} belongs to: the first that the index on what is open by subject has from
+// there on. It is ordered by two columns of that index, and not told that the subject is the same, so that neither the
+// primary key nor an organisation's whole history looks like a way to the first id, whatever the statistics say.
+const head = `(select f.id from {table} f
+            where f.org_id = {head of}.org_id and (f.subject, f.id) >= ({head of}.subject, '00000000-0000-0000-0000-000000000000'::uuid)
+              and f.subject <= {head of}.subject and f.subject <> '' and f.status in ('pending', 'processing')
+            order by f.subject, f.id limit 1)`
+
+// overtaken is whether a newer job of the subject of t is being done. It is ordered as only the index on what is processing by subject is.
+const overtaken = `exists (select 1 from (
+            select r.id from {table} r
+            where (r.subject, r.org_id, r.id) > (t.subject, t.org_id, t.id) and (r.subject, r.org_id) <= (t.subject, t.org_id)
+              and r.subject <> '' and r.status = 'processing' and r.lease_until > $2::timestamptz
+            order by r.subject, r.org_id, r.id limit 1) r)`
+
+// free is a job that may be begun as far as its subject goes: no other one of it comes first, neither an older one that is
+// open, nor a newer one that has begun already. Both are looked up without walking through the subject, which may have any
+// number of open jobs.
+const free = `(t.subject = '' or t.id = {head of t} and not {overtaken})`
+
+// maxOrganisations is how many organisations one claim looks at.
+const maxOrganisations = 128
+
+// maxBehind is how many jobs that wait behind others of their subjects one claim looks past.
+const maxBehind = 256
+
+// sqlDue goes from organisation to organisation by the index on what is pending, beginning behind the one that was served last,
+// and says what each one's equal share of the batch is, and how many jobs are looked at for it. A share that is not used up leaves
+// the batch smaller; the next claim is cheap. Each look is ordered by all columns of that index, so that no other one serves it.
+const sqlDue = `
+with recursive
+ahead as (
+    (select t.org_id, 1 as n from {table} t
+     where t.status = 'pending' and t.org_id > $3::uuid and t.next_retry_at >= $5::timestamptz order by {by org} limit 1)
+    union all
+    select x.org_id, o.n + 1
+    from ahead o cross join lateral (
+        select t.org_id from {table} t
+        where t.status = 'pending' and t.org_id > o.org_id and t.next_retry_at >= $5::timestamptz order by {by org} limit 1) x
+    where o.n < $4::integer
+),
+behind as (
+    (select t.org_id, 1 + (select count(*) from ahead)::integer as n from {table} t
+     where t.status = 'pending' and t.org_id <= $3::uuid and t.next_retry_at >= $5::timestamptz
+       and (select count(*) from ahead) < $4::integer order by {by org} limit 1)
+    union all
+    select x.org_id, o.n + 1
+    from behind o cross join lateral (
+        select t.org_id from {table} t where t.status = 'pending' and t.org_id > o.org_id and t.org_id <= $3::uuid
+          and t.next_retry_at >= $5::timestamptz order by {by org} limit 1) x
+    where o.n < $4::integer
+),
+visited as materialized (select org_id, n from ahead union all select org_id, n from behind),
+due as materialized (
+    select v.org_id, v.n from visited v
+    where exists (
+        select 1 from {lanes} cross join lateral (
+            select 1 from {table} t
+            where t.status = 'pending' and t.org_id = v.org_id{lane}
+              and t.next_retry_at between $5::timestamptz and $2::timestamptz order by t.next_retry_at, t.id limit 1) x)
+),
+share as materialized (
+    select x.size, 2 * x.size + greatest(16, {max behind} / greatest(x.orgs, 1))::integer as reach
+    from (
+        select greatest(1, ceil($1::integer / greatest(count(*), 1)::numeric))::integer as size, count(*) as orgs from due) x
+),`
+
+// sqlClaim takes over jobs whose lease has run out, and then each organisation's share of what is due, from as many as are within
+// reach: of a subject with any number of open jobs only the first may begin, and the others must not be walked through each time.
+// The organisations that had less than their share within reach are named for sqlSnoozeBehind.
+//
+// Everything that may be locked is locked by "skip locked": claims never wait for each other. The ids go into the update as an array,
+// because a generic plan thinks of it as short and looks every one up.
+const sqlClaim = sqlDue + `
+reached as materialized (
+    select d.org_id, d.n, p.priority, h.id is not null as more,
+        coalesce(h.next_retry_at, $2::timestamptz) as until, coalesce(h.id, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid) as id
+    from due d cross join {lanes} left join lateral (
+        select t.next_retry_at, t.id from {table} t
+        where (select true from {table} f -- where no job has a subject, nothing stands in the way
+               where f.org_id = d.org_id and f.subject > '' and f.subject <> '' and f.status in ('pending', 'processing')
+               order by f.subject, f.id limit 1)
+          and t.status = 'pending' and t.org_id = d.org_id{lane} and t.next_retry_at between $5::timestamptz and $2::timestamptz
+        order by t.next_retry_at, t.id offset (select reach from share) limit 1) h on true
+),
+taken_over as materialized (
+    select t.id from {table} t
+    where t.status = 'processing' and t.lease_until <= $2::timestamptz and {free}
+    order by t.lease_until limit $1::integer
+    for update skip locked
+),
+taken as materialized (
+    select x.id, x.n, x.due_at, row_number() over () as place
+    from (
+        select c.id, c.due_at, d.n
+        from (select org_id, n from due order by n) d cross join lateral (
+            select l.id, l.due_at from (select * from reached r where r.n = d.n order by r.priority) p cross join lateral (
+                select t.id, t.next_retry_at as due_at from {table} t
+                where t.status = 'pending' and t.org_id = d.org_id{lane}
+                  and t.next_retry_at between $5::timestamptz and $2::timestamptz and (t.next_retry_at, t.id) <= (p.until, p.id)
+                  and {free}
+                order by t.next_retry_at, t.id
+                limit (select size from share)
+                for update skip locked) l
+            limit (select size from share)) c
+        limit $1::integer - (select count(*) from taken_over)) x
+),
+claimed as (
+    update {table} j
+    set status = 'processing', lease_token = $6::uuid, lease_until = $7::timestamptz, next_retry_at = null, updated_at = $2::timestamptz,
+        lost_leases = j.lost_leases + case when j.status = 'processing' then 1 else 0 end
+    where j.id = any(array(select id from taken_over union all select id from taken))
+    returning j.id, j.org_id, j.event_type, j.subject, j.payload, j.attempts, j.max_attempts, j.lost_leases, j.created_at
+)
+select v.looked, v.last::text, v.reach, v.short, v.until, c.id::text, c.org_id::text, c.event_type, c.subject, c.payload,
+    c.attempts, c.max_attempts, c.lost_leases, c.created_at, taken.due_at
+from (
+    select (select count(*) from visited)::integer as looked,
+        coalesce((select org_id from visited where n = (select max(n) from taken)),
+            (select org_id from visited order by n desc limit 1)) as last,
+        (select reach from share) as reach,
+        short.orgs as short, short.until
+    from (
+        select array_agg(r.org_id::text) as orgs, array_agg(r.until) as until
+        from (select x.org_id, x.n, min(x.until) as until from reached x where x.more group by x.org_id, x.n) r
+        where (select count(*) from taken x where x.n = r.n) < (select size from share)
+          and (select count(*) from taken) + (select count(*) from taken_over) < $1::integer) short
+) v
+left join (claimed c left join taken on taken.id = c.id) on true
+order by taken.place nulls first, c.id`
+
+// sqlSnoozeBehind makes what waits behind others of its subject due later, where it filled all that a claim looked at: the end of the
+// job before it makes it due (sqlHurry). What was tried before keeps its time, as there.
+const sqlSnoozeBehind = `
+with waiting as materialized (
+    select t.id
+    from unnest($1::uuid[]) o (org_id) cross join {lanes} cross join lateral (
+        select t.id, t.org_id, t.subject, t.attempts, t.error_message from {table} t
+        where t.status = 'pending' and t.org_id = o.org_id{lane} and t.next_retry_at between $3::timestamptz and $2::timestamptz
+        order by t.next_retry_at, t.id limit $4::integer) t
+    where t.attempts = 0 and t.error_message = '' and not {free}
+)
+update {table} j set next_retry_at = $5::timestamptz
+where j.id = any(array(
+    select t.id from {table} t
+    where t.id = any(array(select id from waiting)) and t.status || '' = 'pending' and t.next_retry_at <= $2::timestamptz
+    for update skip locked))
+returning j.org_id::text, j.subject`
+
+const sqlClaimOne = `
+with mine as (
+    select t.id from {table} t
+    where t.id = $1::uuid and (t.status || '' = 'pending' or t.status || '' = 'processing' and t.lease_until <= $2::timestamptz) and {free}
+    for update skip locked
+)
+update {table} j
+set status = 'processing', lease_token = $3::uuid, lease_until = $4::timestamptz, next_retry_at = null, updated_at = $2::timestamptz,
+    lost_leases = j.lost_leases + case when j.status = 'processing' then 1 else 0 end
+where j.id = any(array(select id from mine))
+returning 1, null::text, 0, null::text[], null::timestamptz[], j.id::text, j.org_id::text, j.event_type, j.subject, j.payload,
+    j.attempts, j.max_attempts, j.lost_leases, j.created_at, null::timestamptz`
+
+// sqlYield gives back what turned out, after the claim was committed, not to be free. A claim cannot see one of the same subject that
+// is committed at the same time, of a job that was stored late although its id is older. But of two that are committed, at least one
+// finds the other when it looks again after its own commit; so they never both go on, and nothing has to be locked for it. If
+// both yield, the older one is free next.
+const sqlYield = `
+with mine as materialized (
+    select t.id, t.org_id, t.subject from {table} t
+    where t.id = any($1::uuid[]) and t.lease_token = $3::uuid and t.status || '' = 'processing'
+)
+update {table} j
+set status = 'pending', lease_token = null, lease_until = null, updated_at = $2::timestamptz,
+    next_retry_at = ($4::timestamptz[])[array_position($1::uuid[], j.id)]
+where j.lease_token = $3::uuid and j.id = any(array(
+    select t.id from mine t
+    where t.id <> {head of t} or {overtaken}))
+returning j.id::text`
+
+// sqlByIndex, sent ahead in the same transaction, keeps the planner from reading the whole table because it was empty when somebody
+// last looked, and from planning the same statement again and again: the plan is kept for as long as the connection is. Not while the
+// table is small, for then all indexes look alike: such a plan would go through one of them row by row once there are many.
+const sqlByIndex = `select set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+    set_config('plan_cache_mode',
+        case when pg_relation_size('{table}'::regclass) < 4194304 then 'force_custom_plan' else 'force_generic_plan' end, true)`
+
+// byIndex sends a statement behind sqlByIndex, and reads its answer.
+func (q *Queue) byIndex(ctx context.Context, db Querier, read func(rows pgx.Rows) error, sql string, args ...any) error {
+	var batch pgx.Batch
+	batch.Queue(q.sql.byIndex)
+	batch.Queue(sql, args...)
+	results := db.SendBatch(ctx, &batch)
+	_, err := results.Exec()
+	if err == nil {
+		var rows pgx.Rows
+		if rows, err = results.Query(); err == nil {
+			err = read(rows)
+		}
+	}
+	if closing := results.Close(); err == nil {
+		err = closing
+	}
+	return err
+}
+
+// execByIndex is byIndex for a statement that answers nothing but how many rows it changed.
+func (q *Queue) execByIndex(ctx context.Context, sql string, args ...any) (changed int64, err error) {
+	err = q.byIndex(ctx, q.pool, func(rows pgx.Rows) error {
+		rows.Close()
+		changed = rows.CommandTag().RowsAffected()
+		return rows.Err()
+	}, sql, args...)
+	return changed, err
+}
+
+// Claim claims at most Limit free jobs that are due, or the one that ID names if it is free.
+func (q *Queue) Claim(ctx context.Context, c Claim) (Claimed, error) {
+	token, err := uuid.NewRandom()
+	if err != nil {
+		return Claimed{}, fmt.Errorf("lease token: %w", err)
+	}
+	// The subjects of jobs are compared by an index, which Postgres does for nobody whose rows a policy chooses.
+	ctx = postgres.AcrossOrganisations(ctx)
+	sql, args := q.sql.claimOne, []any{c.ID, c.Now, token.String(), c.Until}
+	if c.ID == "" {
+		after := c.After
+		if after == "" {
+			after = uuid.Nil.String()
+		}
+		sql, args = q.sql.claim, []any{c.Limit, c.Now, after, maxOrganisations, c.From, token.String(), c.Until}
+	}
+	var claimed Claimed
+	var seen seen
+	err = q.byIndex(ctx, q.pool, func(rows pgx.Rows) (err error) {
+		claimed, seen, err = readClaimed(rows, token.String(), c.Now)
+		return err
+	}, sql, args...)
+	if err == nil && len(seen.ids) > 0 {
+		err = q.yield(ctx, c, token.String(), seen, &claimed)
+	}
+	if err != nil {
+		return Claimed{}, fmt.Errorf("claim: %w", err)
+	}
+	if len(seen.short) > 0 {
+		// What is claimed is claimed, whatever becomes of this; the next claim asks for it again.
+		claimed.More = true
+		claimed.Snoozed, _ = q.snoozeBehind(ctx, c, seen)
+	}
+	return claimed, nil
+}
+
+// seen is what a claim found beside the jobs: the ids of those that have a subject and when they were due; the organisations that had
+// less than their share within reach, until when that goes, and how many jobs it is.
+type seen struct {
+	ids   []string
+	due   []time.Time
+	short []string
+	until []time.Time
+	reach int
+}
+
+// yield gives back, and takes from the claimed, what another claim of its subject has come in the way of. It goes on when
+// the caller ends, so that what is claimed is released by the runner instead of waiting for its lease.
+func (q *Queue) yield(ctx context.Context, c Claim, token string, s seen, claimed *Claimed) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Until.Sub(c.Now)/4)
+	defer cancel()
+	yielded := map[string]struct{}{}
+	read := func(rows pgx.Rows) error { return collect(rows, nil, yielded) }
+	if err := q.byIndex(ctx, q.pool, read, q.sql.yield, s.ids, c.Now, token, s.due); err != nil || len(yielded) == 0 {
+		return err
+	}
+	claimed.More = true
+	claimed.Jobs = slices.DeleteFunc(claimed.Jobs, func(j Job) bool { _, gone := yielded[j.ID]; return gone })
+	return nil
+}
+
+// behindFor is how long what waits behind another job of its subject is left alone. It is what a job loses if the process that ends the
+// one before it dies before it can make the next one due.
+const behindFor = 30 * time.Second
+
+// snoozeBehind clears what the claim had to look past out of the way of the next one, and reports how many jobs that were. Of a subject
+// whose job has ended meanwhile, the next one is made due again: its end did not find it waiting.
+func (q *Queue) snoozeBehind(ctx context.Context, c Claim, s seen) (int, error) {
+	var waiting []Job
+	err := q.byIndex(ctx, q.pool, func(rows pgx.Rows) (err error) {
+		waiting, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (j Job, err error) {
+			return j, row.Scan(&j.OrgID, &j.Subject)
+		})
+		return err
+	}, q.sql.snoozeBehind, s.short, c.Now, c.From, s.reach, c.Now.Add(behindFor))
+	if err != nil {
+		return 0, fmt.Errorf("snooze what waits behind others: %w", err)
+	}
+	_, err = q.Hurry(ctx, waiting, c.Now)
+	return len(waiting), err
+}
+
+// readClaimed reads the answer by hand: at tens of thousands of jobs a second it is worth it.
+func readClaimed(rows pgx.Rows, token string, now time.Time) (claimed Claimed, s seen, err error) {
+	defer rows.Close()
+	reached := map[string]time.Time{} // by organisation
+	for rows.Next() {
+		var looked int
+		var last, id, orgID, eventType, subject *string
+		var payload []byte
+		var attempts, maxAttempts, lost *int32
+		var created, due *time.Time
+		if err := rows.Scan(
+			&looked, &last, &s.reach, &s.short, &s.until, &id, &orgID, &eventType, &subject, &payload, &attempts, &maxAttempts, &lost,
+			&created, &due,
+		); err != nil {
+			return claimed, s, err
+		}
+		claimed.More = looked >= maxOrganisations
+		if last != nil {
+			claimed.Last = *last
+		}
+		if id == nil { // nothing was claimed; the row only tells how far the claim looked
+			continue
+		}
+		if due != nil && due.After(reached[*orgID]) {
+			reached[*orgID] = *due
+		}
+		if *subject != "" {
+			s.ids, s.due = append(s.ids, *id), append(s.due, orNow(due, now))
+		}
+		claimed.Jobs = append(claimed.Jobs, Job{
+			ID: *id, OrgID: *orgID, EventType: *eventType, Subject: *subject, Payload: payload, Attempts: int(*attempts),
+			MaxAttempts: int(*maxAttempts), Lost: int(*lost), CreatedAt: *created, LeaseToken: token,
+		})
+	}
+	for i, orgID := range s.short {
+		reached[orgID] = s.until[i]
+	}
+	claimed.Floor = earliest(reached)
+	return claimed, s, rows.Err()
+}
+
+// orNow is when a job was due, or now for one that was asked for by its id or taken over.
+func orNow(due *time.Time, now time.Time) time.Time {
+	if due == nil {
+		return now
+	}
+	return *due
+}
+
+func earliest(times map[string]time.Time) time.Time {
+	var first time.Time
+	for _, t := range times {
+		if first.IsZero() || t.Before(first) {
+			first = t
+		}
+	}
+	return first
+}

@@ -1,0 +1,234 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Row is a job as an operator sees it.
+type Row struct {
+	ID           string
+	OrgID        string
+	Key          string
+	EventType    string
+	Subject      string
+	Payload      json.RawMessage
+	Status       string
+	Attempts     int
+	MaxAttempts  int
+	DueAt        *time.Time // of a pending job
+	ProcessedAt  *time.Time // of one that is at its end
+	ErrorMessage string
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+	Extra        []string // as in Table.Extra
+}
+
+// Filter chooses jobs of one organisation. An empty field chooses all.
+type Filter struct {
+	OrgID     string
+	Status    string
+	EventType string
+	Before    string // jobs older than this id
+	Limit     int
+}
+
+const rowColumns = `j.id::text, j.org_id::text, j.idempotency_key, j.event_type, j.subject, j.payload, j.status, j.attempts, j.max_attempts,
+    j.next_retry_at, j.processed_at, j.error_message, j.created_at, j.updated_at, array[]::text[]{row.extra}`
+
+// listColumns leave the payload out.
+var listColumns = strings.Replace(rowColumns, "j.payload", "null::jsonb", 1)
+
+const sqlGet = `select {row} from {table} j where j.org_id = $1::uuid and j.id = $2::uuid`
+
+// sqlList has the status spelled out, so that the partial index of the few that failed or are open can be used however many jobs are
+// finished.
+const sqlList = `
+select {row of list}
+from {table} j
+where j.org_id = $1::uuid{status} and ($2::text = '' or j.event_type = $2::text)
+  and ($3::text = '' or j.id < nullif($3::text, '')::uuid)
+order by {newest} limit $4::integer`
+
+// lists are sqlList for every status, and for the empty one, which is all. What is open is sorted as text, which is the same order: else
+// the planner may walk through all that is finished, by id, to find the few in between.
+func lists(write func(sql string) string) map[string]string {
+	sql, newest, sorted := write(sqlList), "j.id desc", `j.id::text collate "C" desc`
+	byStatus := map[string]string{"": strings.NewReplacer("{status}", "", "{newest}", newest).Replace(sql)}
+	for status, order := range map[string]string{
+		StatusPending: sorted, StatusProcessing: sorted, StatusCompleted: newest, StatusFailed: newest, StatusCancelled: newest,
+	} {
+		byStatus[status] = strings.NewReplacer("{status}", " and j.status = '"+status+"'", "{newest}", order).Replace(sql)
+	}
+	return byStatus
+}
+
+// Get reads one job; ErrNoJob.
+func (q *Queue) Get(ctx context.Context, orgID, id string) (Row, error) {
+	r, err := q.one(ctx, q.pool, q.sql.get, orgID, id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Row{}, ErrNoJob
+	}
+	if err != nil {
+		return Row{}, fmt.Errorf("read job: %w", err)
+	}
+	return r, nil
+}
+
+// one is what a statement says of one job; pgx.ErrNoRows.
+func (q *Queue) one(ctx context.Context, db Querier, sql string, args ...any) (r Row, err error) {
+	err = q.byIndex(ctx, db, func(rows pgx.Rows) (err error) {
+		r, err = pgx.CollectExactlyOneRow(rows, toRow)
+		return err
+	}, sql, args...)
+	return r, err
+}
+
+// List reads jobs without their payloads, which may be long, the newest first.
+func (q *Queue) List(ctx context.Context, f Filter) ([]Row, error) {
+	list, known := q.sql.list[f.Status]
+	if !known {
+		return nil, nil
+	}
+	rows, err := q.pool.Query(ctx, list, f.OrgID, f.EventType, f.Before, f.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("list jobs: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, toRow)
+	if err != nil {
+		return nil, fmt.Errorf("list jobs: %w", err)
+	}
+	return found, nil
+}
+
+func toRow(row pgx.CollectableRow) (Row, error) {
+	var r Row
+	var payload []byte
+	err := row.Scan(&r.ID, &r.OrgID, &r.Key, &r.EventType, &r.Subject, &payload, &r.Status, &r.Attempts, &r.MaxAttempts,
+		&r.DueAt, &r.ProcessedAt, &r.ErrorMessage, &r.CreatedAt, &r.UpdatedAt, &r.Extra)
+	r.Payload = payload
+	return r, err
+}
+
+// sqlRetry begins anew, and forgets the error with the attempts: sqlSnoozeBehind takes a job with an error for one that has a time of its
+// own.
+const sqlRetry = `
+update {table} j
+set status = 'pending', attempts = 0, lost_leases = 0, error_message = '', next_retry_at = $3::timestamptz, processed_at = null,
+    updated_at = $3::timestamptz
+where j.org_id = $1::uuid and j.id = $2::uuid and j.status || '' = 'failed'
+returning {row}`
+
+// sqlCancel takes a pending job only, so that nobody who is at work is told afterwards that it did not count.
+const sqlCancel = `
+update {table} j
+set status = 'cancelled', next_retry_at = null, processed_at = $3::timestamptz, updated_at = $3::timestamptz
+where j.org_id = $1::uuid and j.id = $2::uuid and j.status || '' = 'pending'
+returning {row}`
+
+// sqlDismiss keeps the error, which says what it was about.
+const sqlDismiss = `
+update {table} j
+set status = 'cancelled', processed_at = $3::timestamptz, updated_at = $3::timestamptz
+where j.org_id = $1::uuid and j.id = $2::uuid and j.status || '' = 'failed'
+returning {row}`
+
+// Retry gives a failed job all of its attempts again and makes it due; a *StatusError when it has not failed, ErrNoJob. The
+// error that it failed with stays until it ends anew. Whoever retries rings the queue's Bell.
+func (q *Queue) Retry(ctx context.Context, db Querier, orgID, id string, now time.Time) (Row, error) {
+	return q.change(ctx, db, q.sql.retry, StatusFailed, orgID, id, now)
+}
+
+// Cancel ends a pending job that nobody has begun; a *StatusError when it is not pending, ErrNoJob.
+func (q *Queue) Cancel(ctx context.Context, db Querier, orgID, id string, now time.Time) (Row, error) {
+	return q.change(ctx, db, q.sql.cancel, StatusPending, orgID, id, now)
+}
+
+// Dismiss cancels a failed job that nobody will retry, because what it asked for is done or not wanted; a *StatusError when it has not
+// failed, ErrNoJob.
+func (q *Queue) Dismiss(ctx context.Context, db Querier, orgID, id string, now time.Time) (Row, error) {
+	return q.change(ctx, db, q.sql.dismiss, StatusFailed, orgID, id, now)
+}
+
+func (q *Queue) change(ctx context.Context, db Querier, sql, from, orgID, id string, now time.Time) (Row, error) {
+	changed, err := q.one(ctx, db, sql, orgID, id, now)
+	if err == nil {
+		return changed, nil
+	}
+	if !errors.Is(err, pgx.ErrNoRows) {
+		return Row{}, fmt.Errorf("change job: %w", err)
+	}
+	found, err := q.one(ctx, db, q.sql.get, orgID, id)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return Row{}, ErrNoJob
+	case err != nil:
+		return Row{}, fmt.Errorf("change job: %w", err)
+	}
+	return found, &StatusError{Status: found.Status, Want: from}
+}
+
+// Stats is how a queue is doing. No count goes beyond CountLimit, so that asking stays cheap however bad it is.
+type Stats struct {
+	Running   int           // claimed, and not at their end
+	Backlog   int           // due and not begun
+	Scheduled int           // due later, retries included
+	Failed    int           // failed for good and kept, until somebody retries them or retention clears them away
+	OldestDue time.Duration // how long the oldest of the backlog has been due
+}
+
+// CountLimit is where Stats stop counting.
+const CountLimit = 100_000
+
+// sqlStats reads only partial indexes, never the finished jobs: those of what is pending, processing, or failed. The oldest due
+// job is found by hopping from organisation to organisation.
+const sqlStats = `
+with recursive orgs as (
+    (select t.org_id from {table} t where t.status = 'pending' order by {by org} limit 1)
+    union all
+    select x.org_id from orgs o cross join lateral (
+        select t.org_id from {table} t where t.status = 'pending' and t.org_id > o.org_id order by {by org} limit 1) x
+),
+oldest as (
+    select min(x.next_retry_at) as at
+    from orgs o cross join {lanes} cross join lateral (
+        select t.next_retry_at from {table} t where t.status = 'pending' and t.org_id = o.org_id{lane} order by t.next_retry_at limit 1) x
+)
+select
+    (select count(*) from (select 1 from {table} t where t.status = 'processing' limit $2::integer) x),
+    (select count(*) from (
+        select 1 from {table} t where t.status = 'pending' and t.next_retry_at <= $1::timestamptz limit $2::integer) x),
+    (select count(*) from (
+        select 1 from {table} t where t.status = 'pending' and t.next_retry_at > $1::timestamptz limit $2::integer) x),
+    (select count(*) from (select 1 from {table} t where t.status = 'failed' limit $2::integer) x),
+    (select at from oldest where at <= $1::timestamptz)`
+
+// Stats asks how the queue is doing.
+func (q *Queue) Stats(ctx context.Context, now time.Time) (Stats, error) {
+	var s Stats
+	var oldest *time.Time
+	var batch pgx.Batch
+	batch.Queue(q.sql.byIndex)
+	batch.Queue(q.sql.stats, now, CountLimit)
+	results := q.pool.SendBatch(ctx, &batch)
+	_, err := results.Exec()
+	if err == nil {
+		err = results.QueryRow().Scan(&s.Running, &s.Backlog, &s.Scheduled, &s.Failed, &oldest)
+	}
+	if closing := results.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		return Stats{}, fmt.Errorf("queue stats: %w", err)
+	}
+	if oldest != nil {
+		s.OldestDue = now.Sub(*oldest)
+	}
+	return s, nil
+}

@@ -1,0 +1,356 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"paceline.internal/platform/process"
+)
+
+// pass is one drain: from the first claim until nothing is due that may be begun and nothing runs. Its own goroutine claims and begins;
+// handlers run on one each; one more records whatever has ended while it recorded the last ones; one more sends heartbeats.
+type pass struct {
+	r       *Runner
+	ctx     context.Context //nolint:containedctx // a pass is one call
+	room    int             // jobs that may still be begun
+	claims  int             // under way
+	look    bool            // something may be due
+	news    int             // how often there was a reason to look; a claim that began before the last one has not seen it
+	last    string          // organisation that was served last
+	from    time.Time       // what became due earlier is known to be gone; zero when it is not
+	since   int             // claims since one looked at everything
+	full    bool            // the last claim found all that it was asked for: there is a backlog
+	idle    int             // organisations' pages that were looked at in vain
+	ran     int
+	wait    time.Duration // as Admit says, or after an error
+	until   time.Time     // when it is over, by the machine's clock
+	err     error
+	claimed chan claimedBatch
+	ended   chan recordedBatch
+
+	mu     sync.Mutex
+	ending []ending      // waiting to be recorded; there is room for all, for each has its place among Workers
+	some   chan struct{} // of one: ending has something
+}
+
+type claimedBatch struct {
+	Claimed
+
+	wanted int
+	news   int       // pass.news when it began
+	from   time.Time // of the claim
+	err    error
+}
+
+type recordedBatch struct {
+	jobs     int
+	subjects bool // one of them had a subject, whose next job may be free now
+	err      error
+}
+
+func (r *Runner) drain(ctx context.Context) (ran int, wait time.Duration, err error) {
+	p := &pass{
+		r: r, ctx: ctx, room: r.cfg.Workers, look: true, some: make(chan struct{}, 1),
+		claimed: make(chan claimedBatch), ended: make(chan recordedBatch),
+	}
+	aside, done := context.WithCancel(context.WithoutCancel(ctx))
+	var helpers sync.WaitGroup
+	helpers.Go(func() { p.recordAll(aside) })
+	helpers.Go(func() { r.heartbeat(aside) })
+	p.work()
+	done()
+	helpers.Wait()
+	if p.err != nil {
+		return p.ran, 0, p.err
+	}
+	return p.ran, p.wait, nil
+}
+
+// work is the pass's own goroutine.
+func (p *pass) work() {
+	again := time.NewTimer(p.r.cfg.Poll)
+	defer again.Stop()
+	for {
+		p.claimMore()
+		if p.claims == 0 && p.room == p.r.cfg.Workers {
+			return
+		}
+		again.Reset(p.untilAgain())
+		select {
+		case c := <-p.claimed:
+			process.Progress(p.ctx)
+			p.begin(c)
+		case e := <-p.ended:
+			process.Progress(p.ctx)
+			p.room += e.jobs
+			p.err = cmp.Or(p.err, e.err)
+			if e.subjects {
+				p.lookAgain()
+			}
+		case <-p.r.cfg.Wake:
+			p.lookAgain()
+		case <-again.C: // a job became due while others were running, or few are left that do not hang
+			p.wait, p.full = 0, false
+			p.lookAgain()
+		case <-p.stopped():
+			p.look = false
+		}
+	}
+}
+
+func (p *pass) lookAgain() {
+	p.look = true
+	p.news++
+}
+
+// untilAgain is how long to go without looking while jobs are running. What happens meanwhile does not begin a wait anew.
+func (p *pass) untilAgain() time.Duration {
+	if p.wait > 0 {
+		return max(0, min(time.Until(p.until), p.r.cfg.Poll)) //nolint:forbidigo // the same
+	}
+	return p.r.cfg.Poll
+}
+
+// pause stops claiming for a while.
+func (p *pass) pause(d time.Duration) {
+	p.wait, p.until = d, time.Now().Add(d) //nolint:forbidigo // beside a timer of the machine
+}
+
+// stopped is closed when the caller has ended, for as long as that is news.
+func (p *pass) stopped() <-chan struct{} {
+	if !p.look {
+		return nil
+	}
+	return p.ctx.Done()
+}
+
+// claimMore begins as many claims as there are room and reason for. A second one beside the first waits until it is worth a
+// batch, and while there is a backlog the first one waits for a quarter of the room: what is claimed one by one costs ten times as
+// much as what is claimed together.
+func (p *pass) claimMore() {
+	for p.look && p.ctx.Err() == nil && p.room > 0 && p.wait == 0 {
+		if p.claims >= p.r.cfg.Fetchers || p.claims > 0 && p.room < p.r.cfg.Batch || p.full && p.room < p.r.cfg.Workers/4 {
+			return
+		}
+		want := p.admitted(min(p.room, p.r.cfg.Batch))
+		if want == 0 {
+			return
+		}
+		p.room -= want
+		p.claims++
+		now, news := p.r.cfg.Now(), p.news
+		c := Claim{Limit: want, Now: now, Until: now.Add(p.r.cfg.Lease), After: p.last, From: p.from}
+		if p.since++; p.from.IsZero() {
+			p.since = 0
+		}
+		go func() {
+			// Broken off when the process is asked to stop, a claim might be made all the same, and nobody would know of it for a lease.
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), p.r.cfg.Lease/4)
+			defer cancel()
+			claimed, err := p.r.cfg.Store.Claim(ctx, c)
+			p.claimed <- claimedBatch{Claimed: claimed, wanted: want, from: c.From, news: news, err: err}
+		}()
+	}
+}
+
+// admitted is how many of the wanted jobs may be begun now.
+func (p *pass) admitted(want int) int {
+	if p.r.cfg.Admit == nil {
+		return want
+	}
+	n, wait, err := p.r.cfg.Admit(p.ctx, want)
+	if err != nil {
+		p.failed(fmt.Errorf("admit: %w", err))
+		return 0
+	}
+	if n = min(n, want); n <= 0 {
+		p.pause(max(wait, time.Millisecond))
+		return 0
+	}
+	return n
+}
+
+// begin starts the handlers of what was claimed. When the caller has ended meanwhile, the jobs are released: nobody has begun
+// them.
+func (p *pass) begin(c claimedBatch) {
+	p.claims--
+	p.room += c.wanted - len(c.Jobs)
+	if c.err != nil {
+		p.failed(c.err)
+		return
+	}
+	p.last, p.full = c.Last, len(c.Jobs) == c.wanted
+	p.expect(c)
+	p.ran += len(c.Jobs)
+	if p.ctx.Err() != nil {
+		p.release(c.Jobs)
+		return
+	}
+	for _, j := range c.Jobs {
+		p.start(j)
+	}
+}
+
+// failed keeps the first error, and stops claiming for a while: nothing more is claimed when nothing runs, and else after a pause.
+func (p *pass) failed(err error) {
+	if p.ctx.Err() == nil {
+		p.err = cmp.Or(p.err, err)
+	}
+	p.pause(againSoon)
+}
+
+// maxIdle is how many pages of organisations without a due job are looked at in a row.
+const maxIdle = 64
+
+// expect decides whether another claim may find something. A batch that is not full may have been a share that was not used
+// up; so only an empty one is the end, unless there was a reason to look while it was on its way.
+func (p *pass) expect(c claimedBatch) {
+	p.from = p.floor(c)
+	if len(c.Jobs) > 0 || c.Snoozed > 0 || !c.from.IsZero() {
+		p.look, p.idle = true, 0
+		return
+	}
+	p.idle++
+	if c.news == p.news && (!c.More || p.idle > maxIdle) {
+		p.look = false
+	}
+}
+
+// maxPartial is how many claims in a row may leave out what is known to be gone. What they miss, such as a job that was stored as
+// overdue, or one whose subject was busy, waits no longer than that.
+const maxPartial = 16
+
+// floor is from where the next claim may look, while full batches show that a backlog is being worked off, or one that has to wait for
+// other jobs is being snoozed.
+func (p *pass) floor(c claimedBatch) time.Time {
+	return nextFloor(c.Claimed, c.wanted, p.since)
+}
+
+func nextFloor(c Claimed, wanted, since int) time.Time {
+	if len(c.Jobs) < wanted && c.Snoozed == 0 || since >= maxPartial {
+		return time.Time{}
+	}
+	return c.Floor
+}
+
+// release gives back what nobody has begun.
+func (p *pass) release(jobs []Job) {
+	now := p.r.cfg.Now()
+	for _, j := range jobs {
+		v := verdict{status: StatusPending, attempts: j.Attempts, message: "released: the process was asked to stop"}
+		p.end(ending{end: Finish{Job: j, Status: v.status, Attempts: v.attempts, Message: v.message, DueAt: now, At: now}, verdict: v})
+	}
+}
+
+// start runs a job on a goroutine of its own, known to the heartbeat.
+func (p *pass) start(j Job) {
+	r := p.r
+	timed, cancelTimed := bounded(p.ctx, r.cfg.Timeout)
+	work, cancel := context.WithCancelCause(timed)
+	r.mu.Lock()
+	r.running[j.ID] = &begun{job: j, cancel: cancel}
+	r.mu.Unlock()
+	if r.cfg.Log.Enabled(work, slog.LevelDebug) {
+		r.cfg.Log.DebugContext(work, "worker.processing", "queue", r.cfg.Name, "job_id", j.ID, "event_type", j.EventType)
+	}
+	go func() {
+		end, v := r.run(p.ctx, work, j, r.handler(j.EventType))
+		r.mu.Lock()
+		delete(r.running, j.ID)
+		r.mu.Unlock()
+		cancel(nil)
+		cancelTimed()
+		p.end(ending{end: end, verdict: v})
+	}()
+}
+
+// end hands a job over to be recorded.
+func (p *pass) end(e ending) {
+	p.mu.Lock()
+	p.ending = append(p.ending, e)
+	p.mu.Unlock()
+	Wake(p.some)
+}
+
+// maxRecord is how many jobs one statement records.
+const maxRecord = 1000
+
+// recordAll records in batches that grow with the load: each is what has ended while the one before was recorded.
+func (p *pass) recordAll(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.some:
+		}
+		for {
+			p.mu.Lock()
+			n := min(len(p.ending), maxRecord)
+			batch := p.ending[:n:n]
+			if p.ending = p.ending[n:]; len(p.ending) == 0 {
+				p.ending = nil
+			}
+			p.mu.Unlock()
+			if n == 0 {
+				break
+			}
+			err := p.r.record(ctx, batch)
+			p.ended <- recordedBatch{jobs: n, subjects: withSubject(batch), err: err}
+		}
+	}
+}
+
+func withSubject(batch []ending) bool {
+	for _, b := range batch {
+		if b.end.Job.Subject != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// heartbeat keeps the leases of running jobs, and ends the context of a job whose lease was lost: somebody else is at it.
+func (r *Runner) heartbeat(ctx context.Context) {
+	beat := time.NewTicker(r.cfg.Lease / 4)
+	defer beat.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-beat.C:
+		}
+		r.beat(ctx)
+	}
+}
+
+func (r *Runner) beat(ctx context.Context) {
+	r.mu.Lock()
+	held := make([]Job, 0, len(r.running))
+	for _, b := range r.running {
+		held = append(held, b.job)
+	}
+	r.mu.Unlock()
+	if len(held) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Lease/4)
+	defer cancel()
+	lost, err := r.cfg.Store.Extend(ctx, held, r.cfg.Now().Add(r.cfg.Lease))
+	if err != nil {
+		if ctx.Err() == nil {
+			r.cfg.Log.WarnContext(ctx, "worker.heartbeat_failed", "queue", r.cfg.Name, "jobs", len(held), "error", err)
+		}
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, id := range lost {
+		if b, running := r.running[id]; running {
+			b.cancel(ErrFenced)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// enqueueArrays is how many parameters sqlEnqueue has before those of the table's own columns.
+const enqueueArrays = 10
+
+// sqlEnqueue unnests in the select list: there the arrays are walked through side by side, while a function in "from" would first be
+// read to its end. It returns nothing, for as long as it stored all of them there is nothing to tell.
+const sqlEnqueue = `
+insert into {table} (id, org_id, idempotency_key, event_type, subject, payload, max_attempts, next_retry_at, created_at, updated_at,
+    status{priority}{extra})
+select unnest($1::uuid[]), unnest($2::uuid[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[]), unnest($6::text[])::jsonb,
+    unnest($7::integer[]), unnest($8::timestamptz[]), unnest($9::timestamptz[]), unnest($10::timestamptz[]),
+    'pending'{priority[]}{extra[]}
+on conflict (org_id, idempotency_key) do nothing`
+
+// sqlByKey looks each one up by itself: a join may be planned as a walk through the whole table.
+const sqlByKey = `
+select n.n, found.id::text, found.created_at, found.payload = n.payload::jsonb as same
+from unnest($1::uuid[], $2::text[], $3::text[]) with ordinality n (org_id, key, payload, n)
+cross join lateral (
+    select j.id, j.created_at, j.payload from {table} j where j.org_id = n.org_id and j.idempotency_key = n.key limit 1
+) found`
+
+// defaultAttempts is New.MaxAttempts.
+const defaultAttempts = 3
+
+// Enqueue stores a job in the caller's transaction, or finds the one that its key already has. ErrPayloadMismatch when that one
+// carries something else; then the job that has the key is returned all the same.
+func (q *Queue) Enqueue(ctx context.Context, db Querier, n New) (Enqueued, error) {
+	stored, err := q.EnqueueMany(ctx, db, []New{n})
+	if err != nil {
+		return Enqueued{}, err
+	}
+	if stored[0].mismatch {
+		err = ErrPayloadMismatch
+	}
+	return stored[0].Enqueued, err
+}
+
+// Stored is what became of one of many jobs.
+type Stored struct {
+	Enqueued
+
+	mismatch bool
+}
+
+// Err is ErrPayloadMismatch or nil.
+func (s Stored) Err() error {
+	if s.mismatch {
+		return ErrPayloadMismatch
+	}
+	return nil
+}
+
+// EnqueueMany stores jobs with one statement, which is several times faster than one at a time, and says of each what became
+// of it, in their order.
+func (q *Queue) EnqueueMany(ctx context.Context, db Querier, jobs []New) ([]Stored, error) {
+	args, err := q.enqueueArgs(jobs)
+	if err != nil {
+		return nil, err
+	}
+	tag, err := db.Exec(ctx, q.sql.enqueue, args...)
+	if err != nil {
+		return nil, refusal(err)
+	}
+	stored := make([]Stored, len(jobs))
+	for i, n := range jobs {
+		stored[i].Enqueued = Enqueued{ID: n.ID, CreatedAt: n.At}
+	}
+	if tag.RowsAffected() == int64(len(jobs)) {
+		return stored, nil
+	}
+	return stored, q.find(ctx, db, jobs, stored)
+}
+
+func (q *Queue) enqueueArgs(jobs []New) ([]any, error) {
+	n := len(jobs)
+	ids, orgs := make([]uuid.UUID, n), make([]uuid.UUID, n)
+	keys, types, subjects, payloads := texts(n), texts(n), texts(n), texts(n)
+	attempts, due, at := make([]int32, n), make([]time.Time, n), make([]time.Time, n)
+	for i, j := range jobs {
+		if err := errors.Join(parse(&ids[i], j.ID), parse(&orgs[i], j.OrgID)); err != nil {
+			return nil, err
+		}
+		keys[i], types[i], subjects[i], payloads[i] = j.Key, j.EventType, j.Subject, string(j.Payload)
+		attempts[i], due[i], at[i] = int32(j.MaxAttempts), j.DueAt, j.At //nolint:gosec // it is small
+		if j.MaxAttempts == 0 {
+			attempts[i] = defaultAttempts
+		}
+	}
+	args := []any{ids, orgs, keys, types, subjects, payloads, attempts, due, at, at}
+	if q.table.Priorities > 0 {
+		priorities := make([]int16, n)
+		for i, j := range jobs {
+			priorities[i] = int16(j.Priority) //nolint:gosec // it is below Table.Priorities
+		}
+		args = append(args, priorities)
+	}
+	for column := range q.table.Extra {
+		extra := texts(n)
+		for i, j := range jobs {
+			extra[i] = j.Extra[column]
+		}
+		args = append(args, extra)
+	}
+	return args, nil
+}
+
+func parse(into *uuid.UUID, id string) (err error) {
+	if *into, err = uuid.Parse(id); err != nil {
+		return fmt.Errorf("%w: an id is no UUID", ErrPayload) // the cause quotes it
+	}
+	return nil
+}
+
+func texts(n int) []string { return make([]string, n) }
+
+// find says which of the jobs had been stored before: those whose key another one has.
+func (q *Queue) find(ctx context.Context, db Querier, jobs []New, stored []Stored) error {
+	orgs, keys, payloads := texts(len(jobs)), texts(len(jobs)), texts(len(jobs))
+	for i, j := range jobs {
+		orgs[i], keys[i], payloads[i] = j.OrgID, j.Key, string(j.Payload)
+	}
+	rows, err := db.Query(ctx, q.sql.byKey, orgs, keys, payloads)
+	if err != nil {
+		return fmt.Errorf("find job: %w", err)
+	}
+	var n, found int
+	var first Enqueued
+	var same bool
+	_, err = pgx.ForEachRow(rows, []any{&n, &first.ID, &first.CreatedAt, &same}, func() error {
+		found++
+		if first.ID != jobs[n-1].ID {
+			stored[n-1] = Stored{Enqueued: Enqueued{ID: first.ID, CreatedAt: first.CreatedAt, Duplicate: true}, mismatch: !same}
+		}
+		return nil
+	})
+	if err == nil && found < len(jobs) {
+		err = pgx.ErrNoRows // it was cleared away between the two statements; the caller's next try stores it
+	}
+	if err != nil {
+		return fmt.Errorf("find job: %w", err)
+	}
+	return nil
+}
+
+// classDataException are the SQLSTATEs of a value that cannot be what it should be, from the appendix "PostgreSQL Error Codes" of its
+// manual.
+const classDataException = "22"
+
+// refusal tells a value that can never be stored from everything else. The server's text is left out, for it quotes the value.
+func refusal(err error) error {
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && strings.HasPrefix(refused.Code, classDataException) {
+		return fmt.Errorf("%w (%s)", ErrPayload, refused.Code)
+	}
+	return fmt.Errorf("enqueue: %w", err)
+}

@@ -1,0 +1,229 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+)
+
+// sqlComplete is sqlFinish for what most jobs come to, for those of one claim. The ids are an array because a join would be planned, while
+// the table is still empty, as a walk through all of it, and the plan is kept.
+const sqlComplete = `
+update {table} j
+set status = 'completed', error_message = '', updated_at = $3::timestamptz, processed_at = $3::timestamptz,
+    lease_token = null, lease_until = null, lost_leases = 0
+where j.id = any($1::uuid[]) and j.lease_token = $2::uuid
+returning j.id::text`
+
+// sqlFinish lets only the holder of the lease end a job. Only a job that is processing has a token, and to say so once more would be
+// harmful: while the statistics know of no such job, the planner then reads the index of all that are processing for each that ends.
+const sqlFinish = `
+update {table} j
+set status = f.status, attempts = f.attempts, error_message = f.message, updated_at = f.at,
+    next_retry_at = case when f.status = 'pending' then f.due_at end,
+    processed_at = case when f.status <> 'pending' then f.at end,
+    lease_token = null, lease_until = null, lost_leases = 0
+from unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::text[], $5::integer[], $6::text[], $7::timestamptz[])
+    f (id, token, at, status, attempts, message, due_at)
+where j.id = any($1::uuid[]) and j.id = f.id and j.lease_token = f.token
+returning j.id::text`
+
+// Finish records the ends of attempts, each once, and returns the ids of those whose lease was lost; of them nothing is recorded.
+func (q *Queue) Finish(ctx context.Context, ends []Finish) (fenced []string, err error) {
+	recorded, err := q.finish(ctx, q.pool, ends)
+	if err != nil {
+		return nil, err
+	}
+	return missing(ends, recorded), nil
+}
+
+// FinishIn ends one attempt inside the caller's transaction; ErrFenced when the lease was lost, and then the caller rolls back. What the
+// transaction still does is planned by indexes alone, see sqlByIndex.
+func (q *Queue) FinishIn(ctx context.Context, db Querier, end Finish) error {
+	recorded, err := q.finish(ctx, db, []Finish{end})
+	if err == nil && len(recorded) == 0 {
+		err = ErrFenced
+	}
+	return err
+}
+
+func (q *Queue) finish(ctx context.Context, db Querier, ends []Finish) (recorded map[string]struct{}, err error) {
+	batch := &pgx.Batch{}
+	batch.Queue(q.sql.byIndex)
+	asked := 0
+	for _, s := range q.finishes(ends) {
+		batch.Queue(s.sql, s.args...)
+		asked++
+	}
+	results := db.SendBatch(ctx, batch)
+	recorded = make(map[string]struct{}, len(ends))
+	_, err = results.Exec()
+	for range asked {
+		if err == nil {
+			rows, asking := results.Query()
+			err = collect(rows, asking, recorded)
+		}
+	}
+	if closing := results.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		return nil, fmt.Errorf("finish: %w", err)
+	}
+	return recorded, nil
+}
+
+func missing(ends []Finish, recorded map[string]struct{}) []string {
+	var fenced []string
+	for _, e := range ends {
+		if _, ok := recorded[e.Job.ID]; !ok {
+			fenced = append(fenced, e.Job.ID)
+		}
+	}
+	return fenced
+}
+
+func collect(rows pgx.Rows, err error, recorded map[string]struct{}) error {
+	if err != nil {
+		return err
+	}
+	var id string
+	_, err = pgx.ForEachRow(rows, []any{&id}, func() error {
+		recorded[id] = struct{}{}
+		return nil
+	})
+	return err
+}
+
+// statement is one with its arguments.
+type statement struct {
+	sql  string
+	args []any
+}
+
+// finishes are the statements that record these ends: one for those that are done of each claim, and one for all others. In a batch with
+// two claims of one job, by one runner that took it over from itself, each is fenced by its own lease.
+func (q *Queue) finishes(ends []Finish) []statement {
+	var all []statement
+	var others []Finish
+	claims := map[string]*completion{}
+	var tokens []string // in the order in which they came
+	for _, e := range ends {
+		if e.Status != StatusCompleted || e.Message != "" || e.Attempts != e.Job.Attempts {
+			others = append(others, e)
+			continue
+		}
+		c, known := claims[e.Job.LeaseToken]
+		if !known {
+			c = &completion{}
+			claims[e.Job.LeaseToken], tokens = c, append(tokens, e.Job.LeaseToken)
+		}
+		c.add(e)
+	}
+	for _, token := range tokens {
+		all = append(all, statement{sql: q.sql.complete, args: []any{claims[token].ids, token, claims[token].at}})
+	}
+	if n := len(others); n > 0 {
+		ids, tokens, at := texts(n), texts(n), make([]time.Time, n)
+		statuses, attempts, messages, due := texts(n), make([]int32, n), texts(n), make([]time.Time, n)
+		for i, e := range others {
+			ids[i], tokens[i], at[i] = e.Job.ID, e.Job.LeaseToken, e.At
+			statuses[i], messages[i], due[i] = e.Status, storable(e.Message), e.DueAt
+			attempts[i] = int32(e.Attempts) //nolint:gosec // at most max_attempts
+		}
+		all = append(all, statement{sql: q.sql.finish, args: []any{ids, tokens, at, statuses, attempts, messages, due}})
+	}
+	return all
+}
+
+// completion are jobs of one claim that are done, and when the last of them was.
+type completion struct {
+	ids []string
+	at  time.Time
+}
+
+func (c *completion) add(e Finish) {
+	c.ids = append(c.ids, e.Job.ID)
+	if e.At.After(c.at) {
+		c.at = e.At
+	}
+}
+
+// maxMessage bounds what is kept of an error, in bytes.
+const maxMessage = 4000
+
+// storable makes a text of a handler's error that Postgres takes: it may quote anything.
+func storable(message string) string {
+	if len(message) > maxMessage {
+		message = message[:maxMessage]
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(message, "?"), "\x00", "?")
+}
+
+// sqlExtend skips what is locked: that is being ended, and a heartbeat must not wait for it, nor it for the heartbeat. What was lost is
+// read beside it. A job that its handler has ended in a transaction of its own is not lost.
+const sqlExtend = `
+with held as materialized (
+    select f.id, j.status = 'processing' and j.lease_token = f.token as ours,
+        coalesce(j.status not in ('completed', 'failed'), true) as open
+    from unnest($1::uuid[], $2::uuid[]) f (id, token)
+    left join (select t.id, t.status, t.lease_token from {table} t where t.id = any($1::uuid[])) j on j.id = f.id
+),
+extended as (
+    update {table} j set lease_until = $3::timestamptz
+    where j.id = any(array(
+        select t.id from {table} t join unnest($1::uuid[], $2::uuid[]) f (id, token) on t.id = f.id and t.lease_token = f.token
+        where t.id = any($1::uuid[]) and t.status || '' = 'processing' for update of t skip locked))
+)
+select id::text from held where ours is not true and open`
+
+// Extend makes the leases of running jobs last until then, and returns the ids of those that were lost.
+func (q *Queue) Extend(ctx context.Context, jobs []Job, until time.Time) (lost []string, err error) {
+	ids, tokens := texts(len(jobs)), texts(len(jobs))
+	for i, j := range jobs {
+		ids[i], tokens[i] = j.ID, j.LeaseToken
+	}
+	err = q.byIndex(ctx, q.pool, func(rows pgx.Rows) (err error) {
+		lost, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	}, q.sql.extend, ids, tokens, until)
+	if err != nil {
+		return nil, fmt.Errorf("extend leases: %w", err)
+	}
+	return lost, nil
+}
+
+// sqlHurry makes the first open job of each subject due, which is the only one that may begin. Only one that nobody has tried: it waits
+// for its own request to run it, which found an older job in its way, or was snoozed behind that. One that was put off keeps its time.
+const sqlHurry = `
+update {table} j set next_retry_at = $3::timestamptz
+where j.id = any(array(
+    select t.id from {table} t
+    where t.id = any(array(
+        select {head of t} from (select distinct org_id, subject from unnest($1::uuid[], $2::text[]) s (org_id, subject)) t))
+      and t.status || '' = 'pending' and t.attempts = 0 and t.error_message = '' and t.next_retry_at > $3::timestamptz))
+  and j.status || '' = 'pending'`
+
+// Hurry makes the next job of each of these jobs' subjects due if it was only waiting for its turn, and reports whether there is
+// one.
+func (q *Queue) Hurry(ctx context.Context, done []Job, now time.Time) (bool, error) {
+	orgs, subjects := []string{}, []string{}
+	for _, j := range done {
+		if j.Subject != "" {
+			orgs, subjects = append(orgs, j.OrgID), append(subjects, j.Subject)
+		}
+	}
+	if len(orgs) == 0 {
+		return false, nil
+	}
+	changed, err := q.execByIndex(postgres.AcrossOrganisations(ctx), q.sql.hurry, orgs, subjects, now)
+	if err != nil {
+		return false, fmt.Errorf("hurry the next job: %w", err)
+	}
+	return changed > 0, nil
+}

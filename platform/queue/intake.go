@@ -1,0 +1,124 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"paceline.internal/platform/postgres"
+)
+
+const (
+	// intakeLanes statements may be under way at once, so that one waits for its commit while the next is filled.
+	intakeLanes = 2
+	// maxIntake is how many jobs one statement stores.
+	maxIntake = 256
+	// maxIntakeBytes is how much payload it holds beside the first job's, of which there are several copies on the way.
+	maxIntakeBytes = 4 << 20
+	// intakeTimeout bounds a statement, which none of its callers may break off for the others.
+	intakeTimeout = 10 * time.Second
+)
+
+// Intake stores jobs that many callers bring one at a time: what has come together while one statement was under way goes into
+// the next. A caller alone has a statement of its own, and a crowd shares a commit. Nobody is answered before their job is committed.
+//
+// The jobs of one statement are of one organisation, and it is stored under the context of the first who brought one: whoever may
+// store a job of that organisation may do so for the others.
+type Intake struct {
+	queue *Queue
+
+	mu      sync.Mutex
+	lanes   int // in use
+	waiting []*arrival
+}
+
+// arrival is one job and where its answer goes.
+type arrival struct {
+	ctx    context.Context //nolint:containedctx // of the caller who waits for the answer
+	job    New
+	answer chan answered // of one
+}
+
+type answered struct {
+	stored Enqueued
+	err    error
+}
+
+// NewIntake returns the intake of a queue.
+func NewIntake(queue *Queue) *Intake { return &Intake{queue: queue} }
+
+// Enqueue is Queue.Enqueue in a transaction of its own. When ctx ends first the job may be stored all the same; the same key then finds
+// it.
+func (i *Intake) Enqueue(ctx context.Context, n New) (Enqueued, error) {
+	a := &arrival{ctx: ctx, job: n, answer: make(chan answered, 1)}
+	i.mu.Lock()
+	i.waiting = append(i.waiting, a)
+	if i.lanes < intakeLanes {
+		i.lanes++
+		go i.lane()
+	}
+	i.mu.Unlock()
+	select {
+	case got := <-a.answer:
+		return got.stored, got.err
+	case <-ctx.Done():
+		return Enqueued{}, context.Cause(ctx)
+	}
+}
+
+// lane stores until nobody waits.
+func (i *Intake) lane() {
+	for batch := i.next(); len(batch) > 0; batch = i.next() {
+		i.store(batch)
+	}
+}
+
+// next takes the first that waits and, in their order, others of its organisation. None means that the lane has been given back.
+func (i *Intake) next() []*arrival {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	var batch []*arrival
+	size := 0
+	i.waiting = slices.DeleteFunc(i.waiting, func(a *arrival) bool {
+		if a.ctx.Err() != nil { // they have gone, and will come again
+			return true
+		}
+		takes := len(batch) == 0 ||
+			len(batch) < maxIntake && size+len(a.job.Payload) <= maxIntakeBytes && a.job.OrgID == batch[0].job.OrgID
+		if takes {
+			batch, size = append(batch, a), size+len(a.job.Payload)
+		}
+		return takes
+	})
+	if len(batch) == 0 {
+		i.lanes--
+	}
+	return batch
+}
+
+// store answers everybody in the batch. One that is refused spoils nobody else's: then each half is tried by itself.
+func (i *Intake) store(batch []*arrival) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), intakeTimeout)
+	defer cancel()
+	// Two statements that hold the same keys meet them in the same order, and so never wait for each other in a circle.
+	slices.SortStableFunc(batch, func(a, b *arrival) int { return cmp.Compare(a.job.Key, b.job.Key) })
+	jobs := make([]New, len(batch))
+	for n, a := range batch {
+		jobs[n] = a.job
+	}
+	stored, err := i.queue.EnqueueMany(ctx, i.queue.pool, jobs)
+	if err != nil && len(batch) > 1 && !postgres.Outage(err) {
+		i.store(batch[:len(batch)/2])
+		i.store(batch[len(batch)/2:])
+		return
+	}
+	for n, a := range batch {
+		if err != nil {
+			a.answer <- answered{err: err}
+			continue
+		}
+		a.answer <- answered{stored: stored[n].Enqueued, err: stored[n].Err()}
+	}
+}

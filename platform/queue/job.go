@@ -1,0 +1,153 @@
+// Package queue is the one claim loop behind every queue: jobs are rows of a table, stored before they are acknowledged, done
+// at least once and recorded once.
+//
+// A Queue is the SQL of a queue on one table (see Table for its columns); a Runner claims what is due, runs its handlers, and
+// records how they ended. A claim is a lease: whoever finishes a job names the lease, and ErrFenced tells those who lost it.
+package queue
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// New is a job to be stored.
+type New struct {
+	ID          string // UUIDv7; jobs of one subject run in the order of their ids
+	OrgID       string
+	Key         string // unique per organisation
+	EventType   string
+	Subject     string // jobs of one subject never overlap; the empty one is no subject, and keeps no order
+	Payload     json.RawMessage
+	Priority    int // of a Table with Priorities: 0 comes first
+	MaxAttempts int // default 3
+	At          time.Time
+	DueAt       time.Time // when a runner may take it
+	Extra       []string  // the texts of Table.Extra
+}
+
+// Enqueued is a job that is stored.
+type Enqueued struct {
+	ID        string
+	Duplicate bool      // it had been stored before
+	CreatedAt time.Time // when it was stored first
+}
+
+// Job is a claimed job. Whoever finishes it names its lease.
+type Job struct {
+	ID          string
+	OrgID       string
+	EventType   string
+	Subject     string
+	Payload     json.RawMessage
+	Attempts    int // failed attempts so far
+	MaxAttempts int
+	Lost        int // how often in a row its lease ran out, because whoever had it died or hung
+	CreatedAt   time.Time
+	LeaseToken  string
+
+	place string // where the row of a held job is, as long as it is locked
+}
+
+// LastAttempt reports whether a failure now would be final.
+func (j Job) LastAttempt() bool { return j.Attempts+1 >= j.MaxAttempts }
+
+// Finish is the end of one attempt.
+type Finish struct {
+	Job      Job
+	Status   string
+	Attempts int
+	Message  string
+	DueAt    time.Time // of a job that is pending again
+	At       time.Time
+}
+
+// Statuses of a job.
+const (
+	StatusPending    = "pending"
+	StatusProcessing = "processing"
+	StatusCompleted  = "completed"
+	StatusFailed     = "failed"
+	StatusCancelled  = "cancelled"
+)
+
+var (
+	// ErrPayloadMismatch is an enqueue under a key that exists with another payload.
+	ErrPayloadMismatch = errors.New("worker: this key was used with another payload")
+	// ErrPayload is a payload, or another text, that Postgres does not store, such as JSON with a NUL in it.
+	ErrPayload = errors.New("worker: this cannot be stored")
+	// ErrFenced is a finish by somebody who no longer holds the job. The work is being done, or was done, elsewhere.
+	ErrFenced = errors.New("worker: the lease was lost")
+	// ErrNoJob is a job that the organisation does not have.
+	ErrNoJob = errors.New("worker: there is no such job in this organisation")
+	// ErrAbandoned is why a job is given up whose workers died of it, or hung, time and again.
+	ErrAbandoned = errors.New("worker: the lease of this job ran out too often")
+)
+
+// StatusError is what an operator asked of a job whose status does not allow it.
+type StatusError struct {
+	Status string // that the job has
+	Want   string // that it would need
+}
+
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("worker: the job is %s; only one that is %s can be changed so", e.Status, e.Want)
+}
+
+// Snooze is returned by a handler that cannot go on yet through no fault of the job: it is tried again without using up
+// an attempt.
+type Snooze struct {
+	After time.Duration
+	Cause error
+}
+
+func (s *Snooze) Error() string { return fmt.Sprintf("again in %s: %v", s.After, s.Cause) }
+
+func (s *Snooze) Unwrap() error { return s.Cause }
+
+// Permanent is returned by a handler for a job that no retry can help.
+type Permanent struct{ Cause error }
+
+func (p *Permanent) Error() string { return p.Cause.Error() }
+
+func (p *Permanent) Unwrap() error { return p.Cause }
+
+const (
+	firstBackoff = 30 * time.Second
+	backoffLimit = 8 * time.Minute
+)
+
+// Backoff is how long to wait after the n-th failed attempt: 30 s, 2 min, then 8 min.
+func Backoff(n int) time.Duration {
+	d := firstBackoff
+	for i := 1; i < n && d < backoffLimit; i++ {
+		d *= 4
+	}
+	return min(d, backoffLimit)
+}
+
+// verdict is what becomes of a job after a run.
+type verdict struct {
+	status   string // pending, completed or failed
+	attempts int
+	after    time.Duration // until the next try of a pending job
+	message  string
+}
+
+// judge turns a handler's answer into the job's next state.
+func judge(j Job, err error, backoff func(failed int) time.Duration) verdict {
+	if err == nil {
+		return verdict{status: StatusCompleted, attempts: j.Attempts}
+	}
+	var snooze *Snooze
+	var permanent *Permanent
+	switch {
+	case errors.As(err, &snooze):
+		return verdict{status: StatusPending, attempts: j.Attempts, after: snooze.After, message: err.Error()}
+	case errors.As(err, &permanent), j.LastAttempt():
+		return verdict{status: StatusFailed, attempts: j.Attempts + 1, message: err.Error()}
+	default:
+		return verdict{status: StatusPending, attempts: j.Attempts + 1, after: backoff(j.Attempts + 1), message: err.Error()}
+	}
+}

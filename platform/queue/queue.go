@@ -1,0 +1,139 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"paceline.internal/platform/postgres"
+)
+
+// Table is where a queue's jobs are. It has at least these columns, and may have more if they have defaults or are written by the
+// owner's own insert:
+//
+//	id              uuid        primary key,
+//	org_id          uuid        not null,
+//	idempotency_key text        not null,
+//	event_type      text        not null,
+//	subject         text        not null,
+//	payload         jsonb       not null,
+//	status          text        not null, -- pending, processing, completed, failed, cancelled
+//	attempts        integer     not null default 0,
+//	max_attempts    integer     not null default 3,
+//	next_retry_at   timestamptz, -- of a pending job
+//	lease_token     uuid,        -- of one that is processing
+//	lease_until     timestamptz, -- the same
+//	lost_leases     integer     not null default 0,
+//	processed_at    timestamptz, -- of one that is at its end
+//	error_message   text        not null default '',
+//	created_at      timestamptz not null,
+//	updated_at      timestamptz not null,
+//	unique (org_id, idempotency_key),
+//	check ((status = 'processing') = (lease_token is not null)) -- the fence relies on it
+//
+// and these indexes; every other one costs each claim and each finish:
+//
+//	(org_id, next_retry_at, id) where status = 'pending' -- with Priorities: (org_id, priority, next_retry_at, id)
+//	(lease_until) where status = 'processing'
+//	(org_id, subject, id) where status in ('pending', 'processing') and subject <> ''
+//	(subject, org_id, id) where status = 'processing' and subject <> ''
+//	(org_id, id) where status = 'failed'
+//	(org_id, id) -- for List
+//	(processed_at, id) where processed_at is not null -- for retention
+//
+// A table that lives on rewrites wants to be vacuumed early: autovacuum_vacuum_scale_factor 0.02, and a fillfactor of 100, for
+// a change of status is never a HOT update.
+type Table struct {
+	Name string
+	// Priorities is how many levels the column priority (smallint not null) has: 0, which comes first, to Priorities-1. With 0
+	// there is no such column. Priority counts within an organisation's share, not between organisations.
+	Priorities int
+	// Extra names further columns of type text that Enqueue fills from New.Extra.
+	Extra []string
+}
+
+// How statements name rows. One that looks for work names the status as the partial index does that is made for it. One that knows a
+// row's id compares the status as an expression (status || '' = 'pending'), which no index knows: to the planner a partial
+// index looks empty while it goes by statistics from when it was, and to read all of it for one row then looks as cheap as the primary
+// key. Ids that are joined are given as an array, too, so that every way to join begins with the primary key.
+
+// Querier is what a pool and a transaction have in common.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+// Queue is the SQL of a queue on one table.
+type Queue struct {
+	pool  postgres.DB
+	table Table
+	sql   statements
+}
+
+// statements are those of the table, each of a constant shape, so that every connection prepares it once.
+type statements struct {
+	byIndex, enqueue, byKey           string
+	claim, claimOne, yield            string
+	snoozeBehind                      string
+	complete, finish, extend, hurry   string
+	hold, holdOne, done, notDone      string
+	takeBack, dismiss                 string
+	get, retry, cancel, stats, expire string
+	list                              map[string]string // by status
+}
+
+// NewQueue returns the queue on a table. The pool's statements may be bounded by row-level security: the loop's context must
+// see every organisation then (postgres.AcrossOrganisations).
+func NewQueue(pool postgres.DB, table Table) *Queue {
+	write := table.fill
+	return &Queue{pool: pool, table: table, sql: statements{
+		byIndex: write(sqlByIndex), enqueue: write(sqlEnqueue), byKey: write(sqlByKey),
+		claim: write(sqlClaim), claimOne: write(sqlClaimOne), yield: write(sqlYield),
+		snoozeBehind: write(sqlSnoozeBehind),
+		complete:     write(sqlComplete), finish: write(sqlFinish), extend: write(sqlExtend), hurry: write(sqlHurry),
+		hold: write(sqlHold), holdOne: write(sqlHoldOne), done: write(sqlDone), notDone: write(sqlNotDone), takeBack: write(sqlTakeBack),
+		get: write(sqlGet), list: lists(write), retry: write(sqlRetry), cancel: write(sqlCancel), dismiss: write(sqlDismiss),
+		stats: write(sqlStats), expire: write(sqlExpire),
+	}}
+}
+
+// fill puts the table's own names and choices into a statement.
+func (t Table) fill(sql string) string {
+	var extra, arrays, extraOfRow strings.Builder
+	next := enqueueArrays + 1
+	priority, priorities, lanes, lane := "", "", "(values (0)) p (priority)", ""
+	if t.Priorities > 0 {
+		priority, priorities = ", priority", fmt.Sprintf(", unnest($%d::smallint[])", next)
+		lanes, lane = fmt.Sprintf("generate_series(0, %d) p (priority)", t.Priorities-1), " and t.priority = p.priority"
+		next++
+	}
+	for i, column := range t.Extra {
+		name := pgx.Identifier{column}.Sanitize()
+		extra.WriteString(", " + name)
+		extraOfRow.WriteString(" || j." + name + "::text")
+		fmt.Fprintf(&arrays, ", unnest($%d::text[])", next+i)
+	}
+	name := pgx.Identifier{t.Name}.Sanitize()
+	headOfT := strings.NewReplacer("{table}", name, "{head of}", "t").Replace(head)
+	overtaken := strings.ReplaceAll(overtaken, "{table}", name)
+	return strings.NewReplacer(
+		"{table}", name, "{max behind}", strconv.Itoa(maxBehind),
+		"{by org}", "t.org_id"+strings.ReplaceAll(priority, ", ", ", t.")+", t.next_retry_at",
+		"{head of t}", headOfT, "{overtaken}", overtaken,
+		"{free}", strings.NewReplacer("{head of t}", headOfT, "{overtaken}", overtaken).Replace(free),
+		"{extra}", extra.String(), "{extra[]}", arrays.String(),
+		"{priority}", priority, "{priority[]}", priorities, "{lanes}", lanes, "{lane}", lane, "{held}", heldColumns,
+		"{row}", strings.ReplaceAll(rowColumns, "{row.extra}", extraOfRow.String()),
+		"{row of list}", strings.ReplaceAll(listColumns, "{row.extra}", extraOfRow.String()),
+	).Replace(sql)
+}
+
+// withKeep is the statement of retention with the owner's condition in it.
+func (q *Queue) withKeep(condition string) string {
+	return strings.ReplaceAll(q.sql.expire, "{keep}", condition)
+}

@@ -1,0 +1,139 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/queue"
+)
+
+// gate, once in the database, holds back the claim of the job whose key is slow for as long as somebody has the advisory lock 42.
+const gate = `
+create function wait_at_gate() returns trigger language plpgsql as $$ begin perform pg_advisory_xact_lock(42); return new; end $$;
+create trigger gate before update on jobs for each row
+when (new.status = 'processing' and old.status = 'pending' and new.idempotency_key = 'slow') execute function wait_at_gate()`
+
+// yielding has every claim give back what it found.
+type yielding struct{ *queue.Queue }
+
+func (yielding) Claim(context.Context, queue.Claim) (queue.Claimed, error) {
+	return queue.Claimed{More: true}, nil
+}
+
+// TestSubjects is about jobs of one subject that are stored out of the order of their ids: by another machine whose clock is behind, or by
+// a transaction that took long.
+func TestSubjects(t *testing.T) {
+	t.Parallel()
+
+	for name, claimOld := range map[string]func(*bundle, string) []queue.Job{
+		"AsDue":   func(b *bundle, _ string) []queue.Job { return b.claim(9).Jobs },
+		"ByItsID": func(b *bundle, id string) []queue.Job { return b.claimOne(id) },
+	} {
+		t.Run("S2_15_OlderOneThatIsStoredWhileANewerOneIsBeingClaimedDoesNotOverlapIt/"+name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			_, err := b.pool.Exec(t.Context(), gate)
+			require.NoError(t, err)
+			older, newer := b.job("a"), b.job("a")
+			newer.Key = "slow"
+			newer.DueAt = newer.DueAt.Add(-time.Minute)
+			b.add(newer)
+			keeper, err := b.pool.Begin(t.Context())
+			require.NoError(t, err)
+			_, err = keeper.Exec(t.Context(), `select pg_advisory_xact_lock(42)`)
+			require.NoError(t, err)
+			second := make(chan queue.Claimed, 1)
+			go func() { second <- b.claim(9) }()
+			require.Eventually(t, func() bool {
+				var waiting bool
+				err := b.pool.QueryRow(t.Context(), `select exists (select 1 from pg_locks where locktype = 'advisory' and not granted
+					and database = (select oid from pg_database where datname = current_database()))`).Scan(&waiting)
+				return err == nil && waiting
+			}, 20*time.Second, time.Millisecond)
+			b.add(older)
+			require.Equal(t, []string{older.ID}, ids(claimOld(b, older.ID)))
+			require.NoError(t, keeper.Rollback(t.Context()))
+			late := <-second
+			require.Empty(t, late.Jobs, "both would run at once")
+			require.True(t, late.More, "it is worth looking again")
+			r := b.row(newer.ID)
+			require.Equal(t, []any{queue.StatusPending, 0}, []any{r.Status, r.Attempts})
+			require.True(t, newer.DueAt.Equal(*r.DueAt), "it keeps its place")
+		})
+	}
+
+	t.Run("RequestThatGaveItsJobBackWakesTheLoopForIt", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.change = func(c *queue.Config) { c.Store = yielding{b.queue} }
+		require.NoError(t, b.runner().Try(t.Context(), b.enqueue("a"), func(context.Context, queue.Job) error { return errWork }))
+		require.Len(t, b.wake, 1)
+	})
+
+	t.Run("S2_15_NoTwoOfASubjectAreHeldAtOnceByManyClaimers", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		const claimers, subjects, each = 6, 2, 40
+		jobs := make([]queue.New, claimers*each)
+		for i := range jobs {
+			jobs[i] = b.job(fmt.Sprint(i % subjects))
+		}
+		rand.Shuffle(len(jobs), func(i, k int) { jobs[i], jobs[k] = jobs[k], jobs[i] })
+		var mu sync.Mutex
+		held, done, overlaps := map[string]string{}, 0, []string(nil)
+		begin := func(j queue.Job) {
+			mu.Lock()
+			defer mu.Unlock()
+			if other := held[j.Subject]; other != "" {
+				overlaps = append(overlaps, other+" and "+j.ID)
+			}
+			held[j.Subject] = j.ID
+		}
+		end := func(j queue.Job) {
+			mu.Lock()
+			defer mu.Unlock()
+			held[j.Subject] = ""
+			done++
+		}
+		var failures []error
+		finish := func(j queue.Job) {
+			_, err := b.queue.Finish(t.Context(), []queue.Finish{{Job: j, Status: queue.StatusCompleted, At: b.clock.Now()}})
+			mu.Lock()
+			defer mu.Unlock()
+			failures = append(failures, err)
+		}
+		left := func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return done < len(jobs)
+		}
+		var all sync.WaitGroup
+		for i := range claimers {
+			all.Go(func() {
+				mine := jobs[i*each : (i+1)*each]
+				for left() && t.Context().Err() == nil {
+					if len(mine) > 0 {
+						b.add(mine[0])
+						mine = mine[1:]
+					}
+					for _, j := range b.claim(1).Jobs {
+						begin(j)
+						b.row(j.ID) // it takes a while
+						end(j)
+						finish(j)
+					}
+				}
+			})
+		}
+		all.Wait()
+		require.NoError(t, errors.Join(failures...))
+		require.Empty(t, overlaps)
+	})
+}

@@ -1,0 +1,193 @@
+package chaos_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/emulators/twilio"
+	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/services/messaging"
+	"paceline.internal/services/onboarding"
+	"paceline.internal/services/onboarding/session"
+	"paceline.internal/test/chaos"
+)
+
+// scene is one session that went well, which a test then spoils.
+type scene struct {
+	t *testing.T
+	chaos.Evidence
+	session, profile, phone string
+	at                      time.Time
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	s := &scene{
+		t: t, session: uuid.Must(uuid.NewV7()).String(), profile: uuid.Must(uuid.NewV7()).String(), phone: "+14155550001",
+		at: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
+		Evidence: chaos.Evidence{
+			Witness: &chaos.Witness{}, Onboarding: pgtest.New(t, onboarding.Migrations()), Messaging: pgtest.New(t, messaging.Migrations()),
+			Flow: session.DefaultFlow(),
+		},
+	}
+	s.exec(s.Onboarding, `insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)
+		values ($1, $2, $3, 'Ana', 'en', 'UTC', $4, $4)`, s.profile, uuid.NewString(), s.phone, s.at)
+	s.exec(s.Onboarding, `insert into conversation_sessions (id, org_id, profile_id, mode, state_token, status, copy_version, created_at, updated_at)
+		select $1, org_id, id, 'interviewing', 'interview:activity_01', 'active', '1', $2, $2 from profiles`, s.session, s.at)
+	for i, text := range []string{"opening", "explanation:1", "onboarding_message_1", "onboarding_message_2", "onboarding_message_3", "onboarding_message_4"} {
+		s.text(text, s.at.Add(time.Duration(i)*8*time.Second))
+	}
+	return s
+}
+
+func (s *scene) exec(db *pgxpool.Pool, sql string, args ...any) {
+	s.t.Helper()
+	_, err := db.Exec(s.t.Context(), sql, args...)
+	require.NoError(s.t, err)
+}
+
+// text is sent, taken and stored.
+func (s *scene) text(name string, at time.Time) {
+	s.t.Helper()
+	s.keyed(fmt.Sprintf("onboarding:%s:%s:%s", s.profile, s.session, name), at)
+}
+
+// keyed is a text under a key.
+func (s *scene) keyed(key string, at time.Time) {
+	s.t.Helper()
+	id := uuid.Must(uuid.NewV7()).String()
+	sid := s.take(id, at)
+	s.exec(s.Messaging, `insert into sms_messages (id, org_id, direction, from_number, to_number, body, body_hash, idempotency_key, status,
+		twilio_sid, segments, correlation_id, attempt_token, lease_until, attempts, accepted_at, created_at, updated_at)
+		values ($1, $2, 'outbound', '+12025550100', $3, 'x', sha256('x'), $4, 'delivered', $5, 1, '', $2, $6, 1, $6, $6, $6)`,
+		id, uuid.NewString(), s.phone, key, sid, at)
+}
+
+// take has Twilio take a text for a row.
+func (s *scene) take(id string, at time.Time) (sid string) {
+	sid = "SM" + uuid.NewString()
+	s.Witness.Observe(twilio.Event{At: at, Kind: twilio.EventCreated, Message: twilio.Message{
+		SID: sid, To: s.phone, Direction: twilio.DirectionAPI, CreatedAt: at, StatusCallback: "http://h/s?message_id=" + id + "#rc=3",
+	}})
+	return sid
+}
+
+// TestExamine spoils one thing after the other: an examination that cannot fail would prove nothing.
+func TestExamine(t *testing.T) {
+	t.Parallel()
+	examine := func(t *testing.T, s *scene) chaos.Verdict {
+		t.Helper()
+		v, err := chaos.Examine(t.Context(), s.Evidence)
+		require.NoError(t, err)
+		return v
+	}
+	t.Run("FindsNothingInAConversationThatWentWell", func(t *testing.T) {
+		t.Parallel()
+		v := examine(t, newScene(t))
+		require.Empty(t, v.Broken)
+		require.True(t, v.Kept())
+		require.Equal(t, map[string]int{"interviewing": 1}, v.Ended)
+		require.Equal(t, 6, v.Texts)
+	})
+
+	t.Run("OneConfirmationAfterEachStopIsAllowed", func(t *testing.T) {
+		t.Parallel()
+		s := newScene(t)
+		for _, key := range []string{"consent:stop:SM1", "consent:stop:SM2"} {
+			s.Witness.Stopped(s.phone, s.at)
+			s.keyed(key, s.at.Add(time.Hour))
+			s.Witness.Restarts(s.phone, s.at)
+		}
+		require.Empty(t, examine(t, s).Broken)
+	})
+
+	const ofStep2 = `like '%onboarding_message_2'`
+	for _, tt := range []struct {
+		name  string
+		spoil func(s *scene)
+		found func(v chaos.Verdict) int
+	}{
+		{"FindsATextThatWasTakenTwice", func(s *scene) {
+			var id string
+			require.NoError(s.t, s.Messaging.QueryRow(s.t.Context(), `select id::text from sms_messages where idempotency_key `+ofStep2).Scan(&id))
+			sid := s.take(id, s.at.Add(time.Hour))
+			s.exec(s.Messaging, `update sms_messages set twilio_sid = $1 where id = $2`, sid, id)
+		}, func(v chaos.Verdict) int { return v.Duplicates }},
+		{"FindsAStepThatWasSkipped", func(s *scene) {
+			s.exec(s.Messaging, `delete from sms_messages where idempotency_key `+ofStep2)
+		}, func(v chaos.Verdict) int { return v.Losses }},
+		{"FindsATextThatNoRowKnows", func(s *scene) { s.take(uuid.NewString(), s.at) }, func(v chaos.Verdict) int { return v.OrphanTexts }},
+		{"FindsStepsThatChangedPlaces", func(s *scene) {
+			s.exec(s.Messaging, `update sms_messages set idempotency_key = replace(replace(replace(idempotency_key, 'e_2', 'e_x'), 'e_3', 'e_2'), 'e_x', 'e_3')
+				where idempotency_key ~ 'message_[23]$'`)
+		}, func(v chaos.Verdict) int { return v.OutOfOrder }},
+		{"FindsAStepThatCameTooEarly", func(s *scene) {
+			s.Evidence.Flow = flowWithDelay(s.t, 8001)
+		}, func(v chaos.Verdict) int { return v.TooEarly }},
+		{"FindsATextAfterTheStop", func(s *scene) {
+			s.Witness.Stopped(s.phone, s.at)
+			s.text("later:9", s.at.Add(time.Hour))
+		}, func(v chaos.Verdict) int { return v.AfterStop }},
+		{"FindsARequestAfterTheStopThatTwilioRefused", func(s *scene) {
+			s.Witness.Stopped(s.phone, s.at)
+			s.Witness.Observe(twilio.Event{Kind: twilio.EventRefused, Code: 21610, Message: twilio.Message{To: s.phone, Direction: twilio.DirectionAPI}})
+		}, func(v chaos.Verdict) int { return v.AfterStop }},
+		{"FindsASecondConfirmationOfTheStop", func(s *scene) {
+			s.Witness.Stopped(s.phone, s.at)
+			s.keyed("consent:stop:SM1", s.at.Add(time.Hour))
+			s.keyed("consent:stop:SM2", s.at.Add(time.Hour))
+		}, func(v chaos.Verdict) int { return v.AfterStop }},
+		{"FindsHelpAfterTheStop", func(s *scene) {
+			s.Witness.Stopped(s.phone, s.at)
+			s.keyed("consent:help:SM1", s.at.Add(time.Hour))
+		}, func(v chaos.Verdict) int { return v.AfterStop }},
+		{"FindsABurstThatWaitsForEver", func(s *scene) {
+			s.exec(s.Onboarding, `update conversation_sessions set mode = 'onboarding', state_token = 'onboarding:awaiting_burst', next_step_id = 'onboarding_message_4'`)
+		}, func(v chaos.Verdict) int { return v.Stranded }},
+		{"FindsAReplyThatNobodyAnswers", func(s *scene) {
+			s.exec(s.Onboarding, `update conversation_sessions set mode = 'onboarding', state_token = 'onboarding:awaiting_interview_start'`)
+			s.exec(s.Onboarding, `insert into session_transitions (session_id, at, kind, trigger) values ($1, $2, 'sent', 'step')`, s.session, s.at)
+			s.exec(s.Messaging, `insert into sms_messages (id, org_id, direction, from_number, to_number, body, body_hash, status, twilio_sid, segments,
+				correlation_id, attempts, consent_effect, created_at, updated_at)
+				values ($1, $1, 'inbound', $2, '+12025550100', 'yes', sha256('x'), 'received', 'SMin', 1, '', 0, 'none', $3, $3)`,
+				uuid.NewString(), s.phone, s.at.Add(time.Hour))
+		}, func(v chaos.Verdict) int { return v.Stranded }},
+		{"FindsASessionThatIsParkedWithoutAReason", func(s *scene) {
+			s.exec(s.Onboarding, `update conversation_sessions set status = 'stuck'`)
+		}, func(v chaos.Verdict) int { return v.Silent }},
+		{"FindsASendThatNobodySettles", func(s *scene) {
+			s.exec(s.Messaging, `update sms_messages set status = 'unknown', twilio_sid = null, accepted_at = null where idempotency_key like '%opening'`)
+		}, func(v chaos.Verdict) int { return v.Unsettled }},
+		{"FindsAJobThatNobodyWorksOn", func(s *scene) {
+			s.exec(s.Onboarding, `insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
+				values ($1, $1, 'k', 'internal', 'e', 's', '{}', 'pending', $2, $2, $2)`, uuid.NewString(), s.at)
+		}, func(v chaos.Verdict) int { return v.OrphanRows }},
+		{"FindsAnAlarmThatWasNeverPublished", func(s *scene) {
+			s.exec(s.Onboarding, `insert into step_alarms (id, org_id, session_id, profile_id, step_id, expected_state_token, generation, due_at, lease_until, created_at)
+				values ($1, $1, $2, $3, 'onboarding_message_4', 'onboarding:awaiting_burst', 1, $4, $4, $4)`, uuid.NewString(), s.session, s.profile, s.at)
+		}, func(v chaos.Verdict) int { return v.OrphanRows }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			tt.spoil(s)
+			v := examine(t, s)
+			require.False(t, v.Kept())
+			require.Positive(t, tt.found(v), v.Broken)
+		})
+	}
+}
+
+func flowWithDelay(t *testing.T, ms int) session.Flow {
+	t.Helper()
+	flow, err := session.ParseFlow(fmt.Appendf(nil, `{"version": "t", "steps": [
+		{"id": "onboarding_message_1", "text": "ONBOARDING_MESSAGE_1", "delay_ms": 0},
+		{"id": "onboarding_message_2", "text": "ONBOARDING_MESSAGE_2", "delay_ms": %d}]}`, ms))
+	require.NoError(t, err)
+	return flow
+}

@@ -1,0 +1,193 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"paceline.internal/emulators/clock"
+	"paceline.internal/services/onboarding/session"
+)
+
+// Processes is a run of the product as it is deployed: three processes and a Postgres of their own, of which one is killed
+// with SIGKILL every few seconds, and one of the wires between them falls silent every now and then, while people talk to them. The
+// seed makes the plan: who comes when, what they say, what the vendors do wrong, who is killed at which instant, and which wire is
+// silent in which manner. How all that interleaves is up to the machine.
+type Processes struct {
+	Seed      uint64
+	Duration  time.Duration // how long processes are killed; people join during three quarters of it
+	Sessions  int           // people, 1 to MaxPeople
+	KillEvery time.Duration // on average; 0 kills nobody
+	// SilenceEvery is how long it is, on average, from the recovery from a silence to the next one; 0 has no silence, and no wires.
+	// SilenceFor is how long one lasts, on average.
+	SilenceEvery, SilenceFor time.Duration
+	Settle                   time.Duration // how long everything has to come to its end afterwards
+	Gap                      time.Duration // between the messages of a burst; 0 is the built-in flow
+	Keep                     bool          // the folder of the run, also when every promise was kept
+
+	Program []string          // how this program is started so that it serves the service whose name is added
+	Environ map[string]string // for the processes, on top of what they need; Knobs are in it
+	Clock   clock.Clock       // the machine's: real processes know no other
+	Tell    func(line string) // told what happens
+}
+
+// MaxPeople is how many phone numbers there are.
+const MaxPeople = 7000
+
+// Knobs shortens the waits of the services, so that they recover within a run.
+func Knobs() map[string]string {
+	return map[string]string{
+		"ALARM_RELAY_INTERVAL": "250ms", "ALARM_OVERDUE_GRACE": "5s", "SEND_LEASE": "5s", "TWILIO_TIMEOUT": "3s",
+		"RECONCILE_INTERVAL": "500ms",
+	}
+}
+
+func (p Processes) check() error {
+	var problems []error
+	if p.Sessions < 1 || p.Sessions > MaxPeople {
+		problems = append(problems, fmt.Errorf("--sessions must be 1 to %d", MaxPeople))
+	}
+	if p.Duration < time.Second || p.KillEvery < 0 || p.Settle < time.Second {
+		problems = append(problems, errors.New("--duration and --settle must be 1s or more, and --kill-every 0 or more"))
+	}
+	if p.SilenceEvery < 0 || p.SilenceEvery > 0 && (p.SilenceEvery < time.Second || p.SilenceFor < time.Second) {
+		problems = append(problems, errors.New("--silence-every must be 0, or 1s or more and --silence-for as well"))
+	}
+	if p.Gap < 0 || p.Gap > session.MaxDelay {
+		problems = append(problems, fmt.Errorf("--gap must be 0 to %s", session.MaxDelay))
+	}
+	return errors.Join(problems...)
+}
+
+// Run plays and examines. The report is only valid without an error; that a promise was broken is no error, but in it. When
+// Run returns, whatever it started has ended.
+func (p Processes) Run(ctx context.Context) (_ ProcessReport, err error) {
+	if err := p.check(); err != nil {
+		return ProcessReport{}, err
+	}
+	s, err := p.open(ctx)
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err != nil {
+		s.keep = p.Keep || ctx.Err() == nil
+		return ProcessReport{}, err
+	}
+	p.Tell(fmt.Sprintf("seed %d; three processes and Postgres %s are up, their output in %s", p.Seed, s.postgres.version, s.dir))
+	report, err := s.play(ctx)
+	s.keep = p.Keep || ctx.Err() == nil && (err != nil || !report.Kept)
+	if s.keep {
+		report.Folder = s.dir
+	}
+	return report, err
+}
+
+// play lets the people talk and the processes die, waits for the end of everything, and examines it.
+func (s *site) play(ctx context.Context) (ProcessReport, error) {
+	people, finished := context.WithTimeout(ctx, s.cfg.Duration+s.cfg.Settle)
+	defer finished()
+	began := s.now()
+	crowd := newCrowd(s)
+	crowd.begin(people)
+	var silent sync.WaitGroup
+	if s.cfg.SilenceEvery > 0 {
+		silent.Go(func() { s.fallSilent(ctx, s.cfg.Duration) })
+	}
+	killed := s.kill(ctx, s.cfg.Duration)
+	silent.Wait()
+	s.cfg.Tell(fmt.Sprintf("%.0f s are over, and so are kills and silences; everything may come to its end now", s.cfg.Duration.Seconds()))
+	crowd.wait()
+	settled := s.settle(people)
+	if err := errors.Join(killed, ctx.Err()); err != nil {
+		return ProcessReport{}, err
+	}
+	s.watchers.Wait()
+	return s.examine(ctx, crowd, runTimes{began: began, settled: settled})
+}
+
+// lookAgain is how often something is read that says nothing by itself.
+const lookAgain = 200 * time.Millisecond
+
+// settle waits until nothing is left that somebody works on, and returns how long that took after the kills.
+func (s *site) settle(ctx context.Context) time.Duration {
+	ended := s.now()
+	for quiet := 0; quiet < 3; {
+		if s.quiet(ctx) {
+			quiet++ // a receipt that is on its way may begin something anew
+		} else {
+			quiet = 0
+		}
+		if !pause(ctx, lookAgain) {
+			break
+		}
+	}
+	return s.now().Sub(ended)
+}
+
+const sqlOnboardingBusy = `
+select (select count(*) from webhook_jobs where status in ('pending', 'processing'))
+     + (select count(*) from step_alarms where published_at is null)
+     + (select count(*) from conversation_sessions where status = 'active' and next_step_id is not null)`
+
+const sqlMessagingBusy = `select count(*) from sms_messages where status in ('sending', 'unknown')`
+
+// quiet reports whether nobody has anything left to do.
+func (s *site) quiet(ctx context.Context) bool {
+	var onboarding, messaging int
+	if s.onboarding.QueryRow(ctx, sqlOnboardingBusy).Scan(&onboarding) != nil ||
+		s.messaging.QueryRow(ctx, sqlMessagingBusy).Scan(&messaging) != nil {
+		return false
+	}
+	return onboarding+messaging == 0 && s.vendors.Idle(ctx) == nil
+}
+
+// pause waits for d and reports whether ctx is still alive.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// writeFlow puts the flow of the run into its folder, and returns it with what the processes have to know of it.
+func (p Processes) writeFlow(dir string) (session.Flow, map[string]string, error) {
+	if p.Gap == 0 {
+		return session.DefaultFlow(), nil, nil
+	}
+	ms := p.Gap.Milliseconds()
+	file := fmt.Appendf(nil, `{"version":"chaos","steps":[
+  {"id":"onboarding_message_1","text":"ONBOARDING_MESSAGE_1","delay_ms":0},
+  {"id":"onboarding_message_2","text":"ONBOARDING_MESSAGE_2","delay_ms":%d},
+  {"id":"onboarding_message_3","text":"ONBOARDING_MESSAGE_3","delay_ms":%d},
+  {"id":"onboarding_message_4","text":"ONBOARDING_MESSAGE_4","delay_ms":0}]}
+`, ms, ms)
+	path := filepath.Join(dir, "flow.json")
+	flow, err := session.ParseFlow(file)
+	return flow, map[string]string{"ONBOARDING_FLOW_FILE": path}, errors.Join(err, os.WriteFile(path, file, 0o600))
+}
+
+// merged is one environment out of several; later ones win.
+func merged(parts ...map[string]string) map[string]string {
+	all := map[string]string{}
+	for _, part := range parts {
+		maps.Copy(all, part)
+	}
+	return all
+}
+
+// logTo is a logger of JSON lines into a file of the run.
+func logTo(dir, name string) (*slog.Logger, *os.File, error) {
+	file, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, nil, err
+	}
+	return slog.New(slog.NewJSONHandler(file, nil)), file, nil
+}

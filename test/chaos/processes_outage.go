@@ -1,0 +1,131 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"paceline.internal/test/stack"
+)
+
+// postgresVictim is what a kill of the database is called, beside the names of the services.
+const postgresVictim = "postgres"
+
+// victims are who is killed, each as often as it stands here.
+var victims = []string{stack.Onboarding, stack.Onboarding, stack.Messaging, stack.Messaging, stack.Gateway, stack.Gateway, postgresVictim}
+
+// outage is one kill and how it was recovered from.
+type outage struct {
+	victim string
+	at     time.Time
+	ready  time.Time // when everybody said again that they are; zero: never
+	text   time.Time // when Twilio took the first text after it; zero: nobody was due to get any
+}
+
+// outages are all kills of a run, oldest first.
+type outages struct {
+	mu  sync.Mutex
+	all []*outage
+}
+
+func (o *outages) begin(victim string, at time.Time) *outage {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	fresh := &outage{victim: victim, at: at}
+	o.all = append(o.all, fresh)
+	return fresh
+}
+
+func (o *outages) recovered(one *outage, at time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	one.ready = at
+}
+
+// texted hears of every text that Twilio takes.
+func (o *outages) texted(at time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := len(o.all) - 1; i >= 0 && o.all[i].text.IsZero(); i-- {
+		o.all[i].text = at
+	}
+}
+
+func (o *outages) list() []outage {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all := make([]outage, len(o.all))
+	for i, one := range o.all {
+		all[i] = *one
+	}
+	return all
+}
+
+// recoveryBound is how long a process is watched after its kill.
+const recoveryBound = time.Minute
+
+// kill kills until the time is over. Its only error is a Postgres that does not come back.
+func (s *site) kill(ctx context.Context, duration time.Duration) error {
+	until := s.now().Add(duration)
+	if s.cfg.KillEvery == 0 {
+		pause(ctx, duration)
+		return nil
+	}
+	for n := 0; ; n++ {
+		r := s.dice.roll("kill", n)
+		rest := s.cfg.KillEvery/2 + time.Duration(r.Int64N(int64(s.cfg.KillEvery)+1))
+		victim := pick(r, victims)
+		if left := until.Sub(s.now()); rest >= left {
+			pause(ctx, left)
+			return nil
+		}
+		if !pause(ctx, rest) {
+			return nil
+		}
+		if err := s.strike(ctx, victim); err != nil {
+			return err
+		}
+	}
+}
+
+// strike kills one victim, sees that it is started again, and has somebody watch its recovery.
+func (s *site) strike(ctx context.Context, victim string) error {
+	began := s.outages.begin(victim, s.now())
+	if victim == postgresVictim {
+		if err := s.postgres.kill(); err != nil {
+			return err
+		}
+		if err := s.postgres.revive(ctx); err != nil {
+			return fmt.Errorf("postgres did not come back: %w", err)
+		}
+	} else {
+		s.services[victim].kill()
+	}
+	s.log.InfoContext(ctx, "chaos.killed", "victim", victim, "at", began.at)
+	s.watchers.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, recoveryBound)
+		defer cancel()
+		for _, k := range s.affected(victim) {
+			if !s.ready(ctx, k) {
+				return
+			}
+		}
+		s.outages.recovered(began, s.now())
+		s.log.InfoContext(ctx, "chaos.recovered", "victim", victim, "after_ms", s.now().Sub(began.at).Milliseconds())
+	})
+	return nil
+}
+
+// affected are those whose readiness says that a victim is back: itself and the gateway, which asks the others, and for
+// Postgres everybody.
+func (s *site) affected(victim string) []*keeper {
+	switch victim {
+	case postgresVictim:
+		return []*keeper{s.services[stack.Messaging], s.services[stack.Onboarding], s.services[stack.Gateway]}
+	case stack.Gateway:
+		return []*keeper{s.services[stack.Gateway]}
+	default:
+		return []*keeper{s.services[victim], s.services[stack.Gateway]}
+	}
+}

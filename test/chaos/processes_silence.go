@@ -1,0 +1,219 @@
+package chaos
+
+import (
+	"context"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"paceline.internal/services/onboarding/session"
+	"paceline.internal/test/stack"
+)
+
+// silence is one wire that was silent for a while, and how the others got over it.
+type silence struct {
+	Wire   string `json:"wire"`
+	Manner manner `json:"manner"`
+	// OnlyStanding says that connections that were made meanwhile worked.
+	OnlyStanding bool `json:"only_standing"`
+	// Cut says that the silent connections were cut in the end, and that what was held back on them never came.
+	Cut     bool  `json:"cut"`
+	LastsMS int64 `json:"lasts_ms"`
+	// From the beginning to the next text of a conversation that had to cross the wire after it; absent when nobody had to.
+	ToTextMS *int64 `json:"to_text_ms"`
+	// From the end until everybody said that they are ready and all that had been due by then was done; absent: it never was.
+	ToRecoveredMS *int64 `json:"to_recovered_ms"`
+
+	at, over, recovered time.Time
+}
+
+// wireVendors leads the vendors' calls to the gateway over wires, in a run with silence.
+func (s *site) wireVendors(ctx context.Context, cfg *stack.VendorConfig) error {
+	if s.cfg.SilenceEvery == 0 {
+		return nil
+	}
+	for name, dial := range map[string]*stack.Dial{qstashToGateway: &cfg.DialQStash, twilioToGateway: &cfg.DialTwilio} {
+		w, err := openWire(ctx, "tcp", s.addresses.Gateway)
+		if err != nil {
+			return err
+		}
+		s.wires[name] = w
+		*dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, w.addr)
+		}
+	}
+	return nil
+}
+
+// wireServices is what the environment of each service has otherwise than the others', so that its calls go over wires.
+func (s *site) wireServices(ctx context.Context) (map[string]map[string]string, error) {
+	environ := map[string]map[string]string{stack.Gateway: {}, stack.Onboarding: {}, stack.Messaging: {}}
+	if s.cfg.SilenceEvery == 0 {
+		return environ, nil
+	}
+	for _, w := range wirings {
+		opened, value, err := w.open(ctx, s.environ)
+		if err != nil {
+			return nil, err
+		}
+		s.wires[w.name], environ[w.service][w.variable] = opened, value
+	}
+	return environ, nil
+}
+
+// silenceBound is how long everybody has to get over a silence.
+const silenceBound = 2 * time.Minute
+
+// fallSilent makes one wire after the other silent until the time is over. Every wire has been silent in every manner before one is
+// again in the same. The next one begins when this one has been got over, or where kills keep that from happening, as long after its
+// end as it lasted.
+func (s *site) fallSilent(ctx context.Context, duration time.Duration) {
+	until := s.now().Add(duration)
+	var deck []silence
+	for n := 0; ; n++ {
+		if len(deck) == 0 {
+			deck = s.shuffled(n)
+		}
+		r := s.dice.roll("silence", n)
+		rest := between(r, s.cfg.SilenceEvery/2, s.cfg.SilenceEvery*3/2)
+		lasts := between(r, s.cfg.SilenceFor*2/3, s.cfg.SilenceFor*4/3)
+		next := deck[0]
+		next.OnlyStanding, next.Cut = oneIn(r, 3), oneIn(r, 2)
+		if !pause(ctx, min(rest, until.Sub(s.now()))) || s.now().Add(lasts).After(until) {
+			return
+		}
+		deck = deck[1:]
+		s.keepSilent(ctx, &next, lasts)
+	}
+}
+
+// shuffled is every wire in every manner, in an order of its own.
+func (s *site) shuffled(n int) []silence {
+	var all []silence
+	for _, name := range slices.Sorted(maps.Keys(s.wires)) {
+		for _, m := range manners {
+			all = append(all, silence{Wire: name, Manner: m})
+		}
+	}
+	r := s.dice.roll("silences", n)
+	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all
+}
+
+// keepSilent makes one wire silent, and has somebody watch how everybody gets over it.
+func (s *site) keepSilent(ctx context.Context, one *silence, lasts time.Duration) {
+	s.silences = append(s.silences, one)
+	w := s.wires[one.Wire]
+	one.at = s.now()
+	w.freeze(one.Manner, one.OnlyStanding)
+	s.log.InfoContext(ctx, "chaos.silent", "wire", one.Wire, "manner", string(one.Manner), "only_standing", one.OnlyStanding)
+	pause(ctx, lasts)
+	one.over = s.now()
+	if one.Cut {
+		w.cut()
+	} else {
+		w.thaw()
+	}
+	one.LastsMS = one.over.Sub(one.at).Milliseconds()
+	s.log.InfoContext(ctx, "chaos.speaks", "wire", one.Wire, "cut", one.Cut)
+	waiting, gotOverIt := context.WithTimeout(ctx, lasts)
+	s.watchers.Go(func() {
+		defer gotOverIt()
+		s.watchSilence(ctx, one)
+	})
+	<-waiting.Done()
+}
+
+// watchSilence waits until everybody has got over a silence.
+func (s *site) watchSilence(ctx context.Context, one *silence) {
+	ctx, cancel := context.WithTimeout(ctx, silenceBound)
+	defer cancel()
+	for !s.caughtUp(ctx, one.over) {
+		if !pause(ctx, lookAgain) {
+			return
+		}
+	}
+	one.recovered = s.now()
+	one.ToRecoveredMS = new(one.recovered.Sub(one.over).Milliseconds())
+	s.log.InfoContext(ctx, "chaos.got_over_it", "wire", one.Wire, "after_ms", *one.ToRecoveredMS)
+}
+
+const sqlOnboardingLate = `
+select (select count(*) from webhook_jobs where status in ('pending', 'processing') and created_at <= $1)
+     + (select count(*) from step_alarms where published_at is null and created_at <= $1)
+     + (select count(*) from conversation_sessions s where s.status = 'active' and exists (
+          select from step_alarms a where a.session_id = s.id and a.step_id = s.next_step_id and a.due_at <= $1))`
+
+const sqlMessagingLate = `select count(*) from sms_messages where status in ('sending', 'unknown') and created_at <= $1`
+
+// caughtUp reports whether everybody is ready and whatever was due by then is done.
+func (s *site) caughtUp(ctx context.Context, then time.Time) bool {
+	for _, k := range s.services {
+		if !s.isReady(ctx, k) {
+			return false
+		}
+	}
+	var onboarding, messaging int
+	return s.onboarding.QueryRow(ctx, sqlOnboardingLate, then).Scan(&onboarding) == nil &&
+		s.messaging.QueryRow(ctx, sqlMessagingLate, then).Scan(&messaging) == nil && onboarding+messaging == 0
+}
+
+// measureSilences adds to every silence when the first conversation came across, and to the report what everybody made of them.
+func (s *site) measureSilences(steps map[string]map[session.StepID]sent, r *ProcessReport) {
+	for _, one := range s.silences {
+		for _, texts := range steps {
+			if at, ok := s.crossed(texts, *one); ok && (one.ToTextMS == nil || at.Sub(one.at).Milliseconds() < *one.ToTextMS) {
+				one.ToTextMS = new(at.Sub(one.at).Milliseconds())
+			}
+		}
+		if one.ToRecoveredMS == nil {
+			r.breakf(&r.NotRecovered, "%s was silent (%s) at %s and was not got over %s after its end", one.Wire, one.Manner,
+				one.at.Format(time.RFC3339Nano), silenceBound)
+		}
+		r.Silences = append(r.Silences, *one)
+	}
+}
+
+// crossed is when a conversation came across a wire that had fallen silent: it is its first text after one that was sent
+// since then. Between the two lie an alarm or a reply, and with them every wire; but Twilio calls for replies alone, so only a text that
+// answers one comes across that wire.
+func (s *site) crossed(texts map[session.StepID]sent, one silence) (at time.Time, ok bool) {
+	byTime := slices.SortedFunc(maps.Keys(texts), func(a, b session.StepID) int { return texts[a].at.Compare(texts[b].at) })
+	for i := 1; i < len(byTime); i++ {
+		answers := byTime[i] == s.flow.Steps()[0].ID || strings.HasPrefix(string(byTime[i]), "explanation")
+		if texts[byTime[i-1]].at.After(one.at) && (answers || one.Wire != twilioToGateway) {
+			return texts[byTime[i]].at, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// quietWithin reports whether a wire was silent between two instants, or had not been got over.
+func (s *site) quietWithin(from, to time.Time) bool {
+	return slices.ContainsFunc(s.silences, func(one *silence) bool {
+		return one.at.Before(to) && (one.recovered.IsZero() || one.recovered.After(from))
+	})
+}
+
+// spreadsOf are the silences by a name of theirs, for people.
+func spreadsOf(all []silence, name func(silence) string, line func(name, format string, args ...any)) {
+	type pair struct{ text, recovered []time.Duration }
+	groups, count := map[string]pair{}, map[string]int{}
+	for _, one := range all {
+		g := groups[name(one)]
+		if one.ToTextMS != nil {
+			g.text = append(g.text, time.Duration(*one.ToTextMS)*time.Millisecond)
+		}
+		if one.ToRecoveredMS != nil {
+			g.recovered = append(g.recovered, time.Duration(*one.ToRecoveredMS)*time.Millisecond)
+		}
+		groups[name(one)] = g
+		count[name(one)]++
+	}
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		text, recovered := spreadOf(groups[name].text), spreadOf(groups[name].recovered)
+		line(name, "%d times; to the next text across %s; from the end to recovered %s", count[name], text.seconds(), recovered.seconds())
+	}
+}

@@ -1,0 +1,243 @@
+package chaos
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"paceline.internal/emulators/twilio"
+	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/rpc"
+	"paceline.internal/services/onboarding/session"
+	"paceline.internal/test/stack"
+)
+
+// site is where the processes run, and everything they need.
+type site struct {
+	cfg     Processes
+	dice    dice
+	now     func() time.Time
+	flow    session.Flow
+	environ map[string]string // of the processes
+
+	dir  string
+	keep bool
+	log  *slog.Logger
+	file *os.File
+
+	witness   *Witness
+	faults    *mildFaults
+	vendors   *stack.Vendors
+	postgres  *privatePostgres
+	addresses stack.Addresses
+	wires     map[string]*wire // by name; none in a run without silence
+	services  map[string]*keeper
+	gateway   string // its origin
+	token     string // of an operator
+	http      *http.Client
+
+	onboarding, messaging *pgxpool.Pool
+
+	heard    tally
+	outages  outages
+	silences []*silence     // of the one goroutine that makes them, and each of its watcher, until they have ended
+	watchers sync.WaitGroup // of outages and silences
+}
+
+// upBound is how long it may take until everything serves for the first time.
+const upBound = time.Minute
+
+// open brings everything up. What has been started is in the site also after an error, to be closed.
+func (p Processes) open(ctx context.Context) (*site, error) {
+	s := &site{
+		cfg: p, dice: dice(p.Seed), now: p.Clock.Now, witness: new(Witness), services: map[string]*keeper{},
+		heard: tally{texts: map[string]int{}}, wires: map[string]*wire{},
+		http: &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
+	}
+	s.faults = newMildFaults(s.dice)
+	ctx, cancel := context.WithTimeoutCause(ctx, upBound, errors.New("the processes did not come up"))
+	defer cancel()
+	for _, stage := range []func(context.Context) error{
+		s.openFolder, s.openAddresses, s.openVendors, s.openPostgres, s.openServices, s.openPools,
+	} {
+		if err := stage(ctx); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// openFolder makes the folder of the run under /var/tmp: the server's user can enter it, and the path of a socket in it is
+// short enough on every system.
+func (s *site) openFolder(context.Context) (err error) {
+	if s.dir, err = os.MkdirTemp("/var/tmp", "paceline-chaos-"); err != nil {
+		return err
+	}
+	if err := os.Chmod(s.dir, 0o711); err != nil { //nolint:gosec // the server runs as somebody else when we are root, and must pass
+		return err
+	}
+	s.log, s.file, err = logTo(s.dir, "chaos.log")
+	return err
+}
+
+func (s *site) openAddresses(ctx context.Context) error {
+	ports, err := stack.FreePorts(ctx, 6)
+	if err != nil {
+		return err
+	}
+	s.addresses = stack.Addresses{
+		Gateway: ports[0], GatewayOps: ports[1], Onboarding: ports[2], OnboardingOps: ports[3], Messaging: ports[4], MessagingOps: ports[5],
+	}
+	s.gateway = "http://" + s.addresses.Gateway
+	return nil
+}
+
+func (s *site) openVendors(ctx context.Context) error {
+	cfg := stack.VendorConfig{Clock: s.cfg.Clock, Log: s.log, OnTwilio: func(e twilio.Event) {
+		s.witness.Observe(e)
+		if e.Kind == twilio.EventCreated && e.Message.Direction == twilio.DirectionAPI {
+			s.heard.add(e.Message.To)
+			s.outages.texted(e.At)
+		}
+	}}
+	err := s.wireVendors(ctx, &cfg)
+	if err != nil {
+		return err
+	}
+	if s.vendors, err = stack.StartVendors(ctx, cfg); err != nil {
+		return err
+	}
+	s.vendors.QStash.SetFaults(s.faults.qstash())
+	s.vendors.Twilio.SetScript(s.faults.twilio())
+	return nil
+}
+
+func (s *site) openPostgres(ctx context.Context) (err error) {
+	s.postgres, err = startPostgres(ctx, filepath.Join(s.dir, "pg"))
+	return err
+}
+
+// openServices migrates, starts the three processes and waits until they serve.
+func (s *site) openServices(ctx context.Context) error {
+	secrets := stack.Secrets{ServiceAuth: rand.Text() + rand.Text(), APIJWT: rand.Text() + rand.Text()}
+	var flow map[string]string
+	var err error
+	if s.flow, flow, err = s.cfg.writeFlow(s.dir); err != nil {
+		return err
+	}
+	s.environ = merged(stack.ProcessEnviron(s.vendors, s.addresses, secrets), flow, map[string]string{
+		"ONBOARDING_DATABASE_URL": s.postgres.onboarding, "MESSAGING_DATABASE_URL": s.postgres.messaging,
+	}, s.cfg.Environ)
+	wired, err := s.wireServices(ctx)
+	if err != nil {
+		return err
+	}
+	s.vendors.Twilio.SetInboundURL(s.gateway + inboundPath)
+	if s.token, err = secrets.APIToken("chaos", stack.OrgID, rpc.RoleOperator, s.now(), 7*24*time.Hour); err != nil {
+		return err
+	}
+	for name, ops := range map[string]string{
+		stack.Onboarding: s.addresses.OnboardingOps, stack.Messaging: s.addresses.MessagingOps, stack.Gateway: s.addresses.GatewayOps,
+	} {
+		service, err := stack.ServiceNamed(name)
+		if err != nil {
+			return err
+		}
+		if err := service.Migrate(ctx, s.environ); err != nil {
+			return err
+		}
+		s.services[name] = keep(ChildConfig{
+			Name: name, Command: append(append([]string{}, s.cfg.Program...), name), Environ: merged(s.environ, wired[name]),
+			Log: filepath.Join(s.dir, name+".log"),
+		}, "http://"+ops+"/readyz", s.log)
+	}
+	for name, k := range s.services {
+		if !s.ready(ctx, k) {
+			return fmt.Errorf("%s: %w; see %s", name, context.Cause(ctx), s.dir)
+		}
+	}
+	return nil
+}
+
+func (s *site) openPools(ctx context.Context) error {
+	var onboardingErr, messagingErr error
+	s.onboarding, onboardingErr = postgres.Open(ctx, postgres.Config{URL: s.postgres.onboarding, MaxConns: 2})
+	s.messaging, messagingErr = postgres.Open(ctx, postgres.Config{URL: s.postgres.messaging, MaxConns: 2})
+	return errors.Join(onboardingErr, messagingErr)
+}
+
+// ready waits until a service says that it is, and reports whether that came.
+func (s *site) ready(ctx context.Context, k *keeper) bool {
+	for {
+		if s.isReady(ctx, k) {
+			return true
+		}
+		if !pause(ctx, 10*time.Millisecond) {
+			return false
+		}
+	}
+}
+
+func (s *site) isReady(ctx context.Context, k *keeper) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, k.readyURL, nil)
+	if err != nil {
+		return false
+	}
+	response, err := s.http.Do(request)
+	if err != nil {
+		return false
+	}
+	return response.Body.Close() == nil && response.StatusCode == http.StatusOK
+}
+
+// closeBound is how long the vendors and Postgres get for their end.
+const closeBound = 15 * time.Second
+
+// close ends everything that runs, and removes the folder unless it is kept.
+func (s *site) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeBound)
+	defer cancel()
+	for _, k := range s.services {
+		k.close()
+	}
+	s.watchers.Wait() // they look at what has just been closed, and have a bound of their own
+	for _, pool := range []*pgxpool.Pool{s.onboarding, s.messaging} {
+		if pool != nil {
+			pool.Close()
+		}
+	}
+	var problems []error
+	for _, w := range s.wires {
+		problems = append(problems, w.close()) // before the vendors, who would wait for what is under way
+	}
+	if s.vendors != nil {
+		if err := s.vendors.Stop(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			problems = append(problems, err)
+		}
+	}
+	if s.postgres != nil {
+		problems = append(problems, s.postgres.stop(ctx))
+	}
+	s.http.CloseIdleConnections()
+	if s.file != nil {
+		problems = append(problems, s.file.Close())
+	}
+	if s.dir != "" && !s.keep {
+		problems = append(problems, os.RemoveAll(s.dir))
+	}
+	return errors.Join(problems...)
+}
+
+// inboundPath is where Twilio posts texts of people, with how hard it tries.
+const inboundPath = "/api/webhooks/twilio/inbound#rt=4000&rc=3&rp=all"

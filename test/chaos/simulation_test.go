@@ -1,0 +1,78 @@
+package chaos_test
+
+import (
+	"os"
+	"runtime/debug"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/test/chaos"
+)
+
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // a simulation is short of time, not of memory
+	pgtest.Run(m)
+}
+
+// seed of the conversations that the test command plays. Others are played by `paceline chaos --seed`.
+const seed = 20261121
+
+func TestSimulation(t *testing.T) {
+	t.Parallel()
+
+	t.Run("S0_63_S0_65_EveryPromiseIsKeptUnderEveryFault", func(t *testing.T) {
+		t.Parallel()
+		simulation := chaos.Simulation{
+			Seed: seed, Sessions: conversations, Now: time.Now, Story: os.Stderr, // only of a world that breaks a promise
+		}
+		report, err := simulation.Run(t.Context())
+		require.NoError(t, err)
+		for _, w := range report.Failed {
+			t.Errorf("world %d broke a promise; play it again with `%s`: %v %v", w.Seed, w.Again(), w.Err, w.Verdict.Broken)
+		}
+		require.GreaterOrEqual(t, report.Verdict.Sessions, conversations)
+		require.NotEmpty(t, report.Faults, "a simulation in which nothing goes wrong proves nothing")
+		t.Logf("%d sessions, %d texts in %d s; faults: %v; ended: %v; parked: %v", report.Sessions, report.Texts, report.TookMS/1000,
+			report.Faults, report.Ended, report.Parked)
+	})
+}
+
+func TestSameSeedIsTheSameRun(t *testing.T) { //nolint:paralleltest // alone: a machine that is too busy comes to the services' own bounds
+	play := func(seed uint64, sessions int) (report chaos.Report, digest string) {
+		simulation := chaos.Simulation{Seed: seed, Sessions: sessions, Now: time.Now, Progress: func(w chaos.World) { digest = w.Digest }}
+		report, err := simulation.Run(t.Context())
+		if err != nil {
+			report.Failed = append(report.Failed, chaos.World{Err: err})
+		}
+		return report, digest
+	}
+	once, first := play(7, 15)
+	again, second := play(7, 15)
+	require.Empty(t, once.Failed)
+	require.Empty(t, again.Failed)
+	if repeatable {
+		require.Equal(t, first, second)
+	}
+
+	t.Run("R_03_AlsoWhenAStatementOfTheRelayIsNeverAnswered", func(t *testing.T) {
+		const seed, people = 1552, 3
+		var reports [2]chaos.Report
+		var digests [2]string
+		var plays sync.WaitGroup
+		for i := range reports { // at once, for they wait more than they work
+			plays.Go(func() { reports[i], digests[i] = play(seed, people) })
+		}
+		plays.Wait()
+		for _, report := range reports {
+			require.Empty(t, report.Failed)
+			require.Equal(t, 1, report.Faults["onboarding -> postgres silent"])
+		}
+		if repeatable {
+			require.Equal(t, digests[0], digests[1])
+		}
+	})
+}

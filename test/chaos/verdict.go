@@ -1,0 +1,392 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"paceline.internal/emulators/twilio"
+	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/onboarding/session"
+)
+
+// Evidence is what is examined after a run, when nothing moves any more.
+type Evidence struct {
+	Witness               *Witness
+	Onboarding, Messaging *pgxpool.Pool // only read
+	Flow                  session.Flow
+	// ByHand are the steps, by session, that somebody delivered by hand. Such a step comes when they say, and not after its delay.
+	ByHand map[string][]session.StepID
+}
+
+// Verdict says whether the promises were kept. Each broken one is a line in Broken that names the session or the message.
+type Verdict struct {
+	Sessions int `json:"sessions"`
+	Texts    int `json:"texts"` // that Twilio took
+
+	Duplicates  int `json:"duplicates"`          // texts that Twilio took a second time
+	Losses      int `json:"losses"`              // texts that a session went past although Twilio never took them
+	OutOfOrder  int `json:"out_of_order"`        // texts that Twilio took before one that comes earlier
+	TooEarly    int `json:"too_early"`           // texts that followed the one before sooner than the flow says
+	AfterStop   int `json:"accepted_after_stop"` // texts asked of Twilio after the STOP was acknowledged, but for one that confirms it
+	Stranded    int `json:"stranded"`            // sessions that wait for something that nobody will ever do
+	Silent      int `json:"parked_without_reason"`
+	Unsettled   int `json:"unsettled"`    // sends whose outcome nobody is going to learn, and which nobody is told of
+	OrphanRows  int `json:"orphan_rows"`  // jobs and alarms that nobody works on
+	OrphanTexts int `json:"orphan_texts"` // texts at Twilio that no row of ours knows
+
+	Ended   map[string]int  `json:"ended"`  // sessions by how they ended
+	Parked  map[string]int  `json:"parked"` // parked ones by reason
+	Spacing []time.Duration `json:"-"`      // by how much each gap is longer than the flow says
+	Broken  []string        `json:"broken,omitempty"`
+
+	ends          map[string][]string // how the sessions of each profile ended
+	confirmations map[string]bool     // the rows that confirm an opt-out
+}
+
+// Kept reports whether every promise was kept.
+func (v *Verdict) Kept() bool { return len(v.Broken) == 0 }
+
+func (v *Verdict) breakf(count *int, format string, args ...any) {
+	*count++
+	v.Broken = append(v.Broken, fmt.Sprintf(format, args...))
+}
+
+// Add sums verdicts up.
+func (v *Verdict) Add(o Verdict) {
+	v.Sessions += o.Sessions
+	v.Texts += o.Texts
+	for _, pair := range [][2]*int{
+		{&v.Duplicates, &o.Duplicates},
+		{&v.Losses, &o.Losses},
+		{&v.OutOfOrder, &o.OutOfOrder},
+		{&v.TooEarly, &o.TooEarly},
+		{&v.AfterStop, &o.AfterStop},
+		{&v.Stranded, &o.Stranded},
+		{&v.Silent, &o.Silent},
+		{&v.Unsettled, &o.Unsettled},
+		{&v.OrphanRows, &o.OrphanRows},
+		{&v.OrphanTexts, &o.OrphanTexts},
+	} {
+		*pair[0] += *pair[1]
+	}
+	v.Ended, v.Parked = sum(v.Ended, o.Ended), sum(v.Parked, o.Parked)
+	v.Spacing = append(v.Spacing, o.Spacing...)
+	v.Broken = append(v.Broken, o.Broken...)
+}
+
+func sum(a, b map[string]int) map[string]int {
+	if a == nil {
+		a = map[string]int{}
+	}
+	for key, n := range b {
+		a[key] += n
+	}
+	return a
+}
+
+// episode is a session with what was said in it.
+type episode struct {
+	ID, ProfileID, Phone        string
+	Mode, Token, Status, Reason string
+	NextStep                    string
+	Paused, Hold                bool
+	texts                       map[string]text // by the last part of the idempotency key
+}
+
+// text is one row of ours with what Twilio has of it.
+type text struct {
+	id, status string
+	taken      []taken
+}
+
+type taken struct {
+	order int // among everything that Twilio took
+	at    time.Time
+	sid   string
+}
+
+// Examine reads both databases and compares them with what the witness saw.
+func Examine(ctx context.Context, e Evidence) (Verdict, error) {
+	v := Verdict{Ended: map[string]int{}, Parked: map[string]int{}, ends: map[string][]string{}, confirmations: map[string]bool{}}
+	texts := e.Witness.Texts()
+	v.Texts = len(texts)
+	episodes, err := readEpisodes(ctx, e.Onboarding)
+	if err != nil {
+		return v, err
+	}
+	if err := attach(ctx, e.Messaging, episodes, texts, &v); err != nil {
+		return v, err
+	}
+	for _, s := range episodes {
+		v.Sessions++
+		s.judgeTexts(e.Flow, e.ByHand[s.ID], &v)
+		s.judgeEnd(&v)
+	}
+	for _, t := range e.Witness.afterStop(func(m twilio.Message) bool { return v.confirmations[rowOf(m)] }) {
+		v.breakf(&v.AfterStop, "a text was asked of Twilio at %s after the person's STOP was acknowledged (%q)",
+			t.at.Format(time.RFC3339Nano), t.text.SID)
+	}
+	return v, examineRows(ctx, e, &v)
+}
+
+const sqlEpisodes = `
+select s.id::text, s.profile_id::text, p.phone, s.mode, s.state_token, s.status, s.status_reason, coalesce(s.next_step_id, ''),
+       s.paused_at is not null, p.hold
+from conversation_sessions s join profiles p on p.id = s.profile_id order by s.id`
+
+func readEpisodes(ctx context.Context, db *pgxpool.Pool) ([]*episode, error) {
+	rows, err := db.Query(ctx, sqlEpisodes)
+	if err != nil {
+		return nil, fmt.Errorf("read sessions: %w", err)
+	}
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (*episode, error) {
+		s := &episode{texts: map[string]text{}}
+		return s, r.Scan(&s.ID, &s.ProfileID, &s.Phone, &s.Mode, &s.Token, &s.Status, &s.Reason, &s.NextStep, &s.Paused, &s.Hold)
+	})
+}
+
+const sqlOutbound = `
+select id::text, idempotency_key, status, coalesce(twilio_sid, '') from sms_messages where direction = 'outbound' order by id`
+
+// attach brings every row of messaging to its session, together with the texts at Twilio that were sent for it: a text
+// names its row in the URL of its receipts, so even one whose answer was lost is found.
+func attach(ctx context.Context, db *pgxpool.Pool, episodes []*episode, texts []twilio.Message, v *Verdict) error {
+	at, known := map[string][]taken{}, map[string]bool{}
+	for i, m := range texts {
+		id := rowOf(m)
+		at[id] = append(at[id], taken{order: i, at: m.CreatedAt, sid: m.SID})
+	}
+	byID := map[string]*episode{}
+	for _, s := range episodes {
+		byID[s.ID] = s
+	}
+	rows, err := db.Query(ctx, sqlOutbound)
+	if err != nil {
+		return fmt.Errorf("read messages: %w", err)
+	}
+	var id, key, status, sid string
+	_, err = pgx.ForEachRow(rows, []any{&id, &key, &status, &sid}, func() error {
+		t := text{id: id, status: status, taken: at[id]}
+		known[sid] = true
+		if strings.HasPrefix(key, delivery.StopKeys) {
+			v.confirmations[id] = true
+		}
+		if len(t.taken) > 1 {
+			v.breakf(&v.Duplicates, "Twilio took message %s (%s) %d times", id, key, len(t.taken))
+			v.Duplicates += len(t.taken) - 2
+		}
+		if status == "sending" || status == "unknown" {
+			v.breakf(&v.Unsettled, "message %s (%s) is still %s", id, key, status)
+		}
+		if parts := strings.SplitN(key, ":", 4); len(parts) == 4 && parts[0] == "onboarding" && byID[parts[2]] != nil {
+			byID[parts[2]].texts[parts[3]] = t
+		}
+		return nil
+	})
+	for _, m := range texts {
+		if err == nil && !known[m.SID] {
+			v.breakf(&v.OrphanTexts, "Twilio has %s, and no row of ours knows it (message %s)", m.SID, rowOf(m))
+		}
+	}
+	return err
+}
+
+// rowOf is the id of the row that a text was sent for.
+func rowOf(m twilio.Message) string {
+	callback, err := url.Parse(m.StatusCallback)
+	if err != nil {
+		return ""
+	}
+	return callback.Query().Get("message_id")
+}
+
+// judgeTexts checks that every step before the one that is due was taken once, in order, and not too early.
+func (s *episode) judgeTexts(flow session.Flow, byHand []session.StepID, v *Verdict) {
+	last := -1
+	for _, name := range slices.Sorted(keys(s.texts)) { // what is said before the burst
+		if isStep(flow, name) {
+			continue
+		}
+		for _, t := range s.texts[name].taken {
+			if strings.HasPrefix(name, "opening") || strings.HasPrefix(name, "explanation") {
+				last = max(last, t.order)
+			}
+		}
+	}
+	var before *taken
+	for _, step := range flow.Steps() {
+		found := s.texts[string(step.ID)].taken
+		if len(found) == 0 {
+			if s.isPast(flow, step.ID) {
+				v.breakf(&v.Losses, "session %s went past %s, which Twilio never took", s.ID, step.ID)
+			}
+			before = nil
+			continue
+		}
+		now := found[0]
+		if now.order < last {
+			v.breakf(&v.OutOfOrder, "session %s: %s was taken before a text that comes earlier", s.ID, step.ID)
+		}
+		last = now.order
+		if before != nil && !slices.Contains(byHand, step.ID) {
+			over := now.at.Sub(before.at) - step.Delay
+			v.Spacing = append(v.Spacing, over)
+			if over < 0 {
+				v.breakf(&v.TooEarly, "session %s: %s came %s too early", s.ID, step.ID, -over)
+			}
+		}
+		before = &now
+	}
+}
+
+func isStep(flow session.Flow, name string) bool {
+	_, ok := flow.Step(session.StepID(name))
+	return ok
+}
+
+func keys[V any](m map[string]V) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for key := range m {
+			if !yield(key) {
+				return
+			}
+		}
+	}
+}
+
+// isPast reports whether the session says that a step has been sent.
+func (s *episode) isPast(flow session.Flow, step session.StepID) bool {
+	switch session.Token(s.Token) {
+	case session.AwaitingOpeningResponse, session.AwaitingExplanationResponse:
+	case session.AwaitingInterviewStart, session.InterviewActivity01:
+		return true
+	case session.AwaitingBurst:
+		for _, other := range flow.Steps() {
+			if string(other.ID) == s.NextStep {
+				return false
+			}
+			if other.ID == step {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// judgeEnd says how a session ended: by itself, by somebody's word, or visibly parked.
+func (s *episode) judgeEnd(v *Verdict) {
+	end := s.end()
+	v.Ended[end]++
+	v.ends[s.ProfileID] = append(v.ends[s.ProfileID], end)
+	switch {
+	case end == stranded:
+		v.breakf(&v.Stranded, "session %s waits for %s, and nothing will come", s.ID, s.NextStep)
+	case end == string(session.Stuck), end == string(session.Undeliverable):
+		v.Parked[firstWords(s.Reason)]++
+		if s.Reason == "" {
+			v.breakf(&v.Silent, "session %s is parked as %s without a reason", s.ID, s.Status)
+		}
+	}
+}
+
+// stranded is the end that must never be.
+const stranded = "stranded"
+
+func (s *episode) end() string {
+	switch {
+	case s.Status != string(session.Active):
+		return s.Status
+	case s.Mode == string(session.Interviewing):
+		return "interviewing"
+	case s.Hold:
+		return "on hold"
+	case s.Token == string(session.AwaitingBurst):
+		return stranded
+	case s.Paused:
+		return "paused by the person"
+	default:
+		return "waits for the person"
+	}
+}
+
+// firstWords groups reasons that differ only in their details.
+func firstWords(reason string) string {
+	if i := strings.IndexAny(reason, ";,:"); i > 0 {
+		return reason[:i]
+	}
+	return reason
+}
+
+// Replies that nobody answered: the person's last ordinary text is younger than the last text of ours, in a session that
+// waits for exactly that. A job that is still open is counted with the orphan rows.
+const sqlLastInbound = `
+select from_number, max(created_at) from sms_messages where direction = 'inbound' and consent_effect = 'none' group by 1`
+
+const sqlOpenJobs = `
+select id::text, event_type, status from webhook_jobs where status in ('pending', 'processing')`
+
+const sqlOpenAlarms = `
+select a.id::text, a.step_id from step_alarms a where a.published_at is null`
+
+// examineRows looks for what was left lying about.
+func examineRows(ctx context.Context, e Evidence, v *Verdict) error {
+	var id, kind, status string
+	rows, err := e.Onboarding.Query(ctx, sqlOpenJobs)
+	if err != nil {
+		return fmt.Errorf("read jobs: %w", err)
+	}
+	if _, err := pgx.ForEachRow(rows, []any{&id, &kind, &status}, func() error {
+		v.breakf(&v.OrphanRows, "job %s (%s) is still %s", id, kind, status)
+		return nil
+	}); err != nil {
+		return err
+	}
+	if rows, err = e.Onboarding.Query(ctx, sqlOpenAlarms); err != nil {
+		return fmt.Errorf("read alarms: %w", err)
+	}
+	if _, err := pgx.ForEachRow(rows, []any{&id, &kind}, func() error {
+		v.breakf(&v.OrphanRows, "alarm %s (%s) was never published", id, kind)
+		return nil
+	}); err != nil {
+		return err
+	}
+	return unanswered(ctx, e, v)
+}
+
+const sqlWaiting = `
+select s.id::text, p.phone, max(t.at) from conversation_sessions s
+join profiles p on p.id = s.profile_id
+join session_transitions t on t.session_id = s.id and t.kind in ('sent', 'activated')
+where s.status = 'active' and s.mode = 'onboarding' and s.next_step_id is null and s.paused_at is null and not p.hold
+group by 1, 2`
+
+// unanswered finds active sessions that wait for a reply which the person has given.
+func unanswered(ctx context.Context, e Evidence, v *Verdict) error {
+	wrote := map[string]time.Time{}
+	var phone, id string
+	var at time.Time
+	rows, err := e.Messaging.Query(ctx, sqlLastInbound)
+	if err != nil {
+		return fmt.Errorf("read inbound texts: %w", err)
+	}
+	if _, err := pgx.ForEachRow(rows, []any{&phone, &at}, func() error { wrote[phone] = at; return nil }); err != nil {
+		return err
+	}
+	if rows, err = e.Onboarding.Query(ctx, sqlWaiting); err != nil {
+		return fmt.Errorf("read waiting sessions: %w", err)
+	}
+	_, err = pgx.ForEachRow(rows, []any{&id, &phone, &at}, func() error {
+		if wrote[phone].After(at) {
+			v.breakf(&v.Stranded, "session %s waits for a reply that the person gave at %s", id, wrote[phone].Format(time.RFC3339Nano))
+		}
+		return nil
+	})
+	return err
+}

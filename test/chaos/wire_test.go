@@ -1,0 +1,253 @@
+package chaos
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/emulators/clock"
+)
+
+// shortly is how long a test listens before it believes that a connection is silent.
+const shortly = 30 * time.Millisecond
+
+// echo is a server behind a wire that says every line back, and tells what it heard.
+type echo struct {
+	*wire
+
+	heard chan string // lines, and "end" for the end of a connection
+}
+
+func newEcho(t *testing.T) *echo {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	e := &echo{heard: make(chan string, 16)}
+	e.wire, err = openWire(t.Context(), "tcp", listener.Addr().String())
+	require.NoError(t, err)
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				lines := bufio.NewReader(conn)
+				for {
+					line, err := lines.ReadString('\n')
+					if err != nil {
+						e.heard <- line + "end"
+						return
+					}
+					e.heard <- line
+					_, _ = io.WriteString(conn, line)
+				}
+			}()
+		}
+	}()
+	t.Cleanup(func() {
+		require.NoError(t, e.wire.close())
+		require.NoError(t, listener.Close())
+	})
+	return e
+}
+
+func (e *echo) call(t *testing.T) net.Conn {
+	t.Helper()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", e.addr)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func say(t *testing.T, conn net.Conn, what string) {
+	t.Helper()
+	_, err := io.WriteString(conn, what)
+	require.NoError(t, err, "a silent wire acknowledges")
+}
+
+// hears is what comes before the wire has been silent for a moment, and whether the connection is still open then.
+func hears(t *testing.T, conn net.Conn) (what string, open bool) {
+	t.Helper()
+	require.NoError(t, conn.SetReadDeadline(clock.System().Now().Add(shortly)))
+	heard, err := io.ReadAll(conn)
+	return string(heard), errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+func requireAnswer(t *testing.T, conn net.Conn, want string) {
+	t.Helper()
+	require.NoError(t, conn.SetReadDeadline(clock.System().Now().Add(10*time.Second)))
+	got := make([]byte, len(want))
+	_, err := io.ReadFull(conn, got)
+	require.NoError(t, err)
+	require.Equal(t, want, string(got))
+}
+
+func requireSilent(t *testing.T, conn net.Conn) {
+	t.Helper()
+	what, open := hears(t, conn)
+	require.Empty(t, what)
+	require.True(t, open, "neither an end nor a reset")
+}
+
+func TestWire(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		manner  manner
+		arrives string // of "one\n", while it is silent
+	}{
+		{bothWays, ""}, {towardsServer, ""}, {towardsCaller, "one\n"}, {midMessage, ""},
+	} {
+		t.Run("R_03_IsSilentAndGoesOn/"+string(tt.manner), func(t *testing.T) {
+			t.Parallel()
+			e := newEcho(t)
+			conn := e.call(t)
+			say(t, conn, "before\n")
+			require.Equal(t, "before\n", <-e.heard)
+			requireAnswer(t, conn, "before\n")
+			require.False(t, e.struck())
+
+			e.freeze(tt.manner, false)
+			say(t, conn, "one\n")
+			late := e.call(t)
+			say(t, late, "one\n")
+			requireSilent(t, conn)
+			requireSilent(t, late)
+			require.True(t, e.struck())
+			for range 2 {
+				if tt.arrives != "" {
+					require.Equal(t, tt.arrives, <-e.heard)
+				}
+			}
+			require.Empty(t, e.heard)
+
+			e.thaw()
+			requireAnswer(t, conn, "one\n")
+			requireAnswer(t, late, "one\n")
+			say(t, conn, "two\n")
+			requireAnswer(t, conn, "two\n")
+		})
+	}
+
+	t.Run("R_03_CutLosesWhatWasHeldBack", func(t *testing.T) {
+		t.Parallel()
+		e := newEcho(t)
+		conn := e.call(t)
+		say(t, conn, "before\n")
+		requireAnswer(t, conn, "before\n")
+		<-e.heard
+		e.freeze(midMessage, false)
+		say(t, conn, "half")
+		requireSilent(t, conn)
+		e.cut()
+		_, open := hears(t, conn)
+		require.False(t, open)
+		require.Equal(t, "haend", <-e.heard, "half of it was said already")
+		say(t, e.call(t), "again\n")
+		require.Equal(t, "again\n", <-e.heard)
+	})
+
+	t.Run("R_03_OnlyWhatStandsIsSilent", func(t *testing.T) {
+		t.Parallel()
+		e := newEcho(t)
+		old := e.call(t)
+		say(t, old, "before\n")
+		requireAnswer(t, old, "before\n")
+		e.freeze(bothWays, true)
+		fresh := e.call(t)
+		say(t, fresh, "fresh\n")
+		requireAnswer(t, fresh, "fresh\n")
+		say(t, old, "old\n")
+		requireSilent(t, old)
+		e.cutHeld()
+		_, open := hears(t, old)
+		require.False(t, open)
+		say(t, fresh, "still\n")
+		requireAnswer(t, fresh, "still\n")
+	})
+
+	t.Run("R_03_WhatIsAbandonedNeverSpeaksAgain", func(t *testing.T) {
+		t.Parallel()
+		e := newEcho(t)
+		struck, idle := e.call(t), e.call(t)
+		for _, conn := range []net.Conn{struck, idle} {
+			say(t, conn, "before\n")
+			requireAnswer(t, conn, "before\n")
+			<-e.heard
+		}
+		e.freeze(towardsCaller, false)
+		say(t, struck, "one\n")
+		require.Equal(t, "one\n", <-e.heard)
+		require.Eventually(t, e.struck, 10*time.Second, time.Millisecond)
+		e.abandon()
+		say(t, struck, "two\n")
+		requireSilent(t, struck)
+		require.Empty(t, e.heard)
+		say(t, idle, "idle\n")
+		requireAnswer(t, idle, "idle\n")
+		require.Equal(t, "idle\n", <-e.heard)
+		require.NoError(t, struck.Close())
+		require.Equal(t, "end", <-e.heard, "the server is rid of it when its caller is")
+	})
+
+	t.Run("R_03_TheEndOfACallerIsHeldBackToo", func(t *testing.T) {
+		t.Parallel()
+		e := newEcho(t)
+		conn := e.call(t)
+		say(t, conn, "before\n")
+		requireAnswer(t, conn, "before\n")
+		<-e.heard
+		e.freeze(towardsServer, false)
+		require.NoError(t, conn.Close())
+		require.Eventually(t, e.struck, 10*time.Second, time.Millisecond)
+		require.Empty(t, e.heard)
+		e.thaw()
+		require.Equal(t, "end", <-e.heard)
+	})
+
+	t.Run("R_03_WhoResetsHasTakenBackWhatWasHeldBack", func(t *testing.T) {
+		t.Parallel()
+		for _, reset := range []bool{true, false} {
+			e := newEcho(t)
+			conn := e.call(t)
+			say(t, conn, "before\n")
+			requireAnswer(t, conn, "before\n")
+			<-e.heard
+			e.freeze(bothWays, false)
+			say(t, conn, "one\n")
+			require.Eventually(t, e.struck, 10*time.Second, time.Millisecond)
+			if reset {
+				require.NoError(t, conn.(*net.TCPConn).SetLinger(0))
+			}
+			require.NoError(t, conn.Close())
+			e.thaw()
+			if !reset {
+				require.Equal(t, "one\n", <-e.heard, "its kernel would have repeated it")
+			}
+			require.Equal(t, "end", <-e.heard)
+		}
+	})
+
+	t.Run("R_03_ARefusalIsHeldBackToo", func(t *testing.T) {
+		t.Parallel()
+		nobody, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		require.NoError(t, nobody.Close())
+		w, err := openWire(t.Context(), "tcp", nobody.Addr().String())
+		require.NoError(t, err)
+		e := &echo{wire: w}
+		w.freeze(bothWays, false)
+		conn := e.call(t)
+		requireSilent(t, conn)
+		w.thaw()
+		require.Eventually(t, func() bool { _, open := hears(t, conn); return !open }, 10*time.Second, time.Millisecond)
+		require.NoError(t, w.close())
+	})
+}

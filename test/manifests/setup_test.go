@@ -1,0 +1,66 @@
+package manifests_test
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/test/manifests"
+)
+
+// root is the repository.
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := manifests.Root()
+	require.NoError(t, err)
+	return dir
+}
+
+// violation is a change to what is shipped that a check has to notice.
+type violation struct {
+	name     string
+	file     string
+	old, new string
+	want     string // part of a problem, or of the error of reading it
+}
+
+// tree is a folder of the repository by path, without what git ignores.
+func tree(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	require.NoError(t, fs.WalkDir(os.DirFS(filepath.Join(root(t), folder)), ".", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && entry.Name() == "secrets":
+			return fs.SkipDir
+		case entry.IsDir() || entry.Name() == "secrets.env" || entry.Name() == "real.env":
+			return nil
+		}
+		content, err := os.ReadFile(filepath.Join(root(t), folder, path))
+		files[path] = string(content)
+		return err
+	}))
+	return files
+}
+
+// broken is the tree with the violation.
+func (v violation) broken(t *testing.T, files map[string]string) {
+	t.Helper()
+	require.Contains(t, files[v.file], v.old, "the violation no longer fits %s", v.file)
+	files[v.file] = strings.Replace(files[v.file], v.old, v.new, 1)
+}
+
+// run is a script of ours with an environment of its own; its output.
+func run(t *testing.T, environ []string, script string, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sh", append([]string{script}, args...)...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, environ...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}

@@ -1,0 +1,157 @@
+package main
+
+// mutation is one guard and how it is taken away.
+type mutation struct {
+	guard   string
+	file    string // from the folder of go.work
+	old     string // stands there exactly once
+	without string
+	tests   []string // arguments of go test: the suite of the package that has to notice
+}
+
+// Where the tests are that have to notice.
+var (
+	messagingSuite  = []string{"./services/messaging/delivery", "./services/messaging/postgres"}
+	onboardingSuite = []string{"./services/onboarding"}
+	jobsSuite       = []string{"./platform/queue"}
+)
+
+// mutations are the guards that at most one SMS, order, consent and liveness rest on.
+func mutations() []mutation {
+	return []mutation{
+		{
+			guard: "the fence: an attempt that lost its row may not speak about another's", tests: messagingSuite,
+			file: "services/messaging/delivery/message.go",
+			old:  "	if m.AttemptToken != a.Token {\n		return m, false\n	}\n	if outcome.Kind == twilio.Accepted {", without: "	if outcome.Kind == twilio.Accepted {",
+		},
+		{
+			guard: "the claim: the key is inserted once", tests: messagingSuite,
+			file: "services/messaging/postgres/send.go",
+			old:  "from permitted\non conflict (org_id, idempotency_key) do nothing", without: "from permitted\non conflict (org_id, idempotency_key) do update set attempt_token = @token, status = 'sending', twilio_sid = null, accepted_at = null",
+		},
+		{
+			guard: "the consent check inside the claim", tests: messagingSuite,
+			file:    "services/messaging/postgres/send.go",
+			old:     "const sqlClaim = `\nwith permitted as (\n	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' and",
+			without: "const sqlClaim = `\nwith permitted as (\n	select 1 from consents where org_id = @org and phone = @to and",
+		},
+		{
+			guard: "the check of a safety hold inside a claim", tests: messagingSuite,
+			file: "services/messaging/postgres/send.go",
+			old:  "not @despite_hold::boolean and exists (", without: "not @despite_hold::boolean and false and exists (",
+		},
+		{
+			guard: "a claim waits for whoever sets a hold, and they for it", tests: messagingSuite,
+			file: "services/messaging/postgres/send.go",
+			old:  "batch.Queue(sqlShareLock, args)", without: "batch.Queue(`select @org::uuid, @phone::text`, args)",
+		},
+		{
+			guard: "words about consent of one phone are taken one after the other, also the first ones", tests: messagingSuite,
+			file: "services/messaging/postgres/ledger.go",
+			old:  "	if err := exec(ctx, tx, sqlLock, args); err != nil {\n		return \"\", err\n	}\n", without: "",
+		},
+		{
+			guard: "the consent check inside a renewed claim", tests: messagingSuite,
+			file:    "services/messaging/postgres/send.go",
+			old:     "const sqlReclaim = `\nwith permitted as (\n	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' and",
+			without: "const sqlReclaim = `\nwith permitted as (\n	select 1 from consents where org_id = @org and phone = @to and",
+		},
+		{
+			guard: "a renewed claim only on what was certainly not processed", tests: messagingSuite,
+			file: "services/messaging/postgres/send.go",
+			old:  "	and status = 'throttled' and twilio_sid is null and lease_until <= @at", without: "	and twilio_sid is null and lease_until <= @at and (status <> '' or true)",
+		},
+		{
+			guard: "the same key with another text is an error", tests: messagingSuite,
+			file: "services/messaging/delivery/send.go",
+			old:  "case !m.Matches(a):", without: "case false:",
+		},
+		{
+			guard: "no call outlives the lease of its attempt", tests: messagingSuite,
+			file: "services/messaging/delivery/send.go",
+			old:  "min(s.Timeout, m.LeaseUntil.Sub(s.Now()))", without: "s.Timeout",
+		},
+		{
+			guard: "an absence is confirmed before a text is sent again", tests: messagingSuite,
+			file: "services/messaging/delivery/look.go",
+			old:  "	case s.Began.Before(confirms):", without: "	case false:",
+		},
+		{
+			guard: "no absence counts while the attempt may be on its way", tests: messagingSuite,
+			file: "services/messaging/delivery/look.go",
+			old:  "	case nothing && s.Began.Before(settles):", without: "	case false:",
+		},
+		{
+			guard: "several candidates are nobody's", tests: messagingSuite,
+			file: "services/messaging/delivery/look.go",
+			old:  "	case n == 1 && rivals == 0 && !withheld:", without: "	case n >= 1:",
+		},
+		{
+			guard: "never_duplicate leaves it to an operator", tests: messagingSuite,
+			file: "services/messaging/delivery/look.go",
+			old:  "	case m.UnknownPolicy == NeverDuplicate:", without: "	case false:",
+		},
+		{
+			guard: "a STOP is answered when nothing is on its way", tests: messagingSuite,
+			file: "services/messaging/delivery/silence.go",
+			old:  "		if !busy {", without: "		if !busy || true {",
+		},
+		{
+			guard: "the compare-and-set of a session", tests: onboardingSuite,
+			file:    "services/onboarding/postgres/sessions.go",
+			old:     "where id = @id and status = @was and turn = @turn and state_token = @from and next_step_id is not distinct from nullif(@step, '')`",
+			without: "where id = @id and (@was, @turn::int, @from, @step) is not null`",
+		},
+		{
+			guard: "the outbox: the alarm is written with the move", tests: onboardingSuite,
+			file: "services/onboarding/postgres/sessions.go",
+			old:  "		if m.Alarm != nil {\n			if err := insertAlarm", without: "		if false {\n			if err := insertAlarm",
+		},
+		{
+			guard: "the relay: what was not published is published", tests: onboardingSuite,
+			file: "services/onboarding/postgres/alarms.go",
+			old:  "    where published_at is null and lease_until <= @now", without: "    where published_at is null and lease_until <= @now and false",
+		},
+		{
+			guard: "a step that is not due is stale", tests: onboardingSuite,
+			file: "services/onboarding/session/step.go",
+			old:  "	case view.Token != alarm.ExpectedToken || view.NextStep != alarm.StepID:", without: "	case false:",
+		},
+		{
+			guard: "the deduplication of a text by its SID", tests: onboardingSuite,
+			file: "services/onboarding/inbound/receive.go",
+			old:  "Key: m.SID,", without: "Key: uuid.NewString(),",
+		},
+		{
+			guard: "the fence of a job that is not done", tests: jobsSuite,
+			file: "platform/queue/finish.go",
+			old:  "where j.id = any($1::uuid[]) and j.id = f.id and j.lease_token = f.token", without: "where j.id = any($1::uuid[]) and j.id = f.id and f.token is not null",
+		},
+		{
+			guard: "the fence of a job that is done", tests: jobsSuite,
+			file: "platform/queue/finish.go",
+			old:  "where j.id = any($1::uuid[]) and j.lease_token = $2::uuid", without: "where j.id = any($1::uuid[]) and $2::uuid is not null",
+		},
+		{
+			guard: "a held job that somebody else has done is not failed", tests: jobsSuite,
+			file: "platform/queue/hold.go",
+			old:  "where j.id = $1::uuid and j.status || '' = 'pending' and j.attempts = $2::integer", without: "where j.id = $1::uuid and $2::integer is not null",
+		},
+		{
+			guard: "the fence of a reservation", tests: []string{"./services/onboarding/reservation"},
+			file: "services/onboarding/postgres/reservations.go",
+			old:  "    where key = @key and owner = @owner and expires_at > @now\n    returning 1", without: "    where key = @key and (@owner::text, @now::timestamptz) is not null\n    returning 1",
+		},
+		{
+			guard: "the deduplication id of a publish", tests: []string{"./platform/qstash", "./services/onboarding"},
+			file: "platform/qstash/publisher.go",
+			old:  "DeduplicationID: job.DedupID.id,", without: `DeduplicationID: "",`,
+		},
+		{
+			guard: "QStash's signature", tests: []string{"./platform/qstash", "./gateway"},
+			file:    "gateway/qstash.go",
+			old:     "	if err := a.verifier.Verify(signature, body, publicURL(a.origin, r)); err != nil {",
+			without: "	if err := a.verifier.Verify(signature, body, publicURL(a.origin, r)); err != nil && false {",
+		},
+	}
+}

@@ -1,0 +1,45 @@
+package stack
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"paceline.internal/emulators/twilio"
+)
+
+// maxPhoneForm bounds what somebody may type into the phone.
+const maxPhoneForm = 16 << 10
+
+// withPhone puts a phone beside the emulated Twilio, for people at a terminal: POST /phone with From, Body and, unless it
+// is the stack's own number, To sends a text as that person and answers what came of it.
+func withPhone(carrier *twilio.Emulator) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", carrier)
+	mux.HandleFunc("POST /phone", func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, maxPhoneForm)
+		from, to := r.PostFormValue("From"), r.PostFormValue("To")
+		if from == "" {
+			http.Error(w, "From is missing: the person's phone number", http.StatusBadRequest)
+			return
+		}
+		if to == "" {
+			to = FromNumber
+		}
+		delivery, err := carrier.Receive(r.Context(), from, to, r.PostFormValue("Body"))
+		if errors.Is(err, twilio.ErrNotOwned) {
+			http.Error(w, err.Error(), http.StatusNotFound)
+			return
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		answer := map[string]any{"message_sid": delivery.MessageSID, "callback_status": delivery.StatusCode, "attempts": len(delivery.Attempts)}
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			return // the terminal has gone
+		}
+	})
+	return mux
+}

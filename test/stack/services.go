@@ -1,0 +1,263 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"paceline.internal/gateway"
+	"paceline.internal/platform/config"
+	"paceline.internal/platform/process"
+	"paceline.internal/platform/rpc"
+	"paceline.internal/services/messaging"
+	"paceline.internal/services/onboarding"
+)
+
+// OrgID is the organisation that owns the sender, unless DEFAULT_ORG_ID says otherwise.
+const OrgID = "00000000-0000-7000-8000-000000000001"
+
+// Secrets are the keys that the processes share, each at least 32 bytes.
+type Secrets struct {
+	ServiceAuth string `json:"service_auth_secret"`
+	APIJWT      string `json:"api_jwt_secret"`
+}
+
+// Addresses are where the services listen, host:port. An empty one means a free port on the loopback.
+type Addresses struct {
+	Gateway, GatewayOps       string
+	Onboarding, OnboardingOps string
+	Messaging, MessagingOps   string
+}
+
+// ServiceConfig says what the services run on.
+type ServiceConfig struct {
+	OnboardingDatabaseURL string
+	MessagingDatabaseURL  string
+	Secrets               Secrets
+	Addresses             Addresses
+	Log                   *slog.Logger
+	Environ               map[string]string // on top of what the stack sets itself
+}
+
+// Services are the three services, running.
+type Services struct {
+	Addresses Addresses // as they were bound
+	Secrets   Secrets
+
+	vendors *Vendors
+	given   map[string]string
+	cancel  context.CancelFunc
+	ended   chan struct{}
+	err     error
+}
+
+// StartServices migrates both databases, starts messaging, onboarding and the gateway, and returns once all of them
+// serve. Callbacks of the vendors reach them from then on.
+func StartServices(ctx context.Context, vendors *Vendors, cfg ServiceConfig) (*Services, error) {
+	ports, err := bind(ctx, cfg.Addresses)
+	if err != nil {
+		return nil, err
+	}
+	defer ports.close() // those that are served by then are closed by their servers already, or stay theirs
+	s := &Services{Addresses: ports.addresses(), Secrets: cfg.Secrets, vendors: vendors, ended: make(chan struct{})}
+	components, err := s.components(ctx, cfg, ports)
+	if err != nil {
+		return nil, err
+	}
+	ready := make(chan struct{})
+	components = append(components, process.Component{Name: "stack", Start: func(context.Context) error {
+		vendors.Twilio.SetInboundURL(s.URL() + "/api/webhooks/twilio/inbound#rt=4000&rc=3&rp=all")
+		close(ready)
+		return nil
+	}})
+	// The services end when Stop says so, not when the context of this call does.
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s.cancel = cancel
+	go func() {
+		defer close(s.ended)
+		s.err = process.Run(running, cfg.Log, components...)
+	}()
+	select {
+	case <-ready:
+		ports.given()
+		return s, nil
+	case <-s.ended:
+		return nil, fmt.Errorf("the services did not start: %w", s.err)
+	case <-ctx.Done():
+		return nil, errors.Join(ctx.Err(), s.Stop(context.WithoutCancel(ctx)))
+	}
+}
+
+// components are the services in the order in which they depend on each other.
+func (s *Services) components(ctx context.Context, cfg ServiceConfig, ports *ports) ([]process.Component, error) {
+	environ := s.environ(cfg)
+	s.given = environ
+	messagingCfg, messagingErr := messaging.LoadConfig(environ)
+	onboardingCfg, onboardingErr := onboarding.LoadConfig(environ)
+	gatewayCfg, gatewayErr := gateway.LoadConfig(environ)
+	if err := errors.Join(messagingErr, onboardingErr, gatewayErr); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(messaging.Migrate(ctx, messagingCfg), onboarding.Migrate(ctx, onboardingCfg)); err != nil {
+		return nil, err
+	}
+	now := s.vendors.clock.Now
+	logger := func(service string) *slog.Logger { return cfg.Log.With("service", service) }
+	return concat(
+		serving("messaging", func(ctx context.Context, ready func()) error {
+			return messaging.Run(ctx, messagingCfg, process.Deps{
+				Log: logger("messaging"), Now: now, Listener: ports.messaging, OpsListener: ports.messagingOps, Ready: ready,
+			})
+		}),
+		serving("onboarding", func(ctx context.Context, ready func()) error {
+			return onboarding.Run(ctx, onboardingCfg, process.Deps{
+				Log: logger("onboarding"), Now: now, Listener: ports.onboarding, OpsListener: ports.onboardingOps, Ready: ready,
+			})
+		}),
+		serving("gateway", func(ctx context.Context, ready func()) error {
+			return gateway.Run(ctx, gatewayCfg, process.Deps{
+				Log: logger("gateway"), Now: now, Listener: ports.gateway, OpsListener: ports.gatewayOps, Ready: ready,
+			})
+		}),
+	), nil
+}
+
+// serviceStop bounds the end of one service, whose own parts have bounds of their own.
+const serviceStop = time.Minute
+
+// serving is a service as two components: one that runs it, one that is started once it serves.
+func serving(name string, run func(ctx context.Context, ready func()) error) []process.Component {
+	served := make(chan struct{})
+	return []process.Component{
+		{Name: name, Run: func(ctx context.Context) error { return run(ctx, func() { close(served) }) }, StopTimeout: serviceStop},
+		{Name: name + " serves", Start: func(ctx context.Context) error {
+			select {
+			case <-served:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}},
+	}
+}
+
+func concat(services ...[]process.Component) []process.Component {
+	var all []process.Component
+	for _, s := range services {
+		all = append(all, s...)
+	}
+	return all
+}
+
+// environ is the environment that all three services read.
+func (s *Services) environ(cfg ServiceConfig) map[string]string {
+	environ := s.vendors.Environ()
+	maps.Copy(environ, map[string]string{
+		"ONBOARDING_DATABASE_URL": cfg.OnboardingDatabaseURL,
+		"MESSAGING_DATABASE_URL":  cfg.MessagingDatabaseURL,
+		"GATEWAY_ADDR":            s.Addresses.Gateway,
+		"ONBOARDING_ADDR":         s.Addresses.Onboarding,
+		"MESSAGING_ADDR":          s.Addresses.Messaging,
+		"PUBLIC_BASE_URL":         s.URL(),
+		"SERVICE_AUTH_SECRET":     cfg.Secrets.ServiceAuth,
+		"API_JWT_SECRET":          cfg.Secrets.APIJWT,
+		"DEFAULT_ORG_ID":          OrgID,
+	})
+	maps.Copy(environ, cfg.Environ)
+	return environ
+}
+
+// Environ is the environment that the services were given, secrets included.
+func (s *Services) Environ() map[string]string { return maps.Clone(s.given) }
+
+// URL is the origin of the gateway.
+func (s *Services) URL() string { return "http://" + s.Addresses.Gateway }
+
+// Stop ends the services in reverse order; each finishes what is in flight. ctx is only for its values: every part has
+// a bound of its own.
+func (s *Services) Stop(context.Context) error {
+	s.vendors.HangUp()
+	s.cancel()
+	<-s.ended
+	return s.err
+}
+
+// Ended is closed when the services have ended, for whatever reason; Stop tells it.
+func (s *Services) Ended() <-chan struct{} { return s.ended }
+
+// APIToken is a bearer token for /v1: an operator of the organisation, or a user when the role says so.
+func (s Secrets) APIToken(subject, orgID string, role rpc.Role, now time.Time, ttl time.Duration) (string, error) {
+	claims := jwt.MapClaims{
+		"sub": subject, "org_id": orgID, "role": string(role), "iat": now.Unix(), "exp": now.Add(ttl).Unix(),
+	}
+	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString([]byte(s.APIJWT))
+	if err != nil {
+		return "", fmt.Errorf("sign API token: %w", err)
+	}
+	return token, nil
+}
+
+// ServiceToken is a bearer token for gRPC.
+func (s Secrets) ServiceToken(p rpc.Principal, now func() time.Time, ttl time.Duration) (string, error) {
+	tokens, err := rpc.NewTokens(config.NewSecret(s.ServiceAuth), now)
+	if err != nil {
+		return "", err
+	}
+	return tokens.Mint(p, ttl)
+}
+
+// ports are the six listeners. They are bound before anything starts, so that every address is known to everybody.
+type ports struct {
+	gateway, gatewayOps, onboarding, onboardingOps, messaging, messagingOps net.Listener
+	owned                                                                   []net.Listener
+}
+
+func bind(ctx context.Context, a Addresses) (*ports, error) {
+	p := &ports{}
+	for _, port := range []struct {
+		into *net.Listener
+		addr string
+	}{
+		{&p.gateway, a.Gateway},
+		{&p.gatewayOps, a.GatewayOps},
+		{&p.onboarding, a.Onboarding},
+		{&p.onboardingOps, a.OnboardingOps},
+		{&p.messaging, a.Messaging},
+		{&p.messagingOps, a.MessagingOps},
+	} {
+		if port.addr == "" {
+			port.addr = "127.0.0.1:0"
+		}
+		listener, err := listen(ctx, nil, port.addr)
+		if err != nil {
+			p.close()
+			return nil, err
+		}
+		*port.into = listener
+		p.owned = append(p.owned, listener)
+	}
+	return p, nil
+}
+
+func (p *ports) addresses() Addresses {
+	return Addresses{
+		Gateway: p.gateway.Addr().String(), GatewayOps: p.gatewayOps.Addr().String(),
+		Onboarding: p.onboarding.Addr().String(), OnboardingOps: p.onboardingOps.Addr().String(),
+		Messaging: p.messaging.Addr().String(), MessagingOps: p.messagingOps.Addr().String(),
+	}
+}
+
+// given hands the listeners over to the services.
+func (p *ports) given() { p.owned = nil }
+
+func (p *ports) close() {
+	for _, listener := range p.owned {
+		_ = listener.Close() // nothing was served on it, or its server has closed it
+	}
+}

@@ -1,0 +1,63 @@
+package stack_test
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/emulators/twilio"
+	"paceline.internal/platform/qstash"
+	"paceline.internal/services/onboarding/session"
+	"paceline.internal/test/stack"
+)
+
+// payload is the body of a step's alarm.
+func (p *person) payload(t *testing.T, sessionID, step string) string {
+	t.Helper()
+	body, err := session.NewStepPayload(p.id, sessionID, session.StepID(step)).Encode()
+	require.NoError(t, err)
+	return string(body)
+}
+
+// ring posts an alarm as QStash would, signed with this key; unsigned when there is none.
+func (b *bundle) ring(t *testing.T, body, key string) (int, http.Header, string) {
+	t.Helper()
+	target := b.services.URL() + "/api/onboarding/step"
+	header := http.Header{"Content-Type": {"application/json"}, qstash.HeaderMessageID: {"msg_by_hand"}}
+	if key != "" {
+		signature, err := qstash.Sign(key, target, []byte(body), b.clock.Now())
+		require.NoError(t, err)
+		header.Set(qstash.HeaderSignature, signature)
+	}
+	return b.post(t, target, header, body)
+}
+
+// postText posts a text of a person as Twilio would.
+func (b *bundle) postText(t *testing.T, sid, from, text string) (int, string) {
+	t.Helper()
+	target := b.services.URL() + "/api/webhooks/twilio/inbound"
+	form := url.Values{
+		"MessageSid": {sid}, "From": {from}, "To": {stack.FromNumber}, "Body": {text}, "NumSegments": {"1"}, "NumMedia": {"0"},
+	}
+	status, _, answer := b.post(t, target, http.Header{
+		"Content-Type": {"application/x-www-form-urlencoded"}, "X-Twilio-Signature": {twilio.Sign(stack.AuthToken, target, form)},
+	}, form.Encode())
+	return status, answer
+}
+
+func (b *bundle) post(t *testing.T, target string, header http.Header, body string) (int, http.Header, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, target, strings.NewReader(body))
+	require.NoError(t, err)
+	req.Header = header
+	resp, err := b.http.Do(req)
+	require.NoError(t, err)
+	answer, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	return resp.StatusCode, resp.Header, string(answer)
+}

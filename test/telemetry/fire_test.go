@@ -1,0 +1,286 @@
+package telemetry_test
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	engine "github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/chunks"
+	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/stretchr/testify/require"
+)
+
+// begin is the first minute of every series.
+var begin = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
+
+// TestAlertsFire plays what was measured to Prometheus' own engine, a value a minute, in the notation of promtool's rule tests: each alert is
+// provoked, and clears once the cause is gone.
+func TestAlertsFire(t *testing.T) {
+	t.Parallel()
+	const never = -1
+	refused := `http_server_request_duration_seconds_count{http_route="%s",http_response_status_code="%s"} `
+	provoked := map[string]bool{}
+	for _, tt := range []struct {
+		name, alert   string
+		series        []string
+		fires, clears int // the minute in which it fires first, and the minute in which it is gone again
+	}{
+		{name: "ASequenceStandsStill", alert: "SequenceStandsStill", series: []string{`sequence_lag_seconds 0x5 60+60x20 0x60`}, fires: 13, clears: 27},
+		{
+			// Two instances are asked, and one of them could not ask the database for a while.
+			name: "ASequenceThatOneInstanceStillSees", alert: "SequenceStandsStill", fires: 8, clears: 21,
+			series: []string{`sequence_lag_seconds{instance="a"} 0+60x20 0x60`, `sequence_lag_seconds{instance="b"} _x20`},
+		},
+		{name: "ASequenceThatTheSweeperMends", alert: "SequenceStandsStill", series: []string{`sequence_lag_seconds 0+60x6 0x14`}, fires: never},
+		{name: "AnAlarmTheRelayPublishes", alert: "AlarmsNotPublished", series: []string{`alarms_unpublished_oldest_seconds 0 60 120 0x10`}, fires: never},
+		{name: "AnOutageOfQStash", alert: "AlarmsNotPublished", series: []string{`alarms_unpublished_oldest_seconds 0+60x10 0x60`}, fires: 5, clears: 11},
+		{
+			name: "EveryFifthStepIsLate", alert: "StepsLate", fires: 20, clears: 63, // from the 18th minute on it is 14.4 % of all
+			series: []string{
+				`step_lateness_seconds_bucket{outcome="sent",le="2.0"} 0+10x5 58+8x55 508+10x80`, `step_lateness_seconds_count{outcome="sent"} 0+10x141`,
+			},
+		},
+		{
+			name: "OneStepInAHundredIsLate", alert: "StepsLate", fires: never,
+			series: []string{`step_lateness_seconds_bucket{outcome="sent",le="2.0"} 0+99x65`, `step_lateness_seconds_count{outcome="sent"} 0+100x65`},
+		},
+		{
+			name: "SkippedStepsAreNotLate", alert: "StepsLate", fires: never,
+			series: []string{
+				`step_lateness_seconds_bucket{outcome="sent",le="2.0"} 0+10x65`, `step_lateness_seconds_count{outcome="sent"} 0+10x65`,
+				`step_lateness_seconds_bucket{outcome="skipped",le="2.0"} 0x65`, `step_lateness_seconds_count{outcome="skipped"} 0+10x65`,
+			},
+		},
+		{name: "TwoTextsTooClose", alert: "StepsTooClose", series: []string{`step_spacing_error_seconds_bucket{le="-0.25"} 0x5 1x60`}, fires: 7, clears: 20},
+		{name: "OneIsParked", alert: "SessionsParked", series: []string{`sessions_parked{status="stuck"} 0x5 1x30 0x60`}, fires: 21, clears: 37},
+		{
+			name: "ManyAtOnceAreParked", alert: "ManySessionsParked", fires: 11, clears: 65,
+			series: []string{`sessions_parked{status="stuck"} 3x5 30x80`, `sessions_parked{status="undeliverable"} 100x85`},
+		},
+		{name: "AStepThatQStashGaveUp", alert: "DeadLetters", series: []string{`dead_letters_open 0x5 1x30 0x60`}, fires: 16, clears: 37},
+		{
+			name: "ForeignSignaturesOfAlarms", alert: "AlarmsRefused", fires: 15, clears: 43,
+			series: []string{fmt.Sprintf(refused, "/api/onboarding/step", "401") + `0x5 0+10x30 300x60`},
+		},
+		{name: "AnOutcomeThatNobodyLearns", alert: "SendsInDoubt", series: []string{`sms_in_doubt_oldest_seconds{status="unknown"} 0+60x40 0x60`}, fires: 21, clears: 41},
+		{name: "ATextThatAnOperatorMustJudge", alert: "SendsParked", series: []string{`sms_in_doubt{status="parked"} 0x5 1x30 0x60`}, fires: 16, clears: 37},
+		{
+			name: "SendsAreRefused", alert: "SendsFail", fires: 7, clears: 56, // five minutes after there were 20
+			series: []string{`sms_sent_total{outcome="accepted"} 0+10x120`, `sms_sent_total{outcome="rejected"} 0+5x45 225x75`},
+		},
+		{
+			name: "AHandfulIsRefused", alert: "SendsFail", fires: never,
+			series: []string{`sms_sent_total{outcome="accepted"} 0 0 0 0 1x60`, `sms_sent_total{outcome="rejected"} 0 0 0 0 4x60`},
+		},
+		{
+			name: "NoReceiptsCome", alert: "ReceiptsMissing", fires: 21, clears: 61,
+			series: []string{`sms_receipts_missing 0+2x60 0x60`, `sms_sent_total{outcome="accepted"} 0+1x120`},
+		},
+		{name: "TheFirstMissedStop", alert: "StopMissed", series: []string{`inbound_missed_stops_total 0x5 1x90`}, fires: 7, clears: 65},
+		{name: "AMissedStopOfYesterday", alert: "StopMissed", series: []string{`inbound_missed_stops_total 1x100`}, fires: never},
+		{
+			name: "TwiliosListCannotBeRead", alert: "InboundNotAudited", fires: 6, clears: 62,
+			series: []string{`inbound_audits_total{outcome="swept"} 5x60 5+1x60`, `inbound_audits_total{outcome="failed"} 0+1x60 60x60`},
+		},
+		{
+			name: "OnboardingIsAway", alert: "WebhooksFail", fires: 6, clears: 34,
+			series: []string{
+				fmt.Sprintf(refused, "/api/webhooks/twilio/inbound", "200") + `0+10x120`,
+				fmt.Sprintf(refused, "/api/webhooks/twilio/inbound", "503") + `0+5x30 150x90`,
+			},
+		},
+		{
+			name: "ForeignSignaturesOfTexts", alert: "TextsRefused", fires: 15, clears: 43,
+			series: []string{fmt.Sprintf(refused, "/api/webhooks/twilio/inbound", "403") + `0x5 0+10x30 300x60`},
+		},
+		{name: "AJobThatWaits", alert: "BacklogGrowsOld", series: []string{`jobs_oldest_due_seconds{queue="webhook_jobs"} 0+60x20 0x60`}, fires: 8, clears: 21},
+		{name: "AJobThatFailedForGood", alert: "JobsFailed", series: []string{`jobs_failed{queue="outbound"} 0x5 1x30 0x60`}, fires: 21, clears: 37},
+		{name: "TooFewConnections", alert: "PoolExhausted", series: []string{`postgres_connection_wait_seconds_total{instance="a"} 0+120x30 3600x60`}, fires: 8, clears: 32},
+		{
+			name: "ALoopOfOneInstance", alert: "LoopStandsStill", fires: 8, clears: 21,
+			series: []string{`loop_stands_still{instance="a",loop="relay"} 0x5 1x14 0x60`, `loop_stands_still{instance="b",loop="relay"} 0x80`},
+		},
+		{name: "ALoopThatGotAnotherConnection", alert: "LoopStandsStill", series: []string{`loop_stands_still{loop="relay"} 0x5 1 0x60`}, fires: never},
+		{name: "ASilenceThatComesAgain", alert: "LoopsBrokenOff", series: []string{`loop_passes_overdue_total{loop="relay"} 0x5 0+1x20 20x60`}, fires: 15, clears: 53},
+		{name: "OneSilence", alert: "LoopsBrokenOff", series: []string{`loop_passes_overdue_total{loop="relay"} 0x5 1x60`}, fires: never},
+		{name: "ARowThatSomebodyHolds", alert: "RowsPassedOver", series: []string{`loop_rows_passed_over_total{loop="sweeper"} 0x5 0+4x20 80x60`}, fires: 14, clears: 38},
+		{
+			name: "NobodyIsThereToBeAsked", alert: "Blind", fires: 13, clears: 21,
+			series: []string{
+				`sequence_lag_seconds 0x90`, `sms_in_doubt{status="unknown"} 0x5 _x15 0x60`,
+				`jobs_oldest_due_seconds{queue="webhook_jobs"} 0x90`, `jobs_oldest_due_seconds{queue="outbound"} 0x90`,
+			},
+		},
+	} {
+		provoked[tt.alert] = provoked[tt.alert] || tt.fires != never
+		if tt.fires == never {
+			tt.clears = never
+		}
+		t.Run("R_17_"+tt.name, func(t *testing.T) {
+			t.Parallel()
+			for _, described := range tt.series {
+				require.Empty(t, conversation(t).metrics.storable(described), "what is played must be what a real scrape stores")
+			}
+			fires, clears := burns(t, alertOf(t, tt.alert), stored(t, tt.series))
+			require.Equal(t, []int{tt.fires, tt.clears}, []int{fires, clears})
+		})
+	}
+	t.Run("R_17_EveryAlertIsProvoked", func(t *testing.T) {
+		t.Parallel()
+		for _, rule := range rules(t) {
+			require.True(t, provoked[rule.Alert], rule.Alert)
+		}
+	})
+}
+
+// storable says what of a described series nobody exports: its name, a label, or a bucket. Whether a label has another value depends on
+// what went wrong.
+func (e exported) storable(described string) (found []string) {
+	series, _, err := promql.ParseSeriesDesc(described)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	has, ok := e.labels[series.Get(model.MetricNameLabel)]
+	if !ok {
+		return []string{"nobody exports " + described}
+	}
+	series.Range(func(l labels.Label) {
+		if values, known := has[l.Name]; !known || l.Name == model.BucketLabel && !values[l.Value] {
+			found = append(found, fmt.Sprintf("there is no %s=%q", l.Name, l.Value))
+		}
+	})
+	return found
+}
+
+func rules(t *testing.T) (all []rulefmt.Rule) {
+	t.Helper()
+	file, err := os.ReadFile(filepath.Join(root, "deploy/telemetry/alerts.yaml"))
+	require.NoError(t, err)
+	groups, errs := rulefmt.Parse(file, false, model.UTF8Validation, promql, slog.New(slog.DiscardHandler))
+	require.Empty(t, errs)
+	for _, group := range groups.Groups {
+		all = append(all, group.Rules...)
+	}
+	return all
+}
+
+func alertOf(t *testing.T, name string) rulefmt.Rule {
+	t.Helper()
+	for _, rule := range rules(t) {
+		if rule.Alert == name {
+			return rule
+		}
+	}
+	require.FailNow(t, "there is no such alert: "+name)
+	return rulefmt.Rule{}
+}
+
+// burns evaluates a rule every minute for two hours, and says in which minute any of its alerts has first been pending for its time, and in
+// which none is any more; -1 for what does not happen.
+func burns(t *testing.T, rule rulefmt.Rule, series storage.Queryable) (fires, clears int) {
+	t.Helper()
+	fires = -1
+	ng := engine.NewEngine(engine.EngineOpts{MaxSamples: 1e6, Timeout: patience, Parser: promql})
+	pending := map[string]int{}
+	for minute := range 120 {
+		at := begin.Add(time.Duration(minute) * time.Minute)
+		query, err := ng.NewInstantQuery(t.Context(), series, nil, rule.Expr, at)
+		require.NoError(t, err)
+		result := query.Exec(t.Context())
+		require.NoError(t, result.Err)
+		vector, err := result.Vector()
+		require.NoError(t, err)
+		still, burning := map[string]int{}, false
+		for _, sample := range vector {
+			since, was := pending[sample.Metric.String()]
+			if !was {
+				since = minute
+			}
+			still[sample.Metric.String()] = since
+			burning = burning || time.Duration(minute-since)*time.Minute >= time.Duration(rule.For)
+		}
+		pending = still
+		query.Close()
+		switch {
+		case burning && fires < 0:
+			fires = minute
+		case !burning && fires >= 0:
+			return fires, minute
+		}
+	}
+	return fires, -1
+}
+
+// stored is a database of these series.
+func stored(t *testing.T, series []string) storage.Queryable {
+	t.Helper()
+	var all []*storage.SeriesEntry
+	var names []labels.Labels
+	for _, described := range series {
+		name, values, err := promql.ParseSeriesDesc(described)
+		require.NoError(t, err, described)
+		var samples []chunks.Sample
+		for minute, value := range values {
+			if !value.Omitted {
+				samples = append(samples, sample{at: begin.Add(time.Duration(minute) * time.Minute).UnixMilli(), value: value.Value})
+			}
+		}
+		all, names = append(all, storage.NewListSeries(name, samples)), append(names, name)
+	}
+	return &storage.MockQueryable{MockQuerier: &storage.MockQuerier{
+		SelectMockFunction: func(_ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+			found := &set{}
+			for i, entry := range all {
+				if matches(names[i], matchers) {
+					found.series = append(found.series, entry)
+				}
+			}
+			return found
+		},
+	}}
+}
+
+func matches(name labels.Labels, matchers []*labels.Matcher) bool {
+	for _, m := range matchers {
+		if !m.Matches(name.Get(m.Name)) {
+			return false
+		}
+	}
+	return true
+}
+
+// set is a storage.SeriesSet of what was found.
+type set struct {
+	series []*storage.SeriesEntry
+	at     int
+}
+
+func (s *set) Next() bool         { s.at++; return s.at <= len(s.series) }
+func (s *set) At() storage.Series { return s.series[s.at-1] }
+func (s *set) Err() error         { return nil }
+
+func (s *set) Warnings() annotations.Annotations { return nil }
+
+// sample is one measurement.
+type sample struct {
+	at    int64
+	value float64
+}
+
+func (s sample) T() int64                      { return s.at }
+func (s sample) ST() int64                     { return 0 }
+func (s sample) F() float64                    { return s.value }
+func (s sample) H() *histogram.Histogram       { return nil }
+func (s sample) FH() *histogram.FloatHistogram { return nil }
+func (s sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
+func (s sample) Copy() chunks.Sample           { return s }
