@@ -171,7 +171,7 @@ left join (claimed c left join taken on taken.id = c.id) on true
 order by taken.place nulls first, c.id`
 
 // sqlSnoozeBehind makes what waits behind others of its subject due later, where it filled all that a claim looked at: the end of the
-// job before it makes it due (sqlHurry). What was tried before keeps its time, as there.
+// job before it makes it due (sqlExpedite). What was tried before keeps its time, as there.
 const sqlSnoozeBehind = `
 with waiting as materialized (
     select t.id
@@ -332,7 +332,7 @@ func (q *Queue) snoozeBehind(ctx context.Context, c Claim, s seen) (int, error) 
 	if err != nil {
 		return 0, fmt.Errorf("snooze what waits behind others: %w", err)
 	}
-	_, err = q.Hurry(ctx, waiting, c.Now)
+	_, err = q.Expedite(ctx, waiting, c.Now)
 	return len(waiting), err
 }
 

@@ -140,7 +140,7 @@ where j.org_id = $1::uuid and j.id = $2::uuid and j.status || '' = 'failed'
 returning {row}`
 
 // Retry gives a failed job all of its attempts again and makes it due; a *StatusError when it has not failed, ErrNoJob. The
-// error that it failed with stays until it ends anew. Whoever retries rings the queue's Bell.
+// error that it failed with stays until it ends anew. Whoever retries rings the queue's Notifier.
 func (q *Queue) Retry(ctx context.Context, db Querier, orgID, id string, now time.Time) (Row, error) {
 	return q.change(ctx, db, q.sql.retry, StatusFailed, orgID, id, now)
 }

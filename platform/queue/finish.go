@@ -198,9 +198,9 @@ func (q *Queue) Extend(ctx context.Context, jobs []Job, until time.Time) (lost [
 	return lost, nil
 }
 
-// sqlHurry makes the first open job of each subject due, which is the only one that may begin. Only one that nobody has tried: it waits
+// sqlExpedite makes the first open job of each subject due, which is the only one that may begin. Only one that nobody has tried: it waits
 // for its own request to run it, which found an older job in its way, or was snoozed behind that. One that was put off keeps its time.
-const sqlHurry = `
+const sqlExpedite = `
 update {table} j set next_retry_at = $3::timestamptz
 where j.id = any(array(
     select t.id from {table} t
@@ -209,9 +209,9 @@ where j.id = any(array(
       and t.status || '' = 'pending' and t.attempts = 0 and t.error_message = '' and t.next_retry_at > $3::timestamptz))
   and j.status || '' = 'pending'`
 
-// Hurry makes the next job of each of these jobs' subjects due if it was only waiting for its turn, and reports whether there is
+// Expedite makes the next job of each of these jobs' subjects due if it was only waiting for its turn, and reports whether there is
 // one.
-func (q *Queue) Hurry(ctx context.Context, done []Job, now time.Time) (bool, error) {
+func (q *Queue) Expedite(ctx context.Context, done []Job, now time.Time) (bool, error) {
 	orgs, subjects := []string{}, []string{}
 	for _, j := range done {
 		if j.Subject != "" {
@@ -221,9 +221,9 @@ func (q *Queue) Hurry(ctx context.Context, done []Job, now time.Time) (bool, err
 	if len(orgs) == 0 {
 		return false, nil
 	}
-	changed, err := q.execByIndex(postgres.AcrossOrganisations(ctx), q.sql.hurry, orgs, subjects, now)
+	changed, err := q.execByIndex(postgres.AcrossOrganisations(ctx), q.sql.expedite, orgs, subjects, now)
 	if err != nil {
-		return false, fmt.Errorf("hurry the next job: %w", err)
+		return false, fmt.Errorf("expedite the next job: %w", err)
 	}
 	return changed > 0, nil
 }

@@ -400,8 +400,8 @@ func (s *broken) Finish(ctx context.Context, ends []queue.Finish) ([]string, err
 	return brokenCall(s, func() ([]string, error) { return s.Queue.Finish(ctx, ends) })
 }
 
-func (s *broken) Hurry(ctx context.Context, done []queue.Job, now time.Time) (bool, error) {
-	return brokenCall(s, func() (bool, error) { return s.Queue.Hurry(ctx, done, now) })
+func (s *broken) Expedite(ctx context.Context, done []queue.Job, now time.Time) (bool, error) {
+	return brokenCall(s, func() (bool, error) { return s.Queue.Expedite(ctx, done, now) })
 }
 
 // TestCrashMatrix lets every call of the store go wrong in every way. Whatever happens, every job comes to its end, in order, and its
@@ -531,14 +531,14 @@ func TestBell(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	here, there := make(chan struct{}, 1), make(chan struct{}, 1)
-	bell := queue.NewBell(b.pool, "jobs", here, slog.New(slog.DiscardHandler))
+	bell := queue.NewNotifier(b.pool, "jobs", here, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(t.Context())
 	var both sync.WaitGroup
 	both.Go(func() { postgres.Listen(ctx, b.pool.Config().ConnConfig, "jobs", func() { queue.Wake(there) }) })
 	both.Go(func() { _ = bell.Run(ctx) })
 	<-there // it has connected
 	for range 100 {
-		bell.Ring()
+		bell.Notify()
 	}
 	<-here
 	<-there

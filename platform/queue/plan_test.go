@@ -175,7 +175,7 @@ func TestBuffers(t *testing.T) {
 			require.Equal(t, fmt.Sprintf("00000000-0000-7000-8000-%012x", n), head.ID)
 			_, err := b.queue.Finish(t.Context(), []queue.Finish{{Job: head, Status: queue.StatusCompleted, At: now}})
 			require.NoError(t, err)
-			more, err := b.queue.Hurry(t.Context(), []queue.Job{head}, now)
+			more, err := b.queue.Expedite(t.Context(), []queue.Job{head}, now)
 			require.NoError(t, err)
 			require.True(t, more)
 			next := b.claim(batch).Jobs
@@ -233,7 +233,7 @@ func (b *bundle) asked(claimed []queue.Job, now time.Time) []asked {
 		{name: "complete", args: args(list(ids), "'"+token+"'", at), most: batch * change},
 		{name: "finish", args: args(list(ids), list(tokens), list(times), list(statuses), list(numbers), list(statuses), list(times)), most: batch * change},
 		{name: "extend", args: args(list(ids), list(tokens), at), most: batch * change},
-		{name: "hurry", args: args(list(orgs), list(subjects), at), most: batch * byID},
+		{name: "expedite", args: args(list(orgs), list(subjects), at), most: batch * byID},
 		{name: "hold", args: args("50", at, "'"+b.orgID+"'", "128", far), most: batch * byID},
 		{name: "holdOne", args: args("'"+one+"'", at), most: byID + change},
 		{name: "notDone", args: args("'"+one+"'", "0", at, "'pending'", "1", "''", at), most: byID + change},

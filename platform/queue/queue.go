@@ -77,14 +77,14 @@ type Queue struct {
 
 // statements are those of the table, each of a constant shape, so that every connection prepares it once.
 type statements struct {
-	byIndex, enqueue, byKey           string
-	claim, claimOne, yield            string
-	snoozeBehind                      string
-	complete, finish, extend, hurry   string
-	hold, holdOne, done, notDone      string
-	takeBack, dismiss                 string
-	get, retry, cancel, stats, expire string
-	list                              map[string]string // by status
+	byIndex, enqueue, byKey            string
+	claim, claimOne, yield             string
+	snoozeBehind                       string
+	complete, finish, extend, expedite string
+	hold, holdOne, done, notDone       string
+	takeBack, dismiss                  string
+	get, retry, cancel, stats, expire  string
+	list                               map[string]string // by status
 }
 
 // NewQueue returns the queue on a table. The pool's statements may be bounded by row-level security: the loop's context must
@@ -95,7 +95,7 @@ func NewQueue(pool postgres.DB, table Table) *Queue {
 		byIndex: write(sqlByIndex), enqueue: write(sqlEnqueue), byKey: write(sqlByKey),
 		claim: write(sqlClaim), claimOne: write(sqlClaimOne), yield: write(sqlYield),
 		snoozeBehind: write(sqlSnoozeBehind),
-		complete:     write(sqlComplete), finish: write(sqlFinish), extend: write(sqlExtend), hurry: write(sqlHurry),
+		complete:     write(sqlComplete), finish: write(sqlFinish), extend: write(sqlExtend), expedite: write(sqlExpedite),
 		hold: write(sqlHold), holdOne: write(sqlHoldOne), done: write(sqlDone), notDone: write(sqlNotDone), takeBack: write(sqlTakeBack),
 		get: write(sqlGet), list: lists(write), retry: write(sqlRetry), cancel: write(sqlCancel), dismiss: write(sqlDismiss),
 		stats: write(sqlStats), expire: write(sqlExpire),

@@ -70,7 +70,7 @@ func (r *Runner) recorded(ctx context.Context, batch []ending) {
 	if len(done) == 0 {
 		return
 	}
-	waiting, err := r.cfg.Store.Hurry(ctx, done, r.cfg.Now())
+	waiting, err := r.cfg.Store.Expedite(ctx, done, r.cfg.Now())
 	if err != nil {
 		r.cfg.Log.WarnContext(ctx, "worker.not_hurried", "queue", r.cfg.Name, "jobs", len(done), "error", err)
 	}

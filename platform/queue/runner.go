@@ -17,7 +17,7 @@ type store interface {
 	Claim(ctx context.Context, c Claim) (Claimed, error)
 	Finish(ctx context.Context, ends []Finish) (fenced []string, err error)
 	Extend(ctx context.Context, jobs []Job, until time.Time) (lost []string, err error)
-	Hurry(ctx context.Context, done []Job, now time.Time) (bool, error)
+	Expedite(ctx context.Context, done []Job, now time.Time) (bool, error)
 }
 
 // Handler does one job. Returning nil completes it; a handler that completes it in its own transaction (Queue.FinishIn) returns nil

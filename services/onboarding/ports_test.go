@@ -288,6 +288,6 @@ func (p *ports) ProfileID(ctx context.Context, orgID, phone string) (string, err
 	return call(p, "ProfileID", func() (string, error) { return p.Store.ProfileID(ctx, orgID, phone) })
 }
 
-func (p *ports) Hurry(ctx context.Context, done []jobs.Job, now time.Time) (bool, error) {
-	return call(p, "Hurry", func() (bool, error) { return p.Store.Jobs().Hurry(ctx, done, now) })
+func (p *ports) Expedite(ctx context.Context, done []jobs.Job, now time.Time) (bool, error) {
+	return call(p, "Expedite", func() (bool, error) { return p.Store.Jobs().Expedite(ctx, done, now) })
 }

@@ -118,7 +118,7 @@ type wired struct {
 	auditor   *audit.Auditor
 	desk      *enrolment.Desk
 	grpc      *rpc.Server
-	bell      *queue.Bell
+	notifier  *queue.Notifier
 	retention *queue.Retention
 	wakeJobs  chan struct{}
 	wakeRelay chan struct{}
@@ -137,7 +137,7 @@ func (s *wired) loops(cfg Config, loops *process.Loops, rest process.Rest) []pro
 	components := []process.Component{
 		repeated("jobs", s.runner.Loop(rest)),
 		process.Loop("wake-ups", s.listen), // each of its waits has a bound of its own
-		loops.Loop("bell", s.bell.Run),
+		loops.Loop("bell", s.notifier.Run),
 		repeated("retention", s.retention.Loop(rest)),
 		loops.Loop("holds", s.desk.TellLoop(rest).Run),
 	}
@@ -229,7 +229,7 @@ func wire(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 	}
 	if err := s.register(&server.Server{
 		Steps: steps, Router: router, Desk: desk, Crew: crew, Store: db, Failures: failures, Now: deps.Now,
-	}, &server.WebhookJobs{OrgID: cfg.DefaultOrgID, Store: db, Texts: router, Bell: s.bell, Now: deps.Now}); err != nil {
+	}, &server.WebhookJobs{OrgID: cfg.DefaultOrgID, Store: db, Texts: router, Notifier: s.notifier, Now: deps.Now}); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
@@ -272,7 +272,7 @@ func (s *wired) queue(
 	work.Store, work.Log, work.Now, work.Wake, work.Metrics, work.Transient = db.Jobs(), deps.Log, deps.Now, s.wakeJobs, counted, transient
 	work.Workers = jobWorkers
 	s.runner, s.jobs = jobs.NewRunner(work), db.Jobs()
-	s.bell = queue.NewBell(s.pool, store.ChannelJobs, s.wakeJobs, deps.Log)
+	s.notifier = queue.NewNotifier(s.pool, store.ChannelJobs, s.wakeJobs, deps.Log)
 	s.retention = &queue.Retention{Queue: db.Jobs(), Keep: store.KeptJobs, For: cfg.JobsRetention, Log: deps.Log, Now: deps.Now}
 	return nil
 }

@@ -75,7 +75,7 @@ func openOurs(pool *pgxpool.Pool, run string, held bool, now func() time.Time) *
 	tasks := queue.NewQueue(pool, queue.Table{Name: "jobs"})
 	intake, log := queue.NewIntake(tasks), slog.New(slog.DiscardHandler)
 	// The runner hears of new jobs by NOTIFY alone, as one in another process does.
-	bell := queue.NewBell(pool, "paceline_bench", nil, log)
+	bell := queue.NewNotifier(pool, "paceline_bench", nil, log)
 	job := func(n int, at time.Time) queue.New {
 		return queue.New{
 			ID: uuid.Must(uuid.NewV7()).String(), OrgID: organisation(n), Key: fmt.Sprintf("%s-%d", run, n), EventType: "work",
@@ -90,12 +90,12 @@ func openOurs(pool *pgxpool.Pool, run string, held bool, now func() time.Time) *
 				jobs[i] = job(first+i, at)
 			}
 			_, err := tasks.EnqueueMany(ctx, pool, jobs)
-			bell.Ring()
+			bell.Notify()
 			return err
 		},
 		storeOne: func(ctx context.Context, n int) error {
 			_, err := intake.Enqueue(ctx, job(n, now()))
-			bell.Ring()
+			bell.Notify()
 			return err
 		},
 		start: func(ctx context.Context, done func(n int)) (func() error, error) {

@@ -39,7 +39,7 @@ var sanctioned = map[string]string{
 	platform + "/postgres.InTx":                 "tries a transaction again that lost a conflict, some milliseconds later",
 	"(" + platform + "/postgres.Migrations).Up": "tries a migration again that did not get its locks",
 	platform + "/postgres.Listen":               "connects again after a rest, when the connection for wake-ups is lost",
-	"(*" + platform + "/queue.Bell).Run":        "rings at most so often",
+	"(*" + platform + "/queue.Notifier).Run":    "rings at most so often",
 	"(*" + platform + "/queue.Runner).Loop":     "keeps the leases of running jobs, and looks for jobs again: their waits are in their rows",
 }
 

@@ -34,8 +34,8 @@ func jobsPolicy() rpc.Policy {
 	}
 }
 
-// bell wakes the loops for a job that was stored or is due again.
-type bell interface{ Ring() }
+// notifier wakes the loops for a job that was stored or is due again.
+type notifier interface{ Notify() }
 
 // texts applies what a text means for consent, before its job's turn comes, and knows which conversation waits for a job.
 type texts interface {
@@ -47,11 +47,11 @@ type texts interface {
 type WebhookJobs struct {
 	onboardingv1.UnimplementedWebhookJobServiceServer
 
-	OrgID string // of events that a service brings without saying whose they are
-	Store *postgres.Store
-	Texts texts
-	Bell  bell
-	Now   func() time.Time
+	OrgID    string // of events that a service brings without saying whose they are
+	Store    *postgres.Store
+	Texts    texts
+	Notifier notifier
+	Now      func() time.Time
 }
 
 const (
@@ -74,7 +74,7 @@ func (s *WebhookJobs) EnqueueWebhookJob(
 		return nil, answer(err)
 	}
 	if !stored.Duplicate {
-		s.Bell.Ring()
+		s.Notifier.Notify()
 	}
 	if job.EventType == inbound.EventWhatsApp { // of a duplicate, too: it makes good what failed the first time
 		if err := s.Texts.Apply(ctx, jobs.Job{OrgID: job.OrgID, Payload: job.Payload, CreatedAt: stored.CreatedAt}); err != nil {
@@ -282,7 +282,7 @@ func (s *WebhookJobs) RetryWebhookJob(
 	if err != nil {
 		return nil, answerJob(err)
 	}
-	s.Bell.Ring()
+	s.Notifier.Notify()
 	return &onboardingv1.RetryWebhookJobResponse{Job: webhookJob(r)}, nil
 }
 
@@ -297,7 +297,7 @@ func (s *WebhookJobs) CancelWebhookJob(
 	if err != nil {
 		return nil, answerJob(err)
 	}
-	s.Bell.Ring() // another job of its subject may have waited for this one
+	s.Notifier.Notify() // another job of its subject may have waited for this one
 	return &onboardingv1.CancelWebhookJobResponse{Job: webhookJob(r)}, nil
 }
 

@@ -42,7 +42,7 @@ type bundle struct {
 	rung   int
 }
 
-func (b *bundle) Ring() { b.rung++ }
+func (b *bundle) Notify() { b.rung++ }
 
 func setup(t *testing.T) *bundle {
 	t.Helper()
@@ -53,7 +53,7 @@ func setup(t *testing.T) *bundle {
 	}
 	b.Context = b.as(rpc.RoleOperator, b.orgID)
 	b.server = &server.WebhookJobs{
-		OrgID: uuid.NewString(), Store: b.store, Texts: &inbound.Router{Queue: b.store, Now: b.clock.Now}, Bell: b, Now: b.clock.Now,
+		OrgID: uuid.NewString(), Store: b.store, Texts: &inbound.Router{Queue: b.store, Now: b.clock.Now}, Notifier: b, Now: b.clock.Now,
 	}
 	return b
 }

@@ -15,9 +15,9 @@ import (
 // at this rate nothing is lost by it.
 const bellPause = 5 * time.Millisecond
 
-// Bell wakes the runners of a queue in every process, by NOTIFY, outside the transactions that enqueue. Those of this process are woken
+// Notifier wakes the runners of a queue in every process, by NOTIFY, outside the transactions that enqueue. Those of this process are woken
 // at once. Ring it after the commit.
-type Bell struct {
+type Notifier struct {
 	pool    postgres.DB
 	channel string
 	wake    chan<- struct{}
@@ -25,13 +25,13 @@ type Bell struct {
 	log     *slog.Logger
 }
 
-// NewBell makes the bell of a channel; wake, which may be nil, is the channel of one that the runner here listens on.
-func NewBell(pool postgres.DB, channel string, wake chan<- struct{}, log *slog.Logger) *Bell {
-	return &Bell{pool: pool, channel: channel, wake: wake, rung: make(chan struct{}, 1), log: log}
+// NewNotifier makes the bell of a channel; wake, which may be nil, is the channel of one that the runner here listens on.
+func NewNotifier(pool postgres.DB, channel string, wake chan<- struct{}, log *slog.Logger) *Notifier {
+	return &Notifier{pool: pool, channel: channel, wake: wake, rung: make(chan struct{}, 1), log: log}
 }
 
 // Ring says that something may be due. It returns at once; a ring before the last was heard adds nothing.
-func (b *Bell) Ring() {
+func (b *Notifier) Notify() {
 	Wake(b.wake)
 	Wake(b.rung)
 }
@@ -48,7 +48,7 @@ func Wake(channel chan<- struct{}) {
 }
 
 // Run notifies until ctx ends. A notification that fails is not repeated: the runners poll.
-func (b *Bell) Run(ctx context.Context) error {
+func (b *Notifier) Run(ctx context.Context) error {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for {
@@ -72,7 +72,7 @@ func (b *Bell) Run(ctx context.Context) error {
 	}
 }
 
-func (b *Bell) notify(ctx context.Context) error {
+func (b *Notifier) notify(ctx context.Context) error {
 	if _, err := b.pool.Exec(ctx, `select pg_notify($1, '')`, b.channel); err != nil {
 		return fmt.Errorf("notify: %w", err)
 	}

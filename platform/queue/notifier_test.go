@@ -29,8 +29,8 @@ func (*script) Finish(context.Context, []queue.Finish) ([]string, error) { retur
 
 func (*script) Extend(context.Context, []queue.Job, time.Time) ([]string, error) { return nil, nil }
 
-// Hurry says that the end of each job has made another one due.
-func (*script) Hurry(context.Context, []queue.Job, time.Time) (bool, error) { return true, nil }
+// Expedite says that the end of each job has made another one due.
+func (*script) Expedite(context.Context, []queue.Job, time.Time) (bool, error) { return true, nil }
 
 // TestNews: while a claim is on its way a job ends, and makes the next one of its subject due. The claim has not seen that, and its
 // empty answer must not keep the pass from looking again: nobody else would before the next wake-up.
