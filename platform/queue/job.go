@@ -79,6 +79,8 @@ var (
 	ErrPayload = errors.New("worker: this cannot be stored")
 	// ErrFenced is a finish by somebody who no longer holds the job. The work is being done, or was done, elsewhere.
 	ErrFenced = errors.New("worker: the lease was lost")
+	// ErrEnded is returned by a handler whose change has ended the job in its own transaction: there is nothing left to record.
+	ErrEnded = errors.New("worker: the handler has ended the job")
 	// ErrNoJob is a job that the organisation does not have.
 	ErrNoJob = errors.New("worker: there is no such job in this organisation")
 	// ErrAbandoned is why a job is given up whose workers died of it, or hung, time and again.
@@ -133,12 +135,13 @@ type verdict struct {
 	attempts int
 	after    time.Duration // until the next try of a pending job
 	message  string
+	ended    bool // by the handler's own transaction
 }
 
 // judge turns a handler's answer into the job's next state.
 func judge(j Job, err error, backoff func(failed int) time.Duration) verdict {
-	if err == nil {
-		return verdict{status: StatusCompleted, attempts: j.Attempts}
+	if ended := errors.Is(err, ErrEnded); err == nil || ended {
+		return verdict{status: StatusCompleted, attempts: j.Attempts, ended: ended}
 	}
 	var snooze *Snooze
 	var permanent *Permanent

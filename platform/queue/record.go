@@ -29,12 +29,18 @@ func (r *Runner) record(ctx context.Context, batch []ending) error {
 }
 
 func (r *Runner) recordPatiently(ctx context.Context, batch []ending) error {
-	ends := make([]Finish, len(batch))
-	for i, b := range batch {
-		ends[i] = b.end
+	var ends []Finish
+	for _, b := range batch {
+		if !b.verdict.ended {
+			ends = append(ends, b.end)
+		}
+	}
+	if len(ends) == 0 {
+		r.recorded(ctx, batch)
+		return nil
 	}
 	for wait := recordFirstPause; ; wait = min(2*wait, recordLastPause) {
-		_, err := r.cfg.Store.Finish(ctx, ends) // a fenced one was ended by its handler's own transaction, or taken over
+		_, err := r.cfg.Store.Finish(ctx, ends) // a fenced one was taken over
 		if err == nil {
 			r.recorded(ctx, batch)
 			return nil

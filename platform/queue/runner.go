@@ -177,7 +177,7 @@ const againSoon = time.Second
 // run does a claimed job, and says how it ended.
 func (r *Runner) run(caller, work context.Context, j Job, handle Handler) (Finish, verdict) {
 	err := r.attempt(work, j, handle)
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrEnded) {
 		_, snoozed := errors.AsType[*Snooze](err)
 		if !snoozed && (r.cfg.Transient(err) || outOfTime(caller, work)) {
 			err = &Snooze{After: againSoon, Cause: err}

@@ -12,13 +12,13 @@ import (
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/messagingtest"
 	"paceline.internal/services/onboarding/session"
 )
 
 // activates is an operator's call.
-func (b *bundle) activates(p enrolment.Profile, consent *onboardingv1.ConsentRecord) (*onboardingv1.Session, error) {
+func (b *bundle) activates(p conversation.Profile, consent *onboardingv1.ConsentRecord) (*onboardingv1.Session, error) {
 	b.t.Helper()
 	out, err := asks(b, b.current().server.ActivateProfile, &onboardingv1.ActivateProfileRequest{ProfileId: p.ID, Consent: consent})
 	return out.GetSession(), err
@@ -34,19 +34,19 @@ func TestActivationIsRefused(t *testing.T) {
 
 	for _, tt := range []struct {
 		name string
-		park func(b *bundle) (enrolment.Profile, session.Record)
+		park func(b *bundle) (conversation.Profile, session.Record)
 		why  string
 	}{
-		{"Stuck", func(b *bundle) (enrolment.Profile, session.Record) {
+		{"Stuck", func(b *bundle) (conversation.Profile, session.Record) {
 			p, r, _ := b.parkedAtStep(messagingtest.ParkMissed)
 			return p, r
 		}, ":resolve"},
-		{"Undeliverable", func(b *bundle) (enrolment.Profile, session.Record) {
+		{"Undeliverable", func(b *bundle) (conversation.Profile, session.Record) {
 			p := b.person()
 			b.messaging.Script(messagingtest.First(messagingtest.Reject))
 			return p, b.activate(p)
 		}, "this is no phone number"},
-		{"WithWordsThatMayBeAnOptOut", func(b *bundle) (enrolment.Profile, session.Record) {
+		{"WithWordsThatMayBeAnOptOut", func(b *bundle) (conversation.Profile, session.Record) {
 			p := b.person()
 			r := b.activate(p)
 			b.reply(p, "leave me alone")
@@ -69,7 +69,7 @@ func TestActivationIsRefused(t *testing.T) {
 			require.Equal(t, heard, b.sequence(p))
 			require.Len(t, b.messaging.Attempts(), attempts)
 
-			_, err = b.current().desk.Reset(t.Context(), orgID, r.ID)
+			_, err = b.current().service.Reset(t.Context(), orgID, r.ID)
 			require.NoError(t, err)
 			b.messaging.Script(nil)
 			require.NotEqual(t, r.ID, b.activate(p).ID)
@@ -95,11 +95,11 @@ func TestActivationIsRefused(t *testing.T) {
 	}{
 		{
 			"SessionIsBeingParked", `update conversation_sessions set status = 'stuck' where profile_id = $1`,
-			func(err error) bool { return errors.As(err, new(*enrolment.Parked)) },
+			func(err error) bool { return errors.As(err, new(*conversation.SessionParked)) },
 		},
 		{
 			"PersonIsBeingHeld", `update profiles set hold = true where id = $1`,
-			func(err error) bool { return errors.Is(err, enrolment.ErrOnHold) },
+			func(err error) bool { return errors.Is(err, conversation.ErrOnHold) },
 		},
 	} {
 		t.Run("R_06_WhileThe"+tt.name, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestActivationIsRefused(t *testing.T) {
 			require.NoError(t, err)
 			answered := make(chan error, 1)
 			go func() {
-				_, err := b.current().desk.Activate(t.Context(), orgID, p.ID, nil)
+				_, err := b.current().service.Activate(t.Context(), orgID, p.ID, nil)
 				answered <- err
 			}()
 			require.Eventually(t, func() bool {
@@ -204,7 +204,7 @@ func TestOpeningWhoseSessionIsParked(t *testing.T) {
 		p := b.person()
 		r := b.activate(p)
 		b.reply(p, "leave me alone")
-		_, err := b.current().desk.Reset(t.Context(), orgID, r.ID)
+		_, err := b.current().service.Reset(t.Context(), orgID, r.ID)
 		require.NoError(t, err)
 		b.clock.Advance(morning.Sub(b.clock.Now()))
 		b.quiet()

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
-	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/messagingtest"
 	"paceline.internal/services/onboarding/session"
 )
@@ -50,7 +50,7 @@ func TestActivation(t *testing.T) {
 		var calls sync.WaitGroup
 		for range 8 {
 			calls.Go(func() {
-				if r, err := b.current().desk.Activate(t.Context(), orgID, p.ID, nil); err == nil {
+				if r, err := b.current().service.Activate(t.Context(), orgID, p.ID, nil); err == nil {
 					opened <- r.ID
 				}
 			})
@@ -121,10 +121,10 @@ func TestActivation(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		p := b.person()
-		_, err := b.current().desk.Hold(t.Context(), orgID, p.ID, "")
+		_, err := b.current().service.Hold(t.Context(), orgID, p.ID, "")
 		require.NoError(t, err)
-		_, err = b.current().desk.Activate(t.Context(), orgID, p.ID, nil)
-		require.ErrorIs(t, err, enrolment.ErrOnHold)
+		_, err = b.current().service.Activate(t.Context(), orgID, p.ID, nil)
+		require.ErrorIs(t, err, conversation.ErrOnHold)
 		require.Zero(t, b.count(`select count(*) from conversation_sessions`))
 	})
 
@@ -132,12 +132,12 @@ func TestActivation(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		other := newID()
-		p, err := b.current().desk.Enrol(t.Context(), other, enrolment.Person{Phone: "+5511987651234", FirstName: "Bia"})
+		p, err := b.current().service.Enrol(t.Context(), other, conversation.Person{Phone: "+5511987651234", FirstName: "Bia"})
 		require.NoError(t, err)
-		_, err = b.current().desk.Activate(t.Context(), other, p.ID, nil)
-		require.ErrorIs(t, err, enrolment.ErrNoSender)
-		_, err = b.current().desk.Activate(t.Context(), orgID, p.ID, nil)
-		require.ErrorIs(t, err, enrolment.ErrNoProfile, "another organisation's")
+		_, err = b.current().service.Activate(t.Context(), other, p.ID, nil)
+		require.ErrorIs(t, err, conversation.ErrNoSender)
+		_, err = b.current().service.Activate(t.Context(), orgID, p.ID, nil)
+		require.ErrorIs(t, err, conversation.ErrNoProfile, "another organisation's")
 		require.Zero(t, b.count(`select count(*) from conversation_sessions`))
 	})
 
@@ -164,11 +164,11 @@ func TestActivation(t *testing.T) {
 		p := b.person()
 		b.messaging.Script(messagingtest.First(messagingtest.Throttle))
 		b.activate(p)
-		_, err := b.current().desk.Hold(t.Context(), orgID, p.ID, "")
+		_, err := b.current().service.Hold(t.Context(), orgID, p.ID, "")
 		require.NoError(t, err)
 		b.pass(5 * time.Minute)
 		require.Empty(t, b.sequence(p))
-		_, err = b.current().desk.Release(t.Context(), orgID, p.ID)
+		_, err = b.current().service.Release(t.Context(), orgID, p.ID)
 		require.NoError(t, err)
 		b.quiet()
 		require.Equal(t, []string{opening}, b.sequence(p))
@@ -184,10 +184,10 @@ func TestReset(t *testing.T) {
 		p, r := b.explained()
 		b.reply(p, "yes")
 		b.quiet()
-		closed, err := b.current().desk.Reset(t.Context(), orgID, r.ID)
+		closed, err := b.current().service.Reset(t.Context(), orgID, r.ID)
 		require.NoError(t, err)
 		require.Equal(t, session.Closed, closed.Status)
-		again, err := b.current().desk.Reset(t.Context(), orgID, r.ID)
+		again, err := b.current().service.Reset(t.Context(), orgID, r.ID)
 		require.NoError(t, err)
 		require.Equal(t, closed, again)
 		require.Equal(t, session.KindClosed, b.story(r.ID)[len(b.story(r.ID))-1])
@@ -207,8 +207,8 @@ func TestReset(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		r := b.activate(b.person())
-		_, err := b.current().desk.Reset(t.Context(), newID(), r.ID)
-		require.ErrorIs(t, err, enrolment.ErrNoSession)
+		_, err := b.current().service.Reset(t.Context(), newID(), r.ID)
+		require.ErrorIs(t, err, conversation.ErrNoSession)
 		require.Equal(t, session.Active, b.session(r.ID).Status)
 	})
 
@@ -217,7 +217,7 @@ func TestReset(t *testing.T) {
 		b := setup(t)
 		p, r := b.inBurst(2)
 		b.messaging.Gate(func(*messagingv1.SendRequest) {
-			_, err := b.current().desk.Reset(t.Context(), orgID, r.ID)
+			_, err := b.current().service.Reset(t.Context(), orgID, r.ID)
 			require.NoError(t, err)
 		})
 		_, err := b.execute(payload(r))
@@ -233,24 +233,24 @@ func TestEnrolment(t *testing.T) {
 	b := setup(t)
 	for _, tt := range []struct {
 		name   string
-		person enrolment.Person
+		person conversation.Person
 		want   string // what is wrong, or empty
 	}{
-		{name: "International", person: enrolment.Person{Phone: "+55 (11) 98765-4321", FirstName: "  Ana   Maria ", Locale: "PT-br", TimeZone: "America/Sao_Paulo"}},
-		{name: "S0_68_NoName", person: enrolment.Person{Phone: "+5511987650001"}, want: "first_name"},
-		{name: "S0_68_NameWithoutALetter", person: enrolment.Person{Phone: "+5511987650001", FirstName: "12 34"}, want: "first_name"},
-		{name: "S0_68_NameWhoseLettersComeTooLate", person: enrolment.Person{Phone: "+5511987650001", FirstName: "12345678901234567890 Ana"}, want: "first_name"},
-		{name: "S0_68_NameOfEmoji", person: enrolment.Person{Phone: "+5511987650001", FirstName: "🙂🙂"}, want: "first_name"},
-		{name: "NameWithBraces", person: enrolment.Person{Phone: "+5511987650001", FirstName: "{first_name}"}, want: "first_name"},
-		{name: "NationalPhone", person: enrolment.Person{Phone: "11987654321", FirstName: "Ana"}, want: "phone"},
-		{name: "UnknownLocale", person: enrolment.Person{Phone: "+5511987650001", FirstName: "Ana", Locale: "fr"}, want: "locale"},
-		{name: "UnknownZone", person: enrolment.Person{Phone: "+5511987650001", FirstName: "Ana", TimeZone: "Local"}, want: "time_zone"},
+		{name: "International", person: conversation.Person{Phone: "+55 (11) 98765-4321", FirstName: "  Ana   Maria ", Locale: "PT-br", TimeZone: "America/Sao_Paulo"}},
+		{name: "S0_68_NoName", person: conversation.Person{Phone: "+5511987650001"}, want: "first_name"},
+		{name: "S0_68_NameWithoutALetter", person: conversation.Person{Phone: "+5511987650001", FirstName: "12 34"}, want: "first_name"},
+		{name: "S0_68_NameWhoseLettersComeTooLate", person: conversation.Person{Phone: "+5511987650001", FirstName: "12345678901234567890 Ana"}, want: "first_name"},
+		{name: "S0_68_NameOfEmoji", person: conversation.Person{Phone: "+5511987650001", FirstName: "🙂🙂"}, want: "first_name"},
+		{name: "NameWithBraces", person: conversation.Person{Phone: "+5511987650001", FirstName: "{first_name}"}, want: "first_name"},
+		{name: "NationalPhone", person: conversation.Person{Phone: "11987654321", FirstName: "Ana"}, want: "phone"},
+		{name: "UnknownLocale", person: conversation.Person{Phone: "+5511987650001", FirstName: "Ana", Locale: "fr"}, want: "locale"},
+		{name: "UnknownZone", person: conversation.Person{Phone: "+5511987650001", FirstName: "Ana", TimeZone: "Local"}, want: "time_zone"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			p, err := b.current().desk.Enrol(t.Context(), orgID, tt.person)
+			p, err := b.current().service.Enrol(t.Context(), orgID, tt.person)
 			if tt.want != "" {
-				require.ErrorIs(t, err, enrolment.ErrInvalid)
+				require.ErrorIs(t, err, conversation.ErrInvalid)
 				require.ErrorContains(t, err, tt.want)
 				return
 			}
@@ -261,7 +261,7 @@ func TestEnrolment(t *testing.T) {
 
 	t.Run("EverythingThatIsWrongAtOnce", func(t *testing.T) {
 		t.Parallel()
-		_, err := b.current().desk.Enrol(t.Context(), orgID, enrolment.Person{Phone: "x", Locale: "fr", TimeZone: "Mars"})
+		_, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: "x", Locale: "fr", TimeZone: "Mars"})
 		for _, field := range []string{"phone", "first_name", "locale", "time_zone"} {
 			require.ErrorContains(t, err, field)
 		}
@@ -269,12 +269,12 @@ func TestEnrolment(t *testing.T) {
 
 	t.Run("SamePhoneIsTheSameProfile", func(t *testing.T) {
 		t.Parallel()
-		one, err := b.current().desk.Enrol(t.Context(), orgID, enrolment.Person{Phone: "+5511987657777", FirstName: "Ana"})
+		one, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: "+5511987657777", FirstName: "Ana"})
 		require.NoError(t, err)
-		two, err := b.current().desk.Enrol(t.Context(), orgID, enrolment.Person{Phone: "+5511987657777", FirstName: "Bia"})
+		two, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: "+5511987657777", FirstName: "Bia"})
 		require.NoError(t, err)
 		require.Equal(t, one, two)
-		elsewhere, err := b.current().desk.Enrol(t.Context(), newID(), enrolment.Person{Phone: "+5511987657777", FirstName: "Ana"})
+		elsewhere, err := b.current().service.Enrol(t.Context(), newID(), conversation.Person{Phone: "+5511987657777", FirstName: "Ana"})
 		require.NoError(t, err)
 		require.NotEqual(t, one.ID, elsewhere.ID)
 	})

@@ -115,11 +115,11 @@ func TestAlarm(t *testing.T) {
 		b := setup(t)
 		_, r := b.inBurst(1)
 		b.exec(`update step_alarms set published_at = null, qstash_message_id = null, lease_token = gen_random_uuid(), lease_until = $1`, b.clock.Now().Add(10*time.Second))
-		n, err := b.current().relay.Once(t.Context())
+		n, err := b.current().relay.Relay(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, n)
 		b.clock.Advance(10 * time.Second)
-		n, err = b.current().relay.Once(t.Context())
+		n, err = b.current().relay.Relay(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		require.Equal(t, 1, b.count(`select count(*) from step_alarms where session_id = $1 and published_at is not null and attempts = 1`, r.ID))
@@ -138,7 +138,7 @@ func TestAlarm(t *testing.T) {
 		var relays sync.WaitGroup
 		for range 4 {
 			relays.Go(func() {
-				n, err := b.current().relay.Once(t.Context())
+				n, err := b.current().relay.Relay(t.Context())
 				if err == nil {
 					claimed <- n
 				}
@@ -182,13 +182,13 @@ func TestSweeper(t *testing.T) {
 		b := setup(t)
 		p, r := b.inBurst(2)
 		b.clock.Advance(8*time.Second + grace - time.Millisecond)
-		n, err := b.current().sweeper.Once(t.Context())
+		n, err := b.current().sweeper.Sweep(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, n, "the grace is not over")
 		b.clock.Advance(time.Millisecond)
 		b.qstash.SetFaults(emulator.Script{})
 		for range 2 { // the second finds a newer alarm that was not published yet
-			_, err = b.current().sweeper.Once(t.Context())
+			_, err = b.current().sweeper.Sweep(t.Context())
 			require.NoError(t, err)
 		}
 		require.Equal(t, 1, b.count(`select count(*) from step_alarms where session_id = $1 and step_id = $2 and generation = 2 and published_at is null`, r.ID, string(step(2))))
@@ -219,9 +219,9 @@ func TestSweeper(t *testing.T) {
 		_, r := b.inBurst(1)
 		b.exec(`update step_alarms set published_at = null, qstash_message_id = null, lease_until = $1`, b.clock.Now())
 		b.clock.Advance(10 * time.Minute)
-		_, err := b.current().relay.Once(t.Context())
+		_, err := b.current().relay.Relay(t.Context())
 		require.NoError(t, err)
-		n, err := b.current().sweeper.Once(t.Context())
+		n, err := b.current().sweeper.Sweep(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, n)
 		require.Equal(t, 1, b.count(`select count(*) from step_alarms where session_id = $1`, r.ID))
@@ -235,7 +235,7 @@ func TestSweeper(t *testing.T) {
 		failures := make(chan error, 6)
 		for range cap(failures) {
 			go func() {
-				_, err := b.current().sweeper.Once(t.Context())
+				_, err := b.current().sweeper.Sweep(t.Context())
 				failures <- err
 			}()
 		}
@@ -279,7 +279,7 @@ func TestSweeper(t *testing.T) {
 			defer cancel()
 
 			sweeper := loops.Loop("sweeper", func(ctx context.Context) error {
-				n, err := b.current().sweeper.Once(ctx)
+				n, err := b.current().sweeper.Sweep(ctx)
 				require.Equal(t, 2, n)
 				return err
 			})
@@ -289,7 +289,7 @@ func TestSweeper(t *testing.T) {
 			require.Equal(t, sessions[0].ID, b.log.of(t, "onboarding.overdue_session_locked")[0]["session_id"])
 
 			require.NoError(t, holder.Rollback(ctx))
-			n, err := b.current().sweeper.Once(ctx)
+			n, err := b.current().sweeper.Sweep(ctx)
 			require.NoError(t, err)
 			require.Equal(t, 1, n)
 			require.Equal(t, 3, b.count(tt.mended))
@@ -307,11 +307,11 @@ func TestSweeper(t *testing.T) {
 		_, err = heard.Exec(t.Context(), `listen `+postgres.ChannelAlarms)
 		require.NoError(t, err)
 		b.clock.Advance(grace - time.Millisecond)
-		_, err = b.current().sweeper.Once(t.Context())
+		_, err = b.current().sweeper.Sweep(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, b.log.of(t, "onboarding.alarms_unpublished"), "the relay has its time")
 		b.clock.Advance(time.Millisecond)
-		_, err = b.current().sweeper.Once(t.Context())
+		_, err = b.current().sweeper.Sweep(t.Context())
 		require.NoError(t, err)
 		told := b.log.of(t, "onboarding.alarms_unpublished")
 		require.Len(t, told, 1)
@@ -337,7 +337,7 @@ func TestSweeper(t *testing.T) {
 			b.inBurst(1)
 			b.exec(tt.sql)
 			b.clock.Advance(time.Hour)
-			n, err := b.current().sweeper.Once(t.Context())
+			n, err := b.current().sweeper.Sweep(t.Context())
 			require.NoError(t, err)
 			require.Zero(t, n)
 		})

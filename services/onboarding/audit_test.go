@@ -13,42 +13,40 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
-	"paceline.internal/services/onboarding/audit"
-	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/session"
 )
 
 // auditEvery is the interval of the auditors of the tests.
 const auditEvery = 5 * time.Minute
 
-// auditor is one process's auditor, on its ports and router, with its metrics.
-func (b *bundle) auditor(p *running) (*audit.Auditor, *sdkmetric.ManualReader) {
+// measured gives a process metrics, and returns what reads them.
+func (b *bundle) measured(p *running) *sdkmetric.ManualReader {
 	b.t.Helper()
 	reader := sdkmetric.NewManualReader()
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
 	b.t.Cleanup(func() { require.NoError(b.t, provider.Shutdown(context.WithoutCancel(b.t.Context()))) })
-	metrics, err := audit.NewMetrics(provider.Meter("test"))
+	var err error
+	p.service.Metrics, err = conversation.NewMetrics(provider.Meter("test"))
 	require.NoError(b.t, err)
-	p.router.OnLate = audit.Reporter{Metrics: metrics, Log: p.router.Log}.Late
-	return &audit.Auditor{
-		OrgID: orgID, Carrier: p.ports, Sweeps: p.ports, Router: p.router, Interval: auditEvery, Metrics: metrics, Log: p.router.Log, Now: b.clock.Now,
-	}, reader
+	return reader
 }
 
 // sweep has the process that serves sweep, up to the present.
 func (b *bundle) sweep() *sdkmetric.ManualReader {
 	b.t.Helper()
-	auditor, metrics := b.auditor(b.current())
+	service := b.current().service
+	metrics := b.measured(b.current())
 	for more := true; more; {
 		var err error
-		more, err = auditor.Once(b.t.Context())
+		more, err = service.AuditInbound(b.t.Context(), auditEvery)
 		require.NoError(b.t, err)
 	}
 	return metrics
 }
 
 // unheard is a text that Twilio has and whose webhook never comes.
-func (b *bundle) unheard(p enrolment.Profile, body string) *messagingv1.InboundText {
+func (b *bundle) unheard(p conversation.Profile, body string) *messagingv1.InboundText {
 	return b.messaging.Hear(&messagingv1.InboundText{
 		TwilioSid: fmt.Sprintf("SM%032d", b.texts.Add(1)), From: p.Phone, To: ours, Body: body, Segments: 1,
 	}, b.clock.Now())
@@ -279,9 +277,9 @@ func TestAudit(t *testing.T) {
 		b.clock.Advance(auditEvery)
 		// Twilio's list had not had it when its time was swept.
 		lagged := b.messaging.Hear(&messagingv1.InboundText{TwilioSid: "SMlagged", From: p.Phone, To: ours, Body: "hi"}, swept.Add(-9*time.Minute))
-		auditor, _ := b.auditor(b.current())
+		auditor := b.current().service
 		b.messaging.SetDown(true)
-		_, err := auditor.Once(t.Context())
+		_, err := auditor.AuditInbound(t.Context(), auditEvery)
 		require.Error(t, err)
 		require.Equal(t, 0, b.messaging.Recorded())
 		require.Equal(t, 1, mark(swept))
@@ -312,11 +310,11 @@ func TestAudit(t *testing.T) {
 			b.unheard(p, "are you there?")
 		}
 		b.clock.Advance(10 * time.Minute)
-		auditor, _ := b.auditor(b.current())
+		auditor := b.current().service
 		var found []int
 		for more := true; more; {
 			var err error
-			more, err = auditor.Once(t.Context())
+			more, err = auditor.AuditInbound(t.Context(), auditEvery)
 			require.NoError(t, err)
 			found = append(found, b.count(`select count(*) from webhook_jobs`))
 		}
@@ -334,9 +332,9 @@ func TestAudit(t *testing.T) {
 		b.clock.Advance(2 * time.Minute)
 		var sweeps sync.WaitGroup
 		for range 8 {
-			auditor, _ := b.auditor(b.start(b.healthy()))
+			auditor := b.start(b.healthy()).service
 			sweeps.Go(func() {
-				_, err := auditor.Once(t.Context())
+				_, err := auditor.AuditInbound(t.Context(), auditEvery)
 				require.NoError(t, err)
 			})
 		}
@@ -349,7 +347,7 @@ func TestAudit(t *testing.T) {
 	t.Run("SweepThatWasTakenOverDoesNotMoveTheMark", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		of := audit.Sender{OrgID: orgID, Name: ours}
+		of := conversation.Sender{OrgID: orgID, Name: ours}
 		now := b.clock.Now()
 		slow, ok, err := b.store.ClaimAudit(t.Context(), of, now.Add(-time.Hour), now, now.Add(time.Minute))
 		require.NoError(t, err)
@@ -363,10 +361,10 @@ func TestAudit(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, now.Add(-time.Hour), quick.SweptUntil.UTC())
-		require.ErrorIs(t, b.store.ExtendAudit(t.Context(), slow, later.Add(time.Hour)), audit.ErrLost)
-		require.ErrorIs(t, b.store.ReleaseAudit(t.Context(), slow), audit.ErrLost)
-		require.ErrorIs(t, b.store.FinishAudit(t.Context(), slow, audit.End{SweptUntil: later, At: later, DueAt: later}), audit.ErrLost)
-		require.NoError(t, b.store.FinishAudit(t.Context(), quick, audit.End{SweptUntil: now.Add(-2 * time.Hour), At: later, DueAt: later}))
+		require.ErrorIs(t, b.store.ExtendAudit(t.Context(), slow, later.Add(time.Hour)), conversation.ErrAuditLost)
+		require.ErrorIs(t, b.store.ReleaseAudit(t.Context(), slow), conversation.ErrAuditLost)
+		require.ErrorIs(t, b.store.FinishAudit(t.Context(), slow, conversation.AuditEnd{SweptUntil: later, At: later, DueAt: later}), conversation.ErrAuditLost)
+		require.NoError(t, b.store.FinishAudit(t.Context(), quick, conversation.AuditEnd{SweptUntil: now.Add(-2 * time.Hour), At: later, DueAt: later}))
 		require.Equal(t, 1, b.count(`select count(*) from inbound_audits where swept_until = $1`, now.Add(-time.Hour)), "never back")
 	})
 
@@ -390,9 +388,9 @@ func TestAudit(t *testing.T) {
 	t.Run("OrganisationWithoutASenderHasNothingToSweep", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		auditor, _ := b.auditor(b.current())
+		auditor := b.current().service
 		auditor.OrgID = "00000000-0000-7000-8000-000000000002"
-		more, err := auditor.Once(t.Context())
+		more, err := auditor.AuditInbound(t.Context(), auditEvery)
 		require.NoError(t, err)
 		require.False(t, more)
 		require.Zero(t, b.count(`select count(*) from inbound_audits`))
@@ -414,11 +412,11 @@ func TestAuditSurvivesAnyMishap(t *testing.T) {
 				b.unheard(bea, "yes")
 				b.unheard(bea, "a second text")
 				b.clock.Advance(2 * time.Minute)
-				b.auditor(b.current()) // whose loop may come to report it
+				b.measured(b.current()) // whose loop may come to report it
 				struck := b.healthy()
 				struck.at, struck.mishap = at, what
-				auditor, _ := b.auditor(b.start(struck))
-				_, err := auditor.Once(t.Context())
+				auditor := b.start(struck).service
+				_, err := auditor.AuditInbound(t.Context(), auditEvery)
 				happened := struck.happened()
 				require.True(t, happened || err == nil, "%v", err)
 				b.pass(auditEvery) // leases end

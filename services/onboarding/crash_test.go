@@ -10,7 +10,7 @@ import (
 
 	emulator "paceline.internal/emulators/qstash"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/messagingtest"
 	"paceline.internal/services/onboarding/session"
 )
@@ -20,17 +20,17 @@ import (
 type phase struct {
 	name string
 	// begin brings a new person to where the phase begins, while all is well.
-	begin func(b *bundle) enrolment.Profile
+	begin func(b *bundle) conversation.Profile
 	// cause is what the outside world does. Like Twilio and an operator it is repeated until it is answered without an
 	// error, and once more after that.
-	cause func(b *bundle, p enrolment.Profile) func() error
+	cause func(b *bundle, p conversation.Profile) func() error
 	want  []string
 	token session.Token
 }
 
 // writes is a text that Twilio posts.
-func writes(body string) func(b *bundle, p enrolment.Profile) func() error {
-	return func(b *bundle, p enrolment.Profile) func() error {
+func writes(body string) func(b *bundle, p conversation.Profile) func() error {
+	return func(b *bundle, p conversation.Profile) func() error {
 		m := b.message(p, body)
 		return func() error {
 			_, err := b.current().server.ReceiveMessage(b.t.Context(), m)
@@ -39,56 +39,56 @@ func writes(body string) func(b *bundle, p enrolment.Profile) func() error {
 	}
 }
 
-func activates(b *bundle, p enrolment.Profile) func() error {
+func activates(b *bundle, p conversation.Profile) func() error {
 	return func() error {
-		_, err := b.current().desk.Activate(b.t.Context(), orgID, p.ID, nil)
+		_, err := b.current().service.Activate(b.t.Context(), orgID, p.ID, nil)
 		return err
 	}
 }
 
-func releases(b *bundle, p enrolment.Profile) func() error {
+func releases(b *bundle, p conversation.Profile) func() error {
 	return func() error {
-		_, err := b.current().desk.Release(b.t.Context(), orgID, p.ID)
+		_, err := b.current().service.Release(b.t.Context(), orgID, p.ID)
 		return err
 	}
 }
 
 // resumes is an operator who resumes the person's session.
-func resumes(b *bundle, p enrolment.Profile) func() error {
+func resumes(b *bundle, p conversation.Profile) func() error {
 	r := b.standing(p)
 	return func() error {
-		_, err := b.current().crew.Resume(b.t.Context(), orgID, r.ID)
+		_, err := b.current().service.Resume(b.t.Context(), orgID, r.ID)
 		return err
 	}
 }
 
 // replays is an operator who replays the newest dead letter.
-func replays(b *bundle, _ enrolment.Profile) func() error {
+func replays(b *bundle, _ conversation.Profile) func() error {
 	letter := b.letters(&onboardingv1.ListDeadLettersRequest{})[0].GetDeadLetterId()
 	return func() error {
-		_, err := b.current().crew.Replay(b.t.Context(), orgID, letter)
+		_, err := b.current().service.Replay(b.t.Context(), orgID, letter)
 		return err
 	}
 }
 
 // nothing happens but what the service does on its own.
-func nothing(*bundle, enrolment.Profile) func() error { return func() error { return nil } }
+func nothing(*bundle, conversation.Profile) func() error { return func() error { return nil } }
 
-func nobody(b *bundle) enrolment.Profile { return b.person() }
+func nobody(b *bundle) conversation.Profile { return b.person() }
 
-func activated(b *bundle) enrolment.Profile {
+func activated(b *bundle) conversation.Profile {
 	p := b.person()
 	b.activate(p)
 	return p
 }
 
-func informed(b *bundle) enrolment.Profile {
+func informed(b *bundle) conversation.Profile {
 	p, _ := b.explained()
 	return p
 }
 
 // lastAnswerLost is a person who has the last text, which we do not know yet.
-func lastAnswerLost(b *bundle) enrolment.Profile {
+func lastAnswerLost(b *bundle) conversation.Profile {
 	p, r := b.inBurst(4)
 	b.clock.Advance(time.Second)
 	b.messaging.Script(messagingtest.First(messagingtest.AcceptLost))
@@ -100,12 +100,12 @@ func lastAnswerLost(b *bundle) enrolment.Profile {
 	return p
 }
 
-func wentThrough(b *bundle) enrolment.Profile {
+func wentThrough(b *bundle) conversation.Profile {
 	p, _ := b.finished()
 	return p
 }
 
-func heldInBurst(b *bundle) enrolment.Profile {
+func heldInBurst(b *bundle) conversation.Profile {
 	p, _ := b.inBurst(2)
 	b.qstash.SetFaults(emulator.Script{})
 	b.hold(p)
@@ -113,14 +113,14 @@ func heldInBurst(b *bundle) enrolment.Profile {
 	return p
 }
 
-func muteInBurst(b *bundle) enrolment.Profile {
+func muteInBurst(b *bundle) conversation.Profile {
 	p, _ := b.inBurst(2)
 	b.qstash.SetFaults(emulator.Script{})
 	return p
 }
 
 // stuckAtLast is a person whose last text had to be found out about, which an operator has done.
-func stuckAtLast(b *bundle) enrolment.Profile {
+func stuckAtLast(b *bundle) conversation.Profile {
 	p, r := b.inBurst(4)
 	b.clock.Advance(time.Second)
 	b.messaging.Script(messagingtest.First(messagingtest.ParkTaken))
@@ -135,7 +135,7 @@ func stuckAtLast(b *bundle) enrolment.Profile {
 }
 
 // stuckAndGivenUp is a person whose last text was not sent, and whose alarm QStash gave up.
-func stuckAndGivenUp(b *bundle) enrolment.Profile {
+func stuckAndGivenUp(b *bundle) conversation.Profile {
 	p, r := b.inBurst(4)
 	b.clock.Advance(time.Second)
 	b.messaging.Script(messagingtest.First(messagingtest.ParkMissed))
@@ -149,7 +149,7 @@ func stuckAndGivenUp(b *bundle) enrolment.Profile {
 }
 
 // stuckExplanation is a person whose explanation was sent, which an operator has found out, and who has answered it since.
-func stuckExplanation(b *bundle) enrolment.Profile {
+func stuckExplanation(b *bundle) conversation.Profile {
 	p := b.person()
 	r := b.activate(p)
 	b.messaging.Script(messagingtest.First(messagingtest.ParkTaken))
@@ -162,7 +162,7 @@ func stuckExplanation(b *bundle) enrolment.Profile {
 }
 
 // stuckOpening is a person whose opening was not sent.
-func stuckOpening(b *bundle) enrolment.Profile {
+func stuckOpening(b *bundle) conversation.Profile {
 	p := b.person()
 	b.messaging.Script(messagingtest.First(messagingtest.ParkMissed))
 	r := b.activate(p)
@@ -172,7 +172,7 @@ func stuckOpening(b *bundle) enrolment.Profile {
 }
 
 // awaitsReceipt is a person whose last text waits for the receipt of the one before, which comes never.
-func awaitsReceipt(b *bundle) enrolment.Profile {
+func awaitsReceipt(b *bundle) conversation.Profile {
 	p, r := b.beforeLast()
 	b.qstash.SetFaults(emulator.Script{})
 	b.clock.Advance(19 * time.Second) // a second is left to wait
@@ -209,7 +209,7 @@ func (ph phase) play(b *bundle, p *ports) (effects []session.Kind, happened bool
 
 // effects is the person's timeline without their own texts, which may be told before or after what happens meanwhile. A replay
 // whose answer was lost is told as often as it was asked for, and a wait that a crash has used up not at all.
-func (b *bundle) effects(p enrolment.Profile) []session.Kind {
+func (b *bundle) effects(p conversation.Profile) []session.Kind {
 	b.t.Helper()
 	return slices.DeleteFunc(b.story(b.standing(p).ID), func(k session.Kind) bool {
 		return k == session.KindReplied || k == session.KindHeld || k == session.KindReplayed || k == session.KindWaiting
@@ -217,15 +217,15 @@ func (b *bundle) effects(p enrolment.Profile) []session.Kind {
 }
 
 // standing is where the person's newest session stands.
-func (b *bundle) standing(p enrolment.Profile) session.Record {
+func (b *bundle) standing(p conversation.Profile) session.Record {
 	b.t.Helper()
-	v, err := b.store.LoadConversation(b.t.Context(), orgID, p.Phone)
+	v, err := b.store.Conversation(b.t.Context(), orgID, p.Phone)
 	require.NoError(b.t, err)
 	return v.Session
 }
 
 // keepsPace asserts that no step came before its delay was over.
-func (b *bundle) keepsPace(p enrolment.Profile) {
+func (b *bundle) keepsPace(p conversation.Profile) {
 	b.t.Helper()
 	at := map[string]time.Time{}
 	for i, key := range b.sequence(p) {
@@ -312,7 +312,7 @@ func TestConcurrentDuplicates(t *testing.T) {
 	b.qstash.SetFaults(emulator.Script{OnDeliver: emulator.Every(emulator.DeliverFault{Copies: 3, Repeats: 2, RepeatAfter: 9 * time.Second})})
 	const people = 6
 	done := make(chan error, people)
-	var all []enrolment.Profile
+	var all []conversation.Profile
 	for range people {
 		p := b.person()
 		b.activate(p)

@@ -10,7 +10,7 @@ import (
 	emulator "paceline.internal/emulators/qstash"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/messagingtest"
 	"paceline.internal/services/onboarding/session"
 )
@@ -32,7 +32,7 @@ func (b *bundle) follows(file string) {
 }
 
 // beforeLast is a person to whom message 4 is due and message 3 was sent just now, while QStash is mute.
-func (b *bundle) beforeLast() (enrolment.Profile, session.Record) {
+func (b *bundle) beforeLast() (conversation.Profile, session.Record) {
 	b.t.Helper()
 	b.follows(waitingFlow)
 	return b.inBurst(4)

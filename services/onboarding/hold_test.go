@@ -1,7 +1,6 @@
 package onboarding_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -12,23 +11,21 @@ import (
 	"paceline.internal/platform/queue"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/dispatch"
-	"paceline.internal/services/onboarding/enrolment"
-	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/messagingtest"
 	"paceline.internal/services/onboarding/session"
 )
 
-func (b *bundle) hold(p enrolment.Profile) {
+func (b *bundle) hold(p conversation.Profile) {
 	b.t.Helper()
-	held, err := b.current().desk.Hold(b.t.Context(), orgID, p.ID, "under review")
+	held, err := b.current().service.Hold(b.t.Context(), orgID, p.ID, "under review")
 	require.NoError(b.t, err)
 	require.True(b.t, held.Hold)
 }
 
-func (b *bundle) release(p enrolment.Profile) {
+func (b *bundle) release(p conversation.Profile) {
 	b.t.Helper()
-	released, err := b.current().desk.Release(b.t.Context(), orgID, p.ID)
+	released, err := b.current().service.Release(b.t.Context(), orgID, p.ID)
 	require.NoError(b.t, err)
 	require.False(b.t, released.Hold)
 }
@@ -111,12 +108,12 @@ func TestHold(t *testing.T) {
 		b.hold(p)
 		decided := b.session(r.ID)
 		b.release(p)
-		_, err := b.store.Enqueue(t.Context(), jobs.New{ID: newID(), OrgID: orgID, Key: "k", Source: jobs.SourceTwilio, Payload: []byte(`{}`), At: b.clock.Now(), DueAt: b.clock.Now()})
+		_, err := b.store.Enqueue(t.Context(), queue.New{ID: newID(), OrgID: orgID, Key: "k", Extra: []string{conversation.SourceTwilio}, Payload: []byte(`{}`), At: b.clock.Now(), DueAt: b.clock.Now()})
 		require.NoError(t, err)
 		claimed, err := b.store.Jobs().Claim(t.Context(), queue.Claim{Limit: 1, Now: b.clock.Now(), Until: b.clock.Now().Add(time.Minute)})
 		require.NoError(t, err)
-		err = b.store.Hold(t.Context(), decided, dispatch.Cause{Job: claimed.Jobs[0]}, session.Entry{At: b.clock.Now(), Kind: session.KindHeld})
-		require.ErrorIs(t, err, dispatch.ErrConflict)
+		err = b.store.HoldReply(t.Context(), decided, conversation.Cause{Job: claimed.Jobs[0]}, session.Entry{At: b.clock.Now(), Kind: session.KindHeld})
+		require.ErrorIs(t, err, conversation.ErrConflict)
 		require.Zero(t, b.count(`select count(*) from held_replies`))
 	})
 
@@ -149,18 +146,11 @@ func TestHold(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		p := b.person()
-		_, err := b.current().desk.Hold(t.Context(), newID(), p.ID, "")
-		require.ErrorIs(t, err, enrolment.ErrNoProfile)
-		_, err = b.current().desk.Release(t.Context(), newID(), p.ID)
-		require.ErrorIs(t, err, enrolment.ErrNoProfile)
+		_, err := b.current().service.Hold(t.Context(), newID(), p.ID, "")
+		require.ErrorIs(t, err, conversation.ErrNoProfile)
+		_, err = b.current().service.Release(t.Context(), newID(), p.ID)
+		require.ErrorIs(t, err, conversation.ErrNoProfile)
 	})
-}
-
-// deliverFunc does something before the real delivery of a text: between the read of a session and the send.
-type deliverFunc func(ctx context.Context, o dispatch.Order) (dispatch.Done, error)
-
-func (f deliverFunc) Deliver(ctx context.Context, o dispatch.Order) (dispatch.Done, error) {
-	return f(ctx, o)
 }
 
 // TestHoldAtMessaging: what is sent beside the conversation is held where it is sent.
@@ -180,13 +170,13 @@ func TestHoldAtMessaging(t *testing.T) {
 		require.Zero(t, b.count(`select count(*) from profiles where hold_told <> hold_version`))
 	})
 
-	verbs := map[string]func(b *bundle, p enrolment.Profile) error{
-		"Hold": func(b *bundle, p enrolment.Profile) error {
-			_, err := b.current().desk.Hold(b.t.Context(), orgID, p.ID, "under review")
+	verbs := map[string]func(b *bundle, p conversation.Profile) error{
+		"Hold": func(b *bundle, p conversation.Profile) error {
+			_, err := b.current().service.Hold(b.t.Context(), orgID, p.ID, "under review")
 			return err
 		},
-		"Release": func(b *bundle, p enrolment.Profile) error {
-			_, err := b.current().desk.Release(b.t.Context(), orgID, p.ID)
+		"Release": func(b *bundle, p conversation.Profile) error {
+			_, err := b.current().service.Release(b.t.Context(), orgID, p.ID)
 			return err
 		},
 	}
@@ -207,13 +197,13 @@ func TestHoldAtMessaging(t *testing.T) {
 						b.serve(b.start(ports))
 						require.Error(t, do(b, p))
 						b.serve(b.start(b.healthy()))
-						now, err := b.current().desk.Profile(t.Context(), orgID, p.ID)
+						now, err := b.store.Profile(t.Context(), orgID, p.ID)
 						require.NoError(t, err)
 						require.Equal(t, verb == "Hold", now.Hold, "the conversation stands as asked")
 						if finish == "ARepeat" {
 							require.NoError(t, do(b, p))
 						} else {
-							_, err := b.current().desk.TellHolds(t.Context())
+							_, err := b.current().service.TellHolds(t.Context())
 							require.NoError(t, err)
 						}
 						require.Equal(t, verb == "Hold", b.messaging.Held(p.Phone))
@@ -230,9 +220,9 @@ func TestHoldAtMessaging(t *testing.T) {
 				b.hold(p)
 			}
 			b.messaging.SetDown(true)
-			require.ErrorIs(t, do(b, p), enrolment.ErrHoldUntold)
-			_, err := b.current().desk.TellHolds(t.Context())
-			require.ErrorIs(t, err, dispatch.ErrUnavailable)
+			require.ErrorIs(t, do(b, p), conversation.ErrHoldUntold)
+			_, err := b.current().service.TellHolds(t.Context())
+			require.ErrorIs(t, err, conversation.ErrUnavailable)
 			b.messaging.SetDown(false)
 			require.NoError(t, do(b, p))
 			require.Equal(t, verb == "Hold", b.messaging.Held(p.Phone))
@@ -245,7 +235,7 @@ func TestHoldAtMessaging(t *testing.T) {
 		p := b.person()
 		for _, held := range []bool{true, false, true} {
 			b.exec(`update profiles set hold = $2, updated_at = $3 where id = $1`, p.ID, held, b.clock.Now().Add(-time.Hour))
-			_, err := b.current().desk.TellHolds(t.Context())
+			_, err := b.current().service.TellHolds(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, held, b.messaging.Held(p.Phone))
 		}
@@ -257,10 +247,10 @@ func TestHoldAtMessaging(t *testing.T) {
 		p := b.person()
 		b.messaging.SetOlder(true)
 		b.hold(p)
-		_, err := b.current().desk.TellHolds(t.Context())
-		require.ErrorIs(t, err, enrolment.ErrKeepsNoHolds)
+		_, err := b.current().service.TellHolds(t.Context())
+		require.ErrorIs(t, err, conversation.ErrKeepsNoHolds)
 		b.messaging.SetOlder(false)
-		_, err = b.current().desk.TellHolds(t.Context())
+		_, err = b.current().service.TellHolds(t.Context())
 		require.NoError(t, err)
 		require.True(t, b.messaging.Held(p.Phone))
 	})
@@ -269,13 +259,7 @@ func TestHoldAtMessaging(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		p, r := b.inBurst(2)
-		steps := b.current().steps
-		delivery := steps.Delivery
-		steps.Delivery = deliverFunc(func(ctx context.Context, o dispatch.Order) (dispatch.Done, error) {
-			steps.Delivery = delivery
-			b.hold(p)
-			return delivery.Deliver(ctx, o)
-		})
+		b.current().ports.meanwhile = func() { b.hold(p) } // between the read of the session and the send
 		out, err := b.execute(payload(r))
 		require.NoError(t, err)
 		require.Equal(t, string(session.SkipSafetyHold), out.GetSkipReason())
@@ -292,13 +276,7 @@ func TestHoldAtMessaging(t *testing.T) {
 		b := setup(t)
 		p := b.person()
 		b.activate(p)
-		router := b.current().router
-		delivery := router.Delivery
-		router.Delivery = deliverFunc(func(ctx context.Context, o dispatch.Order) (dispatch.Done, error) {
-			router.Delivery = delivery
-			b.hold(p)
-			return delivery.Deliver(ctx, o)
-		})
+		b.current().ports.meanwhile = func() { b.hold(p) } // between the read of the session and the send
 		b.reply(p, "Sure")
 		b.quiet()
 		require.Equal(t, []string{opening}, b.sequence(p))
@@ -311,13 +289,7 @@ func TestHoldAtMessaging(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		p := b.person()
-		desk := b.current().desk
-		delivery := desk.Delivery
-		desk.Delivery = deliverFunc(func(ctx context.Context, o dispatch.Order) (dispatch.Done, error) {
-			desk.Delivery = delivery
-			b.hold(p)
-			return delivery.Deliver(ctx, o)
-		})
+		b.current().ports.meanwhile = func() { b.hold(p) } // between the read of the session and the send
 		require.Equal(t, session.Active, b.activate(p).Status)
 		b.pass(time.Minute)
 		require.Empty(t, b.sequence(p))
@@ -334,7 +306,7 @@ func TestHoldAtMessaging(t *testing.T) {
 		ports := b.healthy()
 		ports.at, ports.mishap = 2, dieBefore
 		b.serve(b.start(ports))
-		_, err := b.current().desk.Release(t.Context(), orgID, p.ID)
+		_, err := b.current().service.Release(t.Context(), orgID, p.ID)
 		require.Error(t, err)
 		require.True(t, b.messaging.Held(p.Phone))
 		b.serve(b.start(b.healthy()))

@@ -1,23 +1,27 @@
 package onboarding_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/queue"
-	"paceline.internal/services/onboarding/enrolment"
-	"paceline.internal/services/onboarding/inbound"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/session"
 )
 
 // leave stores what a person writes as a job that nobody works yet, with its words about consent applied, and says which it is.
-func (b *bundle) leave(p enrolment.Profile, body string) string {
+func (b *bundle) leave(p conversation.Profile, body string) string {
 	b.t.Helper()
-	in, router := b.message(p, body), b.current().router
-	m := inbound.Message{SID: in.GetTwilioSid(), From: in.GetFrom(), To: in.GetTo(), Body: in.GetBody(), Segments: 1}
-	kept, err := router.Keep(b.t.Context(), m)
+	in := b.message(p, body)
+	m := conversation.Inbound{SID: in.GetTwilioSid(), From: in.GetFrom(), To: in.GetTo(), Body: in.GetBody(), Segments: 1}
+	payload, err := json.Marshal(m)
+	require.NoError(b.t, err)
+	job := conversation.NewJob(orgID, conversation.SourceTwilio, conversation.EventMessage, m.SID, m.From, payload, b.clock.Now())
+	job.DueAt = job.At.Add(3 * time.Second)
+	kept, err := b.store.Enqueue(b.t.Context(), job)
 	require.NoError(b.t, err)
 	_, err = b.carrier.Record(b.t.Context(), m, p.ID, b.clock.Now())
 	require.NoError(b.t, err)
@@ -30,9 +34,9 @@ func TestWorkThatIsDoneLate(t *testing.T) {
 	t.Parallel()
 
 	// again closes a session and opens the next one, whose opening waits its turn behind what the person wrote.
-	again := func(b *bundle, p enrolment.Profile, r session.Record) session.Record {
+	again := func(b *bundle, p conversation.Profile, r session.Record) session.Record {
 		b.t.Helper()
-		_, err := b.current().desk.Reset(b.t.Context(), orgID, r.ID)
+		_, err := b.current().service.Reset(b.t.Context(), orgID, r.ID)
 		require.NoError(b.t, err)
 		b.clock.Advance(time.Second)
 		opened := b.activate(p)
@@ -105,7 +109,7 @@ func TestWorkThatIsDoneLate(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, claimed.Jobs, 1)
 		require.Equal(t, job, claimed.Jobs[0].ID)
-		require.NoError(t, b.current().router.GiveUp(t.Context(), claimed.Jobs[0], errMishap))
+		require.NoError(t, b.current().service.GiveUp(t.Context(), claimed.Jobs[0], errMishap))
 		require.Equal(t, session.Active, b.session(opened.ID).Status)
 		require.Equal(t, session.Closed, b.session(r.ID).Status)
 	})

@@ -11,7 +11,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
-	"paceline.internal/services/onboarding/burst"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -66,7 +66,7 @@ func TestGauges(t *testing.T) {
 		t.Helper()
 		b := setup(t)
 		meter, reader := b.meter()
-		require.NoError(t, burst.Observe(t.Context(), meter, b.store, b.clock.Now))
+		require.NoError(t, conversation.Observe(t.Context(), meter, b.store, b.clock.Now))
 		return b, reader
 	}
 
@@ -91,7 +91,7 @@ func TestGauges(t *testing.T) {
 		require.InDelta(t, 1, gauge(t, reader, "sessions_in_burst"), 0)
 		require.Zero(t, gauge(t, reader, "sequence_lag_seconds"), "it is not due yet")
 		b.clock.Advance(8*time.Second + 3*grace)
-		_, err := b.current().sweeper.Once(t.Context())
+		_, err := b.current().sweeper.Sweep(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 1, b.count(`select count(*) from step_alarms where session_id = $1 and cause = 'overdue'`, r.ID))
 		require.InDelta(t, (3 * grace).Seconds(), gauge(t, reader, "sequence_lag_seconds"), .001)
@@ -140,25 +140,25 @@ func TestSpacingError(t *testing.T) {
 		t.Helper()
 		b := setup(t)
 		meter, reader := b.meter()
-		metrics, err := burst.NewMetrics(meter)
+		metrics, err := conversation.NewMetrics(meter)
 		require.NoError(t, err)
 		_, r := b.inBurst(2)
 		bend(b, r)
 		b.clock.Advance(gap)
-		b.current().steps.Metrics = metrics
+		b.current().service.Metrics = metrics
 		_, err = b.execute(payload(b.session(r.ID)))
 		require.NoError(t, err)
 		_, err = b.execute(payload(r))
 		require.NoError(t, err, "a repeat, which sends nothing")
 		var got metricdata.ResourceMetrics
 		require.NoError(t, reader.Collect(t.Context(), &got))
-		if len(got.ScopeMetrics) == 0 {
-			return metricdata.HistogramDataPoint[float64]{}
+		for _, m := range got.ScopeMetrics[0].Metrics {
+			if recorded, ok := m.Data.(metricdata.Histogram[float64]); ok {
+				require.Len(t, recorded.DataPoints, 1)
+				return recorded.DataPoints[0]
+			}
 		}
-		recorded, ok := got.ScopeMetrics[0].Metrics[0].Data.(metricdata.Histogram[float64])
-		require.True(t, ok)
-		require.Len(t, recorded.DataPoints, 1)
-		return recorded.DataPoints[0]
+		return metricdata.HistogramDataPoint[float64]{}
 	}
 	for _, tt := range []struct {
 		name string

@@ -12,7 +12,7 @@ import (
 	emulator "paceline.internal/emulators/qstash"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -23,7 +23,7 @@ func TestOutageOfMessaging(t *testing.T) {
 		t.Run(fmt.Sprintf("R_11_%dMinutesParkNobodyAndEveryBurstIsCompletedInOrder", minutes), func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			var people []enrolment.Profile
+			var people []conversation.Profile
 			var sessions []string
 			for range 3 { // each is at another place of the burst when it begins
 				p, r := b.explained()

@@ -7,12 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/platform/queue"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/catalog"
-	"paceline.internal/services/onboarding/enrolment"
-	"paceline.internal/services/onboarding/inbound"
-	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/messagingtest"
 	"paceline.internal/services/onboarding/session"
 )
@@ -21,7 +20,7 @@ import (
 const overLimit = 31 * time.Minute
 
 // asking is a person who has answered the opening, while every attempt at the explanation meets an outcome.
-func (b *bundle) asking(outcome messagingtest.Outcome) (enrolment.Profile, session.Record) {
+func (b *bundle) asking(outcome messagingtest.Outcome) (conversation.Profile, session.Record) {
 	b.t.Helper()
 	p := b.person()
 	r := b.activate(p)
@@ -170,23 +169,6 @@ func TestHeldReplyIsForItsPlace(t *testing.T) {
 		b.quiet()
 		require.Equal(t, []string{opening, explanation}, b.sequence(p))
 	})
-
-	t.Run("OneThatAnOlderReleaseRoutedIsAnswered", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		p := b.person()
-		r := b.activate(p)
-		m := b.message(p, "yes")
-		body, err := json.Marshal(inbound.Message{SID: m.GetTwilioSid(), From: m.GetFrom(), To: m.GetTo(), Body: m.GetBody(), Segments: 1})
-		require.NoError(t, err)
-		_, err = b.store.Enqueue(t.Context(), jobs.New{
-			ID: newID(), OrgID: orgID, Key: "held:" + newID(), Source: jobs.SourceInternal, EventType: jobs.EventHeldReply,
-			Subject: p.Phone, Payload: body, At: b.clock.Now(), DueAt: b.clock.Now(),
-		})
-		require.NoError(t, err)
-		b.quiet()
-		b.at(r.ID, session.AwaitingExplanationResponse, "")
-	})
 }
 
 // TestReplyToATextThatWasLearntLate is about replies between the taking of a text and the time at which we learnt of it.
@@ -194,7 +176,7 @@ func TestReplyToATextThatWasLearntLate(t *testing.T) {
 	t.Parallel()
 
 	// unlearnt is a person who has got message 4 just now, which nobody knows.
-	unlearnt := func(b *bundle) (enrolment.Profile, session.Record) {
+	unlearnt := func(b *bundle) (conversation.Profile, session.Record) {
 		p, r := b.inBurst(4)
 		b.clock.Advance(time.Second)
 		b.messaging.Script(messagingtest.First(messagingtest.UnknownTaken))

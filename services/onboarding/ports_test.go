@@ -9,15 +9,9 @@ import (
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
-	"paceline.internal/services/onboarding/audit"
-	"paceline.internal/services/onboarding/burst"
-	"paceline.internal/services/onboarding/dispatch"
-	"paceline.internal/services/onboarding/enrolment"
-	"paceline.internal/services/onboarding/inbound"
-	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/messaging"
 	"paceline.internal/services/onboarding/postgres"
-	"paceline.internal/services/onboarding/rescue"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -42,6 +36,9 @@ type ports struct {
 	alarms  *qstash.Publisher
 	at      int
 	mishap  mishap
+
+	// meanwhile happens once, before the next message of ours is sent.
+	meanwhile func()
 
 	mu    sync.Mutex
 	calls []string
@@ -95,47 +92,55 @@ func act(p *ports, name string, do func() error) error {
 	return err
 }
 
-func (p *ports) LoadSession(ctx context.Context, id string) (dispatch.View, error) {
-	return call(p, "LoadSession", func() (dispatch.View, error) { return p.Store.LoadSession(ctx, id) })
+func (p *ports) LoadStep(ctx context.Context, id string) (v conversation.View, due conversation.StepDue, err error) {
+	err = act(p, "LoadStep", func() (err error) {
+		v, due, err = p.Store.LoadStep(ctx, id)
+		return err
+	})
+	return v, due, err
 }
 
-func (p *ports) LoadConversation(ctx context.Context, org, phone string) (dispatch.View, error) {
-	return call(p, "LoadConversation", func() (dispatch.View, error) { return p.Store.LoadConversation(ctx, org, phone) })
+func (p *ports) LoadSession(ctx context.Context, id string) (conversation.View, error) {
+	return call(p, "LoadSession", func() (conversation.View, error) { return p.Store.LoadSession(ctx, id) })
 }
 
-func (p *ports) ConversationAt(ctx context.Context, org, phone string, at time.Time) (dispatch.View, error) {
-	return call(p, "ConversationAt", func() (dispatch.View, error) { return p.Store.ConversationAt(ctx, org, phone, at) })
+func (p *ports) Conversation(ctx context.Context, org, phone string) (conversation.View, error) {
+	return call(p, "Conversation", func() (conversation.View, error) { return p.Store.Conversation(ctx, org, phone) })
 }
 
-func (p *ports) Move(ctx context.Context, m session.Move, cause *dispatch.Cause) error {
+func (p *ports) ConversationAt(ctx context.Context, org, phone string, at time.Time) (conversation.View, error) {
+	return call(p, "ConversationAt", func() (conversation.View, error) { return p.Store.ConversationAt(ctx, org, phone, at) })
+}
+
+func (p *ports) Move(ctx context.Context, m session.Move, cause *conversation.Cause) error {
 	return act(p, "Move", func() error { return p.Store.Move(ctx, m, cause) })
 }
 
-func (p *ports) Note(ctx context.Context, id string, entries []session.Entry, cause *dispatch.Cause, at time.Time) error {
-	return act(p, "Note", func() error { return p.Store.Note(ctx, id, entries, cause, at) })
+func (p *ports) Note(ctx context.Context, at session.Record, entries []session.Entry, cause *conversation.Cause, now time.Time) error {
+	return act(p, "Note", func() error { return p.Store.Note(ctx, at, entries, cause, now) })
 }
 
-func (p *ports) Hold(ctx context.Context, at session.Record, cause dispatch.Cause, entry session.Entry) error {
-	return act(p, "Hold", func() error { return p.Store.Hold(ctx, at, cause, entry) })
+func (p *ports) HoldReply(ctx context.Context, at session.Record, cause conversation.Cause, entry session.Entry) error {
+	return act(p, "HoldReply", func() error { return p.Store.HoldReply(ctx, at, cause, entry) })
 }
 
 func (p *ports) LastStepAt(ctx context.Context, sessionID string) (time.Time, error) {
 	return call(p, "LastStepAt", func() (time.Time, error) { return p.Store.LastStepAt(ctx, sessionID) })
 }
 
-func (p *ports) LastTextAt(ctx context.Context, sessionID string) (time.Time, error) {
-	return call(p, "LastTextAt", func() (time.Time, error) { return p.Store.LastTextAt(ctx, sessionID) })
+func (p *ports) LastMessageAt(ctx context.Context, sessionID string) (time.Time, error) {
+	return call(p, "LastMessageAt", func() (time.Time, error) { return p.Store.LastMessageAt(ctx, sessionID) })
 }
 
 func (p *ports) Sender(ctx context.Context, org string) (string, error) {
 	return call(p, "Sender", func() (string, error) { return p.carrier.Sender(ctx, org) })
 }
 
-func (p *ports) Inbound(ctx context.Context, org string, since, until time.Time, page string) (audit.Page, error) {
-	return call(p, "Inbound", func() (audit.Page, error) { return p.carrier.Inbound(ctx, org, since, until, page) })
+func (p *ports) ListInbound(ctx context.Context, org string, since, until time.Time, page string) (conversation.InboundPage, error) {
+	return call(p, "ListInbound", func() (conversation.InboundPage, error) { return p.carrier.ListInbound(ctx, org, since, until, page) })
 }
 
-func (p *ports) ClaimAudit(ctx context.Context, of audit.Sender, first, now, leaseUntil time.Time) (s audit.Sweep, ours bool, err error) {
+func (p *ports) ClaimAudit(ctx context.Context, of conversation.Sender, first, now, leaseUntil time.Time) (s conversation.Audit, ours bool, err error) {
 	err = act(p, "ClaimAudit", func() (err error) {
 		s, ours, err = p.Store.ClaimAudit(ctx, of, first, now, leaseUntil)
 		return err
@@ -143,19 +148,19 @@ func (p *ports) ClaimAudit(ctx context.Context, of audit.Sender, first, now, lea
 	return s, ours, err
 }
 
-func (p *ports) ExtendAudit(ctx context.Context, s audit.Sweep, leaseUntil time.Time) error {
+func (p *ports) ExtendAudit(ctx context.Context, s conversation.Audit, leaseUntil time.Time) error {
 	return act(p, "ExtendAudit", func() error { return p.Store.ExtendAudit(ctx, s, leaseUntil) })
 }
 
-func (p *ports) FinishAudit(ctx context.Context, s audit.Sweep, end audit.End) error {
+func (p *ports) FinishAudit(ctx context.Context, s conversation.Audit, end conversation.AuditEnd) error {
 	return act(p, "FinishAudit", func() error { return p.Store.FinishAudit(ctx, s, end) })
 }
 
-func (p *ports) ReleaseAudit(ctx context.Context, s audit.Sweep) error {
+func (p *ports) ReleaseAudit(ctx context.Context, s conversation.Audit) error {
 	return act(p, "ReleaseAudit", func() error { return p.Store.ReleaseAudit(ctx, s) })
 }
 
-func (p *ports) Enqueue(ctx context.Context, n jobs.New) (stored jobs.Enqueued, err error) {
+func (p *ports) Enqueue(ctx context.Context, n queue.New) (stored queue.Enqueued, err error) {
 	err = act(p, "Enqueue", func() (err error) {
 		stored, err = p.Store.Enqueue(ctx, n)
 		return err
@@ -163,32 +168,8 @@ func (p *ports) Enqueue(ctx context.Context, n jobs.New) (stored jobs.Enqueued, 
 	return stored, err
 }
 
-func (p *ports) Claim(ctx context.Context, c queue.Claim) (queue.Claimed, error) {
-	return call(p, "Claim", func() (queue.Claimed, error) { return p.Store.Jobs().Claim(ctx, c) })
-}
-
-func (p *ports) Finish(ctx context.Context, ends []jobs.Finish) ([]string, error) {
-	return call(p, "Finish", func() ([]string, error) { return p.Store.Jobs().Finish(ctx, ends) })
-}
-
-func (p *ports) Extend(ctx context.Context, held []jobs.Job, until time.Time) ([]string, error) {
-	return call(p, "Extend", func() ([]string, error) { return p.Store.Jobs().Extend(ctx, held, until) })
-}
-
-func (p *ports) ClaimAlarms(ctx context.Context, limit int, now, leaseUntil time.Time) ([]session.Alarm, error) {
-	return call(p, "ClaimAlarms", func() ([]session.Alarm, error) { return p.Store.ClaimAlarms(ctx, limit, now, leaseUntil) })
-}
-
-func (p *ports) AlarmPublished(ctx context.Context, id, messageID string, at time.Time) error {
-	return act(p, "AlarmPublished", func() error { return p.Store.AlarmPublished(ctx, id, messageID, at) })
-}
-
-func (p *ports) AlarmFailed(ctx context.Context, a session.Alarm, cause string, retryAt time.Time) error {
-	return act(p, "AlarmFailed", func() error { return p.Store.AlarmFailed(ctx, a, cause, retryAt) })
-}
-
-func (p *ports) Overdue(ctx context.Context, limit, doublings int, grace time.Duration, now time.Time) ([]burst.Overdue, error) {
-	return call(p, "Overdue", func() ([]burst.Overdue, error) { return p.Store.Overdue(ctx, limit, doublings, grace, now) })
+func (p *ports) Overdue(ctx context.Context, limit, doublings int, grace time.Duration, now time.Time) ([]conversation.Overdue, error) {
+	return call(p, "Overdue", func() ([]conversation.Overdue, error) { return p.Store.Overdue(ctx, limit, doublings, grace, now) })
 }
 
 func (p *ports) Rearm(ctx context.Context, r session.Record, a session.Alarm, then, at time.Time) error {
@@ -199,50 +180,42 @@ func (p *ports) Park(ctx context.Context, m session.Move) error {
 	return act(p, "Park", func() error { return p.Store.Park(ctx, m) })
 }
 
-func (p *ports) RingUnpublished(ctx context.Context, before, now time.Time) (n int, since time.Time, err error) {
-	err = act(p, "RingUnpublished", func() (err error) {
-		n, since, err = p.Store.RingUnpublished(ctx, before, now)
-		return err
-	})
-	return n, since, err
+func (p *ports) Wait(ctx context.Context, w session.Wait) (*session.Alarm, error) {
+	return call(p, "Wait", func() (*session.Alarm, error) { return p.Store.Wait(ctx, w) })
 }
 
-func (p *ports) AwaitReceipt(
-	ctx context.Context, r session.Record, next func(generation, looks int) *session.Alarm, told session.Entry,
-) (*session.Alarm, error) {
-	return call(p, "AwaitReceipt", func() (*session.Alarm, error) { return p.Store.AwaitReceipt(ctx, r, next, told) })
+func (p *ports) RecordStatus(ctx context.Context, s conversation.KapsoStatus) (bool, error) {
+	return call(p, "RecordStatus", func() (bool, error) { return p.carrier.RecordStatus(ctx, s) })
 }
 
-func (p *ports) AwaitWindow(
-	ctx context.Context, r session.Record, due time.Time, next func(generation int) *session.Alarm, told session.Entry,
-) (*session.Alarm, error) {
-	return call(p, "AwaitWindow", func() (*session.Alarm, error) { return p.Store.AwaitWindow(ctx, r, due, next, told) })
+func (p *ports) Receipt(ctx context.Context, org, key string) (conversation.Receipt, error) {
+	return call(p, "Receipt", func() (conversation.Receipt, error) { return p.carrier.Receipt(ctx, org, key) })
 }
 
-func (p *ports) Receipt(ctx context.Context, org, key string) (burst.Receipt, error) {
-	return call(p, "Receipt", func() (burst.Receipt, error) { return p.carrier.Receipt(ctx, org, key) })
-}
-
-func (p *ports) Resume(ctx context.Context, org, id string, again rescue.Again, at time.Time) (session.Record, error) {
-	return call(p, "Resume", func() (session.Record, error) { return p.Store.Resume(ctx, org, id, again, at) })
+func (p *ports) Resume(ctx context.Context, org, id string, at time.Time) (session.Record, error) {
+	return call(p, "Resume", func() (session.Record, error) { return p.Store.Resume(ctx, org, id, at) })
 }
 
 func (p *ports) ReplayDeadLetter(
-	ctx context.Context, within rescue.Scope, id string, again rescue.Again, at time.Time,
-) (rescue.Replayed, error) {
-	return call(p, "ReplayDeadLetter", func() (rescue.Replayed, error) { return p.Store.ReplayDeadLetter(ctx, within, id, again, at) })
+	ctx context.Context, within conversation.Scope, id string, at time.Time,
+) (conversation.Replayed, error) {
+	return call(p, "ReplayDeadLetter", func() (conversation.Replayed, error) { return p.Store.ReplayDeadLetter(ctx, within, id, at) })
 }
 
-func (p *ports) OpenSession(ctx context.Context, o enrolment.Opening) (session.Record, error) {
+func (p *ports) OpenSession(ctx context.Context, o conversation.Opening) (session.Record, error) {
 	return call(p, "OpenSession", func() (session.Record, error) { return p.Store.OpenSession(ctx, o) })
 }
 
-func (p *ports) Send(ctx context.Context, t dispatch.Text) (dispatch.Sent, error) {
-	return call(p, "Send", func() (dispatch.Sent, error) { return p.carrier.Send(asItself(ctx), t) })
+func (p *ports) Send(ctx context.Context, t conversation.Message) (conversation.Sent, error) {
+	if do := p.meanwhile; do != nil {
+		p.meanwhile = nil
+		do()
+	}
+	return call(p, "Send", func() (conversation.Sent, error) { return p.carrier.Send(asItself(ctx), t) })
 }
 
-func (p *ports) Record(ctx context.Context, m inbound.Message, profileID string, received time.Time) (inbound.Recorded, error) {
-	return call(p, "Record", func() (inbound.Recorded, error) { return p.carrier.Record(ctx, m, profileID, received) })
+func (p *ports) Record(ctx context.Context, m conversation.Inbound, profileID string, received time.Time) (conversation.Recorded, error) {
+	return call(p, "Record", func() (conversation.Recorded, error) { return p.carrier.Record(ctx, m, profileID, received) })
 }
 
 // asItself has the service call as itself, whoever calls it, as the server chain does.
@@ -266,28 +239,62 @@ func (p *ports) Publish(ctx context.Context, job qstash.Job) (qstash.Receipt, er
 	return call(p, "Publish", func() (qstash.Receipt, error) { return p.alarms.Publish(ctx, job) })
 }
 
-func (p *ports) Profile(ctx context.Context, org, id string) (enrolment.Profile, error) {
-	return call(p, "Profile", func() (enrolment.Profile, error) { return p.Store.Profile(ctx, org, id) })
+func (p *ports) Profile(ctx context.Context, org, id string) (conversation.Profile, error) {
+	return call(p, "Profile", func() (conversation.Profile, error) { return p.Store.Profile(ctx, org, id) })
 }
 
-func (p *ports) SetHold(ctx context.Context, org, id, reason string, at time.Time) (enrolment.Profile, error) {
-	return call(p, "SetHold", func() (enrolment.Profile, error) { return p.Store.SetHold(ctx, org, id, reason, at) })
+func (p *ports) SetHold(ctx context.Context, org, id, reason string, at time.Time) (conversation.Profile, error) {
+	return call(p, "SetHold", func() (conversation.Profile, error) { return p.Store.SetHold(ctx, org, id, reason, at) })
 }
 
 func (p *ports) Release(
-	ctx context.Context, org, id string, again enrolment.Again, at time.Time,
-) (enrolment.Profile, error) {
-	return call(p, "Release", func() (enrolment.Profile, error) { return p.Store.Release(ctx, org, id, again, at) })
+	ctx context.Context, org, id string, at time.Time,
+) (conversation.Profile, error) {
+	return call(p, "Release", func() (conversation.Profile, error) { return p.Store.Release(ctx, org, id, at) })
 }
 
 func (p *ports) CloseSession(ctx context.Context, org, id string, at time.Time) (session.Record, error) {
 	return call(p, "CloseSession", func() (session.Record, error) { return p.Store.CloseSession(ctx, org, id, at) })
 }
 
-func (p *ports) ProfileID(ctx context.Context, orgID, phone string) (string, error) {
-	return call(p, "ProfileID", func() (string, error) { return p.Store.ProfileID(ctx, orgID, phone) })
+// jobs is the queue of a process.
+type jobs struct{ p *ports }
+
+func (j jobs) Claim(ctx context.Context, c queue.Claim) (queue.Claimed, error) {
+	return call(j.p, "Claim", func() (queue.Claimed, error) { return j.p.Store.Jobs().Claim(ctx, c) })
 }
 
-func (p *ports) Expedite(ctx context.Context, done []jobs.Job, now time.Time) (bool, error) {
-	return call(p, "Expedite", func() (bool, error) { return p.Store.Jobs().Expedite(ctx, done, now) })
+func (j jobs) Finish(ctx context.Context, ends []queue.Finish) ([]string, error) {
+	return call(j.p, "Finish", func() ([]string, error) { return j.p.Store.Jobs().Finish(ctx, ends) })
+}
+
+func (j jobs) Extend(ctx context.Context, held []queue.Job, until time.Time) ([]string, error) {
+	return call(j.p, "Extend", func() ([]string, error) { return j.p.Store.Jobs().Extend(ctx, held, until) })
+}
+
+func (j jobs) Expedite(ctx context.Context, done []queue.Job, now time.Time) (bool, error) {
+	return call(j.p, "Expedite", func() (bool, error) { return j.p.Store.Jobs().Expedite(ctx, done, now) })
+}
+
+// outboxRows are the alarms of a process.
+type outboxRows struct{ p *ports }
+
+func (o outboxRows) Claim(ctx context.Context, limit int, now, leaseUntil time.Time) ([]session.Alarm, error) {
+	return call(o.p, "ClaimAlarms", func() ([]session.Alarm, error) { return o.p.Store.Alarms().Claim(ctx, limit, now, leaseUntil) })
+}
+
+func (o outboxRows) Published(ctx context.Context, id, messageID string, at time.Time) error {
+	return act(o.p, "AlarmPublished", func() error { return o.p.Store.Alarms().Published(ctx, id, messageID, at) })
+}
+
+func (o outboxRows) Release(ctx context.Context, id, leaseToken, cause string, retryAt time.Time) error {
+	return act(o.p, "AlarmReleased", func() error { return o.p.Store.Alarms().Release(ctx, id, leaseToken, cause, retryAt) })
+}
+
+func (o outboxRows) NotifyUnpublished(ctx context.Context, before, now time.Time) (n int, since time.Time, err error) {
+	err = act(o.p, "NotifyUnpublished", func() (err error) {
+		n, since, err = o.p.Store.Alarms().NotifyUnpublished(ctx, before, now)
+		return err
+	})
+	return n, since, err
 }

@@ -12,8 +12,7 @@ import (
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/catalog"
-	"paceline.internal/services/onboarding/dispatch"
-	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -47,7 +46,7 @@ func (b *bundle) turns(hour, minute int) {
 }
 
 // night is a person whose burst is due and who sleeps: their yes came at 22:30.
-func (b *bundle) night() (enrolment.Profile, session.Record) {
+func (b *bundle) night() (conversation.Profile, session.Record) {
 	b.t.Helper()
 	b.sleepsAtNight()
 	p, r := b.explained()
@@ -60,7 +59,7 @@ func (b *bundle) night() (enrolment.Profile, session.Record) {
 var morning = time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 
 // requireWakes holds the newest alarm to the opening, and the burst to beginning then and keeping its pace.
-func (b *bundle) requireWakes(p enrolment.Profile, r session.Record) {
+func (b *bundle) requireWakes(p conversation.Profile, r session.Record) {
 	b.t.Helper()
 	var due time.Time
 	require.NoError(b.t, b.pool.QueryRow(b.t.Context(),
@@ -176,7 +175,7 @@ func TestQuietHours(t *testing.T) {
 		texts := catalog.Default()
 		body, err := texts.Render(r.CopyVersion, p.Locale, first, p.FirstName)
 		require.NoError(t, err)
-		_, err = b.carrier.Send(t.Context(), dispatch.Text{ // taken, and whoever sent it died
+		_, err = b.carrier.Send(t.Context(), conversation.Message{ // taken, and whoever sent it died
 			OrgID: orgID, ProfileID: p.ID, To: p.Phone, Body: body, Key: session.Key(p.ID, r.ID, step(1)), CorrelationID: "request-0",
 			Unknown: b.flow.UnknownSends(),
 		})
@@ -204,16 +203,16 @@ func TestQuietHours(t *testing.T) {
 
 	for _, tt := range []struct {
 		name string
-		ring func(b *bundle, p enrolment.Profile, r session.Record)
+		ring func(b *bundle, p conversation.Profile, r session.Record)
 	}{
-		{name: "Sweeper", ring: func(*bundle, enrolment.Profile, session.Record) {}},
-		{name: "Release", ring: func(b *bundle, p enrolment.Profile, _ session.Record) { b.hold(p); b.release(p) }},
-		{name: "Resume", ring: func(b *bundle, p enrolment.Profile, r session.Record) {
+		{name: "Sweeper", ring: func(*bundle, conversation.Profile, session.Record) {}},
+		{name: "Release", ring: func(b *bundle, p conversation.Profile, _ session.Record) { b.hold(p); b.release(p) }},
+		{name: "Resume", ring: func(b *bundle, p conversation.Profile, r session.Record) {
 			b.exec(`update conversation_sessions set status = 'stuck' where id = $1`, r.ID)
-			_, err := b.current().crew.Resume(b.t.Context(), orgID, r.ID)
+			_, err := b.current().service.Resume(b.t.Context(), orgID, r.ID)
 			require.NoError(b.t, err)
 		}},
-		{name: "ByHand", ring: func(b *bundle, _ enrolment.Profile, r session.Record) { b.skips(session.SkipQuietHours, payload(r)) }},
+		{name: "ByHand", ring: func(b *bundle, _ conversation.Profile, r session.Record) { b.skips(session.SkipQuietHours, payload(r)) }},
 	} {
 		t.Run("AlarmThatWasLostAndRingsAtNight_"+tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -297,7 +296,7 @@ func TestQuietHours(t *testing.T) {
 func TestOpeningInQuietHours(t *testing.T) {
 	t.Parallel()
 	// asleep is a person who was activated at 23:00.
-	asleep := func(t *testing.T) (*bundle, enrolment.Profile, session.Record) {
+	asleep := func(t *testing.T) (*bundle, conversation.Profile, session.Record) {
 		b := setup(t)
 		b.sleepsAtNight()
 		b.turns(23, 0)
@@ -365,7 +364,7 @@ func TestOpeningInQuietHours(t *testing.T) {
 		p := stuckOpening(b)
 		r := b.standing(p)
 		b.turns(23, 0)
-		_, err := b.current().crew.Resume(t.Context(), orgID, r.ID)
+		_, err := b.current().service.Resume(t.Context(), orgID, r.ID)
 		require.NoError(t, err)
 		b.pass(time.Minute)
 		require.Empty(t, b.sequence(p))

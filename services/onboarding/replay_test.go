@@ -155,7 +155,7 @@ func TestReplay(t *testing.T) {
 			b.exec(`update conversation_sessions set status = 'stopped' where id = $1`, r.ID)
 		}, want: session.SkipOptedOut},
 		{name: "S1_39_OfAClosedSession", bend: func(b *bundle, r session.Record) {
-			_, err := b.current().desk.Reset(b.t.Context(), orgID, r.ID)
+			_, err := b.current().service.Reset(b.t.Context(), orgID, r.ID)
 			require.NoError(b.t, err)
 		}, want: session.SkipSessionInactive},
 		{name: "S1_39_OfAnUndeliverableSessionThatOnlyAResumeBringsBack", bend: func(b *bundle, r session.Record) {
@@ -164,7 +164,7 @@ func TestReplay(t *testing.T) {
 			require.Error(b.t, err)
 		}, want: session.SkipSessionInactive},
 		{name: "S1_39_OfAPersonOnHold", bend: func(b *bundle, r session.Record) {
-			_, err := b.current().desk.Hold(b.t.Context(), orgID, r.ProfileID, "")
+			_, err := b.current().service.Hold(b.t.Context(), orgID, r.ProfileID, "")
 			require.NoError(b.t, err)
 		}, want: session.SkipSafetyHold},
 	} {

@@ -9,10 +9,10 @@ import (
 	"google.golang.org/grpc/codes"
 
 	emulator "paceline.internal/emulators/qstash"
+	"paceline.internal/platform/queue"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/inbound"
-	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/messagingtest"
 	"paceline.internal/services/onboarding/session"
 )
@@ -290,11 +290,11 @@ func TestReply(t *testing.T) {
 		p := b.person()
 		r := b.activate(p)
 		b.reply(p, "yes")
-		var stored jobs.Job
+		var stored queue.Job
 		require.NoError(t, b.pool.QueryRow(t.Context(), `select id::text, org_id::text, subject, event_type, created_at from webhook_jobs where event_type = $1`,
-			inbound.EventMessage).Scan(&stored.ID, &stored.OrgID, &stored.Subject, &stored.EventType, &stored.CreatedAt))
+			conversation.EventMessage).Scan(&stored.ID, &stored.OrgID, &stored.Subject, &stored.EventType, &stored.CreatedAt))
 		stored.LeaseToken = newID()
-		require.NoError(t, b.current().router.GiveUp(t.Context(), stored, errMishap))
+		require.NoError(t, b.current().service.GiveUp(t.Context(), stored, errMishap))
 		require.Equal(t, session.Active, b.session(r.ID).Status)
 	})
 }
@@ -423,7 +423,7 @@ func TestReplyDuringTheBurst(t *testing.T) {
 		b := setup(t)
 		p, r := b.inBurst(2)
 		b.reply(p, "STOP")
-		_, err := b.current().desk.Activate(t.Context(), orgID, p.ID, nil)
+		_, err := b.current().service.Activate(t.Context(), orgID, p.ID, nil)
 		require.ErrorContains(t, err, "opted out")
 		require.Equal(t, []string{opening, explanation, first}, b.sequence(p))
 		b.reply(p, "START")

@@ -9,7 +9,7 @@ import (
 
 	emulator "paceline.internal/emulators/qstash"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/messagingtest"
 	"paceline.internal/services/onboarding/session"
 )
@@ -17,7 +17,7 @@ import (
 // ordeal is a person to whom everything happens that can happen, in any order.
 type ordeal struct {
 	b      *bundle
-	p      enrolment.Profile
+	p      conversation.Profile
 	letter *onboardingv1.DeadLetter
 }
 
@@ -109,7 +109,7 @@ func TestOrdeal(t *testing.T) {
 		if rapid.Bool().Draw(t, "trouble at once") {
 			b.messaging.Script(messagingtest.First(messagingtest.ParkMissed))
 		}
-		_, _ = b.current().desk.Activate(b.t.Context(), orgID, o.p.ID, nil)
+		_, _ = b.current().service.Activate(b.t.Context(), orgID, o.p.ID, nil)
 		for range rapid.IntRange(2, 10).Draw(t, "steps") {
 			o.step(t)
 			if r := b.standing(o.p); r.Status.Parked() {

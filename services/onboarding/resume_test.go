@@ -13,7 +13,7 @@ import (
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/messagingtest"
 	"paceline.internal/services/onboarding/session"
 )
@@ -65,7 +65,7 @@ func (b *bundle) shown(id string) *onboardingv1.Session {
 }
 
 // parkedAtStep is a person whose second step met an outcome that parked the session, while QStash is mute.
-func (b *bundle) parkedAtStep(outcome messagingtest.Outcome) (enrolment.Profile, session.Record, error) {
+func (b *bundle) parkedAtStep(outcome messagingtest.Outcome) (conversation.Profile, session.Record, error) {
 	b.t.Helper()
 	p, r := b.inBurst(2)
 	b.clock.Advance(8 * time.Second)
@@ -206,21 +206,21 @@ func TestResumeOfADirectText(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
-		begin func(b *bundle) (p enrolment.Profile, key func(r session.Record) string) // parks
-		want  []string                                                                 // after it went on
+		begin func(b *bundle) (p conversation.Profile, key func(r session.Record) string) // parks
+		want  []string                                                                    // after it went on
 		token session.Token
 	}{
 		{
 			name: "Opening", want: []string{opening}, token: session.AwaitingOpeningResponse,
-			begin: func(b *bundle) (enrolment.Profile, func(r session.Record) string) {
+			begin: func(b *bundle) (conversation.Profile, func(r session.Record) string) {
 				p := b.person()
-				_, _ = b.current().desk.Activate(b.t.Context(), orgID, p.ID, nil)
+				_, _ = b.current().service.Activate(b.t.Context(), orgID, p.ID, nil)
 				return p, func(r session.Record) string { return session.OpeningKey(r.ProfileID, r.ID) }
 			},
 		},
 		{
 			name: "Explanation", want: []string{opening, explanation}, token: session.AwaitingExplanationResponse,
-			begin: func(b *bundle) (enrolment.Profile, func(r session.Record) string) {
+			begin: func(b *bundle) (conversation.Profile, func(r session.Record) string) {
 				p := b.person()
 				b.unscripted(func() { b.activate(p) })
 				b.reply(p, "yes")
@@ -229,8 +229,8 @@ func TestResumeOfADirectText(t *testing.T) {
 		},
 		{
 			name: "Later", want: []string{opening, explanation, later}, token: session.AwaitingOpeningResponse,
-			begin: func(b *bundle) (enrolment.Profile, func(r session.Record) string) {
-				var p enrolment.Profile
+			begin: func(b *bundle) (conversation.Profile, func(r session.Record) string) {
+				var p conversation.Profile
 				b.unscripted(func() { p, _ = b.explained() })
 				b.reply(p, "not now")
 				return p, func(r session.Record) string { return session.DirectKey(r.ProfileID, r.ID, session.TextLater, 2) }
@@ -462,14 +462,14 @@ func TestResume(t *testing.T) {
 		b := setup(t)
 		p, r := b.inBurst(2)
 		b.reply(p, "STOP")
-		closed, err := b.current().desk.Reset(t.Context(), orgID, r.ID)
+		closed, err := b.current().service.Reset(t.Context(), orgID, r.ID)
 		require.NoError(t, err)
 		require.Equal(t, session.Closed, closed.Status)
 		_, err = b.resume(r)
 		refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_SESSION_ENDED)
 		require.Empty(t, b.shown(r.ID).GetReason())
-		_, err = b.current().desk.Activate(t.Context(), orgID, p.ID, nil)
-		require.ErrorIs(t, err, enrolment.ErrOptedOut)
+		_, err = b.current().service.Activate(t.Context(), orgID, p.ID, nil)
+		require.ErrorIs(t, err, conversation.ErrOptedOut)
 		require.Equal(t, []string{opening, explanation, first}, b.sequence(p))
 		b.reply(p, "START")
 		require.Equal(t, session.Active, b.activate(p).Status)
@@ -487,7 +487,7 @@ func TestResume(t *testing.T) {
 		require.ErrorContains(t, err, "reset that one first")
 		require.Equal(t, old, b.session(old.ID))
 
-		_, err = b.current().desk.Reset(t.Context(), orgID, newer.ID)
+		_, err = b.current().service.Reset(t.Context(), orgID, newer.ID)
 		require.NoError(t, err)
 		require.True(t, b.messaging.Resolve(stepKey(old, 2), wasNotSent))
 		b.qstash.SetFaults(emulator.Script{})

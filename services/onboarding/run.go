@@ -8,12 +8,13 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
 
+	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
@@ -21,19 +22,12 @@ import (
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/audit"
-	"paceline.internal/services/onboarding/burst"
-	"paceline.internal/services/onboarding/dispatch"
-	"paceline.internal/services/onboarding/enrolment"
-	"paceline.internal/services/onboarding/inbound"
-	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/messaging"
 	store "paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/redis"
-	"paceline.internal/services/onboarding/rescue"
 	"paceline.internal/services/onboarding/reservation"
 	"paceline.internal/services/onboarding/server"
-	"paceline.internal/services/onboarding/webhooks"
 )
 
 // name is what logs, spans and metrics call this service.
@@ -83,23 +77,18 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	loops, err := process.NewLoops(tel.Meter.Meter(name), deps.Log, deps.PassBound)
-	if err != nil {
-		return err
-	}
-	components := s.loops(cfg, loops, deps.Rest)
 	if err := deps.Listen(ctx, "ONBOARDING", cfg.Addr, cfg.OpsAddr); err != nil {
 		return err
 	}
 	process.LogPlainText(ctx, deps.Log, cfg.TLS, cfg.Addr, cfg.MessagingAddr)
-	ready := func(ctx context.Context) error { return errors.Join(loops.Ready(), s.ready(ctx)) }
+	ready := func(ctx context.Context) error { return errors.Join(s.loops.Ready(), s.ready(ctx)) }
 	if err := ready(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
 		deps.Log.ErrorContext(ctx, "onboarding.not_ready", "error", err)
 	}
 	ops := telemetry.OpsServer(telemetry.OpsHandler(telemetry.OpsConfig{
 		Registry: tel.Registry, Addr: cfg.OpsAddr, Config: cfg, Ready: ready, Queues: s.queues(deps.Now),
 	}))
-	return process.Run(ctx, deps.Log, append(components,
+	return process.Run(ctx, deps.Log, append(s.components,
 		process.HTTPServer("ops", ops, deps.OpsListener),
 		bounded(process.GRPCServer("grpc", s.grpc.Server, deps.Listener, s.grpc.Health), stepTimeout),
 		process.Component{Name: "ready", Start: func(context.Context) error { deps.Ready(); return nil }},
@@ -108,20 +97,18 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 
 // wired is the service with every part in its place.
 type wired struct {
-	pool      *postgres.Pool
-	messaging *grpc.ClientConn
-	redis     *redis.Reservations // nil without REDIS_URL
-	runner    *jobs.Runner
-	jobs      *queue.Queue
-	relay     *burst.Relay
-	sweeper   *burst.Sweeper
-	auditor   *audit.Auditor
-	desk      *enrolment.Desk
-	grpc      *rpc.Server
-	notifier  *queue.Notifier
-	retention *queue.Retention
-	wakeJobs  chan struct{}
-	wakeRelay chan struct{}
+	pool          *postgres.Pool
+	store         *store.Store
+	messaging     *grpc.ClientConn
+	redis         *redis.Reservations // nil without REDIS_URL
+	conversations *conversation.Service
+	notifier      *queue.Notifier
+	failures      *reservation.Guard
+	grpc          *rpc.Server
+	wakeJobs      chan struct{}
+	wakeRelay     chan struct{}
+	loops         *process.Loops
+	components    []process.Component // what works without being called
 }
 
 // transient is an outage of our database. A handler that used up its own time is not one: it might do so for ever.
@@ -129,31 +116,8 @@ func transient(err error) bool {
 	return postgres.Outage(err) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// loops are the components that work without being called.
-func (s *wired) loops(cfg Config, loops *process.Loops, rest process.Rest) []process.Component {
-	repeated := func(name string, r process.Repetition) process.Component {
-		return bounded(loops.Loop(name, r.Run), stopLoops)
-	}
-	components := []process.Component{
-		repeated("jobs", s.runner.Loop(rest)),
-		process.Loop("wake-ups", s.listen), // each of its waits has a bound of its own
-		loops.Loop("bell", s.notifier.Run),
-		repeated("retention", s.retention.Loop(rest)),
-		loops.Loop("holds", s.desk.TellLoop(rest).Run),
-	}
-	if !cfg.InboundAuditInterval.Never() {
-		components = append(components, repeated("inbound-audit", s.auditor.Loop(rest)))
-	}
-	if !cfg.SchedulingDisabled {
-		components = append(components,
-			repeated("relay", s.relay.Loop(rest, cfg.AlarmRelayInterval, s.wakeRelay)),
-			repeated("sweeper", s.sweeper.Loop(rest, min(cfg.AlarmOverdueGrace/4, sweepInterval))))
-	}
-	return components
-}
-
-func wire(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Telemetry) (*wired, error) {
-	flow, texts, err := cfg.script()
+func wire(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Telemetry) (s *wired, err error) {
+	loops, err := process.NewLoops(tel.Meter.Meter(name), deps.Log, deps.PassBound)
 	if err != nil {
 		return nil, err
 	}
@@ -165,122 +129,118 @@ func wire(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 	if err != nil {
 		return nil, err
 	}
-	alarmClock, err := openQStash(cfg, deps, tel)
-	if err != nil {
+	if s, err = connect(ctx, cfg, tel, tokens, files); err != nil {
 		return nil, err
 	}
-	s, err := connect(ctx, cfg, tel, tokens, files)
-	if err != nil {
-		return nil, err
-	}
-	audited, err := audit.NewMetrics(tel.Meter.Meter(name))
-	if err != nil {
-		return nil, errors.Join(err, s.close())
-	}
-
-	db := store.NewStore(s.pool)
-	measured, threads, err := s.observe(ctx, deps, tel, db)
-	if err != nil {
-		return nil, errors.Join(err, s.close())
-	}
-	carrier := messaging.New(s.messaging, deps.Now)
-	delivery := &dispatch.Dispatcher{Sender: carrier, Store: db, Catalog: texts, Unknown: flow.UnknownSends(), Now: deps.Now}
-	alarms := &burst.Publisher{
-		QStash: alarmClock, Outbox: db, Flow: flow, Disabled: cfg.SchedulingDisabled, Threads: threads, Log: deps.Log, Now: deps.Now,
-	}
-	s.watch(cfg, deps, db, alarms)
-	router := &inbound.Router{
-		OrgID: cfg.DefaultOrgID, Queue: db, Messaging: carrier, People: db, Sessions: db, History: db, Delivery: delivery, Alarms: alarms,
-		Flow: flow, OnLate: audit.Reporter{Metrics: audited, Log: deps.Log}.Late, Threads: threads, Log: deps.Log, Now: deps.Now,
-	}
-	s.auditor = &audit.Auditor{
-		OrgID: cfg.DefaultOrgID, Carrier: carrier, Sweeps: db, Router: router, Interval: cfg.InboundAuditInterval.Every(), Metrics: audited,
-		Log: deps.Log, Now: deps.Now,
-	}
-	desk := &enrolment.Desk{
-		Profiles: db, Sessions: db, Queue: db, Delivery: delivery, Senders: carrier, Holds: carrier, Catalog: texts, NewAlarm: burst.NewAlarm,
-		Threads: threads, Log: deps.Log, Now: deps.Now,
-	}
-	takers := &webhooks.Takers{Texts: router, Receipts: carrier, Log: deps.Log, Now: deps.Now}
-	err = s.queue(ctx, cfg, deps, tel, db, jobs.Config{GiveUp: router.GiveUp, Handlers: joined(takers.Handlers(), map[string]jobs.Handler{
-		inbound.EventMessage:   router.Handle,
-		jobs.EventHeldReply:    router.Handle,
-		jobs.EventResumedReply: router.HandleResumed,
-		enrolment.EventOpening: desk.SendOpening,
-	})})
-	if err != nil {
-		return nil, errors.Join(err, s.close())
-	}
-	router.Runner, desk.Runner, s.desk = s.runner, s.runner, desk
-	crew := &rescue.Crew{Store: db, OrgID: cfg.DefaultOrgID, NewAlarm: burst.NewAlarm, Now: deps.Now}
-	steps := &burst.Executor{
-		Sessions: db, Delivery: delivery, Receipts: carrier, Waits: db, Outages: db, Alarms: alarms, Flow: flow, Metrics: measured,
-		Threads: threads, Log: deps.Log, Now: deps.Now,
-	}
-
-	failures, guardErr := s.guard(cfg, deps)
-	s.grpc, err = rpc.NewServer(rpc.ServerConfig{
-		Tokens: tokens, Policy: server.Policy(), Log: deps.Log, TracerProvider: tel.Tracer, MeterProvider: tel.Meter,
-		TLS: files.Server, Scope: process.Scope, Timeout: stepTimeout, MaxRequest: maxRequest,
-		Database: s.ready,
-	})
-	if err := errors.Join(err, guardErr); err != nil {
-		return nil, errors.Join(err, s.close())
-	}
-	if err := s.register(&server.Server{
-		Steps: steps, Router: router, Desk: desk, Crew: crew, Store: db, Failures: failures, Now: deps.Now,
-	}, &server.WebhookJobs{OrgID: cfg.DefaultOrgID, Store: db, Texts: router, Notifier: s.notifier, Now: deps.Now}); err != nil {
-		return nil, errors.Join(err, s.close())
+	s.loops = loops
+	w := wiring{wired: s, cfg: cfg, deps: deps, tel: tel, meter: tel.Meter.Meter(name)}
+	for _, feature := range []func() error{
+		func() error { return w.conversation(ctx) },
+		w.guard,
+		func() error { return w.serve(tokens, files) },
+	} {
+		if err := feature(); err != nil {
+			return nil, errors.Join(err, s.close())
+		}
 	}
 	return s, nil
 }
 
-// register puts the servers behind gRPC, and sees to it that each of their methods has a policy.
-func (s *wired) register(conversations *server.Server, events *server.WebhookJobs) error {
-	onboardingv1.RegisterOnboardingServiceServer(s.grpc, conversations)
-	onboardingv1.RegisterWebhookJobServiceServer(s.grpc, events)
-	return s.grpc.CheckPolicy()
+// wiring is what the features are wired with.
+type wiring struct {
+	*wired
+
+	cfg   Config
+	deps  process.Deps
+	tel   *telemetry.Telemetry
+	meter metric.Meter
 }
 
-// observe registers the gauges that are asked of the database and its pool, and makes what the parts measure and trace with.
-func (s *wired) observe(
-	ctx context.Context, deps process.Deps, tel *telemetry.Telemetry, db *store.Store,
-) (*burst.Metrics, telemetry.Threads, error) {
-	meter := tel.Meter.Meter(name)
-	metrics, err := burst.NewMetrics(meter)
-	err = errors.Join(err, postgres.Observe(meter, s.pool), burst.Observe(ctx, meter, db, deps.Now))
-	return metrics, telemetry.Threads{Tracer: tel.Tracer.Tracer("paceline.internal/services/" + name)}, err
-}
-
-// watch makes what finishes and repeats alarms.
-func (s *wired) watch(cfg Config, deps process.Deps, db *store.Store, alarms *burst.Publisher) {
-	s.relay = &burst.Relay{Outbox: db, Publisher: alarms, Log: deps.Log, Now: deps.Now}
-	s.sweeper = &burst.Sweeper{
-		Store: db, Grace: cfg.AlarmOverdueGrace, MaxGenerations: cfg.AlarmMaxGenerations, Log: deps.Log, Now: deps.Now,
-	}
-}
-
-// queue makes what works webhook_jobs: its runner with these handlers, the bell that wakes it, and its retention.
-func (s *wired) queue(
-	ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Telemetry, db *store.Store, work jobs.Config,
-) error {
-	meter := tel.Meter.Meter(name)
-	counted, err := queue.NewMetrics(meter)
-	if err := errors.Join(err, queue.Observe(ctx, meter, jobs.Queue, db.Jobs(), deps.Now)); err != nil {
+// conversation wires the conversations, the queue of their jobs, and the loops of both.
+func (w *wiring) conversation(ctx context.Context) error {
+	flow, texts, err := w.cfg.script()
+	if err != nil {
 		return err
 	}
-	work.Store, work.Log, work.Now, work.Wake, work.Metrics, work.Transient = db.Jobs(), deps.Log, deps.Now, s.wakeJobs, counted, transient
-	work.Workers = jobWorkers
-	s.runner, s.jobs = jobs.NewRunner(work), db.Jobs()
-	s.notifier = queue.NewNotifier(s.pool, store.ChannelJobs, s.wakeJobs, deps.Log)
-	s.retention = &queue.Retention{Queue: db.Jobs(), Keep: store.KeptJobs, For: cfg.JobsRetention, Log: deps.Log, Now: deps.Now}
+	alarmClock, err := openQStash(w.cfg, w.deps, w.tel)
+	if err != nil {
+		return err
+	}
+	measured, err := conversation.NewMetrics(w.meter)
+	counted, countedErr := queue.NewMetrics(w.meter)
+	if err := errors.Join(err, countedErr, postgres.Observe(w.meter, w.pool),
+		conversation.Observe(ctx, w.meter, w.store, w.deps.Now),
+		queue.Observe(ctx, w.meter, conversation.JobsTable, w.store.Jobs(), w.deps.Now)); err != nil {
+		return err
+	}
+	c := conversation.New(conversation.Config{
+		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: messaging.New(w.messaging, w.deps.Now), Outbox: w.store.Alarms(), QStash: alarmClock,
+		Flow: flow, Catalog: texts, Metrics: measured, Spans: telemetry.Threads{Tracer: w.tel.Tracer.Tracer("paceline.internal/services/" + name)},
+		SchedulingDisabled: w.cfg.SchedulingDisabled, Log: w.deps.Log, Now: w.deps.Now,
+	})
+	c.Jobs = queue.NewRunner(queue.Config{
+		Name: conversation.JobsTable, Store: w.store.Jobs(), Handlers: c.Handlers(), GiveUp: c.GiveUp, Workers: jobWorkers, Transient: transient,
+		Wake: w.wakeJobs, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
+	})
+	w.conversations, w.notifier = c, queue.NewNotifier(w.pool, store.ChannelJobs, w.wakeJobs, w.deps.Log)
+	w.addLoops()
 	return nil
 }
 
-// joined is every handler of both.
-func joined(handlers, others map[string]jobs.Handler) map[string]jobs.Handler {
-	maps.Copy(handlers, others)
-	return handlers
+// addLoops adds what works on the conversations without being called.
+func (w *wiring) addLoops() {
+	c, rest := w.conversations, w.deps.Rest
+	repeat := func(name string, r process.Repetition) {
+		w.components = append(w.components, bounded(w.loops.Loop(name, r.Run), stopLoops))
+	}
+	retention := &queue.Retention{
+		Queue: w.store.Jobs(), Keep: store.KeptJobs, For: w.cfg.JobsRetention, Log: w.deps.Log, Now: w.deps.Now,
+	}
+	repeat("jobs", c.Jobs.Loop(rest))
+	w.components = append(w.components,
+		process.Loop("wake-ups", w.listen), // each of its waits has a bound of its own
+		w.loops.Loop("bell", w.notifier.Run))
+	repeat("retention", retention.Loop(rest))
+	w.components = append(w.components, w.loops.Loop("holds", c.TellLoop(rest).Run))
+	if !w.cfg.InboundAuditInterval.Never() {
+		repeat("inbound-audit", c.AuditLoop(rest, w.cfg.InboundAuditInterval.Every()))
+	}
+	if !w.cfg.SchedulingDisabled {
+		policy := outbox.Policy{Grace: w.cfg.AlarmOverdueGrace, MaxGenerations: w.cfg.AlarmMaxGenerations}
+		repeat("relay", c.Alarms.RelayLoop(rest, w.cfg.AlarmRelayInterval, w.wakeRelay))
+		repeat("sweeper", c.Sweeper(policy).Loop(rest, min(policy.Grace/4, sweepInterval)))
+	}
+}
+
+// guard keeps the reservations of failure callbacks in the database, or in Redis when there is one.
+func (w *wiring) guard() (err error) {
+	guarded := reservation.Config{Store: store.NewReservations(w.pool), Log: w.deps.Log, Now: w.deps.Now}
+	if !w.cfg.RedisURL.IsZero() {
+		if w.redis, err = redis.Open(w.cfg.RedisURL.Reveal()); err != nil {
+			return err
+		}
+		guarded.Store = w.redis
+	}
+	w.failures, err = reservation.New(guarded)
+	return err
+}
+
+// serve puts the service behind gRPC, and sees to it that each of its methods has a policy.
+func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
+	w.grpc, err = rpc.NewServer(rpc.ServerConfig{
+		Tokens: tokens, Policy: server.Policy(), Log: w.deps.Log, TracerProvider: w.tel.Tracer, MeterProvider: w.tel.Meter,
+		TLS: files.Server, Scope: process.Scope, Timeout: stepTimeout, MaxRequest: maxRequest, Database: w.ready,
+	})
+	if err != nil {
+		return err
+	}
+	onboardingv1.RegisterOnboardingServiceServer(w.grpc, &server.Server{
+		Conversations: w.conversations, Store: w.store, Failures: w.failures, Now: w.deps.Now,
+	})
+	onboardingv1.RegisterWebhookJobServiceServer(w.grpc, &server.WebhookJobs{
+		OrgID: w.cfg.DefaultOrgID, Conversations: w.conversations, Store: w.store, Notify: w.notifier.Notify, Now: w.deps.Now,
+	})
+	return w.grpc.CheckPolicy()
 }
 
 // connect opens what the service stands on: messaging and the database.
@@ -298,7 +258,7 @@ func connect(ctx context.Context, cfg Config, tel *telemetry.Telemetry, tokens *
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	return &wired{pool: pool, messaging: conn, wakeJobs: make(chan struct{}, 1), wakeRelay: make(chan struct{}, 1)}, nil
+	return &wired{pool: pool, store: store.NewStore(pool), messaging: conn, wakeJobs: make(chan struct{}, 1), wakeRelay: make(chan struct{}, 1)}, nil
 }
 
 // openQStash is the one publisher, with the policy of the environment.
@@ -310,23 +270,10 @@ func openQStash(cfg Config, deps process.Deps, tel *telemetry.Telemetry) (*qstas
 	key := hmac.New(sha256.New, []byte(cfg.ServiceAuthSecret.First())) // one secret, another key for every purpose
 	key.Write([]byte("qstash dedup id"))
 	return qstash.NewPublisher(qstash.PublisherConfig{
-		Client: client, Origin: cfg.PublicBaseURL.String(), FailurePath: burst.FailurePath, Labels: []string{burst.Label},
+		Client: client, Origin: cfg.PublicBaseURL.String(), FailurePath: conversation.FailurePath, Labels: []string{conversation.Label},
 		Policy:  qstash.Policy{Retries: cfg.QStashRetries, RetryDelay: cfg.QStashRetryDelay, Timeout: qstash.PolicyTimeout},
 		HashKey: key.Sum(nil), Log: deps.Log, TracerProvider: tel.Tracer, Now: deps.Now,
 	})
-}
-
-// guard keeps its reservations in the database, or in Redis when there is one.
-func (s *wired) guard(cfg Config, deps process.Deps) (*reservation.Guard, error) {
-	guarded := reservation.Config{Store: store.NewReservations(s.pool), Log: deps.Log, Now: deps.Now}
-	if !cfg.RedisURL.IsZero() {
-		var err error
-		if s.redis, err = redis.Open(cfg.RedisURL.Reveal()); err != nil {
-			return nil, err
-		}
-		guarded.Store = s.redis
-	}
-	return reservation.New(guarded)
 }
 
 // listen wakes the loops when another request, here or in another process, left them something.
@@ -360,8 +307,8 @@ func (s *wired) ready(ctx context.Context) error {
 // queues says how webhook_jobs is doing, in all organisations.
 func (s *wired) queues(now func() time.Time) func(ctx context.Context) (any, error) {
 	return func(ctx context.Context) (any, error) {
-		health, err := s.runner.Health(postgres.AcrossOrganisations(ctx), s.jobs, now())
-		return map[string]queue.Health{jobs.Queue: health}, err
+		health, err := s.conversations.Jobs.Health(postgres.AcrossOrganisations(ctx), s.store.Jobs(), now())
+		return map[string]queue.Health{conversation.JobsTable: health}, err
 	}
 }
 

@@ -32,14 +32,14 @@ import (
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
+	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding"
-	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/messagingtest"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/session"
-	"paceline.internal/services/onboarding/webhooks"
 )
 
 // world is what surrounds the real process: QStash, messaging, Postgres and a gateway.
@@ -319,8 +319,8 @@ func TestRun(t *testing.T) {
 		cfg, err := onboarding.LoadConfig(w.environ)
 		require.NoError(t, err)
 		store, past := postgres.NewStore(w.pool), time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
-		job, err := store.Enqueue(t.Context(), jobs.New{
-			ID: uuid.NewString(), OrgID: orgID, Key: "k", Source: jobs.SourceKapso, EventType: webhooks.KapsoNumberCreated, Payload: []byte(`{"phone_number_id":"1"}`),
+		job, err := store.Enqueue(t.Context(), queue.New{
+			ID: uuid.NewString(), OrgID: orgID, Key: "k", Extra: []string{conversation.SourceKapso}, EventType: "kapso.phone_number.created", Payload: []byte(`{"phone_number_id":"1"}`),
 			At: past, DueAt: past,
 		})
 		require.NoError(t, err)
@@ -329,7 +329,7 @@ func TestRun(t *testing.T) {
 		go func() { ended <- onboarding.Run(ctx, cfg, process.Deps{}) }() // as the command does
 		w.eventually(func() bool {
 			found, err := store.Jobs().Get(t.Context(), orgID, job.ID)
-			return err == nil && found.Status == jobs.StatusCompleted
+			return err == nil && found.Status == queue.StatusCompleted
 		})
 		cancel()
 		require.NoError(t, <-ended)

@@ -23,22 +23,19 @@ import (
 
 	"paceline.internal/emulators/clock"
 	emulator "paceline.internal/emulators/qstash"
+	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/qstash"
+	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/burst"
 	"paceline.internal/services/onboarding/catalog"
-	"paceline.internal/services/onboarding/dispatch"
-	"paceline.internal/services/onboarding/enrolment"
-	"paceline.internal/services/onboarding/inbound"
-	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/messaging"
 	"paceline.internal/services/onboarding/messagingtest"
 	"paceline.internal/services/onboarding/postgres"
-	"paceline.internal/services/onboarding/rescue"
 	"paceline.internal/services/onboarding/reservation"
 	"paceline.internal/services/onboarding/server"
 	"paceline.internal/services/onboarding/session"
@@ -121,7 +118,7 @@ func setup(t *testing.T) *bundle {
 	client, err := qstash.New(qstash.Config{URL: api.URL, Token: emulator.DevToken, HTTPClient: &http.Client{Transport: transport}})
 	require.NoError(t, err)
 	b.alarms, err = qstash.NewPublisher(qstash.PublisherConfig{
-		Client: client, Origin: b.gateway, FailurePath: burst.FailurePath, Labels: []string{burst.Label},
+		Client: client, Origin: b.gateway, FailurePath: conversation.FailurePath, Labels: []string{conversation.Label},
 		HashKey: []byte("a key of the tests with over 32 bytes"), Log: slog.New(slog.NewJSONHandler(b.log, nil)), Now: b.clock.Now,
 	})
 	require.NoError(t, err)
@@ -133,44 +130,28 @@ func setup(t *testing.T) *bundle {
 type running struct {
 	ports   *ports
 	server  *server.Server
-	steps   *burst.Executor
-	desk    *enrolment.Desk
-	crew    *rescue.Crew
-	router  *inbound.Router
-	runner  *jobs.Runner
-	relay   *burst.Relay
-	sweeper *burst.Sweeper
+	service *conversation.Service
+	runner  *queue.Runner
+	relay   *outbox.Outbox[session.Alarm]
+	sweeper *outbox.Sweeper[conversation.Overdue]
 }
 
 // start wires a process as run.go does.
 func (b *bundle) start(p *ports) *running {
-	logger, texts, flow, now := slog.New(slog.NewJSONHandler(b.log, nil)), catalog.Default(), b.flow, b.clock.Now
-	delivery := &dispatch.Dispatcher{Sender: p, Store: p, Catalog: texts, Unknown: flow.UnknownSends(), Now: now}
-	alarms := &burst.Publisher{QStash: p, Outbox: p, Flow: flow, Disabled: b.disabled, Log: logger, Now: now}
-	router := &inbound.Router{
-		OrgID: orgID, Queue: p, Messaging: p, People: p, Sessions: p, History: p, Delivery: delivery, Alarms: alarms, Flow: flow,
-		Log: logger, Now: now,
-	}
-	desk := &enrolment.Desk{
-		Profiles: p, Sessions: p, Queue: p, Delivery: delivery, Senders: p, Holds: p, Catalog: texts, NewAlarm: burst.NewAlarm, Log: logger, Now: now,
-	}
-	runner := jobs.NewRunner(jobs.Config{
-		Store: p, Log: logger, Now: now, GiveUp: router.GiveUp,
-		Handlers: map[string]jobs.Handler{
-			inbound.EventMessage: router.Handle, jobs.EventHeldReply: router.Handle, jobs.EventResumedReply: router.HandleResumed,
-			enrolment.EventOpening: desk.SendOpening,
-		},
+	logger, now := slog.New(slog.NewJSONHandler(b.log, nil)), b.clock.Now
+	service := conversation.New(conversation.Config{
+		OrgID: orgID, Store: p, Carrier: p, Outbox: outboxRows{p}, QStash: p, Flow: b.flow, Catalog: catalog.Default(),
+		SchedulingDisabled: b.disabled, Log: logger, Now: now,
 	})
-	router.Runner, desk.Runner = runner, runner
-	crew := &rescue.Crew{Store: p, OrgID: orgID, NewAlarm: burst.NewAlarm, Now: now}
-	steps := &burst.Executor{Sessions: p, Delivery: delivery, Receipts: p, Waits: p, Outages: p, Alarms: alarms, Flow: flow, Log: logger, Now: now}
+	service.Jobs = queue.NewRunner(queue.Config{
+		Name: conversation.JobsTable, Store: jobs{p}, Log: logger, Now: now, GiveUp: service.GiveUp, Handlers: service.Handlers(),
+	})
 	failures, err := reservation.New(reservation.Config{Store: postgres.NewReservations(b.pool), Log: logger, Now: now})
 	require.NoError(b.t, err)
 	return &running{
-		ports: p, steps: steps, desk: desk, crew: crew, router: router, runner: runner,
-		server:  &server.Server{Steps: steps, Router: router, Desk: desk, Crew: crew, Store: b.store, Failures: failures, Now: now},
-		relay:   &burst.Relay{Outbox: p, Publisher: alarms, Log: logger, Now: now},
-		sweeper: &burst.Sweeper{Store: p, Grace: grace, MaxGenerations: generations, Log: logger, Now: now},
+		ports: p, service: service, runner: service.Jobs, relay: service.Alarms,
+		server:  &server.Server{Conversations: service, Store: b.store, Failures: failures, Now: now},
+		sweeper: service.Sweeper(outbox.Policy{Grace: grace, MaxGenerations: generations}),
 	}
 }
 
@@ -242,18 +223,18 @@ func answer(w http.ResponseWriter, err error) {
 }
 
 // person enrols somebody new.
-func (b *bundle) person() enrolment.Profile {
+func (b *bundle) person() conversation.Profile {
 	b.t.Helper()
-	p, err := b.current().desk.Enrol(b.t.Context(), orgID, enrolment.Person{
+	p, err := b.current().service.Enrol(b.t.Context(), orgID, conversation.Person{
 		Phone: fmt.Sprintf("+551198765%04d", b.people.Add(1)), FirstName: "Ana",
 	})
 	require.NoError(b.t, err)
 	return p
 }
 
-func (b *bundle) activate(p enrolment.Profile) session.Record {
+func (b *bundle) activate(p conversation.Profile) session.Record {
 	b.t.Helper()
-	r, err := b.current().desk.Activate(b.t.Context(), orgID, p.ID, nil)
+	r, err := b.current().service.Activate(b.t.Context(), orgID, p.ID, nil)
 	require.NoError(b.t, err)
 	return r
 }
@@ -266,14 +247,14 @@ func (b *bundle) unscripted(do func()) {
 }
 
 // message is a text of a person as Twilio posts it.
-func (b *bundle) message(p enrolment.Profile, body string) *onboardingv1.ReceiveMessageRequest {
+func (b *bundle) message(p conversation.Profile, body string) *onboardingv1.ReceiveMessageRequest {
 	return &onboardingv1.ReceiveMessageRequest{
 		TwilioSid: fmt.Sprintf("SM%032d", b.texts.Add(1)), From: p.Phone, To: ours, Body: body, Segments: 1,
 	}
 }
 
 // reply has a person write, and says by which SID.
-func (b *bundle) reply(p enrolment.Profile, body string) string {
+func (b *bundle) reply(p conversation.Profile, body string) string {
 	b.t.Helper()
 	m := b.message(p, body)
 	_, err := b.current().server.ReceiveMessage(b.t.Context(), m)
@@ -287,7 +268,7 @@ func (b *bundle) mute() {
 }
 
 // explained is a person who has read the explanation.
-func (b *bundle) explained() (enrolment.Profile, session.Record) {
+func (b *bundle) explained() (conversation.Profile, session.Record) {
 	b.t.Helper()
 	p := b.person()
 	r := b.activate(p)
@@ -296,7 +277,7 @@ func (b *bundle) explained() (enrolment.Profile, session.Record) {
 }
 
 // inBurst is a person to whom the n-th step is due, while QStash is mute.
-func (b *bundle) inBurst(n int) (enrolment.Profile, session.Record) {
+func (b *bundle) inBurst(n int) (conversation.Profile, session.Record) {
 	b.t.Helper()
 	b.mute()
 	p, r := b.explained()
@@ -312,7 +293,7 @@ func (b *bundle) inBurst(n int) (enrolment.Profile, session.Record) {
 }
 
 // finished is a person to whom all steps were sent.
-func (b *bundle) finished() (enrolment.Profile, session.Record) {
+func (b *bundle) finished() (conversation.Profile, session.Record) {
 	b.t.Helper()
 	p, r := b.inBurst(4)
 	b.clock.Advance(time.Second)
@@ -377,7 +358,7 @@ func (b *bundle) story(id string) []session.Kind {
 }
 
 // sequence is what a person got, by the keys of the catalog.
-func (b *bundle) sequence(p enrolment.Profile) []string {
+func (b *bundle) sequence(p conversation.Profile) []string {
 	b.t.Helper()
 	texts, keys := catalog.Default(), []string{opening, explanation, later, first, second, third, fourth}
 	var got []string
@@ -426,9 +407,9 @@ func (b *bundle) work() {
 			break
 		}
 	}
-	_, _ = p.relay.Once(b.t.Context()) // a mishap of the ports; the next look mends it
-	_, _ = p.sweeper.Once(b.t.Context())
-	_, _ = p.desk.TellHolds(b.t.Context())
+	_, _ = p.relay.Relay(b.t.Context()) // a mishap of the ports; the next look mends it
+	_, _ = p.sweeper.Sweep(b.t.Context())
+	_, _ = p.service.TellHolds(b.t.Context())
 	b.idle()
 }
 

@@ -75,7 +75,7 @@ func TestExecuteStepSkips(t *testing.T) {
 			b.exec(`update conversation_sessions set mode = 'interviewing' where id = $1`, r.ID)
 		}, want: session.SkipSessionInactive},
 		{name: "S0_14_ClosedSessionAsInactive", bend: func(b *bundle, r session.Record, _ *onboardingv1.ExecuteStepRequest) {
-			_, err := b.current().desk.Reset(b.t.Context(), orgID, r.ID)
+			_, err := b.current().service.Reset(b.t.Context(), orgID, r.ID)
 			require.NoError(b.t, err)
 		}, want: session.SkipSessionInactive},
 		{name: "S0_15_TokenThatDiffersAsStale", bend: func(_ *bundle, _ session.Record, in *onboardingv1.ExecuteStepRequest) {
@@ -87,7 +87,7 @@ func TestExecuteStepSkips(t *testing.T) {
 			in.StepId, in.IdempotencyKey = ahead.GetStepId(), ahead.GetIdempotencyKey()
 		}, want: session.SkipStale},
 		{name: "S0_16_HeldPersonAsSafetyHold", bend: func(b *bundle, r session.Record, _ *onboardingv1.ExecuteStepRequest) {
-			_, err := b.current().desk.Hold(b.t.Context(), orgID, r.ProfileID, "under review")
+			_, err := b.current().service.Hold(b.t.Context(), orgID, r.ProfileID, "under review")
 			require.NoError(b.t, err)
 		}, want: session.SkipSafetyHold},
 		{name: "S0_17_PausedSession", bend: func(b *bundle, r session.Record, _ *onboardingv1.ExecuteStepRequest) {
@@ -261,11 +261,11 @@ func TestExecuteStep(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		p, r := b.inBurst(1)
-		b.exec(`alter table step_alarms rename to elsewhere`)
+		b.exec(`alter table session_transitions rename to elsewhere`)
 		_, err := b.execute(payload(r))
 		require.Error(t, err)
 		b.at(r.ID, session.AwaitingBurst, step(1))
-		b.exec(`alter table elsewhere rename to step_alarms`)
+		b.exec(`alter table elsewhere rename to session_transitions`)
 		out, err := b.execute(payload(r))
 		require.NoError(t, err)
 		require.Equal(t, string(session.SkipAlreadySent), out.GetSkipReason())

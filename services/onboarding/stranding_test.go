@@ -12,10 +12,7 @@ import (
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/dispatch"
-	"paceline.internal/services/onboarding/enrolment"
-	"paceline.internal/services/onboarding/inbound"
-	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/messagingtest"
 	"paceline.internal/services/onboarding/session"
 )
@@ -201,7 +198,7 @@ func (b *bundle) byOperator(in *onboardingv1.ExecuteStepRequest) (*onboardingv1.
 func TestOperatorBeforeAStepIsDue(t *testing.T) {
 	t.Parallel()
 	// waiting is a person to whom message 2 is due in 7 s.
-	waiting := func(b *bundle) (enrolment.Profile, session.Record) {
+	waiting := func(b *bundle) (conversation.Profile, session.Record) {
 		b.t.Helper()
 		p, r := b.inBurst(1)
 		_, err := b.execute(payload(r))
@@ -274,17 +271,17 @@ func TestOperatorBeforeAStepIsDue(t *testing.T) {
 }
 
 // unsent is a person whose opening is a job that waits: for messaging, which is down.
-func (b *bundle) unsent() (enrolment.Profile, session.Record) {
+func (b *bundle) unsent() (conversation.Profile, session.Record) {
 	b.t.Helper()
 	b.messaging.Script(func(int, *sendRequest) messagingtest.Outcome { return messagingtest.Unavailable })
 	p := b.person()
 	r := b.activate(p)
-	require.Equal(b.t, 1, b.count(`select count(*) from webhook_jobs where status = 'pending' and event_type = $1`, enrolment.EventOpening))
+	require.Equal(b.t, 1, b.count(`select count(*) from webhook_jobs where status = 'pending' and event_type = $1`, conversation.EventOpening))
 	return p, r
 }
 
 // asleep is a person whose opening is a job that waits for the end of quiet hours, under a subject of its own.
-func (b *bundle) asleep() (enrolment.Profile, session.Record) {
+func (b *bundle) asleep() (conversation.Profile, session.Record) {
 	b.t.Helper()
 	b.sleepsAtNight()
 	b.turns(22, 30)
@@ -300,9 +297,9 @@ func (b *bundle) job() (id string) {
 }
 
 func (b *bundle) cancels(id string) error {
-	row, err := b.current().router.Cancel(b.t.Context(), orgID, id)
+	row, err := b.current().service.Cancel(b.t.Context(), orgID, id)
 	if err == nil {
-		require.Equal(b.t, jobs.StatusCancelled, row.Status)
+		require.Equal(b.t, queue.StatusCancelled, row.Status)
 	}
 	return err
 }
@@ -322,7 +319,7 @@ func TestJobThatEndsUndone(t *testing.T) {
 
 	for _, tt := range []struct {
 		name  string
-		waits func(b *bundle) (enrolment.Profile, session.Record)
+		waits func(b *bundle) (conversation.Profile, session.Record)
 		ends  func(b *bundle)
 		told  string
 	}{
@@ -341,7 +338,7 @@ func TestJobThatEndsUndone(t *testing.T) {
 			waits: (*bundle).asleep,
 			ends: func(b *bundle) {
 				p := b.current()
-				p.runner = jobs.NewRunner(jobs.Config{Store: p.ports, Log: p.router.Log, Now: b.clock.Now, GiveUp: p.router.GiveUp})
+				p.runner = queue.NewRunner(queue.Config{Name: conversation.JobsTable, Store: jobs{p.ports}, Log: p.service.Log, Now: b.clock.Now, GiveUp: p.service.GiveUp})
 			},
 		},
 		{
@@ -429,12 +426,12 @@ func TestJobThatEndsUndone(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		_, r := b.unsent()
-		j := jobs.Job{ID: b.job(), OrgID: orgID}
+		j := queue.Job{ID: b.job(), OrgID: orgID}
 		_, err := b.store.Jobs().Claim(t.Context(), queue.Claim{ID: j.ID, Limit: 1, Now: b.clock.Now(), Until: b.clock.Now().Add(time.Minute)})
 		require.NoError(t, err)
 		parking := session.Park(r, b.clock.Now(), session.Stuck, session.TriggerOperator, "", "why")
 		var status *queue.StatusError
-		require.ErrorAs(t, b.store.Move(t.Context(), parking, &dispatch.Cause{Job: j, Cancelled: true}), &status)
+		require.ErrorAs(t, b.store.Move(t.Context(), parking, &conversation.Cause{Job: j, Cancelled: true}), &status)
 		require.Equal(t, session.Active, b.session(r.ID).Status)
 	})
 
@@ -443,14 +440,14 @@ func TestJobThatEndsUndone(t *testing.T) {
 		b := setup(t)
 		p := b.person()
 		r := b.activate(p)
-		_, err := b.store.Enqueue(t.Context(), jobs.New{
-			ID: newID(), OrgID: orgID, Key: "k", Source: jobs.SourceInternal, EventType: "internal.note", Subject: p.Phone,
+		_, err := b.store.Enqueue(t.Context(), queue.New{
+			ID: newID(), OrgID: orgID, Key: "k", Extra: []string{conversation.SourceInternal}, EventType: "internal.note", Subject: p.Phone,
 			Payload: []byte(`{}`), At: b.clock.Now(), DueAt: b.clock.Now(),
 		})
 		require.NoError(t, err)
 		require.NoError(t, b.cancels(b.job()))
 		b.exec(`insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, processed_at, created_at, updated_at)
-			values ($1, $2, 'f', 'twilio', $3, $4, '{}', 'failed', $5, $5, $5)`, newID(), orgID, inbound.EventMessage, p.Phone, b.clock.Now())
+			values ($1, $2, 'f', 'twilio', $3, $4, '{}', 'failed', $5, $5, $5)`, newID(), orgID, conversation.EventMessage, p.Phone, b.clock.Now())
 		var failed string
 		require.NoError(t, b.pool.QueryRow(t.Context(), `select id::text from webhook_jobs where status = 'failed'`).Scan(&failed))
 		require.NoError(t, b.cancels(failed), "it parked whom it had to when it failed")
@@ -510,7 +507,7 @@ func TestJobThatEndsUndone(t *testing.T) {
 }
 
 // finishedWithAnAnswerHeld is a person whose answer to message 4 was held, and is a job of its own now that nobody has begun.
-func (b *bundle) finishedWithAnAnswerHeld() (enrolment.Profile, session.Record) {
+func (b *bundle) finishedWithAnAnswerHeld() (conversation.Profile, session.Record) {
 	b.t.Helper()
 	p, r := b.inBurst(4)
 	b.clock.Advance(time.Second)

@@ -214,7 +214,7 @@ func TestLoadRefuses(t *testing.T) {
 	t.Run("ReportsEverythingAtOnce", func(t *testing.T) {
 		t.Parallel()
 		_, err := catalog.Load(files(func(f fstest.MapFS) {
-			later("Expedite!!")(f)
+			later("Hurry!!")(f)
 			f["copy.json"] = f[pt]
 		}))
 		for _, want := range []string{"hurry", "more than one !", "copy.json"} {

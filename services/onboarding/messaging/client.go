@@ -14,10 +14,7 @@ import (
 
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
-	"paceline.internal/services/onboarding/burst"
-	"paceline.internal/services/onboarding/dispatch"
-	"paceline.internal/services/onboarding/enrolment"
-	"paceline.internal/services/onboarding/inbound"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -43,17 +40,17 @@ func New(conn grpc.ClientConnInterface, now func() time.Time) *Client {
 	return &Client{rpc: messagingv1.NewMessagingServiceClient(conn), now: now}
 }
 
-var outcomes = map[messagingv1.Outcome]dispatch.Outcome{
-	messagingv1.Outcome_OUTCOME_ACCEPTED:         dispatch.Accepted,
-	messagingv1.Outcome_OUTCOME_ALREADY_ACCEPTED: dispatch.AlreadyAccepted,
-	messagingv1.Outcome_OUTCOME_IN_FLIGHT:        dispatch.InFlight,
-	messagingv1.Outcome_OUTCOME_UNKNOWN:          dispatch.Unknown,
-	messagingv1.Outcome_OUTCOME_THROTTLED:        dispatch.Throttled,
-	messagingv1.Outcome_OUTCOME_REJECTED:         dispatch.Rejected,
-	messagingv1.Outcome_OUTCOME_OPTED_OUT:        dispatch.OptedOut,
-	messagingv1.Outcome_OUTCOME_PARKED:           dispatch.Undecided,
-	messagingv1.Outcome_OUTCOME_GIVEN_UP:         dispatch.GivenUp,
-	messagingv1.Outcome_OUTCOME_HELD:             dispatch.Held,
+var outcomes = map[messagingv1.Outcome]conversation.Outcome{
+	messagingv1.Outcome_OUTCOME_ACCEPTED:         conversation.Accepted,
+	messagingv1.Outcome_OUTCOME_ALREADY_ACCEPTED: conversation.AlreadyAccepted,
+	messagingv1.Outcome_OUTCOME_IN_FLIGHT:        conversation.InFlight,
+	messagingv1.Outcome_OUTCOME_UNKNOWN:          conversation.Unknown,
+	messagingv1.Outcome_OUTCOME_THROTTLED:        conversation.Throttled,
+	messagingv1.Outcome_OUTCOME_REJECTED:         conversation.Rejected,
+	messagingv1.Outcome_OUTCOME_OPTED_OUT:        conversation.OptedOut,
+	messagingv1.Outcome_OUTCOME_PARKED:           conversation.Undecided,
+	messagingv1.Outcome_OUTCOME_GIVEN_UP:         conversation.GivenUp,
+	messagingv1.Outcome_OUTCOME_HELD:             conversation.Held,
 }
 
 // understood are the outcomes that messaging answers only to a caller that says so.
@@ -64,26 +61,26 @@ var policies = map[session.UnknownSends]messagingv1.UnknownPolicy{
 	session.NeverDuplicate:          messagingv1.UnknownPolicy_UNKNOWN_POLICY_NEVER_DUPLICATE,
 }
 
-// Send hands over one text. dispatch.ErrUnavailable when messaging cannot be reached; every other outcome that is
+// Send hands over one text. conversation.ErrUnavailable when messaging cannot be reached; every other outcome that is
 // recorded there is in the answer, a reused key included.
-func (c *Client) Send(ctx context.Context, t dispatch.Text) (dispatch.Sent, error) {
+func (c *Client) Send(ctx context.Context, t conversation.Message) (conversation.Sent, error) {
 	asked := c.now()
 	answer, err := c.rpc.Send(ctx, &messagingv1.SendRequest{
 		OrgId: t.OrgID, ProfileId: t.ProfileID, To: t.To, Body: t.Body, IdempotencyKey: t.Key, CorrelationId: t.CorrelationID,
 		UnknownPolicy: policies[t.Unknown], Understands: understood, HoldVersion: t.HoldVersion, Consent: consentRecord(t.Consent),
 	})
 	if reasonOf(err) == messagingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED {
-		return dispatch.Sent{Outcome: dispatch.KeyReused}, nil
+		return conversation.Sent{Outcome: conversation.KeyReused}, nil
 	}
 	if err != nil {
-		return dispatch.Sent{}, translate(err)
+		return conversation.Sent{}, translate(err)
 	}
 	outcome, ok := outcomes[answer.GetOutcome()]
 	if !ok {
-		return dispatch.Sent{}, fmt.Errorf("messaging: outcome %s is unknown", answer.GetOutcome())
+		return conversation.Sent{}, fmt.Errorf("messaging: outcome %s is unknown", answer.GetOutcome())
 	}
 	m := answer.GetMessage()
-	sent := dispatch.Sent{
+	sent := conversation.Sent{
 		Outcome: outcome, MessageID: m.GetMessageId(), ProviderID: m.GetTwilioSid(),
 		RetryAfter: answer.GetRetryAfter().AsDuration(), Code: int(m.GetErrorCode()), Explanation: answer.GetExplanation(),
 	}
@@ -97,8 +94,8 @@ func (c *Client) Send(ctx context.Context, t dispatch.Text) (dispatch.Sent, erro
 }
 
 // consentRecord is nil for a text that comes without one.
-func consentRecord(c dispatch.ConsentRecord) *messagingv1.ConsentRecord {
-	if c == (dispatch.ConsentRecord{}) {
+func consentRecord(c conversation.ConsentRecord) *messagingv1.ConsentRecord {
+	if c == (conversation.ConsentRecord{}) {
 		return nil
 	}
 	return &messagingv1.ConsentRecord{Source: c.Source, WordsShown: c.WordsShown, CollectedAt: timestamppb.New(c.CollectedAt)}
@@ -131,37 +128,37 @@ func onOurClock(answer *messagingv1.SendResponse, began, ended time.Time) (accep
 // final are the statuses after which no receipt changes anything.
 var final = []string{"delivered", "undelivered", "failed"}
 
-// Receipt is how far the carrier is with the text of a key. dispatch.ErrMessageMissing when the organisation has no such
-// message or the carrier has not taken it, dispatch.ErrUnavailable when messaging cannot be reached.
-func (c *Client) Receipt(ctx context.Context, orgID, key string) (burst.Receipt, error) {
+// Receipt is how far the carrier is with the text of a key. conversation.ErrMessageMissing when the organisation has no such
+// message or the carrier has not taken it, conversation.ErrUnavailable when messaging cannot be reached.
+func (c *Client) Receipt(ctx context.Context, orgID, key string) (conversation.Receipt, error) {
 	ctx = rpc.WithPrincipal(ctx, rpc.Principal{Subject: "onboarding", Role: rpc.RoleService, OrgID: orgID})
 	answer, err := c.rpc.ListMessages(ctx, &messagingv1.ListMessagesRequest{IdempotencyKey: key, PageSize: 1})
 	if err != nil {
-		return burst.Receipt{}, translate(err)
+		return conversation.Receipt{}, translate(err)
 	}
 	if len(answer.GetMessages()) == 0 || answer.GetMessages()[0].GetAcceptedAt() == nil {
-		return burst.Receipt{}, dispatch.ErrMessageMissing
+		return conversation.Receipt{}, conversation.ErrMessageMissing
 	}
 	m := answer.GetMessages()[0]
-	return burst.Receipt{AcceptedAt: m.GetAcceptedAt().AsTime(), Final: slices.Contains(final, m.GetStatus())}, nil
+	return conversation.Receipt{AcceptedAt: m.GetAcceptedAt().AsTime(), Final: slices.Contains(final, m.GetStatus())}, nil
 }
 
-var effects = map[messagingv1.ConsentEffect]inbound.Effect{
-	messagingv1.ConsentEffect_CONSENT_EFFECT_NONE:      inbound.EffectNone,
-	messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_OUT:   inbound.EffectOptOut,
-	messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_IN:    inbound.EffectOptIn,
-	messagingv1.ConsentEffect_CONSENT_EFFECT_HELP:      inbound.EffectHelp,
-	messagingv1.ConsentEffect_CONSENT_EFFECT_OVERTAKEN: inbound.EffectOvertaken,
-	messagingv1.ConsentEffect_CONSENT_EFFECT_DOUBTFUL:  inbound.EffectDoubtful,
+var effects = map[messagingv1.ConsentEffect]conversation.Effect{
+	messagingv1.ConsentEffect_CONSENT_EFFECT_NONE:      conversation.EffectNone,
+	messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_OUT:   conversation.EffectOptOut,
+	messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_IN:    conversation.EffectOptIn,
+	messagingv1.ConsentEffect_CONSENT_EFFECT_HELP:      conversation.EffectHelp,
+	messagingv1.ConsentEffect_CONSENT_EFFECT_OVERTAKEN: conversation.EffectOvertaken,
+	messagingv1.ConsentEffect_CONSENT_EFFECT_DOUBTFUL:  conversation.EffectAmbiguous,
 }
 
 // optedIn is a consent_state.
 const optedIn = "opted_in"
 
 // Record stores a text of a person, whose profileID may be empty, and applies its consent keywords.
-// inbound.ErrUnknownSender when nobody owns the number, inbound.ErrInvalid when messaging cannot read it,
-// dispatch.ErrUnavailable when it cannot be reached.
-func (c *Client) Record(ctx context.Context, m inbound.Message, profileID string, received time.Time) (inbound.Recorded, error) {
+// conversation.ErrUnknownSender when nobody owns the number, conversation.ErrInvalidMessage when messaging cannot read it,
+// conversation.ErrUnavailable when it cannot be reached.
+func (c *Client) Record(ctx context.Context, m conversation.Inbound, profileID string, received time.Time) (conversation.Recorded, error) {
 	orgID := ""
 	if m.Channel != "" {
 		orgID = m.OrgID
@@ -174,46 +171,46 @@ func (c *Client) Record(ctx context.Context, m inbound.Message, profileID string
 	})
 	switch reasonOf(err) {
 	case messagingv1.Reason_REASON_UNKNOWN_SENDER:
-		return inbound.Recorded{}, inbound.ErrUnknownSender
+		return conversation.Recorded{}, conversation.ErrUnknownSender
 	case messagingv1.Reason_REASON_INVALID:
-		return inbound.Recorded{}, fmt.Errorf("%w: %s", inbound.ErrInvalid, status.Convert(err).Message())
+		return conversation.Recorded{}, fmt.Errorf("%w: %s", conversation.ErrInvalidMessage, status.Convert(err).Message())
 	default:
 	}
 	if err != nil {
-		return inbound.Recorded{}, translate(err)
+		return conversation.Recorded{}, translate(err)
 	}
 	effect, ok := effects[answer.GetConsentEffect()]
 	if !ok {
-		return inbound.Recorded{}, fmt.Errorf("messaging: consent effect %s is unknown", answer.GetConsentEffect())
+		return conversation.Recorded{}, fmt.Errorf("messaging: consent effect %s is unknown", answer.GetConsentEffect())
 	}
-	return inbound.Recorded{
+	return conversation.Recorded{
 		MessageID: answer.GetMessage().GetMessageId(), OrgID: answer.GetOrgId(), Effect: effect,
-		InForce: effect == inbound.EffectOptOut && answer.GetConsentState() != optedIn, // an older messaging does not say; in doubt it is
+		InForce: effect == conversation.EffectOptOut && answer.GetConsentState() != optedIn, // an older messaging does not say; in doubt it is
 	}, nil
 }
 
 // bounded keeps a count within what any text can have.
 func bounded(n int) int32 { return int32(min(max(n, 0), 100)) }
 
-// CheckSender is nil when the organisation can text the phone, enrolment.ErrNoSender when it can text nobody, and
-// enrolment.ErrOptedOut when the person has opted out.
+// CheckSender is nil when the organisation can text the phone, conversation.ErrNoSender when it can text nobody, and
+// conversation.ErrOptedOut when the person has opted out.
 func (c *Client) CheckSender(ctx context.Context, orgID, phone string) error {
 	answer, err := c.rpc.CheckSender(ctx, &messagingv1.CheckSenderRequest{OrgId: orgID, To: phone})
 	if reasonOf(err) == messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER {
-		return enrolment.ErrNoSender
+		return conversation.ErrNoSender
 	}
 	if answer.GetOptedOut() {
-		return enrolment.ErrOptedOut
+		return conversation.ErrOptedOut
 	}
 	return translate(err)
 }
 
-// TellHold has messaging keep every text from a phone, or let them go again; enrolment.ErrKeepsNoHolds when it is of a release that
-// does not know how, dispatch.ErrUnavailable when it cannot be reached or a text is still on its way.
+// TellHold has messaging keep every text from a phone, or let them go again; conversation.ErrKeepsNoHolds when it is of a release that
+// does not know how, conversation.ErrUnavailable when it cannot be reached or a text is still on its way.
 func (c *Client) TellHold(ctx context.Context, orgID, phone string, held bool, version int64) error {
 	_, err := c.rpc.SetHold(ctx, &messagingv1.SetHoldRequest{OrgId: orgID, Phone: phone, Held: held, Version: version})
 	if status.Code(err) == codes.Unimplemented {
-		return enrolment.ErrKeepsNoHolds
+		return conversation.ErrKeepsNoHolds
 	}
 	return translate(err)
 }
@@ -224,13 +221,13 @@ func reasonOf(err error) messagingv1.Reason {
 	return messagingv1.Reason(messagingv1.Reason_value[reason])
 }
 
-// translate turns what a retry can mend into dispatch.ErrUnavailable.
+// translate turns what a retry can mend into conversation.ErrUnavailable.
 func translate(err error) error {
 	switch status.Code(err) {
 	case codes.OK:
 		return nil
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.ResourceExhausted, codes.Aborted:
-		return fmt.Errorf("%w: %w", dispatch.ErrUnavailable, err)
+		return fmt.Errorf("%w: %w", conversation.ErrUnavailable, err)
 	default:
 		return err
 	}

@@ -9,10 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
-	"paceline.internal/services/onboarding/burst"
-	"paceline.internal/services/onboarding/dispatch"
-	"paceline.internal/services/onboarding/enrolment"
-	"paceline.internal/services/onboarding/inbound"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/messaging"
 	"paceline.internal/services/onboarding/messagingtest"
 	"paceline.internal/services/onboarding/session"
@@ -37,36 +34,36 @@ func setup(t *testing.T) (*messaging.Client, *messagingtest.Service) {
 
 func TestSend(t *testing.T) {
 	t.Parallel()
-	text := dispatch.Text{OrgID: orgID, ProfileID: "p", To: theirs, Body: "hello", Key: "k", CorrelationID: "c"}
+	text := conversation.Message{OrgID: orgID, ProfileID: "p", To: theirs, Body: "hello", Key: "k", CorrelationID: "c"}
 	for _, tt := range []struct {
 		name   string
 		script messagingtest.Outcome
-		want   dispatch.Outcome
-		again  dispatch.Outcome
+		want   conversation.Outcome
+		again  conversation.Outcome
 	}{
-		{name: "Accepted", script: messagingtest.Accept, want: dispatch.Accepted, again: dispatch.AlreadyAccepted},
-		{name: "Throttled", script: messagingtest.Throttle, want: dispatch.Throttled, again: dispatch.Accepted},
-		{name: "Unknown", script: messagingtest.UnknownForever, want: dispatch.Unknown, again: dispatch.Unknown},
-		{name: "Undecided", script: messagingtest.ParkTaken, want: dispatch.Undecided, again: dispatch.Undecided},
-		{name: "Rejected", script: messagingtest.Reject, want: dispatch.Rejected, again: dispatch.Rejected},
+		{name: "Accepted", script: messagingtest.Accept, want: conversation.Accepted, again: conversation.AlreadyAccepted},
+		{name: "Throttled", script: messagingtest.Throttle, want: conversation.Throttled, again: conversation.Accepted},
+		{name: "Unknown", script: messagingtest.UnknownForever, want: conversation.Unknown, again: conversation.Unknown},
+		{name: "Undecided", script: messagingtest.ParkTaken, want: conversation.Undecided, again: conversation.Undecided},
+		{name: "Rejected", script: messagingtest.Reject, want: conversation.Rejected, again: conversation.Rejected},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			client, service := setup(t)
 			service.Script(messagingtest.First(tt.script))
-			for _, want := range []dispatch.Outcome{tt.want, tt.again} {
+			for _, want := range []conversation.Outcome{tt.want, tt.again} {
 				sent, err := client.Send(t.Context(), text)
 				require.NoError(t, err)
 				require.Equal(t, want, sent.Outcome)
 				switch want {
-				case dispatch.Accepted, dispatch.AlreadyAccepted:
+				case conversation.Accepted, conversation.AlreadyAccepted:
 					require.NotEmpty(t, sent.MessageID)
 					require.NotEmpty(t, sent.ProviderID)
 					require.Equal(t, time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), sent.AcceptedAt)
-				case dispatch.Rejected:
+				case conversation.Rejected:
 					require.Equal(t, messagingtest.RejectCode, sent.Code)
 					require.NotEmpty(t, sent.Explanation)
-				case dispatch.Undecided:
+				case conversation.Undecided:
 					require.Contains(t, sent.Explanation, sent.MessageID)
 				default:
 					require.Equal(t, messagingtest.RetryAfter, sent.RetryAfter)
@@ -103,7 +100,7 @@ func TestSend(t *testing.T) {
 			began := clock()
 			sent, err = client.Send(t.Context(), text)
 			require.NoError(t, err)
-			require.Equal(t, dispatch.AlreadyAccepted, sent.Outcome)
+			require.Equal(t, conversation.AlreadyAccepted, sent.Outcome)
 			require.Equal(t, tt.again, sent.AcceptedAt.Sub(began))
 			require.Equal(t, tt.before, sent.AskedAt.Sub(began))
 		})
@@ -126,12 +123,12 @@ func TestSend(t *testing.T) {
 	t.Run("OptedOut", func(t *testing.T) {
 		t.Parallel()
 		client, _ := setup(t)
-		recorded, err := client.Record(t.Context(), inbound.Message{SID: "SM1", From: theirs, To: ours, Body: "Stop"}, "", received)
+		recorded, err := client.Record(t.Context(), conversation.Inbound{SID: "SM1", From: theirs, To: ours, Body: "Stop"}, "", received)
 		require.NoError(t, err)
-		require.Equal(t, inbound.EffectOptOut, recorded.Effect)
+		require.Equal(t, conversation.EffectOptOut, recorded.Effect)
 		sent, err := client.Send(t.Context(), text)
 		require.NoError(t, err)
-		require.Equal(t, dispatch.Sent{Outcome: dispatch.OptedOut}, sent)
+		require.Equal(t, conversation.Sent{Outcome: conversation.OptedOut}, sent)
 	})
 
 	t.Run("KeyOfAnotherText", func(t *testing.T) {
@@ -143,7 +140,7 @@ func TestSend(t *testing.T) {
 		other.Body = "goodbye"
 		sent, err := client.Send(t.Context(), other)
 		require.NoError(t, err)
-		require.Equal(t, dispatch.KeyReused, sent.Outcome)
+		require.Equal(t, conversation.KeyReused, sent.Outcome)
 	})
 
 	t.Run("GivenUp", func(t *testing.T) {
@@ -155,7 +152,7 @@ func TestSend(t *testing.T) {
 		require.True(t, service.Resolve(text.Key, messagingv1.Resolution_RESOLUTION_GIVE_UP))
 		sent, err := client.Send(t.Context(), text)
 		require.NoError(t, err)
-		require.Equal(t, dispatch.GivenUp, sent.Outcome)
+		require.Equal(t, conversation.GivenUp, sent.Outcome)
 	})
 
 	t.Run("PolicyOfUnknownSends", func(t *testing.T) {
@@ -179,26 +176,26 @@ func TestSend(t *testing.T) {
 		client, service := setup(t)
 		service.SetDown(true)
 		_, err := client.Send(t.Context(), text)
-		require.ErrorIs(t, err, dispatch.ErrUnavailable)
-		_, err = client.Record(t.Context(), inbound.Message{SID: "SM1", From: theirs, To: ours}, "", received)
-		require.ErrorIs(t, err, dispatch.ErrUnavailable)
-		require.ErrorIs(t, client.CheckSender(t.Context(), orgID, theirs), dispatch.ErrUnavailable)
+		require.ErrorIs(t, err, conversation.ErrUnavailable)
+		_, err = client.Record(t.Context(), conversation.Inbound{SID: "SM1", From: theirs, To: ours}, "", received)
+		require.ErrorIs(t, err, conversation.ErrUnavailable)
+		require.ErrorIs(t, client.CheckSender(t.Context(), orgID, theirs), conversation.ErrUnavailable)
 	})
 }
 
 func TestRecord(t *testing.T) {
 	t.Parallel()
 	client, _ := setup(t)
-	_, err := client.Record(t.Context(), inbound.Message{SID: "SM1", From: theirs, To: "+14155550999"}, "", received)
-	require.ErrorIs(t, err, inbound.ErrUnknownSender)
-	_, err = client.Record(t.Context(), inbound.Message{SID: "SM2", From: "nobody", To: ours}, "", received)
-	require.ErrorIs(t, err, inbound.ErrInvalid)
-	for body, want := range map[string]inbound.Effect{"hi": inbound.EffectNone, "START": inbound.EffectOptIn, "help": inbound.EffectHelp} {
-		recorded, err := client.Record(t.Context(), inbound.Message{SID: "SM" + body, From: theirs, To: ours, Body: body}, "", received)
+	_, err := client.Record(t.Context(), conversation.Inbound{SID: "SM1", From: theirs, To: "+14155550999"}, "", received)
+	require.ErrorIs(t, err, conversation.ErrUnknownSender)
+	_, err = client.Record(t.Context(), conversation.Inbound{SID: "SM2", From: "nobody", To: ours}, "", received)
+	require.ErrorIs(t, err, conversation.ErrInvalidMessage)
+	for body, want := range map[string]conversation.Effect{"hi": conversation.EffectNone, "START": conversation.EffectOptIn, "help": conversation.EffectHelp} {
+		recorded, err := client.Record(t.Context(), conversation.Inbound{SID: "SM" + body, From: theirs, To: ours, Body: body}, "", received)
 		require.NoError(t, err)
 		require.Equal(t, want, recorded.Effect)
 		require.Equal(t, orgID, recorded.OrgID)
-		again, err := client.Record(t.Context(), inbound.Message{SID: "SM" + body, From: theirs, To: ours, Body: body}, "", received)
+		again, err := client.Record(t.Context(), conversation.Inbound{SID: "SM" + body, From: theirs, To: ours, Body: body}, "", received)
 		require.NoError(t, err)
 		require.Equal(t, recorded, again)
 	}
@@ -207,14 +204,14 @@ func TestRecord(t *testing.T) {
 func TestReceipt(t *testing.T) {
 	t.Parallel()
 	client, service := setup(t)
-	text := dispatch.Text{OrgID: orgID, ProfileID: "p", To: theirs, Body: "hello", Key: "k", CorrelationID: "c"}
+	text := conversation.Message{OrgID: orgID, ProfileID: "p", To: theirs, Body: "hello", Key: "k", CorrelationID: "c"}
 	_, err := client.Receipt(t.Context(), orgID, "k")
-	require.ErrorIs(t, err, dispatch.ErrMessageMissing)
+	require.ErrorIs(t, err, conversation.ErrMessageMissing)
 	service.Script(messagingtest.First(messagingtest.UnknownMissed))
 	_, err = client.Send(t.Context(), text)
 	require.NoError(t, err)
 	_, err = client.Receipt(t.Context(), orgID, "k")
-	require.ErrorIs(t, err, dispatch.ErrMessageMissing, "the carrier has not taken it")
+	require.ErrorIs(t, err, conversation.ErrMessageMissing, "the carrier has not taken it")
 	service.Settle()
 	_, err = client.Send(t.Context(), text)
 	require.NoError(t, err)
@@ -224,18 +221,18 @@ func TestReceipt(t *testing.T) {
 		service.Report("k", status)
 		receipt, err := client.Receipt(t.Context(), orgID, "k")
 		require.NoError(t, err)
-		require.Equal(t, burst.Receipt{AcceptedAt: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), Final: final}, receipt, status)
+		require.Equal(t, conversation.Receipt{AcceptedAt: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), Final: final}, receipt, status)
 	}
 	_, err = client.Receipt(t.Context(), "00000000-0000-7000-8000-000000000002", "k")
-	require.ErrorIs(t, err, dispatch.ErrMessageMissing, "another organisation's")
+	require.ErrorIs(t, err, conversation.ErrMessageMissing, "another organisation's")
 	service.SetDown(true)
 	_, err = client.Receipt(t.Context(), orgID, "k")
-	require.ErrorIs(t, err, dispatch.ErrUnavailable)
+	require.ErrorIs(t, err, conversation.ErrUnavailable)
 }
 
 func TestCheckSender(t *testing.T) {
 	t.Parallel()
 	client, _ := setup(t)
 	require.NoError(t, client.CheckSender(t.Context(), orgID, theirs))
-	require.ErrorIs(t, client.CheckSender(t.Context(), "00000000-0000-7000-8000-000000000002", theirs), enrolment.ErrNoSender)
+	require.ErrorIs(t, client.CheckSender(t.Context(), "00000000-0000-7000-8000-000000000002", theirs), conversation.ErrNoSender)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"paceline.internal/services/onboarding/audit"
+	"paceline.internal/services/onboarding/conversation"
 )
 
 // sqlClaimAudit begins a sweep that is due and that nobody is at; the first one of a sender makes its row.
@@ -21,29 +21,29 @@ returning swept_until`
 
 // ClaimAudit begins a sweep of a sender, and reports whether one is due and free. A sender that was never swept is swept
 // from first on.
-func (s *Store) ClaimAudit(ctx context.Context, of audit.Sender, first, now, leaseUntil time.Time) (audit.Sweep, bool, error) {
+func (s *Store) ClaimAudit(ctx context.Context, of conversation.Sender, first, now, leaseUntil time.Time) (conversation.Audit, bool, error) {
 	token, err := uuid.NewRandom()
 	if err != nil {
-		return audit.Sweep{}, false, fmt.Errorf("lease token: %w", err)
+		return conversation.Audit{}, false, fmt.Errorf("lease token: %w", err)
 	}
 	rows, err := s.pool.Query(ctx, sqlClaimAudit, pgx.NamedArgs{
 		"org": of.OrgID, "sender": of.Name, "first": first, "now": now, "token": token.String(), "lease_until": leaseUntil,
 	})
 	if err != nil {
-		return audit.Sweep{}, false, fmt.Errorf("claim an audit: %w", err)
+		return conversation.Audit{}, false, fmt.Errorf("claim an audit: %w", err)
 	}
 	marks, err := pgx.CollectRows(rows, pgx.RowTo[time.Time])
 	if err != nil || len(marks) == 0 {
-		return audit.Sweep{}, false, err
+		return conversation.Audit{}, false, err
 	}
-	return audit.Sweep{Sender: of, SweptUntil: marks[0], LeaseToken: token.String()}, true, nil
+	return conversation.Audit{Sender: of, SweptUntil: marks[0], LeaseToken: token.String()}, true, nil
 }
 
 const sqlExtendAudit = `
 update inbound_audits set lease_until = @lease_until where org_id = @org and sender = @sender and lease_token = @token`
 
-// ExtendAudit keeps a sweep; audit.ErrLost when somebody else has taken it over.
-func (s *Store) ExtendAudit(ctx context.Context, sweep audit.Sweep, leaseUntil time.Time) error {
+// ExtendAudit keeps a sweep; conversation.ErrAuditLost when somebody else has taken it over.
+func (s *Store) ExtendAudit(ctx context.Context, sweep conversation.Audit, leaseUntil time.Time) error {
 	return s.ofAudit(ctx, sqlExtendAudit, sweep, pgx.NamedArgs{"lease_until": leaseUntil})
 }
 
@@ -54,8 +54,8 @@ set swept_until = greatest(swept_until, @until), swept_at = @at, due_at = @due_a
     found_total = found_total + @found::integer, lease_token = null, lease_until = null
 where org_id = @org and sender = @sender and lease_token = @token`
 
-// FinishAudit ends a sweep of which everything that was found is stored; audit.ErrLost.
-func (s *Store) FinishAudit(ctx context.Context, sweep audit.Sweep, end audit.End) error {
+// FinishAudit ends a sweep of which everything that was found is stored; conversation.ErrAuditLost.
+func (s *Store) FinishAudit(ctx context.Context, sweep conversation.Audit, end conversation.AuditEnd) error {
 	return s.ofAudit(ctx, sqlFinishAudit, sweep, pgx.NamedArgs{
 		"until": end.SweptUntil, "at": end.At, "due_at": end.DueAt, "listed": end.Listed, "found": end.Found,
 	})
@@ -64,20 +64,20 @@ func (s *Store) FinishAudit(ctx context.Context, sweep audit.Sweep, end audit.En
 const sqlReleaseAudit = `
 update inbound_audits set lease_token = null, lease_until = null where org_id = @org and sender = @sender and lease_token = @token`
 
-// ReleaseAudit breaks a sweep off: it is as due as it was; audit.ErrLost.
-func (s *Store) ReleaseAudit(ctx context.Context, sweep audit.Sweep) error {
+// ReleaseAudit breaks a sweep off: it is as due as it was; conversation.ErrAuditLost.
+func (s *Store) ReleaseAudit(ctx context.Context, sweep conversation.Audit) error {
 	return s.ofAudit(ctx, sqlReleaseAudit, sweep, pgx.NamedArgs{})
 }
 
 // ofAudit runs a statement that holds only for whoever has the lease.
-func (s *Store) ofAudit(ctx context.Context, sql string, sweep audit.Sweep, args pgx.NamedArgs) error {
+func (s *Store) ofAudit(ctx context.Context, sql string, sweep conversation.Audit, args pgx.NamedArgs) error {
 	args["org"], args["sender"], args["token"] = sweep.Sender.OrgID, sweep.Sender.Name, sweep.LeaseToken
 	tag, err := s.pool.Exec(ctx, sql, args)
 	if err != nil {
 		return fmt.Errorf("go on with an audit: %w", err)
 	}
 	if tag.RowsAffected() == 0 {
-		return audit.ErrLost
+		return conversation.ErrAuditLost
 	}
 	return nil
 }

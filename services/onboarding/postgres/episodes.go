@@ -9,12 +9,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
-	"paceline.internal/services/onboarding/dispatch"
-	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/session"
 )
 
-func isNoSession(err error) bool { return errors.Is(err, dispatch.ErrNoSession) }
+func isNoSession(err error) bool { return errors.Is(err, conversation.ErrNoSession) }
 
 // sqlMayOpen locks the person, so that what may be opened is decided by one activation at a time, and by none beside a hold.
 const sqlMayOpen = `
@@ -33,9 +32,9 @@ values (@id, @org_id, @profile, @mode, @token, 'active', @copy, @at, @at)
 on conflict (profile_id) where status = 'active' do nothing`
 
 // OpenSession stores a new episode together with the job that sends its opening, or returns the session that the
-// profile has open already. Errors: enrolment.ErrNoProfile, enrolment.ErrOnHold, *enrolment.Parked, enrolment.ErrAwaitsOperator,
-// enrolment.ErrConsentRequired, and dispatch.ErrConflict when a process of the release before opened one at this moment.
-func (s *Store) OpenSession(ctx context.Context, o enrolment.Opening) (session.Record, error) {
+// profile has open already. Errors: conversation.ErrNoProfile, conversation.ErrOnHold, *conversation.SessionParked, conversation.ErrAwaitsOperator,
+// conversation.ErrConsentRequired, and conversation.ErrConflict when a process of the release before opened one at this moment.
+func (s *Store) OpenSession(ctx context.Context, o conversation.Opening) (session.Record, error) {
 	r := o.Session
 	var opened session.Record
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
@@ -56,7 +55,7 @@ func (s *Store) OpenSession(ctx context.Context, o enrolment.Opening) (session.R
 			return fmt.Errorf("open session: %w", err)
 		}
 		if tag.RowsAffected() == 0 {
-			return dispatch.ErrConflict
+			return conversation.ErrConflict
 		}
 		if err := writeTimeline(ctx, tx, r.ID, []session.Entry{{
 			At: r.CreatedAt, Kind: session.KindActivated, To: r.Token, Trigger: session.TriggerActivation,
@@ -70,17 +69,17 @@ func (s *Store) OpenSession(ctx context.Context, o enrolment.Opening) (session.R
 }
 
 // mayOpen is nil when a session may be opened, and until the transaction ends; or it is the session that the person has open already.
-func mayOpen(ctx context.Context, tx pgx.Tx, o enrolment.Opening) (standing session.Record, open bool, err error) {
+func mayOpen(ctx context.Context, tx pgx.Tx, o conversation.Opening) (standing session.Record, open bool, err error) {
 	var hold, consentRequired bool
 	err = tx.QueryRow(ctx, sqlMayOpen, o.Session.OrgID, o.Session.ProfileID).Scan(&hold, &consentRequired)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return standing, false, enrolment.ErrNoProfile
+		return standing, false, conversation.ErrNoProfile
 	}
 	if err != nil {
 		return standing, false, fmt.Errorf("lock profile: %w", err)
 	}
 	if hold {
-		return standing, false, enrolment.ErrOnHold
+		return standing, false, conversation.ErrOnHold
 	}
 	rows, err := tx.Query(ctx, sqlOpen, o.Session.ProfileID)
 	view, err := collectView(rows, err)
@@ -88,7 +87,7 @@ func mayOpen(ctx context.Context, tx pgx.Tx, o enrolment.Opening) (standing sess
 	case err == nil && view.Session.Status == session.Active:
 		return view.Session, true, nil
 	case err == nil:
-		return standing, false, &enrolment.Parked{Session: view.Session}
+		return standing, false, &conversation.SessionParked{Session: view.Session}
 	case !isNoSession(err):
 		return standing, false, err
 	}
@@ -98,9 +97,9 @@ func mayOpen(ctx context.Context, tx pgx.Tx, o enrolment.Opening) (standing sess
 	}
 	switch {
 	case asked:
-		return standing, false, enrolment.ErrAwaitsOperator
+		return standing, false, conversation.ErrAwaitsOperator
 	case consentRequired && !o.Agreed:
-		return standing, false, enrolment.ErrConsentRequired
+		return standing, false, conversation.ErrConsentRequired
 	}
 	return standing, false, nil
 }
@@ -110,7 +109,7 @@ update conversation_sessions
 set status = 'closed', status_reason = 'reset by an operator', turn = turn + 1, updated_at = @at
 where id = @id and org_id = @org_id and status <> 'closed'`
 
-// CloseSession closes a session, whatever its status; closing twice changes nothing. enrolment.ErrNoSession.
+// CloseSession closes a session, whatever its status; closing twice changes nothing. conversation.ErrNoSession.
 func (s *Store) CloseSession(ctx context.Context, orgID, sessionID string, at time.Time) (session.Record, error) {
 	var closed session.Record
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
@@ -121,7 +120,7 @@ func (s *Store) CloseSession(ctx context.Context, orgID, sessionID string, at ti
 		rows, err := tx.Query(ctx, sqlSession+`where s.id = $1 and s.org_id = $2`, sessionID, orgID)
 		view, err := collectView(rows, err)
 		if isNoSession(err) {
-			return enrolment.ErrNoSession
+			return conversation.ErrNoSession
 		}
 		if err != nil || tag.RowsAffected() == 0 {
 			closed = view.Session

@@ -9,12 +9,12 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
-	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/services/onboarding/conversation"
 )
 
 // tableOfJobs is webhook_jobs as platform/queue has it.
 func tableOfJobs(pool postgres.DB) *queue.Queue {
-	return queue.NewQueue(pool, queue.Table{Name: jobs.Queue, Extra: []string{"source"}})
+	return queue.NewQueue(pool, queue.Table{Name: conversation.JobsTable, Extra: []string{"source"}})
 }
 
 // inTransactions is the queue for what happens in a transaction that exists already.
@@ -24,7 +24,7 @@ var inTransactions = tableOfJobs(nil)
 // is the work that was under way when a session was parked; and what an operator is asked for does not go away by itself.
 const KeptJobs = `exists (select 1 from held_replies h where h.job_id = j.id)
     or exists (select 1 from conversation_sessions s where s.parked_job_id = j.id)
-    or j.status = 'failed' and j.error_message like '` + jobs.NeedsOperator + `%'`
+    or j.status = 'failed' and j.error_message like '` + conversation.NeedsOperator + `%'`
 
 // querier is what a pool and a transaction have in common.
 type querier interface {
@@ -34,10 +34,10 @@ type querier interface {
 // Jobs is the queue, to claim from and to look at.
 func (s *Store) Jobs() *queue.Queue { return s.jobs }
 
-// Enqueue stores a job, or finds the one that its key already has. jobs.ErrPayloadMismatch when that one carries something
+// Enqueue stores a job, or finds the one that its key already has. queue.ErrPayloadMismatch when that one carries something
 // else.
-func (s *Store) Enqueue(ctx context.Context, n jobs.New) (jobs.Enqueued, error) {
-	return s.intake.Enqueue(ctx, n.Job())
+func (s *Store) Enqueue(ctx context.Context, n queue.New) (queue.Enqueued, error) {
+	return s.intake.Enqueue(ctx, n)
 }
 
 // RetryJob gives a failed job of the organisation all of its attempts again. Errors: queue.ErrNoJob, a *queue.StatusError.
@@ -53,7 +53,7 @@ func (s *Store) Job(ctx context.Context, orgID, id string) (queue.Row, error) {
 // CancelJob ends a pending or a failed job of the organisation. Errors: queue.ErrNoJob, a *queue.StatusError.
 func (s *Store) CancelJob(ctx context.Context, orgID, id string, now time.Time) (queue.Row, error) {
 	r, err := s.jobs.Cancel(ctx, s.pool, orgID, id, now)
-	if r.Status != jobs.StatusFailed {
+	if r.Status != queue.StatusFailed {
 		return r, err
 	}
 	return s.jobs.Dismiss(ctx, s.pool, orgID, id, now)
@@ -61,7 +61,7 @@ func (s *Store) CancelJob(ctx context.Context, orgID, id string, now time.Time) 
 
 const sqlAwaitsOperator = `
 select exists (select from webhook_jobs where org_id = $1 and status = 'failed' and subject = $2
-    and error_message like '` + jobs.NeedsOperator + `%')`
+    and error_message like '` + conversation.NeedsOperator + `%')`
 
 // AwaitsOperator reports whether a failed job of a phone asks an operator for something already.
 func (s *Store) AwaitsOperator(ctx context.Context, orgID, phone string) (asked bool, err error) {
@@ -71,11 +71,11 @@ func (s *Store) AwaitsOperator(ctx context.Context, orgID, phone string) (asked 
 	return asked, nil
 }
 
-func enqueue(ctx context.Context, tx pgx.Tx, n jobs.New) (jobs.Enqueued, error) {
-	return inTransactions.Enqueue(ctx, tx, n.Job())
+func enqueue(ctx context.Context, tx pgx.Tx, n queue.New) (queue.Enqueued, error) {
+	return inTransactions.Enqueue(ctx, tx, n)
 }
 
-// finishJob records the end of an attempt; jobs.ErrFenced when the lease was lost.
-func finishJob(ctx context.Context, tx pgx.Tx, end jobs.Finish) error {
+// finishJob records the end of an attempt; queue.ErrFenced when the lease was lost.
+func finishJob(ctx context.Context, tx pgx.Tx, end queue.Finish) error {
 	return inTransactions.FinishIn(ctx, tx, end)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
-	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -23,49 +23,40 @@ on conflict (org_id, phone) do nothing`
 const sqlProfileByPhone = `select ` + profileColumns + ` from profiles where org_id = @org_id and phone = @phone`
 
 // CreateProfile stores a profile, or returns the one that its phone has in the organisation already.
-func (s *Store) CreateProfile(ctx context.Context, p enrolment.Profile) (enrolment.Profile, error) {
+func (s *Store) CreateProfile(ctx context.Context, p conversation.Profile) (conversation.Profile, error) {
 	args := pgx.NamedArgs{
 		"id": p.ID, "org_id": p.OrgID, "phone": p.Phone, "first_name": p.FirstName, "locale": p.Locale,
 		"time_zone": p.TimeZone, "at": p.CreatedAt,
 	}
 	if _, err := s.pool.Exec(ctx, sqlCreateProfile, args); err != nil {
-		return enrolment.Profile{}, fmt.Errorf("create profile: %w", err)
+		return conversation.Profile{}, fmt.Errorf("create profile: %w", err)
 	}
 	return s.profile(ctx, s.pool, sqlProfileByPhone, args)
 }
 
 const sqlProfile = `select ` + profileColumns + ` from profiles where org_id = @org_id and id = @id`
 
-// Profile reads a profile; enrolment.ErrNoProfile when the organisation has none with this id.
-func (s *Store) Profile(ctx context.Context, orgID, profileID string) (enrolment.Profile, error) {
+// Profile reads a profile; conversation.ErrNoProfile when the organisation has none with this id.
+func (s *Store) Profile(ctx context.Context, orgID, profileID string) (conversation.Profile, error) {
 	return s.profile(ctx, s.pool, sqlProfile, pgx.NamedArgs{"org_id": orgID, "id": profileID})
 }
 
-func (s *Store) profile(ctx context.Context, db querier, sql string, args pgx.NamedArgs) (enrolment.Profile, error) {
+func (s *Store) profile(ctx context.Context, db querier, sql string, args pgx.NamedArgs) (conversation.Profile, error) {
 	rows, err := db.Query(ctx, sql, args)
 	if err != nil {
-		return enrolment.Profile{}, fmt.Errorf("read profile: %w", err)
+		return conversation.Profile{}, fmt.Errorf("read profile: %w", err)
 	}
-	p, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[enrolment.Profile])
+	p, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[conversation.Profile])
 	if errors.Is(err, pgx.ErrNoRows) {
-		return enrolment.Profile{}, enrolment.ErrNoProfile
+		return conversation.Profile{}, conversation.ErrNoProfile
 	}
 	if err != nil {
-		return enrolment.Profile{}, fmt.Errorf("read profile: %w", err)
+		return conversation.Profile{}, fmt.Errorf("read profile: %w", err)
 	}
 	return p, nil
 }
 
 const sqlProfileID = `select id from profiles where org_id = $1 and phone = $2`
-
-// ProfileID is whose phone it is, empty when the organisation does not know it.
-func (s *Store) ProfileID(ctx context.Context, orgID, phone string) (id string, err error) {
-	err = s.pool.QueryRow(ctx, sqlProfileID, orgID, phone).Scan(&id)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return "", fmt.Errorf("look up phone: %w", err)
-	}
-	return id, nil
-}
 
 const sqlHoldProfile = `
 update profiles set hold = true, hold_reason = @reason, updated_at = @at
@@ -80,8 +71,8 @@ returning ` + profileColumns
 // sqlActive locks the open session of a profile.
 const sqlActive = sqlSession + `where s.profile_id = $1 and s.status = 'active' for update of s`
 
-// SetHold holds a person; holding twice changes nothing. enrolment.ErrNoProfile.
-func (s *Store) SetHold(ctx context.Context, orgID, profileID, reason string, at time.Time) (enrolment.Profile, error) {
+// SetHold holds a person; holding twice changes nothing. conversation.ErrNoProfile.
+func (s *Store) SetHold(ctx context.Context, orgID, profileID, reason string, at time.Time) (conversation.Profile, error) {
 	args := pgx.NamedArgs{"org_id": orgID, "id": profileID, "reason": reason, "at": at}
 	return s.switchHold(ctx, sqlHoldProfile, args, func(tx pgx.Tx, open session.Record) error {
 		return writeTimeline(ctx, tx, open.ID, []session.Entry{{
@@ -90,11 +81,9 @@ func (s *Store) SetHold(ctx context.Context, orgID, profileID, reason string, at
 	})
 }
 
-// Release lifts a hold. The due step of a burst gets its alarm set again through again, which is given the next
-// generation and the last due time; otherwise the last reply held in this place is routed. enrolment.ErrNoProfile.
-func (s *Store) Release(
-	ctx context.Context, orgID, profileID string, again enrolment.Again, at time.Time,
-) (enrolment.Profile, error) {
+// Release lifts a hold. The due step of a burst gets its alarm set again; otherwise the last reply held in this place is routed.
+// conversation.ErrNoProfile.
+func (s *Store) Release(ctx context.Context, orgID, profileID string, at time.Time) (conversation.Profile, error) {
 	args := pgx.NamedArgs{"org_id": orgID, "id": profileID, "at": at}
 	return s.switchHold(ctx, sqlReleaseProfile, args, func(tx pgx.Tx, open session.Record) error {
 		entry := session.Entry{At: at, Kind: session.KindReleased, Trigger: session.TriggerOperator, Step: open.NextStep}
@@ -104,11 +93,7 @@ func (s *Store) Release(
 		if open.NextStep == "" {
 			return answerHeld(ctx, tx, open, open.Place(), time.Time{}, at)
 		}
-		generation, due, err := lastAlarm(ctx, tx, open)
-		if err != nil {
-			return err
-		}
-		return rearm(ctx, tx, *again(open, generation+1, due), at)
+		return setAgain(ctx, tx, open, session.CauseReleased, at)
 	})
 }
 
@@ -116,12 +101,12 @@ func (s *Store) Release(
 const sqlUntoldHolds = `select ` + profileColumns + ` from profiles where hold_told <> hold_version and id > $1 order by id limit $2`
 
 // UntoldHolds are profiles of whose hold, or release, messaging does not know yet, by their ids, from behind one of them.
-func (s *Store) UntoldHolds(ctx context.Context, after string, limit int) ([]enrolment.Profile, error) {
+func (s *Store) UntoldHolds(ctx context.Context, after string, limit int) ([]conversation.Profile, error) {
 	rows, err := s.pool.Query(ctx, sqlUntoldHolds, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("look for holds to tell: %w", err)
 	}
-	untold, err := pgx.CollectRows(rows, pgx.RowToStructByName[enrolment.Profile])
+	untold, err := pgx.CollectRows(rows, pgx.RowToStructByName[conversation.Profile])
 	if err != nil {
 		return nil, fmt.Errorf("look for holds to tell: %w", err)
 	}
@@ -141,12 +126,12 @@ func (s *Store) HoldTold(ctx context.Context, profileID string, version int64) e
 // switchHold flips the hold and, only if it was flipped, follows with what that means for the open session.
 func (s *Store) switchHold(
 	ctx context.Context, sql string, args pgx.NamedArgs, follow func(tx pgx.Tx, open session.Record) error,
-) (enrolment.Profile, error) {
-	var p enrolment.Profile
+) (conversation.Profile, error) {
+	var p conversation.Profile
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		var err error
 		p, err = s.profile(ctx, tx, sql, args)
-		if errors.Is(err, enrolment.ErrNoProfile) { // not there, or as it should be already
+		if errors.Is(err, conversation.ErrNoProfile) { // not there, or as it should be already
 			p, err = s.profile(ctx, tx, sqlProfile, args)
 			return err
 		}

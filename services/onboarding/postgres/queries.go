@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -45,8 +45,8 @@ func (s *Store) ListSessions(ctx context.Context, f SessionFilter) ([]session.Re
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
 	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (session.Record, error) {
-		found, err := pgx.RowToStructByName[row](r)
-		return found.view().Session, err
+		found, err := scanView(r)
+		return found.Session, err
 	})
 }
 
@@ -66,12 +66,12 @@ type timelineRow struct {
 	Detail         string
 }
 
-// Session reads a session of an organisation and its timeline, oldest entry first; enrolment.ErrNoSession.
+// Session reads a session of an organisation and its timeline, oldest entry first; conversation.ErrNoSession.
 func (s *Store) Session(ctx context.Context, orgID, sessionID string) (session.Record, []session.Entry, error) {
 	rows, err := s.pool.Query(ctx, sqlSession+`where s.id = $1 and s.org_id = $2`, sessionID, orgID)
 	view, err := collectView(rows, err)
 	if isNoSession(err) {
-		return session.Record{}, nil, enrolment.ErrNoSession
+		return session.Record{}, nil, conversation.ErrNoSession
 	}
 	if err != nil {
 		return session.Record{}, nil, err

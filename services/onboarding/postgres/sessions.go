@@ -9,39 +9,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
-	"paceline.internal/services/onboarding/dispatch"
-	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/session"
 )
 
-// row is a session joined with its person.
-type row struct {
-	ID          string
-	OrgID       string
-	ProfileID   string
-	Mode        string
-	StateToken  string
-	NextStepID  *string
-	Status      string
-	Reason      string
-	Paused      bool
-	Turn        int
-	Detours     int
-	CopyVersion string
-	CreatedAt   time.Time
-	UpdatedAt   time.Time
-	Phone       string
-	FirstName   string
-	Locale      string
-	Hold        bool
-	HoldVersion int64
-	TimeZone    string
-	QuietUntil  *string // null when the organisation has no quiet hours
-	QuietFrom   *string
-}
-
 const sqlSessionColumns = `
-select s.id, s.org_id, s.profile_id, s.mode, s.state_token, s.next_step_id, s.status, s.status_reason as reason,
+select s.id, s.org_id, s.profile_id, s.mode, s.state_token, coalesce(s.next_step_id, '') as next_step_id, s.status, s.status_reason,
        s.paused_at is not null as paused, s.turn, s.detours, s.copy_version, s.created_at, s.updated_at,
        p.phone, p.first_name, p.locale, p.hold, p.hold_version, p.time_zone,
        case when o.quiet_hours then o.quiet_until end as quiet_until, case when o.quiet_hours then o.quiet_from end as quiet_from`
@@ -52,86 +26,89 @@ from conversation_sessions s join profiles p on p.id = s.profile_id left join or
 
 const sqlSession = sqlSessionColumns + sqlSessionTables
 
-func (r row) view() dispatch.View {
-	v := dispatch.View{
-		Session: session.Record{
-			ID: r.ID, OrgID: r.OrgID, ProfileID: r.ProfileID, Mode: session.Mode(r.Mode), Token: session.Token(r.StateToken),
-			Status: session.Status(r.Status), Reason: r.Reason, Paused: r.Paused, Turn: r.Turn, Detours: r.Detours,
-			CopyVersion: r.CopyVersion, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, Quiet: r.quiet(),
-		},
-		Phone: r.Phone, FirstName: r.FirstName, Locale: r.Locale, Hold: r.Hold, HoldVersion: r.HoldVersion,
-	}
-	if r.NextStepID != nil {
-		v.Session.NextStep = session.StepID(*r.NextStepID)
-	}
-	return v
+// scanView reads the columns of sqlSession, and what stands behind them.
+func scanView(r pgx.CollectableRow, further ...any) (conversation.View, error) {
+	var v conversation.View
+	var zone string
+	var opens, closes *string // null when the organisation has no quiet hours
+	at := &v.Session
+	err := r.Scan(append([]any{
+		&at.ID, &at.OrgID, &at.ProfileID, &at.Mode, &at.Token, &at.NextStep, &at.Status, &at.Reason,
+		&at.Paused, &at.Turn, &at.Detours, &at.CopyVersion, &at.CreatedAt, &at.UpdatedAt,
+		&v.Phone, &v.FirstName, &v.Locale, &v.Hold, &v.HoldVersion, &zone, &opens, &closes,
+	}, further...)...)
+	at.Quiet = quietHours(opens, closes, zone)
+	return v, err
 }
 
-func collectView(rows pgx.Rows, err error) (dispatch.View, error) {
+func collectView(rows pgx.Rows, err error, further ...any) (conversation.View, error) {
 	if err != nil {
-		return dispatch.View{}, fmt.Errorf("load session: %w", err)
+		return conversation.View{}, fmt.Errorf("load session: %w", err)
 	}
-	r, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[row])
+	v, err := pgx.CollectExactlyOneRow(rows, func(r pgx.CollectableRow) (conversation.View, error) { return scanView(r, further...) })
 	if errors.Is(err, pgx.ErrNoRows) {
-		return dispatch.View{}, dispatch.ErrNoSession
+		return conversation.View{}, conversation.ErrNoSession
 	}
 	if err != nil {
-		return dispatch.View{}, fmt.Errorf("load session: %w", err)
+		return conversation.View{}, fmt.Errorf("load session: %w", err)
 	}
-	return r.view(), nil
+	return v, nil
 }
 
-// LoadSession reads a session, its person and the hold in one statement; dispatch.ErrNoSession when there is none.
-func (s *Store) LoadSession(ctx context.Context, id string) (dispatch.View, error) {
+// LoadSession reads a session, its person and the hold in one statement; conversation.ErrNoSession when there is none.
+func (s *Store) LoadSession(ctx context.Context, id string) (conversation.View, error) {
 	rows, err := s.pool.Query(ctx, sqlSession+`where s.id = $1`, id)
 	return collectView(rows, err)
 }
 
-const sqlStepDueAt = `
-select due_at from step_alarms where session_id = $1 and step_id = $2 and cause = 'due' order by generation desc limit 1`
+// sqlStep adds when the due step was to be sent: by the step before it, and by its newest alarm. Alarms that only look again at a receipt
+// do not make it due later.
+const sqlStep = sqlSessionColumns + `,
+       (select a.due_at from step_alarms a where a.session_id = s.id and a.step_id = s.next_step_id and a.cause = 'due'
+        order by a.generation desc limit 1) as due_first,
+       (select a.due_at from step_alarms a where a.session_id = s.id and a.step_id = s.next_step_id and a.cause <> 'delivery'
+        order by a.generation desc limit 1) as due_now` + sqlSessionTables + `where s.id = $1`
 
-// StepDueAt is when a step was due by the step before, which is the flow's delay after Twilio took that one's text; zero when no alarm
-// was set for that.
-func (s *Store) StepDueAt(ctx context.Context, sessionID string, step session.StepID) (time.Time, error) {
-	return s.dueAt(ctx, sqlStepDueAt, sessionID, step)
+// LoadStep is LoadSession, with when the step that is due was to be sent.
+func (s *Store) LoadStep(ctx context.Context, id string) (conversation.View, conversation.StepDue, error) {
+	var first, now *time.Time
+	rows, err := s.pool.Query(ctx, sqlStep, id)
+	view, err := collectView(rows, err, &first, &now)
+	return view, conversation.StepDue{First: orZero(first), Now: orZero(now)}, err
 }
 
-func (s *Store) dueAt(ctx context.Context, sql, sessionID string, step session.StepID) (due time.Time, err error) {
-	err = s.pool.QueryRow(ctx, sql, sessionID, string(step)).Scan(&due)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return time.Time{}, nil
+func orZero(at *time.Time) time.Time {
+	if at == nil {
+		return time.Time{}
 	}
-	if err != nil {
-		return time.Time{}, fmt.Errorf("read when a step was due: %w", err)
-	}
-	return due, nil
-}
-
-const sqlNextDueAt = `
-select due_at from step_alarms where session_id = $1 and step_id = $2 and cause <> 'delivery' order by generation desc limit 1`
-
-// NextDueAt is when a step is due by now, by its newest alarm; zero when it has none. Alarms that only look again at a receipt do not
-// make it due later.
-func (s *Store) NextDueAt(ctx context.Context, sessionID string, step session.StepID) (time.Time, error) {
-	return s.dueAt(ctx, sqlNextDueAt, sessionID, step)
+	return *at
 }
 
 const sqlConversation = sqlSession + `
 where p.org_id = $1 and p.phone = $2 order by s.status = 'active' desc, s.id desc limit 1`
 
-// LoadConversation reads the open session of the person with this phone, or else the newest, whatever its status: one that
-// was resumed may be older than another that was closed. dispatch.ErrNoSession when the organisation does not know the
-// person or they have no session.
-func (s *Store) LoadConversation(ctx context.Context, orgID, phone string) (dispatch.View, error) {
+// Conversation reads the open session of the person with this phone, or else the newest, whatever its status: one that
+// was resumed may be older than another that was closed. Of a person who has none the profile is there, and nobody is for a phone that
+// the organisation does not know.
+func (s *Store) Conversation(ctx context.Context, orgID, phone string) (conversation.View, error) {
 	rows, err := s.pool.Query(ctx, sqlConversation, orgID, phone)
-	return collectView(rows, err)
+	view, err := collectView(rows, err)
+	if !isNoSession(err) {
+		return view, err
+	}
+	view.Session.OrgID = orgID
+	err = s.pool.QueryRow(ctx, sqlProfileID, orgID, phone).Scan(&view.Session.ProfileID)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return conversation.View{}, fmt.Errorf("look up phone: %w", err)
+	}
+	return view, nil
 }
 
 const sqlConversationAt = sqlSession + `
 where p.org_id = $1 and p.phone = $2 and s.created_at <= $3 order by s.status = 'active' desc, s.id desc limit 1`
 
 // ConversationAt is LoadConversation of the sessions that there were at an instant.
-func (s *Store) ConversationAt(ctx context.Context, orgID, phone string, at time.Time) (dispatch.View, error) {
+func (s *Store) ConversationAt(ctx context.Context, orgID, phone string, at time.Time) (conversation.View, error) {
 	rows, err := s.pool.Query(ctx, sqlConversationAt, orgID, phone, at)
 	return collectView(rows, err)
 }
@@ -144,22 +121,19 @@ func (s *Store) LastStepAt(ctx context.Context, sessionID string) (time.Time, er
 	return s.lastSaid(ctx, sqlLastStepAt, sessionID)
 }
 
-const sqlLastTextAt = `select max(coalesce(asked_at, at)) from session_transitions where session_id = $1 and kind = 'sent'`
+const sqlLastMessageAt = `select max(coalesce(asked_at, at)) from session_transitions where session_id = $1 and kind = 'sent'`
 
-// LastTextAt is since when a reply may answer the newest text of a session, of whatever kind; zero when none was taken.
-func (s *Store) LastTextAt(ctx context.Context, sessionID string) (time.Time, error) {
-	return s.lastSaid(ctx, sqlLastTextAt, sessionID)
+// LastMessageAt is since when a reply may answer the newest text of a session, of whatever kind; zero when none was taken.
+func (s *Store) LastMessageAt(ctx context.Context, sessionID string) (time.Time, error) {
+	return s.lastSaid(ctx, sqlLastMessageAt, sessionID)
 }
 
 func (s *Store) lastSaid(ctx context.Context, sql, sessionID string) (time.Time, error) {
 	var at *time.Time
 	if err := s.pool.QueryRow(ctx, sql, sessionID).Scan(&at); err != nil {
-		return time.Time{}, fmt.Errorf("read the last text of a session: %w", err)
+		return time.Time{}, fmt.Errorf("read the last message of a session: %w", err)
 	}
-	if at == nil {
-		return time.Time{}, nil
-	}
-	return *at, nil
+	return orZero(at), nil
 }
 
 const sqlMove = `
@@ -175,16 +149,16 @@ insert into session_transitions
     (session_id, at, kind, from_state_token, to_state_token, trigger, step_id, message_id, detail, asked_at)
 values (@session, @at, @kind, @from, @to, @trigger, @step, nullif(@message, '')::uuid, @detail, @asked)`
 
-// Move performs a guarded change and everything that follows from it in one transaction. dispatch.ErrConflict when the
-// session no longer stands where the move saw it, jobs.ErrFenced when the job that causes it was taken over; then
+// Move performs a guarded change and everything that follows from it in one transaction. conversation.ErrConflict when the
+// session no longer stands where the move saw it, queue.ErrFenced when the job that causes it was taken over; then
 // nothing has happened.
-func (s *Store) Move(ctx context.Context, m session.Move, cause *dispatch.Cause) error {
+func (s *Store) Move(ctx context.Context, m session.Move, cause *conversation.Cause) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		if err := move(ctx, tx, m, cause); err != nil {
 			return err
 		}
 		if m.Alarm != nil {
-			if err := insertAlarm(ctx, tx, *m.Alarm, m.At); err != nil {
+			if err := inOutbox.Insert(ctx, tx, *m.Alarm, m.At); err != nil {
 				return err
 			}
 		}
@@ -199,7 +173,7 @@ func (s *Store) Move(ctx context.Context, m session.Move, cause *dispatch.Cause)
 
 // move changes the session and tells its timeline. Parking and resuming are detours; a parked session keeps the job that was
 // under way, for whoever resumes it.
-func move(ctx context.Context, tx pgx.Tx, m session.Move, cause *dispatch.Cause) error {
+func move(ctx context.Context, tx pgx.Tx, m session.Move, cause *conversation.Cause) error {
 	detour, job := 0, ""
 	var due *time.Time // written here, so that the alarm's trigger has nothing left to do
 	if m.Alarm != nil {
@@ -220,23 +194,27 @@ func move(ctx context.Context, tx pgx.Tx, m session.Move, cause *dispatch.Cause)
 		return fmt.Errorf("move session: %w", err)
 	}
 	if tag.RowsAffected() == 0 {
-		return dispatch.ErrConflict
+		return conversation.ErrConflict
 	}
 	return writeTimeline(ctx, tx, m.From.ID, m.Entries)
 }
 
-// Note writes timeline entries without changing the session, and completes the job that caused them; jobs.ErrFenced.
-func (s *Store) Note(ctx context.Context, sessionID string, entries []session.Entry, cause *dispatch.Cause, at time.Time) error {
+// Note writes the timeline of a session that still stands where it was read, and ends the job that causes it. conversation.ErrConflict,
+// queue.ErrFenced; then nothing has happened.
+func (s *Store) Note(ctx context.Context, at session.Record, entries []session.Entry, cause *conversation.Cause, now time.Time) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		if err := writeTimeline(ctx, tx, sessionID, entries); err != nil {
+		if err := still(ctx, tx, at); err != nil {
 			return err
 		}
-		return finishCause(ctx, tx, cause, at)
+		if err := writeTimeline(ctx, tx, at.ID, entries); err != nil {
+			return err
+		}
+		return finishCause(ctx, tx, cause, now)
 	})
 }
 
 // finishCause ends the job that a change answers, inside the change's transaction.
-func finishCause(ctx context.Context, tx pgx.Tx, cause *dispatch.Cause, at time.Time) error {
+func finishCause(ctx context.Context, tx pgx.Tx, cause *conversation.Cause, at time.Time) error {
 	if cause == nil {
 		return nil
 	}
@@ -244,9 +222,9 @@ func finishCause(ctx context.Context, tx pgx.Tx, cause *dispatch.Cause, at time.
 		_, err := inTransactions.Cancel(ctx, tx, cause.Job.OrgID, cause.Job.ID, at)
 		return err
 	}
-	end := jobs.Finish{Job: cause.Job, Status: jobs.StatusCompleted, Attempts: cause.Job.Attempts, At: at}
+	end := queue.Finish{Job: cause.Job, Status: queue.StatusCompleted, Attempts: cause.Job.Attempts, At: at}
 	if cause.Failure != "" {
-		end.Status, end.Attempts, end.Message = jobs.StatusFailed, cause.Job.Attempts+1, cause.Failure
+		end.Status, end.Attempts, end.Message = queue.StatusFailed, cause.Job.Attempts+1, cause.Failure
 	}
 	return finishJob(ctx, tx, end)
 }

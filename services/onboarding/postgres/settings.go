@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,16 +8,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"paceline.internal/platform/postgres"
-	"paceline.internal/services/onboarding/dispatch"
-	"paceline.internal/services/onboarding/quiet"
 	"paceline.internal/services/onboarding/session"
 )
 
 // Settings are what an organisation has decided for itself.
 type Settings struct {
 	QuietHours bool // whether a conversation begins in the window only
-	Window     quiet.Window
+	Window     session.Window
 	// RequireConsentRecord says whether no session is opened without one. To SetSettings nil leaves it as it is.
 	RequireConsentRecord *bool
 	UpdatedAt            time.Time // zero when the organisation has decided nothing
@@ -64,7 +60,7 @@ func collectSettings(rows pgx.Rows, err error) (Settings, error) {
 		UpdatedAt            time.Time
 	}])
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Settings{Window: quiet.Default(), RequireConsentRecord: new(false)}, nil
+		return Settings{Window: session.DefaultWindow(), RequireConsentRecord: new(false)}, nil
 	}
 	if err != nil {
 		return Settings{}, fmt.Errorf("settings: %w", err)
@@ -77,50 +73,25 @@ func collectSettings(rows pgx.Rows, err error) (Settings, error) {
 
 // windowOf reads a window as it is stored. The table's checks keep out what cannot be read; should somebody have taken them
 // away, the usual hours hold, for a text at night is worse than one that waits.
-func windowOf(opens, closes string) quiet.Window {
-	from, openErr := quiet.ParseTime(opens)
-	until, closeErr := quiet.ParseTime(closes)
-	window, err := quiet.NewWindow(from, until)
+func windowOf(opens, closes string) session.Window {
+	from, openErr := session.ParseTimeOfDay(opens)
+	until, closeErr := session.ParseTimeOfDay(closes)
+	window, err := session.NewWindow(from, until)
 	if errors.Join(openErr, closeErr, err) != nil {
-		return quiet.Default()
+		return session.DefaultWindow()
 	}
 	return window
 }
 
-// quiet is when a conversation with the person may begin. A time zone is checked when a person is enrolled; one that is not known
+// quietHours are when a conversation with a person may begin. A time zone is checked when a person is enrolled; one that is not known
 // any more counts as UTC, as one that was never given does.
-func (r row) quiet() quiet.Hours {
-	if r.QuietUntil == nil || r.QuietFrom == nil {
-		return quiet.Hours{}
+func quietHours(opens, closes *string, timeZone string) session.QuietHours {
+	if opens == nil || closes == nil {
+		return session.QuietHours{}
 	}
-	zone, err := time.LoadLocation(r.TimeZone)
+	zone, err := time.LoadLocation(timeZone)
 	if err != nil {
 		zone = time.UTC
 	}
-	return quiet.Hours{Window: windowOf(*r.QuietUntil, *r.QuietFrom), Zone: zone}
-}
-
-// AwaitWindow sets the alarm of a due step again, for the end of quiet hours, and tells the timeline; next is given the alarm's
-// generation. It returns the alarm, leased to the caller, or nil when there is nothing to publish: an alarm that rings then or
-// later is set already, and so of any number of executions at once one sets it. dispatch.ErrConflict when the session has moved on.
-func (s *Store) AwaitWindow(
-	ctx context.Context, r session.Record, due time.Time, next func(generation int) *session.Alarm, told session.Entry,
-) (*session.Alarm, error) {
-	var set *session.Alarm
-	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		set = nil
-		if ok, err := still(ctx, tx, r); err != nil || !ok {
-			return cmp.Or(err, dispatch.ErrConflict)
-		}
-		generation, last, err := lastAlarm(ctx, tx, r)
-		if err != nil || !last.Before(due) {
-			return err
-		}
-		if err := writeTimeline(ctx, tx, r.ID, []session.Entry{told}); err != nil {
-			return err
-		}
-		set = next(generation + 1)
-		return insertAlarm(ctx, tx, *set, told.At)
-	})
-	return set, err
+	return session.QuietHours{Window: windowOf(*opens, *closes), Zone: zone}
 }

@@ -5,8 +5,10 @@ import (
 	"embed"
 	"io/fs"
 
+	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/session"
 )
 
 //go:embed migrations/*.sql
@@ -30,6 +32,7 @@ const (
 // Store holds the pool. Every time that a statement uses is handed in.
 type Store struct {
 	pool   postgres.DB
+	alarms *outbox.Store[session.Alarm]
 	jobs   *queue.Queue
 	intake *queue.Intake
 }
@@ -37,5 +40,5 @@ type Store struct {
 // NewStore returns a store on an open pool.
 func NewStore(pool postgres.DB) *Store {
 	jobs := tableOfJobs(pool)
-	return &Store{pool: pool, jobs: jobs, intake: queue.NewIntake(jobs)}
+	return &Store{pool: pool, alarms: stepAlarms(pool), jobs: jobs, intake: queue.NewIntake(jobs)}
 }

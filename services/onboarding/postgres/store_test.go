@@ -12,9 +12,7 @@ import (
 	platform "paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/queue"
-	"paceline.internal/services/onboarding/dispatch"
-	"paceline.internal/services/onboarding/enrolment"
-	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/session"
 )
@@ -98,20 +96,20 @@ func TestIndexes(t *testing.T) {
 func TestMove(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	setup := func(t *testing.T) (*postgres.Store, session.Record, jobs.Job) {
+	setup := func(t *testing.T) (*postgres.Store, session.Record, queue.Job) {
 		t.Helper()
 		store := postgres.NewStore(pgtest.New(t, postgres.Migrations()))
-		p, err := store.CreateProfile(t.Context(), enrolment.Profile{
+		p, err := store.CreateProfile(t.Context(), conversation.Profile{
 			ID: uuid.NewString(), OrgID: uuid.NewString(), Phone: "+5511987650001", FirstName: "Ana", Locale: "en", TimeZone: "UTC", CreatedAt: now,
 		})
 		require.NoError(t, err)
-		r, err := store.OpenSession(t.Context(), enrolment.Opening{
+		r, err := store.OpenSession(t.Context(), conversation.Opening{
 			Session: session.Record{
 				ID: uuid.NewString(), OrgID: p.OrgID, ProfileID: p.ID, Mode: session.Onboarding, Token: session.AwaitingOpeningResponse,
 				Status: session.Active, CopyVersion: "2026-11", CreatedAt: now, UpdatedAt: now,
 			},
-			Job: jobs.New{
-				ID: uuid.NewString(), OrgID: p.OrgID, Key: "k", Source: jobs.SourceInternal, EventType: "e", Subject: p.Phone, Payload: []byte(`{}`), At: now, DueAt: now,
+			Job: queue.New{
+				ID: uuid.NewString(), OrgID: p.OrgID, Key: "k", Extra: []string{conversation.SourceInternal}, EventType: "e", Subject: p.Phone, Payload: []byte(`{}`), At: now, DueAt: now,
 			},
 		})
 		require.NoError(t, err)
@@ -125,7 +123,7 @@ func TestMove(t *testing.T) {
 		m := session.Stay(r, now)
 		m.Token, m.NextStep = session.AwaitingBurst, "onboarding_message_1"
 		m.Alarm = &session.Alarm{
-			ID: uuid.NewString(), OrgID: r.OrgID, SessionID: r.ID, ProfileID: r.ProfileID, StepID: m.NextStep, ExpectedToken: m.Token, Generation: 1, Cause: session.CauseDue,
+			ID: uuid.NewString(), OrgID: r.OrgID, SessionID: r.ID, ProfileID: r.ProfileID, StepID: m.NextStep, ExpectedStateToken: m.Token, Generation: 1, Cause: session.CauseDue,
 			DueAt: now,
 		}
 		m.Entries = []session.Entry{{At: now, Kind: session.KindAdvanced, From: r.Token, To: m.Token, Trigger: session.TriggerReplyAdvance}}
@@ -135,40 +133,40 @@ func TestMove(t *testing.T) {
 	t.Run("TakesEffectTogetherWithItsAlarmItsTimelineAndItsJob", func(t *testing.T) {
 		t.Parallel()
 		store, r, job := setup(t)
-		require.NoError(t, store.Move(t.Context(), begins(r), &dispatch.Cause{Job: job}))
+		require.NoError(t, store.Move(t.Context(), begins(r), &conversation.Cause{Job: job}))
 		moved, entries, err := store.Session(t.Context(), r.OrgID, r.ID)
 		require.NoError(t, err)
 		require.Equal(t, []any{session.AwaitingBurst, session.StepID("onboarding_message_1"), 1}, []any{moved.Token, moved.NextStep, moved.Turn})
 		require.Len(t, entries, 2)
-		alarms, err := store.ClaimAlarms(t.Context(), 9, now, now)
+		alarms, err := store.Alarms().Claim(t.Context(), 9, now, now)
 		require.NoError(t, err)
 		require.Len(t, alarms, 1)
-		fenced, err := store.Jobs().Finish(t.Context(), []jobs.Finish{{Job: job, Status: jobs.StatusFailed, At: now}})
+		fenced, err := store.Jobs().Finish(t.Context(), []queue.Finish{{Job: job, Status: queue.StatusFailed, At: now}})
 		require.NoError(t, err)
 		require.Equal(t, []string{job.ID}, fenced)
 	})
 
 	for _, tt := range []struct {
 		name string
-		bend func(r *session.Record, job *jobs.Job)
+		bend func(r *session.Record, job *queue.Job)
 		want error
 	}{
-		{name: "OfAnotherTurnChangesNothing", bend: func(r *session.Record, _ *jobs.Job) { r.Turn = 1 }, want: dispatch.ErrConflict},
-		{name: "FromAnotherTokenChangesNothing", bend: func(r *session.Record, _ *jobs.Job) { r.Token = session.AwaitingExplanationResponse }, want: dispatch.ErrConflict},
-		{name: "FromAnotherStepChangesNothing", bend: func(r *session.Record, _ *jobs.Job) { r.NextStep = "onboarding_message_2" }, want: dispatch.ErrConflict},
-		{name: "WithALostLeaseChangesNothing", bend: func(_ *session.Record, job *jobs.Job) { job.LeaseToken = uuid.NewString() }, want: jobs.ErrFenced},
+		{name: "OfAnotherTurnChangesNothing", bend: func(r *session.Record, _ *queue.Job) { r.Turn = 1 }, want: conversation.ErrConflict},
+		{name: "FromAnotherTokenChangesNothing", bend: func(r *session.Record, _ *queue.Job) { r.Token = session.AwaitingExplanationResponse }, want: conversation.ErrConflict},
+		{name: "FromAnotherStepChangesNothing", bend: func(r *session.Record, _ *queue.Job) { r.NextStep = "onboarding_message_2" }, want: conversation.ErrConflict},
+		{name: "WithALostLeaseChangesNothing", bend: func(_ *session.Record, job *queue.Job) { job.LeaseToken = uuid.NewString() }, want: queue.ErrFenced},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			store, r, job := setup(t)
 			seen := r
 			tt.bend(&seen, &job)
-			require.ErrorIs(t, store.Move(t.Context(), begins(seen), &dispatch.Cause{Job: job}), tt.want)
+			require.ErrorIs(t, store.Move(t.Context(), begins(seen), &conversation.Cause{Job: job}), tt.want)
 			after, entries, err := store.Session(t.Context(), r.OrgID, r.ID)
 			require.NoError(t, err)
 			require.Equal(t, []any{r.Token, r.NextStep, 0}, []any{after.Token, after.NextStep, after.Turn})
 			require.Len(t, entries, 1)
-			alarms, err := store.ClaimAlarms(t.Context(), 9, now, now)
+			alarms, err := store.Alarms().Claim(t.Context(), 9, now, now)
 			require.NoError(t, err)
 			require.Empty(t, alarms)
 		})

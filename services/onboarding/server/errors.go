@@ -12,13 +12,7 @@ import (
 	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/burst"
-	"paceline.internal/services/onboarding/dispatch"
-	"paceline.internal/services/onboarding/enrolment"
-	"paceline.internal/services/onboarding/inbound"
-	"paceline.internal/services/onboarding/jobs"
-	"paceline.internal/services/onboarding/quiet"
-	"paceline.internal/services/onboarding/rescue"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/reservation"
 	"paceline.internal/services/onboarding/session"
 )
@@ -42,49 +36,48 @@ var table = []struct {
 	{session.ErrPayload, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{session.ErrUnknownToken, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{session.ErrUnknownStep, codes.InvalidArgument, onboardingv1.Reason_REASON_UNKNOWN_STEP},
-	{enrolment.ErrInvalid, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
-	{enrolment.ErrConsent, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
-	{quiet.ErrWindow, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
-	{enrolment.ErrNoProfile, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},
-	{enrolment.ErrNoSession, codes.NotFound, onboardingv1.Reason_REASON_SESSION_NOT_FOUND},
-	{enrolment.ErrNoSender, codes.FailedPrecondition, onboardingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER},
-	{enrolment.ErrOnHold, codes.FailedPrecondition, onboardingv1.Reason_REASON_SAFETY_HOLD},
-	{enrolment.ErrOptedOut, codes.FailedPrecondition, onboardingv1.Reason_REASON_OPTED_OUT},
-	{enrolment.ErrAwaitsOperator, codes.FailedPrecondition, onboardingv1.Reason_REASON_AWAITS_OPERATOR},
-	{enrolment.ErrConsentRequired, codes.FailedPrecondition, onboardingv1.Reason_REASON_CONSENT_RECORD_REQUIRED},
-	{rescue.ErrNoSession, codes.NotFound, onboardingv1.Reason_REASON_SESSION_NOT_FOUND},
-	{rescue.ErrNoDeadLetter, codes.NotFound, onboardingv1.Reason_REASON_DEAD_LETTER_NOT_FOUND},
-	{rescue.ErrEnded, codes.FailedPrecondition, onboardingv1.Reason_REASON_SESSION_ENDED},
-	{rescue.ErrOtherOpen, codes.FailedPrecondition, onboardingv1.Reason_REASON_CONFLICT},
-	{inbound.ErrInvalid, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
-	{inbound.ErrUnknownSender, codes.NotFound, onboardingv1.Reason_REASON_UNKNOWN_SENDER},
+	{conversation.ErrInvalid, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
+	{conversation.ErrConsent, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
+	{session.ErrWindow, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
+	{conversation.ErrNoProfile, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},
+	{conversation.ErrNoSession, codes.NotFound, onboardingv1.Reason_REASON_SESSION_NOT_FOUND},
+	{conversation.ErrNoSender, codes.FailedPrecondition, onboardingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER},
+	{conversation.ErrOnHold, codes.FailedPrecondition, onboardingv1.Reason_REASON_SAFETY_HOLD},
+	{conversation.ErrOptedOut, codes.FailedPrecondition, onboardingv1.Reason_REASON_OPTED_OUT},
+	{conversation.ErrAwaitsOperator, codes.FailedPrecondition, onboardingv1.Reason_REASON_AWAITS_OPERATOR},
+	{conversation.ErrConsentRequired, codes.FailedPrecondition, onboardingv1.Reason_REASON_CONSENT_RECORD_REQUIRED},
+	{conversation.ErrNoDeadLetter, codes.NotFound, onboardingv1.Reason_REASON_DEAD_LETTER_NOT_FOUND},
+	{conversation.ErrEnded, codes.FailedPrecondition, onboardingv1.Reason_REASON_SESSION_ENDED},
+	{conversation.ErrOtherOpen, codes.FailedPrecondition, onboardingv1.Reason_REASON_CONFLICT},
+	{conversation.ErrInvalidMessage, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
+	{conversation.ErrUnknownSender, codes.NotFound, onboardingv1.Reason_REASON_UNKNOWN_SENDER},
 	{queue.ErrNoJob, codes.NotFound, onboardingv1.Reason_REASON_WEBHOOK_JOB_NOT_FOUND},
 	{queue.ErrPayload, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
-	{jobs.ErrPayloadMismatch, codes.AlreadyExists, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED},
-	{dispatch.ErrMessageMissing, codes.Internal, onboardingv1.Reason_REASON_MESSAGE_MISSING},
-	{dispatch.ErrConflict, codes.Unavailable, onboardingv1.Reason_REASON_CONFLICT},
-	{enrolment.ErrHoldUntold, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
-	{dispatch.ErrUnavailable, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
+	{queue.ErrPayloadMismatch, codes.AlreadyExists, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED},
+	{conversation.ErrMessageMissing, codes.Internal, onboardingv1.Reason_REASON_MESSAGE_MISSING},
+	{conversation.ErrConflict, codes.Unavailable, onboardingv1.Reason_REASON_CONFLICT},
+	{conversation.ErrHoldUntold, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
+	{conversation.ErrUnavailable, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{reservation.ErrUnavailable, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{context.DeadlineExceeded, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{errNotYours, codes.PermissionDenied, onboardingv1.Reason_REASON_PERMISSION_DENIED},
 }
 
 // waits are the reasons of a text that is not at its end yet.
-var waits = map[dispatch.Outcome]onboardingv1.Reason{
-	dispatch.InFlight:  onboardingv1.Reason_REASON_SEND_IN_FLIGHT,
-	dispatch.Unknown:   onboardingv1.Reason_REASON_SEND_UNKNOWN,
-	dispatch.Throttled: onboardingv1.Reason_REASON_THROTTLED,
+var waits = map[conversation.Outcome]onboardingv1.Reason{
+	conversation.InFlight:  onboardingv1.Reason_REASON_SEND_IN_FLIGHT,
+	conversation.Unknown:   onboardingv1.Reason_REASON_SEND_UNKNOWN,
+	conversation.Throttled: onboardingv1.Reason_REASON_THROTTLED,
 }
 
 // answer turns an error into what crosses the wire. One that is not in the table is returned as it is: the chain answers
 // Internal with a fixed text and logs the cause.
 func answer(err error) error {
-	var wait *dispatch.Wait
-	var parked *burst.Parked
-	var unfinished *enrolment.Parked
+	var wait *conversation.Pending
+	var parked *conversation.StepParked
+	var unfinished *conversation.SessionParked
 	var inProgress *reservation.InProgress
-	var notDue *burst.NotDue
+	var notDue *conversation.NotDue
 	switch {
 	case errors.As(err, &notDue):
 		return refuse(codes.FailedPrecondition, onboardingv1.Reason_REASON_STEP_NOT_DUE, notDue.Error(), notDue.Left)

@@ -15,12 +15,8 @@ import (
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/burst"
-	"paceline.internal/services/onboarding/dispatch"
-	"paceline.internal/services/onboarding/enrolment"
-	"paceline.internal/services/onboarding/inbound"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/postgres"
-	"paceline.internal/services/onboarding/rescue"
 	"paceline.internal/services/onboarding/reservation"
 	"paceline.internal/services/onboarding/session"
 )
@@ -56,13 +52,10 @@ func Policy() rpc.Policy {
 type Server struct {
 	onboardingv1.UnimplementedOnboardingServiceServer
 
-	Steps    *burst.Executor
-	Router   *inbound.Router
-	Desk     *enrolment.Desk
-	Crew     *rescue.Crew
-	Store    *postgres.Store
-	Failures *reservation.Guard // of failure callbacks; a step is guarded by messaging's claim (docs/adr/0010)
-	Now      func() time.Time
+	Conversations *conversation.Service
+	Store         *postgres.Store
+	Failures      *reservation.Guard // of failure callbacks; a step is guarded by messaging's claim (docs/adr/0010)
+	Now           func() time.Time
 }
 
 // ExecuteStep performs one due step.
@@ -71,19 +64,16 @@ func (s *Server) ExecuteStep(ctx context.Context, in *onboardingv1.ExecuteStepRe
 		ProfileID: in.GetProfileId(), SessionID: in.GetSessionId(), StepID: session.StepID(in.GetStepId()),
 		ExpectedToken: session.Token(in.GetExpectedStateToken()), IdempotencyKey: in.GetIdempotencyKey(),
 	}
-	if _, err := payload.Encode(); err != nil {
+	if err := payload.Validate(); err != nil {
 		return nil, refusePayload(payload, err)
 	}
-	early := burst.EarlyRuns
+	early := conversation.EarlyRuns
 	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role == rpc.RoleOperator {
-		if _, _, err := s.Store.Session(ctx, caller.OrgID, payload.SessionID); err != nil {
-			return nil, answer(err)
-		}
-		if early = burst.EarlyRefused; in.GetBeforeDue() {
-			early = burst.EarlyRecorded
+		if early = conversation.EarlyRefused; in.GetBeforeDue() {
+			early = conversation.EarlyRecorded
 		}
 	}
-	result, err := s.Steps.Execute(ctx, payload, telemetry.RequestID(ctx), early)
+	result, err := s.Conversations.ExecuteStep(ctx, payload, telemetry.RequestID(ctx), early)
 	if err != nil {
 		return nil, answer(err)
 	}
@@ -91,7 +81,7 @@ func (s *Server) ExecuteStep(ctx context.Context, in *onboardingv1.ExecuteStepRe
 		Outcome: onboardingv1.StepOutcome_STEP_OUTCOME_SENT, SkipReason: string(result.Skip),
 		NextStepId: string(result.Next), MessageId: result.MessageID,
 	}
-	if result.Outcome == burst.Skipped {
+	if result.Skip != "" {
 		out.Outcome = onboardingv1.StepOutcome_STEP_OUTCOME_SKIPPED
 	}
 	return out, nil
@@ -100,7 +90,7 @@ func (s *Server) ExecuteStep(ctx context.Context, in *onboardingv1.ExecuteStepRe
 // refusePayload tells a payload that is whole but for its key from one that is not.
 func refusePayload(p session.StepPayload, err error) error {
 	p.IdempotencyKey = session.Key(p.ProfileID, p.SessionID, p.StepID)
-	if _, other := p.Encode(); other == nil {
+	if p.Validate() == nil {
 		return refuse(codes.InvalidArgument, onboardingv1.Reason_REASON_KEY_MISMATCH, err.Error(), 0)
 	}
 	return answer(err)
@@ -145,7 +135,7 @@ func (s *Server) RecordStepFailure(
 func (s *Server) ReceiveMessage(
 	ctx context.Context, in *onboardingv1.ReceiveMessageRequest,
 ) (*onboardingv1.ReceiveMessageResponse, error) {
-	duplicate, err := s.Router.Receive(ctx, inbound.Message{
+	duplicate, err := s.Conversations.Receive(ctx, conversation.Inbound{
 		SID: in.GetTwilioSid(), From: in.GetFrom(), To: in.GetTo(), MessagingServiceSID: in.GetMessagingServiceSid(), Body: in.GetBody(),
 		Segments: int(in.GetSegments()), Media: int(in.GetMedia()), OptOutType: in.GetOptOutType(),
 	})
@@ -159,7 +149,7 @@ func (s *Server) ReceiveMessage(
 func (s *Server) CreateProfile(
 	ctx context.Context, in *onboardingv1.CreateProfileRequest,
 ) (*onboardingv1.CreateProfileResponse, error) {
-	p, err := s.Desk.Enrol(ctx, org(ctx), enrolment.Person{
+	p, err := s.Conversations.Enrol(ctx, org(ctx), conversation.Person{
 		Phone: in.GetPhone(), FirstName: in.GetFirstName(), Locale: in.GetLocale(), TimeZone: in.GetTimeZone(),
 	})
 	if err != nil {
@@ -173,7 +163,7 @@ func (s *Server) GetProfile(ctx context.Context, in *onboardingv1.GetProfileRequ
 	if err := ownProfile(ctx, in.GetProfileId()); err != nil {
 		return nil, err
 	}
-	p, err := s.Desk.Profile(ctx, org(ctx), in.GetProfileId())
+	p, err := s.Store.Profile(ctx, org(ctx), in.GetProfileId())
 	if err != nil {
 		return nil, answer(err)
 	}
@@ -187,14 +177,14 @@ func (s *Server) ActivateProfile(
 	if err := validID("profile_id", in.GetProfileId()); err != nil {
 		return nil, err
 	}
-	var consent *dispatch.ConsentRecord
+	var consent *conversation.ConsentRecord
 	if given := in.GetConsent(); given != nil {
-		consent = &dispatch.ConsentRecord{Source: given.GetSource(), WordsShown: given.GetWordsShown()}
+		consent = &conversation.ConsentRecord{Source: given.GetSource(), WordsShown: given.GetWordsShown()}
 		if at := given.GetCollectedAt(); at.IsValid() {
 			consent.CollectedAt = at.AsTime()
 		}
 	}
-	r, err := s.Desk.Activate(ctx, org(ctx), in.GetProfileId(), consent)
+	r, err := s.Conversations.Activate(ctx, org(ctx), in.GetProfileId(), consent)
 	if err != nil {
 		return nil, answer(err)
 	}
@@ -212,7 +202,7 @@ func (s *Server) HoldProfile(ctx context.Context, in *onboardingv1.HoldProfileRe
 	if reason := in.GetReason(); !utf8.ValidString(reason) || strings.ContainsRune(reason, 0) || utf8.RuneCountInString(reason) > maxReason {
 		return nil, invalid("reason must have at most %d characters", maxReason)
 	}
-	p, err := s.Desk.Hold(ctx, org(ctx), in.GetProfileId(), in.GetReason())
+	p, err := s.Conversations.Hold(ctx, org(ctx), in.GetProfileId(), in.GetReason())
 	if err != nil {
 		return nil, answer(err)
 	}
@@ -226,7 +216,7 @@ func (s *Server) ReleaseProfile(
 	if err := validID("profile_id", in.GetProfileId()); err != nil {
 		return nil, err
 	}
-	p, err := s.Desk.Release(ctx, org(ctx), in.GetProfileId())
+	p, err := s.Conversations.Release(ctx, org(ctx), in.GetProfileId())
 	if err != nil {
 		return nil, answer(err)
 	}
@@ -238,14 +228,14 @@ func (s *Server) ResetSession(ctx context.Context, in *onboardingv1.ResetSession
 	if err := validID("session_id", in.GetSessionId()); err != nil {
 		return nil, err
 	}
-	r, err := s.Desk.Reset(ctx, org(ctx), in.GetSessionId())
+	r, err := s.Conversations.Reset(ctx, org(ctx), in.GetSessionId())
 	if err != nil {
 		return nil, answer(err)
 	}
 	return &onboardingv1.ResetSessionResponse{Session: record(r)}, nil
 }
 
-func profile(p enrolment.Profile) *onboardingv1.Profile {
+func profile(p conversation.Profile) *onboardingv1.Profile {
 	return &onboardingv1.Profile{
 		ProfileId: p.ID, OrgId: p.OrgID, Phone: p.Phone, FirstName: p.FirstName, Locale: p.Locale, TimeZone: p.TimeZone,
 		Hold: p.Hold, CreatedAt: timestamppb.New(p.CreatedAt),

@@ -10,7 +10,7 @@ import (
 
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/enrolment"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/session"
 )
@@ -97,7 +97,7 @@ func (s *Server) GetSession(ctx context.Context, in *onboardingv1.GetSessionRequ
 	}
 	r, entries, err := s.Store.Session(ctx, org(ctx), in.GetSessionId())
 	caller, _ := rpc.PrincipalFrom(ctx)
-	if caller.Role == rpc.RoleUser && (errors.Is(err, enrolment.ErrNoSession) || err == nil && caller.Subject != r.ProfileID) {
+	if caller.Role == rpc.RoleUser && (errors.Is(err, conversation.ErrNoSession) || err == nil && caller.Subject != r.ProfileID) {
 		return nil, answer(errNotYours)
 	}
 	if err != nil {

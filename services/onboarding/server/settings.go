@@ -9,7 +9,7 @@ import (
 
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/postgres"
-	"paceline.internal/services/onboarding/quiet"
+	"paceline.internal/services/onboarding/session"
 )
 
 // GetSettings reads what the caller's organisation has decided.
@@ -43,16 +43,16 @@ func (s *Server) UpdateSettings(
 }
 
 // quietWindow reads the times; one that is left out is the usual one.
-func quietWindow(hours *onboardingv1.QuietHours) (quiet.Window, error) {
-	opens, err := quiet.ParseTime(cmp.Or(hours.GetOpen(), quiet.DefaultOpen.String()))
+func quietWindow(hours *onboardingv1.QuietHours) (session.Window, error) {
+	opens, err := session.ParseTimeOfDay(cmp.Or(hours.GetOpen(), session.DefaultOpen.String()))
 	if err != nil {
-		return quiet.Window{}, fmt.Errorf("settings.quiet_hours.open: %w", err)
+		return session.Window{}, fmt.Errorf("settings.quiet_hours.open: %w", err)
 	}
-	closes, err := quiet.ParseTime(cmp.Or(hours.GetClose(), quiet.DefaultClose.String()))
+	closes, err := session.ParseTimeOfDay(cmp.Or(hours.GetClose(), session.DefaultClose.String()))
 	if err != nil {
-		return quiet.Window{}, fmt.Errorf("settings.quiet_hours.close: %w", err)
+		return session.Window{}, fmt.Errorf("settings.quiet_hours.close: %w", err)
 	}
-	return quiet.NewWindow(opens, closes)
+	return session.NewWindow(opens, closes)
 }
 
 func settings(found postgres.Settings) *onboardingv1.Settings {

@@ -6,10 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -17,8 +17,7 @@ import (
 	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/inbound"
-	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/postgres"
 )
 
@@ -34,24 +33,20 @@ func jobsPolicy() rpc.Policy {
 	}
 }
 
-// notifier wakes the loops for a job that was stored or is due again.
-type notifier interface{ Notify() }
-
-// texts applies what a text means for consent, before its job's turn comes, and knows which conversation waits for a job.
-type texts interface {
-	Apply(ctx context.Context, j jobs.Job) error
-	Cancel(ctx context.Context, orgID, id string) (queue.Row, error)
-}
-
 // WebhookJobs serves WebhookJobService.
 type WebhookJobs struct {
 	onboardingv1.UnimplementedWebhookJobServiceServer
 
-	OrgID    string // of events that a service brings without saying whose they are
-	Store    *postgres.Store
-	Texts    texts
-	Notifier notifier
-	Now      func() time.Time
+	OrgID         string // of events that a service brings without saying whose they are
+	Store         *postgres.Store
+	Conversations *conversation.Service
+	Notify        func() // wakes the loops for a job that was stored or is due again
+	Now           func() time.Time
+}
+
+// statuses that jobs can be listed by.
+var statuses = []string{
+	queue.StatusPending, queue.StatusProcessing, queue.StatusCompleted, queue.StatusFailed, queue.StatusCancelled,
 }
 
 const (
@@ -74,10 +69,10 @@ func (s *WebhookJobs) EnqueueWebhookJob(
 		return nil, answer(err)
 	}
 	if !stored.Duplicate {
-		s.Notifier.Notify()
+		s.Notify()
 	}
-	if job.EventType == inbound.EventWhatsApp { // of a duplicate, too: it makes good what failed the first time
-		if err := s.Texts.Apply(ctx, jobs.Job{OrgID: job.OrgID, Payload: job.Payload, CreatedAt: stored.CreatedAt}); err != nil {
+	if job.EventType == conversation.EventWhatsApp { // of a duplicate, too: it makes good what failed the first time
+		if err := s.Conversations.Apply(ctx, queue.Job{OrgID: job.OrgID, EventType: job.EventType, Payload: job.Payload, CreatedAt: stored.CreatedAt}); err != nil {
 			return nil, answer(err)
 		}
 	}
@@ -86,9 +81,9 @@ func (s *WebhookJobs) EnqueueWebhookJob(
 	}, nil
 }
 
-func (s *WebhookJobs) newJob(ctx context.Context, in *onboardingv1.EnqueueWebhookJobRequest) (jobs.New, error) {
-	var none jobs.New
-	if !jobs.IsSource(in.GetSource()) {
+func (s *WebhookJobs) newJob(ctx context.Context, in *onboardingv1.EnqueueWebhookJobRequest) (queue.New, error) {
+	var none queue.New
+	if !conversation.IsSource(in.GetSource()) {
 		return none, invalid("source must be twilio, kapso, shopify or internal")
 	}
 	if err := cmp.Or(
@@ -120,10 +115,9 @@ func (s *WebhookJobs) newJob(ctx context.Context, in *onboardingv1.EnqueueWebhoo
 	if in.GetSubject() != "" && due.After(now) { // it would hold up whatever is behind it
 		return none, invalid("a job with a subject keeps its order and cannot be put off: leave out subject, or at and delay")
 	}
-	return jobs.New{
-		ID: uuid.Must(uuid.NewV7()).String(), OrgID: orgID, Key: in.GetIdempotencyKey(), Source: in.GetSource(), EventType: in.GetEventType(),
-		Subject: in.GetSubject(), Payload: payload, MaxAttempts: int(in.GetMaxAttempts()), At: now, DueAt: due,
-	}, nil
+	job := conversation.NewJob(orgID, in.GetSource(), in.GetEventType(), in.GetIdempotencyKey(), in.GetSubject(), payload, now)
+	job.DueAt, job.MaxAttempts = due, int(in.GetMaxAttempts())
+	return job, nil
 }
 
 // othersKey are the keys of the vendors' events and of the jobs that this service stores itself. Keys are unique in an organisation,
@@ -134,11 +128,11 @@ var othersKey = regexp.MustCompile(`^(?:kapso|shopify|twilio|opening:|opened:|wa
 // the gateway has checked the signature, and a text of a person may change their consent.
 func credible(ctx context.Context, in *onboardingv1.EnqueueWebhookJobRequest) error {
 	caller, _ := rpc.PrincipalFrom(ctx)
-	internal := in.GetSource() == jobs.SourceInternal && strings.HasPrefix(in.GetEventType(), jobs.SourceInternal+".")
+	internal := in.GetSource() == conversation.SourceInternal && strings.HasPrefix(in.GetEventType(), conversation.SourceInternal+".")
 	key := in.GetIdempotencyKey()
 	switch {
 	case caller.Role == rpc.RoleService:
-		if vendor := in.GetSource(); vendor != jobs.SourceInternal && vendor != jobs.SourceTwilio && !strings.HasPrefix(key, vendor) {
+		if vendor := in.GetSource(); vendor != conversation.SourceInternal && vendor != conversation.SourceTwilio && !strings.HasPrefix(key, vendor) {
 			return invalid("the idempotency_key of an event of %s must begin with %s", vendor, vendor)
 		}
 	case !internal:
@@ -224,7 +218,7 @@ func dueAt(in *onboardingv1.EnqueueWebhookJobRequest, now time.Time) (time.Time,
 func (s *WebhookJobs) ListWebhookJobs(
 	ctx context.Context, in *onboardingv1.ListWebhookJobsRequest,
 ) (*onboardingv1.ListWebhookJobsResponse, error) {
-	if in.GetStatus() != "" && !jobs.IsStatus(in.GetStatus()) {
+	if in.GetStatus() != "" && !slices.Contains(statuses, in.GetStatus()) {
 		return nil, invalid("status must be pending, processing, completed, failed or cancelled")
 	}
 	if err := visible("event_type", in.GetEventType(), 0); err != nil {
@@ -282,7 +276,7 @@ func (s *WebhookJobs) RetryWebhookJob(
 	if err != nil {
 		return nil, answerJob(err)
 	}
-	s.Notifier.Notify()
+	s.Notify()
 	return &onboardingv1.RetryWebhookJobResponse{Job: webhookJob(r)}, nil
 }
 
@@ -293,11 +287,11 @@ func (s *WebhookJobs) CancelWebhookJob(
 	if err := validID("job_id", in.GetJobId()); err != nil {
 		return nil, err
 	}
-	r, err := s.Texts.Cancel(ctx, org(ctx), in.GetJobId())
+	r, err := s.Conversations.Cancel(ctx, org(ctx), in.GetJobId())
 	if err != nil {
 		return nil, answerJob(err)
 	}
-	s.Notifier.Notify() // another job of its subject may have waited for this one
+	s.Notify() // another job of its subject may have waited for this one
 	return &onboardingv1.CancelWebhookJobResponse{Job: webhookJob(r)}, nil
 }
 

@@ -21,8 +21,7 @@ import (
 	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/inbound"
-	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/server"
 )
@@ -42,8 +41,6 @@ type bundle struct {
 	rung   int
 }
 
-func (b *bundle) Notify() { b.rung++ }
-
 func setup(t *testing.T) *bundle {
 	t.Helper()
 	pool := pgtest.New(t, postgres.Migrations())
@@ -53,7 +50,7 @@ func setup(t *testing.T) *bundle {
 	}
 	b.Context = b.as(rpc.RoleOperator, b.orgID)
 	b.server = &server.WebhookJobs{
-		OrgID: uuid.NewString(), Store: b.store, Texts: &inbound.Router{Queue: b.store, Now: b.clock.Now}, Notifier: b, Now: b.clock.Now,
+		OrgID: uuid.NewString(), Store: b.store, Conversations: conversation.New(conversation.Config{Store: b.store, Now: b.clock.Now}), Notify: func() { b.rung++ }, Now: b.clock.Now,
 	}
 	return b
 }
@@ -65,7 +62,7 @@ func (b *bundle) as(role rpc.Role, orgID string) context.Context {
 // order is a whole request.
 func order(key string) *onboardingv1.EnqueueWebhookJobRequest {
 	return &onboardingv1.EnqueueWebhookJobRequest{
-		Source: jobs.SourceInternal, EventType: "internal.orders.create", IdempotencyKey: key,
+		Source: conversation.SourceInternal, EventType: "internal.orders.create", IdempotencyKey: key,
 		Event: &onboardingv1.EnqueueWebhookJobRequest_PayloadJson{PayloadJson: []byte(`{"id":12345678901234567890}`)},
 	}
 }
@@ -85,9 +82,9 @@ func (b *bundle) get(id string) *onboardingv1.WebhookJob {
 }
 
 // drain runs what is due without a handler for anything.
-func (b *bundle) drain(handlers map[string]jobs.Handler) {
+func (b *bundle) drain(handlers map[string]queue.Handler) {
 	b.t.Helper()
-	_, err := jobs.NewRunner(jobs.Config{Store: b.store.Jobs(), Handlers: handlers, Log: slog.New(slog.DiscardHandler), Now: b.clock.Now}).Drain(b.t.Context())
+	_, err := queue.NewRunner(queue.Config{Store: b.store.Jobs(), Handlers: handlers, Log: slog.New(slog.DiscardHandler), Now: b.clock.Now}).Drain(b.t.Context())
 	require.NoError(b.t, err)
 }
 
@@ -173,7 +170,7 @@ func TestEnqueueWebhookJob(t *testing.T) {
 	}{
 		{name: "S2_17_UnknownSource", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) { in.Source = "stripe" }},
 		{name: "S2_31_VendorsEventThatNobodySigned", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) {
-			in.Source, in.EventType = jobs.SourceKapso, "kapso.message.received"
+			in.Source, in.EventType = conversation.SourceKapso, "kapso.message.received"
 		}},
 		{name: "S2_31_TextOfAPersonInDisguise", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) { in.EventType = "twilio.message.received" }},
 		{name: "NoEventType", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) { in.EventType = "" }},
@@ -238,7 +235,7 @@ func TestWebhookJobs(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "pending", again.GetJob().GetStatus())
 		require.Equal(t, 2, b.rung)
-		b.drain(map[string]jobs.Handler{"internal.orders.create": func(context.Context, jobs.Job) error { return nil }})
+		b.drain(map[string]queue.Handler{"internal.orders.create": func(context.Context, queue.Job) error { return nil }})
 		require.Equal(t, "completed", b.get(id).GetStatus())
 		_, err = b.server.RetryWebhookJob(b, &onboardingv1.RetryWebhookJobRequest{JobId: id})
 		refused(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_WEBHOOK_JOB_STATUS)
@@ -265,11 +262,11 @@ func TestWebhookJobs(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		asked, failed := b.enqueue("asked"), b.enqueue("failed")
-		b.drain(map[string]jobs.Handler{"internal.orders.create": func(_ context.Context, j jobs.Job) error {
+		b.drain(map[string]queue.Handler{"internal.orders.create": func(_ context.Context, j queue.Job) error {
 			if j.ID == asked {
-				return jobs.ForOperator("erase %s", "what is kept")
+				return &queue.Permanent{Cause: errors.New(conversation.NeedsOperator + "erase what is kept")}
 			}
-			return &jobs.Permanent{Cause: errors.New("it cannot be done")}
+			return &queue.Permanent{Cause: errors.New("it cannot be done")}
 		}})
 		sweep := &queue.Retention{
 			Queue: b.store.Jobs(), Keep: postgres.KeptJobs, For: 30 * 24 * time.Hour, Log: slog.New(slog.DiscardHandler), Now: b.clock.Now,

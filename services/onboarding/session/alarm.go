@@ -17,22 +17,49 @@ const (
 	CauseOutage   AlarmCause = "unavailable" // the alarm before came to a messaging service that could not be reached
 )
 
-// Alarm is a wake-up call for a due step: the row of the outbox, and what QStash is asked to deliver.
+// Alarm is for a due step: the row of the outbox, and what QStash is asked to deliver.
 type Alarm struct {
-	ID            string // UUIDv7
-	OrgID         string
-	SessionID     string
-	ProfileID     string
-	StepID        StepID
-	ExpectedToken Token
-	Generation    int // 1 for the first; each time the alarm is set again adds one
-	Cause         AlarmCause
-	DueAt         time.Time
-	LeaseToken    string // whoever publishes it holds this
+	ID                 string // UUIDv7
+	OrgID              string
+	SessionID          string
+	ProfileID          string
+	StepID             StepID
+	ExpectedStateToken Token
+	Generation         int // 1 for the first; each time the alarm is set again adds one
+	Cause              AlarmCause
+	DueAt              time.Time
+	LeaseToken         string // whoever publishes it holds this
+}
+
+// NewAlarm is the alarm for a step of a session in the burst, whose lease is set by whoever will publish it.
+func NewAlarm(id string, r Record, step StepID, generation int, cause AlarmCause, due time.Time) Alarm {
+	return Alarm{
+		ID: id, OrgID: r.OrgID, SessionID: r.ID, ProfileID: r.ProfileID, StepID: step, ExpectedStateToken: AwaitingBurst,
+		Generation: generation, Cause: cause, DueAt: due,
+	}
 }
 
 // Payload is what the alarm carries, exactly.
 func (a Alarm) Payload() StepPayload { return NewStepPayload(a.ProfileID, a.SessionID, a.StepID) }
+
+// Wait is why a due step is not sent yet although nothing forbids it: its alarm is set again.
+type Wait struct {
+	From  Record
+	Cause AlarmCause // CauseQuiet, or CauseDelivery
+	At    time.Time
+	Until time.Time // the step is sent then at the latest
+	Entry Entry     // for the timeline
+}
+
+// Alarm decides when the step is looked at again, and whether the timeline tells of it, by when its newest alarm is due, how often it has
+// waited for this, and how often in a row. It sets none when an alarm that is still to ring looks again anyway, so that of any number of
+// executions at once one sets it.
+func (w Wait) Alarm(newest time.Time, ever, inARow int) (due time.Time, set, tell bool) {
+	if w.Cause == CauseQuiet {
+		return w.Until, newest.Before(w.Until), true
+	}
+	return NextLook(w.At, w.Until, inARow), !newest.After(w.At), ever == 0
+}
 
 // longestDoublings keeps the doubling below from running over; a wait is capped by its limit long before.
 const longestDoublings = 10

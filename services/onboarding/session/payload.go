@@ -65,7 +65,7 @@ func DecodePayload(body []byte) (StepPayload, error) {
 	if missing := slices.Sorted(maps.Keys(fields)); len(missing) > 0 {
 		return StepPayload{}, fmt.Errorf("%w: missing: %s", ErrPayload, strings.Join(missing, ", "))
 	}
-	if err := p.validate(); err != nil {
+	if err := p.Validate(); err != nil {
 		return StepPayload{}, err
 	}
 	return p, nil
@@ -97,7 +97,7 @@ func decodeField(decoder *json.Decoder, fields map[string]*string) error {
 
 // Encode is the payload as it is published. It refuses what DecodePayload would refuse.
 func (p StepPayload) Encode() ([]byte, error) {
-	if err := p.validate(); err != nil {
+	if err := p.Validate(); err != nil {
 		return nil, err
 	}
 	body, err := json.Marshal(p)
@@ -107,7 +107,8 @@ func (p StepPayload) Encode() ([]byte, error) {
 	return body, nil
 }
 
-func (p StepPayload) validate() error {
+// Validate refuses a payload that DecodePayload would refuse.
+func (p StepPayload) Validate() error {
 	switch {
 	case !isUUID(p.ProfileID):
 		return fmt.Errorf("%w: profile_id is not a UUID in lower case", ErrPayload)

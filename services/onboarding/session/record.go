@@ -2,8 +2,6 @@ package session
 
 import (
 	"time"
-
-	"paceline.internal/services/onboarding/quiet"
 )
 
 // Record is a session as it is stored, with what the decisions need to know of the person.
@@ -22,7 +20,7 @@ type Record struct {
 	CopyVersion string
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
-	Quiet       quiet.Hours // of the organisation, by the clock of the person
+	Quiet       QuietHours // of the organisation, by the clock of the person
 }
 
 // Snapshot is what the decisions need of a record, together with the person's hold.

@@ -29,21 +29,12 @@ const (
 	SkipQuietHours SkipReason = "quiet_hours"
 )
 
-// StepView is everything that decides whether a step may be sent, in one read.
-type StepView struct {
-	// Found is false when there is no such session; the rest is then without meaning.
-	Found bool
-	// ProfileID is the person whom the session belongs to.
-	ProfileID string
-	Snapshot
-}
-
-// MayExecute says whether the step of an alarm may be sent now, or why not: the first reason in the order of the
+// MayExecute says whether the step of an alarm may be sent now to the person whom the session belongs to, or why not: the first reason in the order of the
 // constants above. A session that the person stopped is opted_out at once, because stopped means only that. An alarm
 // that names a session of another profile names a session that does not exist.
-func MayExecute(view StepView, alarm StepPayload) (bool, SkipReason) {
+func MayExecute(profileID string, view Snapshot, alarm StepPayload) (bool, SkipReason) {
 	switch {
-	case !view.Found || view.ProfileID != alarm.ProfileID:
+	case profileID != alarm.ProfileID:
 		return false, SkipSessionNotFound
 	case view.Status == Stopped:
 		return false, SkipOptedOut
@@ -61,12 +52,12 @@ func MayExecute(view StepView, alarm StepPayload) (bool, SkipReason) {
 
 // MayReplay says whether an alarm that was given up may be set again, or why not. A session that is stuck at that very
 // step may: resume says that it has to be made active with it.
-func MayReplay(view StepView, alarm StepPayload) (ok, resume bool, reason SkipReason) {
+func MayReplay(profileID string, view Snapshot, alarm StepPayload) (ok, resume bool, reason SkipReason) {
 	resume = view.Status == Stuck
 	if resume {
 		view.Status = Active
 	}
-	ok, reason = MayExecute(view, alarm)
+	ok, reason = MayExecute(profileID, view, alarm)
 	if !ok && resume && reason == SkipStale { // it is stuck elsewhere, which a replay of this step does not mend
 		reason = SkipSessionInactive
 	}

@@ -16,8 +16,8 @@ const (
 func TestMayExecute(t *testing.T) {
 	t.Parallel()
 	alarm := session.NewStepPayload(profileID, sessionID, "onboarding_message_2")
-	due := func(changes ...func(*session.StepView)) session.StepView {
-		view := session.StepView{Found: true, ProfileID: profileID, Snapshot: session.Snapshot{
+	due := func(changes ...func(*stepView)) stepView {
+		view := stepView{ProfileID: profileID, Snapshot: session.Snapshot{
 			Status: session.Active, Mode: session.Onboarding, Token: session.AwaitingBurst, NextStep: "onboarding_message_2",
 		}}
 		for _, change := range changes {
@@ -25,23 +25,23 @@ func TestMayExecute(t *testing.T) {
 		}
 		return view
 	}
-	paused := func(v *session.StepView) { v.Paused = true }
-	held := func(v *session.StepView) { v.Held = true; paused(v) }
-	otherStep := func(v *session.StepView) { v.NextStep = "onboarding_message_3"; held(v) }
-	otherToken := func(v *session.StepView) { v.Token = session.AwaitingInterviewStart; held(v) }
-	status := func(s session.Status) func(*session.StepView) {
-		return func(v *session.StepView) { v.Status = s; otherStep(v) }
+	paused := func(v *stepView) { v.Paused = true }
+	held := func(v *stepView) { v.Held = true; paused(v) }
+	otherStep := func(v *stepView) { v.NextStep = "onboarding_message_3"; held(v) }
+	otherToken := func(v *stepView) { v.Token = session.AwaitingInterviewStart; held(v) }
+	status := func(s session.Status) func(*stepView) {
+		return func(v *stepView) { v.Status = s; otherStep(v) }
 	}
-	interviewing := func(v *session.StepView) { v.Mode = session.Interviewing; otherStep(v) }
-	otherProfile := func(v *session.StepView) { v.ProfileID = sessionID; status(session.Closed)(v) }
+	interviewing := func(v *stepView) { v.Mode = session.Interviewing; otherStep(v) }
+	otherProfile := func(v *stepView) { v.ProfileID = sessionID; status(session.Closed)(v) }
 
 	// Each case fails every later check too, so the table is the order.
 	tests := []struct {
 		name string
-		view session.StepView
+		view stepView
 		want session.SkipReason
 	}{
-		{name: "NoSuchSession", view: session.StepView{}, want: "session_not_found"},
+		{name: "NoSuchSession", view: stepView{}, want: "session_not_found"},
 		{name: "SessionOfAnotherProfile", view: due(otherProfile), want: "session_not_found"},
 		{name: "StoppedByThePerson", view: due(status(session.Stopped)), want: "opted_out"},
 		{name: "Closed", view: due(status(session.Closed)), want: "session_inactive"},
@@ -51,7 +51,7 @@ func TestMayExecute(t *testing.T) {
 		{name: "Interviewing", view: due(interviewing), want: "session_inactive"},
 		{name: "AnotherStepIsDue", view: due(otherStep), want: "stale"},
 		{name: "AnotherTokenIsWaitedFor", view: due(otherToken), want: "stale"},
-		{name: "NoStepIsDue", view: due(func(v *session.StepView) { v.NextStep = "" }), want: "stale"},
+		{name: "NoStepIsDue", view: due(func(v *stepView) { v.NextStep = "" }), want: "stale"},
 		{name: "SafetyHold", view: due(held), want: "safety_hold"},
 		{name: "Paused", view: due(paused), want: "paused"},
 		{name: "Due", view: due(), want: ""},
@@ -59,7 +59,7 @@ func TestMayExecute(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			ok, reason := session.MayExecute(tt.view, alarm)
+			ok, reason := session.MayExecute(tt.view.ProfileID, tt.view.Snapshot, alarm)
 			require.Equal(t, tt.want, reason)
 			require.Equal(t, tt.want == "", ok)
 		})
@@ -69,18 +69,18 @@ func TestMayExecute(t *testing.T) {
 func TestMayReplay(t *testing.T) {
 	t.Parallel()
 	alarm := session.NewStepPayload(profileID, sessionID, "onboarding_message_2")
-	view := func(status session.Status, step session.StepID, held bool) session.StepView {
+	view := func(status session.Status, step session.StepID, held bool) stepView {
 		token := session.AwaitingBurst
 		if step == "" {
 			token = session.AwaitingExplanationResponse
 		}
-		return session.StepView{Found: true, ProfileID: profileID, Snapshot: session.Snapshot{
+		return stepView{ProfileID: profileID, Snapshot: session.Snapshot{
 			Status: status, Mode: session.Onboarding, Token: token, NextStep: step, Held: held,
 		}}
 	}
 	for _, tt := range []struct {
 		name   string
-		view   session.StepView
+		view   stepView
 		resume bool
 		want   session.SkipReason
 	}{
@@ -98,7 +98,7 @@ func TestMayReplay(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			ok, resume, reason := session.MayReplay(tt.view, alarm)
+			ok, resume, reason := session.MayReplay(tt.view.ProfileID, tt.view.Snapshot, alarm)
 			require.Equal(t, []any{tt.want == "", tt.resume, tt.want}, []any{ok, resume, reason})
 		})
 	}
@@ -138,4 +138,10 @@ func TestAfterStep(t *testing.T) {
 		require.Empty(t, token)
 		require.Nil(t, next)
 	})
+}
+
+// stepView is a session as an alarm meets it.
+type stepView struct {
+	ProfileID string
+	session.Snapshot
 }

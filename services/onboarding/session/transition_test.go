@@ -44,10 +44,10 @@ func (p *person) key(text session.TextKey) string {
 // detour parks the session and resumes it.
 func (p *person) detour(t require.TestingT, status session.Status) {
 	p.s.Status = status
-	view := session.StepView{Found: true, ProfileID: profileID, Snapshot: p.s}
-	ok, _ := session.MayExecute(view, session.NewStepPayload(profileID, sessionID, p.s.NextStep))
+	view := stepView{ProfileID: profileID, Snapshot: p.s}
+	ok, _ := session.MayExecute(view.ProfileID, view.Snapshot, session.NewStepPayload(profileID, sessionID, p.s.NextStep))
 	require.False(t, ok, "nothing is sent while it is parked")
-	ok, resume, _ := session.MayReplay(view, session.NewStepPayload(profileID, sessionID, p.s.NextStep))
+	ok, resume, _ := session.MayReplay(view.ProfileID, view.Snapshot, session.NewStepPayload(profileID, sessionID, p.s.NextStep))
 	require.Equal(t, status == session.Stuck && p.s.NextStep != "", ok)
 	require.Equal(t, ok, resume)
 	decision, err := session.OnReply(p.flow, p.s, session.Advance)
@@ -85,8 +85,8 @@ func (p *person) reply(t require.TestingT, intent session.Intent) {
 
 // ring delivers an alarm for a step, whether it is due or not.
 func (p *person) ring(t require.TestingT, step session.StepID) {
-	view := session.StepView{Found: true, ProfileID: profileID, Snapshot: p.s}
-	ok, reason := session.MayExecute(view, session.NewStepPayload(profileID, sessionID, step))
+	view := stepView{ProfileID: profileID, Snapshot: p.s}
+	ok, reason := session.MayExecute(view.ProfileID, view.Snapshot, session.NewStepPayload(profileID, sessionID, step))
 	if !ok {
 		require.Contains(t, []session.SkipReason{session.SkipStale, session.SkipSessionInactive}, reason)
 		return

@@ -1,0 +1,156 @@
+// Package outbox hands to QStash the alarms that were committed together with the change that they follow from. There is one outbox in
+// code, and one table for each kind of aggregate.
+//
+// Whoever commits an alarm publishes it right after the commit. What a crash, an outage or the kill switch leaves in the table is the
+// relay's, and a step whose alarm brought nothing is the sweeper's. None of them does the work that an alarm asks for.
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"paceline.internal/platform/process"
+	"paceline.internal/platform/qstash"
+)
+
+// ErrDisabled is a publish while scheduling is disabled. The alarm stays in the outbox.
+var ErrDisabled = errors.New("outbox: scheduling is disabled; the alarm stays in the outbox")
+
+const (
+	// publishTimeout bounds the publish inside a request. The relay takes over what is not done by then.
+	publishTimeout = 4 * time.Second
+	// recordTimeout bounds writing down what became of it, which is worth doing even if the caller is gone.
+	recordTimeout = 4 * time.Second
+	// retryPause is how long a failed publish rests before the relay tries it.
+	retryPause = time.Second
+
+	relayBatch   = 64
+	relayWorkers = 8
+	relayLease   = 30 * time.Second
+)
+
+// Rows are the rows of an outbox; Store implements it, and the crash tests put one in its place that fails.
+type Rows[A any] interface {
+	Claim(ctx context.Context, limit int, now, leaseUntil time.Time) ([]A, error)
+	Published(ctx context.Context, id, qstashMessageID string, at time.Time) error
+	Release(ctx context.Context, id, leaseToken, cause string, retryAt time.Time) error
+	NotifyUnpublished(ctx context.Context, before, now time.Time) (n int, since time.Time, err error)
+}
+
+// Publisher is how QStash is asked; qstash.Publisher implements it.
+type Publisher interface {
+	Publish(ctx context.Context, job qstash.Job) (qstash.Receipt, error)
+}
+
+// Config is what an Outbox of alarms of type A works with.
+type Config[A any] struct {
+	Rows   Rows[A]
+	QStash Publisher
+	// Job is what QStash is asked for: path, label, identity, body and due time.
+	Job func(a A) (qstash.Job, error)
+	// Key is an alarm's id and the lease that its publisher holds.
+	Key func(a A) (id, leaseToken string)
+	// Attrs name what an alarm is about in logs and errors.
+	Attrs func(a A) []any
+	// Begin starts the span of a publish: the relay comes without a trace.
+	Begin func(ctx context.Context, a A) (context.Context, func())
+	// Scheduled hears of every alarm that QStash has taken; may be nil.
+	Scheduled func(ctx context.Context, a A)
+	// Disabled is the kill switch: alarms stay in the outbox, and are published once it is lifted.
+	Disabled bool
+	Log      *slog.Logger
+	Now      func() time.Time
+}
+
+// Outbox publishes the alarms of one table.
+type Outbox[A any] struct{ Config[A] }
+
+// Publish asks QStash to deliver an alarm when it is due, and records that it has it. The alarm is committed, and leased to the caller.
+// After an error it is the relay's.
+func (o *Outbox[A]) Publish(ctx context.Context, a A) error {
+	if o.Disabled {
+		o.Log.InfoContext(ctx, "onboarding.scheduling_disabled", o.Attrs(a)...)
+		return ErrDisabled
+	}
+	ctx, end := o.Begin(ctx, a)
+	defer end()
+	receipt, err := o.schedule(ctx, a)
+	record, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	id, token := o.Key(a)
+	if err != nil {
+		err = fmt.Errorf("publish: %w", err)
+		if failed := o.Rows.Release(record, id, token, err.Error(), o.Now().Add(retryPause)); failed != nil {
+			return fmt.Errorf("%w; and the outbox: %w", err, failed)
+		}
+		return err
+	}
+	if err := o.Rows.Published(record, id, receipt.MessageID, o.Now()); err != nil {
+		return err
+	}
+	if o.Scheduled != nil {
+		o.Scheduled(ctx, a)
+	}
+	return nil
+}
+
+// PublishOrLeave is Publish for a caller whom a failure does not concern: the alarm is in the outbox, and the relay publishes it.
+func (o *Outbox[A]) PublishOrLeave(ctx context.Context, a A) {
+	if err := o.Publish(ctx, a); err != nil && !errors.Is(err, ErrDisabled) {
+		o.Log.WarnContext(ctx, "onboarding.alarm_left_to_relay", append(o.Attrs(a), "error", err)...)
+	}
+}
+
+// schedule is the one place where QStash is asked for anything. How hard it tries is the policy of its publisher.
+func (o *Outbox[A]) schedule(ctx context.Context, a A) (qstash.Receipt, error) {
+	job, err := o.Job(a)
+	if err != nil {
+		return qstash.Receipt{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	return o.QStash.Publish(ctx, job)
+}
+
+// RelayLoop relays again and again: at the latest every poll, and when wake says that an alarm was released.
+func (o *Outbox[A]) RelayLoop(rest process.Rest, poll time.Duration, wake <-chan struct{}) process.Repetition {
+	return process.Repetition{
+		Once: func(ctx context.Context) (bool, error) {
+			n, err := o.Relay(ctx)
+			return n == relayBatch, err
+		},
+		Failed: func(ctx context.Context, err error) { o.Log.WarnContext(ctx, "onboarding.relay", "error", err) },
+		Rest:   rest, Every: poll, Wake: wake,
+	}
+}
+
+// Relay claims one batch of unpublished alarms, publishes it, and reports how many there were. The errors of single publishes are
+// joined; each of those alarms is back in the outbox.
+func (o *Outbox[A]) Relay(ctx context.Context) (int, error) {
+	now := o.Now()
+	alarms, err := o.Rows.Claim(ctx, relayBatch, now, now.Add(relayLease))
+	if err != nil {
+		return 0, err
+	}
+	failures := make([]error, len(alarms)) // each its own place: one failure must not hide or stop the others
+	var group errgroup.Group
+	group.SetLimit(relayWorkers)
+	for i, a := range alarms {
+		group.Go(func() error {
+			if err := o.Publish(ctx, a); err != nil {
+				failures[i] = fmt.Errorf("%v: %w", o.Attrs(a), err)
+			}
+			process.Progress(ctx)
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return len(alarms), err
+	}
+	return len(alarms), errors.Join(failures...)
+}

@@ -1,0 +1,146 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+)
+
+// publishLease is how long the request that wrote an alarm has for publishing it before the relay may.
+const publishLease = 10 * time.Second
+
+// Table describes the table of alarms of type A. Besides the columns named here it has org_id, due_at, lease_token, lease_until, attempts,
+// last_error, published_at, qstash_message_id and created_at, and an index on lease_until of the rows whose published_at is null.
+type Table[A any] struct {
+	Name string // also the channel that wakes the relays
+	// Columns are what an A is read from by its fields' names, id the first; lease_token is not among them.
+	Columns []string
+	// Values are an alarm's, in the order of the columns, and its lease token: empty for an alarm that its writer does not publish.
+	Values func(a A) (values []any, leaseToken string)
+}
+
+// Store is the SQL of an outbox on one table.
+type Store[A any] struct {
+	db    postgres.DB
+	table Table[A]
+
+	insert, claim, published, release, unpublished string
+}
+
+// NewStore returns the outbox on a table. Without a pool it only inserts, in the transactions of others.
+func NewStore[A any](db postgres.DB, table Table[A]) *Store[A] {
+	n := len(table.Columns)
+	places := make([]string, n)
+	for i := range places {
+		places[i] = "$" + strconv.Itoa(i+1)
+	}
+	write := func(sql string) string { return strings.ReplaceAll(sql, "{table}", table.Name) }
+	return &Store[A]{
+		db: db, table: table,
+		insert: write(fmt.Sprintf(`insert into {table} (%s, lease_token, lease_until, created_at) values (%s, nullif($%d, '')::uuid, $%d, $%d)`,
+			strings.Join(table.Columns, ", "), strings.Join(places, ", "), n+1, n+2, n+3)),
+		claim:     write(sqlClaim) + "a." + strings.Join(table.Columns, ", a.") + ", a.lease_token",
+		published: write(sqlPublished), release: write(sqlRelease), unpublished: write(sqlUnpublished),
+	}
+}
+
+// Insert writes an alarm in the caller's transaction, leased to whoever will publish it after the commit. One without a lease is the
+// relay's at once, which is woken by the commit. A notification serialises commits, so the paths that every step takes have a lease.
+func (s *Store[A]) Insert(ctx context.Context, tx pgx.Tx, a A, at time.Time) error {
+	values, token := s.table.Values(a)
+	leaseUntil := at
+	if token != "" {
+		leaseUntil = at.Add(publishLease)
+	}
+	if _, err := tx.Exec(ctx, s.insert, append(values, token, leaseUntil, at)...); err != nil {
+		return fmt.Errorf("write alarm: %w", err)
+	}
+	if token != "" {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, `select pg_notify($1, '')`, s.table.Name); err != nil {
+		return fmt.Errorf("wake the relays: %w", err)
+	}
+	return nil
+}
+
+const sqlClaim = `
+with open as (
+    select id from {table}
+    where published_at is null and lease_until <= @now
+    order by due_at limit @limit
+    for update skip locked
+)
+update {table} a
+set lease_token = @token, lease_until = @lease_until, attempts = attempts + 1
+from open where a.id = open.id
+returning `
+
+// Claim claims at most limit unpublished alarms whose publisher has had its time, those that are due first.
+func (s *Store[A]) Claim(ctx context.Context, limit int, now, leaseUntil time.Time) ([]A, error) {
+	token, err := uuid.NewRandom()
+	if err != nil {
+		return nil, fmt.Errorf("lease token: %w", err)
+	}
+	rows, err := s.db.Query(ctx, s.claim, pgx.NamedArgs{"limit": limit, "now": now, "lease_until": leaseUntil, "token": token.String()})
+	if err != nil {
+		return nil, fmt.Errorf("claim alarms: %w", err)
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByName[A])
+}
+
+// An alarm that is published is published, whoever did it: only its lease is not required to match.
+const sqlPublished = `
+update {table} set published_at = @at, qstash_message_id = @message, last_error = '', lease_token = null
+where id = @id and published_at is null`
+
+// Published records that QStash has the alarm.
+func (s *Store[A]) Published(ctx context.Context, id, qstashMessageID string, at time.Time) error {
+	if _, err := s.db.Exec(ctx, s.published, pgx.NamedArgs{"id": id, "message": qstashMessageID, "at": at}); err != nil {
+		return fmt.Errorf("record published alarm: %w", err)
+	}
+	return nil
+}
+
+const sqlRelease = `
+update {table} set lease_token = null, lease_until = @retry_at, last_error = @cause
+where id = @id and lease_token = @token and published_at is null`
+
+// Release gives an alarm back to the relay of any instance, due for another try at retryAt.
+func (s *Store[A]) Release(ctx context.Context, id, leaseToken, cause string, retryAt time.Time) error {
+	_, err := s.db.Exec(ctx, s.release, pgx.NamedArgs{"id": id, "token": leaseToken, "retry_at": retryAt, "cause": cause})
+	if err != nil {
+		return fmt.Errorf("release alarm: %w", err)
+	}
+	return nil
+}
+
+// sqlUnpublished leaves out what a publisher has at this moment.
+const sqlUnpublished = `
+with late as (
+    select count(*)::integer as n, min(created_at) as written_at from {table}
+    where created_at <= @before and lease_until <= @now and published_at is null
+)
+select n, written_at, case when n > 0 then pg_notify('{table}', '') end is not null from late`
+
+// NotifyUnpublished wakes every relay when alarms that were written before an instant are still unpublished, and reports how many there
+// are and since when.
+func (s *Store[A]) NotifyUnpublished(ctx context.Context, before, now time.Time) (n int, since time.Time, err error) {
+	var writtenAt *time.Time
+	var notified bool
+	err = s.db.QueryRow(ctx, s.unpublished, pgx.NamedArgs{"before": before, "now": now}).Scan(&n, &writtenAt, &notified)
+	if err != nil {
+		return 0, time.Time{}, fmt.Errorf("look for unpublished alarms: %w", err)
+	}
+	if writtenAt != nil {
+		since = *writtenAt
+	}
+	return n, since, nil
+}

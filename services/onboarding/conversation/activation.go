@@ -1,0 +1,116 @@
+package conversation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/session"
+)
+
+// SessionParked is a person whose session waits for an operator. Another one would be a second conversation.
+type SessionParked struct{ Session session.Record }
+
+func (p *SessionParked) Error() string {
+	id := p.Session.ID
+	return fmt.Sprintf("session %s of the person is parked as %s; lead it on with POST /v1/sessions/%s:resume, after "+
+		"POST /v1/messages/{message_id}:resolve if a message of it is in doubt, or end it with POST /v1/sessions/%s:reset and activate again; "+
+		"it is parked because: %s", id, p.Session.Status, id, id, p.Session.Reason)
+}
+
+// Opening is the episode that an activation opens, with the job that sends its opening.
+type Opening struct {
+	Session session.Record
+	Phone   string
+	Job     queue.New
+	Agreed  bool // a consent record comes with it
+}
+
+// Activate opens a session and sends its opening, once, and in quiet hours not before they end; a session that is open already is
+// returned as it is. The opening goes out even if this process dies right after the session was stored. Consent is how the person agreed,
+// nil when nobody says. Errors: ErrNoProfile, ErrConsent, ErrNoSender, ErrOptedOut, and those of OpenSession.
+func (c *Service) Activate(ctx context.Context, orgID, profileID string, consent *ConsentRecord) (session.Record, error) {
+	profile, err := c.Store.Profile(ctx, orgID, profileID)
+	if err != nil {
+		return session.Record{}, err
+	}
+	if consent != nil {
+		agreed, err := normaliseConsent(*consent, c.Now())
+		if err != nil {
+			return session.Record{}, err
+		}
+		consent = &agreed
+	}
+	if err := c.Carrier.CheckSender(ctx, orgID, profile.Phone); err != nil {
+		return session.Record{}, err
+	}
+	opening, err := c.opening(profile, consent)
+	if err != nil {
+		return session.Record{}, err
+	}
+	opened, err := c.Store.OpenSession(ctx, opening)
+	if err != nil {
+		return session.Record{}, err
+	}
+	if opened.ID == opening.Session.ID {
+		if err := c.Jobs.Try(ctx, opening.Job.ID, c.sendOpening); err != nil { // the loop sends it
+			c.Log.WarnContext(ctx, "onboarding.opening_left_to_loop", "session_id", opened.ID, "error", err)
+		}
+	}
+	view, err := c.Store.LoadSession(ctx, opened.ID)
+	if err != nil {
+		return session.Record{}, err
+	}
+	if view.Session.Status == session.Stopped {
+		return session.Record{}, ErrOptedOut
+	}
+	return view.Session, nil
+}
+
+// opening is a new episode of a person.
+func (c *Service) opening(p Profile, consent *ConsentRecord) (Opening, error) {
+	now, id := c.Now(), uuid.Must(uuid.NewV7()).String()
+	payload, err := json.Marshal(openingPayload{SessionID: id, Consent: consent})
+	if err != nil {
+		return Opening{}, fmt.Errorf("encode opening: %w", err)
+	}
+	job := NewJob(p.OrgID, SourceInternal, EventOpening, OpeningJob(id), p.Phone, payload, now)
+	job.DueAt = now.Add(openingBudget)
+	return Opening{
+		Phone: p.Phone, Agreed: consent != nil,
+		Session: session.Record{
+			ID: id, OrgID: p.OrgID, ProfileID: p.ID, Mode: session.Onboarding, Token: session.AwaitingOpeningResponse,
+			Status: session.Active, CopyVersion: c.Catalog.Current(), CreatedAt: now, UpdatedAt: now,
+		},
+		Job: job,
+	}, nil
+}
+
+// openingBudget is how long the activation has for the opening before the loop takes it over.
+const openingBudget = 5 * time.Second
+
+// OpeningJob is what a session's opening is called among the jobs: the key of the first one, and the subject of one that waits.
+func OpeningJob(sessionID string) string { return "opening:" + sessionID }
+
+type openingPayload struct {
+	SessionID string         `json:"session_id"`
+	Consent   *ConsentRecord `json:"consent,omitempty"`
+}
+
+// openedBy is the session whose opening a job sends; empty for every other job.
+func openedBy(j queue.Job) string {
+	var p openingPayload
+	if j.EventType != EventOpening || json.Unmarshal(j.Payload, &p) != nil || uuid.Validate(p.SessionID) != nil {
+		return ""
+	}
+	return p.SessionID
+}
+
+// Reset closes a session, whatever its status, so that the next activation opens a new one. ErrNoSession.
+func (c *Service) Reset(ctx context.Context, orgID, sessionID string) (session.Record, error) {
+	return c.Store.CloseSession(ctx, orgID, sessionID, c.Now())
+}

@@ -1,0 +1,109 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"paceline.internal/platform/outbox"
+	"paceline.internal/platform/qstash"
+	"paceline.internal/services/onboarding/session"
+)
+
+// Routes of the gateway that QStash calls, and the label of what it delivers there.
+const (
+	stepPath = "/api/onboarding/step"
+	// FailurePath is told of an alarm whose every attempt failed.
+	FailurePath = "/api/onboarding/step/failed"
+	// Label is what alarms can be filtered by among QStash's logs and dead letters.
+	Label = "onboarding-step"
+)
+
+// newOutbox is the outbox of the steps' alarms: what they are to QStash, to logs and to traces.
+func (c *Service) newOutbox() *outbox.Outbox[session.Alarm] {
+	return &outbox.Outbox[session.Alarm]{Config: outbox.Config[session.Alarm]{
+		Rows: c.Outbox, QStash: c.QStash, Job: stepJob, Scheduled: c.scheduled,
+		Key:   func(a session.Alarm) (id, leaseToken string) { return a.ID, a.LeaseToken },
+		Attrs: func(a session.Alarm) []any { return []any{"step_id", string(a.StepID), "session_id", a.SessionID} },
+		Begin: func(ctx context.Context, a session.Alarm) (context.Context, func()) {
+			return c.Spans.Begin(ctx, "onboarding.alarm", a.SessionID)
+		},
+		Disabled: c.SchedulingDisabled, Log: c.Log, Now: c.Now,
+	}}
+}
+
+// scheduled tells that a step was scheduled by the one before it, with the delay that the flow has between them. A step that is
+// set again was told of before; the first of a burst follows a reply and not a step.
+func (c *Service) scheduled(ctx context.Context, a session.Alarm) {
+	before, ok := c.Flow.Previous(a.StepID)
+	step, known := c.Flow.Step(a.StepID)
+	if ok && known && a.Generation == 1 {
+		c.Log.InfoContext(ctx, "onboarding.step_next_scheduled", "step_id", string(before.ID), "session_id", a.SessionID,
+			"next_step_id", string(a.StepID), "delay_ms", step.Delay.Milliseconds())
+	}
+}
+
+// stepJob is what QStash delivers. Its identity is onboarding-{session_id}-{step_id}-{generation}. The session is the episode, so that a
+// second run is never taken for the first; a new generation is a new alarm, which must not be lost in the window of the one before it.
+func stepJob(a session.Alarm) (qstash.Job, error) {
+	body, err := a.Payload().Encode()
+	if err != nil {
+		return qstash.Job{}, fmt.Errorf("encode alarm: %w", err)
+	}
+	id, err := qstash.NewDedupID("onboarding", a.SessionID, string(a.StepID), strconv.Itoa(a.Generation))
+	return qstash.Job{Path: stepPath, Label: Label, DedupID: id, Body: body, Due: a.DueAt}, err
+}
+
+// Overdue is a session whose due step was not executed although its alarm was published.
+type Overdue struct {
+	Session    session.Record
+	Generation int // of the newest alarm
+	Repeats    int // how many alarms in a row the sweeper has set
+	Failed     int // how many of them because the one before brought nothing
+	// Unavailable says that since the newest alarm rang a step of the session has come to a messaging service that could not be reached.
+	Unavailable bool
+}
+
+// Sweeper finds the sessions whose step is overdue, and sets its alarm again or parks them.
+func (c *Service) Sweeper(policy outbox.Policy) *outbox.Sweeper[Overdue] {
+	s := &outbox.Sweeper[Overdue]{Policy: policy, Unpublished: c.Outbox, Log: c.Log, Now: c.Now}
+	s.Overdue = func(ctx context.Context, limit int) ([]Overdue, error) {
+		return c.Store.Overdue(ctx, limit, policy.MaxGenerations-1, policy.Grace, c.Now())
+	}
+	s.Mend = func(ctx context.Context, o Overdue) error {
+		if err := c.mend(ctx, o, policy); err != nil {
+			return fmt.Errorf("session %s: %w", o.Session.ID, err)
+		}
+		return nil
+	}
+	s.Locked = func(ctx context.Context, o Overdue) {
+		c.Log.WarnContext(ctx, "onboarding.overdue_session_locked", "session_id", o.Session.ID)
+	}
+	return s
+}
+
+// mend sets the next alarm, due now, or parks the session. A session that has moved on meanwhile needs neither. An alarm that came to a
+// messaging service that could not be reached is not counted: that is nobody's conversation failing, it ends by itself, and however long
+// it takes, the session stays open, late and visibly so.
+func (c *Service) mend(ctx context.Context, o Overdue, policy outbox.Policy) error {
+	r, now := o.Session, c.Now()
+	c.Log.WarnContext(ctx, "onboarding.step_overdue", "step_id", string(r.NextStep), "session_id", r.ID, "generation", o.Generation,
+		"repeats", o.Repeats, "unavailable", o.Unavailable)
+	if o.Unavailable || o.Failed+1 < policy.MaxGenerations {
+		cause := session.CauseOverdue
+		if o.Unavailable {
+			cause = session.CauseOutage
+		}
+		a := newAlarm(r, r.NextStep, now)
+		a.Generation, a.Cause, a.LeaseToken = o.Generation+1, cause, "" // the relay's
+		return c.Store.Rearm(ctx, r, *a, now.Add(policy.Rest(o.Repeats+1)-policy.Grace), now)
+	}
+	reason := fmt.Sprintf("%d alarms in a row for %s brought nothing; see the timeline, the dead letters and the log for why, mend that, %s",
+		o.Failed+1, r.NextStep, session.ThenResume(r.ID))
+	err := c.Store.Park(ctx, session.Park(r, now, session.Stuck, session.TriggerQStash, "", reason))
+	if errors.Is(err, ErrConflict) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,100 @@
+// Package conversation is the one orchestrator of onboarding: who takes part, what a message of a person leads to, which step is sent when,
+// and what an operator does about what stopped. It loads, asks the pure package session for a decision, performs it and records it.
+//
+// Every message of ours goes through deliver, every change of a session through Store.Move, and every alarm through the outbox.
+package conversation
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"paceline.internal/platform/outbox"
+	"paceline.internal/platform/queue"
+	"paceline.internal/platform/telemetry"
+	"paceline.internal/services/onboarding/catalog"
+	"paceline.internal/services/onboarding/session"
+)
+
+// Config is what a Service works with.
+type Config struct {
+	OrgID   string // owns the configured sender; its messages are stored under it, and it sees dead letters that name no session of ours
+	Store   store
+	Carrier carrier
+	Outbox  outbox.Rows[session.Alarm]
+	QStash  outbox.Publisher
+	Flow    session.Flow
+	Catalog catalog.Catalog // new sessions pin its current version
+	Metrics *Metrics        // nil measures nothing
+	Spans   telemetry.Threads
+	// SchedulingDisabled keeps alarms in the outbox. They are published once it is lifted.
+	SchedulingDisabled bool
+
+	Log *slog.Logger
+	Now func() time.Time
+}
+
+// Service holds conversations. It is safe for concurrent use, and several processes may each have one.
+type Service struct {
+	Config
+
+	// Alarms is the one way to QStash.
+	Alarms *outbox.Outbox[session.Alarm]
+	// Jobs runs webhook_jobs with the Handlers and the GiveUp of this service, so it is made after it.
+	Jobs *queue.Runner
+}
+
+// New makes a Service, whose Jobs are still to be set.
+func New(cfg Config) *Service {
+	c := &Service{Config: cfg}
+	c.Alarms = c.newOutbox()
+	return c
+}
+
+// View is a session and its person, as one read of the database saw them.
+type View struct {
+	Session   session.Record
+	Phone     string // E.164
+	FirstName string
+	Locale    string
+	Hold      bool
+
+	HoldVersion int64
+}
+
+// Snapshot is what the decisions need.
+func (v View) Snapshot() session.Snapshot { return v.Session.Snapshot(v.Hold) }
+
+// What a conversation meets that is nothing's fault of the request.
+var (
+	// ErrConflict is a session that moved on between a decision and its change. Nothing was changed; decide again.
+	ErrConflict = errors.New("conversation: the session has moved on")
+	// ErrHeld is a person who was put on a safety hold between a decision and its message. It is an ErrConflict: the next look sees the hold.
+	ErrHeld = fmt.Errorf("%w: the person is on a safety hold", ErrConflict)
+	// ErrUnavailable is a dependency that cannot be reached. Nothing is wrong with what was asked.
+	ErrUnavailable = errors.New("conversation: messaging cannot be reached")
+	// ErrMessageMissing is an acceptance without a stored message or its provider id. Nothing was advanced.
+	ErrMessageMissing = errors.New("conversation: messaging answered accepted without a message row that has a provider id and a time")
+)
+
+// Refusals. Each says what to do instead.
+var (
+	ErrNoProfile    = errors.New("there is no such profile in this organisation")
+	ErrNoSession    = errors.New("there is no such session in this organisation")
+	ErrNoDeadLetter = errors.New("there is no such dead letter in this organisation")
+	ErrOnHold       = errors.New("the person is on a safety hold; release the profile first")
+	ErrOptedOut     = errors.New("the person has opted out; they opt in again by texting START")
+	ErrNoSender     = errors.New("the organisation owns no number to send from; DEFAULT_ORG_ID names the one that does")
+	// ErrAwaitsOperator is a person whose words have failed a job until an operator has judged them.
+	ErrAwaitsOperator = errors.New("words of the person that may be an opt-out wait for an operator; find them with " +
+		"GET /v1/webhook-jobs?status=failed, do what the job says and POST /v1/webhook-jobs/{job_id}:cancel, then activate again")
+	ErrConsentRequired = errors.New("the settings of the organisation require a consent record: " +
+		"give consent {source, words_shown, collected_at}")
+	ErrEnded     = errors.New("the session has ended; activate the profile to begin a new one (after STOP the person texts START first)")
+	ErrOtherOpen = errors.New("the person has another open session; reset that one first, or leave this one parked")
+	// ErrUnknownSender is a message to a number that no organisation owns. No retry can help.
+	ErrUnknownSender = errors.New("no organisation owns the number that this was sent to")
+	// ErrInvalidMessage is a callback without the fields that every message has.
+	ErrInvalidMessage = errors.New("MessageSid, From and To are required")
+)

@@ -1,0 +1,176 @@
+package conversation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"paceline.internal/services/onboarding/session"
+)
+
+// Message is one message of ours to be sent, at most once per key.
+type Message struct {
+	OrgID         string
+	ProfileID     string
+	To            string
+	Body          string
+	Key           string
+	CorrelationID string
+	Unknown       session.UnknownSends // what may be done if nobody finds out whether it was taken
+	HoldVersion   int64                // of the person's hold, which is lifted
+	Consent       ConsentRecord
+}
+
+// ConsentRecord is how a person agreed to be texted, for the ledger. The zero value is that nobody said.
+type ConsentRecord struct {
+	Source      string    `json:"source"`
+	WordsShown  string    `json:"words_shown"`
+	CollectedAt time.Time `json:"collected_at"`
+}
+
+// Outcome is how far messaging came with a text.
+type Outcome int
+
+// The outcomes.
+const (
+	Accepted        Outcome = iota + 1 // Twilio took it now
+	AlreadyAccepted                    // Twilio had taken it before
+	InFlight                           // somebody else is sending it
+	Unknown                            // nobody knows yet
+	Throttled                          // Twilio did not process it
+	Rejected                           // Twilio refused it for good
+	OptedOut                           // the person has opted out
+	KeyReused                          // the key was used with another text
+	Undecided                          // nobody could find out; an operator has to
+	GivenUp                            // an operator gave it up
+	Held                               // by a safety hold that is later than what the caller has read
+)
+
+// Sent is messaging's answer. When Twilio took a text and when it was asked for it are by our own clock, and not by messaging's.
+type Sent struct {
+	Outcome    Outcome
+	MessageID  string    // of the stored row; empty when there is none
+	ProviderID string    // Twilio's SID; empty until it is known
+	CreatedAt  time.Time // when messaging was first asked for it, by its clock; zero when there is no row
+	AcceptedAt time.Time // zero until Twilio has it; not before they took it, so that the next text never comes too soon
+	// AskedAt is since when a reply may answer the text: since the attempt began that Twilio took, for their answer may be slow, or
+	// lost, and the person may have read the text long before. It is rather too early than too late: to count a reply that came a
+	// moment too early is better than to lose an answer, for which the session would wait.
+	AskedAt     time.Time
+	RetryAfter  time.Duration
+	Code        int    // Twilio's error code of a rejected or throttled text; 0 for none
+	Explanation string // why a rejected, throttled, undecided or given up text is so, and what to do
+}
+
+// Pending is a message that could not be brought to an end yet. Nothing was changed; come back after RetryAfter.
+type Pending struct {
+	Outcome    Outcome
+	RetryAfter time.Duration
+}
+
+func (p *Pending) Error() string {
+	switch p.Outcome {
+	case InFlight:
+		return "the text is being sent by another call"
+	case Throttled:
+		return "Twilio asks to wait"
+	default:
+		return "it is not known yet whether Twilio took the text"
+	}
+}
+
+// order is one message and the move that follows when Twilio has it.
+type order struct {
+	View          View
+	Text          session.TextKey
+	Key           string
+	CorrelationID string
+	Trigger       session.Trigger
+	Cause         *Cause
+	Consent       ConsentRecord // of an opening
+	// Before is what the timeline tells before the message, whatever comes of it: the reply that it answers.
+	Before []session.Entry
+	// Then is the move after the message was taken, with the entries that follow those of the message.
+	Then func(s Sent) session.Move
+}
+
+// deliver sends the message of an order and makes its move, which it returns: the order's own, or a stop of a person who has opted out, or
+// a parking after a refusal, both visibly. Errors: *Pending, ErrConflict (the message may have been taken, its key keeps it from being sent
+// again), ErrMessageMissing, queue.ErrFenced, and what the ports return.
+func (c *Service) deliver(ctx context.Context, o order) (Sent, session.Move, error) {
+	r := o.View.Session
+	body, err := c.Catalog.Render(r.CopyVersion, o.View.Locale, string(o.Text), o.View.FirstName)
+	if err != nil {
+		return Sent{}, session.Move{}, fmt.Errorf("render %s: %w", o.Text, err)
+	}
+	sent, err := c.Carrier.Send(ctx, Message{
+		OrgID: r.OrgID, ProfileID: r.ProfileID, To: o.View.Phone, Body: body, Key: o.Key, CorrelationID: o.CorrelationID,
+		Unknown: c.Flow.UnknownSends(), HoldVersion: o.View.HoldVersion, Consent: o.Consent,
+	})
+	if err != nil {
+		return Sent{}, session.Move{}, fmt.Errorf("send: %w", err)
+	}
+	move, err := moveAfter(o, sent, c.Now())
+	if err != nil {
+		return sent, session.Move{}, err
+	}
+	move.Entries = append(slices.Clone(o.Before), move.Entries...)
+	if err := c.Store.Move(ctx, move, o.Cause); err != nil {
+		return sent, session.Move{}, err
+	}
+	return sent, move, nil
+}
+
+// moveAfter decides what a send's outcome does to the session.
+func moveAfter(o order, sent Sent, now time.Time) (session.Move, error) {
+	r := o.View.Session
+	switch sent.Outcome {
+	case Accepted, AlreadyAccepted:
+		if sent.MessageID == "" || sent.ProviderID == "" || sent.AcceptedAt.IsZero() {
+			return session.Move{}, ErrMessageMissing
+		}
+		move := o.Then(sent)
+		took := session.Entry{
+			At: sent.AcceptedAt, Kind: session.KindSent, Trigger: o.Trigger, Step: r.NextStep,
+			MessageID: sent.MessageID, Detail: string(o.Text), AskedAt: sent.AskedAt,
+		}
+		move.Entries = slices.Insert(move.Entries, 0, took)
+		return move, nil
+	case InFlight, Unknown, Throttled:
+		if givesUp(o, sent, now) {
+			return session.Park(r, now, session.Stuck, o.Trigger, sent.MessageID, unsettled(r, sent)), nil
+		}
+		return session.Move{}, &Pending{Outcome: sent.Outcome, RetryAfter: sent.RetryAfter}
+	case Held:
+		return session.Move{}, ErrHeld
+	case OptedOut:
+		return session.Stop(r, now, o.Trigger, sent.MessageID), nil
+	case Rejected:
+		return session.Park(r, now, session.Undeliverable, o.Trigger, sent.MessageID, undelivered(r, sent)), nil
+	case Undecided:
+		return session.Park(r, now, session.Stuck, o.Trigger, sent.MessageID, undecided(r, sent)), nil
+	case GivenUp:
+		return session.Park(r, now, session.Stuck, o.Trigger, sent.MessageID, givenUp(r, sent)), nil
+	case KeyReused:
+		return session.Park(r, now, session.Stuck, o.Trigger, sent.MessageID, reused(r, o.Key)), nil
+	default:
+		return session.Move{}, fmt.Errorf("conversation: outcome %d is unknown", sent.Outcome)
+	}
+}
+
+// unsettledLimit is how long a direct text is waited for: about as long as the sweeper keeps after a step.
+const unsettledLimit = 30 * time.Minute
+
+// givesUp reports whether a text would be awaited without end. Only a text that answers a job: a step has the sweeper, and
+// nobody else looks after a job that is put off again and again, with all that the person writes waiting behind it. What
+// counts is how long the job has asked, for a session that was resumed asks anew, by a new job; but never less than the text
+// itself is old, for a job may have waited long before it came to ask.
+//
+// A messaging service that cannot be reached is no outcome of a text but an outage: it is everybody's, every try of it is in
+// the log and the service's own readiness tells of it, and it ends without anybody having to resume a session. So it is tried
+// again for as long as it takes.
+func givesUp(o order, sent Sent, now time.Time) bool {
+	return o.Cause != nil && !sent.CreatedAt.IsZero() &&
+		now.Sub(o.Cause.Job.CreatedAt) >= unsettledLimit && now.Sub(sent.CreatedAt) >= unsettledLimit
+}

@@ -1,0 +1,153 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"paceline.internal/services/onboarding/session"
+)
+
+// Metrics measures what a Service does; nil measures nothing. In Prometheus the names of the counters end in _total.
+type Metrics struct {
+	spacing                   metric.Float64Histogram
+	audits, late, missedStops metric.Int64Counter
+}
+
+// NewMetrics registers them. The counters that alerts watch begin at zero: to Prometheus a counter that appears has not increased, and the
+// first missed STOP would wake nobody.
+func NewMetrics(meter metric.Meter) (*Metrics, error) {
+	spacing, spacingErr := meter.Float64Histogram("step_spacing_error_seconds", metric.WithUnit("s"),
+		metric.WithDescription("By how much the gap between a step's text and the one before, as Twilio took them, was longer than the flow's; "+
+			"negative is too close."),
+		metric.WithExplicitBucketBoundaries(-5, -1, -.25, .25, 1, 2, 5, 15, 60, 300, 1800, 7200))
+	audits, auditsErr := meter.Int64Counter("inbound_audits",
+		metric.WithDescription("Sweeps of Twilio's record of inbound texts, by outcome."))
+	late, lateErr := meter.Int64Counter("inbound_late",
+		metric.WithDescription("Texts whose webhook never came, found at Twilio and recorded, by effect on consent."))
+	missed, missedErr := meter.Int64Counter("inbound_missed_stops",
+		metric.WithDescription("Opt-outs among the texts whose webhook never came."))
+	if err := errors.Join(spacingErr, auditsErr, lateErr, missedErr); err != nil {
+		return nil, err
+	}
+	ctx := context.Background()
+	missed.Add(ctx, 0)
+	for _, outcome := range []string{auditSwept, auditLost, auditFailed} {
+		audits.Add(ctx, 0, metric.WithAttributes(attribute.String("outcome", outcome)))
+	}
+	return &Metrics{spacing: spacing, audits: audits, late: late, missedStops: missed}, nil
+}
+
+// spaced records by how much a message that was taken now came too late or too early. What cannot be measured is left out: the first step
+// follows a reply, and a session that was resumed was moved by an operator last.
+func (m *Metrics) spaced(ctx context.Context, flow session.Flow, r session.Record, step session.Step, due, at time.Time) {
+	if _, follows := flow.Previous(step.ID); m != nil && follows && r.Detours == 0 && !due.IsZero() {
+		m.spacing.Record(ctx, at.Sub(due).Seconds())
+	}
+}
+
+// The outcomes of an audit.
+const (
+	auditSwept  = "swept"
+	auditLost   = "lost" // another process had taken it over
+	auditFailed = "failed"
+)
+
+func (m *Metrics) audited(ctx context.Context, err error) {
+	if m == nil {
+		return
+	}
+	outcome := auditSwept
+	switch {
+	case errors.Is(err, ErrAuditLost):
+		outcome = auditLost
+	case err != nil:
+		outcome = auditFailed
+	}
+	m.audits.Add(ctx, 1, metric.WithAttributes(attribute.String("outcome", outcome)))
+}
+
+// reportLate tells of one late message as it is recorded, and of an opt-out in particular: until now the person may have been texted
+// against their will. It is told of again when its answer fails and is tried once more: a missed STOP rather twice than never.
+func (c *Service) reportLate(ctx context.Context, m reply, recorded Recorded) {
+	attrs := []slog.Attr{
+		slog.String("twilio_sid", m.Message.SID), slog.String("message_id", recorded.MessageID),
+		slog.String("consent_effect", recorded.Effect.String()), slog.Time("said_at", m.Message.ReceivedAt),
+		slog.Int64("late_ms", int64(m.lateBy/time.Millisecond)),
+	}
+	stop := recorded.Effect == EffectOptOut
+	c.Log.LogAttrs(ctx, slog.LevelInfo, "onboarding.late_text", attrs...)
+	if stop {
+		c.Log.LogAttrs(ctx, slog.LevelWarn, "onboarding.missed_stop", attrs...)
+	}
+	if c.Metrics == nil {
+		return
+	}
+	c.Metrics.late.Add(ctx, 1, metric.WithAttributes(attribute.String("consent_effect", recorded.Effect.String())))
+	if stop {
+		c.Metrics.missedStops.Add(ctx, 1)
+	}
+}
+
+// Gauges are how all conversations stand at an instant.
+type Gauges struct {
+	InBurst     int           // active sessions that wait for a step
+	Lag         time.Duration // how long ago the step was due that is waited for longest; zero when none is overdue
+	Unpublished int           // alarms that QStash does not have yet
+	OldestAlarm time.Duration // how long ago the oldest of them was written
+	DeadLetters int           // dead letters that nobody has replayed
+}
+
+type gauges interface {
+	Gauges(ctx context.Context, now time.Time) (Gauges, error)
+	// Parked counts the sessions that wait for an operator.
+	Parked(ctx context.Context) (map[session.Status]int, error)
+}
+
+// observeTimeout bounds what a collection waits for the database; scrapers give up after ten seconds.
+const observeTimeout = 2 * time.Second
+
+// Observe registers gauges of how all conversations stand, which are asked for at every collection under the values of ctx, such
+// as whose rows it may see.
+func Observe(ctx context.Context, meter metric.Meter, store gauges, now func() time.Time) error {
+	inBurst, inBurstErr := meter.Int64ObservableGauge("sessions_in_burst", metric.WithDescription("Active sessions that wait for a step."))
+	lag, lagErr := meter.Float64ObservableGauge("sequence_lag_seconds", metric.WithUnit("s"),
+		metric.WithDescription("How long ago the step was due that is waited for longest; without sessions that are parked, paused or on hold."))
+	parked, parkedErr := meter.Int64ObservableGauge("sessions_parked",
+		metric.WithDescription("Sessions that wait for an operator, by status."))
+	unpublished, unpublishedErr := meter.Int64ObservableGauge("alarms_unpublished",
+		metric.WithDescription("Alarms that QStash does not have yet."))
+	oldest, oldestErr := meter.Float64ObservableGauge("alarms_unpublished_oldest_seconds", metric.WithUnit("s"),
+		metric.WithDescription("How long ago the oldest alarm was written that QStash does not have yet."))
+	deadLetters, deadLettersErr := meter.Int64ObservableGauge("dead_letters_open",
+		metric.WithDescription("Dead letters of steps that nobody has replayed."))
+	if err := errors.Join(inBurstErr, lagErr, parkedErr, unpublishedErr, oldestErr, deadLettersErr); err != nil {
+		return err
+	}
+	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), observeTimeout)
+		defer cancel()
+		s, err := store.Gauges(ctx, now())
+		if err != nil {
+			return err
+		}
+		o.ObserveInt64(inBurst, int64(s.InBurst))
+		o.ObserveFloat64(lag, s.Lag.Seconds())
+		o.ObserveInt64(unpublished, int64(s.Unpublished))
+		o.ObserveFloat64(oldest, s.OldestAlarm.Seconds())
+		o.ObserveInt64(deadLetters, int64(s.DeadLetters))
+		counted, err := store.Parked(ctx)
+		if err != nil {
+			return err
+		}
+		for _, status := range []session.Status{session.Stuck, session.Undeliverable} { // none is a number, too
+			o.ObserveInt64(parked, int64(counted[status]), metric.WithAttributes(attribute.String("status", string(status))))
+		}
+		return nil
+	}, inBurst, lag, parked, unpublished, oldest, deadLetters)
+	return err
+}

@@ -1,0 +1,207 @@
+package conversation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"paceline.internal/platform/process"
+	"paceline.internal/platform/queue"
+)
+
+// Messages of people whose webhooks never reached us are found in Twilio's own record of them, and take the way of every other message,
+// marked late: Twilio tries a webhook for a quarter of a minute, and an outage is longer.
+const (
+	// auditSettled is how old a text must be at Twilio: by then nothing tries its webhook any more, which knows more of it
+	// (OptOutType) and comes sooner. It also keeps the two from meeting.
+	auditSettled = time.Minute
+	// auditOverlap is how much of what was swept is swept again: Twilio's list lags, and clocks differ.
+	auditOverlap = 10 * time.Minute
+	// auditReach is how far back the first sweep of a sender goes. What is older was said to somebody else's service.
+	auditReach = 24 * time.Hour
+	// auditWindow is how much time one sweep goes through at most. After a longer outage the next one follows at once.
+	auditWindow = 24 * time.Hour
+	// auditLease is how long a sweep is held without a sign of life. It is extended with every page, a call that takes 15 s at most.
+	auditLease = 2 * time.Minute
+	// auditPoll is how often to see at least whether a sweep is due: because the last one failed, or whoever was at it is gone.
+	auditPoll = 30 * time.Second
+	// auditPages bounds a sweep, against a list without an end.
+	auditPages = 20_000
+	// auditRelease bounds the release of a sweep that broke off.
+	auditRelease = 5 * time.Second
+)
+
+// ErrAuditLost is a sweep that somebody else has taken over.
+var ErrAuditLost = errors.New("conversation: the lease of the audit was lost")
+
+// Sender is one of ours, by the name that messaging has for it: a number or a messaging service.
+type Sender struct {
+	OrgID string
+	Name  string
+}
+
+// Audit is a claim on the list of a sender. Whoever goes on with it or ends it names its lease.
+type Audit struct {
+	Sender     Sender
+	SweptUntil time.Time // by sweeps before
+	LeaseToken string
+}
+
+// AuditEnd is what an audit came to.
+type AuditEnd struct {
+	SweptUntil    time.Time
+	At, DueAt     time.Time // when it ended, and when the next one may begin
+	Listed, Found int
+}
+
+// ListedInbound is a message of a person as Twilio has it. Of one that is recorded nothing is known but its SID and its time.
+type ListedInbound struct {
+	Inbound
+
+	Recorded bool
+}
+
+// InboundPage is a part of what was sent to us in a span of time.
+type InboundPage struct {
+	Messages []ListedInbound // of one number, the newest first
+	Next     string          // empty on the last page
+}
+
+// AuditLoop compares what came by webhook with Twilio's list, every interval. Several processes may: one of them does at a time, and
+// were it two, every message would still be stored once, by its SID.
+func (c *Service) AuditLoop(rest process.Rest, interval time.Duration) process.Repetition {
+	return process.Repetition{
+		Once:   func(ctx context.Context) (bool, error) { return c.AuditInbound(ctx, interval) },
+		Failed: func(ctx context.Context, err error) { c.Log.WarnContext(ctx, "onboarding.inbound_audit", "error", err) },
+		Rest:   rest, Every: min(interval, auditPoll),
+		Bound: auditLease / 2,
+	}
+}
+
+// AuditInbound audits, if it is due and nobody else does, and reports whether it has some way to go yet.
+func (c *Service) AuditInbound(ctx context.Context, interval time.Duration) (more bool, err error) {
+	name, err := c.Carrier.Sender(ctx, c.OrgID)
+	if errors.Is(err, ErrNoSender) {
+		return false, nil // nobody can text us
+	}
+	if err != nil {
+		return false, err
+	}
+	now := c.Now()
+	sweep, ours, err := c.Store.ClaimAudit(ctx, Sender{OrgID: c.OrgID, Name: name}, now.Add(-auditReach), now, now.Add(auditLease))
+	if err != nil || !ours {
+		return false, err
+	}
+	kept, end, err := c.audit(ctx, sweep, now, interval)
+	if err == nil {
+		err = c.Store.FinishAudit(ctx, sweep, end)
+	} else {
+		err = c.breakOff(ctx, sweep, err)
+	}
+	c.Metrics.audited(ctx, err)
+	if err != nil {
+		return false, err
+	}
+	if end.Found > 0 {
+		c.Log.WarnContext(ctx, "onboarding.inbound_audited", "listed", end.Listed, "found", end.Found, "swept_until", end.SweptUntil)
+	}
+	c.answerAll(ctx, kept)
+	return !end.DueAt.After(end.At), nil
+}
+
+// breakOff lets others begin the sweep anew.
+func (c *Service) breakOff(ctx context.Context, sweep Audit, cause error) error {
+	if errors.Is(cause, ErrAuditLost) {
+		return cause
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditRelease)
+	defer cancel()
+	return errors.Join(cause, c.Store.ReleaseAudit(ctx, sweep))
+}
+
+// stored is a text that is safe in its job.
+type stored struct {
+	message Inbound
+	job     queue.Enqueued
+}
+
+// audit stores what never came. Nothing is lost if it breaks off anywhere: the mark has not moved.
+func (c *Service) audit(ctx context.Context, sweep Audit, now time.Time, interval time.Duration) ([]stored, AuditEnd, error) {
+	until := now.Add(-auditSettled)
+	behind := until.After(sweep.SweptUntil.Add(auditWindow))
+	if behind {
+		until = sweep.SweptUntil.Add(auditWindow)
+	}
+	end := AuditEnd{SweptUntil: until}
+	missing, err := c.list(ctx, sweep, until, &end)
+	if err != nil {
+		return nil, end, err
+	}
+	var kept []stored
+	for _, m := range missing {
+		job, err := c.keep(ctx, m)
+		if errors.Is(err, queue.ErrPayloadMismatch) {
+			continue // its webhook did come: it is under way in its own job
+		}
+		if err != nil {
+			return nil, end, fmt.Errorf("store a text that never came: %w", err)
+		}
+		if !job.Duplicate {
+			end.Found++
+		}
+		kept = append(kept, stored{message: m, job: job})
+		process.Progress(ctx)
+	}
+	end.At = c.Now()
+	if end.DueAt = end.At; !behind {
+		end.DueAt = end.At.Add(interval)
+	}
+	return kept, end, nil
+}
+
+// list reads every page, and returns the texts that are not recorded, the oldest first.
+func (c *Service) list(ctx context.Context, sweep Audit, until time.Time, end *AuditEnd) ([]Inbound, error) {
+	since, next := sweep.SweptUntil.Add(-auditOverlap), ""
+	if until.Before(since) {
+		return nil, fmt.Errorf("audit: the clock stands before %s, until when it was swept", sweep.SweptUntil.Format(time.RFC3339))
+	}
+	var missing []Inbound
+	for range auditPages {
+		page, err := c.Carrier.ListInbound(ctx, sweep.Sender.OrgID, since, until, next)
+		if err != nil {
+			return nil, err
+		}
+		process.Progress(ctx)
+		end.Listed += len(page.Messages)
+		for _, t := range page.Messages {
+			if !t.Recorded {
+				missing = append(missing, t.Inbound)
+			}
+		}
+		if next = page.Next; next == "" {
+			slices.Reverse(missing)
+			slices.SortStableFunc(missing, func(a, b Inbound) int { return a.ReceivedAt.Compare(b.ReceivedAt) })
+			return missing, nil
+		}
+		if err := c.Store.ExtendAudit(ctx, sweep, c.Now().Add(auditLease)); err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("audit: the list of texts has more than %d pages", auditPages)
+}
+
+// answerAll has each message applied and answered at once. Those for which there is no time are in the hands of the jobs' loop.
+func (c *Service) answerAll(ctx context.Context, kept []stored) {
+	for i, s := range kept {
+		process.Progress(ctx)
+		if err := cmp.Or(ctx.Err(), c.answerInline(ctx, s.message, s.job)); err != nil {
+			c.Log.WarnContext(ctx, "onboarding.late_text_left_to_loop", "job_id", s.job.ID, "left", len(kept)-i, "error", err)
+			if !errors.Is(err, ErrUnknownSender) && !errors.Is(err, ErrInvalidMessage) {
+				return
+			}
+		}
+	}
+}

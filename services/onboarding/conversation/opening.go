@@ -1,0 +1,122 @@
+package conversation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/session"
+)
+
+// holdPause is how often an opening that waits for a hold to be lifted is looked at.
+const holdPause = 30 * time.Second
+
+// sendOpening is the job handler that sends a session's opening. A session that is over or has gone on needs none any more.
+func (c *Service) sendOpening(ctx context.Context, j queue.Job) error {
+	var p openingPayload
+	if err := json.Unmarshal(j.Payload, &p); err != nil {
+		return unreadable(j, err)
+	}
+	ctx, end := c.Spans.Begin(ctx, "onboarding.opening", p.SessionID)
+	defer end()
+	view, err := c.Store.LoadSession(ctx, p.SessionID)
+	if err != nil && j.Subject == waitingSubject(p.SessionID) { // nobody would be told that its attempts were used up
+		return &queue.Snooze{After: holdPause, Cause: err}
+	}
+	if err != nil {
+		return err
+	}
+	s := view.Session
+	if s.Status.Parked() && s.Place() == 0 {
+		return c.awaitResume(ctx, s, j)
+	}
+	if s.Status != session.Active || s.Place() > 0 {
+		return nil
+	}
+	if until, quiet := s.QuietUntil(c.Now()); quiet {
+		return c.awaitHours(ctx, view, j, until)
+	}
+	if j.Subject == waitingSubject(s.ID) {
+		return c.bringBack(ctx, view, j)
+	}
+	if view.Hold {
+		return &queue.Snooze{After: holdPause, Cause: ErrOnHold}
+	}
+	var consent ConsentRecord
+	if p.Consent != nil {
+		consent = *p.Consent
+	}
+	_, _, err = c.deliver(ctx, order{
+		Consent: consent, View: view, Text: session.TextOpening, Key: session.OpeningKey(s.ProfileID, s.ID),
+		CorrelationID: j.ID, Trigger: session.TriggerActivation, Cause: &Cause{Job: j},
+		Then: func(sent Sent) session.Move {
+			move := session.Stay(s, c.Now())
+			move.AnswerHeldSince = sent.AskedAt // replies that came while the session was parked
+			return move
+		},
+	})
+	if errors.Is(err, ErrHeld) {
+		return &queue.Snooze{After: holdPause, Cause: ErrOnHold}
+	}
+	if errors.Is(err, ErrConflict) { // stopped, reset or answered meanwhile; the key keeps the text single
+		return nil
+	}
+	return ended(err, c.Now().Sub(j.CreatedAt))
+}
+
+// ErrQuietHours is an opening that waits for the end of quiet hours.
+var ErrQuietHours = errors.New("the organisation's quiet hours have not ended")
+
+// errParked is an opening that waits for its session to be resumed.
+var errParked = errors.New("the session is parked")
+
+// An opening that waits for the end of quiet hours waits under a subject of its own, because jobs of one subject are done in
+// their order: a person who writes meanwhile is answered, and one who texts STOP is out, at once and not in the morning. When
+// the hours have ended it comes back as a job of the person, in its turn behind what they wrote last.
+func waitingSubject(sessionID string) string { return OpeningJob(sessionID) }
+
+// awaitHours has an opening wait: the job of the person ends, and one that waits takes its place.
+func (c *Service) awaitHours(ctx context.Context, view View, j queue.Job, until time.Time) error {
+	now, s := c.Now(), view.Session
+	if j.Subject == waitingSubject(s.ID) { // it waits already, and was too early, or the hours are others now
+		return &queue.Snooze{After: until.Sub(now), Cause: ErrQuietHours}
+	}
+	if err := c.continued(ctx, j, "waits:", waitingSubject(s.ID), until); err != nil {
+		return err
+	}
+	told := session.QuietEntry(now, until, session.TriggerActivation, "")
+	return ended(c.Store.Note(ctx, s, []session.Entry{told}, &Cause{Job: j}, now), now.Sub(j.CreatedAt))
+}
+
+// awaitResume has the opening of a session wait that was parked for another reason, such as words that may be an opt-out. It is sent once
+// an operator has resumed the session, and waits as it does in quiet hours, so that what the person writes meanwhile does not.
+func (c *Service) awaitResume(ctx context.Context, s session.Record, j queue.Job) error {
+	if j.Subject == waitingSubject(s.ID) {
+		return &queue.Snooze{After: holdPause, Cause: errParked}
+	}
+	return c.continued(ctx, j, "waits:", waitingSubject(s.ID), c.Now().Add(holdPause))
+}
+
+// bringBack makes an opening that has waited a job of the person again. It uses up no attempts: nobody would be told that they
+// were used up.
+func (c *Service) bringBack(ctx context.Context, view View, j queue.Job) error {
+	if err := c.continued(ctx, j, "waited:", view.Phone, c.Now()); err != nil {
+		return &queue.Snooze{After: holdPause, Cause: err}
+	}
+	return nil
+}
+
+// continued enqueues the work of an opening's job under another subject. Its key is made of that job, so that doing it again
+// enqueues nothing more.
+func (c *Service) continued(ctx context.Context, j queue.Job, prefix, subject string, due time.Time) error {
+	job := NewJob(j.OrgID, SourceInternal, EventOpening, prefix+j.ID, subject, j.Payload, c.Now())
+	job.DueAt = due
+	_, err := c.Store.Enqueue(ctx, job)
+	if err != nil {
+		return fmt.Errorf("have the opening wait: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package conversation
+
+import (
+	"context"
+	"time"
+
+	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/session"
+)
+
+// store is where conversations are kept. Each method is one intention: a statement, or a transaction of its own. postgres.Store implements
+// it, and the crash matrix puts one in its place that fails at the k-th call.
+type store interface {
+	// Profiles.
+
+	CreateProfile(ctx context.Context, p Profile) (Profile, error)
+	Profile(ctx context.Context, orgID, profileID string) (Profile, error)
+	SetHold(ctx context.Context, orgID, profileID, reason string, at time.Time) (Profile, error)
+	// Release lifts a hold, and takes up what waited for that.
+	Release(ctx context.Context, orgID, profileID string, at time.Time) (Profile, error)
+	// UntoldHolds are profiles of whose hold, or release, messaging does not know yet, by their ids, from behind one of them.
+	UntoldHolds(ctx context.Context, after string, limit int) ([]Profile, error)
+	// HoldTold notes which version messaging knows.
+	HoldTold(ctx context.Context, profileID string, version int64) error
+
+	// Sessions. A View's session has no id when the person has none.
+
+	// OpenSession stores the episode unless the person has one open, which is returned. Errors: ErrNoProfile, ErrOnHold, *SessionParked,
+	// ErrAwaitsOperator, ErrConsentRequired.
+	OpenSession(ctx context.Context, o Opening) (session.Record, error)
+	LoadSession(ctx context.Context, id string) (View, error)
+	// LoadStep is LoadSession, with when the step that is due was to be sent.
+	LoadStep(ctx context.Context, id string) (View, StepDue, error)
+	// Conversation is the open session of the person with a phone, or else the newest.
+	Conversation(ctx context.Context, orgID, phone string) (View, error)
+	// ConversationAt is Conversation of the sessions that there were at an instant.
+	ConversationAt(ctx context.Context, orgID, phone string, at time.Time) (View, error)
+	// LastStepAt is since when a reply may answer the newest scheduled message of a session; zero when none was taken.
+	LastStepAt(ctx context.Context, sessionID string) (time.Time, error)
+	// LastMessageAt is the same of the newest message of any kind.
+	LastMessageAt(ctx context.Context, sessionID string) (time.Time, error)
+	// Move changes a session, with its timeline, its next alarm and the end of the job that causes it; ErrConflict, queue.ErrFenced.
+	Move(ctx context.Context, m session.Move, cause *Cause) error
+	// Note writes the timeline of a session that still stands where it was read, and ends the job that causes it; ErrConflict, queue.ErrFenced.
+	Note(ctx context.Context, at session.Record, entries []session.Entry, cause *Cause, now time.Time) error
+	// HoldReply keeps a reply that may not be answered now, and ends its job; ErrConflict, queue.ErrFenced.
+	HoldReply(ctx context.Context, at session.Record, cause Cause, entry session.Entry) error
+	// Wait sets the alarm of a due step again; nil when there is nothing to publish. ErrConflict.
+	Wait(ctx context.Context, w session.Wait) (*session.Alarm, error)
+	CloseSession(ctx context.Context, orgID, sessionID string, at time.Time) (session.Record, error)
+
+	// Recovery.
+
+	// Unavailable notes that a step of a session could not be done because messaging cannot be reached.
+	Unavailable(ctx context.Context, sessionID string, at time.Time) error
+	Overdue(ctx context.Context, limit, doublings int, grace time.Duration, now time.Time) ([]Overdue, error)
+	// Rearm and Park wait for nobody: postgres.ErrLocked of the platform when another transaction has the session.
+	Rearm(ctx context.Context, r session.Record, a session.Alarm, then, at time.Time) error
+	Park(ctx context.Context, m session.Move) error
+	Resume(ctx context.Context, orgID, sessionID string, at time.Time) (session.Record, error)
+	ReplayDeadLetter(ctx context.Context, within Scope, id string, at time.Time) (Replayed, error)
+
+	// Jobs.
+
+	Enqueue(ctx context.Context, n queue.New) (queue.Enqueued, error)
+	// Job reads a job; queue.ErrNoJob.
+	Job(ctx context.Context, orgID, id string) (queue.Row, error)
+	// CancelJob ends a pending or a failed job; queue.ErrNoJob, a *queue.StatusError.
+	CancelJob(ctx context.Context, orgID, id string, now time.Time) (queue.Row, error)
+	// AwaitsOperator reports whether a failed job of a phone asks an operator for something already.
+	AwaitsOperator(ctx context.Context, orgID, phone string) (bool, error)
+
+	// Audits of Twilio's list. Each is one guarded statement, and ErrAuditLost when the lease was lost.
+
+	ClaimAudit(ctx context.Context, of Sender, first, now, leaseUntil time.Time) (Audit, bool, error)
+	ExtendAudit(ctx context.Context, a Audit, leaseUntil time.Time) error
+	FinishAudit(ctx context.Context, a Audit, end AuditEnd) error
+	ReleaseAudit(ctx context.Context, a Audit) error
+}
+
+// carrier is messaging, and Twilio behind it; messaging.Client implements it.
+type carrier interface {
+	// Send hands over one message; ErrUnavailable.
+	Send(ctx context.Context, m Message) (Sent, error)
+	// Receipt is ErrMessageMissing for a key without a message that the carrier has.
+	Receipt(ctx context.Context, orgID, key string) (Receipt, error)
+	// Record stores a message of a person that reached us at the given time, and applies its words about consent.
+	Record(ctx context.Context, m Inbound, profileID string, received time.Time) (Recorded, error)
+	// RecordStatus merges what a provider says of a message of ours, and reports whether there is such a message.
+	RecordStatus(ctx context.Context, s KapsoStatus) (matched bool, err error)
+	// CheckSender is nil when the organisation can text the phone; ErrNoSender, ErrOptedOut.
+	CheckSender(ctx context.Context, orgID, phone string) error
+	// Sender is what an organisation sends from; ErrNoSender.
+	Sender(ctx context.Context, orgID string) (string, error)
+	// ListInbound lists what was sent to it, in Twilio's own record.
+	ListInbound(ctx context.Context, orgID string, since, until time.Time, page string) (InboundPage, error)
+	// TellHold is ErrKeepsNoHolds for a messaging service that does not know them, ErrUnavailable for one that cannot be reached.
+	TellHold(ctx context.Context, orgID, phone string, held bool, version int64) error
+}

@@ -1,0 +1,117 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/google/uuid"
+	"github.com/nyaruka/phonenumbers"
+
+	"paceline.internal/services/onboarding/session"
+)
+
+// Profile is a person in an organisation.
+type Profile struct {
+	ID        string
+	OrgID     string
+	Phone     string // E.164
+	FirstName string
+	Locale    string
+	TimeZone  string
+	Hold      bool
+	CreatedAt time.Time
+
+	HoldVersion int64 // grows with every hold and every release
+	HoldTold    int64 // the version that messaging knows
+}
+
+// Person is who is to be enrolled, as somebody typed it.
+type Person struct {
+	Phone     string
+	FirstName string
+	Locale    string // empty means en
+	TimeZone  string // empty means UTC
+}
+
+// ErrInvalid is wrapped by every refusal of a person's fields; the text says what to change.
+var ErrInvalid = errors.New("invalid profile")
+
+const maxFirstName = 60
+
+// Enrol creates a profile, or returns the one that the phone has in this organisation already. ErrInvalid says what is
+// wrong with the fields.
+func (c *Service) Enrol(ctx context.Context, orgID string, p Person) (Profile, error) {
+	p, err := normalise(p)
+	if err != nil {
+		return Profile{}, err
+	}
+	if _, err := c.Catalog.Render(c.Catalog.Current(), p.Locale, string(session.TextOpening), p.FirstName); err != nil {
+		return Profile{}, fmt.Errorf("%w: first_name: %w", ErrInvalid, err)
+	}
+	return c.Store.CreateProfile(ctx, Profile{
+		ID: uuid.Must(uuid.NewV7()).String(), OrgID: orgID, Phone: p.Phone, FirstName: p.FirstName,
+		Locale: p.Locale, TimeZone: p.TimeZone, CreatedAt: c.Now(),
+	})
+}
+
+// locales that the catalog is written in.
+var locales = []string{"en", "pt-BR"}
+
+// normalise validates a person and brings every field into its stored form. All problems are reported at once.
+func normalise(p Person) (Person, error) {
+	phone, phoneErr := normalisePhone(p.Phone)
+	name, nameErr := normaliseName(p.FirstName)
+	locale, localeErr := normaliseLocale(p.Locale)
+	zone, zoneErr := normaliseZone(p.TimeZone)
+	if err := errors.Join(phoneErr, nameErr, localeErr, zoneErr); err != nil {
+		return Person{}, fmt.Errorf("%w: %s", ErrInvalid, strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return Person{Phone: phone, FirstName: name, Locale: locale, TimeZone: zone}, nil
+}
+
+// normalisePhone reads phones as strictly as messaging does: what the library would drop without a word, such as letters or an
+// extension, is refused.
+func normalisePhone(raw string) (string, error) {
+	typed := strings.TrimSpace(raw)
+	digits, international := strings.CutPrefix(typed, "+")
+	number, err := phonenumbers.Parse(typed, phonenumbers.UNKNOWN_REGION)
+	if !international || strings.Trim(digits, "0123456789 ()-./") != "" || err != nil || !phonenumbers.IsValidNumber(number) {
+		return "", errors.New("phone must be a valid number in international form, such as +5511987654321")
+	}
+	return phonenumbers.Format(number, phonenumbers.E164), nil
+}
+
+func normaliseName(raw string) (string, error) {
+	name := strings.Join(strings.Fields(raw), " ")
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) || r == '{' || r == '}' }
+	if len([]rune(name)) > maxFirstName || strings.ContainsFunc(name, unprintable) || !strings.ContainsFunc(name, unicode.IsLetter) {
+		return "", fmt.Errorf("first_name must be 1 to %d printable characters without braces, a letter among them", maxFirstName)
+	}
+	return name, nil
+}
+
+func normaliseLocale(raw string) (string, error) {
+	if raw == "" {
+		return locales[0], nil
+	}
+	for _, known := range locales {
+		if strings.EqualFold(raw, known) {
+			return known, nil
+		}
+	}
+	return "", fmt.Errorf("locale must be one of %s", strings.Join(locales, ", "))
+}
+
+func normaliseZone(raw string) (string, error) {
+	if raw == "" {
+		return "UTC", nil
+	}
+	if _, err := time.LoadLocation(raw); err != nil || raw == "Local" {
+		return "", errors.New("time_zone must be an IANA name, such as America/Sao_Paulo")
+	}
+	return raw, nil
+}

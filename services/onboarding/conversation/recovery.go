@@ -1,0 +1,68 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+
+	"paceline.internal/services/onboarding/session"
+)
+
+// What stopped is brought back here: a session that is parked, and an alarm that QStash gave up. Nothing is sent; the work is put back
+// where the service finds it.
+
+// Scope is what a caller may see of the dead letters.
+type Scope struct {
+	OrgID string
+	// Unowned adds those that name no session of ours, and so no organisation.
+	Unowned bool
+}
+
+// DeadLetters is what an organisation sees of the dead letters.
+func (c *Service) DeadLetters(orgID string) Scope {
+	return Scope{OrgID: orgID, Unowned: orgID == c.OrgID}
+}
+
+// Replayed says what became of a replay.
+type Replayed struct {
+	AlarmSet bool
+	Skip     session.SkipReason // why no alarm was set
+	Session  session.Record     // as it stands now; without an ID when there is none
+}
+
+// Unresumed is a session that stays parked, and why.
+type Unresumed struct {
+	SessionID string
+	Cause     error
+}
+
+// Resume makes a parked session active again, where it was: a step that is due rings again, not before it would have, and
+// the reply or the opening that was under way is taken up again with the key that it had, so that nothing is sent twice.
+// Replies that came meanwhile are considered. An active session is returned as it is. Errors: ErrNoSession, ErrEnded,
+// ErrOtherOpen.
+func (c *Service) Resume(ctx context.Context, orgID, sessionID string) (session.Record, error) {
+	return c.Store.Resume(ctx, orgID, sessionID, c.Now())
+}
+
+// ResumeAll resumes sessions one after the other, as Resume does. Those that cannot be are reported; any other error ends it, and
+// what was resumed by then is.
+func (c *Service) ResumeAll(ctx context.Context, orgID string, ids []string) (resumed []string, left []Unresumed, err error) {
+	for _, id := range ids {
+		_, err := c.Resume(ctx, orgID, id)
+		switch {
+		case errors.Is(err, ErrOtherOpen), errors.Is(err, ErrEnded), errors.Is(err, ErrNoSession):
+			left = append(left, Unresumed{SessionID: id, Cause: err})
+		case err != nil:
+			return resumed, left, err
+		default:
+			resumed = append(resumed, id)
+		}
+	}
+	return resumed, left, nil
+}
+
+// Replay sets the alarm of a dead letter's step again, if the session still waits for that step; it may be called at any
+// time and as often as one likes. A session that is stuck at the step is resumed with it. Errors: ErrNoDeadLetter,
+// ErrOtherOpen.
+func (c *Service) Replay(ctx context.Context, orgID, deadLetterID string) (Replayed, error) {
+	return c.Store.ReplayDeadLetter(ctx, c.DeadLetters(orgID), deadLetterID, c.Now())
+}

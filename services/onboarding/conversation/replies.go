@@ -1,0 +1,258 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/session"
+)
+
+// maxDecisions bounds how often a message is decided anew because the session moved meanwhile. Then the job is tried later.
+const maxDecisions = 3
+
+// answer does what a recorded message asks for. Each takes effect once: the change ends the job it came in. The view is from before it was
+// recorded; a decision on a session that has moved since is a conflict, and taken anew on what is there now. So is one on no session.
+func (c *Service) answer(ctx context.Context, j queue.Job, m reply, recorded Recorded, view View) error {
+	err := ErrConflict
+	if view.Session.ID != "" && view.Session.OrgID == recorded.OrgID {
+		err = c.answerOnce(ctx, j, m, recorded, view)
+	}
+	for n := 0; n < maxDecisions && errors.Is(err, ErrConflict); n++ {
+		if view, err = c.Store.Conversation(ctx, recorded.OrgID, m.Message.From); err == nil {
+			err = c.answerOnce(ctx, j, m, recorded, view)
+		}
+	}
+	return ended(err, c.Now().Sub(j.CreatedAt))
+}
+
+func (c *Service) answerOnce(ctx context.Context, j queue.Job, m reply, recorded Recorded, view View) error {
+	view, err := c.concerned(ctx, m, recorded, view)
+	if err != nil {
+		return err
+	}
+	s := view.Session
+	if s.ID == "" { // nobody we know, or not activated: kept as a message, answers nothing
+		return c.unattended(ctx, j, recorded)
+	}
+	ctx, end := c.Spans.Begin(ctx, "onboarding.reply", s.ID)
+	defer end()
+	cause := Cause{Job: j}
+	if recorded.Effect != EffectNone {
+		return c.consent(ctx, view, cause, m, recorded)
+	}
+	why := ""
+	switch early, err := c.isEarly(ctx, s, j, m); {
+	case m.before(s.CreatedAt): // an answer to an episode that is over, or to nothing
+		why = "before_session"
+	case m.Place != anyPlace && m.Place != s.Place(): // a later message has been answered meanwhile
+		why = "overtaken"
+	case err != nil:
+		return err
+	case early:
+		why = "early"
+	}
+	if why != "" {
+		return c.Store.Note(ctx, s, []session.Entry{c.replied(m, recorded, why)}, &cause, c.Now())
+	}
+	return c.decide(ctx, view, cause, m, recorded)
+}
+
+// concerned is the conversation that a message is about. A reply is about the open one. A word about consent, however late it is worked, is
+// about the one that stood when it was said, and not about one that was opened since; but an opt-out that is in force stops whatever
+// there is.
+func (c *Service) concerned(ctx context.Context, m reply, recorded Recorded, view View) (View, error) {
+	if view.Session.ID == "" || recorded.Effect == EffectNone || !view.Session.CreatedAt.After(m.until()) {
+		return view, nil
+	}
+	if recorded.Effect == EffectOptOut { // asked again after the session was read: a START and an activation may have come since
+		at, _ := m.said()
+		now, err := c.Carrier.Record(ctx, m.Message, view.Session.ProfileID, at)
+		if err != nil || now.InForce {
+			return view, err
+		}
+	}
+	view, err := c.Store.ConversationAt(ctx, recorded.OrgID, m.Message.From, m.until())
+	if errors.Is(err, ErrNoSession) {
+		return View{}, nil
+	}
+	return view, err
+}
+
+// isEarly reports whether a reply reached us during the burst, before it could answer its last message, and only its job came
+// to be done after it. Had it been done in time, it would have been held and answered nothing; it answers nothing now. A late
+// message has not waited its turn either: it answers only if we have said nothing since it was said.
+func (c *Service) isEarly(ctx context.Context, s session.Record, j queue.Job, m reply) (bool, error) {
+	if m.Message.Late() && j.EventType == EventMessage {
+		asked, err := c.Store.LastMessageAt(ctx, s.ID)
+		return m.before(asked), err
+	}
+	if !isFirstHand(j) || s.Token != session.AwaitingInterviewStart || !m.before(s.UpdatedAt) {
+		return false, nil
+	}
+	asked, err := c.Store.LastStepAt(ctx, s.ID)
+	return m.before(asked), err
+}
+
+// consent follows what messaging has already committed: a STOP ends the session, what may be one parks it, the rest is only told.
+func (c *Service) consent(ctx context.Context, view View, cause Cause, m reply, recorded Recorded) error {
+	now := c.Now()
+	s := view.Session
+	if recorded.Effect == EffectOptOut && (s.Status == session.Active || s.Status.Parked()) {
+		stop := session.Stop(s, now, session.TriggerStop, recorded.MessageID)
+		stop.Entries[0].Detail = m.dated(stop.Entries[0].Detail)
+		return c.Store.Move(ctx, stop, &cause)
+	}
+	if recorded.Effect == EffectAmbiguous && s.Status == session.Active {
+		park := session.Park(s, now, session.Stuck, session.TriggerReply, recorded.MessageID, ambiguous(s, recorded))
+		park.Settled = true // by the operator's decision: taken up again, it would park the session again
+		park.Entries = append([]session.Entry{c.replied(m, recorded, "may be an opt-out")}, park.Entries...)
+		return c.Store.Move(ctx, park, &cause)
+	}
+	if waits := s.Status.Parked() && strings.HasPrefix(s.Reason, ambiguousReason); !waits { // else an operator is about to judge such words
+		err := c.unattended(ctx, cause.Job, recorded)
+		if _, asks := errors.AsType[*queue.Permanent](err); asks {
+			cause.Failure = err.Error()
+		} else if err != nil && !errors.Is(err, errNothingToDo) {
+			return err
+		}
+	}
+	detail := map[Effect]string{
+		EffectOptOut: "STOP", EffectOptIn: "START", EffectHelp: "HELP", EffectOvertaken: "overtaken", EffectAmbiguous: "may be an opt-out",
+	}[recorded.Effect]
+	return c.Store.Note(ctx, s, []session.Entry{c.replied(m, recorded, detail)}, &cause, now)
+}
+
+// errNothingToDo is a job whose work is done although nothing was changed, so that the runner has to end it.
+var errNothingToDo = errors.New("nothing to do")
+
+// unattended fails the job of words that may be an opt-out where no session can wait for an operator, so that they are found among
+// the failed jobs: messages that belong to no conversation, such as those of the outbound queue, would go on. One job of a person is
+// enough: else whoever writes such words a thousand times would bury everybody else's.
+func (c *Service) unattended(ctx context.Context, j queue.Job, recorded Recorded) error {
+	if recorded.Effect != EffectAmbiguous {
+		return errNothingToDo
+	}
+	asked, err := c.Store.AwaitsOperator(ctx, j.OrgID, j.Subject)
+	switch {
+	case err != nil:
+		return err
+	case asked:
+		return errNothingToDo
+	}
+	return forOperator("the person may want no more texts; read GET /v1/messages/%s; "+
+		"if they do, PUT /v1/consents/{their number} with opted_out; then, or if they do not, cancel this job", recorded.MessageID)
+}
+
+// ambiguousReason begins the reason of a session that is parked for such words.
+const ambiguousReason = "the person may want no more texts"
+
+// ambiguous tells an operator what to judge, and what to do either way. Nothing is sent before.
+func ambiguous(s session.Record, recorded Recorded) string {
+	return fmt.Sprintf(ambiguousReason+"; read GET /v1/messages/%s; if they do, "+
+		"PUT /v1/consents/{their number} with opted_out and "+
+		"POST /v1/sessions/%s:reset; if not, POST /v1/sessions/%s:resume", recorded.MessageID, s.ID, s.ID)
+}
+
+// decide asks the pure core what a reply means here, and does it.
+func (c *Service) decide(ctx context.Context, view View, cause Cause, m reply, recorded Recorded) error {
+	s, intent, now := view.Session, session.IntentOf(m.Message.Body), c.Now()
+	decision, err := session.OnReply(c.Flow, view.Snapshot(), intent)
+	if err != nil {
+		return err
+	}
+	replied := c.replied(m, recorded, "")
+	if m.Place != anyPlace { // it was told when it was held, or when the session was parked
+		replied.Detail = m.dated("again")
+	}
+	hold := func(why string) error {
+		replied.Kind, replied.Detail = session.KindHeld, m.dated(why)
+		return c.Store.HoldReply(ctx, s, cause, replied)
+	}
+	switch d := decision.(type) {
+	case session.SendAndMove:
+		return c.sendAnswer(ctx, view, cause, d, replied, intent)
+	case session.StartBurst:
+		return c.startBurst(ctx, s, cause, d, replied)
+	case session.BeginInterview:
+		move := session.Stay(s, now)
+		move.Token, move.Mode, move.Paused = d.To, d.Mode, false
+		move.Entries = []session.Entry{replied, advanced(s, now, d.To, intent)}
+		return c.Store.Move(ctx, move, &cause)
+	case session.Hold:
+		if s.Status.Parked() {
+			return hold("parked")
+		}
+		return hold("burst")
+	case session.Ignore:
+		if d.Reason == session.SkipSafetyHold { // answered when the hold is lifted, if the session still waits for it
+			return hold(string(d.Reason))
+		}
+		replied.Detail = m.dated(string(d.Reason))
+		return c.Store.Note(ctx, s, []session.Entry{replied}, &cause, now)
+	}
+	return fmt.Errorf("conversation: decision %T is unknown", decision)
+}
+
+// sendAnswer answers with a message at once. Its key names the session's place, so that two replies handled at the same moment are
+// answered by one message, and so is one that is taken up again after the session was parked.
+func (c *Service) sendAnswer(
+	ctx context.Context, view View, cause Cause, d session.SendAndMove, replied session.Entry, intent session.Intent,
+) error {
+	s := view.Session
+	_, _, err := c.deliver(ctx, order{
+		View: view, Text: d.Text, Key: session.DirectKey(s.ProfileID, s.ID, d.Text, s.Place()),
+		CorrelationID: cause.Job.ID, Trigger: session.TriggerOf(intent), Cause: &cause, Before: []session.Entry{replied},
+		Then: func(sent Sent) session.Move {
+			move := session.Stay(s, c.Now())
+			changed := advanced(s, move.At, d.To, intent)
+			if d.Pause {
+				changed.Kind = session.KindPaused
+			}
+			move.Token, move.Paused = d.To, d.Pause
+			move.AnswerHeldSince = sent.AskedAt // replies that came while the session was parked
+			move.Entries = []session.Entry{changed}
+			return move
+		},
+	})
+	return err
+}
+
+// startBurst sends nothing: the first step does, as soon as its alarm rings.
+func (c *Service) startBurst(ctx context.Context, s session.Record, cause Cause, d session.StartBurst, replied session.Entry) error {
+	now := c.Now()
+	move := session.Stay(s, now)
+	move.Token, move.NextStep, move.Paused = d.To, d.Step.ID, false
+	due := s.BurstDue(d.Step, now)
+	move.Alarm = newAlarm(s, d.Step.ID, due)
+	move.Entries = []session.Entry{replied, advanced(s, now, d.To, session.Advance)}
+	if due.After(now.Add(d.Step.Delay)) {
+		move.Entries = append(move.Entries, session.QuietEntry(now, due, session.TriggerReplyAdvance, d.Step.ID))
+	}
+	if err := c.Store.Move(ctx, move, &cause); err != nil {
+		return err
+	}
+	c.Alarms.PublishOrLeave(ctx, *move.Alarm)
+	return nil
+}
+
+func (c *Service) replied(m reply, recorded Recorded, detail string) session.Entry {
+	return session.Entry{
+		At: c.Now(), Kind: session.KindReplied, Trigger: session.TriggerReply, MessageID: recorded.MessageID, Detail: m.dated(detail),
+	}
+}
+
+func advanced(s session.Record, at time.Time, to session.Token, intent session.Intent) session.Entry {
+	return session.Entry{At: at, Kind: session.KindAdvanced, From: s.Token, To: to, Trigger: session.TriggerOf(intent)}
+}
+
+// isReply reports whether a job carries a message of a person.
+func isReply(j queue.Job) bool { return isFirstHand(j) || j.EventType == EventResumedReply }
+
+// isFirstHand reports whether a job carries a message that comes as its vendor brought it.
+func isFirstHand(j queue.Job) bool {
+	return j.EventType == EventMessage || j.EventType == EventWhatsApp
+}

@@ -1,0 +1,226 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"paceline.internal/services/onboarding/session"
+)
+
+// StepResult is a finished execution. Executing the step again changes nothing.
+type StepResult struct {
+	Skip      session.SkipReason // why nothing was sent now; empty when the message was
+	MessageID string
+	Next      session.StepID // due next; empty after the last step or when nothing was advanced
+}
+
+// StepParked is a step that cannot be sent. The session waits for an operator, with this reason.
+type StepParked struct {
+	Status    session.Status
+	Reason    string
+	KeyReused bool // because the step's key was used with another text
+}
+
+func (p *StepParked) Error() string {
+	return "the session is parked as " + string(p.Status) + ": " + p.Reason
+}
+
+// Early says what becomes of an execution before its step is due.
+type Early int
+
+// What becomes of one.
+const (
+	EarlyRuns     Early = iota // it is an alarm's, which rings when it was set for, by whatever clock
+	EarlyRefused               // it is an operator's, who gets *NotDue
+	EarlyRecorded              // it is an operator's who means it: the step is sent, and the timeline tells of it
+)
+
+// NotDue is an execution before its step is due, by somebody who may not have meant that. Nothing was changed.
+type NotDue struct{ Left time.Duration }
+
+func (n *NotDue) Error() string {
+	return fmt.Sprintf("the step is due in %s and is sent then by itself; to have it sent now say before_due", max(n.Left.Round(tenth), tenth))
+}
+
+const tenth = 100 * time.Millisecond
+
+// StepDue is when a step was to be sent. Both are zero when no alarm says so.
+type StepDue struct {
+	First time.Time // by the step before it, which is the flow's delay after Twilio took that one's message
+	Now   time.Time // by its newest alarm, whatever has set that, but for those that only look again at a receipt
+}
+
+// ExecuteStep performs one step, in the order of docs/architecture.md. Errors: session.ErrUnknownStep, ErrNoSession for an operator, *NotDue,
+// *StepParked, *Pending, ErrMessageMissing, and what the ports return; after any of them the step may be executed again.
+func (c *Service) ExecuteStep(ctx context.Context, p session.StepPayload, correlationID string, early Early) (StepResult, error) {
+	ctx, end := c.Spans.Begin(ctx, "onboarding.step", p.SessionID)
+	defer end()
+	c.Log.InfoContext(ctx, "onboarding.step_handler_invoked",
+		"step_id", string(p.StepID), "session_id", p.SessionID, "correlation_id", correlationID)
+	step, ok := c.Flow.Step(p.StepID)
+	if !ok {
+		return StepResult{}, fmt.Errorf("%w: %s", session.ErrUnknownStep, p.StepID)
+	}
+	view, due, err := c.Store.LoadStep(ctx, p.SessionID)
+	switch {
+	case errors.Is(err, ErrNoSession) && early == EarlyRuns:
+		return c.skip(ctx, p, session.SkipSessionNotFound, ""), nil
+	case err != nil:
+		return StepResult{}, err
+	}
+	if ok, reason := session.MayExecute(view.Session.ProfileID, view.Snapshot(), p); !ok {
+		return c.skip(ctx, p, reason, ""), nil
+	}
+	result, err := c.sendStep(ctx, p, step, view, due, correlationID, early)
+	switch {
+	case errors.Is(err, ErrConflict):
+		return c.overtaken(ctx, p, result.MessageID)
+	case errors.Is(err, ErrUnavailable):
+		c.unavailable(ctx, p)
+	}
+	return result, err
+}
+
+// sendStep sends the step of a session that waits for it, unless it has to wait itself.
+func (c *Service) sendStep(
+	ctx context.Context, p session.StepPayload, step session.Step, view View, due StepDue, correlationID string, early Early,
+) (StepResult, error) {
+	r := view.Session
+	if waits, err := c.awaitWindow(ctx, r, step); err != nil {
+		return StepResult{}, err
+	} else if waits {
+		return c.skip(ctx, p, session.SkipQuietHours, ""), nil
+	}
+	ahead, err := c.beforeDue(ctx, r, due.Now, early)
+	if err != nil {
+		return StepResult{}, err
+	}
+	if waits, err := c.awaitDelivery(ctx, r, step); err != nil {
+		return StepResult{}, err
+	} else if waits {
+		return c.skip(ctx, p, session.SkipAwaitingDelivery, ""), nil
+	}
+	to, next, err := session.AfterStep(c.Flow, step.ID)
+	if err != nil {
+		return StepResult{}, err
+	}
+	sent, move, err := c.deliver(ctx, order{
+		View: view, Text: step.Text, Key: p.IdempotencyKey, CorrelationID: correlationID, Trigger: session.TriggerStep,
+		Then: func(s Sent) session.Move { return c.advance(r, to, next, s) },
+	})
+	if move.Alarm != nil {
+		c.Alarms.PublishOrLeave(ctx, *move.Alarm)
+	}
+	if sent.Outcome == Accepted {
+		c.Log.InfoContext(ctx, "onboarding.step_sent",
+			"step_id", string(p.StepID), "session_id", p.SessionID, "idempotency_key", p.IdempotencyKey)
+		if !ahead {
+			c.Metrics.spaced(ctx, c.Flow, r, step, due.First, sent.AcceptedAt)
+		}
+	}
+	if errors.Is(err, ErrConflict) && sent.Outcome == Accepted { // whoever moved the session has set the next alarm
+		return StepResult{MessageID: sent.MessageID}, nil
+	}
+	if err != nil {
+		return StepResult{MessageID: sent.MessageID}, err // of interest to an execution that was overtaken
+	}
+	return c.conclude(ctx, p, sent, move)
+}
+
+// beforeDue reports whether an operator has a step sent before it is due, and if so tells the timeline, before anything is sent.
+func (c *Service) beforeDue(ctx context.Context, r session.Record, due time.Time, early Early) (bool, error) {
+	now := c.Now()
+	left := due.Sub(now)
+	switch {
+	case early == EarlyRuns || left <= 0:
+		return false, nil
+	case early == EarlyRefused:
+		return false, &NotDue{Left: left}
+	}
+	return true, c.Store.Note(ctx, r, []session.Entry{{
+		At: now, Kind: session.KindReplayed, Trigger: session.TriggerOperator, Step: r.NextStep,
+		Detail: fmt.Sprintf("before_due: %s before it was due", left.Round(tenth)),
+	}}, nil, now)
+}
+
+// advance is the move after a step's message was taken. The next step is due its delay after Twilio took this one; after
+// the last, a reply that came since is the answer to it.
+func (c *Service) advance(r session.Record, to session.Token, next *session.Step, s Sent) session.Move {
+	m := session.Stay(r, c.Now())
+	m.Token, m.NextStep = to, ""
+	changed := session.Entry{
+		At: m.At, Kind: session.KindAdvanced, From: r.Token, To: to, Trigger: session.TriggerBurstFinished, Step: r.NextStep,
+	}
+	if next != nil {
+		changed.Trigger = session.TriggerStepSent
+		m.NextStep = next.ID
+		m.Alarm = newAlarm(r, next.ID, s.AcceptedAt.Add(next.Delay))
+	} else {
+		m.AnswerHeldSince = s.AskedAt
+	}
+	m.Entries = []session.Entry{changed}
+	return m
+}
+
+// conclude answers for a session that was moved.
+func (c *Service) conclude(ctx context.Context, p session.StepPayload, sent Sent, move session.Move) (StepResult, error) {
+	switch move.Status {
+	case session.Active:
+	case session.Stopped:
+		return c.skip(ctx, p, session.SkipOptedOut, sent.MessageID), nil
+	case session.Stuck, session.Undeliverable, session.Closed:
+		return StepResult{}, &StepParked{Status: move.Status, Reason: move.Reason, KeyReused: sent.Outcome == KeyReused}
+	}
+	result := StepResult{MessageID: sent.MessageID}
+	if sent.Outcome == AlreadyAccepted {
+		result = c.skip(ctx, p, session.SkipAlreadySent, sent.MessageID)
+	}
+	result.Next = move.NextStep
+	return result, nil
+}
+
+// overtaken answers for an execution that lost the race to move the session: the winner has set the next alarm.
+func (c *Service) overtaken(ctx context.Context, p session.StepPayload, messageID string) (StepResult, error) {
+	view, err := c.Store.LoadSession(ctx, p.SessionID)
+	if errors.Is(err, ErrNoSession) {
+		return c.skip(ctx, p, session.SkipSessionNotFound, messageID), nil
+	}
+	if err != nil {
+		return StepResult{}, err
+	}
+	ok, reason := session.MayExecute(view.Session.ProfileID, view.Snapshot(), p)
+	if ok { // moved and still due: an operator has resumed it meanwhile; come back
+		return StepResult{}, ErrConflict
+	}
+	return c.skip(ctx, p, reason, messageID), nil
+}
+
+// skip says why nothing was sent.
+func (c *Service) skip(ctx context.Context, p session.StepPayload, reason session.SkipReason, messageID string) StepResult {
+	c.Log.InfoContext(ctx, "onboarding.step_skipped", "step_id", string(p.StepID), "session_id", p.SessionID, "reason", string(reason))
+	return StepResult{Skip: reason, MessageID: messageID}
+}
+
+// noteTimeout bounds writing down an outage, which is worth doing even if the caller is gone: the call that failed may have taken all of
+// its time.
+const noteTimeout = 4 * time.Second
+
+// unavailable notes an outage of messaging, so that the sweeper does not count it against the session.
+func (c *Service) unavailable(ctx context.Context, p session.StepPayload) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
+	defer cancel()
+	if err := c.Store.Unavailable(ctx, p.SessionID, c.Now()); err != nil {
+		c.Log.WarnContext(ctx, "onboarding.outage_not_noted", "step_id", string(p.StepID), "session_id", p.SessionID, "error", err)
+	}
+}
+
+// newAlarm is the first alarm for a step of a session, leased to the caller, who publishes it after the commit.
+func newAlarm(r session.Record, step session.StepID, due time.Time) *session.Alarm {
+	a := session.NewAlarm(uuid.Must(uuid.NewV7()).String(), r, step, 1, session.CauseDue, due)
+	a.LeaseToken = uuid.Must(uuid.NewRandom()).String()
+	return &a
+}

@@ -1,0 +1,89 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"paceline.internal/services/onboarding/session"
+)
+
+// Receipt is how far the carrier is with a message.
+type Receipt struct {
+	AcceptedAt time.Time
+	Final      bool // it will not hear of it any more: delivered, undelivered or failed
+}
+
+// awaitWindow reports whether a step has to wait for the end of quiet hours, and if so has its alarm set for then. However the
+// alarm came to ring: set by an operator, swept after it was lost, or set for an opening that the organisation has moved since.
+// A burst that has begun is not parted.
+func (c *Service) awaitWindow(ctx context.Context, r session.Record, step session.Step) (bool, error) {
+	now := c.Now()
+	until, quiet := r.QuietUntil(now)
+	if !quiet {
+		return false, nil
+	}
+	if begun, err := c.begun(ctx, r, step, now); begun || err != nil {
+		return false, err
+	}
+	return true, c.setAgain(ctx, session.Wait{
+		From: r, Cause: session.CauseQuiet, At: now, Until: session.QuietAlarm(now, until),
+		Entry: session.QuietEntry(now, until, session.TriggerStep, step.ID),
+	})
+}
+
+// begun reports whether a step belongs to a burst that is under way: its own message was taken already and only that is not
+// written down, or the message before it was taken moments ago.
+func (c *Service) begun(ctx context.Context, r session.Record, step session.Step, now time.Time) (bool, error) {
+	_, err := c.Carrier.Receipt(ctx, r.OrgID, session.Key(r.ProfileID, r.ID, step.ID))
+	before, ok := c.Flow.Previous(step.ID)
+	if !errors.Is(err, ErrMessageMissing) || !ok {
+		return err == nil, unlessMissing(err)
+	}
+	receipt, err := c.Carrier.Receipt(ctx, r.OrgID, session.Key(r.ProfileID, r.ID, before.ID))
+	return err == nil && session.BurstGoesOn(receipt.AcceptedAt, now), unlessMissing(err)
+}
+
+func unlessMissing(err error) error {
+	if err == nil || errors.Is(err, ErrMessageMissing) {
+		return nil
+	}
+	return fmt.Errorf("receipt, in quiet hours: %w", err)
+}
+
+// awaitDelivery reports whether a step has to wait until the message before it was delivered, and if so has set its alarm
+// again: nothing here sleeps. After its limit it goes on, whatever became of that message.
+func (c *Service) awaitDelivery(ctx context.Context, r session.Record, step session.Step) (bool, error) {
+	before, ok := c.Flow.Previous(step.ID)
+	if step.AfterDelivery == 0 || !ok {
+		return false, nil
+	}
+	receipt, err := c.Carrier.Receipt(ctx, r.OrgID, session.Key(r.ProfileID, r.ID, before.ID))
+	if errors.Is(err, ErrMessageMissing) { // the flow had other steps when this session came here: nothing to wait for
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("receipt of the message before: %w", err)
+	}
+	now, end := c.Now(), receipt.AcceptedAt.Add(step.AfterDelivery)
+	if receipt.Final || !now.Before(end) {
+		return false, nil
+	}
+	return true, c.setAgain(ctx, session.Wait{
+		From: r, Cause: session.CauseDelivery, At: now, Until: end,
+		Entry: session.Entry{
+			At: now, Kind: session.KindWaiting, Trigger: session.TriggerStep, Step: step.ID,
+			Detail: fmt.Sprintf("for the delivery of %s, until %s at the latest", before.ID, end.UTC().Format(time.RFC3339)),
+		},
+	})
+}
+
+// setAgain has the alarm of a step that waits set again, unless one is on its way already.
+func (c *Service) setAgain(ctx context.Context, w session.Wait) error {
+	alarm, err := c.Store.Wait(ctx, w)
+	if err == nil && alarm != nil {
+		c.Alarms.PublishOrLeave(ctx, *alarm)
+	}
+	return err
+}

@@ -1,0 +1,186 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/session"
+)
+
+// DeadLetter is an alarm that QStash gave up.
+type DeadLetter struct {
+	ID              string // UUIDv7; set when it is kept
+	SourceMessageID string
+	DLQID           string
+	SessionID       string // empty when the payload cannot be read, or names none of ours
+	StepID          string
+	Payload         []byte
+	Status          int
+	Response        []byte
+	Retried         int
+	At              time.Time
+	ReplayedAt      time.Time // zero when it never was
+}
+
+const sqlDeadLetter = `
+insert into dead_letters (id, org_id, source_message_id, dlq_id, session_id, step_id, payload, status, response, retried, created_at)
+select @id, s.org_id, @source, @dlq, s.id, @step, coalesce(@payload::bytea, ''), @status, coalesce(@response::bytea, ''), @retried, @at
+from (values (1)) always left join conversation_sessions s on s.id = nullif(@session, '')::uuid
+on conflict (source_message_id) do nothing
+returning session_id::text`
+
+// AddDeadLetter keeps a dead letter and tells the timeline of its session; the same one twice changes nothing.
+func (s *Store) AddDeadLetter(ctx context.Context, d DeadLetter) error {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return fmt.Errorf("dead letter id: %w", err)
+	}
+	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		var sessionID *string
+		err := tx.QueryRow(ctx, sqlDeadLetter, pgx.NamedArgs{
+			"id": id.String(), "source": d.SourceMessageID, "dlq": d.DLQID, "session": d.SessionID, "step": d.StepID,
+			"payload": d.Payload, "status": d.Status, "response": d.Response, "retried": d.Retried, "at": d.At,
+		}).Scan(&sessionID)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("keep dead letter: %w", err)
+		}
+		if sessionID == nil {
+			return nil
+		}
+		return writeTimeline(ctx, tx, *sessionID, []session.Entry{{
+			At: d.At, Kind: session.KindFailed, Trigger: session.TriggerQStash, Step: session.StepID(d.StepID),
+			Detail: fmt.Sprintf("QStash gave the alarm up after %d retries; the last answer was %d; see dead letter %s", d.Retried, d.Status, id),
+		}})
+	})
+}
+
+// DeadLetterFilter narrows a list of dead letters. Empty fields do not.
+type DeadLetterFilter struct {
+	Scope     conversation.Scope
+	SessionID string
+	Before    string // only dead letters older than this id
+	Limit     int
+}
+
+const whereScope = `(d.org_id = @org_id or @unowned and d.org_id is null)`
+
+const sqlDeadLetters = `
+select d.id, d.source_message_id, d.dlq_id, coalesce(d.session_id::text, '') as session_id, d.step_id, d.payload, d.status,
+       d.response, d.retried, d.created_at, d.replayed_at
+from dead_letters d
+where ` + whereScope
+
+const sqlListDeadLetters = sqlDeadLetters + `
+  and (@session = '' or d.session_id = nullif(@session, '')::uuid)
+  and (@before = '' or d.id < nullif(@before, '')::uuid)
+order by d.id desc limit @limit`
+
+// DeadLetters lists dead letters, newest first.
+func (s *Store) DeadLetters(ctx context.Context, f DeadLetterFilter) ([]DeadLetter, error) {
+	rows, err := s.pool.Query(ctx, sqlListDeadLetters, pgx.NamedArgs{
+		"org_id": f.Scope.OrgID, "unowned": f.Scope.Unowned, "session": f.SessionID, "before": f.Before, "limit": f.Limit,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list dead letters: %w", err)
+	}
+	return pgx.CollectRows(rows, deadLetter)
+}
+
+func deadLetter(r pgx.CollectableRow) (DeadLetter, error) {
+	found, err := pgx.RowToStructByName[struct {
+		ID              string
+		SourceMessageID string
+		DlqID           string
+		SessionID       string
+		StepID          string
+		Payload         []byte
+		Status          int
+		Response        []byte
+		Retried         int
+		CreatedAt       time.Time
+		ReplayedAt      *time.Time
+	}](r)
+	d := DeadLetter{
+		ID: found.ID, SourceMessageID: found.SourceMessageID, DLQID: found.DlqID, SessionID: found.SessionID, StepID: found.StepID,
+		Payload: found.Payload, Status: found.Status, Response: found.Response, Retried: found.Retried, At: found.CreatedAt,
+	}
+	if found.ReplayedAt != nil {
+		d.ReplayedAt = *found.ReplayedAt
+	}
+	return d, err
+}
+
+// The dead letter is locked before its session, and nothing locks them the other way round.
+const sqlLockDeadLetter = sqlDeadLetters + ` and d.id = @id for update of d`
+
+const sqlDeadLetterReplayed = `update dead_letters set replayed_at = @at, replays = replays + 1 where id = @id`
+
+// ReplayDeadLetter sets the alarm of a step again that QStash gave up, if its session still waits for that step, and makes
+// the session active again if it is stuck there; in one transaction. Errors: conversation.ErrNoDeadLetter, conversation.ErrOtherOpen.
+func (s *Store) ReplayDeadLetter(
+	ctx context.Context, within conversation.Scope, id string, at time.Time,
+) (conversation.Replayed, error) {
+	var out conversation.Replayed
+	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, sqlLockDeadLetter, pgx.NamedArgs{"org_id": within.OrgID, "unowned": within.Unowned, "id": id})
+		if err != nil {
+			return fmt.Errorf("read dead letter: %w", err)
+		}
+		d, err := pgx.CollectExactlyOneRow(rows, deadLetter)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return conversation.ErrNoDeadLetter
+		}
+		if err != nil {
+			return fmt.Errorf("read dead letter: %w", err)
+		}
+		if d.SessionID == "" { // its payload could not be read, or names none of ours
+			out = conversation.Replayed{Skip: session.SkipSessionNotFound}
+			return nil
+		}
+		payload, err := session.DecodePayload(d.Payload)
+		if err != nil {
+			return fmt.Errorf("dead letter %s has a session but no payload: %w", id, err)
+		}
+		rows, err = tx.Query(ctx, sqlLockSession, d.SessionID, within.OrgID)
+		view, err := collectView(rows, err)
+		if err != nil {
+			return err
+		}
+		if out, err = replay(ctx, tx, view.Session, view.Hold, payload, at); err != nil || !out.AlarmSet {
+			return err
+		}
+		_, err = tx.Exec(ctx, sqlDeadLetterReplayed, pgx.NamedArgs{"id": id, "at": at})
+		return err
+	})
+	return out, err
+}
+
+// replay rings for the step of a payload in a session that is locked, if it may.
+func replay(
+	ctx context.Context, tx pgx.Tx, r session.Record, held bool, p session.StepPayload, at time.Time,
+) (conversation.Replayed, error) {
+	ok, parked, reason := session.MayReplay(r.ProfileID, r.Snapshot(held), p)
+	if !ok {
+		return conversation.Replayed{Skip: reason, Session: r}, nil
+	}
+	if err := writeTimeline(ctx, tx, r.ID, []session.Entry{{
+		At: at, Kind: session.KindReplayed, Trigger: session.TriggerOperator, Step: r.NextStep,
+	}}); err != nil {
+		return conversation.Replayed{}, err
+	}
+	if !parked {
+		return conversation.Replayed{AlarmSet: true, Session: r}, setAgain(ctx, tx, r, session.CauseReplayed, at)
+	}
+	r, err := resume(ctx, tx, r, session.CauseReplayed, at)
+	return conversation.Replayed{AlarmSet: true, Session: r}, err
+}

@@ -1,0 +1,78 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/session"
+)
+
+// sqlGauges counts a step as due by the newest alarm that was set on purpose: the sweeper's repeats are due anew each time,
+// and would hide how long a sequence has stood still. It looks at the 10,000 that have stood still for longest, so that a crowd in
+// its bursts costs a scrape no more than that.
+const sqlGauges = `
+select
+    (select count(*) from conversation_sessions where status = 'active' and next_step_id is not null) as in_burst,
+    (select min(meant.due_at)
+     from (select id, profile_id, next_step_id, paused_at from conversation_sessions
+           where status = 'active' and next_step_id is not null order by updated_at limit 10000) s
+     join profiles p on p.id = s.profile_id
+     cross join lateral (
+         select a.due_at from step_alarms a
+         where a.session_id = s.id and a.step_id = s.next_step_id and a.cause <> 'overdue'
+         order by a.generation desc limit 1
+     ) meant
+     where s.paused_at is null and not p.hold) as waiting_since,
+    (select count(*) from step_alarms where published_at is null) as unpublished,
+    (select min(created_at) from step_alarms where published_at is null) as written_at,
+    (select count(*) from dead_letters where replayed_at is null) as dead_letters`
+
+// Gauges are how the conversations stand of all organisations that ctx may see.
+func (s *Store) Gauges(ctx context.Context, now time.Time) (conversation.Gauges, error) {
+	var found struct {
+		InBurst, Unpublished, DeadLetters int
+		WaitingSince, WrittenAt           *time.Time
+	}
+	err := s.pool.QueryRow(ctx, sqlGauges).Scan(&found.InBurst, &found.WaitingSince, &found.Unpublished, &found.WrittenAt, &found.DeadLetters)
+	if err != nil {
+		return conversation.Gauges{}, fmt.Errorf("see how the conversations stand: %w", err)
+	}
+	return conversation.Gauges{
+		InBurst: found.InBurst, Lag: since(found.WaitingSince, now), Unpublished: found.Unpublished,
+		OldestAlarm: since(found.WrittenAt, now), DeadLetters: found.DeadLetters,
+	}, nil
+}
+
+// since is how long ago an instant was; zero for none, and for one that is still to come.
+func since(at *time.Time, now time.Time) time.Duration {
+	if at == nil {
+		return 0
+	}
+	return max(0, now.Sub(*at))
+}
+
+const sqlParked = `
+select status, count(*)::int as n from conversation_sessions where status in ('stuck', 'undeliverable') group by status`
+
+// Parked counts the sessions that wait for an operator.
+func (s *Store) Parked(ctx context.Context) (map[session.Status]int, error) {
+	rows, err := s.pool.Query(ctx, sqlParked)
+	if err != nil {
+		return nil, fmt.Errorf("count parked sessions: %w", err)
+	}
+	counted := map[session.Status]int{}
+	var status string
+	var n int
+	_, err = pgx.ForEachRow(rows, []any{&status, &n}, func() error {
+		counted[session.Status(status)] = n
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count parked sessions: %w", err)
+	}
+	return counted, nil
+}

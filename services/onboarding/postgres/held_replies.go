@@ -1,0 +1,116 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/session"
+)
+
+// sqlStill locks a session that still stands where a decision saw it, so that a reply is held either before the burst
+// ends or not at all.
+const sqlStill = `select id from conversation_sessions where id = $1 and status = $2 and turn = $3 for update`
+
+// still locks a session that stands where a decision saw it; else conversation.ErrConflict.
+func still(ctx context.Context, tx pgx.Tx, r session.Record) error {
+	tag, err := tx.Exec(ctx, sqlStill, r.ID, string(r.Status), r.Turn)
+	if err != nil {
+		return fmt.Errorf("lock session: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return conversation.ErrConflict
+	}
+	return nil
+}
+
+// sqlHeldProfile keeps a hold from being lifted until the transaction ends. Like a release it comes before the session's
+// lock, so that the two never wait for each other.
+const sqlHeldProfile = `select id from profiles where id = $1 and hold for share`
+
+// sqlHold keeps when the text reached us, and not when a job that takes it up was made.
+const sqlHold = `
+insert into held_replies (job_id, session_id, turn, received_at)
+select j.id, @session, @turn, coalesce((j.payload ->> 'received_at')::timestamptz, j.created_at)
+from webhook_jobs j where j.id = @job
+on conflict (job_id) do nothing`
+
+// HoldReply keeps a reply that may not be answered now, and ends its job. conversation.ErrConflict when the session has moved on
+// since the decision to hold, or an active one outside the burst is not held any more: nobody would come back to the reply.
+func (s *Store) HoldReply(ctx context.Context, at session.Record, cause conversation.Cause, entry session.Entry) error {
+	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		if at.Status == session.Active && at.NextStep == "" {
+			tag, err := tx.Exec(ctx, sqlHeldProfile, at.ProfileID)
+			if err != nil {
+				return fmt.Errorf("lock profile: %w", err)
+			}
+			if tag.RowsAffected() == 0 {
+				return conversation.ErrConflict
+			}
+		}
+		if err := still(ctx, tx, at); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, sqlHold, pgx.NamedArgs{
+			"job": cause.Job.ID, "session": at.ID, "turn": at.Place(),
+		}); err != nil {
+			return fmt.Errorf("hold reply: %w", err)
+		}
+		if err := writeTimeline(ctx, tx, at.ID, []session.Entry{entry}); err != nil {
+			return err
+		}
+		return finishCause(ctx, tx, &cause, entry.At)
+	})
+}
+
+// sqlAnswerHeld enqueues the last reply held in this place since an instant, as an answer to what is asked in a place. Earlier
+// ones stay in the timeline and answer nothing. Its key makes it one job for that place however often this runs, and it is
+// wrapped with that place: if another reply is answered there first, it is overtaken. A reply can count in two places: one that
+// was held while the text before it was in doubt first brings that text to its end, and then answers it. The message of a text that
+// came late has a received_at of its own, which is the carrier's, in whole seconds: it counts from the second of that instant.
+const sqlAnswerHeld = `
+with last as (
+    select j.id, j.org_id, j.subject, h.received_at, m.message
+    from held_replies h join webhook_jobs j on j.id = h.job_id
+    cross join lateral (select case when j.event_type = @wrapped then j.payload -> 'message' else j.payload end as message) m
+    where h.session_id = @session and h.turn = @turn
+      and (h.received_at > @since or m.message ? 'received_at' and h.received_at >= date_trunc('second', @since::timestamptz))
+    order by h.received_at desc, h.job_id desc limit 1
+)
+insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
+select @id, org_id, 'held:' || id || ':' || @answers::int, 'internal', @wrapped, subject,
+       jsonb_build_object('place', @answers::int, 'message', message, 'received_at', received_at), 'pending', @at, @at, @at
+from last
+on conflict (org_id, idempotency_key) do nothing`
+
+func answerHeld(ctx context.Context, tx pgx.Tx, r session.Record, answers int, since, at time.Time) error {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return fmt.Errorf("job id: %w", err)
+	}
+	tag, err := tx.Exec(ctx, sqlAnswerHeld, pgx.NamedArgs{
+		"id": id.String(), "session": r.ID, "turn": r.Place(), "answers": answers, "since": since, "at": at,
+		"wrapped": conversation.EventResumedReply,
+	})
+	if err != nil {
+		return fmt.Errorf("route held reply: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return nil
+	}
+	return notify(ctx, tx, ChannelJobs)
+}
+
+// notify wakes the loops of every instance when the transaction commits. It serialises commits, so it stays off the
+// paths that every step takes.
+func notify(ctx context.Context, tx pgx.Tx, channel string) error {
+	if _, err := tx.Exec(ctx, `select pg_notify($1, '')`, channel); err != nil {
+		return fmt.Errorf("notify %s: %w", channel, err)
+	}
+	return nil
+}
