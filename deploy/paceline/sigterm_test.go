@@ -11,10 +11,10 @@ import (
 
 	platform "paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding"
-	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/postgres"
-	"paceline.internal/services/onboarding/webhooks"
 )
 
 // TestTermination sends a real SIGTERM to a real onboarding process while a job of it waits for an answer of messaging.
@@ -34,8 +34,8 @@ func TestTermination(t *testing.T) {
 		store, now, org := postgres.NewStore(pool), time.Now(), uuid.NewString()
 		enqueue := func(at time.Time) string {
 			id := uuid.Must(uuid.NewV7()).String()
-			_, err := store.Enqueue(t.Context(), jobs.New{
-				ID: id, OrgID: org, Key: id, Source: jobs.SourceKapso, EventType: webhooks.KapsoDelivered,
+			_, err := store.Enqueue(t.Context(), queue.New{
+				ID: id, OrgID: org, Key: id, Extra: []string{conversation.SourceKapso}, EventType: "kapso.message.delivered",
 				Payload: []byte(`{"message_id":"wamid.1","status":"delivered"}`), At: at, DueAt: at,
 			})
 			require.NoError(t, err)
@@ -55,14 +55,14 @@ func TestTermination(t *testing.T) {
 			require.NoError(t, err)
 			return found.Status
 		}
-		require.Eventually(t, func() bool { return status(begun) == jobs.StatusProcessing }, 20*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return status(begun) == queue.StatusProcessing }, 20*time.Second, 10*time.Millisecond)
 		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 		after := enqueue(time.Now())
 		require.NoError(t, call.Close())
 		require.NoError(t, messaging.Close())
 		require.NoError(t, cmd.Wait(), "it ended in order")
 		require.Equal(t, 0, cmd.ProcessState.ExitCode())
-		require.Equal(t, jobs.StatusPending, status(begun), "released or put off, and not left to its lease")
-		require.Equal(t, jobs.StatusPending, status(after))
+		require.Equal(t, queue.StatusPending, status(begun), "released or put off, and not left to its lease")
+		require.Equal(t, queue.StatusPending, status(after))
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
-	"paceline.internal/services/onboarding/jobs"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/test/manifests"
 )
 
@@ -170,7 +170,7 @@ func TestGauges(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(metrics), `meter.Int64ObservableGauge("jobs_backlog"`)
 	require.Contains(t, string(metrics), `attribute.String("queue", name)`)
-	require.Equal(t, "webhook_jobs", jobs.Queue)
+	require.Equal(t, "webhook_jobs", conversation.JobsTable)
 }
 
 // TestStopBounds fails when a service says something new of how long its end may take: stop in contracts is the sum of it.

@@ -105,11 +105,11 @@ func mutations() []mutation {
 		{
 			guard: "the outbox: the alarm is written with the move", tests: onboardingSuite,
 			file: "services/onboarding/postgres/sessions.go",
-			old:  "		if m.Alarm != nil {\n			if err := insertAlarm", without: "		if false {\n			if err := insertAlarm",
+			old:  "		if m.Alarm != nil , without: "		if false ,
 		},
 		{
 			guard: "the relay: what was not published is published", tests: onboardingSuite,
-			file: "services/onboarding/postgres/alarms.go",
+			file: "platform/outbox/table.go",
 			old:  "    where published_at is null and lease_until <= @now", without: "    where published_at is null and lease_until <= @now and false",
 		},
 		{
@@ -119,8 +119,8 @@ func mutations() []mutation {
 		},
 		{
 			guard: "the deduplication of a text by its SID", tests: onboardingSuite,
-			file: "services/onboarding/inbound/receive.go",
-			old:  "Key: m.SID,", without: "Key: uuid.NewString(),",
+			file: "services/onboarding/conversation/receive.go",
+			old:  "EventMessage, m.SID, m.From", without: "EventMessage, c.Now().String(), m.From",
 		},
 		{
 			guard: "the fence of a job that is not done", tests: jobsSuite,
