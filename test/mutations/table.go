@@ -105,7 +105,7 @@ func mutations() []mutation {
 		{
 			guard: "the outbox: the alarm is written with the move", tests: onboardingSuite,
 			file: "services/onboarding/postgres/sessions.go",
-			old:  "		if m.Alarm != nil , without: "		if false ,
+			old:  "		if m.Alarm != nil {\n			if err := inOutbox", without: "		if false {\n			if err := inOutbox",
 		},
 		{
 			guard: "the relay: what was not published is published", tests: onboardingSuite,
