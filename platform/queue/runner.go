@@ -20,8 +20,8 @@ type store interface {
 	Expedite(ctx context.Context, done []Job, now time.Time) (bool, error)
 }
 
-// Handler does one job. Returning nil completes it; a handler that completes it in its own transaction (Queue.FinishIn) returns nil
-// too. A *Snooze, a *Permanent, and any other error say what becomes of it. Its context ends after Config.Timeout, and when the
+// Handler does one job. Returning nil completes it; a handler that completes it in its own transaction (Queue.FinishIn) returns
+// ErrEnded. A *Snooze, a *Permanent, and any other error say what becomes of it. Its context ends after Config.Timeout, and when the
 // lease was lost; it does not end when the process is asked to stop, for a job that has begun is finished.
 type Handler func(ctx context.Context, j Job) error
 
