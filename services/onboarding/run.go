@@ -29,7 +29,6 @@ import (
 	"paceline.internal/services/onboarding/jobs"
 	"paceline.internal/services/onboarding/messaging"
 	store "paceline.internal/services/onboarding/postgres"
-	"paceline.internal/services/onboarding/redis"
 	"paceline.internal/services/onboarding/rescue"
 	"paceline.internal/services/onboarding/reservation"
 	"paceline.internal/services/onboarding/server"
@@ -110,7 +109,7 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 type wired struct {
 	pool      *postgres.Pool
 	messaging *grpc.ClientConn
-	redis     *redis.Reservations // nil without REDIS_URL
+	redis     *reservation.Redis // nil without REDIS_URL
 	runner    *jobs.Runner
 	jobs      *queue.Queue
 	relay     *burst.Relay
@@ -318,15 +317,14 @@ func openQStash(cfg Config, deps process.Deps, tel *telemetry.Telemetry) (*qstas
 
 // guard keeps its reservations in the database, or in Redis when there is one.
 func (s *wired) guard(cfg Config, deps process.Deps) (*reservation.Guard, error) {
-	guarded := reservation.Config{Store: store.NewReservations(s.pool), Log: deps.Log, Now: deps.Now}
-	if !cfg.RedisURL.IsZero() {
-		var err error
-		if s.redis, err = redis.Open(cfg.RedisURL.Reveal()); err != nil {
-			return nil, err
-		}
-		guarded.Store = s.redis
+	if cfg.RedisURL.IsZero() {
+		return reservation.New(&store.Reservations{Pool: s.pool}, reservation.Lock, deps.Log, deps.Now)
 	}
-	return reservation.New(guarded)
+	var err error
+	if s.redis, err = reservation.OpenRedis(cfg.RedisURL.Reveal()); err != nil {
+		return nil, err
+	}
+	return reservation.New(s.redis, reservation.Lock, deps.Log, deps.Now)
 }
 
 // listen wakes the loops when another request, here or in another process, left them something.

@@ -164,7 +164,7 @@ func (b *bundle) start(p *ports) *running {
 	router.Runner, desk.Runner = runner, runner
 	crew := &rescue.Crew{Store: p, OrgID: orgID, NewAlarm: burst.NewAlarm, Now: now}
 	steps := &burst.Executor{Sessions: p, Delivery: delivery, Receipts: p, Waits: p, Outages: p, Alarms: alarms, Flow: flow, Log: logger, Now: now}
-	failures, err := reservation.New(reservation.Config{Store: postgres.NewReservations(b.pool), Log: logger, Now: now})
+	failures, err := reservation.New(&postgres.Reservations{Pool: b.pool}, reservation.Lock, logger, now)
 	require.NoError(b.t, err)
 	return &running{
 		ports: p, steps: steps, desk: desk, crew: crew, router: router, runner: runner,
