@@ -114,9 +114,9 @@ func BenchmarkStatus(b *testing.B) {
 	require.NoError(b, err)
 	_, err = pool.Exec(b.Context(), `analyze jobs`)
 	require.NoError(b, err)
-	b.Run("Stats", func(b *testing.B) {
+	b.Run("Gauges", func(b *testing.B) {
 		for b.Loop() {
-			s, err := jobs.Stats(b.Context(), now)
+			s, err := jobs.Gauges(b.Context(), now)
 			require.NoError(b, err)
 			require.Equal(b, 1000, s.Failed)
 		}

@@ -31,7 +31,7 @@ type Claimed struct {
 	Jobs []Job  // in the order in which they were due
 	Last string // the organisation that was served last
 	// More is set when another claim, after Last, may find something: there are organisations that were not looked at, or a job had to
-	// be given back.
+	// be released.
 	More bool
 	// Snoozed is how many jobs were in the way of others: they wait behind one of their subject, and are due again when it ends.
 	Snoozed int
@@ -106,11 +106,11 @@ share as materialized (
         select greatest(1, ceil($1::integer / greatest(count(*), 1)::numeric))::integer as size, count(*) as orgs from due) x
 ),`
 
-// sqlClaim takes over jobs whose lease has run out, and then each organisation's share of what is due, from as many as are within
+// sqlClaim claims jobs whose lease has expired, and then each organisation's share of what is due, from as many as are within
 // reach: of a subject with any number of open jobs only the first may begin, and the others must not be walked through each time.
 // The organisations that had less than their share within reach are named for sqlSnoozeBehind.
 //
-// Everything that may be locked is locked by "skip locked": claims never wait for each other. The ids go into the update as an array,
+// Every lock is taken with "skip locked": claims never wait for each other. The ids go into the update as an array,
 // because a generic plan thinks of it as short and looks every one up.
 const sqlClaim = sqlDue + `
 reached as materialized (
@@ -124,7 +124,7 @@ reached as materialized (
           and t.status = 'pending' and t.org_id = d.org_id{lane} and t.next_retry_at between $5::timestamptz and $2::timestamptz
         order by t.next_retry_at, t.id offset (select reach from share) limit 1) h on true
 ),
-taken_over as materialized (
+expired as materialized (
     select t.id from {table} t
     where t.status = 'processing' and t.lease_until <= $2::timestamptz and {free}
     order by t.lease_until limit $1::integer
@@ -144,13 +144,13 @@ taken as materialized (
                 limit (select size from share)
                 for update skip locked) l
             limit (select size from share)) c
-        limit $1::integer - (select count(*) from taken_over)) x
+        limit $1::integer - (select count(*) from expired)) x
 ),
 claimed as (
     update {table} j
     set status = 'processing', lease_token = $6::uuid, lease_until = $7::timestamptz, next_retry_at = null, updated_at = $2::timestamptz,
         lost_leases = j.lost_leases + case when j.status = 'processing' then 1 else 0 end
-    where j.id = any(array(select id from taken_over union all select id from taken))
+    where j.id = any(array(select id from expired union all select id from taken))
     returning j.id, j.org_id, j.event_type, j.subject, j.payload, j.attempts, j.max_attempts, j.lost_leases, j.created_at
 )
 select v.looked, v.last::text, v.reach, v.short, v.until, c.id::text, c.org_id::text, c.event_type, c.subject, c.payload,
@@ -165,13 +165,13 @@ from (
         select array_agg(r.org_id::text) as orgs, array_agg(r.until) as until
         from (select x.org_id, x.n, min(x.until) as until from reached x where x.more group by x.org_id, x.n) r
         where (select count(*) from taken x where x.n = r.n) < (select size from share)
-          and (select count(*) from taken) + (select count(*) from taken_over) < $1::integer) short
+          and (select count(*) from taken) + (select count(*) from expired) < $1::integer) short
 ) v
 left join (claimed c left join taken on taken.id = c.id) on true
 order by taken.place nulls first, c.id`
 
-// sqlSnoozeBehind makes what waits behind others of its subject due later, where it filled all that a claim looked at: the end of the
-// job before it makes it due (sqlExpedite). What was tried before keeps its time, as there.
+// sqlSnoozeBehind makes jobs that wait behind others of their subject due later, where they filled all that a claim looked at: the end of
+// the job before makes one due (sqlExpedite). A job that was tried before keeps its time, as there.
 const sqlSnoozeBehind = `
 with waiting as materialized (
     select t.id
@@ -201,11 +201,11 @@ where j.id = any(array(select id from mine))
 returning 1, null::text, 0, null::text[], null::timestamptz[], j.id::text, j.org_id::text, j.event_type, j.subject, j.payload,
     j.attempts, j.max_attempts, j.lost_leases, j.created_at, null::timestamptz`
 
-// sqlYield gives back what turned out, after the claim was committed, not to be free. A claim cannot see one of the same subject that
-// is committed at the same time, of a job that was stored late although its id is older. But of two that are committed, at least one
-// finds the other when it looks again after its own commit; so they never both go on, and nothing has to be locked for it. If
-// both yield, the older one is free next.
-const sqlYield = `
+// sqlRelease releases jobs that turned out, after the claim was committed, not to be free. A claim cannot see another one of the same
+// subject that is committed at the same time, of a job that was stored late although its id is older. But of two claims that are
+// committed, at least one finds the other when it looks again after its own commit; so they never both go on, and no lock is needed. If
+// both are released, the older one is free next.
+const sqlRelease = `
 with mine as materialized (
     select t.id, t.org_id, t.subject from {table} t
     where t.id = any($1::uuid[]) and t.lease_token = $3::uuid and t.status || '' = 'processing'
@@ -218,15 +218,15 @@ where j.lease_token = $3::uuid and j.id = any(array(
     where t.id <> {head of t} or {overtaken}))
 returning j.id::text`
 
-// sqlByIndex, sent ahead in the same transaction, keeps the planner from reading the whole table because it was empty when somebody
-// last looked, and from planning the same statement again and again: the plan is kept for as long as the connection is. Not while the
+// sqlByIndex, sent ahead in the same transaction, keeps the planner from reading the whole table because it was empty when it was
+// last analysed, and from planning the same statement again and again: the plan is kept for as long as the connection is. Not while the
 // table is small, for then all indexes look alike: such a plan would go through one of them row by row once there are many.
 const sqlByIndex = `select set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
     set_config('plan_cache_mode',
         case when pg_relation_size('{table}'::regclass) < 4194304 then 'force_custom_plan' else 'force_generic_plan' end, true)`
 
 // byIndex sends a statement behind sqlByIndex, and reads its answer.
-func (q *Queue) byIndex(ctx context.Context, db Querier, read func(rows pgx.Rows) error, sql string, args ...any) error {
+func (q *Queue) byIndex(ctx context.Context, db querier, read func(rows pgx.Rows) error, sql string, args ...any) error {
 	var batch pgx.Batch
 	batch.Queue(q.sql.byIndex)
 	batch.Queue(sql, args...)
@@ -260,7 +260,7 @@ func (q *Queue) Claim(ctx context.Context, c Claim) (Claimed, error) {
 	if err != nil {
 		return Claimed{}, fmt.Errorf("lease token: %w", err)
 	}
-	// The subjects of jobs are compared by an index, which Postgres does for nobody whose rows a policy chooses.
+	// The subjects of jobs are compared by an index, which Postgres refuses where a row-level policy chooses the rows.
 	ctx = postgres.AcrossOrganisations(ctx)
 	sql, args := q.sql.claimOne, []any{c.ID, c.Now, token.String(), c.Until}
 	if c.ID == "" {
@@ -277,7 +277,7 @@ func (q *Queue) Claim(ctx context.Context, c Claim) (Claimed, error) {
 		return err
 	}, sql, args...)
 	if err == nil && len(seen.ids) > 0 {
-		err = q.yield(ctx, c, token.String(), seen, &claimed)
+		err = q.release(ctx, c, token.String(), seen, &claimed)
 	}
 	if err != nil {
 		return Claimed{}, fmt.Errorf("claim: %w", err)
@@ -300,26 +300,26 @@ type seen struct {
 	reach int
 }
 
-// yield gives back, and takes from the claimed, what another claim of its subject has come in the way of. It goes on when
-// the caller ends, so that what is claimed is released by the runner instead of waiting for its lease.
-func (q *Queue) yield(ctx context.Context, c Claim, token string, s seen, claimed *Claimed) error {
+// release releases, and takes out of the claimed, jobs that another claim of their subject overlaps. It goes on when the caller ends: the
+// runner then releases the rest at once, and none waits for its lease to expire.
+func (q *Queue) release(ctx context.Context, c Claim, token string, s seen, claimed *Claimed) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Until.Sub(c.Now)/4)
 	defer cancel()
-	yielded := map[string]struct{}{}
-	read := func(rows pgx.Rows) error { return collect(rows, nil, yielded) }
-	if err := q.byIndex(ctx, q.pool, read, q.sql.yield, s.ids, c.Now, token, s.due); err != nil || len(yielded) == 0 {
+	released := map[string]struct{}{}
+	read := func(rows pgx.Rows) error { return collect(rows, nil, released) }
+	if err := q.byIndex(ctx, q.pool, read, q.sql.release, s.ids, c.Now, token, s.due); err != nil || len(released) == 0 {
 		return err
 	}
 	claimed.More = true
-	claimed.Jobs = slices.DeleteFunc(claimed.Jobs, func(j Job) bool { _, gone := yielded[j.ID]; return gone })
+	claimed.Jobs = slices.DeleteFunc(claimed.Jobs, func(j Job) bool { _, gone := released[j.ID]; return gone })
 	return nil
 }
 
-// behindFor is how long what waits behind another job of its subject is left alone. It is what a job loses if the process that ends the
-// one before it dies before it can make the next one due.
+// behindFor is how long a job that waits behind another of its subject is snoozed. It is what a job loses if the process that ends the
+// one before dies before it can expedite the next.
 const behindFor = 30 * time.Second
 
-// snoozeBehind clears what the claim had to look past out of the way of the next one, and reports how many jobs that were. Of a subject
+// snoozeBehind makes due later what the claim had to look past, and reports how many jobs that were. Of a subject
 // whose job has ended meanwhile, the next one is made due again: its end did not find it waiting.
 func (q *Queue) snoozeBehind(ctx context.Context, c Claim, s seen) (int, error) {
 	var waiting []Job
@@ -377,7 +377,7 @@ func readClaimed(rows pgx.Rows, token string, now time.Time) (claimed Claimed, s
 	return claimed, s, rows.Err()
 }
 
-// orNow is when a job was due, or now for one that was asked for by its id or taken over.
+// orNow is when a job was due, or now for one that was claimed by its id or after its lease expired.
 func orNow(due *time.Time, now time.Time) time.Time {
 	if due == nil {
 		return now

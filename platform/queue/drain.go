@@ -19,7 +19,7 @@ type pass struct {
 	room    int             // jobs that may still be begun
 	claims  int             // under way
 	look    bool            // something may be due
-	news    int             // how often there was a reason to look; a claim that began before the last one has not seen it
+	reasons int             // how often there was a reason to look; a claim that began before the last one has not seen it
 	last    string          // organisation that was served last
 	from    time.Time       // what became due earlier is known to be gone; zero when it is not
 	since   int             // claims since one looked at everything
@@ -40,10 +40,10 @@ type pass struct {
 type claimedBatch struct {
 	Claimed
 
-	wanted int
-	news   int       // pass.news when it began
-	from   time.Time // of the claim
-	err    error
+	wanted  int
+	reasons int       // pass.reasons when it began
+	from    time.Time // of the claim
+	err     error
 }
 
 type recordedBatch struct {
@@ -104,7 +104,7 @@ func (p *pass) work() {
 
 func (p *pass) lookAgain() {
 	p.look = true
-	p.news++
+	p.reasons++
 }
 
 // untilAgain is how long to go without looking while jobs are running. What happens meanwhile does not begin a wait anew.
@@ -120,7 +120,7 @@ func (p *pass) pause(d time.Duration) {
 	p.wait, p.until = d, time.Now().Add(d) //nolint:forbidigo // beside a timer of the machine
 }
 
-// stopped is closed when the caller has ended, for as long as that is news.
+// stopped is closed when the caller has ended, until the pass has noticed it.
 func (p *pass) stopped() <-chan struct{} {
 	if !p.look {
 		return nil
@@ -142,17 +142,18 @@ func (p *pass) claimMore() {
 		}
 		p.room -= want
 		p.claims++
-		now, news := p.r.cfg.Now(), p.news
+		now, reasons := p.r.cfg.Now(), p.reasons
 		c := Claim{Limit: want, Now: now, Until: now.Add(p.r.cfg.Lease), After: p.last, From: p.from}
 		if p.since++; p.from.IsZero() {
 			p.since = 0
 		}
 		go func() {
-			// Broken off when the process is asked to stop, a claim might be made all the same, and nobody would know of it for a lease.
+			// Broken off when the process is asked to stop, the claim might be committed all the same, and its jobs would wait for their
+			// leases to expire.
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), p.r.cfg.Lease/4)
 			defer cancel()
 			claimed, err := p.r.cfg.Store.Claim(ctx, c)
-			p.claimed <- claimedBatch{Claimed: claimed, wanted: want, from: c.From, news: news, err: err}
+			p.claimed <- claimedBatch{Claimed: claimed, wanted: want, from: c.From, reasons: reasons, err: err}
 		}()
 	}
 }
@@ -174,8 +175,8 @@ func (p *pass) admitted(want int) int {
 	return n
 }
 
-// begin starts the handlers of what was claimed. When the caller has ended meanwhile, the jobs are released: nobody has begun
-// them.
+// begin starts the handlers of what was claimed. When the caller has ended meanwhile, the jobs, which have not begun, are
+// released.
 func (p *pass) begin(c claimedBatch) {
 	p.claims--
 	p.room += c.wanted - len(c.Jobs)
@@ -215,29 +216,25 @@ func (p *pass) expect(c claimedBatch) {
 		return
 	}
 	p.idle++
-	if c.news == p.news && (!c.More || p.idle > maxIdle) {
+	if c.reasons == p.reasons && (!c.More || p.idle > maxIdle) {
 		p.look = false
 	}
 }
 
 // maxPartial is how many claims in a row may leave out what is known to be gone. What they miss, such as a job that was stored as
-// overdue, or one whose subject was busy, waits no longer than that.
+// overdue, or one whose subject was busy, waits for no more claims than that.
 const maxPartial = 16
 
 // floor is from where the next claim may look, while full batches show that a backlog is being worked off, or one that has to wait for
 // other jobs is being snoozed.
 func (p *pass) floor(c claimedBatch) time.Time {
-	return nextFloor(c.Claimed, c.wanted, p.since)
-}
-
-func nextFloor(c Claimed, wanted, since int) time.Time {
-	if len(c.Jobs) < wanted && c.Snoozed == 0 || since >= maxPartial {
+	if len(c.Jobs) < c.wanted && c.Snoozed == 0 || p.since >= maxPartial {
 		return time.Time{}
 	}
 	return c.Floor
 }
 
-// release gives back what nobody has begun.
+// release releases jobs that have not begun.
 func (p *pass) release(jobs []Job) {
 	now := p.r.cfg.Now()
 	for _, j := range jobs {
@@ -313,7 +310,7 @@ func withSubject(batch []ending) bool {
 	return false
 }
 
-// heartbeat keeps the leases of running jobs, and ends the context of a job whose lease was lost: somebody else is at it.
+// heartbeat extends the leases of running jobs, and ends the context of a job whose lease was lost: another runner has it.
 func (r *Runner) heartbeat(ctx context.Context) {
 	beat := time.NewTicker(r.cfg.Lease / 4)
 	defer beat.Stop()
@@ -329,20 +326,20 @@ func (r *Runner) heartbeat(ctx context.Context) {
 
 func (r *Runner) beat(ctx context.Context) {
 	r.mu.Lock()
-	held := make([]Job, 0, len(r.running))
+	leased := make([]Job, 0, len(r.running))
 	for _, b := range r.running {
-		held = append(held, b.job)
+		leased = append(leased, b.job)
 	}
 	r.mu.Unlock()
-	if len(held) == 0 {
+	if len(leased) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Lease/4)
 	defer cancel()
-	lost, err := r.cfg.Store.Extend(ctx, held, r.cfg.Now().Add(r.cfg.Lease))
+	lost, err := r.cfg.Store.Extend(ctx, leased, r.cfg.Now().Add(r.cfg.Lease))
 	if err != nil {
 		if ctx.Err() == nil {
-			r.cfg.Log.WarnContext(ctx, "worker.heartbeat_failed", "queue", r.cfg.Name, "jobs", len(held), "error", err)
+			r.cfg.Log.WarnContext(ctx, "worker.heartbeat_failed", "queue", r.cfg.Name, "jobs", len(leased), "error", err)
 		}
 		return
 	}

@@ -38,35 +38,17 @@ const defaultAttempts = 3
 
 // Enqueue stores a job in the caller's transaction, or finds the one that its key already has. ErrPayloadMismatch when that one
 // carries something else; then the job that has the key is returned all the same.
-func (q *Queue) Enqueue(ctx context.Context, db Querier, n New) (Enqueued, error) {
+func (q *Queue) Enqueue(ctx context.Context, db querier, n New) (Enqueued, error) {
 	stored, err := q.EnqueueMany(ctx, db, []New{n})
 	if err != nil {
 		return Enqueued{}, err
 	}
-	if stored[0].mismatch {
-		err = ErrPayloadMismatch
-	}
-	return stored[0].Enqueued, err
-}
-
-// Stored is what became of one of many jobs.
-type Stored struct {
-	Enqueued
-
-	mismatch bool
-}
-
-// Err is ErrPayloadMismatch or nil.
-func (s Stored) Err() error {
-	if s.mismatch {
-		return ErrPayloadMismatch
-	}
-	return nil
+	return stored[0], stored[0].Err()
 }
 
 // EnqueueMany stores jobs with one statement, which is several times faster than one at a time, and says of each what became
 // of it, in their order.
-func (q *Queue) EnqueueMany(ctx context.Context, db Querier, jobs []New) ([]Stored, error) {
+func (q *Queue) EnqueueMany(ctx context.Context, db querier, jobs []New) ([]Enqueued, error) {
 	args, err := q.enqueueArgs(jobs)
 	if err != nil {
 		return nil, err
@@ -75,9 +57,9 @@ func (q *Queue) EnqueueMany(ctx context.Context, db Querier, jobs []New) ([]Stor
 	if err != nil {
 		return nil, refusal(err)
 	}
-	stored := make([]Stored, len(jobs))
+	stored := make([]Enqueued, len(jobs))
 	for i, n := range jobs {
-		stored[i].Enqueued = Enqueued{ID: n.ID, CreatedAt: n.At}
+		stored[i] = Enqueued{ID: n.ID, CreatedAt: n.At}
 	}
 	if tag.RowsAffected() == int64(len(jobs)) {
 		return stored, nil
@@ -128,7 +110,7 @@ func parse(into *uuid.UUID, id string) (err error) {
 func texts(n int) []string { return make([]string, n) }
 
 // find says which of the jobs had been stored before: those whose key another one has.
-func (q *Queue) find(ctx context.Context, db Querier, jobs []New, stored []Stored) error {
+func (q *Queue) find(ctx context.Context, db querier, jobs []New, stored []Enqueued) error {
 	orgs, keys, payloads := texts(len(jobs)), texts(len(jobs)), texts(len(jobs))
 	for i, j := range jobs {
 		orgs[i], keys[i], payloads[i] = j.OrgID, j.Key, string(j.Payload)
@@ -143,7 +125,7 @@ func (q *Queue) find(ctx context.Context, db Querier, jobs []New, stored []Store
 	_, err = pgx.ForEachRow(rows, []any{&n, &first.ID, &first.CreatedAt, &same}, func() error {
 		found++
 		if first.ID != jobs[n-1].ID {
-			stored[n-1] = Stored{Enqueued: Enqueued{ID: first.ID, CreatedAt: first.CreatedAt, Duplicate: true}, mismatch: !same}
+			stored[n-1] = Enqueued{ID: first.ID, CreatedAt: first.CreatedAt, Duplicate: true, mismatch: !same}
 		}
 		return nil
 	})

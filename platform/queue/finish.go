@@ -44,7 +44,7 @@ func (q *Queue) Finish(ctx context.Context, ends []Finish) (fenced []string, err
 
 // FinishIn ends one attempt inside the caller's transaction; ErrFenced when the lease was lost, and then the caller rolls back. What the
 // transaction still does is planned by indexes alone, see sqlByIndex.
-func (q *Queue) FinishIn(ctx context.Context, db Querier, end Finish) error {
+func (q *Queue) FinishIn(ctx context.Context, db querier, end Finish) error {
 	recorded, err := q.finish(ctx, db, []Finish{end})
 	if err == nil && len(recorded) == 0 {
 		err = ErrFenced
@@ -52,7 +52,7 @@ func (q *Queue) FinishIn(ctx context.Context, db Querier, end Finish) error {
 	return err
 }
 
-func (q *Queue) finish(ctx context.Context, db Querier, ends []Finish) (recorded map[string]struct{}, err error) {
+func (q *Queue) finish(ctx context.Context, db querier, ends []Finish) (recorded map[string]struct{}, err error) {
 	batch := &pgx.Batch{}
 	batch.Queue(q.sql.byIndex)
 	asked := 0
@@ -168,7 +168,7 @@ func storable(message string) string {
 // sqlExtend skips what is locked: that is being ended, and a heartbeat must not wait for it, nor it for the heartbeat. What was lost is
 // read beside it. A job that its handler has ended in a transaction of its own is not lost.
 const sqlExtend = `
-with held as materialized (
+with leased as materialized (
     select f.id, j.status = 'processing' and j.lease_token = f.token as ours,
         coalesce(j.status not in ('completed', 'failed'), true) as open
     from unnest($1::uuid[], $2::uuid[]) f (id, token)
@@ -180,7 +180,7 @@ extended as (
         select t.id from {table} t join unnest($1::uuid[], $2::uuid[]) f (id, token) on t.id = f.id and t.lease_token = f.token
         where t.id = any($1::uuid[]) and t.status || '' = 'processing' for update of t skip locked))
 )
-select id::text from held where ours is not true and open`
+select id::text from leased where ours is not true and open`
 
 // Extend makes the leases of running jobs last until then, and returns the ids of those that were lost.
 func (q *Queue) Extend(ctx context.Context, jobs []Job, until time.Time) (lost []string, err error) {
@@ -198,8 +198,9 @@ func (q *Queue) Extend(ctx context.Context, jobs []Job, until time.Time) (lost [
 	return lost, nil
 }
 
-// sqlExpedite makes the first open job of each subject due, which is the only one that may begin. Only one that nobody has tried: it waits
-// for its own request to run it, which found an older job in its way, or was snoozed behind that. One that was put off keeps its time.
+// sqlExpedite makes the first open job of each subject due, which is the only one that may begin. Only one that was not tried yet: it
+// waits for its own request to run it, which found an older job in its way, or was snoozed behind that. One that a handler snoozed keeps
+// its time.
 const sqlExpedite = `
 update {table} j set next_retry_at = $3::timestamptz
 where j.id = any(array(

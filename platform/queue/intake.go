@@ -15,17 +15,17 @@ const (
 	intakeLanes = 2
 	// maxIntake is how many jobs one statement stores.
 	maxIntake = 256
-	// maxIntakeBytes is how much payload it holds beside the first job's, of which there are several copies on the way.
+	// maxIntakeBytes is how much payload it takes beside the first job's, of which there are several copies on the way.
 	maxIntakeBytes = 4 << 20
 	// intakeTimeout bounds a statement, which none of its callers may break off for the others.
 	intakeTimeout = 10 * time.Second
 )
 
 // Intake stores jobs that many callers bring one at a time: what has come together while one statement was under way goes into
-// the next. A caller alone has a statement of its own, and a crowd shares a commit. Nobody is answered before their job is committed.
+// the next. A caller alone has a statement of its own, and a crowd shares a commit. No caller is answered before its job is committed.
 //
-// The jobs of one statement are of one organisation, and it is stored under the context of the first who brought one: whoever may
-// store a job of that organisation may do so for the others.
+// The jobs of one statement are of one organisation, and it is stored under the context of the first caller: who may store a
+// job of that organisation may do so for the others.
 type Intake struct {
 	queue *Queue
 
@@ -68,21 +68,21 @@ func (i *Intake) Enqueue(ctx context.Context, n New) (Enqueued, error) {
 	}
 }
 
-// lane stores until nobody waits.
+// lane stores until none waits.
 func (i *Intake) lane() {
 	for batch := i.next(); len(batch) > 0; batch = i.next() {
 		i.store(batch)
 	}
 }
 
-// next takes the first that waits and, in their order, others of its organisation. None means that the lane has been given back.
+// next takes the first that waits and, in their order, others of its organisation. None means that the lane is free again.
 func (i *Intake) next() []*arrival {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	var batch []*arrival
 	size := 0
 	i.waiting = slices.DeleteFunc(i.waiting, func(a *arrival) bool {
-		if a.ctx.Err() != nil { // they have gone, and will come again
+		if a.ctx.Err() != nil { // the caller has gone, and will try again
 			return true
 		}
 		takes := len(batch) == 0 ||
@@ -98,7 +98,7 @@ func (i *Intake) next() []*arrival {
 	return batch
 }
 
-// store answers everybody in the batch. One that is refused spoils nobody else's: then each half is tried by itself.
+// store answers all callers of the batch. A job that is refused does not spoil the others: then each half is tried by itself.
 func (i *Intake) store(batch []*arrival) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), intakeTimeout)
 	defer cancel()
@@ -119,6 +119,6 @@ func (i *Intake) store(batch []*arrival) {
 			a.answer <- answered{err: err}
 			continue
 		}
-		a.answer <- answered{stored: stored[n].Enqueued, err: stored[n].Err()}
+		a.answer <- answered{stored: stored[n], err: stored[n].Err()}
 	}
 }

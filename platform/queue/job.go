@@ -2,7 +2,7 @@
 // at least once and recorded once.
 //
 // A Queue is the SQL of a queue on one table (see Table for its columns); a Runner claims what is due, runs its handlers, and
-// records how they ended. A claim is a lease: whoever finishes a job names the lease, and ErrFenced tells those who lost it.
+// records how they ended. A claim is a lease: a finish names the lease, and ErrFenced says that it was lost.
 package queue
 
 import (
@@ -32,9 +32,19 @@ type Enqueued struct {
 	ID        string
 	Duplicate bool      // it had been stored before
 	CreatedAt time.Time // when it was stored first
+
+	mismatch bool // it carries something else
 }
 
-// Job is a claimed job. Whoever finishes it names its lease.
+// Err is ErrPayloadMismatch when the key was stored with another payload; else nil.
+func (e Enqueued) Err() error {
+	if e.mismatch {
+		return ErrPayloadMismatch
+	}
+	return nil
+}
+
+// Job is a claimed job. Its finish names the lease.
 type Job struct {
 	ID          string
 	OrgID       string
@@ -43,11 +53,9 @@ type Job struct {
 	Payload     json.RawMessage
 	Attempts    int // failed attempts so far
 	MaxAttempts int
-	Lost        int // how often in a row its lease ran out, because whoever had it died or hung
+	Lost        int // how often in a row its lease ran out, because the process that had it died or hung
 	CreatedAt   time.Time
 	LeaseToken  string
-
-	place string // where the row of a held job is, as long as it is locked
 }
 
 // LastAttempt reports whether a failure now would be final.
@@ -77,14 +85,12 @@ var (
 	ErrPayloadMismatch = errors.New("worker: this key was used with another payload")
 	// ErrPayload is a payload, or another text, that Postgres does not store, such as JSON with a NUL in it.
 	ErrPayload = errors.New("worker: this cannot be stored")
-	// ErrFenced is a finish by somebody who no longer holds the job. The work is being done, or was done, elsewhere.
+	// ErrFenced is a finish under a lease that was lost. The work is being done, or was done, elsewhere.
 	ErrFenced = errors.New("worker: the lease was lost")
 	// ErrEnded is returned by a handler whose change has ended the job in its own transaction: there is nothing left to record.
 	ErrEnded = errors.New("worker: the handler has ended the job")
 	// ErrNoJob is a job that the organisation does not have.
 	ErrNoJob = errors.New("worker: there is no such job in this organisation")
-	// ErrAbandoned is why a job is given up whose workers died of it, or hung, time and again.
-	ErrAbandoned = errors.New("worker: the lease of this job ran out too often")
 )
 
 // StatusError is what an operator asked of a job whose status does not allow it.
@@ -120,8 +126,8 @@ const (
 	backoffLimit = 8 * time.Minute
 )
 
-// Backoff is how long to wait after the n-th failed attempt: 30 s, 2 min, then 8 min.
-func Backoff(n int) time.Duration {
+// backoff is how long to wait after the n-th failed attempt: 30 s, 2 min, then 8 min.
+func backoff(n int) time.Duration {
 	d := firstBackoff
 	for i := 1; i < n && d < backoffLimit; i++ {
 		d *= 4
@@ -139,7 +145,7 @@ type verdict struct {
 }
 
 // judge turns a handler's answer into the job's next state.
-func judge(j Job, err error, backoff func(failed int) time.Duration) verdict {
+func judge(j Job, err error) verdict {
 	if ended := errors.Is(err, ErrEnded); err == nil || ended {
 		return verdict{status: StatusCompleted, attempts: j.Attempts, ended: ended}
 	}

@@ -40,7 +40,7 @@ func TestLeases(t *testing.T) {
 		require.Empty(t, b.drain(), "it is not begun again")
 		r := b.row(id)
 		require.Equal(t, queue.StatusFailed, r.Status)
-		require.Contains(t, r.ErrorMessage, queue.ErrAbandoned.Error())
+		require.Contains(t, r.ErrorMessage, "the lease of this job ran out too often")
 		require.Equal(t, []string{id}, b.given)
 	})
 
@@ -517,8 +517,8 @@ func TestRestart(t *testing.T) {
 	require.Equal(t, url, server.URL("postgres", "postgres"))
 	require.Eventually(t, func() bool {
 		b.clock.Advance(time.Second)
-		s, err := jobs.Stats(t.Context(), b.clock.Now())
-		return err == nil && s == queue.Stats{}
+		s, err := jobs.Gauges(t.Context(), b.clock.Now())
+		return err == nil && s == queue.Gauges{}
 	}, time.Minute, 20*time.Millisecond)
 	cancel()
 	require.NoError(t, <-ended)

@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -33,37 +32,4 @@ func (m *Metrics) ended(ctx context.Context, queue, eventType string, end Finish
 	if end.Status != StatusPending {
 		m.wait.Record(ctx, end.At.Sub(end.Job.CreatedAt).Seconds(), metric.WithAttributes(which))
 	}
-}
-
-// observeTimeout bounds what a collection waits for the database; scrapers give up after ten seconds.
-const observeTimeout = 2 * time.Second
-
-// Observe registers gauges of a queue's Stats, which are asked for at every collection under the values of ctx, such as whose
-// rows it may see.
-func Observe(ctx context.Context, meter metric.Meter, name string, queue *Queue, now func() time.Time) error {
-	running, runningErr := meter.Int64ObservableGauge("jobs_running", metric.WithDescription("Jobs that are claimed."))
-	backlog, backlogErr := meter.Int64ObservableGauge("jobs_backlog", metric.WithDescription("Jobs that are due and not begun."))
-	scheduled, scheduledErr := meter.Int64ObservableGauge("jobs_scheduled", metric.WithDescription("Jobs that are due later."))
-	failed, failedErr := meter.Int64ObservableGauge("jobs_failed", metric.WithDescription("Jobs that failed for good."))
-	oldest, oldestErr := meter.Float64ObservableGauge("jobs_oldest_due_seconds", metric.WithUnit("s"),
-		metric.WithDescription("How long the oldest job of the backlog has been due."))
-	if err := errors.Join(runningErr, backlogErr, scheduledErr, failedErr, oldestErr); err != nil {
-		return err
-	}
-	which := metric.WithAttributes(attribute.String("queue", name))
-	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), observeTimeout)
-		defer cancel()
-		s, err := queue.Stats(ctx, now())
-		if err != nil {
-			return err
-		}
-		o.ObserveInt64(running, int64(s.Running), which)
-		o.ObserveInt64(backlog, int64(s.Backlog), which)
-		o.ObserveInt64(scheduled, int64(s.Scheduled), which)
-		o.ObserveInt64(failed, int64(s.Failed), which)
-		o.ObserveFloat64(oldest, s.OldestDue.Seconds(), which)
-		return nil
-	}, running, backlog, scheduled, failed, oldest)
-	return err
 }

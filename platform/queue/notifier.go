@@ -11,32 +11,32 @@ import (
 	"paceline.internal/platform/process"
 )
 
-// bellPause is the least time between two notifications of one process. NOTIFY serialises the commits of the whole database;
+// notifyPause is the least time between two notifications of one process. NOTIFY serialises the commits of the whole database;
 // at this rate nothing is lost by it.
-const bellPause = 5 * time.Millisecond
+const notifyPause = 5 * time.Millisecond
 
 // Notifier wakes the runners of a queue in every process, by NOTIFY, outside the transactions that enqueue. Those of this process are woken
-// at once. Ring it after the commit.
+// at once. Notify after the commit.
 type Notifier struct {
 	pool    postgres.DB
 	channel string
 	wake    chan<- struct{}
-	rung    chan struct{}
+	asked   chan struct{} // of one
 	log     *slog.Logger
 }
 
-// NewNotifier makes the bell of a channel; wake, which may be nil, is the channel of one that the runner here listens on.
+// NewNotifier returns the notifier of a channel; wake, which may be nil, is the channel of one that wakes the runner of this process.
 func NewNotifier(pool postgres.DB, channel string, wake chan<- struct{}, log *slog.Logger) *Notifier {
-	return &Notifier{pool: pool, channel: channel, wake: wake, rung: make(chan struct{}, 1), log: log}
+	return &Notifier{pool: pool, channel: channel, wake: wake, asked: make(chan struct{}, 1), log: log}
 }
 
-// Ring says that something may be due. It returns at once; a ring before the last was heard adds nothing.
-func (b *Notifier) Notify() {
-	Wake(b.wake)
-	Wake(b.rung)
+// Notify says that something may be due. It returns at once; a second call before the first took effect adds nothing.
+func (n *Notifier) Notify() {
+	Wake(n.wake)
+	Wake(n.asked)
 }
 
-// Wake leaves a wake-up in a channel of one; a second before the first was heard adds nothing.
+// Wake leaves a wake-up in a channel of one; a second before the first was received adds nothing.
 func Wake(channel chan<- struct{}) {
 	if channel == nil {
 		return
@@ -48,7 +48,7 @@ func Wake(channel chan<- struct{}) {
 }
 
 // Run notifies until ctx ends. A notification that fails is not repeated: the runners poll.
-func (b *Notifier) Run(ctx context.Context) error {
+func (n *Notifier) Run(ctx context.Context) error {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for {
@@ -60,20 +60,20 @@ func (b *Notifier) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-b.rung:
+		case <-n.asked:
 		}
-		if err := process.Bounded(ctx, 0, b.notify); err != nil && ctx.Err() == nil {
-			b.log.WarnContext(ctx, "worker.not_notified", "channel", b.channel, "error", err)
+		if err := process.Bounded(ctx, 0, n.notify); err != nil && ctx.Err() == nil {
+			n.log.WarnContext(ctx, "worker.not_notified", "channel", n.channel, "error", err)
 			if errors.Is(err, process.ErrSilent) {
-				Wake(b.rung) // it was not heard, and a loop that stands still is ready again only after a pass
+				Wake(n.asked) // it may not have been sent, and a loop that stands still is ready again only after a pass
 			}
 		}
-		pause.Reset(bellPause)
+		pause.Reset(notifyPause)
 	}
 }
 
-func (b *Notifier) notify(ctx context.Context) error {
-	if _, err := b.pool.Exec(ctx, `select pg_notify($1, '')`, b.channel); err != nil {
+func (n *Notifier) notify(ctx context.Context) error {
+	if _, err := n.pool.Exec(ctx, `select pg_notify($1, '')`, n.channel); err != nil {
 		return fmt.Errorf("notify: %w", err)
 	}
 	return nil

@@ -9,49 +9,11 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/queue"
 )
-
-// TestPlans is about statements that are planned while the table is empty, and whose plans are kept for as long as the connection: each
-// finds its rows one by one, and never goes through all that is open, or all that is there.
-func TestPlans(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	_, err := b.pool.Exec(t.Context(), `analyze jobs`)
-	require.NoError(t, err)
-
-	for name, tt := range map[string]struct {
-		sql, nulls, want string
-	}{
-		"EndsWhatIsHeldByWhereItIs": {sql: b.queue.SQL("done"), nulls: "null, null", want: "Tid Scan"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			tx, err := b.pool.Begin(t.Context())
-			require.NoError(t, err)
-			defer func() { require.NoError(t, tx.Rollback(t.Context())) }()
-			_, err = tx.Exec(t.Context(), b.queue.SQL("byIndex"))
-			require.NoError(t, err)
-			_, err = tx.Exec(t.Context(), "set local plan_cache_mode = force_generic_plan")
-			require.NoError(t, err)
-			_, err = tx.Exec(t.Context(), "prepare "+name+" as "+tt.sql)
-			require.NoError(t, err)
-			rows, err := tx.Query(t.Context(), "explain execute "+name+"("+tt.nulls+")")
-			require.NoError(t, err)
-			lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-			require.NoError(t, err)
-			plan := strings.Join(lines, "\n")
-			require.Contains(t, plan, tt.want)
-			for _, wrong := range []string{"Seq Scan", "jobs_due", "jobs_leased"} {
-				require.NotContains(t, plan, wrong)
-			}
-		})
-	}
-}
 
 const (
 	sqlPendingJobs = `
@@ -229,15 +191,11 @@ func (b *bundle) asked(claimed []queue.Job, now time.Time) []asked {
 		{name: "claim", args: args("50", at, "'"+b.orgID+"'", "128", far, "'"+token+"'", at), most: batch * 50},
 		{name: "claimOne", args: args("'"+one+"'", at, "'"+token+"'", at), most: byID + change},
 		{name: "snoozeBehind", args: args("'{"+b.orgID+"}'", at, far, "50", at), most: batch * change},
-		{name: "yield", args: args(list(ids), at, "'"+token+"'", list(times)), most: batch * byID},
+		{name: "release", args: args(list(ids), at, "'"+token+"'", list(times)), most: batch * byID},
 		{name: "complete", args: args(list(ids), "'"+token+"'", at), most: batch * change},
 		{name: "finish", args: args(list(ids), list(tokens), list(times), list(statuses), list(numbers), list(statuses), list(times)), most: batch * change},
 		{name: "extend", args: args(list(ids), list(tokens), at), most: batch * change},
 		{name: "expedite", args: args(list(orgs), list(subjects), at), most: batch * byID},
-		{name: "hold", args: args("50", at, "'"+b.orgID+"'", "128", far), most: batch * byID},
-		{name: "holdOne", args: args("'"+one+"'", at), most: byID + change},
-		{name: "notDone", args: args("'"+one+"'", "0", at, "'pending'", "1", "''", at), most: byID + change},
-		{name: "takeBack", args: at, most: byID + change},
 		{name: "get", args: args("'"+b.orgID+"'", "'"+one+"'"), most: byID},
 		{name: "retry", args: args("'"+b.orgID+"'", "'"+one+"'", at), most: byID},
 		{name: "cancel", args: args("'"+b.orgID+"'", "'"+one+"'", at), most: byID + change},

@@ -35,7 +35,7 @@ import (
 //	unique (org_id, idempotency_key),
 //	check ((status = 'processing') = (lease_token is not null)) -- the fence relies on it
 //
-// and these indexes; every other one costs each claim and each finish:
+// and these indexes; every other one slows each claim and each finish:
 //
 //	(org_id, next_retry_at, id) where status = 'pending' -- with Priorities: (org_id, priority, next_retry_at, id)
 //	(lease_until) where status = 'processing'
@@ -58,11 +58,11 @@ type Table struct {
 
 // How statements name rows. One that looks for work names the status as the partial index does that is made for it. One that knows a
 // row's id compares the status as an expression (status || '' = 'pending'), which no index knows: to the planner a partial
-// index looks empty while it goes by statistics from when it was, and to read all of it for one row then looks as cheap as the primary
+// index looks empty while its statistics are from when it was, and reading all of it for one row then looks as cheap as the primary
 // key. Ids that are joined are given as an array, too, so that every way to join begins with the primary key.
 
-// Querier is what a pool and a transaction have in common.
-type Querier interface {
+// querier is what a pool and a transaction have in common.
+type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
@@ -78,12 +78,11 @@ type Queue struct {
 // statements are those of the table, each of a constant shape, so that every connection prepares it once.
 type statements struct {
 	byIndex, enqueue, byKey            string
-	claim, claimOne, yield             string
+	claim, claimOne, release           string
 	snoozeBehind                       string
 	complete, finish, extend, expedite string
-	hold, holdOne, done, notDone       string
-	takeBack, dismiss                  string
-	get, retry, cancel, stats, expire  string
+	get, retry, cancel, dismiss        string
+	gauges, deleteOld                  string
 	list                               map[string]string // by status
 }
 
@@ -93,12 +92,11 @@ func NewQueue(pool postgres.DB, table Table) *Queue {
 	write := table.fill
 	return &Queue{pool: pool, table: table, sql: statements{
 		byIndex: write(sqlByIndex), enqueue: write(sqlEnqueue), byKey: write(sqlByKey),
-		claim: write(sqlClaim), claimOne: write(sqlClaimOne), yield: write(sqlYield),
+		claim: write(sqlClaim), claimOne: write(sqlClaimOne), release: write(sqlRelease),
 		snoozeBehind: write(sqlSnoozeBehind),
 		complete:     write(sqlComplete), finish: write(sqlFinish), extend: write(sqlExtend), expedite: write(sqlExpedite),
-		hold: write(sqlHold), holdOne: write(sqlHoldOne), done: write(sqlDone), notDone: write(sqlNotDone), takeBack: write(sqlTakeBack),
 		get: write(sqlGet), list: lists(write), retry: write(sqlRetry), cancel: write(sqlCancel), dismiss: write(sqlDismiss),
-		stats: write(sqlStats), expire: write(sqlExpire),
+		gauges: write(sqlGauges), deleteOld: write(sqlDeleteOld),
 	}}
 }
 
@@ -127,7 +125,7 @@ func (t Table) fill(sql string) string {
 		"{head of t}", headOfT, "{overtaken}", overtaken,
 		"{free}", strings.NewReplacer("{head of t}", headOfT, "{overtaken}", overtaken).Replace(free),
 		"{extra}", extra.String(), "{extra[]}", arrays.String(),
-		"{priority}", priority, "{priority[]}", priorities, "{lanes}", lanes, "{lane}", lane, "{held}", heldColumns,
+		"{priority}", priority, "{priority[]}", priorities, "{lanes}", lanes, "{lane}", lane,
 		"{row}", strings.ReplaceAll(rowColumns, "{row.extra}", extraOfRow.String()),
 		"{row of list}", strings.ReplaceAll(listColumns, "{row.extra}", extraOfRow.String()),
 	).Replace(sql)
@@ -135,5 +133,5 @@ func (t Table) fill(sql string) string {
 
 // withKeep is the statement of retention with the owner's condition in it.
 func (q *Queue) withKeep(condition string) string {
-	return strings.ReplaceAll(q.sql.expire, "{keep}", condition)
+	return strings.ReplaceAll(q.sql.deleteOld, "{keep}", condition)
 }

@@ -196,9 +196,9 @@ func TestClaimOrder(t *testing.T) {
 			order = append(order, c.Jobs[0].EventType)
 		}
 		require.Equal(t, []string{"0", "0", "1", "2", "2"}, order)
-		s, err := errands.Stats(t.Context(), now)
+		s, err := errands.Gauges(t.Context(), now)
 		require.NoError(t, err)
-		require.Equal(t, queue.Stats{Running: 5}, s)
+		require.Equal(t, queue.Gauges{Running: 5}, s)
 	})
 }
 
@@ -323,7 +323,7 @@ func TestOperators(t *testing.T) {
 		require.Equal(t, &queue.StatusError{Status: queue.StatusProcessing, Want: queue.StatusPending}, err)
 	})
 
-	t.Run("S2_27_StatsCountWhatRunsWaitsAndFailed", func(t *testing.T) {
+	t.Run("S2_27_GaugesCountWhatRunsWaitsAndFailed", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		now := b.clock.Now()
@@ -334,9 +334,9 @@ func TestOperators(t *testing.T) {
 		b.enqueueAt("", now.Add(-time.Minute))
 		b.enqueueAt("", now.Add(-time.Hour))
 		b.enqueueAt("", now.Add(time.Hour))
-		s, err := b.queue.Stats(t.Context(), now)
+		s, err := b.queue.Gauges(t.Context(), now)
 		require.NoError(t, err)
-		require.Equal(t, queue.Stats{Running: 1, Backlog: 2, Scheduled: 1, Failed: 1, OldestDue: time.Hour}, s)
+		require.Equal(t, queue.Gauges{Running: 1, Backlog: 2, Scheduled: 1, Failed: 1, OldestDueSeconds: 3600}, s)
 	})
 
 	t.Run("S2_27_HealthSaysWhetherTheLoopRunsAndHowTheQueueIsDoing", func(t *testing.T) {
@@ -349,14 +349,14 @@ func TestOperators(t *testing.T) {
 			require.NoError(t, err)
 			return h
 		}
-		stopped := queue.Health{Processor: "stopped", Backlog: 1, OldestDueSeconds: 3600}
+		stopped := queue.Health{Processor: "stopped", Gauges: queue.Gauges{Backlog: 1, OldestDueSeconds: 3600}}
 		require.Equal(t, stopped, health())
 		var resting queue.Health
 		require.NoError(t, runner.Loop(onceStarted(func(context.Context, time.Duration, <-chan struct{}) bool {
 			resting = health()
 			return false
 		})).Run(t.Context()))
-		require.Equal(t, queue.Health{Processor: "running", Backlog: 1, OldestDueSeconds: 3600}, resting)
+		require.Equal(t, queue.Health{Processor: "running", Gauges: queue.Gauges{Backlog: 1, OldestDueSeconds: 3600}}, resting)
 		require.Equal(t, stopped, health())
 	})
 }

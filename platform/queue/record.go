@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 )
 
@@ -14,21 +15,21 @@ const (
 
 // record writes how jobs ended, in one statement, within a quarter of the lease, even when the caller has gone meanwhile. An
 // outage is waited for that long; a batch that is refused is recorded one by one, so that a bad row spoils only itself. What cannot be
-// recorded is taken over when its lease runs out, and until then nobody else does it.
+// recorded is claimed again when its lease expires, and not before.
 func (r *Runner) record(ctx context.Context, batch []ending) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.Lease/4)
 	defer cancel()
-	err := r.recordPatiently(ctx, batch)
+	err := r.recordRetrying(ctx, batch)
 	if err != nil && len(batch) > 1 && !r.cfg.Transient(err) {
 		err = nil
 		for i := range batch {
-			err = errors.Join(err, r.recordPatiently(ctx, batch[i:i+1]))
+			err = errors.Join(err, r.recordRetrying(ctx, batch[i:i+1]))
 		}
 	}
 	return err
 }
 
-func (r *Runner) recordPatiently(ctx context.Context, batch []ending) error {
+func (r *Runner) recordRetrying(ctx context.Context, batch []ending) error {
 	var ends []Finish
 	for _, b := range batch {
 		if !b.verdict.ended {
@@ -40,7 +41,7 @@ func (r *Runner) recordPatiently(ctx context.Context, batch []ending) error {
 		return nil
 	}
 	for wait := recordFirstPause; ; wait = min(2*wait, recordLastPause) {
-		_, err := r.cfg.Store.Finish(ctx, ends) // a fenced one was taken over
+		_, err := r.cfg.Store.Finish(ctx, ends) // a fenced one was claimed again
 		if err == nil {
 			r.recorded(ctx, batch)
 			return nil
@@ -83,4 +84,39 @@ func (r *Runner) recorded(ctx context.Context, batch []ending) {
 	if waiting {
 		Wake(r.cfg.Wake)
 	}
+}
+
+// unhandled is the label of event types that have no handler: who stores a job chooses its type.
+const unhandled = "unhandled"
+
+// report tells the log and the metrics how an attempt ended.
+func (r *Runner) report(ctx context.Context, end Finish, v verdict) {
+	j := end.Job
+	counted := j.EventType
+	if _, handled := r.cfg.Handlers[j.EventType]; !handled {
+		counted = unhandled
+	}
+	r.cfg.Metrics.ended(ctx, r.cfg.Name, counted, end)
+	level := slog.LevelDebug
+	switch v.status {
+	case StatusCompleted:
+	case StatusFailed:
+		level = slog.LevelError
+	default:
+		level = slog.LevelWarn
+	}
+	if !r.cfg.Log.Enabled(ctx, level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("queue", r.cfg.Name), slog.String("job_id", j.ID), slog.String("event_type", j.EventType),
+		slog.String("status", v.status), slog.Int("attempts", v.attempts),
+	}
+	if v.message != "" {
+		attrs = append(attrs, slog.String("error", v.message))
+	}
+	if v.status == StatusPending {
+		attrs = append(attrs, slog.Int64("again_in_ms", v.after.Milliseconds()))
+	}
+	r.cfg.Log.LogAttrs(ctx, level, "worker.job", attrs...)
 }

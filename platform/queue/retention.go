@@ -9,9 +9,10 @@ import (
 	"paceline.internal/platform/process"
 )
 
-// sqlExpire walks the index of what is finished, a batch at a time and from where the last batch ended, so that rows which have to be
-// kept are passed by once in a pass. {keep} is the owner's. What another transaction has locked is left to the next pass, and counted.
-const sqlExpire = `
+// sqlDeleteOld walks the index of what is finished, a batch at a time and from where the last batch ended, so that rows that have to be
+// kept are passed over once in a pass. {keep} is the owner's condition. A row that another transaction has locked is left to the next
+// pass, and counted.
+const sqlDeleteOld = `
 with old as materialized (
     select j.id, j.processed_at from {table} j
     where j.processed_at is not null and j.processed_at < $1::timestamptz and (j.processed_at, j.id) > ($2::timestamptz, $3::uuid)
@@ -34,24 +35,22 @@ select (select count(*) from gone), (select count(*) from wanted) - (select coun
     o.processed_at, o.id::text
 from (select 1) one left join lateral (select processed_at, id from old order by processed_at desc, id desc limit 1) o on true`
 
+// retentionInterval is how often to look for jobs that are old enough.
+const retentionInterval = 10 * time.Minute
+
 // Retention deletes finished jobs after a time.
 type Retention struct {
 	Queue *Queue
 	// Keep is an SQL condition on the row j, of jobs that have to stay. Empty keeps none.
 	Keep  string
 	For   time.Duration // how long a finished job is kept
-	Every time.Duration // how often to look; default 10 min
 	Batch int           // rows to a statement; default 1000
 	Log   *slog.Logger
 	Now   func() time.Time
 }
 
-// Loop clears away until nothing is left that is old enough, then rests.
+// Loop deletes until nothing is left that is old enough, then rests.
 func (r *Retention) Loop(rest process.Rest) process.Repetition {
-	every := r.Every
-	if every == 0 {
-		every = 10 * time.Minute
-	}
 	return process.Repetition{
 		Once: func(ctx context.Context) (bool, error) {
 			_, err := r.Sweep(ctx)
@@ -60,7 +59,7 @@ func (r *Retention) Loop(rest process.Rest) process.Repetition {
 		Failed: func(ctx context.Context, err error) {
 			r.Log.WarnContext(ctx, "worker.retention_failed", "queue", r.Queue.table.Name, "error", err)
 		},
-		Rest: rest, Every: every,
+		Rest: rest, Every: retentionInterval,
 	}
 }
 

@@ -40,9 +40,7 @@ type Config struct {
 	Transient func(err error) bool
 	// Admit, when set, is asked before every claim how many of the jobs that there is room for may be begun now, and when none may,
 	// how long until it is to be asked again. What it admitted and the claim did not find is lost to it.
-	Admit func(ctx context.Context, want int) (n int, wait time.Duration, err error)
-	// Backoff is how long to wait after the n-th failed attempt. Default: the function Backoff.
-	Backoff  func(failed int) time.Duration
+	Admit    func(ctx context.Context, want int) (n int, wait time.Duration, err error)
 	Log      *slog.Logger
 	Now      func() time.Time
 	Metrics  *Metrics      // nil counts nothing
@@ -52,8 +50,7 @@ type Config struct {
 	Fetchers int           // claims at a time; default 1; 2 pay where handlers take less than a millisecond
 	Poll     time.Duration // how often to look without a wake-up; default 5 s
 	Lease    time.Duration // how long a claim lives between two heartbeats; default 40 s
-	Timeout  time.Duration // how long a handler may take; default half the lease. More than that is held by heartbeats.
-	MaxLost  int           // after so many leases in a row that ran out, a job is given up instead of begun; default 5
+	Timeout  time.Duration // how long a handler may take; default half the lease. Beyond the lease it is extended by heartbeats.
 }
 
 // Runner claims due jobs and runs them. Several runners, in as many processes, share a queue.
@@ -79,16 +76,12 @@ func NewRunner(cfg Config) *Runner {
 	if cfg.GiveUp == nil {
 		cfg.GiveUp = func(context.Context, Job, error) error { return nil }
 	}
-	if cfg.Backoff == nil {
-		cfg.Backoff = Backoff
-	}
 	if cfg.Wake == nil {
 		cfg.Wake = make(chan struct{}, 1)
 	}
 	setDefault(&cfg.Workers, 4)
 	setDefault(&cfg.Batch, 500)
 	setDefault(&cfg.Fetchers, 1)
-	setDefault(&cfg.MaxLost, 5)
 	setDefault(&cfg.Poll, 5*time.Second)
 	setDefault(&cfg.Lease, 40*time.Second)
 	setDefault(&cfg.Timeout, cfg.Lease/2)
@@ -141,14 +134,14 @@ func (r *Runner) Drain(ctx context.Context) (int, error) {
 }
 
 // Try runs one job now, in the caller's time, if it is free: not done, not claimed, and no older job of its subject is
-// open. A job that is not free is left to whoever has it, and one that failed to the loop; the error is of claiming or
+// open. A job that is not free is left to the runner that has it, and one that failed to the loop; the error is of claiming or
 // recording, never the handler's.
 func (r *Runner) Try(ctx context.Context, id string, handle Handler) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	now := r.cfg.Now()
-	// Broken off, the claim might be made all the same, and nobody would know of it for a lease.
+	// Broken off, the claim might be committed all the same, and the job would wait for its lease to expire.
 	detached, done := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.Lease/4)
 	defer done()
 	claimed, err := r.cfg.Store.Claim(detached, Claim{ID: id, Limit: 1, Now: now, Until: now.Add(r.cfg.Lease)})
@@ -183,7 +176,7 @@ func (r *Runner) run(caller, work context.Context, j Job, handle Handler) (Finis
 			err = &Snooze{After: againSoon, Cause: err}
 		}
 	}
-	v := judge(j, err, r.cfg.Backoff)
+	v := judge(j, err)
 	if v.status == StatusFailed {
 		v = r.giveUp(caller, j, err, v)
 	}
@@ -191,32 +184,36 @@ func (r *Runner) run(caller, work context.Context, j Job, handle Handler) (Finis
 	return Finish{Job: j, Status: v.status, Attempts: v.attempts, Message: v.message, DueAt: now.Add(v.after), At: now}, v
 }
 
-// attempt runs the handler, unless whoever did so before is likely to have died of it.
+// maxLost is after how many leases in a row that ran out a job is given up instead of begun.
+const maxLost = 5
+
+// attempt runs the handler, unless the runners that did so before are likely to have died of it. A panic is a failed attempt: one
+// poisoned job must not take the process down for ever.
 func (r *Runner) attempt(work context.Context, j Job, handle Handler) error {
-	if j.Lost >= r.cfg.MaxLost {
-		return &Permanent{Cause: fmt.Errorf("%w: %d times in a row", ErrAbandoned, j.Lost)}
+	if j.Lost >= maxLost {
+		return &Permanent{Cause: fmt.Errorf("worker: the lease of this job ran out too often: %d times in a row", j.Lost)}
 	}
-	return guarded(work, j, handle)
+	return safely(func() error { return handle(work, j) }, j.EventType)
 }
 
 // giveUp has the owner make a final failure visible. It has time of its own, for the handler may have used up all of its.
 func (r *Runner) giveUp(caller context.Context, j Job, cause error, v verdict) verdict {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), r.cfg.Lease/4)
 	defer cancel()
-	undone := safely(func() error { return r.cfg.GiveUp(ctx, j, cause) })
+	undone := safely(func() error { return r.cfg.GiveUp(ctx, j, cause) }, j.EventType)
 	if undone == nil {
 		return v
 	}
-	return judge(j, &Snooze{After: backoffLimit, Cause: errors.Join(cause, undone)}, r.cfg.Backoff)
+	return judge(j, &Snooze{After: backoffLimit, Cause: errors.Join(cause, undone)})
 }
 
 // outOfTime reports whether it was the caller's own deadline that ended the work.
 func outOfTime(caller, work context.Context) bool {
-	_, impatient := caller.Deadline()
-	return impatient && work.Err() != nil
+	_, limited := caller.Deadline()
+	return limited && work.Err() != nil
 }
 
-// bounded outlives the cancellation of ctx, for a caller who hangs up must not leave work half done, but not its deadline.
+// bounded outlives the cancellation of ctx, for a caller that hangs up must not leave work half done, but not its deadline.
 func bounded(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	deadline, ok := ctx.Deadline()
@@ -227,15 +224,10 @@ func bounded(ctx context.Context, limit time.Duration) (context.Context, context
 	return work, func() { cancelEarly(); cancel() }
 }
 
-// guarded turns a handler's panic into a failed attempt: one poisoned job must not take the process down for ever.
-func guarded(ctx context.Context, j Job, handle Handler) (err error) {
-	return safely(func() error { return handle(ctx, j) }, j.EventType)
-}
-
-func safely(do func() error, eventType ...string) (err error) {
+func safely(do func() error, eventType string) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic in the handler of %v: %v", eventType, p)
+			err = fmt.Errorf("panic in the handler of [%s]: %v", eventType, p)
 		}
 	}()
 	return do()
@@ -249,9 +241,4 @@ func (r *Runner) handler(eventType string) Handler {
 	return func(context.Context, Job) error {
 		return &Permanent{Cause: fmt.Errorf("no handler for event type %q", eventType)}
 	}
-}
-
-func (r *Runner) report(ctx context.Context, end Finish, v verdict) {
-	_, handled := r.cfg.Handlers[end.Job.EventType]
-	reporter{queue: r.cfg.Name, log: r.cfg.Log, metrics: r.cfg.Metrics, handled: handled}.report(ctx, end, v)
 }

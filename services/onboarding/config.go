@@ -13,7 +13,7 @@ import (
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	"paceline.internal/services/onboarding/catalog"
-	"paceline.internal/services/onboarding/redis"
+	"paceline.internal/services/onboarding/reservation"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -78,7 +78,7 @@ func (c *Config) Validate() error {
 	if !c.ServiceAuthSecret.IsZero() { // one that is missing is reported as such
 		problems = append(problems, rpc.CheckSecret("SERVICE_AUTH_SECRET", c.ServiceAuthSecret))
 	}
-	if !c.RedisURL.IsZero() && redis.CheckURL(c.RedisURL.Reveal()) != nil {
+	if _, err := reservation.RedisOptions(c.RedisURL.Reveal()); err != nil && !c.RedisURL.IsZero() {
 		problems = append(problems, &config.Problem{
 			Variable: "REDIS_URL", Reason: "must be a redis://, rediss:// or unix:// URL",
 			Help: "redis://user:password@host:port/database, or none for Postgres",

@@ -8,7 +8,7 @@ import (
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
-	"paceline.internal/services/onboarding/redis"
+	"paceline.internal/services/onboarding/reservation"
 )
 
 // Doctor looks at everything that this service needs. It changes nothing.
@@ -111,12 +111,15 @@ func lookAtQStash(ctx context.Context, cfg Config) (string, error) {
 
 // lookAtRedis runs a script that changes nothing.
 func lookAtRedis(ctx context.Context, cfg Config) (found string, err error) {
-	reservations, err := redis.Open(cfg.RedisURL.Reveal())
+	store, err := reservation.OpenRedis(cfg.RedisURL.Reveal())
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, reservations.Close()) }()
-	return "reservations of deliveries are kept there", reservations.Check(ctx)
+	defer func() { err = errors.Join(err, store.Close()) }()
+	if err := store.Finish(ctx, reservation.Claim{Key: "nobody's", Owner: name}, false); !errors.Is(err, reservation.ErrLost) {
+		return "", err
+	}
+	return "reservations of deliveries are kept there", nil
 }
 
 func lookAtTLS(_ context.Context, cfg Config) (string, error) {

@@ -18,7 +18,6 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/messagingtest"
 	"paceline.internal/services/onboarding/postgres"
-	"paceline.internal/services/onboarding/redis"
 	"paceline.internal/services/onboarding/reservation"
 	"paceline.internal/services/onboarding/server"
 )
@@ -33,11 +32,11 @@ type failureDesk struct {
 	mends  func()
 }
 
-func (d *failureDesk) serving(cfg reservation.Config) {
+// serving has the server take failure callbacks with this store.
+func (d *failureDesk) serving(guard func(log *slog.Logger, now func() time.Time) (*reservation.Guard, error)) {
 	d.t.Helper()
-	cfg.Log, cfg.Now = slog.New(slog.NewJSONHandler(d.log, nil)), d.clock.Now
 	var err error
-	d.guard, err = reservation.New(cfg)
+	d.guard, err = guard(slog.New(slog.NewJSONHandler(d.log, nil)), d.clock.Now)
 	require.NoError(d.t, err)
 	d.server = &server.Server{Store: d.store, Failures: d.guard, Now: d.clock.Now}
 }
@@ -47,19 +46,23 @@ func inPostgres(t *testing.T) *failureDesk {
 	d := &failureDesk{bundle: setup(t)}
 	d.breaks = func() { d.exec(`alter table delivery_reservations rename to elsewhere`) }
 	d.mends = func() { d.exec(`alter table elsewhere rename to delivery_reservations`) }
-	d.serving(reservation.Config{Store: postgres.NewReservations(d.pool)})
+	d.serving(func(log *slog.Logger, now func() time.Time) (*reservation.Guard, error) {
+		return reservation.New(&postgres.Reservations{Pool: d.pool}, reservation.Lock, log, now)
+	})
 	return d
 }
 
 func inRedis(t *testing.T) *failureDesk {
 	t.Helper()
 	memory := miniredis.RunT(t)
-	store, err := redis.Open("redis://" + memory.Addr())
+	store, err := reservation.OpenRedis("redis://" + memory.Addr())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	d := &failureDesk{bundle: setup(t), breaks: func() { memory.SetError("LOADING Redis is loading the dataset in memory") }}
 	d.mends = func() { memory.SetError("") }
-	d.serving(reservation.Config{Store: store})
+	d.serving(func(log *slog.Logger, now func() time.Time) (*reservation.Guard, error) {
+		return reservation.New(store, reservation.Lock, log, now)
+	})
 	return d
 }
 
@@ -173,7 +176,7 @@ func TestRecordStepFailure(t *testing.T) {
 				callback, source = d.Message.ID, failure.SourceMessageID
 				for key, lease := range map[string]time.Duration{"message:" + callback: 240 * time.Second, "work:step-failed:" + source: 300 * time.Second} {
 					claim := reservation.Claim{Key: key, Owner: "somebody", Now: b.clock.Now(), Until: b.clock.Now().Add(lease)}
-					_, err := postgres.NewReservations(b.pool).Reserve(context.WithoutCancel(t.Context()), claim)
+					_, err := (&postgres.Reservations{Pool: b.pool}).Reserve(context.WithoutCancel(t.Context()), claim)
 					require.NoError(t, err)
 				}
 			}

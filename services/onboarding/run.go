@@ -25,7 +25,6 @@ import (
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/messaging"
 	store "paceline.internal/services/onboarding/postgres"
-	"paceline.internal/services/onboarding/redis"
 	"paceline.internal/services/onboarding/reservation"
 	"paceline.internal/services/onboarding/server"
 )
@@ -100,7 +99,7 @@ type wired struct {
 	pool          *postgres.Pool
 	store         *store.Store
 	messaging     *grpc.ClientConn
-	redis         *redis.Reservations // nil without REDIS_URL
+	redis         *reservation.Redis // nil without REDIS_URL
 	conversations *conversation.Service
 	notifier      *queue.Notifier
 	failures      *reservation.Guard
@@ -214,14 +213,14 @@ func (w *wiring) addLoops() {
 
 // guard keeps the reservations of failure callbacks in the database, or in Redis when there is one.
 func (w *wiring) guard() (err error) {
-	guarded := reservation.Config{Store: store.NewReservations(w.pool), Log: w.deps.Log, Now: w.deps.Now}
-	if !w.cfg.RedisURL.IsZero() {
-		if w.redis, err = redis.Open(w.cfg.RedisURL.Reveal()); err != nil {
-			return err
-		}
-		guarded.Store = w.redis
+	if w.cfg.RedisURL.IsZero() {
+		w.failures, err = reservation.New(&store.Reservations{Pool: w.pool}, reservation.Lock, w.deps.Log, w.deps.Now)
+		return err
 	}
-	w.failures, err = reservation.New(guarded)
+	if w.redis, err = reservation.OpenRedis(w.cfg.RedisURL.Reveal()); err != nil {
+		return err
+	}
+	w.failures, err = reservation.New(w.redis, reservation.Lock, w.deps.Log, w.deps.Now)
 	return err
 }
 

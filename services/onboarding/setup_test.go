@@ -146,7 +146,7 @@ func (b *bundle) start(p *ports) *running {
 	service.Jobs = queue.NewRunner(queue.Config{
 		Name: conversation.JobsTable, Store: jobs{p}, Log: logger, Now: now, GiveUp: service.GiveUp, Handlers: service.Handlers(),
 	})
-	failures, err := reservation.New(reservation.Config{Store: postgres.NewReservations(b.pool), Log: logger, Now: now})
+	failures, err := reservation.New(&postgres.Reservations{Pool: b.pool}, reservation.Lock, logger, now)
 	require.NoError(b.t, err)
 	return &running{
 		ports: p, service: service, runner: service.Jobs, relay: service.Alarms,

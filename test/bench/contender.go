@@ -48,8 +48,8 @@ func openContender(ctx context.Context, name, url, run string, now func() time.T
 		return nil, err
 	}
 	switch name {
-	case ours, leases:
-		return openOurs(pool, run, name == ours, now), nil
+	case ours:
+		return openOurs(pool, run, now), nil
 	case river:
 		return openRiver(pool)
 	case seed8:

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"paceline.internal/platform/postgres"
@@ -16,7 +15,7 @@ import (
 	"paceline.internal/platform/queue"
 )
 
-// sqlOurs is the table as package worker asks for it, with the checks that the services' own tables have.
+// sqlOurs is the table as package queue asks for it, with the checks that the services' own tables have.
 const sqlOurs = `
 create table jobs (
     id              uuid        primary key,
@@ -69,13 +68,12 @@ func organisation(n int) string {
 	return fmt.Sprintf("00000000-0000-7000-8000-%012d", n%organisations)
 }
 
-// openOurs is package worker as a service has it, with handlers that take less than a millisecond: held has the batch's rows locked
-// while they are done, and otherwise they are leased.
-func openOurs(pool *pgxpool.Pool, run string, held bool, now func() time.Time) *contender {
+// openOurs is package queue as a service has it, with handlers that take less than a millisecond.
+func openOurs(pool *pgxpool.Pool, run string, now func() time.Time) *contender {
 	tasks := queue.NewQueue(pool, queue.Table{Name: "jobs"})
 	intake, log := queue.NewIntake(tasks), slog.New(slog.DiscardHandler)
 	// The runner hears of new jobs by NOTIFY alone, as one in another process does.
-	bell := queue.NewNotifier(pool, "paceline_bench", nil, log)
+	notifier := queue.NewNotifier(pool, "paceline_bench", nil, log)
 	job := func(n int, at time.Time) queue.New {
 		return queue.New{
 			ID: uuid.Must(uuid.NewV7()).String(), OrgID: organisation(n), Key: fmt.Sprintf("%s-%d", run, n), EventType: "work",
@@ -90,25 +88,28 @@ func openOurs(pool *pgxpool.Pool, run string, held bool, now func() time.Time) *
 				jobs[i] = job(first+i, at)
 			}
 			_, err := tasks.EnqueueMany(ctx, pool, jobs)
-			bell.Notify()
+			notifier.Notify()
 			return err
 		},
 		storeOne: func(ctx context.Context, n int) error {
 			_, err := intake.Enqueue(ctx, job(n, now()))
-			bell.Notify()
+			notifier.Notify()
 			return err
 		},
 		start: func(ctx context.Context, done func(n int)) (func() error, error) {
 			wake := make(chan struct{}, 1)
-			loop := leased(tasks, log, now, wake, done)
-			if held {
-				loop = holding(tasks, log, now, wake, done)
-			}
+			loop := queue.NewRunner(queue.Config{
+				Name: "bench", Store: tasks, Log: log, Now: now, Wake: wake, Workers: 1500, Fetchers: 2,
+				Handlers: map[string]queue.Handler{"work": func(_ context.Context, j queue.Job) error {
+					done(numberOf(j.Payload))
+					return nil
+				}},
+			}).Loop(process.RestOnMachineClock)
 			ctx, cancel := context.WithCancel(ctx)
 			var running sync.WaitGroup
 			var looped, rang error
 			running.Go(func() { looped = loop.Run(ctx) })
-			running.Go(func() { rang = bell.Run(ctx) })
+			running.Go(func() { rang = notifier.Run(ctx) })
 			running.Go(func() { postgres.Listen(ctx, pool.Config().ConnConfig, "paceline_bench", func() { queue.Wake(wake) }) })
 			return func() error {
 				cancel()
@@ -120,24 +121,4 @@ func openOurs(pool *pgxpool.Pool, run string, held bool, now func() time.Time) *
 select exists (select from jobs where status = 'processing') or exists (select from jobs where status = 'pending')`),
 		sqlCount: `select count(*) filter (where status = 'completed'), count(*) filter (where status <> 'completed') from jobs`,
 	}
-}
-
-func leased(tasks *queue.Queue, log *slog.Logger, now func() time.Time, wake chan struct{}, done func(n int)) process.Repetition {
-	return queue.NewRunner(queue.Config{
-		Name: "bench", Store: tasks, Log: log, Now: now, Wake: wake, Workers: 1500, Fetchers: 2,
-		Handlers: map[string]queue.Handler{"work": func(_ context.Context, j queue.Job) error {
-			done(numberOf(j.Payload))
-			return nil
-		}},
-	}).Loop(process.RestOnMachineClock)
-}
-
-func holding(tasks *queue.Queue, log *slog.Logger, now func() time.Time, wake chan struct{}, done func(n int)) process.Repetition {
-	return queue.NewHolder(queue.HolderConfig{
-		Name: "bench", Queue: tasks, Log: log, Now: now, Wake: wake,
-		Handlers: map[string]queue.HeldHandler{"work": func(_ context.Context, _ pgx.Tx, j queue.Job) error {
-			done(numberOf(j.Payload))
-			return nil
-		}},
-	}).Loop(process.RestOnMachineClock)
 }

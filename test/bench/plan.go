@@ -8,11 +8,10 @@ import (
 
 // Names of the contenders.
 const (
-	leases = "ours_leased"
-	ours   = "ours"
-	river  = "river"
-	seed8  = "seed_8"
-	seed1  = "seed_1"
+	ours  = "ours"
+	river = "river"
+	seed8 = "seed_8"
+	seed1 = "seed_1"
 )
 
 // Names of the measures.
@@ -47,15 +46,14 @@ type measure struct {
 	name, title, unit string
 	less              bool // is better
 	bulk, idle        bool // needs a contender that can store many at once, or one that is woken
-	storing           bool // is of storing alone
 }
 
 func measures() []measure {
 	return []measure{
 		{name: endToEnd, title: "stored and done", unit: "jobs/s"},
 		{name: work, title: "done, stored before", unit: "jobs/s"},
-		{name: enqueueOne, title: "stored one by one, 256 callers", unit: "jobs/s", storing: true},
-		{name: enqueueMany, title: "stored 1000 at a time", unit: "jobs/s", bulk: true, storing: true},
+		{name: enqueueOne, title: "stored one by one, 256 callers", unit: "jobs/s"},
+		{name: enqueueMany, title: "stored 1000 at a time", unit: "jobs/s", bulk: true},
 		{name: pickUp, title: "picked up when idle, p50", unit: "ms", less: true, idle: true},
 	}
 }
@@ -69,13 +67,11 @@ type entry struct {
 	schema      schema
 	slow        bool // gets a tenth of the jobs
 	bulk, idle  bool // has a way to store many at once; is woken when something is stored
-	sameStore   bool // stores as the one before it does, which is measured once
 }
 
 func contenders() []entry {
 	return []entry{
 		{name: ours, title: "ours", schema: oursSchema(), bulk: true, idle: true},
-		{name: leases, title: "ours, leased", schema: oursSchema(), bulk: true, idle: true, sameStore: true},
 		{name: river, title: "river", schema: riverSchema(), bulk: true, idle: true},
 		{name: seed8, title: "seed, 8 loops", schema: seedSchema(), slow: true},
 		{name: seed1, title: "seed, 1 loop", schema: seedSchema(), slow: true},
@@ -85,7 +81,7 @@ func contenders() []entry {
 func (e entry) called() string { return e.name }
 
 func (e entry) takesPart(m measure) bool {
-	return (e.bulk || !m.bulk) && (e.idle || !m.idle) && !(e.sameStore && m.storing)
+	return (e.bulk || !m.bulk) && (e.idle || !m.idle)
 }
 
 // share is how many jobs a contender gets. A rate does not depend on it much, and what does is in the slow one's favour.

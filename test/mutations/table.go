@@ -133,11 +133,6 @@ func mutations() []mutation {
 			old:  "where j.id = any($1::uuid[]) and j.lease_token = $2::uuid", without: "where j.id = any($1::uuid[]) and $2::uuid is not null",
 		},
 		{
-			guard: "a held job that somebody else has done is not failed", tests: jobsSuite,
-			file: "platform/queue/hold.go",
-			old:  "where j.id = $1::uuid and j.status || '' = 'pending' and j.attempts = $2::integer", without: "where j.id = $1::uuid and $2::integer is not null",
-		},
-		{
 			guard: "the fence of a reservation", tests: []string{"./services/onboarding/reservation"},
 			file: "services/onboarding/postgres/reservations.go",
 			old:  "    where key = @key and owner = @owner and expires_at > @now\n    returning 1", without: "    where key = @key and (@owner::text, @now::timestamptz) is not null\n    returning 1",

@@ -24,7 +24,7 @@ func TestReservations(t *testing.T) {
 	t.Run("TableHoldsADayOfDeliveriesAndNotMore", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t, postgres.Migrations())
-		store := postgres.NewReservations(pool)
+		store := &postgres.Reservations{Pool: pool}
 		const perDay = 48
 		most := 0
 		for i := range 4 * perDay {
@@ -33,7 +33,7 @@ func TestReservations(t *testing.T) {
 				_, err := store.Reserve(t.Context(), claim(k, now, time.Minute))
 				require.NoError(t, err)
 			}
-			require.NoError(t, store.Complete(t.Context(), claim(key, now, 24*time.Hour)))
+			require.NoError(t, store.Finish(t.Context(), claim(key, now, 24*time.Hour), true))
 			var rows int
 			require.NoError(t, pool.QueryRow(t.Context(), `select count(*) from delivery_reservations`).Scan(&rows))
 			most = max(most, rows)
@@ -45,7 +45,7 @@ func TestReservations(t *testing.T) {
 	t.Run("CompletionSweepsOnlySomeAndOnlyWhatHasLongExpired", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t, postgres.Migrations())
-		store := postgres.NewReservations(pool)
+		store := &postgres.Reservations{Pool: pool}
 		_, err := pool.Exec(t.Context(), `insert into delivery_reservations
 			select 'old ' || n, 'done', 'x', $1::timestamptz - interval '1 hour' from generate_series(1, 40) n
 			union all select 'late ' || n, 'in_flight', 'x', $1::timestamptz - interval '59 minutes' from generate_series(1, 40) n`, start)
@@ -53,7 +53,7 @@ func TestReservations(t *testing.T) {
 		for _, left := range []int{24, 8, 0} {
 			_, err := store.Reserve(t.Context(), claim("k", start, time.Minute))
 			require.NoError(t, err)
-			require.NoError(t, store.Complete(t.Context(), claim("k", start, time.Minute)))
+			require.NoError(t, store.Finish(t.Context(), claim("k", start, time.Minute), true))
 			var old, late int
 			require.NoError(t, pool.QueryRow(t.Context(), `select count(*) filter (where key like 'old%'), count(*) filter (where key like 'late%')
 				from delivery_reservations`).Scan(&old, &late))
@@ -63,7 +63,7 @@ func TestReservations(t *testing.T) {
 
 	t.Run("CompletionsAndReservationsAtOnceNeverDeadlock", func(t *testing.T) {
 		t.Parallel()
-		store := postgres.NewReservations(pgtest.New(t, postgres.Migrations()))
+		store := &postgres.Reservations{Pool: pgtest.New(t, postgres.Migrations())}
 		const workers, keys = 8, 6
 		failures := make(chan error, workers)
 		for w := range workers {
@@ -76,8 +76,8 @@ func TestReservations(t *testing.T) {
 						if err != nil {
 							return err
 						}
-						if got.Verdict == reservation.Won {
-							if err := store.Complete(t.Context(), c); err != nil && !errors.Is(err, reservation.ErrLost) {
+						if !got.Done && got.Owner == c.Owner {
+							if err := store.Finish(t.Context(), c, true); err != nil && !errors.Is(err, reservation.ErrLost) {
 								return err
 							}
 						}

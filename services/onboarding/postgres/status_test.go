@@ -42,7 +42,7 @@ func (l *listener) TraceBatchQuery(_ context.Context, _ *pgx.Conn, d pgx.TraceBa
 
 func (l *listener) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
-// TestStatusQueries asks the planner about the statements of Stats and List themselves, with statistics of a table that has many
+// TestStatusQueries asks the planner about the statements of Gauges and List themselves, with statistics of a table that has many
 // finished jobs and enough that are open to tempt it to look for them among the finished ones. How long they take is BenchmarkStatus in platform/queue.
 func TestStatusQueries(t *testing.T) {
 	t.Parallel()
@@ -82,7 +82,7 @@ func TestStatusQueries(t *testing.T) {
 		want, none []string
 	}{
 		{
-			name: "S2_13_CountsOfAQueueReadNothingThatIsFinished", ask: func(ctx context.Context) error { _, err := jobs.Stats(ctx, now); return err },
+			name: "S2_13_CountsOfAQueueReadNothingThatIsFinished", ask: func(ctx context.Context) error { _, err := jobs.Gauges(ctx, now); return err },
 			want: []string{"idx_webhook_jobs_pending", "webhook_jobs_leased", "webhook_jobs_failed"}, none: []string{"webhook_jobs_by_org", "webhook_jobs_ended"},
 		},
 		{name: "S2_13_PendingJobsOfAnOrganisation", ask: list(queue.StatusPending), want: []string{"idx_webhook_jobs_pending"}, none: []string{"webhook_jobs_by_org"}},

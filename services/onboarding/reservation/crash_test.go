@@ -51,20 +51,16 @@ func (p *process) call(do func() error) error {
 	return errMishap
 }
 
-func (p *process) Reserve(ctx context.Context, c reservation.Claim) (answer reservation.Answer, err error) {
+func (p *process) Reserve(ctx context.Context, c reservation.Claim) (v reservation.Value, err error) {
 	err = p.call(func() error {
-		answer, err = p.store.Reserve(ctx, c)
+		v, err = p.store.Reserve(ctx, c)
 		return err
 	})
-	return answer, err
+	return v, err
 }
 
-func (p *process) Complete(ctx context.Context, c reservation.Claim) error {
-	return p.call(func() error { return p.store.Complete(ctx, c) })
-}
-
-func (p *process) Release(ctx context.Context, c reservation.Claim) error {
-	return p.call(func() error { return p.store.Release(ctx, c) })
+func (p *process) Finish(ctx context.Context, c reservation.Claim, done bool) error {
+	return p.call(func() error { return p.store.Finish(ctx, c, done) })
 }
 
 // pauses are the waits of the retry policy.
@@ -82,7 +78,7 @@ type scene struct {
 // deliver is one attempt by a process. What a dead one answers, nobody hears.
 func (s *scene) deliver(p *process, d reservation.Delivery) (answered bool, retryAfter time.Duration) {
 	s.t.Helper()
-	g, err := reservation.New(reservation.Config{Store: p, Log: slog.New(slog.DiscardHandler), Now: s.clock.Now})
+	g, err := reservation.New(p, reservation.Lock, slog.New(slog.DiscardHandler), s.clock.Now)
 	require.NoError(s.t, err)
 	duplicate, err := g.Do(s.t.Context(), d, func(context.Context) error {
 		return p.call(func() error {
@@ -155,7 +151,7 @@ func (s *scene) remembers(d reservation.Delivery) {
 	s.t.Helper()
 	s.clock.Advance(5 * time.Minute)
 	require.False(s.t, s.play(&process{store: s.store}, d))
-	g, err := reservation.New(reservation.Config{Store: s.store, Log: slog.New(slog.DiscardHandler), Now: s.clock.Now})
+	g, err := reservation.New(s.store, reservation.Lock, slog.New(slog.DiscardHandler), s.clock.Now)
 	require.NoError(s.t, err)
 	duplicate, err := g.Do(s.t.Context(), d, func(context.Context) error { return errWork })
 	require.NoError(s.t, err)

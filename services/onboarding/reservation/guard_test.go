@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -44,29 +45,26 @@ func (j *journal) note(verb string, c reservation.Claim) error {
 	return nil
 }
 
-func (j *journal) Reserve(ctx context.Context, c reservation.Claim) (reservation.Answer, error) {
+func (j *journal) Reserve(ctx context.Context, c reservation.Claim) (reservation.Value, error) {
 	if err := j.note("reserve", c); err != nil {
-		return reservation.Answer{}, err
+		return reservation.Value{}, err
 	}
-	answer, err := j.store.Reserve(ctx, c)
+	v, err := j.store.Reserve(ctx, c)
 	if j.mute {
-		return reservation.Answer{}, errDown
+		return reservation.Value{}, errDown
 	}
-	return answer, err
+	return v, err
 }
 
-func (j *journal) Complete(ctx context.Context, c reservation.Claim) error {
-	if err := j.note("complete", c); err != nil {
+func (j *journal) Finish(ctx context.Context, c reservation.Claim, done bool) error {
+	verb := "release"
+	if done {
+		verb = "complete"
+	}
+	if err := j.note(verb, c); err != nil {
 		return err
 	}
-	return j.store.Complete(ctx, c)
-}
-
-func (j *journal) Release(ctx context.Context, c reservation.Claim) error {
-	if err := j.note("release", c); err != nil {
-		return err
-	}
-	return j.store.Release(ctx, c)
+	return j.store.Finish(ctx, c, done)
 }
 
 // verbs are the calls so far, in short.
@@ -92,18 +90,14 @@ type worksite struct {
 func newSite(t *testing.T, s store) *worksite {
 	t.Helper()
 	w := &worksite{t: t, clock: clock.NewSettable(start), store: &journal{store: s}}
-	w.guard = w.another(nil)
+	w.guard = w.another(w.store, reservation.Lock)
 	return w
 }
 
-// another is a guard of another process on the same store.
-func (w *worksite) another(change func(*reservation.Config)) *reservation.Guard {
+// another is a guard of another process.
+func (w *worksite) another(s store, lock time.Duration) *reservation.Guard {
 	w.t.Helper()
-	cfg := reservation.Config{Store: w.store, Log: slog.New(slog.NewTextHandler(&w.log, nil)), Now: w.clock.Now}
-	if change != nil {
-		change(&cfg)
-	}
-	g, err := reservation.New(cfg)
+	g, err := reservation.New(s, lock, slog.New(slog.NewTextHandler(&w.log, nil)), w.clock.Now)
 	require.NoError(w.t, err)
 	return g
 }
@@ -141,7 +135,6 @@ func (w *worksite) waits(d reservation.Delivery, wait time.Duration) {
 	require.ErrorAs(w.t, err, &inProgress)
 	require.False(w.t, duplicate)
 	require.Equal(w.t, wait, inProgress.RetryAfter)
-	require.WithinDuration(w.t, w.clock.Now().Add(wait), inProgress.Until, 0)
 	require.Equal(w.t, before, w.ran)
 }
 
@@ -149,7 +142,7 @@ func (w *worksite) waits(d reservation.Delivery, wait time.Duration) {
 func (w *worksite) busy(d reservation.Delivery) (end chan<- error, became <-chan error) {
 	w.t.Helper()
 	working, ending, ended := make(chan struct{}), make(chan error, 1), make(chan error, 1)
-	other := w.another(nil)
+	other := w.another(w.store, reservation.Lock)
 	go func() {
 		_, err := other.Do(w.t.Context(), d, func(context.Context) error {
 			close(working)
@@ -163,184 +156,10 @@ func (w *worksite) busy(d reservation.Delivery) (end chan<- error, became <-chan
 
 func TestGuard(t *testing.T) {
 	t.Parallel()
-	cases := []struct {
-		name string
-		run  func(t *testing.T, w *worksite, d reservation.Delivery)
-	}{
-		{name: "S1_04_S1_25_BothKeysAreReservedBeforeTheWorkForFourAndFiveMinutes", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
-			message, work := "message:"+d.MessageID, "work:"+d.Key
-			_, err := w.guard.Do(t.Context(), d, func(context.Context) error {
-				require.Equal(t, []string{"reserve " + message, "reserve " + work}, w.store.verbs())
-				return nil
-			})
-			require.NoError(t, err)
-			require.Equal(t, []string{"reserve " + message, "reserve " + work, "complete " + work, "complete " + message}, w.store.verbs())
-			var lasting []time.Duration
-			for _, c := range w.store.calls {
-				lasting = append(lasting, c.claim.Until.Sub(start))
-			}
-			require.Equal(t, []time.Duration{240 * time.Second, 300 * time.Second, 24 * time.Hour, 24 * time.Hour}, lasting)
-		}},
-		{name: "S1_25_JobMayHaveALockOfItsOwn", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
-			w.guard = w.another(func(c *reservation.Config) { c.Lock, c.TTL = 20*time.Second, 30*time.Second })
-			_, ended := w.guard.Do(t.Context(), d, func(context.Context) error {
-				w.waits(d, 20*time.Second)
-				return errWork
-			})
-			require.ErrorIs(t, ended, errWork)
-		}},
-		{name: "S1_26_DeliveryInFlightRunsNothing", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
-			end, became := w.busy(d)
-			w.clock.Advance(time.Minute)
-			w.waits(d, 180*time.Second)
-			close(end)
-			require.NoError(t, <-became)
-			w.knows(d)
-		}},
-		{name: "S1_05_WorkInFlightByAnotherMessageRunsNothingAndReservesNothing", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
-			end, became := w.busy(d)
-			other := reservation.Delivery{MessageID: newKey(), Key: d.Key}
-			w.waits(other, 300*time.Second)
-			w.waits(other, 300*time.Second) // its own message would be the shorter wait
-			end <- errWork
-			require.ErrorIs(t, <-became, errWork)
-			w.does(other)
-		}},
-		{name: "S1_27_LaterDeliveryIsADuplicateForADay", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
-			w.does(d)
-			for range 23 {
-				w.clock.Advance(time.Hour)
-				w.knows(d)
-			}
-			w.clock.Advance(time.Hour)
-			w.does(d)
-		}},
-		{name: "S1_05_S1_27_WorkThatAnotherMessageBroughtIsADuplicate", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
-			w.does(d)
-			again := reservation.Delivery{MessageID: newKey(), Key: d.Key}
-			w.knows(again)
-			w.knows(reservation.Delivery{MessageID: again.MessageID, Key: newKey()}) // the message was dealt with as well
-		}},
-		{name: "S1_06_FailureFreesTheDeliveryAtOnce", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
-			_, err := w.guard.Do(t.Context(), d, w.fails)
-			require.Equal(t, errWork, err)
-			w.does(d)
-			require.Equal(t, 2, w.ran)
-			require.Empty(t, w.log.String())
-		}},
-		{name: "S1_06_PanicFreesTheDeliveryToo", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
-			require.Panics(t, func() { _, _ = w.guard.Do(t.Context(), d, func(context.Context) error { panic("a defect") }) })
-			w.does(d)
-		}},
-		{name: "S1_06_CallerWhoHangsUpFreesTheDelivery", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
-			ctx, cancel := context.WithCancel(t.Context())
-			_, err := w.guard.Do(ctx, d, func(ctx context.Context) error {
-				cancel()
-				return ctx.Err()
-			})
-			require.ErrorIs(t, err, context.Canceled)
-			w.does(d)
-		}},
-		{name: "S1_27_CallerWhoHangsUpAfterTheWorkLosesNothing", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
-			ctx, cancel := context.WithCancel(t.Context())
-			_, err := w.guard.Do(ctx, d, func(context.Context) error {
-				cancel()
-				return nil
-			})
-			require.NoError(t, err)
-			w.knows(d)
-		}},
-		{name: "S1_30_StoreThatIsDownRunsNothing", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
-			w.store.broken = func(string, string) bool { return true }
-			_, err := w.guard.Do(t.Context(), d, w.work)
-			require.ErrorIs(t, err, reservation.ErrUnavailable)
-			require.ErrorIs(t, err, errDown)
-			require.Zero(t, w.ran)
-			w.store.broken = nil
-			w.does(d)
-		}},
-		{name: "S1_30_SecondReservationThatFailsRunsNothingAndFreesTheFirst", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
-			w.store.broken = func(verb, key string) bool { return verb == "reserve" && key == "work:"+d.Key }
-			_, err := w.guard.Do(t.Context(), d, w.work)
-			require.ErrorIs(t, err, reservation.ErrUnavailable)
-			require.Zero(t, w.ran)
-			w.store.broken = nil
-			w.does(d)
-		}},
-		{name: "S1_38_ReservationWhoseAnswerIsLostKeepsNobodyWaiting", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
-			w.store.mute = true
-			_, err := w.guard.Do(t.Context(), d, w.work)
-			require.ErrorIs(t, err, reservation.ErrUnavailable)
-			w.store.mute = false
-			w.does(d)
-		}},
-		{name: "WorkWhoseSuccessCannotBeRecordedIsASuccessAndLogged", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
-			w.store.broken = func(verb, _ string) bool { return verb == "complete" }
-			w.does(d)
-			require.Contains(t, w.log.String(), "onboarding.reservation_not_completed")
-			w.store.broken = nil
-			w.waits(d, 240*time.Second)
-			w.clock.Advance(300 * time.Second)
-			w.does(d) // again: the work bears it
-		}},
-		{name: "S1_35_StaleWorkerThatSucceedsDoesNotCompleteTheNextOnes", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
-			staleEnd, stale := w.busy(d)
-			w.clock.Advance(300 * time.Second)
-			end, became := w.busy(d)
-			close(staleEnd)
-			require.NoError(t, <-stale)
-			w.waits(d, 240*time.Second)
-			end <- errWork
-			require.ErrorIs(t, <-became, errWork)
-			w.does(d)
-		}},
-		{name: "S1_35_StaleWorkerThatFailsDoesNotReleaseTheNextOnes", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
-			staleEnd, stale := w.busy(d)
-			w.clock.Advance(300 * time.Second)
-			end, became := w.busy(d)
-			staleEnd <- errWork
-			require.ErrorIs(t, <-stale, errWork)
-			w.waits(d, 240*time.Second)
-			close(end)
-			require.NoError(t, <-became)
-			w.knows(d)
-		}},
-		{name: "S1_36_WorkOfADeadWorkerIsDoneAgainAndNeverADuplicate", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
-			dead := &journal{store: w.store.store, broken: func(verb, _ string) bool { return verb != "reserve" }}
-			_, err := w.another(func(c *reservation.Config) { c.Store = dead }).Do(t.Context(), d, w.fails)
-			require.ErrorIs(t, err, errWork)
-			w.clock.Advance(150 * time.Second)
-			w.waits(d, 90*time.Second)
-			w.clock.Advance(90 * time.Second)
-			w.waits(d, 60*time.Second) // the message is free, its work is not yet
-			w.clock.Advance(60 * time.Second)
-			w.does(d)
-			w.knows(d)
-		}},
-		{name: "S1_37_NewVersionOfTheWorkIsNoDuplicate", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
-			w.does(d)
-			w.does(reservation.Delivery{MessageID: newKey(), Key: d.Key + ":v2"})
-		}},
-		{name: "DeliveryWithoutAMessageOrAKeyIsRefused", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
-			for _, nameless := range []reservation.Delivery{{MessageID: d.MessageID}, {Key: d.Key}} {
-				_, err := w.guard.Do(t.Context(), nameless, w.work)
-				require.Error(t, err)
-			}
-			require.Empty(t, w.store.verbs())
-		}},
-		{name: "WorkHasNoMoreTimeThanItsLease", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
-			_, err := w.guard.Do(t.Context(), d, func(ctx context.Context) error {
-				_, bounded := ctx.Deadline()
-				require.True(t, bounded)
-				return nil
-			})
-			require.NoError(t, err)
-		}},
-	}
 	for _, k := range kinds(t) {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
-			for _, c := range cases {
+			for _, c := range slices.Concat(deliveries, mishaps) {
 				t.Run(c.name, func(t *testing.T) {
 					t.Parallel()
 					c.run(t, newSite(t, k.open(t)), reservation.Delivery{MessageID: newKey(), Key: "note:" + newKey()})
@@ -350,24 +169,203 @@ func TestGuard(t *testing.T) {
 	}
 }
 
+type guardCase struct {
+	name string
+	run  func(t *testing.T, w *worksite, d reservation.Delivery)
+}
+
+// deliveries are cases in which the store and the processes are well.
+var deliveries = []guardCase{
+	{name: "S1_04_S1_25_BothKeysAreReservedBeforeTheWorkForFourAndFiveMinutes", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
+		message, work := "message:"+d.MessageID, "work:"+d.Key
+		_, err := w.guard.Do(t.Context(), d, func(context.Context) error {
+			require.Equal(t, []string{"reserve " + message, "reserve " + work}, w.store.verbs())
+			return nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, []string{"reserve " + message, "reserve " + work, "complete " + work, "complete " + message}, w.store.verbs())
+		var lasting []time.Duration
+		for _, c := range w.store.calls {
+			lasting = append(lasting, c.claim.Until.Sub(start))
+		}
+		require.Equal(t, []time.Duration{240 * time.Second, 300 * time.Second, 24 * time.Hour, 24 * time.Hour}, lasting)
+	}},
+	{name: "S1_25_JobMayHaveALockOfItsOwn", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
+		w.guard = w.another(w.store, 20*time.Second)
+		_, ended := w.guard.Do(t.Context(), d, func(context.Context) error {
+			w.waits(d, 20*time.Second)
+			return errWork
+		})
+		require.ErrorIs(t, ended, errWork)
+	}},
+	{name: "S1_26_DeliveryInFlightRunsNothing", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
+		end, became := w.busy(d)
+		w.clock.Advance(time.Minute)
+		w.waits(d, 180*time.Second)
+		close(end)
+		require.NoError(t, <-became)
+		w.knows(d)
+	}},
+	{name: "S1_05_WorkInFlightByAnotherMessageRunsNothingAndReservesNothing", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
+		end, became := w.busy(d)
+		other := reservation.Delivery{MessageID: newKey(), Key: d.Key}
+		w.waits(other, 300*time.Second)
+		w.waits(other, 300*time.Second) // its own message would be the shorter wait
+		end <- errWork
+		require.ErrorIs(t, <-became, errWork)
+		w.does(other)
+	}},
+	{name: "S1_27_LaterDeliveryIsADuplicateForADay", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
+		w.does(d)
+		for range 23 {
+			w.clock.Advance(time.Hour)
+			w.knows(d)
+		}
+		w.clock.Advance(time.Hour)
+		w.does(d)
+	}},
+	{name: "S1_05_S1_27_WorkThatAnotherMessageBroughtIsADuplicate", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
+		w.does(d)
+		again := reservation.Delivery{MessageID: newKey(), Key: d.Key}
+		w.knows(again)
+		w.knows(reservation.Delivery{MessageID: again.MessageID, Key: newKey()}) // the message was dealt with as well
+	}},
+	{name: "S1_06_FailureFreesTheDeliveryAtOnce", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
+		_, err := w.guard.Do(t.Context(), d, w.fails)
+		require.Equal(t, errWork, err)
+		w.does(d)
+		require.Equal(t, 2, w.ran)
+		require.Empty(t, w.log.String())
+	}},
+	{name: "S1_06_PanicFreesTheDeliveryToo", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
+		require.Panics(t, func() { _, _ = w.guard.Do(t.Context(), d, func(context.Context) error { panic("a defect") }) })
+		w.does(d)
+	}},
+	{name: "S1_06_CallerWhoHangsUpFreesTheDelivery", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := w.guard.Do(ctx, d, func(ctx context.Context) error {
+			cancel()
+			return ctx.Err()
+		})
+		require.ErrorIs(t, err, context.Canceled)
+		w.does(d)
+	}},
+	{name: "S1_27_CallerWhoHangsUpAfterTheWorkLosesNothing", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := w.guard.Do(ctx, d, func(context.Context) error {
+			cancel()
+			return nil
+		})
+		require.NoError(t, err)
+		w.knows(d)
+	}},
+}
+
+// mishaps are cases in which the store or a process is not.
+var mishaps = []guardCase{
+	{name: "S1_30_StoreThatIsDownRunsNothing", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
+		w.store.broken = func(string, string) bool { return true }
+		_, err := w.guard.Do(t.Context(), d, w.work)
+		require.ErrorIs(t, err, reservation.ErrUnavailable)
+		require.ErrorIs(t, err, errDown)
+		require.Zero(t, w.ran)
+		w.store.broken = nil
+		w.does(d)
+	}},
+	{name: "S1_30_SecondReservationThatFailsRunsNothingAndFreesTheFirst", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
+		w.store.broken = func(verb, key string) bool { return verb == "reserve" && key == "work:"+d.Key }
+		_, err := w.guard.Do(t.Context(), d, w.work)
+		require.ErrorIs(t, err, reservation.ErrUnavailable)
+		require.Zero(t, w.ran)
+		w.store.broken = nil
+		w.does(d)
+	}},
+	{name: "S1_38_ReservationWhoseAnswerIsLostKeepsNobodyWaiting", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
+		w.store.mute = true
+		_, err := w.guard.Do(t.Context(), d, w.work)
+		require.ErrorIs(t, err, reservation.ErrUnavailable)
+		w.store.mute = false
+		w.does(d)
+	}},
+	{name: "WorkWhoseSuccessCannotBeRecordedIsASuccessAndLogged", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
+		w.store.broken = func(verb, _ string) bool { return verb == "complete" }
+		w.does(d)
+		require.Contains(t, w.log.String(), "onboarding.reservation_not_completed")
+		w.store.broken = nil
+		w.waits(d, 240*time.Second)
+		w.clock.Advance(300 * time.Second)
+		w.does(d) // again: the work bears it
+	}},
+	{name: "S1_35_StaleWorkerThatSucceedsDoesNotCompleteTheNextOnes", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
+		staleEnd, stale := w.busy(d)
+		w.clock.Advance(300 * time.Second)
+		end, became := w.busy(d)
+		close(staleEnd)
+		require.NoError(t, <-stale)
+		w.waits(d, 240*time.Second)
+		end <- errWork
+		require.ErrorIs(t, <-became, errWork)
+		w.does(d)
+	}},
+	{name: "S1_35_StaleWorkerThatFailsDoesNotReleaseTheNextOnes", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
+		staleEnd, stale := w.busy(d)
+		w.clock.Advance(300 * time.Second)
+		end, became := w.busy(d)
+		staleEnd <- errWork
+		require.ErrorIs(t, <-stale, errWork)
+		w.waits(d, 240*time.Second)
+		close(end)
+		require.NoError(t, <-became)
+		w.knows(d)
+	}},
+	{name: "S1_36_WorkOfADeadWorkerIsDoneAgainAndNeverADuplicate", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
+		dead := &journal{store: w.store.store, broken: func(verb, _ string) bool { return verb != "reserve" }}
+		_, err := w.another(dead, reservation.Lock).Do(t.Context(), d, w.fails)
+		require.ErrorIs(t, err, errWork)
+		w.clock.Advance(150 * time.Second)
+		w.waits(d, 90*time.Second)
+		w.clock.Advance(90 * time.Second)
+		w.waits(d, 60*time.Second) // the message is free, its work is not yet
+		w.clock.Advance(60 * time.Second)
+		w.does(d)
+		w.knows(d)
+	}},
+	{name: "S1_37_NewVersionOfTheWorkIsNoDuplicate", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
+		w.does(d)
+		w.does(reservation.Delivery{MessageID: newKey(), Key: d.Key + ":v2"})
+	}},
+	{name: "DeliveryWithoutAMessageOrAKeyIsRefused", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
+		for _, nameless := range []reservation.Delivery{{MessageID: d.MessageID}, {Key: d.Key}} {
+			_, err := w.guard.Do(t.Context(), nameless, w.work)
+			require.Error(t, err)
+		}
+		require.Empty(t, w.store.verbs())
+	}},
+	{name: "WorkHasNoMoreTimeThanItsLease", run: func(t *testing.T, w *worksite, d reservation.Delivery) {
+		_, err := w.guard.Do(t.Context(), d, func(ctx context.Context) error {
+			_, bounded := ctx.Deadline()
+			require.True(t, bounded)
+			return nil
+		})
+		require.NoError(t, err)
+	}},
+}
+
 func TestNew(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
-		cfg  reservation.Config
+		lock time.Duration
 		want string
 	}{
-		{name: "S1_38_DefaultsFitTheRetriesOfAnAlarm", cfg: reservation.Config{}},
-		{name: "S1_38_LockAsLongAsTheRetries", cfg: reservation.Config{Lock: 310 * time.Second}, want: "lock"},
-		{name: "S1_38_TTLLongerThanTheRetries", cfg: reservation.Config{TTL: time.Hour}, want: "TTL"},
-		{name: "S1_38_DefaultLockWithFewerRetries", cfg: reservation.Config{RetryWindow: 150 * time.Second}, want: "lock"},
-		{name: "S1_38_LongerLockWithMoreRetries", cfg: reservation.Config{Lock: 400 * time.Second, RetryWindow: 630 * time.Second}},
-		{name: "NegativeLock", cfg: reservation.Config{Lock: -time.Second}, want: "lock"},
-		{name: "MemoryShorterThanTheRetries", cfg: reservation.Config{Keep: 5 * time.Minute}, want: "remembered"},
+		{name: "S1_38_LockOfFourMinutesFitsTheRetriesOfAnAlarm", lock: reservation.Lock},
+		{name: "S1_38_LockAsLongAsTheRetries", lock: 310 * time.Second, want: "retry window"},
+		{name: "NegativeLock", lock: -time.Second, want: "lock"},
+		{name: "NoLock", want: "lock"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := reservation.New(tt.cfg)
+			_, err := reservation.New(nil, tt.lock, nil, nil)
 			if tt.want == "" {
 				require.NoError(t, err)
 				return

@@ -82,7 +82,7 @@ func (q *Queue) Get(ctx context.Context, orgID, id string) (Row, error) {
 }
 
 // one is what a statement says of one job; pgx.ErrNoRows.
-func (q *Queue) one(ctx context.Context, db Querier, sql string, args ...any) (r Row, err error) {
+func (q *Queue) one(ctx context.Context, db querier, sql string, args ...any) (r Row, err error) {
 	err = q.byIndex(ctx, db, func(rows pgx.Rows) (err error) {
 		r, err = pgx.CollectExactlyOneRow(rows, toRow)
 		return err
@@ -125,7 +125,7 @@ set status = 'pending', attempts = 0, lost_leases = 0, error_message = '', next_
 where j.org_id = $1::uuid and j.id = $2::uuid and j.status || '' = 'failed'
 returning {row}`
 
-// sqlCancel takes a pending job only, so that nobody who is at work is told afterwards that it did not count.
+// sqlCancel takes a pending job only, so that no handler has done work that does not count.
 const sqlCancel = `
 update {table} j
 set status = 'cancelled', next_retry_at = null, processed_at = $3::timestamptz, updated_at = $3::timestamptz
@@ -140,23 +140,23 @@ where j.org_id = $1::uuid and j.id = $2::uuid and j.status || '' = 'failed'
 returning {row}`
 
 // Retry gives a failed job all of its attempts again and makes it due; a *StatusError when it has not failed, ErrNoJob. The
-// error that it failed with stays until it ends anew. Whoever retries rings the queue's Notifier.
-func (q *Queue) Retry(ctx context.Context, db Querier, orgID, id string, now time.Time) (Row, error) {
+// caller notifies the queue's Notifier after the commit.
+func (q *Queue) Retry(ctx context.Context, db querier, orgID, id string, now time.Time) (Row, error) {
 	return q.change(ctx, db, q.sql.retry, StatusFailed, orgID, id, now)
 }
 
-// Cancel ends a pending job that nobody has begun; a *StatusError when it is not pending, ErrNoJob.
-func (q *Queue) Cancel(ctx context.Context, db Querier, orgID, id string, now time.Time) (Row, error) {
+// Cancel ends a pending job that has not begun; a *StatusError when it is not pending, ErrNoJob.
+func (q *Queue) Cancel(ctx context.Context, db querier, orgID, id string, now time.Time) (Row, error) {
 	return q.change(ctx, db, q.sql.cancel, StatusPending, orgID, id, now)
 }
 
-// Dismiss cancels a failed job that nobody will retry, because what it asked for is done or not wanted; a *StatusError when it has not
+// Dismiss cancels a failed job that will not be retried, because what it asked for is done or not wanted; a *StatusError when it has not
 // failed, ErrNoJob.
-func (q *Queue) Dismiss(ctx context.Context, db Querier, orgID, id string, now time.Time) (Row, error) {
+func (q *Queue) Dismiss(ctx context.Context, db querier, orgID, id string, now time.Time) (Row, error) {
 	return q.change(ctx, db, q.sql.dismiss, StatusFailed, orgID, id, now)
 }
 
-func (q *Queue) change(ctx context.Context, db Querier, sql, from, orgID, id string, now time.Time) (Row, error) {
+func (q *Queue) change(ctx context.Context, db querier, sql, from, orgID, id string, now time.Time) (Row, error) {
 	changed, err := q.one(ctx, db, sql, orgID, id, now)
 	if err == nil {
 		return changed, nil
@@ -172,63 +172,4 @@ func (q *Queue) change(ctx context.Context, db Querier, sql, from, orgID, id str
 		return Row{}, fmt.Errorf("change job: %w", err)
 	}
 	return found, &StatusError{Status: found.Status, Want: from}
-}
-
-// Stats is how a queue is doing. No count goes beyond CountLimit, so that asking stays cheap however bad it is.
-type Stats struct {
-	Running   int           // claimed, and not at their end
-	Backlog   int           // due and not begun
-	Scheduled int           // due later, retries included
-	Failed    int           // failed for good and kept, until somebody retries them or retention clears them away
-	OldestDue time.Duration // how long the oldest of the backlog has been due
-}
-
-// CountLimit is where Stats stop counting.
-const CountLimit = 100_000
-
-// sqlStats reads only partial indexes, never the finished jobs: those of what is pending, processing, or failed. The oldest due
-// job is found by hopping from organisation to organisation.
-const sqlStats = `
-with recursive orgs as (
-    (select t.org_id from {table} t where t.status = 'pending' order by {by org} limit 1)
-    union all
-    select x.org_id from orgs o cross join lateral (
-        select t.org_id from {table} t where t.status = 'pending' and t.org_id > o.org_id order by {by org} limit 1) x
-),
-oldest as (
-    select min(x.next_retry_at) as at
-    from orgs o cross join {lanes} cross join lateral (
-        select t.next_retry_at from {table} t where t.status = 'pending' and t.org_id = o.org_id{lane} order by t.next_retry_at limit 1) x
-)
-select
-    (select count(*) from (select 1 from {table} t where t.status = 'processing' limit $2::integer) x),
-    (select count(*) from (
-        select 1 from {table} t where t.status = 'pending' and t.next_retry_at <= $1::timestamptz limit $2::integer) x),
-    (select count(*) from (
-        select 1 from {table} t where t.status = 'pending' and t.next_retry_at > $1::timestamptz limit $2::integer) x),
-    (select count(*) from (select 1 from {table} t where t.status = 'failed' limit $2::integer) x),
-    (select at from oldest where at <= $1::timestamptz)`
-
-// Stats asks how the queue is doing.
-func (q *Queue) Stats(ctx context.Context, now time.Time) (Stats, error) {
-	var s Stats
-	var oldest *time.Time
-	var batch pgx.Batch
-	batch.Queue(q.sql.byIndex)
-	batch.Queue(q.sql.stats, now, CountLimit)
-	results := q.pool.SendBatch(ctx, &batch)
-	_, err := results.Exec()
-	if err == nil {
-		err = results.QueryRow().Scan(&s.Running, &s.Backlog, &s.Scheduled, &s.Failed, &oldest)
-	}
-	if closing := results.Close(); err == nil {
-		err = closing
-	}
-	if err != nil {
-		return Stats{}, fmt.Errorf("queue stats: %w", err)
-	}
-	if oldest != nil {
-		s.OldestDue = now.Sub(*oldest)
-	}
-	return s, nil
 }
