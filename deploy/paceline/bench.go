@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 // benchCommand measures us beside others.
 type benchCommand struct {
 	Queue   benchQueueCommand   `cmd:"" help:"Our job queue, the seed's loop and River, side by side on the same Postgres."`
+	Steps   benchStepsCommand   `cmd:"" help:"Due steps a second through three real processes, also beside another revision."`
 	Measure benchMeasureCommand `cmd:"" hidden:"" help:"One measurement, in this process."`
 }
 
@@ -54,12 +56,56 @@ func (c *benchQueueCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	if !c.JSON {
-		return report.Print(t.out)
+	return printReport(t.out, &report, c.JSON)
+}
+
+// printReport writes a report for people or for machines.
+func printReport(out io.Writer, report interface{ Print(out io.Writer) error }, asJSON bool) error {
+	if !asJSON {
+		return report.Print(out)
 	}
-	encoder := json.NewEncoder(t.out)
+	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(report)
+}
+
+// benchStepsCommand measures the whole walk of a step.
+type benchStepsCommand struct {
+	Steps   int    `default:"4000" help:"How many steps to a measurement."`
+	Rounds  int    `default:"5" help:"How often everything is measured, everybody in turn."`
+	Callers int    `default:"64" help:"How many callbacks are in flight."`
+	Against string `help:"Another revision of this checkout, a commit or a tag: it is built, and measured in turn with this program."`
+	JSON    bool   `name:"json" help:"Print one JSON object, for machines."`
+}
+
+// Help is the long text of --help.
+func (c *benchStepsCommand) Help() string {
+	return `Gateway, onboarding and messaging run as three processes on a private, durable Postgres. QStash and Twilio are stubs that
+answer at once and do nothing else. Signed callbacks of due steps are delivered, so many at once; each must be answered "sent", and
+afterwards each step must be stored, sent and moved on exactly once: else there are no figures, and the exit code is 1.
+
+What a step asks of the databases is counted before, on a wire between services and Postgres, and recorded there. In every round the same
+databases are asked the same again without any service ("its statements alone"), and pgbench does the least that a step can ask.
+Figures are medians of the rounds, a ratio is the median of the rounds' ratios, and rounds are interleaved.
+
+--against needs git, go and the history of this repository. The machine should do nothing else: the load is printed, and figures of
+different runs are not to be compared.`
+}
+
+// Run returns an error unless every step was done exactly once.
+func (c *benchStepsCommand) Run(ctx context.Context, t terminal) error {
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program, to start it as each of the services: %w", err)
+	}
+	report, err := bench.Steps{
+		Steps: c.Steps, Rounds: c.Rounds, Callers: c.Callers, Against: c.Against, Repository: ".",
+		Program: []string{program}, Environ: inherited(t.environ), Now: time.Now, Tell: newScreen(t.out, c.JSON).heading,
+	}.Run(ctx)
+	if err != nil {
+		return err
+	}
+	return printReport(t.out, &report, c.JSON)
 }
 
 // inherited is what a process of ours gets of our environment.

@@ -50,3 +50,37 @@ func TestBenchQueue(t *testing.T) {
 		require.ErrorContains(t, run(t.Context(), []string{"bench", "measure", "{"}, terminal{out: io.Discard}), "spec")
 	})
 }
+
+func TestBenchSteps(t *testing.T) {
+	t.Parallel()
+
+	// As above no figure is asserted; that every step is done exactly once is asserted by the command itself.
+	t.Run("MeasuresADozenSteps", func(t *testing.T) {
+		t.Parallel()
+		out, err := command(t, "bench", "steps", "--steps", "12", "--rounds", "1", "--callers", "4", "--json").Output()
+		require.NoError(t, err, "%s", out)
+		var report bench.StepsReport
+		require.NoError(t, json.Unmarshal(out, &report))
+		require.True(t, report.Durable, "figures of a server that may lose what it acknowledged mean nothing")
+		require.Len(t, report.Builds, 1)
+		figure := report.Builds[0]
+		require.Positive(t, figure.Rate)
+		require.Positive(t, figure.P99MS)
+		require.Positive(t, figure.Replayed)
+		for _, run := range figure.Runs {
+			require.InDelta(t, 1, run.Replayed.Alike, 1e-9, "the same statements have the same effect")
+		}
+		for _, cost := range []bench.StepCost{figure.Onboarding, figure.Messaging} {
+			require.GreaterOrEqual(t, cost.RoundTrips, 2.0)
+			require.GreaterOrEqual(t, cost.Statements, cost.RoundTrips)
+			require.GreaterOrEqual(t, cost.Transactions, 2.0, "a claim and its settling, a look at the session and its advance")
+		}
+	})
+
+	t.Run("SaysWhatIsWrongWithItsArguments", func(t *testing.T) {
+		t.Parallel()
+		require.ErrorContains(t, run(t.Context(), []string{"bench", "steps", "--steps", "1"}, terminal{out: io.Discard}), "--steps")
+		require.ErrorContains(t, run(t.Context(), []string{"bench", "steps", "--steps", "4", "--against", "nowhere"},
+			terminal{out: io.Discard}), "nowhere")
+	})
+}

@@ -25,6 +25,7 @@ type server struct {
 	private *cluster.Cluster // nil: somebody else's
 	version string
 	durable bool
+	counts  bool // statements, in pg_stat_statements
 }
 
 // tuned is what a private server is told beyond its durability: memory as on a small machine that is Postgres's own, and no

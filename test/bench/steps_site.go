@@ -1,0 +1,237 @@
+package bench
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/test/chaos"
+	"paceline.internal/test/stack"
+)
+
+// databasesOf names the services that keep something.
+func databasesOf() []string { return []string{"onboarding", "messaging"} }
+
+// template is the name of a migrated database of a build in which steps are due. It is copied for each measurement.
+func template(build int, service string) string { return service + "_of_build_" + strconv.Itoa(build) }
+
+// urlOf is how a service's login reaches a database of the private server.
+func (s *server) urlOf(database, login string) string { return s.private.URL(database, login) }
+
+// makeTemplate migrates a database by the build's own migrate, and lets steps become due in it.
+func (s Steps) makeTemplate(ctx context.Context, server *server, b *build, service, name string) error {
+	if err := server.private.EnsureService(ctx, service); err != nil { // for its roles
+		return err
+	}
+	quoted, owner := pgx.Identifier{name}.Sanitize(), pgx.Identifier{service}.Sanitize()
+	if err := server.exec(ctx, "create database "+quoted+" owner "+owner); err != nil {
+		return err
+	}
+	// A configuration has to be whole even for migrate; nothing of it is reached.
+	environ, err := s.environ(ctx, &stubs{qstash: "http://127.0.0.1:1", twilio: "http://127.0.0.1:1"}, map[string]string{
+		"onboarding": server.urlOf(name, service), "messaging": server.urlOf(name, service),
+	})
+	if err != nil {
+		return err
+	}
+	log := filepath.Join(server.dir, name+".log")
+	migrate, err := chaos.StartChild(chaos.ChildConfig{
+		Name: service, Command: append(append([]string{}, b.program...), "serve", service, "migrate"), Environ: environ, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		migrate.Kill()
+		return context.Cause(ctx)
+	case <-migrate.Done():
+	}
+	if err := migrate.Err(); err != nil {
+		return fmt.Errorf("migrate: %w: %s", err, tail(log))
+	}
+	return seedSteps(ctx, server.urlOf(name, "postgres"), service, s.warm()+max(s.Steps, min(s.Steps, countedSteps)))
+}
+
+// cloned copies both databases of a build for one measurement.
+func (s *server) cloned(ctx context.Context, build int, use func(urls map[string]string) error) (err error) {
+	urls := map[string]string{}
+	for _, service := range databasesOf() {
+		name := service + "_" + strings.ToLower(rand.Text()[:8])
+		quoted := pgx.Identifier{name}.Sanitize()
+		if err := s.exec(ctx, "create database "+quoted+" owner "+pgx.Identifier{service}.Sanitize()+
+			" template "+pgx.Identifier{template(build, service)}.Sanitize()); err != nil {
+			return err
+		}
+		defer func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeBound)
+			defer cancel()
+			err = errors.Join(err, s.exec(ctx, "drop database "+quoted+" with (force)"))
+		}()
+		urls[service] = s.urlOf(name, service)
+	}
+	if err := s.exec(ctx, "checkpoint"); err != nil {
+		return err
+	}
+	return use(urls)
+}
+
+// environ is what the three services are started with.
+func (s Steps) environ(ctx context.Context, stubs *stubs, urls map[string]string) (map[string]string, error) {
+	ports, err := stack.FreePorts(ctx, 6)
+	if err != nil {
+		return nil, err
+	}
+	environ := stack.ProcessEnviron(&stack.Vendors{QStashURL: stubs.qstash, TwilioURL: stubs.twilio}, stack.Addresses{
+		Gateway: ports[0], GatewayOps: ports[1], Onboarding: ports[2], OnboardingOps: ports[3], Messaging: ports[4], MessagingOps: ports[5],
+	}, stack.Secrets{ServiceAuth: rand.Text() + rand.Text(), APIJWT: rand.Text() + rand.Text()})
+	environ["ONBOARDING_DATABASE_URL"], environ["MESSAGING_DATABASE_URL"] = urls["onboarding"], urls["messaging"]
+	environ["INBOUND_AUDIT_INTERVAL"] = "0" // nobody texts here
+	maps.Copy(environ, s.Environ)
+	return environ, nil
+}
+
+// place is the three services of a build, running.
+type place struct {
+	origin   string
+	ops      map[string]string // where each says what it has used
+	logs     []string
+	children []*chaos.Child
+	client   *http.Client
+}
+
+// readyBound is how long the three services may take to become ready.
+const readyBound = time.Minute
+
+// open starts the three services and waits until they are ready.
+func (s Steps) open(ctx context.Context, server *server, stubs *stubs, b *build, urls map[string]string) (_ *place, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, readyBound, errors.New("the services do not become ready"))
+	defer cancel()
+	environ, err := s.environ(ctx, stubs, urls)
+	if err != nil {
+		return nil, err
+	}
+	transport := &http.Transport{MaxIdleConnsPerHost: s.Callers, MaxConnsPerHost: s.Callers}
+	p := &place{
+		origin: environ["PUBLIC_BASE_URL"], ops: map[string]string{}, client: &http.Client{Timeout: readyBound, Transport: transport},
+	}
+	for _, service := range []string{stack.Messaging, stack.Onboarding, stack.Gateway} {
+		log := filepath.Join(server.dir, service+".log")
+		_ = os.Remove(log) // of the measurement before, if there was one
+		child, err := chaos.StartChild(chaos.ChildConfig{
+			Name: service, Command: append(append([]string{}, b.program...), "serve", service), Environ: environ, Log: log,
+		})
+		if err != nil {
+			p.close()
+			return nil, err
+		}
+		p.children, p.logs = append(p.children, child), append(p.logs, log)
+		p.ops[service] = environ[strings.ToUpper(service)+"_OPS_ADDR"]
+		for !p.ready(ctx, service) {
+			if !pause(ctx, 10*time.Millisecond) {
+				p.close()
+				return nil, fmt.Errorf("%s: %w: %s", service, context.Cause(ctx), tail(log))
+			}
+		}
+	}
+	return p, nil
+}
+
+func (p *place) ready(ctx context.Context, service string) bool {
+	_, err := p.ask(ctx, service, "/readyz")
+	return err == nil
+}
+
+// ask reads a page of a service's ops port.
+func (p *place) ask(ctx context.Context, service, page string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.ops[service]+page, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	response, err := p.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	said, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	if err := errors.Join(err, response.Body.Close()); err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s of %s: %s", page, service, response.Status)
+	}
+	return said, nil
+}
+
+var cpuSeconds = regexp.MustCompile(`(?m)^process_cpu_seconds_total ([0-9.e+]+)$`)
+
+// cpu is how many seconds of a processor the three services have used so far, by their own metrics.
+func (p *place) cpu(ctx context.Context) (total float64, err error) {
+	for service := range p.ops {
+		said, err := p.ask(ctx, service, "/metrics")
+		if err != nil {
+			return 0, err
+		}
+		found := cpuSeconds.FindSubmatch(said)
+		if found == nil {
+			return 0, fmt.Errorf("%s does not say what it has used", service)
+		}
+		used, err := strconv.ParseFloat(string(found[1]), 64)
+		if err != nil {
+			return 0, err
+		}
+		total += used
+	}
+	return total, nil
+}
+
+// close ends the services at once: their databases are dropped next.
+func (p *place) close() {
+	for _, child := range p.children {
+		child.Kill()
+	}
+	p.client.CloseIdleConnections()
+}
+
+// complaints are the last lines that the services wrote of what went wrong.
+func (p *place) complaints() string {
+	var last []string
+	for _, log := range p.logs {
+		said, _ := os.ReadFile(log) // what there is of it
+		var line string
+		for one := range strings.Lines(string(said)) {
+			if strings.Contains(one, `"ERROR"`) || strings.Contains(one, `"WARN"`) {
+				line = one
+			}
+		}
+		last = append(last, line)
+	}
+	return strings.Join(last, "")
+}
+
+// tail is the end of what a process said.
+func tail(log string) string {
+	said, _ := os.ReadFile(log) // what there is of it
+	return string(said[max(0, len(said)-2000):])
+}
+
+// socketOf is the unix socket of a database's URL.
+func socketOf(database string) (string, error) {
+	u, err := url.Parse(database)
+	if err != nil {
+		return "", errors.New("the database URL cannot be parsed") // the cause quotes it
+	}
+	return filepath.Join(u.Query().Get("host"), ".s.PGSQL."+u.Query().Get("port")), nil
+}

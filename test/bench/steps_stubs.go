@@ -1,0 +1,77 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"paceline.internal/test/stack"
+)
+
+// stubs stand where QStash and Twilio are. The emulators remember every message, make timers and call back, which is work on the
+// machine that is measured; these take what they are given and answer.
+type stubs struct {
+	qstash, twilio string // their origins
+	taken          atomic.Int64
+	published      atomic.Int64
+	servers        []*http.Server
+	served         chan error
+}
+
+func startStubs(ctx context.Context) (*stubs, error) {
+	s := &stubs{served: make(chan error, 2)}
+	for _, stub := range []struct {
+		origin *string
+		handle http.HandlerFunc
+	}{{&s.qstash, s.publish}, {&s.twilio, s.take}} {
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+		*stub.origin = "http://" + listener.Addr().String()
+		server := &http.Server{Handler: stub.handle, ReadHeaderTimeout: time.Minute}
+		s.servers = append(s.servers, server)
+		go func() { s.served <- server.Serve(listener) }()
+	}
+	return s, nil
+}
+
+func (s *stubs) reset() {
+	s.taken.Store(0)
+	s.published.Store(0)
+}
+
+// publish takes an alarm. Whether and when it rings is the measurement's business.
+func (s *stubs) publish(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body) // the connection is used again
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = fmt.Fprintf(w, `{"messageId":"msg_%d"}`, s.published.Add(1)) // who has gone comes again
+}
+
+// take accepts a text. Of no other text anything is known.
+func (s *stubs) take(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body) // the connection is used again
+	w.Header().Set("Content-Type", "application/json")
+	if r.Method != http.MethodPost {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	w.WriteHeader(http.StatusCreated)
+	_, _ = fmt.Fprintf(w, `{"sid":"SM%032x","status":"queued","from":%q,"num_segments":"1"}`, s.taken.Add(1), stack.FromNumber)
+}
+
+func (s *stubs) close() error {
+	var problems []error
+	for _, server := range s.servers {
+		problems = append(problems, server.Close())
+		if err := <-s.served; !errors.Is(err, http.ErrServerClosed) {
+			problems = append(problems, err)
+		}
+	}
+	return errors.Join(problems...)
+}
