@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/emulators/messagingtest"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/onboarding/conversation"
-	"paceline.internal/services/onboarding/messagingtest"
 	"paceline.internal/services/onboarding/session"
 )
 

@@ -13,10 +13,10 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"paceline.internal/emulators/messagingtest"
 	emulator "paceline.internal/emulators/qstash"
 	platform "paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
-	"paceline.internal/services/onboarding/messagingtest"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/session"
 )

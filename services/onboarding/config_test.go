@@ -10,11 +10,11 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/emulators/messagingtest"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/process"
 	"paceline.internal/services/onboarding"
-	"paceline.internal/services/onboarding/messagingtest"
 )
 
 // complete is the least environment that the service starts with.

@@ -12,11 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 
+	"paceline.internal/emulators/messagingtest"
 	emulator "paceline.internal/emulators/qstash"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/messagingtest"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/reservation"
 	"paceline.internal/services/onboarding/server"

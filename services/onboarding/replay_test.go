@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 
+	"paceline.internal/emulators/messagingtest"
 	emulator "paceline.internal/emulators/qstash"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/messagingtest"
 	"paceline.internal/services/onboarding/session"
 )
 

@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 
+	"paceline.internal/emulators/messagingtest"
 	emulator "paceline.internal/emulators/qstash"
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
-	"paceline.internal/services/onboarding/messagingtest"
 	"paceline.internal/services/onboarding/session"
 )
 

@@ -27,6 +27,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"paceline.internal/emulators/clock"
+	"paceline.internal/emulators/messagingtest"
 	emulator "paceline.internal/emulators/qstash"
 	platform "paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
@@ -37,7 +38,6 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/conversation"
-	"paceline.internal/services/onboarding/messagingtest"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/session"
 )

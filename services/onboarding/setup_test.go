@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"paceline.internal/emulators/clock"
+	"paceline.internal/emulators/messagingtest"
 	emulator "paceline.internal/emulators/qstash"
 	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/postgres/pgtest"
@@ -34,7 +35,6 @@ import (
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/messaging"
-	"paceline.internal/services/onboarding/messagingtest"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/reservation"
 	"paceline.internal/services/onboarding/server"
