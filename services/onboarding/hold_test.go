@@ -203,7 +203,7 @@ func TestHoldAtMessaging(t *testing.T) {
 						if finish == "ARepeat" {
 							require.NoError(t, do(b, p))
 						} else {
-							_, err := b.current().service.TellHolds(t.Context())
+							_, err := b.current().service.ForwardHolds(t.Context())
 							require.NoError(t, err)
 						}
 						require.Equal(t, verb == "Hold", b.messaging.Held(p.Phone))
@@ -220,8 +220,8 @@ func TestHoldAtMessaging(t *testing.T) {
 				b.hold(p)
 			}
 			b.messaging.SetDown(true)
-			require.ErrorIs(t, do(b, p), conversation.ErrHoldUntold)
-			_, err := b.current().service.TellHolds(t.Context())
+			require.ErrorIs(t, do(b, p), conversation.ErrHoldNotForwarded)
+			_, err := b.current().service.ForwardHolds(t.Context())
 			require.ErrorIs(t, err, conversation.ErrUnavailable)
 			b.messaging.SetDown(false)
 			require.NoError(t, do(b, p))
@@ -235,7 +235,7 @@ func TestHoldAtMessaging(t *testing.T) {
 		p := b.person()
 		for _, held := range []bool{true, false, true} {
 			b.exec(`update profiles set hold = $2, updated_at = $3 where id = $1`, p.ID, held, b.clock.Now().Add(-time.Hour))
-			_, err := b.current().service.TellHolds(t.Context())
+			_, err := b.current().service.ForwardHolds(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, held, b.messaging.Held(p.Phone))
 		}
@@ -247,10 +247,10 @@ func TestHoldAtMessaging(t *testing.T) {
 		p := b.person()
 		b.messaging.SetOlder(true)
 		b.hold(p)
-		_, err := b.current().service.TellHolds(t.Context())
+		_, err := b.current().service.ForwardHolds(t.Context())
 		require.ErrorIs(t, err, conversation.ErrKeepsNoHolds)
 		b.messaging.SetOlder(false)
-		_, err = b.current().service.TellHolds(t.Context())
+		_, err = b.current().service.ForwardHolds(t.Context())
 		require.NoError(t, err)
 		require.True(t, b.messaging.Held(p.Phone))
 	})

@@ -227,12 +227,12 @@ func (p *ports) CheckSender(ctx context.Context, org, phone string) error {
 	return act(p, "CheckSender", func() error { return p.carrier.CheckSender(asItself(ctx), org, phone) })
 }
 
-func (p *ports) TellHold(ctx context.Context, org, phone string, held bool, version int64) error {
-	return act(p, "TellHold", func() error { return p.carrier.TellHold(ctx, org, phone, held, version) })
+func (p *ports) ForwardHold(ctx context.Context, org, phone string, held bool, version int64) error {
+	return act(p, "ForwardHold", func() error { return p.carrier.ForwardHold(ctx, org, phone, held, version) })
 }
 
-func (p *ports) HoldTold(ctx context.Context, profileID string, version int64) error {
-	return act(p, "HoldTold", func() error { return p.Store.HoldTold(ctx, profileID, version) })
+func (p *ports) HoldForwarded(ctx context.Context, profileID string, version int64) error {
+	return act(p, "HoldForwarded", func() error { return p.Store.HoldForwarded(ctx, profileID, version) })
 }
 
 func (p *ports) Publish(ctx context.Context, job qstash.Job) (qstash.Receipt, error) {

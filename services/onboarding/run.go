@@ -200,7 +200,7 @@ func (w *wiring) addLoops() {
 		process.Loop("wake-ups", w.listen), // each of its waits has a bound of its own
 		w.loops.Loop("bell", w.notifier.Run))
 	repeat("retention", retention.Loop(rest))
-	w.components = append(w.components, w.loops.Loop("holds", c.TellLoop(rest).Run))
+	w.components = append(w.components, w.loops.Loop("holds", c.HoldsLoop(rest).Run))
 	if !w.cfg.InboundAuditInterval.Never() {
 		repeat("inbound-audit", c.AuditLoop(rest, w.cfg.InboundAuditInterval.Every()))
 	}

@@ -409,7 +409,7 @@ func (b *bundle) work() {
 	}
 	_, _ = p.relay.Relay(b.t.Context()) // a mishap of the ports; the next look mends it
 	_, _ = p.sweeper.Sweep(b.t.Context())
-	_, _ = p.service.TellHolds(b.t.Context())
+	_, _ = p.service.ForwardHolds(b.t.Context())
 	b.idle()
 }
 

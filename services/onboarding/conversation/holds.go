@@ -13,88 +13,88 @@ import (
 
 // A hold is a state of the profile, and messaging has to know it: texts that are none of a conversation's, such as those of the
 // outbound queue, are held there. The profile is changed first, and remembers which version messaging knows. So a process that dies in
-// between leaves a duty that TellHolds finishes, and the verb is answered once it is done.
+// between leaves a duty that ForwardHolds finishes, and the verb is answered once it is done.
 
 // What keeps messaging from knowing a hold.
 var (
-	// ErrHoldUntold is a hold or a release that stands here, and that messaging has not heard of yet.
-	ErrHoldUntold = errors.New("the conversation is held or released as asked, but messaging, which keeps the other texts, does not know; " +
+	// ErrHoldNotForwarded is a hold or a release that stands here, and that messaging has not heard of yet.
+	ErrHoldNotForwarded = errors.New("the conversation is held or released as asked, but messaging, which keeps the other texts, does not know; " +
 		"it is told as soon as it can be reached; repeat this until it succeeds")
 	// ErrKeepsNoHolds is a messaging service of the release before.
 	ErrKeepsNoHolds = errors.New("this release of messaging keeps no holds; it is told after its upgrade")
 )
 
 // Hold puts a safety hold on a person. Reason is for the timeline. Once it is answered nothing is on its way to them, and nothing is
-// sent but our answers to STOP and HELP. ErrNoProfile, ErrHoldUntold.
+// sent but our answers to STOP and HELP. ErrNoProfile, ErrHoldNotForwarded.
 func (c *Service) Hold(ctx context.Context, orgID, profileID, reason string) (Profile, error) {
 	p, err := c.Store.SetHold(ctx, orgID, profileID, reason, c.Now())
 	if err != nil {
 		return Profile{}, err
 	}
-	return p, c.tellNow(ctx, p)
+	return p, c.forwardNow(ctx, p)
 }
 
 // Release lifts a hold. A step that came due meanwhile rings again at once, and the last reply that was held and still
-// answers something is answered. Releasing a person who is not held changes nothing. ErrNoProfile, ErrHoldUntold.
+// answers something is answered. Releasing a person who is not held changes nothing. ErrNoProfile, ErrHoldNotForwarded.
 func (c *Service) Release(ctx context.Context, orgID, profileID string) (Profile, error) {
 	p, err := c.Store.Release(ctx, orgID, profileID, c.Now())
 	if err != nil {
 		return Profile{}, err
 	}
-	return p, c.tellNow(ctx, p)
+	return p, c.forwardNow(ctx, p)
 }
 
-// tellNow tells messaging in the time of an operator's verb. A messaging service of the release before holds what that release held.
-func (c *Service) tellNow(ctx context.Context, p Profile) error {
-	err := c.tell(ctx, p)
+// forwardNow tells messaging in the time of an operator's verb. A messaging service of the release before holds what that release held.
+func (c *Service) forwardNow(ctx context.Context, p Profile) error {
+	err := c.forward(ctx, p)
 	switch {
 	case errors.Is(err, ErrKeepsNoHolds):
 		c.Log.WarnContext(ctx, "onboarding.hold_untold", "profile_id", p.ID, "error", err)
 		return nil
 	case errors.Is(err, ErrUnavailable):
-		return fmt.Errorf("%w: %w", ErrHoldUntold, err)
+		return fmt.Errorf("%w: %w", ErrHoldNotForwarded, err)
 	}
 	return err
 }
 
-func (c *Service) tell(ctx context.Context, p Profile) error {
+func (c *Service) forward(ctx context.Context, p Profile) error {
 	if p.HoldTold == p.HoldVersion {
 		return nil
 	}
-	if err := c.Carrier.TellHold(ctx, p.OrgID, p.Phone, p.Hold, p.HoldVersion); err != nil {
+	if err := c.Carrier.ForwardHold(ctx, p.OrgID, p.Phone, p.Hold, p.HoldVersion); err != nil {
 		return fmt.Errorf("tell messaging of a hold: %w", err)
 	}
-	return c.Store.HoldTold(ctx, p.ID, p.HoldVersion)
+	return c.Store.HoldForwarded(ctx, p.ID, p.HoldVersion)
 }
 
 const (
-	tellInterval = 5 * time.Second
-	tellBatch    = 100
-	tellTries    = 3 // in a row that messaging cannot take: it is away
+	forwardInterval = 5 * time.Second
+	forwardBatch    = 100
+	forwardTries    = 3 // in a row that messaging cannot take: it is away
 )
 
-// TellLoop repeats TellHolds.
-func (c *Service) TellLoop(rest process.Rest) process.Repetition {
+// HoldsLoop repeats ForwardHolds.
+func (c *Service) HoldsLoop(rest process.Rest) process.Repetition {
 	return process.Repetition{
-		Once:   c.TellHolds,
+		Once:   c.ForwardHolds,
 		Failed: func(ctx context.Context, err error) { c.Log.WarnContext(ctx, "onboarding.hold_untold", "error", err) },
-		Rest:   rest, Every: tellInterval,
+		Rest:   rest, Every: forwardInterval,
 	}
 }
 
-// TellHolds has messaging know the holds and releases that it was not told of: those whose process died over them, or could not reach it,
+// ForwardHolds has messaging know the holds and releases that it was not told of: those whose process died over them, or could not reach it,
 // and those of a release that did not tell. One that messaging refuses, or puts off because a text is on its way to the person, keeps
 // back no other; several in a row that it cannot take are an outage.
-func (c *Service) TellHolds(ctx context.Context) (more bool, err error) {
+func (c *Service) ForwardHolds(ctx context.Context) (more bool, err error) {
 	var failures []error
 	for after, away := uuid.Nil.String(), 0; ; {
-		untold, err := c.Store.UntoldHolds(ctx, after, tellBatch)
+		untold, err := c.Store.UnforwardedHolds(ctx, after, forwardBatch)
 		if err != nil {
 			return false, errors.Join(append(failures, err)...)
 		}
 		for _, p := range untold {
 			after = p.ID
-			err := c.tell(ctx, p)
+			err := c.forward(ctx, p)
 			process.Progress(ctx)
 			switch {
 			case errors.Is(err, ErrKeepsNoHolds):
@@ -107,11 +107,11 @@ func (c *Service) TellHolds(ctx context.Context) (more bool, err error) {
 			if err != nil {
 				failures = append(failures, fmt.Errorf("profile %s: %w", p.ID, err))
 			}
-			if away == tellTries {
+			if away == forwardTries {
 				return false, errors.Join(failures...)
 			}
 		}
-		if len(untold) < tellBatch {
+		if len(untold) < forwardBatch {
 			return false, errors.Join(failures...)
 		}
 	}

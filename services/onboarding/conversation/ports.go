@@ -18,10 +18,10 @@ type store interface {
 	SetHold(ctx context.Context, orgID, profileID, reason string, at time.Time) (Profile, error)
 	// Release lifts a hold, and takes up what waited for that.
 	Release(ctx context.Context, orgID, profileID string, at time.Time) (Profile, error)
-	// UntoldHolds are profiles of whose hold, or release, messaging does not know yet, by their ids, from behind one of them.
-	UntoldHolds(ctx context.Context, after string, limit int) ([]Profile, error)
+	// UnforwardedHolds are profiles of whose hold, or release, messaging does not know yet, by their ids, from behind one of them.
+	UnforwardedHolds(ctx context.Context, after string, limit int) ([]Profile, error)
 	// HoldTold notes which version messaging knows.
-	HoldTold(ctx context.Context, profileID string, version int64) error
+	HoldForwarded(ctx context.Context, profileID string, version int64) error
 
 	// Sessions. A View's session has no id when the person has none.
 
@@ -94,6 +94,6 @@ type carrier interface {
 	Sender(ctx context.Context, orgID string) (string, error)
 	// ListInbound lists what was sent to it, in Twilio's own record.
 	ListInbound(ctx context.Context, orgID string, since, until time.Time, page string) (InboundPage, error)
-	// TellHold is ErrKeepsNoHolds for a messaging service that does not know them, ErrUnavailable for one that cannot be reached.
-	TellHold(ctx context.Context, orgID, phone string, held bool, version int64) error
+	// ForwardHold is ErrKeepsNoHolds for a messaging service that does not know them, ErrUnavailable for one that cannot be reached.
+	ForwardHold(ctx context.Context, orgID, phone string, held bool, version int64) error
 }

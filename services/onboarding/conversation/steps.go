@@ -89,20 +89,22 @@ func (c *Service) ExecuteStep(ctx context.Context, p session.StepPayload, correl
 func (c *Service) sendStep(
 	ctx context.Context, p session.StepPayload, step session.Step, view View, due StepDue, correlationID string, early Early,
 ) (StepResult, error) {
-	r := view.Session
-	if waits, err := c.awaitWindow(ctx, r, step); err != nil {
-		return StepResult{}, err
-	} else if waits {
-		return c.skip(ctx, p, session.SkipQuietHours, ""), nil
+	r, now, ahead := view.Session, c.Now(), false
+	if until, quiet := r.QuietUntil(now); quiet {
+		if waits, err := c.awaitWindow(ctx, r, step, now, until); err != nil || waits {
+			return c.skipUnless(ctx, p, session.SkipQuietHours, err)
+		}
 	}
-	ahead, err := c.beforeDue(ctx, r, due.Now, early)
-	if err != nil {
-		return StepResult{}, err
+	if early != EarlyRuns && due.Now.After(now) {
+		if err := c.beforeDue(ctx, r, due.Now.Sub(now), early); err != nil {
+			return StepResult{}, err
+		}
+		ahead = true
 	}
-	if waits, err := c.awaitDelivery(ctx, r, step); err != nil {
-		return StepResult{}, err
-	} else if waits {
-		return c.skip(ctx, p, session.SkipAwaitingDelivery, ""), nil
+	if before, ok := c.Flow.Previous(step.ID); ok && step.AfterDelivery > 0 {
+		if waits, err := c.awaitDelivery(ctx, r, step, before); err != nil || waits {
+			return c.skipUnless(ctx, p, session.SkipAwaitingDelivery, err)
+		}
 	}
 	to, next, err := session.AfterStep(c.Flow, step.ID)
 	if err != nil {
@@ -131,17 +133,13 @@ func (c *Service) sendStep(
 	return c.conclude(ctx, p, sent, move)
 }
 
-// beforeDue reports whether an operator has a step sent before it is due, and if so tells the timeline, before anything is sent.
-func (c *Service) beforeDue(ctx context.Context, r session.Record, due time.Time, early Early) (bool, error) {
-	now := c.Now()
-	left := due.Sub(now)
-	switch {
-	case early == EarlyRuns || left <= 0:
-		return false, nil
-	case early == EarlyRefused:
-		return false, &NotDue{Left: left}
+// beforeDue refuses an operator who has a step sent before it is due, unless they mean it: then the timeline tells, before anything is sent.
+func (c *Service) beforeDue(ctx context.Context, r session.Record, left time.Duration, early Early) error {
+	if early == EarlyRefused {
+		return &NotDue{Left: left}
 	}
-	return true, c.Store.Note(ctx, r, []session.Entry{{
+	now := c.Now()
+	return c.Store.Note(ctx, r, []session.Entry{{
 		At: now, Kind: session.KindReplayed, Trigger: session.TriggerOperator, Step: r.NextStep,
 		Detail: fmt.Sprintf("before_due: %s before it was due", left.Round(tenth)),
 	}}, nil, now)
@@ -203,6 +201,14 @@ func (c *Service) overtaken(ctx context.Context, p session.StepPayload, messageI
 func (c *Service) skip(ctx context.Context, p session.StepPayload, reason session.SkipReason, messageID string) StepResult {
 	c.Log.InfoContext(ctx, "onboarding.step_skipped", "step_id", string(p.StepID), "session_id", p.SessionID, "reason", string(reason))
 	return StepResult{Skip: reason, MessageID: messageID}
+}
+
+// skipUnless is skip for a step whose alarm was set again, unless that failed.
+func (c *Service) skipUnless(ctx context.Context, p session.StepPayload, reason session.SkipReason, err error) (StepResult, error) {
+	if err != nil {
+		return StepResult{}, err
+	}
+	return c.skip(ctx, p, reason, ""), nil
 }
 
 // noteTimeout bounds writing down an outage, which is worth doing even if the caller is gone: the call that failed may have taken all of

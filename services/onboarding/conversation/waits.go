@@ -18,12 +18,7 @@ type Receipt struct {
 // awaitWindow reports whether a step has to wait for the end of quiet hours, and if so has its alarm set for then. However the
 // alarm came to ring: set by an operator, swept after it was lost, or set for an opening that the organisation has moved since.
 // A burst that has begun is not parted.
-func (c *Service) awaitWindow(ctx context.Context, r session.Record, step session.Step) (bool, error) {
-	now := c.Now()
-	until, quiet := r.QuietUntil(now)
-	if !quiet {
-		return false, nil
-	}
+func (c *Service) awaitWindow(ctx context.Context, r session.Record, step session.Step, now, until time.Time) (bool, error) {
 	if begun, err := c.begun(ctx, r, step, now); begun || err != nil {
 		return false, err
 	}
@@ -54,11 +49,7 @@ func unlessMissing(err error) error {
 
 // awaitDelivery reports whether a step has to wait until the message before it was delivered, and if so has set its alarm
 // again: nothing here sleeps. After its limit it goes on, whatever became of that message.
-func (c *Service) awaitDelivery(ctx context.Context, r session.Record, step session.Step) (bool, error) {
-	before, ok := c.Flow.Previous(step.ID)
-	if step.AfterDelivery == 0 || !ok {
-		return false, nil
-	}
+func (c *Service) awaitDelivery(ctx context.Context, r session.Record, step, before session.Step) (bool, error) {
 	receipt, err := c.Carrier.Receipt(ctx, r.OrgID, session.Key(r.ProfileID, r.ID, before.ID))
 	if errors.Is(err, ErrMessageMissing) { // the flow had other steps when this session came here: nothing to wait for
 		return false, nil

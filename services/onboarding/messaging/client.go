@@ -205,9 +205,9 @@ func (c *Client) CheckSender(ctx context.Context, orgID, phone string) error {
 	return translate(err)
 }
 
-// TellHold has messaging keep every text from a phone, or let them go again; conversation.ErrKeepsNoHolds when it is of a release that
+// ForwardHold has messaging keep every text from a phone, or let them go again; conversation.ErrKeepsNoHolds when it is of a release that
 // does not know how, conversation.ErrUnavailable when it cannot be reached or a text is still on its way.
-func (c *Client) TellHold(ctx context.Context, orgID, phone string, held bool, version int64) error {
+func (c *Client) ForwardHold(ctx context.Context, orgID, phone string, held bool, version int64) error {
 	_, err := c.rpc.SetHold(ctx, &messagingv1.SetHoldRequest{OrgId: orgID, Phone: phone, Held: held, Version: version})
 	if status.Code(err) == codes.Unimplemented {
 		return conversation.ErrKeepsNoHolds

@@ -98,11 +98,11 @@ func (s *Store) Release(ctx context.Context, orgID, profileID string, at time.Ti
 }
 
 // The condition is that of the index.
-const sqlUntoldHolds = `select ` + profileColumns + ` from profiles where hold_told <> hold_version and id > $1 order by id limit $2`
+const sqlUnforwardedHolds = `select ` + profileColumns + ` from profiles where hold_told <> hold_version and id > $1 order by id limit $2`
 
-// UntoldHolds are profiles of whose hold, or release, messaging does not know yet, by their ids, from behind one of them.
-func (s *Store) UntoldHolds(ctx context.Context, after string, limit int) ([]conversation.Profile, error) {
-	rows, err := s.pool.Query(ctx, sqlUntoldHolds, after, limit)
+// UnforwardedHolds are profiles of whose hold, or release, messaging does not know yet, by their ids, from behind one of them.
+func (s *Store) UnforwardedHolds(ctx context.Context, after string, limit int) ([]conversation.Profile, error) {
+	rows, err := s.pool.Query(ctx, sqlUnforwardedHolds, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("look for holds to tell: %w", err)
 	}
@@ -116,7 +116,7 @@ func (s *Store) UntoldHolds(ctx context.Context, after string, limit int) ([]con
 const sqlHoldTold = `update profiles set hold_told = $2 where id = $1 and hold_version = $2`
 
 // HoldTold notes that messaging knows a version of a hold, unless there is a later one by now.
-func (s *Store) HoldTold(ctx context.Context, profileID string, version int64) error {
+func (s *Store) HoldForwarded(ctx context.Context, profileID string, version int64) error {
 	if _, err := s.pool.Exec(ctx, sqlHoldTold, profileID, version); err != nil {
 		return fmt.Errorf("note that a hold was told: %w", err)
 	}

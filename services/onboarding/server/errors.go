@@ -56,7 +56,7 @@ var table = []struct {
 	{queue.ErrPayloadMismatch, codes.AlreadyExists, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED},
 	{conversation.ErrMessageMissing, codes.Internal, onboardingv1.Reason_REASON_MESSAGE_MISSING},
 	{conversation.ErrConflict, codes.Unavailable, onboardingv1.Reason_REASON_CONFLICT},
-	{conversation.ErrHoldUntold, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
+	{conversation.ErrHoldNotForwarded, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{conversation.ErrUnavailable, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{reservation.ErrUnavailable, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{context.DeadlineExceeded, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
