@@ -37,11 +37,10 @@ type Sweeper[T any] struct {
 	// Locked hears of one that is passed over until the next sweep, so that a process that is frozen while it holds one holds up no other.
 	Locked func(ctx context.Context, overdue T)
 
-	Unpublished interface {
-		NotifyUnpublished(ctx context.Context, before, now time.Time) (n int, since time.Time, err error)
-	}
-	Log *slog.Logger
-	Now func() time.Time
+	// Unpublished is Rows.NotifyUnpublished of the outbox.
+	Unpublished func(ctx context.Context, before, now time.Time) (n int, since time.Time, err error)
+	Log         *slog.Logger
+	Now         func() time.Time
 }
 
 // Loop sweeps every poll.
@@ -83,7 +82,7 @@ func (s *Sweeper[T]) Sweep(ctx context.Context) (int, error) {
 // unpublished tells of alarms that QStash should have got long ago.
 func (s *Sweeper[T]) unpublished(ctx context.Context) error {
 	now := s.Now()
-	n, since, err := s.Unpublished.NotifyUnpublished(ctx, now.Add(-s.Grace), now)
+	n, since, err := s.Unpublished(ctx, now.Add(-s.Grace), now)
 	if err == nil && n > 0 {
 		s.Log.WarnContext(ctx, "onboarding.alarms_unpublished", "alarms", n, "since", since)
 	}

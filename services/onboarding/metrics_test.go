@@ -66,7 +66,7 @@ func TestGauges(t *testing.T) {
 		t.Helper()
 		b := setup(t)
 		meter, reader := b.meter()
-		require.NoError(t, conversation.Observe(t.Context(), meter, b.store, b.clock.Now))
+		require.NoError(t, b.current().service.Observe(t.Context(), meter))
 		return b, reader
 	}
 

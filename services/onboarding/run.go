@@ -168,7 +168,6 @@ func (w *wiring) conversation(ctx context.Context) error {
 	measured, err := conversation.NewMetrics(w.meter)
 	counted, countedErr := queue.NewMetrics(w.meter)
 	if err := errors.Join(err, countedErr, postgres.Observe(w.meter, w.pool),
-		conversation.Observe(ctx, w.meter, w.store, w.deps.Now),
 		queue.Observe(ctx, w.meter, conversation.JobsTable, w.store.Jobs(), w.deps.Now)); err != nil {
 		return err
 	}
@@ -177,6 +176,9 @@ func (w *wiring) conversation(ctx context.Context) error {
 		Flow: flow, Catalog: texts, Metrics: measured, Spans: telemetry.Threads{Tracer: w.tel.Tracer.Tracer("paceline.internal/services/" + name)},
 		SchedulingDisabled: w.cfg.SchedulingDisabled, Log: w.deps.Log, Now: w.deps.Now,
 	})
+	if err := c.Observe(ctx, w.meter); err != nil {
+		return err
+	}
 	c.Jobs = queue.NewRunner(queue.Config{
 		Name: conversation.JobsTable, Store: w.store.Jobs(), Handlers: c.Handlers(), GiveUp: c.GiveUp, Workers: jobWorkers, Transient: transient,
 		Wake: w.wakeJobs, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,

@@ -67,7 +67,7 @@ type Overdue struct {
 
 // Sweeper finds the sessions whose step is overdue, and sets its alarm again or parks them.
 func (c *Service) Sweeper(policy outbox.Policy) *outbox.Sweeper[Overdue] {
-	s := &outbox.Sweeper[Overdue]{Policy: policy, Unpublished: c.Outbox, Log: c.Log, Now: c.Now}
+	s := &outbox.Sweeper[Overdue]{Policy: policy, Unpublished: c.Outbox.NotifyUnpublished, Log: c.Log, Now: c.Now}
 	s.Overdue = func(ctx context.Context, limit int) ([]Overdue, error) {
 		return c.Store.Overdue(ctx, limit, policy.MaxGenerations-1, policy.Grace, c.Now())
 	}

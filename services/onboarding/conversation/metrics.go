@@ -102,18 +102,12 @@ type Gauges struct {
 	DeadLetters int           // dead letters that nobody has replayed
 }
 
-type gauges interface {
-	Gauges(ctx context.Context, now time.Time) (Gauges, error)
-	// Parked counts the sessions that wait for an operator.
-	Parked(ctx context.Context) (map[session.Status]int, error)
-}
-
 // observeTimeout bounds what a collection waits for the database; scrapers give up after ten seconds.
 const observeTimeout = 2 * time.Second
 
 // Observe registers gauges of how all conversations stand, which are asked for at every collection under the values of ctx, such
 // as whose rows it may see.
-func Observe(ctx context.Context, meter metric.Meter, store gauges, now func() time.Time) error {
+func (c *Service) Observe(ctx context.Context, meter metric.Meter) error {
 	inBurst, inBurstErr := meter.Int64ObservableGauge("sessions_in_burst", metric.WithDescription("Active sessions that wait for a step."))
 	lag, lagErr := meter.Float64ObservableGauge("sequence_lag_seconds", metric.WithUnit("s"),
 		metric.WithDescription("How long ago the step was due that is waited for longest; without sessions that are parked, paused or on hold."))
@@ -131,7 +125,7 @@ func Observe(ctx context.Context, meter metric.Meter, store gauges, now func() t
 	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), observeTimeout)
 		defer cancel()
-		s, err := store.Gauges(ctx, now())
+		s, err := c.Store.Gauges(ctx, c.Now())
 		if err != nil {
 			return err
 		}
@@ -140,7 +134,7 @@ func Observe(ctx context.Context, meter metric.Meter, store gauges, now func() t
 		o.ObserveInt64(unpublished, int64(s.Unpublished))
 		o.ObserveFloat64(oldest, s.OldestAlarm.Seconds())
 		o.ObserveInt64(deadLetters, int64(s.DeadLetters))
-		counted, err := store.Parked(ctx)
+		counted, err := c.Store.Parked(ctx)
 		if err != nil {
 			return err
 		}

@@ -60,6 +60,10 @@ type store interface {
 	Resume(ctx context.Context, orgID, sessionID string, at time.Time) (session.Record, error)
 	ReplayDeadLetter(ctx context.Context, within Scope, id string, at time.Time) (Replayed, error)
 
+	// Gauges is how the conversations stand, of all organisations that ctx may see; Parked counts the sessions that wait for an operator.
+	Gauges(ctx context.Context, now time.Time) (Gauges, error)
+	Parked(ctx context.Context) (map[session.Status]int, error)
+
 	// Jobs.
 
 	Enqueue(ctx context.Context, n queue.New) (queue.Enqueued, error)

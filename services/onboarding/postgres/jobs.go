@@ -26,11 +26,6 @@ const KeptJobs = `exists (select 1 from held_replies h where h.job_id = j.id)
     or exists (select 1 from conversation_sessions s where s.parked_job_id = j.id)
     or j.status = 'failed' and j.error_message like '` + conversation.NeedsOperator + `%'`
 
-// querier is what a pool and a transaction have in common.
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 // Jobs is the queue, to claim from and to look at.
 func (s *Store) Jobs() *queue.Queue { return s.jobs }
 

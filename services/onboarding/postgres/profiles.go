@@ -31,18 +31,17 @@ func (s *Store) CreateProfile(ctx context.Context, p conversation.Profile) (conv
 	if _, err := s.pool.Exec(ctx, sqlCreateProfile, args); err != nil {
 		return conversation.Profile{}, fmt.Errorf("create profile: %w", err)
 	}
-	return s.profile(ctx, s.pool, sqlProfileByPhone, args)
+	return collectProfile(s.pool.Query(ctx, sqlProfileByPhone, args))
 }
 
 const sqlProfile = `select ` + profileColumns + ` from profiles where org_id = @org_id and id = @id`
 
 // Profile reads a profile; conversation.ErrNoProfile when the organisation has none with this id.
 func (s *Store) Profile(ctx context.Context, orgID, profileID string) (conversation.Profile, error) {
-	return s.profile(ctx, s.pool, sqlProfile, pgx.NamedArgs{"org_id": orgID, "id": profileID})
+	return collectProfile(s.pool.Query(ctx, sqlProfile, pgx.NamedArgs{"org_id": orgID, "id": profileID}))
 }
 
-func (s *Store) profile(ctx context.Context, db querier, sql string, args pgx.NamedArgs) (conversation.Profile, error) {
-	rows, err := db.Query(ctx, sql, args)
+func collectProfile(rows pgx.Rows, err error) (conversation.Profile, error) {
 	if err != nil {
 		return conversation.Profile{}, fmt.Errorf("read profile: %w", err)
 	}
@@ -130,9 +129,9 @@ func (s *Store) switchHold(
 	var p conversation.Profile
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		var err error
-		p, err = s.profile(ctx, tx, sql, args)
+		p, err = collectProfile(tx.Query(ctx, sql, args))
 		if errors.Is(err, conversation.ErrNoProfile) { // not there, or as it should be already
-			p, err = s.profile(ctx, tx, sqlProfile, args)
+			p, err = collectProfile(tx.Query(ctx, sqlProfile, args))
 			return err
 		}
 		if err != nil {
