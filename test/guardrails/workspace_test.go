@@ -88,7 +88,8 @@ func TestWorkspace(t *testing.T) {
 	t.Parallel()
 	dependOnTree(t)
 
-	t.Run("S0_54_59_TheTestCommandExaminesEveryPackageAndFindsNothing", func(t *testing.T) {
+	// Also: S0-59
+	t.Run("S0_54_TheTestCommandExaminesEveryPackageAndFindsNothing", func(t *testing.T) {
 		t.Parallel()
 		loaded := load(t, packages.LoadSyntax, nil, everything)
 		var paths []string
