@@ -1,7 +1,8 @@
-package guardrails_test
+package guardrails
 
 import (
 	"fmt"
+	"go/types"
 	"io/fs"
 	"maps"
 	"os"
@@ -13,8 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/go/analysis/checker"
 	"golang.org/x/tools/go/packages"
-
-	"paceline.internal/test/guardrails"
 )
 
 // everything is the pattern of all packages of all modules in go.work, whatever they are called.
@@ -35,13 +34,8 @@ func load(t *testing.T, mode packages.LoadMode, overlay map[string][]byte, patte
 		Env: append(os.Environ(), "GOWORK="+filepath.Join(root(t), "go.work")),
 	}, patterns...)
 	require.NoError(t, err)
-	examined := map[string]bool{}
 	for _, p := range loaded {
 		require.Empty(t, p.Errors, "%s was not examined", p.PkgPath)
-		examined[p.ID] = true
-	}
-	for _, p := range loaded { // facts travel along the imports; of the others' sources nothing was read
-		maps.DeleteFunc(p.Imports, func(_ string, imported *packages.Package) bool { return !examined[imported.ID] })
 	}
 	return loaded
 }
@@ -49,7 +43,14 @@ func load(t *testing.T, mode packages.LoadMode, overlay map[string][]byte, patte
 // examine runs all guardrails and returns what they found as file:line: message [guardrail], relative to the root.
 func examine(t *testing.T, loaded []*packages.Package) []string {
 	t.Helper()
-	graph, err := checker.Analyze(guardrails.All(), loaded, nil)
+	examined := map[string]bool{}
+	for _, p := range loaded {
+		examined[p.ID] = true
+	}
+	for _, p := range loaded { // facts travel along the imports; of the others' sources nothing was read
+		maps.DeleteFunc(p.Imports, func(_ string, imported *packages.Package) bool { return !examined[imported.ID] })
+	}
+	graph, err := checker.Analyze(all(), loaded, nil)
 	require.NoError(t, err)
 	var found []string
 	for _, action := range graph.Roots {
@@ -63,6 +64,21 @@ func examine(t *testing.T, loaded []*packages.Package) []string {
 	}
 	slices.Sort(found)
 	return slices.Compact(found)
+}
+
+// schedulers are the functions that may publish a step.
+func schedulers(loaded []*packages.Package) []string {
+	var found []string
+	for _, p := range loaded {
+		if publisher, ok := p.Types.Scope().Lookup("Publisher").(*types.TypeName); ok {
+			for method := range types.NewMethodSet(types.NewPointer(publisher.Type())).Methods() {
+				if f, ok := method.Obj().(*types.Func); ok && schedulesSteps(f.FullName()) {
+					found = append(found, f.FullName())
+				}
+			}
+		}
+	}
+	return found
 }
 
 // dependOnTree makes go's test cache notice every change of the workspace: it goes by the files and folders that a test has
@@ -96,10 +112,23 @@ func TestWorkspace(t *testing.T) {
 		for _, p := range loaded {
 			paths = append(paths, p.PkgPath)
 		}
-		require.Subset(t, paths, append(guardrails.Pure(), "paceline.internal/test/guardrails",
-			"paceline.internal/services/onboarding/burst", "paceline.internal/services/onboarding/postgres", "paceline.internal/gateway"))
+		require.Subset(t, paths, []string{
+			"paceline.internal/gateway", "paceline.internal/services/onboarding/postgres", "paceline.internal/services/messaging",
+			"paceline.internal/platform/queue", "paceline.internal/test/guardrails",
+		})
+		require.Len(t, schedulers(loaded), 1, "one function schedules steps")
 		if found := examine(t, loaded); len(found) > 0 {
 			t.Fatalf("a rule of the house is broken:\n\n%s\n", strings.Join(found, "\n"))
+		}
+	})
+
+	t.Run("ServicesLinkNeitherTheirProofNorWhatStandsInForTheOutside", func(t *testing.T) {
+		t.Parallel()
+		for _, service := range load(t, packages.NeedName|packages.NeedImports|packages.NeedDeps, nil,
+			"paceline.internal/gateway/cmd/...", "paceline.internal/services/onboarding/cmd/...", "paceline.internal/services/messaging/cmd/...") {
+			packages.Visit([]*packages.Package{service}, nil, func(p *packages.Package) {
+				require.False(t, within(p.PkgPath, product+"/test", product+"/emulators", product+"/deploy"), "%s links %s", service.PkgPath, p.PkgPath)
+			})
 		}
 	})
 

@@ -1,4 +1,4 @@
-package enrolment
+package pacing
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package burst
+package conversation
 
 import (
 	"context"
@@ -22,7 +22,7 @@ func (p *Publisher) scheduleStep(ctx context.Context) (qstash.Receipt, error) {
 }
 
 func (p *Publisher) scheduleAnother(ctx context.Context) {
-	p.QStash.Publish(ctx, qstash.Job{}) // want `^second publisher of steps detected - leave the alarm in the outbox and hand it to burst\.Publisher: Publish\.`
+	p.QStash.Publish(ctx, qstash.Job{}) // want `^second publisher of steps detected - leave the alarm in the outbox and hand it to the Publisher: Publish\.`
 }
 
 type Relay struct{ Publisher *Publisher }

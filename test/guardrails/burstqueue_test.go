@@ -9,12 +9,12 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// BurstQueue finds ways of a step into sms_outbound_jobs. That queue is for texts that operators ask for. It sends by its own
+// burstQueue finds ways of a step into sms_outbound_jobs. That queue is for texts that operators ask for. It sends by its own
 // pace and its own retries and knows no session, so a burst in it would leave all at once, out of order, and after a STOP
 // of the session. Onboarding does not know that the queue exists; in messaging it has one way in.
 //
 // test/stack shows the same of whole conversations as they run (S0_07): no row, ever.
-var BurstQueue = &analysis.Analyzer{
+var burstQueue = &analysis.Analyzer{
 	Name: "burstqueue",
 	Doc:  "finds steps of a burst on their way into the outbound queue",
 	Run:  run(runBurstQueue),
@@ -22,7 +22,7 @@ var BurstQueue = &analysis.Analyzer{
 
 const (
 	burstEnqueue = "burst enqueue detected - use QStash scheduling: %s. " +
-		"A step is one alarm and one Send (burst.Publisher, MessagingService.Send); sms_outbound_jobs is for texts that operators ask for"
+		"A step is one alarm and one Send (the Publisher, MessagingService.Send); sms_outbound_jobs is for texts that operators ask for"
 
 	queue      = messaging + "/outbound"
 	queueStore = messaging + "/postgres"

@@ -8,15 +8,15 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// LoggedSecret finds phone numbers, message bodies and secrets on their way to a log. Their types mask themselves, as long as
+// loggedSecret finds phone numbers, message bodies and secrets on their way to a log. Their types mask themselves, as long as
 // the value is logged and not the string that was got out of it.
-var LoggedSecret = &analysis.Analyzer{
+var loggedSecret = &analysis.Analyzer{
 	Name: "loggedsecret",
 	Doc:  "finds phone numbers, bodies and secrets that are logged as plain strings",
 	Run:  run(runLoggedSecret),
 }
 
-const loggedSecret = "%s reaches a log - log the value of the masking type (sms.Phone, sms.Body, telemetry.Masked, config.Secret) " +
+const reachesLog = "%s reaches a log - log the value of the masking type (sms.Phone, sms.Body, telemetry.Masked, config.Secret) " +
 	"by slog.Any, or an id"
 
 // personal are the names of attributes that hold such things. A state token is none.
@@ -45,9 +45,9 @@ func runLoggedSecret(pass *analysis.Pass) {
 			key, _ := said(pass, a.key)
 			switch {
 			case reveals(pass, a.value):
-				pass.Reportf(a.value.Pos(), loggedSecret, "what a masking type hides")
+				pass.Reportf(a.value.Pos(), reachesLog, "what a masking type hides")
 			case personal.MatchString(key) && plain(pass, a.value):
-				pass.Reportf(a.value.Pos(), loggedSecret, "the plain string "+key)
+				pass.Reportf(a.value.Pos(), reachesLog, "the plain string "+key)
 			}
 		}
 		return true

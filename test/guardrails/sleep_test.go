@@ -9,14 +9,14 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// Sleep finds waits inside onboarding's process: timers, sleeps, and what comes to the same. A wait in a process is lost with
+// sleep finds waits inside onboarding's process: timers, sleeps, and what comes to the same. A wait in a process is lost with
 // it, and the text that was to follow with that. A wait of a conversation is the due time of an alarm; loops rest by a
 // process.Repetition, whose Rest the simulation plays on its own clock. A time limit is no sleep, until somebody waits
 // for nothing else.
 //
 // It sees through calls: a function of ours outside of onboarding that waits is a sleep as well, unless it is sanctioned. What
 // is behind an interface it does not see.
-var Sleep = &analysis.Analyzer{
+var sleep = &analysis.Analyzer{
 	Name:      "sleep",
 	Doc:       "finds in-process sleeps and timers in onboarding",
 	Run:       run(runSleep),
