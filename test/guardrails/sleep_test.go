@@ -192,7 +192,7 @@ func (l limits) noteSelect(s *ast.SelectStmt) {
 		return
 	}
 	for _, clause := range s.Body.List {
-		ast.Inspect(clause.(*ast.CommClause).Comm, func(n ast.Node) bool { //nolint:forcetypeassert // a select holds nothing else
+		ast.Inspect(clause.(*ast.CommClause).Comm, func(n ast.Node) bool {
 			if receive, ok := n.(*ast.UnaryExpr); ok && receive.Op == token.ARROW {
 				l.races[receive] = true
 			}

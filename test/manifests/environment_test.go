@@ -1,12 +1,17 @@
 package manifests
 
 import (
-	"fmt"
 	"maps"
 	"net"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"paceline.internal/gateway"
 	"paceline.internal/platform/config"
@@ -52,9 +57,6 @@ func loading[T any](load func(map[string]string) (T, error)) func(map[string]str
 	}
 }
 
-// runtimeVariables are read by Go itself.
-var runtimeVariables = []string{"GOMEMLIMIT"}
-
 // process is one process as a deployment describes it.
 type process struct {
 	name    string            // where it is described, for reports
@@ -71,7 +73,7 @@ func known(service, name string) (secret, ok bool) {
 			return v.Secret, true
 		}
 	}
-	return false, false
+	return false, name == "GOMEMLIMIT" // Go itself reads it
 }
 
 // environment is what is wrong with the variables of p. Secrets come from files, so that no inspection of a container shows them.
@@ -85,18 +87,20 @@ func (p process) environment() []string {
 		environ[name] = value
 	}
 	for name, value := range p.environ {
-		if secret, ok := known(p.service, name); ok && secret {
-			problems = append(problems, p.name+": "+name+" is a secret: mount it and name it by "+name+config.FileSuffix)
-		} else if ok {
-			environ[name] = value
-		} else if secret, ok := known(p.service, strings.TrimSuffix(name, config.FileSuffix)); ok && secret {
-			content, mounted := p.files[value]
-			if !mounted {
-				problems = append(problems, p.name+": "+name+" names "+value+", which is not mounted")
-			}
-			environ[strings.TrimSuffix(name, config.FileSuffix)] = content
-		} else if !slices.Contains(runtimeVariables, name) {
+		plain := strings.TrimSuffix(name, config.FileSuffix)
+		secret, ok := known(p.service, plain)
+		content, mounted := p.files[value]
+		switch {
+		case !ok || plain != name && !secret:
 			problems = append(problems, p.name+": "+p.service+" reads no "+name)
+		case secret && plain == name:
+			problems = append(problems, p.name+": "+name+" is a secret: mount it and name it by "+name+config.FileSuffix)
+		case secret && !mounted:
+			problems = append(problems, p.name+": "+name+" names "+value+", which is not mounted")
+		case secret:
+			environ[plain] = content
+		default:
+			environ[name] = value
 		}
 	}
 	if err := contracts()[p.service].load(environ); err != nil {
@@ -120,6 +124,12 @@ func (p process) port(variable string) string {
 	return port
 }
 
+// listens is where p serves.
+func (p process) listens() string { return p.port(contracts()[p.service].addr) }
+
+// ops is where p's probes ask.
+func (p process) ops() string { return p.port(contracts()[p.service].ops) }
+
 // calls are the addresses that p calls others at: service to host:port.
 func (p process) calls() map[string]string {
 	called := map[string]string{}
@@ -131,10 +141,21 @@ func (p process) calls() map[string]string {
 	return called
 }
 
-// stops is what is wrong with the time that p is given to end.
-func (p process) stops(given time.Duration) []string {
-	if need := contracts()[p.service].stop; given < need {
-		return []string{fmt.Sprintf("%s is killed after %s and may need %s", p.name, given, need)}
+// TestStopBounds fails when a service says something new of how long its end may take: stop in contracts is the sum of it.
+func TestStopBounds(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"gateway/run.go": "An orchestrator has to wait before it kills, at most: this, 10 s for the ops port, 5 s for the last spans, and a second for each.",
+		"services/onboarding/run.go": "An orchestrator has to wait before it kills, at most: 20 s for calls in flight, 10 s for the ops port, 30 s for each of " +
+			"the jobs, their retention, the relay, the sweeper and the inbound audit, 10 s for each of the wake-ups, the bell and the holds, 5 s for the last spans, and a second for each.",
+		"services/messaging/run.go": "An orchestrator has to wait before it kills, at most: TWILIO_TIMEOUT and 10 s for sends in flight, 10 s for the ops port, " +
+			"5 s for the reconciler, as long as for sends for the responder, 5 s more than that for the outbound queue, 5 s for its retention, 5 s for the last spans, and a second for each.",
+	} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			source, err := os.ReadFile(filepath.Join(root(t), path))
+			require.NoError(t, err)
+			require.Contains(t, regexp.MustCompile(`\n//\s*`).ReplaceAllString(string(source), " "), want)
+		})
 	}
-	return nil
 }
