@@ -22,7 +22,7 @@ var burstQueue = &analysis.Analyzer{
 
 const (
 	burstEnqueue = "burst enqueue detected - use QStash scheduling: %s. " +
-		"A step is one alarm and one Send (the Publisher, MessagingService.Send); sms_outbound_jobs is for texts that operators ask for"
+		"A step is one alarm and one Send (outbox.Outbox, MessagingService.Send); sms_outbound_jobs is for texts that operators ask for"
 
 	queue      = messaging + "/outbound"
 	queueStore = messaging + "/postgres"

@@ -25,7 +25,7 @@ var sqlNow = regexp.MustCompile(`(?i)\b(now|(clock|statement|transaction)_timest
 func runDatabaseClock(pass *analysis.Pass) {
 	path := pass.Pkg.Path()
 	inService := within(path, services) && strings.Count(strings.TrimPrefix(path, services+"/"), "/") > 0
-	if !inService && !within(path, platform+"/queue") {
+	if !inService && !within(path, platform+"/queue", platform+"/outbox") {
 		return
 	}
 	each(pass, func(n ast.Node, _ string) bool {

@@ -44,7 +44,7 @@ func TestGuardrail(t *testing.T) {
 		},
 		{
 			name: "StepsHaveOnePublisher", guardrail: publisher,
-			fixtures: []string{"services/onboarding/conversation", "services/onboarding/nudge", "deploy/tool", "platform/qstash", "emulators/qstash"},
+			fixtures: []string{"platform/outbox", "services/onboarding/nudge", "deploy/tool", "platform/qstash", "emulators/qstash"},
 		},
 		{
 			name: "S0_53_NoStepGoesToTheOutboundQueue", guardrail: burstQueue,

@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/types"
 	"regexp"
-	"strings"
 
 	"golang.org/x/tools/go/analysis"
 )
@@ -14,21 +13,18 @@ import (
 // ONBOARDING_SCHEDULING_DISABLED.
 var publisher = &analysis.Analyzer{
 	Name: "publisher",
-	Doc:  "finds publishes to QStash beside onboarding's Publisher",
+	Doc:  "finds publishes to QStash beside the outbox",
 	Run:  run(runPublisher),
 }
 
 const (
-	secondPublisher = "second publisher of steps detected - leave the alarm in the outbox and hand it to the Publisher: %s. " +
+	secondPublisher = "second publisher of steps detected - commit the alarm and hand it to its outbox: %s. " +
 		"Only there it has its deduplication id, a row that outlives the process, and the switch that disables scheduling"
 
 	client = platform + "/qstash"
+	// onePublisher is the one place where QStash is asked for an alarm.
+	onePublisher = "(*" + platform + "/outbox.Outbox[A]).schedule"
 )
-
-// schedulesSteps reports whether a function is the one place where a step is scheduled. TestWorkspace counts them.
-func schedulesSteps(name string) bool {
-	return strings.HasPrefix(name, "(*"+onboarding+"/") && strings.HasSuffix(name, ".Publisher).scheduleStep")
-}
 
 // publishPath is what QStash's API has for whoever builds requests by hand.
 var publishPath = regexp.MustCompile(`/v2/(publish|enqueue|batch|schedules)\b`)
@@ -39,7 +35,7 @@ func runPublisher(pass *analysis.Pass) {
 		return
 	}
 	each(pass, func(n ast.Node, owner string) bool {
-		if schedulesSteps(owner) {
+		if owner == onePublisher {
 			return false
 		}
 		if said, ok := text(pass, n); ok {

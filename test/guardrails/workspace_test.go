@@ -2,7 +2,6 @@ package guardrails
 
 import (
 	"fmt"
-	"go/types"
 	"io/fs"
 	"maps"
 	"os"
@@ -66,21 +65,6 @@ func examine(t *testing.T, loaded []*packages.Package) []string {
 	return slices.Compact(found)
 }
 
-// schedulers are the functions that may publish a step.
-func schedulers(loaded []*packages.Package) []string {
-	var found []string
-	for _, p := range loaded {
-		if publisher, ok := p.Types.Scope().Lookup("Publisher").(*types.TypeName); ok {
-			for method := range types.NewMethodSet(types.NewPointer(publisher.Type())).Methods() {
-				if f, ok := method.Obj().(*types.Func); ok && schedulesSteps(f.FullName()) {
-					found = append(found, f.FullName())
-				}
-			}
-		}
-	}
-	return found
-}
-
 // dependOnTree makes go's test cache notice every change of the workspace: it goes by the files and folders that a test has
 // opened, but only by those whose names begin with the folder of the test's module, and the packages are read by another
 // process besides. Without this, `go test work` would answer "ok (cached)" to a violation.
@@ -116,7 +100,6 @@ func TestWorkspace(t *testing.T) {
 			"paceline.internal/gateway", "paceline.internal/services/onboarding/postgres", "paceline.internal/services/messaging",
 			"paceline.internal/platform/queue", "paceline.internal/test/guardrails",
 		})
-		require.Len(t, schedulers(loaded), 1, "one function schedules steps")
 		if found := examine(t, loaded); len(found) > 0 {
 			t.Fatalf("a rule of the house is broken:\n\n%s\n", strings.Join(found, "\n"))
 		}
