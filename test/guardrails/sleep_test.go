@@ -40,6 +40,7 @@ var sanctioned = map[string]string{
 	"(" + platform + "/postgres.Migrations).Up": "tries a migration again that did not get its locks",
 	platform + "/postgres.Listen":               "connects again after a rest, when the connection for wake-ups is lost",
 	"(*" + platform + "/queue.Notifier).Run":    "rings at most so often",
+	"(*" + platform + "/queue.Runner).Try":      "records what became of a job again, some milliseconds later, when Postgres did not take it",
 	"(*" + platform + "/queue.Runner).Loop":     "keeps the leases of running jobs, and looks for jobs again: their waits are in their rows",
 }
 
