@@ -46,8 +46,8 @@ fuzz: ## run every fuzz target for FUZZTIME
 		done; \
 	done
 
-acceptance: ## fill docs/acceptance.md from the tests that exist
-	go test -count=1 ./test/docs -run TestAcceptance -update
+acceptance: ## run every test and write docs/acceptance.md from what passed
+	go test -json work | go run ./test/docs/acceptance -update
 
 environment: ## write docs/environment-contract.md from the config structs
 	go test -count=1 ./test/docs -run TestEnvironmentContract -update

@@ -24,7 +24,8 @@ const seed = 20261121
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 
-	t.Run("S0_63_S0_65_EveryPromiseIsKeptUnderEveryFault", func(t *testing.T) {
+	// Also: S0-65
+	t.Run("S0_63_EveryPromiseIsKeptUnderEveryFault", func(t *testing.T) {
 		t.Parallel()
 		simulation := chaos.Simulation{
 			Seed: seed, Sessions: conversations, Now: time.Now, Story: os.Stderr, // only of a world that breaks a promise

@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"path"
 	"regexp"
 	"strings"
 	"testing"
@@ -38,4 +39,40 @@ func TestArchitecture(t *testing.T) {
 		drawn = append(drawn, session.Edge{From: tokens[edge[1]], To: tokens[edge[2]], Trigger: session.Trigger(edge[3])})
 	}
 	require.ElementsMatch(t, session.Transitions(), drawn)
+}
+
+var (
+	folderOfService = regexp.MustCompile(`^(services/\w+)/\n`)
+	pureFolder      = regexp.MustCompile(`^  (\w+)/ +pure: `)
+	strictFolder    = regexp.MustCompile(`(?m)^ +- "\*\*/(services/\w+/\w+)/\*\*"$`)
+	exceptFolders   = regexp.MustCompile(`path-except: &pureFolders (.+)\n`)
+)
+
+// TestPurePackages holds lint to what docs/architecture.md calls pure.
+func TestPurePackages(t *testing.T) {
+	t.Parallel()
+	var service string
+	var pure []string
+	for line := range strings.Lines(read(t, "docs/architecture.md")) {
+		if folder := folderOfService.FindStringSubmatch(line); folder != nil {
+			service = folder[1]
+		}
+		if folder := pureFolder.FindStringSubmatch(line); folder != nil {
+			pure = append(pure, path.Join(service, folder[1]))
+		}
+	}
+	lint := read(t, ".golangci.yaml")
+	_, rule, _ := strings.Cut(lint, "\n        pure:\n")
+	rule, _, found := strings.Cut(rule, "\n          allow:\n")
+	require.True(t, found, "depguard has no rule `pure`")
+	var strict []string
+	for _, folder := range strictFolder.FindAllStringSubmatch(rule, -1) {
+		strict = append(strict, folder[1])
+	}
+	require.ElementsMatch(t, pure, strict)
+	folders := exceptFolders.FindStringSubmatch(lint)
+	require.NotNil(t, folders, "forbidigo knows no pure folders")
+	for _, folder := range pure {
+		require.Regexp(t, folders[1], folder+"/", "forbidigo does not take it for pure")
+	}
 }

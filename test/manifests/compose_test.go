@@ -1,22 +1,25 @@
-package manifests_test
+package manifests
 
 import (
+	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/compose-spec/compose-go/v2/cli"
+	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/stretchr/testify/require"
-
-	"paceline.internal/test/manifests"
 )
 
 // composed is deploy/compose in a folder of its own inside an imitation of the repository, with secrets that secrets.sh made.
 func composed(t *testing.T, files map[string]string, vendors string) string {
 	t.Helper()
-	repository := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(repository, "go.work"), nil, 0o600))
-	dir := filepath.Join(repository, "deploy", "compose")
+	dir := filepath.Join(t.TempDir(), "deploy", "compose")
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	for path, content := range files {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, path), []byte(content), 0o700))
@@ -26,46 +29,59 @@ func composed(t *testing.T, files map[string]string, vendors string) string {
 	return dir
 }
 
+// project is compose.yaml in dir as Compose understands it: it refuses unknown keys, and volumes, networks, secrets and services that
+// are not defined.
+func project(t *testing.T, dir, envFile string) (*types.Project, error) {
+	t.Helper()
+	options, err := cli.NewProjectOptions([]string{filepath.Join(dir, "compose.yaml")},
+		cli.WithWorkingDirectory(dir), cli.WithEnvFiles(filepath.Join(dir, envFile)), cli.WithDotEnv, cli.WithDefaultProfiles())
+	require.NoError(t, err)
+	return options.LoadProject(t.Context())
+}
+
 func TestCompose(t *testing.T) {
 	t.Parallel()
 
 	for _, env := range []string{"emulated.env", "qstash-dev.env"} {
-		t.Run("NothingIsWrongWith/"+env, func(t *testing.T) {
+		t.Run("EveryProcessStartsAndFindsTheOthers/"+env, func(t *testing.T) {
 			t.Parallel()
-			problems, err := manifests.Compose(t.Context(), composed(t, tree(t, "deploy/compose"), "emulated"), env)
+			loaded, err := project(t, composed(t, tree(t, "deploy/compose"), "emulated"), env)
 			require.NoError(t, err)
-			require.Empty(t, problems)
+			require.Empty(t, wrong(loaded))
+			for _, service := range loaded.Services {
+				hardened(t, service)
+			}
 		})
 	}
 
-	t.Run("NorWithARealAccountThatIsFilledIn", func(t *testing.T) {
+	t.Run("AlsoWithARealAccountThatIsFilledIn", func(t *testing.T) {
 		t.Parallel()
 		files := tree(t, "deploy/compose")
 		for name, value := range map[string]string{
 			"PUBLIC_BASE_URL": "https://paceline.example.com", "TWILIO_ACCOUNT_SID": "AC00000000000000000000000000000000",
 			"TWILIO_MESSAGING_SERVICE_SID": "MG00000000000000000000000000000000",
 		} {
-			violation{file: "real.env.example", old: "\n" + name + "=\n", new: "\n" + name + "=" + value + "\n"}.broken(t, files)
+			replace(t, files, "real.env.example", "\n"+name+"=\n", "\n"+name+"="+value+"\n")
 		}
 		dir := composed(t, files, "real")
 		for _, secret := range []string{"qstash_token", "qstash_current_signing_key", "qstash_next_signing_key", "twilio_auth_token"} {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "secrets", secret), []byte("of a vendor\n"), 0o600))
 		}
-		problems, err := manifests.Compose(t.Context(), dir, "real.env.example")
+		loaded, err := project(t, dir, "real.env.example")
 		require.NoError(t, err)
-		require.Empty(t, problems)
+		require.Empty(t, wrong(loaded))
 	})
 
 	t.Run("ARealAccountThatIsNotFilledInDoesNotStart", func(t *testing.T) {
 		t.Parallel()
 		dir := composed(t, tree(t, "deploy/compose"), "real")
-		_, err := manifests.Compose(t.Context(), dir, "real.env.example")
+		_, err := project(t, dir, "real.env.example")
 		require.ErrorContains(t, err, "choose an env file", "Compose itself refuses")
 
 		// With the account but without its secrets, each process refuses and says which.
-		problems, err := manifests.Compose(t.Context(), dir, "emulated.env")
+		loaded, err := project(t, dir, "emulated.env")
 		require.NoError(t, err)
-		said := strings.Join(problems, "\n")
+		said := strings.Join(wrong(loaded), "\n")
 		for _, want := range []string{
 			"gateway would not start: QSTASH_CURRENT_SIGNING_KEY is missing", "messaging would not start: TWILIO_AUTH_TOKEN is missing",
 			"onboarding would not start: QSTASH_TOKEN is missing", "migrate-onboarding would not start: QSTASH_TOKEN is missing",
@@ -74,50 +90,134 @@ func TestCompose(t *testing.T) {
 		}
 	})
 
-	for _, v := range []violation{
-		{name: "AKeyThatIsUnknown", file: "compose.yaml", old: "    restart: on-failure:5", new: "    restrat: always", want: "restrat"},
-		{name: "AServiceThatIsWaitedForInVain", file: "compose.yaml", old: "redis: { condition: service_started }", new: "rediss: { condition: service_started }", want: "rediss"},
-		{name: "AVolumeThatIsNotDefined", file: "compose.yaml", old: "volumes: [\"redis:/data\"]", new: "volumes: [\"reddis:/data\"]", want: "reddis"},
-		{name: "AScriptThatIsNotThere", file: "compose.yaml", old: "./databases.sh:", new: "./database.sh:", want: "database.sh is mounted and is not there"},
-		{name: "ASecretThatIsNotDefined", file: "compose.yaml", old: "secrets: [redis_conf]", new: "secrets: [redis_config]", want: "redis_config"},
-		{name: "ASecretThatNobodyMakes", file: "compose.yaml", old: "file: ./secrets/qstash_token", new: "file: ./secrets/qstash_tokens", want: "secrets.sh makes no qstash_tokens"},
-		{name: "ANetworkThatIsNotDefined", file: "compose.yaml", old: "networks: [services, outside]", new: "networks: [services, outsides]", want: "outsides"},
-		{name: "AVariableThatNobodyReads", file: "compose.yaml", old: "  QSTASH_URL:", new: "  QSTASH_URI:", want: "onboarding reads no QSTASH_URI"},
-		{name: "AVariableOfAnotherService", file: "compose.yaml", old: "      GATEWAY_ADDR:", new: "      QSTASH_RETRIES: \"3\"\n      GATEWAY_ADDR:", want: "gateway reads no QSTASH_RETRIES"},
-		{name: "ARequiredVariableThatIsNotSet", file: "compose.yaml", old: "  TWILIO_ACCOUNT_SID: ${TWILIO_ACCOUNT_SID:?choose an env file, see docs/deployment.md}\n", want: "TWILIO_ACCOUNT_SID is missing"},
-		{name: "AValueThatTheServiceRefuses", file: "emulated.env", old: "TWILIO_FROM_NUMBER=+12025550100", new: "TWILIO_FROM_NUMBER=12025550100", want: "TWILIO_FROM_NUMBER must be in E.164"},
-		{name: "ASecretInTheEnvironment", file: "compose.yaml", old: "QSTASH_TOKEN_FILE: /run/secrets/qstash_token", new: "QSTASH_TOKEN: hunter2", want: "QSTASH_TOKEN is a secret"},
+	for _, tt := range []struct{ name, file, old, replacement, want string }{
+		{name: "AVariableThatNobodyReads", file: "compose.yaml", old: "  QSTASH_URL:", replacement: "  QSTASH_URI:", want: "onboarding reads no QSTASH_URI"},
+		{name: "ASecretInTheEnvironment", file: "compose.yaml", old: "QSTASH_TOKEN_FILE: /run/secrets/qstash_token", replacement: "QSTASH_TOKEN: hunter2", want: "QSTASH_TOKEN is a secret"},
 		{name: "ASecretThatIsNotMounted", file: "compose.yaml", old: "      - shopify_webhook_secret\n", want: "SHOPIFY_WEBHOOK_SECRET_FILE names /run/secrets/shopify_webhook_secret, which is not mounted"},
-		{name: "APortWhereNobodyListens", file: "compose.yaml", old: "127.0.0.1:8080:8080", new: "127.0.0.1:8080:8088", want: "gateway publishes 8088 and listens on 8080 and 9100"},
-		{name: "APortForEverybody", file: "compose.yaml", old: "127.0.0.1:9001:9001", new: "9001:9001", want: "onboarding publishes 9001 beyond the loopback"},
-		{name: "ACalleeThatIsNotThere", file: "compose.yaml", old: "      MESSAGING_ADDR: messaging:9002", new: "      MESSAGING_ADDR: messages:9002", want: "gateway calls messages:9002, which is no service"},
-		{name: "ACalleeAtAnotherPort", file: "compose.yaml", old: "onboarding:9001", new: "onboarding:9002", want: "gateway calls onboarding:9002, where onboarding does not listen"},
-		{name: "ACalleeInAnotherNetwork", file: "compose.yaml", old: "    networks: [services, outside]\n    healthcheck: *health\n    stop_grace_period: 55s", new: "    networks: {}\n    healthcheck: *health\n    stop_grace_period: 55s", want: "gateway and onboarding have no network in common"},
-		{name: "AVendorThatTheProfileDoesNotRun", file: "emulated.env", old: "http://emulators:8081", new: "http://qstash:8080", want: "QSTASH_URL leads to qstash, which this profile does not run"},
-		{name: "AVendorAtAnotherPort", file: "emulated.env", old: "http://emulators:8082", new: "http://emulators:8083", want: "TWILIO_API_URL leads to emulators:8083, where nobody listens"},
-		{name: "ACallbackToAnotherPort", file: "emulated.env", old: "http://gateway:8080", new: "http://gateway:9100", want: "PUBLIC_BASE_URL leads to gateway:9100, where nobody listens"},
-		{name: "AKillThatComesTooSoon", file: "compose.yaml", old: "stop_grace_period: 230s", new: "stop_grace_period: 30s", want: "onboarding is killed after 30s"},
-		{name: "AnEndThatNobodyBounds", file: "compose.yaml", old: "    stop_grace_period: 55s\n", want: "gateway says nothing of how long its end may take"},
-		{name: "NoLimits", file: "compose.yaml", old: "limits: { cpus: \"0.5\", memory: 128m }", new: "limits: { cpus: \"0.5\" }", want: "redis has no limits"},
-		{name: "ARootFileSystemToWriteTo", file: "compose.yaml", old: "  read_only: true\n  user", new: "  user", want: "gateway may write to its root file system"},
-		{name: "Root", file: "compose.yaml", old: "user: \"65532:65532\"", new: "user: \"0\"", want: "gateway runs as somebody else"},
-		{name: "Capabilities", file: "compose.yaml", old: "cap_drop: [ALL]", new: "cap_drop: [NET_RAW]", want: "gateway keeps capabilities"},
-		{name: "NothingThatRestarts", file: "compose.yaml", old: "  restart: unless-stopped\n  read_only", new: "  read_only", want: "gateway is not restarted"},
-		{name: "NewPrivileges", file: "compose.yaml", old: "  security_opt: [\"no-new-privileges:true\"]\n  logging", new: "  logging", want: "gateway may gain privileges"},
-		{name: "AHealthCheckThatNeedsAShell", file: "compose.yaml", old: "test: [CMD, /service, health]", new: "test: [CMD-SHELL, curl localhost]", want: "gateway does not ask its own binary for its health"},
-		{name: "WhateverIsLatest", file: "compose.yaml", old: "postgres:17-bookworm", new: "postgres:latest", want: "postgres runs whatever is latest"},
-		{name: "AnImageOfAnotherService", file: "compose.yaml", old: "args: { SERVICE: gateway }", new: "args: { SERVICE: messaging }", want: "gateway: the image is not called after its SERVICE"},
+		{name: "APortWhereNobodyListens", file: "compose.yaml", old: "127.0.0.1:8080:8080", replacement: "127.0.0.1:8080:8088", want: "gateway publishes 8088"},
+		{name: "ACalleeAtAnotherPort", file: "compose.yaml", old: "onboarding:9001", replacement: "onboarding:9002", want: "gateway calls onboarding:9002"},
+		{name: "AVendorAtAnotherPort", file: "emulated.env", old: "http://emulators:8082", replacement: "http://emulators:8083", want: "TWILIO_API_URL leads to emulators:8083"},
+		{name: "AKillThatComesTooSoon", file: "compose.yaml", old: "stop_grace_period: 230s", replacement: "stop_grace_period: 30s", want: "onboarding is killed after 30s"},
 	} {
-		t.Run("Notices"+v.name, func(t *testing.T) {
+		t.Run("Notices"+tt.name, func(t *testing.T) {
 			t.Parallel()
 			files := tree(t, "deploy/compose")
-			v.broken(t, files)
-			problems, err := manifests.Compose(t.Context(), composed(t, files, "emulated"), "emulated.env")
-			if err != nil {
-				problems = append(problems, err.Error())
-			}
-			require.Contains(t, strings.Join(problems, "\n"), v.want)
-			require.NotEmpty(t, problems)
+			replace(t, files, tt.file, tt.old, tt.replacement)
+			loaded, err := project(t, composed(t, files, "emulated"), "emulated.env")
+			require.NoError(t, err)
+			require.Contains(t, strings.Join(wrong(loaded), "\n"), tt.want)
 		})
+	}
+}
+
+const ours = "paceline/" // how the images begin that /Dockerfile builds
+
+// oneShot is a service that ends by itself.
+func oneShot(s types.ServiceConfig) bool { return slices.Equal(s.Command, []string{"migrate"}) }
+
+// composedProcess is a service that runs one of the three binaries.
+func composedProcess(p *types.Project, s types.ServiceConfig) (process, bool) {
+	image, _, _ := strings.Cut(strings.TrimPrefix(s.Image, ours), ":")
+	if _, ok := contracts()[image]; !ok || !strings.HasPrefix(s.Image, ours) {
+		return process{}, false
+	}
+	out := process{name: s.Name, service: image, environ: map[string]string{}, files: map[string]string{}}
+	for name, value := range s.Environment {
+		if value != nil {
+			out.environ[name] = *value
+		}
+	}
+	for _, secret := range s.Secrets {
+		if content, err := os.ReadFile(p.Secrets[secret.Source].File); err == nil {
+			out.files["/run/secrets/"+secret.Source] = strings.TrimSpace(string(content))
+		}
+	}
+	return out, true
+}
+
+// wrong is what Compose cannot know to be wrong.
+func wrong(p *types.Project) []string {
+	var problems []string
+	for _, s := range p.Services {
+		for _, v := range s.Volumes {
+			if _, err := os.Stat(v.Source); v.Type == types.VolumeTypeBind && err != nil {
+				problems = append(problems, fmt.Sprintf("%s: %s is mounted and is not there", s.Name, filepath.Base(v.Source)))
+			}
+		}
+		for _, secret := range s.Secrets {
+			if _, err := os.Stat(p.Secrets[secret.Source].File); err != nil {
+				problems = append(problems, s.Name+": secrets.sh makes no "+secret.Source)
+			}
+		}
+		if s.Build != nil && !strings.HasPrefix(s.Image, ours+*s.Build.Args["SERVICE"]+":") {
+			problems = append(problems, s.Name+": the image is not called after its SERVICE")
+		}
+		for name, value := range s.Environment {
+			if value != nil && leadsNowhere(p, *value) {
+				problems = append(problems, fmt.Sprintf("%s: %s leads to %s, where nobody listens", s.Name, name, strings.TrimPrefix(*value, "http://")))
+			}
+		}
+		if own, ok := composedProcess(p, s); ok {
+			problems = append(problems, own.environment()...)
+			problems = append(problems, reached(p, s, own)...)
+		}
+	}
+	return problems
+}
+
+// reached is what is wrong with how a process is reached, whom it calls, and how long it is given to end.
+func reached(p *types.Project, s types.ServiceConfig, own process) []string {
+	var problems []string
+	for _, port := range s.Ports {
+		if target := fmt.Sprint(port.Target); target != own.listens() && target != own.ops() {
+			problems = append(problems, s.Name+" publishes "+target+", where it does not listen")
+		}
+	}
+	if oneShot(s) {
+		return problems
+	}
+	if given := s.StopGracePeriod; given == nil || time.Duration(*given) < contracts()[own.service].stop {
+		problems = append(problems, fmt.Sprintf("%s is killed after %s", s.Name, given))
+	}
+	for service, addr := range own.calls() {
+		host, port, err := net.SplitHostPort(addr)
+		callee, ok := composedProcess(p, p.Services[host])
+		shared := func(network string) bool { _, ok := p.Services[host].Networks[network]; return ok }
+		if err != nil || !ok || callee.service != service || callee.listens() != port || !slices.ContainsFunc(s.NetworksByPriority(), shared) {
+			problems = append(problems, fmt.Sprintf("%s calls %s, where it does not reach %s", s.Name, addr, service))
+		}
+	}
+	return problems
+}
+
+// leadsNowhere reports whether a value is the origin of a neighbour, which has no dot, at which no service listens.
+func leadsNowhere(p *types.Project, value string) bool {
+	u, err := url.Parse(value)
+	if err != nil || u.Scheme != "http" || strings.Contains(u.Hostname(), ".") {
+		return false
+	}
+	s, ok := p.Services[u.Hostname()]
+	if own, isOurs := composedProcess(p, s); isOurs {
+		return own.listens() != u.Port()
+	}
+	return !ok || s.Name != "qstash" && !slices.Contains(s.Command, ":"+u.Port()) // QStash's port is its default
+}
+
+// hardened is what every container has to be, and what ours are besides.
+func hardened(t *testing.T, s types.ServiceConfig) {
+	t.Helper()
+	require.NotEmpty(t, s.Restart, s.Name)
+	require.NotNil(t, s.Deploy, s.Name)
+	require.Positive(t, s.Deploy.Resources.Limits.MemoryBytes, s.Name)
+	require.Positive(t, s.Deploy.Resources.Limits.NanoCPUs.Value(), s.Name)
+	require.Contains(t, s.SecurityOpt, "no-new-privileges:true", s.Name)
+	for _, port := range s.Ports {
+		require.Equal(t, "127.0.0.1", port.HostIP, s.Name)
+	}
+	if strings.HasPrefix(s.Image, ours) {
+		require.True(t, s.ReadOnly, s.Name)
+		require.Equal(t, "65532:65532", s.User, s.Name)
+		require.Equal(t, []string{"ALL"}, s.CapDrop, s.Name)
+		require.True(t, oneShot(s) || s.HealthCheck.Test[1] == "/service", "%s does not ask its own binary for its health", s.Name)
 	}
 }

@@ -1,4 +1,4 @@
-package manifests_test
+package manifests
 
 import (
 	"io/fs"
@@ -9,24 +9,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"paceline.internal/test/manifests"
 )
 
 // root is the repository.
 func root(t *testing.T) string {
 	t.Helper()
-	dir, err := manifests.Root()
+	dir, err := filepath.Abs("../..")
 	require.NoError(t, err)
 	return dir
-}
-
-// violation is a change to what is shipped that a check has to notice.
-type violation struct {
-	name     string
-	file     string
-	old, new string
-	want     string // part of a problem, or of the error of reading it
 }
 
 // tree is a folder of the repository by path, without what git ignores.
@@ -49,11 +39,11 @@ func tree(t *testing.T, folder string) map[string]string {
 	return files
 }
 
-// broken is the tree with the violation.
-func (v violation) broken(t *testing.T, files map[string]string) {
+// replace changes a file of a tree in one place.
+func replace(t *testing.T, files map[string]string, file, old, replacement string) {
 	t.Helper()
-	require.Contains(t, files[v.file], v.old, "the violation no longer fits %s", v.file)
-	files[v.file] = strings.Replace(files[v.file], v.old, v.new, 1)
+	require.Contains(t, files[file], old, "it no longer fits %s", file)
+	files[file] = strings.Replace(files[file], old, replacement, 1)
 }
 
 // run is a script of ours with an environment of its own; its output.

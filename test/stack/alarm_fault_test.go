@@ -16,7 +16,8 @@ import (
 func TestAlarmFaults(t *testing.T) {
 	t.Parallel()
 
-	t.Run("S0_31_S0_32_S0_63_EveryAlarmRingsThreeTimesAtOnce", func(t *testing.T) {
+	// Also: S0-32, S0-63
+	t.Run("S0_31_EveryAlarmRingsThreeTimesAtOnce", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.vendors.QStash.SetFaults(qstash.Script{OnDeliver: qstash.Every(qstash.DeliverFault{Copies: 2})})
@@ -30,7 +31,8 @@ func TestAlarmFaults(t *testing.T) {
 		require.Equal(t, 8*time.Second, p.at(t, message2).Sub(p.at(t, message1)))
 		require.Equal(t, 8*time.Second, p.at(t, message3).Sub(p.at(t, message2)))
 	})
-	t.Run("S0_30_S0_66_EveryAlarmRingsAgainLater", func(t *testing.T) {
+	// Also: S0-66
+	t.Run("S0_30_EveryAlarmRingsAgainLater", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.vendors.QStash.SetFaults(qstash.Script{OnDeliver: qstash.Every(qstash.DeliverFault{Repeats: 2, RepeatAfter: 9 * time.Second})})
@@ -43,7 +45,8 @@ func TestAlarmFaults(t *testing.T) {
 		}
 		require.Equal(t, 8*time.Second, p.at(t, message3).Sub(p.at(t, message2)))
 	})
-	t.Run("S0_44_S0_65_APublishThatFailsIsMadeGoodByTheRelay", func(t *testing.T) {
+	// Also: S0-65
+	t.Run("S0_44_APublishThatFailsIsMadeGoodByTheRelay", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		failed := map[string]int{}
@@ -145,7 +148,8 @@ func TestAlarmFaults(t *testing.T) {
 		p.requireWhole(t)
 		require.Len(t, b.vendors.QStash.Record().Of(qstash.Published), 4)
 	})
-	t.Run("S0_09_S0_10_S0_11_WhatNobodyMayAskIsRefusedAndChangesNothing", func(t *testing.T) {
+	// Also: S0-10, S0-11
+	t.Run("S0_09_WhatNobodyMayAskIsRefusedAndChangesNothing", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		p := b.begin(t)

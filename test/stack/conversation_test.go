@@ -15,11 +15,13 @@ import (
 func TestConversation(t *testing.T) {
 	t.Parallel()
 
-	t.Run("S0_21_S0_23_S0_24_S0_25_S0_33_S0_35_S0_48_S0_60_S0_61_S0_62_InEnglish", func(t *testing.T) {
+	// Also: S0-23, S0-24, S0-25, S0-33, S0-35, S0-48, S0-60, S0-61, S0-62
+	t.Run("S0_21_InEnglish", func(t *testing.T) {
 		t.Parallel()
 		happyPath(t, "en")
 	})
-	t.Run("S0_21_S0_23_S0_24_S0_25_S0_33_S0_35_S0_48_S0_60_S0_61_S0_62_InPortuguese", func(t *testing.T) {
+	// Also: S0-23, S0-24, S0-25, S0-33, S0-35, S0-48, S0-60, S0-61, S0-62
+	t.Run("S0_21_InPortuguese", func(t *testing.T) {
 		t.Parallel()
 		happyPath(t, "pt-BR")
 	})

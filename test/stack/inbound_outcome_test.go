@@ -296,7 +296,8 @@ func TestStrangersTexts(t *testing.T) {
 func TestTextsToANumberOfNobodys(t *testing.T) {
 	t.Parallel()
 
-	t.Run("S2_36_S2_38_FailsAtOnceAndIsAcknowledged", func(t *testing.T) {
+	// Also: S2-38
+	t.Run("S2_36_FailsAtOnceAndIsAcknowledged", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		p := b.begin(t)

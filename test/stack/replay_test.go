@@ -31,7 +31,8 @@ var sessionID = regexp.MustCompile(`"session_id":\s*"[^"]+"`)
 func TestReplay(t *testing.T) {
 	t.Parallel()
 
-	t.Run("S0_19_S0_30_S0_66_ByQStashsOwnCallback", func(t *testing.T) {
+	// Also: S0-30, S0-66
+	t.Run("S0_19_ByQStashsOwnCallback", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		recorded := record(b)
@@ -51,7 +52,8 @@ func TestReplay(t *testing.T) {
 		require.Equal(t, timeline, p.timeline(t))
 		p.requireHeard(t, opening, explanation, message1, message2, message3, message4)
 	})
-	t.Run("S0_30_S0_66_AfterEveryStep", func(t *testing.T) {
+	// Also: S0-66
+	t.Run("S0_30_AfterEveryStep", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		recorded := record(b)
@@ -68,7 +70,8 @@ func TestReplay(t *testing.T) {
 		}
 		p.requireWhole(t)
 	})
-	t.Run("S0_30_S0_56_S0_66_ByGRPCAsAnOperatorWouldWithGrpcurl", func(t *testing.T) {
+	// Also: S0-56, S0-66
+	t.Run("S0_30_ByGRPCAsAnOperatorWouldWithGrpcurl", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		recorded := record(b)
@@ -101,7 +104,8 @@ func TestReplay(t *testing.T) {
 		require.Equal(t, end, p.session(t))
 		p.requireHeard(t, opening, explanation, message1, message2, message3, message4)
 	})
-	t.Run("S0_56_S0_64_OfAStepWhoseAlarmWasLost", func(t *testing.T) {
+	// Also: S0-64
+	t.Run("S0_56_OfAStepWhoseAlarmWasLost", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.vendors.QStash.SetFaults(qstash.Script{OnDeliver: func(d qstash.Delivery) qstash.DeliverFault {

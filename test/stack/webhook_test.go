@@ -251,7 +251,8 @@ func TestWebhooks(t *testing.T) {
 		require.Equal(t, 1, count(t, b.messaging, `select count(*) from sms_receipts where twilio_sid = 'wamid.nobodys' and message_id is null`), "it is kept raw")
 	})
 
-	t.Run("S2_17_S2_24_ShopifyIsStoredAndWhatNobodyTakesFailsAtOnce", func(t *testing.T) {
+	// Also: S2-24
+	t.Run("S2_17_ShopifyIsStoredAndWhatNobodyTakesFailsAtOnce", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t, withVendors()...)
 		for topic, want := range map[string]struct{ status, failure string }{

@@ -1,12 +1,6 @@
 package sms
 
-import (
-	"log/slog"
-
-	"github.com/nyaruka/phonenumbers"
-)
-
-var _ = phonenumbers.Parse
+import "log/slog"
 
 type Phone struct{ e164 string }
 

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const pageOfTwo = `| id | criterion | tests | state |
+|---|---|---|---|
+| S0-01 | first | %s | met |
+| S0-02 | second | %s | met |
+| S4-01 | not begun | – | later |
+`
+
+// stream is what `go test -json` writes of lines such as "pass gateway TestStep/S0_01_Works"; "output" lines go on with a text.
+func stream(t *testing.T, lines ...string) *bytes.Buffer {
+	t.Helper()
+	var out bytes.Buffer
+	for _, line := range lines {
+		words := append(strings.SplitN(line, " ", 4), "", "")
+		require.NoError(t, json.NewEncoder(&out).Encode(event{
+			Action: words[0], Package: "paceline.internal/" + words[1], Test: words[2], Output: words[3],
+		}))
+	}
+	return &out
+}
+
+// checkout is one with a page and one test file.
+func checkout(t *testing.T, page, source string) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	for name, text := range map[string]string{"docs/acceptance.md": page, "gateway/step_test.go": source, "platform/rpc/a_test.go": ""} {
+		require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
+	}
+	return root
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	const one, two = "`gateway TestStep/S0_01_Works`", "`platform/qstash TestVerify/S0_02_Cut`"
+	ran := []string{
+		"pass gateway TestStep/S0_01_Works", "pass gateway TestStep", "pass gateway",
+		"pass platform/qstash TestVerify/S0_02_Cut", "pass platform/qstash TestVerify/S0_02_Cut/inside", "pass platform/qstash TestVerify",
+		"pass platform/qstash",
+	}
+	for _, tt := range []struct {
+		name, source string
+		first, rest  string // the page's cells before
+		run          []string
+		want         string // of the error; "" for none
+	}{
+		{name: "PageThatSaysWhatRan", first: one, rest: two, run: ran},
+		{name: "TestThatIsNew", first: "–", rest: two, run: ran, want: "docs/acceptance.md is not what ran"},
+		{name: "TestThatIsGone", first: one, rest: two, run: ran[:3], want: "S0-02 is met by no test that ran and passed: second"},
+		{
+			name: "TestThatWasSkipped", first: one, rest: two, run: append([]string{"skip gateway TestOther/S0_02_Sometimes"}, ran...),
+			want: "gateway TestOther/S0_02_Sometimes was skipped",
+		},
+		{
+			name: "TestOfWhichAllIsSkipped", first: one, rest: two,
+			run:  append([]string{"skip gateway TestS0_02/Inside", "pass gateway TestS0_02"}, ran...),
+			want: "gateway TestS0_02 was skipped",
+		},
+		{name: "TestThatFailed", first: one, rest: two, run: append([]string{"fail gateway TestOther"}, ran...), want: "the run failed"},
+		{name: "NoTestAtAll", first: one, rest: two, want: "the run failed"},
+		{
+			name: "IDThatIsUnknown", first: one, rest: two, run: append([]string{"pass gateway TestOther/S0_03_Works"}, ran...),
+			want: "`gateway TestOther/S0_03_Works` carries S0-03, which is no criterion",
+		},
+		{
+			name: "CriterionThatIsHeldTooEarly", first: one, rest: two, run: append([]string{"pass gateway TestOther/S4_01_Works"}, ran...),
+			want: `S4-01 is "later" on the page`,
+		},
+		{
+			name: "MoreThanTwoSubtestsAreCounted", first: "`gateway TestStep` ×3", rest: two,
+			run: append([]string{"pass gateway TestStep/S0_01_Again", "pass gateway TestStep/S0_01_Late"}, ran...),
+		},
+		{
+			name: "AlsoNamesMore", first: one, rest: one, run: ran[:3],
+			source: "// Also: S0-02\nt.Run(\"S0_01_Works\", nil)\n",
+		},
+		{
+			name: "AlsoInATable", first: one, rest: one, run: ran[:3],
+			source: "\t\t// Also: S0-02\n\t\t{\n\t\t\tname: \"S0_01_Works\",\n",
+		},
+		{
+			name: "AlsoOfNothing", first: one, rest: two, run: ran, source: "// Also: S0-02\nfunc TestGone() {}\n",
+			want: "gateway: an Also names TestGone, which did not run",
+		},
+		{name: "AlsoAboveNoTest", first: one, rest: two, run: ran, source: "// Also: S0-02\nx := 1\n", want: "an Also stands above no test"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			root := checkout(t, fmt.Sprintf(pageOfTwo, tt.first, tt.rest), tt.source)
+			err := run(stream(t, tt.run...), &bytes.Buffer{}, root, false)
+			if tt.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
+}
+
+func TestUpdate(t *testing.T) {
+	t.Parallel()
+	const gone, stays = "`gateway TestOld/S0_01_Works`<br>`services/gone TestOld/S0_01_Works`", "<br>`platform/rpc TestCall/S0_01_Calls`"
+	root := checkout(t, fmt.Sprintf(pageOfTwo, gone+stays, "`gateway TestOld/S0_02_Works`"), "")
+	err := run(stream(t, "pass gateway TestStep/S0_01_Works", "pass gateway"), &bytes.Buffer{}, root, true)
+	require.ErrorContains(t, err, "S0-02 is met by no test")
+	written, err := os.ReadFile(filepath.Join(root, page))
+	require.NoError(t, err)
+	require.Equal(t, fmt.Sprintf(pageOfTwo, "`gateway TestStep/S0_01_Works`"+stays, "–"), string(written))
+}
+
+func TestOutput(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	_, err := read(stream(t,
+		"output gateway TestGood chatter\n", "pass gateway TestGood",
+		"output gateway TestBad why\n", "fail gateway TestBad",
+		"output gateway TestHung panic\n",
+		"output gateway  FAIL\n", "fail gateway",
+		"output platform  ok platform 1s\n", "pass platform",
+	), &out)
+	require.Error(t, err)
+	require.Equal(t, "why\nFAIL\npanic\nok platform 1s\n", out.String())
+}
+
+func TestCarries(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, element string
+		want          []string
+	}{
+		{name: "One", element: "S0_07_Works", want: []string{"S0-07"}},
+		{name: "Two", element: "S0_02_S1_18_Works", want: []string{"S0-02", "S1-18"}},
+		{name: "OneSectionOnce", element: "S2_07_08_R_09_Works", want: []string{"S2-07", "S2-08", "R-09"}},
+		{name: "Item", element: "TestItem17Deduplication", want: []string{"Item17"}},
+		{name: "WholeMarksOnly", element: "TestLineItem17_S0_071_GS0_07"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tt.want, carries(tt.element))
+		})
+	}
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// row is one line of a table of criteria. Its state is met (its tests pass in every run), "later", or the issue that brings it.
+var row = regexp.MustCompile(`^\| ((?:S\d-|R-|Item)\d\d) \| (.+) \| (.+) \| (met|later|issue \d+) \|$`)
+
+// fill writes the tests of every criterion into the page, and says which criterion lacks one.
+func fill(source string, found entries) (string, []error) {
+	var problems []error
+	known := map[string]bool{}
+	lines := strings.Split(source, "\n")
+	for i, line := range lines {
+		cells := row.FindStringSubmatch(line)
+		if cells == nil {
+			continue
+		}
+		id, criterion, state := cells[1], cells[2], cells[4]
+		known[id] = true
+		cell := strings.Join(found[id], "<br>")
+		switch {
+		case cell == "" && state == "met":
+			problems = append(problems, fmt.Errorf("%s is met by no test that ran and passed: %s", id, criterion))
+		case cell != "" && state != "met":
+			problems = append(problems, fmt.Errorf("%s is %q on the page, and %s holds it: call it met", id, state, found[id][0]))
+		}
+		if cell == "" {
+			cell = "–"
+		}
+		lines[i] = fmt.Sprintf("| %s | %s | %s | %s |", id, criterion, cell, state)
+	}
+	for id := range found {
+		if !known[id] {
+			problems = append(problems, fmt.Errorf("%s carries %s, which is no criterion", found[id][0], id))
+		}
+	}
+	return strings.Join(lines, "\n"), problems
+}
+
+// keep adds what the page says of packages that have tests and did not run.
+func (e entries) keep(source string, ran tests, root string) {
+	for line := range strings.Lines(source) {
+		cells := row.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
+		if cells == nil {
+			continue
+		}
+		for entry := range strings.SplitSeq(cells[3], "<br>") {
+			dir, _, ok := strings.Cut(strings.TrimPrefix(entry, "`"), " ")
+			if _, again := ran[dir]; !ok || again {
+				continue
+			}
+			if files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go")); err == nil && len(files) > 0 {
+				e[cells[1]] = append(e[cells[1]], entry)
+			}
+		}
+		slices.Sort(e[cells[1]])
+	}
+}
+
+var (
+	section = regexp.MustCompile(`^(S\d|R)$`)
+	number  = regexp.MustCompile(`^\d\d$`)
+	item    = regexp.MustCompile(`^Item\d\d`)
+	anID    = regexp.MustCompile(`(?:S\d-|R-|Item)\d\d\b`)
+)
+
+// carries are the ids in one element of a test's name: S0_02_S0_03_Both, or S2_07_08_Both, or TestItem17Deduplication.
+func carries(element string) []string {
+	var ids []string
+	in := ""
+	for word := range strings.SplitSeq(strings.TrimPrefix(element, "Test"), "_") {
+		switch {
+		case section.MatchString(word):
+			in = word
+		case in != "" && number.MatchString(word):
+			ids = append(ids, in+"-"+word)
+		default:
+			in = ""
+			if mark := item.FindString(word); mark != "" {
+				ids = append(ids, mark)
+			}
+		}
+	}
+	return ids
+}
+
+// alsoAbove is a comment above a test, a row of a table or the t.Run that says which other criteria it holds:
+//
+//	// Also: S0-23, S0-24
+//	t.Run("S0_21_WholeConversation", …
+var (
+	anAlso    = regexp.MustCompile(`(?m)^\s*// Also: `)
+	alsoAbove = regexp.MustCompile(`(?m)^\s*// Also: (.+)\n(?:\s*(?://.*|\{)\n)*(?:func (\w+)|[^"\n]*"([^"\n]+)")`)
+)
+
+// readAlso finds these comments: the ids by "folder Element", where an element is the last part of a test's name.
+func readAlso(root fs.FS) (map[string][]string, error) {
+	also := map[string][]string{}
+	err := eachTestFile(root, func(name, source string) error {
+		found := alsoAbove.FindAllStringSubmatch(source, -1)
+		if len(found) != len(anAlso.FindAllString(source, -1)) {
+			return fmt.Errorf("%s: an Also stands above no test", name)
+		}
+		for _, match := range found {
+			at := path.Dir(name) + " " + match[2] + match[3]
+			also[at] = append(also[at], anID.FindAllString(match[1], -1)...)
+		}
+		return nil
+	})
+	return also, err
+}
+
+func eachTestFile(root fs.FS, visit func(name, source string) error) error {
+	return fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && name != "." && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata"):
+			return fs.SkipDir
+		case !entry.IsDir() && strings.HasSuffix(name, "_test.go"):
+			source, err := fs.ReadFile(root, name)
+			if err != nil {
+				return err
+			}
+			return visit(name, string(source))
+		}
+		return nil
+	})
+}

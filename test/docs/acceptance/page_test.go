@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestPage is what can be said of docs/acceptance.md without a run of everything, which is CI's.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join("..", "..", "..")
+	source, err := os.ReadFile(filepath.Join(root, page))
+	require.NoError(t, err)
+
+	t.Run("HasEveryIDOnceAndInOrder", func(t *testing.T) {
+		t.Parallel()
+		var ids []string
+		for line := range strings.Lines(string(source)) {
+			if cells := row.FindStringSubmatch(strings.TrimSuffix(line, "\n")); cells != nil {
+				ids = append(ids, cells[1])
+			}
+		}
+		require.Equal(t, criteria(), ids)
+	})
+	t.Run("KnowsEveryIDThatATestCarries", func(t *testing.T) {
+		t.Parallel()
+		known := criteria()
+		mark := regexp.MustCompile(`\b(?:Test)?(?:\w*_)?(?:(?:S[0-4]|R)(?:_\d\d)+|Item\d\d)`)
+		err := eachTestFile(os.DirFS(root), func(name, source string) error {
+			for _, element := range mark.FindAllString(source, -1) {
+				if strings.HasPrefix(name, "test/docs/acceptance/") {
+					continue // plays with them
+				}
+				for _, id := range carries(element) {
+					require.True(t, slices.Contains(known, id), "%s: %s carries %s, which is no criterion", name, element, id)
+				}
+			}
+			return nil
+		})
+		require.NoError(t, err)
+		also, err := readAlso(os.DirFS(root))
+		require.NoError(t, err)
+		for at, ids := range also {
+			require.NotEmpty(t, ids, "%s: an Also without an id", at)
+			for _, id := range ids {
+				require.True(t, slices.Contains(known, id), "%s: Also: %s, which is no criterion", at, id)
+			}
+		}
+	})
+}
+
+// criteria are the ids that docs/acceptance.md must hold: the acceptance criteria, the promises that were found broken, then the
+// items of the conformance list that the emulators serve.
+func criteria() []string {
+	var ids []string
+	for section, last := range []int{70, 39, 39, 40, 87} {
+		for number := range last {
+			ids = append(ids, fmt.Sprintf("S%d-%02d", section, number+1))
+		}
+	}
+	for number := range 21 {
+		ids = append(ids, fmt.Sprintf("R-%02d", number+1))
+	}
+	for _, span := range [][2]int{{1, 8}, {10, 23}, {27, 28}, {37, 37}, {39, 39}, {42, 46}, {48, 51}, {53, 56}, {60, 60}} {
+		for number := span[0]; number <= span[1]; number++ {
+			ids = append(ids, fmt.Sprintf("Item%02d", number))
+		}
+	}
+	return ids
+}

@@ -1,5 +1,0 @@
-package gen
-
-import "testing"
-
-func TestGenerated(t *testing.T) {}

@@ -1,5 +1,0 @@
-package inner
-
-import "testing"
-
-func TestInner(t *testing.T) {}

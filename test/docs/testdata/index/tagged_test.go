@@ -1,7 +1,0 @@
-//go:build live
-
-package a
-
-import "testing"
-
-func TestLive(t *testing.T) {}

@@ -1,3 +1,0 @@
-package phonenumbers
-
-func Parse() {}

@@ -1,5 +1,0 @@
-package delivery
-
-import "time"
-
-func silence() { <-time.NewTimer(time.Second).C } // want silence:`waits by time\.NewTimer`

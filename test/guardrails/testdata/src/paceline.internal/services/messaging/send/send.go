@@ -1,0 +1,5 @@
+package send
+
+import "time"
+
+func silence() { <-time.NewTimer(time.Second).C } // want silence:`waits by time\.NewTimer`
