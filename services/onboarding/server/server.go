@@ -4,7 +4,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"maps"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -20,33 +19,6 @@ import (
 	"paceline.internal/services/onboarding/reservation"
 	"paceline.internal/services/onboarding/session"
 )
-
-// Policy says who may call what.
-func Policy() rpc.Policy {
-	operators := []rpc.Role{rpc.RoleOperator}
-	readers := []rpc.Role{rpc.RoleOperator, rpc.RoleUser}
-	policy := rpc.Policy{
-		onboardingv1.OnboardingService_ExecuteStep_FullMethodName:       {rpc.RoleService, rpc.RoleOperator},
-		onboardingv1.OnboardingService_RecordStepFailure_FullMethodName: {rpc.RoleService},
-		onboardingv1.OnboardingService_ReceiveMessage_FullMethodName:    {rpc.RoleService},
-		onboardingv1.OnboardingService_CreateProfile_FullMethodName:     operators,
-		onboardingv1.OnboardingService_GetProfile_FullMethodName:        readers,
-		onboardingv1.OnboardingService_ActivateProfile_FullMethodName:   operators,
-		onboardingv1.OnboardingService_HoldProfile_FullMethodName:       operators,
-		onboardingv1.OnboardingService_ReleaseProfile_FullMethodName:    operators,
-		onboardingv1.OnboardingService_ListSessions_FullMethodName:      readers,
-		onboardingv1.OnboardingService_GetSession_FullMethodName:        readers,
-		onboardingv1.OnboardingService_ResetSession_FullMethodName:      operators,
-		onboardingv1.OnboardingService_ResumeSession_FullMethodName:     operators,
-		onboardingv1.OnboardingService_ResumeSessions_FullMethodName:    operators,
-		onboardingv1.OnboardingService_ListDeadLetters_FullMethodName:   operators,
-		onboardingv1.OnboardingService_ReplayDeadLetter_FullMethodName:  operators,
-		onboardingv1.OnboardingService_GetSettings_FullMethodName:       operators,
-		onboardingv1.OnboardingService_UpdateSettings_FullMethodName:    operators,
-	}
-	maps.Copy(policy, jobsPolicy())
-	return policy
-}
 
 // Server serves OnboardingService.
 type Server struct {

@@ -13,6 +13,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
+	_ "paceline.internal/proto/gen/paceline/method/v1"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -2620,7 +2621,7 @@ var File_paceline_onboarding_v1_onboarding_proto protoreflect.FileDescriptor
 
 const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\n" +
-	"'paceline/onboarding/v1/onboarding.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a%paceline/onboarding/v1/settings.proto\"\xe5\x01\n" +
+	"'paceline/onboarding/v1/onboarding.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fpaceline/method/v1/method.proto\x1a%paceline/onboarding/v1/settings.proto\"\xe5\x01\n" +
 	"\x12ExecuteStepRequest\x12\x1d\n" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\x12\x1d\n" +
@@ -2851,27 +2852,47 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +
-	"\x14STEP_OUTCOME_SKIPPED\x10\x022\xe4\x0e\n" +
-	"\x11OnboardingService\x12f\n" +
-	"\vExecuteStep\x12*.paceline.onboarding.v1.ExecuteStepRequest\x1a+.paceline.onboarding.v1.ExecuteStepResponse\x12x\n" +
-	"\x11RecordStepFailure\x120.paceline.onboarding.v1.RecordStepFailureRequest\x1a1.paceline.onboarding.v1.RecordStepFailureResponse\x12o\n" +
-	"\x0eReceiveMessage\x12-.paceline.onboarding.v1.ReceiveMessageRequest\x1a..paceline.onboarding.v1.ReceiveMessageResponse\x12l\n" +
-	"\rCreateProfile\x12,.paceline.onboarding.v1.CreateProfileRequest\x1a-.paceline.onboarding.v1.CreateProfileResponse\x12c\n" +
+	"\x14STEP_OUTCOME_SKIPPED\x10\x022\x90\x10\n" +
+	"\x11OnboardingService\x12p\n" +
+	"\vExecuteStep\x12*.paceline.onboarding.v1.ExecuteStepRequest\x1a+.paceline.onboarding.v1.ExecuteStepResponse\"\b\xa2\xbb\x18\x04\n" +
+	"\x02\x01\x02\x12\x83\x01\n" +
+	"\x11RecordStepFailure\x120.paceline.onboarding.v1.RecordStepFailureRequest\x1a1.paceline.onboarding.v1.RecordStepFailureResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x01\x10\x01\x12z\n" +
+	"\x0eReceiveMessage\x12-.paceline.onboarding.v1.ReceiveMessageRequest\x1a..paceline.onboarding.v1.ReceiveMessageResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x01\x10\x01\x12u\n" +
+	"\rCreateProfile\x12,.paceline.onboarding.v1.CreateProfileRequest\x1a-.paceline.onboarding.v1.CreateProfileResponse\"\a\xa2\xbb\x18\x03\n" +
+	"\x01\x02\x12o\n" +
 	"\n" +
-	"GetProfile\x12).paceline.onboarding.v1.GetProfileRequest\x1a*.paceline.onboarding.v1.GetProfileResponse\x12r\n" +
-	"\x0fActivateProfile\x12..paceline.onboarding.v1.ActivateProfileRequest\x1a/.paceline.onboarding.v1.ActivateProfileResponse\x12f\n" +
-	"\vHoldProfile\x12*.paceline.onboarding.v1.HoldProfileRequest\x1a+.paceline.onboarding.v1.HoldProfileResponse\x12o\n" +
-	"\x0eReleaseProfile\x12-.paceline.onboarding.v1.ReleaseProfileRequest\x1a..paceline.onboarding.v1.ReleaseProfileResponse\x12i\n" +
-	"\fListSessions\x12+.paceline.onboarding.v1.ListSessionsRequest\x1a,.paceline.onboarding.v1.ListSessionsResponse\x12c\n" +
+	"GetProfile\x12).paceline.onboarding.v1.GetProfileRequest\x1a*.paceline.onboarding.v1.GetProfileResponse\"\n" +
+	"\xa2\xbb\x18\x06\n" +
+	"\x02\x02\x03\x10\x01\x12{\n" +
+	"\x0fActivateProfile\x12..paceline.onboarding.v1.ActivateProfileRequest\x1a/.paceline.onboarding.v1.ActivateProfileResponse\"\a\xa2\xbb\x18\x03\n" +
+	"\x01\x02\x12o\n" +
+	"\vHoldProfile\x12*.paceline.onboarding.v1.HoldProfileRequest\x1a+.paceline.onboarding.v1.HoldProfileResponse\"\a\xa2\xbb\x18\x03\n" +
+	"\x01\x02\x12x\n" +
+	"\x0eReleaseProfile\x12-.paceline.onboarding.v1.ReleaseProfileRequest\x1a..paceline.onboarding.v1.ReleaseProfileResponse\"\a\xa2\xbb\x18\x03\n" +
+	"\x01\x02\x12u\n" +
+	"\fListSessions\x12+.paceline.onboarding.v1.ListSessionsRequest\x1a,.paceline.onboarding.v1.ListSessionsResponse\"\n" +
+	"\xa2\xbb\x18\x06\n" +
+	"\x02\x02\x03\x10\x01\x12o\n" +
 	"\n" +
-	"GetSession\x12).paceline.onboarding.v1.GetSessionRequest\x1a*.paceline.onboarding.v1.GetSessionResponse\x12l\n" +
-	"\rResumeSession\x12,.paceline.onboarding.v1.ResumeSessionRequest\x1a-.paceline.onboarding.v1.ResumeSessionResponse\x12o\n" +
-	"\x0eResumeSessions\x12-.paceline.onboarding.v1.ResumeSessionsRequest\x1a..paceline.onboarding.v1.ResumeSessionsResponse\x12r\n" +
-	"\x0fListDeadLetters\x12..paceline.onboarding.v1.ListDeadLettersRequest\x1a/.paceline.onboarding.v1.ListDeadLettersResponse\x12u\n" +
-	"\x10ReplayDeadLetter\x12/.paceline.onboarding.v1.ReplayDeadLetterRequest\x1a0.paceline.onboarding.v1.ReplayDeadLetterResponse\x12i\n" +
-	"\fResetSession\x12+.paceline.onboarding.v1.ResetSessionRequest\x1a,.paceline.onboarding.v1.ResetSessionResponse\x12f\n" +
-	"\vGetSettings\x12*.paceline.onboarding.v1.GetSettingsRequest\x1a+.paceline.onboarding.v1.GetSettingsResponse\x12o\n" +
-	"\x0eUpdateSettings\x12-.paceline.onboarding.v1.UpdateSettingsRequest\x1a..paceline.onboarding.v1.UpdateSettingsResponseBAZ?paceline.internal/proto/gen/paceline/onboarding/v1;onboardingv1b\x06proto3"
+	"GetSession\x12).paceline.onboarding.v1.GetSessionRequest\x1a*.paceline.onboarding.v1.GetSessionResponse\"\n" +
+	"\xa2\xbb\x18\x06\n" +
+	"\x02\x02\x03\x10\x01\x12u\n" +
+	"\rResumeSession\x12,.paceline.onboarding.v1.ResumeSessionRequest\x1a-.paceline.onboarding.v1.ResumeSessionResponse\"\a\xa2\xbb\x18\x03\n" +
+	"\x01\x02\x12x\n" +
+	"\x0eResumeSessions\x12-.paceline.onboarding.v1.ResumeSessionsRequest\x1a..paceline.onboarding.v1.ResumeSessionsResponse\"\a\xa2\xbb\x18\x03\n" +
+	"\x01\x02\x12}\n" +
+	"\x0fListDeadLetters\x12..paceline.onboarding.v1.ListDeadLettersRequest\x1a/.paceline.onboarding.v1.ListDeadLettersResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x10\x01\x12~\n" +
+	"\x10ReplayDeadLetter\x12/.paceline.onboarding.v1.ReplayDeadLetterRequest\x1a0.paceline.onboarding.v1.ReplayDeadLetterResponse\"\a\xa2\xbb\x18\x03\n" +
+	"\x01\x02\x12r\n" +
+	"\fResetSession\x12+.paceline.onboarding.v1.ResetSessionRequest\x1a,.paceline.onboarding.v1.ResetSessionResponse\"\a\xa2\xbb\x18\x03\n" +
+	"\x01\x02\x12q\n" +
+	"\vGetSettings\x12*.paceline.onboarding.v1.GetSettingsRequest\x1a+.paceline.onboarding.v1.GetSettingsResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x10\x01\x12x\n" +
+	"\x0eUpdateSettings\x12-.paceline.onboarding.v1.UpdateSettingsRequest\x1a..paceline.onboarding.v1.UpdateSettingsResponse\"\a\xa2\xbb\x18\x03\n" +
+	"\x01\x02BAZ?paceline.internal/proto/gen/paceline/onboarding/v1;onboardingv1b\x06proto3"
 
 var (
 	file_paceline_onboarding_v1_onboarding_proto_rawDescOnce sync.Once
