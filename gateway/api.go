@@ -70,7 +70,7 @@ func strictRequest(next http.Handler) http.Handler {
 		ctx, cancel := context.WithTimeout(r.Context(), apiTimeout)
 		defer cancel()
 		eventFrom(ctx).at(r, "/v1")
-		body, err := readBody(w, r)
+		body, err := readUpTo(w, r, maxBody)
 		if err != nil {
 			httpStatus, why := unreadable(err)
 			writeError(ctx, w, httpStatus, why)

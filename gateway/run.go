@@ -65,8 +65,8 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 type gateway struct {
 	handler   http.Handler
 	upstreams []upstream
-	ofQStash  intake
-	ofTwilio  intake
+	ofQStash  places
+	ofTwilio  places
 	stopJWKS  context.CancelFunc
 	draining  atomic.Bool
 	now       func() time.Time // the machine's
@@ -103,7 +103,7 @@ func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 		return nil, err
 	}
 	g := &gateway{
-		upstreams: []upstream{{"onboarding", onboarding}, {"messaging", messaging}}, ofQStash: newIntake(), ofTwilio: newIntake(),
+		upstreams: []upstream{{"onboarding", onboarding}, {"messaging", messaging}}, ofQStash: newPlaces(), ofTwilio: newPlaces(),
 		now: time.Now, asking: make(chan struct{}, 1),
 	}
 	// The keys are looked after until the last request is answered, which is after ctx has ended.
@@ -125,16 +125,16 @@ func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 	if err != nil {
 		return nil, errors.Join(err, g.close())
 	}
+	conversations, events := onboardingv1.NewOnboardingServiceClient(onboarding), onboardingv1.NewWebhookJobServiceClient(onboarding)
+	messages := messagingv1.NewMessagingServiceClient(messaging)
 	g.handler = surface{
 		alarms: alarms{
-			verifier: verifier, onboarding: onboardingv1.NewOnboardingServiceClient(onboarding), origin: cfg.PublicBaseURL,
-			lateness: measured, places: g.ofQStash, log: deps.Log,
+			verifier: verifier, onboarding: conversations, origin: cfg.PublicBaseURL, lateness: measured, places: g.ofQStash, log: deps.Log,
 		},
 		carrier: carrier{
-			signatures: signatures, places: g.ofTwilio, origin: cfg.PublicBaseURL,
-			onboarding: onboardingv1.NewOnboardingServiceClient(onboarding), messaging: messagingv1.NewMessagingServiceClient(messaging),
+			signatures: signatures, places: g.ofTwilio, origin: cfg.PublicBaseURL, onboarding: conversations, messaging: messages,
 		},
-		hooks: webhooks{jobs: onboardingv1.NewWebhookJobServiceClient(onboarding)}, sources: sources,
+		hooks: webhooks{onboarding: conversations, messaging: messages, jobs: events}, sources: sources,
 		api: auth.require(api), ready: g.ready,
 		log: deps.Log, now: deps.Now, tracer: tel.Tracer, meter: tel.Meter,
 	}.handler()

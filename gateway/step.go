@@ -13,9 +13,9 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// malformed is a step payload with the wrong shape. It was made by us or by nobody, so the fields that are wrong are named
+// malformedStep is a step payload with the wrong shape. It was made by us or by nobody, so the fields that are wrong are named
 // and nothing of the body is repeated.
-func malformed(issues map[string]string) *rpc.Error {
+func malformedStep(issues map[string]string) *rpc.Error {
 	e := refuse(codes.InvalidArgument, reasonInvalid, "the payload must be one JSON object with exactly profile_id, session_id, "+
 		"step_id, expected_state_token and idempotency_key, each once, as text that is not empty")
 	e.Meta = issues

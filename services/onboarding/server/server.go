@@ -4,6 +4,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -107,14 +108,21 @@ func (s *Server) RecordStepFailure(
 func (s *Server) ReceiveMessage(
 	ctx context.Context, in *onboardingv1.ReceiveMessageRequest,
 ) (*onboardingv1.ReceiveMessageResponse, error) {
-	duplicate, err := s.Conversations.Receive(ctx, conversation.Inbound{
+	m := conversation.Inbound{
 		SID: in.GetTwilioSid(), From: in.GetFrom(), To: in.GetTo(), MessagingServiceSID: in.GetMessagingServiceSid(), Body: in.GetBody(),
 		Segments: int(in.GetSegments()), Media: int(in.GetMedia()), OptOutType: in.GetOptOutType(),
-	})
+	}
+	if w := in.GetWhatsapp(); w != nil {
+		m.SID, m.Channel, m.Type, m.Queued = w.GetMessageId(), "whatsapp", w.GetType(), w.GetMoreFollow()
+		if w.GetSentAt().GetSeconds() > 0 {
+			m.SentAt = strconv.FormatInt(w.GetSentAt().GetSeconds(), 10)
+		}
+	}
+	kept, err := s.Conversations.Receive(ctx, m)
 	if err != nil {
 		return nil, answer(err)
 	}
-	return &onboardingv1.ReceiveMessageResponse{Duplicate: duplicate}, nil
+	return &onboardingv1.ReceiveMessageResponse{Duplicate: kept.Duplicate, JobId: kept.ID}, nil
 }
 
 // CreateProfile enrols a person in the caller's organisation.

@@ -829,18 +829,18 @@ func (x *SendResponse) GetAskedAgo() *durationpb.Duration {
 	return nil
 }
 
-// RecordStatusRequest is one receipt as Twilio posted it.
+// RecordStatusRequest is one receipt as Twilio posted it, or as Kapso did.
 type RecordStatusRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Our id from the callback URL; may be empty.
 	MessageId string `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
-	// Twilio's MessageSid.
+	// Twilio's MessageSid, or WhatsApp's id of the message.
 	TwilioSid string `protobuf:"bytes,2,opt,name=twilio_sid,json=twilioSid,proto3" json:"twilio_sid,omitempty"`
-	// Twilio's MessageStatus.
+	// Twilio's MessageStatus; of a WhatsApp message sent, delivered, read or failed.
 	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
-	// Twilio's ErrorCode, 0 when there is none.
+	// Twilio's ErrorCode, or Meta's; 0 when there is none.
 	ErrorCode int32 `protobuf:"varint,4,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
-	// Every form field as received; kept raw.
+	// Every form field as received, or what was read of Kapso's event; kept raw.
 	Raw           map[string]string `protobuf:"bytes,5,rep,name=raw,proto3" json:"raw,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
