@@ -123,7 +123,7 @@ func (h webhooks) of(s source) http.HandlerFunc {
 			if err != nil {
 				return malformed(err)
 			}
-			return h.pass(ctx, s.name, hooks)
+			return h.pass(ctx, hooks)
 		},
 	}.serve
 }
@@ -144,7 +144,7 @@ func (s source) verify(r *http.Request, body []byte) (posted, *answer) {
 
 // pass hands the events on one after the other, in the vendor's order. It stops at the first that cannot be kept: the vendor
 // repeats the whole delivery, and those before are then duplicates.
-func (h webhooks) pass(ctx context.Context, name string, hooks []webhook) answer {
+func (h webhooks) pass(ctx context.Context, hooks []webhook) answer {
 	given := accepted{Results: make([]answered, 0, len(hooks))}
 	for _, hook := range hooks {
 		one := answered{Event: hook.eventType, Result: hook.result}

@@ -10,8 +10,8 @@ import (
 
 // Events of Kapso and Shopify, once they are stored as jobs. The gateway writes kapso. for the whatsapp. of Kapso's own names, and shopify.
 // before a topic. What no handler is here for fails at once, by the rule for jobs of an unknown type, and is found among the failed jobs:
-// nothing that a vendor has signed is dropped in silence. Messages and receipts of Kapso are jobs only of the gateway of the release before:
-// this one's brings a message by ReceiveMessage, and a receipt straight to messaging.
+// nothing that a vendor has signed is dropped in silence. Messages and receipts of Kapso are jobs only of the gateway of the release
+// before: this one's brings a message by ReceiveMessage, and a receipt straight to messaging.
 const (
 	kapsoSent          = "kapso.message.sent"
 	kapsoDelivered     = "kapso.message.delivered"
