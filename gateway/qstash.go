@@ -18,6 +18,7 @@ import (
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/proto/payload"
 )
 
 const (
@@ -42,7 +43,7 @@ type alarms struct {
 // step runs one due step.
 func (a alarms) step(w http.ResponseWriter, r *http.Request) {
 	a.deliver(w, r, "onboarding.step_failed_finally", func(ctx context.Context, d *delivery, body []byte) answer {
-		request, issues := decodeStep(body)
+		request, issues := payload.DecodeStep(body)
 		if issues != nil {
 			return neverRetry(malformedStep(issues))
 		}
@@ -74,7 +75,7 @@ func (a alarms) failed(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return neverRetry(refuse(codes.InvalidArgument, reasonInvalid, "the failure callback cannot be read"))
 		}
-		if step, issues := decodeStep(failure.SourceBody); issues == nil {
+		if step, issues := payload.DecodeStep(failure.SourceBody); issues == nil {
 			d.sessionID, d.stepID = clip(step.GetSessionId()), clip(step.GetStepId())
 		}
 		response, err := a.onboarding.RecordStepFailure(ctx, &onboardingv1.RecordStepFailureRequest{
@@ -135,6 +136,15 @@ func joined(ctx context.Context, header http.Header) context.Context {
 		return ctx
 	}
 	return trace.ContextWithRemoteSpanContext(ctx, published)
+}
+
+// malformedStep is a step payload with the wrong shape. It was made by us or by nobody, so the fields that are wrong are named
+// and nothing of the body is repeated.
+func malformedStep(issues map[string]string) *rpc.Error {
+	e := refuse(codes.InvalidArgument, reasonInvalid, "the payload must be one JSON object with exactly profile_id, session_id, "+
+		"step_id, expected_state_token and idempotency_key, each once, as text that is not empty")
+	e.Meta = issues
+	return e
 }
 
 // done tells QStash that the message is dealt with. reason says why nothing was sent.

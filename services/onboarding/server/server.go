@@ -15,6 +15,7 @@ import (
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/proto/payload"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/reservation"
@@ -33,12 +34,9 @@ type Server struct {
 
 // ExecuteStep performs one due step.
 func (s *Server) ExecuteStep(ctx context.Context, in *onboardingv1.ExecuteStepRequest) (*onboardingv1.ExecuteStepResponse, error) {
-	payload := session.StepPayload{
-		ProfileID: in.GetProfileId(), SessionID: in.GetSessionId(), StepID: session.StepID(in.GetStepId()),
-		ExpectedToken: session.Token(in.GetExpectedStateToken()), IdempotencyKey: in.GetIdempotencyKey(),
-	}
-	if err := payload.Validate(); err != nil {
-		return nil, refusePayload(payload, err)
+	alarm := stepPayload(in)
+	if err := alarm.Validate(); err != nil {
+		return nil, refusePayload(alarm, err)
 	}
 	early := conversation.EarlyRuns
 	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role == rpc.RoleOperator {
@@ -46,7 +44,7 @@ func (s *Server) ExecuteStep(ctx context.Context, in *onboardingv1.ExecuteStepRe
 			early = conversation.EarlyRecorded
 		}
 	}
-	result, err := s.Conversations.ExecuteStep(ctx, payload, telemetry.RequestID(ctx), early)
+	result, err := s.Conversations.ExecuteStep(ctx, alarm, telemetry.RequestID(ctx), early)
 	if err != nil {
 		return nil, answer(err)
 	}
@@ -58,6 +56,13 @@ func (s *Server) ExecuteStep(ctx context.Context, in *onboardingv1.ExecuteStepRe
 		out.Outcome = onboardingv1.StepOutcome_STEP_OUTCOME_SKIPPED
 	}
 	return out, nil
+}
+
+func stepPayload(in *onboardingv1.ExecuteStepRequest) session.StepPayload {
+	return session.StepPayload{
+		ProfileID: in.GetProfileId(), SessionID: in.GetSessionId(), StepID: session.StepID(in.GetStepId()),
+		ExpectedToken: session.Token(in.GetExpectedStateToken()), IdempotencyKey: in.GetIdempotencyKey(),
+	}
 }
 
 // refusePayload tells a payload that is whole but for its key from one that is not.
@@ -93,8 +98,8 @@ func (s *Server) RecordStepFailure(
 		SourceMessageID: in.GetSourceMessageId(), DLQID: in.GetDlqId(), Payload: in.GetSourceBody(), Status: int(in.GetStatus()),
 		Response: in.GetBody(), Retried: int(in.GetRetried()), At: s.Now(),
 	}
-	if payload, err := session.DecodePayload(in.GetSourceBody()); err == nil {
-		letter.SessionID, letter.StepID = payload.SessionID, string(payload.StepID)
+	if step, issues := payload.DecodeStep(in.GetSourceBody()); issues == nil && stepPayload(step).Validate() == nil {
+		letter.SessionID, letter.StepID = step.GetSessionId(), step.GetStepId()
 	}
 	delivery := reservation.Delivery{MessageID: in.GetDeliveryId(), Key: "step-failed:" + letter.SourceMessageID}
 	duplicate, err := s.Failures.Do(ctx, delivery, func(ctx context.Context) error { return s.Store.AddDeadLetter(ctx, letter) })
