@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -44,8 +45,8 @@ func newAPI(ctx context.Context, onboarding, messaging grpc.ClientConnInterface)
 		runtime.WithOutgoingHeaderMatcher(nothing),
 		runtime.WithOutgoingTrailerMatcher(nothing),
 	)
-	rules := rulesOfV1()
-	err := errors.Join(
+	rules, err := rulesOf(slices.Concat(onboardingServices, messagingServices))
+	err = errors.Join(err,
 		onboardingapi.RegisterOnboardingServiceHandlerClient(ctx, mux,
 			onboardingv1.NewOnboardingServiceClient(guarded{conn: onboarding, rules: rules})),
 		onboardingapi.RegisterWebhookJobServiceHandlerClient(ctx, mux,
@@ -69,7 +70,7 @@ func strictRequest(next http.Handler) http.Handler {
 		ctx, cancel := context.WithTimeout(r.Context(), apiTimeout)
 		defer cancel()
 		eventFrom(ctx).at(r, "/v1")
-		body, err := readBody(w, r)
+		body, err := readUpTo(w, r, maxBody)
 		if err != nil {
 			httpStatus, why := unreadable(err)
 			writeError(ctx, w, httpStatus, why)
@@ -141,7 +142,7 @@ type queryKey struct{}
 // guarded is a connection on which every call is held to the rules of /v1.
 type guarded struct {
 	conn  grpc.ClientConnInterface
-	rules map[string]rule
+	rules map[string]rpc.Rule
 }
 
 // Invoke implements grpc.ClientConnInterface.
@@ -155,7 +156,11 @@ func (g guarded) Invoke(ctx context.Context, method string, args, reply any, opt
 	if err := checkQuery(ctx, request); err != nil {
 		return err
 	}
-	if err := permit(g.rules, principal, method, request); err != nil {
+	rule, ok := g.rules[method]
+	if !ok {
+		return status.Error(codes.Internal, "no rule for "+method)
+	}
+	if err := permit(rule, principal, request); err != nil {
 		return err
 	}
 	// All that a service may know of the caller is the principal and the request id, which the connection adds.

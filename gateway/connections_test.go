@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +31,18 @@ func (c *fakeConn) SetReadDeadline(t time.Time) error {
 
 func (c *fakeConn) Close() error {
 	c.closed = true
+	return nil
+}
+
+// writing is an answer on its way, and the deadlines that it was given.
+type writing struct {
+	*httptest.ResponseRecorder
+
+	deadlines []time.Time
+}
+
+func (w *writing) SetWriteDeadline(t time.Time) error {
+	w.deadlines = append(w.deadlines, t)
 	return nil
 }
 
@@ -115,6 +128,25 @@ func TestConnections(t *testing.T) {
 		require.Equal(t, int64(connectionCost), cs.held)
 		c.received(1)
 		require.Equal(t, int64(connectionCost), cs.held, "it was let go")
+	})
+
+	t.Run("R_15_AnAnswerHasFiveSecondsToBeReadFromItsFirstByteOn", func(t *testing.T) {
+		t.Parallel()
+		for name, answer := range map[string]func(http.ResponseWriter){
+			"Header": func(w http.ResponseWriter) { w.WriteHeader(http.StatusAccepted) },
+			"Body":   func(w http.ResponseWriter) { _, _ = w.Write([]byte("x")) },
+		} {
+			conn, now := &writing{ResponseRecorder: httptest.NewRecorder()}, noon()
+			request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
+			timely(func() time.Time { return now }, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				require.Empty(t, conn.deadlines, "until there is an answer the call has its own time")
+				now = now.Add(20 * time.Second)
+				answer(w)
+				now = now.Add(time.Second)
+				_, _ = w.Write([]byte("and the rest"))
+			})).ServeHTTP(conn, request)
+			require.Equal(t, []time.Time{noon().Add(20*time.Second + answerTime)}, conn.deadlines, name)
+		}
 	})
 
 	for _, path := range []string{pathStep, pathInbound, pathStatus, pathWebhooks + "kapso", pathWebhooks + "shopify", "/v1/profiles"} {

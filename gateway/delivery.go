@@ -24,7 +24,7 @@ type delivery struct {
 	maxRetries int       // how many attempts may follow the first
 	due        time.Time // zero when it is not known
 	dedupHash  string    // the keyed hash of the deduplication id; empty when it is not known
-	verified   bool
+	genuine    bool      // known to come from QStash
 	duplicate  bool
 	sessionID  string
 	stepID     string
@@ -39,10 +39,10 @@ func readDelivery(header http.Header) *delivery {
 	}
 }
 
-// verify takes the headers that our own publisher forwards, once the request is known to come from QStash. They are not
+// verified takes the headers that our own publisher forwards, once the request is known to come from QStash. They are not
 // covered by the signature, so each must look like what it should be.
-func (d *delivery) verify(header http.Header) {
-	d.verified = true
+func (d *delivery) verified(header http.Header) {
+	d.genuine = true
 	if n, err := strconv.ParseUint(header.Get(qstash.HeaderMaxRetries), 10, 16); err == nil {
 		d.maxRetries = int(n)
 	}
@@ -53,18 +53,18 @@ func (d *delivery) verify(header http.Header) {
 }
 
 // final reports whether QStash makes no attempt after this one, whatever it is answered.
-func (d *delivery) final() bool { return d.verified && d.attempt > d.maxRetries }
+func (d *delivery) final() bool { return d.genuine && d.attempt > d.maxRetries }
 
 // describe puts the delivery on the span and on the log line of the request.
-func (d *delivery) describe(ctx context.Context, a answer) {
+func (d *delivery) describe(ctx context.Context, given answer) {
 	attrs := []attribute.KeyValue{
 		attribute.String("qstash.message_id", clip(d.messageID)),
 		attribute.Int("qstash.attempt", d.attempt),
 		attribute.Bool("qstash.final_attempt", d.final()),
-		attribute.Bool("qstash.dlq", a.deadLetter()),
+		attribute.Bool("qstash.dlq", given.status == qstash.StatusNonRetryable),
 		attribute.Bool("qstash.duplicate", d.duplicate),
 	}
-	if d.verified {
+	if d.genuine {
 		attrs = append(attrs, attribute.Int("qstash.max_retries", d.maxRetries), attribute.String("qstash.dedup_id", d.dedupHash))
 	}
 	trace.SpanFromContext(ctx).SetAttributes(attrs...)
@@ -76,19 +76,19 @@ func (d *delivery) describe(ctx context.Context, a answer) {
 	}
 }
 
-// mourn writes the one line of a delivery that failed for good: there is no attempt after this one, or we forbid it. A
+// reportFinalFailure writes the one line of a delivery that failed for good: there is no attempt after this one, or we forbid it. A
 // 489 before the signature was checked counts, for QStash heeds it; verified tells it from a stranger's.
-func (d *delivery) mourn(ctx context.Context, log *slog.Logger, event string, a answer) {
-	if a.status/100 == 2 || !d.final() && !a.deadLetter() {
+func (d *delivery) reportFinalFailure(ctx context.Context, log *slog.Logger, event string, given answer) {
+	if given.status/100 == 2 || !d.final() && given.status != qstash.StatusNonRetryable {
 		return
 	}
-	if d.verified && d.messageID == "" { // the doctor's, who signs as QStash does; QStash names each of its messages
+	if d.genuine && d.messageID == "" { // the doctor's, who signs as QStash does; QStash names each of its messages
 		return
 	}
 	log.LogAttrs(ctx, slog.LevelError, event, //nolint:sloglint // one of two constants, by the route
 		slog.String("session_id", d.sessionID), slog.String("step_id", d.stepID), slog.String("qstash_message_id", clip(d.messageID)),
 		slog.String("dedup_id", d.dedupHash), slog.Int("attempt", d.attempt), slog.Int("max_retries", d.maxRetries),
-		slog.Int("status", a.status), slog.String("reason", a.err.Reason), slog.Bool("verified", d.verified),
+		slog.Int("status", given.status), slog.String("reason", given.err.Reason), slog.Bool("verified", d.genuine),
 	)
 }
 

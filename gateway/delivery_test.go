@@ -264,7 +264,7 @@ func (b *bench) alarms(t *testing.T) alarms {
 	cfg := mustConfig(t)
 	verifier, err := qstash.NewVerifier(qstash.VerifierConfig{CurrentKey: currentKey, NextKey: nextKey, Now: noon})
 	require.NoError(t, err)
-	return alarms{verifier: verifier, origin: cfg.PublicBaseURL, places: newIntake(), log: b.logger}
+	return alarms{verifier: verifier, origin: cfg.PublicBaseURL, places: newPlaces(), log: b.logger}
 }
 
 // serve gives a request to the step route of a, with another body than the one that is signed, unless that is nil.
@@ -380,7 +380,7 @@ func FuzzDelivery(f *testing.F) {
 		require.False(t, d.final(), "nothing is known before it is verified")
 		require.Empty(t, d.dedupHash)
 		require.Equal(t, qstash.PolicyRetries, d.maxRetries)
-		d.verify(header)
+		d.verified(header)
 		require.Positive(t, d.attempt)
 		require.GreaterOrEqual(t, d.maxRetries, 0)
 		require.Equal(t, d.attempt > d.maxRetries, d.final())

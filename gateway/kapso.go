@@ -9,6 +9,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
 // Kapso's webhooks, by docs.kapso.ai (Webhooks: Overview, Security, Message events, Advanced; read 2026-11) and by its own
@@ -36,7 +41,7 @@ const (
 // newKapso makes the source. An empty phoneNumberID takes the events of every number that signs with our secret.
 func newKapso(keys webhookKeys, phoneNumberID string) source {
 	k := kapso{phoneNumberID: phoneNumberID}
-	return source{name: "kapso", keys: keys, limit: maxBody, places: newIntake(), signature: kapsoSignature, read: k.read}
+	return source{name: "kapso", keys: keys, limit: maxBody, places: newPlaces(), signature: kapsoSignature, read: k.read}
 }
 
 func kapsoSignature(header http.Header) ([]byte, error) {
@@ -128,32 +133,6 @@ type kapsoMedia struct {
 	Caption string `json:"caption"`
 }
 
-// kapsoText is the payload of kapso.message.received: the fields of a text as onboarding keeps those of Twilio, so that one
-// router takes both up from wherever they wait.
-type kapsoText struct {
-	SID                 string `json:"twilio_sid"` // WhatsApp's id of the message
-	From                string `json:"from"`
-	To                  string `json:"to"` // whatsapp: and Kapso's phone_number_id
-	MessagingServiceSID string `json:"messaging_service_sid"`
-	Body                string `json:"body"`
-	Segments            int    `json:"segments"`
-	Media               int    `json:"media"`
-	OptOutType          string `json:"opt_out_type"`
-	Channel             string `json:"channel"`
-	Type                string `json:"type"`
-	SentAt              string `json:"sent_at"` // WhatsApp's Unix time, as it came
-}
-
-// kapsoStatus is the payload of the events about a message of ours.
-type kapsoStatus struct {
-	MessageID     string          `json:"message_id"`
-	Status        string          `json:"status"`
-	ErrorCode     int32           `json:"error_code"`
-	Errors        json.RawMessage `json:"errors,omitempty"` // Meta's, as they came
-	PhoneNumberID string          `json:"phone_number_id"`
-	At            string          `json:"at"` // WhatsApp's Unix time, as it came
-}
-
 const (
 	kapsoReceived = "kapso.message.received"
 	kapsoMessages = "kapso.message."
@@ -195,6 +174,9 @@ func (k kapso) read(header http.Header, body []byte) ([]webhook, error) {
 		hook, err := k.one(name, id, event)
 		if err != nil {
 			return nil, err
+		}
+		if text, ok := hook.request.(*onboardingv1.ReceiveMessageRequest); ok {
+			text.Whatsapp.MoreFollow = i < len(events)-1
 		}
 		hooks = append(hooks, hook)
 	}
@@ -239,7 +221,7 @@ func (k kapso) one(name, id string, body json.RawMessage) (webhook, error) {
 	if err := checkEventID(headerKapsoKey, id); err != nil {
 		return webhook{}, err
 	}
-	hook.key, hook.subject, hook.payload = name+":"+id, "kapso:"+event.phoneNumberID(), body
+	hook.request = enqueue("kapso", name, name+":"+id, "kapso:"+event.phoneNumberID(), body)
 	return hook, nil
 }
 
@@ -253,7 +235,7 @@ func (e *kapsoEvent) phoneNumberID() string {
 	return ""
 }
 
-// text is a person's message. Its key is WhatsApp's id of it and not the delivery's, since Kapso delivers a message of a failed
+// text is a person's message. Its id is WhatsApp's and not the delivery's, since Kapso delivers a message of a failed
 // batch again by itself. Ignored are what our side said on another device, and what an import of old conversations brings: an
 // answer of last year is none.
 func (e *kapsoEvent) text(hook webhook) (webhook, error) {
@@ -274,16 +256,39 @@ func (e *kapsoEvent) text(hook webhook) (webhook, error) {
 	if err := checkEventID("phone_number_id", number); err != nil {
 		return webhook{}, err
 	}
-	text := kapsoText{
-		SID: string(m.ID), From: from, To: "whatsapp:" + number, Body: e.words(), Channel: "whatsapp", Type: m.Type, SentAt: string(m.Timestamp),
+	request := &onboardingv1.ReceiveMessageRequest{
+		From: from, To: "whatsapp:" + number, Body: e.words(),
+		Whatsapp: &onboardingv1.WhatsAppMessage{MessageId: string(m.ID), Type: m.Type},
+	}
+	if at, err := strconv.ParseInt(string(m.Timestamp), 10, 64); err == nil && at > 0 && at <= maxUnixTime {
+		request.Whatsapp.SentAt = &timestamppb.Timestamp{Seconds: at}
 	}
 	if m.Kapso.HasMedia || slices.Contains([]string{"image", "video", "audio", "document", "sticker"}, m.Type) {
-		text.Media = 1
+		request.Media = 1
 	}
-	var err error
-	hook.key, hook.subject = hook.eventType+":"+text.SID, from
-	hook.payload, err = json.Marshal(text)
-	return hook, err
+	hook.request = request
+	return hook, nil
+}
+
+// maxUnixTime is the last second that a Timestamp can be, in the year 9999.
+const maxUnixTime = 253402300799
+
+// queuedText is a WhatsApp message as the release before takes it, which refuses a ReceiveMessage without a twilio_sid: as a job, under
+// the key and with the payload that this release gives it too, so that either finds what the other has stored. It goes with the
+// release after this one.
+func queuedText(in *onboardingv1.ReceiveMessageRequest) *onboardingv1.EnqueueWebhookJobRequest {
+	message, sentAt := in.GetWhatsapp(), ""
+	if at := message.GetSentAt(); at != nil {
+		sentAt = strconv.FormatInt(at.GetSeconds(), 10)
+	}
+	payload, err := json.Marshal(map[string]any{
+		"twilio_sid": message.GetMessageId(), "from": in.GetFrom(), "to": in.GetTo(), "messaging_service_sid": "", "body": in.GetBody(),
+		"segments": 0, "media": in.GetMedia(), "opt_out_type": "", "channel": "whatsapp", "type": message.GetType(), "sent_at": sentAt,
+	})
+	if err != nil { // strings and numbers have a JSON form
+		panic(err)
+	}
+	return enqueue("kapso", kapsoReceived, kapsoReceived+":"+message.GetMessageId(), in.GetFrom(), payload)
 }
 
 // words are what the person said. A pressed button says its title, a picture its caption, a reaction its emoji; a place, a
@@ -356,14 +361,14 @@ func (e *kapsoEvent) status(hook webhook, status string) (webhook, error) {
 		hook.result = resultIgnored
 		return hook, nil
 	}
-	payload := kapsoStatus{
-		MessageID: string(m.ID), Status: status, PhoneNumberID: e.phoneNumberID(), At: string(m.Timestamp),
+	code, errs := e.failure()
+	hook.request = &messagingv1.RecordStatusRequest{
+		TwilioSid: string(m.ID), Status: status, ErrorCode: code, Raw: map[string]string{
+			"source": "kapso", "message_id": string(m.ID), "status": status, "error_code": strconv.Itoa(int(code)),
+			"errors": string(errs), "phone_number_id": e.phoneNumberID(), "at": string(m.Timestamp),
+		},
 	}
-	payload.ErrorCode, payload.Errors = e.failure()
-	var err error
-	hook.key, hook.subject = hook.eventType+":"+payload.MessageID, "kapso:"+payload.MessageID
-	hook.payload, err = json.Marshal(payload)
-	return hook, err
+	return hook, nil
 }
 
 // failure is Meta's last error in the history of the message, if there is one that can be read.

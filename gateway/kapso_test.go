@@ -4,15 +4,19 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"paceline.internal/platform/config"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
 // kapsoHeaders are the headers of an event.
@@ -22,12 +26,39 @@ func kapsoHeaders(event, key string) http.Header {
 	}
 }
 
+// job is the job that an event becomes.
+func job(t testing.TB, hook webhook) *onboardingv1.EnqueueWebhookJobRequest {
+	t.Helper()
+	request, ok := hook.request.(*onboardingv1.EnqueueWebhookJobRequest)
+	require.True(t, ok, "%T", hook.request)
+	require.Equal(t, hook.eventType, request.GetEventType())
+	return request
+}
+
+// text is the message of a person that an event is.
+func text(t testing.TB, hook webhook) *onboardingv1.ReceiveMessageRequest {
+	t.Helper()
+	request, ok := hook.request.(*onboardingv1.ReceiveMessageRequest)
+	require.True(t, ok, "%T", hook.request)
+	return request
+}
+
 // payloadOf is a payload as a map.
 func payloadOf(t testing.TB, hook webhook) map[string]any {
 	t.Helper()
 	var payload map[string]any
-	require.NoError(t, json.Unmarshal(hook.payload, &payload))
+	require.NoError(t, json.Unmarshal(job(t, hook).GetPayloadJson(), &payload))
 	return payload
+}
+
+// requireSame compares events, whose requests are protos.
+func requireSame(t testing.TB, want, got []webhook) {
+	t.Helper()
+	require.Len(t, got, len(want))
+	for i := range want {
+		require.Equal(t, []string{want[i].eventType, want[i].result}, []string{got[i].eventType, got[i].result})
+		require.True(t, proto.Equal(want[i].request, got[i].request), "%v is not %v", got[i].request, want[i].request)
+	}
 }
 
 // A text as Kapso's docs show it, with what the docs say of it.
@@ -46,12 +77,20 @@ func TestKapsoEvents(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, hooks, 1)
 		require.Equal(t, "kapso.message.received", hooks[0].eventType)
-		require.Equal(t, "kapso.message.received:wamid.123", hooks[0].key)
-		require.Equal(t, phone, hooks[0].subject, "in turn with the texts that the person sends by SMS")
+		request := text(t, hooks[0])
+		require.True(t, proto.Equal(&onboardingv1.ReceiveMessageRequest{
+			From: phone, To: "whatsapp:123456789012345", Body: "hello there",
+			Whatsapp: &onboardingv1.WhatsAppMessage{MessageId: "wamid.123", Type: "text", SentAt: &timestamppb.Timestamp{Seconds: 1730092800}},
+		}, request), "%v", request)
+
+		before := webhook{eventType: kapsoReceived, request: queuedText(request)}
+		require.Equal(t, "kapso", job(t, before).GetSource())
+		require.Equal(t, "kapso.message.received:wamid.123", job(t, before).GetIdempotencyKey())
+		require.Equal(t, phone, job(t, before).GetSubject(), "in turn with the texts that the person sends by SMS")
 		require.Equal(t, map[string]any{
 			"twilio_sid": "wamid.123", "from": phone, "to": "whatsapp:123456789012345", "messaging_service_sid": "", "body": "hello there",
 			"segments": 0.0, "media": 0.0, "opt_out_type": "", "channel": "whatsapp", "type": "text", "sent_at": "1730092800",
-		}, payloadOf(t, hooks[0]))
+		}, payloadOf(t, before), "as the release before has it")
 	})
 
 	t.Run("S2_02_WhatOnlyExplainsATextMakesItNoOther", func(t *testing.T) {
@@ -61,11 +100,11 @@ func TestKapsoEvents(t *testing.T) {
 		later := strings.NewReplacer(`"messages_count":1`, `"messages_count":7`, `"pending"`, `"completed"`).Replace(kapsoHello)
 		again, err := mine.read(kapsoHeaders("whatsapp.message.received", "k2"), []byte(later))
 		require.NoError(t, err)
-		require.Equal(t, hooks, again)
+		requireSame(t, hooks, again)
 		batch := `{"type":"whatsapp.message.received","batch":true,"data":[` + later + `],"batch_info":{"size":1}}`
 		again, err = mine.read(kapsoHeaders("whatsapp.message.received", "k3"), []byte(batch))
 		require.NoError(t, err)
-		require.Equal(t, hooks, again, "and a batch of one is that one")
+		requireSame(t, hooks, again) // and a batch of one is that one
 	})
 
 	for _, tc := range []struct{ name, message, body string }{
@@ -85,10 +124,11 @@ func TestKapsoEvents(t *testing.T) {
 			hooks, err := mine.read(kapsoHeaders("whatsapp.message.received", "k1"), []byte(
 				`{"phone_number_id":"123456789012345","message":{"id":"wamid.1","from":"14155550100",`+tc.message+`}}`))
 			require.NoError(t, err)
-			payload := payloadOf(t, hooks[0])
-			require.Equal(t, tc.body, payload["body"])
+			request := text(t, hooks[0])
+			require.Equal(t, tc.body, request.GetBody())
 			media := slices.Contains([]string{"Picture", "Video", "Document", "Voice"}, tc.name)
-			require.Equal(t, media, payload["media"] == 1.0)
+			require.Equal(t, media, request.GetMedia() == 1)
+			require.Nil(t, request.GetWhatsapp().GetSentAt())
 		})
 	}
 
@@ -121,16 +161,14 @@ func TestKapsoEvents(t *testing.T) {
 		hooks, err = other.read(kapsoHeaders("whatsapp.phone_number.created", "k1"), []byte(`{"phone_number_id":"123","customer":{"id":"c"}}`))
 		require.NoError(t, err)
 		require.Empty(t, hooks[0].result, "a number that was just connected is nobody's yet")
-		require.Equal(t, "kapso.phone_number.created:k1", hooks[0].key)
+		require.Equal(t, "kapso.phone_number.created:k1", job(t, hooks[0]).GetIdempotencyKey())
 	})
 
-	for event, want := range map[string]map[string]any{
-		"sent":      {"status": "sent", "error_code": 0.0},
-		"delivered": {"status": "delivered", "error_code": 0.0},
-		"read":      {"status": "read", "error_code": 0.0},
-		"failed": {"status": "failed", "error_code": 131047.0, "errors": []any{
-			map[string]any{"code": 131047.0, "title": "Re-engagement message"},
-		}},
+	for event, want := range map[string]struct {
+		code   int32
+		errors string
+	}{
+		"sent": {}, "delivered": {}, "read": {}, "failed": {131047, `[{"code":131047,"title":"Re-engagement message"}]`},
 	} {
 		t.Run("S2_28_StatusThatIs"+event, func(t *testing.T) {
 			t.Parallel()
@@ -142,10 +180,13 @@ func TestKapsoEvents(t *testing.T) {
 			}
 			hooks, err := mine.read(kapsoHeaders("whatsapp.message."+event, "k1"), fmt.Appendf(nil, body, failed))
 			require.NoError(t, err)
-			require.Equal(t, "kapso.message."+event+":wamid.9", hooks[0].key)
-			want = maps.Clone(want)
-			maps.Copy(want, map[string]any{"message_id": "wamid.9", "phone_number_id": "123456789012345", "at": "1730093200"})
-			require.Equal(t, want, payloadOf(t, hooks[0]))
+			require.Equal(t, "kapso.message."+event, hooks[0].eventType)
+			require.True(t, proto.Equal(&messagingv1.RecordStatusRequest{
+				TwilioSid: "wamid.9", Status: event, ErrorCode: want.code, Raw: map[string]string{
+					"source": "kapso", "message_id": "wamid.9", "status": event, "error_code": strconv.Itoa(int(want.code)), "errors": want.errors,
+					"phone_number_id": "123456789012345", "at": "1730093200",
+				},
+			}, hooks[0].request), "%v", hooks[0].request)
 		})
 	}
 
@@ -154,7 +195,9 @@ func TestKapsoEvents(t *testing.T) {
 		batch := `{"type":"whatsapp.message.received","batch":true,"data":[` + kapsoHello + `,` + strings.ReplaceAll(kapsoHello, "wamid.123", "wamid.124") + `]}`
 		hooks, err := mine.read(kapsoHeaders("whatsapp.message.received", "k1"), []byte(batch))
 		require.NoError(t, err)
-		require.Equal(t, []string{"kapso.message.received:wamid.123", "kapso.message.received:wamid.124"}, []string{hooks[0].key, hooks[1].key})
+		first, last := text(t, hooks[0]).GetWhatsapp(), text(t, hooks[1]).GetWhatsapp()
+		require.Equal(t, []string{"wamid.123", "wamid.124"}, []string{first.GetMessageId(), last.GetMessageId()})
+		require.Equal(t, []bool{true, false}, []bool{first.GetMoreFollow(), last.GetMoreFollow()})
 	})
 
 	for _, tc := range []struct{ name, event, key, version, body, want string }{
@@ -230,14 +273,14 @@ func FuzzKapso(f *testing.F) {
 		require.NotEmpty(t, hooks)
 		for _, hook := range hooks {
 			requireKept(t, hook)
-			if hook.result == "" && hook.eventType == kapsoReceived {
-				require.Equal(t, hook.subject, phoneOf(hook.subject))
-				require.Contains(t, hook.key, payloadOf(t, hook)["twilio_sid"])
+			if request, ok := hook.request.(*onboardingv1.ReceiveMessageRequest); ok {
+				require.Equal(t, request.GetFrom(), phoneOf(request.GetFrom()))
+				requireKept(t, webhook{eventType: kapsoReceived, request: queuedText(request)})
 			}
 		}
 		again, err := kapso{}.read(header, body)
 		require.NoError(t, err)
-		require.Equal(t, hooks, again)
+		requireSame(t, hooks, again)
 	})
 }
 

@@ -23,13 +23,9 @@ func newLateness(meter metric.Meter, now func() time.Time) (lateness, error) {
 
 // ended measures one delivery of an alarm. The due time is in a header that no signature covers, of a request whose body was
 // signed; it decides nothing.
-func (l lateness) ended(ctx context.Context, d *delivery, given answer) {
-	if l.seconds == nil || !d.verified || d.due.IsZero() {
+func (l lateness) ended(ctx context.Context, d *delivery, outcome string) {
+	if l.seconds == nil || d.due.IsZero() {
 		return
-	}
-	outcome := given.outcome
-	if given.err != nil {
-		outcome = "failed"
 	}
 	l.seconds.Record(ctx, l.now().Sub(d.due).Seconds(), metric.WithAttributes(attribute.String("outcome", outcome)))
 }

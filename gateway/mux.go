@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	_ "embed"
-	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -13,13 +12,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
 
-	"paceline.internal/platform/config"
-	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/telemetry"
 )
-
-// maxBody is the most that any request may carry but Shopify's, which has a limit of its own.
-const maxBody = 64 << 10
 
 // openAPI describes /v1. It is generated from the protos and proto/http.yaml.
 //
@@ -49,17 +43,16 @@ func (s surface) handler() http.Handler {
 		handle       http.HandlerFunc
 	}
 	routes := []route{
-		{http.MethodPost, pathStep, claimed(has(qstash.HeaderSignature), maxBody, s.alarms.step)},
-		{http.MethodPost, pathStepFailed, claimed(has(qstash.HeaderSignature), maxBody, s.alarms.failed)},
-		{http.MethodPost, pathInbound, claimed(has(headerTwilioSignature), maxBody, s.carrier.inbound)},
-		{http.MethodPost, pathStatus, claimed(has(headerTwilioSignature), maxBody, s.carrier.receipt)},
+		{http.MethodPost, pathStep, s.alarms.step},
+		{http.MethodPost, pathStepFailed, s.alarms.failed},
+		{http.MethodPost, pathInbound, s.carrier.inbound().serve},
+		{http.MethodPost, pathStatus, s.carrier.receipt().serve},
 		{http.MethodGet, "/openapi.yaml", serveOpenAPI},
 		{http.MethodGet, "/healthz", serveHealth},
 		{http.MethodGet, "/readyz", s.serveReady},
 	}
 	for _, vendor := range s.sources {
-		handle := claimed(vendor.signed, vendor.limit, s.hooks.of(vendor))
-		routes = append(routes, route{http.MethodPost, pathWebhooks + vendor.name, handle})
+		routes = append(routes, route{http.MethodPost, pathWebhooks + vendor.name, s.hooks.of(vendor)})
 	}
 	for _, route := range routes {
 		mux.HandleFunc(route.method+" "+route.path, named(route.path, route.handle))
@@ -112,29 +105,4 @@ func (s surface) serveReady(w http.ResponseWriter, r *http.Request) {
 	}
 	eventFrom(ctx).level = slog.LevelDebug
 	write(w, http.StatusOK, "application/json", []byte(`{"status":"ready"}`))
-}
-
-// readBody reads a body of at most maxBody.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) { return readUpTo(w, r, maxBody) }
-
-// readUpTo reads the whole body, or fails with *http.MaxBytesError, without reading anything when the length is given. A
-// body that is shorter than it should be, because it broke off or somebody has read from it before, is an error.
-func readUpTo(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	if r.ContentLength > limit {
-		return nil, &http.MaxBytesError{Limit: limit}
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	if err == nil && r.ContentLength > int64(len(body)) {
-		return nil, io.ErrUnexpectedEOF
-	}
-	return body, err
-}
-
-// publicURL is the URL that the caller was told to call, which signatures are made over.
-func publicURL(origin config.Origin, r *http.Request) string {
-	url := origin.String() + r.URL.EscapedPath()
-	if r.URL.RawQuery != "" {
-		url += "?" + r.URL.RawQuery
-	}
-	return url
 }

@@ -65,8 +65,8 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 type gateway struct {
 	handler   http.Handler
 	upstreams []upstream
-	ofQStash  intake
-	ofTwilio  intake
+	ofQStash  places
+	ofTwilio  places
 	stopJWKS  context.CancelFunc
 	draining  atomic.Bool
 	now       func() time.Time // the machine's
@@ -103,7 +103,7 @@ func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 		return nil, err
 	}
 	g := &gateway{
-		upstreams: []upstream{{"onboarding", onboarding}, {"messaging", messaging}}, ofQStash: newIntake(), ofTwilio: newIntake(),
+		upstreams: []upstream{{"onboarding", onboarding}, {"messaging", messaging}}, ofQStash: newPlaces(), ofTwilio: newPlaces(),
 		now: time.Now, asking: make(chan struct{}, 1),
 	}
 	// The keys are looked after until the last request is answered, which is after ctx has ended.
@@ -125,16 +125,16 @@ func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 	if err != nil {
 		return nil, errors.Join(err, g.close())
 	}
+	conversations, events := onboardingv1.NewOnboardingServiceClient(onboarding), onboardingv1.NewWebhookJobServiceClient(onboarding)
+	messages := messagingv1.NewMessagingServiceClient(messaging)
 	g.handler = surface{
 		alarms: alarms{
-			verifier: verifier, onboarding: onboardingv1.NewOnboardingServiceClient(onboarding), origin: cfg.PublicBaseURL,
-			lateness: measured, places: g.ofQStash, log: deps.Log,
+			verifier: verifier, onboarding: conversations, origin: cfg.PublicBaseURL, lateness: measured, places: g.ofQStash, log: deps.Log,
 		},
 		carrier: carrier{
-			signatures: signatures, places: g.ofTwilio, origin: cfg.PublicBaseURL,
-			onboarding: onboardingv1.NewOnboardingServiceClient(onboarding), messaging: messagingv1.NewMessagingServiceClient(messaging),
+			signatures: signatures, places: g.ofTwilio, origin: cfg.PublicBaseURL, onboarding: conversations, messaging: messages,
 		},
-		hooks: webhooks{jobs: onboardingv1.NewWebhookJobServiceClient(onboarding)}, sources: sources,
+		hooks: webhooks{onboarding: conversations, messaging: messages, jobs: events}, sources: sources,
 		api: auth.require(api), ready: g.ready,
 		log: deps.Log, now: deps.Now, tracer: tel.Tracer, meter: tel.Meter,
 	}.handler()
@@ -154,6 +154,17 @@ func openSources(cfg Config) ([]source, error) {
 	return []source{newKapso(kapsoKeys, cfg.KapsoPhoneNumberID), newShopify(shopifyKeys)}, nil
 }
 
+// The services behind each connection. Their protos say who may call a method, over /v1 and at the service, and which calls the
+// connection may repeat.
+var (
+	onboardingServices = []string{
+		onboardingv1.OnboardingService_ServiceDesc.ServiceName, onboardingv1.WebhookJobService_ServiceDesc.ServiceName,
+	}
+	messagingServices = []string{
+		messagingv1.MessagingService_ServiceDesc.ServiceName, messagingv1.OutboundService_ServiceDesc.ServiceName,
+	}
+)
+
 // dial connects to the services. What QStash and Twilio say is passed on as the gateway itself; what a person asks for
 // on /v1, as that person.
 func dial(cfg Config, tokens *rpc.Tokens, tel *telemetry.Telemetry) (onboarding, messaging *grpc.ClientConn, err error) {
@@ -166,24 +177,12 @@ func dial(cfg Config, tokens *rpc.Tokens, tel *telemetry.Telemetry) (onboarding,
 		TracerProvider: tel.Tracer, MeterProvider: tel.Meter, TLS: files.Client, Timeout: stepTimeout,
 	}
 	client.Target = cfg.OnboardingAddr.String()
-	// ExecuteStep could be repeated too, but "in flight" is also unavailable, and QStash comes back by itself.
-	client.Idempotent = []string{
-		onboardingv1.OnboardingService_ReceiveMessage_FullMethodName, onboardingv1.OnboardingService_RecordStepFailure_FullMethodName,
-		onboardingv1.OnboardingService_GetProfile_FullMethodName, onboardingv1.OnboardingService_GetSession_FullMethodName,
-		onboardingv1.OnboardingService_ListSessions_FullMethodName, onboardingv1.OnboardingService_ListDeadLetters_FullMethodName,
-		onboardingv1.WebhookJobService_EnqueueWebhookJob_FullMethodName, // its key makes a repeat a duplicate
-	}
+	client.Services = onboardingServices
 	if onboarding, err = rpc.Dial(client); err != nil {
 		return nil, nil, fmt.Errorf("onboarding: %w", err)
 	}
 	client.Target = cfg.MessagingAddr.String()
-	client.Idempotent = []string{
-		messagingv1.MessagingService_RecordStatus_FullMethodName, messagingv1.MessagingService_GetMessage_FullMethodName,
-		messagingv1.MessagingService_ListMessages_FullMethodName, messagingv1.MessagingService_GetConsent_FullMethodName,
-		messagingv1.MessagingService_GetEvidence_FullMethodName,
-		messagingv1.OutboundService_EnqueueText_FullMethodName, messagingv1.OutboundService_GetQueuedText_FullMethodName,
-		messagingv1.OutboundService_ListQueuedTexts_FullMethodName, messagingv1.OutboundService_CancelQueuedText_FullMethodName,
-	}
+	client.Services = messagingServices
 	if messaging, err = rpc.Dial(client); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("messaging: %w", err), onboarding.Close())
 	}

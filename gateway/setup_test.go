@@ -135,15 +135,9 @@ func startServicesAt(t *testing.T, now func() time.Time) *services {
 	s := &services{answers: map[string]func(context.Context) (json.RawMessage, error){}}
 	tokens, err := rpc.NewTokens(mustConfig(t).ServiceAuthSecret, now)
 	require.NoError(t, err)
-	policy := rpc.Policy{}
 	descriptions := []*grpc.ServiceDesc{&onboardingv1.OnboardingService_ServiceDesc, &onboardingv1.WebhookJobService_ServiceDesc, &messagingv1.MessagingService_ServiceDesc, &messagingv1.OutboundService_ServiceDesc}
-	for _, d := range descriptions {
-		for _, m := range d.Methods {
-			policy["/"+d.ServiceName+"/"+m.MethodName] = rpc.Roles()
-		}
-	}
 	server, err := rpc.NewServer(rpc.ServerConfig{
-		Tokens: tokens, Policy: policy, Log: slog.New(slog.DiscardHandler),
+		Tokens: tokens, Log: slog.New(slog.DiscardHandler),
 		TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: noop.NewMeterProvider(),
 		Database: func(context.Context) error {
 			if s.away.Load() {
@@ -156,7 +150,7 @@ func startServicesAt(t *testing.T, now func() time.Time) *services {
 	for _, d := range descriptions {
 		server.RegisterService(s.recording(t, d), s)
 	}
-	require.NoError(t, server.CheckPolicy())
+	require.NoError(t, server.CheckRules())
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s.addr = listener.Addr().String()

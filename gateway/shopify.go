@@ -35,7 +35,7 @@ const (
 
 func newShopify(keys webhookKeys) source {
 	return source{
-		name: "shopify", keys: keys, limit: maxShopifyBody, places: make(intake, shopifyPlaces), signature: shopifySignature, read: readShopify,
+		name: "shopify", keys: keys, limit: maxShopifyBody, places: make(places, shopifyPlaces), signature: shopifySignature, read: readShopify,
 	}
 }
 
@@ -87,7 +87,8 @@ func readShopify(header http.Header, body []byte) ([]webhook, error) {
 	if err != nil {
 		return nil, err
 	}
+	name := "shopify." + event.Topic
 	return []webhook{{
-		eventType: "shopify." + event.Topic, key: "shopify:" + event.WebhookID, subject: "shopify:" + event.Shop, payload: payload,
+		eventType: name, request: enqueue("shopify", name, "shopify:"+event.WebhookID, "shopify:"+event.Shop, payload),
 	}}, nil
 }

@@ -28,8 +28,8 @@ func TestShopifyEvents(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, hooks, 1)
 		require.Equal(t, "shopify.customers/redact", hooks[0].eventType)
-		require.Equal(t, "shopify:b54557e4", hooks[0].key)
-		require.Equal(t, "shopify:quilts.myshopify.com", hooks[0].subject)
+		require.Equal(t, "shopify:b54557e4", job(t, hooks[0]).GetIdempotencyKey())
+		require.Equal(t, "shopify:quilts.myshopify.com", job(t, hooks[0]).GetSubject())
 		require.Equal(t, map[string]any{
 			"topic": "customers/redact", "shop_domain": "quilts.myshopify.com", "webhook_id": "b54557e4", "event_id": "e1", "api_version": "2026-10",
 			"triggered_at": "2026-11-21T09:00:00.123Z",
@@ -42,14 +42,14 @@ func TestShopifyEvents(t *testing.T) {
 		body := `{"body_html":"` + strings.Repeat("<", 180<<10) + `"}`
 		read, err := readShopify(shopifyHeaders("products/update", "2"), []byte(body))
 		require.NoError(t, err)
-		require.Less(t, len(read[0].payload), len(body)+1<<10, "onboarding takes a little more than what is taken here")
+		require.Less(t, len(job(t, read[0]).GetPayloadJson()), len(body)+1<<10, "onboarding takes a little more than what is taken here")
 	})
 
 	t.Run("S2_17_LongNumbersAreKeptToTheDigit", func(t *testing.T) {
 		t.Parallel()
 		hooks, err := readShopify(shopifyHeaders("orders/create", "1"), []byte(`{"id":9007199254740993}`))
 		require.NoError(t, err)
-		require.Contains(t, string(hooks[0].payload), `"id":9007199254740993`)
+		require.Contains(t, string(job(t, hooks[0]).GetPayloadJson()), `"id":9007199254740993`)
 	})
 
 	for _, tc := range []struct{ name, header, value, body, want string }{

@@ -39,63 +39,54 @@ type carrier struct {
 	signatures twilioSignatures
 	onboarding onboardingv1.OnboardingServiceClient
 	messaging  messagingv1.MessagingServiceClient
-	places     intake
+	places     places
 	origin     config.Origin // what Twilio was told to call; the Host header is whatever the caller wrote
 }
 
+// parameters are what Twilio has signed: the query of the URL that it was told to call, and the form that it posts.
+type parameters struct {
+	query string
+	form  url.Values
+}
+
+// callback is one of Twilio's.
+func (c carrier) callback(work func(ctx context.Context, p parameters) answer) callback[parameters] {
+	return callback[parameters]{
+		timeout: twilioTimeout, limit: maxBody, places: c.places, signed: has(headerTwilioSignature), verify: c.verify, work: work,
+	}
+}
+
 // inbound passes on a person's text. It is answered once the text is stored and a STOP in it is committed.
-func (c carrier) inbound(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), twilioTimeout)
-	defer cancel()
-	form, ok := c.authentic(w, r)
-	if !ok {
-		return
-	}
-	leave, full := c.places.enter()
-	if full != nil {
-		writeError(ctx, w, http.StatusTooManyRequests, full)
-		return
-	}
-	defer leave()
-	request, err := decodeInbound(form)
-	if err != nil {
-		writeError(ctx, w, http.StatusBadRequest, refuse(codes.InvalidArgument, reasonInvalid, err.Error()))
-		return
-	}
-	eventFrom(ctx).add(slog.String("twilio_sid", request.GetTwilioSid()))
-	response, err := c.onboarding.ReceiveMessage(ctx, request)
-	if err == nil {
-		eventFrom(ctx).add(slog.Bool("duplicate", response.GetDuplicate()))
-	}
-	answerTwilio(ctx, w, err)
+func (c carrier) inbound() callback[parameters] {
+	return c.callback(func(ctx context.Context, p parameters) answer {
+		request, err := decodeInbound(p.form)
+		if err != nil {
+			return malformed(err)
+		}
+		eventFrom(ctx).add(slog.String("twilio_sid", request.GetTwilioSid()))
+		response, err := c.onboarding.ReceiveMessage(ctx, request)
+		if err == nil {
+			eventFrom(ctx).add(slog.Bool("duplicate", response.GetDuplicate()))
+		}
+		return answerTwilio(ctx, err)
+	})
 }
 
 // receipt passes on what became of one of our texts.
-func (c carrier) receipt(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), twilioTimeout)
-	defer cancel()
-	form, ok := c.authentic(w, r)
-	if !ok {
-		return
-	}
-	leave, full := c.places.enter()
-	if full != nil {
-		writeError(ctx, w, http.StatusTooManyRequests, full)
-		return
-	}
-	defer leave()
-	request, err := decodeReceipt(r.URL.RawQuery, form)
-	if err != nil {
-		writeError(ctx, w, http.StatusBadRequest, refuse(codes.InvalidArgument, reasonInvalid, err.Error()))
-		return
-	}
-	eventFrom(ctx).add(slog.String("twilio_sid", request.GetTwilioSid()), slog.String("message_id", request.GetMessageId()),
-		slog.String("message_status", request.GetStatus()))
-	response, err := c.messaging.RecordStatus(ctx, request)
-	if err == nil {
-		eventFrom(ctx).add(slog.Bool("matched", response.GetMatched()))
-	}
-	answerTwilio(ctx, w, err)
+func (c carrier) receipt() callback[parameters] {
+	return c.callback(func(ctx context.Context, p parameters) answer {
+		request, err := decodeReceipt(p)
+		if err != nil {
+			return malformed(err)
+		}
+		eventFrom(ctx).add(slog.String("twilio_sid", request.GetTwilioSid()), slog.String("message_id", request.GetMessageId()),
+			slog.String("message_status", request.GetStatus()))
+		response, err := c.messaging.RecordStatus(ctx, request)
+		if err == nil {
+			eventFrom(ctx).add(slog.Bool("matched", response.GetMatched()))
+		}
+		return answerTwilio(ctx, err)
+	})
 }
 
 // headerTwilioSignature is from https://www.twilio.com/docs/usage/webhooks/webhooks-security.
@@ -105,58 +96,47 @@ const headerTwilioSignature = "X-Twilio-Signature"
 // signature is known to be none.
 const maxParameters = 256
 
-// authentic returns the form once it is known to be small enough and signed by Twilio. If it is not, the answer is
-// given and ok is false. A form must be read before its signature can be checked, so one that cannot be read is a 400.
-func (c carrier) authentic(w http.ResponseWriter, r *http.Request) (form url.Values, ok bool) {
-	ctx, forged := r.Context(), func(cause string) {
+// verify returns the parameters once they are known to be signed by Twilio. A form must be read before its signature can be
+// checked, so one that cannot be read is a 400.
+func (c carrier) verify(r *http.Request, body []byte) (parameters, *answer) {
+	forged := func(cause string) (parameters, *answer) {
 		eventFrom(r.Context()).add(slog.String("cause", cause))
-		writeError(r.Context(), w, http.StatusForbidden, refuse(codes.PermissionDenied, reasonPermissionDenied,
-			"this is not signed by Twilio with our auth token, for this URL and these parameters"))
-	}
-	body, err := readBody(w, r)
-	if err != nil {
-		httpStatus, why := unreadable(err)
-		writeError(ctx, w, httpStatus, why)
-		return nil, false
+		return parameters{}, &answer{status: http.StatusForbidden, err: refuse(codes.PermissionDenied, reasonPermissionDenied,
+			"this is not signed by Twilio with our auth token, for this URL and these parameters")}
 	}
 	signature := r.Header.Get(headerTwilioSignature)
 	if signature == "" {
-		forged("the signature is missing")
-		return nil, false
+		return forged("the signature is missing")
 	}
 	if bytes.Count(body, []byte("&")) >= maxParameters { // before it is parsed: that and the signature cost by the parameter
-		forged("it has more parameters than Twilio sends")
-		return nil, false
+		return forged("it has more parameters than Twilio sends")
 	}
-	if form, err = decodeForm(r.Header.Get("Content-Type"), body); err != nil {
-		writeError(ctx, w, http.StatusBadRequest, refuse(codes.InvalidArgument, reasonInvalid, "the body is no urlencoded form"))
-		return nil, false
+	form, err := decodeForm(r.Header.Get("Content-Type"), body)
+	if err != nil {
+		return parameters{}, new(malformed(errors.New("the body is no urlencoded form")))
 	}
 	if !c.signatures.valid(publicURL(c.origin, r), form, signature) {
-		forged("the signature is invalid")
-		return nil, false
+		return forged("the signature is invalid")
 	}
-	return form, true
+	return parameters{r.URL.RawQuery, form}, nil
 }
 
 // answerTwilio acknowledges, or refuses so that Twilio comes again where that can help (rp=all in the URL that we give
 // it). What can never succeed is acknowledged: Twilio would only repeat it, and the log line says what it was.
-func answerTwilio(ctx context.Context, w http.ResponseWriter, err error) {
-	eventFrom(ctx).cause(err)
+func answerTwilio(ctx context.Context, err error) answer {
+	event := eventFrom(ctx)
+	event.cause(err)
 	switch code := status.Code(err); {
 	case code == codes.OK:
 	case code == codes.InvalidArgument, code == codes.NotFound, code == codes.AlreadyExists, code == codes.FailedPrecondition:
-		event := eventFrom(ctx)
 		event.level = slog.LevelWarn
 		event.fail(public(err))
 	case transient(code):
-		writeError(ctx, w, http.StatusServiceUnavailable, public(err))
-		return
+		return answer{status: http.StatusServiceUnavailable, err: public(err)}
 	default:
-		writeError(ctx, w, http.StatusInternalServerError, public(err))
-		return
+		return answer{status: http.StatusInternalServerError, err: public(err)}
 	}
-	write(w, http.StatusOK, "text/xml", []byte(emptyTwiML))
+	return answer{status: http.StatusOK, contentType: "text/xml", body: []byte(emptyTwiML)}
 }
 
 // twilioSignatures checks X-Twilio-Signature with Twilio's own validator.
@@ -229,20 +209,20 @@ func decodeInbound(form url.Values) (*onboardingv1.ReceiveMessageRequest, error)
 
 // decodeReceipt reads a delivery receipt. Our message id travels in the query of the callback URL and may be absent:
 // a receipt is worth keeping all the same.
-func decodeReceipt(rawQuery string, form url.Values) (*messagingv1.RecordStatusRequest, error) {
-	query, err := url.ParseQuery(rawQuery)
+func decodeReceipt(p parameters) (*messagingv1.RecordStatusRequest, error) {
+	query, err := url.ParseQuery(p.query)
 	if err != nil {
 		return nil, errors.New("the query cannot be read")
 	}
-	q, f := fields{form: query}, fields{form: form}
+	q, f := fields{form: query}, fields{form: p.form}
 	request := &messagingv1.RecordStatusRequest{
 		MessageId: q.text("message_id"),
 		TwilioSid: f.required("MessageSid"),
 		Status:    f.required("MessageStatus"),
 		ErrorCode: f.number("ErrorCode"),
-		Raw:       make(map[string]string, len(form)),
+		Raw:       make(map[string]string, len(p.form)),
 	}
-	for name, values := range form {
+	for name, values := range p.form {
 		request.Raw[storable(name)] = storable(strings.Join(values, ","))
 	}
 	return request, errors.Join(q.err, f.err)

@@ -19,8 +19,10 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"paceline.internal/platform/config"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
@@ -43,13 +45,13 @@ const (
 	resultUnknownPhone = "unknown_phone" // for a number that is not ours, or from somebody without a number
 )
 
-// webhook is one event of a vendor as it is stored, or why it is not.
+// webhook is one event of a vendor as a service takes it, or why none does.
 type webhook struct {
 	eventType string // such as kapso.message.received
-	key       string // the same on every delivery of one event
-	subject   string // events of one subject are worked in the order in which they came
-	payload   json.RawMessage
-	result    string // of an event that is not stored; empty for one that is
+	// request is a *ReceiveMessageRequest for what a person wrote, a *RecordStatusRequest for what became of a message of ours, and
+	// an *EnqueueWebhookJobRequest for everything else; nil when result says why there is none.
+	request proto.Message
+	result  string
 }
 
 // source is one vendor: how it signs, and what its events are in our words.
@@ -57,23 +59,19 @@ type source struct {
 	name   string
 	keys   webhookKeys // none: nobody is believed, and the route is not found
 	limit  int64       // the most that a body may have
-	places intake      // how many of its callbacks are worked on at once
+	places places
 	// signature is the MAC that the request brings.
 	signature func(http.Header) ([]byte, error)
 	// read understands a body that is known to be the vendor's. The headers are not covered by the signature.
 	read func(http.Header, []byte) ([]webhook, error)
 }
 
-// signed reports whether a request brings what could be a signature.
-func (s source) signed(header http.Header) bool {
-	_, err := s.signature(header)
-	return err == nil
-}
-
-// webhooks answers the vendors whose events become jobs. Whose they are is onboarding's to say: the organisation of the one
-// configured channel.
+// webhooks answers the vendors whose events are messages, receipts and jobs. Whose they are is onboarding's to say: the
+// organisation of the one configured channel.
 type webhooks struct {
-	jobs onboardingv1.WebhookJobServiceClient
+	onboarding onboardingv1.OnboardingServiceClient
+	messaging  messagingv1.MessagingServiceClient
+	jobs       onboardingv1.WebhookJobServiceClient
 }
 
 // answered is one event in the answer.
@@ -89,93 +87,106 @@ type accepted struct {
 	Results []answered `json:"results"`
 }
 
+// enqueue stores an event as a job: once per key, which is the same on every delivery of the event, and worked in the order of those
+// with its subject.
+func enqueue(source, eventType, key, subject string, payload []byte) *onboardingv1.EnqueueWebhookJobRequest {
+	return &onboardingv1.EnqueueWebhookJobRequest{
+		Source: source, EventType: eventType, IdempotencyKey: key, Subject: subject,
+		Event: &onboardingv1.EnqueueWebhookJobRequest_PayloadJson{PayloadJson: payload},
+	}
+}
+
+// posted is what a vendor has signed, and the headers, which it has not.
+type posted struct {
+	header http.Header
+	body   []byte
+}
+
 // of answers one vendor: 404 when it has no secret, 413 for a body over its limit, 401 unless the raw bytes are signed, 429
 // when too many are worked on, 400 for what cannot be read, 503 when it cannot be stored now, and 202 once every event is safe.
 // Both vendors bring again what is not answered with a 2xx, and a repeat of what was stored changes nothing.
 func (h webhooks) of(s source) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), webhookTimeout)
-		defer cancel()
-		if len(s.keys) == 0 {
-			writeError(ctx, w, http.StatusNotFound, refuse(codes.NotFound, reasonSourceOff, "this source is not configured here"))
-			return
+	if len(s.keys) == 0 {
+		return func(w http.ResponseWriter, r *http.Request) {
+			writeError(r.Context(), w, http.StatusNotFound, refuse(codes.NotFound, reasonSourceOff, "this source is not configured here"))
 		}
-		body, ok := s.authentic(w, r)
-		if !ok {
-			return
-		}
-		leave, full := s.places.enter()
-		if full != nil {
-			writeError(ctx, w, http.StatusTooManyRequests, full)
-			return
-		}
-		defer leave()
-		hooks, err := s.read(r.Header, body)
-		if err != nil {
-			writeError(ctx, w, http.StatusBadRequest, refuse(codes.InvalidArgument, reasonInvalid, err.Error()))
-			return
-		}
-		h.store(ctx, w, s.name, hooks)
 	}
+	return callback[posted]{
+		timeout: webhookTimeout, limit: s.limit, places: s.places,
+		signed: func(header http.Header) bool {
+			_, err := s.signature(header)
+			return err == nil
+		},
+		verify: s.verify,
+		work: func(ctx context.Context, p posted) answer {
+			hooks, err := s.read(p.header, p.body)
+			if err != nil {
+				return malformed(err)
+			}
+			return h.pass(ctx, hooks)
+		},
+	}.serve
 }
 
-// authentic returns the body once it is known to be small enough and signed. If it is not, the answer is given and ok is
-// false. Nothing of the body is looked at before that.
-func (s source) authentic(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
-	ctx, forged := r.Context(), func(cause string) {
-		eventFrom(r.Context()).add(slog.String("cause", cause))
-		writeError(r.Context(), w, http.StatusUnauthorized, refuse(codes.Unauthenticated, reasonUnauthenticated,
-			"this is not signed by "+s.name+" with our secret"))
-	}
-	body, err := readUpTo(w, r, s.limit)
-	if err != nil {
-		httpStatus, why := unreadable(err)
-		writeError(ctx, w, httpStatus, why)
-		return nil, false
-	}
+// verify is the answer to what the vendor has not signed.
+func (s source) verify(r *http.Request, body []byte) (posted, *answer) {
 	mac, err := s.signature(r.Header)
+	if err == nil && !s.keys.signed(body, mac) {
+		err = errors.New("the signature is invalid")
+	}
 	if err != nil {
-		forged(err.Error())
-		return nil, false
+		eventFrom(r.Context()).add(slog.String("cause", err.Error()))
+		return posted{}, &answer{status: http.StatusUnauthorized, err: refuse(codes.Unauthenticated, reasonUnauthenticated,
+			"this is not signed by "+s.name+" with our secret")}
 	}
-	if !s.keys.signed(body, mac) {
-		forged("the signature is invalid")
-		return nil, false
-	}
-	return body, true
+	return posted{r.Header, body}, nil
 }
 
-// store keeps the events one after the other, in the vendor's order, and answers. It stops at the first that cannot be kept:
-// the vendor repeats the whole delivery, and those before are then duplicates.
-func (h webhooks) store(ctx context.Context, w http.ResponseWriter, name string, hooks []webhook) {
-	answer := accepted{Results: make([]answered, 0, len(hooks))}
+// pass hands the events on one after the other, in the vendor's order. It stops at the first that cannot be kept: the vendor
+// repeats the whole delivery, and those before are then duplicates.
+func (h webhooks) pass(ctx context.Context, hooks []webhook) answer {
+	given := accepted{Results: make([]answered, 0, len(hooks))}
 	for _, hook := range hooks {
 		one := answered{Event: hook.eventType, Result: hook.result}
-		if hook.result == "" {
-			kept, err := h.jobs.EnqueueWebhookJob(ctx, &onboardingv1.EnqueueWebhookJobRequest{
-				Source: name, EventType: hook.eventType, IdempotencyKey: hook.key, Subject: hook.subject,
-				Event: &onboardingv1.EnqueueWebhookJobRequest_PayloadJson{PayloadJson: hook.payload},
-			})
+		if hook.request != nil {
+			duplicate, jobID, err := h.call(ctx, hook.request)
 			if err != nil {
 				eventFrom(ctx).add(slog.String("event_type", hook.eventType))
-				refuseWebhook(ctx, w, err)
-				return
+				return answerWebhook(ctx, err)
 			}
-			one.Result, one.JobID = resultProcessed, kept.GetJobId()
-			if kept.GetDuplicate() {
+			if one.Result, one.JobID = resultProcessed, jobID; duplicate {
 				one.Result = resultDuplicate
 			}
 		}
-		answer.Results = append(answer.Results, one)
+		given.Results = append(given.Results, one)
 	}
-	answer.Status = answer.word()
-	answer.describe(ctx)
-	body, err := json.Marshal(answer)
+	given.Status = given.word()
+	given.describe(ctx)
+	body, err := json.Marshal(given)
 	if err != nil { // strings of ours only: this cannot be
-		writeError(ctx, w, http.StatusInternalServerError, public(err))
-		return
+		return answer{status: http.StatusInternalServerError, err: public(err)}
 	}
-	write(w, http.StatusAccepted, "application/json", body)
+	return answer{status: http.StatusAccepted, contentType: "application/json", body: body}
+}
+
+// call makes the one RPC of an event.
+func (h webhooks) call(ctx context.Context, request proto.Message) (duplicate bool, jobID string, err error) {
+	switch in := request.(type) {
+	case *onboardingv1.ReceiveMessageRequest:
+		received, err := h.onboarding.ReceiveMessage(ctx, in)
+		if status.Code(err) == codes.InvalidArgument {
+			return h.call(ctx, queuedText(in))
+		}
+		return received.GetDuplicate(), received.GetJobId(), err
+	case *messagingv1.RecordStatusRequest:
+		_, err := h.messaging.RecordStatus(ctx, in)
+		return false, "", err
+	case *onboardingv1.EnqueueWebhookJobRequest:
+		kept, err := h.jobs.EnqueueWebhookJob(ctx, in)
+		return kept.GetDuplicate(), kept.GetJobId(), err
+	default:
+		return false, "", fmt.Errorf("no service takes a %T", in)
+	}
 }
 
 // word is the result that all events share, else processed.
@@ -207,23 +218,23 @@ func (a accepted) describe(ctx context.Context) {
 	}
 }
 
-// refuseWebhook answers for an event that was not stored. A key that was used with another payload is a 409: a 2xx would drop
+// answerWebhook is for an event that was not stored. A key that was used with another payload is a 409: a 2xx would drop
 // the event without anybody at the vendor learning of it, while a failed delivery is listed in its dashboard, and there is no
 // loop, for both vendors give up after a few attempts.
-func refuseWebhook(ctx context.Context, w http.ResponseWriter, err error) {
+func answerWebhook(ctx context.Context, err error) answer {
 	eventFrom(ctx).cause(err)
+	refused := public(err)
 	switch code := status.Code(err); {
 	case code == codes.AlreadyExists:
 		eventFrom(ctx).level = slog.LevelError
-		writeError(ctx, w, http.StatusConflict, public(err))
+		return answer{status: http.StatusConflict, err: refused}
 	case code == codes.InvalidArgument:
-		writeError(ctx, w, http.StatusBadRequest, public(err))
+		return answer{status: http.StatusBadRequest, err: refused}
 	case transient(code):
-		refused := public(err)
-		refused.RetryAfter = max(refused.RetryAfter, intakePause)
-		writeError(ctx, w, http.StatusServiceUnavailable, refused)
+		refused.RetryAfter = max(refused.RetryAfter, fullRetryAfter)
+		return answer{status: http.StatusServiceUnavailable, err: refused}
 	default:
-		writeError(ctx, w, http.StatusInternalServerError, public(err))
+		return answer{status: http.StatusInternalServerError, err: refused}
 	}
 }
 

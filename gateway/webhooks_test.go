@@ -19,10 +19,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
@@ -32,23 +34,45 @@ func macOf(secret string, body []byte) []byte {
 	return sum.Sum(nil)
 }
 
-// requireKept holds an event to what can be stored.
+// requireKept holds an event to what can be stored: every text of its request, and of a job also its key and its payload.
 func requireKept(t *testing.T, hook webhook) {
 	t.Helper()
 	require.NoError(t, checkEventName(hook.eventType))
 	if hook.result != "" {
-		require.Empty(t, hook.key)
+		require.Nil(t, hook.request)
 		return
 	}
-	require.NotEmpty(t, hook.key)
-	require.NotEmpty(t, hook.subject)
-	require.LessOrEqual(t, len(hook.key), 255)
-	requireStorable(t, hook.key)
-	requireStorable(t, hook.subject)
-	require.True(t, json.Valid(hook.payload))
-	requireStorable(t, string(hook.payload))
-	require.NotContains(t, strings.ReplaceAll(string(hook.payload), `\\`, ""), `\u0000`, "jsonb refuses it")
-	require.Equal(t, byte('{'), hook.payload[0])
+	wire, err := proto.Marshal(hook.request)
+	require.NoError(t, err, "text that is not UTF-8")
+	require.NotEmpty(t, wire)
+	switch request := hook.request.(type) {
+	case *onboardingv1.ReceiveMessageRequest:
+		require.NotEmpty(t, request.GetWhatsapp().GetMessageId())
+		require.Empty(t, request.GetTwilioSid(), "so that the release before refuses it")
+		for _, text := range []string{request.GetFrom(), request.GetTo(), request.GetBody(), request.GetWhatsapp().GetType()} {
+			requireStorable(t, text)
+		}
+		require.True(t, request.GetWhatsapp().GetSentAt() == nil || request.GetWhatsapp().GetSentAt().IsValid())
+	case *messagingv1.RecordStatusRequest:
+		require.NotEmpty(t, request.GetTwilioSid())
+		require.Contains(t, kapsoStatuses, request.GetStatus())
+		for _, text := range request.GetRaw() {
+			requireStorable(t, text)
+		}
+	case *onboardingv1.EnqueueWebhookJobRequest:
+		require.NotEmpty(t, request.GetIdempotencyKey())
+		require.NotEmpty(t, request.GetSubject())
+		require.LessOrEqual(t, len(request.GetIdempotencyKey()), 255)
+		requireStorable(t, request.GetIdempotencyKey())
+		requireStorable(t, request.GetSubject())
+		payload := request.GetPayloadJson()
+		require.True(t, json.Valid(payload))
+		requireStorable(t, string(payload))
+		require.NotContains(t, strings.ReplaceAll(string(payload), `\\`, ""), `\u0000`, "jsonb refuses it")
+		require.Equal(t, byte('{'), payload[0])
+	default:
+		t.Fatalf("no service takes a %T", request)
+	}
 }
 
 func TestWebhookKeys(t *testing.T) {
@@ -85,14 +109,18 @@ const (
 	reasonReused  = "REASON_IDEMPOTENCY_KEY_REUSED"
 )
 
-// shelf is a queue that keeps what onboarding would: one payload a key.
+// shelf keeps what the services would: one payload a key, of jobs and of messages alike, and the receipts.
 type shelf struct {
+	onboardingv1.OnboardingServiceClient
 	onboardingv1.WebhookJobServiceClient
+	messagingv1.MessagingServiceClient
 
-	mu   sync.Mutex
-	kept map[string]string // payloads by key
-	keys []string          // in the order in which they came first
-	down error
+	mu       sync.Mutex
+	before   bool              // onboarding is of the release before, which refuses a WhatsApp message
+	kept     map[string]string // payloads by key
+	keys     []string          // in the order in which they came first
+	receipts []*messagingv1.RecordStatusRequest
+	down     error
 }
 
 func (s *shelf) EnqueueWebhookJob(
@@ -117,6 +145,28 @@ func (s *shelf) EnqueueWebhookJob(
 	return &onboardingv1.EnqueueWebhookJobResponse{JobId: jobOf(key), Duplicate: known}, nil
 }
 
+func (s *shelf) ReceiveMessage(
+	ctx context.Context, in *onboardingv1.ReceiveMessageRequest, _ ...grpc.CallOption,
+) (*onboardingv1.ReceiveMessageResponse, error) {
+	if s.before && in.GetTwilioSid() == "" {
+		return nil, &rpc.Error{Code: codes.InvalidArgument, Reason: reasonInvalid, Domain: "paceline.test", Message: "MessageSid is required"}
+	}
+	kept, err := s.EnqueueWebhookJob(ctx, queuedText(in))
+	return &onboardingv1.ReceiveMessageResponse{JobId: kept.GetJobId(), Duplicate: kept.GetDuplicate()}, err
+}
+
+func (s *shelf) RecordStatus(
+	_ context.Context, in *messagingv1.RecordStatusRequest, _ ...grpc.CallOption,
+) (*messagingv1.RecordStatusResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down != nil {
+		return nil, s.down
+	}
+	s.receipts = append(s.receipts, in)
+	return &messagingv1.RecordStatusResponse{}, nil
+}
+
 // jobOf is the id of the job of a key, the same every time and without the key in it.
 func jobOf(key string) string { return uuid.NewSHA1(uuid.NameSpaceOID, []byte(key)).String() }
 
@@ -124,7 +174,7 @@ func jobOf(key string) string { return uuid.NewSHA1(uuid.NameSpaceOID, []byte(ke
 func knock(t *testing.T, queue *shelf, s source, header http.Header, body io.Reader) (*httptest.ResponseRecorder, string) {
 	t.Helper()
 	log := new(lines)
-	handler := observe(telemetry.NewLogger(log, telemetry.Config{}, "gateway"), noon, webhooks{jobs: queue}.of(s))
+	handler := observe(telemetry.NewLogger(log, telemetry.Config{}, "gateway"), noon, webhooks{onboarding: queue, messaging: queue, jobs: queue}.of(s))
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/webhooks/"+s.name, body)
 	request.Header = header
 	answer := httptest.NewRecorder()
@@ -252,6 +302,39 @@ func TestWebhooks(t *testing.T) {
 			require.NotContains(t, answer.Body.String(), "a defect")
 		})
 	}
+
+	t.Run("S2_28_AMessageIsKeptOnceWhileOnboardingIsUpgraded", func(t *testing.T) {
+		t.Parallel()
+		queue := new(shelf)
+		for _, tc := range []struct {
+			before bool
+			want   string
+		}{{true, resultProcessed}, {false, resultDuplicate}, {true, resultDuplicate}} {
+			queue.before = tc.before
+			header := kapsoHeaders("whatsapp.message.received", "k1")
+			header.Set(headerKapsoSignature, sign("kapso", kapsoSecret, kapsoHello))
+			answer, _ := knock(t, queue, ofKapso, header, strings.NewReader(kapsoHello))
+			require.Equal(t, tc.want, results(t, answer).Status)
+		}
+		require.Equal(t, []string{"kapso.message.received:wamid.123"}, queue.keys)
+	})
+
+	t.Run("S2_28_AReceiptIs202OnceMessagingHasIt", func(t *testing.T) {
+		t.Parallel()
+		body := `{"message":{"id":"wamid.9","kapso":{"direction":"outbound"}},"phone_number_id":"123456789012345"}`
+		header := kapsoHeaders("whatsapp.message.delivered", "k1")
+		header.Set(headerKapsoSignature, sign("kapso", kapsoSecret, body))
+		queue := &shelf{down: &rpc.Error{Code: codes.Unavailable, Reason: reasonUnavailable, Domain: "paceline.test", Message: "down"}}
+		answer, _ := knock(t, queue, ofKapso, header, strings.NewReader(body))
+		require.Equal(t, http.StatusServiceUnavailable, answer.Code, "Kapso comes again")
+		require.Equal(t, "2", answer.Header().Get("Retry-After"))
+		queue.down = nil
+		answer, _ = knock(t, queue, ofKapso, header, strings.NewReader(body))
+		require.Equal(t, []answered{{Event: "kapso.message.delivered", Result: resultProcessed}}, results(t, answer).Results)
+		require.Len(t, queue.receipts, 1)
+		require.Equal(t, []string{"wamid.9", "delivered"}, []string{queue.receipts[0].GetTwilioSid(), queue.receipts[0].GetStatus()})
+		require.Empty(t, queue.keys)
+	})
 
 	t.Run("S2_02_AnotherPayloadUnderOneKeyIs409", func(t *testing.T) {
 		t.Parallel()

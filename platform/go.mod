@@ -28,6 +28,7 @@ require (
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
 	paceline.internal/emulators v0.0.0
+	paceline.internal/proto v0.0.0
 	pgregory.net/rapid v1.3.0
 )
 
@@ -59,3 +60,5 @@ require (
 )
 
 replace paceline.internal/emulators => ../emulators
+
+replace paceline.internal/proto => ../proto

@@ -32,14 +32,6 @@ func (s *Service) Serve(tb testing.TB, tokens *rpc.Tokens) string {
 	server, err := rpc.NewServer(rpc.ServerConfig{
 		Tokens: tokens, Log: slog.New(slog.DiscardHandler),
 		TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: metricnoop.NewMeterProvider(),
-		Policy: rpc.Policy{
-			messagingv1.MessagingService_Send_FullMethodName:          {rpc.RoleService},
-			messagingv1.MessagingService_RecordInbound_FullMethodName: {rpc.RoleService},
-			messagingv1.MessagingService_CheckSender_FullMethodName:   {rpc.RoleService},
-			messagingv1.MessagingService_SetHold_FullMethodName:       {rpc.RoleService},
-			messagingv1.MessagingService_ListMessages_FullMethodName:  {rpc.RoleService},
-			messagingv1.MessagingService_ListInbound_FullMethodName:   {rpc.RoleService},
-		},
 	})
 	check(tb, err)
 	messagingv1.RegisterMessagingServiceServer(server, s)
@@ -57,11 +49,11 @@ func (s *Service) Serve(tb testing.TB, tokens *rpc.Tokens) string {
 	return listener.Addr().String()
 }
 
-// Dial connects to an address as the onboarding service does, and closes the connection after the test.
-func Dial(tb testing.TB, addr string, tokens *rpc.Tokens, caller rpc.Principal, idempotent ...string) *grpc.ClientConn {
+// Dial connects to an address as the onboarding service does, but repeats nothing, and closes the connection after the test.
+func Dial(tb testing.TB, addr string, tokens *rpc.Tokens, caller rpc.Principal) *grpc.ClientConn {
 	tb.Helper()
 	conn, err := rpc.Dial(rpc.ClientConfig{
-		Target: addr, Tokens: tokens, Caller: caller, Idempotent: idempotent,
+		Target: addr, Tokens: tokens, Caller: caller,
 		TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: metricnoop.NewMeterProvider(),
 	})
 	check(tb, err)

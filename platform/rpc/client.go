@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -37,9 +39,9 @@ type ClientConfig struct {
 	MeterProvider  metric.MeterProvider
 	TLS            *tls.Config   // nil for plain text, see LoadTLS
 	Timeout        time.Duration // most that a call may take, its retries included; DefaultTimeout when 0
-	// Idempotent names the methods, as "/package.Service/Method", that are tried up to three times when the server is
-	// unavailable. The first try may have had its effect, so only methods belong here that can be repeated.
-	Idempotent []string
+	// Services are those that are called, as "package.Service". Their methods' rules say which of the calls are tried up to three
+	// times when the server is unavailable; calls of a service that is not named never are.
+	Services []string
 }
 
 // Dial makes the one connection to an upstream. It connects in the background; the owner closes it.
@@ -55,7 +57,7 @@ func Dial(cfg ClientConfig) (*grpc.ClientConn, error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = DefaultTimeout
 	}
-	retries, err := retryConfig(cfg.Idempotent)
+	retries, err := retryConfig(cfg.Services)
 	if err != nil {
 		return nil, fmt.Errorf("rpc client: %w", err)
 	}
@@ -149,20 +151,24 @@ func (b *bearerTokens) header(caller Principal) (string, error) {
 	return fresh.header, nil
 }
 
-// retryConfig is gRPC's service config for the idempotent methods. The throttle stops retrying altogether while more
+// retryConfig is gRPC's service config for the methods that may be repeated. The throttle stops retrying altogether while more
 // than about one call in ten fails, so that retries do not keep a struggling server down.
-func retryConfig(idempotent []string) (string, error) {
+func retryConfig(services []string) (string, error) {
 	type name struct {
 		Service string `json:"service"`
 		Method  string `json:"method"`
 	}
-	names := []name{}
-	for _, full := range idempotent {
-		service, method, ok := strings.Cut(strings.TrimPrefix(full, "/"), "/")
-		if !ok || service == "" || method == "" || !strings.HasPrefix(full, "/") {
-			return "", fmt.Errorf("idempotent method %q is not /package.Service/Method", full)
+	var names []name
+	for _, service := range services {
+		rules, err := Rules(service)
+		if err != nil {
+			return "", err
 		}
-		names = append(names, name{service, method})
+		for _, full := range slices.Sorted(maps.Keys(rules)) {
+			if rules[full].Retry {
+				names = append(names, name{service, strings.TrimPrefix(full, "/"+service+"/")})
+			}
+		}
 	}
 	if len(names) == 0 {
 		return "{}", nil

@@ -105,18 +105,21 @@ func TestClient(t *testing.T) {
 		require.Equal(t, codes.DeadlineExceeded, status.Code(err))
 	})
 
-	t.Run("OnlyIdempotentMethodsAreRetriedAndOnlyWhenUnavailable", func(t *testing.T) {
+	services := func(cfg *rpc.ClientConfig) { cfg.Services = []string{"paceline.test.v1.EchoService"} }
+
+	t.Run("OnlyMethodsThatSaySoAreRetriedAndOnlyWhenUnavailable", func(t *testing.T) {
 		t.Parallel()
 		for _, tc := range []struct {
-			name       string
-			idempotent []string
-			code       codes.Code
-			want       int64
+			name   string
+			method string
+			dial   []func(*rpc.ClientConfig)
+			code   codes.Code
+			want   int64
 		}{
-			{name: "Idempotent", idempotent: []string{echo}, code: codes.Unavailable, want: 3},
-			{name: "NotNamed", idempotent: []string{closed}, code: codes.Unavailable, want: 1},
-			{name: "None", code: codes.Unavailable, want: 1},
-			{name: "AnotherCode", idempotent: []string{echo}, code: codes.Aborted, want: 1},
+			{name: "Retry", method: echo, dial: []func(*rpc.ClientConfig){services}, code: codes.Unavailable, want: 3},
+			{name: "NoRetry", method: once, dial: []func(*rpc.ClientConfig){services}, code: codes.Unavailable, want: 1},
+			{name: "ServiceThatIsNotNamed", method: echo, code: codes.Unavailable, want: 1},
+			{name: "AnotherCode", method: echo, dial: []func(*rpc.ClientConfig){services}, code: codes.Aborted, want: 1},
 		} {
 			t.Run(tc.name, func(t *testing.T) {
 				t.Parallel()
@@ -125,7 +128,7 @@ func TestClient(t *testing.T) {
 					calls.Add(1)
 					return "", &rpc.Error{Code: tc.code, Message: "no"}
 				})
-				_, err := call(t.Context(), b.dial(func(cfg *rpc.ClientConfig) { cfg.Idempotent = tc.idempotent }), echo, "")
+				_, err := call(t.Context(), b.dial(tc.dial...), tc.method, "")
 				require.Equal(t, tc.code, status.Code(err))
 				require.Equal(t, tc.want, calls.Load())
 			})
@@ -141,7 +144,7 @@ func TestClient(t *testing.T) {
 			}
 			return "back", nil
 		})
-		answer, err := call(t.Context(), b.dial(func(cfg *rpc.ClientConfig) { cfg.Idempotent = []string{echo} }), echo, "")
+		answer, err := call(t.Context(), b.dial(services), echo, "")
 		require.NoError(t, err)
 		require.Equal(t, "back", answer)
 	})
@@ -160,8 +163,18 @@ func TestDial(t *testing.T) {
 	}{
 		{name: "WithoutTokens", change: func(c *rpc.ClientConfig) { c.Tokens = nil }, want: "required"},
 		{name: "WithoutCaller", change: func(c *rpc.ClientConfig) { c.Caller = rpc.Principal{} }, want: "caller: subject is empty"},
-		{name: "WithAMethodThatIsNoFullName", change: func(c *rpc.ClientConfig) { c.Idempotent = []string{"Echo"} }, want: `"Echo" is not`},
-		{name: "WithAMethodWithoutSlash", change: func(c *rpc.ClientConfig) { c.Idempotent = []string{echo[1:]} }, want: "is not"},
+		{
+			name: "WithAServiceWhoseMethodsHaveNoRules", want: closed + " has no option",
+			change: func(c *rpc.ClientConfig) { c.Services = []string{"paceline.test.v1.ClosedService"} },
+		},
+		{
+			name: "WithAServiceThatIsNotLinkedIn", want: "service paceline.test.v1.Gone: ",
+			change: func(c *rpc.ClientConfig) { c.Services = []string{"paceline.test.v1.Gone"} },
+		},
+		{
+			name: "WithWhatIsNoService", want: "is no service",
+			change: func(c *rpc.ClientConfig) { c.Services = []string{"google.protobuf.StringValue"} },
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

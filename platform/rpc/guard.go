@@ -51,9 +51,9 @@ func deadline(byDefault time.Duration, now func() time.Time) layer {
 	}
 }
 
-// authenticate lets a call pass when its token is valid and the policy allows the token's role to make it. Why a token was
-// refused goes to the log; the caller learns only that it was.
-func authenticate(tokens *Tokens, policy Policy) layer {
+// authenticate lets a call pass when its token is valid and the rule of the method allows the token's role to make it. Why a token
+// was refused goes to the log; the caller learns only that it was.
+func authenticate(tokens *Tokens, rules map[string]Rule) layer {
 	anonymous := new(guests)
 	return func(ctx context.Context, method string, next func(context.Context) error) error {
 		caller, err := bearer(ctx, tokens)
@@ -68,7 +68,7 @@ func authenticate(tokens *Tokens, policy Policy) layer {
 			return status.Error(codes.Unauthenticated, "a valid service token is required")
 		}
 		Annotate(ctx, slog.String("caller_role", string(caller.Role)), slog.String("org_id", caller.OrgID))
-		if !slices.Contains(policy[method], caller.Role) {
+		if !slices.Contains(rules[method].Callers, caller.Role) {
 			return status.Error(codes.PermissionDenied, "this role may not call this method")
 		}
 		return next(context.WithValue(ctx, callerKey{}, caller))

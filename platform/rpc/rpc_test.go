@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -15,19 +16,23 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
+	methodv1 "paceline.internal/proto/gen/paceline/method/v1"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	org    = "00000000-0000-7000-8000-000000000001"
-	echo   = "/paceline.test.v1.EchoService/Echo"
-	closed = "/paceline.test.v1.EchoService/Closed" // in nobody's policy
+	echo   = "/paceline.test.v1.EchoService/Echo"   // for services and users; may be repeated
+	once   = "/paceline.test.v1.EchoService/Once"   // the same, and may not be repeated
+	closed = "/paceline.test.v1.ClosedService/Echo" // its proto does not say who may call it
 )
 
 func service() rpc.Principal { return rpc.Principal{Subject: "onboarding", Role: rpc.RoleService} }
@@ -38,8 +43,39 @@ func user() rpc.Principal {
 
 type handler func(ctx context.Context, text string) (string, error)
 
-// echoService is a service of two methods without generated code; both answer what the handler says. read counts requests.
-func echoService(read *atomic.Int64) *grpc.ServiceDesc {
+// TestMain describes the two services, as generated code would.
+func TestMain(m *testing.M) {
+	text := (*wrapperspb.StringValue)(nil).ProtoReflect().Descriptor()
+	method := func(name string, rule *methodv1.Method) *descriptorpb.MethodDescriptorProto {
+		options := &descriptorpb.MethodOptions{}
+		if rule != nil {
+			proto.SetExtension(options, methodv1.E_Method, rule)
+		}
+		message := new("." + string(text.FullName()))
+		return &descriptorpb.MethodDescriptorProto{Name: &name, InputType: message, OutputType: message, Options: options}
+	}
+	callers := []methodv1.Caller{methodv1.Caller_CALLER_SERVICE, methodv1.Caller_CALLER_USER}
+	file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
+		Name: new("paceline/test/v1/echo.proto"), Package: new("paceline.test.v1"), Syntax: new("proto3"),
+		Dependency: []string{text.ParentFile().Path()},
+		Service: []*descriptorpb.ServiceDescriptorProto{
+			{Name: new("EchoService"), Method: []*descriptorpb.MethodDescriptorProto{
+				method("Echo", &methodv1.Method{Callers: callers, Retry: true}), method("Once", &methodv1.Method{Callers: callers}),
+			}},
+			{Name: new("ClosedService"), Method: []*descriptorpb.MethodDescriptorProto{
+				method("Echo", nil), method("ForNobody", &methodv1.Method{Retry: true}),
+				method("ForSomebody", &methodv1.Method{Callers: []methodv1.Caller{99}}),
+			}},
+		},
+	}, protoregistry.GlobalFiles)
+	if err := errors.Join(err, protoregistry.GlobalFiles.RegisterFile(file)); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// echoService is a service without generated code, whose methods answer what the handler says. read counts requests.
+func echoService(read *atomic.Int64, name string, methods ...string) *grpc.ServiceDesc {
 	method := func(full string) func(any, context.Context, func(any) error, grpc.UnaryServerInterceptor) (any, error) {
 		return func(srv any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
 			read.Add(1)
@@ -57,11 +93,11 @@ func echoService(read *atomic.Int64) *grpc.ServiceDesc {
 			})
 		}
 	}
-	return &grpc.ServiceDesc{
-		ServiceName: "paceline.test.v1.EchoService",
-		HandlerType: new(any),
-		Methods:     []grpc.MethodDesc{{MethodName: "Echo", Handler: method(echo)}, {MethodName: "Closed", Handler: method(closed)}},
+	service := &grpc.ServiceDesc{ServiceName: "paceline.test.v1." + name, HandlerType: new(any)}
+	for _, m := range methods {
+		service.Methods = append(service.Methods, grpc.MethodDesc{MethodName: m, Handler: method("/" + service.ServiceName + "/" + m)})
 	}
+	return service
 }
 
 // bench is an echo server with its telemetry, listening.
@@ -84,7 +120,7 @@ func setup(t *testing.T, handle handler, adjust ...func(*rpc.ServerConfig)) *ben
 	b.tel, err = telemetry.New(t.Context(), telemetry.Options{Service: "test", Output: b, Registry: telemetry.NewRegistry()})
 	require.NoError(t, err)
 	cfg := rpc.ServerConfig{
-		Tokens: b.tokens, Policy: rpc.Policy{echo: {rpc.RoleService, rpc.RoleUser}}, Log: b.tel.Log,
+		Tokens: b.tokens, Log: b.tel.Log,
 		TracerProvider: b.tel.Tracer, MeterProvider: b.tel.Meter,
 	}
 	for _, a := range adjust {
@@ -92,7 +128,8 @@ func setup(t *testing.T, handle handler, adjust ...func(*rpc.ServerConfig)) *ben
 	}
 	b.Server, err = rpc.NewServer(cfg)
 	require.NoError(t, err)
-	b.RegisterService(echoService(&b.read), handle)
+	b.RegisterService(echoService(&b.read, "EchoService", "Echo", "Once"), handle)
+	b.RegisterService(echoService(&b.read, "ClosedService", "Echo"), handle)
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	b.addr = listener.Addr().String()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -54,14 +53,9 @@ const (
 	connectionWindow = 1 << 20
 )
 
-// Policy says which roles may call a method, by its full name "/package.Service/Method". A method that is absent may be
-// called by nobody. Health and reflection are open to all and need no entry.
-type Policy map[string][]Role
-
 // ServerConfig is what NewServer needs.
 type ServerConfig struct {
 	Tokens         *Tokens
-	Policy         Policy
 	Log            *slog.Logger
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
@@ -79,8 +73,9 @@ type ServerConfig struct {
 type Server struct {
 	*grpc.Server
 
-	Health *health.Server // to be switched by process.GRPCServer
-	policy Policy
+	Health  *health.Server  // to be switched by process.GRPCServer
+	rules   map[string]Rule // of every registered method; health and reflection are open to all and have none
+	unruled error           // the methods whose proto says nothing
 }
 
 // NewServer builds the chain, outermost first: trace, metrics, log, recover, deadline, authenticate, scope, seal; only then the
@@ -101,7 +96,8 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	}
 	now := time.Now // latencies and deadlines are the machine's, whatever clock the product runs on
 	outer := []layer{count, log(cfg.Log, now), recoverPanic}
-	inner := []layer{authenticate(cfg.Tokens, cfg.Policy), scoped(cfg.Scope), seal}
+	rules := map[string]Rule{}
+	inner := []layer{authenticate(cfg.Tokens, rules), scoped(cfg.Scope), seal}
 	s := &Server{
 		Server: grpc.NewServer(
 			grpc.Creds(transport(cfg.TLS)),
@@ -127,34 +123,16 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepalivePolicy, PermitWithoutStream: true}),
 		),
 		Health: health.NewServer(),
-		policy: cfg.Policy,
+		rules:  rules,
 	}
 	healthpb.RegisterHealthServer(s, &healthServer{Server: s.Health, database: cfg.Database, now: now, asking: make(chan struct{}, 1)})
 	reflection.Register(s)
 	return s, nil
 }
 
-// CheckPolicy reports every registered method that nobody may call and every name in the policy that is no registered
-// method. It is for the end of the wiring: a forgotten entry should stop the start, not the first caller.
-func (s *Server) CheckPolicy() error {
-	var problems []error
-	known := map[string]bool{}
-	for service, about := range s.GetServiceInfo() {
-		for _, m := range about.Methods {
-			method := "/" + service + "/" + m.Name
-			known[method] = true
-			if !public(method) && len(s.policy[method]) == 0 {
-				problems = append(problems, fmt.Errorf("policy: nobody may call %s", method))
-			}
-		}
-	}
-	for _, method := range slices.Sorted(maps.Keys(s.policy)) {
-		if !known[method] {
-			problems = append(problems, fmt.Errorf("policy: %s is not served", method))
-		}
-	}
-	return errors.Join(problems...)
-}
+// CheckRules reports every registered method whose proto does not say who may call it. It is for the end of the wiring: nobody can
+// call such a method, and that should stop the start, not the first caller.
+func (s *Server) CheckRules() error { return s.unruled }
 
 // public methods tell nothing about anybody and must work for probes and for grpcurl.
 func public(method string) bool {

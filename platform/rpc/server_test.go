@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -221,7 +224,7 @@ func TestAuthentication(t *testing.T) {
 			},
 		},
 		{
-			name: "MethodThatIsInNoPolicy", method: closed, want: codes.PermissionDenied,
+			name: "MethodWithoutARule", method: closed, want: codes.PermissionDenied,
 			authorization: func(m *rpc.Tokens) []string { return []string{bearer(m, service())} },
 		},
 	} {
@@ -359,18 +362,24 @@ func TestNewServer(t *testing.T) {
 		require.ErrorContains(t, err, "required")
 	})
 
-	t.Run("APolicyWithHolesOrGhostsIsReported", func(t *testing.T) {
+	t.Run("AMethodWithoutARuleStopsTheStart", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t, repeat, func(cfg *rpc.ServerConfig) {
-			cfg.Policy["/paceline.test.v1.EchoService/Gone"] = []rpc.Role{rpc.RoleUser}
-		})
-		require.EqualError(t, b.CheckPolicy(), "policy: nobody may call "+closed+"\npolicy: /paceline.test.v1.EchoService/Gone is not served")
+		err := setup(t, repeat).CheckRules()
+		require.ErrorContains(t, err, "rules: "+closed+" has no option (paceline.method.v1.method)")
+		require.ErrorContains(t, err, "ClosedService/ForNobody has no option")
+		require.ErrorContains(t, err, "ClosedService/ForSomebody names a caller that is none: 99")
+		require.NotContains(t, err.Error(), "EchoService")
 	})
 
-	t.Run("ACompletePolicyIsFine", func(t *testing.T) {
+	t.Run("AServiceWithoutADescriptorStopsTheStart", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t, repeat, func(cfg *rpc.ServerConfig) { cfg.Policy[closed] = []rpc.Role{rpc.RoleUser} })
-		require.NoError(t, b.CheckPolicy())
+		server, err := rpc.NewServer(rpc.ServerConfig{
+			Tokens: tokens(t), Log: slog.New(slog.DiscardHandler), TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: noop.NewMeterProvider(),
+		})
+		require.NoError(t, err)
+		require.NoError(t, server.CheckRules(), "health and reflection need no rule")
+		server.RegisterService(echoService(new(atomic.Int64), "GoneService", "Echo"), handler(repeat))
+		require.ErrorContains(t, server.CheckRules(), "service paceline.test.v1.GoneService: ")
 	})
 }
 

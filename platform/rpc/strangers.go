@@ -3,6 +3,8 @@ package rpc
 import (
 	"container/list"
 	"context"
+	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -22,8 +24,13 @@ const (
 )
 
 // RegisterService implements grpc.ServiceRegistrar. gRPC reads the request of a unary call before its interceptor is asked. Here
-// the chain comes first: nothing is read of a caller who may not call.
+// the chain comes first: nothing is read of a caller who may not call. Who may is in the proto of each method.
 func (s *Server) RegisterService(service *grpc.ServiceDesc, implementation any) {
+	if !public("/" + service.ServiceName + "/") {
+		rules, err := Rules(service.ServiceName)
+		maps.Copy(s.rules, rules)
+		s.unruled = errors.Join(s.unruled, err)
+	}
 	guarded := *service
 	guarded.Methods = slices.Clone(service.Methods)
 	for i := range guarded.Methods {

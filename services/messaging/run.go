@@ -143,7 +143,7 @@ func serve(
 		return nil, err
 	}
 	grpcServer, err := rpc.NewServer(rpc.ServerConfig{
-		Tokens: tokens, Policy: server.Policy(), Log: observed.Log, TracerProvider: observed.Tracer, MeterProvider: observed.Meter,
+		Tokens: tokens, Log: observed.Log, TracerProvider: observed.Tracer, MeterProvider: observed.Meter,
 		TLS: tls.Server, Scope: process.Scope, Timeout: cfg.Timeout + delivery.SettleBound, Database: ready,
 		MaxRequest: maxRequest,
 	})
@@ -155,7 +155,7 @@ func serve(
 		Tally: queue.tally, Sender: cfg.sender(), Now: deps.Now,
 	}))
 	messagingv1.RegisterOutboundServiceServer(grpcServer, &server.Outbound{Desk: queue.desk, Sender: cfg.sender()})
-	return grpcServer, grpcServer.CheckPolicy()
+	return grpcServer, grpcServer.CheckRules()
 }
 
 // textQueue is the outbound queue: who takes texts in, who sends them and who clears them away.

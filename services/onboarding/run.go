@@ -226,10 +226,10 @@ func (w *wiring) guard() (err error) {
 	return err
 }
 
-// serve puts the service behind gRPC, and sees to it that each of its methods has a policy.
+// serve puts the service behind gRPC, and sees to it that each of its methods says who may call it.
 func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 	w.grpc, err = rpc.NewServer(rpc.ServerConfig{
-		Tokens: tokens, Policy: server.Policy(), Log: w.deps.Log, TracerProvider: w.tel.Tracer, MeterProvider: w.tel.Meter,
+		Tokens: tokens, Log: w.deps.Log, TracerProvider: w.tel.Tracer, MeterProvider: w.tel.Meter,
 		TLS: files.Server, Scope: process.Scope, Timeout: stepTimeout, MaxRequest: maxRequest, Database: w.ready,
 	})
 	if err != nil {
@@ -241,14 +241,14 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 	onboardingv1.RegisterWebhookJobServiceServer(w.grpc, &server.WebhookJobs{
 		OrgID: w.cfg.DefaultOrgID, Conversations: w.conversations, Store: w.store, Notify: w.notifier.Notify, Now: w.deps.Now,
 	})
-	return w.grpc.CheckPolicy()
+	return w.grpc.CheckRules()
 }
 
 // connect opens what the service stands on: messaging and the database.
 func connect(ctx context.Context, cfg Config, tel *telemetry.Telemetry, tokens *rpc.Tokens, files rpc.TLS) (*wired, error) {
 	conn, err := rpc.Dial(rpc.ClientConfig{
 		Target: cfg.MessagingAddr.String(), Tokens: tokens, Caller: rpc.Principal{Subject: "onboarding", Role: rpc.RoleService},
-		TracerProvider: tel.Tracer, MeterProvider: tel.Meter, TLS: files.Client, Timeout: messaging.Timeout, Idempotent: messaging.Idempotent,
+		TracerProvider: tel.Tracer, MeterProvider: tel.Meter, TLS: files.Client, Timeout: messaging.Timeout, Services: messaging.Services,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("messaging: %w", err)

@@ -57,8 +57,7 @@ func upstream(t *testing.T) (addr string) {
 	tokens, err := rpc.NewTokens(config.NewSecret(secret), now)
 	require.NoError(t, err)
 	server, err := rpc.NewServer(rpc.ServerConfig{
-		Tokens: tokens, Policy: rpc.Policy{onboardingv1.OnboardingService_ReceiveMessage_FullMethodName: {rpc.RoleService}},
-		Log: slog.New(slog.DiscardHandler), TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: noop.NewMeterProvider(), MaxRequest: 3 << 20,
+		Tokens: tokens, Log: slog.New(slog.DiscardHandler), TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: noop.NewMeterProvider(), MaxRequest: 3 << 20,
 	})
 	require.NoError(t, err)
 	onboardingv1.RegisterOnboardingServiceServer(server, texts{})

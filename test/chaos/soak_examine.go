@@ -119,7 +119,7 @@ func (r *SoakReport) examine(ctx context.Context, audit *pgxpool.Pool, s *sender
 // eventOf is the number of the event whose row has this key, if it is one of ours.
 func (s *sender) eventOf(key string) (n int, posted bool) {
 	n, err := strconv.Atoi(key[strings.LastIndexByte(key, '.')+1:])
-	return n, err == nil && n >= 0 && n < s.events && key == "kapso.message.sent:"+s.messageID(n)
+	return n, err == nil && n >= 0 && n < s.events && key == "kapso.survey.response:"+s.eventID(n)
 }
 
 // compare judges one event: how many rows it has and what its sender was told.

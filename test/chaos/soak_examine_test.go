@@ -28,7 +28,7 @@ func newSoaked(t *testing.T) *soaked {
 	s.exec(sqlWitnessEnds)
 	s.sender = newSender(Soak{Seed: 7, Rate: 3, Duration: time.Second, Clock: clock.System()}, "", "secret")
 	for n := range 3 {
-		s.row("kapso.message.sent:" + s.sender.messageID(n))
+		s.row("kapso.survey.response:" + s.sender.eventID(n))
 		require.Empty(t, s.sender.accept(n, []byte(`{"status":"processed"}`)))
 	}
 	require.Empty(t, s.sender.accept(1, []byte(`{"status":"duplicate"}`)), "its answer was lost, or it is a duplicate")
@@ -45,7 +45,7 @@ func (s *soaked) exec(sql string, args ...any) {
 func (s *soaked) row(key string) {
 	s.t.Helper()
 	s.exec(`insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
-		values ($1, $2, $3, 'kapso', 'kapso.message.sent', '', '{}', 'pending', now(), now(), now())`, uuid.NewString(), uuid.NewString(), key)
+		values ($1, $2, $3, 'kapso', 'kapso.survey.response', '', '{}', 'pending', now(), now(), now())`, uuid.NewString(), uuid.NewString(), key)
 }
 
 func (s *soaked) broken() string {
@@ -64,7 +64,7 @@ func TestSoakExamine(t *testing.T) {
 		{name: "AllWell", spoil: func(*soaked) {}},
 		{name: "AcceptedAndNoRow", spoil: func(s *soaked) { s.exec(`delete from webhook_jobs where idempotency_key like '%.2'`) }, want: "event 2 was accepted 1 times and is no row"},
 		{name: "TwoRows", spoil: func(s *soaked) {
-			s.row("kapso.message.sent:" + s.sender.messageID(0))
+			s.row("kapso.survey.response:" + s.sender.eventID(0))
 			s.exec(`update webhook_jobs set status = 'completed', processed_at = now(), next_retry_at = null where status = 'pending'`)
 		}, want: "event 0 is 2 rows"},
 		{name: "CalledNewTwice", spoil: func(s *soaked) { s.sender.accept(0, []byte(`{"status":"processed"}`)) }, want: "event 0 was called new 2 times"},
@@ -75,7 +75,7 @@ func TestSoakExamine(t *testing.T) {
 			s.exec(`update webhook_jobs set status = 'pending', processed_at = null, next_retry_at = now() where idempotency_key like '%.1'`)
 			s.exec(`update webhook_jobs set status = 'completed', processed_at = now(), next_retry_at = null where status = 'pending'`)
 		}, want: "event 1 is completed, and was completed 2 times"},
-		{name: "ARowThatNobodyPosted", spoil: func(s *soaked) { s.row("kapso.message.sent:wamid.other") }, want: "nobody posted that"},
+		{name: "ARowThatNobodyPosted", spoil: func(s *soaked) { s.row("kapso.survey.response:other") }, want: "nobody posted that"},
 		{name: "NeverAccepted", spoil: func(s *soaked) {
 			s.sender.accepted[2].Store(0)
 			s.exec(`delete from webhook_jobs where idempotency_key like '%.2'`)

@@ -150,17 +150,17 @@ func (s *sender) retryAfter(try int) time.Duration {
 	return pauses[min(try, len(pauses))-1]
 }
 
-// body is an event of Kapso and its signature: what became of a message of ours.
+// body is an event of Kapso that becomes a job, and its signature: what a person answered to a survey, each of another number, for the
+// jobs of one are done one after the other.
 func (s *sender) body(n int) (body []byte, signature string) {
-	body = fmt.Appendf(nil, `{"phone_number_id":"1906385232743451","message":{"id":%q,"timestamp":"1795000000","type":"text",`+
-		`"text":{"body":"Ola! Podemos comecar?"},"kapso":{"direction":"outbound","status":"sent","origin":"cloud_api"}},`+
-		`"conversation":{"id":"conv-%d","phone_number":"+15555550100","phone_number_id":"1906385232743451"}}`, s.messageID(n), n)
+	body = fmt.Appendf(nil, `{"phone_number_id":"1906385232743451.%d","score":9,"feedback":"Ola! Podemos comecar?","survey":{"id":%q},`+
+		`"conversation":{"id":"conv-%d","phone_number":"+15555550100","phone_number_id":"1906385232743451.%d"}}`, n, s.eventID(n), n, n)
 	mac := hmac.New(sha256.New, s.secret)
 	mac.Write(body)
 	return body, hex.EncodeToString(mac.Sum(nil))
 }
 
-func (s *sender) messageID(n int) string { return fmt.Sprintf("wamid.soak.%s.%d", s.run, n) }
+func (s *sender) eventID(n int) string { return fmt.Sprintf("soak.%s.%d", s.run, n) }
 
 // attempt posts once. An empty answer is an acceptance; else it says what came, and whether it is worth a repeat.
 func (s *sender) attempt(ctx context.Context, n int, body []byte, signature string) (answer string, retry bool) {
@@ -169,8 +169,8 @@ func (s *sender) attempt(ctx context.Context, n int, body []byte, signature stri
 		return err.Error(), false
 	}
 	for name, value := range map[string]string{
-		"Content-Type": "application/json", "X-Webhook-Event": "whatsapp.message.sent", "X-Webhook-Payload-Version": "v2",
-		"X-Webhook-Signature": signature, "X-Idempotency-Key": s.messageID(n),
+		"Content-Type": "application/json", "X-Webhook-Event": "whatsapp.survey.response", "X-Webhook-Payload-Version": "v2",
+		"X-Webhook-Signature": signature, "X-Idempotency-Key": s.eventID(n),
 	} {
 		request.Header.Set(name, value)
 	}

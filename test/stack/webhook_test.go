@@ -241,13 +241,12 @@ func TestWebhooks(t *testing.T) {
 			body := `{"message":{"id":"` + id + `","kapso":{"direction":"outbound"` + tc.errors + `}},"phone_number_id":"` + whatsAppID + `"}`
 			status, got := b.kapso(t, kapsoSecret, tc.event, "k", body)
 			require.Equal(t, http.StatusAccepted, status)
-			b.done(t, got.Results[0].JobID, "completed")
+			require.Empty(t, got.Results[0].JobID, "messaging has it already")
 			require.Equal(t, 1, count(t, b.messaging, `select count(*) from sms_messages where twilio_sid = $1 and status = $2`, id, tc.want))
 			require.Equal(t, i+1, count(t, b.messaging, `select count(*) from sms_receipts where message_id is not null`))
 		}
-		status, got := b.kapso(t, kapsoSecret, "message.delivered", "k", `{"message":{"id":"wamid.nobodys"},"phone_number_id":"`+whatsAppID+`"}`)
+		status, _ := b.kapso(t, kapsoSecret, "message.delivered", "k", `{"message":{"id":"wamid.nobodys"},"phone_number_id":"`+whatsAppID+`"}`)
 		require.Equal(t, http.StatusAccepted, status)
-		b.done(t, got.Results[0].JobID, "completed")
 		require.Equal(t, 1, count(t, b.messaging, `select count(*) from sms_receipts where twilio_sid = 'wamid.nobodys' and message_id is null`), "it is kept raw")
 	})
 

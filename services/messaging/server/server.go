@@ -38,7 +38,7 @@ type Config struct {
 	Now      func() time.Time
 }
 
-// Server implements MessagingService. Who may call what is decided before it, by Policy; whose rows they see, in it.
+// Server implements MessagingService. Who may call what is decided before it, by the rules in the proto; whose rows they see, in it.
 type Server struct {
 	messagingv1.UnimplementedMessagingServiceServer
 	Config

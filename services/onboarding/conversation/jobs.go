@@ -47,7 +47,7 @@ const (
 func (c *Service) Handlers() map[string]queue.Handler {
 	handlers := map[string]queue.Handler{
 		EventMessage: c.HandleReply, EventWhatsApp: c.HandleReply, EventResumedReply: c.HandleReply, EventOpening: c.sendOpening,
-		kapsoNumberCreated: c.numberCreated, shopifyUninstalled: typed(c.uninstalled),
+		kapsoNumberCreated: read(c.numberCreated), kapsoSurvey: read(c.surveyAnswered), shopifyUninstalled: typed(c.uninstalled),
 	}
 	for _, event := range []string{kapsoSent, kapsoDelivered, kapsoRead, kapsoFailed} {
 		handlers[event] = typed(c.kapsoStatus)
@@ -120,6 +120,17 @@ func typed[T any](handle func(ctx context.Context, j queue.Job, payload T) error
 			}
 		}
 		if err != nil {
+			return unreadable(j, err)
+		}
+		return handle(ctx, j, payload)
+	}
+}
+
+// read is typed for a payload of a vendor's own, which may get more fields.
+func read[T any](handle func(ctx context.Context, j queue.Job, payload T) error) queue.Handler {
+	return func(ctx context.Context, j queue.Job) error {
+		var payload T
+		if err := json.Unmarshal(j.Payload, &payload); err != nil {
 			return unreadable(j, err)
 		}
 		return handle(ctx, j, payload)

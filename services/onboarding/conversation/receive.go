@@ -11,7 +11,7 @@ import (
 	"paceline.internal/platform/queue"
 )
 
-// Inbound is one message of a person as Twilio posted it, and the payload of its job.
+// Inbound is one message of a person as Twilio or Kapso posted it, and the payload of its job.
 type Inbound struct {
 	SID                 string `json:"twilio_sid"`
 	From                string `json:"from"`
@@ -26,9 +26,11 @@ type Inbound struct {
 	// Channel is how it came when not by SMS, such as whatsapp. Then To is an address of that channel, which only the organisation
 	// that its job is of can own. It is answered by SMS.
 	Channel string `json:"channel,omitempty"`
+	Type    string `json:"type,omitempty"` // of that channel, such as button
 	// SentAt is WhatsApp's Unix time of it. A delivery that failed is repeated for minutes, and later words may have come before it.
 	SentAt string `json:"sent_at,omitempty"`
 	OrgID  string `json:"-"` // of its job
+	Queued bool   `json:"-"` // whether its answer is left to the queue, for others of the same delivery wait behind it
 }
 
 // Late reports whether a message was found in Twilio's record of it because its webhook never came.
@@ -148,12 +150,16 @@ const inlineBudget = 3 * time.Second
 // Receive stores a message as a job and has messaging record it, which applies STOP, START and HELP; then it answers it in
 // the caller's time as far as the budget goes. After an error the caller is to repeat the call; the job is tried again
 // all the same. Errors: ErrInvalidMessage, ErrUnknownSender, queue.ErrPayloadMismatch, and what the ports return.
-func (c *Service) Receive(ctx context.Context, m Inbound) (duplicate bool, err error) {
+func (c *Service) Receive(ctx context.Context, m Inbound) (queue.Enqueued, error) {
 	kept, err := c.keep(ctx, m)
 	if err != nil {
-		return kept.Duplicate, err
+		return kept, err
 	}
-	return kept.Duplicate, c.answerInline(ctx, m, kept)
+	err = c.answerInline(ctx, m, kept)
+	if m.Channel != "" && (errors.Is(err, ErrUnknownSender) || errors.Is(err, ErrInvalidMessage)) {
+		err = nil // the job fails for it, visibly, and Kapso would only repeat it
+	}
+	return kept, err
 }
 
 // keep stores a message as a job, once per SID; from then on it is not lost. Errors: ErrInvalidMessage, queue.ErrPayloadMismatch.
@@ -166,7 +172,12 @@ func (c *Service) keep(ctx context.Context, m Inbound) (queue.Enqueued, error) {
 		return queue.Enqueued{}, fmt.Errorf("encode message: %w", err)
 	}
 	job := NewJob(c.OrgID, SourceTwilio, EventMessage, m.SID, m.From, payload, c.Now())
-	job.DueAt = job.At.Add(inlineBudget)
+	if m.Channel != "" { // as the gateway of the release before stores it itself
+		job = NewJob(c.OrgID, SourceKapso, EventWhatsApp, EventWhatsApp+":"+m.SID, m.From, payload, c.Now())
+	}
+	if !m.Queued {
+		job.DueAt = job.At.Add(inlineBudget)
+	}
 	return c.Store.Enqueue(ctx, job)
 }
 
@@ -174,9 +185,10 @@ func (c *Service) keep(ctx context.Context, m Inbound) (queue.Enqueued, error) {
 func (c *Service) answerInline(ctx context.Context, m Inbound, kept queue.Enqueued) error {
 	ctx, cancel := context.WithTimeout(ctx, inlineBudget)
 	defer cancel()
+	m.OrgID = c.OrgID
 	message := reply{Place: anyPlace, Message: m, ReceivedAt: kept.CreatedAt}
 	view, recorded, err := c.record(ctx, &message)
-	if err != nil {
+	if err != nil || m.Queued {
 		return err
 	}
 	err = c.Jobs.Try(ctx, kept.ID, func(ctx context.Context, j queue.Job) error { return c.answer(ctx, j, message, recorded, view) })

@@ -10,13 +10,15 @@ import (
 
 // Events of Kapso and Shopify, once they are stored as jobs. The gateway writes kapso. for the whatsapp. of Kapso's own names, and shopify.
 // before a topic. What no handler is here for fails at once, by the rule for jobs of an unknown type, and is found among the failed jobs:
-// nothing that a vendor has signed is dropped in silence.
+// nothing that a vendor has signed is dropped in silence. Messages and receipts of Kapso are jobs only of the gateway of the release
+// before: this one's brings a message by ReceiveMessage, and a receipt straight to messaging.
 const (
 	kapsoSent          = "kapso.message.sent"
 	kapsoDelivered     = "kapso.message.delivered"
 	kapsoRead          = "kapso.message.read"
 	kapsoFailed        = "kapso.message.failed"
 	kapsoNumberCreated = "kapso.phone_number.created"
+	kapsoSurvey        = "kapso.survey.response"
 
 	shopifyUninstalled     = "shopify.app/uninstalled"
 	shopifyDataRequest     = "shopify.customers/data_request"
@@ -49,16 +51,31 @@ func (c *Service) kapsoStatus(ctx context.Context, j queue.Job, s KapsoStatus) e
 	return nil
 }
 
-// numberCreated only tells: which number is ours is a setting, and a vendor cannot change it. The payload is Kapso's own, which may
-// get more fields.
-func (c *Service) numberCreated(ctx context.Context, j queue.Job) error {
-	var number struct {
-		PhoneNumberID string `json:"phone_number_id"`
+// number is what is read of a WhatsApp number that was connected. The payload is Kapso's own, which may get more fields.
+type number struct {
+	PhoneNumberID string `json:"phone_number_id"`
+}
+
+// numberCreated only tells: which number is ours is a setting, and a vendor cannot change it.
+func (c *Service) numberCreated(ctx context.Context, j queue.Job, n number) error {
+	c.Log.InfoContext(ctx, "onboarding.whatsapp_number_connected", "job_id", j.ID, "phone_number_id", n.PhoneNumberID)
+	return nil
+}
+
+// survey is what is read of a person's answer to "how likely are you to recommend us?". It stays in the payload of its job.
+type survey struct {
+	Score    *int   `json:"score"` // 0 to 10
+	Feedback string `json:"feedback"`
+}
+
+var errNoScore = errors.New("score must be 0 to 10")
+
+// surveyAnswered only tells that it came: no conversation asks, and none goes on for it. What a person wrote is in no log.
+func (c *Service) surveyAnswered(ctx context.Context, j queue.Job, s survey) error {
+	if s.Score == nil || *s.Score < 0 || *s.Score > 10 {
+		return unreadable(j, errNoScore)
 	}
-	if err := json.Unmarshal(j.Payload, &number); err != nil {
-		return unreadable(j, err)
-	}
-	c.Log.InfoContext(ctx, "onboarding.whatsapp_number_connected", "job_id", j.ID, "phone_number_id", number.PhoneNumberID)
+	c.Log.InfoContext(ctx, "onboarding.survey_answered", "job_id", j.ID, "score", *s.Score, "has_feedback", s.Feedback != "")
 	return nil
 }
 

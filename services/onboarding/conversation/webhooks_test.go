@@ -49,6 +49,18 @@ func TestWebhooks(t *testing.T) {
 			require.ErrorAs(t, handle(nil, "kapso.message.failed", payload), &permanent)
 		}
 	})
+	t.Run("S2_24_25_ASurveysAnswerHasATypedHandler", func(t *testing.T) {
+		t.Parallel()
+		for _, payload := range []string{
+			`{"score":9,"feedback":"Great service!"}`, `{"score":0}`, `{"score":10,"feedback":"","phone_number_id":"1","anything":{"new":1}}`,
+		} {
+			require.NoError(t, handle(nil, "kapso.survey.response", payload))
+		}
+		for _, payload := range []string{`[]`, `{}`, `{"feedback":"x"}`, `{"score":"9"}`, `{"score":11}`, `{"score":-1}`, `{"score":9.5}`, `{"score":9,"feedback":1}`} {
+			var permanent *queue.Permanent
+			require.ErrorAs(t, handle(nil, "kapso.survey.response", payload), &permanent, payload)
+		}
+	})
 	t.Run("S2_25_MessagingThatCannotBeReachedIsWaitedFor", func(t *testing.T) {
 		t.Parallel()
 		var snooze *queue.Snooze

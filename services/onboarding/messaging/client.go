@@ -18,16 +18,8 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// Idempotent names the methods that the connection may retry by itself when messaging cannot be reached. Send is one of
-// them: its key makes a repeat harmless, whatever became of the first call.
-var Idempotent = []string{
-	messagingv1.MessagingService_Send_FullMethodName,
-	messagingv1.MessagingService_RecordInbound_FullMethodName,
-	messagingv1.MessagingService_CheckSender_FullMethodName,
-	messagingv1.MessagingService_ListMessages_FullMethodName,
-	messagingv1.MessagingService_ListInbound_FullMethodName,
-	messagingv1.MessagingService_SetHold_FullMethodName,
-}
+// Services are what the client calls.
+var Services = []string{messagingv1.MessagingService_ServiceDesc.ServiceName}
 
 // Client speaks to messaging over one connection, which sets a deadline on every call.
 type Client struct {

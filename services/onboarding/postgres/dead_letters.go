@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -147,8 +148,8 @@ func (s *Store) ReplayDeadLetter(
 			out = conversation.Replayed{Skip: session.SkipSessionNotFound}
 			return nil
 		}
-		payload, err := session.DecodePayload(d.Payload)
-		if err != nil {
+		var payload session.StepPayload // which was read when the letter was kept: else it had no session
+		if err := json.Unmarshal(d.Payload, &payload); err != nil {
 			return fmt.Errorf("dead letter %s has a session but no payload: %w", id, err)
 		}
 		rows, err = tx.Query(ctx, sqlLockSession, d.SessionID, within.OrgID)

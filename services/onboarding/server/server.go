@@ -4,7 +4,7 @@ package server
 import (
 	"cmp"
 	"context"
-	"maps"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -15,38 +15,12 @@ import (
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/proto/payload"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/reservation"
 	"paceline.internal/services/onboarding/session"
 )
-
-// Policy says who may call what.
-func Policy() rpc.Policy {
-	operators := []rpc.Role{rpc.RoleOperator}
-	readers := []rpc.Role{rpc.RoleOperator, rpc.RoleUser}
-	policy := rpc.Policy{
-		onboardingv1.OnboardingService_ExecuteStep_FullMethodName:       {rpc.RoleService, rpc.RoleOperator},
-		onboardingv1.OnboardingService_RecordStepFailure_FullMethodName: {rpc.RoleService},
-		onboardingv1.OnboardingService_ReceiveMessage_FullMethodName:    {rpc.RoleService},
-		onboardingv1.OnboardingService_CreateProfile_FullMethodName:     operators,
-		onboardingv1.OnboardingService_GetProfile_FullMethodName:        readers,
-		onboardingv1.OnboardingService_ActivateProfile_FullMethodName:   operators,
-		onboardingv1.OnboardingService_HoldProfile_FullMethodName:       operators,
-		onboardingv1.OnboardingService_ReleaseProfile_FullMethodName:    operators,
-		onboardingv1.OnboardingService_ListSessions_FullMethodName:      readers,
-		onboardingv1.OnboardingService_GetSession_FullMethodName:        readers,
-		onboardingv1.OnboardingService_ResetSession_FullMethodName:      operators,
-		onboardingv1.OnboardingService_ResumeSession_FullMethodName:     operators,
-		onboardingv1.OnboardingService_ResumeSessions_FullMethodName:    operators,
-		onboardingv1.OnboardingService_ListDeadLetters_FullMethodName:   operators,
-		onboardingv1.OnboardingService_ReplayDeadLetter_FullMethodName:  operators,
-		onboardingv1.OnboardingService_GetSettings_FullMethodName:       operators,
-		onboardingv1.OnboardingService_UpdateSettings_FullMethodName:    operators,
-	}
-	maps.Copy(policy, jobsPolicy())
-	return policy
-}
 
 // Server serves OnboardingService.
 type Server struct {
@@ -60,12 +34,9 @@ type Server struct {
 
 // ExecuteStep performs one due step.
 func (s *Server) ExecuteStep(ctx context.Context, in *onboardingv1.ExecuteStepRequest) (*onboardingv1.ExecuteStepResponse, error) {
-	payload := session.StepPayload{
-		ProfileID: in.GetProfileId(), SessionID: in.GetSessionId(), StepID: session.StepID(in.GetStepId()),
-		ExpectedToken: session.Token(in.GetExpectedStateToken()), IdempotencyKey: in.GetIdempotencyKey(),
-	}
-	if err := payload.Validate(); err != nil {
-		return nil, refusePayload(payload, err)
+	alarm := stepPayload(in)
+	if err := alarm.Validate(); err != nil {
+		return nil, refusePayload(alarm, err)
 	}
 	early := conversation.EarlyRuns
 	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role == rpc.RoleOperator {
@@ -73,7 +44,7 @@ func (s *Server) ExecuteStep(ctx context.Context, in *onboardingv1.ExecuteStepRe
 			early = conversation.EarlyRecorded
 		}
 	}
-	result, err := s.Conversations.ExecuteStep(ctx, payload, telemetry.RequestID(ctx), early)
+	result, err := s.Conversations.ExecuteStep(ctx, alarm, telemetry.RequestID(ctx), early)
 	if err != nil {
 		return nil, answer(err)
 	}
@@ -85,6 +56,13 @@ func (s *Server) ExecuteStep(ctx context.Context, in *onboardingv1.ExecuteStepRe
 		out.Outcome = onboardingv1.StepOutcome_STEP_OUTCOME_SKIPPED
 	}
 	return out, nil
+}
+
+func stepPayload(in *onboardingv1.ExecuteStepRequest) session.StepPayload {
+	return session.StepPayload{
+		ProfileID: in.GetProfileId(), SessionID: in.GetSessionId(), StepID: session.StepID(in.GetStepId()),
+		ExpectedToken: session.Token(in.GetExpectedStateToken()), IdempotencyKey: in.GetIdempotencyKey(),
+	}
 }
 
 // refusePayload tells a payload that is whole but for its key from one that is not.
@@ -120,8 +98,8 @@ func (s *Server) RecordStepFailure(
 		SourceMessageID: in.GetSourceMessageId(), DLQID: in.GetDlqId(), Payload: in.GetSourceBody(), Status: int(in.GetStatus()),
 		Response: in.GetBody(), Retried: int(in.GetRetried()), At: s.Now(),
 	}
-	if payload, err := session.DecodePayload(in.GetSourceBody()); err == nil {
-		letter.SessionID, letter.StepID = payload.SessionID, string(payload.StepID)
+	if step, issues := payload.DecodeStep(in.GetSourceBody()); issues == nil && stepPayload(step).Validate() == nil {
+		letter.SessionID, letter.StepID = step.GetSessionId(), step.GetStepId()
 	}
 	delivery := reservation.Delivery{MessageID: in.GetDeliveryId(), Key: "step-failed:" + letter.SourceMessageID}
 	duplicate, err := s.Failures.Do(ctx, delivery, func(ctx context.Context) error { return s.Store.AddDeadLetter(ctx, letter) })
@@ -135,14 +113,21 @@ func (s *Server) RecordStepFailure(
 func (s *Server) ReceiveMessage(
 	ctx context.Context, in *onboardingv1.ReceiveMessageRequest,
 ) (*onboardingv1.ReceiveMessageResponse, error) {
-	duplicate, err := s.Conversations.Receive(ctx, conversation.Inbound{
+	m := conversation.Inbound{
 		SID: in.GetTwilioSid(), From: in.GetFrom(), To: in.GetTo(), MessagingServiceSID: in.GetMessagingServiceSid(), Body: in.GetBody(),
 		Segments: int(in.GetSegments()), Media: int(in.GetMedia()), OptOutType: in.GetOptOutType(),
-	})
+	}
+	if w := in.GetWhatsapp(); w != nil {
+		m.SID, m.Channel, m.Type, m.Queued = w.GetMessageId(), "whatsapp", w.GetType(), w.GetMoreFollow()
+		if w.GetSentAt().GetSeconds() > 0 {
+			m.SentAt = strconv.FormatInt(w.GetSentAt().GetSeconds(), 10)
+		}
+	}
+	kept, err := s.Conversations.Receive(ctx, m)
 	if err != nil {
 		return nil, answer(err)
 	}
-	return &onboardingv1.ReceiveMessageResponse{Duplicate: duplicate}, nil
+	return &onboardingv1.ReceiveMessageResponse{Duplicate: kept.Duplicate, JobId: kept.ID}, nil
 }
 
 // CreateProfile enrols a person in the caller's organisation.

@@ -21,18 +21,6 @@ import (
 	"paceline.internal/services/onboarding/postgres"
 )
 
-// jobsPolicy says who may call WebhookJobService. Only the gateway's intake, a service, and operators store events.
-func jobsPolicy() rpc.Policy {
-	operators := []rpc.Role{rpc.RoleOperator}
-	return rpc.Policy{
-		onboardingv1.WebhookJobService_EnqueueWebhookJob_FullMethodName: {rpc.RoleService, rpc.RoleOperator},
-		onboardingv1.WebhookJobService_ListWebhookJobs_FullMethodName:   operators,
-		onboardingv1.WebhookJobService_GetWebhookJob_FullMethodName:     operators,
-		onboardingv1.WebhookJobService_RetryWebhookJob_FullMethodName:   operators,
-		onboardingv1.WebhookJobService_CancelWebhookJob_FullMethodName:  operators,
-	}
-}
-
 // WebhookJobs serves WebhookJobService.
 type WebhookJobs struct {
 	onboardingv1.UnimplementedWebhookJobServiceServer

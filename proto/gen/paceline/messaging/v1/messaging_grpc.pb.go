@@ -47,7 +47,7 @@ type MessagingServiceClient interface {
 	// Errors: INVALID_ARGUMENT for a bad phone, body or key; ALREADY_EXISTS (IDEMPOTENCY_KEY_REUSED) when the key was
 	// used for another recipient or body; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER).
 	Send(ctx context.Context, in *SendRequest, opts ...grpc.CallOption) (*SendResponse, error)
-	// RecordStatus takes one delivery receipt of Twilio. It may come late, twice and out of order.
+	// RecordStatus takes one delivery receipt of Twilio, or of Kapso for a WhatsApp message. It may come late, twice and out of order.
 	RecordStatus(ctx context.Context, in *RecordStatusRequest, opts ...grpc.CallOption) (*RecordStatusResponse, error)
 	// RecordInbound stores a text that a person sent, once per Twilio SID, and applies the consent keywords before it
 	// answers. NOT_FOUND (UNKNOWN_SENDER) when no organisation owns the number it was sent to.
@@ -218,7 +218,7 @@ type MessagingServiceServer interface {
 	// Errors: INVALID_ARGUMENT for a bad phone, body or key; ALREADY_EXISTS (IDEMPOTENCY_KEY_REUSED) when the key was
 	// used for another recipient or body; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER).
 	Send(context.Context, *SendRequest) (*SendResponse, error)
-	// RecordStatus takes one delivery receipt of Twilio. It may come late, twice and out of order.
+	// RecordStatus takes one delivery receipt of Twilio, or of Kapso for a WhatsApp message. It may come late, twice and out of order.
 	RecordStatus(context.Context, *RecordStatusRequest) (*RecordStatusResponse, error)
 	// RecordInbound stores a text that a person sent, once per Twilio SID, and applies the consent keywords before it
 	// answers. NOT_FOUND (UNKNOWN_SENDER) when no organisation owns the number it was sent to.

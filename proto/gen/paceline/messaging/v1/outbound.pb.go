@@ -10,6 +10,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
+	_ "paceline.internal/proto/gen/paceline/method/v1"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -721,7 +722,7 @@ var File_paceline_messaging_v1_outbound_proto protoreflect.FileDescriptor
 
 const file_paceline_messaging_v1_outbound_proto_rawDesc = "" +
 	"\n" +
-	"$paceline/messaging/v1/outbound.proto\x12\x15paceline.messaging.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a%paceline/messaging/v1/messaging.proto\"\xba\x05\n" +
+	"$paceline/messaging/v1/outbound.proto\x12\x15paceline.messaging.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a%paceline/messaging/v1/messaging.proto\x1a\x1fpaceline/method/v1/method.proto\"\xba\x05\n" +
 	"\n" +
 	"QueuedText\x12\x17\n" +
 	"\atext_id\x18\x01 \x01(\tR\x06textId\x12'\n" +
@@ -782,12 +783,16 @@ const file_paceline_messaging_v1_outbound_proto_rawDesc = "" +
 	"\x17CancelQueuedTextRequest\x12\x17\n" +
 	"\atext_id\x18\x01 \x01(\tR\x06textId\"Q\n" +
 	"\x18CancelQueuedTextResponse\x125\n" +
-	"\x04text\x18\x01 \x01(\v2!.paceline.messaging.v1.QueuedTextR\x04text2\xca\x03\n" +
-	"\x0fOutboundService\x12d\n" +
-	"\vEnqueueText\x12).paceline.messaging.v1.EnqueueTextRequest\x1a*.paceline.messaging.v1.EnqueueTextResponse\x12j\n" +
-	"\rGetQueuedText\x12+.paceline.messaging.v1.GetQueuedTextRequest\x1a,.paceline.messaging.v1.GetQueuedTextResponse\x12p\n" +
-	"\x0fListQueuedTexts\x12-.paceline.messaging.v1.ListQueuedTextsRequest\x1a..paceline.messaging.v1.ListQueuedTextsResponse\x12s\n" +
-	"\x10CancelQueuedText\x12..paceline.messaging.v1.CancelQueuedTextRequest\x1a/.paceline.messaging.v1.CancelQueuedTextResponseB?Z=paceline.internal/proto/gen/paceline/messaging/v1;messagingv1b\x06proto3"
+	"\x04text\x18\x01 \x01(\v2!.paceline.messaging.v1.QueuedTextR\x04text2\xf6\x03\n" +
+	"\x0fOutboundService\x12o\n" +
+	"\vEnqueueText\x12).paceline.messaging.v1.EnqueueTextRequest\x1a*.paceline.messaging.v1.EnqueueTextResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x10\x01\x12u\n" +
+	"\rGetQueuedText\x12+.paceline.messaging.v1.GetQueuedTextRequest\x1a,.paceline.messaging.v1.GetQueuedTextResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x10\x01\x12{\n" +
+	"\x0fListQueuedTexts\x12-.paceline.messaging.v1.ListQueuedTextsRequest\x1a..paceline.messaging.v1.ListQueuedTextsResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x10\x01\x12~\n" +
+	"\x10CancelQueuedText\x12..paceline.messaging.v1.CancelQueuedTextRequest\x1a/.paceline.messaging.v1.CancelQueuedTextResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x10\x01B?Z=paceline.internal/proto/gen/paceline/messaging/v1;messagingv1b\x06proto3"
 
 var (
 	file_paceline_messaging_v1_outbound_proto_rawDescOnce sync.Once

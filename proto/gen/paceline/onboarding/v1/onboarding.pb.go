@@ -13,6 +13,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
+	_ "paceline.internal/proto/gen/paceline/method/v1"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -551,11 +552,11 @@ func (x *RecordStepFailureResponse) GetDuplicate() bool {
 // ReceiveMessageRequest is one inbound text as Twilio posted it.
 type ReceiveMessageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Twilio's MessageSid.
+	// Twilio's MessageSid; empty of a WhatsApp message.
 	TwilioSid string `protobuf:"bytes,1,opt,name=twilio_sid,json=twilioSid,proto3" json:"twilio_sid,omitempty"`
 	// Who wrote.
 	From string `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
-	// The number it was sent to.
+	// The number it was sent to, or "whatsapp:" and the id of the WhatsApp number.
 	To string `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
 	// The messaging service that owns the number; may be empty.
 	MessagingServiceSid string `protobuf:"bytes,4,opt,name=messaging_service_sid,json=messagingServiceSid,proto3" json:"messaging_service_sid,omitempty"`
@@ -566,7 +567,10 @@ type ReceiveMessageRequest struct {
 	// How many media items came with it.
 	Media int32 `protobuf:"varint,7,opt,name=media,proto3" json:"media,omitempty"`
 	// STOP, START or HELP when Advanced Opt-Out has understood it.
-	OptOutType    string `protobuf:"bytes,8,opt,name=opt_out_type,json=optOutType,proto3" json:"opt_out_type,omitempty"`
+	OptOutType string `protobuf:"bytes,8,opt,name=opt_out_type,json=optOutType,proto3" json:"opt_out_type,omitempty"`
+	// Of a message that came by WhatsApp; absent of an SMS. A release that does not know it refuses the message for its empty
+	// twilio_sid, and stores nothing.
+	Whatsapp      *WhatsAppMessage `protobuf:"bytes,9,opt,name=whatsapp,proto3" json:"whatsapp,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -657,18 +661,101 @@ func (x *ReceiveMessageRequest) GetOptOutType() string {
 	return ""
 }
 
+func (x *ReceiveMessageRequest) GetWhatsapp() *WhatsAppMessage {
+	if x != nil {
+		return x.Whatsapp
+	}
+	return nil
+}
+
+// WhatsAppMessage is what only a WhatsApp message has. It is answered by SMS.
+type WhatsAppMessage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// WhatsApp's id of it.
+	MessageId string `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
+	// WhatsApp's kind of message, such as text, button or image.
+	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	// When the person wrote, by WhatsApp's clock; absent when that is not known. A delivery that failed is repeated for minutes, and
+	// later words may have come before it.
+	SentAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=sent_at,json=sentAt,proto3" json:"sent_at,omitempty"`
+	// Others of the same delivery wait behind it: its answer is left to the queue, so that each of them is stored in time.
+	MoreFollow    bool `protobuf:"varint,4,opt,name=more_follow,json=moreFollow,proto3" json:"more_follow,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhatsAppMessage) Reset() {
+	*x = WhatsAppMessage{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhatsAppMessage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhatsAppMessage) ProtoMessage() {}
+
+func (x *WhatsAppMessage) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhatsAppMessage.ProtoReflect.Descriptor instead.
+func (*WhatsAppMessage) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *WhatsAppMessage) GetMessageId() string {
+	if x != nil {
+		return x.MessageId
+	}
+	return ""
+}
+
+func (x *WhatsAppMessage) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *WhatsAppMessage) GetSentAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SentAt
+	}
+	return nil
+}
+
+func (x *WhatsAppMessage) GetMoreFollow() bool {
+	if x != nil {
+		return x.MoreFollow
+	}
+	return false
+}
+
 // ReceiveMessageResponse says that the text is safe with us.
 type ReceiveMessageResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether this SID had been stored before.
-	Duplicate     bool `protobuf:"varint,1,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
+	// Whether it had been stored before, by its id.
+	Duplicate bool `protobuf:"varint,1,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
+	// The job that it is stored as.
+	JobId         string `protobuf:"bytes,2,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReceiveMessageResponse) Reset() {
 	*x = ReceiveMessageResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[5]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -680,7 +767,7 @@ func (x *ReceiveMessageResponse) String() string {
 func (*ReceiveMessageResponse) ProtoMessage() {}
 
 func (x *ReceiveMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[5]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -693,7 +780,7 @@ func (x *ReceiveMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveMessageResponse.ProtoReflect.Descriptor instead.
 func (*ReceiveMessageResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{5}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ReceiveMessageResponse) GetDuplicate() bool {
@@ -701,6 +788,13 @@ func (x *ReceiveMessageResponse) GetDuplicate() bool {
 		return x.Duplicate
 	}
 	return false
+}
+
+func (x *ReceiveMessageResponse) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
 }
 
 // Profile is a person in an organisation.
@@ -728,7 +822,7 @@ type Profile struct {
 
 func (x *Profile) Reset() {
 	*x = Profile{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[6]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -740,7 +834,7 @@ func (x *Profile) String() string {
 func (*Profile) ProtoMessage() {}
 
 func (x *Profile) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[6]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -753,7 +847,7 @@ func (x *Profile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Profile.ProtoReflect.Descriptor instead.
 func (*Profile) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{6}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Profile) GetProfileId() string {
@@ -829,7 +923,7 @@ type CreateProfileRequest struct {
 
 func (x *CreateProfileRequest) Reset() {
 	*x = CreateProfileRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[7]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -841,7 +935,7 @@ func (x *CreateProfileRequest) String() string {
 func (*CreateProfileRequest) ProtoMessage() {}
 
 func (x *CreateProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[7]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -854,7 +948,7 @@ func (x *CreateProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateProfileRequest.ProtoReflect.Descriptor instead.
 func (*CreateProfileRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{7}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CreateProfileRequest) GetPhone() string {
@@ -896,7 +990,7 @@ type CreateProfileResponse struct {
 
 func (x *CreateProfileResponse) Reset() {
 	*x = CreateProfileResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[8]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -908,7 +1002,7 @@ func (x *CreateProfileResponse) String() string {
 func (*CreateProfileResponse) ProtoMessage() {}
 
 func (x *CreateProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[8]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -921,7 +1015,7 @@ func (x *CreateProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateProfileResponse.ProtoReflect.Descriptor instead.
 func (*CreateProfileResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{8}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CreateProfileResponse) GetProfile() *Profile {
@@ -942,7 +1036,7 @@ type GetProfileRequest struct {
 
 func (x *GetProfileRequest) Reset() {
 	*x = GetProfileRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[9]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -954,7 +1048,7 @@ func (x *GetProfileRequest) String() string {
 func (*GetProfileRequest) ProtoMessage() {}
 
 func (x *GetProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[9]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -967,7 +1061,7 @@ func (x *GetProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProfileRequest.ProtoReflect.Descriptor instead.
 func (*GetProfileRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{9}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetProfileRequest) GetProfileId() string {
@@ -988,7 +1082,7 @@ type GetProfileResponse struct {
 
 func (x *GetProfileResponse) Reset() {
 	*x = GetProfileResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[10]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1000,7 +1094,7 @@ func (x *GetProfileResponse) String() string {
 func (*GetProfileResponse) ProtoMessage() {}
 
 func (x *GetProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[10]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1013,7 +1107,7 @@ func (x *GetProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProfileResponse.ProtoReflect.Descriptor instead.
 func (*GetProfileResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{10}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetProfileResponse) GetProfile() *Profile {
@@ -1038,7 +1132,7 @@ type ConsentRecord struct {
 
 func (x *ConsentRecord) Reset() {
 	*x = ConsentRecord{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[11]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1050,7 +1144,7 @@ func (x *ConsentRecord) String() string {
 func (*ConsentRecord) ProtoMessage() {}
 
 func (x *ConsentRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[11]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1063,7 +1157,7 @@ func (x *ConsentRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsentRecord.ProtoReflect.Descriptor instead.
 func (*ConsentRecord) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{11}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ConsentRecord) GetSource() string {
@@ -1101,7 +1195,7 @@ type ActivateProfileRequest struct {
 
 func (x *ActivateProfileRequest) Reset() {
 	*x = ActivateProfileRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[12]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1113,7 +1207,7 @@ func (x *ActivateProfileRequest) String() string {
 func (*ActivateProfileRequest) ProtoMessage() {}
 
 func (x *ActivateProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[12]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1126,7 +1220,7 @@ func (x *ActivateProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivateProfileRequest.ProtoReflect.Descriptor instead.
 func (*ActivateProfileRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{12}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ActivateProfileRequest) GetProfileId() string {
@@ -1154,7 +1248,7 @@ type ActivateProfileResponse struct {
 
 func (x *ActivateProfileResponse) Reset() {
 	*x = ActivateProfileResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[13]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1166,7 +1260,7 @@ func (x *ActivateProfileResponse) String() string {
 func (*ActivateProfileResponse) ProtoMessage() {}
 
 func (x *ActivateProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[13]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1179,7 +1273,7 @@ func (x *ActivateProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivateProfileResponse.ProtoReflect.Descriptor instead.
 func (*ActivateProfileResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{13}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ActivateProfileResponse) GetSession() *Session {
@@ -1202,7 +1296,7 @@ type HoldProfileRequest struct {
 
 func (x *HoldProfileRequest) Reset() {
 	*x = HoldProfileRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[14]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1214,7 +1308,7 @@ func (x *HoldProfileRequest) String() string {
 func (*HoldProfileRequest) ProtoMessage() {}
 
 func (x *HoldProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[14]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1227,7 +1321,7 @@ func (x *HoldProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldProfileRequest.ProtoReflect.Descriptor instead.
 func (*HoldProfileRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{14}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *HoldProfileRequest) GetProfileId() string {
@@ -1255,7 +1349,7 @@ type HoldProfileResponse struct {
 
 func (x *HoldProfileResponse) Reset() {
 	*x = HoldProfileResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[15]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1267,7 +1361,7 @@ func (x *HoldProfileResponse) String() string {
 func (*HoldProfileResponse) ProtoMessage() {}
 
 func (x *HoldProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[15]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1280,7 +1374,7 @@ func (x *HoldProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldProfileResponse.ProtoReflect.Descriptor instead.
 func (*HoldProfileResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{15}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *HoldProfileResponse) GetProfile() *Profile {
@@ -1301,7 +1395,7 @@ type ReleaseProfileRequest struct {
 
 func (x *ReleaseProfileRequest) Reset() {
 	*x = ReleaseProfileRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[16]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1313,7 +1407,7 @@ func (x *ReleaseProfileRequest) String() string {
 func (*ReleaseProfileRequest) ProtoMessage() {}
 
 func (x *ReleaseProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[16]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1326,7 +1420,7 @@ func (x *ReleaseProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseProfileRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseProfileRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{16}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReleaseProfileRequest) GetProfileId() string {
@@ -1347,7 +1441,7 @@ type ReleaseProfileResponse struct {
 
 func (x *ReleaseProfileResponse) Reset() {
 	*x = ReleaseProfileResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[17]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1359,7 +1453,7 @@ func (x *ReleaseProfileResponse) String() string {
 func (*ReleaseProfileResponse) ProtoMessage() {}
 
 func (x *ReleaseProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[17]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1372,7 +1466,7 @@ func (x *ReleaseProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseProfileResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseProfileResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{17}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReleaseProfileResponse) GetProfile() *Profile {
@@ -1411,7 +1505,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[18]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1423,7 +1517,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[18]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1436,7 +1530,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{18}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Session) GetSessionId() string {
@@ -1534,7 +1628,7 @@ type TimelineEntry struct {
 
 func (x *TimelineEntry) Reset() {
 	*x = TimelineEntry{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[19]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1546,7 +1640,7 @@ func (x *TimelineEntry) String() string {
 func (*TimelineEntry) ProtoMessage() {}
 
 func (x *TimelineEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[19]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1559,7 +1653,7 @@ func (x *TimelineEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TimelineEntry.ProtoReflect.Descriptor instead.
 func (*TimelineEntry) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{19}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TimelineEntry) GetAt() *timestamppb.Timestamp {
@@ -1637,7 +1731,7 @@ type ListSessionsRequest struct {
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[20]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1649,7 +1743,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[20]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1662,7 +1756,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{20}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListSessionsRequest) GetProfileId() string {
@@ -1713,7 +1807,7 @@ type ListSessionsResponse struct {
 
 func (x *ListSessionsResponse) Reset() {
 	*x = ListSessionsResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[21]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1725,7 +1819,7 @@ func (x *ListSessionsResponse) String() string {
 func (*ListSessionsResponse) ProtoMessage() {}
 
 func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[21]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1738,7 +1832,7 @@ func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ListSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{21}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListSessionsResponse) GetSessions() []*Session {
@@ -1766,7 +1860,7 @@ type GetSessionRequest struct {
 
 func (x *GetSessionRequest) Reset() {
 	*x = GetSessionRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[22]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1778,7 +1872,7 @@ func (x *GetSessionRequest) String() string {
 func (*GetSessionRequest) ProtoMessage() {}
 
 func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[22]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1791,7 +1885,7 @@ func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionRequest.ProtoReflect.Descriptor instead.
 func (*GetSessionRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{22}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetSessionRequest) GetSessionId() string {
@@ -1814,7 +1908,7 @@ type GetSessionResponse struct {
 
 func (x *GetSessionResponse) Reset() {
 	*x = GetSessionResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[23]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1826,7 +1920,7 @@ func (x *GetSessionResponse) String() string {
 func (*GetSessionResponse) ProtoMessage() {}
 
 func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[23]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1839,7 +1933,7 @@ func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionResponse.ProtoReflect.Descriptor instead.
 func (*GetSessionResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{23}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetSessionResponse) GetSession() *Session {
@@ -1867,7 +1961,7 @@ type ResetSessionRequest struct {
 
 func (x *ResetSessionRequest) Reset() {
 	*x = ResetSessionRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[24]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1879,7 +1973,7 @@ func (x *ResetSessionRequest) String() string {
 func (*ResetSessionRequest) ProtoMessage() {}
 
 func (x *ResetSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[24]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1892,7 +1986,7 @@ func (x *ResetSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetSessionRequest.ProtoReflect.Descriptor instead.
 func (*ResetSessionRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{24}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ResetSessionRequest) GetSessionId() string {
@@ -1913,7 +2007,7 @@ type ResetSessionResponse struct {
 
 func (x *ResetSessionResponse) Reset() {
 	*x = ResetSessionResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[25]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1925,7 +2019,7 @@ func (x *ResetSessionResponse) String() string {
 func (*ResetSessionResponse) ProtoMessage() {}
 
 func (x *ResetSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[25]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1938,7 +2032,7 @@ func (x *ResetSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetSessionResponse.ProtoReflect.Descriptor instead.
 func (*ResetSessionResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{25}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ResetSessionResponse) GetSession() *Session {
@@ -1959,7 +2053,7 @@ type ResumeSessionRequest struct {
 
 func (x *ResumeSessionRequest) Reset() {
 	*x = ResumeSessionRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[26]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1971,7 +2065,7 @@ func (x *ResumeSessionRequest) String() string {
 func (*ResumeSessionRequest) ProtoMessage() {}
 
 func (x *ResumeSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[26]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1984,7 +2078,7 @@ func (x *ResumeSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeSessionRequest.ProtoReflect.Descriptor instead.
 func (*ResumeSessionRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{26}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ResumeSessionRequest) GetSessionId() string {
@@ -2005,7 +2099,7 @@ type ResumeSessionResponse struct {
 
 func (x *ResumeSessionResponse) Reset() {
 	*x = ResumeSessionResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[27]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2017,7 +2111,7 @@ func (x *ResumeSessionResponse) String() string {
 func (*ResumeSessionResponse) ProtoMessage() {}
 
 func (x *ResumeSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[27]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2030,7 +2124,7 @@ func (x *ResumeSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeSessionResponse.ProtoReflect.Descriptor instead.
 func (*ResumeSessionResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{27}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ResumeSessionResponse) GetSession() *Session {
@@ -2069,7 +2163,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[28]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2081,7 +2175,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[28]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2094,7 +2188,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{28}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *DeadLetter) GetDeadLetterId() string {
@@ -2182,7 +2276,7 @@ type ListDeadLettersRequest struct {
 
 func (x *ListDeadLettersRequest) Reset() {
 	*x = ListDeadLettersRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[29]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2194,7 +2288,7 @@ func (x *ListDeadLettersRequest) String() string {
 func (*ListDeadLettersRequest) ProtoMessage() {}
 
 func (x *ListDeadLettersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[29]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2207,7 +2301,7 @@ func (x *ListDeadLettersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeadLettersRequest.ProtoReflect.Descriptor instead.
 func (*ListDeadLettersRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{29}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListDeadLettersRequest) GetSessionId() string {
@@ -2244,7 +2338,7 @@ type ListDeadLettersResponse struct {
 
 func (x *ListDeadLettersResponse) Reset() {
 	*x = ListDeadLettersResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[30]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2256,7 +2350,7 @@ func (x *ListDeadLettersResponse) String() string {
 func (*ListDeadLettersResponse) ProtoMessage() {}
 
 func (x *ListDeadLettersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[30]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2269,7 +2363,7 @@ func (x *ListDeadLettersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeadLettersResponse.ProtoReflect.Descriptor instead.
 func (*ListDeadLettersResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{30}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListDeadLettersResponse) GetDeadLetters() []*DeadLetter {
@@ -2297,7 +2391,7 @@ type ReplayDeadLetterRequest struct {
 
 func (x *ReplayDeadLetterRequest) Reset() {
 	*x = ReplayDeadLetterRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[31]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2309,7 +2403,7 @@ func (x *ReplayDeadLetterRequest) String() string {
 func (*ReplayDeadLetterRequest) ProtoMessage() {}
 
 func (x *ReplayDeadLetterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[31]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2322,7 +2416,7 @@ func (x *ReplayDeadLetterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayDeadLetterRequest.ProtoReflect.Descriptor instead.
 func (*ReplayDeadLetterRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{31}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReplayDeadLetterRequest) GetDeadLetterId() string {
@@ -2347,7 +2441,7 @@ type ReplayDeadLetterResponse struct {
 
 func (x *ReplayDeadLetterResponse) Reset() {
 	*x = ReplayDeadLetterResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[32]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2359,7 +2453,7 @@ func (x *ReplayDeadLetterResponse) String() string {
 func (*ReplayDeadLetterResponse) ProtoMessage() {}
 
 func (x *ReplayDeadLetterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[32]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2372,7 +2466,7 @@ func (x *ReplayDeadLetterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayDeadLetterResponse.ProtoReflect.Descriptor instead.
 func (*ReplayDeadLetterResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{32}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ReplayDeadLetterResponse) GetAlarmSet() bool {
@@ -2417,7 +2511,7 @@ type ResumeSessionsRequest struct {
 
 func (x *ResumeSessionsRequest) Reset() {
 	*x = ResumeSessionsRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[33]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2429,7 +2523,7 @@ func (x *ResumeSessionsRequest) String() string {
 func (*ResumeSessionsRequest) ProtoMessage() {}
 
 func (x *ResumeSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[33]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2442,7 +2536,7 @@ func (x *ResumeSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ResumeSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{33}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ResumeSessionsRequest) GetReasonContains() string {
@@ -2505,7 +2599,7 @@ type ResumeSessionsResponse struct {
 
 func (x *ResumeSessionsResponse) Reset() {
 	*x = ResumeSessionsResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[34]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2517,7 +2611,7 @@ func (x *ResumeSessionsResponse) String() string {
 func (*ResumeSessionsResponse) ProtoMessage() {}
 
 func (x *ResumeSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[34]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2530,7 +2624,7 @@ func (x *ResumeSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ResumeSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{34}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ResumeSessionsResponse) GetMatched() int32 {
@@ -2574,7 +2668,7 @@ type UnresumedSession struct {
 
 func (x *UnresumedSession) Reset() {
 	*x = UnresumedSession{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[35]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2586,7 +2680,7 @@ func (x *UnresumedSession) String() string {
 func (*UnresumedSession) ProtoMessage() {}
 
 func (x *UnresumedSession) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[35]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2599,7 +2693,7 @@ func (x *UnresumedSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnresumedSession.ProtoReflect.Descriptor instead.
 func (*UnresumedSession) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{35}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *UnresumedSession) GetSessionId() string {
@@ -2620,7 +2714,7 @@ var File_paceline_onboarding_v1_onboarding_proto protoreflect.FileDescriptor
 
 const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\n" +
-	"'paceline/onboarding/v1/onboarding.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a%paceline/onboarding/v1/settings.proto\"\xe5\x01\n" +
+	"'paceline/onboarding/v1/onboarding.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fpaceline/method/v1/method.proto\x1a%paceline/onboarding/v1/settings.proto\"\xe5\x01\n" +
 	"\x12ExecuteStepRequest\x12\x1d\n" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\x12\x1d\n" +
@@ -2650,7 +2744,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\vdelivery_id\x18\a \x01(\tR\n" +
 	"deliveryId\"9\n" +
 	"\x19RecordStepFailureResponse\x12\x1c\n" +
-	"\tduplicate\x18\x01 \x01(\bR\tduplicate\"\xf6\x01\n" +
+	"\tduplicate\x18\x01 \x01(\bR\tduplicate\"\xbb\x02\n" +
 	"\x15ReceiveMessageRequest\x12\x1d\n" +
 	"\n" +
 	"twilio_sid\x18\x01 \x01(\tR\ttwilioSid\x12\x12\n" +
@@ -2661,9 +2755,18 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\bsegments\x18\x06 \x01(\x05R\bsegments\x12\x14\n" +
 	"\x05media\x18\a \x01(\x05R\x05media\x12 \n" +
 	"\fopt_out_type\x18\b \x01(\tR\n" +
-	"optOutType\"6\n" +
+	"optOutType\x12C\n" +
+	"\bwhatsapp\x18\t \x01(\v2'.paceline.onboarding.v1.WhatsAppMessageR\bwhatsapp\"\x9a\x01\n" +
+	"\x0fWhatsAppMessage\x12\x1d\n" +
+	"\n" +
+	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x12\n" +
+	"\x04type\x18\x02 \x01(\tR\x04type\x123\n" +
+	"\asent_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06sentAt\x12\x1f\n" +
+	"\vmore_follow\x18\x04 \x01(\bR\n" +
+	"moreFollow\"M\n" +
 	"\x16ReceiveMessageResponse\x12\x1c\n" +
-	"\tduplicate\x18\x01 \x01(\bR\tduplicate\"\xf8\x01\n" +
+	"\tduplicate\x18\x01 \x01(\bR\tduplicate\x12\x15\n" +
+	"\x06job_id\x18\x02 \x01(\tR\x05jobId\"\xf8\x01\n" +
 	"\aProfile\x12\x1d\n" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\x12\x15\n" +
@@ -2851,27 +2954,47 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +
-	"\x14STEP_OUTCOME_SKIPPED\x10\x022\xe4\x0e\n" +
-	"\x11OnboardingService\x12f\n" +
-	"\vExecuteStep\x12*.paceline.onboarding.v1.ExecuteStepRequest\x1a+.paceline.onboarding.v1.ExecuteStepResponse\x12x\n" +
-	"\x11RecordStepFailure\x120.paceline.onboarding.v1.RecordStepFailureRequest\x1a1.paceline.onboarding.v1.RecordStepFailureResponse\x12o\n" +
-	"\x0eReceiveMessage\x12-.paceline.onboarding.v1.ReceiveMessageRequest\x1a..paceline.onboarding.v1.ReceiveMessageResponse\x12l\n" +
-	"\rCreateProfile\x12,.paceline.onboarding.v1.CreateProfileRequest\x1a-.paceline.onboarding.v1.CreateProfileResponse\x12c\n" +
+	"\x14STEP_OUTCOME_SKIPPED\x10\x022\x90\x10\n" +
+	"\x11OnboardingService\x12p\n" +
+	"\vExecuteStep\x12*.paceline.onboarding.v1.ExecuteStepRequest\x1a+.paceline.onboarding.v1.ExecuteStepResponse\"\b\xa2\xbb\x18\x04\n" +
+	"\x02\x01\x02\x12\x83\x01\n" +
+	"\x11RecordStepFailure\x120.paceline.onboarding.v1.RecordStepFailureRequest\x1a1.paceline.onboarding.v1.RecordStepFailureResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x01\x10\x01\x12z\n" +
+	"\x0eReceiveMessage\x12-.paceline.onboarding.v1.ReceiveMessageRequest\x1a..paceline.onboarding.v1.ReceiveMessageResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x01\x10\x01\x12u\n" +
+	"\rCreateProfile\x12,.paceline.onboarding.v1.CreateProfileRequest\x1a-.paceline.onboarding.v1.CreateProfileResponse\"\a\xa2\xbb\x18\x03\n" +
+	"\x01\x02\x12o\n" +
 	"\n" +
-	"GetProfile\x12).paceline.onboarding.v1.GetProfileRequest\x1a*.paceline.onboarding.v1.GetProfileResponse\x12r\n" +
-	"\x0fActivateProfile\x12..paceline.onboarding.v1.ActivateProfileRequest\x1a/.paceline.onboarding.v1.ActivateProfileResponse\x12f\n" +
-	"\vHoldProfile\x12*.paceline.onboarding.v1.HoldProfileRequest\x1a+.paceline.onboarding.v1.HoldProfileResponse\x12o\n" +
-	"\x0eReleaseProfile\x12-.paceline.onboarding.v1.ReleaseProfileRequest\x1a..paceline.onboarding.v1.ReleaseProfileResponse\x12i\n" +
-	"\fListSessions\x12+.paceline.onboarding.v1.ListSessionsRequest\x1a,.paceline.onboarding.v1.ListSessionsResponse\x12c\n" +
+	"GetProfile\x12).paceline.onboarding.v1.GetProfileRequest\x1a*.paceline.onboarding.v1.GetProfileResponse\"\n" +
+	"\xa2\xbb\x18\x06\n" +
+	"\x02\x02\x03\x10\x01\x12{\n" +
+	"\x0fActivateProfile\x12..paceline.onboarding.v1.ActivateProfileRequest\x1a/.paceline.onboarding.v1.ActivateProfileResponse\"\a\xa2\xbb\x18\x03\n" +
+	"\x01\x02\x12o\n" +
+	"\vHoldProfile\x12*.paceline.onboarding.v1.HoldProfileRequest\x1a+.paceline.onboarding.v1.HoldProfileResponse\"\a\xa2\xbb\x18\x03\n" +
+	"\x01\x02\x12x\n" +
+	"\x0eReleaseProfile\x12-.paceline.onboarding.v1.ReleaseProfileRequest\x1a..paceline.onboarding.v1.ReleaseProfileResponse\"\a\xa2\xbb\x18\x03\n" +
+	"\x01\x02\x12u\n" +
+	"\fListSessions\x12+.paceline.onboarding.v1.ListSessionsRequest\x1a,.paceline.onboarding.v1.ListSessionsResponse\"\n" +
+	"\xa2\xbb\x18\x06\n" +
+	"\x02\x02\x03\x10\x01\x12o\n" +
 	"\n" +
-	"GetSession\x12).paceline.onboarding.v1.GetSessionRequest\x1a*.paceline.onboarding.v1.GetSessionResponse\x12l\n" +
-	"\rResumeSession\x12,.paceline.onboarding.v1.ResumeSessionRequest\x1a-.paceline.onboarding.v1.ResumeSessionResponse\x12o\n" +
-	"\x0eResumeSessions\x12-.paceline.onboarding.v1.ResumeSessionsRequest\x1a..paceline.onboarding.v1.ResumeSessionsResponse\x12r\n" +
-	"\x0fListDeadLetters\x12..paceline.onboarding.v1.ListDeadLettersRequest\x1a/.paceline.onboarding.v1.ListDeadLettersResponse\x12u\n" +
-	"\x10ReplayDeadLetter\x12/.paceline.onboarding.v1.ReplayDeadLetterRequest\x1a0.paceline.onboarding.v1.ReplayDeadLetterResponse\x12i\n" +
-	"\fResetSession\x12+.paceline.onboarding.v1.ResetSessionRequest\x1a,.paceline.onboarding.v1.ResetSessionResponse\x12f\n" +
-	"\vGetSettings\x12*.paceline.onboarding.v1.GetSettingsRequest\x1a+.paceline.onboarding.v1.GetSettingsResponse\x12o\n" +
-	"\x0eUpdateSettings\x12-.paceline.onboarding.v1.UpdateSettingsRequest\x1a..paceline.onboarding.v1.UpdateSettingsResponseBAZ?paceline.internal/proto/gen/paceline/onboarding/v1;onboardingv1b\x06proto3"
+	"GetSession\x12).paceline.onboarding.v1.GetSessionRequest\x1a*.paceline.onboarding.v1.GetSessionResponse\"\n" +
+	"\xa2\xbb\x18\x06\n" +
+	"\x02\x02\x03\x10\x01\x12u\n" +
+	"\rResumeSession\x12,.paceline.onboarding.v1.ResumeSessionRequest\x1a-.paceline.onboarding.v1.ResumeSessionResponse\"\a\xa2\xbb\x18\x03\n" +
+	"\x01\x02\x12x\n" +
+	"\x0eResumeSessions\x12-.paceline.onboarding.v1.ResumeSessionsRequest\x1a..paceline.onboarding.v1.ResumeSessionsResponse\"\a\xa2\xbb\x18\x03\n" +
+	"\x01\x02\x12}\n" +
+	"\x0fListDeadLetters\x12..paceline.onboarding.v1.ListDeadLettersRequest\x1a/.paceline.onboarding.v1.ListDeadLettersResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x10\x01\x12~\n" +
+	"\x10ReplayDeadLetter\x12/.paceline.onboarding.v1.ReplayDeadLetterRequest\x1a0.paceline.onboarding.v1.ReplayDeadLetterResponse\"\a\xa2\xbb\x18\x03\n" +
+	"\x01\x02\x12r\n" +
+	"\fResetSession\x12+.paceline.onboarding.v1.ResetSessionRequest\x1a,.paceline.onboarding.v1.ResetSessionResponse\"\a\xa2\xbb\x18\x03\n" +
+	"\x01\x02\x12q\n" +
+	"\vGetSettings\x12*.paceline.onboarding.v1.GetSettingsRequest\x1a+.paceline.onboarding.v1.GetSettingsResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x10\x01\x12x\n" +
+	"\x0eUpdateSettings\x12-.paceline.onboarding.v1.UpdateSettingsRequest\x1a..paceline.onboarding.v1.UpdateSettingsResponse\"\a\xa2\xbb\x18\x03\n" +
+	"\x01\x02BAZ?paceline.internal/proto/gen/paceline/onboarding/v1;onboardingv1b\x06proto3"
 
 var (
 	file_paceline_onboarding_v1_onboarding_proto_rawDescOnce sync.Once
@@ -2886,7 +3009,7 @@ func file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP() []byte {
 }
 
 var file_paceline_onboarding_v1_onboarding_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_paceline_onboarding_v1_onboarding_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_paceline_onboarding_v1_onboarding_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_paceline_onboarding_v1_onboarding_proto_goTypes = []any{
 	(Reason)(0),                       // 0: paceline.onboarding.v1.Reason
 	(StepOutcome)(0),                  // 1: paceline.onboarding.v1.StepOutcome
@@ -2895,107 +3018,110 @@ var file_paceline_onboarding_v1_onboarding_proto_goTypes = []any{
 	(*RecordStepFailureRequest)(nil),  // 4: paceline.onboarding.v1.RecordStepFailureRequest
 	(*RecordStepFailureResponse)(nil), // 5: paceline.onboarding.v1.RecordStepFailureResponse
 	(*ReceiveMessageRequest)(nil),     // 6: paceline.onboarding.v1.ReceiveMessageRequest
-	(*ReceiveMessageResponse)(nil),    // 7: paceline.onboarding.v1.ReceiveMessageResponse
-	(*Profile)(nil),                   // 8: paceline.onboarding.v1.Profile
-	(*CreateProfileRequest)(nil),      // 9: paceline.onboarding.v1.CreateProfileRequest
-	(*CreateProfileResponse)(nil),     // 10: paceline.onboarding.v1.CreateProfileResponse
-	(*GetProfileRequest)(nil),         // 11: paceline.onboarding.v1.GetProfileRequest
-	(*GetProfileResponse)(nil),        // 12: paceline.onboarding.v1.GetProfileResponse
-	(*ConsentRecord)(nil),             // 13: paceline.onboarding.v1.ConsentRecord
-	(*ActivateProfileRequest)(nil),    // 14: paceline.onboarding.v1.ActivateProfileRequest
-	(*ActivateProfileResponse)(nil),   // 15: paceline.onboarding.v1.ActivateProfileResponse
-	(*HoldProfileRequest)(nil),        // 16: paceline.onboarding.v1.HoldProfileRequest
-	(*HoldProfileResponse)(nil),       // 17: paceline.onboarding.v1.HoldProfileResponse
-	(*ReleaseProfileRequest)(nil),     // 18: paceline.onboarding.v1.ReleaseProfileRequest
-	(*ReleaseProfileResponse)(nil),    // 19: paceline.onboarding.v1.ReleaseProfileResponse
-	(*Session)(nil),                   // 20: paceline.onboarding.v1.Session
-	(*TimelineEntry)(nil),             // 21: paceline.onboarding.v1.TimelineEntry
-	(*ListSessionsRequest)(nil),       // 22: paceline.onboarding.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),      // 23: paceline.onboarding.v1.ListSessionsResponse
-	(*GetSessionRequest)(nil),         // 24: paceline.onboarding.v1.GetSessionRequest
-	(*GetSessionResponse)(nil),        // 25: paceline.onboarding.v1.GetSessionResponse
-	(*ResetSessionRequest)(nil),       // 26: paceline.onboarding.v1.ResetSessionRequest
-	(*ResetSessionResponse)(nil),      // 27: paceline.onboarding.v1.ResetSessionResponse
-	(*ResumeSessionRequest)(nil),      // 28: paceline.onboarding.v1.ResumeSessionRequest
-	(*ResumeSessionResponse)(nil),     // 29: paceline.onboarding.v1.ResumeSessionResponse
-	(*DeadLetter)(nil),                // 30: paceline.onboarding.v1.DeadLetter
-	(*ListDeadLettersRequest)(nil),    // 31: paceline.onboarding.v1.ListDeadLettersRequest
-	(*ListDeadLettersResponse)(nil),   // 32: paceline.onboarding.v1.ListDeadLettersResponse
-	(*ReplayDeadLetterRequest)(nil),   // 33: paceline.onboarding.v1.ReplayDeadLetterRequest
-	(*ReplayDeadLetterResponse)(nil),  // 34: paceline.onboarding.v1.ReplayDeadLetterResponse
-	(*ResumeSessionsRequest)(nil),     // 35: paceline.onboarding.v1.ResumeSessionsRequest
-	(*ResumeSessionsResponse)(nil),    // 36: paceline.onboarding.v1.ResumeSessionsResponse
-	(*UnresumedSession)(nil),          // 37: paceline.onboarding.v1.UnresumedSession
-	(*timestamppb.Timestamp)(nil),     // 38: google.protobuf.Timestamp
-	(*GetSettingsRequest)(nil),        // 39: paceline.onboarding.v1.GetSettingsRequest
-	(*UpdateSettingsRequest)(nil),     // 40: paceline.onboarding.v1.UpdateSettingsRequest
-	(*GetSettingsResponse)(nil),       // 41: paceline.onboarding.v1.GetSettingsResponse
-	(*UpdateSettingsResponse)(nil),    // 42: paceline.onboarding.v1.UpdateSettingsResponse
+	(*WhatsAppMessage)(nil),           // 7: paceline.onboarding.v1.WhatsAppMessage
+	(*ReceiveMessageResponse)(nil),    // 8: paceline.onboarding.v1.ReceiveMessageResponse
+	(*Profile)(nil),                   // 9: paceline.onboarding.v1.Profile
+	(*CreateProfileRequest)(nil),      // 10: paceline.onboarding.v1.CreateProfileRequest
+	(*CreateProfileResponse)(nil),     // 11: paceline.onboarding.v1.CreateProfileResponse
+	(*GetProfileRequest)(nil),         // 12: paceline.onboarding.v1.GetProfileRequest
+	(*GetProfileResponse)(nil),        // 13: paceline.onboarding.v1.GetProfileResponse
+	(*ConsentRecord)(nil),             // 14: paceline.onboarding.v1.ConsentRecord
+	(*ActivateProfileRequest)(nil),    // 15: paceline.onboarding.v1.ActivateProfileRequest
+	(*ActivateProfileResponse)(nil),   // 16: paceline.onboarding.v1.ActivateProfileResponse
+	(*HoldProfileRequest)(nil),        // 17: paceline.onboarding.v1.HoldProfileRequest
+	(*HoldProfileResponse)(nil),       // 18: paceline.onboarding.v1.HoldProfileResponse
+	(*ReleaseProfileRequest)(nil),     // 19: paceline.onboarding.v1.ReleaseProfileRequest
+	(*ReleaseProfileResponse)(nil),    // 20: paceline.onboarding.v1.ReleaseProfileResponse
+	(*Session)(nil),                   // 21: paceline.onboarding.v1.Session
+	(*TimelineEntry)(nil),             // 22: paceline.onboarding.v1.TimelineEntry
+	(*ListSessionsRequest)(nil),       // 23: paceline.onboarding.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),      // 24: paceline.onboarding.v1.ListSessionsResponse
+	(*GetSessionRequest)(nil),         // 25: paceline.onboarding.v1.GetSessionRequest
+	(*GetSessionResponse)(nil),        // 26: paceline.onboarding.v1.GetSessionResponse
+	(*ResetSessionRequest)(nil),       // 27: paceline.onboarding.v1.ResetSessionRequest
+	(*ResetSessionResponse)(nil),      // 28: paceline.onboarding.v1.ResetSessionResponse
+	(*ResumeSessionRequest)(nil),      // 29: paceline.onboarding.v1.ResumeSessionRequest
+	(*ResumeSessionResponse)(nil),     // 30: paceline.onboarding.v1.ResumeSessionResponse
+	(*DeadLetter)(nil),                // 31: paceline.onboarding.v1.DeadLetter
+	(*ListDeadLettersRequest)(nil),    // 32: paceline.onboarding.v1.ListDeadLettersRequest
+	(*ListDeadLettersResponse)(nil),   // 33: paceline.onboarding.v1.ListDeadLettersResponse
+	(*ReplayDeadLetterRequest)(nil),   // 34: paceline.onboarding.v1.ReplayDeadLetterRequest
+	(*ReplayDeadLetterResponse)(nil),  // 35: paceline.onboarding.v1.ReplayDeadLetterResponse
+	(*ResumeSessionsRequest)(nil),     // 36: paceline.onboarding.v1.ResumeSessionsRequest
+	(*ResumeSessionsResponse)(nil),    // 37: paceline.onboarding.v1.ResumeSessionsResponse
+	(*UnresumedSession)(nil),          // 38: paceline.onboarding.v1.UnresumedSession
+	(*timestamppb.Timestamp)(nil),     // 39: google.protobuf.Timestamp
+	(*GetSettingsRequest)(nil),        // 40: paceline.onboarding.v1.GetSettingsRequest
+	(*UpdateSettingsRequest)(nil),     // 41: paceline.onboarding.v1.UpdateSettingsRequest
+	(*GetSettingsResponse)(nil),       // 42: paceline.onboarding.v1.GetSettingsResponse
+	(*UpdateSettingsResponse)(nil),    // 43: paceline.onboarding.v1.UpdateSettingsResponse
 }
 var file_paceline_onboarding_v1_onboarding_proto_depIdxs = []int32{
 	1,  // 0: paceline.onboarding.v1.ExecuteStepResponse.outcome:type_name -> paceline.onboarding.v1.StepOutcome
-	38, // 1: paceline.onboarding.v1.Profile.created_at:type_name -> google.protobuf.Timestamp
-	8,  // 2: paceline.onboarding.v1.CreateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	8,  // 3: paceline.onboarding.v1.GetProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	38, // 4: paceline.onboarding.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
-	13, // 5: paceline.onboarding.v1.ActivateProfileRequest.consent:type_name -> paceline.onboarding.v1.ConsentRecord
-	20, // 6: paceline.onboarding.v1.ActivateProfileResponse.session:type_name -> paceline.onboarding.v1.Session
-	8,  // 7: paceline.onboarding.v1.HoldProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	8,  // 8: paceline.onboarding.v1.ReleaseProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	38, // 9: paceline.onboarding.v1.Session.created_at:type_name -> google.protobuf.Timestamp
-	38, // 10: paceline.onboarding.v1.Session.updated_at:type_name -> google.protobuf.Timestamp
-	38, // 11: paceline.onboarding.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
-	20, // 12: paceline.onboarding.v1.ListSessionsResponse.sessions:type_name -> paceline.onboarding.v1.Session
-	20, // 13: paceline.onboarding.v1.GetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	21, // 14: paceline.onboarding.v1.GetSessionResponse.timeline:type_name -> paceline.onboarding.v1.TimelineEntry
-	20, // 15: paceline.onboarding.v1.ResetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	20, // 16: paceline.onboarding.v1.ResumeSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	38, // 17: paceline.onboarding.v1.DeadLetter.created_at:type_name -> google.protobuf.Timestamp
-	38, // 18: paceline.onboarding.v1.DeadLetter.replayed_at:type_name -> google.protobuf.Timestamp
-	30, // 19: paceline.onboarding.v1.ListDeadLettersResponse.dead_letters:type_name -> paceline.onboarding.v1.DeadLetter
-	20, // 20: paceline.onboarding.v1.ReplayDeadLetterResponse.session:type_name -> paceline.onboarding.v1.Session
-	38, // 21: paceline.onboarding.v1.ResumeSessionsRequest.parked_since:type_name -> google.protobuf.Timestamp
-	38, // 22: paceline.onboarding.v1.ResumeSessionsRequest.parked_until:type_name -> google.protobuf.Timestamp
-	37, // 23: paceline.onboarding.v1.ResumeSessionsResponse.unresumed:type_name -> paceline.onboarding.v1.UnresumedSession
-	2,  // 24: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
-	4,  // 25: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
-	6,  // 26: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
-	9,  // 27: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
-	11, // 28: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
-	14, // 29: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
-	16, // 30: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
-	18, // 31: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
-	22, // 32: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
-	24, // 33: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
-	28, // 34: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
-	35, // 35: paceline.onboarding.v1.OnboardingService.ResumeSessions:input_type -> paceline.onboarding.v1.ResumeSessionsRequest
-	31, // 36: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
-	33, // 37: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
-	26, // 38: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
-	39, // 39: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
-	40, // 40: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
-	3,  // 41: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
-	5,  // 42: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
-	7,  // 43: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
-	10, // 44: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
-	12, // 45: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
-	15, // 46: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
-	17, // 47: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
-	19, // 48: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
-	23, // 49: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
-	25, // 50: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
-	29, // 51: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
-	36, // 52: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
-	32, // 53: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
-	34, // 54: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
-	27, // 55: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
-	41, // 56: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
-	42, // 57: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
-	41, // [41:58] is the sub-list for method output_type
-	24, // [24:41] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	7,  // 1: paceline.onboarding.v1.ReceiveMessageRequest.whatsapp:type_name -> paceline.onboarding.v1.WhatsAppMessage
+	39, // 2: paceline.onboarding.v1.WhatsAppMessage.sent_at:type_name -> google.protobuf.Timestamp
+	39, // 3: paceline.onboarding.v1.Profile.created_at:type_name -> google.protobuf.Timestamp
+	9,  // 4: paceline.onboarding.v1.CreateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	9,  // 5: paceline.onboarding.v1.GetProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	39, // 6: paceline.onboarding.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
+	14, // 7: paceline.onboarding.v1.ActivateProfileRequest.consent:type_name -> paceline.onboarding.v1.ConsentRecord
+	21, // 8: paceline.onboarding.v1.ActivateProfileResponse.session:type_name -> paceline.onboarding.v1.Session
+	9,  // 9: paceline.onboarding.v1.HoldProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	9,  // 10: paceline.onboarding.v1.ReleaseProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	39, // 11: paceline.onboarding.v1.Session.created_at:type_name -> google.protobuf.Timestamp
+	39, // 12: paceline.onboarding.v1.Session.updated_at:type_name -> google.protobuf.Timestamp
+	39, // 13: paceline.onboarding.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
+	21, // 14: paceline.onboarding.v1.ListSessionsResponse.sessions:type_name -> paceline.onboarding.v1.Session
+	21, // 15: paceline.onboarding.v1.GetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
+	22, // 16: paceline.onboarding.v1.GetSessionResponse.timeline:type_name -> paceline.onboarding.v1.TimelineEntry
+	21, // 17: paceline.onboarding.v1.ResetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
+	21, // 18: paceline.onboarding.v1.ResumeSessionResponse.session:type_name -> paceline.onboarding.v1.Session
+	39, // 19: paceline.onboarding.v1.DeadLetter.created_at:type_name -> google.protobuf.Timestamp
+	39, // 20: paceline.onboarding.v1.DeadLetter.replayed_at:type_name -> google.protobuf.Timestamp
+	31, // 21: paceline.onboarding.v1.ListDeadLettersResponse.dead_letters:type_name -> paceline.onboarding.v1.DeadLetter
+	21, // 22: paceline.onboarding.v1.ReplayDeadLetterResponse.session:type_name -> paceline.onboarding.v1.Session
+	39, // 23: paceline.onboarding.v1.ResumeSessionsRequest.parked_since:type_name -> google.protobuf.Timestamp
+	39, // 24: paceline.onboarding.v1.ResumeSessionsRequest.parked_until:type_name -> google.protobuf.Timestamp
+	38, // 25: paceline.onboarding.v1.ResumeSessionsResponse.unresumed:type_name -> paceline.onboarding.v1.UnresumedSession
+	2,  // 26: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
+	4,  // 27: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
+	6,  // 28: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
+	10, // 29: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
+	12, // 30: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
+	15, // 31: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
+	17, // 32: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
+	19, // 33: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
+	23, // 34: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
+	25, // 35: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
+	29, // 36: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
+	36, // 37: paceline.onboarding.v1.OnboardingService.ResumeSessions:input_type -> paceline.onboarding.v1.ResumeSessionsRequest
+	32, // 38: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
+	34, // 39: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
+	27, // 40: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
+	40, // 41: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
+	41, // 42: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
+	3,  // 43: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
+	5,  // 44: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
+	8,  // 45: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
+	11, // 46: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
+	13, // 47: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
+	16, // 48: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
+	18, // 49: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
+	20, // 50: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
+	24, // 51: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
+	26, // 52: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
+	30, // 53: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
+	37, // 54: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
+	33, // 55: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
+	35, // 56: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
+	28, // 57: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
+	42, // 58: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
+	43, // 59: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
+	43, // [43:60] is the sub-list for method output_type
+	26, // [26:43] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_paceline_onboarding_v1_onboarding_proto_init() }
@@ -3010,7 +3136,7 @@ func file_paceline_onboarding_v1_onboarding_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_onboarding_v1_onboarding_proto_rawDesc), len(file_paceline_onboarding_v1_onboarding_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   36,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

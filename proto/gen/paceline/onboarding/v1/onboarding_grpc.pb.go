@@ -54,7 +54,7 @@ type OnboardingServiceClient interface {
 	ExecuteStep(ctx context.Context, in *ExecuteStepRequest, opts ...grpc.CallOption) (*ExecuteStepResponse, error)
 	// RecordStepFailure takes QStash's failure callback: an alarm whose every attempt failed.
 	RecordStepFailure(ctx context.Context, in *RecordStepFailureRequest, opts ...grpc.CallOption) (*RecordStepFailureResponse, error)
-	// ReceiveMessage takes one text of a person. It answers once the text is stored as a job and STOP, START and HELP
+	// ReceiveMessage takes one text of a person, by SMS or by WhatsApp. It answers once the text is stored as a job and STOP, START and HELP
 	// have been applied; the conversation goes on even if this process dies right after.
 	ReceiveMessage(ctx context.Context, in *ReceiveMessageRequest, opts ...grpc.CallOption) (*ReceiveMessageResponse, error)
 	// CreateProfile enrols a person. The profile that a phone already has in this organisation is returned unchanged.
@@ -285,7 +285,7 @@ type OnboardingServiceServer interface {
 	ExecuteStep(context.Context, *ExecuteStepRequest) (*ExecuteStepResponse, error)
 	// RecordStepFailure takes QStash's failure callback: an alarm whose every attempt failed.
 	RecordStepFailure(context.Context, *RecordStepFailureRequest) (*RecordStepFailureResponse, error)
-	// ReceiveMessage takes one text of a person. It answers once the text is stored as a job and STOP, START and HELP
+	// ReceiveMessage takes one text of a person, by SMS or by WhatsApp. It answers once the text is stored as a job and STOP, START and HELP
 	// have been applied; the conversation goes on even if this process dies right after.
 	ReceiveMessage(context.Context, *ReceiveMessageRequest) (*ReceiveMessageResponse, error)
 	// CreateProfile enrols a person. The profile that a phone already has in this organisation is returned unchanged.

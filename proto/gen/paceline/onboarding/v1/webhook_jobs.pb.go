@@ -12,6 +12,7 @@ import (
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	structpb "google.golang.org/protobuf/types/known/structpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
+	_ "paceline.internal/proto/gen/paceline/method/v1"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -819,7 +820,7 @@ var File_paceline_onboarding_v1_webhook_jobs_proto protoreflect.FileDescriptor
 
 const file_paceline_onboarding_v1_webhook_jobs_proto_rawDesc = "" +
 	"\n" +
-	")paceline/onboarding/v1/webhook_jobs.proto\x12\x16paceline.onboarding.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb4\x04\n" +
+	")paceline/onboarding/v1/webhook_jobs.proto\x12\x16paceline.onboarding.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fpaceline/method/v1/method.proto\"\xb4\x04\n" +
 	"\n" +
 	"WebhookJob\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12'\n" +
@@ -880,13 +881,19 @@ const file_paceline_onboarding_v1_webhook_jobs_proto_rawDesc = "" +
 	"\x17CancelWebhookJobRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\"P\n" +
 	"\x18CancelWebhookJobResponse\x124\n" +
-	"\x03job\x18\x01 \x01(\v2\".paceline.onboarding.v1.WebhookJobR\x03job2\xda\x04\n" +
-	"\x11WebhookJobService\x12x\n" +
-	"\x11EnqueueWebhookJob\x120.paceline.onboarding.v1.EnqueueWebhookJobRequest\x1a1.paceline.onboarding.v1.EnqueueWebhookJobResponse\x12r\n" +
-	"\x0fListWebhookJobs\x12..paceline.onboarding.v1.ListWebhookJobsRequest\x1a/.paceline.onboarding.v1.ListWebhookJobsResponse\x12l\n" +
-	"\rGetWebhookJob\x12,.paceline.onboarding.v1.GetWebhookJobRequest\x1a-.paceline.onboarding.v1.GetWebhookJobResponse\x12r\n" +
-	"\x0fRetryWebhookJob\x12..paceline.onboarding.v1.RetryWebhookJobRequest\x1a/.paceline.onboarding.v1.RetryWebhookJobResponse\x12u\n" +
-	"\x10CancelWebhookJob\x12/.paceline.onboarding.v1.CancelWebhookJobRequest\x1a0.paceline.onboarding.v1.CancelWebhookJobResponseBAZ?paceline.internal/proto/gen/paceline/onboarding/v1;onboardingv1b\x06proto3"
+	"\x03job\x18\x01 \x01(\v2\".paceline.onboarding.v1.WebhookJobR\x03job2\x8f\x05\n" +
+	"\x11WebhookJobService\x12\x84\x01\n" +
+	"\x11EnqueueWebhookJob\x120.paceline.onboarding.v1.EnqueueWebhookJobRequest\x1a1.paceline.onboarding.v1.EnqueueWebhookJobResponse\"\n" +
+	"\xa2\xbb\x18\x06\n" +
+	"\x02\x01\x02\x10\x01\x12}\n" +
+	"\x0fListWebhookJobs\x12..paceline.onboarding.v1.ListWebhookJobsRequest\x1a/.paceline.onboarding.v1.ListWebhookJobsResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x10\x01\x12w\n" +
+	"\rGetWebhookJob\x12,.paceline.onboarding.v1.GetWebhookJobRequest\x1a-.paceline.onboarding.v1.GetWebhookJobResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x10\x01\x12{\n" +
+	"\x0fRetryWebhookJob\x12..paceline.onboarding.v1.RetryWebhookJobRequest\x1a/.paceline.onboarding.v1.RetryWebhookJobResponse\"\a\xa2\xbb\x18\x03\n" +
+	"\x01\x02\x12~\n" +
+	"\x10CancelWebhookJob\x12/.paceline.onboarding.v1.CancelWebhookJobRequest\x1a0.paceline.onboarding.v1.CancelWebhookJobResponse\"\a\xa2\xbb\x18\x03\n" +
+	"\x01\x02BAZ?paceline.internal/proto/gen/paceline/onboarding/v1;onboardingv1b\x06proto3"
 
 var (
 	file_paceline_onboarding_v1_webhook_jobs_proto_rawDescOnce sync.Once

@@ -1,4 +1,6 @@
-package gateway
+// Package payload reads the body of a step's alarm: what onboarding publishes and QStash brings back to the gateway. Its shape is a
+// contract like the protos beside it, and is read here and nowhere else; what its values may be is onboarding's to say.
+package payload
 
 import (
 	"bytes"
@@ -7,29 +9,17 @@ import (
 	"io"
 	"unicode/utf8"
 
-	"google.golang.org/grpc/codes"
-
-	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// malformed is a step payload with the wrong shape. It was made by us or by nobody, so the fields that are wrong are named
-// and nothing of the body is repeated.
-func malformed(issues map[string]string) *rpc.Error {
-	e := refuse(codes.InvalidArgument, reasonInvalid, "the payload must be one JSON object with exactly profile_id, session_id, "+
-		"step_id, expected_state_token and idempotency_key, each once, as text that is not empty")
-	e.Meta = issues
-	return e
-}
+// Whole is what the issues call the payload as a whole.
+const Whole = "payload"
 
-// issuePayload is what the issues call the payload as a whole.
-const issuePayload = "payload"
-
-// decodeStep reads a step payload: the five fields, each exactly once, and nothing before, between or after them. Issues
+// DecodeStep reads a step payload: the five fields, each exactly once, and nothing before, between or after them. Issues
 // are what is wrong with it, by field, and nil when nothing is.
-func decodeStep(body []byte) (step *onboardingv1.ExecuteStepRequest, issues map[string]string) {
+func DecodeStep(body []byte) (step *onboardingv1.ExecuteStepRequest, issues map[string]string) {
 	if !json.Valid(body) || !utf8.Valid(body) {
-		return nil, map[string]string{issuePayload: "is not one JSON value in UTF-8"}
+		return nil, map[string]string{Whole: "is not one JSON value in UTF-8"}
 	}
 	step = new(onboardingv1.ExecuteStepRequest)
 	fields := map[string]*string{
@@ -42,22 +32,22 @@ func decodeStep(body []byte) (step *onboardingv1.ExecuteStepRequest, issues map[
 	// encoding/json would take a field twice and in any case, so the object is read token by token.
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	if opening, err := decoder.Token(); err != nil || opening != json.Delim('{') {
-		return nil, map[string]string{issuePayload: "is not a JSON object"}
+		return nil, map[string]string{Whole: "is not a JSON object"}
 	}
 	issues, seen := map[string]string{}, map[string]bool{}
 	for decoder.More() {
 		name, err := decoder.Token()
 		var value any
 		if err = errors.Join(err, decoder.Decode(&value)); err != nil { // valid JSON has no such place
-			return nil, map[string]string{issuePayload: "cannot be read"}
+			return nil, map[string]string{Whole: "cannot be read"}
 		}
 		readField(name, value, fields, seen, issues)
 	}
 	if _, err := decoder.Token(); err != nil {
-		return nil, map[string]string{issuePayload: "cannot be read"}
+		return nil, map[string]string{Whole: "cannot be read"}
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, map[string]string{issuePayload: "is followed by something"}
+		return nil, map[string]string{Whole: "is followed by something"}
 	}
 	for name := range fields {
 		if !seen[name] {
@@ -77,7 +67,7 @@ func readField(name json.Token, value any, fields map[string]*string, seen map[s
 	text, isText := value.(string)
 	switch {
 	case !known:
-		issues[issuePayload] = "has a field that is none of the five"
+		issues[Whole] = "has a field that is none of the five"
 	case seen[field]:
 		issues[field] = "is there more than once"
 	case !isText:

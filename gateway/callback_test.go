@@ -40,7 +40,7 @@ func callbacks() map[string]struct {
 	}
 }
 
-func TestIntake(t *testing.T) {
+func TestCallbacks(t *testing.T) {
 	t.Parallel()
 	// post is a genuine callback.
 	post := func(t *testing.T, b *bench, path string) *httptest.ResponseRecorder {
@@ -127,7 +127,7 @@ func TestIntake(t *testing.T) {
 
 	t.Run("S1_33_AHandlerThatPanicsGivesItsPlaceBack", func(t *testing.T) {
 		t.Parallel()
-		places := make(intake, 1)
+		places := make(places, 1)
 		cfg := mustConfig(t)
 		signatures, err := newTwilioSignatures(cfg.TwilioAuthToken)
 		require.NoError(t, err)
@@ -135,7 +135,7 @@ func TestIntake(t *testing.T) {
 		request := callbacks()[pathInbound].request
 		request.Method = http.MethodPost
 		for range 2 {
-			require.Panics(t, func() { c.inbound(httptest.NewRecorder(), request.build(t, origin)) })
+			require.Panics(t, func() { c.inbound().serve(httptest.NewRecorder(), request.build(t, origin)) })
 			require.Empty(t, places)
 		}
 	})

@@ -1,0 +1,159 @@
+package gateway
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"paceline.internal/platform/config"
+	"paceline.internal/platform/rpc"
+)
+
+// callback is one route that a vendor calls. Every callback is this one pipeline: the body, its signature, a place, and then the
+// work: decode, one RPC, and the answer that makes the vendor do the right thing. T is what the signature has shown to be the
+// vendor's.
+type callback[T any] struct {
+	timeout time.Duration // of all of it, less than the vendor waits
+	limit   int64         // the most that a body may have
+	places  places
+	// signed reports whether the request brings what could be a signature. Without one the answer is known before the body is there.
+	signed func(http.Header) bool
+	// unread is the answer to a body that cannot be read; nil for the error as it is.
+	unread func(status int, why *rpc.Error) answer
+	// verify returns what is known to be the vendor's, or the answer to what is not. Nothing of the body is used before that.
+	verify func(r *http.Request, body []byte) (T, *answer)
+	work   func(ctx context.Context, said T) answer
+	// told hears what was answered, also when the work has panicked; may be nil.
+	told func(ctx context.Context, given answer)
+}
+
+// serve is the pipeline.
+func (c callback[T]) serve(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), c.timeout)
+	defer cancel()
+	given := answer{status: http.StatusInternalServerError, err: public(nil)} // of a panic
+	if c.told != nil {
+		defer func() { c.told(ctx, given) }()
+	}
+	given = c.answer(ctx, w, r)
+	given.write(ctx, w)
+}
+
+func (c callback[T]) answer(ctx context.Context, w http.ResponseWriter, r *http.Request) answer {
+	if !c.signed(r.Header) {
+		r = withoutBody(r, c.limit)
+	}
+	body, err := readUpTo(w, r, c.limit)
+	if err != nil {
+		status, why := unreadable(err)
+		if c.unread != nil {
+			return c.unread(status, why)
+		}
+		return answer{status: status, err: why}
+	}
+	said, refused := c.verify(r, body)
+	if refused != nil {
+		return *refused
+	}
+	leave, ok := c.places.enter()
+	if !ok {
+		full := refuse(codes.ResourceExhausted, reasonFull, "too many callbacks are being worked on; come again")
+		full.RetryAfter = fullRetryAfter
+		return answer{status: http.StatusTooManyRequests, err: full}
+	}
+	defer leave()
+	return c.work(ctx, said)
+}
+
+// answer is what a vendor is told: a body, or an error.
+type answer struct {
+	status      int
+	contentType string
+	body        []byte
+	err         *rpc.Error        // instead of the body
+	header      map[string]string // beyond what every answer has
+}
+
+func (a answer) write(ctx context.Context, w http.ResponseWriter) {
+	for name, value := range a.header {
+		w.Header().Set(name, value)
+	}
+	if a.err != nil {
+		writeError(ctx, w, a.status, a.err)
+		return
+	}
+	write(w, a.status, a.contentType, a.body)
+}
+
+// malformed is the answer to what is the vendor's and cannot be decoded.
+func malformed(err error) answer {
+	return answer{status: http.StatusBadRequest, err: refuse(codes.InvalidArgument, reasonInvalid, err.Error())}
+}
+
+// maxCallbacks is how many callbacks of one vendor are worked on at once: far more than a healthy upstream ever holds up,
+// and at most 64 MiB of bodies. It is per vendor, so that a storm of alarms never keeps a STOP out.
+const maxCallbacks = 1024
+
+// fullRetryAfter is when a vendor that was turned away may come again.
+const fullRetryAfter = 2 * time.Second
+
+// places bound the callbacks of one vendor. One is taken once the body is there and its signature was found to be the vendor's,
+// so that nobody else can take one. There is no queue: one would only hold connections until their callers have given
+// up, while the vendors keep what was refused and bring it again.
+type places chan struct{}
+
+func newPlaces() places { return make(places, maxCallbacks) }
+
+// enter takes a place, which leave gives back, if there is one.
+func (p places) enter() (leave func(), ok bool) {
+	select {
+	case p <- struct{}{}:
+		return func() { <-p }, true
+	default:
+		return nil, false
+	}
+}
+
+// has reports whether a header is there.
+func has(name string) func(http.Header) bool {
+	return func(header http.Header) bool { return header.Get(name) != "" }
+}
+
+// withoutBody is a request whose body is not waited for: it is refused without. One that says itself that it is too long is
+// refused for that.
+func withoutBody(r *http.Request, limit int64) *http.Request {
+	r = r.Clone(r.Context())
+	r.Body = http.NoBody
+	if r.ContentLength <= limit {
+		r.ContentLength = 0
+	}
+	return r
+}
+
+// maxBody is the most that any request may carry but Shopify's, which has a limit of its own.
+const maxBody = 64 << 10
+
+// readUpTo reads the whole body, or fails with *http.MaxBytesError, without reading anything when the length is given. A
+// body that is shorter than it should be, because it broke off or somebody has read from it before, is an error.
+func readUpTo(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if r.ContentLength > limit {
+		return nil, &http.MaxBytesError{Limit: limit}
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	if err == nil && r.ContentLength > int64(len(body)) {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return body, err
+}
+
+// publicURL is the URL that the caller was told to call, which signatures are made over.
+func publicURL(origin config.Origin, r *http.Request) string {
+	url := origin.String() + r.URL.EscapedPath()
+	if r.URL.RawQuery != "" {
+		url += "?" + r.URL.RawQuery
+	}
+	return url
+}

@@ -1,0 +1,62 @@
+package rpc
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	methodv1 "paceline.internal/proto/gen/paceline/method/v1"
+)
+
+// Rule is what a method's proto says of it, in option (paceline.method.v1.method).
+type Rule struct {
+	Callers []Role // who may call it
+	Retry   bool   // whether the connection of the caller may repeat the call
+}
+
+// Rules are those of every method of a service that is linked in, by the method's full name "/package.Service/Method". A method
+// without a rule is an error, so that it stops the start and not the first caller.
+func Rules(service string) (map[string]Rule, error) {
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
+	if err != nil {
+		return nil, fmt.Errorf("rules: service %s: %w", service, err)
+	}
+	described, ok := found.(protoreflect.ServiceDescriptor)
+	if !ok {
+		return nil, fmt.Errorf("rules: %s is no service", service)
+	}
+	rules := map[string]Rule{}
+	var problems []error
+	for i := range described.Methods().Len() {
+		method := described.Methods().Get(i)
+		name := "/" + service + "/" + string(method.Name())
+		if rules[name], err = ruleOf(method); err != nil {
+			problems = append(problems, fmt.Errorf("rules: %s %w", name, err))
+		}
+	}
+	return rules, errors.Join(problems...)
+}
+
+// ruleOf reads the option of one method.
+func ruleOf(method protoreflect.MethodDescriptor) (Rule, error) {
+	said, _ := proto.GetExtension(method.Options(), methodv1.E_Method).(*methodv1.Method)
+	rule := Rule{Retry: said.GetRetry()}
+	for _, caller := range said.GetCallers() {
+		role, known := map[methodv1.Caller]Role{
+			methodv1.Caller_CALLER_SERVICE:  RoleService,
+			methodv1.Caller_CALLER_OPERATOR: RoleOperator,
+			methodv1.Caller_CALLER_USER:     RoleUser,
+		}[caller]
+		if !known {
+			return Rule{}, fmt.Errorf("names a caller that is none: %s", caller)
+		}
+		rule.Callers = append(rule.Callers, role)
+	}
+	if len(rule.Callers) == 0 {
+		return Rule{}, errors.New("has no option (paceline.method.v1.method) that says who may call it")
+	}
+	return rule, nil
+}

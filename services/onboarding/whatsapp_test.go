@@ -1,0 +1,101 @@
+package onboarding_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/session"
+)
+
+// whatsApp is a message of a person as the gateway passes it on from Kapso.
+func (b *bundle) whatsApp(p conversation.Profile, id, body string) *onboardingv1.ReceiveMessageRequest {
+	return &onboardingv1.ReceiveMessageRequest{
+		From: p.Phone, To: "whatsapp:123456789012345", Body: body,
+		Whatsapp: &onboardingv1.WhatsAppMessage{MessageId: id, Type: "text", SentAt: timestamppb.New(b.clock.Now())},
+	}
+}
+
+func TestWhatsAppMessage(t *testing.T) {
+	t.Parallel()
+
+	t.Run("S2_28_IsAnsweredInTheCallAndOnce", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		r := b.activate(p)
+		for i := range 3 {
+			out, err := b.current().server.ReceiveMessage(t.Context(), b.whatsApp(p, "wamid.1", "yes"))
+			require.NoError(t, err)
+			require.Equal(t, i > 0, out.GetDuplicate())
+			require.Equal(t, 1, b.count(`select count(*) from webhook_jobs where id = $1 and status = 'completed' and source = 'kapso'
+				and event_type = 'kapso.message.received' and idempotency_key = 'kapso.message.received:wamid.1'`, out.GetJobId()))
+		}
+		b.at(r.ID, session.AwaitingExplanationResponse, "")
+		require.Equal(t, []string{opening, explanation}, b.sequence(p))
+	})
+
+	t.Run("S2_28_IsTheOneThatTheGatewayOfTheReleaseBeforeHasStored", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		b.activate(p)
+		stored, err := b.store.Enqueue(t.Context(), conversation.NewJob(orgID, conversation.SourceKapso, conversation.EventWhatsApp,
+			"kapso.message.received:wamid.1", p.Phone, fmt.Appendf(nil, `{"twilio_sid":"wamid.1","from":%q,"to":"whatsapp:123456789012345",
+			"messaging_service_sid":"","body":"yes","segments":0,"media":0,"opt_out_type":"","channel":"whatsapp","type":"text","sent_at":"%d"}`,
+				p.Phone, b.clock.Now().Unix()), b.clock.Now()))
+		require.NoError(t, err)
+		out, err := b.current().server.ReceiveMessage(t.Context(), b.whatsApp(p, "wamid.1", "yes"))
+		require.NoError(t, err)
+		require.True(t, out.GetDuplicate())
+		require.Equal(t, stored.ID, out.GetJobId())
+		b.quiet()
+		require.Equal(t, []string{opening, explanation}, b.sequence(p))
+		_, err = b.current().server.ReceiveMessage(t.Context(), b.whatsApp(p, "wamid.1", "no"))
+		refuses(t, err, codes.AlreadyExists, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED)
+	})
+
+	t.Run("S0_41_OneThatOthersFollowIsRecordedInTheCallAndAnsweredInItsTurn", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		r := b.activate(p)
+		m := b.whatsApp(p, "wamid.1", "yes")
+		m.Whatsapp.MoreFollow = true
+		_, err := b.current().server.ReceiveMessage(t.Context(), m)
+		require.NoError(t, err)
+		require.Equal(t, []string{opening}, b.sequence(p))
+		require.Equal(t, 1, b.messaging.Recorded(), "its words about consent count already")
+		_, err = b.current().server.ReceiveMessage(t.Context(), b.whatsApp(p, "wamid.2", "STOP"))
+		require.NoError(t, err)
+		b.quiet()
+		require.Equal(t, session.Stopped, b.session(r.ID).Status)
+		require.Equal(t, []string{opening}, b.sequence(p), "the STOP was there before the answer")
+	})
+
+	t.Run("S2_31_OneThatMessagingCannotReadFailsAsAJobAndIsNotRepeated", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		b.activate(p)
+		m := b.whatsApp(p, "wamid.1", "yes")
+		m.From = "nobody"
+		out, err := b.current().server.ReceiveMessage(t.Context(), m)
+		require.NoError(t, err)
+		b.quiet()
+		require.Equal(t, 1, b.count(`select count(*) from webhook_jobs where id = $1 and status = 'failed' and attempts = 1`, out.GetJobId()))
+	})
+
+	t.Run("WithoutAnIDIsRefusedAndNotStored", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, err := b.current().server.ReceiveMessage(t.Context(), b.whatsApp(conversation.Profile{Phone: "+5511900000000"}, "", "yes"))
+		refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+		require.Zero(t, b.count(`select count(*) from webhook_jobs`))
+	})
+}
