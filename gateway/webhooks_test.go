@@ -34,6 +34,15 @@ func macOf(secret string, body []byte) []byte {
 	return sum.Sum(nil)
 }
 
+// signWebhook signs a body as a vendor does.
+func signWebhook(vendor, secret, body string) string {
+	mac := macOf(secret, []byte(body))
+	if vendor == "kapso" {
+		return hex.EncodeToString(mac)
+	}
+	return base64.StdEncoding.EncodeToString(mac)
+}
+
 // requireKept holds an event to what can be stored: every text of its request, and of a job also its key and its payload.
 func requireKept(t *testing.T, hook webhook) {
 	t.Helper()
@@ -198,13 +207,6 @@ func TestWebhooks(t *testing.T) {
 		{ofKapso, kapsoSecret, headerKapsoSignature, func() http.Header { return kapsoHeaders("whatsapp.message.received", "k1") }, kapsoHello},
 		{ofShopify, shopifySecret, headerShopifySignature, func() http.Header { return shopifyHeaders("app/uninstalled", "id1") }, `{"id":1,"phone":"+5511999998888"}`},
 	}
-	sign := func(name, secret, body string) string {
-		mac := macOf(secret, []byte(body))
-		if name == "kapso" {
-			return hex.EncodeToString(mac)
-		}
-		return base64.StdEncoding.EncodeToString(mac)
-	}
 	results := func(t *testing.T, answer *httptest.ResponseRecorder) accepted {
 		t.Helper()
 		require.Equal(t, http.StatusAccepted, answer.Code, answer.Body)
@@ -217,7 +219,7 @@ func TestWebhooks(t *testing.T) {
 	for _, v := range vendors {
 		signed := func(body string) http.Header {
 			header := v.header()
-			header.Set(v.signature, sign(v.name, v.secret, body))
+			header.Set(v.signature, signWebhook(v.name, v.secret, body))
 			return header
 		}
 		t.Run("S2_31_SignedIs202AndARepeatIsHarmless_"+v.name, func(t *testing.T) {
@@ -242,11 +244,11 @@ func TestWebhooks(t *testing.T) {
 			"Missing":          func(h http.Header) { h.Del(v.signature) },
 			"NoEncoding":       func(h http.Header) { h.Set(v.signature, "§") },
 			"Cut":              func(h http.Header) { h.Set(v.signature, h.Get(v.signature)[:8]) },
-			"OfAnotherSecret":  func(h http.Header) { h.Set(v.signature, sign(v.name, "forged", v.body)) },
-			"OfTheEmptySecret": func(h http.Header) { h.Set(v.signature, sign(v.name, "", v.body)) },
-			"OfAnotherBody":    func(h http.Header) { h.Set(v.signature, sign(v.name, v.secret, v.body+" ")) },
+			"OfAnotherSecret":  func(h http.Header) { h.Set(v.signature, signWebhook(v.name, "forged", v.body)) },
+			"OfTheEmptySecret": func(h http.Header) { h.Set(v.signature, signWebhook(v.name, "", v.body)) },
+			"OfAnotherBody":    func(h http.Header) { h.Set(v.signature, signWebhook(v.name, v.secret, v.body+" ")) },
 			"OfTheOtherVendor": func(h http.Header) {
-				h.Set(v.signature, sign(v.name, map[string]string{"kapso": shopifySecret, "shopify": kapsoSecret}[v.name], v.body))
+				h.Set(v.signature, signWebhook(v.name, map[string]string{"kapso": shopifySecret, "shopify": kapsoSecret}[v.name], v.body))
 			},
 		} {
 			t.Run("S2_31_SignatureThatIs"+name+"Is401_"+v.name, func(t *testing.T) {
@@ -285,7 +287,7 @@ func TestWebhooks(t *testing.T) {
 			off := v.source
 			off.keys = nil
 			header := v.header()
-			header.Set(v.signature, sign(v.name, "", v.body))
+			header.Set(v.signature, signWebhook(v.name, "", v.body))
 			answer, _ := knock(t, new(shelf), off, header, strings.NewReader(v.body))
 			require.Equal(t, http.StatusNotFound, answer.Code)
 			require.Contains(t, answer.Body.String(), reasonSourceOff)
@@ -312,7 +314,7 @@ func TestWebhooks(t *testing.T) {
 		}{{true, resultProcessed}, {false, resultDuplicate}, {true, resultDuplicate}} {
 			queue.before = tc.before
 			header := kapsoHeaders("whatsapp.message.received", "k1")
-			header.Set(headerKapsoSignature, sign("kapso", kapsoSecret, kapsoHello))
+			header.Set(headerKapsoSignature, signWebhook("kapso", kapsoSecret, kapsoHello))
 			answer, _ := knock(t, queue, ofKapso, header, strings.NewReader(kapsoHello))
 			require.Equal(t, tc.want, results(t, answer).Status)
 		}
@@ -323,7 +325,7 @@ func TestWebhooks(t *testing.T) {
 		t.Parallel()
 		body := `{"message":{"id":"wamid.9","kapso":{"direction":"outbound"}},"phone_number_id":"123456789012345"}`
 		header := kapsoHeaders("whatsapp.message.delivered", "k1")
-		header.Set(headerKapsoSignature, sign("kapso", kapsoSecret, body))
+		header.Set(headerKapsoSignature, signWebhook("kapso", kapsoSecret, body))
 		queue := &shelf{down: &rpc.Error{Code: codes.Unavailable, Reason: reasonUnavailable, Domain: "paceline.test", Message: "down"}}
 		answer, _ := knock(t, queue, ofKapso, header, strings.NewReader(body))
 		require.Equal(t, http.StatusServiceUnavailable, answer.Code, "Kapso comes again")
@@ -344,7 +346,7 @@ func TestWebhooks(t *testing.T) {
 			want int
 		}{{kapsoHello, 202}, {strings.ReplaceAll(kapsoHello, "hello there", "something else"), 409}, {kapsoHello, 202}} {
 			header := kapsoHeaders("whatsapp.message.received", "k1")
-			header.Set(headerKapsoSignature, sign("kapso", kapsoSecret, tc.body))
+			header.Set(headerKapsoSignature, signWebhook("kapso", kapsoSecret, tc.body))
 			answer, line := knock(t, queue, ofKapso, header, strings.NewReader(tc.body))
 			require.Equal(t, tc.want, answer.Code)
 			if tc.want == http.StatusConflict {
@@ -362,7 +364,7 @@ func TestWebhooks(t *testing.T) {
 				resultUnknownPhone: `"phone_number_id":"999"}`, resultIgnored: `"direction":"outbound"`,
 			}[want])
 			queue, header := new(shelf), kapsoHeaders("whatsapp.message.received", "k1")
-			header.Set(headerKapsoSignature, sign("kapso", kapsoSecret, body))
+			header.Set(headerKapsoSignature, signWebhook("kapso", kapsoSecret, body))
 			answer, line := knock(t, queue, ofKapso, header, strings.NewReader(body))
 			require.Equal(t, accepted{Status: want, Results: []answered{{Event: "kapso.message.received", Result: want}}}, results(t, answer))
 			require.Empty(t, queue.keys)
@@ -378,7 +380,7 @@ func TestWebhooks(t *testing.T) {
 		queue := new(shelf)
 		post := func(body string) accepted {
 			header := kapsoHeaders("whatsapp.message.received", "k1")
-			header.Set(headerKapsoSignature, sign("kapso", kapsoSecret, body))
+			header.Set(headerKapsoSignature, signWebhook("kapso", kapsoSecret, body))
 			answer, _ := knock(t, queue, ofKapso, header, strings.NewReader(body))
 			return results(t, answer)
 		}

@@ -248,6 +248,30 @@ func TestReal(t *testing.T) {
 		require.ErrorContains(t, err, "onboarding_message_1 was not sent")
 		require.False(t, report.Kept)
 	})
+
+	// The harness's own patience, on a clock that is ahead of the machine's once the burst is waited for.
+	t.Run("S0_49_LooksForEachStepForSixtySeconds", func(t *testing.T) {
+		t.Parallel()
+		s := deploy(t)
+		s.vendors.QStash.SetFaults(qstash.Script{OnDeliver: func(qstash.Delivery) qstash.DeliverFault { return qstash.DeliverFault{Lose: true} }})
+		s.environ["HARNESS_QSTASH_MODE"] = "real"
+		cfg, err := e2e.LoadConfig(s.environ)
+		require.NoError(t, err)
+		ahead, waiting := time.Duration(0), false
+		_, err = e2e.Harness{
+			Config: cfg, Now: func() time.Time { return time.Now().Add(ahead) }, Told: func(e2e.Check) {},
+			Tell: func(line string) { waiting = waiting || strings.HasPrefix(line, "waiting for onboarding_message_1") },
+			Rest: func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
+				if waiting {
+					ahead += d
+					return ctx.Err() == nil
+				}
+				return process.RestOnMachineClock(ctx, d, wake)
+			},
+		}.Run(t.Context(), 1)
+		require.ErrorContains(t, err, "onboarding_message_1 was not sent: not within 1m0s")
+		require.LessOrEqual(t, ahead, time.Minute+time.Second, "and no longer; what the requests took is in the sixty seconds, too")
+	})
 }
 
 func TestConfig(t *testing.T) {

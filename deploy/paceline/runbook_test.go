@@ -50,6 +50,40 @@ func TestRunbooks(t *testing.T) {
 	}
 }
 
+// TestSectionsOfTheSchedulersRunbook holds the page to what it has to tell. That its commands work is shown by following them.
+func TestSectionsOfTheSchedulersRunbook(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/runbooks/qstash-onboarding-scheduler.md")
+	require.NoError(t, err)
+	sections := map[string]string{}
+	for _, section := range strings.Split(string(text), "\n## ")[1:] {
+		title, content, _ := strings.Cut(section, "\n")
+		sections[title] = content
+	}
+	for name, tt := range map[string]struct {
+		title string
+		tells []string
+	}{
+		"Architecture": {title: "How it works", tells: []string{"POST /api/onboarding/step", "`state_token`", "`next_step_id`", "`step_alarms`", "relay", "sweeper"}},
+		"Variables": {title: "What it needs", tells: []string{
+			"`QSTASH_TOKEN`", "`QSTASH_URL`", "`QSTASH_CURRENT_SIGNING_KEY`", "`QSTASH_NEXT_SIGNING_KEY`", "`PUBLIC_BASE_URL`", "`ONBOARDING_SCHEDULING_DISABLED`",
+		}},
+		"Replay":      {title: "Replay a step by hand", tells: []string{"OnboardingService/ExecuteStep", "`already_sent`", "`stale`", `\"idempotency_key\"`}},
+		"Reset":       {title: "Begin anew", tells: []string{"/v1/sessions/$SESSION_ID:reset", ":activate"}},
+		"Disable":     {title: "Pause and resume", tells: []string{"`ONBOARDING_SCHEDULING_DISABLED=1`", "published_at is null", ":hold", ":release"}},
+		"TimingQuery": {title: "Are the pauses right?", tells: []string{"```sh\npsql \"$MESSAGING_DATABASE_URL\"", "accepted_at - lag(accepted_at)", "8 s"}},
+	} {
+		t.Run("S0_55_"+name, func(t *testing.T) {
+			t.Parallel()
+			content, there := sections[tt.title]
+			require.True(t, there, "the runbook has no section %q", tt.title)
+			for _, told := range tt.tells {
+				require.Contains(t, content, told)
+			}
+		})
+	}
+}
+
 // follow does every line of a page.
 func follow(t *testing.T, page string) {
 	t.Helper()

@@ -74,6 +74,7 @@ func NewVerifier(cfg VerifierConfig) (*Verifier, error) {
 			jwt.WithExpirationRequired(),
 			jwt.WithLeeway(cfg.Leeway),
 			jwt.WithTimeFunc(cfg.Now),
+			jwt.WithStrictDecoding(), // else the last character has four spellings
 		),
 		// The keys are the bytes of the strings themselves; they are not base64.
 		keys: jwt.VerificationKeySet{Keys: []jwt.VerificationKey{[]byte(cfg.CurrentKey), []byte(cfg.NextKey)}},

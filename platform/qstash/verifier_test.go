@@ -158,6 +158,25 @@ func TestVerify(t *testing.T) {
 		})
 	}
 
+	t.Run("S0_02_AnyCharacterOfAGenuineSignatureThatIsAnother", func(t *testing.T) {
+		t.Parallel()
+		const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+		v, mac := newVerifier(t), strings.LastIndex(good, ".")+1
+		for i := range good {
+			another := letters
+			if i < mac { // of what is signed one is enough: it is the signature that notices
+				another = map[bool]string{true: "B", false: "A"}[good[i] == 'A']
+			}
+			for _, letter := range []byte(another) {
+				if letter == good[i] {
+					continue
+				}
+				flipped := good[:i] + string(letter) + good[i+1:]
+				require.ErrorIs(t, v.Verify(flipped, body, hookURL), qstash.ErrSignatureInvalid, "%c at %d: %s", letter, i, flipped)
+			}
+		}
+	})
+
 	t.Run("S0_04_S1_19_EitherKeyIsAcceptedWhileTheyAreRotated", func(t *testing.T) {
 		t.Parallel()
 		for _, key := range []string{currentKey, nextKey} {

@@ -285,6 +285,28 @@ func TestOperators(t *testing.T) {
 		found, err := b.queue.List(t.Context(), queue.Filter{OrgID: other, Limit: 9})
 		require.NoError(t, err)
 		require.Empty(t, found)
+		require.Equal(t, queue.StatusPending, b.row(id).Status)
+	})
+
+	t.Run("S2_19_OtherOrganisationRetriesAndDismissesNothingThatFailed", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		id, other := b.enqueue(""), uuid.NewString()
+		b.fails(&queue.Permanent{Cause: errWork})
+		b.drain()
+		failed := b.row(id)
+		require.Equal(t, queue.StatusFailed, failed.Status)
+		later := b.clock.Now().Add(time.Hour)
+		_, err := b.queue.Retry(t.Context(), b.pool, other, id, later)
+		require.ErrorIs(t, err, queue.ErrNoJob)
+		_, err = b.queue.Dismiss(t.Context(), b.pool, other, id, later)
+		require.ErrorIs(t, err, queue.ErrNoJob)
+		require.Equal(t, failed, b.row(id))
+		for _, status := range []string{"", queue.StatusFailed} {
+			found, err := b.queue.List(t.Context(), queue.Filter{OrgID: other, Status: status, Limit: 9})
+			require.NoError(t, err)
+			require.Empty(t, found)
+		}
 	})
 
 	t.Run("S2_38_FailedJobIsListedAndRetriedWithAllItsAttempts", func(t *testing.T) {

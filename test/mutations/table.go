@@ -133,6 +133,12 @@ func mutations() []mutation {
 			old:  "where j.id = any($1::uuid[]) and j.lease_token = $2::uuid", without: "where j.id = any($1::uuid[]) and $2::uuid is not null",
 		},
 		{
+			guard: "another organisation's failed job is not retried", tests: jobsSuite,
+			file:    "platform/queue/operators.go",
+			old:     "\n    updated_at = $3::timestamptz\nwhere j.org_id = $1::uuid and j.id = $2::uuid",
+			without: "\n    updated_at = $3::timestamptz\nwhere $1::uuid is not null and j.id = $2::uuid",
+		},
+		{
 			guard: "the fence of a reservation", tests: []string{"./services/onboarding/reservation"},
 			file: "services/onboarding/postgres/reservations.go",
 			old:  "    where key = @key and owner = @owner and expires_at > @now\n    returning 1", without: "    where key = @key and (@owner::text, @now::timestamptz) is not null\n    returning 1",
@@ -141,6 +147,21 @@ func mutations() []mutation {
 			guard: "the deduplication id of a publish", tests: []string{"./platform/qstash", "./services/onboarding"},
 			file: "platform/qstash/publisher.go",
 			old:  "DeduplicationID: job.DedupID.id,", without: `DeduplicationID: "",`,
+		},
+		{
+			guard: "a delivery without the id of its message is refused for good", tests: []string{"./gateway"},
+			file: "gateway/qstash.go",
+			old:  "		if d.messageID == \"\" {", without: "		if false {",
+		},
+		{
+			guard: "a webhook is answered before its vendor gives up", tests: []string{"./gateway"},
+			file: "gateway/webhooks.go",
+			old:  "webhookTimeout = 4 * time.Second", without: "webhookTimeout = 6 * time.Second",
+		},
+		{
+			guard: "QStash's signature has one spelling", tests: []string{"./platform/qstash"},
+			file: "platform/qstash/verifier.go",
+			old:  "			jwt.WithStrictDecoding(), // else the last character has four spellings\n", without: "",
 		},
 		{
 			guard: "QStash's signature", tests: []string{"./platform/qstash", "./gateway"},

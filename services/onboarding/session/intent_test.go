@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -70,6 +71,28 @@ func TestIntentOf(t *testing.T) {
 			t.Parallel()
 			for _, text := range tt.texts {
 				require.Equal(t, tt.want.String(), session.IntentOf(text).String(), "%q", text)
+			}
+		})
+	}
+}
+
+// Each listed negative pauses, alone and with what may go with it; with one more word it is none.
+func TestListedNegatives(t *testing.T) {
+	t.Parallel()
+	for _, negative := range []string{
+		"later", "no", "not now", "nope", "nah", "not yet", // those of the decision itself
+		"depois", "mais tarde", "outra hora", "não", "nao", "naum", "n", "agora não", "não agora", "por enquanto não", "ainda não",
+	} {
+		t.Run("S0_43_"+strings.ReplaceAll(negative, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			for _, text := range []string{
+				negative, strings.ToUpper(negative), negative + "!", "  " + negative + " … ", negative + ", thanks", negative + " thank you.",
+				"please, " + negative, negative + " por favor", negative + ", obrigada!", negative + " 🙏", strings.ReplaceAll(negative, " ", "-"),
+			} {
+				require.Equal(t, session.Pause, session.IntentOf(text), "%q", text)
+			}
+			for _, text := range []string{negative + " problem", "maybe " + negative, negative + "x", negative + " yes"} {
+				require.Equal(t, session.Advance, session.IntentOf(text), "%q", text)
 			}
 		})
 	}
