@@ -117,6 +117,10 @@ func TestRun(t *testing.T) {
 		require.NoError(t, process.Run(ctx, quiet(), d.component("pool")))
 		require.Empty(t, d.lines)
 	})
+}
+
+func TestStop(t *testing.T) {
+	t.Parallel()
 
 	t.Run("ErrorsOfStoppingAreJoinedAndNamed", func(t *testing.T) {
 		t.Parallel()
