@@ -21,7 +21,7 @@ type Deps struct {
 	PassBound   time.Duration    // how long a pass of a loop may be silent; default: PassBound
 	Listener    net.Listener     // default: on the service's address
 	OpsListener net.Listener     // default: on the service's ops address
-	Ready       func()           // called once both ports are served; default: nobody
+	Ready       func()           // called once both ports are served; default: none
 }
 
 // Fill puts the defaults in the place of what was not given, with log as the logger.
