@@ -246,9 +246,8 @@ func item08NotBefore(t *testing.T) {
 		m := r.message("a")
 		m.NotBefore = start.Add(1500 * time.Millisecond)
 		receipt := r.publish(m)
-		pending, err := r.client.Message(t.Context(), receipt.MessageID)
-		require.NoError(t, err)
-		require.Equal(t, start.Add(2*time.Second), pending.NotBefore)
+		_, waiting := r.waiting(receipt.MessageID)
+		require.EqualValues(t, start.Add(2*time.Second).UnixMilli(), waiting["notBefore"])
 	})
 	t.Run("Garbage", func(t *testing.T) {
 		t.Parallel()

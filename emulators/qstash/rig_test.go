@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -85,6 +86,30 @@ func (r *rig) raw(method, path string, header map[string]string, body string) (i
 	var answer map[string]any
 	require.NoError(r.t, json.NewDecoder(resp.Body).Decode(&answer))
 	return resp.StatusCode, answer
+}
+
+// waiting reads a message that waits for delivery.
+func (r *rig) waiting(id string) (int, map[string]any) {
+	r.t.Helper()
+	return r.raw(http.MethodGet, "/v2/messages/"+id, nil, "")
+}
+
+// cancel cancels a message, and returns the status of the answer.
+func (r *rig) cancel(id string) int {
+	r.t.Helper()
+	status, _ := r.raw(http.MethodDelete, "/v2/messages/"+id, nil, "")
+	return status
+}
+
+// deadLetters are those of a page, and the cursor of the next.
+func (r *rig) deadLetters(cursor string) (letters []map[string]any, next any) {
+	r.t.Helper()
+	status, page := r.raw(http.MethodGet, "/v2/dlq?cursor="+url.QueryEscape(cursor), nil, "")
+	require.Equal(r.t, http.StatusOK, status)
+	for _, letter := range page["messages"].([]any) {
+		letters = append(letters, letter.(map[string]any))
+	}
+	return letters, page["cursor"]
 }
 
 // rawPublish publishes to the destination with the given headers.

@@ -21,8 +21,8 @@ import (
 	"github.com/caarlos0/env/v11"
 )
 
-// Problem is one variable that keeps the process from starting. It never quotes the value: somebody may have
-// pasted a secret into the wrong variable.
+// Problem is one variable that keeps the process from starting. It never quotes the value, which may be a
+// secret that was pasted into the wrong variable.
 type Problem struct {
 	Variable string // the name in the environment
 	Reason   string // what is wrong, to be read after the name: "is missing"

@@ -14,8 +14,8 @@ const FileSuffix = "_FILE"
 // maxSecretFile is far beyond any key; it keeps a path that leads elsewhere from filling the memory.
 const maxSecretFile = 64 << 10
 
-// readSecret reads a mounted secret. Its error is to be read after "names a file that", and never shows the path: somebody may
-// have put the secret itself there.
+// readSecret reads a mounted secret. Its error is to be read after "names a file that", and never shows the path, which may be
+// the secret itself.
 func readSecret(path string) (_ string, err error) {
 	about, err := os.Stat(path)
 	if err != nil {

@@ -5,15 +5,6 @@ import "time"
 // Interval is how often something is done that an operator may switch off: a duration above zero, or 0 for never.
 type Interval struct{ every time.Duration }
 
-// ParseInterval reads a duration that is not negative.
-func ParseInterval(text string) (Interval, error) {
-	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 {
-		return Interval{}, malformed("must be a duration such as 30s or 5m, or 0 for never")
-	}
-	return Interval{every: d}, nil
-}
-
 // Every is the time between two; 0 for never.
 func (i Interval) Every() time.Duration { return i.every }
 
@@ -26,8 +17,12 @@ func (i Interval) String() string { return i.every.String() }
 // MarshalText gives the duration as text.
 func (i Interval) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
 
-// UnmarshalText is ParseInterval.
-func (i *Interval) UnmarshalText(text []byte) (err error) {
-	*i, err = ParseInterval(string(text))
-	return err
+// UnmarshalText reads a duration that is not negative.
+func (i *Interval) UnmarshalText(text []byte) error {
+	d, err := time.ParseDuration(string(text))
+	if err != nil || d < 0 {
+		return malformed("must be a duration such as 30s or 5m, or 0 for never")
+	}
+	i.every = d
+	return nil
 }

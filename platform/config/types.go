@@ -20,7 +20,7 @@ func (m malformed) Error() string { return string(m) }
 // Secret is a value that every way of printing shows as ***; only Reveal returns it. The zero Secret is absent and
 // prints as nothing, so that a dump tells what is set.
 type Secret struct {
-	// A pointer, because fmt does not call String on an unexported field of somebody's struct: it would print a
+	// A pointer, because fmt does not call String on an unexported field of another struct: it would print a
 	// string, but of a pointer it prints the address.
 	value *string
 }
@@ -41,8 +41,8 @@ func (s Secret) Reveal() string {
 	return *s.value
 }
 
-// Keys are the secrets that commas part, for a variable that may have several while its key is being changed: whoever signs uses the
-// first, and whoever verifies believes all. None of an absent one. An empty one among them is an error, for everybody can sign with that.
+// Keys are the secrets that commas part, for a variable that may have several while its key is being changed: a signer uses the
+// first, and a verifier accepts all. None of an absent one. An empty one among them is an error, for anyone can sign with that.
 func (s Secret) Keys() ([]string, error) {
 	if s.IsZero() {
 		return nil, nil

@@ -115,7 +115,7 @@ func (p *Pool) Ready(ctx context.Context, schema Migrations) error {
 	return p.Sound(ctx)
 }
 
-// Sound is nil when the login sees what the worker sees, can take on the tenant's role, and has timeouts, and who listens is heard.
+// Sound is nil when the login sees what the worker sees, can take on the tenant's role, has timeouts, and gets notifications.
 // Otherwise it says what to do about each.
 func (p *Pool) Sound(ctx context.Context) error {
 	roles := RolesOf(p.service)

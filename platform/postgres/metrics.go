@@ -9,8 +9,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Observe registers gauges of a pool, which ask the pool alone and never the database. Who waits for a connection waits before
-// any statement of theirs shows as slow.
+// Observe registers gauges of a pool, which ask the pool alone and never the database. A wait for a connection comes before
+// any statement that shows as slow.
 func Observe(meter metric.Meter, pool interface{ Stat() *pgxpool.Stat }) error {
 	connections, connectionsErr := meter.Int64ObservableGauge("postgres_connections",
 		metric.WithDescription("Connections of the pool by state; max is how many it may have."))

@@ -23,7 +23,7 @@ const (
 )
 
 const (
-	// sqlMigrationTimeouts bounds how long a migration waits for a table: whoever comes for it later queues behind the migration. It takes
+	// sqlMigrationTimeouts bounds how long a migration waits for a table: a later statement queues behind the migration. It takes
 	// off the others that the login may have of its own: a migration takes as long as it takes.
 	sqlMigrationTimeouts = `set lock_timeout = '1s'; set statement_timeout = 0; set idle_in_transaction_session_timeout = 0`
 	// migrationTries is how often a migration that did not get its locks is tried, with a pause that doubles from the first to the last
@@ -36,7 +36,7 @@ const (
 // ErrSchemaBehind is a database below the schema version that this binary needs.
 var ErrSchemaBehind = errors.New("postgres: the database schema is behind this binary")
 
-// ErrPooled is a URL to migrate by that leads through a pooler, where the lock that keeps two migrators apart is nobody's.
+// ErrPooled is a URL to migrate by that leads through a pooler, where the lock that keeps two migrators apart does not hold.
 var ErrPooled = errors.New("postgres: migrate: the URL leads through a pooler that gives connections away by the transaction; " +
 	"give the URL of the server itself as *_DATABASE_DIRECT_URL")
 
@@ -46,7 +46,7 @@ type Migrations struct {
 	FS fs.FS
 	// Service names whose roles the schema gives its tables to, as RolesOf says. Empty is a schema without.
 	Service string
-	// Log is told of migrations that wait for a lock; nil tells nobody.
+	// Log is told of migrations that wait for a lock; nil logs nothing.
 	Log *slog.Logger
 }
 

@@ -8,10 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// throughPooler reports whether a pooler that gives connections away by the transaction stands before the database. A server tells who
-// connects the number of the process that serves him; where it is right there is no pooler. Where it is not, somebody stands between, and
-// two connections that are there at once tell what he does: by the session each keeps a process of its own. The order of asking finds out
-// one who takes turns between two.
+// throughPooler reports whether a pooler that assigns connections by the transaction stands before the database. A server tells a client
+// the number of the process that serves it; where it is right there is no pooler. Where it is not, two connections at once show what
+// the pooler does: by the session, each keeps a process of its own. The order of asking finds a pooler that takes turns between two.
 func throughPooler(ctx context.Context, to *pgx.ConnConfig) (_ bool, err error) {
 	to = to.Copy()
 	to.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol

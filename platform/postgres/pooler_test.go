@@ -101,6 +101,10 @@ func TestPooler(t *testing.T) {
 		require.ErrorIs(t, accounts().Up(t.Context(), pgtest.Pooler(t, direct, 3)), postgres.ErrPooled)
 		require.NoError(t, accounts().Up(t.Context(), direct))
 	})
+}
+
+func TestKindsOfPoolers(t *testing.T) {
+	t.Parallel()
 
 	t.Run("R_20_PoolerThatTakesTurnsIsFoundOut", func(t *testing.T) {
 		t.Parallel()

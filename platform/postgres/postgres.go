@@ -70,7 +70,7 @@ func OpenFor(ctx context.Context, service string, cfg Config) (*Pool, error) {
 	defer cancel()
 	pooled, err := throughPooler(probing, poolConfig.ConnConfig)
 	if err == nil && pooled {
-		poolConfig.AfterConnect = nil // what is set on a connection is somebody else's the next moment
+		poolConfig.AfterConnect = nil // what is set on a connection is another client's the next moment
 		if poolConfig.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
 			poolConfig.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 		}

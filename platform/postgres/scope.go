@@ -23,7 +23,7 @@ func RolesOf(service string) *Roles {
 	return &Roles{Tenant: service + "_tenant", Worker: service + "_worker"}
 }
 
-// scope is whose rows the statements under a context may see. The zero one is nobody's.
+// scope is whose rows the statements under a context may see. The zero one sees none.
 type scope struct {
 	across bool
 	orgID  string
@@ -42,13 +42,9 @@ func AcrossOrganisations(ctx context.Context) context.Context {
 	return context.WithValue(ctx, scopeKey{}, scope{across: true})
 }
 
-// DB is what a store runs its statements on: a Pool, or, in tests, a pgxpool.Pool, which asks nothing about scopes.
-type DB interface {
-	statements
-	beginner
-}
-
-type statements interface {
+// DB is what statements run on: a Pool; in tests a pgxpool.Pool, which asks nothing about scopes; or a transaction.
+type DB interface { //nolint:interfacebloat // what pgx has of a pool and of a transaction
+	Begin(ctx context.Context) (pgx.Tx, error)
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
@@ -58,7 +54,7 @@ type statements interface {
 // Pool is a service's pool. A statement under AcrossOrganisations is the login's own and goes out as it is. Any other becomes a
 // transaction that first takes on the tenant's role with the organisation of its context, in the same round trip; a context that says
 // nothing has none, and sees no row. A scope ends with its transaction, so nothing of it stays on a connection that a pooler may give
-// to somebody else. There is no way to a connection around it.
+// to another client. There is no way to a connection around it.
 type Pool struct {
 	login    *pgxpool.Pool
 	service  string
@@ -190,7 +186,7 @@ func (r *scopedRows) Next() bool {
 // Close implements pgx.Rows.
 func (r *scopedRows) Close() {
 	if r.closed {
-		return // the connection may be somebody else's by now
+		return // the connection may be in other use by now
 	}
 	r.closed = true
 	r.Rows.Close()

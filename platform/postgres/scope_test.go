@@ -111,6 +111,10 @@ func TestRoles(t *testing.T) {
 		require.NoError(t, err, "about the database itself one may ask")
 		require.Equal(t, int64(1), version)
 	})
+}
+
+func TestScopeOnConnections(t *testing.T) {
+	t.Parallel()
 
 	t.Run("R_20_ScopeEndsWithItsTransaction", func(t *testing.T) {
 		t.Parallel()

@@ -9,8 +9,8 @@ import (
 	"paceline.internal/platform/config"
 )
 
-// Timeouts are the part of a service's environment that says how long the server bears with a session, so that a process that has
-// frozen, or whose host has gone, holds up nobody for long. Who waits for a row is told so before the statement is ended, and a statement
+// Timeouts are the part of a service's environment that says how long the server waits for a session, so that a process that has
+// frozen, or whose host has gone, blocks no other for long. A wait for a row ends before the statement does, and a statement
 // is ended before the call or the pass of a loop that made it: Lock < Statement < those.
 type Timeouts struct {
 	Statement         time.Duration `env:"STATEMENT_TIMEOUT"           envDefault:"10s" help:"after this long the database ends a statement of the services; migrations are not bound by it"`

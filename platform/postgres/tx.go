@@ -29,15 +29,10 @@ const (
 	rollbackTimeout = 5 * time.Second
 )
 
-// beginner is a pool.
-type beginner interface {
-	Begin(ctx context.Context) (pgx.Tx, error)
-}
-
 // InTx runs fn in one transaction and commits it when fn returns nil. When the server aborts it for a serialization
 // failure or a deadlock, fn runs again, at most five times: so fn must not keep anything from an earlier run, and
 // must not call another service.
-func InTx(ctx context.Context, db beginner, fn func(pgx.Tx) error) error {
+func InTx(ctx context.Context, db DB, fn func(pgx.Tx) error) error {
 	wait := txPause
 	for attempt := 1; ; attempt++ {
 		err := tryTx(ctx, db, fn)
@@ -90,7 +85,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 
 // tryTx is pgx.BeginTxFunc but for the rollback, which there runs under the context that may just have been cancelled
 // and then costs the connection.
-func tryTx(ctx context.Context, db beginner, fn func(pgx.Tx) error) (err error) {
+func tryTx(ctx context.Context, db DB, fn func(pgx.Tx) error) (err error) {
 	tx, err := db.Begin(ctx)
 	if err != nil {
 		return fmt.Errorf("postgres: begin: %w", err)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"paceline.internal/platform/config"
+	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/rpc"
 )
 
 // Deps is what a process gives to a service beyond its environment. The zero value is production.
@@ -19,7 +21,7 @@ type Deps struct {
 	PassBound   time.Duration    // how long a pass of a loop may be silent; default: PassBound
 	Listener    net.Listener     // default: on the service's address
 	OpsListener net.Listener     // default: on the service's ops address
-	Ready       func()           // called once both ports are served; default: nobody
+	Ready       func()           // called once both ports are served; default: none
 }
 
 // Fill puts the defaults in the place of what was not given, with log as the logger.
@@ -58,4 +60,13 @@ func listen(ctx context.Context, given net.Listener, addr config.Addr) (net.List
 	}
 	var network net.ListenConfig
 	return network.Listen(ctx, "tcp", addr.String())
+}
+
+// Scope bounds a call of an operator or a user to the rows of their organisation, in the database itself. A service's call names
+// sessions and messages by ids that say nothing of an organisation, so it sees them all.
+func Scope(ctx context.Context, caller rpc.Principal) context.Context {
+	if caller.Role == rpc.RoleService {
+		return postgres.AcrossOrganisations(ctx)
+	}
+	return postgres.ForOrganisation(ctx, caller.OrgID)
 }

@@ -18,7 +18,7 @@ import (
 
 func TestHealth(t *testing.T) {
 	t.Parallel()
-	health := func(t *testing.T, ready error, hosts ...string) (out string, err error) {
+	asked := func(t *testing.T, ready error, hosts ...string) (out string, err error) {
 		t.Helper()
 		server := httptest.NewServer(telemetry.OpsHandler(telemetry.OpsConfig{
 			Registry: prometheus.NewRegistry(), Ready: func(context.Context) error { return ready },
@@ -43,14 +43,14 @@ func TestHealth(t *testing.T) {
 
 	t.Run("AProcessThatIsReadyIsHealthyByWhateverAddressItListens", func(t *testing.T) {
 		t.Parallel()
-		out, err := health(t, nil, "", "0.0.0.0", "127.0.0.1")
+		out, err := asked(t, nil, "", "0.0.0.0", "127.0.0.1")
 		require.NoError(t, err)
 		require.Contains(t, out, `"status": "ready"`)
 	})
 
 	t.Run("OneThatIsNotSaysWhy", func(t *testing.T) {
 		t.Parallel()
-		_, err := health(t, errors.New("run migrate"), "127.0.0.1")
+		_, err := asked(t, errors.New("run migrate"), "127.0.0.1")
 		require.ErrorContains(t, err, "not ready: ")
 		require.ErrorContains(t, err, "run migrate")
 	})
@@ -63,6 +63,6 @@ func TestHealth(t *testing.T) {
 		addr, err := config.ParseAddr(free.Addr().String())
 		require.NoError(t, err)
 		require.NoError(t, free.Close())
-		require.ErrorContains(t, Health(t.Context(), addr, io.Discard), "nothing answers on the ops port")
+		require.ErrorContains(t, askReady(t.Context(), addr, io.Discard), "nothing answers on the ops port")
 	})
 }

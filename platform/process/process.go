@@ -2,7 +2,7 @@
 // doctor, and its components, which are started in order and stopped in reverse, each within its bound.
 //
 // It handles no signals, exits nothing and keeps nothing global, so that one process can hold several services and a
-// test can hold a whole stack. A second signal, the impatient one, is main's affair.
+// test can hold a whole stack. A second signal, the impatient one, is main's to handle.
 package process
 
 import (
@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// DefaultStopTimeout bounds the stop of a component that names no bound of its own.
-	DefaultStopTimeout = 10 * time.Second
+	// defaultStopTimeout bounds the stop of a component that names no bound of its own.
+	defaultStopTimeout = 10 * time.Second
 	// hardStop is what a Stop gets after its context has ended, to close by force what would not end by itself.
 	hardStop = time.Second
 )
 
 var (
-	// ErrEnded says that a component's Run returned although nobody had asked it to.
+	// ErrEnded says that a component's Run returned although it was not asked to.
 	ErrEnded = errors.New("ended by itself")
 	// ErrNotStopped says that a component outlived its bound; what it was doing is abandoned.
 	ErrNotStopped = errors.New("did not stop in time")
@@ -39,7 +39,7 @@ type Component struct {
 	Run func(ctx context.Context) error
 	// Stop asks the component to finish what is in flight. When its context ends it should stop by force.
 	Stop func(ctx context.Context) error
-	// StopTimeout bounds Stop and the end of Run together; DefaultStopTimeout when 0. An orchestrator must wait for the
+	// StopTimeout bounds Stop and the end of Run together; 10 s when 0. An orchestrator must wait for the
 	// sum of these before it kills, and a second more for every component.
 	StopTimeout time.Duration
 }
@@ -135,7 +135,7 @@ func launch(group context.Context, fail context.CancelCauseFunc, c Component) *r
 func (r *running) stop(ctx context.Context, log *slog.Logger) error {
 	timeout := r.StopTimeout
 	if timeout == 0 {
-		timeout = DefaultStopTimeout
+		timeout = defaultStopTimeout
 	}
 	soft, cancelSoft := context.WithTimeout(ctx, timeout)
 	defer cancelSoft()

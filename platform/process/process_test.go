@@ -73,7 +73,7 @@ func TestRun(t *testing.T) {
 	t.Run("TheFirstFailureStopsAll", func(t *testing.T) {
 		t.Parallel()
 		var d diary
-		broken := process.Loop("worker", func(context.Context) error { return errBroken })
+		broken := process.Component{Name: "worker", Run: func(context.Context) error { return errBroken }}
 
 		err := process.Run(t.Context(), quiet(), d.component("pool"), broken)
 
@@ -84,7 +84,7 @@ func TestRun(t *testing.T) {
 
 	t.Run("EndingByItselfIsAFailure", func(t *testing.T) {
 		t.Parallel()
-		err := process.Run(t.Context(), quiet(), process.Loop("worker", func(context.Context) error { return nil }))
+		err := process.Run(t.Context(), quiet(), process.Component{Name: "worker", Run: func(context.Context) error { return nil }})
 		require.ErrorIs(t, err, process.ErrEnded)
 		require.EqualError(t, err, "worker: ended by itself")
 	})
@@ -103,7 +103,7 @@ func TestRun(t *testing.T) {
 
 	t.Run("AFailureBreaksOffTheStartOfTheNext", func(t *testing.T) {
 		t.Parallel()
-		broken := process.Loop("worker", func(context.Context) error { return errBroken })
+		broken := process.Component{Name: "worker", Run: func(context.Context) error { return errBroken }}
 		waits := process.Component{Name: "server", Start: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
 
 		require.EqualError(t, process.Run(t.Context(), quiet(), broken, waits), "worker: broken")
@@ -117,6 +117,10 @@ func TestRun(t *testing.T) {
 		require.NoError(t, process.Run(ctx, quiet(), d.component("pool")))
 		require.Empty(t, d.lines)
 	})
+}
+
+func TestStop(t *testing.T) {
+	t.Parallel()
 
 	t.Run("ErrorsOfStoppingAreJoinedAndNamed", func(t *testing.T) {
 		t.Parallel()
@@ -124,7 +128,7 @@ func TestRun(t *testing.T) {
 		pool, server := d.component("pool"), d.component("server")
 		pool.Stop = func(context.Context) error { return errBroken }
 		server.Run = func(ctx context.Context) error { <-ctx.Done(); return errors.New("half written") }
-		worker := process.Loop("worker", func(context.Context) error { return errors.New("first") })
+		worker := process.Component{Name: "worker", Run: func(context.Context) error { return errors.New("first") }}
 
 		err := process.Run(t.Context(), quiet(), pool, server, worker)
 
@@ -155,7 +159,7 @@ func TestRun(t *testing.T) {
 			var d diary
 			release := make(chan struct{})
 			defer close(release)
-			deaf := process.Loop("deaf", func(context.Context) error { <-release; return nil })
+			deaf := process.Component{Name: "deaf", Run: func(context.Context) error { <-release; return nil }}
 			deaf.StopTimeout = 2 * time.Second
 			ctx, cancel := context.WithCancel(t.Context())
 			last := process.Component{Name: "ready", Start: func(context.Context) error { cancel(); return nil }}

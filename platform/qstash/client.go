@@ -51,6 +51,19 @@ func New(cfg Config) (*Client, error) {
 	return &Client{origin: origin, token: cfg.Token, http: withoutRedirects(cfg.HTTPClient)}, nil
 }
 
+// Keys are the signing keys of the account. Both are secrets.
+type Keys struct {
+	Current string `json:"current"`
+	Next    string `json:"next"`
+}
+
+// Keys reads the signing keys that QStash uses now, to be compared with the configured ones.
+func (c *Client) Keys(ctx context.Context) (Keys, error) {
+	var keys Keys
+	_, err := c.do(ctx, call{method: http.MethodGet, path: "/v2/keys"}, &keys)
+	return keys, err
+}
+
 // Error is an answer of QStash other than success.
 type Error struct {
 	// Status is the HTTP status: 400 bad input, 401 bad token, 404 unknown (also: a token of another region),

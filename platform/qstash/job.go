@@ -30,7 +30,7 @@ type Job struct {
 	Timeout    time.Duration
 }
 
-// DedupID is a deduplication id made of what an operation is, and of nothing else: whoever publishes the same operation
+// DedupID is a deduplication id made of what an operation is, and of nothing else: a caller that publishes the same operation
 // again, in another process or after a crash, makes the same id. NewDedupID makes it; the zero value is refused.
 type DedupID struct{ id string }
 

@@ -52,19 +52,19 @@ type Message struct {
 
 // Receipt says that QStash has the message.
 type Receipt struct {
-	// MessageID names the message, for Client.Message and Client.Cancel.
+	// MessageID names the message.
 	MessageID string
 	// Deduplicated means that the deduplication id was seen in the last ten minutes: MessageID is that of the earlier
 	// message, whatever became of it, and nothing new was accepted.
 	Deduplicated bool
 }
 
-// A failed publish is tried again at once, because its deduplication id makes that harmless. Whoever publishes has
-// an outbox for outages that last longer.
+// A failed publish is tried again at once, because its deduplication id makes that harmless. The caller has an outbox
+// for outages that last longer.
 const (
-	publishTries    = 3
-	publishBackoff  = 50 * time.Millisecond
-	publishPatience = time.Second
+	publishTries   = 3
+	publishBackoff = 50 * time.Millisecond
+	longestPause   = time.Second // of a 429, that is waited for here
 )
 
 // Publish hands a message to QStash. A connection that fails, a 5xx or a short 429 is tried again twice within ctx.
@@ -158,7 +158,7 @@ func (m Message) check() error {
 
 func worthAnotherTry(err error) bool {
 	if refused, ok := errors.AsType[*Error](err); ok {
-		return refused.Temporary() && refused.RetryAfter <= publishPatience
+		return refused.Temporary() && refused.RetryAfter <= longestPause
 	}
 	return !errors.Is(err, ErrInvalid) && !errors.Is(err, errUnreadable)
 }

@@ -73,7 +73,7 @@ type PublisherConfig struct {
 }
 
 // Publisher is the one way to QStash: retries, deduplication, failure callback, label and telemetry are decided here,
-// whoever publishes. It is safe for concurrent use.
+// for every caller. It is safe for concurrent use.
 type Publisher struct {
 	cfg    PublisherConfig
 	failed string // the URL of FailurePath
@@ -183,7 +183,7 @@ func (m Message) trace(ctx context.Context) {
 }
 
 // callbackHeaders give the failure callback the publisher's own policy: that a job asks for fewer attempts is no reason
-// to lose the news that they have failed.
+// not to be told that they have failed.
 func (p *Publisher) callbackHeaders(described map[string]string) map[string]string {
 	own := p.cfg.Policy
 	headers := map[string]string{

@@ -211,6 +211,10 @@ func TestPublisher(t *testing.T) {
 		require.Contains(t, d.log.String(), `"deduplicated":true`)
 		require.True(t, attributes(d.spans.GetSpans()[0].Attributes)["qstash.deduplicated"].AsBool())
 	})
+}
+
+func TestPublisherTells(t *testing.T) {
+	t.Parallel()
 
 	t.Run("S1_16_S1_32_TellsOfThePublishWithTheHashOfItsId", func(t *testing.T) {
 		t.Parallel()
@@ -264,6 +268,10 @@ func TestPublisher(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.Equal(t, "no answer", d.spans.GetSpans()[0].Status.Description)
 	})
+}
+
+func TestPublisherRefuses(t *testing.T) {
+	t.Parallel()
 
 	for _, tc := range []struct {
 		name   string

@@ -32,7 +32,7 @@ const (
 	maxSignature = 8 << 10
 )
 
-// The signing keys that QStash publishes for its local development server: whoever reads its documentation can sign with them.
+// The signing keys that QStash publishes for its local development server: every reader of its documentation can sign with them.
 // https://upstash.com/docs/qstash/howto/local-development
 const (
 	PublishedCurrentKey = "sig_7kYjw48mhY7kAjqNGcy6cr29RJ6r"

@@ -226,7 +226,7 @@ const sqlByIndex = `select set_config('enable_seqscan', 'off', true), set_config
         case when pg_relation_size('{table}'::regclass) < 4194304 then 'force_custom_plan' else 'force_generic_plan' end, true)`
 
 // byIndex sends a statement behind sqlByIndex, and reads its answer.
-func (q *Queue) byIndex(ctx context.Context, db querier, read func(rows pgx.Rows) error, sql string, args ...any) error {
+func (q *Queue) byIndex(ctx context.Context, db postgres.DB, read func(rows pgx.Rows) error, sql string, args ...any) error {
 	var batch pgx.Batch
 	batch.Queue(q.sql.byIndex)
 	batch.Queue(sql, args...)

@@ -10,6 +10,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"paceline.internal/platform/postgres"
 )
 
 // enqueueArrays is how many parameters sqlEnqueue has before those of the table's own columns.
@@ -38,7 +40,7 @@ const defaultAttempts = 3
 
 // Enqueue stores a job in the caller's transaction, or finds the one that its key already has. ErrPayloadMismatch when that one
 // carries something else; then the job that has the key is returned all the same.
-func (q *Queue) Enqueue(ctx context.Context, db querier, n New) (Enqueued, error) {
+func (q *Queue) Enqueue(ctx context.Context, db postgres.DB, n New) (Enqueued, error) {
 	stored, err := q.EnqueueMany(ctx, db, []New{n})
 	if err != nil {
 		return Enqueued{}, err
@@ -48,7 +50,7 @@ func (q *Queue) Enqueue(ctx context.Context, db querier, n New) (Enqueued, error
 
 // EnqueueMany stores jobs with one statement, which is several times faster than one at a time, and says of each what became
 // of it, in their order.
-func (q *Queue) EnqueueMany(ctx context.Context, db querier, jobs []New) ([]Enqueued, error) {
+func (q *Queue) EnqueueMany(ctx context.Context, db postgres.DB, jobs []New) ([]Enqueued, error) {
 	args, err := q.enqueueArgs(jobs)
 	if err != nil {
 		return nil, err
@@ -110,7 +112,7 @@ func parse(into *uuid.UUID, id string) (err error) {
 func texts(n int) []string { return make([]string, n) }
 
 // find says which of the jobs had been stored before: those whose key another one has.
-func (q *Queue) find(ctx context.Context, db querier, jobs []New, stored []Enqueued) error {
+func (q *Queue) find(ctx context.Context, db postgres.DB, jobs []New, stored []Enqueued) error {
 	orgs, keys, payloads := texts(len(jobs)), texts(len(jobs)), texts(len(jobs))
 	for i, j := range jobs {
 		orgs[i], keys[i], payloads[i] = j.OrgID, j.Key, string(j.Payload)

@@ -44,7 +44,7 @@ func (q *Queue) Finish(ctx context.Context, ends []Finish) (fenced []string, err
 
 // FinishIn ends one attempt inside the caller's transaction; ErrFenced when the lease was lost, and then the caller rolls back. What the
 // transaction still does is planned by indexes alone, see sqlByIndex.
-func (q *Queue) FinishIn(ctx context.Context, db querier, end Finish) error {
+func (q *Queue) FinishIn(ctx context.Context, db postgres.DB, end Finish) error {
 	recorded, err := q.finish(ctx, db, []Finish{end})
 	if err == nil && len(recorded) == 0 {
 		err = ErrFenced
@@ -52,7 +52,7 @@ func (q *Queue) FinishIn(ctx context.Context, db querier, end Finish) error {
 	return err
 }
 
-func (q *Queue) finish(ctx context.Context, db querier, ends []Finish) (recorded map[string]struct{}, err error) {
+func (q *Queue) finish(ctx context.Context, db postgres.DB, ends []Finish) (recorded map[string]struct{}, err error) {
 	batch := &pgx.Batch{}
 	batch.Queue(q.sql.byIndex)
 	asked := 0

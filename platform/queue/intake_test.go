@@ -14,7 +14,7 @@ import (
 	"paceline.internal/platform/queue"
 )
 
-// crowd has everybody bring their job at the same time.
+// crowd has every caller bring its job at the same time.
 func (b *bundle) crowd(intake *queue.Intake, jobs ...queue.New) ([]queue.Enqueued, []error) {
 	b.t.Helper()
 	stored, errs := make([]queue.Enqueued, len(jobs)), make([]error, len(jobs))
@@ -39,7 +39,7 @@ func TestIntake(t *testing.T) {
 		require.Equal(t, queue.StatusPending, b.row(n.ID).Status)
 	})
 
-	t.Run("EverybodyInACrowdGetsTheirOwnAnswer", func(t *testing.T) {
+	t.Run("EachCallerInACrowdGetsItsOwnAnswer", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		intake := queue.NewIntake(b.queue)
@@ -55,7 +55,7 @@ func TestIntake(t *testing.T) {
 				n.Key, n.Payload = known.Key, json.RawMessage(`{"other":true}`)
 			case 3: // what Postgres does not store
 				n.Payload = json.RawMessage(`{"a":"\u0000"}`)
-			case 4: // somebody else's
+			case 4: // another organisation's
 				n.OrgID = uuid.NewString()
 			}
 			jobs = append(jobs, n)
@@ -107,8 +107,12 @@ func TestIntake(t *testing.T) {
 		}
 		require.Len(t, b.drain(), 7)
 	})
+}
 
-	t.Run("WhoHasGoneIsNotWaitedFor", func(t *testing.T) {
+func TestIntakeMishaps(t *testing.T) {
+	t.Parallel()
+
+	t.Run("ACallerThatHasGoneIsNotWaitedFor", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		intake := queue.NewIntake(b.queue)
@@ -118,7 +122,7 @@ func TestIntake(t *testing.T) {
 		require.NoError(t, err)
 		gone, leave := context.WithCancel(t.Context())
 		left := make(chan error, 3)
-		for n := range 3 { // one in each of the two lanes, which nobody can get through, and one behind them
+		for n := range 3 { // one in each of the two lanes, which are blocked, and one behind them
 			go func() {
 				_, err := intake.Enqueue(gone, b.job(""))
 				left <- err
@@ -143,7 +147,7 @@ func TestIntake(t *testing.T) {
 		require.Equal(t, 3, stored, "the two that were on their way, and not the one behind them")
 	})
 
-	t.Run("ADatabaseThatIsGoneIsAnErrorForEverybody", func(t *testing.T) {
+	t.Run("ADatabaseThatIsGoneIsAnErrorForEachCaller", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		intake := queue.NewIntake(b.queue)

@@ -61,7 +61,7 @@ func TestLeases(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		id := b.enqueue("")
-		b.change = func(c *queue.Config) { // one place, so that the jump of the clock below makes nobody here take it over
+		b.change = func(c *queue.Config) { // one place, so that the jump of the clock below lets no worker here take it over
 			c.Lease, c.Timeout, c.Workers = 4*time.Second, time.Minute, 1
 		}
 		begun, goOn := make(chan struct{}), make(chan struct{})
@@ -94,7 +94,7 @@ func TestLeases(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		id := b.enqueue("")
-		b.change = func(c *queue.Config) { // one place, so that the jump of the clock below makes nobody here take it over
+		b.change = func(c *queue.Config) { // one place, so that the jump of the clock below lets no worker here take it over
 			c.Lease, c.Timeout, c.Workers = 4*time.Second, time.Minute, 1
 		}
 		begun := make(chan struct{})
@@ -130,7 +130,7 @@ func TestLeases(t *testing.T) {
 func TestFlow(t *testing.T) {
 	t.Parallel()
 
-	t.Run("SlowHandlerHoldsUpNobody", func(t *testing.T) {
+	t.Run("SlowHandlerDelaysNoOtherJob", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.change = func(c *queue.Config) { c.Workers = 2 }
@@ -203,8 +203,12 @@ func TestFlow(t *testing.T) {
 		require.Len(t, b.ran, 10)
 		require.Equal(t, 700*time.Millisecond, rests[0], "it rests until it may go on")
 	})
+}
 
-	t.Run("S2_22_ClaimedJobThatNobodyBeganIsReleasedAtOnce", func(t *testing.T) {
+func TestEnds(t *testing.T) {
+	t.Parallel()
+
+	t.Run("S2_22_ClaimedJobThatHasNotBegunIsReleasedAtOnce", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		id := b.enqueue("")
@@ -258,8 +262,12 @@ func TestFlow(t *testing.T) {
 			require.Equal(t, queue.StatusCompleted, b.row(id).Status)
 		}
 	})
+}
 
-	t.Run("R_16_ATypeThatNobodyHandlesIsNoLabel", func(t *testing.T) {
+func TestLoop(t *testing.T) {
+	t.Parallel()
+
+	t.Run("R_16_ATypeWithoutAHandlerIsNoLabel", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		reader := sdkmetric.NewManualReader()
@@ -527,18 +535,18 @@ func TestRestart(t *testing.T) {
 	require.Equal(t, 300, completed)
 }
 
-func TestBell(t *testing.T) {
+func TestNotifier(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	here, there := make(chan struct{}, 1), make(chan struct{}, 1)
-	bell := queue.NewNotifier(b.pool, "jobs", here, slog.New(slog.DiscardHandler))
+	notifier := queue.NewNotifier(b.pool, "jobs", here, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(t.Context())
 	var both sync.WaitGroup
 	both.Go(func() { postgres.Listen(ctx, b.pool.Config().ConnConfig, "jobs", func() { queue.Wake(there) }) })
-	both.Go(func() { _ = bell.Run(ctx) })
+	both.Go(func() { _ = notifier.Run(ctx) })
 	<-there // it has connected
 	for range 100 {
-		bell.Notify()
+		notifier.Notify()
 	}
 	<-here
 	<-there

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
 )
 
 // Row is a job as an operator sees it.
@@ -89,7 +91,7 @@ func (q *Queue) Get(ctx context.Context, orgID, id string) (Row, error) {
 }
 
 // one is what a statement says of one job; pgx.ErrNoRows.
-func (q *Queue) one(ctx context.Context, db querier, sql string, args ...any) (r Row, err error) {
+func (q *Queue) one(ctx context.Context, db postgres.DB, sql string, args ...any) (r Row, err error) {
 	err = q.byIndex(ctx, db, func(rows pgx.Rows) (err error) {
 		r, err = pgx.CollectExactlyOneRow(rows, toRow)
 		return err
@@ -148,22 +150,22 @@ returning {row}`
 
 // Retry gives a failed job all of its attempts again and makes it due; a *StatusError when it has not failed, ErrNoJob. The
 // caller notifies the queue's Notifier after the commit.
-func (q *Queue) Retry(ctx context.Context, db querier, orgID, id string, now time.Time) (Row, error) {
+func (q *Queue) Retry(ctx context.Context, db postgres.DB, orgID, id string, now time.Time) (Row, error) {
 	return q.change(ctx, db, q.sql.retry, StatusFailed, orgID, id, now)
 }
 
 // Cancel ends a pending job that has not begun; a *StatusError when it is not pending, ErrNoJob.
-func (q *Queue) Cancel(ctx context.Context, db querier, orgID, id string, now time.Time) (Row, error) {
+func (q *Queue) Cancel(ctx context.Context, db postgres.DB, orgID, id string, now time.Time) (Row, error) {
 	return q.change(ctx, db, q.sql.cancel, StatusPending, orgID, id, now)
 }
 
 // Dismiss cancels a failed job that will not be retried, because what it asked for is done or not wanted; a *StatusError when it has not
 // failed, ErrNoJob.
-func (q *Queue) Dismiss(ctx context.Context, db querier, orgID, id string, now time.Time) (Row, error) {
+func (q *Queue) Dismiss(ctx context.Context, db postgres.DB, orgID, id string, now time.Time) (Row, error) {
 	return q.change(ctx, db, q.sql.dismiss, StatusFailed, orgID, id, now)
 }
 
-func (q *Queue) change(ctx context.Context, db querier, sql, from, orgID, id string, now time.Time) (Row, error) {
+func (q *Queue) change(ctx context.Context, db postgres.DB, sql, from, orgID, id string, now time.Time) (Row, error) {
 	changed, err := q.one(ctx, db, sql, orgID, id, now)
 	if err == nil {
 		return changed, nil

@@ -1,13 +1,11 @@
 package queue
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"paceline.internal/platform/postgres"
 )
@@ -60,13 +58,6 @@ type Table struct {
 // row's id compares the status as an expression (status || '' = 'pending'), which no index knows: to the planner a partial
 // index looks empty while its statistics are from when it was, and reading all of it for one row then looks as cheap as the primary
 // key. Ids that are joined are given as an array, too, so that every way to join begins with the primary key.
-
-// querier is what a pool and a transaction have in common.
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
-}
 
 // Queue is the SQL of a queue on one table.
 type Queue struct {

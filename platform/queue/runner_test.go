@@ -87,6 +87,10 @@ func TestRunner(t *testing.T) {
 		require.Contains(t, b.row(id).ErrorMessage, `"other"`)
 		require.Equal(t, queue.StatusFailed, b.row(id).Status)
 	})
+}
+
+func TestFailures(t *testing.T) {
+	t.Parallel()
 
 	t.Run("PanicIsAFailedAttempt", func(t *testing.T) {
 		t.Parallel()

@@ -77,7 +77,7 @@ func OpsHandler(cfg OpsConfig) http.Handler {
 // withoutPages refuses what a page in a browser asks for. A page of another site is known by the headers that its browser adds.
 // A page whose own name was made to lead here (DNS rebinding) is of the same origin to its browser, so only that name tells: one
 // of the internet is refused, unless the port listens on it. An address passes, which is how orchestrators and Prometheus ask, and
-// so does a name that nobody can own on the internet.
+// so does a name that cannot be owned on the internet.
 func withoutPages(addr config.Addr, next http.Handler) http.Handler {
 	configured, _, _ := net.SplitHostPort(addr.String()) // empty for the zero address
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -99,7 +99,7 @@ func withoutPages(addr config.Addr, next http.Handler) http.Handler {
 	})
 }
 
-// private reports whether a host is an address, or a name that nobody can own on the internet.
+// private reports whether a host is an address, or a name that cannot be owned on the internet.
 func private(host string) bool {
 	_, notAddress := netip.ParseAddr(host)
 	last := host[strings.LastIndex(host, ".")+1:]
@@ -134,5 +134,5 @@ func writeJSON(w http.ResponseWriter, code int, body any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_, _ = w.Write(append(encoded, '\n')) // the client went away: nobody is left to tell
+	_, _ = w.Write(append(encoded, '\n')) // the client has gone, and there is no one to tell
 }

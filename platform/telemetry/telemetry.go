@@ -63,7 +63,7 @@ func New(ctx context.Context, opts Options) (*Telemetry, error) {
 		return nil, fmt.Errorf("metrics exporter: %w", err)
 	}
 	t.Meter = sdkmetric.NewMeterProvider(sdkmetric.WithResource(about), sdkmetric.WithReader(metrics), sdkmetric.WithView(ownLabels),
-		sdkmetric.WithExemplarFilter(exemplar.AlwaysOffFilter)) // an exemplar would show what a view left out, and nobody reads them
+		sdkmetric.WithExemplarFilter(exemplar.AlwaysOffFilter)) // an exemplar would show what a view left out, and nothing reads them
 	limits := sdktrace.NewSpanLimits()
 	limits.AttributeValueLengthLimit = longestAttribute
 	// Every trace is recorded, whatever OTEL_TRACES_SAMPLER says: by the ids of conversations, which are UUIDs, a ratio would keep all of

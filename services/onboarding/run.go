@@ -199,7 +199,7 @@ func (w *wiring) addLoops() {
 	}
 	repeat("jobs", c.Jobs.Loop(rest))
 	w.components = append(w.components,
-		process.Loop("wake-ups", w.listen), // each of its waits has a bound of its own
+		process.Component{Name: "wake-ups", Run: w.listen}, // each of its waits has a bound of its own
 		w.loops.Loop("bell", w.notifier.Run))
 	repeat("retention", retention.Loop(rest))
 	w.components = append(w.components, w.loops.Loop("holds", c.HoldsLoop(rest).Run))

@@ -58,10 +58,8 @@ func runPublisher(pass *analysis.Pass) {
 	})
 }
 
-// publishes reports whether a function is the client's for a publish, or anybody's who is handed one.
-func publishes(f *types.Func) bool {
-	return f.FullName() == "(*"+client+".Client).RetryDeadLetter" || handsOnJob(f.Signature())
-}
+// publishes reports whether a function takes a job or a message to publish.
+func publishes(f *types.Func) bool { return handsOnJob(f.Signature()) }
 
 func handsOnJob(signature *types.Signature) bool {
 	return takes(signature, client+".Job", client+".Message")

@@ -81,7 +81,6 @@ import (
 func nudge(ctx context.Context, p *qstash.Publisher, c *qstash.Client) {
 	_, _ = p.Publish(ctx, qstash.Job{})         // second publisher of steps detected
 	_, _ = c.Publish(ctx, qstash.Message{})     // second publisher of steps detected
-	_, _ = c.RetryDeadLetter(ctx, "dead letter") // second publisher of steps detected
 }
 
 == services/onboarding/enqueues.go

@@ -97,6 +97,10 @@ func TestStart(t *testing.T) {
 		_, err := Start(t.Context(), Config{Dir: dir})
 		require.ErrorContains(t, err, "nobody else can write to")
 	})
+}
+
+func TestStartOnAFolder(t *testing.T) {
+	t.Parallel()
 
 	t.Run("RunsAsTheOwnerOfTheDataThatIsThere", func(t *testing.T) {
 		t.Parallel()
@@ -142,6 +146,10 @@ func TestStart(t *testing.T) {
 		require.ErrorContains(t, err, dir+" was created by PostgreSQL 9.6")
 		require.ErrorContains(t, err, "install PostgreSQL 9.6, or set PGBIN")
 	})
+}
+
+func TestServer(t *testing.T) {
+	t.Parallel()
 
 	t.Run("ShowsTheServersOwnWordsWhenItFails", func(t *testing.T) {
 		t.Parallel()

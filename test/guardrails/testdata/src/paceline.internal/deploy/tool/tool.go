@@ -7,5 +7,5 @@ import (
 )
 
 func retry(ctx context.Context, c *qstash.Client) {
-	c.RetryDeadLetter(ctx, "dlq_1") // want `second publisher of steps detected`
+	c.Publish(ctx, qstash.Message{}) // want `second publisher of steps detected`
 }

@@ -15,10 +15,6 @@ func (c *Client) Publish(ctx context.Context, m Message) (Receipt, error) {
 	return Receipt{}, nil
 }
 
-func (c *Client) RetryDeadLetter(ctx context.Context, id string) (Receipt, error) {
-	return c.Publish(ctx, Message{})
-}
-
 func (c *Client) Keys(ctx context.Context) error { return nil }
 
 type Publisher struct{ Client *Client }

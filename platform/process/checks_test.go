@@ -9,11 +9,14 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
 )
 
 // database is one whose clock is wrong by skew, or that does not answer.
 type database struct {
+	postgres.DB
+
 	skew time.Duration
 	err  error
 }

@@ -32,9 +32,9 @@ func (*script) Extend(context.Context, []queue.Job, time.Time) ([]string, error)
 // Expedite says that the end of each job has made another one due.
 func (*script) Expedite(context.Context, []queue.Job, time.Time) (bool, error) { return true, nil }
 
-// TestNews: while a claim is on its way a job ends, and makes the next one of its subject due. The claim has not seen that, and its
-// empty answer must not keep the pass from looking again: nobody else would before the next wake-up.
-func TestNews(t *testing.T) {
+// TestPassLooksAgain: while a claim is on its way a job ends, and makes the next one of its subject due. The claim has not seen that, and its
+// empty answer must not keep the pass from looking again: no other reason would come before the next wake-up.
+func TestPassLooksAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		goOn := make(chan struct{})

@@ -20,9 +20,8 @@ const PassBound = 30 * time.Second
 
 var (
 	// ErrSilent is a pass that was ended because it showed no progress for as long as its bound.
-	ErrSilent = errors.New("the pass was silent for as long as its bound and was ended")
-	// ErrStandsStill names the loops that have not finished a pass within their bound.
-	ErrStandsStill = errors.New("a loop has not finished a pass within its bound")
+	ErrSilent      = errors.New("the pass was silent for as long as its bound and was ended")
+	errStandsStill = errors.New("a loop has not finished a pass within its bound")
 )
 
 // Loops watches the loops of one process: it counts, logs and names those that stand still.
@@ -72,7 +71,8 @@ func NewLoops(meter metric.Meter, log *slog.Logger, bound time.Duration) (*Loops
 	return l, err
 }
 
-// Loop is a watched Loop. Its counters begin at zero: to Prometheus a counter that appears has not increased.
+// Loop is a component that runs f until the group stops, and is watched. f returns when its context ends; an error that is only this end
+// is a clean one. Its counters begin at zero: to Prometheus a counter that appears has not increased.
 func (l *Loops) Loop(name string, f func(ctx context.Context) error) Component {
 	w := &loop{Loops: l, name: name, labels: metric.WithAttributes(attribute.String("loop", name))}
 	l.overdue.Add(context.Background(), 0, w.labels)
@@ -80,10 +80,10 @@ func (l *Loops) Loop(name string, f func(ctx context.Context) error) Component {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all = append(l.all, w)
-	return Loop(name, func(ctx context.Context) error { return f(context.WithValue(ctx, loopKey{}, w)) })
+	return Component{Name: name, Run: func(ctx context.Context) error { return f(context.WithValue(ctx, loopKey{}, w)) }}
 }
 
-// Ready is nil unless a loop stands still; ErrStandsStill names each that does.
+// Ready is nil unless a loop stands still; the error names each that does.
 func (l *Loops) Ready() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,10 +96,10 @@ func (l *Loops) Ready() error {
 	if len(still) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s", ErrStandsStill, strings.Join(still, ", "))
+	return fmt.Errorf("%w: %s", errStandsStill, strings.Join(still, ", "))
 }
 
-// standsStill is told of a pass that is silent, once for every bound that it goes on.
+// standsStill counts and logs a pass that is silent, once for every bound that it goes on.
 func (w *loop) standsStill(ctx context.Context, bound time.Duration) {
 	w.still.Store(true)
 	w.overdue.Add(ctx, 1, w.labels)
@@ -113,7 +113,7 @@ type (
 
 // pass is one turn of a loop.
 type pass struct {
-	loop  *loop // nil when nobody watches
+	loop  *loop // nil when it is not watched
 	bound time.Duration
 
 	mu    sync.Mutex
@@ -195,5 +195,61 @@ func Progress(ctx context.Context) {
 func PassedOver(ctx context.Context) {
 	if w, ok := ctx.Value(loopKey{}).(*loop); ok {
 		w.locked.Add(ctx, 1, w.labels)
+	}
+}
+
+// Rest waits until d has passed, or wake has something, or ctx has ended, and reports whether to go on: false once ctx has
+// ended. It is an argument of every loop, as the clock is, so that a simulation can tell a loop that rests from one that works.
+type Rest func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool
+
+// RestOnMachineClock is production's Rest.
+func RestOnMachineClock(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-wake:
+	case <-timer.C:
+	}
+	return ctx.Err() == nil
+}
+
+// Repetition is work that is done again and again: at once, whenever something wakes it, and at the latest every so often.
+type Repetition struct {
+	// Once does what is due, and reports whether there may be more of it right away.
+	Once func(ctx context.Context) (more bool, err error)
+	// Failed gets an error of Once, unless it only says that the context has ended. The work goes on after the next rest.
+	Failed func(ctx context.Context, err error)
+	Rest   Rest
+	Every  time.Duration
+	Wake   <-chan struct{} // may be nil
+	// Bound is how long Once may rightly take between two calls of Progress, if that may be more than PassBound.
+	Bound time.Duration
+}
+
+// Run repeats until ctx ends; Once then finishes what it is doing. The start is a wake-up like any other, so that Rest
+// decides about the first work as well. After a pass that was ended for its silence the next one
+// begins at once: it gets another connection.
+func (r Repetition) Run(ctx context.Context) error {
+	started := make(chan struct{})
+	close(started)
+	if !r.Rest(ctx, r.Every, started) {
+		return nil
+	}
+	for {
+		more := false
+		err := Bounded(ctx, r.Bound, func(ctx context.Context) (err error) {
+			more, err = r.Once(ctx)
+			return err
+		})
+		if err != nil && ctx.Err() == nil {
+			r.Failed(ctx, err)
+		}
+		if (more && err == nil || errors.Is(err, ErrSilent)) && ctx.Err() == nil {
+			continue
+		}
+		if !r.Rest(ctx, r.Every, r.Wake) {
+			return nil
+		}
 	}
 }

@@ -2,15 +2,67 @@ package process
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"paceline.internal/platform/config"
+	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/rpc"
 )
+
+const (
+	// tolerableSkew is what the pauses between texts may well be wrong by.
+	tolerableSkew = 500 * time.Millisecond
+	// badSkew is beyond what a signature of QStash forgives.
+	badSkew = 5 * time.Second
+)
+
+// LookAtClock is a Look at the database's clock beside that of this host: a warning when they differ by half a second, and wrong when
+// by five.
+func LookAtClock(ctx context.Context, db postgres.DB) (string, error) {
+	best, skew := time.Duration(-1), time.Duration(0)
+	for range 3 { // the quickest answer says most
+		asked := time.Now() //nolint:forbidigo // it is the host's clock that is looked at
+		var theirs time.Time
+		if err := db.QueryRow(ctx, `select clock_timestamp()`).Scan(&theirs); err != nil {
+			return "", Mend("mend what is wrong with the database, above", fmt.Errorf("ask the database for the time: %w", err))
+		}
+		if took := time.Since(asked); best < 0 || took < best { //nolint:forbidigo // the same
+			best, skew = took, theirs.Sub(asked.Add(took/2))
+		}
+	}
+	return judgeSkew(skew)
+}
+
+func judgeSkew(skew time.Duration) (string, error) {
+	said := fmt.Sprintf("the database's clock is %s off ours", skew.Round(time.Millisecond))
+	switch {
+	case skew.Abs() >= badSkew:
+		return "", errors.New(said)
+	case skew.Abs() >= tolerableSkew:
+		return "", Warn("%s", said)
+	}
+	return said, nil
+}
+
+// OwnSchema tells the database of this service from another's, by a table that no other has: the schemas of two services may have the
+// same version.
+func OwnSchema(ctx context.Context, db postgres.DB, table string) error {
+	own := false
+	if err := db.QueryRow(ctx, `select to_regclass($1) is not null`, table).Scan(&own); err != nil {
+		return fmt.Errorf("look for the table %s: %w", table, err)
+	}
+	if !own {
+		return fmt.Errorf("the database is another service's: it has no table %s", table)
+	}
+	return nil
+}
 
 // PlainText is a Warning when gRPC leaves this machine without TLS: served here for others, or called elsewhere. A zero address
 // is none.

@@ -12,11 +12,6 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// Loop runs f until the group stops. f returns when its context ends; an error that is only this end is a clean one.
-func Loop(name string, f func(ctx context.Context) error) Component {
-	return Component{Name: name, Run: f}
-}
-
 // HTTPServer serves on the listener, which belongs to the caller until the component has started. Stopping lets the
 // requests in flight finish and closes their connections when the bound is reached. A server without all of its
 // timeouts is refused: one slow client after the other would hold its connections for ever.

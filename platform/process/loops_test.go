@@ -15,53 +15,55 @@ import (
 	"paceline.internal/platform/process"
 )
 
+const bound = 30 * time.Second
+
+// play runs a loop of these passes under watch; the last one ends it. It returns what watches, what reads one of its metrics, and
+// the errors of the passes.
+func play(t *testing.T, atLeast time.Duration, passes ...func(ctx context.Context) (more bool, err error)) (
+	loops *process.Loops, metric func(name string) int64, failures []error,
+) {
+	t.Helper()
+	reader := sdkmetric.NewManualReader()
+	loops, err := process.NewLoops(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter("test"), slog.New(slog.DiscardHandler), bound)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	n := 0
+	repetition := process.Repetition{
+		Once: func(ctx context.Context) (bool, error) {
+			if n++; n == len(passes) {
+				defer cancel()
+			}
+			return passes[n-1](ctx)
+		},
+		Failed: func(_ context.Context, err error) { failures = append(failures, err) },
+		Rest:   process.RestOnMachineClock, Every: time.Hour, Bound: atLeast,
+	}
+	metric = func(name string) int64 {
+		var all metricdata.ResourceMetrics
+		require.NoError(t, reader.Collect(t.Context(), &all))
+		for _, m := range all.ScopeMetrics[0].Metrics {
+			if m.Name != name {
+				continue
+			}
+			switch points := m.Data.(type) {
+			case metricdata.Sum[int64]:
+				return points.DataPoints[0].Value
+			case metricdata.Gauge[int64]:
+				return points.DataPoints[0].Value
+			}
+		}
+		return -1
+	}
+	require.NoError(t, loops.Loop("relay", repetition.Run).Run(ctx))
+	return loops, metric, failures
+}
+
+func done(context.Context) (bool, error) { return false, nil }
+
+func silent(ctx context.Context) (bool, error) { <-ctx.Done(); return false, ctx.Err() }
+
 func TestPass(t *testing.T) {
 	t.Parallel()
-	const bound = 30 * time.Second
-
-	// play runs a loop of these passes under watch; the last one ends it. It returns what watches, what reads one of its metrics, and
-	// the errors of the passes.
-	play := func(t *testing.T, atLeast time.Duration, passes ...func(ctx context.Context) (more bool, err error)) (
-		loops *process.Loops, metric func(name string) int64, failures []error,
-	) {
-		t.Helper()
-		reader := sdkmetric.NewManualReader()
-		loops, err := process.NewLoops(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter("test"), slog.New(slog.DiscardHandler), bound)
-		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		n := 0
-		repetition := process.Repetition{
-			Once: func(ctx context.Context) (bool, error) {
-				if n++; n == len(passes) {
-					defer cancel()
-				}
-				return passes[n-1](ctx)
-			},
-			Failed: func(_ context.Context, err error) { failures = append(failures, err) },
-			Rest:   process.RestOnMachineClock, Every: time.Hour, Bound: atLeast,
-		}
-		metric = func(name string) int64 {
-			var all metricdata.ResourceMetrics
-			require.NoError(t, reader.Collect(t.Context(), &all))
-			for _, m := range all.ScopeMetrics[0].Metrics {
-				if m.Name != name {
-					continue
-				}
-				switch points := m.Data.(type) {
-				case metricdata.Sum[int64]:
-					return points.DataPoints[0].Value
-				case metricdata.Gauge[int64]:
-					return points.DataPoints[0].Value
-				}
-			}
-			return -1
-		}
-		require.NoError(t, loops.Loop("relay", repetition.Run).Run(ctx))
-		return loops, metric, failures
-	}
-	done := func(context.Context) (bool, error) { return false, nil }
-	silent := func(ctx context.Context) (bool, error) { <-ctx.Done(); return false, ctx.Err() }
-
 	t.Run("R_01_ASilentPassIsEndedCountedAndFollowedByAnother", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
@@ -134,7 +136,7 @@ func TestPass(t *testing.T) {
 		})
 		require.EqualValues(t, 2, metric("loop_rows_passed_over"))
 	})
-	t.Run("NobodyHasToWatch", func(t *testing.T) {
+	t.Run("APassNeedsNoWatch", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
