@@ -2,7 +2,6 @@ package onboarding_test
 
 import (
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
@@ -174,24 +173,12 @@ func TestActivation(t *testing.T) {
 
 	subtest(t, "ConcurrentActivationsOpenOneSession", setup, func(t *testing.T, b *bundle) {
 		p := b.person()
-		opened := make(chan string, 8)
-		var calls sync.WaitGroup
-		for range 8 {
-			calls.Go(func() {
-				if r, err := b.current().service.Activate(t.Context(), orgID, p.ID, nil); err == nil {
-					opened <- r.ID
-				}
-			})
-		}
-		calls.Wait()
-		close(opened)
-		ids := map[string]int{}
-		for id := range opened {
-			ids[id]++
-		}
+		require.NoError(t, atOnce(8, func() error {
+			_, err := b.current().service.Activate(t.Context(), orgID, p.ID, nil)
+			return err
+		}))
 		b.quiet()
-		require.Len(t, ids, 1)
-		require.Equal(t, 1, b.count(`select count(*) from conversation_sessions`))
+		require.Equal(t, 1, b.sessions())
 		require.Equal(t, []string{opening}, b.sequence(p))
 	})
 
@@ -281,13 +268,6 @@ func TestReset(t *testing.T) {
 		all := whole
 		require.Equal(t, append(all, all...), b.sequence(p))
 		b.at(next.ID, session.AwaitingInterviewStart, "")
-	})
-
-	subtest(t, "OfAnotherOrganisationIsNotFound", setup, func(t *testing.T, b *bundle) {
-		r := b.activate(b.person())
-		_, err := b.current().service.Reset(t.Context(), newID(), r.ID)
-		require.ErrorIs(t, err, conversation.ErrNoSession)
-		require.Equal(t, session.Active, b.session(r.ID).Status)
 	})
 
 	subtest(t, "DuringASendEndsTheSequence", setup, func(t *testing.T, b *bundle) {

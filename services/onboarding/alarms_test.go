@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -140,25 +140,14 @@ func TestRelay(t *testing.T) {
 			select gen_random_uuid(), org_id, session_id, profile_id, 'onboarding_message_4', expected_state_token, g, due_at, lease_until, created_at
 			from step_alarms, generate_series(1, 60) g where session_id = $1`, r.ID)
 		before := len(b.qstash.Record().Of(emulator.Published))
-		claimed := make(chan int, 4)
-		var relays sync.WaitGroup
-		for range 4 {
-			relays.Go(func() {
-				n, err := b.current().relay.Relay(t.Context())
-				if err == nil {
-					claimed <- n
-				}
-			})
-		}
-		relays.Wait()
-		close(claimed)
-		sum := 0
-		for n := range claimed {
-			sum += n
-		}
-		require.Equal(t, 61, sum)
-		record := b.qstash.Record()
-		require.Equal(t, 61, len(record.Of(emulator.Published, emulator.Duplicate))-before)
+		var claimed atomic.Int64
+		require.NoError(t, atOnce(4, func() error {
+			n, err := b.current().relay.Relay(t.Context())
+			claimed.Add(int64(n))
+			return err
+		}))
+		require.EqualValues(t, 61, claimed.Load())
+		require.Equal(t, 61, len(b.qstash.Record().Of(emulator.Published, emulator.Duplicate))-before)
 		require.Zero(t, b.count(`select count(*) from step_alarms where published_at is null`))
 	})
 }
@@ -200,16 +189,10 @@ func TestSweeper(t *testing.T) {
 	subtest(t, "TwoAtOnceSetOneAlarm", setup, func(t *testing.T, b *bundle) {
 		_, r := b.inBurst(1)
 		b.clock.Advance(grace)
-		failures := make(chan error, 6)
-		for range cap(failures) {
-			go func() {
-				_, err := b.current().sweeper.Sweep(t.Context())
-				failures <- err
-			}()
-		}
-		for range cap(failures) {
-			require.NoError(t, <-failures)
-		}
+		require.NoError(t, atOnce(6, func() error {
+			_, err := b.current().sweeper.Sweep(t.Context())
+			return err
+		}))
 		require.Equal(t, 2, b.count(`select count(*) from step_alarms where session_id = $1`, r.ID))
 	})
 

@@ -43,13 +43,6 @@ func TestAmbiguousWords(t *testing.T) {
 		b.executes(b.session(r.ID))
 		require.Len(t, b.sequence(p), said+1)
 	})
-
-	subtest(t, "S0_41_STOPAfterItEndsTheSession", setup, func(t *testing.T, b *bundle) {
-		p, r := b.inBurst(2)
-		b.reply(p, "leave me alone")
-		b.reply(p, "STOP")
-		require.Equal(t, session.Stopped, b.session(r.ID).Status)
-	})
 }
 
 // leave stores a message of a person as a job that no process works yet, with its words about consent applied, and returns its id.

@@ -310,7 +310,12 @@ func TestConcurrentDuplicates(t *testing.T) {
 	for round := range 2 {
 		for _, p := range all {
 			m := b.message(p, fmt.Sprintf("yes, %d", round))
-			go func() { done <- posts(b, m) }()
+			go func() {
+				done <- atOnce(8, func() error {
+					_, err := b.current().server.ReceiveMessage(b.t.Context(), m)
+					return err
+				})
+			}()
 		}
 		for range all {
 			require.NoError(t, <-done)
@@ -325,22 +330,4 @@ func TestConcurrentDuplicates(t *testing.T) {
 	}
 	require.Equal(t, 4*people, b.count(`select count(*) from step_alarms`))
 	require.Equal(t, 2*people, b.count(`select count(*) from session_transitions where kind = 'replied'`))
-}
-
-// posts posts a text eight times at once.
-func posts(b *bundle, m *onboardingv1.ReceiveMessageRequest) error {
-	answers := make(chan error, 8)
-	for range cap(answers) {
-		go func() {
-			_, err := b.current().server.ReceiveMessage(b.t.Context(), m)
-			answers <- err
-		}()
-	}
-	var last error
-	for range cap(answers) {
-		if err := <-answers; err != nil {
-			last = err
-		}
-	}
-	return last
 }

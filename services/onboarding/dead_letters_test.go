@@ -20,19 +20,6 @@ import (
 func TestDeadLetter(t *testing.T) {
 	t.Parallel()
 
-	subtest(t, "S0_70_ExhaustedStepIsVisibleAndReplayable", setup, func(t *testing.T, b *bundle) {
-		p, r := b.inBurst(2)
-		b.unmute()
-		b.messaging.Script(func(int, *sendRequest) messagingtest.Outcome { return messagingtest.Throttle })
-		b.until(func() bool { return b.count(`select count(*) from dead_letters`) > 0 })
-		require.Equal(t, 1, b.count(`select count(*) from dead_letters where session_id = $1 and org_id = $2 and step_id = $3 and status = 503 and retried = 5`,
-			r.ID, orgID, string(step(2))))
-		require.Contains(t, b.story(r.ID), session.KindFailed)
-		b.messaging.Script(nil)
-		b.executes(b.session(r.ID))
-		b.completes(p)
-	})
-
 	subtest(t, "IsKeptOnceAndWithoutAPayloadToo", setup, func(t *testing.T, b *bundle) {
 		in := &recordStepFailure{SourceMessageId: "msg_1", DlqId: "1-0", DeliveryId: "msg_2"}
 		for range 2 {

@@ -59,9 +59,9 @@ func TestJobThatEndsUndone(t *testing.T) {
 	t.Parallel()
 
 	for _, tt := range []struct {
-		name  string
-		waits func(b *bundle) (conversation.Profile, session.Record)
-		ends  func(b *bundle)
+		name   string
+		waits  func(b *bundle) (conversation.Profile, session.Record)
+		ends   func(b *bundle)
 		reason string
 	}{
 		{

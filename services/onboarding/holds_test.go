@@ -120,14 +120,6 @@ func TestHold(t *testing.T) {
 		b.quiet()
 		b.at(r.ID, session.InterviewActivity01, "")
 	})
-
-	subtest(t, "OfAnotherOrganisationIsNotFound", setup, func(t *testing.T, b *bundle) {
-		p := b.person()
-		_, err := b.current().service.Hold(t.Context(), newID(), p.ID, "")
-		require.ErrorIs(t, err, conversation.ErrNoProfile)
-		_, err = b.current().service.Release(t.Context(), newID(), p.ID)
-		require.ErrorIs(t, err, conversation.ErrNoProfile)
-	})
 }
 
 // TestHoldAtMessaging: what is sent beside the conversation is held where it is sent.
@@ -200,6 +192,20 @@ func TestHoldAtMessaging(t *testing.T) {
 			require.Equal(t, verb == "Hold", b.messaging.Held(p.Phone))
 		})
 	}
+
+	subtest(t, "R_08_HoldsOfMoreThanOneBatchAreForwardedInOnePass", setup, func(t *testing.T, b *bundle) {
+		const people = 101 // a batch, and one more
+		before := b.clock.Now().Add(-time.Hour)
+		b.exec(`insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)
+			select gen_random_uuid(), $1, '+55119876' || lpad(n::text, 5, '0'), 'Ana', 'en', 'UTC', $2, $2 from generate_series(1, $3::int) n`, orgID, before, people)
+		b.exec(`update profiles set hold = true`)
+		_, err := b.current().service.ForwardHolds(t.Context())
+		require.NoError(t, err)
+		for n := 1; n <= people; n++ {
+			require.True(t, b.messaging.Held(fmt.Sprintf("+55119876%05d", n)), "%d", n)
+		}
+		require.Zero(t, b.count(`select count(*) from profiles where hold_told <> hold_version`))
+	})
 
 	subtest(t, "R_08_HoldsOfTheReleaseBeforeAndOfPsqlAreForwarded", setup, func(t *testing.T, b *bundle) {
 		p := b.person()

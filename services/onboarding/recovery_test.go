@@ -2,7 +2,6 @@ package onboarding_test
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
@@ -161,6 +160,23 @@ func (b *bundle) parkedAtStep(outcome messagingtest.Outcome) (conversation.Profi
 	return p, b.session(r.ID), err
 }
 
+// completesAfter resolves the message of the second step, resumes its session, and holds the conversation to going on to its end.
+func (b *bundle) completesAfter(p conversation.Profile, r session.Record, word messagingv1.Resolution) {
+	b.t.Helper()
+	require.True(b.t, b.messaging.Resolve(stepKey(r, 2), word))
+	b.unmute()
+	b.resumed(r)
+	b.completes(p)
+}
+
+// resumeAtOnce is many operators who resume a session at once.
+func (b *bundle) resumeAtOnce(r session.Record) error {
+	return atOnce(8, func() error {
+		_, err := b.resume(r)
+		return err
+	})
+}
+
 func stepKey(r session.Record, n int) string { return session.Key(r.ProfileID, r.ID, step(n)) }
 
 func TestResumeOfAStep(t *testing.T) {
@@ -214,10 +230,7 @@ func TestResumeOfAStep(t *testing.T) {
 		refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_STUCK)
 		require.Contains(t, b.shown(r.ID).GetReason(), "was given up")
 		require.Contains(t, b.shown(r.ID).GetReason(), ":resolve with RESOLUTION_NOT_SENT")
-		require.True(t, b.messaging.Resolve(stepKey(r, 2), wasNotSent))
-		b.unmute()
-		b.resumed(r)
-		b.completes(p)
+		b.completesAfter(p, r, wasNotSent)
 	})
 
 	subtest(t, "S0_65_UndeliverableSaysWhyWithTwiliosCodeAndWhatToDo", setup, func(t *testing.T, b *bundle) {
@@ -230,18 +243,7 @@ func TestResumeOfAStep(t *testing.T) {
 			require.Contains(t, reason, "POST /v1/messages/"+parked.MessageID+":resolve with RESOLUTION_NOT_SENT")
 			require.Contains(t, reason, "POST /v1/sessions/"+r.ID+":resume")
 		}
-		require.True(t, b.messaging.Resolve(stepKey(r, 2), wasNotSent))
-		b.unmute()
-		b.resumed(r)
-		b.completes(p)
-	})
-
-	subtest(t, "S0_65_StepWhoseAlarmsBroughtNothingGoesOn", setup, func(t *testing.T, b *bundle) {
-		p, r := b.inBurst(2)
-		b.until(func() bool { return b.session(r.ID).Status == session.Stuck })
-		b.unmute()
-		b.resumed(b.session(r.ID))
-		b.completes(p)
+		b.completesAfter(p, r, wasNotSent)
 	})
 
 	subtest(t, "DoesNotRingBeforeTheStepIsDue", setup, func(t *testing.T, b *bundle) {
@@ -345,31 +347,35 @@ func TestResumeOfADirectMessage(t *testing.T) {
 func TestResumeTakesUpReplies(t *testing.T) {
 	t.Parallel()
 
-	subtest(t, "S0_65_ReplyWhileItWasParkedAnswersTheMessageThatWasSent", setup, func(t *testing.T, b *bundle) {
-		p, r := b.activated()
-		b.messaging.Script(messagingtest.First(messagingtest.ParkTaken))
-		b.reply(p, "yes")
-		b.clock.Advance(time.Minute)
-		b.reply(p, "sure, go on")
-		require.Equal(t, session.KindHeld, b.entry(r.ID, session.KindHeld).Kind)
-		require.True(t, b.messaging.Resolve(session.DirectKey(p.ID, r.ID, session.TextExplanation, 1), wasSent))
-		b.resumed(r)
-		b.completes(p)
-	})
-
-	subtest(t, "S0_65_ReplyWhileItWasParkedDoesNotAnswerAMessageThatCameAfterIt", setup, func(t *testing.T, b *bundle) {
-		p, r := b.activated()
-		b.messaging.Script(messagingtest.First(messagingtest.ParkMissed))
-		b.reply(p, "yes")
-		b.clock.Advance(time.Minute)
-		b.reply(p, "hello?")
-		b.clock.Advance(time.Minute)
-		require.True(t, b.messaging.Resolve(session.DirectKey(p.ID, r.ID, session.TextExplanation, 1), wasNotSent))
-		b.resumed(r)
-		b.quiet()
-		require.Equal(t, []string{opening, explanation}, b.sequence(p))
-		b.at(r.ID, session.AwaitingExplanationResponse, "")
-	})
+	for _, tt := range []struct {
+		name   string
+		met    messagingtest.Outcome // by the explanation
+		word   messagingv1.Resolution
+		forget bool
+		want   []string
+	}{
+		{name: "S0_65_ReplyWhileItWasParkedAnswersTheMessageThatWasSent", met: messagingtest.ParkTaken, word: wasSent, want: whole},
+		{name: "S0_65_ReplyWhileItWasParkedDoesNotAnswerAMessageThatCameAfterIt", met: messagingtest.ParkMissed, word: wasNotSent, want: whole[:2]},
+		{name: "S0_65_ReplyIsAnsweredEvenIfNothingIsKnownOfWhatWasUnderWay", met: messagingtest.ParkTaken, word: wasSent, forget: true, want: whole},
+	} {
+		subtest(t, tt.name, setup, func(t *testing.T, b *bundle) {
+			p, r := b.activated()
+			b.messaging.Script(messagingtest.First(tt.met))
+			b.reply(p, "yes")
+			b.clock.Advance(time.Minute)
+			b.reply(p, "sure, go on")
+			require.Equal(t, session.KindHeld, b.entry(r.ID, session.KindHeld).Kind)
+			if tt.forget { // as when old jobs were cleared away
+				b.exec(`update conversation_sessions set parked_job_id = null where id = $1`, r.ID)
+			}
+			b.clock.Advance(time.Minute)
+			require.True(t, b.messaging.Resolve(explanationKey(r), tt.word))
+			b.resumed(r)
+			b.quiet()
+			require.Equal(t, tt.want, b.sequence(p))
+			require.Equal(t, len(tt.want) == 2, b.session(r.ID).Token == session.AwaitingExplanationResponse)
+		})
+	}
 
 	subtest(t, "S0_65_ReplyToAnOpeningThatWasParkedIsAnswered", setup, func(t *testing.T, b *bundle) {
 		p := b.person()
@@ -417,7 +423,7 @@ func TestResumeTakesUpReplies(t *testing.T) {
 		p, r := b.activated()
 		b.messaging.Script(messagingtest.First(messagingtest.ParkMissed))
 		b.reply(p, "yes")
-		require.True(t, b.messaging.Resolve(session.DirectKey(p.ID, r.ID, session.TextExplanation, 1), wasNotSent))
+		require.True(t, b.messaging.Resolve(explanationKey(r), wasNotSent))
 		b.hold(p)
 		b.resumed(r)
 		b.quiet()
@@ -428,25 +434,11 @@ func TestResumeTakesUpReplies(t *testing.T) {
 		require.Zero(t, b.count(`select count(*) from webhook_jobs where status = 'failed'`))
 	})
 
-	subtest(t, "S0_65_ReplyIsAnsweredEvenIfNothingIsKnownOfWhatWasUnderWay", setup, func(t *testing.T, b *bundle) {
-		p, r := b.activated()
-		b.messaging.Script(messagingtest.First(messagingtest.ParkTaken))
-		b.reply(p, "yes")
-		b.clock.Advance(time.Minute)
-		b.reply(p, "hello?")
-		b.exec(`update conversation_sessions set parked_job_id = null where id = $1`, r.ID) // as when old jobs were cleared away
-		require.True(t, b.messaging.Resolve(session.DirectKey(p.ID, r.ID, session.TextExplanation, 1), wasSent))
-		b.resumed(r)
-		b.quiet()
-		require.Equal(t, []string{opening, explanation}, b.sequence(p)[:2])
-		require.NotEqual(t, session.AwaitingExplanationResponse, b.session(r.ID).Token, "the person had read the explanation by then, and this answers it")
-	})
-
 	subtest(t, "ReplyThatWasOvertakenAnswersNothing", setup, func(t *testing.T, b *bundle) {
 		p, r := b.activated()
 		b.messaging.Script(messagingtest.First(messagingtest.ParkMissed))
 		b.reply(p, "yes")
-		require.True(t, b.messaging.Resolve(session.DirectKey(p.ID, r.ID, session.TextExplanation, 1), wasNotSent))
+		require.True(t, b.messaging.Resolve(explanationKey(r), wasNotSent))
 		b.resumed(r)
 		b.exec(`update conversation_sessions set turn = turn + 1 where id = $1`, r.ID) // another message was answered in between
 		b.quiet()
@@ -460,20 +452,18 @@ func TestResume(t *testing.T) {
 
 	subtest(t, "ManyAtOnceAreOne", setup, func(t *testing.T, b *bundle) {
 		_, r, _ := b.parkedAtStep(messagingtest.ParkTaken)
-		var calls sync.WaitGroup
-		failures := make(chan error, 8)
-		for range cap(failures) {
-			calls.Go(func() {
-				_, err := b.resume(r)
-				failures <- err
-			})
-		}
-		calls.Wait()
-		for range cap(failures) {
-			require.NoError(t, <-failures)
-		}
+		require.NoError(t, b.resumeAtOnce(r))
 		require.Equal(t, 2, b.count(`select count(*) from step_alarms where session_id = $1 and step_id = $2`, r.ID, string(step(2))))
 		require.Equal(t, 1, b.count(`select count(*) from session_transitions where session_id = $1 and kind = 'resumed'`, r.ID))
+	})
+
+	subtest(t, "ManyAtOnceSendOneOpening", setup, func(t *testing.T, b *bundle) {
+		p := stuckOpening(b)
+		require.NoError(t, b.resumeAtOnce(b.newest(p)))
+		require.Equal(t, 1, b.count(`select count(*) from webhook_jobs where event_type = $1 and status <> 'completed'`, conversation.EventOpening))
+		b.quiet()
+		require.Equal(t, []string{opening}, b.sequence(p))
+		require.Equal(t, 1, b.count(`select count(*) from session_transitions where kind = 'resumed'`))
 	})
 
 	subtest(t, "ActiveSessionIsLeftAsItIs", setup, func(t *testing.T, b *bundle) {
@@ -529,12 +519,5 @@ func TestResume(t *testing.T) {
 		b.quiet()
 		b.reply(p, "yes") // goes to the open session, although a newer one was closed
 		b.at(old.ID, session.InterviewActivity01, "")
-	})
-
-	subtest(t, "OfAnotherOrganisationIsNotFound", setup, func(t *testing.T, b *bundle) {
-		_, r, _ := b.parkedAtStep(messagingtest.ParkMissed)
-		_, err := b.current().server.ResumeSession(
-			rpc.WithPrincipal(t.Context(), rpc.Principal{Subject: "o", Role: rpc.RoleOperator, OrgID: newID()}), &onboardingv1.ResumeSessionRequest{SessionId: r.ID})
-		refuses(t, err, codes.NotFound, onboardingv1.Reason_REASON_SESSION_NOT_FOUND)
 	})
 }

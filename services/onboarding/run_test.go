@@ -471,20 +471,50 @@ func TestWhoMayCall(t *testing.T) {
 
 	t.Run("OtherOrganisationSeesNothing", func(t *testing.T) {
 		t.Parallel()
-		_, err := w.client.GetProfile(elsewhere, &onboardingv1.GetProfileRequest{ProfileId: p.GetProfileId()})
-		refuses(t, err, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND)
-		_, err = w.client.GetSession(elsewhere, &onboardingv1.GetSessionRequest{SessionId: s.GetSessionId()})
-		refuses(t, err, codes.NotFound, onboardingv1.Reason_REASON_SESSION_NOT_FOUND)
-		_, err = w.client.ResetSession(elsewhere, &onboardingv1.ResetSessionRequest{SessionId: s.GetSessionId()})
-		refuses(t, err, codes.NotFound, onboardingv1.Reason_REASON_SESSION_NOT_FOUND)
+		key := session.NewStepPayload(p.GetProfileId(), s.GetSessionId(), step(1))
+		for reason, calls := range map[onboardingv1.Reason][]func(ctx context.Context) error{
+			onboardingv1.Reason_REASON_PROFILE_NOT_FOUND: {
+				discard(w.client.GetProfile, &onboardingv1.GetProfileRequest{ProfileId: p.GetProfileId()}),
+				discard(w.client.HoldProfile, &onboardingv1.HoldProfileRequest{ProfileId: p.GetProfileId()}),
+				discard(w.client.ReleaseProfile, &onboardingv1.ReleaseProfileRequest{ProfileId: p.GetProfileId()}),
+			},
+			onboardingv1.Reason_REASON_SESSION_NOT_FOUND: {
+				discard(w.client.GetSession, &onboardingv1.GetSessionRequest{SessionId: s.GetSessionId()}),
+				discard(w.client.ResetSession, &onboardingv1.ResetSessionRequest{SessionId: s.GetSessionId()}),
+				discard(w.client.ResumeSession, &onboardingv1.ResumeSessionRequest{SessionId: s.GetSessionId()}),
+				discard(w.client.ExecuteStep, &onboardingv1.ExecuteStepRequest{
+					ProfileId: key.ProfileID, SessionId: key.SessionID, StepId: string(key.StepID), ExpectedStateToken: string(key.ExpectedToken), IdempotencyKey: key.IdempotencyKey,
+				}),
+			},
+		} {
+			for _, call := range calls {
+				refuses(t, call(elsewhere), codes.NotFound, reason)
+			}
+		}
 		listed, err := w.client.ListSessions(elsewhere, &onboardingv1.ListSessionsRequest{})
 		require.NoError(t, err)
 		require.Empty(t, listed.GetSessions())
-		key := session.NewStepPayload(p.GetProfileId(), s.GetSessionId(), step(1))
-		_, err = w.client.ExecuteStep(elsewhere, &onboardingv1.ExecuteStepRequest{
-			ProfileId: key.ProfileID, SessionId: key.SessionID, StepId: string(key.StepID), ExpectedStateToken: string(key.ExpectedToken), IdempotencyKey: key.IdempotencyKey,
-		})
-		refuses(t, err, codes.NotFound, onboardingv1.Reason_REASON_SESSION_NOT_FOUND)
+		now, err := w.client.GetProfile(w.operator(), &onboardingv1.GetProfileRequest{ProfileId: p.GetProfileId()})
+		require.NoError(t, err)
+		require.False(t, now.GetProfile().GetHold())
+		require.Equal(t, "active", w.session(s.GetSessionId()).GetSession().GetStatus())
+	})
+
+	t.Run("UserDoesNotSeeWhyTheirSessionIsParked", func(t *testing.T) {
+		t.Parallel()
+		w.receives("SM1", other.GetPhone(), "leave me alone")
+		for role, ctx := range map[rpc.Role]context.Context{rpc.RoleUser: w.as(rpc.RoleUser, other.GetProfileId(), orgID), rpc.RoleOperator: w.operator()} {
+			got, err := w.client.GetSession(ctx, &onboardingv1.GetSessionRequest{SessionId: hers.GetSessionId()})
+			require.NoError(t, err)
+			listed, err := w.client.ListSessions(ctx, &onboardingv1.ListSessionsRequest{ProfileId: other.GetProfileId()})
+			require.NoError(t, err)
+			require.Len(t, listed.GetSessions(), 1)
+			parked := got.GetTimeline()[len(got.GetTimeline())-1]
+			require.Equal(t, []string{"stuck", "parked"}, []string{got.GetSession().GetStatus(), parked.GetKind()})
+			for _, reason := range []string{got.GetSession().GetReason(), listed.GetSessions()[0].GetReason(), parked.GetDetail()} {
+				require.Equal(t, role == rpc.RoleOperator, strings.Contains(reason, "may want no more texts"))
+			}
+		}
 	})
 
 	t.Run("MalformedIDsAreRefused", func(t *testing.T) {

@@ -90,16 +90,10 @@ func TestAfterDelivery(t *testing.T) {
 
 	subtest(t, "ManyAtOnceSetOneAlarm", setup, func(t *testing.T, b *bundle) {
 		_, r := b.beforeLast()
-		answers := make(chan error, 8)
-		for range cap(answers) {
-			go func() {
-				_, err := b.execute(payload(r))
-				answers <- err
-			}()
-		}
-		for range cap(answers) {
-			require.NoError(t, <-answers)
-		}
+		require.NoError(t, atOnce(8, func() error {
+			_, err := b.execute(payload(r))
+			return err
+		}))
 		require.Equal(t, 1, b.count(`select count(*) from step_alarms where cause = 'delivery'`))
 		require.Equal(t, 1, b.count(`select count(*) from session_transitions where kind = 'waiting'`))
 	})
