@@ -1,26 +1,158 @@
 package onboarding_test
 
 import (
-	"sync"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
 
 	"paceline.internal/emulators/messagingtest"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/session"
 )
 
+// activates is an operator's call.
+func (b *bundle) activates(p conversation.Profile, consent *onboardingv1.ConsentRecord) (*onboardingv1.Session, error) {
+	b.t.Helper()
+	out, err := asks(b, b.current().server.ActivateProfile, &onboardingv1.ActivateProfileRequest{ProfileId: p.ID, Consent: consent})
+	return out.GetSession(), err
+}
+
+func (b *bundle) sessions() int {
+	b.t.Helper()
+	return b.count(`select count(*) from conversation_sessions`)
+}
+
+func TestActivationIsRefused(t *testing.T) {
+	t.Parallel()
+
+	for _, tt := range []struct {
+		name string
+		park func(b *bundle) (conversation.Profile, session.Record)
+		why  string
+	}{
+		{"Stuck", func(b *bundle) (conversation.Profile, session.Record) {
+			p, r, _ := b.parkedAtStep(messagingtest.ParkMissed)
+			return p, r
+		}, ":resolve"},
+		{"Undeliverable", func(b *bundle) (conversation.Profile, session.Record) {
+			p := b.person()
+			b.messaging.Script(messagingtest.First(messagingtest.Reject))
+			return p, b.activate(p)
+		}, "this is no phone number"},
+		{"WithWordsThatMayBeAnOptOut", func(b *bundle) (conversation.Profile, session.Record) {
+			p, r := b.activated()
+			b.reply(p, "leave me alone")
+			return p, r
+		}, "may want no more texts"},
+	} {
+		subtest(t, "R_06_WhileASessionIsParked"+tt.name, setup, func(t *testing.T, b *bundle) {
+			p, r := tt.park(b)
+			heard, attempts := b.sequence(p), len(b.messaging.Attempts())
+			_, err := b.activates(p, nil)
+			refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_SESSION_PARKED)
+			for _, part := range []string{r.ID, string(b.session(r.ID).Status), ":resume", ":reset", ":resolve", tt.why} {
+				require.ErrorContains(t, err, part)
+			}
+			require.NotContains(t, err.Error(), p.Phone)
+			b.quiet()
+			require.Equal(t, 1, b.sessions())
+			require.Equal(t, heard, b.sequence(p))
+			require.Len(t, b.messaging.Attempts(), attempts)
+
+			_, err = b.current().service.Reset(t.Context(), orgID, r.ID)
+			require.NoError(t, err)
+			b.messaging.Script(nil)
+			require.NotEqual(t, r.ID, b.activate(p).ID)
+			require.Equal(t, opening, b.sequence(p)[len(b.sequence(p))-1])
+		})
+	}
+
+	subtest(t, "R_06_NotOnceTheParkedSessionWasResumed", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
+		b.reply(p, "leave me alone")
+		b.resumed(r)
+		require.Equal(t, r.ID, b.activate(p).ID)
+		require.Equal(t, []string{opening}, b.sequence(p))
+	})
+
+	// The change is made, and not committed yet: the activation waits for it.
+	for _, tt := range []struct {
+		name, change string
+		want         func(err error) bool
+	}{
+		{
+			"SessionIsBeingParked", `update conversation_sessions set status = 'stuck' where profile_id = $1`,
+			func(err error) bool { return errors.As(err, new(*conversation.SessionParked)) },
+		},
+		{
+			"PersonIsBeingHeld", `update profiles set hold = true where id = $1`,
+			func(err error) bool { return errors.Is(err, conversation.ErrOnHold) },
+		},
+	} {
+		subtest(t, "R_06_WhileThe"+tt.name, setup, func(t *testing.T, b *bundle) {
+			p, _ := b.activated()
+			tx, err := b.pool.Begin(t.Context())
+			require.NoError(t, err)
+			defer func() { _ = tx.Rollback(t.Context()) }()
+			_, err = tx.Exec(t.Context(), tt.change, p.ID)
+			require.NoError(t, err)
+			answered := make(chan error, 1)
+			go func() {
+				_, err := b.current().service.Activate(t.Context(), orgID, p.ID, nil)
+				answered <- err
+			}()
+			require.Eventually(t, func() bool {
+				return b.count(`select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) == 1
+			}, 10*time.Second, 5*time.Millisecond)
+			require.NoError(t, tx.Commit(t.Context()))
+			err = <-answered
+			require.Truef(t, tt.want(err), "%v", err)
+			require.Equal(t, 1, b.sessions())
+			require.Equal(t, []string{opening}, b.sequence(p))
+		})
+	}
+
+	subtest(t, "R_06_WithoutOpeningAnythingAfterSTOPAlsoInQuietHours", setup, func(t *testing.T, b *bundle) {
+		p := b.person()
+		b.reply(p, "STOP")
+		for range 2 {
+			_, err := b.activates(p, nil)
+			refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_OPTED_OUT)
+			require.ErrorContains(t, err, "START")
+			b.sleepsAtNight()
+			b.turns(23, 0)
+		}
+		require.Zero(t, b.sessions())
+		b.reply(p, "START")
+		require.Equal(t, session.Active, b.activate(p).Status)
+	})
+
+	subtest(t, "R_06_WhileWordsFromBeforeAnySessionWaitForAnOperator", setup, func(t *testing.T, b *bundle) {
+		p := b.person()
+		b.reply(p, "leave me alone")
+		_, err := b.activates(p, nil)
+		refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_AWAITS_OPERATOR)
+		require.ErrorContains(t, err, "/v1/webhook-jobs")
+		require.Zero(t, b.sessions())
+		var job string
+		require.NoError(t, b.pool.QueryRow(t.Context(), `select id from webhook_jobs where status = 'failed'`).Scan(&job))
+		_, err = b.store.CancelJob(t.Context(), orgID, job, b.clock.Now())
+		require.NoError(t, err)
+		require.Equal(t, session.Active, b.activate(p).Status)
+	})
+}
+
 func TestActivation(t *testing.T) {
 	t.Parallel()
 
-	t.Run("S0_60_S0_08_SendsTheOpeningAloneAndOnce", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "S0_60_S0_08_SendsTheOpeningAloneAndOnce", setup, func(t *testing.T, b *bundle) {
 		p := b.person()
-		require.Empty(t, b.messaging.Taken(p.Phone), "somebody who is only enrolled gets nothing")
+		require.Empty(t, b.messaging.Taken(p.Phone), "a person who is only enrolled gets nothing")
 		r := b.activate(p)
 		require.Equal(t, session.AwaitingOpeningResponse, r.Token)
 		require.Equal(t, r, b.activate(p), "the second activation returns the session as it is")
@@ -30,11 +162,8 @@ func TestActivation(t *testing.T) {
 		require.Equal(t, []session.Kind{session.KindActivated, session.KindSent}, b.story(r.ID))
 	})
 
-	t.Run("S0_61_NothingFollowsWithoutAReply", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		p := b.person()
-		b.activate(p)
+	subtest(t, "S0_61_NothingFollowsWithoutAReply", setup, func(t *testing.T, b *bundle) {
+		p, _ := b.activated()
 		b.pass(20 * time.Minute)
 		require.Equal(t, []string{opening}, b.sequence(p))
 		b.reply(p, "hi")
@@ -42,34 +171,18 @@ func TestActivation(t *testing.T) {
 		require.Equal(t, []string{opening, explanation}, b.sequence(p))
 	})
 
-	t.Run("ConcurrentActivationsOpenOneSession", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "ConcurrentActivationsOpenOneSession", setup, func(t *testing.T, b *bundle) {
 		p := b.person()
-		opened := make(chan string, 8)
-		var calls sync.WaitGroup
-		for range 8 {
-			calls.Go(func() {
-				if r, err := b.current().service.Activate(t.Context(), orgID, p.ID, nil); err == nil {
-					opened <- r.ID
-				}
-			})
-		}
-		calls.Wait()
-		close(opened)
-		ids := map[string]int{}
-		for id := range opened {
-			ids[id]++
-		}
+		require.NoError(t, atOnce(8, func() error {
+			_, err := b.current().service.Activate(t.Context(), orgID, p.ID, nil)
+			return err
+		}))
 		b.quiet()
-		require.Len(t, ids, 1)
-		require.Equal(t, 1, b.count(`select count(*) from conversation_sessions`))
+		require.Equal(t, 1, b.sessions())
 		require.Equal(t, []string{opening}, b.sequence(p))
 	})
 
-	t.Run("OpeningThatCouldNotBeSentIsSentByTheLoop", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "OpeningThatCouldNotBeSentIsSentByTheLoop", setup, func(t *testing.T, b *bundle) {
 		p := b.person()
 		b.messaging.Script(messagingtest.First(messagingtest.Unavailable, messagingtest.Throttle, messagingtest.UnknownMissed))
 		r := b.activate(p)
@@ -81,9 +194,7 @@ func TestActivation(t *testing.T) {
 		require.Equal(t, []session.Kind{session.KindActivated, session.KindSent}, b.story(r.ID))
 	})
 
-	t.Run("ReplyBeforeTheOpeningIsSettledWaitsForIt", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "ReplyBeforeTheOpeningIsSettledWaitsForIt", setup, func(t *testing.T, b *bundle) {
 		p := b.person()
 		b.messaging.Script(messagingtest.First(messagingtest.UnknownTaken))
 		r := b.activate(p)
@@ -97,29 +208,7 @@ func TestActivation(t *testing.T) {
 		require.Equal(t, []session.Kind{session.KindActivated, session.KindSent, session.KindReplied, session.KindSent, session.KindAdvanced}, b.story(r.ID))
 	})
 
-	t.Run("ReplyWhileTheOpeningIsBeingSentIsAnsweredOnce", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		p := b.person()
-		var once sync.Once
-		b.messaging.Gate(func(*messagingv1.SendRequest) { once.Do(func() { b.reply(p, "yes") }) })
-		r := b.activate(p)
-		b.quiet()
-		require.Equal(t, []string{opening, explanation}, b.sequence(p))
-		b.at(r.ID, session.AwaitingExplanationResponse, "")
-	})
-
-	t.Run("RefusedOpeningParksTheSession", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		p := b.person()
-		b.messaging.Script(messagingtest.First(messagingtest.Reject))
-		require.Equal(t, session.Undeliverable, b.activate(p).Status)
-	})
-
-	t.Run("RefusesAPersonOnHold", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "RefusesAPersonOnHold", setup, func(t *testing.T, b *bundle) {
 		p := b.person()
 		_, err := b.current().service.Hold(t.Context(), orgID, p.ID, "")
 		require.NoError(t, err)
@@ -128,9 +217,7 @@ func TestActivation(t *testing.T) {
 		require.Zero(t, b.count(`select count(*) from conversation_sessions`))
 	})
 
-	t.Run("RefusesAnOrganisationWithoutASender", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "RefusesAnOrganisationWithoutASender", setup, func(t *testing.T, b *bundle) {
 		other := newID()
 		p, err := b.current().service.Enrol(t.Context(), other, conversation.Person{Phone: "+5511987651234", FirstName: "Bia"})
 		require.NoError(t, err)
@@ -141,9 +228,7 @@ func TestActivation(t *testing.T) {
 		require.Zero(t, b.count(`select count(*) from conversation_sessions`))
 	})
 
-	t.Run("OpeningOfWhichNothingIsEverLearntIsVisiblyStuck", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "OpeningOfWhichNothingIsEverLearntIsVisiblyStuck", setup, func(t *testing.T, b *bundle) {
 		p := b.person()
 		b.messaging.Script(messagingtest.First(messagingtest.UnknownForever))
 		r := b.activate(p)
@@ -155,32 +240,14 @@ func TestActivation(t *testing.T) {
 		require.Contains(t, parked.Reason, "nothing was heard")
 		require.Equal(t, session.KindParked, b.story(r.ID)[len(b.story(r.ID))-1])
 		require.Len(t, b.messaging.Attempts(), 1)
-		require.Zero(t, b.count(`select count(*) from webhook_jobs where status <> 'completed'`), "or every later text would wait behind it")
-	})
-
-	t.Run("HoldRightAfterTheActivationKeepsTheOpeningBack", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		p := b.person()
-		b.messaging.Script(messagingtest.First(messagingtest.Throttle))
-		b.activate(p)
-		_, err := b.current().service.Hold(t.Context(), orgID, p.ID, "")
-		require.NoError(t, err)
-		b.pass(5 * time.Minute)
-		require.Empty(t, b.sequence(p))
-		_, err = b.current().service.Release(t.Context(), orgID, p.ID)
-		require.NoError(t, err)
-		b.quiet()
-		require.Equal(t, []string{opening}, b.sequence(p))
+		require.Zero(t, b.count(`select count(*) from webhook_jobs where status <> 'completed'`), "or every later message would wait behind it")
 	})
 }
 
 func TestReset(t *testing.T) {
 	t.Parallel()
 
-	t.Run("S0_57_NextActivationIsAnEpisodeOfItsOwn", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "S0_57_NextActivationIsAnEpisodeOfItsOwn", setup, func(t *testing.T, b *bundle) {
 		p, r := b.explained()
 		b.reply(p, "yes")
 		b.quiet()
@@ -198,84 +265,20 @@ func TestReset(t *testing.T) {
 		b.reply(p, "yes")
 		b.reply(p, "yes")
 		b.quiet()
-		all := []string{opening, explanation, first, second, third, fourth}
+		all := whole
 		require.Equal(t, append(all, all...), b.sequence(p))
 		b.at(next.ID, session.AwaitingInterviewStart, "")
 	})
 
-	t.Run("OfAnotherOrganisationIsNotFound", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		r := b.activate(b.person())
-		_, err := b.current().service.Reset(t.Context(), newID(), r.ID)
-		require.ErrorIs(t, err, conversation.ErrNoSession)
-		require.Equal(t, session.Active, b.session(r.ID).Status)
-	})
-
-	t.Run("DuringASendEndsTheSequence", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "DuringASendEndsTheSequence", setup, func(t *testing.T, b *bundle) {
 		p, r := b.inBurst(2)
 		b.messaging.Gate(func(*messagingv1.SendRequest) {
 			_, err := b.current().service.Reset(t.Context(), orgID, r.ID)
 			require.NoError(t, err)
 		})
-		_, err := b.execute(payload(r))
-		require.NoError(t, err)
+		b.executes(r)
 		require.Equal(t, session.Closed, b.session(r.ID).Status)
 		b.quiet()
 		require.Equal(t, []string{opening, explanation, first, second}, b.sequence(p))
-	})
-}
-
-func TestEnrolment(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	for _, tt := range []struct {
-		name   string
-		person conversation.Person
-		want   string // what is wrong, or empty
-	}{
-		{name: "International", person: conversation.Person{Phone: "+55 (11) 98765-4321", FirstName: "  Ana   Maria ", Locale: "PT-br", TimeZone: "America/Sao_Paulo"}},
-		{name: "S0_68_NoName", person: conversation.Person{Phone: "+5511987650001"}, want: "first_name"},
-		{name: "S0_68_NameWithoutALetter", person: conversation.Person{Phone: "+5511987650001", FirstName: "12 34"}, want: "first_name"},
-		{name: "S0_68_NameWhoseLettersComeTooLate", person: conversation.Person{Phone: "+5511987650001", FirstName: "12345678901234567890 Ana"}, want: "first_name"},
-		{name: "S0_68_NameOfEmoji", person: conversation.Person{Phone: "+5511987650001", FirstName: "🙂🙂"}, want: "first_name"},
-		{name: "NameWithBraces", person: conversation.Person{Phone: "+5511987650001", FirstName: "{first_name}"}, want: "first_name"},
-		{name: "NationalPhone", person: conversation.Person{Phone: "11987654321", FirstName: "Ana"}, want: "phone"},
-		{name: "UnknownLocale", person: conversation.Person{Phone: "+5511987650001", FirstName: "Ana", Locale: "fr"}, want: "locale"},
-		{name: "UnknownZone", person: conversation.Person{Phone: "+5511987650001", FirstName: "Ana", TimeZone: "Local"}, want: "time_zone"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			p, err := b.current().service.Enrol(t.Context(), orgID, tt.person)
-			if tt.want != "" {
-				require.ErrorIs(t, err, conversation.ErrInvalid)
-				require.ErrorContains(t, err, tt.want)
-				return
-			}
-			require.NoError(t, err)
-			require.Equal(t, []string{"+5511987654321", "Ana Maria", "pt-BR", "America/Sao_Paulo"}, []string{p.Phone, p.FirstName, p.Locale, p.TimeZone})
-		})
-	}
-
-	t.Run("EverythingThatIsWrongAtOnce", func(t *testing.T) {
-		t.Parallel()
-		_, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: "x", Locale: "fr", TimeZone: "Mars"})
-		for _, field := range []string{"phone", "first_name", "locale", "time_zone"} {
-			require.ErrorContains(t, err, field)
-		}
-	})
-
-	t.Run("SamePhoneIsTheSameProfile", func(t *testing.T) {
-		t.Parallel()
-		one, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: "+5511987657777", FirstName: "Ana"})
-		require.NoError(t, err)
-		two, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: "+5511987657777", FirstName: "Bia"})
-		require.NoError(t, err)
-		require.Equal(t, one, two)
-		elsewhere, err := b.current().service.Enrol(t.Context(), newID(), conversation.Person{Phone: "+5511987657777", FirstName: "Ana"})
-		require.NoError(t, err)
-		require.NotEqual(t, one.ID, elsewhere.ID)
 	})
 }

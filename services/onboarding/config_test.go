@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/emulators/messagingtest"
-	"paceline.internal/platform/postgres"
+	platform "paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/process"
 	"paceline.internal/services/onboarding"
@@ -75,7 +75,7 @@ func TestLoadConfig(t *testing.T) {
 		})
 	}
 
-	t.Run("TakesAFlowAndTextsOfOnesOwn", func(t *testing.T) {
+	t.Run("TakesAFlowAndACatalogOfItsOwn", func(t *testing.T) {
 		t.Parallel()
 		environ, dir := complete(), t.TempDir()
 		environ["ONBOARDING_FLOW_FILE"] = write(t, filepath.Join(dir, "flow"), "flow.json",
@@ -85,7 +85,7 @@ func TestLoadConfig(t *testing.T) {
 		require.NoError(t, err)
 	})
 
-	t.Run("RefusesAFlowThatSendsATextThatThereIsNot", func(t *testing.T) {
+	t.Run("RefusesAFlowThatSendsAMessageThatThereIsNot", func(t *testing.T) {
 		t.Parallel()
 		environ := complete()
 		environ["ONBOARDING_FLOW_FILE"] = write(t, t.TempDir(), "flow.json",
@@ -94,7 +94,7 @@ func TestLoadConfig(t *testing.T) {
 		require.ErrorContains(t, err, "ONBOARDING_MESSAGE_9")
 	})
 
-	t.Run("RefusesAFolderWithoutTexts", func(t *testing.T) {
+	t.Run("RefusesAFolderWithoutACatalog", func(t *testing.T) {
 		t.Parallel()
 		environ := complete()
 		environ["ONBOARDING_COPY_DIR"] = t.TempDir()
@@ -114,9 +114,7 @@ func write(t *testing.T, dir, name, content string) string {
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 
-	t.Run("S0_06_PassesWhenEverythingIsInOrder", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
+	subtest(t, "S0_06_PassesWhenEverythingIsInOrder", newWorld, func(t *testing.T, w *world) {
 		w.environ["ONBOARDING_ADDR"] = "127.0.0.1:9001"
 		cfg, err := onboarding.LoadConfig(w.environ)
 		require.NoError(t, err)
@@ -131,9 +129,7 @@ ok +tls +off: .*
 \z`, report.String())
 	})
 
-	t.Run("LooksAtRedisWhenThereIsOne", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
+	subtest(t, "ChecksRedisWhenThereIsOne", newWorld, func(t *testing.T, w *world) {
 		memory := miniredis.RunT(t)
 		memory.RequireAuth("s3cret")
 		for url, want := range map[string]string{
@@ -161,7 +157,7 @@ ok +tls +off: .*
 		"ASchemaThatIsBehind": {
 			change: func(t *testing.T, environ map[string]string) {
 				t.Helper()
-				environ["ONBOARDING_DATABASE_URL"] = pgtest.URL(t, postgres.Migrations{})
+				environ["ONBOARDING_DATABASE_URL"] = pgtest.URL(t, platform.Migrations{})
 			},
 			want: `(?m)^failed +database .*\n +to mend: .*onboarding migrate`,
 		},
@@ -172,9 +168,7 @@ ok +tls +off: .*
 			want: `(?m)^failed +clock .*\n +to mend: `,
 		},
 	} {
-		t.Run("Sees"+name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
+		subtest(t, "Sees"+name, newWorld, func(t *testing.T, w *world) {
 			tt.change(t, w.environ)
 			cfg, err := onboarding.LoadConfig(w.environ)
 			require.NoError(t, err)
@@ -185,9 +179,7 @@ ok +tls +off: .*
 		})
 	}
 
-	t.Run("S0_06_SaysWhatIsWrongAndHowToMendIt", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
+	subtest(t, "S0_06_SaysWhatIsWrongAndHowToMendIt", newWorld, func(t *testing.T, w *world) {
 		w.environ["QSTASH_TOKEN"], w.environ["ONBOARDING_DATABASE_URL"] = "wrong-token", "postgres://ada:s3cret@127.0.0.1:1/onboarding"
 		w.environ["GRPC_TLS_CERT_FILE"] = "/nowhere/cert.pem"
 		w.environ["GRPC_TLS_KEY_FILE"], w.environ["GRPC_TLS_CA_FILE"] = "/nowhere/key.pem", "/nowhere/ca.pem"

@@ -16,7 +16,7 @@ import (
 )
 
 // phase is one part of a conversation. It is played with every mishap at every call of a port, and has to end where it
-// ends on a good day, with the same texts and the same effects.
+// ends on a good day, with the same messages and the same effects.
 type phase struct {
 	name string
 	// begin brings a new person to where the phase begins, while all is well.
@@ -28,7 +28,7 @@ type phase struct {
 	token session.Token
 }
 
-// writes is a text that Twilio posts.
+// writes is a message of a person that Twilio posts.
 func writes(body string) func(b *bundle, p conversation.Profile) func() error {
 	return func(b *bundle, p conversation.Profile) func() error {
 		m := b.message(p, body)
@@ -55,18 +55,18 @@ func releases(b *bundle, p conversation.Profile) func() error {
 
 // resumes is an operator who resumes the person's session.
 func resumes(b *bundle, p conversation.Profile) func() error {
-	r := b.standing(p)
+	r := b.newest(p)
 	return func() error {
 		_, err := b.current().service.Resume(b.t.Context(), orgID, r.ID)
 		return err
 	}
 }
 
-// replays is an operator who replays the newest dead letter.
+// replays is an operator who replays the newest dead deadLetter.
 func replays(b *bundle, _ conversation.Profile) func() error {
-	letter := b.letters(&onboardingv1.ListDeadLettersRequest{})[0].GetDeadLetterId()
+	deadLetter := b.deadLetters(&onboardingv1.ListDeadLettersRequest{})[0].GetDeadLetterId()
 	return func() error {
-		_, err := b.current().service.Replay(b.t.Context(), orgID, letter)
+		_, err := b.current().service.Replay(b.t.Context(), orgID, deadLetter)
 		return err
 	}
 }
@@ -74,11 +74,10 @@ func replays(b *bundle, _ conversation.Profile) func() error {
 // nothing happens but what the service does on its own.
 func nothing(*bundle, conversation.Profile) func() error { return func() error { return nil } }
 
-func nobody(b *bundle) conversation.Profile { return b.person() }
+func enrolled(b *bundle) conversation.Profile { return b.person() }
 
 func activated(b *bundle) conversation.Profile {
-	p := b.person()
-	b.activate(p)
+	p, _ := b.activated()
 	return p
 }
 
@@ -87,15 +86,13 @@ func informed(b *bundle) conversation.Profile {
 	return p
 }
 
-// lastAnswerLost is a person who has the last text, which we do not know yet.
+// lastAnswerLost is a person who has the last message, which we do not know yet.
 func lastAnswerLost(b *bundle) conversation.Profile {
 	p, r := b.inBurst(4)
 	b.clock.Advance(time.Second)
-	b.messaging.Script(messagingtest.First(messagingtest.AcceptLost))
-	_, err := b.execute(payload(r))
-	require.Error(b.t, err)
+	b.fails(r, messagingtest.AcceptLost)
 	b.messaging.Script(nil)
-	b.qstash.SetFaults(emulator.Script{})
+	b.unmute()
 	b.clock.Advance(grace)
 	return p
 }
@@ -107,7 +104,7 @@ func wentThrough(b *bundle) conversation.Profile {
 
 func heldInBurst(b *bundle) conversation.Profile {
 	p, _ := b.inBurst(2)
-	b.qstash.SetFaults(emulator.Script{})
+	b.unmute()
 	b.hold(p)
 	b.clock.Advance(time.Minute)
 	return p
@@ -115,43 +112,38 @@ func heldInBurst(b *bundle) conversation.Profile {
 
 func muteInBurst(b *bundle) conversation.Profile {
 	p, _ := b.inBurst(2)
-	b.qstash.SetFaults(emulator.Script{})
+	b.unmute()
 	return p
 }
 
-// stuckAtLast is a person whose last text had to be found out about, which an operator has done.
+// stuckAtLast is a person whose last message was in doubt until an operator resolved it.
 func stuckAtLast(b *bundle) conversation.Profile {
 	p, r := b.inBurst(4)
 	b.clock.Advance(time.Second)
-	b.messaging.Script(messagingtest.First(messagingtest.ParkTaken))
-	_, err := b.execute(payload(r))
-	require.Error(b.t, err)
+	b.fails(r, messagingtest.ParkTaken)
 	b.messaging.Script(nil)
 	require.True(b.t, b.messaging.Resolve(stepKey(r, 4), wasSent))
-	b.qstash.SetFaults(emulator.Script{})
+	b.unmute()
 	b.clock.Advance(time.Second)
 	b.reply(p, "yes")
 	return p
 }
 
-// stuckAndGivenUp is a person whose last text was not sent, and whose alarm QStash gave up.
+// stuckAndGivenUp is a person whose last message was not sent, and whose alarm QStash gave up.
 func stuckAndGivenUp(b *bundle) conversation.Profile {
 	p, r := b.inBurst(4)
 	b.clock.Advance(time.Second)
-	b.messaging.Script(messagingtest.First(messagingtest.ParkMissed))
-	_, err := b.execute(payload(r))
-	require.Error(b.t, err)
+	b.fails(r, messagingtest.ParkMissed)
 	b.messaging.Script(nil)
 	b.givesUp(r, nil)
 	require.True(b.t, b.messaging.Resolve(stepKey(r, 4), wasNotSent))
-	b.qstash.SetFaults(emulator.Script{})
+	b.unmute()
 	return p
 }
 
 // stuckExplanation is a person whose explanation was sent, which an operator has found out, and who has answered it since.
 func stuckExplanation(b *bundle) conversation.Profile {
-	p := b.person()
-	r := b.activate(p)
+	p, r := b.activated()
 	b.messaging.Script(messagingtest.First(messagingtest.ParkTaken))
 	b.reply(p, secretWords)
 	b.messaging.Script(nil)
@@ -171,10 +163,10 @@ func stuckOpening(b *bundle) conversation.Profile {
 	return p
 }
 
-// awaitsReceipt is a person whose last text waits for the receipt of the one before, which comes never.
+// awaitsReceipt is a person whose last message waits for the receipt of the one before, which never comes.
 func awaitsReceipt(b *bundle) conversation.Profile {
 	p, r := b.beforeLast()
-	b.qstash.SetFaults(emulator.Script{})
+	b.unmute()
 	b.clock.Advance(19 * time.Second) // a second is left to wait
 	b.exec(`update step_alarms set published_at = null, qstash_message_id = null, lease_until = $2 where session_id = $1 and step_id = $3`,
 		r.ID, b.clock.Now(), string(step(4)))
@@ -192,7 +184,7 @@ func (ph phase) play(b *bundle, p *ports) (effects []session.Kind, happened bool
 	for try := 1; cause() != nil; try++ {
 		require.Less(b.t, try, 5)
 	}
-	b.until(func() bool { return b.waiting() == 0 && b.standing(person).Token == ph.token })
+	b.until(func() bool { return b.waiting() == 0 && b.newest(person).Token == ph.token })
 	b.serve(b.start(b.healthy()))
 	_ = cause() // a STOP keeps an activation from being repeated, and all else changes nothing
 	b.quiet()
@@ -202,22 +194,22 @@ func (ph phase) play(b *bundle, p *ports) (effects []session.Kind, happened bool
 	require.Equal(b.t, 1, b.count(`select count(*) from conversation_sessions where profile_id = $1`, person.ID))
 	require.Zero(b.t, b.count(`select count(*) from webhook_jobs where status = 'failed'`))
 	require.Zero(b.t, b.count(`select count(*) from (select from session_transitions where kind in ('replied', 'stopped') and message_id is not null
-		and detail <> 'again' group by message_id having count(*) > 1) twice`), "a text took effect twice")
+		and detail <> 'again' group by message_id having count(*) > 1) twice`), "a message took effect twice")
 	require.Zero(b.t, b.count(`select count(*) from (select from session_transitions where kind = 'waiting' group by session_id, step_id having count(*) > 1) twice`))
 	return b.effects(person), p.happened()
 }
 
-// effects is the person's timeline without their own texts, which may be told before or after what happens meanwhile. A replay
-// whose answer was lost is told as often as it was asked for, and a wait that a crash has used up not at all.
+// effects is the person's timeline without their own messages, whose entries may stand before or after what happens meanwhile. A replay
+// whose answer was lost has an entry for every request, and a wait that a crash has used up has none.
 func (b *bundle) effects(p conversation.Profile) []session.Kind {
 	b.t.Helper()
-	return slices.DeleteFunc(b.story(b.standing(p).ID), func(k session.Kind) bool {
+	return slices.DeleteFunc(b.story(b.newest(p).ID), func(k session.Kind) bool {
 		return k == session.KindReplied || k == session.KindHeld || k == session.KindReplayed || k == session.KindWaiting
 	})
 }
 
-// standing is where the person's newest session stands.
-func (b *bundle) standing(p conversation.Profile) session.Record {
+// newest is where the person's newest session stands.
+func (b *bundle) newest(p conversation.Profile) session.Record {
 	b.t.Helper()
 	v, err := b.store.Conversation(b.t.Context(), orgID, p.Phone)
 	require.NoError(b.t, err)
@@ -244,9 +236,9 @@ func (b *bundle) keepsPace(p conversation.Profile) {
 // QStash, until a run has no call left.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	all := []string{opening, explanation, first, second, third, fourth}
+	all := whole
 	for _, ph := range []phase{
-		{name: "S0_65_Opening", begin: nobody, cause: activates, want: all[:1], token: session.AwaitingOpeningResponse},
+		{name: "S0_65_Opening", begin: enrolled, cause: activates, want: all[:1], token: session.AwaitingOpeningResponse},
 		{name: "S0_65_Explanation", begin: activated, cause: writes(secretWords), want: all[:2], token: session.AwaitingExplanationResponse},
 		{name: "S0_65_Later", begin: informed, cause: writes("not now"), want: []string{opening, explanation, later}, token: session.AwaitingOpeningResponse},
 		{name: "S0_63_S0_65_S1_29_S1_36_Burst", begin: informed, cause: writes(secretWords), want: all, token: session.AwaitingInterviewStart},
@@ -266,9 +258,7 @@ func TestCrash(t *testing.T) {
 		t.Run(ph.name, func(t *testing.T) {
 			t.Parallel()
 			for _, m := range []mishap{failBefore, failAfter, dieBefore, dieAfter} {
-				t.Run(string(m), func(t *testing.T) {
-					t.Parallel()
-					b := setup(t)
+				subtest(t, string(m), setup, func(t *testing.T, b *bundle) {
 					goodDay, _ := ph.play(b, b.healthy())
 					for at := 1; ; at++ {
 						p := b.healthy()
@@ -300,11 +290,11 @@ func TestCrashOfQStash(t *testing.T) {
 	p, r := b.explained()
 	b.reply(p, "yes")
 	b.until(func() bool { return b.session(r.ID).Token == session.AwaitingInterviewStart })
-	require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+	require.Equal(t, whole, b.sequence(p))
 	require.Len(t, lost, 4)
 }
 
-// TestConcurrentDuplicates rings every alarm several times at once and late, and posts every text of several people
+// TestConcurrentDuplicates rings every alarm several times at once and late, and posts every message of several people
 // many times at once. Each takes effect once.
 func TestConcurrentDuplicates(t *testing.T) {
 	t.Parallel()
@@ -314,14 +304,18 @@ func TestConcurrentDuplicates(t *testing.T) {
 	done := make(chan error, people)
 	var all []conversation.Profile
 	for range people {
-		p := b.person()
-		b.activate(p)
+		p, _ := b.activated()
 		all = append(all, p)
 	}
 	for round := range 2 {
 		for _, p := range all {
 			m := b.message(p, fmt.Sprintf("yes, %d", round))
-			go func() { done <- posts(b, m) }()
+			go func() {
+				done <- atOnce(8, func() error {
+					_, err := b.current().server.ReceiveMessage(b.t.Context(), m)
+					return err
+				})
+			}()
 		}
 		for range all {
 			require.NoError(t, <-done)
@@ -330,28 +324,10 @@ func TestConcurrentDuplicates(t *testing.T) {
 	b.quiet()
 	b.pass(time.Minute)
 	for _, p := range all {
-		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+		require.Equal(t, whole, b.sequence(p))
 		b.keepsPace(p)
-		require.Equal(t, session.AwaitingInterviewStart, b.standing(p).Token)
+		require.Equal(t, session.AwaitingInterviewStart, b.newest(p).Token)
 	}
 	require.Equal(t, 4*people, b.count(`select count(*) from step_alarms`))
 	require.Equal(t, 2*people, b.count(`select count(*) from session_transitions where kind = 'replied'`))
-}
-
-// posts posts a text eight times at once.
-func posts(b *bundle, m *onboardingv1.ReceiveMessageRequest) error {
-	answers := make(chan error, 8)
-	for range cap(answers) {
-		go func() {
-			_, err := b.current().server.ReceiveMessage(b.t.Context(), m)
-			answers <- err
-		}()
-	}
-	var last error
-	for range cap(answers) {
-		if err := <-answers; err != nil {
-			last = err
-		}
-	}
-	return last
 }

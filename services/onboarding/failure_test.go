@@ -22,8 +22,8 @@ import (
 	"paceline.internal/services/onboarding/server"
 )
 
-// failureDesk takes failure callbacks, with reservations in Postgres or in Redis, on a real database.
-type failureDesk struct {
+// failures takes failure callbacks, with reservations in Postgres or in Redis, on a real database.
+type failures struct {
 	*bundle
 
 	server *server.Server
@@ -33,7 +33,7 @@ type failureDesk struct {
 }
 
 // serving has the server take failure callbacks with this store.
-func (d *failureDesk) serving(guard func(log *slog.Logger, now func() time.Time) (*reservation.Guard, error)) {
+func (d *failures) serving(guard func(log *slog.Logger, now func() time.Time) (*reservation.Guard, error)) {
 	d.t.Helper()
 	var err error
 	d.guard, err = guard(slog.New(slog.NewJSONHandler(d.log, nil)), d.clock.Now)
@@ -41,9 +41,9 @@ func (d *failureDesk) serving(guard func(log *slog.Logger, now func() time.Time)
 	d.server = &server.Server{Store: d.store, Failures: d.guard, Now: d.clock.Now}
 }
 
-func inPostgres(t *testing.T) *failureDesk {
+func inPostgres(t *testing.T) *failures {
 	t.Helper()
-	d := &failureDesk{bundle: setup(t)}
+	d := &failures{bundle: setup(t)}
 	d.breaks = func() { d.exec(`alter table delivery_reservations rename to elsewhere`) }
 	d.mends = func() { d.exec(`alter table elsewhere rename to delivery_reservations`) }
 	d.serving(func(log *slog.Logger, now func() time.Time) (*reservation.Guard, error) {
@@ -52,13 +52,13 @@ func inPostgres(t *testing.T) *failureDesk {
 	return d
 }
 
-func inRedis(t *testing.T) *failureDesk {
+func inRedis(t *testing.T) *failures {
 	t.Helper()
 	memory := miniredis.RunT(t)
 	store, err := reservation.OpenRedis("redis://" + memory.Addr())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
-	d := &failureDesk{bundle: setup(t), breaks: func() { memory.SetError("LOADING Redis is loading the dataset in memory") }}
+	d := &failures{bundle: setup(t), breaks: func() { memory.SetError("LOADING Redis is loading the dataset in memory") }}
 	d.mends = func() { memory.SetError("") }
 	d.serving(func(log *slog.Logger, now func() time.Time) (*reservation.Guard, error) {
 		return reservation.New(store, reservation.Lock, log, now)
@@ -67,11 +67,11 @@ func inRedis(t *testing.T) *failureDesk {
 }
 
 // records brings a failure callback.
-func (d *failureDesk) records(in *recordStepFailure) (*onboardingv1.RecordStepFailureResponse, error) {
+func (d *failures) records(in *recordStepFailure) (*onboardingv1.RecordStepFailureResponse, error) {
 	return d.server.RecordStepFailure(d.t.Context(), in)
 }
 
-func (d *failureDesk) letters() int { return d.count(`select count(*) from dead_letters`) }
+func (d *failures) stored() int { return d.count(`select count(*) from dead_letters`) }
 
 func failureOf(source, delivery string) *recordStepFailure {
 	return &recordStepFailure{SourceMessageId: source, DeliveryId: delivery, DlqId: "1-0", Status: 503, Retried: 5}
@@ -81,29 +81,29 @@ func TestRecordStepFailure(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
 		name string
-		run  func(t *testing.T, d *failureDesk)
+		run  func(t *testing.T, d *failures)
 	}{
-		{name: "S1_27_LaterDuplicateIsAnsweredAsOne", run: func(t *testing.T, d *failureDesk) {
+		{name: "S1_27_LaterDuplicateIsAnsweredAsOne", run: func(t *testing.T, d *failures) {
 			out, err := d.records(failureOf("msg_1", "msg_9"))
 			require.NoError(t, err)
 			require.False(t, out.GetDuplicate())
-			for _, delivery := range []string{"msg_9", "msg_10"} { // the callback again, and the failure told by another one
+			for _, delivery := range []string{"msg_9", "msg_10"} { // the callback again, and the failure reported by another one
 				d.clock.Advance(time.Hour)
 				out, err = d.records(failureOf("msg_1", delivery))
 				require.NoError(t, err)
 				require.True(t, out.GetDuplicate())
 			}
-			require.Equal(t, 1, d.letters())
+			require.Equal(t, 1, d.stored())
 		}},
-		{name: "S1_37_AnotherFailureOfTheSameStepIsNoDuplicate", run: func(t *testing.T, d *failureDesk) {
+		{name: "S1_37_AnotherFailureOfTheSameStepIsNoDuplicate", run: func(t *testing.T, d *failures) {
 			for _, source := range []string{"msg_1", "msg_2"} { // the step was replayed, and failed again
 				out, err := d.records(failureOf(source, "callback-of-"+source))
 				require.NoError(t, err)
 				require.False(t, out.GetDuplicate())
 			}
-			require.Equal(t, 2, d.letters())
+			require.Equal(t, 2, d.stored())
 		}},
-		{name: "S1_05_S1_26_DeliveryInFlightIsToldToComeBackWhenItsLeaseIsOver", run: func(t *testing.T, d *failureDesk) {
+		{name: "S1_05_S1_26_DeliveryInFlightIsAskedToRetryWhenItsLeaseIsOver", run: func(t *testing.T, d *failures) {
 			duplicate, err := d.guard.Do(t.Context(), reservation.Delivery{MessageID: "msg_9", Key: "step-failed:msg_1"}, func(context.Context) error {
 				d.clock.Advance(time.Minute)
 				for delivery, wait := range map[string]time.Duration{"msg_9": 180 * time.Second, "msg_10": 240 * time.Second} {
@@ -111,13 +111,13 @@ func TestRecordStepFailure(t *testing.T) {
 					refuses(t, err, codes.Aborted, onboardingv1.Reason_REASON_DELIVERY_IN_PROGRESS)
 					require.Equal(t, wait, rpc.RetryAfter(err))
 				}
-				require.Zero(t, d.letters())
+				require.Zero(t, d.stored())
 				return nil
 			})
 			require.NoError(t, err)
 			require.False(t, duplicate)
 		}},
-		{name: "S1_06_FailureThatCannotBeStoredIsStoredByTheRetry", run: func(t *testing.T, d *failureDesk) {
+		{name: "S1_06_FailureThatCannotBeStoredIsStoredByTheRetry", run: func(t *testing.T, d *failures) {
 			d.exec(`alter table dead_letters rename to lost`)
 			_, err := d.records(failureOf("msg_1", "msg_9"))
 			require.Error(t, err)
@@ -125,32 +125,32 @@ func TestRecordStepFailure(t *testing.T) {
 			out, err := d.records(failureOf("msg_1", "msg_9"))
 			require.NoError(t, err)
 			require.False(t, out.GetDuplicate())
-			require.Equal(t, 1, d.letters())
+			require.Equal(t, 1, d.stored())
 		}},
-		{name: "S1_30_StoreThatIsDownStoresNothingAndAsksToRetry", run: func(t *testing.T, d *failureDesk) {
+		{name: "S1_30_StoreThatIsDownStoresNothingAndAsksToRetry", run: func(t *testing.T, d *failures) {
 			d.breaks()
 			_, err := d.records(failureOf("msg_1", "msg_9"))
 			refuses(t, err, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE)
 			require.Positive(t, rpc.RetryAfter(err))
-			require.Zero(t, d.letters())
+			require.Zero(t, d.stored())
 			d.mends()
 			_, err = d.records(failureOf("msg_1", "msg_9"))
 			require.NoError(t, err)
-			require.Equal(t, 1, d.letters())
+			require.Equal(t, 1, d.stored())
 		}},
-		{name: "S1_28_WithoutTheIDOfItsMessageItIsRefusedForGood", run: func(t *testing.T, d *failureDesk) {
+		{name: "S1_28_WithoutTheIDOfItsMessageItIsRefusedForGood", run: func(t *testing.T, d *failures) {
 			for _, in := range []*recordStepFailure{
 				failureOf("msg_1", ""), failureOf("", "msg_9"), failureOf("msg_1", "msg 9"), failureOf("msg_1\x00", "msg_9"), failureOf("msg_1", strings.Repeat("9", 201)),
 			} {
 				_, err := d.records(in)
 				refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
 			}
-			require.Zero(t, d.letters())
+			require.Zero(t, d.stored())
 		}},
 	}
 	for _, where := range []struct {
 		name string
-		open func(t *testing.T) *failureDesk
+		open func(t *testing.T) *failures
 	}{{name: "Postgres", open: inPostgres}, {name: "Redis", open: inRedis}} {
 		t.Run(where.name, func(t *testing.T) {
 			t.Parallel()
@@ -163,19 +163,17 @@ func TestRecordStepFailure(t *testing.T) {
 		})
 	}
 
-	t.Run("S1_36_S1_38_CallbackOfADeadWorkerIsStoredWithinQStashsAttempts", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "S1_36_S1_38_CallbackOfADeadWorkerIsStoredWithinQStashsAttempts", setup, func(t *testing.T, b *bundle) {
 		b.inBurst(2)
 		b.messaging.Script(func(int, *sendRequest) messagingtest.Outcome { return messagingtest.Throttle })
 		var callback, source string
 		b.qstash.SetFaults(emulator.Script{OnDeliver: func(d emulator.Delivery) emulator.DeliverFault {
-			if strings.HasSuffix(d.Message.URL, "/failed") && callback == "" { // somebody reserves both keys, and dies
+			if strings.HasSuffix(d.Message.URL, "/failed") && callback == "" { // another process reserves both keys, and dies
 				failure, err := qstash.DecodeFailure(d.Message.Body)
 				require.NoError(t, err)
 				callback, source = d.Message.ID, failure.SourceMessageID
 				for key, lease := range map[string]time.Duration{"message:" + callback: 240 * time.Second, "work:step-failed:" + source: 300 * time.Second} {
-					claim := reservation.Claim{Key: key, Owner: "somebody", Now: b.clock.Now(), Until: b.clock.Now().Add(lease)}
+					claim := reservation.Claim{Key: key, Owner: "another process", Now: b.clock.Now(), Until: b.clock.Now().Add(lease)}
 					_, err := (&postgres.Reservations{Pool: b.pool}).Reserve(context.WithoutCancel(t.Context()), claim)
 					require.NoError(t, err)
 				}

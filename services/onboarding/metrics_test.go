@@ -122,7 +122,7 @@ func TestGauges(t *testing.T) {
 		require.Zero(t, gauge(t, reader, "sessions_parked", attribute.String("status", "undeliverable")))
 	})
 
-	t.Run("ALetterIsOpenUntilItIsReplayed", func(t *testing.T) {
+	t.Run("ADeadLetterIsOpenUntilItIsReplayed", func(t *testing.T) {
 		t.Parallel()
 		b, reader := setup(t)
 		b.exec(`insert into dead_letters (id, source_message_id, dlq_id, payload, status, response, retried, created_at)
@@ -146,8 +146,7 @@ func TestSpacingError(t *testing.T) {
 		bend(b, r)
 		b.clock.Advance(gap)
 		b.current().service.Metrics = metrics
-		_, err = b.execute(payload(b.session(r.ID)))
-		require.NoError(t, err)
+		b.executes(b.session(r.ID))
 		_, err = b.execute(payload(r))
 		require.NoError(t, err, "a repeat, which sends nothing")
 		var got metricdata.ResourceMetrics
@@ -177,7 +176,7 @@ func TestSpacingError(t *testing.T) {
 		})
 	}
 
-	t.Run("IsOfTheTextsAndNotOfWhenTheirOutcomeWasLearnt", func(t *testing.T) {
+	t.Run("IsOfTheMessagesAndNotOfWhenTheirOutcomeWasLearnt", func(t *testing.T) {
 		t.Parallel()
 		point := measured(t, 11*time.Second, func(b *bundle, r session.Record) {
 			b.exec(`update conversation_sessions set updated_at = updated_at + interval '10 seconds' where id = $1`, r.ID)

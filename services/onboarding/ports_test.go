@@ -196,9 +196,7 @@ func (p *ports) Resume(ctx context.Context, org, id string, at time.Time) (sessi
 	return call(p, "Resume", func() (session.Record, error) { return p.Store.Resume(ctx, org, id, at) })
 }
 
-func (p *ports) ReplayDeadLetter(
-	ctx context.Context, within conversation.Scope, id string, at time.Time,
-) (conversation.Replayed, error) {
+func (p *ports) ReplayDeadLetter(ctx context.Context, within conversation.Scope, id string, at time.Time) (conversation.Replayed, error) {
 	return call(p, "ReplayDeadLetter", func() (conversation.Replayed, error) { return p.Store.ReplayDeadLetter(ctx, within, id, at) })
 }
 
@@ -218,7 +216,7 @@ func (p *ports) Record(ctx context.Context, m conversation.Inbound, profileID st
 	return call(p, "Record", func() (conversation.Recorded, error) { return p.carrier.Record(ctx, m, profileID, received) })
 }
 
-// asItself has the service call as itself, whoever calls it, as the server chain does.
+// asItself has the service call as itself on behalf of any caller, as the server chain does.
 func asItself(ctx context.Context) context.Context {
 	return rpc.WithPrincipal(ctx, rpc.Principal{Subject: "onboarding", Role: rpc.RoleService})
 }
@@ -247,9 +245,7 @@ func (p *ports) SetHold(ctx context.Context, org, id, reason string, at time.Tim
 	return call(p, "SetHold", func() (conversation.Profile, error) { return p.Store.SetHold(ctx, org, id, reason, at) })
 }
 
-func (p *ports) Release(
-	ctx context.Context, org, id string, at time.Time,
-) (conversation.Profile, error) {
+func (p *ports) Release(ctx context.Context, org, id string, at time.Time) (conversation.Profile, error) {
 	return call(p, "Release", func() (conversation.Profile, error) { return p.Store.Release(ctx, org, id, at) })
 }
 

@@ -1,14 +1,13 @@
 package onboarding_test
 
 import (
-	"sync"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 
-	emulator "paceline.internal/emulators/qstash"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/catalog"
@@ -70,8 +69,7 @@ func (b *bundle) requireWakes(p conversation.Profile, r session.Record) {
 	b.work()
 	require.Equal(b.t, []string{opening, explanation}, b.sequence(p))
 	b.pass(time.Second)
-	b.quiet()
-	require.Equal(b.t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+	b.completes(p)
 	taken := b.messaging.Taken(p.Phone)
 	require.Equal(b.t, morning, taken[2].At)
 	require.Equal(b.t, 8*time.Second, taken[3].At.Sub(taken[2].At))
@@ -81,9 +79,7 @@ func (b *bundle) requireWakes(p conversation.Profile, r session.Record) {
 func TestQuietHours(t *testing.T) {
 	t.Parallel()
 
-	t.Run("BurstOfALateReplyBeginsInTheMorning", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "BurstOfALateReplyBeginsInTheMorning", setup, func(t *testing.T, b *bundle) {
 		p, r := b.night()
 		require.Equal(t, session.KindWaiting, b.story(r.ID)[len(b.story(r.ID))-1])
 		require.Equal(t, 1, b.count(`select count(*) from step_alarms`), "deferred by its one alarm")
@@ -91,56 +87,40 @@ func TestQuietHours(t *testing.T) {
 		require.Zero(t, b.count(`select count(*) from step_alarms where cause <> 'due'`), "no sweeper, no second alarm")
 	})
 
-	t.Run("OffUnlessSet", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		p, _ := b.explained()
-		b.turns(22, 30)
-		b.reply(p, "ok")
-		b.quiet()
-		require.Len(t, b.sequence(p), 6)
-	})
+	for _, tt := range []struct {
+		name   string
+		settle func(b *bundle, p conversation.Profile)
+	}{
+		{name: "OffUnlessSet", settle: func(*bundle, conversation.Profile) {}},
+		{name: "AnotherOrganisationsHoursAreTheirs", settle: func(b *bundle, _ conversation.Profile) {
+			_, err := b.settle(anotherOrg, &onboardingv1.QuietHours{Enabled: true})
+			require.NoError(b.t, err)
+		}},
+		{name: "ByThePersonsClock", settle: func(b *bundle, p conversation.Profile) { // 22:30 is 19:30 there
+			b.sleepsAtNight()
+			b.exec(`update profiles set time_zone = 'America/Sao_Paulo' where id = $1`, p.ID)
+		}},
+	} {
+		subtest(t, tt.name, setup, func(t *testing.T, b *bundle) {
+			p, r := b.explained()
+			tt.settle(b, p)
+			b.turns(22, 30)
+			b.reply(p, "ok")
+			b.completes(p)
+			b.at(r.ID, session.AwaitingInterviewStart, "")
+		})
+	}
 
-	t.Run("AnotherOrganisationsHoursAreTheirs", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		_, err := b.settle(anotherOrg, &onboardingv1.QuietHours{Enabled: true})
-		require.NoError(t, err)
-		p, _ := b.explained()
-		b.turns(22, 30)
-		b.reply(p, "ok")
-		b.quiet()
-		require.Len(t, b.sequence(p), 6)
-	})
-
-	t.Run("RepliesAreAnsweredAtOnce", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "RepliesAreAnsweredAtOnce", setup, func(t *testing.T, b *bundle) {
 		b.sleepsAtNight()
-		p := b.person()
-		b.activate(p)
+		p, _ := b.activated()
 		b.turns(23, 0)
 		b.reply(p, "hi")
 		b.reply(p, "not now")
 		require.Equal(t, []string{opening, explanation, later}, b.sequence(p))
 	})
 
-	t.Run("ByThePersonsClock", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		b.sleepsAtNight()
-		p, r := b.explained()
-		b.exec(`update profiles set time_zone = 'America/Sao_Paulo' where id = $1`, p.ID)
-		b.turns(22, 30) // 19:30 there
-		b.reply(p, "ok")
-		b.quiet()
-		require.Len(t, b.sequence(p), 6)
-		b.at(r.ID, session.AwaitingInterviewStart, "")
-	})
-
-	t.Run("ZoneThatIsNotKnownAnyMoreIsUTC", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "ZoneThatIsNotKnownAnyMoreIsUTC", setup, func(t *testing.T, b *bundle) {
 		b.sleepsAtNight()
 		p, r := b.explained()
 		b.exec(`update profiles set time_zone = 'Mars/Olympus_Mons' where id = $1`, p.ID)
@@ -150,32 +130,26 @@ func TestQuietHours(t *testing.T) {
 		b.requireWakes(p, r)
 	})
 
-	t.Run("BurstThatHasBegunGoesOn", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "BurstThatHasBegunGoesOn", setup, func(t *testing.T, b *bundle) {
 		b.sleepsAtNight()
 		p, _ := b.explained()
 		b.turns(20, 59)
 		b.clock.Advance(55 * time.Second)
 		b.reply(p, "ok")
-		b.quiet()
-		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+		b.completes(p)
 		require.Equal(t, 16*time.Second, b.clock.Now().Sub(b.messaging.Taken(p.Phone)[2].At))
 	})
 
-	t.Run("BurstWhoseFirstTextIsNotWrittenDownYetGoesOn", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "BurstWhoseFirstMessageIsNotWrittenDownYetGoesOn", setup, func(t *testing.T, b *bundle) {
 		b.sleepsAtNight()
 		b.mute()
 		p, r := b.explained()
 		b.turns(20, 59)
 		b.reply(p, "ok")
 		b.idle()
-		texts := catalog.Default()
-		body, err := texts.Render(r.CopyVersion, p.Locale, first, p.FirstName)
+		body, err := catalog.Default().Render(r.CopyVersion, p.Locale, first, p.FirstName)
 		require.NoError(t, err)
-		_, err = b.carrier.Send(t.Context(), conversation.Message{ // taken, and whoever sent it died
+		_, err = b.carrier.Send(t.Context(), conversation.Message{ // taken, and the process that sent it died
 			OrgID: orgID, ProfileID: p.ID, To: p.Phone, Body: body, Key: session.Key(p.ID, r.ID, step(1)), CorrelationID: "request-0",
 			Unknown: b.flow.UnknownSends(),
 		})
@@ -187,19 +161,27 @@ func TestQuietHours(t *testing.T) {
 		b.at(r.ID, session.AwaitingBurst, step(2))
 	})
 
-	t.Run("BurstThatWasHeldUpForLongBeginsAnew", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "BurstThatWasHeldUpForLongBeginsAnew", setup, func(t *testing.T, b *bundle) {
 		b.sleepsAtNight()
 		p, r := b.inBurst(2)
 		b.turns(23, 0)
 		b.skips(session.SkipQuietHours, payload(r))
-		b.qstash.SetFaults(emulator.Script{})
+		b.unmute()
 		b.clock.Advance(morning.Sub(b.clock.Now()))
-		b.quiet()
-		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+		b.completes(p)
 		require.Equal(t, morning, b.messaging.Taken(p.Phone)[3].At)
 	})
+
+	subtest(t, "UnreachableMessagingComesBack", setup, func(t *testing.T, b *bundle) {
+		_, r := b.night()
+		b.messaging.SetDown(true)
+		_, err := b.execute(payload(r))
+		refuses(t, err, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE)
+	})
+}
+
+func TestAlarmsInQuietHours(t *testing.T) {
+	t.Parallel()
 
 	for _, tt := range []struct {
 		name string
@@ -214,9 +196,7 @@ func TestQuietHours(t *testing.T) {
 		}},
 		{name: "ByHand", ring: func(b *bundle, _ conversation.Profile, r session.Record) { b.skips(session.SkipQuietHours, payload(r)) }},
 	} {
-		t.Run("AlarmThatWasLostAndRingsAtNight_"+tt.name, func(t *testing.T) {
-			t.Parallel()
-			b := setup(t)
+		subtest(t, "AlarmThatWasLostAndRingsAtNight_"+tt.name, setup, func(t *testing.T, b *bundle) {
 			b.sleepsAtNight()
 			b.mute()
 			p, r := b.explained()
@@ -224,7 +204,7 @@ func TestQuietHours(t *testing.T) {
 			b.reply(p, "ok")
 			b.idle() // the alarm was lost
 			b.turns(23, 0)
-			b.qstash.SetFaults(emulator.Script{})
+			b.unmute()
 			tt.ring(b, p, b.session(r.ID))
 			b.work()
 			b.work()
@@ -235,42 +215,34 @@ func TestQuietHours(t *testing.T) {
 		})
 	}
 
-	t.Run("ManyAtOnceSetNothingMore", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "ManyAtOnceSetNothingMore", setup, func(t *testing.T, b *bundle) {
 		p, r := b.night()
-		var calls sync.WaitGroup
-		for range 8 {
-			calls.Go(func() {
-				if out, err := b.execute(payload(r)); err != nil || out.GetSkipReason() != string(session.SkipQuietHours) {
-					t.Errorf("%v, %v", out, err)
-				}
-			})
-		}
-		calls.Wait()
+		require.NoError(t, atOnce(8, func() error {
+			out, err := b.execute(payload(r))
+			if err == nil && out.GetSkipReason() != string(session.SkipQuietHours) {
+				err = fmt.Errorf("%v", out)
+			}
+			return err
+		}))
 		require.Equal(t, 1, b.count(`select count(*) from step_alarms`), "the one that rings in the morning is set already")
 		b.requireWakes(p, r)
 	})
 
-	t.Run("AlarmOfAClockThatIsAheadIsSetOnceMore", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "AlarmOfAClockThatIsAheadIsSetOnceMore", setup, func(t *testing.T, b *bundle) {
 		b.mute()
 		p, r := b.night()
 		b.clock.Advance(morning.Add(-300 * time.Millisecond).Sub(b.clock.Now()))
-		b.qstash.SetFaults(emulator.Script{})
+		b.unmute()
 		for range 3 {
 			b.skips(session.SkipQuietHours, payload(r))
 		}
 		require.Equal(t, 2, b.count(`select count(*) from step_alarms`))
 		b.pass(30 * time.Second)
-		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+		require.Equal(t, whole, b.sequence(p))
 		require.False(t, b.messaging.Taken(p.Phone)[2].At.Before(morning))
 	})
 
-	t.Run("HoursThatWereMovedMeanwhileAreWaitedFor", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "HoursThatWereMovedMeanwhileAreWaitedFor", setup, func(t *testing.T, b *bundle) {
 		p, r := b.night()
 		_, err := b.settle(orgID, &onboardingv1.QuietHours{Enabled: true, Open: "10:00"})
 		require.NoError(t, err)
@@ -281,96 +253,6 @@ func TestQuietHours(t *testing.T) {
 		b.clock.Advance(2 * time.Hour)
 		b.quiet()
 		require.Equal(t, morning.Add(2*time.Hour), b.messaging.Taken(p.Phone)[2].At)
-	})
-
-	t.Run("UnreachableMessagingComesBack", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		_, r := b.night()
-		b.messaging.SetDown(true)
-		_, err := b.execute(payload(r))
-		refuses(t, err, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE)
-	})
-}
-
-func TestOpeningInQuietHours(t *testing.T) {
-	t.Parallel()
-	// asleep is a person who was activated at 23:00.
-	asleep := func(t *testing.T) (*bundle, conversation.Profile, session.Record) {
-		b := setup(t)
-		b.sleepsAtNight()
-		b.turns(23, 0)
-		p := b.person()
-		r := b.activate(p)
-		require.Equal(t, session.AwaitingOpeningResponse, r.Token)
-		require.Empty(t, b.sequence(p))
-		return b, p, r
-	}
-
-	t.Run("IsSentInTheMorning", func(t *testing.T) {
-		t.Parallel()
-		b, p, r := asleep(t)
-		require.Equal(t, r, b.activate(p), "the second activation opens nothing")
-		b.pass(time.Minute)
-		require.Equal(t, []session.Kind{session.KindActivated, session.KindWaiting}, b.story(r.ID))
-		b.clock.Advance(morning.Add(-time.Second).Sub(b.clock.Now()))
-		b.work()
-		require.Empty(t, b.sequence(p))
-		b.pass(time.Second)
-		b.quiet()
-		require.Equal(t, []string{opening}, b.sequence(p))
-		require.Equal(t, morning, b.messaging.Taken(p.Phone)[0].At)
-		require.Equal(t, []session.Kind{session.KindActivated, session.KindWaiting, session.KindSent}, b.story(r.ID))
-	})
-
-	t.Run("PersonWhoWritesFirstIsAnsweredAndNeedsNone", func(t *testing.T) {
-		t.Parallel()
-		b, p, r := asleep(t)
-		b.reply(p, "hi")
-		require.Equal(t, []string{explanation}, b.sequence(p))
-		b.clock.Advance(morning.Sub(b.clock.Now()))
-		b.quiet()
-		require.Equal(t, []string{explanation}, b.sequence(p))
-		b.at(r.ID, session.AwaitingExplanationResponse, "")
-	})
-
-	t.Run("StopCountsAtOnce", func(t *testing.T) {
-		t.Parallel()
-		b, p, r := asleep(t)
-		b.reply(p, "STOP")
-		require.Equal(t, session.Stopped, b.session(r.ID).Status)
-		b.clock.Advance(morning.Sub(b.clock.Now()))
-		b.quiet()
-		require.Empty(t, b.sequence(p))
-	})
-
-	t.Run("HoursThatWereMovedMeanwhileAreWaitedFor", func(t *testing.T) {
-		t.Parallel()
-		b, p, _ := asleep(t)
-		_, err := b.settle(orgID, &onboardingv1.QuietHours{Enabled: true, Open: "10:00"})
-		require.NoError(t, err)
-		b.clock.Advance(morning.Sub(b.clock.Now()))
-		b.work()
-		require.Empty(t, b.sequence(p))
-		b.clock.Advance(2 * time.Hour)
-		b.quiet()
-		require.Equal(t, []string{opening}, b.sequence(p))
-	})
-
-	t.Run("OpeningThatIsResumedAtNightWaits", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		b.sleepsAtNight()
-		p := stuckOpening(b)
-		r := b.standing(p)
-		b.turns(23, 0)
-		_, err := b.current().service.Resume(t.Context(), orgID, r.ID)
-		require.NoError(t, err)
-		b.pass(time.Minute)
-		require.Empty(t, b.sequence(p))
-		b.clock.Advance(morning.Sub(b.clock.Now()))
-		b.quiet()
-		require.Equal(t, []string{opening}, b.sequence(p))
 	})
 }
 

@@ -61,7 +61,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, log: &logbook{}, clock: clock.NewSettable(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))}
-	t.Cleanup(func() { w.log.tellsNothingPersonal(t) })
+	t.Cleanup(func() { w.log.holdsNothingPersonal(t) })
 	w.messaging = messagingtest.New(orgID, ours, w.clock.Now)
 	w.qstash = emulator.New(emulator.Config{Clock: w.clock})
 	api := httptest.NewServer(w.qstash)
@@ -129,7 +129,7 @@ func (w *world) takeCallback(out http.ResponseWriter, r *http.Request) {
 	answer(out, err)
 }
 
-// as is a context of a call on behalf of somebody.
+// as is a context of a call on behalf of a principal.
 func (w *world) as(role rpc.Role, subject, org string) context.Context {
 	return rpc.WithPrincipal(w.t.Context(), rpc.Principal{Subject: subject, Role: role, OrgID: org})
 }
@@ -144,6 +144,15 @@ func (w *world) enrolled(phone string) (*onboardingv1.Profile, *onboardingv1.Ses
 	opened, err := w.client.ActivateProfile(w.operator(), &onboardingv1.ActivateProfileRequest{ProfileId: created.GetProfile().GetProfileId()})
 	require.NoError(w.t, err)
 	return created.GetProfile(), opened.GetSession()
+}
+
+// inBurst is a new person to whom the first step is due.
+func (w *world) inBurst() (*onboardingv1.Profile, *onboardingv1.Session) {
+	w.t.Helper()
+	p, s := w.enrolled("+5511987650001")
+	w.receives("SM1", p.GetPhone(), "yes")
+	w.receives("SM2", p.GetPhone(), "yes")
+	return p, s
 }
 
 func (w *world) receives(sid, from, body string) {
@@ -172,27 +181,23 @@ func (w *world) count(sql string) (n int) {
 }
 
 // keyed is an HMAC-SHA256.
-func keyed(key []byte, text string) []byte {
+func keyed(key []byte, content string) []byte {
 	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte(text))
+	mac.Write([]byte(content))
 	return mac.Sum(nil)
 }
 
 func TestRun(t *testing.T) {
 	t.Parallel()
 
-	t.Run("S0_01_S1_16_WholeConversationThroughTheConfiguredQStash", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
+	subtest(t, "S0_01_S1_16_WholeConversationThroughTheConfiguredQStash", newWorld, func(t *testing.T, w *world) {
 		var last emulator.Message
 		w.qstash.SetFaults(emulator.Script{OnDeliver: func(d emulator.Delivery) emulator.DeliverFault {
 			last = d.Message
 			return emulator.DeliverFault{}
 		}})
 		defer w.run()()
-		p, s := w.enrolled("+5511987650001")
-		w.receives("SM1", p.GetPhone(), "yes")
-		w.receives("SM2", p.GetPhone(), "yes")
+		p, s := w.inBurst()
 		for range 3 {
 			require.NoError(t, w.qstash.Idle(t.Context()))
 			w.clock.Advance(8 * time.Second)
@@ -208,14 +213,10 @@ func TestRun(t *testing.T) {
 		require.Len(t, got.GetTimeline(), 15)
 	})
 
-	t.Run("S0_56_S0_70_OperatorExecutesAnyStepByHandAtAnyTimeForOneText", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
+	subtest(t, "S0_56_S0_70_OperatorExecutesAnyStepByHandAtAnyTimeForOneMessage", newWorld, func(t *testing.T, w *world) {
 		w.qstash.SetFaults(emulator.Script{OnDeliver: emulator.Every(emulator.DeliverFault{Lose: true})})
 		defer w.run()()
-		p, s := w.enrolled("+5511987650001")
-		w.receives("SM1", p.GetPhone(), "yes")
-		w.receives("SM2", p.GetPhone(), "yes")
+		p, s := w.inBurst()
 		for range 3 {
 			for _, step := range session.DefaultFlow().Steps() {
 				by := session.NewStepPayload(p.GetProfileId(), s.GetSessionId(), step.ID)
@@ -233,14 +234,10 @@ func TestRun(t *testing.T) {
 		require.Equal(t, string(session.AwaitingInterviewStart), w.session(s.GetSessionId()).GetSession().GetStateToken())
 	})
 
-	t.Run("S0_65_S0_70_OperatorResumesAndReplaysOverTheWire", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
+	subtest(t, "S0_65_S0_70_OperatorResumesAndReplaysOverTheWire", newWorld, func(t *testing.T, w *world) {
 		w.qstash.SetFaults(emulator.Script{OnDeliver: emulator.Every(emulator.DeliverFault{Lose: true})})
 		defer w.run()()
-		p, s := w.enrolled("+5511987650001")
-		w.receives("SM1", p.GetPhone(), "yes")
-		w.receives("SM2", p.GetPhone(), "yes")
+		p, s := w.inBurst()
 		require.NoError(t, w.qstash.Idle(t.Context()))
 		due, err := session.NewStepPayload(p.GetProfileId(), s.GetSessionId(), step(1)).Encode()
 		require.NoError(t, err)
@@ -264,38 +261,7 @@ func TestRun(t *testing.T) {
 		require.NoError(t, w.qstash.Idle(t.Context()))
 	})
 
-	t.Run("S0_01_AlarmsAreRefusedWithAnotherToken", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
-		w.environ["QSTASH_TOKEN"] = "another"
-		defer w.run()()
-		p, _ := w.enrolled("+5511987650001")
-		w.receives("SM1", p.GetPhone(), "yes")
-		w.receives("SM2", p.GetPhone(), "yes")
-		require.Equal(t, 1, w.count(`select count(*) from step_alarms where published_at is null and last_error like '%401%'`))
-	})
-
-	t.Run("S0_58_DisabledSchedulingKeepsAlarmsUntilTheNextStart", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
-		w.environ["ONBOARDING_SCHEDULING_DISABLED"] = "1"
-		stop := w.run()
-		p, _ := w.enrolled("+5511987650001")
-		w.receives("SM1", p.GetPhone(), "yes")
-		w.receives("SM2", p.GetPhone(), "yes")
-		stop()
-		require.Equal(t, 1, w.count(`select count(*) from step_alarms where published_at is null`))
-		require.Empty(t, w.qstash.Record())
-		delete(w.environ, "ONBOARDING_SCHEDULING_DISABLED")
-		w.clock.Advance(time.Minute)
-		defer w.run()()
-		w.eventually(func() bool { return len(w.messaging.Taken(p.GetPhone())) == 3 })
-		require.NoError(t, w.qstash.Idle(t.Context()))
-	})
-
-	t.Run("LoopsFinishWhatNobodyDoesInline", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
+	subtest(t, "LoopsFinishWhatNoCallDoes", newWorld, func(t *testing.T, w *world) {
 		defer w.run()()
 		p, s := w.enrolled("+5511987650001")
 		_, err := w.client.HoldProfile(w.operator(), &onboardingv1.HoldProfileRequest{ProfileId: p.GetProfileId(), Reason: "under review"})
@@ -311,11 +277,45 @@ func TestRun(t *testing.T) {
 		})
 	})
 
-	t.Run("S2_26_QueueIsWorkedFromTheStartWithNothingSetForTests", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
+	subtest(t, "SweeperRunsInTheProcess", newWorld, func(t *testing.T, w *world) {
+		w.environ["ALARM_OVERDUE_GRACE"] = "1s"
+		w.qstash.SetFaults(emulator.Script{OnDeliver: func(d emulator.Delivery) emulator.DeliverFault { return emulator.DeliverFault{Lose: d.N == 0} }})
+		defer w.run()()
+		p, _ := w.inBurst()
+		require.NoError(t, w.qstash.Idle(t.Context()))
+		w.clock.Advance(2 * time.Second)
+		w.eventually(func() bool { return len(w.messaging.Taken(p.GetPhone())) == 3 })
+		require.NoError(t, w.qstash.Idle(t.Context()))
+	})
+}
+
+func TestRunAsConfigured(t *testing.T) {
+	t.Parallel()
+
+	subtest(t, "S0_01_AlarmsAreRefusedWithAnotherToken", newWorld, func(t *testing.T, w *world) {
+		w.environ["QSTASH_TOKEN"] = "another"
+		defer w.run()()
+		w.inBurst()
+		require.Equal(t, 1, w.count(`select count(*) from step_alarms where published_at is null and last_error like '%401%'`))
+	})
+
+	subtest(t, "S0_58_DisabledSchedulingKeepsAlarmsUntilTheNextStart", newWorld, func(t *testing.T, w *world) {
+		w.environ["ONBOARDING_SCHEDULING_DISABLED"] = "1"
+		stop := w.run()
+		p, _ := w.inBurst()
+		stop()
+		require.Equal(t, 1, w.count(`select count(*) from step_alarms where published_at is null`))
+		require.Empty(t, w.qstash.Record())
+		delete(w.environ, "ONBOARDING_SCHEDULING_DISABLED")
+		w.clock.Advance(time.Minute)
+		defer w.run()()
+		w.eventually(func() bool { return len(w.messaging.Taken(p.GetPhone())) == 3 })
+		require.NoError(t, w.qstash.Idle(t.Context()))
+	})
+
+	subtest(t, "S2_26_QueueIsWorkedFromTheStartWithNothingSetForTests", newWorld, func(t *testing.T, w *world) {
 		w.environ["ONBOARDING_ADDR"], w.environ["ONBOARDING_OPS_ADDR"] = "127.0.0.1:0", "127.0.0.1:0"
-		w.environ["MESSAGING_ADDR"] = "127.0.0.1:1" // nobody; the job needs nobody
+		w.environ["MESSAGING_ADDR"] = "127.0.0.1:1" // no process; the job needs none
 		cfg, err := onboarding.LoadConfig(w.environ)
 		require.NoError(t, err)
 		store, past := postgres.NewStore(w.pool), time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -335,24 +335,7 @@ func TestRun(t *testing.T) {
 		require.NoError(t, <-ended)
 	})
 
-	t.Run("SweeperRunsInTheProcess", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
-		w.environ["ALARM_OVERDUE_GRACE"] = "1s"
-		w.qstash.SetFaults(emulator.Script{OnDeliver: func(d emulator.Delivery) emulator.DeliverFault { return emulator.DeliverFault{Lose: d.N == 0} }})
-		defer w.run()()
-		p, _ := w.enrolled("+5511987650001")
-		w.receives("SM1", p.GetPhone(), "yes")
-		w.receives("SM2", p.GetPhone(), "yes")
-		require.NoError(t, w.qstash.Idle(t.Context()))
-		w.clock.Advance(2 * time.Second)
-		w.eventually(func() bool { return len(w.messaging.Taken(p.GetPhone())) == 3 })
-		require.NoError(t, w.qstash.Idle(t.Context()))
-	})
-
-	t.Run("IsReadyOnlyOnTheSchemaThatItNeeds", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
+	subtest(t, "IsReadyOnlyOnTheSchemaThatItNeeds", newWorld, func(t *testing.T, w *world) {
 		stop := w.run()
 		require.Equal(t, http.StatusOK, w.get("/readyz"))
 		w.eventually(func() bool { // S2-27
@@ -373,9 +356,7 @@ func TestRun(t *testing.T) {
 		stop()
 	})
 
-	t.Run("S1_30_RedisThatIsDownRefusesFailureCallbacksAndNothingElse", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
+	subtest(t, "S1_30_RedisThatIsDownRefusesFailureCallbacksAndNothingElse", newWorld, func(t *testing.T, w *world) {
 		memory := miniredis.RunT(t)
 		w.environ["REDIS_URL"] = "redis://" + memory.Addr()
 		defer w.run()()
@@ -399,9 +380,7 @@ func TestRun(t *testing.T) {
 		require.True(t, out.GetDuplicate())
 	})
 
-	t.Run("RefusesAPortThatIsTaken", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
+	subtest(t, "RefusesAPortThatIsTaken", newWorld, func(t *testing.T, w *world) {
 		var network net.ListenConfig
 		taken, err := network.Listen(t.Context(), "tcp", "127.0.0.1:0")
 		require.NoError(t, err)
@@ -480,7 +459,7 @@ func TestWhoMayCall(t *testing.T) {
 		t.Parallel()
 		_, err := w.client.GetProfile(asUser, &onboardingv1.GetProfileRequest{ProfileId: other.GetProfileId()})
 		refuses(t, err, codes.PermissionDenied, onboardingv1.Reason_REASON_PERMISSION_DENIED)
-		for _, id := range []string{hers.GetSessionId(), newID()} { // whether it exists is nobody's business
+		for _, id := range []string{hers.GetSessionId(), newID()} { // whether it exists is not for them to learn
 			_, err = w.client.GetSession(asUser, &onboardingv1.GetSessionRequest{SessionId: id})
 			refuses(t, err, codes.PermissionDenied, onboardingv1.Reason_REASON_PERMISSION_DENIED)
 		}
@@ -492,20 +471,50 @@ func TestWhoMayCall(t *testing.T) {
 
 	t.Run("OtherOrganisationSeesNothing", func(t *testing.T) {
 		t.Parallel()
-		_, err := w.client.GetProfile(elsewhere, &onboardingv1.GetProfileRequest{ProfileId: p.GetProfileId()})
-		refuses(t, err, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND)
-		_, err = w.client.GetSession(elsewhere, &onboardingv1.GetSessionRequest{SessionId: s.GetSessionId()})
-		refuses(t, err, codes.NotFound, onboardingv1.Reason_REASON_SESSION_NOT_FOUND)
-		_, err = w.client.ResetSession(elsewhere, &onboardingv1.ResetSessionRequest{SessionId: s.GetSessionId()})
-		refuses(t, err, codes.NotFound, onboardingv1.Reason_REASON_SESSION_NOT_FOUND)
+		key := session.NewStepPayload(p.GetProfileId(), s.GetSessionId(), step(1))
+		for reason, calls := range map[onboardingv1.Reason][]func(ctx context.Context) error{
+			onboardingv1.Reason_REASON_PROFILE_NOT_FOUND: {
+				discard(w.client.GetProfile, &onboardingv1.GetProfileRequest{ProfileId: p.GetProfileId()}),
+				discard(w.client.HoldProfile, &onboardingv1.HoldProfileRequest{ProfileId: p.GetProfileId()}),
+				discard(w.client.ReleaseProfile, &onboardingv1.ReleaseProfileRequest{ProfileId: p.GetProfileId()}),
+			},
+			onboardingv1.Reason_REASON_SESSION_NOT_FOUND: {
+				discard(w.client.GetSession, &onboardingv1.GetSessionRequest{SessionId: s.GetSessionId()}),
+				discard(w.client.ResetSession, &onboardingv1.ResetSessionRequest{SessionId: s.GetSessionId()}),
+				discard(w.client.ResumeSession, &onboardingv1.ResumeSessionRequest{SessionId: s.GetSessionId()}),
+				discard(w.client.ExecuteStep, &onboardingv1.ExecuteStepRequest{
+					ProfileId: key.ProfileID, SessionId: key.SessionID, StepId: string(key.StepID), ExpectedStateToken: string(key.ExpectedToken), IdempotencyKey: key.IdempotencyKey,
+				}),
+			},
+		} {
+			for _, call := range calls {
+				refuses(t, call(elsewhere), codes.NotFound, reason)
+			}
+		}
 		listed, err := w.client.ListSessions(elsewhere, &onboardingv1.ListSessionsRequest{})
 		require.NoError(t, err)
 		require.Empty(t, listed.GetSessions())
-		key := session.NewStepPayload(p.GetProfileId(), s.GetSessionId(), step(1))
-		_, err = w.client.ExecuteStep(elsewhere, &onboardingv1.ExecuteStepRequest{
-			ProfileId: key.ProfileID, SessionId: key.SessionID, StepId: string(key.StepID), ExpectedStateToken: string(key.ExpectedToken), IdempotencyKey: key.IdempotencyKey,
-		})
-		refuses(t, err, codes.NotFound, onboardingv1.Reason_REASON_SESSION_NOT_FOUND)
+		now, err := w.client.GetProfile(w.operator(), &onboardingv1.GetProfileRequest{ProfileId: p.GetProfileId()})
+		require.NoError(t, err)
+		require.False(t, now.GetProfile().GetHold())
+		require.Equal(t, "active", w.session(s.GetSessionId()).GetSession().GetStatus())
+	})
+
+	t.Run("UserDoesNotSeeWhyTheirSessionIsParked", func(t *testing.T) {
+		t.Parallel()
+		w.receives("SM1", other.GetPhone(), "leave me alone")
+		for role, ctx := range map[rpc.Role]context.Context{rpc.RoleUser: w.as(rpc.RoleUser, other.GetProfileId(), orgID), rpc.RoleOperator: w.operator()} {
+			got, err := w.client.GetSession(ctx, &onboardingv1.GetSessionRequest{SessionId: hers.GetSessionId()})
+			require.NoError(t, err)
+			listed, err := w.client.ListSessions(ctx, &onboardingv1.ListSessionsRequest{ProfileId: other.GetProfileId()})
+			require.NoError(t, err)
+			require.Len(t, listed.GetSessions(), 1)
+			parked := got.GetTimeline()[len(got.GetTimeline())-1]
+			require.Equal(t, []string{"stuck", "parked"}, []string{got.GetSession().GetStatus(), parked.GetKind()})
+			for _, reason := range []string{got.GetSession().GetReason(), listed.GetSessions()[0].GetReason(), parked.GetDetail()} {
+				require.Equal(t, role == rpc.RoleOperator, strings.Contains(reason, "may want no more texts"))
+			}
+		}
 	})
 
 	t.Run("MalformedIDsAreRefused", func(t *testing.T) {
@@ -558,7 +567,7 @@ func TestListSessions(t *testing.T) {
 		{name: "FullPageIsTheLast", in: &onboardingv1.ListSessionsRequest{PageSize: 3}, want: ids},
 		{name: "OfOneToken", in: &onboardingv1.ListSessionsRequest{StateToken: string(session.AwaitingExplanationResponse)}, want: ids[2:]},
 		{name: "ThoseThatNeedAnOperator", in: &onboardingv1.ListSessionsRequest{Stuck: true}, want: ids[1:2]},
-		{name: "OfNobody", in: &onboardingv1.ListSessionsRequest{ProfileId: newID()}},
+		{name: "OfAnUnknownProfile", in: &onboardingv1.ListSessionsRequest{ProfileId: newID()}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -57,7 +58,7 @@ const (
 	generations = 3
 )
 
-// The texts in the order in which a person gets them, as sequence writes them.
+// The messages in the order in which a person gets them, as sequence writes them.
 const (
 	opening     = string(session.TextOpening)
 	explanation = string(session.TextExplanation)
@@ -67,6 +68,9 @@ const (
 	third       = "ONBOARDING_MESSAGE_3"
 	fourth      = "ONBOARDING_MESSAGE_4"
 )
+
+// whole is a conversation until its last step.
+var whole = []string{opening, explanation, first, second, third, fourth}
 
 // step is the n-th step of the built-in flow.
 func step(n int) session.StepID { return session.DefaultFlow().Steps()[n-1].ID }
@@ -86,14 +90,36 @@ type bundle struct {
 	log       *logbook
 	disabled  bool // the kill switch
 	flow      session.Flow
-	outcome   messagingtest.Outcome // of the text that a test is about
+	outcome   messagingtest.Outcome // of the message that a test is about
 
 	skew   atomic.Int64 // by how much messaging's clock is ahead of ours, a time.Duration
 	people atomic.Int64
-	texts  atomic.Int64
+	serial atomic.Int64
 
 	mu      sync.Mutex
-	serving *running // whoever answers callbacks
+	serving *running // the process that answers callbacks
+}
+
+// subtest runs a subtest beside the others, in surroundings of its own.
+func subtest[S any](t *testing.T, name string, setup func(t *testing.T) S, run func(t *testing.T, s S)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		run(t, setup(t))
+	})
+}
+
+// atOnce calls the same thing n times at once, and returns what went wrong.
+func atOnce(n int, call func() error) error {
+	failures := make(chan error, n)
+	for range n {
+		go func() { failures <- call() }()
+	}
+	var all []error
+	for range n {
+		all = append(all, <-failures)
+	}
+	return errors.Join(all...)
 }
 
 func setup(t *testing.T) *bundle {
@@ -102,7 +128,7 @@ func setup(t *testing.T) *bundle {
 		t: t, pool: pgtest.New(t, postgres.Migrations()), log: &logbook{}, flow: session.DefaultFlow(),
 		clock: clock.NewSettable(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)),
 	}
-	t.Cleanup(func() { b.log.tellsNothingPersonal(t) })
+	t.Cleanup(func() { b.log.holdsNothingPersonal(t) })
 	b.store = postgres.NewStore(b.pool)
 	b.messaging = messagingtest.New(orgID, ours, func() time.Time { return b.clock.Now().Add(time.Duration(b.skew.Load())) })
 	b.carrier = messaging.New(b.messaging.Client(t), b.clock.Now)
@@ -208,21 +234,21 @@ func (b *bundle) takeCallback(w http.ResponseWriter, r *http.Request) {
 func refusal(code codes.Code) error { return &rpc.Error{Code: code} }
 
 func answer(w http.ResponseWriter, err error) {
-	told, known := rpc.ErrorFrom(err)
+	reported, known := rpc.ErrorFrom(err)
 	switch {
 	case err == nil:
-	case known && (told.Code == codes.InvalidArgument || told.Code == codes.FailedPrecondition):
+	case known && (reported.Code == codes.InvalidArgument || reported.Code == codes.FailedPrecondition):
 		w.Header().Set(qstash.HeaderNonRetryable, "true")
 		w.WriteHeader(qstash.StatusNonRetryable)
-	case known && (told.Code == codes.Unavailable || told.Code == codes.Aborted):
-		w.Header().Set("Retry-After", fmt.Sprint(int(told.RetryAfter.Seconds())))
-		w.WriteHeader(map[codes.Code]int{codes.Unavailable: http.StatusServiceUnavailable, codes.Aborted: http.StatusConflict}[told.Code])
+	case known && (reported.Code == codes.Unavailable || reported.Code == codes.Aborted):
+		w.Header().Set("Retry-After", fmt.Sprint(int(reported.RetryAfter.Seconds())))
+		w.WriteHeader(map[codes.Code]int{codes.Unavailable: http.StatusServiceUnavailable, codes.Aborted: http.StatusConflict}[reported.Code])
 	default:
 		w.WriteHeader(http.StatusInternalServerError)
 	}
 }
 
-// person enrols somebody new.
+// person enrols a new person.
 func (b *bundle) person() conversation.Profile {
 	b.t.Helper()
 	p, err := b.current().service.Enrol(b.t.Context(), orgID, conversation.Person{
@@ -239,17 +265,24 @@ func (b *bundle) activate(p conversation.Profile) session.Record {
 	return r
 }
 
-// unscripted has messaging take all that is sent meanwhile, and the next text meet the test's outcome.
+// activated is a new person whose session was opened.
+func (b *bundle) activated() (conversation.Profile, session.Record) {
+	b.t.Helper()
+	p := b.person()
+	return p, b.activate(p)
+}
+
+// unscripted has messaging take all that is sent meanwhile, and the next message meet the test's outcome.
 func (b *bundle) unscripted(do func()) {
 	b.messaging.Script(nil)
 	do()
 	b.messaging.Script(messagingtest.First(b.outcome))
 }
 
-// message is a text of a person as Twilio posts it.
+// message is a message of a person as Twilio posts it.
 func (b *bundle) message(p conversation.Profile, body string) *onboardingv1.ReceiveMessageRequest {
 	return &onboardingv1.ReceiveMessageRequest{
-		TwilioSid: fmt.Sprintf("SM%032d", b.texts.Add(1)), From: p.Phone, To: ours, Body: body, Segments: 1,
+		TwilioSid: fmt.Sprintf("SM%032d", b.serial.Add(1)), From: p.Phone, To: ours, Body: body, Segments: 1,
 	}
 }
 
@@ -262,6 +295,18 @@ func (b *bundle) reply(p conversation.Profile, body string) string {
 	return m.GetTwilioSid()
 }
 
+// unrecorded has a person write while messaging cannot be reached, so that the message stays a job.
+func (b *bundle) unrecorded(p conversation.Profile, body string) {
+	b.t.Helper()
+	b.messaging.SetDown(true)
+	_, err := b.current().server.ReceiveMessage(b.t.Context(), b.message(p, body))
+	require.Error(b.t, err)
+	b.messaging.SetDown(false)
+}
+
+// unmute has QStash deliver everything from now on.
+func (b *bundle) unmute() { b.qstash.SetFaults(emulator.Script{}) }
+
 // mute has QStash forget every message when it is due, so that a test can execute the steps itself.
 func (b *bundle) mute() {
 	b.qstash.SetFaults(emulator.Script{OnDeliver: emulator.Every(emulator.DeliverFault{Lose: true})})
@@ -270,8 +315,7 @@ func (b *bundle) mute() {
 // explained is a person who has read the explanation.
 func (b *bundle) explained() (conversation.Profile, session.Record) {
 	b.t.Helper()
-	p := b.person()
-	r := b.activate(p)
+	p, r := b.activated()
 	b.reply(p, "Sure")
 	return p, b.at(r.ID, session.AwaitingExplanationResponse, "")
 }
@@ -317,6 +361,21 @@ func (b *bundle) execute(in *onboardingv1.ExecuteStepRequest) (*onboardingv1.Exe
 	return b.current().server.ExecuteStep(telemetry.WithRequestID(ctx, "request-7"), in)
 }
 
+// executes is a callback of QStash for the step that is due, which is not to fail.
+func (b *bundle) executes(r session.Record) {
+	b.t.Helper()
+	_, err := b.execute(payload(r))
+	require.NoError(b.t, err)
+}
+
+// fails is a callback of QStash that fails because sending meets these outcomes.
+func (b *bundle) fails(r session.Record, outcomes ...messagingtest.Outcome) {
+	b.t.Helper()
+	b.messaging.Script(messagingtest.First(outcomes...))
+	_, err := b.execute(payload(r))
+	require.Error(b.t, err)
+}
+
 // skips asserts that an execution sends nothing and says why.
 func (b *bundle) skips(reason session.SkipReason, in *onboardingv1.ExecuteStepRequest) {
 	b.t.Helper()
@@ -360,18 +419,18 @@ func (b *bundle) story(id string) []session.Kind {
 // sequence is what a person got, by the keys of the catalog.
 func (b *bundle) sequence(p conversation.Profile) []string {
 	b.t.Helper()
-	texts, keys := catalog.Default(), []string{opening, explanation, later, first, second, third, fourth}
+	copies, keys := catalog.Default(), []string{opening, explanation, later, first, second, third, fourth}
 	var got []string
-	for _, text := range b.messaging.Taken(p.Phone) {
+	for _, sent := range b.messaging.Taken(p.Phone) {
 		for _, key := range keys {
-			rendered, err := texts.Render(texts.Current(), p.Locale, key, p.FirstName)
+			rendered, err := copies.Render(copies.Current(), p.Locale, key, p.FirstName)
 			require.NoError(b.t, err)
-			if rendered == text.Body {
+			if rendered == sent.Body {
 				got = append(got, key)
 			}
 		}
 	}
-	require.Len(b.t, got, len(b.messaging.Taken(p.Phone)), "a text that is none of ours")
+	require.Len(b.t, got, len(b.messaging.Taken(p.Phone)), "a message that is none of ours")
 	return got
 }
 
@@ -396,7 +455,7 @@ func (b *bundle) idle() {
 	require.NoError(b.t, b.qstash.Idle(ctx))
 }
 
-// work lets every loop of the service look once.
+// work lets every loop of the service pass once.
 func (b *bundle) work() {
 	b.t.Helper()
 	b.idle()
@@ -407,13 +466,13 @@ func (b *bundle) work() {
 			break
 		}
 	}
-	_, _ = p.relay.Relay(b.t.Context()) // a mishap of the ports; the next look mends it
+	_, _ = p.relay.Relay(b.t.Context()) // a mishap of the ports; the next pass mends it
 	_, _ = p.sweeper.Sweep(b.t.Context())
 	_, _ = p.service.ForwardHolds(b.t.Context())
 	b.idle()
 }
 
-// pause is the longest that pass lets the clock jump without looking.
+// pause is the longest that pass lets the clock jump without a pass of the loops.
 const pause = 5 * time.Second
 
 // pass lets the clock run for d, with all loops at work.
@@ -461,6 +520,13 @@ func (b *bundle) quiet() {
 	b.until(func() bool { return b.waiting() == 0 })
 }
 
+// completes asserts that the conversation goes on by itself to its last step, with every message once.
+func (b *bundle) completes(p conversation.Profile) {
+	b.t.Helper()
+	b.quiet()
+	require.Equal(b.t, whole, b.sequence(p))
+}
+
 // logbook keeps every line that was logged.
 type logbook struct {
 	mu    sync.Mutex
@@ -493,18 +559,18 @@ func (l *logbook) of(t *testing.T, event string) []map[string]any {
 	return found
 }
 
-// tellsNothingPersonal holds for every test: no phone number and no text, of theirs or ours, is ever logged.
-func (l *logbook) tellsNothingPersonal(t *testing.T) {
+// holdsNothingPersonal holds for every test: no phone number and no words, of theirs or ours, are ever logged.
+func (l *logbook) holdsNothingPersonal(t *testing.T) {
 	t.Helper()
 	all := l.String()
 	require.NotRegexp(t, `5511987\d{6}`, all) // in full: the nanoseconds of a log line may hold its beginning
 	require.NotContains(t, all, secretWords)
-	for _, text := range []string{"welcome team", "Happy to have you", "No problem, there", "first steps easy", "a few questions", "Your answers help", "first question?"} {
-		require.NotContains(t, all, text)
+	for _, words := range []string{"welcome team", "Happy to have you", "No problem, there", "first steps easy", "a few questions", "Your answers help", "first question?"} {
+		require.NotContains(t, all, words)
 	}
 }
 
-// secretWords is a text of a person that no log may show.
+// secretWords are words of a person that no log may show.
 const secretWords = "my cousin Joaquina lives in Lisboa"
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }

@@ -131,7 +131,7 @@ func TestSend(t *testing.T) {
 		require.Equal(t, conversation.Sent{Outcome: conversation.OptedOut}, sent)
 	})
 
-	t.Run("KeyOfAnotherText", func(t *testing.T) {
+	t.Run("KeyOfAnotherMessage", func(t *testing.T) {
 		t.Parallel()
 		client, _ := setup(t)
 		_, err := client.Send(t.Context(), text)

@@ -172,11 +172,11 @@ func TestEnqueueWebhookJob(t *testing.T) {
 		{name: "S2_31_VendorsEventThatNobodySigned", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) {
 			in.Source, in.EventType = conversation.SourceKapso, "kapso.message.received"
 		}},
-		{name: "S2_31_TextOfAPersonInDisguise", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) { in.EventType = "twilio.message.received" }},
+		{name: "S2_31_MessageOfAPersonInDisguise", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) { in.EventType = "twilio.message.received" }},
 		{name: "NoEventType", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) { in.EventType = "" }},
 		{name: "NoKey", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) { in.IdempotencyKey = "" }},
 		{name: "R_21_KeyOfAVendorsEvent", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) { in.IdempotencyKey = "shopify:4f2a" }},
-		{name: "R_21_KeyOfAText", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) { in.IdempotencyKey = "SM" + strings.Repeat("0a", 16) }},
+		{name: "R_21_KeyOfAMessage", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) { in.IdempotencyKey = "SM" + strings.Repeat("0a", 16) }},
 		{name: "R_21_KeyOfAnOpening", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) { in.IdempotencyKey = "opening:" + uuid.NewString() }},
 		{name: "R_21_KeyOfAnOpeningThatIsSentAgain", bend: func(in *onboardingv1.EnqueueWebhookJobRequest) {
 			in.IdempotencyKey = "opened:" + uuid.NewString() + ":1"

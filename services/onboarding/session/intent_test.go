@@ -55,7 +55,7 @@ func TestIntentOf(t *testing.T) {
 			},
 		},
 		{
-			name: "NegativeInsideOrdinaryTextAdvances", want: session.Advance,
+			name: "NegativeInsideOrdinaryMessageAdvances", want: session.Advance,
 			texts: []string{
 				"no problem", "No worries, go ahead", "not sure", "no idea", "not bad", "não sei", "depois de amanhã eu viajo", "não tem problema", "know", "nothing",
 				"why not", "no1", "pode mandar, não tem pressa", "now", "not", "note", "agora", "ainda", "mais", "tarde",

@@ -60,7 +60,7 @@ func TestValidateRefuses(t *testing.T) {
 	}
 }
 
-func TestEncodeRefusesWhatNobodyCouldDecode(t *testing.T) {
+func TestEncodeRefusesWhatDecodeWould(t *testing.T) {
 	t.Parallel()
 	payload := session.NewStepPayload(profileID, sessionID, "onboarding_message_1")
 	payload.IdempotencyKey = "onboarding:other"

@@ -22,7 +22,7 @@ func TestMove(t *testing.T) {
 		m := session.Stay(r, now)
 		require.Equal(t, session.Move{From: r, Token: r.Token, NextStep: r.NextStep, Mode: r.Mode, Status: r.Status, Paused: true, At: now}, m)
 	})
-	t.Run("StopKeepsWhereItStoodAndTellsIt", func(t *testing.T) {
+	t.Run("StopKeepsWhereItStoodAndSaysSo", func(t *testing.T) {
 		t.Parallel()
 		m := session.Stop(r, now, session.TriggerStop, "m1")
 		require.Equal(t, session.Stopped, m.Status)
@@ -66,7 +66,7 @@ func TestAlarmNamesItsStep(t *testing.T) {
 	require.Equal(t, session.AwaitingBurst, again.ExpectedToken)
 }
 
-func TestNextLook(t *testing.T) {
+func TestNextRead(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	end := now.Add(20 * time.Second)

@@ -1,7 +1,7 @@
 package onboarding_test
 
 import (
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +12,7 @@ import (
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -42,9 +43,7 @@ func TestExecuteStepRefuses(t *testing.T) {
 			in.IdempotencyKey = session.Key(in.GetProfileId(), in.GetSessionId(), session.StepID(in.GetStepId()))
 		}, want: onboardingv1.Reason_REASON_UNKNOWN_STEP},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			b := setup(t)
+		subtest(t, tt.name, setup, func(t *testing.T, b *bundle) {
 			_, r := b.inBurst(1)
 			in := payload(r)
 			tt.bend(in)
@@ -109,9 +108,7 @@ func TestExecuteStepSkips(t *testing.T) {
 			b.exec(`update conversation_sessions set status = 'stopped'`)
 		}, want: session.SkipOptedOut},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			b := setup(t)
+		subtest(t, tt.name, setup, func(t *testing.T, b *bundle) {
 			_, r := b.inBurst(2)
 			in := payload(r)
 			tt.bend(b, r, in)
@@ -126,9 +123,7 @@ func TestExecuteStepSkips(t *testing.T) {
 func TestExecuteStep(t *testing.T) {
 	t.Parallel()
 
-	t.Run("S0_21_S0_23_SendsOneTextAndSetsTheNextAlarm", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "S0_21_S0_23_SendsOneMessageAndSetsTheNextAlarm", setup, func(t *testing.T, b *bundle) {
 		p, r := b.inBurst(1)
 		out, err := b.execute(payload(r))
 		require.NoError(t, err)
@@ -141,13 +136,10 @@ func TestExecuteStep(t *testing.T) {
 		require.Equal(t, 2, b.count(`select count(*) from step_alarms`))
 	})
 
-	t.Run("S0_24_S0_62_KeepsOrderAndDelays", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "S0_24_S0_62_KeepsOrderAndDelays", setup, func(t *testing.T, b *bundle) {
 		p, r := b.explained()
 		b.reply(p, "yes")
-		b.quiet()
-		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+		b.completes(p)
 		taken := b.messaging.Taken(p.Phone)[2:]
 		require.Equal(t, 8*time.Second, taken[1].At.Sub(taken[0].At))
 		require.Equal(t, 8*time.Second, taken[2].At.Sub(taken[1].At))
@@ -159,9 +151,7 @@ func TestExecuteStep(t *testing.T) {
 		}, b.story(r.ID))
 	})
 
-	t.Run("S0_23_S0_25_SetsNoAlarmAfterTheLastStep", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "S0_23_S0_25_SetsNoAlarmAfterTheLastStep", setup, func(t *testing.T, b *bundle) {
 		_, r := b.inBurst(4)
 		out, err := b.execute(payload(r))
 		require.NoError(t, err)
@@ -170,9 +160,7 @@ func TestExecuteStep(t *testing.T) {
 		require.Equal(t, 4, b.count(`select count(*) from step_alarms`))
 	})
 
-	t.Run("S0_26_S0_27_S0_28_S0_29_TellsWhatItDoes", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "S0_26_S0_27_S0_28_S0_29_LogsWhatItDoes", setup, func(t *testing.T, b *bundle) {
 		_, r := b.inBurst(1)
 		in := payload(r)
 		_, err := b.execute(in)
@@ -193,9 +181,7 @@ func TestExecuteStep(t *testing.T) {
 			[]any{scheduled[0]["step_id"], scheduled[0]["next_step_id"], scheduled[0]["delay_ms"]})
 	})
 
-	t.Run("S0_19_S0_64_StepThatWasSentIsNotSentAgainButFinished", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "S0_19_S0_64_StepThatWasSentIsNotSentAgainButFinished", setup, func(t *testing.T, b *bundle) {
 		p, r := b.inBurst(1)
 		b.messaging.Script(messagingtest.First(messagingtest.AcceptLost))
 		_, err := b.execute(payload(r))
@@ -213,25 +199,24 @@ func TestExecuteStep(t *testing.T) {
 			string(step(2)), b.clock.Now().Add(5*time.Second)), "eight seconds after it was accepted, not after the retry")
 	})
 
-	t.Run("S0_20_S0_22_AcceptanceWithoutARowChangesNothing", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "S0_20_S0_22_AcceptanceWithoutARowChangesNothing", setup, func(t *testing.T, b *bundle) {
 		for _, broken := range []messagingtest.Outcome{messagingtest.AcceptNoRow, messagingtest.AcceptNoSID} {
 			p, r := b.inBurst(1)
 			b.messaging.Script(messagingtest.First(broken))
 			_, err := b.execute(payload(r))
 			refuses(t, err, codes.Internal, onboardingv1.Reason_REASON_MESSAGE_MISSING)
 			b.at(r.ID, session.AwaitingBurst, step(1))
-			_, err = b.execute(payload(r))
-			require.NoError(t, err)
+			b.executes(r)
 			b.at(r.ID, session.AwaitingBurst, step(2))
 			require.Equal(t, []string{opening, explanation, first}, b.sequence(p))
 		}
 	})
+}
 
-	t.Run("S0_30_S0_66_S1_27_SamePayloadTwiceIsOneTextAndOneAdvance", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+func TestExecuteStepOnce(t *testing.T) {
+	t.Parallel()
+
+	subtest(t, "S0_30_S0_66_S1_27_SamePayloadTwiceIsOneMessageAndOneAdvance", setup, func(t *testing.T, b *bundle) {
 		p, r := b.inBurst(1)
 		in := payload(r)
 		_, err := b.execute(in)
@@ -242,14 +227,11 @@ func TestExecuteStep(t *testing.T) {
 		require.Equal(t, []string{opening, explanation, first}, b.sequence(p))
 	})
 
-	t.Run("S0_66_S1_27_LateDuplicateNeverMovesTheTokenBack", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "S0_66_S1_27_LateDuplicateNeverMovesTheTokenBack", setup, func(t *testing.T, b *bundle) {
 		p, r := b.inBurst(1)
 		late := payload(r)
 		for b.session(r.ID).NextStep != "" {
-			_, err := b.execute(payload(b.session(r.ID)))
-			require.NoError(t, err)
+			b.executes(b.session(r.ID))
 		}
 		b.reply(p, "yes")
 		done := b.at(r.ID, session.InterviewActivity01, "")
@@ -257,9 +239,7 @@ func TestExecuteStep(t *testing.T) {
 		require.Equal(t, done, b.session(r.ID))
 	})
 
-	t.Run("S0_31_S1_06_FailedAttemptAndItsRetryAreOneText", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "S0_31_S1_06_FailedAttemptAndItsRetryAreOneMessage", setup, func(t *testing.T, b *bundle) {
 		p, r := b.inBurst(1)
 		b.exec(`alter table session_transitions rename to elsewhere`)
 		_, err := b.execute(payload(r))
@@ -273,36 +253,23 @@ func TestExecuteStep(t *testing.T) {
 		b.at(r.ID, session.AwaitingBurst, step(2))
 	})
 
-	t.Run("S0_32_ConcurrentCallsAreOneTextAndOneAlarm", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "S0_32_ConcurrentCallsAreOneMessageAndOneAlarm", setup, func(t *testing.T, b *bundle) {
 		p, r := b.inBurst(1)
-		var calls sync.WaitGroup
-		sent := make(chan *onboardingv1.ExecuteStepResponse, 12)
-		for range 12 {
-			calls.Go(func() {
-				if out, err := b.execute(payload(r)); err == nil {
-					sent <- out
-				}
-			})
-		}
-		calls.Wait()
-		close(sent)
-		winners := 0
-		for out := range sent {
+		var sent atomic.Int64
+		_ = atOnce(12, func() error { // those that lose the race may be asked to come back
+			out, err := b.execute(payload(r))
 			if out.GetOutcome() == onboardingv1.StepOutcome_STEP_OUTCOME_SENT {
-				winners++
+				sent.Add(1)
 			}
-		}
-		require.Equal(t, 1, winners)
+			return err
+		})
+		require.EqualValues(t, 1, sent.Load())
 		require.Equal(t, []string{opening, explanation, first}, b.sequence(p))
 		b.at(r.ID, session.AwaitingBurst, step(2))
 		require.Equal(t, 1, b.count(`select count(*) from step_alarms where step_id = $1`, string(step(2))))
 	})
 
-	t.Run("S0_32_S1_26_CallDuringAnotherIsToldToComeBack", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "S0_32_S1_26_CallDuringAnotherIsAskedToRetry", setup, func(t *testing.T, b *bundle) {
 		p, r := b.inBurst(1)
 		calling, goOn := make(chan struct{}), make(chan struct{})
 		b.messaging.Gate(func(*messagingv1.SendRequest) { close(calling); <-goOn })
@@ -319,6 +286,10 @@ func TestExecuteStep(t *testing.T) {
 		require.NoError(t, <-done)
 		require.Equal(t, []string{opening, explanation, first}, b.sequence(p))
 	})
+}
+
+func TestExecuteStepWhoseMessageIsNotTaken(t *testing.T) {
+	t.Parallel()
 
 	for _, tt := range []struct {
 		name    string
@@ -331,9 +302,7 @@ func TestExecuteStep(t *testing.T) {
 		{name: "ThrottledStepComesBack", outcome: messagingtest.Throttle, want: onboardingv1.Reason_REASON_THROTTLED},
 		{name: "UnreachableMessagingComesBack", outcome: messagingtest.Unavailable, want: onboardingv1.Reason_REASON_UNAVAILABLE},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			b := setup(t)
+		subtest(t, tt.name, setup, func(t *testing.T, b *bundle) {
 			p, r := b.inBurst(1)
 			b.messaging.Script(messagingtest.First(tt.outcome))
 			_, err := b.execute(payload(r))
@@ -341,16 +310,13 @@ func TestExecuteStep(t *testing.T) {
 			require.Positive(t, rpc.RetryAfter(err))
 			b.at(r.ID, session.AwaitingBurst, step(1))
 			b.messaging.Settle()
-			_, err = b.execute(payload(r))
-			require.NoError(t, err)
+			b.executes(r)
 			require.Equal(t, []string{opening, explanation, first}, b.sequence(p))
 			b.at(r.ID, session.AwaitingBurst, step(2))
 		})
 	}
 
-	t.Run("RefusedTextParksTheSessionAsUndeliverable", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "RefusedMessageParksTheSessionAsUndeliverable", setup, func(t *testing.T, b *bundle) {
 		p, r := b.inBurst(2)
 		b.messaging.Script(messagingtest.First(messagingtest.Reject))
 		_, err := b.execute(payload(r))
@@ -362,9 +328,7 @@ func TestExecuteStep(t *testing.T) {
 		require.Equal(t, []string{opening, explanation, first}, b.sequence(p))
 	})
 
-	t.Run("KeyUsedForAnotherTextParksTheSessionAsStuck", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "KeyUsedForAnotherMessageParksTheSessionAsStuck", setup, func(t *testing.T, b *bundle) {
 		_, r := b.inBurst(2)
 		in := payload(r)
 		_, err := b.messaging.Send(t.Context(), &messagingv1.SendRequest{OrgId: orgID, To: "+5511900000000", Body: "x", IdempotencyKey: in.GetIdempotencyKey()})
@@ -374,9 +338,7 @@ func TestExecuteStep(t *testing.T) {
 		require.Equal(t, session.Stuck, b.session(r.ID).Status)
 	})
 
-	t.Run("S0_41_OptOutThatOnlyMessagingKnowsEndsTheSequence", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "S0_41_OptOutThatOnlyMessagingKnowsEndsTheSequence", setup, func(t *testing.T, b *bundle) {
 		p, r := b.inBurst(2)
 		_, err := b.messaging.RecordInbound(t.Context(), &messagingv1.RecordInboundRequest{TwilioSid: "SMx", From: p.Phone, To: ours, Body: "STOP"})
 		require.NoError(t, err)
@@ -386,16 +348,110 @@ func TestExecuteStep(t *testing.T) {
 		require.Equal(t, []string{opening, explanation, first}, b.sequence(p))
 	})
 
-	t.Run("DefectShowsTheCallerNothingAndLosesNothing", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "DefectShowsTheCallerNothingAndLosesNothing", setup, func(t *testing.T, b *bundle) {
 		_, r := b.inBurst(1)
 		b.exec(`alter table profiles rename to elsewhere`)
 		_, err := b.execute(payload(r))
-		_, told := rpc.ErrorFrom(err)
-		require.False(t, told, "the chain answers Internal with a fixed text for what is not in the table")
+		_, known := rpc.ErrorFrom(err)
+		require.False(t, known, "the chain answers Internal with a fixed text for what is not in the table")
 		b.exec(`alter table elsewhere rename to profiles`)
-		_, err = b.execute(payload(r))
+		b.executes(r)
+	})
+}
+
+func TestSpacingUnderClockSkew(t *testing.T) {
+	t.Parallel()
+	for name, skew := range map[string]time.Duration{"Ahead": 3 * time.Second, "Behind": -3 * time.Second} {
+		subtest(t, "R_13_GapsAreOfOurOwnClockWhenMessagingsIs"+name, setup, func(t *testing.T, b *bundle) {
+			b.skew.Store(int64(skew))
+			p, r := b.explained()
+			b.reply(p, "ok")
+			b.quiet()
+			b.at(r.ID, session.AwaitingInterviewStart, "")
+			taken := b.messaging.Taken(p.Phone)[2:]
+			require.Equal(t, 8*time.Second, taken[1].At.Sub(taken[0].At))
+			require.Equal(t, 8*time.Second, taken[2].At.Sub(taken[1].At))
+		})
+		subtest(t, "R_13_GapAfterAMessageThatIsFoundTakenIsOfOurOwnClockWhenMessagingsIs"+name, setup, func(t *testing.T, b *bundle) {
+			b.skew.Store(int64(skew))
+			_, r := b.inBurst(1)
+			b.fails(r, messagingtest.AcceptLost)
+			b.clock.Advance(2 * time.Second)
+			b.executes(r)
+			require.Equal(t, 1, b.count(`select count(*) from step_alarms where step_id = $1 and due_at = $2`,
+				string(step(2)), b.clock.Now().Add(6*time.Second)))
+		})
+	}
+}
+
+// byOperator is a call of ExecuteStep by an operator.
+func (b *bundle) byOperator(in *onboardingv1.ExecuteStepRequest) (*onboardingv1.ExecuteStepResponse, error) {
+	ctx := rpc.WithPrincipal(b.t.Context(), rpc.Principal{Subject: "ada", OrgID: orgID, Role: rpc.RoleOperator})
+	return b.current().server.ExecuteStep(ctx, in)
+}
+
+func TestOperatorBeforeAStepIsDue(t *testing.T) {
+	t.Parallel()
+	// waiting is a person to whom message 2 is due in 7 s.
+	waiting := func(b *bundle) (conversation.Profile, session.Record) {
+		b.t.Helper()
+		p, r := b.inBurst(1)
+		b.executes(r)
+		b.clock.Advance(time.Second)
+		return p, b.at(r.ID, session.AwaitingBurst, step(2))
+	}
+
+	subtest(t, "R_13_IsRefusedWithTheTimeLeft", setup, func(t *testing.T, b *bundle) {
+		p, r := waiting(b)
+		_, err := b.byOperator(payload(r))
+		refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_STEP_NOT_DUE)
+		require.Equal(t, 7*time.Second, rpc.RetryAfter(err))
+		require.ErrorContains(t, err, "due in 7s")
+		require.ErrorContains(t, err, "before_due")
+		require.Equal(t, r, b.session(r.ID))
+		require.Equal(t, []string{opening, explanation, first}, b.sequence(p))
+		b.clock.Advance(7 * time.Second)
+		out, err := b.byOperator(payload(r))
 		require.NoError(t, err)
+		require.Equal(t, onboardingv1.StepOutcome_STEP_OUTCOME_SENT, out.GetOutcome())
+		require.NotContains(t, b.story(r.ID), session.KindReplayed)
+	})
+
+	subtest(t, "R_13_WithBeforeDueIsRecorded", setup, func(t *testing.T, b *bundle) {
+		p, r := waiting(b)
+		in := payload(r)
+		in.BeforeDue = true
+		out, err := b.byOperator(in)
+		require.NoError(t, err)
+		require.Equal(t, onboardingv1.StepOutcome_STEP_OUTCOME_SENT, out.GetOutcome())
+		require.Equal(t, []string{opening, explanation, first, second}, b.sequence(p))
+		entry := b.entry(r.ID, session.KindReplayed)
+		require.Equal(t, session.TriggerOperator, entry.Trigger)
+		require.Equal(t, "before_due: 7s before it was due", entry.Detail)
+		require.Equal(t, step(2), entry.Step)
+		out, err = b.byOperator(in)
+		require.NoError(t, err)
+		require.Equal(t, string(session.SkipStale), out.GetSkipReason(), "a second replay does nothing")
+	})
+
+	subtest(t, "R_13_AlarmThatRingsEarlyIsAsBefore", setup, func(t *testing.T, b *bundle) {
+		_, r := waiting(b)
+		in := payload(r)
+		in.BeforeDue = true // only an operator may say so
+		out, err := b.execute(in)
+		require.NoError(t, err)
+		require.Equal(t, onboardingv1.StepOutcome_STEP_OUTCOME_SENT, out.GetOutcome())
+		require.NotContains(t, b.story(r.ID), session.KindReplayed)
+	})
+
+	subtest(t, "R_13_StepThatOnlyWaitsForAReceiptIsDue", setup, func(t *testing.T, b *bundle) {
+		p, r := b.inBurst(2)
+		b.exec(`insert into step_alarms (id, org_id, session_id, profile_id, step_id, expected_state_token, generation, cause, due_at, lease_until, created_at)
+			values ($1, $2, $3, $4, $5, 'onboarding:awaiting_burst', 2, 'delivery', $6, $6, $6)`,
+			newID(), orgID, r.ID, p.ID, string(step(2)), b.clock.Now().Add(time.Hour))
+		b.clock.Advance(8 * time.Second)
+		_, err := b.byOperator(payload(r))
+		require.NoError(t, err)
+		b.at(r.ID, session.AwaitingBurst, step(3))
 	})
 }

@@ -45,10 +45,10 @@ func (b *bundle) sweep() *sdkmetric.ManualReader {
 	return metrics
 }
 
-// unheard is a text that Twilio has and whose webhook never comes.
+// unheard is a message that Twilio has and whose webhook never comes.
 func (b *bundle) unheard(p conversation.Profile, body string) *messagingv1.InboundText {
 	return b.messaging.Hear(&messagingv1.InboundText{
-		TwilioSid: fmt.Sprintf("SM%032d", b.texts.Add(1)), From: p.Phone, To: ours, Body: body, Segments: 1,
+		TwilioSid: fmt.Sprintf("SM%032d", b.serial.Add(1)), From: p.Phone, To: ours, Body: body, Segments: 1,
 	}, b.clock.Now())
 }
 
@@ -70,34 +70,17 @@ func counted(t *testing.T, reader *sdkmetric.ManualReader, name, key, value stri
 	return n
 }
 
-// lastOf is the last entry of a session's timeline of a kind.
-func (b *bundle) lastOf(id string, kind session.Kind) session.Entry {
-	b.t.Helper()
-	_, entries, err := b.store.Session(b.t.Context(), orgID, id)
-	require.NoError(b.t, err)
-	var last session.Entry
-	for _, e := range entries {
-		if e.Kind == kind {
-			last = e
-		}
-	}
-	return last
-}
-
-func TestAudit(t *testing.T) {
+func TestAuditFindsLateMessages(t *testing.T) {
 	t.Parallel()
 
-	t.Run("MissedStopAppliesAtOnceAndIsReported", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		p := b.person()
-		r := b.activate(p)
+	subtest(t, "MissedStopAppliesAtOnceAndIsReported", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
 		b.clock.Advance(time.Second)
 		stop := b.unheard(p, "STOP")
 		b.clock.Advance(7*time.Minute + 30*time.Second)
 		metrics := b.sweep()
 		require.Equal(t, session.Stopped, b.session(r.ID).Status)
-		require.Equal(t, "late by 7m30s", b.lastOf(r.ID, session.KindStopped).Detail)
+		require.Equal(t, "late by 7m30s", b.entry(r.ID, session.KindStopped).Detail)
 		reported := b.log.of(t, "onboarding.missed_stop")
 		require.Len(t, reported, 1)
 		require.Equal(t, stop.GetTwilioSid(), reported[0]["twilio_sid"])
@@ -108,44 +91,26 @@ func TestAudit(t *testing.T) {
 		require.Equal(t, []string{opening}, b.sequence(p))
 	})
 
-	t.Run("LateRepliesAreAnsweredInTheOrderTheyWereSaid", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "LateRepliesAreAnsweredInTheOrderTheyWereSaid", setup, func(t *testing.T, b *bundle) {
 		p, r := b.explained()
 		b.clock.Advance(time.Minute)
 		b.unheard(p, "not now")
 		b.clock.Advance(time.Minute)
 		b.unheard(p, "ok, yes")
-		b.unheard(b.person(), "from somebody whom we never texted")
+		b.unheard(b.person(), "from a person whom we never texted")
 		b.clock.Advance(2 * time.Minute)
 		metrics := b.sweep()
 		// No, to the explanation, is answered by LATER now. The yes was said before that: it does not answer it.
 		require.Equal(t, []string{opening, explanation, later}, b.sequence(p))
 		require.True(t, b.at(r.ID, session.AwaitingOpeningResponse, "").Paused)
-		require.Equal(t, "early; late by 2m0s", b.lastOf(r.ID, session.KindReplied).Detail)
+		require.Equal(t, "early; late by 2m0s", b.entry(r.ID, session.KindReplied).Detail)
 		require.EqualValues(t, 3, counted(t, metrics, "inbound_late", "", ""))
 		require.Zero(t, counted(t, metrics, "inbound_missed_stops", "", ""))
 		require.Equal(t, 4, b.messaging.Recorded(), "what was said in time included")
 	})
 
-	t.Run("LateReplyAnswersTheQuestionItWasSaidTo", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		p := b.person()
-		r := b.activate(p)
-		b.unheard(p, "yes") // in the same second: Twilio knows no smaller part of time
-		b.clock.Advance(3 * time.Minute)
-		b.sweep()
-		require.Equal(t, []string{opening, explanation}, b.sequence(p))
-		b.at(r.ID, session.AwaitingExplanationResponse, "")
-		require.Equal(t, "late by 3m0s", b.lastOf(r.ID, session.KindReplied).Detail)
-	})
-
-	t.Run("LateReplyDoesNotAnswerALaterQuestion", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		p := b.person()
-		r := b.activate(p)
+	subtest(t, "LateReplyDoesNotAnswerALaterQuestion", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
 		b.clock.Advance(10 * time.Second)
 		b.unheard(p, "yes") // to the opening
 		b.clock.Advance(2 * time.Minute)
@@ -154,31 +119,26 @@ func TestAudit(t *testing.T) {
 		b.sweep()
 		require.Equal(t, before, b.session(r.ID), "it is no answer to the explanation")
 		require.Equal(t, []string{opening, explanation}, b.sequence(p))
-		require.Equal(t, "early; late by 2m0s", b.lastOf(r.ID, session.KindReplied).Detail)
+		require.Equal(t, "early; late by 2m0s", b.entry(r.ID, session.KindReplied).Detail)
 	})
 
-	t.Run("LateReplyOfTheBurstIsHeldByWhenItWasSaid", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "LateReplyOfTheBurstIsHeldByWhenItWasSaid", setup, func(t *testing.T, b *bundle) {
 		p, r := b.inBurst(2)
 		b.clock.Advance(time.Second)
 		b.unheard(p, "my answer to the first message")
 		b.clock.Advance(2 * time.Minute)
 		b.sweep()
-		require.Equal(t, "burst; late by 2m0s", b.lastOf(r.ID, session.KindHeld).Detail)
+		require.Equal(t, "burst; late by 2m0s", b.entry(r.ID, session.KindHeld).Detail)
 		require.Equal(t, 1, b.count(`select count(*) from held_replies where session_id = $1 and received_at = $2`, r.ID, b.clock.Now().Add(-2*time.Minute)))
 		for range 3 {
 			b.clock.Advance(8 * time.Second)
-			_, err := b.execute(payload(b.session(r.ID)))
-			require.NoError(t, err)
+			b.executes(b.session(r.ID))
 		}
 		b.work()
 		b.at(r.ID, session.AwaitingInterviewStart, "")
 	})
 
-	t.Run("TextOfAnEpisodeThatIsOverAnswersNothing", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "MessageOfAnEpisodeThatIsOverAnswersNothing", setup, func(t *testing.T, b *bundle) {
 		p := b.person()
 		old := b.activate(p)
 		b.clock.Advance(10 * time.Second)
@@ -190,14 +150,29 @@ func TestAudit(t *testing.T) {
 		b.clock.Advance(time.Minute)
 		b.sweep()
 		b.at(r.ID, session.AwaitingOpeningResponse, "")
-		require.Equal(t, "before_session; late by 2m0s", b.lastOf(r.ID, session.KindReplied).Detail)
+		require.Equal(t, "before_session; late by 2m0s", b.entry(r.ID, session.KindReplied).Detail)
 	})
 
-	t.Run("TextsThatCameAreLeftAlone", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		p := b.person()
-		r := b.activate(p)
+	subtest(t, "MessageThatCannotBeTakenDoesNotStandInTheWayOfOthers", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
+		b.clock.Advance(time.Second)
+		b.messaging.Hear(&messagingv1.InboundText{TwilioSid: "SMshort", From: "32665", To: ours, Body: "a short code"}, b.clock.Now())
+		b.messaging.Hear(&messagingv1.InboundText{TwilioSid: "SMforeign", From: p.Phone, To: "+14155550999", Body: "nobody's"}, b.clock.Now())
+		b.unheard(p, "STOP")
+		b.clock.Advance(2 * time.Minute)
+		b.sweep()
+		require.Equal(t, session.Stopped, b.session(r.ID).Status)
+		b.quiet()
+		require.Equal(t, 2, b.count(`select count(*) from webhook_jobs where status = 'failed'`))
+		require.Equal(t, session.Stopped, b.session(r.ID).Status)
+	})
+}
+
+func TestAuditLeavesMessagesToTheirWebhook(t *testing.T) {
+	t.Parallel()
+
+	subtest(t, "MessagesThatCameAreLeftAlone", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
 		m := b.message(p, "yes")
 		_, err := b.current().server.ReceiveMessage(t.Context(), m)
 		require.NoError(t, err)
@@ -211,11 +186,8 @@ func TestAudit(t *testing.T) {
 		require.Equal(t, 1, b.count(`select count(*) from inbound_audits where listed = 1 and found = 0`))
 	})
 
-	t.Run("TextWhoseOwnJobIsStillOpenIsLeftToIt", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		p := b.person()
-		r := b.activate(p)
+	subtest(t, "MessageWhoseOwnJobIsStillOpenIsLeftToIt", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
 		m := b.message(p, "STOP")
 		b.messaging.SetDown(true)
 		_, err := b.current().server.ReceiveMessage(t.Context(), m)
@@ -230,29 +202,23 @@ func TestAudit(t *testing.T) {
 		require.Equal(t, 1, b.count(`select count(*) from webhook_jobs where idempotency_key = $1`, m.GetTwilioSid()))
 	})
 
-	t.Run("WebhookThatComesAfterAllChangesNothing", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		p := b.person()
-		r := b.activate(p)
+	subtest(t, "WebhookThatComesAfterAllChangesNothing", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
 		b.clock.Advance(time.Second)
-		text := b.unheard(p, "yes")
+		missed := b.unheard(p, "yes")
 		b.clock.Advance(2 * time.Minute)
 		b.sweep()
 		before := b.session(r.ID)
 		m := b.message(p, "yes")
-		m.TwilioSid = text.GetTwilioSid()
+		m.TwilioSid = missed.GetTwilioSid()
 		_, err := b.current().server.ReceiveMessage(t.Context(), m)
 		require.Error(t, err, "the gateway acknowledges this refusal")
 		require.Equal(t, before, b.session(r.ID))
 		require.Equal(t, []string{opening, explanation}, b.sequence(p))
 	})
 
-	t.Run("FreshTextsAreLeftToTheirWebhook", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		p := b.person()
-		r := b.activate(p)
+	subtest(t, "FreshMessagesAreLeftToTheirWebhook", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
 		b.clock.Advance(time.Minute)
 		b.unheard(p, "STOP")
 		b.clock.Advance(59 * time.Second)
@@ -262,12 +228,13 @@ func TestAudit(t *testing.T) {
 		b.sweep()
 		require.Equal(t, session.Stopped, b.session(r.ID).Status)
 	})
+}
 
-	t.Run("SweepsOverlapAndTheMarkNeverPassesWhatWasNotStored", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		p := b.person()
-		b.activate(p)
+func TestAuditMark(t *testing.T) {
+	t.Parallel()
+
+	subtest(t, "SweepsOverlapAndTheMarkNeverPassesWhatWasNotStored", setup, func(t *testing.T, b *bundle) {
+		p, _ := b.activated()
 		b.sweep()
 		mark := func(at time.Time) int {
 			return b.count(`select count(*) from inbound_audits where sender = $1 and swept_until = $2 and lease_token is null`, ours, at)
@@ -289,9 +256,7 @@ func TestAudit(t *testing.T) {
 		require.Equal(t, 1, mark(b.clock.Now().Add(-time.Minute)))
 	})
 
-	t.Run("FirstSweepLooksBackADay", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "FirstSweepLooksBackADay", setup, func(t *testing.T, b *bundle) {
 		p := b.person()
 		b.messaging.Hear(&messagingv1.InboundText{TwilioSid: "SMold", From: p.Phone, To: ours, Body: "STOP"}, b.clock.Now().Add(-25*time.Hour))
 		b.messaging.Hear(&messagingv1.InboundText{TwilioSid: "SMnew", From: p.Phone, To: ours, Body: "STOP"}, b.clock.Now().Add(-23*time.Hour))
@@ -300,9 +265,7 @@ func TestAudit(t *testing.T) {
 		require.Zero(t, b.count(`select count(*) from webhook_jobs where idempotency_key = 'SMold'`))
 	})
 
-	t.Run("LongOutageIsSweptDayByDayTheOldestFirst", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "LongOutageIsSweptDayByDayTheOldestFirst", setup, func(t *testing.T, b *bundle) {
 		b.sweep()
 		p := b.person()
 		for range 4 {
@@ -322,11 +285,8 @@ func TestAudit(t *testing.T) {
 		require.Equal(t, 1, b.count(`select count(*) from inbound_audits where found_total = 4 and swept_until = $1`, b.clock.Now().Add(-time.Minute)))
 	})
 
-	t.Run("OneProcessSweepsAtATime", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		p := b.person()
-		r := b.activate(p)
+	subtest(t, "OneProcessSweepsAtATime", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
 		b.clock.Advance(time.Second)
 		b.unheard(p, "STOP")
 		b.clock.Advance(2 * time.Minute)
@@ -344,9 +304,7 @@ func TestAudit(t *testing.T) {
 		require.Equal(t, session.Stopped, b.session(r.ID).Status)
 	})
 
-	t.Run("SweepThatWasTakenOverDoesNotMoveTheMark", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "SweepThatWasTakenOverDoesNotMoveTheMark", setup, func(t *testing.T, b *bundle) {
 		of := conversation.Sender{OrgID: orgID, Name: ours}
 		now := b.clock.Now()
 		slow, ok, err := b.store.ClaimAudit(t.Context(), of, now.Add(-time.Hour), now, now.Add(time.Minute))
@@ -368,26 +326,7 @@ func TestAudit(t *testing.T) {
 		require.Equal(t, 1, b.count(`select count(*) from inbound_audits where swept_until = $1`, now.Add(-time.Hour)), "never back")
 	})
 
-	t.Run("TextThatCannotBeTakenDoesNotStandInTheWayOfOthers", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		p := b.person()
-		r := b.activate(p)
-		b.clock.Advance(time.Second)
-		b.messaging.Hear(&messagingv1.InboundText{TwilioSid: "SMshort", From: "32665", To: ours, Body: "a short code"}, b.clock.Now())
-		b.messaging.Hear(&messagingv1.InboundText{TwilioSid: "SMforeign", From: p.Phone, To: "+14155550999", Body: "nobody's"}, b.clock.Now())
-		b.unheard(p, "STOP")
-		b.clock.Advance(2 * time.Minute)
-		b.sweep()
-		require.Equal(t, session.Stopped, b.session(r.ID).Status)
-		b.quiet()
-		require.Equal(t, 2, b.count(`select count(*) from webhook_jobs where status = 'failed'`))
-		require.Equal(t, session.Stopped, b.session(r.ID).Status)
-	})
-
-	t.Run("OrganisationWithoutASenderHasNothingToSweep", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "OrganisationWithoutASenderHasNothingToSweep", setup, func(t *testing.T, b *bundle) {
 		auditor := b.current().service
 		auditor.OrgID = "00000000-0000-7000-8000-000000000002"
 		more, err := auditor.AuditInbound(t.Context(), auditEvery)
@@ -402,15 +341,13 @@ func TestAuditSurvivesAnyMishap(t *testing.T) {
 	t.Parallel()
 	for _, what := range []mishap{failBefore, failAfter, dieBefore, dieAfter} {
 		for at := 1; at <= 24; at++ {
-			t.Run(fmt.Sprintf("%s_%02d", what, at), func(t *testing.T) {
-				t.Parallel()
-				b := setup(t)
+			subtest(t, fmt.Sprintf("%s_%02d", what, at), setup, func(t *testing.T, b *bundle) {
 				ana, bea := b.person(), b.person()
 				first, second := b.activate(ana), b.activate(bea)
 				b.clock.Advance(time.Second)
 				b.unheard(ana, "STOP")
 				b.unheard(bea, "yes")
-				b.unheard(bea, "a second text")
+				b.unheard(bea, "a second message")
 				b.clock.Advance(2 * time.Minute)
 				b.measured(b.current()) // whose loop may come to report it
 				struck := b.healthy()

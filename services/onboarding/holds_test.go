@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/emulators/messagingtest"
-	emulator "paceline.internal/emulators/qstash"
 	"paceline.internal/platform/queue"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
@@ -33,11 +32,9 @@ func (b *bundle) release(p conversation.Profile) {
 func TestHold(t *testing.T) {
 	t.Parallel()
 
-	t.Run("S0_16_KeepsTheBurstBackUntilItIsReleased", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "S0_16_KeepsTheBurstBackUntilItIsReleased", setup, func(t *testing.T, b *bundle) {
 		p, r := b.inBurst(2)
-		b.qstash.SetFaults(emulator.Script{})
+		b.unmute()
 		b.hold(p)
 		b.hold(p)
 		b.pass(10 * time.Minute)
@@ -45,16 +42,12 @@ func TestHold(t *testing.T) {
 		require.Equal(t, session.Active, b.session(r.ID).Status, "a hold is no fault of the alarms")
 		b.release(p)
 		b.release(p)
-		b.quiet()
-		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+		b.completes(p)
 		require.Equal(t, 2, b.count(`select max(generation) from step_alarms where step_id = $1`, string(step(2))))
 	})
 
-	t.Run("ReplyIsAnsweredWhenItIsLifted", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		p := b.person()
-		r := b.activate(p)
+	subtest(t, "ReplyIsAnsweredWhenItIsLifted", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
 		b.hold(p)
 		b.reply(p, "no")
 		b.clock.Advance(time.Second)
@@ -67,13 +60,10 @@ func TestHold(t *testing.T) {
 		b.at(r.ID, session.AwaitingExplanationResponse, "")
 	})
 
-	t.Run("S0_67_ReplyToATextThatWasInDoubtWhenItCameIsTheAnswerToIt", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		p := b.person()
-		r := b.activate(p)
+	subtest(t, "S0_67_ReplyToAMessageThatWasInDoubtWhenItCameIsTheAnswerToIt", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
 		b.messaging.Script(messagingtest.First(messagingtest.AcceptLost))
-		b.reply(p, "Sure") // the explanation is taken, and nobody here knows
+		b.reply(p, "Sure") // the explanation is taken, and the service does not know
 		b.clock.Advance(time.Second)
 		b.hold(p)
 		b.quiet()
@@ -87,11 +77,8 @@ func TestHold(t *testing.T) {
 		require.NotEqual(t, session.AwaitingExplanationResponse, b.session(r.ID).Token, "it was answered")
 		require.Equal(t, []string{opening, explanation}, b.sequence(p)[:2])
 	})
-	t.Run("StopPassesIt", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		p := b.person()
-		r := b.activate(p)
+	subtest(t, "StopPassesIt", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
 		b.hold(p)
 		b.reply(p, "STOP")
 		require.Equal(t, session.Stopped, b.session(r.ID).Status)
@@ -100,11 +87,8 @@ func TestHold(t *testing.T) {
 		require.Equal(t, []string{opening}, b.sequence(p))
 	})
 
-	t.Run("ReplyDecidedUnderAHoldThatIsLiftedMeanwhileIsNotStranded", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		p := b.person()
-		r := b.activate(p)
+	subtest(t, "ReplyDecidedUnderAHoldThatIsLiftedMeanwhileIsNotStranded", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
 		b.hold(p)
 		decided := b.session(r.ID)
 		b.release(p)
@@ -117,23 +101,18 @@ func TestHold(t *testing.T) {
 		require.Zero(t, b.count(`select count(*) from held_replies`))
 	})
 
-	t.Run("ReplyToTheLastStepIsKeptOverTheBurstAndTheHold", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "ReplyToTheLastStepIsKeptOverTheBurstAndTheHold", setup, func(t *testing.T, b *bundle) {
 		p, r := b.inBurst(4)
 		b.clock.Advance(time.Second)
 		b.messaging.Gate(func(*messagingv1.SendRequest) { b.hold(p) })
-		b.messaging.Script(messagingtest.First(messagingtest.AcceptLost))
-		_, err := b.execute(payload(r))
-		require.Error(t, err)
+		b.fails(r, messagingtest.AcceptLost)
 		b.messaging.Gate(nil)
 		b.clock.Advance(time.Second)
 		b.reply(p, "yes")
 		b.release(p)
 		b.hold(p)
 		b.exec(`update profiles set hold = false`)
-		_, err = b.execute(payload(r))
-		require.NoError(t, err)
+		b.executes(r)
 		b.exec(`update profiles set hold = true`)
 		b.quiet()
 		b.at(r.ID, session.AwaitingInterviewStart, "")
@@ -141,25 +120,13 @@ func TestHold(t *testing.T) {
 		b.quiet()
 		b.at(r.ID, session.InterviewActivity01, "")
 	})
-
-	t.Run("OfAnotherOrganisationIsNotFound", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		p := b.person()
-		_, err := b.current().service.Hold(t.Context(), newID(), p.ID, "")
-		require.ErrorIs(t, err, conversation.ErrNoProfile)
-		_, err = b.current().service.Release(t.Context(), newID(), p.ID)
-		require.ErrorIs(t, err, conversation.ErrNoProfile)
-	})
 }
 
 // TestHoldAtMessaging: what is sent beside the conversation is held where it is sent.
 func TestHoldAtMessaging(t *testing.T) {
 	t.Parallel()
 
-	t.Run("R_08_MessagingKnowsTheHoldAndTheReleaseWhenTheVerbIsAnswered", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "R_08_MessagingKnowsTheHoldAndTheReleaseWhenTheVerbIsAnswered", setup, func(t *testing.T, b *bundle) {
 		p := b.person()
 		b.hold(p)
 		require.True(t, b.messaging.Held(p.Phone))
@@ -180,14 +147,13 @@ func TestHoldAtMessaging(t *testing.T) {
 			return err
 		},
 	}
+
 	for verb, do := range verbs {
-		// The calls are: change the profile, tell messaging, note that it was told.
+		// The calls are: change the profile, forward the hold, note that messaging has it.
 		for at, crash := range map[int][]mishap{2: {dieBefore, dieAfter, failBefore, failAfter}, 3: {dieBefore, dieAfter, failBefore, failAfter}} {
 			for _, m := range crash {
 				for _, finish := range []string{"ARepeat", "TheLoop"} {
-					t.Run(fmt.Sprintf("R_08_%sThat%sAtCall%dIsFinishedBy%s", verb, m, at, finish), func(t *testing.T) {
-						t.Parallel()
-						b := setup(t)
+					subtest(t, fmt.Sprintf("R_08_%sThat%sAtCall%dIsFinishedBy%s", verb, m, at, finish), setup, func(t *testing.T, b *bundle) {
 						p := b.person()
 						if verb == "Release" {
 							b.hold(p)
@@ -212,9 +178,7 @@ func TestHoldAtMessaging(t *testing.T) {
 				}
 			}
 		}
-		t.Run("R_08_"+verb+"IsNotAnsweredBeforeMessagingKnowsIt", func(t *testing.T) {
-			t.Parallel()
-			b := setup(t)
+		subtest(t, "R_08_"+verb+"IsNotAnsweredBeforeMessagingKnowsIt", setup, func(t *testing.T, b *bundle) {
 			p := b.person()
 			if verb == "Release" {
 				b.hold(p)
@@ -229,9 +193,21 @@ func TestHoldAtMessaging(t *testing.T) {
 		})
 	}
 
-	t.Run("R_08_HoldsOfTheReleaseBeforeAndOfPsqlAreTold", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "R_08_HoldsOfMoreThanOneBatchAreForwardedInOnePass", setup, func(t *testing.T, b *bundle) {
+		const people = 101 // a batch, and one more
+		before := b.clock.Now().Add(-time.Hour)
+		b.exec(`insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)
+			select gen_random_uuid(), $1, '+55119876' || lpad(n::text, 5, '0'), 'Ana', 'en', 'UTC', $2, $2 from generate_series(1, $3::int) n`, orgID, before, people)
+		b.exec(`update profiles set hold = true`)
+		_, err := b.current().service.ForwardHolds(t.Context())
+		require.NoError(t, err)
+		for n := 1; n <= people; n++ {
+			require.True(t, b.messaging.Held(fmt.Sprintf("+55119876%05d", n)), "%d", n)
+		}
+		require.Zero(t, b.count(`select count(*) from profiles where hold_told <> hold_version`))
+	})
+
+	subtest(t, "R_08_HoldsOfTheReleaseBeforeAndOfPsqlAreForwarded", setup, func(t *testing.T, b *bundle) {
 		p := b.person()
 		for _, held := range []bool{true, false, true} {
 			b.exec(`update profiles set hold = $2, updated_at = $3 where id = $1`, p.ID, held, b.clock.Now().Add(-time.Hour))
@@ -241,9 +217,7 @@ func TestHoldAtMessaging(t *testing.T) {
 		}
 	})
 
-	t.Run("R_08_MessagingOfTheReleaseBeforeIsToldWhenItIsUpgraded", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "R_08_MessagingOfTheReleaseBeforeKnowsTheHoldOnceItIsUpgraded", setup, func(t *testing.T, b *bundle) {
 		p := b.person()
 		b.messaging.SetOlder(true)
 		b.hold(p)
@@ -255,52 +229,7 @@ func TestHoldAtMessaging(t *testing.T) {
 		require.True(t, b.messaging.Held(p.Phone))
 	})
 
-	t.Run("R_08_StepOfAPersonWhoIsHeldMeanwhileIsSkippedAndGoesOnAfterTheRelease", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		p, r := b.inBurst(2)
-		b.current().ports.meanwhile = func() { b.hold(p) } // between the read of the session and the send
-		out, err := b.execute(payload(r))
-		require.NoError(t, err)
-		require.Equal(t, string(session.SkipSafetyHold), out.GetSkipReason())
-		require.Equal(t, session.Active, b.session(r.ID).Status)
-		require.Equal(t, []string{opening, explanation, first}, b.sequence(p))
-		b.qstash.SetFaults(emulator.Script{})
-		b.release(p)
-		b.quiet()
-		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
-	})
-
-	t.Run("R_08_ReplyOfAPersonWhoIsHeldMeanwhileIsAnsweredAfterTheRelease", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		p := b.person()
-		b.activate(p)
-		b.current().ports.meanwhile = func() { b.hold(p) } // between the read of the session and the send
-		b.reply(p, "Sure")
-		b.quiet()
-		require.Equal(t, []string{opening}, b.sequence(p))
-		b.release(p)
-		b.quiet()
-		require.Equal(t, []string{opening, explanation}, b.sequence(p))
-	})
-
-	t.Run("R_08_OpeningOfAPersonWhoIsHeldMeanwhileIsSentAfterTheRelease", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		p := b.person()
-		b.current().ports.meanwhile = func() { b.hold(p) } // between the read of the session and the send
-		require.Equal(t, session.Active, b.activate(p).Status)
-		b.pass(time.Minute)
-		require.Empty(t, b.sequence(p))
-		b.release(p)
-		b.quiet()
-		require.Equal(t, []string{opening}, b.sequence(p))
-	})
-
-	t.Run("R_08_ReleaseDoesNotWaitForItsOwnNewsAtMessaging", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "R_08_ReleaseDoesNotWaitUntilMessagingKnowsIt", setup, func(t *testing.T, b *bundle) {
 		p, r := b.inBurst(2)
 		b.hold(p)
 		ports := b.healthy()
@@ -313,5 +242,44 @@ func TestHoldAtMessaging(t *testing.T) {
 		out, err := b.execute(payload(r))
 		require.NoError(t, err)
 		require.Equal(t, onboardingv1.StepOutcome_STEP_OUTCOME_SENT, out.GetOutcome())
+	})
+}
+
+func TestHoldDuringASend(t *testing.T) {
+	t.Parallel()
+
+	subtest(t, "R_08_StepOfAPersonWhoIsHeldMeanwhileIsSkippedAndGoesOnAfterTheRelease", setup, func(t *testing.T, b *bundle) {
+		p, r := b.inBurst(2)
+		b.current().ports.meanwhile = func() { b.hold(p) } // between the read of the session and the send
+		out, err := b.execute(payload(r))
+		require.NoError(t, err)
+		require.Equal(t, string(session.SkipSafetyHold), out.GetSkipReason())
+		require.Equal(t, session.Active, b.session(r.ID).Status)
+		require.Equal(t, []string{opening, explanation, first}, b.sequence(p))
+		b.unmute()
+		b.release(p)
+		b.completes(p)
+	})
+
+	subtest(t, "R_08_ReplyOfAPersonWhoIsHeldMeanwhileIsAnsweredAfterTheRelease", setup, func(t *testing.T, b *bundle) {
+		p, _ := b.activated()
+		b.current().ports.meanwhile = func() { b.hold(p) } // between the read of the session and the send
+		b.reply(p, "Sure")
+		b.quiet()
+		require.Equal(t, []string{opening}, b.sequence(p))
+		b.release(p)
+		b.quiet()
+		require.Equal(t, []string{opening, explanation}, b.sequence(p))
+	})
+
+	subtest(t, "R_08_OpeningOfAPersonWhoIsHeldMeanwhileIsSentAfterTheRelease", setup, func(t *testing.T, b *bundle) {
+		p := b.person()
+		b.current().ports.meanwhile = func() { b.hold(p) } // between the read of the session and the send
+		require.Equal(t, session.Active, b.activate(p).Status)
+		b.pass(time.Minute)
+		require.Empty(t, b.sequence(p))
+		b.release(p)
+		b.quiet()
+		require.Equal(t, []string{opening}, b.sequence(p))
 	})
 }

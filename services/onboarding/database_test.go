@@ -3,7 +3,9 @@ package onboarding_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
@@ -18,9 +20,7 @@ import (
 func TestPooler(t *testing.T) {
 	t.Parallel()
 
-	t.Run("R_20_EverybodySeesTheirOwnAndWakeUpsWork", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
+	subtest(t, "R_20_EveryTenantSeesTheirOwnAndNotificationsWork", newWorld, func(t *testing.T, w *world) {
 		direct := w.environ["ONBOARDING_DATABASE_URL"]
 		_, err := w.pool.Exec(t.Context(), `do $$ begin
 			execute format('alter database %I set statement_timeout = 60000', current_database());
@@ -69,9 +69,7 @@ func TestPooler(t *testing.T) {
 		require.NoError(t, w.qstash.Idle(t.Context()))
 	})
 
-	t.Run("R_20_SaysWhatIsMissing", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
+	subtest(t, "R_20_SaysWhatIsMissing", newWorld, func(t *testing.T, w *world) {
 		w.environ["ONBOARDING_DATABASE_URL"] = pgtest.Pooler(t, w.environ["ONBOARDING_DATABASE_URL"], 3)
 		defer w.run()()
 		code, said := w.read("/readyz")
@@ -80,5 +78,42 @@ func TestPooler(t *testing.T) {
 		require.Contains(t, said, "set statement_timeout = 10000;")
 		require.Contains(t, said, "set lock_timeout = 3000;")
 		require.Contains(t, said, "set idle_in_transaction_session_timeout = 15000;")
+	})
+}
+
+func TestConnectionThatNeverAnswers(t *testing.T) {
+	t.Parallel()
+
+	subtest(t, "R_01_TheRelayGoesOnWhenItsConnectionNeverAnswersAgain", newWorld, func(t *testing.T, w *world) {
+		proxy, through := pgtest.StartProxy(t, w.environ["ONBOARDING_DATABASE_URL"])
+		w.environ["ONBOARDING_DATABASE_URL"], w.passBound = through, time.Second
+		w.qstash.SetFaults(emulator.Script{OnPublish: func(int, emulator.Message) emulator.PublishFault {
+			return emulator.PublishFault{Status: http.StatusServiceUnavailable}
+		}})
+		stop := w.run()
+		w.inBurst()
+		const unpublished = `select count(*) from step_alarms where published_at is null`
+		require.Equal(t, 1, w.count(unpublished))
+		require.Equal(t, http.StatusOK, w.get("/readyz"))
+
+		proxy.Freeze()
+		w.qstash.SetFaults(emulator.Script{})
+		w.clock.Advance(10 * time.Second) // the alarm is the relay's
+		w.eventually(func() bool {
+			code, body := w.read("/readyz")
+			return code == http.StatusServiceUnavailable && strings.Contains(body, "a loop has not finished a pass within its bound") && strings.Contains(body, "relay")
+		})
+		require.Equal(t, 1, w.count(unpublished))
+
+		proxy.Thaw()
+		w.eventually(func() bool { return w.count(unpublished) == 0 })
+		w.eventually(func() bool {
+			return w.get("/readyz") == http.StatusOK
+		})
+		_, metrics := w.read("/metrics")
+		require.NotContains(t, metrics, `loop_passes_overdue_total{loop="relay"} 0`)
+		require.Contains(t, metrics, `loop_stands_still{loop="relay"} 0`)
+		proxy.Close() // what is frozen is not waited for
+		stop()
 	})
 }

@@ -14,17 +14,17 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// ordeal is a person to whom everything happens that can happen, in any order.
-type ordeal struct {
-	b      *bundle
-	p      conversation.Profile
-	letter *onboardingv1.DeadLetter
+// history is a person to whom anything happens that can, in any order.
+type history struct {
+	b          *bundle
+	p          conversation.Profile
+	deadLetter *onboardingv1.DeadLetter
 }
 
-// step lets one thing happen. Errors are what the world and the operator get to see; they change nothing about the promise.
-func (o *ordeal) step(t *rapid.T) {
-	b, r := o.b, o.b.standing(o.p)
-	switch rapid.SampledFrom([]string{"reply", "reply", "reply", "no", "trouble", "trouble", "resume", "resume", "hold", "release", "dead letter", "replay", "by hand", "lose", "time", "long time"}).Draw(t, "what") {
+// step lets one thing happen. Errors are what callers see; they change nothing about the promise.
+func (o *history) step(t *rapid.T) {
+	b, r := o.b, o.b.newest(o.p)
+	switch rapid.SampledFrom([]string{"reply", "reply", "reply", "no", "trouble", "trouble", "resume", "resume", "hold", "release", "dead deadLetter", "replay", "by hand", "lose", "time", "long time"}).Draw(t, "what") {
 	case "reply":
 		b.reply(o.p, "yes")
 	case "no":
@@ -40,13 +40,13 @@ func (o *ordeal) step(t *rapid.T) {
 		b.hold(o.p)
 	case "release":
 		b.release(o.p)
-	case "dead letter":
+	case "dead deadLetter":
 		if r.NextStep != "" {
-			o.letter = b.givesUp(r, nil)
+			o.deadLetter = b.givesUp(r, nil)
 		}
 	case "replay":
-		if o.letter != nil {
-			b.replay(o.letter)
+		if o.deadLetter != nil {
+			b.replay(o.deadLetter)
 		}
 	case "by hand":
 		if r.NextStep != "" && b.messaging.Taken(o.p.Phone) != nil {
@@ -68,28 +68,28 @@ func (o *ordeal) step(t *rapid.T) {
 	}
 }
 
-// mend is an operator who resumes the session, after they have said of every text in doubt what became of it, or not.
-func (o *ordeal) mend(resolve bool) {
+// mend is an operator who resumes the session, after they have resolved every message in doubt, or not.
+func (o *history) mend(resolve bool) {
 	if resolve {
 		o.b.messaging.Settle()
 		o.b.messaging.ResolveAll()
 	}
-	_, err := o.b.resume(o.b.standing(o.p))
+	_, err := o.b.resume(o.b.newest(o.p))
 	require.NoError(o.b.t, err)
 }
 
-// ends brings the conversation to its end, as an operator and a patient person do.
-func (o *ordeal) ends(t *rapid.T) {
+// ends brings the conversation to its end, as an operator and a person who answers do.
+func (o *history) ends(t *rapid.T) {
 	b := o.b
-	b.qstash.SetFaults(emulator.Script{})
+	b.unmute()
 	b.messaging.Script(nil)
 	b.release(o.p)
 	b.work() // what was held has its turn
-	for try := 0; b.standing(o.p).Token != session.InterviewActivity01; try++ {
-		require.Less(t, try, 12, "it is stranded: %+v", b.standing(o.p))
+	for try := 0; b.newest(o.p).Token != session.InterviewActivity01; try++ {
+		require.Less(t, try, 12, "it does not come to its end: %+v", b.newest(o.p))
 		o.mend(true)
 		b.quiet()
-		if b.standing(o.p).NextStep == "" && b.standing(o.p).Status == session.Active {
+		if b.newest(o.p).NextStep == "" && b.newest(o.p).Status == session.Active {
 			b.reply(o.p, "yes")
 			b.quiet()
 		}
@@ -98,21 +98,21 @@ func (o *ordeal) ends(t *rapid.T) {
 	}
 }
 
-// TestOrdeal is the promise under anything that parks, resumes, replays, holds and loses: one text per key, the burst once and
-// in order, never faster than its delays, nobody stranded and nothing parked without a reason.
-func TestOrdeal(t *testing.T) {
+// TestAnyOrderOfEvents is the promise under anything that parks, resumes, replays, holds and loses: one message per key, the burst once and
+// in order, never faster than its delays, every conversation brought to its end, and nothing parked without a reason.
+func TestAnyOrderOfEvents(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	rapid.Check(t, func(t *rapid.T) {
-		b.qstash.SetFaults(emulator.Script{})
-		o := &ordeal{b: b, p: b.person()}
+		b.unmute()
+		o := &history{b: b, p: b.person()}
 		if rapid.Bool().Draw(t, "trouble at once") {
 			b.messaging.Script(messagingtest.First(messagingtest.ParkMissed))
 		}
 		_, _ = b.current().service.Activate(b.t.Context(), orgID, o.p.ID, nil)
 		for range rapid.IntRange(2, 10).Draw(t, "steps") {
 			o.step(t)
-			if r := b.standing(o.p); r.Status.Parked() {
+			if r := b.newest(o.p); r.Status.Parked() {
 				require.NotEmpty(t, r.Reason)
 			}
 		}
@@ -120,13 +120,13 @@ func TestOrdeal(t *testing.T) {
 
 		keys := map[string]int{}
 		var scheduled []string
-		for _, text := range b.messaging.Taken(o.p.Phone) {
-			keys[text.Key]++
-			require.Equal(t, 1, keys[text.Key], "two texts for %s", text.Key)
+		for _, sent := range b.messaging.Taken(o.p.Phone) {
+			keys[sent.Key]++
+			require.Equal(t, 1, keys[sent.Key], "two messages for %s", sent.Key)
 		}
-		for _, text := range b.sequence(o.p) {
-			if text != opening && text != explanation && text != later {
-				scheduled = append(scheduled, text)
+		for _, key := range b.sequence(o.p) {
+			if key != opening && key != explanation && key != later {
+				scheduled = append(scheduled, key)
 			}
 		}
 		require.Equal(t, []string{first, second, third, fourth}, scheduled)

@@ -2,10 +2,11 @@ package onboarding_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,8 +16,9 @@ import (
 
 	"paceline.internal/emulators/messagingtest"
 	emulator "paceline.internal/emulators/qstash"
-	platform "paceline.internal/platform/process"
+	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/session"
 )
@@ -24,9 +26,7 @@ import (
 func TestAlarm(t *testing.T) {
 	t.Parallel()
 
-	t.Run("S0_05_S0_10_S1_07_S1_09_S1_37_CarriesTargetPayloadDelayAndPolicy", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "S0_05_S0_10_S1_07_S1_09_S1_37_CarriesTargetPayloadDelayAndPolicy", setup, func(t *testing.T, b *bundle) {
 		var rung []emulator.Delivery
 		b.qstash.SetFaults(emulator.Script{OnDeliver: func(d emulator.Delivery) emulator.DeliverFault {
 			rung = append(rung, d)
@@ -58,28 +58,7 @@ func TestAlarm(t *testing.T) {
 		require.Equal(t, 8*time.Second, m.NotBefore.Sub(m.CreatedAt))
 	})
 
-	t.Run("S0_65_RelayPublishesWhatACrashLeft", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		b.qstash.SetFaults(emulator.Script{OnPublish: func(int, emulator.Message) emulator.PublishFault {
-			return emulator.PublishFault{Status: http.StatusServiceUnavailable}
-		}})
-		p, r := b.explained()
-		b.reply(p, "yes")
-		b.at(r.ID, session.AwaitingBurst, step(1))
-		require.Len(t, b.log.of(t, "onboarding.alarm_left_to_relay"), 1)
-		require.Equal(t, 1, b.count(`select count(*) from step_alarms where published_at is null and last_error <> ''`))
-		b.pass(10 * time.Second)
-		require.Equal(t, []string{opening, explanation}, b.sequence(p))
-		b.qstash.SetFaults(emulator.Script{})
-		b.quiet()
-		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
-		require.Zero(t, b.count(`select count(*) from step_alarms where generation > 1`))
-	})
-
-	t.Run("S0_29_NextStepThatTheRelayPublishesIsLoggedToo", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "S0_29_NextStepThatTheRelayPublishesIsLoggedToo", setup, func(t *testing.T, b *bundle) {
 		b.qstash.SetFaults(emulator.Script{OnPublish: func(_ int, m emulator.Message) emulator.PublishFault {
 			if strings.Contains(m.DeduplicationID, "onboarding_message_3") {
 				return emulator.PublishFault{Status: http.StatusServiceUnavailable}
@@ -90,7 +69,7 @@ func TestAlarm(t *testing.T) {
 		b.reply(p, "yes")
 		b.pass(10 * time.Second)
 		require.Len(t, b.log.of(t, "onboarding.step_next_scheduled"), 1)
-		b.qstash.SetFaults(emulator.Script{})
+		b.unmute()
 		b.quiet()
 		scheduled := b.log.of(t, "onboarding.step_next_scheduled")
 		require.Len(t, scheduled, 3)
@@ -98,21 +77,50 @@ func TestAlarm(t *testing.T) {
 		require.Equal(t, "onboarding_message_3", scheduled[1]["next_step_id"])
 	})
 
-	t.Run("S1_03_AlarmWhoseAnswerWasLostIsPublishedOnce", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "S1_03_AlarmWhoseAnswerWasLostIsPublishedOnce", setup, func(t *testing.T, b *bundle) {
 		b.qstash.SetFaults(emulator.Script{OnPublish: emulator.First(3, emulator.PublishFault{LoseAnswer: true})})
 		p, _ := b.explained()
 		b.reply(p, "yes")
-		b.quiet()
-		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+		b.completes(p)
 		require.Len(t, b.qstash.Record().Of(emulator.Published), 4)
 		require.NotEmpty(t, b.qstash.Record().Of(emulator.Duplicate))
 	})
 
-	t.Run("RelayLeavesAFreshAlarmToTheRequestThatWroteIt", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "S0_58_KillSwitchRecordsAlarmsAndPublishesThemWhenItIsLifted", setup, func(t *testing.T, b *bundle) {
+		b.disabled = true
+		b.serve(b.start(b.healthy()))
+		p, r := b.explained()
+		b.reply(p, "yes")
+		b.pass(10 * time.Minute)
+		b.at(r.ID, session.AwaitingBurst, step(1))
+		require.Equal(t, 1, b.count(`select count(*) from step_alarms where published_at is null`))
+		require.Empty(t, b.qstash.Record())
+		b.disabled = false
+		b.serve(b.start(b.healthy()))
+		b.completes(p)
+	})
+}
+
+func TestRelay(t *testing.T) {
+	t.Parallel()
+
+	subtest(t, "S0_65_RelayPublishesWhatACrashLeft", setup, func(t *testing.T, b *bundle) {
+		b.qstash.SetFaults(emulator.Script{OnPublish: func(int, emulator.Message) emulator.PublishFault {
+			return emulator.PublishFault{Status: http.StatusServiceUnavailable}
+		}})
+		p, r := b.explained()
+		b.reply(p, "yes")
+		b.at(r.ID, session.AwaitingBurst, step(1))
+		require.Len(t, b.log.of(t, "onboarding.alarm_left_to_relay"), 1)
+		require.Equal(t, 1, b.count(`select count(*) from step_alarms where published_at is null and last_error <> ''`))
+		b.pass(10 * time.Second)
+		require.Equal(t, []string{opening, explanation}, b.sequence(p))
+		b.unmute()
+		b.completes(p)
+		require.Zero(t, b.count(`select count(*) from step_alarms where generation > 1`))
+	})
+
+	subtest(t, "RelayLeavesAFreshAlarmToTheRequestThatWroteIt", setup, func(t *testing.T, b *bundle) {
 		_, r := b.inBurst(1)
 		b.exec(`update step_alarms set published_at = null, qstash_message_id = null, lease_token = gen_random_uuid(), lease_until = $1`, b.clock.Now().Add(10*time.Second))
 		n, err := b.current().relay.Relay(t.Context())
@@ -125,80 +133,45 @@ func TestAlarm(t *testing.T) {
 		require.Equal(t, 1, b.count(`select count(*) from step_alarms where session_id = $1 and published_at is not null and attempts = 1`, r.ID))
 	})
 
-	t.Run("TwoRelaysAtOnceShareTheWork", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "TwoRelaysAtOnceShareTheWork", setup, func(t *testing.T, b *bundle) {
 		_, r := b.inBurst(1)
 		b.exec(`update step_alarms set published_at = null, qstash_message_id = null, lease_until = $1`, b.clock.Now())
 		b.exec(`insert into step_alarms (id, org_id, session_id, profile_id, step_id, expected_state_token, generation, due_at, lease_until, created_at)
 			select gen_random_uuid(), org_id, session_id, profile_id, 'onboarding_message_4', expected_state_token, g, due_at, lease_until, created_at
 			from step_alarms, generate_series(1, 60) g where session_id = $1`, r.ID)
 		before := len(b.qstash.Record().Of(emulator.Published))
-		claimed := make(chan int, 4)
-		var relays sync.WaitGroup
-		for range 4 {
-			relays.Go(func() {
-				n, err := b.current().relay.Relay(t.Context())
-				if err == nil {
-					claimed <- n
-				}
-			})
-		}
-		relays.Wait()
-		close(claimed)
-		sum := 0
-		for n := range claimed {
-			sum += n
-		}
-		require.Equal(t, 61, sum)
-		record := b.qstash.Record()
-		require.Equal(t, 61, len(record.Of(emulator.Published, emulator.Duplicate))-before)
+		var claimed atomic.Int64
+		require.NoError(t, atOnce(4, func() error {
+			n, err := b.current().relay.Relay(t.Context())
+			claimed.Add(int64(n))
+			return err
+		}))
+		require.EqualValues(t, 61, claimed.Load())
+		require.Equal(t, 61, len(b.qstash.Record().Of(emulator.Published, emulator.Duplicate))-before)
 		require.Zero(t, b.count(`select count(*) from step_alarms where published_at is null`))
-	})
-
-	t.Run("S0_58_KillSwitchRecordsAlarmsAndPublishesThemWhenItIsLifted", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		b.disabled = true
-		b.serve(b.start(b.healthy()))
-		p, r := b.explained()
-		b.reply(p, "yes")
-		b.pass(10 * time.Minute)
-		b.at(r.ID, session.AwaitingBurst, step(1))
-		require.Equal(t, 1, b.count(`select count(*) from step_alarms where published_at is null`))
-		require.Empty(t, b.qstash.Record())
-		b.disabled = false
-		b.serve(b.start(b.healthy()))
-		b.quiet()
-		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
 	})
 }
 
 func TestSweeper(t *testing.T) {
 	t.Parallel()
 
-	t.Run("S0_65_S1_37_SetsAnAlarmAgainThatQStashForgot", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "S0_65_S1_37_SetsAnAlarmAgainThatQStashForgot", setup, func(t *testing.T, b *bundle) {
 		p, r := b.inBurst(2)
 		b.clock.Advance(8*time.Second + grace - time.Millisecond)
 		n, err := b.current().sweeper.Sweep(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, n, "the grace is not over")
 		b.clock.Advance(time.Millisecond)
-		b.qstash.SetFaults(emulator.Script{})
+		b.unmute()
 		for range 2 { // the second finds a newer alarm that was not published yet
 			_, err = b.current().sweeper.Sweep(t.Context())
 			require.NoError(t, err)
 		}
 		require.Equal(t, 1, b.count(`select count(*) from step_alarms where session_id = $1 and step_id = $2 and generation = 2 and published_at is null`, r.ID, string(step(2))))
-		b.quiet()
-		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+		b.completes(p)
 	})
 
-	t.Run("WaitsTwiceAsLongEachTimeAndThenParks", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "WaitsTwiceAsLongEachTimeAndThenParks", setup, func(t *testing.T, b *bundle) {
 		p, r := b.inBurst(2)
 		begin := b.clock.Now()
 		b.until(func() bool { return b.session(r.ID).Status != session.Active })
@@ -213,35 +186,13 @@ func TestSweeper(t *testing.T) {
 		require.Equal(t, []string{opening, explanation, first}, b.sequence(p), "it never sends")
 	})
 
-	t.Run("CountsTheGraceFromTheLatePublish", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		_, r := b.inBurst(1)
-		b.exec(`update step_alarms set published_at = null, qstash_message_id = null, lease_until = $1`, b.clock.Now())
-		b.clock.Advance(10 * time.Minute)
-		_, err := b.current().relay.Relay(t.Context())
-		require.NoError(t, err)
-		n, err := b.current().sweeper.Sweep(t.Context())
-		require.NoError(t, err)
-		require.Zero(t, n)
-		require.Equal(t, 1, b.count(`select count(*) from step_alarms where session_id = $1`, r.ID))
-	})
-
-	t.Run("TwoAtOnceSetOneAlarm", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "TwoAtOnceSetOneAlarm", setup, func(t *testing.T, b *bundle) {
 		_, r := b.inBurst(1)
 		b.clock.Advance(grace)
-		failures := make(chan error, 6)
-		for range cap(failures) {
-			go func() {
-				_, err := b.current().sweeper.Sweep(t.Context())
-				failures <- err
-			}()
-		}
-		for range cap(failures) {
-			require.NoError(t, <-failures)
-		}
+		require.NoError(t, atOnce(6, func() error {
+			_, err := b.current().sweeper.Sweep(t.Context())
+			return err
+		}))
 		require.Equal(t, 2, b.count(`select count(*) from step_alarms where session_id = $1`, r.ID))
 	})
 
@@ -253,9 +204,7 @@ func TestSweeper(t *testing.T) {
 		{name: "R_02_ALockedSessionHoldsUpNoOther", overdue: grace, mended: `select count(*) from step_alarms where generation = 2`},
 		{name: "R_02_ALockedSessionHoldsUpNoOtherThatIsParked", overdue: 8 * grace, mended: `select count(*) from conversation_sessions where status = 'stuck'`},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			b := setup(t)
+		subtest(t, tt.name, setup, func(t *testing.T, b *bundle) {
 			var sessions []session.Record
 			for range 3 {
 				_, r := b.inBurst(1)
@@ -273,7 +222,7 @@ func TestSweeper(t *testing.T) {
 			_, err = holder.Exec(t.Context(), `select from conversation_sessions where id = $1 for update`, sessions[0].ID)
 			require.NoError(t, err)
 			meter, reader := b.meter()
-			loops, err := platform.NewLoops(meter, slog.New(slog.DiscardHandler), platform.PassBound)
+			loops, err := process.NewLoops(meter, slog.New(slog.DiscardHandler), process.PassBound)
 			require.NoError(t, err)
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
@@ -296,9 +245,41 @@ func TestSweeper(t *testing.T) {
 		})
 	}
 
-	t.Run("R_01_WakesTheRelaysWhenAnAlarmIsNotPublished", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	for _, tt := range []struct {
+		name string
+		sql  string
+	}{
+		{name: "LeavesAHeldPersonAlone", sql: `update profiles set hold = true`},
+		{name: "LeavesAPausedSessionAlone", sql: `update conversation_sessions set paused_at = now()`},
+		{name: "LeavesAStoppedSessionAlone", sql: `update conversation_sessions set status = 'stopped'`},
+	} {
+		subtest(t, tt.name, setup, func(t *testing.T, b *bundle) {
+			b.inBurst(1)
+			b.exec(tt.sql)
+			b.clock.Advance(time.Hour)
+			n, err := b.current().sweeper.Sweep(t.Context())
+			require.NoError(t, err)
+			require.Zero(t, n)
+		})
+	}
+}
+
+func TestSweeperAndRelay(t *testing.T) {
+	t.Parallel()
+
+	subtest(t, "CountsTheGraceFromTheLatePublish", setup, func(t *testing.T, b *bundle) {
+		_, r := b.inBurst(1)
+		b.exec(`update step_alarms set published_at = null, qstash_message_id = null, lease_until = $1`, b.clock.Now())
+		b.clock.Advance(10 * time.Minute)
+		_, err := b.current().relay.Relay(t.Context())
+		require.NoError(t, err)
+		n, err := b.current().sweeper.Sweep(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, n)
+		require.Equal(t, 1, b.count(`select count(*) from step_alarms where session_id = $1`, r.ID))
+	})
+
+	subtest(t, "R_01_WakesTheRelaysWhenAnAlarmIsNotPublished", setup, func(t *testing.T, b *bundle) {
 		_, r := b.inBurst(1)
 		b.exec(`update step_alarms set published_at = null, qstash_message_id = null, lease_until = $1`, b.clock.Now())
 		heard, err := b.pool.Acquire(t.Context())
@@ -313,65 +294,105 @@ func TestSweeper(t *testing.T) {
 		b.clock.Advance(time.Millisecond)
 		_, err = b.current().sweeper.Sweep(t.Context())
 		require.NoError(t, err)
-		told := b.log.of(t, "onboarding.alarms_unpublished")
-		require.Len(t, told, 1)
-		require.InDelta(t, 1, told[0]["alarms"], 0)
+		logged := b.log.of(t, "onboarding.alarms_unpublished")
+		require.Len(t, logged, 1)
+		require.InDelta(t, 1, logged[0]["alarms"], 0)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		_, err = heard.Conn().WaitForNotification(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 1, b.count(`select count(*) from step_alarms where session_id = $1`, r.ID), "it is the relay's")
 	})
-
-	for _, tt := range []struct {
-		name string
-		sql  string
-	}{
-		{name: "LeavesAHeldPersonAlone", sql: `update profiles set hold = true`},
-		{name: "LeavesAPausedSessionAlone", sql: `update conversation_sessions set paused_at = now()`},
-		{name: "LeavesAStoppedSessionAlone", sql: `update conversation_sessions set status = 'stopped'`},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			b := setup(t)
-			b.inBurst(1)
-			b.exec(tt.sql)
-			b.clock.Advance(time.Hour)
-			n, err := b.current().sweeper.Sweep(t.Context())
-			require.NoError(t, err)
-			require.Zero(t, n)
-		})
-	}
 }
 
-func TestDeadLetter(t *testing.T) {
+func TestSweeperCounts(t *testing.T) {
 	t.Parallel()
 
-	t.Run("S0_70_ExhaustedStepIsVisibleAndReplayable", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
+	subtest(t, "OnlyAlarmsThatBroughtNothing", setup, func(t *testing.T, b *bundle) {
 		p, r := b.inBurst(2)
-		b.qstash.SetFaults(emulator.Script{})
-		b.messaging.Script(func(int, *sendRequest) messagingtest.Outcome { return messagingtest.Throttle })
-		b.until(func() bool { return b.count(`select count(*) from dead_letters`) > 0 })
-		require.Equal(t, 1, b.count(`select count(*) from dead_letters where session_id = $1 and org_id = $2 and step_id = $3 and status = 503 and retried = 5`,
-			r.ID, orgID, string(step(2))))
-		require.Contains(t, b.story(r.ID), session.KindFailed)
-		b.messaging.Script(nil)
-		_, err := b.execute(payload(b.session(r.ID)))
-		require.NoError(t, err)
-		b.quiet()
-		require.Equal(t, []string{opening, explanation, first, second, third, fourth}, b.sequence(p))
+		for range 2 * generations { // each hold is lifted with an alarm of its own
+			b.hold(p)
+			b.clock.Advance(10 * time.Second)
+			b.release(p)
+			b.pass(time.Second)
+		}
+		require.Equal(t, 2*generations+1, b.count(`select max(generation) from step_alarms where step_id = $1`, string(step(2))))
+		begin := b.clock.Now()
+		b.until(func() bool { return b.session(r.ID).Status == session.Stuck })
+		took := b.clock.Now().Sub(begin)
+		require.GreaterOrEqual(t, took, 7*grace-10*time.Second, "three alarms in a row, each given twice as long")
+		require.Less(t, took, 8*grace)
+
+		b.resumed(b.session(r.ID)) // and a resume begins the count again
+		begin = b.clock.Now()
+		b.until(func() bool { return b.session(r.ID).Status == session.Stuck })
+		require.GreaterOrEqual(t, b.clock.Now().Sub(begin), 7*grace)
+		require.Equal(t, generations-1, b.count(`select count(*) from step_alarms where step_id = $1 and cause = 'overdue'
+			and generation > (select max(generation) from step_alarms where cause = 'resumed')`, string(step(2))))
+		require.Equal(t, []string{opening, explanation, first}, b.sequence(p))
 	})
 
-	t.Run("IsKeptOnceAndWithoutAPayloadToo", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		in := &recordStepFailure{SourceMessageId: "msg_1", DlqId: "1-0", DeliveryId: "msg_2"}
-		for range 2 {
-			_, err := b.current().server.RecordStepFailure(t.Context(), in)
-			require.NoError(t, err)
-		}
-		require.Equal(t, 1, b.count(`select count(*) from dead_letters where session_id is null and payload = ''`))
+	subtest(t, "NoWaitForAReceipt", setup, func(t *testing.T, b *bundle) {
+		p, r := b.beforeLast()
+		b.unmute()
+		b.messaging.Script(messagingtest.First(messagingtest.Throttle))
+		b.skips(session.SkipAwaitingDelivery, payload(r))
+		b.completes(p)
+		require.Zero(t, b.count(`select count(*) from step_alarms where cause = 'overdue'`))
+		require.Greater(t, b.count(`select max(generation) from step_alarms where step_id = $1`, string(step(4))), generations)
 	})
+}
+
+func TestOutageOfMessaging(t *testing.T) {
+	t.Parallel()
+
+	for _, minutes := range []int{31, 90} {
+		subtest(t, fmt.Sprintf("R_11_%dMinutesParkNoSessionAndEveryBurstIsCompletedInOrder", minutes), setup, func(t *testing.T, b *bundle) {
+			var people []conversation.Profile
+			var sessions []string
+			for range 3 { // each is at another place of the burst when it begins
+				p, r := b.explained()
+				people, sessions = append(people, p), append(sessions, r.ID)
+			}
+			for _, p := range people {
+				b.reply(p, "yes")
+				b.pass(4 * time.Second)
+			}
+			b.messaging.SetDown(true)
+			b.lasts(time.Duration(minutes) * time.Minute)
+			require.Zero(t, b.count(`select count(*) from conversation_sessions where status <> 'active'`))
+			b.messaging.SetDown(false)
+			b.until(func() bool {
+				return b.count(`select count(*) from conversation_sessions where state_token = $1`, session.AwaitingInterviewStart) == len(people)
+			})
+			for i, p := range people {
+				require.Equal(t, whole, b.sequence(p))
+				b.keepsPace(p)
+				require.Equal(t, session.Active, b.session(sessions[i]).Status)
+			}
+		})
+	}
+
+	subtest(t, "R_11_AnAlarmThatFailsByItselfAfterwardsIsCounted", setup, func(t *testing.T, b *bundle) {
+		_, r := b.inBurst(2)
+		b.unmute()
+		b.messaging.SetDown(true)
+		b.lasts(45 * time.Minute)
+		require.Equal(t, session.Active, b.session(r.ID).Status)
+		b.messaging.SetDown(false)
+		b.mute() // and now QStash loses what it has
+		b.lasts(45 * time.Minute)
+		r = b.session(r.ID)
+		require.Equal(t, session.Stuck, r.Status, "every sequence ends")
+		require.Contains(t, r.Reason, fmt.Sprintf("%d alarms in a row", generations))
+	})
+}
+
+// lasts lets something go on for d, with all loops at work as often as in production the sweeper is.
+func (b *bundle) lasts(d time.Duration) {
+	b.t.Helper()
+	const often = 15 * time.Second
+	for end := b.clock.Now().Add(d); b.clock.Now().Before(end); b.work() {
+		b.clock.Advance(often)
+	}
 }

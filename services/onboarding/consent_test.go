@@ -1,0 +1,195 @@
+package onboarding_test
+
+import (
+	"encoding/json"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/queue"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/session"
+)
+
+// TestAmbiguousWords: whether "leave me alone" is an opt-out is for an operator to say, and nothing is sent before they have.
+func TestAmbiguousWords(t *testing.T) {
+	t.Parallel()
+
+	subtest(t, "S0_40_BurstWaitsForAnOperatorAndGoesOnWhenTheyResumeIt", setup, func(t *testing.T, b *bundle) {
+		p, r := b.inBurst(2)
+		said := len(b.sequence(p))
+		b.reply(p, "leave me alone")
+		parked := b.session(r.ID)
+		require.Equal(t, session.Stuck, parked.Status)
+		require.Contains(t, parked.Reason, "may want no more texts")
+		require.Contains(t, parked.Reason, "/v1/sessions/"+r.ID+":resume")
+		require.NotContains(t, parked.Reason, p.Phone)
+		require.NotContains(t, parked.Reason, "leave me")
+		require.Equal(t, parked.Reason, b.entry(r.ID, session.KindParked).Detail)
+		require.NotEmpty(t, b.entry(r.ID, session.KindParked).MessageID)
+		require.Equal(t, "may be an opt-out", b.entry(r.ID, session.KindReplied).Detail)
+		b.executes(r)
+		require.Len(t, b.sequence(p), said, "nothing is sent")
+
+		b.reply(p, "leave me alone") // which changes nothing more
+		require.Equal(t, session.Stuck, b.session(r.ID).Status)
+		b.resumed(r)
+		b.work()
+		require.Equal(t, session.Active, b.session(r.ID).Status, "the operator has judged the words")
+		b.executes(b.session(r.ID))
+		require.Len(t, b.sequence(p), said+1)
+	})
+}
+
+// leave stores a message of a person as a job that no process works yet, with its words about consent applied, and returns its id.
+func (b *bundle) leave(p conversation.Profile, body string) string {
+	b.t.Helper()
+	in := b.message(p, body)
+	m := conversation.Inbound{SID: in.GetTwilioSid(), From: in.GetFrom(), To: in.GetTo(), Body: in.GetBody(), Segments: 1}
+	payload, err := json.Marshal(m)
+	require.NoError(b.t, err)
+	job := conversation.NewJob(orgID, conversation.SourceTwilio, conversation.EventMessage, m.SID, m.From, payload, b.clock.Now())
+	job.DueAt = job.At.Add(3 * time.Second)
+	kept, err := b.store.Enqueue(b.t.Context(), job)
+	require.NoError(b.t, err)
+	_, err = b.carrier.Record(b.t.Context(), m, p.ID, b.clock.Now())
+	require.NoError(b.t, err)
+	b.clock.Advance(time.Second)
+	return kept.ID
+}
+
+// TestConsentThatIsWorkedLate: a word or a failure is about the session that there was when it came.
+func TestConsentThatIsWorkedLate(t *testing.T) {
+	t.Parallel()
+
+	// again closes a session and opens the next one, whose opening waits its turn behind what the person wrote.
+	again := func(b *bundle, p conversation.Profile, r session.Record) session.Record {
+		b.t.Helper()
+		_, err := b.current().service.Reset(b.t.Context(), orgID, r.ID)
+		require.NoError(b.t, err)
+		b.clock.Advance(time.Second)
+		opened := b.activate(p)
+		require.NotEqual(b.t, r.ID, opened.ID)
+		b.clock.Advance(10 * time.Second)
+		return opened
+	}
+
+	subtest(t, "R_05_AnOldSTOPDoesNotEndANewSessionOfAPersonWhoHasOptedInSince", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
+		b.leave(p, "STOP")
+		b.leave(p, "START")
+		opened := again(b, p, r)
+		b.quiet()
+		require.Equal(t, session.Active, b.session(opened.ID).Status)
+		require.Equal(t, session.Closed, b.session(r.ID).Status)
+		require.Equal(t, []string{opening, opening}, b.sequence(p))
+	})
+
+	subtest(t, "R_05_AnOldSTOPThatSTARTHasUndoneStillEndsTheSessionThatThereWas", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
+		b.leave(p, "STOP")
+		b.leave(p, "START")
+		b.clock.Advance(10 * time.Second)
+		b.quiet()
+		require.Equal(t, session.Stopped, b.session(r.ID).Status)
+	})
+
+	subtest(t, "R_05_ASTOPInForceStopsAlsoASessionThatWasOpenedAfterIt", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
+		b.leave(p, "STOP")
+		b.messaging.SetOlder(true) // which does not say at an activation that the person has opted out
+		opened := again(b, p, r)
+		b.messaging.SetOlder(false)
+		b.quiet()
+		require.Equal(t, session.Stopped, b.session(opened.ID).Status)
+		require.Equal(t, []string{opening}, b.sequence(p))
+	})
+
+	subtest(t, "R_05_OldWordsThatMayBeAnOptOutParkNoNewSessionAndAreLeftToAnOperator", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
+		job := b.leave(p, "leave me alone")
+		opened := again(b, p, r)
+		b.quiet()
+		require.Equal(t, session.Active, b.session(opened.ID).Status)
+		require.Equal(t, 1, b.count(`select count(*) from webhook_jobs where id = $1 and status = 'failed' and error_message like 'needs an operator%'`, job))
+	})
+
+	subtest(t, "R_05_AFailingJobParksNoSessionThatWasOpenedAfterIt", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
+		job := b.leave(p, "Sure")
+		opened := again(b, p, r)
+		now := b.clock.Now()
+		claimed, err := b.store.Jobs().Claim(t.Context(), queue.Claim{Limit: 1, Now: now, Until: now.Add(time.Minute)})
+		require.NoError(t, err)
+		require.Len(t, claimed.Jobs, 1)
+		require.Equal(t, job, claimed.Jobs[0].ID)
+		require.NoError(t, b.current().service.GiveUp(t.Context(), claimed.Jobs[0], errMishap))
+		require.Equal(t, session.Active, b.session(opened.ID).Status)
+		require.Equal(t, session.Closed, b.session(r.ID).Status)
+	})
+}
+
+func TestConsentDuringTheBurst(t *testing.T) {
+	t.Parallel()
+
+	subtest(t, "S0_40_HelpPassesTheHold", setup, func(t *testing.T, b *bundle) {
+		p, r := b.inBurst(2)
+		b.reply(p, "HELP")
+		require.Zero(t, b.count(`select count(*) from held_replies`))
+		require.Equal(t, session.KindReplied, b.story(r.ID)[len(b.story(r.ID))-1])
+		b.executes(r)
+		b.at(r.ID, session.AwaitingBurst, step(3))
+	})
+
+	subtest(t, "S0_40_S0_41_StopEndsTheSequence", setup, func(t *testing.T, b *bundle) {
+		p, r := b.inBurst(2)
+		b.reply(p, "STOP")
+		require.Equal(t, session.Stopped, b.session(r.ID).Status)
+		b.skips(session.SkipOptedOut, payload(r))
+		require.Equal(t, []string{opening, explanation, first}, b.sequence(p))
+		require.Equal(t, session.KindStopped, b.story(r.ID)[len(b.story(r.ID))-1])
+		b.reply(p, "are you there?")
+		require.Equal(t, []string{opening, explanation, first}, b.sequence(p))
+	})
+
+	subtest(t, "S0_41_StopWhileAStepIsBeingSentLetsNothingFollow", setup, func(t *testing.T, b *bundle) {
+		p, r := b.inBurst(2)
+		var once sync.Once
+		b.messaging.Gate(func(*messagingv1.SendRequest) { once.Do(func() { b.reply(p, "STOP") }) })
+		out, err := b.execute(payload(r))
+		require.NoError(t, err)
+		require.Equal(t, onboardingv1.StepOutcome_STEP_OUTCOME_SENT, out.GetOutcome(), "it was claimed before the STOP")
+		require.Equal(t, session.Stopped, b.session(r.ID).Status)
+		b.quiet()
+		require.Equal(t, []string{opening, explanation, first, second}, b.sequence(p))
+		require.Zero(t, b.count(`select count(*) from step_alarms where step_id = $1`, string(step(3))))
+	})
+
+	subtest(t, "S0_69_StartRestoresConsentAndStopOutlivesTheEpisode", setup, func(t *testing.T, b *bundle) {
+		p, r := b.inBurst(2)
+		b.reply(p, "STOP")
+		_, err := b.current().service.Activate(t.Context(), orgID, p.ID, nil)
+		require.ErrorContains(t, err, "opted out")
+		require.Equal(t, []string{opening, explanation, first}, b.sequence(p))
+		b.reply(p, "START")
+		require.Equal(t, session.Stopped, b.session(r.ID).Status, "START alone begins nothing again")
+		again := b.activate(p)
+		require.NotEqual(t, r.ID, again.ID)
+		require.Equal(t, []string{opening, explanation, first, opening}, b.sequence(p))
+	})
+
+	subtest(t, "StopIsCommittedBeforeTheAnswerEvenIfTheJobWaits", setup, func(t *testing.T, b *bundle) {
+		p, r := b.inBurst(2)
+		b.exec(`update webhook_jobs set status = 'pending', next_retry_at = $1, processed_at = null where id in (select id from webhook_jobs order by id desc limit 1)`,
+			b.clock.Now().Add(time.Hour)) // an older message of this person is not worked yet
+		b.reply(p, "STOP")
+		require.Equal(t, session.Active, b.session(r.ID).Status)
+		b.skips(session.SkipOptedOut, payload(r))
+		require.Equal(t, session.Stopped, b.session(r.ID).Status)
+		require.Equal(t, []string{opening, explanation, first}, b.sequence(p))
+	})
+}
