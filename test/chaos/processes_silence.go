@@ -8,14 +8,16 @@ import (
 	"strings"
 	"time"
 
+	"paceline.internal/emulators/wire"
+
 	"paceline.internal/services/onboarding/session"
 	"paceline.internal/test/stack"
 )
 
 // silence is one wire that was silent for a while, and how the others got over it.
 type silence struct {
-	Wire   string `json:"wire"`
-	Manner manner `json:"manner"`
+	Wire   string      `json:"wire"`
+	Manner wire.Manner `json:"manner"`
 	// OnlyStanding says that connections that were made meanwhile worked.
 	OnlyStanding bool `json:"only_standing"`
 	// Cut says that the silent connections were cut in the end, and that what was held back on them never came.
@@ -35,13 +37,13 @@ func (s *site) wireVendors(ctx context.Context, cfg *stack.VendorConfig) error {
 		return nil
 	}
 	for name, dial := range map[string]*stack.Dial{qstashToGateway: &cfg.DialQStash, twilioToGateway: &cfg.DialTwilio} {
-		w, err := openWire(ctx, "tcp", s.addresses.Gateway)
+		w, err := wire.Open(ctx, "tcp", s.addresses.Gateway)
 		if err != nil {
 			return err
 		}
 		s.wires[name] = w
 		*dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, w.addr)
+			return new(net.Dialer).DialContext(ctx, network, w.Addr)
 		}
 	}
 	return nil
@@ -93,7 +95,7 @@ func (s *site) fallSilent(ctx context.Context, duration time.Duration) {
 func (s *site) shuffled(n int) []silence {
 	var all []silence
 	for _, name := range slices.Sorted(maps.Keys(s.wires)) {
-		for _, m := range manners {
+		for _, m := range wire.Manners {
 			all = append(all, silence{Wire: name, Manner: m})
 		}
 	}
@@ -107,14 +109,14 @@ func (s *site) keepSilent(ctx context.Context, one *silence, lasts time.Duration
 	s.silences = append(s.silences, one)
 	w := s.wires[one.Wire]
 	one.at = s.now()
-	w.freeze(one.Manner, one.OnlyStanding)
+	w.Freeze(one.Manner, one.OnlyStanding)
 	s.log.InfoContext(ctx, "chaos.silent", "wire", one.Wire, "manner", string(one.Manner), "only_standing", one.OnlyStanding)
 	pause(ctx, lasts)
 	one.over = s.now()
 	if one.Cut {
-		w.cut()
+		w.Cut()
 	} else {
-		w.thaw()
+		w.Thaw()
 	}
 	one.LastsMS = one.over.Sub(one.at).Milliseconds()
 	s.log.InfoContext(ctx, "chaos.speaks", "wire", one.Wire, "cut", one.Cut)

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"paceline.internal/emulators/twilio"
+	"paceline.internal/emulators/wire"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/services/onboarding/session"
@@ -39,7 +40,7 @@ type site struct {
 	vendors   *stack.Vendors
 	postgres  *privatePostgres
 	addresses stack.Addresses
-	wires     map[string]*wire // by name; none in a run without silence
+	wires     map[string]*wire.Wire // by name; none in a run without silence
 	services  map[string]*keeper
 	gateway   string // its origin
 	token     string // of an operator
@@ -60,7 +61,7 @@ const upBound = time.Minute
 func (p Processes) open(ctx context.Context) (*site, error) {
 	s := &site{
 		cfg: p, dice: dice(p.Seed), now: p.Clock.Now, witness: new(Witness), services: map[string]*keeper{},
-		heard: tally{texts: map[string]int{}}, wires: map[string]*wire{},
+		heard: tally{texts: map[string]int{}}, wires: map[string]*wire.Wire{},
 		http: &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
 	}
 	s.faults = newMildFaults(s.dice)
@@ -219,7 +220,7 @@ func (s *site) close() error {
 	}
 	var problems []error
 	for _, w := range s.wires {
-		problems = append(problems, w.close()) // before the vendors, who would wait for what is under way
+		problems = append(problems, w.Close()) // before the vendors, who would wait for what is under way
 	}
 	if s.vendors != nil {
 		if err := s.vendors.Stop(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"paceline.internal/emulators/wire"
 )
 
 // trouble is something that befalls the system itself, at an instant of its own.
@@ -13,7 +15,7 @@ type trouble struct {
 	at     time.Duration // since the world began
 	kind   string
 	last   time.Duration // how long an outage lasts
-	manner manner        // of a silence
+	manner wire.Manner   // of a silence
 }
 
 // The kinds of troubles. A service whose database comes back is restarted, as an orchestrator does that has seen it unready:
@@ -73,7 +75,7 @@ func drawTroubles(d dice) []trouble {
 	}
 	if w, wired := drawWire(d); wired {
 		r := d.roll("silence")
-		t := trouble{at: between(r, time.Second, time.Minute) + grid - time.Microsecond, kind: fallsSilent, manner: pick(r, manners)}
+		t := trouble{at: between(r, time.Second, time.Minute) + grid - time.Microsecond, kind: fallsSilent, manner: pick(r, wire.Manners)}
 		if strings.HasSuffix(w.variable, "_DATABASE_URL") && oneIn(r, 2) { // at a whole half minute every loop wakes: it strikes one of them
 			t.at = time.Duration(1+r.IntN(2))*30*time.Second + phase(pick(r, []time.Duration{0, time.Second, 5 * time.Second, 15 * time.Second})) +
 				time.Microsecond
@@ -154,14 +156,14 @@ func (w *world) find(ctx context.Context, s *running) error {
 type worldSilence struct {
 	wiring
 
-	wire *wire // nil in a world without one
+	wire *wire.Wire // nil in a world without one
 	on   bool
 	met  bool // something waited for the wire while it was silent
 }
 
-func (s *worldSilence) begin(m manner) {
+func (s *worldSilence) begin(m wire.Manner) {
 	s.on = true
-	s.wire.freeze(m, false)
+	s.wire.Freeze(m, false)
 }
 
 // end ends a silence that nothing has met, and what is left of one that was: nothing moves, so nobody waits for a dead connection any
@@ -170,9 +172,9 @@ func (s *worldSilence) end() {
 	switch {
 	case s.on:
 		s.on = false
-		s.wire.thaw()
+		s.wire.Thaw()
 	case s.met:
-		s.wire.cut()
+		s.wire.Cut()
 	}
 }
 
@@ -196,15 +198,15 @@ func (s *worldSilence) watch(settling context.Context) {
 		if !pause(settling, step) {
 			return
 		}
-		if !s.wire.struck() {
+		if !s.wire.Struck() {
 			struck = 0
 		}
 	}
 	s.on, s.met = false, true
 	if !strings.HasSuffix(s.variable, "_ADDR") {
-		s.wire.abandon()
+		s.wire.Abandon()
 		return
 	}
 	pause(settling, heldFor-sameInstant)
-	s.wire.cutHeld()
+	s.wire.CutHeld()
 }

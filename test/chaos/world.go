@@ -20,6 +20,7 @@ import (
 
 	"paceline.internal/emulators/clock"
 	"paceline.internal/emulators/twilio"
+	"paceline.internal/emulators/wire"
 	"paceline.internal/gateway"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
@@ -160,7 +161,7 @@ func (w *world) serve(ctx context.Context) (err error) {
 			return err
 		}
 		if w.silence.wiring = wiring; strings.HasSuffix(wiring.variable, "_DATABASE_URL") {
-			w.silence.wire.passes(asksPostgresNothing)
+			w.silence.wire.Passes(wire.AsksPostgresNothing)
 		}
 		wired[wiring.service] = map[string]string{wiring.variable: value}
 	}
@@ -202,7 +203,7 @@ func (w *world) end(ctx context.Context) error {
 		}
 	}
 	if w.silence.wire != nil {
-		problems = append(problems, w.silence.wire.close())
+		problems = append(problems, w.silence.wire.Close())
 	}
 	if w.vendors != nil {
 		problems = append(problems, w.vendors.Stop(ctx))
