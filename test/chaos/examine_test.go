@@ -12,6 +12,7 @@ import (
 	"paceline.internal/emulators/twilio"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/services/messaging"
+	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/session"
 	"paceline.internal/test/chaos"
@@ -167,6 +168,19 @@ func TestExamine(t *testing.T) {
 			s.exec(s.Onboarding, `insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
 				values ($1, $1, 'k', 'internal', 'e', 's', '{}', 'pending', $2, $2, $2)`, uuid.NewString(), s.at)
 		}, func(v chaos.Verdict) int { return v.OrphanRows }},
+		{"FindsASessionThatWaitsForAnAnswerToATextThatWasNeverSent", func(s *scene) {
+			s.exec(s.Onboarding, `update conversation_sessions set mode = 'onboarding', state_token = 'onboarding:awaiting_opening_response'`)
+			s.exec(s.Messaging, `delete from sms_messages where idempotency_key like '%:opening'`)
+		}, func(v chaos.Verdict) int { return v.Losses }},
+		{"FindsSomebodyWhoseTextWasAcknowledgedAndCameToNothing", func(s *scene) {
+			s.exec(s.Onboarding, `update conversation_sessions set mode = 'onboarding', state_token = 'onboarding:awaiting_interview_start'`)
+			s.People = []chaos.Account{{Session: s.session, Unanswered: true}}
+		}, func(v chaos.Verdict) int { return v.Stranded }},
+		{"FindsSomebodyWhoStillWaits", func(s *scene) { s.People = []chaos.Account{{Busy: true}} }, func(v chaos.Verdict) int { return v.Unfinished }},
+		{"FindsAStopThatDoesNotHold", func(s *scene) {
+			s.People = []chaos.Account{{Phone: s.phone, Wish: consent.OptedOut}}
+		}, func(v chaos.Verdict) int { return v.ConsentErrors }},
+		{"FindsACallThatWasRefused", func(s *scene) { s.Problems = []string{"person 1 could not be enrolled"} }, func(v chaos.Verdict) int { return len(v.Broken) }},
 		{"FindsAnAlarmThatWasNeverPublished", func(s *scene) {
 			s.exec(s.Onboarding, `insert into step_alarms (id, org_id, session_id, profile_id, step_id, expected_state_token, generation, due_at, lease_until, created_at)
 				values ($1, $1, $2, $3, 'onboarding_message_4', 'onboarding:awaiting_burst', 1, $4, $4, $4)`, uuid.NewString(), s.session, s.profile, s.at)

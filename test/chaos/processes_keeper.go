@@ -3,13 +3,16 @@ package chaos
 import (
 	"context"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
+
+	"paceline.internal/test/stack"
 )
 
 // keeper keeps one service running, as an orchestrator does: whenever its process ends it starts another.
 type keeper struct {
-	cfg      ChildConfig
+	cfg      stack.ChildConfig
 	readyURL string
 	log      *slog.Logger
 
@@ -17,7 +20,7 @@ type keeper struct {
 	done   chan struct{}
 
 	mu     sync.Mutex
-	child  *Child
+	child  *stack.Child
 	killed bool // by us; else it ended by itself
 	ends   int  // by itself
 }
@@ -26,7 +29,7 @@ type keeper struct {
 const restartPause = 200 * time.Millisecond
 
 // keep begins to keep a service, until close.
-func keep(cfg ChildConfig, readyURL string, log *slog.Logger) *keeper {
+func keep(cfg stack.ChildConfig, readyURL string, log *slog.Logger) *keeper {
 	ctx, cancel := context.WithCancel(context.Background())
 	k := &keeper{cfg: cfg, readyURL: readyURL, log: log, cancel: cancel, done: make(chan struct{})}
 	go func() {
@@ -39,7 +42,7 @@ func keep(cfg ChildConfig, readyURL string, log *slog.Logger) *keeper {
 
 // live is the life of one process, and reports whether there is to be another.
 func (k *keeper) live(ctx context.Context) bool {
-	child, err := StartChild(k.cfg)
+	child, err := stack.StartChild(k.cfg)
 	if err != nil {
 		k.log.ErrorContext(ctx, "chaos.start_failed", "process", k.cfg.Name, "error", err)
 		return pause(ctx, restartPause)
@@ -75,7 +78,7 @@ func (k *keeper) kill() bool {
 		return false
 	}
 	k.killed = true
-	_ = k.child.cmd.Process.Kill() // it may have ended in this instant
+	k.child.Signal(os.Kill)
 	return true
 }
 

@@ -9,9 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
-	"paceline.internal/services/messaging/consent"
 	"paceline.internal/test/stack"
 )
 
@@ -23,9 +20,6 @@ type ProcessReport struct {
 	SettleMS   int64  `json:"settle_ms"`   // from the end of everybody's conversation until nobody worked on anything
 	TotalMS    int64  `json:"total_ms"`
 	People     int    `json:"people"`
-	Unfinished int    `json:"unfinished"` // people who still waited when the time was over
-	// People whose last acknowledged STOP or START is not what holds in the end.
-	ConsentErrors int `json:"consent_errors"`
 
 	Verdict
 
@@ -69,68 +63,52 @@ func spreadOf(all []time.Duration) Spread {
 	return Spread{Count: len(sorted), P50MS: at(50), P99MS: at(99), MaxMS: at(100)}
 }
 
-// runTimes are the instants of a run.
-type runTimes struct {
-	began   time.Time
-	settled time.Duration
-}
-
 // examineBound is how long the examination may take.
 const examineBound = time.Minute
 
 // examine judges the run and gathers its figures.
-func (s *site) examine(ctx context.Context, c *crowd, times runTimes) (ProcessReport, error) {
+func (s *site) examine(ctx context.Context, total, settled time.Duration) (ProcessReport, error) {
 	ctx, cancel := context.WithTimeout(ctx, examineBound)
 	defer cancel()
 	r := ProcessReport{
-		Seed: s.cfg.Seed, DurationMS: s.cfg.Duration.Milliseconds(), SettleMS: times.settled.Milliseconds(),
-		TotalMS: s.now().Sub(times.began).Milliseconds(), People: s.cfg.Sessions,
+		Seed: s.cfg.Seed, DurationMS: s.cfg.Duration.Milliseconds(), SettleMS: settled.Milliseconds(),
+		TotalMS: total.Milliseconds(), People: s.cfg.Sessions,
 		Kills: map[string]int{stack.Onboarding: 0, stack.Messaging: 0, stack.Gateway: 0, postgresVictim: 0}, EndedByThemselves: map[string]int{},
-		VendorFaults: s.faults.struck(), Postgres: s.postgres.version, Knobs: map[string]string{},
+		VendorFaults: s.faults.counts(), Postgres: s.postgres.version, Knobs: map[string]string{},
 	}
 	for name := range Knobs() {
 		r.Knobs[name] = s.environ[name]
 	}
-	evidence := Evidence{Witness: s.witness, Onboarding: s.onboarding, Messaging: s.messaging, Flow: s.flow}
+	evidence := s.crowd.evidence()
+	evidence.Onboarding, evidence.Messaging = s.onboarding, s.messaging
 	var err error
 	if r.Verdict, err = Examine(ctx, evidence); err != nil {
 		return r, err
 	}
-	if err := s.measureSpacing(ctx, &r); err != nil {
-		return r, err
-	}
-	if err := s.examineConsent(ctx, c, &r); err != nil {
-		return r, err
-	}
+	s.measureSpacing(&r)
+	s.measureSilences(&r)
 	s.measureRecovery(&r)
-	for _, t := range c.unfinished() {
-		r.breakf(&r.Unfinished, "person %d still waited when the time was over; their session is %s", t.i, c.view(t.phone).Session)
-	}
-	r.Broken = append(r.Broken, c.problems...)
 	r.Kept = r.Verdict.Kept()
 	return r, nil
 }
 
-const sqlConsents = `select phone, state from consents`
+// measureSpacing tells the gaps apart that something disturbed: somebody was down, a wire was silent, the person was held back, or a vendor
+// did something wrong about it, at any time from its beginning to its end.
+func (s *site) measureSpacing(r *ProcessReport) {
+	outages := s.outages.list()
+	undisturbed := slices.DeleteFunc(slices.Clone(r.gaps), func(g gap) bool {
+		p := s.crowd.ofSession(g.session)
+		return p != nil && p.hold > 0 || struckWithin(outages, g.from.at, g.to.at) || s.quietWithin(g.from.at, g.to.at) ||
+			s.faults.disturbed(g.session, g.to.step, g.to.row) || s.faults.disturbed(g.session, g.from.step, g.from.row)
+	})
+	r.SpacingUndisturbed, r.SpacingAll = spreadOf(overs(undisturbed)), spreadOf(overs(r.gaps))
+}
 
-// examineConsent compares what everybody said last with what holds. Nobody speaks any more, so the last word has to.
-func (s *site) examineConsent(ctx context.Context, c *crowd, r *ProcessReport) error {
-	rows, err := s.messaging.Query(ctx, sqlConsents)
-	if err != nil {
-		return fmt.Errorf("read consents: %w", err)
-	}
-	holds := map[string]consent.State{}
-	var phone string
-	var state consent.State
-	if _, err := pgx.ForEachRow(rows, []any{&phone, &state}, func() error { holds[phone] = state; return nil }); err != nil {
-		return err
-	}
-	for _, t := range c.people {
-		if t.wish != "" && holds[t.phone] != t.wish {
-			r.breakf(&r.ConsentErrors, "person %d is %s, and what they said last means %s", t.i, holds[t.phone], t.wish)
-		}
-	}
-	return nil
+// struckWithin reports whether anybody was down between two instants.
+func struckWithin(outages []outage, from, to time.Time) bool {
+	return slices.ContainsFunc(outages, func(o outage) bool {
+		return (o.ready.IsZero() || !o.ready.Before(from)) && o.at.Before(to)
+	})
 }
 
 func (s *site) measureRecovery(r *ProcessReport) {

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"paceline.internal/emulators/wire"
-
-	"paceline.internal/services/onboarding/session"
 	"paceline.internal/test/stack"
 )
 
@@ -163,9 +161,9 @@ func (s *site) caughtUp(ctx context.Context, then time.Time) bool {
 }
 
 // measureSilences adds to every silence when the first conversation came across, and to the report what everybody made of them.
-func (s *site) measureSilences(steps map[string]map[session.StepID]sent, r *ProcessReport) {
+func (s *site) measureSilences(r *ProcessReport) {
 	for _, one := range s.silences {
-		for _, texts := range steps {
+		for _, texts := range r.talks {
 			if at, ok := s.crossed(texts, *one); ok && (one.ToTextMS == nil || at.Sub(one.at).Milliseconds() < *one.ToTextMS) {
 				one.ToTextMS = new(at.Sub(one.at).Milliseconds())
 			}
@@ -181,12 +179,12 @@ func (s *site) measureSilences(steps map[string]map[session.StepID]sent, r *Proc
 // crossed is when a conversation came across a wire that had fallen silent: it is its first text after one that was sent
 // since then. Between the two lie an alarm or a reply, and with them every wire; but Twilio calls for replies alone, so only a text that
 // answers one comes across that wire.
-func (s *site) crossed(texts map[session.StepID]sent, one silence) (at time.Time, ok bool) {
-	byTime := slices.SortedFunc(maps.Keys(texts), func(a, b session.StepID) int { return texts[a].at.Compare(texts[b].at) })
+func (s *site) crossed(texts talk, one silence) (at time.Time, ok bool) {
+	byTime := slices.SortedFunc(maps.Keys(texts), func(a, b string) int { return texts[a].Compare(texts[b]) })
 	for i := 1; i < len(byTime); i++ {
-		answers := byTime[i] == s.flow.Steps()[0].ID || strings.HasPrefix(string(byTime[i]), "explanation")
-		if texts[byTime[i-1]].at.After(one.at) && (answers || one.Wire != twilioToGateway) {
-			return texts[byTime[i]].at, true
+		answers := byTime[i] == string(s.crowd.flow.First().ID) || strings.HasPrefix(byTime[i], explanation)
+		if texts[byTime[i-1]].After(one.at) && (answers || one.Wire != twilioToGateway) {
+			return texts[byTime[i]], true
 		}
 	}
 	return time.Time{}, false

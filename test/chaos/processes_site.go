@@ -18,7 +18,6 @@ import (
 	"paceline.internal/emulators/wire"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/rpc"
-	"paceline.internal/services/onboarding/session"
 	"paceline.internal/test/stack"
 )
 
@@ -27,7 +26,6 @@ type site struct {
 	cfg     Processes
 	dice    dice
 	now     func() time.Time
-	flow    session.Flow
 	environ map[string]string // of the processes
 
 	dir  string
@@ -35,20 +33,18 @@ type site struct {
 	log  *slog.Logger
 	file *os.File
 
-	witness   *Witness
-	faults    *mildFaults
+	crowd     *crowd
+	leave     context.CancelFunc // of the crowd
+	faults    *vendorFaults
 	vendors   *stack.Vendors
 	postgres  *privatePostgres
 	addresses stack.Addresses
 	wires     map[string]*wire.Wire // by name; none in a run without silence
 	services  map[string]*keeper
-	gateway   string // its origin
-	token     string // of an operator
 	http      *http.Client
 
 	onboarding, messaging *pgxpool.Pool
 
-	heard    tally
 	outages  outages
 	silences []*silence     // of the one goroutine that makes them, and each of its watcher, until they have ended
 	watchers sync.WaitGroup // of outages and silences
@@ -60,11 +56,11 @@ const upBound = time.Minute
 // open brings everything up. What has been started is in the site also after an error, to be closed.
 func (p Processes) open(ctx context.Context) (*site, error) {
 	s := &site{
-		cfg: p, dice: dice(p.Seed), now: p.Clock.Now, witness: new(Witness), services: map[string]*keeper{},
-		heard: tally{texts: map[string]int{}}, wires: map[string]*wire.Wire{},
-		http: &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
+		cfg: p, dice: dice(p.Seed), now: p.Clock.Now, services: map[string]*keeper{}, wires: map[string]*wire.Wire{},
 	}
-	s.faults = newMildFaults(s.dice)
+	life, leave := context.WithCancel(context.WithoutCancel(ctx))
+	s.crowd, s.leave = newCrowd(life, s.dice, p.Clock, within(p.Duration)), leave
+	s.http, s.faults = s.crowd.api.HTTP, newVendorFaults(seldom, s.crowd)
 	ctx, cancel := context.WithTimeoutCause(ctx, upBound, errors.New("the processes did not come up"))
 	defer cancel()
 	for _, stage := range []func(context.Context) error{
@@ -98,15 +94,14 @@ func (s *site) openAddresses(ctx context.Context) error {
 	s.addresses = stack.Addresses{
 		Gateway: ports[0], GatewayOps: ports[1], Onboarding: ports[2], OnboardingOps: ports[3], Messaging: ports[4], MessagingOps: ports[5],
 	}
-	s.gateway = "http://" + s.addresses.Gateway
+	s.crowd.api.BaseURL = "http://" + s.addresses.Gateway
 	return nil
 }
 
 func (s *site) openVendors(ctx context.Context) error {
 	cfg := stack.VendorConfig{Clock: s.cfg.Clock, Log: s.log, OnTwilio: func(e twilio.Event) {
-		s.witness.Observe(e)
+		s.crowd.observe(e)
 		if e.Kind == twilio.EventCreated && e.Message.Direction == twilio.DirectionAPI {
-			s.heard.add(e.Message.To)
 			s.outages.texted(e.At)
 		}
 	}}
@@ -117,6 +112,7 @@ func (s *site) openVendors(ctx context.Context) error {
 	if s.vendors, err = stack.StartVendors(ctx, cfg); err != nil {
 		return err
 	}
+	s.crowd.phones = s.vendors.Twilio
 	s.vendors.QStash.SetFaults(s.faults.qstash())
 	s.vendors.Twilio.SetScript(s.faults.twilio())
 	return nil
@@ -132,7 +128,10 @@ func (s *site) openServices(ctx context.Context) error {
 	secrets := stack.Secrets{ServiceAuth: rand.Text() + rand.Text(), APIJWT: rand.Text() + rand.Text()}
 	var flow map[string]string
 	var err error
-	if s.flow, flow, err = s.cfg.writeFlow(s.dir); err != nil {
+	if s.crowd.flow, flow, err = s.cfg.writeFlow(s.dir); err != nil {
+		return err
+	}
+	if err := s.crowd.gather(s.cfg.Sessions); err != nil {
 		return err
 	}
 	s.environ = merged(stack.ProcessEnviron(s.vendors, s.addresses, secrets), flow, map[string]string{
@@ -142,8 +141,8 @@ func (s *site) openServices(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.vendors.Twilio.SetInboundURL(s.gateway + inboundPath)
-	if s.token, err = secrets.APIToken("chaos", stack.OrgID, rpc.RoleOperator, s.now(), 7*24*time.Hour); err != nil {
+	s.vendors.Twilio.SetInboundURL(s.crowd.api.BaseURL + inboundPath)
+	if s.crowd.api.Token, err = secrets.APIToken("chaos", stack.OrgID, rpc.RoleOperator, s.now(), 7*24*time.Hour); err != nil {
 		return err
 	}
 	for name, ops := range map[string]string{
@@ -156,7 +155,7 @@ func (s *site) openServices(ctx context.Context) error {
 		if err := service.Migrate(ctx, s.environ); err != nil {
 			return err
 		}
-		s.services[name] = keep(ChildConfig{
+		s.services[name] = keep(stack.ChildConfig{
 			Name: name, Command: append(append([]string{}, s.cfg.Program...), name), Environ: merged(s.environ, wired[name]),
 			Log: filepath.Join(s.dir, name+".log"),
 		}, "http://"+ops+"/readyz", s.log)
@@ -209,6 +208,8 @@ const closeBound = 15 * time.Second
 func (s *site) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeBound)
 	defer cancel()
+	s.crowd.end()
+	s.leave()
 	for _, k := range s.services {
 		k.close()
 	}
@@ -230,6 +231,7 @@ func (s *site) close() error {
 	if s.postgres != nil {
 		problems = append(problems, s.postgres.stop(ctx))
 	}
+	problems = append(problems, s.crowd.still(ctx))
 	s.http.CloseIdleConnections()
 	if s.file != nil {
 		problems = append(problems, s.file.Close())

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -64,7 +64,7 @@ func (s Simulation) Run(ctx context.Context) (_ Report, err error) {
 		}
 	}
 	report.TookMS, report.Interrupted = s.Now().Sub(start).Milliseconds(), ctx.Err() != nil
-	report.SpacingAll, report.Kept = spreadOf(report.Spacing), len(report.Failed) == 0
+	report.SpacingAll, report.Kept = spreadOf(overs(report.gaps)), len(report.Failed) == 0
 	return report, nil
 }
 
@@ -97,12 +97,12 @@ func (s Simulation) play(ctx context.Context, db *server, seed uint64, people in
 		w.strikes[w.silence.name+" silent"]++
 	}
 	result.Lasted = w.elapsed()
-	verdict, err := Examine(ctx, Evidence{
-		Witness: w.witness, Onboarding: w.onboardingDB, Messaging: w.messagingDB, Flow: w.flow, ByHand: w.byHand,
-	})
-	result.Err = errors.Join(result.Err, err, w.err)
+	evidence := w.evidence()
+	evidence.Onboarding, evidence.Messaging = w.onboardingDB, w.messagingDB
+	verdict, err := Examine(ctx, evidence)
+	result.Err = errors.Join(result.Err, err)
 	result.Verdict, result.Digest = verdict, w.digest(verdict)
-	result.Faults = sum(maps.Clone(w.strikes), w.faults.struck)
+	result.Faults = sum(sum(w.strikes, w.achieved), w.faults.counts())
 	if s.Story != nil && (result.Err != nil || !verdict.Kept()) {
 		w.tell(s.Story)
 	}
@@ -120,10 +120,7 @@ const (
 
 // live lets time pass, instant by instant, until nobody has anything left to do.
 func (w *world) live(ctx context.Context) error {
-	for _, p := range w.cast {
-		p.plan()
-	}
-	w.after(firstVisit, w.visit)
+	w.begin()
 	troubles := drawTroubles(w.dice)
 	for next := look; w.elapsed() < longest; {
 		if err := w.silence.settle(ctx, w.settle); err != nil {
@@ -178,23 +175,29 @@ select exists (select from webhook_jobs where status in ('pending', 'processing'
     or exists (select from conversation_sessions s join profiles p on p.id = s.profile_id
                where s.status = 'active' and s.next_step_id is not null and not p.hold)`
 	sqlInDoubt = `select exists (select from sms_messages where status in ('sending', 'unknown'))`
-	// What the operator of the world can do something about.
+	// What the operator can do something about.
 	sqlStuck = `select exists (select from conversation_sessions where status = 'stuck')`
 )
 
+// moving reports whether anything will still happen by itself.
+func moving(ctx context.Context, onboarding, messaging *pgxpool.Pool) (bool, error) {
+	var moves, inDoubt bool
+	err := errors.Join(onboarding.QueryRow(ctx, sqlMoving).Scan(&moves), messaging.QueryRow(ctx, sqlInDoubt).Scan(&inDoubt))
+	return moves || inDoubt, err
+}
+
 // over reports whether all people have lived their scripts and nothing moves any more.
 func (w *world) over(ctx context.Context) (bool, error) {
-	for _, p := range w.cast {
-		if p.busy() {
-			return false, nil
-		}
+	if w.busy() {
+		return false, nil
 	}
-	var moving, inDoubt, stuck bool
-	if w.onboardingDB.QueryRow(ctx, sqlMoving).Scan(&moving) != nil || w.messagingDB.QueryRow(ctx, sqlInDoubt).Scan(&inDoubt) != nil {
-		return false, ctx.Err() // a database is away
+	moves, err := moving(ctx, w.onboardingDB, w.messagingDB)
+	if err != nil || moves {
+		return false, ctx.Err() // a database may be away
 	}
+	var stuck bool
 	if w.onboardingDB.QueryRow(ctx, sqlStuck).Scan(&stuck) != nil {
 		return false, ctx.Err()
 	}
-	return !moving && !inDoubt && (!stuck || w.dutyIsOver()), nil
+	return !stuck || w.dutyIsOver(), nil
 }

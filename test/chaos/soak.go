@@ -88,7 +88,7 @@ func (s Soak) play(ctx context.Context, site *site, secret string) (SoakReport, 
 		return SoakReport{}, fmt.Errorf("have the ends of jobs written down: %w", err)
 	}
 	load := loadBefore()
-	sender := newSender(s, site.gateway+"/api/webhooks/kapso", secret)
+	sender := newSender(s, site.crowd.api.BaseURL+"/api/webhooks/kapso", secret)
 	defer sender.close()
 	backlog := newBacklog(audit, site.now)
 	began := site.now()

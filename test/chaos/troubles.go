@@ -129,7 +129,7 @@ func (w *world) befall(ctx context.Context, t trouble) (later []trouble, err err
 // hangUp closes the connections to the gateway that nobody uses.
 func (w *world) hangUp() {
 	w.vendors.HangUp()
-	w.http.CloseIdleConnections()
+	w.api.HTTP.CloseIdleConnections()
 }
 
 // restart stops a service and starts it again, unless its database is away: then it would only refuse to start until that is

@@ -9,17 +9,14 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"paceline.internal/emulators/clock"
-	"paceline.internal/emulators/twilio"
 	"paceline.internal/emulators/wire"
 	"paceline.internal/gateway"
 	"paceline.internal/platform/postgres"
@@ -27,45 +24,28 @@ import (
 	"paceline.internal/platform/rpc"
 	"paceline.internal/services/messaging"
 	"paceline.internal/services/onboarding"
-	"paceline.internal/services/onboarding/session"
 	"paceline.internal/test/stack"
 )
 
 // world is one whole system with its people, on a clock of its own. Nothing in it waits for real time, except for a send that
 // hangs, so hours of it pass in seconds.
 type world struct {
-	seed     uint64
-	dice     dice
-	people   int
-	flow     session.Flow
-	flowFile string
+	*crowd
+
 	clock    *clock.Settable
+	flowFile string
 	pulse    *pulse
 	vendors  *stack.Vendors
 	faults   *vendorFaults
-	witness  *Witness
 	log      *slog.Logger
 
 	messaging, onboarding, gateway *running
 	silence                        worldSilence
 	data                           *worldData
 	onboardingDB, messagingDB      *pgxpool.Pool // to examine
-	operator                       string
-	http                           *http.Client
 
-	cast    []*person
-	byPhone map[string]*person
-	strikes map[string]int // troubles by kind, and what the operator did
+	strikes map[string]int // troubles by kind
 	scratch string         // a folder for its files
-	visited int            // how often the operator has looked in
-
-	mu       sync.Mutex
-	inflight int // of the people's doings
-	changed  chan struct{}
-	sessions map[string]string // session -> profile
-	byHand   map[string][]session.StepID
-	profiles map[string]int // profile -> the person's number
-	err      error
 }
 
 // began is when every world begins.
@@ -86,18 +66,14 @@ const (
 
 // newWorld builds everything up to the first instant.
 func newWorld(ctx context.Context, seed uint64, people int, data *worldData, log *slog.Logger) (_ *world, err error) {
-	w := &world{
-		seed: seed, dice: dice(seed), people: people, clock: clock.NewSettable(began), witness: &Witness{},
-		data: data, log: log, byPhone: map[string]*person{}, strikes: map[string]int{}, changed: make(chan struct{}),
-		sessions: map[string]string{}, profiles: map[string]int{}, byHand: map[string][]session.StepID{},
-		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}, Timeout: time.Minute},
-	}
+	w := &world{clock: clock.NewSettable(began), data: data, log: log, strikes: map[string]int{}}
+	w.crowd = newCrowd(context.WithoutCancel(ctx), dice(seed), w.clock, minutes())
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.end(context.WithoutCancel(ctx)))
 		}
 	}()
-	w.pulse, w.faults = newPulse(w.clock), newVendorFaults(w.dice, w.elapsed)
+	w.pulse, w.faults = newPulse(w.clock), newVendorFaults(often, w.crowd)
 	if w.scratch, err = os.MkdirTemp("", "paceline-world-"); err != nil {
 		return w, err
 	}
@@ -121,17 +97,10 @@ func newWorld(ctx context.Context, seed uint64, people int, data *worldData, log
 			return w, err
 		}
 	}
-	for i := range people {
-		p, err := newPerson(w, i)
-		if err != nil {
-			return w, err
-		}
-		w.cast = append(w.cast, p)
-		w.byPhone[p.phone] = p
-	}
-	w.vendors.QStash.SetFaults(w.faults.qstash(w.alarmName))
-	w.vendors.Twilio.SetScript(w.faults.twilio(w.textName, w.asked))
-	return w, nil
+	w.phones = w.vendors.Twilio
+	w.vendors.QStash.SetFaults(w.faults.qstash())
+	w.vendors.Twilio.SetScript(w.faults.twilio())
+	return w, w.gather(people)
 }
 
 // serve reserves the ports, configures the services and starts them.
@@ -145,12 +114,13 @@ func (w *world) serve(ctx context.Context) (err error) {
 	if w.gateway, err = reserve("gateway", 0); err != nil {
 		return err
 	}
+	w.api.BaseURL = "http://" + w.gateway.addr
 	secrets := stack.Secrets{ServiceAuth: strings.Repeat("service", 6), APIJWT: strings.Repeat("clients", 6)}
 	environ := w.vendors.Environ()
 	maps.Copy(environ, map[string]string{
 		"ONBOARDING_DATABASE_URL": w.data.onboarding, "MESSAGING_DATABASE_URL": w.data.messaging,
 		"GATEWAY_ADDR": w.gateway.addr, "ONBOARDING_ADDR": w.onboarding.addr, "MESSAGING_ADDR": w.messaging.addr,
-		"ONBOARDING_FLOW_FILE": w.flowFile, "PUBLIC_BASE_URL": w.url(),
+		"ONBOARDING_FLOW_FILE": w.flowFile, "PUBLIC_BASE_URL": w.api.BaseURL,
 		"SERVICE_AUTH_SECRET": secrets.ServiceAuth, "API_JWT_SECRET": secrets.APIJWT,
 	})
 	maps.Copy(environ, worldEnviron)
@@ -180,18 +150,16 @@ func (w *world) serve(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	w.vendors.Twilio.SetInboundURL(w.url() + "/api/webhooks/twilio/inbound#rt=4000&rc=3&rp=all")
-	w.operator, err = secrets.APIToken("operator", stack.OrgID, rpc.RoleOperator, began, 30*24*time.Hour)
+	w.vendors.Twilio.SetInboundURL(w.api.BaseURL + inboundPath)
+	w.api.Token, err = secrets.APIToken("operator", stack.OrgID, rpc.RoleOperator, began, 30*24*time.Hour)
 	return err
 }
 
 func (w *world) services() []*running { return []*running{w.messaging, w.onboarding, w.gateway} }
 
-func (w *world) url() string { return "http://" + w.gateway.addr }
-
 // end stops everything.
 func (w *world) end(ctx context.Context) error {
-	w.http.CloseIdleConnections()
+	w.crowd.end()
 	w.silence.end()
 	var problems []error
 	if w.vendors != nil {
@@ -219,114 +187,6 @@ func (w *world) end(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// observe hears everything at Twilio: for the record, and for the people.
-func (w *world) observe(e twilio.Event) {
-	w.witness.Observe(e)
-	if e.Kind != twilio.EventCreated || e.Message.Direction != twilio.DirectionAPI {
-		return
-	}
-	if p := w.byPhone[e.Message.To]; p != nil {
-		p.hear(e.Message.Body)
-	}
-}
-
-// asked hears of every text that Twilio is asked for, before it is answered.
-func (w *world) asked(m twilio.Message) {
-	if p := w.byPhone[m.To]; p != nil {
-		p.during(p.texts[m.Body])
-	}
-}
-
-// textName is what a text is known by in every run.
-func (w *world) textName(m twilio.Message) string {
-	p := w.byPhone[m.To]
-	if p == nil {
-		return m.To
-	}
-	return fmt.Sprint(p.i, " ", p.texts[m.Body])
-}
-
-// alarmName is what an alarm is known by in every run: whose it is, and for which step. Its generation is left out on purpose, so
-// that one that QStash was told to lose is counted on.
-func (w *world) alarmName(dedupID string) string {
-	rest, ok := strings.CutPrefix(dedupID, "onboarding-")
-	if !ok || len(rest) < sessionIDLength {
-		return ""
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	i, known := w.profiles[w.sessions[rest[:sessionIDLength]]]
-	if !known {
-		return ""
-	}
-	return fmt.Sprint(i, rest[sessionIDLength:])
-}
-
-const sessionIDLength = 36
-
-// know remembers whose session it is.
-func (w *world) know(sessionID, profile string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if sessionID == "" {
-		return
-	}
-	w.sessions[sessionID] = profile
-	for _, p := range w.cast {
-		if p.profile == profile {
-			w.profiles[profile] = p.i
-		}
-	}
-}
-
-// after does something d later on the world's clock.
-func (w *world) after(d time.Duration, do func(ctx context.Context)) {
-	w.clock.AfterFunc(d, func() { w.spawn(do) })
-}
-
-// spawn does something now, beside everything else; settle waits for its end.
-func (w *world) spawn(do func(ctx context.Context)) {
-	w.mu.Lock()
-	w.inflight++
-	w.mu.Unlock()
-	go func() {
-		defer func() {
-			w.mu.Lock()
-			w.inflight--
-			close(w.changed)
-			w.changed = make(chan struct{})
-			w.mu.Unlock()
-		}()
-		do(context.Background()) // a person's doings have no caller; every request has a timeout
-	}()
-}
-
-// people waits until nobody does anything.
-func (w *world) still(ctx context.Context) error {
-	for {
-		w.mu.Lock()
-		inflight, changed := w.inflight, w.changed
-		w.mu.Unlock()
-		if inflight == 0 {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-func (w *world) fail(err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.err = errors.Join(w.err, err)
-}
-
-// elapsed is the age of the world.
-func (w *world) elapsed() time.Duration { return w.clock.Now().Sub(began) }
-
 // digest is the same for every run of the same seed: what everybody heard, when, and how their sessions ended. Left out are
 // those few to whom two things happened at the same instant: which of the two comes first is a real race, in every run anew.
 func (w *world) digest(v Verdict) string {
@@ -339,15 +199,9 @@ func (w *world) digest(v Verdict) string {
 	return hex.EncodeToString(hash.Sum(nil)[:8])
 }
 
-// tell prints what everybody heard; for somebody who looks into a failing seed.
+// tell prints what everybody heard; for who looks into a failing seed.
 func (w *world) tell(to io.Writer) {
 	for _, p := range w.cast {
-		p.mu.Lock()
-		_, _ = fmt.Fprintf(to, "person %d (%s, races %t) profile %s session %s\n  script %+v\n",
-			p.i, p.phone, p.races(), p.profile, p.session, p.script)
-		for _, line := range p.heard {
-			_, _ = fmt.Fprintln(to, "  heard", line)
-		}
-		p.mu.Unlock()
+		p.tell(to)
 	}
 }
