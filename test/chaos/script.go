@@ -105,6 +105,20 @@ func minutes() tempo {
 	}
 }
 
+// months is the tempo of a simulation in which people drift away and return over months.
+func months() tempo {
+	return tempo{
+		join:     spans{{time.Second, 60 * day}},
+		think:    spans{{300 * time.Millisecond, 15 * time.Second}, {time.Minute, 12 * time.Hour}, {day, 21 * day}},
+		comeBack: spans{{time.Minute, day}, {7 * day, 40 * day}},
+		stop:     spans{{0, 50 * time.Second}, {day, 50 * day}}, start: spans{{time.Minute, time.Hour}, {7 * day, 30 * day}},
+		rejoin: spans{{time.Second, 30 * time.Second}, {day, 20 * day}},
+		hold:   spans{{0, 40 * time.Second}, {day, 30 * day}}, release: spans{{time.Minute, time.Hour}, {7 * day, 30 * day}},
+		reset: spans{{0, time.Minute}, {day, 30 * day}}, replay: spans{{0, 90 * time.Second}, {day, 60 * day}},
+		races: true, again: 30 * time.Second, patience: 40, visitEvery: 2 * day, visits: 60,
+	}
+}
+
 // within is the tempo of a run of processes, on the machine's clock.
 func within(duration time.Duration) tempo {
 	soon, half := span{grid, max(grid, min(6*time.Second, duration/10))}, span{grid, max(grid, min(duration/2, 25*time.Second))}

@@ -30,7 +30,9 @@ type Report struct {
 type World struct {
 	Seed    uint64         `json:"seed"`
 	People  int            `json:"people"`
-	Digest  string         `json:"digest"` // the same whenever this seed is played with as many people
+	Gear    Gear           `json:"gear,omitempty"`
+	Digest  string         `json:"digest"`     // the same whenever this seed is played with as many people
+	Swept   int            `json:"swept_jobs"` // that retention has deleted
 	Lasted  time.Duration  `json:"-"`
 	Took    time.Duration  `json:"-"`
 	Verdict Verdict        `json:"verdict"`
@@ -55,7 +57,11 @@ func (r *Report) add(w World) {
 
 // Again is the command that plays a world again.
 func (w World) Again() string {
-	return fmt.Sprintf("go run ./deploy/paceline chaos --seed %d --sessions %d --per-world %d", w.Seed, w.People, w.People)
+	again := fmt.Sprintf("go run ./deploy/paceline chaos --seed %d --sessions %d --per-world %d", w.Seed, w.People, w.People)
+	if w.Gear == Fast {
+		again += " --gear fast"
+	}
+	return again
 }
 
 // Print writes the report for people.
@@ -107,5 +113,7 @@ func (v *Verdict) Promises() []Promise {
 		{"every send is settled", v.Unsettled},
 		{"no job or alarm is left lying", v.OrphanRows},
 		{"every text at Twilio is known to us", v.OrphanTexts},
+		{"the last STOP or START holds", v.ConsentErrors},
+		{"everybody came to an end", v.Unfinished},
 	}
 }

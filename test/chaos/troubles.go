@@ -62,16 +62,20 @@ func drawWire(d dice) (wiring, bool) {
 	return pick(r, wirings), oneIn(r, 4)
 }
 
-// drawTroubles are those of one world, over the time in which most of its conversations happen.
-func drawTroubles(d dice) []trouble {
+// drawTroubles are those of one world: over the time in which most of its conversations happen, or in the minute after each of these
+// instants.
+func drawTroubles(d dice, after []time.Duration) []trouble {
 	r := d.roll("troubles")
 	var all []trouble
-	for range 3 + r.IntN(5) {
+	for range 3 + r.IntN(5) + len(after) {
 		all = append(all, trouble{
 			// Troubles have instants of their own, the last of every grid.
 			at:   between(r, time.Second, 2*time.Minute) + grid - time.Microsecond,
 			kind: pick(r, troubleKinds), last: between(r, grid, 45*time.Second),
 		})
+	}
+	for i, at := range after {
+		all[i].at = at.Truncate(grid) + all[i].at/2 - all[i].at/2%grid + grid - time.Microsecond
 	}
 	if w, wired := drawWire(d); wired {
 		r := d.roll("silence")
@@ -79,6 +83,9 @@ func drawTroubles(d dice) []trouble {
 		if strings.HasSuffix(w.variable, "_DATABASE_URL") && oneIn(r, 2) { // at a whole half minute every loop wakes: it strikes one of them
 			t.at = time.Duration(1+r.IntN(2))*30*time.Second + phase(pick(r, []time.Duration{0, time.Second, 5 * time.Second, 15 * time.Second})) +
 				time.Microsecond
+		}
+		if len(after) > 0 {
+			t.at += pick(r, after).Truncate(time.Minute)
 		}
 		all = append(all, t)
 	}

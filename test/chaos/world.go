@@ -32,12 +32,15 @@ import (
 type world struct {
 	*crowd
 
-	clock    *clock.Settable
-	flowFile string
-	pulse    *pulse
-	vendors  *stack.Vendors
-	faults   *vendorFaults
-	log      *slog.Logger
+	shift     shift
+	openUntil time.Time // no leap is tried before
+	clock     *clock.Settable
+	flowFile  string
+	pulse     *pulse
+	vendors   *stack.Vendors
+	faults    *vendorFaults
+	log       *slog.Logger
+	secrets   stack.Secrets
 
 	messaging, onboarding, gateway *running
 	silence                        worldSilence
@@ -65,15 +68,15 @@ const (
 )
 
 // newWorld builds everything up to the first instant.
-func newWorld(ctx context.Context, seed uint64, people int, data *worldData, log *slog.Logger) (_ *world, err error) {
-	w := &world{clock: clock.NewSettable(began), data: data, log: log, strikes: map[string]int{}}
-	w.crowd = newCrowd(context.WithoutCancel(ctx), dice(seed), w.clock, minutes())
+func newWorld(ctx context.Context, shift shift, seed uint64, people int, data *worldData, log *slog.Logger) (_ *world, err error) {
+	w := &world{shift: shift, clock: clock.NewSettable(began), data: data, log: log, strikes: map[string]int{}}
+	w.crowd = newCrowd(context.WithoutCancel(ctx), dice(seed), w.clock, shift.tempo)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.end(context.WithoutCancel(ctx)))
 		}
 	}()
-	w.pulse, w.faults = newPulse(w.clock), newVendorFaults(often, w.crowd)
+	w.pulse, w.faults = newPulse(w.clock), newVendorFaults(shift.odds, w.crowd)
 	if w.scratch, err = os.MkdirTemp("", "paceline-world-"); err != nil {
 		return w, err
 	}
@@ -151,7 +154,13 @@ func (w *world) serve(ctx context.Context) (err error) {
 		}
 	}
 	w.vendors.Twilio.SetInboundURL(w.api.BaseURL + inboundPath)
-	w.api.Token, err = secrets.APIToken("operator", stack.OrgID, rpc.RoleOperator, began, 30*24*time.Hour)
+	w.secrets = secrets
+	return w.renewToken()
+}
+
+// renewToken gives the operator a token from now on; none may live for months.
+func (w *world) renewToken() (err error) {
+	w.api.Token, err = w.secrets.APIToken("operator", stack.OrgID, rpc.RoleOperator, w.clock.Now(), 30*day)
 	return err
 }
 
@@ -185,6 +194,22 @@ func (w *world) end(ctx context.Context) error {
 		problems = append(problems, os.RemoveAll(w.scratch))
 	}
 	return errors.Join(problems...)
+}
+
+// turningPoints are instants at which somebody in a world of months begins, changes or ends something; none in one that lasts minutes.
+func (w *world) turningPoints() []time.Duration {
+	var all []time.Duration
+	for _, p := range w.cast {
+		if !w.shift.leaps {
+			return nil
+		}
+		for _, after := range []time.Duration{0, p.replies[asksFirst].after, p.stop, p.hold, p.hold + p.release, p.reset} {
+			if r := w.dice.roll("turning point", p.i, after); after > 0 && oneIn(r, 3) {
+				all = append(all, p.start+after)
+			}
+		}
+	}
+	return all
 }
 
 // digest is the same for every run of the same seed: what everybody heard, when, and how their sessions ended. Left out are
