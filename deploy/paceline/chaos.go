@@ -103,7 +103,7 @@ func (c *chaosCommand) processes(ctx context.Context, t terminal, seed uint64) e
 	return nil
 }
 
-func (c *chaosCommand) print(t terminal, report *chaos.ProcessReport) error {
+func (c *chaosCommand) print(t terminal, report *chaos.Report) error {
 	if !c.JSON {
 		return report.Print(t.out)
 	}

@@ -67,27 +67,27 @@ func (p Processes) check() error {
 
 // Run plays and examines. The report is only valid without an error; that a promise was broken is no error, but in it. When
 // Run returns, whatever it started has ended.
-func (p Processes) Run(ctx context.Context) (_ ProcessReport, err error) {
+func (p Processes) Run(ctx context.Context) (_ Report, err error) {
 	if err := p.check(); err != nil {
-		return ProcessReport{}, err
+		return Report{}, err
 	}
 	s, err := p.open(ctx)
 	defer func() { err = errors.Join(err, s.close()) }()
 	if err != nil {
 		s.keep = p.Keep || ctx.Err() == nil
-		return ProcessReport{}, err
+		return Report{}, err
 	}
 	p.Tell(fmt.Sprintf("seed %d; three processes and Postgres %s are up, their output in %s", p.Seed, s.postgres.version, s.dir))
 	report, err := s.play(ctx)
 	s.keep = p.Keep || ctx.Err() == nil && (err != nil || !report.Kept)
-	if s.keep {
+	if s.keep && report.Killed != nil {
 		report.Folder = s.dir
 	}
 	return report, err
 }
 
 // play lets the people talk and the processes die, waits for the end of everything, and examines it.
-func (s *site) play(ctx context.Context) (ProcessReport, error) {
+func (s *site) play(ctx context.Context) (Report, error) {
 	people, finished := context.WithTimeout(ctx, s.cfg.Duration+s.cfg.Settle)
 	defer finished()
 	began := s.now()
@@ -101,7 +101,7 @@ func (s *site) play(ctx context.Context) (ProcessReport, error) {
 	s.cfg.Tell(fmt.Sprintf("%.0f s are over, and so are kills and silences; everything may come to its end now", s.cfg.Duration.Seconds()))
 	settled := s.settle(people)
 	if err := errors.Join(killed, ctx.Err()); err != nil {
-		return ProcessReport{}, err
+		return Report{}, err
 	}
 	s.watchers.Wait()
 	return s.examine(ctx, s.now().Sub(began), settled)

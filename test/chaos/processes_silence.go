@@ -161,7 +161,7 @@ func (s *site) caughtUp(ctx context.Context, then time.Time) bool {
 }
 
 // measureSilences adds to every silence when the first conversation came across, and to the report what everybody made of them.
-func (s *site) measureSilences(r *ProcessReport) {
+func (s *site) measureSilences(r *Report) {
 	for _, one := range s.silences {
 		for _, texts := range r.talks {
 			if at, ok := s.crossed(texts, *one); ok && (one.ToTextMS == nil || at.Sub(one.at).Milliseconds() < *one.ToTextMS) {

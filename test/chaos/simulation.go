@@ -58,7 +58,7 @@ func (s Simulation) Run(ctx context.Context) (_ Report, err error) {
 		}
 		_ = group.Wait() // worlds report their errors themselves
 	}()
-	report := Report{Seed: s.Seed}
+	report := Report{Seed: s.Seed, Simulated: &Simulated{}}
 	for w := range ended {
 		if w.Err != nil && ctx.Err() != nil { // it was broken off, not broken
 			continue

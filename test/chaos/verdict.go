@@ -73,25 +73,37 @@ func (v *Verdict) breakf(count *int, format string, args ...any) {
 	v.Broken = append(v.Broken, fmt.Sprintf(format, args...))
 }
 
+// promise is one line of a verdict.
+type promise struct {
+	name  string
+	count *int // of how often it was broken
+}
+
+// promises are the lines of a verdict in the order in which they matter.
+func (v *Verdict) promises() []promise {
+	return []promise{
+		{"duplicates", &v.Duplicates},
+		{"losses", &v.Losses},
+		{"order errors", &v.OutOfOrder},
+		{"too early", &v.TooEarly},
+		{"asked of Twilio after STOP", &v.AfterStop},
+		{"consent undone", &v.ConsentErrors},
+		{"stranded", &v.Stranded},
+		{"people who still waited", &v.Unfinished},
+		{"parked without a reason", &v.Silent},
+		{"unsettled sends", &v.Unsettled},
+		{"jobs and alarms left behind", &v.OrphanRows},
+		{"texts that no row knows", &v.OrphanTexts},
+	}
+}
+
 // Add sums verdicts up.
 func (v *Verdict) Add(o Verdict) {
 	v.Sessions += o.Sessions
 	v.Texts += o.Texts
-	for _, pair := range [][2]*int{
-		{&v.Duplicates, &o.Duplicates},
-		{&v.Losses, &o.Losses},
-		{&v.OutOfOrder, &o.OutOfOrder},
-		{&v.TooEarly, &o.TooEarly},
-		{&v.AfterStop, &o.AfterStop},
-		{&v.Stranded, &o.Stranded},
-		{&v.Silent, &o.Silent},
-		{&v.Unsettled, &o.Unsettled},
-		{&v.OrphanRows, &o.OrphanRows},
-		{&v.OrphanTexts, &o.OrphanTexts},
-		{&v.Unfinished, &o.Unfinished},
-		{&v.ConsentErrors, &o.ConsentErrors},
-	} {
-		*pair[0] += *pair[1]
+	theirs := o.promises()
+	for i, p := range v.promises() {
+		*p.count += *theirs[i].count
 	}
 	v.Ended, v.Parked = sum(v.Ended, o.Ended), sum(v.Parked, o.Parked)
 	v.gaps = append(v.gaps, o.gaps...)

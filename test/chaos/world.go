@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -119,14 +118,12 @@ func (w *world) serve(ctx context.Context) (err error) {
 	}
 	w.api.BaseURL = "http://" + w.gateway.addr
 	secrets := stack.Secrets{ServiceAuth: strings.Repeat("service", 6), APIJWT: strings.Repeat("clients", 6)}
-	environ := w.vendors.Environ()
-	maps.Copy(environ, map[string]string{
-		"ONBOARDING_DATABASE_URL": w.data.onboarding, "MESSAGING_DATABASE_URL": w.data.messaging,
-		"GATEWAY_ADDR": w.gateway.addr, "ONBOARDING_ADDR": w.onboarding.addr, "MESSAGING_ADDR": w.messaging.addr,
-		"ONBOARDING_FLOW_FILE": w.flowFile, "PUBLIC_BASE_URL": w.api.BaseURL,
-		"SERVICE_AUTH_SECRET": secrets.ServiceAuth, "API_JWT_SECRET": secrets.APIJWT,
+	environ := merged(stack.ProcessEnviron(w.vendors, stack.Addresses{
+		Gateway: w.gateway.addr, GatewayOps: w.gateway.opsAddr, Onboarding: w.onboarding.addr, OnboardingOps: w.onboarding.opsAddr,
+		Messaging: w.messaging.addr, MessagingOps: w.messaging.opsAddr,
+	}, secrets), worldEnviron, map[string]string{
+		"ONBOARDING_DATABASE_URL": w.data.onboarding, "MESSAGING_DATABASE_URL": w.data.messaging, "ONBOARDING_FLOW_FILE": w.flowFile,
 	})
-	maps.Copy(environ, worldEnviron)
 	wired := map[string]map[string]string{} // by service: what is different for it
 	if wiring, ok := drawWire(w.dice); ok {
 		var value string
