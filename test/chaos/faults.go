@@ -46,7 +46,7 @@ var (
 type vendorFaults struct {
 	odds
 
-	crowd *crowd
+	population *population
 
 	mu      sync.Mutex
 	seen    map[string]bool // when decided once
@@ -54,8 +54,8 @@ type vendorFaults struct {
 	touched map[string]bool // deduplication ids of alarms, and ids of our messages, with which something went wrong
 }
 
-func newVendorFaults(o odds, c *crowd) *vendorFaults {
-	return &vendorFaults{odds: o, crowd: c, seen: map[string]bool{}, struck: map[string]int{}, touched: map[string]bool{}}
+func newVendorFaults(o odds, c *population) *vendorFaults {
+	return &vendorFaults{odds: o, population: c, seen: map[string]bool{}, struck: map[string]int{}, touched: map[string]bool{}}
 }
 
 // fair is a source that has nothing go wrong: it only ever draws the highest number.
@@ -66,7 +66,7 @@ func (fair) Uint64() uint64 { return 1<<64 - 1 }
 // roll is the dice for what happens to something now.
 func (f *vendorFaults) roll(what, to string) *rand.Rand {
 	if !f.once {
-		return f.crowd.dice.roll(what, to, f.crowd.elapsed())
+		return f.population.dice.roll(what, to, f.population.elapsed())
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,7 +74,7 @@ func (f *vendorFaults) roll(what, to string) *rand.Rand {
 		return rand.New(fair{}) //nolint:gosec // see fair
 	}
 	f.seen[what+" "+to] = true
-	return f.crowd.dice.roll(what, to)
+	return f.population.dice.roll(what, to)
 }
 
 func (f *vendorFaults) strike(kind, id string) {
@@ -115,7 +115,7 @@ func (f *vendorFaults) qstash() qstash.Script {
 }
 
 func (f *vendorFaults) publish(id string) (fault qstash.PublishFault) {
-	alarm := f.crowd.alarmName(id)
+	alarm := f.population.alarmName(id)
 	if alarm == "" {
 		return fault
 	}
@@ -134,7 +134,7 @@ func (f *vendorFaults) publish(id string) (fault qstash.PublishFault) {
 }
 
 func (f *vendorFaults) deliver(id string) (fault qstash.DeliverFault) {
-	alarm := f.crowd.alarmName(id)
+	alarm := f.population.alarmName(id)
 	if alarm == "" {
 		return fault
 	}
@@ -166,11 +166,11 @@ func (f *vendorFaults) deliver(id string) (fault qstash.DeliverFault) {
 func (f *vendorFaults) twilio() twilio.Script {
 	return twilio.Script{
 		OnCreate: func(_ int, m twilio.Message) twilio.CreateFault {
-			f.crowd.asked(m)
+			f.population.asked(m)
 			return f.create(m)
 		},
 		OnFate: func(m twilio.Message) twilio.Fate {
-			switch r := f.roll("fate", f.crowd.textName(m)); r.IntN(f.fate) {
+			switch r := f.roll("fate", f.population.textName(m)); r.IntN(f.fate) {
 			case 0:
 				return twilio.Fate{Final: twilio.StatusUndelivered, Code: 30003}
 			case 1:
@@ -185,7 +185,7 @@ func (f *vendorFaults) twilio() twilio.Script {
 }
 
 func (f *vendorFaults) receipt(m twilio.Message) (fault twilio.CallbackFault) {
-	switch r := f.roll("callback", f.crowd.textName(m)+string(m.Status)); r.IntN(f.callback) {
+	switch r := f.roll("callback", f.population.textName(m)+string(m.Status)); r.IntN(f.callback) {
 	case 0, 1:
 		f.strike("receipt lost", "")
 		fault.Drop = true
@@ -217,8 +217,8 @@ var createFaults = []struct {
 
 // create is what becomes of a request to create a text now. Each text gets through in the end.
 func (f *vendorFaults) create(m twilio.Message) twilio.CreateFault {
-	r := f.roll("create", f.crowd.textName(m))
-	if f.patient > 0 && f.crowd.elapsed() > f.patient || r.IntN(f.odds.create) > 0 {
+	r := f.roll("create", f.population.textName(m))
+	if f.patient > 0 && f.population.elapsed() > f.patient || r.IntN(f.odds.create) > 0 {
 		return twilio.CreateFault{}
 	}
 	fault := pick(r, createFaults)

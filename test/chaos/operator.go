@@ -13,7 +13,7 @@ import (
 const visitPhase = grid - 500*time.Microsecond
 
 // visit looks after what is parked, as somebody on duty does every so often, and comes again until there have been enough.
-func (c *crowd) visit(ctx context.Context) {
+func (c *population) visit(ctx context.Context) {
 	c.mu.Lock()
 	c.visited++
 	c.mu.Unlock()
@@ -23,7 +23,7 @@ func (c *crowd) visit(ctx context.Context) {
 	}
 }
 
-func (c *crowd) dutyIsOver() bool {
+func (c *population) dutyIsOver() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.visited >= c.tempo.visits
@@ -31,7 +31,7 @@ func (c *crowd) dutyIsOver() bool {
 
 // decide says of every parked text what became of it, which the operator knows from Twilio's own log, and has every stuck
 // session go on. What is refused is tried at the next visit.
-func (c *crowd) decide(ctx context.Context) {
+func (c *population) decide(ctx context.Context) {
 	parked, err := c.api.ParkedMessages(ctx)
 	if err != nil {
 		return // something is down: the next visit
@@ -54,13 +54,13 @@ func (c *crowd) decide(ctx context.Context) {
 }
 
 // resolve looks at the evidence and says whether Twilio has the text.
-func (c *crowd) resolve(ctx context.Context, messageID string) {
+func (c *population) resolve(ctx context.Context, messageID string) {
 	attempt, err := c.api.Attempt(ctx, messageID)
 	if err != nil {
 		return
 	}
 	sid, reason := "", "it is not in Twilio's log"
-	for _, m := range c.witness.Texts() {
+	for _, m := range c.recorder.Texts() {
 		if rowOf(m) == messageID {
 			sid, reason = m.SID, "it is in Twilio's log"
 		}
@@ -69,7 +69,7 @@ func (c *crowd) resolve(ctx context.Context, messageID string) {
 }
 
 // count notes what the operator achieved; a refusal is no failure.
-func (c *crowd) count(what string, err error) {
+func (c *population) count(what string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {

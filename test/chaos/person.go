@@ -20,7 +20,7 @@ import (
 type person struct {
 	script
 
-	c       *crowd
+	c       *population
 	i       int
 	phone   string
 	name    string
@@ -42,7 +42,7 @@ type person struct {
 }
 
 // newPerson is the i-th of so many people.
-func newPerson(c *crowd, i, people int) (*person, error) {
+func newPerson(c *population, i, people int) (*person, error) {
 	p := &person{
 		script: writeScript(c.dice, i, c.flow, c.tempo), c: c, i: i, name: "Zuleika", phone: fmt.Sprintf("+1415555%04d", i+1),
 		slot: time.Duration(i+1) * (grid / 2) / time.Duration(people+2), texts: map[string]string{}, asked: map[string]int{},
@@ -232,7 +232,7 @@ func (p *person) sayStop(ctx context.Context) {
 		p.after(p.c.tempo.again, p.sayStop)
 		return
 	}
-	p.c.witness.Stopped(p.phone, p.c.clock.Now())
+	p.c.recorder.Stopped(p.phone, p.c.clock.Now())
 	p.wishes(consent.OptedOut)
 	if p.start2 > 0 {
 		p.after(p.start2, p.sayStart)
@@ -241,7 +241,7 @@ func (p *person) sayStop(ctx context.Context) {
 
 func (p *person) sayStart(ctx context.Context) {
 	p.wishes("")
-	p.c.witness.Restarts(p.phone, p.c.clock.Now())
+	p.c.recorder.Restarts(p.phone, p.c.clock.Now())
 	if !p.text(ctx, "START") {
 		p.after(p.c.tempo.again, p.sayStart)
 		return
@@ -319,8 +319,8 @@ func (p *person) account() Account {
 	}
 }
 
-// testimony is what the person heard, and when.
-func (p *person) testimony() []string {
+// story is what the person heard, and when.
+func (p *person) story() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.heard)

@@ -91,7 +91,7 @@ func (s *site) play(ctx context.Context) (Report, error) {
 	people, finished := context.WithTimeout(ctx, s.cfg.Duration+s.cfg.Settle)
 	defer finished()
 	began := s.now()
-	s.crowd.begin()
+	s.population.begin()
 	var silent sync.WaitGroup
 	if s.cfg.SilenceEvery > 0 {
 		silent.Go(func() { s.fallSilent(ctx, s.cfg.Duration) })
@@ -115,7 +115,7 @@ func (s *site) settle(ctx context.Context) time.Duration {
 	ended := s.now()
 	for quiet := 0; quiet < 3; {
 		switch {
-		case s.crowd.busy():
+		case s.population.busy():
 			quiet, ended = 0, s.now()
 		case s.quiet(ctx):
 			quiet++ // a receipt that is on its way may begin something anew

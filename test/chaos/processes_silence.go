@@ -182,7 +182,7 @@ func (s *site) measureSilences(r *Report) {
 func (s *site) crossed(texts talk, one silence) (at time.Time, ok bool) {
 	byTime := slices.SortedFunc(maps.Keys(texts), func(a, b string) int { return texts[a].Compare(texts[b]) })
 	for i := 1; i < len(byTime); i++ {
-		answers := byTime[i] == string(s.crowd.flow.First().ID) || strings.HasPrefix(byTime[i], explanation)
+		answers := byTime[i] == string(s.population.flow.First().ID) || strings.HasPrefix(byTime[i], explanation)
 		if texts[byTime[i-1]].After(one.at) && (answers || one.Wire != twilioToGateway) {
 			return texts[byTime[i]], true
 		}

@@ -33,15 +33,15 @@ type site struct {
 	log  *slog.Logger
 	file *os.File
 
-	crowd     *crowd
-	leave     context.CancelFunc // of the crowd
-	faults    *vendorFaults
-	vendors   *stack.Vendors
-	postgres  *privatePostgres
-	addresses stack.Addresses
-	wires     map[string]*wire.Wire // by name; none in a run without silence
-	services  map[string]*keeper
-	http      *http.Client
+	population *population
+	leave      context.CancelFunc // of the population
+	faults     *vendorFaults
+	vendors    *stack.Vendors
+	postgres   *privatePostgres
+	addresses  stack.Addresses
+	wires      map[string]*wire.Wire // by name; none in a run without silence
+	services   map[string]*supervisor
+	http       *http.Client
 
 	onboarding, messaging *pgxpool.Pool
 
@@ -56,11 +56,11 @@ const upBound = time.Minute
 // open brings everything up. What has been started is in the site also after an error, to be closed.
 func (p Processes) open(ctx context.Context) (*site, error) {
 	s := &site{
-		cfg: p, dice: dice(p.Seed), now: p.Clock.Now, services: map[string]*keeper{}, wires: map[string]*wire.Wire{},
+		cfg: p, dice: dice(p.Seed), now: p.Clock.Now, services: map[string]*supervisor{}, wires: map[string]*wire.Wire{},
 	}
 	life, leave := context.WithCancel(context.WithoutCancel(ctx))
-	s.crowd, s.leave = newCrowd(life, s.dice, p.Clock, within(p.Duration)), leave
-	s.http, s.faults = s.crowd.api.HTTP, newVendorFaults(seldom, s.crowd)
+	s.population, s.leave = newPopulation(life, s.dice, p.Clock, within(p.Duration)), leave
+	s.http, s.faults = s.population.api.HTTP, newVendorFaults(seldom, s.population)
 	ctx, cancel := context.WithTimeoutCause(ctx, upBound, errors.New("the processes did not come up"))
 	defer cancel()
 	for _, stage := range []func(context.Context) error{
@@ -94,13 +94,13 @@ func (s *site) openAddresses(ctx context.Context) error {
 	s.addresses = stack.Addresses{
 		Gateway: ports[0], GatewayOps: ports[1], Onboarding: ports[2], OnboardingOps: ports[3], Messaging: ports[4], MessagingOps: ports[5],
 	}
-	s.crowd.api.BaseURL = "http://" + s.addresses.Gateway
+	s.population.api.BaseURL = "http://" + s.addresses.Gateway
 	return nil
 }
 
 func (s *site) openVendors(ctx context.Context) error {
 	cfg := stack.VendorConfig{Clock: s.cfg.Clock, Log: s.log, OnTwilio: func(e twilio.Event) {
-		s.crowd.observe(e)
+		s.population.observe(e)
 		if e.Kind == twilio.EventCreated && e.Message.Direction == twilio.DirectionAPI {
 			s.outages.texted(e.At)
 		}
@@ -112,7 +112,7 @@ func (s *site) openVendors(ctx context.Context) error {
 	if s.vendors, err = stack.StartVendors(ctx, cfg); err != nil {
 		return err
 	}
-	s.crowd.phones = s.vendors.Twilio
+	s.population.phones = s.vendors.Twilio
 	s.vendors.QStash.SetFaults(s.faults.qstash())
 	s.vendors.Twilio.SetScript(s.faults.twilio())
 	return nil
@@ -128,10 +128,10 @@ func (s *site) openServices(ctx context.Context) error {
 	secrets := stack.Secrets{ServiceAuth: rand.Text() + rand.Text(), APIJWT: rand.Text() + rand.Text()}
 	var flow map[string]string
 	var err error
-	if s.crowd.flow, flow, err = s.cfg.writeFlow(s.dir); err != nil {
+	if s.population.flow, flow, err = s.cfg.writeFlow(s.dir); err != nil {
 		return err
 	}
-	if err := s.crowd.gather(s.cfg.Sessions); err != nil {
+	if err := s.population.gather(s.cfg.Sessions); err != nil {
 		return err
 	}
 	s.environ = merged(stack.ProcessEnviron(s.vendors, s.addresses, secrets), flow, map[string]string{
@@ -141,8 +141,8 @@ func (s *site) openServices(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.vendors.Twilio.SetInboundURL(s.crowd.api.BaseURL + inboundPath)
-	if s.crowd.api.Token, err = secrets.APIToken("chaos", stack.OrgID, rpc.RoleOperator, s.now(), 7*24*time.Hour); err != nil {
+	s.vendors.Twilio.SetInboundURL(s.population.api.BaseURL + inboundPath)
+	if s.population.api.Token, err = secrets.APIToken("chaos", stack.OrgID, rpc.RoleOperator, s.now(), 7*24*time.Hour); err != nil {
 		return err
 	}
 	for name, ops := range map[string]string{
@@ -155,7 +155,7 @@ func (s *site) openServices(ctx context.Context) error {
 		if err := service.Migrate(ctx, s.environ); err != nil {
 			return err
 		}
-		s.services[name] = keep(stack.ChildConfig{
+		s.services[name] = supervise(stack.ChildConfig{
 			Name: name, Command: append(append([]string{}, s.cfg.Program...), name), Environ: merged(s.environ, wired[name]),
 			Log: filepath.Join(s.dir, name+".log"),
 		}, "http://"+ops+"/readyz", s.log)
@@ -176,7 +176,7 @@ func (s *site) openPools(ctx context.Context) error {
 }
 
 // ready waits until a service says that it is, and reports whether that came.
-func (s *site) ready(ctx context.Context, k *keeper) bool {
+func (s *site) ready(ctx context.Context, k *supervisor) bool {
 	for {
 		if s.isReady(ctx, k) {
 			return true
@@ -187,7 +187,7 @@ func (s *site) ready(ctx context.Context, k *keeper) bool {
 	}
 }
 
-func (s *site) isReady(ctx context.Context, k *keeper) bool {
+func (s *site) isReady(ctx context.Context, k *supervisor) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, k.readyURL, nil)
@@ -208,7 +208,7 @@ const closeBound = 15 * time.Second
 func (s *site) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeBound)
 	defer cancel()
-	s.crowd.end()
+	s.population.end()
 	s.leave()
 	for _, k := range s.services {
 		k.close()
@@ -231,7 +231,7 @@ func (s *site) close() error {
 	if s.postgres != nil {
 		problems = append(problems, s.postgres.stop(ctx))
 	}
-	problems = append(problems, s.crowd.still(ctx))
+	problems = append(problems, s.population.still(ctx))
 	s.http.CloseIdleConnections()
 	if s.file != nil {
 		problems = append(problems, s.file.Close())

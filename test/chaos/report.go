@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Report sums a run of a crowd up. In JSON it is one object: what its kind of run adds is beside the rest.
+// Report sums a run of a population up. In JSON it is one object: what its kind of run adds is beside the rest.
 type Report struct {
 	Kept   bool   `json:"kept"` // every promise
 	Seed   uint64 `json:"seed"`
@@ -97,69 +97,70 @@ func (w World) Again() string {
 
 // Print writes the report for people.
 func (r *Report) Print(to io.Writer) error {
-	var s sheet
+	var s page
 	s.WriteString("\n")
-	s.line("sessions", "%d of %d people, seed %d; %s", r.Sessions, r.People, r.Seed, counts(r.Ended))
-	s.line("texts", "%d", r.Texts)
+	s.linef("sessions", "%d of %d people, seed %d; %s", r.Sessions, r.People, r.Seed, counts(r.Ended))
+	s.linef("texts", "%d", r.Texts)
 	for _, p := range r.promises() {
-		s.line(p.name, "%d%s", *p.count, map[bool]string{false: "   BROKEN"}[*p.count == 0])
+		s.linef(p.name, "%d%s", *p.count, map[bool]string{false: "   BROKEN"}[*p.count == 0])
 	}
-	s.line("parked", "%s", counts(r.Parked))
+	s.linef("parked", "%s", counts(r.Parked))
 	if r.Killed != nil {
-		r.Killed.print(&s)
+		r.Killed.describe(&s)
 	}
-	s.line("spacing error, all gaps", "%s", r.SpacingAll)
+	s.linef("spacing error, all gaps", "%s", r.SpacingAll)
 	if r.Simulated != nil {
-		r.Simulated.print(&s)
+		r.Simulated.describe(&s)
 	}
 	for _, broken := range r.Broken {
-		s.line("BROKEN", "%s", broken)
+		s.linef("BROKEN", "%s", broken)
 	}
 	return s.write(to)
 }
 
-func (r *Simulated) print(s *sheet) {
+func (r *Simulated) describe(s *page) {
 	theirs, ours := time.Duration(r.VirtualMS)*time.Millisecond, time.Duration(r.TookMS)*time.Millisecond
-	s.line("time", "%s of theirs in %s, %d worlds", theirs.Round(time.Minute), ours.Round(time.Second), r.Worlds)
+	s.linef("time", "%s of theirs in %s, %d worlds", theirs.Round(time.Minute), ours.Round(time.Second), r.Worlds)
 	for _, name := range slices.Sorted(maps.Keys(r.Faults)) {
-		s.line("  "+name, "%d", r.Faults[name])
+		s.linef("  "+name, "%d", r.Faults[name])
 	}
 	for _, w := range r.Failed {
-		s.line("again", "%s %s", w.Again(), w.Problem)
+		s.linef("again", "%s %s", w.Again(), w.Problem)
 	}
 	if r.Interrupted {
-		s.line("interrupted", "these are the worlds that were played until then")
+		s.linef("interrupted", "these are the worlds that were played until then")
 	}
 }
 
-func (r *Killed) print(s *sheet) {
-	s.line("spacing error, undisturbed", "%s", r.SpacingUndisturbed)
-	s.line("kills", "%s; ended by themselves: %s", counts(r.Kills), counts(r.EndedByThemselves))
-	s.line("recovery, kill to ready", "%s", r.RecoveryToReady)
-	s.line("recovery, kill to next text", "%s (waiting for one to be due included)", r.RecoveryToText)
-	s.line("silences", "%d", len(r.Silences))
-	spreadsOf(r.Silences, func(one silence) string { return "  " + one.Wire }, s.line)
-	spreadsOf(r.Silences, func(one silence) string { return "  " + string(one.Manner) }, s.line)
-	s.line("vendor faults", "%s", counts(r.VendorFaults))
-	s.line("time", "%.1f s of faults, %.1f s in all, the last %.1f s to settle", seconds(r.DurationMS), seconds(r.TotalMS), seconds(r.SettleMS))
+func (r *Killed) describe(s *page) {
+	s.linef("spacing error, undisturbed", "%s", r.SpacingUndisturbed)
+	s.linef("kills", "%s; ended by themselves: %s", counts(r.Kills), counts(r.EndedByThemselves))
+	s.linef("recovery, kill to ready", "%s", r.RecoveryToReady)
+	s.linef("recovery, kill to next text", "%s (waiting for one to be due included)", r.RecoveryToText)
+	s.linef("silences", "%d", len(r.Silences))
+	spreadsOf(r.Silences, func(one silence) string { return "  " + one.Wire }, s.linef)
+	spreadsOf(r.Silences, func(one silence) string { return "  " + string(one.Manner) }, s.linef)
+	s.linef("vendor faults", "%s", counts(r.VendorFaults))
+	s.linef("time", "%.1f s of faults, %.1f s in all, the last %.1f s to settle",
+		seconds(r.DurationMS), seconds(r.TotalMS), seconds(r.SettleMS))
 	var knobs []string
 	for _, name := range slices.Sorted(maps.Keys(r.Knobs)) {
 		knobs = append(knobs, name+"="+r.Knobs[name])
 	}
-	s.line("environment", "Postgres %s; %s", r.Postgres, strings.Join(knobs, " "))
+	s.linef("environment", "Postgres %s; %s", r.Postgres, strings.Join(knobs, " "))
 	if r.Folder != "" {
-		s.line("output", "of every process: %s", r.Folder)
+		s.linef("output", "of every process: %s", r.Folder)
 	}
 }
 
-// sheet is a report for people, line by line.
-type sheet struct{ strings.Builder }
+// page is a report for people, line by line.
+type page struct{ strings.Builder }
 
-func (s *sheet) line(name, format string, args ...any) {
+func (s *page) linef(name, format string, args ...any) {
 	fmt.Fprintf(s, "  %-34s %s\n", name, fmt.Sprintf(format, args...))
 }
 
-func (s *sheet) write(to io.Writer) error {
+func (s *page) write(to io.Writer) error {
 	_, err := io.WriteString(to, s.String())
 	return err
 }

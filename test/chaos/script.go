@@ -81,7 +81,7 @@ func (s spans) draw(r *rand.Rand) time.Duration {
 	return between(r, one.least, one.most)
 }
 
-// tempo is how fast a crowd lives.
+// tempo is how fast a population lives.
 type tempo struct {
 	join                                              spans
 	think, comeBack                                   spans

@@ -126,7 +126,7 @@ const (
 // live lets time pass until nobody has anything left to do.
 func (w *world) live(ctx context.Context) error {
 	w.begin()
-	troubles := drawTroubles(w.dice, w.turningPoints())
+	disruptions := drawDisruptions(w.dice, w.turningPoints())
 	for next := look; w.elapsed() < w.shift.longest; {
 		if err := w.silence.settle(ctx, w.settle); err != nil {
 			return fmt.Errorf("at %s: %w", w.elapsed(), err)
@@ -139,9 +139,9 @@ func (w *world) live(ctx context.Context) error {
 			next = w.elapsed() + look
 		}
 		planned, _ := w.clock.Next()
-		struck := len(troubles) > 0 && (planned.IsZero() || began.Add(troubles[0].at).Before(planned))
+		struck := len(disruptions) > 0 && (planned.IsZero() || began.Add(disruptions[0].at).Before(planned))
 		if struck {
-			planned = began.Add(troubles[0].at)
+			planned = began.Add(disruptions[0].at)
 		}
 		leapt, err := w.leap(ctx, planned)
 		if err != nil {
@@ -152,11 +152,11 @@ func (w *world) live(ctx context.Context) error {
 		case leapt:
 		case struck && planned.Before(wakes):
 			w.clock.Advance(planned.Sub(w.clock.Now()))
-			later, err := w.befall(ctx, troubles[0])
+			later, err := w.disrupt(ctx, disruptions[0])
 			if err != nil {
-				return fmt.Errorf("at %s, %s: %w", w.elapsed(), troubles[0].kind, err)
+				return fmt.Errorf("at %s, %s: %w", w.elapsed(), disruptions[0].kind, err)
 			}
-			troubles = sorted(append(troubles[1:], later...))
+			disruptions = sorted(append(disruptions[1:], later...))
 		case planned.IsZero() || wakes.Before(planned):
 			w.clock.Advance(wakes.Sub(w.clock.Now()))
 			w.pulse.rouse()

@@ -132,27 +132,27 @@ func (r *SoakReport) conclude() {
 
 // Print writes the report for people.
 func (r *SoakReport) Print(out io.Writer) error {
-	var s sheet
+	var s page
 	s.WriteString("\n")
-	s.line("events", "%d at %.0f a second, accepted meanwhile %.0f a second; %d posted twice, %d repeats, %d posted late", r.Events, r.RatePosted,
-		r.RateAccepted, r.Duplicates, r.Retries, r.Late)
-	s.line("accepted", "%d, rows %d; lost %d, doubled %d, not done exactly once %d, never accepted %d",
+	s.linef("events", "%d at %.0f a second, accepted meanwhile %.0f a second; %d posted twice, %d repeats, %d posted late",
+		r.Events, r.RatePosted, r.RateAccepted, r.Duplicates, r.Retries, r.Late)
+	s.linef("accepted", "%d, rows %d; lost %d, doubled %d, not done exactly once %d, never accepted %d",
 		r.Accepted, r.Rows, r.Lost, r.Doubled, r.NotDoneOnce, r.NeverAccepted)
-	s.line("intake, first try", "%s", r.IntakeFirstTry)
-	s.line("intake, with repeats", "%s", r.IntakeAll)
-	s.line("backlog", "%d at the most; %.1f s after the last event nothing was left to do", r.BacklogMax, seconds(r.SettleMS))
+	s.linef("intake, first try", "%s", r.IntakeFirstTry)
+	s.linef("intake, with repeats", "%s", r.IntakeAll)
+	s.linef("backlog", "%d at the most; %.1f s after the last event nothing was left to do", r.BacklogMax, seconds(r.SettleMS))
 	for _, one := range r.Outages {
-		s.line("killed "+one.Victim, "ready after %.2f s, accepting after %.2f s, backlog gone after %.2f s", seconds(one.ReadyMS),
+		s.linef("killed "+one.Victim, "ready after %.2f s, accepting after %.2f s, backlog gone after %.2f s", seconds(one.ReadyMS),
 			seconds(one.AcceptedMS), seconds(one.DrainedMS))
 	}
-	s.line("repeated after", "%s", counts(r.Repeated))
-	s.line("refused with", "%s", counts(r.Refused))
-	s.line("machine", "Postgres %s, %d CPUs, load %.1f when it began", r.Postgres, r.CPUs, r.LoadBefore)
+	s.linef("repeated after", "%s", counts(r.Repeated))
+	s.linef("refused with", "%s", counts(r.Refused))
+	s.linef("machine", "Postgres %s, %d CPUs, load %.1f when it began", r.Postgres, r.CPUs, r.LoadBefore)
 	for _, broken := range r.Broken {
-		s.line("BROKEN", "%s", broken)
+		s.linef("BROKEN", "%s", broken)
 	}
 	if r.Folder != "" {
-		s.line("output", "of every process: %s", r.Folder)
+		s.linef("output", "of every process: %s", r.Folder)
 	}
 	return s.write(out)
 }

@@ -19,7 +19,7 @@ import (
 
 // Evidence is what is examined after a run, when nothing moves any more.
 type Evidence struct {
-	Witness               *Witness
+	Recorder              *Recorder
 	Onboarding, Messaging *pgxpool.Pool // only read
 	Flow                  session.Flow
 	// ByHand are the steps, by session, that somebody delivered by hand. Such a step comes when they say, and not after its delay.
@@ -165,13 +165,13 @@ type taken struct {
 	sid   string
 }
 
-// Examine reads both databases and compares them with what the witness saw.
+// Examine reads both databases and compares them with what the recorder saw.
 func Examine(ctx context.Context, e Evidence) (Verdict, error) {
 	v := Verdict{
 		Ended: map[string]int{}, Parked: map[string]int{}, Broken: slices.Clone(e.Problems),
 		talks: map[string]talk{}, ends: map[string][]string{}, confirmations: map[string]bool{},
 	}
-	texts := e.Witness.Texts()
+	texts := e.Recorder.Texts()
 	v.Texts = len(texts)
 	episodes, err := readEpisodes(ctx, e.Onboarding)
 	if err != nil {
@@ -185,7 +185,7 @@ func Examine(ctx context.Context, e Evidence) (Verdict, error) {
 		s.judgeTexts(e.Flow, e.ByHand[s.ID], &v)
 		s.judgeEnd(&v)
 	}
-	for _, t := range e.Witness.afterStop(func(m twilio.Message) bool { return v.confirmations[rowOf(m)] }) {
+	for _, t := range e.Recorder.afterStop(func(m twilio.Message) bool { return v.confirmations[rowOf(m)] }) {
 		v.breakf(&v.AfterStop, "a text was asked of Twilio at %s after the person's STOP was acknowledged (%q)",
 			t.at.Format(time.RFC3339Nano), t.text.SID)
 	}

@@ -29,7 +29,7 @@ import (
 // world is one whole system with its people, on a clock of its own. Nothing in it waits for real time, except for a send that
 // hangs, so hours of it pass in seconds.
 type world struct {
-	*crowd
+	*population
 
 	shift     shift
 	openUntil time.Time // no leap is tried before
@@ -46,7 +46,7 @@ type world struct {
 	data                           *worldData
 	onboardingDB, messagingDB      *pgxpool.Pool // to examine
 
-	strikes map[string]int // troubles by kind
+	strikes map[string]int // disruptions by kind
 	scratch string         // a folder for its files
 }
 
@@ -69,13 +69,13 @@ const (
 // newWorld builds everything up to the first instant.
 func newWorld(ctx context.Context, shift shift, seed uint64, people int, data *worldData, log *slog.Logger) (_ *world, err error) {
 	w := &world{shift: shift, clock: clock.NewSettable(began), data: data, log: log, strikes: map[string]int{}}
-	w.crowd = newCrowd(context.WithoutCancel(ctx), dice(seed), w.clock, shift.tempo)
+	w.population = newPopulation(context.WithoutCancel(ctx), dice(seed), w.clock, shift.tempo)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.end(context.WithoutCancel(ctx)))
 		}
 	}()
-	w.pulse, w.faults = newPulse(w.clock), newVendorFaults(shift.odds, w.crowd)
+	w.pulse, w.faults = newPulse(w.clock), newVendorFaults(shift.odds, w.population)
 	if w.scratch, err = os.MkdirTemp("", "paceline-world-"); err != nil {
 		return w, err
 	}
@@ -165,7 +165,7 @@ func (w *world) services() []*running { return []*running{w.messaging, w.onboard
 
 // end stops everything.
 func (w *world) end(ctx context.Context) error {
-	w.crowd.end()
+	w.population.end()
 	w.silence.end()
 	var problems []error
 	if w.vendors != nil {
@@ -215,7 +215,7 @@ func (w *world) digest(v Verdict) string {
 	hash := sha256.New()
 	for _, p := range w.cast {
 		if !p.races() {
-			_, _ = fmt.Fprintln(hash, p.i, p.testimony(), v.ends[p.profile]) // a hash never fails to write
+			_, _ = fmt.Fprintln(hash, p.i, p.story(), v.ends[p.profile]) // a hash never fails to write
 		}
 	}
 	return hex.EncodeToString(hash.Sum(nil)[:8])

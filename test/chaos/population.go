@@ -18,17 +18,18 @@ import (
 	"paceline.internal/test/operator"
 )
 
-// crowd is everybody who takes part: people with phones, and the operator. They live by their scripts, on a world's clock or the machine's.
-type crowd struct {
-	dice    dice
-	clock   clock.Clock
-	began   time.Time
-	tempo   tempo
-	flow    session.Flow
-	witness *Witness
-	phones  *twilio.Emulator
-	api     operator.Client
-	run     func(do func(ctx context.Context)) // with a context that lasts as long as they live
+// population is everybody who takes part: people with phones, and the operator. They live by their scripts, on a world's clock or the
+// machine's.
+type population struct {
+	dice     dice
+	clock    clock.Clock
+	began    time.Time
+	tempo    tempo
+	flow     session.Flow
+	recorder *Recorder
+	phones   *twilio.Emulator
+	api      operator.Client
+	run      func(do func(ctx context.Context)) // with a context that lasts as long as they live
 
 	cast    []*person
 	byPhone map[string]*person
@@ -44,9 +45,9 @@ type crowd struct {
 	problems []string       // calls that were refused and must not be
 }
 
-func newCrowd(ctx context.Context, d dice, c clock.Clock, t tempo) *crowd {
-	return &crowd{
-		dice: d, clock: c, began: c.Now(), tempo: t, witness: new(Witness), byPhone: map[string]*person{}, changed: make(chan struct{}),
+func newPopulation(ctx context.Context, d dice, c clock.Clock, t tempo) *population {
+	return &population{
+		dice: d, clock: c, began: c.Now(), tempo: t, recorder: new(Recorder), byPhone: map[string]*person{}, changed: make(chan struct{}),
 		run:      func(do func(ctx context.Context)) { do(ctx) },
 		sessions: map[string]*person{}, byHand: map[string][]session.StepID{}, achieved: map[string]int{},
 		api: operator.Client{HTTP: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: callBound}},
@@ -57,7 +58,7 @@ func newCrowd(ctx context.Context, d dice, c clock.Clock, t tempo) *crowd {
 const callBound = time.Minute
 
 // gather makes the people.
-func (c *crowd) gather(people int) error {
+func (c *population) gather(people int) error {
 	for i := range people {
 		p, err := newPerson(c, i, people)
 		if err != nil {
@@ -70,7 +71,7 @@ func (c *crowd) gather(people int) error {
 }
 
 // begin makes everybody's appointments.
-func (c *crowd) begin() {
+func (c *population) begin() {
 	for _, p := range c.cast {
 		p.plan()
 	}
@@ -80,15 +81,15 @@ func (c *crowd) begin() {
 }
 
 // elapsed is how long they have lived.
-func (c *crowd) elapsed() time.Duration { return c.clock.Now().Sub(c.began) }
+func (c *population) elapsed() time.Duration { return c.clock.Now().Sub(c.began) }
 
 // after does something d later on their clock.
-func (c *crowd) after(d time.Duration, do func(ctx context.Context)) {
+func (c *population) after(d time.Duration, do func(ctx context.Context)) {
 	c.clock.AfterFunc(d, func() { c.spawn(do) })
 }
 
 // spawn does something now, beside everything else; still waits for its end.
-func (c *crowd) spawn(do func(ctx context.Context)) {
+func (c *population) spawn(do func(ctx context.Context)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over {
@@ -108,7 +109,7 @@ func (c *crowd) spawn(do func(ctx context.Context)) {
 }
 
 // still waits until nobody does anything.
-func (c *crowd) still(ctx context.Context) error {
+func (c *population) still(ctx context.Context) error {
 	for {
 		c.mu.Lock()
 		inflight, changed := c.inflight, c.changed
@@ -125,7 +126,7 @@ func (c *crowd) still(ctx context.Context) error {
 }
 
 // end has nobody begin anything any more.
-func (c *crowd) end() {
+func (c *population) end() {
 	c.mu.Lock()
 	c.over = true
 	c.mu.Unlock()
@@ -133,7 +134,7 @@ func (c *crowd) end() {
 }
 
 // busy reports whether somebody still has plans.
-func (c *crowd) busy() bool {
+func (c *population) busy() bool {
 	for _, p := range c.cast {
 		if p.busy() {
 			return true
@@ -142,15 +143,15 @@ func (c *crowd) busy() bool {
 	return false
 }
 
-func (c *crowd) problemf(format string, args ...any) {
+func (c *population) problemf(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.problems = append(c.problems, fmt.Sprintf(format, args...))
 }
 
 // observe hears everything at Twilio: for the record, and for the people.
-func (c *crowd) observe(e twilio.Event) {
-	c.witness.Observe(e)
+func (c *population) observe(e twilio.Event) {
+	c.recorder.Observe(e)
 	if e.Kind != twilio.EventCreated || e.Message.Direction != twilio.DirectionAPI {
 		return
 	}
@@ -160,14 +161,14 @@ func (c *crowd) observe(e twilio.Event) {
 }
 
 // asked hears of every text that Twilio is asked for, before it is answered.
-func (c *crowd) asked(m twilio.Message) {
+func (c *population) asked(m twilio.Message) {
 	if p := c.byPhone[m.To]; p != nil {
 		p.during(p.texts[m.Body])
 	}
 }
 
 // textName is what a text is known by in every run.
-func (c *crowd) textName(m twilio.Message) string {
+func (c *population) textName(m twilio.Message) string {
 	p := c.byPhone[m.To]
 	if p == nil {
 		return m.To
@@ -177,7 +178,7 @@ func (c *crowd) textName(m twilio.Message) string {
 
 // alarmName is what an alarm is known by in every run: whose it is, and for which step; empty when nobody's. Its generation is left out
 // on purpose, so that one that QStash was told to lose is counted on.
-func (c *crowd) alarmName(dedupID string) string {
+func (c *population) alarmName(dedupID string) string {
 	const idLength = 36
 	rest, ok := strings.CutPrefix(dedupID, "onboarding-")
 	if !ok || len(rest) < idLength {
@@ -193,7 +194,7 @@ func (c *crowd) alarmName(dedupID string) string {
 }
 
 // know remembers whose session it is.
-func (c *crowd) know(sessionID string, p *person) {
+func (c *population) know(sessionID string, p *person) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if sessionID != "" {
@@ -202,14 +203,14 @@ func (c *crowd) know(sessionID string, p *person) {
 }
 
 // ofSession is whose session it is; nil when nobody's.
-func (c *crowd) ofSession(sessionID string) *person {
+func (c *population) ofSession(sessionID string) *person {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.sessions[sessionID]
 }
 
 // deliverByHand posts a step as QStash does, whether or not it is due: somebody replays it. Nobody minds the answer.
-func (c *crowd) deliverByHand(ctx context.Context, profile, sessionID string, step session.StepID) {
+func (c *population) deliverByHand(ctx context.Context, profile, sessionID string, step session.StepID) {
 	if sessionID == "" {
 		return
 	}
@@ -232,8 +233,8 @@ func (c *crowd) deliverByHand(ctx context.Context, profile, sessionID string, st
 }
 
 // evidence is what everybody knows when a run is over; the databases are for who runs it to add.
-func (c *crowd) evidence() Evidence {
-	e := Evidence{Witness: c.witness, Flow: c.flow, ByHand: c.byHand, Problems: c.problems}
+func (c *population) evidence() Evidence {
+	e := Evidence{Recorder: c.recorder, Flow: c.flow, ByHand: c.byHand, Problems: c.problems}
 	for _, p := range c.cast {
 		e.People = append(e.People, p.account())
 	}
