@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/deploy/e2e"
-	"paceline.internal/deploy/operator"
 	"paceline.internal/emulators/clock"
 	"paceline.internal/emulators/qstash"
 	"paceline.internal/emulators/twilio"
@@ -25,6 +24,7 @@ import (
 	"paceline.internal/platform/rpc"
 	"paceline.internal/services/messaging"
 	"paceline.internal/services/onboarding"
+	"paceline.internal/test/operator"
 	"paceline.internal/test/stack"
 )
 

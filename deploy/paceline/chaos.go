@@ -21,6 +21,7 @@ type chaosCommand struct {
 	Sessions     int           `help:"How many people take part. Default: 1000, with --processes 150."`
 	Parallel     int           `default:"4" help:"Without --processes: how many worlds are played at a time."`
 	PerWorld     int           `default:"50" help:"Without --processes: people to a world. Large worlds play faster, small ones differ more."`
+	Gear         chaos.Gear    `default:"slow" enum:"slow,fast" help:"Without --processes: slow plays minutes, fast leaps through months."`
 	Seed         *uint64       `help:"Makes the plan of the run. Default: random, and printed."`
 	KillEvery    time.Duration `default:"2s" help:"With --processes: how often somebody is killed, on average; 0s never."`
 	SilenceEvery time.Duration `default:"10s" help:"With --processes: from the recovery from a silence to the next, on average; 0s has none."`
@@ -35,7 +36,9 @@ type chaosCommand struct {
 func (c *chaosCommand) Help() string {
 	return `Without --processes the whole system runs in this process many times over, in worlds of some people with a clock and
 databases of their own, while vendors, databases and services fail by a plan. The seed makes the plan, and the same seed is the
-same run: a world that breaks a promise is named with the command that plays it again.
+same run: a world that breaks a promise is named with the command that plays it again. In the slow gear people answer within seconds, and
+every instant is played. In the fast one they drift away and return over months: the clock leaps from one planned instant to the next,
+and every instant is played while a job, an alarm or a text is open.
 
 With --processes three real processes and a Postgres of their own are started, and one of the four is killed with SIGKILL every few
 seconds. All calls between them and to QStash, Twilio and Postgres go over wires, of which one at a time falls silent: its
@@ -100,7 +103,7 @@ func (c *chaosCommand) processes(ctx context.Context, t terminal, seed uint64) e
 	return nil
 }
 
-func (c *chaosCommand) print(t terminal, report *chaos.ProcessReport) error {
+func (c *chaosCommand) print(t terminal, report *chaos.Report) error {
 	if !c.JSON {
 		return report.Print(t.out)
 	}

@@ -10,10 +10,10 @@ import (
 	"os"
 	"time"
 
-	"paceline.internal/deploy/operator"
 	"paceline.internal/emulators/clock"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
+	"paceline.internal/test/operator"
 	"paceline.internal/test/stack"
 )
 

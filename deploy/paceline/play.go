@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"paceline.internal/deploy/operator"
 	"paceline.internal/emulators/qstash"
 	"paceline.internal/emulators/twilio"
+	"paceline.internal/test/operator"
 	"paceline.internal/test/stack"
 )
 

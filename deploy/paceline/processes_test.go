@@ -27,7 +27,7 @@ func TestChaosOfProcesses(t *testing.T) {
 		out, err := cmd.Output()
 		require.NoError(t, err, "%s", out)
 
-		var report chaos.ProcessReport
+		var report chaos.Report
 		require.NoError(t, json.Unmarshal(out, &report))
 		require.True(t, report.Kept)
 		require.Empty(t, report.Broken)
@@ -52,7 +52,7 @@ func TestChaosOfProcesses(t *testing.T) {
 		out, err := cmd.Output()
 		require.NoError(t, err, "%s", out)
 
-		var report chaos.ProcessReport
+		var report chaos.Report
 		require.NoError(t, json.Unmarshal(out, &report))
 		require.True(t, report.Kept)
 		require.GreaterOrEqual(t, report.Sessions, 10)

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"paceline.internal/deploy/operator"
 	"paceline.internal/emulators/twilio"
+	"paceline.internal/test/operator"
 )
 
 // report is what a conversation came to, by what reached the phone.

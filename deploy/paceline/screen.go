@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"paceline.internal/deploy/e2e"
-	"paceline.internal/deploy/operator"
+	"paceline.internal/test/operator"
 )
 
 // screen prints the conversation for a human; muted for machines.

@@ -28,7 +28,7 @@ func (c *chaosCommand) simulate(ctx context.Context, t terminal, seed uint64) er
 	screen.heading(fmt.Sprintf("%d people on simulated clocks, seed %d. Ctrl-C ends it with what was played until then.", people, seed))
 	began, told, done, broken := time.Now(), time.Now(), 0, 0
 	simulation := chaos.Simulation{
-		Seed: seed, Sessions: people, PerWorld: c.PerWorld, Parallel: c.Parallel, Now: time.Now, Story: os.Stderr,
+		Seed: seed, Sessions: people, PerWorld: c.PerWorld, Gear: c.Gear, Parallel: c.Parallel, Now: time.Now, Story: os.Stderr,
 	}
 	simulation.Progress = func(w chaos.World) {
 		done += w.People

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	emulator "paceline.internal/emulators/qstash"
+	"paceline.internal/emulators/wire"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
@@ -85,7 +86,8 @@ func TestConnectionThatNeverAnswers(t *testing.T) {
 	t.Parallel()
 
 	subtest(t, "R_01_TheRelayGoesOnWhenItsConnectionNeverAnswersAgain", newWorld, func(t *testing.T, w *world) {
-		proxy, through := pgtest.StartProxy(t, w.environ["ONBOARDING_DATABASE_URL"])
+		proxy, through, err := wire.OpenPostgres(t.Context(), w.environ["ONBOARDING_DATABASE_URL"])
+		require.NoError(t, err)
 		w.environ["ONBOARDING_DATABASE_URL"], w.passBound = through, time.Second
 		w.qstash.SetFaults(emulator.Script{OnPublish: func(int, emulator.Message) emulator.PublishFault {
 			return emulator.PublishFault{Status: http.StatusServiceUnavailable}
@@ -96,7 +98,7 @@ func TestConnectionThatNeverAnswers(t *testing.T) {
 		require.Equal(t, 1, w.count(unpublished))
 		require.Equal(t, http.StatusOK, w.get("/readyz"))
 
-		proxy.Freeze()
+		proxy.Freeze(wire.Dead, false)
 		w.qstash.SetFaults(emulator.Script{})
 		w.clock.Advance(10 * time.Second) // the alarm is the relay's
 		w.eventually(func() bool {
@@ -113,7 +115,7 @@ func TestConnectionThatNeverAnswers(t *testing.T) {
 		_, metrics := w.read("/metrics")
 		require.NotContains(t, metrics, `loop_passes_overdue_total{loop="relay"} 0`)
 		require.Contains(t, metrics, `loop_stands_still{loop="relay"} 0`)
-		proxy.Close() // what is frozen is not waited for
+		require.NoError(t, proxy.Close()) // what is frozen is not waited for
 		stop()
 	})
 }

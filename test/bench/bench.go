@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"paceline.internal/test/chaos"
+	"paceline.internal/test/stack"
 )
 
 // Queue is a comparison. Every round measures everybody once, so that what the machine does meanwhile meets all of them, and a
@@ -157,7 +157,7 @@ func (q Queue) child(ctx context.Context, dir string, spec Spec) (Result, error)
 	if err := os.RemoveAll(log); err != nil {
 		return Result{}, err
 	}
-	child, err := chaos.StartChild(chaos.ChildConfig{
+	child, err := stack.StartChild(stack.ChildConfig{
 		Name: spec.Contender, Command: append(append([]string{}, q.Program...), text), Environ: q.Environ, Log: log,
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"paceline.internal/emulators/twilio"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/services/messaging"
+	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/session"
 	"paceline.internal/test/chaos"
@@ -31,7 +32,7 @@ func newScene(t *testing.T) *scene {
 		t: t, session: uuid.Must(uuid.NewV7()).String(), profile: uuid.Must(uuid.NewV7()).String(), phone: "+14155550001",
 		at: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
 		Evidence: chaos.Evidence{
-			Witness: &chaos.Witness{}, Onboarding: pgtest.New(t, onboarding.Migrations()), Messaging: pgtest.New(t, messaging.Migrations()),
+			Recorder: &chaos.Recorder{}, Onboarding: pgtest.New(t, onboarding.Migrations()), Messaging: pgtest.New(t, messaging.Migrations()),
 			Flow: session.DefaultFlow(),
 		},
 	}
@@ -71,7 +72,7 @@ func (s *scene) keyed(key string, at time.Time) {
 // take has Twilio take a text for a row.
 func (s *scene) take(id string, at time.Time) (sid string) {
 	sid = "SM" + uuid.NewString()
-	s.Witness.Observe(twilio.Event{At: at, Kind: twilio.EventCreated, Message: twilio.Message{
+	s.Recorder.Observe(twilio.Event{At: at, Kind: twilio.EventCreated, Message: twilio.Message{
 		SID: sid, To: s.phone, Direction: twilio.DirectionAPI, CreatedAt: at, StatusCallback: "http://h/s?message_id=" + id + "#rc=3",
 	}})
 	return sid
@@ -99,9 +100,9 @@ func TestExamine(t *testing.T) {
 		t.Parallel()
 		s := newScene(t)
 		for _, key := range []string{"consent:stop:SM1", "consent:stop:SM2"} {
-			s.Witness.Stopped(s.phone, s.at)
+			s.Recorder.Stopped(s.phone, s.at)
 			s.keyed(key, s.at.Add(time.Hour))
-			s.Witness.Restarts(s.phone, s.at)
+			s.Recorder.Restarts(s.phone, s.at)
 		}
 		require.Empty(t, examine(t, s).Broken)
 	})
@@ -130,20 +131,20 @@ func TestExamine(t *testing.T) {
 			s.Evidence.Flow = flowWithDelay(s.t, 8001)
 		}, func(v chaos.Verdict) int { return v.TooEarly }},
 		{"FindsATextAfterTheStop", func(s *scene) {
-			s.Witness.Stopped(s.phone, s.at)
+			s.Recorder.Stopped(s.phone, s.at)
 			s.text("later:9", s.at.Add(time.Hour))
 		}, func(v chaos.Verdict) int { return v.AfterStop }},
 		{"FindsARequestAfterTheStopThatTwilioRefused", func(s *scene) {
-			s.Witness.Stopped(s.phone, s.at)
-			s.Witness.Observe(twilio.Event{Kind: twilio.EventRefused, Code: 21610, Message: twilio.Message{To: s.phone, Direction: twilio.DirectionAPI}})
+			s.Recorder.Stopped(s.phone, s.at)
+			s.Recorder.Observe(twilio.Event{Kind: twilio.EventRefused, Code: 21610, Message: twilio.Message{To: s.phone, Direction: twilio.DirectionAPI}})
 		}, func(v chaos.Verdict) int { return v.AfterStop }},
 		{"FindsASecondConfirmationOfTheStop", func(s *scene) {
-			s.Witness.Stopped(s.phone, s.at)
+			s.Recorder.Stopped(s.phone, s.at)
 			s.keyed("consent:stop:SM1", s.at.Add(time.Hour))
 			s.keyed("consent:stop:SM2", s.at.Add(time.Hour))
 		}, func(v chaos.Verdict) int { return v.AfterStop }},
 		{"FindsHelpAfterTheStop", func(s *scene) {
-			s.Witness.Stopped(s.phone, s.at)
+			s.Recorder.Stopped(s.phone, s.at)
 			s.keyed("consent:help:SM1", s.at.Add(time.Hour))
 		}, func(v chaos.Verdict) int { return v.AfterStop }},
 		{"FindsABurstThatWaitsForEver", func(s *scene) {
@@ -167,6 +168,19 @@ func TestExamine(t *testing.T) {
 			s.exec(s.Onboarding, `insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
 				values ($1, $1, 'k', 'internal', 'e', 's', '{}', 'pending', $2, $2, $2)`, uuid.NewString(), s.at)
 		}, func(v chaos.Verdict) int { return v.OrphanRows }},
+		{"FindsASessionThatWaitsForAnAnswerToATextThatWasNeverSent", func(s *scene) {
+			s.exec(s.Onboarding, `update conversation_sessions set mode = 'onboarding', state_token = 'onboarding:awaiting_opening_response'`)
+			s.exec(s.Messaging, `delete from sms_messages where idempotency_key like '%:opening'`)
+		}, func(v chaos.Verdict) int { return v.Losses }},
+		{"FindsSomebodyWhoseTextWasAcknowledgedAndCameToNothing", func(s *scene) {
+			s.exec(s.Onboarding, `update conversation_sessions set mode = 'onboarding', state_token = 'onboarding:awaiting_interview_start'`)
+			s.People = []chaos.Account{{Session: s.session, Unanswered: true}}
+		}, func(v chaos.Verdict) int { return v.Stranded }},
+		{"FindsSomebodyWhoStillWaits", func(s *scene) { s.People = []chaos.Account{{Busy: true}} }, func(v chaos.Verdict) int { return v.Unfinished }},
+		{"FindsAStopThatDoesNotHold", func(s *scene) {
+			s.People = []chaos.Account{{Phone: s.phone, Wish: consent.OptedOut}}
+		}, func(v chaos.Verdict) int { return v.ConsentErrors }},
+		{"FindsACallThatWasRefused", func(s *scene) { s.Problems = []string{"person 1 could not be enrolled"} }, func(v chaos.Verdict) int { return len(v.Broken) }},
 		{"FindsAnAlarmThatWasNeverPublished", func(s *scene) {
 			s.exec(s.Onboarding, `insert into step_alarms (id, org_id, session_id, profile_id, step_id, expected_state_token, generation, due_at, lease_until, created_at)
 				values ($1, $1, $2, $3, 'onboarding_message_4', 'onboarding:awaiting_burst', 1, $4, $4, $4)`, uuid.NewString(), s.session, s.profile, s.at)

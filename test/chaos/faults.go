@@ -1,8 +1,10 @@
 package chaos
 
 import (
+	"maps"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,92 +15,162 @@ import (
 // refusals are what QStash answers to a publish that it does not take.
 var refusals = []int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusTooManyRequests}
 
-// vendorFaults has both vendors misbehave. What goes wrong is decided by the message and the instant. What happens at one instant
-// happens in another order in every run, and not always as often; the same befalls all of it.
+// odds are how often the vendors misbehave, one time in so many, and how badly.
+type odds struct {
+	publish, deliver, create, fate, callback int
+
+	lateAlarm, repeatedAlarm, lateReceipt time.Duration // at the most
+	// once: what goes wrong is decided by the message alone, and only the first time that it is seen. Otherwise by the message and the
+	// instant: what happens at one instant happens in another order in every run, and not always as often, and the same befalls all of it.
+	once bool
+	// silent: alarms may be silent until QStash gives them up, and creates may hang.
+	silent bool
+	// patient is the age from which on the carrier takes everything; 0 never.
+	patient time.Duration
+}
+
+var (
+	// often is for a simulation.
+	often = odds{
+		publish: 40, deliver: 20, create: 9, fate: 16, callback: 12, silent: true,
+		lateAlarm: 20 * time.Second, repeatedAlarm: 2 * time.Minute, lateReceipt: time.Minute, patient: 2 * time.Hour,
+	}
+	// seldom is for processes that are killed, so that one dies now and then while something else is wrong as well.
+	seldom = odds{
+		publish: 75, deliver: 35, create: 17, fate: 60, callback: 20, once: true,
+		lateAlarm: 2 * time.Second, repeatedAlarm: 10 * time.Second, lateReceipt: 5 * time.Second,
+	}
+)
+
+// vendorFaults has both vendors misbehave.
 type vendorFaults struct {
-	dice    dice
-	elapsed func() time.Duration // the age of the world
+	odds
 
-	mu     sync.Mutex
-	struck map[string]int // faults by kind
+	population *population
+
+	mu      sync.Mutex
+	seen    map[string]bool // when decided once
+	struck  map[string]int  // faults by kind
+	touched map[string]bool // deduplication ids of alarms, and ids of our messages, with which something went wrong
 }
 
-func newVendorFaults(d dice, elapsed func() time.Duration) *vendorFaults {
-	return &vendorFaults{dice: d, elapsed: elapsed, struck: map[string]int{}}
+func newVendorFaults(o odds, c *population) *vendorFaults {
+	return &vendorFaults{odds: o, population: c, seen: map[string]bool{}, struck: map[string]int{}, touched: map[string]bool{}}
 }
+
+// fair is a source that has nothing go wrong: it only ever draws the highest number.
+type fair struct{}
+
+func (fair) Uint64() uint64 { return 1<<64 - 1 }
 
 // roll is the dice for what happens to something now.
-func (f *vendorFaults) roll(what, to string) *rand.Rand { return f.dice.roll(what, to, f.elapsed()) }
+func (f *vendorFaults) roll(what, to string) *rand.Rand {
+	if !f.once {
+		return f.population.dice.roll(what, to, f.population.elapsed())
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.seen[what+" "+to] {
+		return rand.New(fair{}) //nolint:gosec // see fair
+	}
+	f.seen[what+" "+to] = true
+	return f.population.dice.roll(what, to)
+}
 
-func (f *vendorFaults) strike(kind string) {
+func (f *vendorFaults) strike(kind, id string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.struck[kind]++
+	f.touched[id] = true
 }
 
-// alarm is what an alarm is known by over runs: its deduplication id has the session's id, which is random.
-type alarmName func(dedupID string) string
+// counts are the faults by kind.
+func (f *vendorFaults) counts() map[string]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.struck)
+}
+
+// disturbed reports whether the vendors had a part in when a text of a step came.
+func (f *vendorFaults) disturbed(sessionID, step, row string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.touched[row] {
+		return true
+	}
+	for id := range f.touched {
+		if strings.Contains(id, sessionID) && strings.Contains(id, step) {
+			return true
+		}
+	}
+	return false
+}
 
 // qstash is the script of the alarm clock.
-func (f *vendorFaults) qstash(name alarmName) qstash.Script {
+func (f *vendorFaults) qstash() qstash.Script {
 	return qstash.Script{
-		OnPublish: func(_ int, m qstash.Message) qstash.PublishFault {
-			alarm := name(m.DeduplicationID)
-			if alarm == "" {
-				return qstash.PublishFault{}
-			}
-			switch r := f.roll("publish", alarm); r.IntN(40) {
-			case 0:
-				f.strike("publish refused")
-				return qstash.PublishFault{Status: pick(r, refusals)}
-			case 1:
-				f.strike("publish reset")
-				return qstash.PublishFault{Reset: true}
-			case 2:
-				f.strike("publish answer lost")
-				return qstash.PublishFault{LoseAnswer: true}
-			}
-			return qstash.PublishFault{}
-		},
-		OnDeliver: func(d qstash.Delivery) qstash.DeliverFault {
-			alarm := name(d.Message.DeduplicationID)
-			if alarm == "" {
-				return qstash.DeliverFault{}
-			}
-			switch r := f.roll("deliver", alarm); r.IntN(20) {
-			case 0:
-				if oneIn(r, 2) {
-					f.strike("alarm lost")
-					return qstash.DeliverFault{Lose: true}
-				}
-				f.strike("alarm late")
-				return qstash.DeliverFault{Delay: between(r, grid, 20*time.Second)}
-			case 1, 2:
-				f.strike("alarm several times at once")
-				return qstash.DeliverFault{Copies: 1 + r.IntN(3)}
-			case 3:
-				f.strike("alarm repeated")
-				return qstash.DeliverFault{Repeats: 1 + r.IntN(2), RepeatAfter: between(r, grid, 2*time.Minute)}
-			case 4:
-				if oneIn(r, 2) {
-					f.strike("alarm silent")
-					return qstash.DeliverFault{Silence: pick(r, []qstash.Silence{qstash.RequestSilent, qstash.AnswerSilent})}
-				}
-			}
-			return qstash.DeliverFault{}
-		},
+		OnPublish: func(_ int, m qstash.Message) qstash.PublishFault { return f.publish(m.DeduplicationID) },
+		OnDeliver: func(d qstash.Delivery) qstash.DeliverFault { return f.deliver(d.Message.DeduplicationID) },
 	}
 }
 
-// twilio is the script of the carrier. text names a text over runs, and tell hears of every request before it is answered.
-func (f *vendorFaults) twilio(text func(twilio.Message) string, tell func(twilio.Message)) twilio.Script {
+func (f *vendorFaults) publish(id string) (fault qstash.PublishFault) {
+	alarm := f.population.alarmName(id)
+	if alarm == "" {
+		return fault
+	}
+	switch r := f.roll("publish", alarm); r.IntN(f.odds.publish) {
+	case 0:
+		f.strike("publish refused", id)
+		fault.Status = pick(r, refusals)
+	case 1:
+		f.strike("publish reset", id)
+		fault.Reset = true
+	case 2:
+		f.strike("publish answer lost", id)
+		fault.LoseAnswer = true
+	}
+	return fault
+}
+
+func (f *vendorFaults) deliver(id string) (fault qstash.DeliverFault) {
+	alarm := f.population.alarmName(id)
+	if alarm == "" {
+		return fault
+	}
+	switch r := f.roll("deliver", alarm); r.IntN(f.odds.deliver) {
+	case 0:
+		if oneIn(r, 2) {
+			f.strike("alarm lost", id)
+			fault.Lose = true
+			return fault
+		}
+		f.strike("alarm late", id)
+		fault.Delay = between(r, grid, f.lateAlarm)
+	case 1, 2:
+		f.strike("alarm several times at once", id)
+		fault.Copies = 1 + r.IntN(3)
+	case 3:
+		f.strike("alarm repeated", id)
+		fault.Repeats, fault.RepeatAfter = 1+r.IntN(2), between(r, grid, f.repeatedAlarm)
+	case 4:
+		if f.silent && oneIn(r, 2) {
+			f.strike("alarm silent", id)
+			fault.Silence = pick(r, []qstash.Silence{qstash.RequestSilent, qstash.AnswerSilent})
+		}
+	}
+	return fault
+}
+
+// twilio is the script of the carrier.
+func (f *vendorFaults) twilio() twilio.Script {
 	return twilio.Script{
 		OnCreate: func(_ int, m twilio.Message) twilio.CreateFault {
-			tell(m)
-			return f.create(text(m))
+			f.population.asked(m)
+			return f.create(m)
 		},
 		OnFate: func(m twilio.Message) twilio.Fate {
-			switch r := f.roll("fate", text(m)); r.IntN(16) {
+			switch r := f.roll("fate", f.population.textName(m)); r.IntN(f.fate) {
 			case 0:
 				return twilio.Fate{Final: twilio.StatusUndelivered, Code: 30003}
 			case 1:
@@ -108,62 +180,54 @@ func (f *vendorFaults) twilio(text func(twilio.Message) string, tell func(twilio
 			}
 			return twilio.Fate{}
 		},
-		OnCallback: func(m twilio.Message) twilio.CallbackFault {
-			name := text(m) + string(m.Status)
-			switch r := f.roll("callback", name); r.IntN(12) {
-			case 0, 1:
-				f.strike("receipt lost")
-				return twilio.CallbackFault{Drop: true}
-			case 2:
-				f.strike("receipt repeated")
-				return twilio.CallbackFault{Duplicate: 1 + r.IntN(2)}
-			case 3:
-				f.strike("receipt late")
-				return twilio.CallbackFault{Delay: between(r, grid, time.Minute)}
-			}
-			return twilio.CallbackFault{}
-		},
+		OnCallback: f.receipt,
 	}
 }
 
-// patientCarrier is the age of a world from which on its carrier takes everything.
-const patientCarrier = 2 * time.Hour
-
-// create is what becomes of a request to create a text now. Each text gets through in the end.
-func (f *vendorFaults) create(name string) twilio.CreateFault {
-	r := f.roll("create", name)
-	if f.elapsed() > patientCarrier || r.IntN(9) > 0 {
-		return twilio.CreateFault{}
+func (f *vendorFaults) receipt(m twilio.Message) (fault twilio.CallbackFault) {
+	switch r := f.roll("callback", f.population.textName(m)+string(m.Status)); r.IntN(f.callback) {
+	case 0, 1:
+		f.strike("receipt lost", "")
+		fault.Drop = true
+	case 2:
+		f.strike("receipt repeated", "")
+		fault.Duplicate = 1 + r.IntN(2)
+	case 3:
+		f.strike("receipt late", "")
+		fault.Delay = between(r, grid, f.lateReceipt)
 	}
-	fault := pick(r, []twilio.CreateFault{
-		{Answer: twilio.AnswerTooMany},
-		{Answer: twilio.AnswerServerError, Commit: true},
-		{Answer: twilio.AnswerServerError},
-		{Answer: twilio.AnswerUnavailable, Commit: true},
-		{Answer: twilio.AnswerUnavailable},
-		{Answer: twilio.AnswerGarbage, Commit: true},
-		{Answer: twilio.AnswerReset, Commit: true},
-		{Answer: twilio.AnswerReset},
-		{Answer: twilio.AnswerRedirect},
-	})
-	if r.IntN(150) == 0 { // rarely: it costs the services their whole timeout, in real time
-		fault = twilio.CreateFault{Answer: twilio.AnswerHang, Commit: oneIn(r, 2)}
-	}
-	f.strike("create " + describe(fault))
 	return fault
 }
 
-func describe(f twilio.CreateFault) string {
-	answer := map[twilio.Answer]string{
-		twilio.AnswerTooMany: "429", twilio.AnswerServerError: "500", twilio.AnswerUnavailable: "503", twilio.AnswerGarbage: "garbage",
-		twilio.AnswerReset: "reset", twilio.AnswerRedirect: "302", twilio.AnswerHang: "hang",
-	}[f.Answer]
-	switch {
-	case f.Answer == twilio.AnswerTooMany:
-		return answer
-	case f.Commit:
-		return answer + ", taken"
-	default:
-		return answer + ", not taken"
+// createFaults by what they are called in a report.
+var createFaults = []struct {
+	name string
+	twilio.CreateFault
+}{
+	{"429", twilio.CreateFault{Answer: twilio.AnswerTooMany}},
+	{"500, taken", twilio.CreateFault{Answer: twilio.AnswerServerError, Commit: true}},
+	{"500, not taken", twilio.CreateFault{Answer: twilio.AnswerServerError}},
+	{"503, taken", twilio.CreateFault{Answer: twilio.AnswerUnavailable, Commit: true}},
+	{"503, not taken", twilio.CreateFault{Answer: twilio.AnswerUnavailable}},
+	{"garbage, taken", twilio.CreateFault{Answer: twilio.AnswerGarbage, Commit: true}},
+	{"reset, taken", twilio.CreateFault{Answer: twilio.AnswerReset, Commit: true}},
+	{"reset, not taken", twilio.CreateFault{Answer: twilio.AnswerReset}},
+	{"302, not taken", twilio.CreateFault{Answer: twilio.AnswerRedirect}},
+}
+
+// create is what becomes of a request to create a text now. Each text gets through in the end.
+func (f *vendorFaults) create(m twilio.Message) twilio.CreateFault {
+	r := f.roll("create", f.population.textName(m))
+	if f.patient > 0 && f.population.elapsed() > f.patient || r.IntN(f.odds.create) > 0 {
+		return twilio.CreateFault{}
 	}
+	fault := pick(r, createFaults)
+	if f.silent && r.IntN(150) == 0 { // rarely: it costs the services their whole timeout, in real time
+		fault.name, fault.CreateFault = "hang, not taken", twilio.CreateFault{Answer: twilio.AnswerHang, Commit: oneIn(r, 2)}
+		if fault.Commit {
+			fault.name = "hang, taken"
+		}
+	}
+	f.strike("create "+fault.name, rowOf(m))
+	return fault.CreateFault
 }

@@ -3,99 +3,79 @@ package chaos
 import (
 	"cmp"
 	"context"
-	"errors"
-	"net/http"
 	"slices"
 	"time"
+
+	"paceline.internal/test/operator"
 )
 
-// The operator of a world looks in every so often, as somebody on duty does, until there is nothing left to decide.
-const (
-	visitEvery = 2 * time.Minute
-	visits     = 12
-)
+// visitPhase puts the visits of the operator on instants that nobody else has.
+const visitPhase = grid - 500*time.Microsecond
 
-// firstVisit is late enough for somebody to be parked, at an instant that nobody else has.
-const firstVisit = visitEvery + grid - 500*time.Microsecond
-
-// visit looks after what is parked, and comes again.
-func (w *world) visit(ctx context.Context) {
-	w.mu.Lock()
-	w.visited++
-	w.mu.Unlock()
-	w.decide(ctx)
-	if !w.dutyIsOver() {
-		w.after(visitEvery, w.visit)
+// visit looks after what is parked, as somebody on duty does every so often, and comes again until there have been enough.
+func (c *population) visit(ctx context.Context) {
+	c.mu.Lock()
+	c.visited++
+	c.mu.Unlock()
+	c.decide(ctx)
+	if !c.dutyIsOver() {
+		c.after(c.tempo.visitEvery, c.visit)
 	}
 }
 
-func (w *world) dutyIsOver() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.visited >= visits
+func (c *population) dutyIsOver() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.visited >= c.tempo.visits
 }
 
 // decide says of every parked text what became of it, which the operator knows from Twilio's own log, and has every stuck
 // session go on. What is refused is tried at the next visit.
-func (w *world) decide(ctx context.Context) {
-	type message struct {
-		MessageID string `json:"message_id"`
-		To        string `json:"to"`
-		Body      string `json:"body"`
-	}
-	var parked struct {
-		Messages []message `json:"messages"`
-	}
-	if w.call(ctx, http.MethodGet, "/v1/messages?status=parked&page_size=500", struct{}{}, &parked) != nil {
+func (c *population) decide(ctx context.Context) {
+	parked, err := c.api.ParkedMessages(ctx)
+	if err != nil {
 		return // something is down: the next visit
 	}
-	slices.SortFunc(parked.Messages, func(a, b message) int {
+	slices.SortFunc(parked, func(a, b operator.Message) int {
 		return cmp.Or(cmp.Compare(a.To, b.To), cmp.Compare(a.Body, b.Body))
 	})
-	for _, m := range parked.Messages {
-		w.resolve(ctx, m.MessageID)
+	for _, m := range parked {
+		c.resolve(ctx, m.MessageID)
 	}
-	var stuck struct {
-		Sessions []struct {
-			SessionID string `json:"session_id"`
-			Status    string `json:"status"`
-		} `json:"sessions"`
-	}
-	if w.call(ctx, http.MethodGet, "/v1/sessions?stuck=true&page_size=500", struct{}{}, &stuck) != nil {
+	stuck, err := c.api.StuckSessions(ctx)
+	if err != nil {
 		return
 	}
-	for _, s := range stuck.Sessions {
+	for _, s := range stuck {
 		if s.Status == "stuck" {
-			w.count("session resumed", w.call(ctx, http.MethodPost, "/v1/sessions/"+s.SessionID+":resume", struct{}{}, nil))
+			c.count("session resumed", c.api.Resume(ctx, s.SessionID))
 		}
 	}
 }
 
 // resolve looks at the evidence and says whether Twilio has the text.
-func (w *world) resolve(ctx context.Context, messageID string) {
-	var evidence struct {
-		Attempt int `json:"attempt"`
-	}
-	if w.call(ctx, http.MethodGet, "/v1/messages/"+messageID+"/evidence", struct{}{}, &evidence) != nil {
+func (c *population) resolve(ctx context.Context, messageID string) {
+	attempt, err := c.api.Attempt(ctx, messageID)
+	if err != nil {
 		return
 	}
-	word := map[string]any{"resolution": "RESOLUTION_NOT_SENT", "reason": "it is not in Twilio's log", "attempt": evidence.Attempt}
-	for _, m := range w.witness.Texts() {
+	sid, reason := "", "it is not in Twilio's log"
+	for _, m := range c.recorder.Texts() {
 		if rowOf(m) == messageID {
-			word["resolution"], word["twilio_sid"], word["reason"] = "RESOLUTION_SENT", m.SID, "it is in Twilio's log"
+			sid, reason = m.SID, "it is in Twilio's log"
 		}
 	}
-	w.count("message resolved", w.call(ctx, http.MethodPost, "/v1/messages/"+messageID+":resolve", word, nil))
+	c.count("message resolved", c.api.Resolve(ctx, messageID, attempt, sid, reason))
 }
 
-// count notes what an operator achieved; a refusal is no failure of the world.
-func (w *world) count(what string, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// count notes what the operator achieved; a refusal is no failure.
+func (c *population) count(what string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch {
 	case err == nil:
-		w.strikes[what]++
-	case errors.As(err, new(*refusal)):
-		w.strikes[what+", refused"]++
+		c.achieved[what]++
+	case refused(err):
+		c.achieved[what+", refused"]++
 	}
 }

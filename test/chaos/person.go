@@ -2,22 +2,25 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"sync"
 	"time"
 
+	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/onboarding/catalog"
-	"paceline.internal/services/onboarding/session"
+	"paceline.internal/test/operator"
 	"paceline.internal/test/stack"
 )
 
-// person lives one script in a world.
+// person lives one script.
 type person struct {
 	script
 
-	w       *world
+	c       *population
 	i       int
 	phone   string
 	name    string
@@ -27,31 +30,29 @@ type person struct {
 
 	mu       sync.Mutex
 	session  string
-	stopped  bool     // a STOP was acknowledged, and no START since
-	heard    []string // for the digest: each text and when
+	wish     consent.State // by the last STOP or START that was acknowledged; empty before the first, and while one is on its way
+	stopped  bool          // a STOP was acknowledged, and no START since
+	heard    []string      // for the digest: each text and when
 	asked    map[string]int
-	answered map[string]bool
-	pending  int // of their plans that have not been carried out
+	left     bool // said the STOP of stopDuring
+	turns    int  // what they said and heard, counted
+	spoke    int  // the turn of their last ordinary text that was acknowledged
+	listened int  // the turn of the last text that they heard
+	pending  int  // of their plans that have not been carried out
 }
 
-// patienceOfPeople is how often somebody tries again whose text or click did not get through, and tryAgain is when.
-const (
-	patienceOfPeople = 40
-	tryAgain         = 30 * time.Second
-)
-
-func newPerson(w *world, i int) (*person, error) {
+// newPerson is the i-th of so many people.
+func newPerson(c *population, i, people int) (*person, error) {
 	p := &person{
-		script: writeScript(w.dice, i, w.flow), w: w, i: i, name: "Zuleika", phone: fmt.Sprintf("+1415555%04d", i+1),
-		slot:  time.Duration(i+1) * (grid / 2) / time.Duration(w.people+2),
-		texts: map[string]string{}, asked: map[string]int{}, answered: map[string]bool{},
+		script: writeScript(c.dice, i, c.flow, c.tempo), c: c, i: i, name: "Zuleika", phone: fmt.Sprintf("+1415555%04d", i+1),
+		slot: time.Duration(i+1) * (grid / 2) / time.Duration(people+2), texts: map[string]string{}, asked: map[string]int{},
 	}
 	if p.locale == "pt-BR" {
 		p.name, p.phone = "Iracema", fmt.Sprintf("+551198765%04d", i+1)
 	}
 	texts := catalog.Default()
 	keys := []string{asksFirst, asksSecond, saysLater}
-	for _, step := range w.flow.Steps() {
+	for _, step := range c.flow.Steps() {
 		keys = append(keys, string(step.Text))
 	}
 	for _, key := range keys {
@@ -76,14 +77,10 @@ func (p *person) plan() {
 		p.after(meddle+p.hold, p.putOnHold)
 	}
 	if p.reset > 0 {
-		p.after(meddle+p.reset, func(ctx context.Context) {
-			if p.insist(ctx, http.MethodPost, "/v1/sessions/"+p.current()+":reset") {
-				p.after(grid, p.activate)
-			}
-		})
+		p.after(meddle+p.reset, p.startOver)
 	}
 	for _, r := range p.replays {
-		p.after(meddle+r.at, func(ctx context.Context) { p.w.deliverByHand(ctx, p.profile, p.current(), r.step) })
+		p.after(meddle+r.at, func(ctx context.Context) { p.c.deliverByHand(ctx, p.profile, p.current(), r.step) })
 	}
 }
 
@@ -92,7 +89,7 @@ func (p *person) after(d time.Duration, do func(ctx context.Context)) {
 	p.mu.Lock()
 	p.pending++
 	p.mu.Unlock()
-	p.w.after(d, func(ctx context.Context) {
+	p.c.after(d, func(ctx context.Context) {
 		defer func() {
 			p.mu.Lock()
 			p.pending--
@@ -105,12 +102,16 @@ func (p *person) after(d time.Duration, do func(ctx context.Context)) {
 // join enrols the person and opens their first session.
 func (p *person) join(ctx context.Context) {
 	if p.profile == "" {
-		profile, err := p.w.enrol(ctx, p.phone, p.name, p.locale)
+		profile, err := p.c.api.Enrol(ctx, p.phone, p.name, p.locale)
 		if err != nil {
-			p.after(tryAgain, p.join)
+			if refused(err) {
+				p.c.problemf("person %d could not be enrolled: %v", p.i, err)
+				return
+			}
+			p.after(p.c.tempo.again, p.join)
 			return
 		}
-		p.profile = profile
+		p.profile = profile.ProfileID
 	}
 	p.activate(ctx)
 }
@@ -120,16 +121,24 @@ func (p *person) activate(ctx context.Context) {
 	if p.hasStopped() {
 		return
 	}
-	opened, err := p.w.activate(ctx, p.profile)
-	if err != nil {
-		if !refused(err) { // parked, on hold, or opted out meanwhile: nobody insists
-			p.after(tryAgain, p.activate)
-		}
-		return
+	opened, err := p.c.api.Activate(ctx, p.profile)
+	p.c.know(opened.SessionID, p)
+	switch {
+	case err == nil:
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.session = opened.SessionID
+	case !refused(err):
+		p.after(p.c.tempo.again, p.activate)
+	case !p.interferes(): // else they are parked, on hold, or opted out meanwhile, and nobody insists
+		p.c.problemf("person %d could not be activated: %v", p.i, err)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.session = opened
+}
+
+// refused reports whether an error is an answer that asking again does not change.
+func refused(err error) bool {
+	answer, ok := errors.AsType[*operator.StatusError](err)
+	return ok && !answer.Transient()
 }
 
 func (p *person) current() string {
@@ -148,21 +157,23 @@ func (p *person) hasStopped() bool {
 func (p *person) hear(body string) {
 	key := p.texts[body]
 	p.mu.Lock()
-	p.heard = append(p.heard, fmt.Sprintf("%s %s", p.w.elapsed(), key))
+	p.heard = append(p.heard, fmt.Sprintf("%s %s", p.c.elapsed(), key))
 	p.asked[key]++
 	n := p.asked[key]
+	p.turns++
+	p.listened = p.turns
 	p.mu.Unlock()
 	if words, ok := p.chatter[key]; ok && n == 1 {
-		p.after(1300*time.Millisecond, func(ctx context.Context) { p.say(ctx, words, patienceOfPeople) })
+		p.after(1300*time.Millisecond, func(ctx context.Context) { p.say(ctx, words, p.c.tempo.patience) })
 	}
 	answer, asks := p.replies[key]
 	if !asks || p.silentAt == key {
 		return
 	}
 	if p.laterAt == key && n == 1 {
-		later := pick(p.w.dice.roll("later", p.i), notNow[p.locale])
+		later := pick(p.c.dice.roll("later", p.i), notNow[p.locale])
 		p.after(answer.after, func(ctx context.Context) {
-			p.say(ctx, later, patienceOfPeople)
+			p.say(ctx, later, p.c.tempo.patience)
 			p.after(p.comeBack, func(ctx context.Context) { p.reply(ctx, answer.words) })
 		})
 		return
@@ -173,49 +184,74 @@ func (p *person) hear(body string) {
 // reply says something once, or twice at once.
 func (p *person) reply(ctx context.Context, words string) {
 	if p.doubled {
-		p.w.spawn(func(ctx context.Context) { p.say(ctx, words, patienceOfPeople) })
+		p.c.spawn(func(ctx context.Context) { p.say(ctx, words, p.c.tempo.patience) })
 	}
-	p.say(ctx, words, patienceOfPeople)
+	p.say(ctx, words, p.c.tempo.patience)
 }
 
 // say sends a text, and types it again when Twilio could not hand it over: Twilio itself gives up after seconds.
 func (p *person) say(ctx context.Context, words string, patience int) {
-	if p.hasStopped() {
+	p.mu.Lock()
+	p.turns++
+	turn, stopped := p.turns, p.stopped
+	p.mu.Unlock()
+	if stopped {
 		return
 	}
-	delivery, err := p.w.vendors.Twilio.Receive(ctx, p.phone, stack.FromNumber, words)
-	if err == nil && delivery.StatusCode != http.StatusOK && patience > 0 {
-		p.after(tryAgain, func(ctx context.Context) { p.say(ctx, words, patience-1) })
+	if p.text(ctx, words) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.spoke = max(p.spoke, turn)
+		return
+	}
+	if patience > 0 {
+		p.after(p.c.tempo.again, func(ctx context.Context) { p.say(ctx, words, patience-1) })
+	}
+}
+
+// text hands a text to Twilio, and reports whether Twilio got rid of it.
+func (p *person) text(ctx context.Context, words string) bool {
+	delivery, err := p.c.phones.Receive(ctx, p.phone, stack.FromNumber, words)
+	return err == nil && delivery.StatusCode == http.StatusOK
+}
+
+// wishes notes what the person wants from now on: they have said so, and it was acknowledged. Empty: they are about to say something else.
+func (p *person) wishes(state consent.State) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wish = state
+	if state != "" {
+		p.stopped = state == consent.OptedOut
 	}
 }
 
 // sayStop sends the STOP until it is acknowledged. From then on nothing may be asked of Twilio.
 func (p *person) sayStop(ctx context.Context) {
-	delivery, err := p.w.vendors.Twilio.Receive(ctx, p.phone, stack.FromNumber, p.stopWord)
-	if err != nil || delivery.StatusCode != http.StatusOK {
-		p.after(tryAgain, p.sayStop)
+	p.wishes("")
+	if !p.text(ctx, p.stopWord) {
+		p.after(p.c.tempo.again, p.sayStop)
 		return
 	}
-	p.w.witness.Stopped(p.phone, p.w.clock.Now())
-	p.mu.Lock()
-	p.stopped = true
-	p.mu.Unlock()
+	p.c.recorder.Stopped(p.phone, p.c.clock.Now())
+	p.wishes(consent.OptedOut)
 	if p.start2 > 0 {
 		p.after(p.start2, p.sayStart)
 	}
 }
 
 func (p *person) sayStart(ctx context.Context) {
-	p.w.witness.Restarts(p.phone, p.w.clock.Now())
-	delivery, err := p.w.vendors.Twilio.Receive(ctx, p.phone, stack.FromNumber, "START")
-	if err != nil || delivery.StatusCode != http.StatusOK {
-		p.after(tryAgain, p.sayStart)
+	p.wishes("")
+	p.c.recorder.Restarts(p.phone, p.c.clock.Now())
+	if !p.text(ctx, "START") {
+		p.after(p.c.tempo.again, p.sayStart)
 		return
 	}
-	p.mu.Lock()
-	p.stopped = false
-	p.mu.Unlock()
-	if p.rejoin > 0 {
+	p.wishes(consent.OptedIn)
+	switch {
+	case p.regrets:
+		p.start2 = 0
+		p.sayStop(ctx)
+	case p.rejoin > 0:
 		p.after(p.rejoin, p.activate)
 	}
 }
@@ -223,31 +259,36 @@ func (p *person) sayStart(ctx context.Context) {
 // during is called while Twilio is being asked to take a text for the person.
 func (p *person) during(key string) {
 	p.mu.Lock()
-	now := p.stopDuring != "" && string(p.stopDuring) == key && !p.answered["stop"]
-	if now {
-		p.answered["stop"] = true
-	}
+	now := p.stopDuring != "" && string(p.stopDuring) == key && !p.left
+	p.left = p.left || now
 	p.mu.Unlock()
 	if now {
-		p.w.spawn(p.sayStop)
+		p.c.spawn(p.sayStop)
 	}
 }
 
 // putOnHold has an operator hold the person back, and release them later.
 func (p *person) putOnHold(ctx context.Context) {
-	switch err := p.w.call(ctx, http.MethodPost, "/v1/profiles/"+p.profile+":hold", struct{}{}, nil); {
+	switch err := p.c.api.Hold(ctx, p.profile); {
 	case err == nil:
-		p.after(p.release, func(ctx context.Context) { p.insist(ctx, http.MethodPost, "/v1/profiles/"+p.profile+":release") })
+		p.after(p.release, func(ctx context.Context) { p.insist(ctx, p.c.api.Release, p.profile) })
 	case !refused(err):
-		p.after(tryAgain, p.putOnHold)
+		p.after(p.c.tempo.again, p.putOnHold)
 	}
 }
 
-// insist makes an operator's call until it is answered; it reports whether it was granted.
-func (p *person) insist(ctx context.Context, method, path string) bool {
-	err := p.w.call(ctx, method, path, struct{}{}, nil)
+// startOver has an operator reset the session, and opens another.
+func (p *person) startOver(ctx context.Context) {
+	if p.insist(ctx, p.c.api.Reset, p.current()) {
+		p.after(grid, p.activate)
+	}
+}
+
+// insist makes an operator's call until it is answered; it reports whether it was granted at once.
+func (p *person) insist(ctx context.Context, call func(ctx context.Context, id string) error, id string) bool {
+	err := call(ctx, id)
 	if err != nil && !refused(err) {
-		p.after(tryAgain, func(ctx context.Context) { p.insist(ctx, method, path) })
+		p.after(p.c.tempo.again, func(ctx context.Context) { p.insist(ctx, call, id) })
 	}
 	return err == nil
 }
@@ -256,6 +297,11 @@ func (p *person) insist(ctx context.Context, method, path string) bool {
 // every run.
 func (p *person) races() bool { return p.stopDuring != "" || p.doubled }
 
+// interferes reports whether something comes from outside the conversation that may end it or keep it back.
+func (p *person) interferes() bool {
+	return p.stopWord != "" || p.hold > 0 || p.reset > 0
+}
+
 // busy reports whether the person or their operator still has plans.
 func (p *person) busy() bool {
 	p.mu.Lock()
@@ -263,13 +309,30 @@ func (p *person) busy() bool {
 	return p.pending > 0
 }
 
-// testimony is what the person heard, and when.
-func (p *person) testimony() []string {
+// account is what the person knows.
+func (p *person) account() Account {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return Account{
+		Name: fmt.Sprintf("person %d", p.i), Phone: p.phone, Session: p.session, Wish: p.wish, Busy: p.pending > 0,
+		Unanswered: p.spoke > p.listened,
+	}
+}
+
+// story is what the person heard, and when.
+func (p *person) story() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.heard)
 }
 
-func stepPayload(profile, sessionID string, step session.StepID) ([]byte, error) {
-	return session.NewStepPayload(profile, sessionID, step).Encode()
+// tell prints what the person was going to do and what they heard, for who looks into a failing seed.
+func (p *person) tell(to io.Writer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, _ = fmt.Fprintf(to, "person %d (%s, races %t) profile %s session %s\n  script %+v\n",
+		p.i, p.phone, p.races(), p.profile, p.session, p.script)
+	for _, line := range p.heard {
+		_, _ = fmt.Fprintln(to, "  heard", line)
+	}
 }

@@ -67,32 +67,31 @@ func (p Processes) check() error {
 
 // Run plays and examines. The report is only valid without an error; that a promise was broken is no error, but in it. When
 // Run returns, whatever it started has ended.
-func (p Processes) Run(ctx context.Context) (_ ProcessReport, err error) {
+func (p Processes) Run(ctx context.Context) (_ Report, err error) {
 	if err := p.check(); err != nil {
-		return ProcessReport{}, err
+		return Report{}, err
 	}
 	s, err := p.open(ctx)
 	defer func() { err = errors.Join(err, s.close()) }()
 	if err != nil {
 		s.keep = p.Keep || ctx.Err() == nil
-		return ProcessReport{}, err
+		return Report{}, err
 	}
 	p.Tell(fmt.Sprintf("seed %d; three processes and Postgres %s are up, their output in %s", p.Seed, s.postgres.version, s.dir))
 	report, err := s.play(ctx)
 	s.keep = p.Keep || ctx.Err() == nil && (err != nil || !report.Kept)
-	if s.keep {
+	if s.keep && report.Killed != nil {
 		report.Folder = s.dir
 	}
 	return report, err
 }
 
 // play lets the people talk and the processes die, waits for the end of everything, and examines it.
-func (s *site) play(ctx context.Context) (ProcessReport, error) {
+func (s *site) play(ctx context.Context) (Report, error) {
 	people, finished := context.WithTimeout(ctx, s.cfg.Duration+s.cfg.Settle)
 	defer finished()
 	began := s.now()
-	crowd := newCrowd(s)
-	crowd.begin(people)
+	s.population.begin()
 	var silent sync.WaitGroup
 	if s.cfg.SilenceEvery > 0 {
 		silent.Go(func() { s.fallSilent(ctx, s.cfg.Duration) })
@@ -100,25 +99,27 @@ func (s *site) play(ctx context.Context) (ProcessReport, error) {
 	killed := s.kill(ctx, s.cfg.Duration)
 	silent.Wait()
 	s.cfg.Tell(fmt.Sprintf("%.0f s are over, and so are kills and silences; everything may come to its end now", s.cfg.Duration.Seconds()))
-	crowd.wait()
 	settled := s.settle(people)
 	if err := errors.Join(killed, ctx.Err()); err != nil {
-		return ProcessReport{}, err
+		return Report{}, err
 	}
 	s.watchers.Wait()
-	return s.examine(ctx, crowd, runTimes{began: began, settled: settled})
+	return s.examine(ctx, s.now().Sub(began), settled)
 }
 
 // lookAgain is how often something is read that says nothing by itself.
 const lookAgain = 200 * time.Millisecond
 
-// settle waits until nothing is left that somebody works on, and returns how long that took after the kills.
+// settle waits until everybody's conversation is over and nothing is left that somebody works on, and returns how long the latter took.
 func (s *site) settle(ctx context.Context) time.Duration {
 	ended := s.now()
 	for quiet := 0; quiet < 3; {
-		if s.quiet(ctx) {
+		switch {
+		case s.population.busy():
+			quiet, ended = 0, s.now()
+		case s.quiet(ctx):
 			quiet++ // a receipt that is on its way may begin something anew
-		} else {
+		default:
 			quiet = 0
 		}
 		if !pause(ctx, lookAgain) {
@@ -128,21 +129,10 @@ func (s *site) settle(ctx context.Context) time.Duration {
 	return s.now().Sub(ended)
 }
 
-const sqlOnboardingBusy = `
-select (select count(*) from webhook_jobs where status in ('pending', 'processing'))
-     + (select count(*) from step_alarms where published_at is null)
-     + (select count(*) from conversation_sessions where status = 'active' and next_step_id is not null)`
-
-const sqlMessagingBusy = `select count(*) from sms_messages where status in ('sending', 'unknown')`
-
 // quiet reports whether nobody has anything left to do.
 func (s *site) quiet(ctx context.Context) bool {
-	var onboarding, messaging int
-	if s.onboarding.QueryRow(ctx, sqlOnboardingBusy).Scan(&onboarding) != nil ||
-		s.messaging.QueryRow(ctx, sqlMessagingBusy).Scan(&messaging) != nil {
-		return false
-	}
-	return onboarding+messaging == 0 && s.vendors.Idle(ctx) == nil
+	moves, err := moving(ctx, s.onboarding, s.messaging)
+	return err == nil && !moves && s.vendors.Idle(ctx) == nil
 }
 
 // pause waits for d and reports whether ctx is still alive.

@@ -119,13 +119,13 @@ func (s *site) strike(ctx context.Context, victim string) error {
 
 // affected are those whose readiness says that a victim is back: itself and the gateway, which asks the others, and for
 // Postgres everybody.
-func (s *site) affected(victim string) []*keeper {
+func (s *site) affected(victim string) []*supervisor {
 	switch victim {
 	case postgresVictim:
-		return []*keeper{s.services[stack.Messaging], s.services[stack.Onboarding], s.services[stack.Gateway]}
+		return []*supervisor{s.services[stack.Messaging], s.services[stack.Onboarding], s.services[stack.Gateway]}
 	case stack.Gateway:
-		return []*keeper{s.services[stack.Gateway]}
+		return []*supervisor{s.services[stack.Gateway]}
 	default:
-		return []*keeper{s.services[victim], s.services[stack.Gateway]}
+		return []*supervisor{s.services[victim], s.services[stack.Gateway]}
 	}
 }

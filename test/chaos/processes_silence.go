@@ -8,14 +8,14 @@ import (
 	"strings"
 	"time"
 
-	"paceline.internal/services/onboarding/session"
+	"paceline.internal/emulators/wire"
 	"paceline.internal/test/stack"
 )
 
 // silence is one wire that was silent for a while, and how the others got over it.
 type silence struct {
-	Wire   string `json:"wire"`
-	Manner manner `json:"manner"`
+	Wire   string      `json:"wire"`
+	Manner wire.Manner `json:"manner"`
 	// OnlyStanding says that connections that were made meanwhile worked.
 	OnlyStanding bool `json:"only_standing"`
 	// Cut says that the silent connections were cut in the end, and that what was held back on them never came.
@@ -35,13 +35,13 @@ func (s *site) wireVendors(ctx context.Context, cfg *stack.VendorConfig) error {
 		return nil
 	}
 	for name, dial := range map[string]*stack.Dial{qstashToGateway: &cfg.DialQStash, twilioToGateway: &cfg.DialTwilio} {
-		w, err := openWire(ctx, "tcp", s.addresses.Gateway)
+		w, err := wire.Open(ctx, "tcp", s.addresses.Gateway)
 		if err != nil {
 			return err
 		}
 		s.wires[name] = w
 		*dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, w.addr)
+			return new(net.Dialer).DialContext(ctx, network, w.Addr)
 		}
 	}
 	return nil
@@ -93,7 +93,7 @@ func (s *site) fallSilent(ctx context.Context, duration time.Duration) {
 func (s *site) shuffled(n int) []silence {
 	var all []silence
 	for _, name := range slices.Sorted(maps.Keys(s.wires)) {
-		for _, m := range manners {
+		for _, m := range wire.Manners {
 			all = append(all, silence{Wire: name, Manner: m})
 		}
 	}
@@ -107,14 +107,14 @@ func (s *site) keepSilent(ctx context.Context, one *silence, lasts time.Duration
 	s.silences = append(s.silences, one)
 	w := s.wires[one.Wire]
 	one.at = s.now()
-	w.freeze(one.Manner, one.OnlyStanding)
+	w.Freeze(one.Manner, one.OnlyStanding)
 	s.log.InfoContext(ctx, "chaos.silent", "wire", one.Wire, "manner", string(one.Manner), "only_standing", one.OnlyStanding)
 	pause(ctx, lasts)
 	one.over = s.now()
 	if one.Cut {
-		w.cut()
+		w.Cut()
 	} else {
-		w.thaw()
+		w.Thaw()
 	}
 	one.LastsMS = one.over.Sub(one.at).Milliseconds()
 	s.log.InfoContext(ctx, "chaos.speaks", "wire", one.Wire, "cut", one.Cut)
@@ -161,9 +161,9 @@ func (s *site) caughtUp(ctx context.Context, then time.Time) bool {
 }
 
 // measureSilences adds to every silence when the first conversation came across, and to the report what everybody made of them.
-func (s *site) measureSilences(steps map[string]map[session.StepID]sent, r *ProcessReport) {
+func (s *site) measureSilences(r *Report) {
 	for _, one := range s.silences {
-		for _, texts := range steps {
+		for _, texts := range r.talks {
 			if at, ok := s.crossed(texts, *one); ok && (one.ToTextMS == nil || at.Sub(one.at).Milliseconds() < *one.ToTextMS) {
 				one.ToTextMS = new(at.Sub(one.at).Milliseconds())
 			}
@@ -179,12 +179,12 @@ func (s *site) measureSilences(steps map[string]map[session.StepID]sent, r *Proc
 // crossed is when a conversation came across a wire that had fallen silent: it is its first text after one that was sent
 // since then. Between the two lie an alarm or a reply, and with them every wire; but Twilio calls for replies alone, so only a text that
 // answers one comes across that wire.
-func (s *site) crossed(texts map[session.StepID]sent, one silence) (at time.Time, ok bool) {
-	byTime := slices.SortedFunc(maps.Keys(texts), func(a, b session.StepID) int { return texts[a].at.Compare(texts[b].at) })
+func (s *site) crossed(texts talk, one silence) (at time.Time, ok bool) {
+	byTime := slices.SortedFunc(maps.Keys(texts), func(a, b string) int { return texts[a].Compare(texts[b]) })
 	for i := 1; i < len(byTime); i++ {
-		answers := byTime[i] == s.flow.Steps()[0].ID || strings.HasPrefix(string(byTime[i]), "explanation")
-		if texts[byTime[i-1]].at.After(one.at) && (answers || one.Wire != twilioToGateway) {
-			return texts[byTime[i]].at, true
+		answers := byTime[i] == string(s.population.flow.First().ID) || strings.HasPrefix(byTime[i], explanation)
+		if texts[byTime[i-1]].After(one.at) && (answers || one.Wire != twilioToGateway) {
+			return texts[byTime[i]], true
 		}
 	}
 	return time.Time{}, false

@@ -15,9 +15,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"paceline.internal/emulators/twilio"
+	"paceline.internal/emulators/wire"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/rpc"
-	"paceline.internal/services/onboarding/session"
 	"paceline.internal/test/stack"
 )
 
@@ -26,7 +26,6 @@ type site struct {
 	cfg     Processes
 	dice    dice
 	now     func() time.Time
-	flow    session.Flow
 	environ map[string]string // of the processes
 
 	dir  string
@@ -34,20 +33,18 @@ type site struct {
 	log  *slog.Logger
 	file *os.File
 
-	witness   *Witness
-	faults    *mildFaults
-	vendors   *stack.Vendors
-	postgres  *privatePostgres
-	addresses stack.Addresses
-	wires     map[string]*wire // by name; none in a run without silence
-	services  map[string]*keeper
-	gateway   string // its origin
-	token     string // of an operator
-	http      *http.Client
+	population *population
+	leave      context.CancelFunc // of the population
+	faults     *vendorFaults
+	vendors    *stack.Vendors
+	postgres   *privatePostgres
+	addresses  stack.Addresses
+	wires      map[string]*wire.Wire // by name; none in a run without silence
+	services   map[string]*supervisor
+	http       *http.Client
 
 	onboarding, messaging *pgxpool.Pool
 
-	heard    tally
 	outages  outages
 	silences []*silence     // of the one goroutine that makes them, and each of its watcher, until they have ended
 	watchers sync.WaitGroup // of outages and silences
@@ -59,11 +56,11 @@ const upBound = time.Minute
 // open brings everything up. What has been started is in the site also after an error, to be closed.
 func (p Processes) open(ctx context.Context) (*site, error) {
 	s := &site{
-		cfg: p, dice: dice(p.Seed), now: p.Clock.Now, witness: new(Witness), services: map[string]*keeper{},
-		heard: tally{texts: map[string]int{}}, wires: map[string]*wire{},
-		http: &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
+		cfg: p, dice: dice(p.Seed), now: p.Clock.Now, services: map[string]*supervisor{}, wires: map[string]*wire.Wire{},
 	}
-	s.faults = newMildFaults(s.dice)
+	life, leave := context.WithCancel(context.WithoutCancel(ctx))
+	s.population, s.leave = newPopulation(life, s.dice, p.Clock, within(p.Duration)), leave
+	s.http, s.faults = s.population.api.HTTP, newVendorFaults(seldom, s.population)
 	ctx, cancel := context.WithTimeoutCause(ctx, upBound, errors.New("the processes did not come up"))
 	defer cancel()
 	for _, stage := range []func(context.Context) error{
@@ -97,15 +94,14 @@ func (s *site) openAddresses(ctx context.Context) error {
 	s.addresses = stack.Addresses{
 		Gateway: ports[0], GatewayOps: ports[1], Onboarding: ports[2], OnboardingOps: ports[3], Messaging: ports[4], MessagingOps: ports[5],
 	}
-	s.gateway = "http://" + s.addresses.Gateway
+	s.population.api.BaseURL = "http://" + s.addresses.Gateway
 	return nil
 }
 
 func (s *site) openVendors(ctx context.Context) error {
 	cfg := stack.VendorConfig{Clock: s.cfg.Clock, Log: s.log, OnTwilio: func(e twilio.Event) {
-		s.witness.Observe(e)
+		s.population.observe(e)
 		if e.Kind == twilio.EventCreated && e.Message.Direction == twilio.DirectionAPI {
-			s.heard.add(e.Message.To)
 			s.outages.texted(e.At)
 		}
 	}}
@@ -116,6 +112,7 @@ func (s *site) openVendors(ctx context.Context) error {
 	if s.vendors, err = stack.StartVendors(ctx, cfg); err != nil {
 		return err
 	}
+	s.population.phones = s.vendors.Twilio
 	s.vendors.QStash.SetFaults(s.faults.qstash())
 	s.vendors.Twilio.SetScript(s.faults.twilio())
 	return nil
@@ -131,7 +128,10 @@ func (s *site) openServices(ctx context.Context) error {
 	secrets := stack.Secrets{ServiceAuth: rand.Text() + rand.Text(), APIJWT: rand.Text() + rand.Text()}
 	var flow map[string]string
 	var err error
-	if s.flow, flow, err = s.cfg.writeFlow(s.dir); err != nil {
+	if s.population.flow, flow, err = s.cfg.writeFlow(s.dir); err != nil {
+		return err
+	}
+	if err := s.population.gather(s.cfg.Sessions); err != nil {
 		return err
 	}
 	s.environ = merged(stack.ProcessEnviron(s.vendors, s.addresses, secrets), flow, map[string]string{
@@ -141,8 +141,8 @@ func (s *site) openServices(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.vendors.Twilio.SetInboundURL(s.gateway + inboundPath)
-	if s.token, err = secrets.APIToken("chaos", stack.OrgID, rpc.RoleOperator, s.now(), 7*24*time.Hour); err != nil {
+	s.vendors.Twilio.SetInboundURL(s.population.api.BaseURL + inboundPath)
+	if s.population.api.Token, err = secrets.APIToken("chaos", stack.OrgID, rpc.RoleOperator, s.now(), 7*24*time.Hour); err != nil {
 		return err
 	}
 	for name, ops := range map[string]string{
@@ -155,7 +155,7 @@ func (s *site) openServices(ctx context.Context) error {
 		if err := service.Migrate(ctx, s.environ); err != nil {
 			return err
 		}
-		s.services[name] = keep(ChildConfig{
+		s.services[name] = supervise(stack.ChildConfig{
 			Name: name, Command: append(append([]string{}, s.cfg.Program...), name), Environ: merged(s.environ, wired[name]),
 			Log: filepath.Join(s.dir, name+".log"),
 		}, "http://"+ops+"/readyz", s.log)
@@ -176,7 +176,7 @@ func (s *site) openPools(ctx context.Context) error {
 }
 
 // ready waits until a service says that it is, and reports whether that came.
-func (s *site) ready(ctx context.Context, k *keeper) bool {
+func (s *site) ready(ctx context.Context, k *supervisor) bool {
 	for {
 		if s.isReady(ctx, k) {
 			return true
@@ -187,7 +187,7 @@ func (s *site) ready(ctx context.Context, k *keeper) bool {
 	}
 }
 
-func (s *site) isReady(ctx context.Context, k *keeper) bool {
+func (s *site) isReady(ctx context.Context, k *supervisor) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, k.readyURL, nil)
@@ -208,6 +208,8 @@ const closeBound = 15 * time.Second
 func (s *site) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeBound)
 	defer cancel()
+	s.population.end()
+	s.leave()
 	for _, k := range s.services {
 		k.close()
 	}
@@ -219,7 +221,7 @@ func (s *site) close() error {
 	}
 	var problems []error
 	for _, w := range s.wires {
-		problems = append(problems, w.close()) // before the vendors, who would wait for what is under way
+		problems = append(problems, w.Close()) // before the vendors, who would wait for what is under way
 	}
 	if s.vendors != nil {
 		if err := s.vendors.Stop(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
@@ -229,6 +231,7 @@ func (s *site) close() error {
 	if s.postgres != nil {
 		problems = append(problems, s.postgres.stop(ctx))
 	}
+	problems = append(problems, s.population.still(ctx))
 	s.http.CloseIdleConnections()
 	if s.file != nil {
 		problems = append(problems, s.file.Close())

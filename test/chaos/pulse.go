@@ -9,7 +9,7 @@ import (
 	"paceline.internal/emulators/clock"
 )
 
-// pulse is how the loops of the services rest in a world: on its clock, and counted, so that the clock is not moved while one
+// pulse is how the loops of the services rest in a world: by its clock, and counted, so that the clock is not moved while one
 // of them works. They wake at fixed instants and at no other: a wake-up by NOTIFY comes when the database gets to it, and the loops of
 // a service that starts would all be woken at once, which no seed could repeat.
 type pulse struct {
@@ -20,7 +20,12 @@ type pulse struct {
 	changed chan struct{} // closed and replaced whenever a loop lies down
 }
 
-type nap struct{ ring chan struct{} }
+// nap is one rest of one loop.
+type nap struct {
+	due   time.Time
+	every time.Duration
+	ring  chan struct{}
+}
 
 func newPulse(c *clock.Settable) *pulse {
 	return &pulse{clock: c, resting: map[*nap]struct{}{}, changed: make(chan struct{})}
@@ -28,9 +33,10 @@ func newPulse(c *clock.Settable) *pulse {
 
 // rest is the process.Rest of every service.
 func (p *pulse) rest(ctx context.Context, d time.Duration, _ <-chan struct{}) bool {
-	n := &nap{ring: make(chan struct{})}
-	stop := p.clock.AfterFunc(p.next(d), func() { p.rouse(n) }) // before it counts as resting: from then on the clock may move
+	n := &nap{every: d, ring: make(chan struct{})}
 	p.mu.Lock()
+	now := p.clock.Now()
+	n.due = now.Add(d - (now.Sub(began)-phase(d))%d)
 	p.resting[n] = struct{}{}
 	close(p.changed)
 	p.changed = make(chan struct{})
@@ -39,14 +45,10 @@ func (p *pulse) rest(ctx context.Context, d time.Duration, _ <-chan struct{}) bo
 	case <-ctx.Done():
 	case <-n.ring:
 	}
-	stop()
-	p.rouse(n)
+	p.mu.Lock()
+	delete(p.resting, n)
+	p.mu.Unlock()
 	return ctx.Err() == nil
-}
-
-// next is how long it is to the next wake-up of a loop that works every d.
-func (p *pulse) next(d time.Duration) time.Duration {
-	return d - (p.clock.Now().Sub(began)-phase(d))%d
 }
 
 // phase is the instant within the grid of a loop that works every d. Each kind of loop has its own, behind those of all people, so that
@@ -56,13 +58,38 @@ func phase(d time.Duration) time.Duration {
 	return behindPeople + apart*time.Duration(d.Seconds())
 }
 
-// rouse ends a rest. From here on its loop counts as working.
-func (p *pulse) rouse(n *nap) {
+// next is when the first loop wakes.
+func (p *pulse) next() (first time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, resting := p.resting[n]; resting {
-		delete(p.resting, n)
-		close(n.ring)
+	for n := range p.resting {
+		if first.IsZero() || n.due.Before(first) {
+			first = n.due
+		}
+	}
+	return first
+}
+
+// rouse wakes every loop that is due. From here on it counts as working.
+func (p *pulse) rouse() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for n := range p.resting {
+		if !n.due.After(p.clock.Now()) {
+			delete(p.resting, n)
+			close(n.ring)
+		}
+	}
+}
+
+// oversleep has every loop that would have woken before an instant wake once right after it, each kind at its own.
+func (p *pulse) oversleep(until time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for n := range p.resting {
+		if n.due.Before(until) {
+			n.due = until.Add(phase(n.every))
+		}
 	}
 }
 

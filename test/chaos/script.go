@@ -28,6 +28,7 @@ type script struct {
 	hold       time.Duration
 	release    time.Duration // after the hold
 	reset      time.Duration // closes the session; it is opened anew
+	regrets    bool          // says STOP again right after START
 	replays    []replay
 }
 
@@ -43,7 +44,7 @@ type replay struct {
 	step session.StepID
 }
 
-// The texts that ask something.
+// The texts that ask something, and others that people tell apart.
 const (
 	asksFirst  = "ONBOARDING_OPENING"
 	asksSecond = "ONBOARDING_EXPLANATION"
@@ -66,24 +67,84 @@ var (
 	chatterers = []string{textPrefix + "1", textPrefix + "2", textPrefix + "3"}
 )
 
-// span is over how long the people of a world join.
-const span = 30 * time.Second
+// span is a time between two, both included.
+type span struct{ least, most time.Duration }
+
+// spans are several kinds of time, each as likely.
+type spans []span
+
+func (s spans) draw(r *rand.Rand) time.Duration {
+	one := s[0]
+	if len(s) > 1 {
+		one = pick(r, s)
+	}
+	return between(r, one.least, one.most)
+}
+
+// tempo is how fast a population lives.
+type tempo struct {
+	join                                              spans
+	think, comeBack                                   spans
+	stop, start, rejoin, hold, release, reset, replay spans
+
+	races, regrets bool          // STOP comes while a text is being sent; STOP comes again right after START
+	again          time.Duration // when they try again what did not get through
+	patience       int           // and how often somebody does whose text did not
+	visitEvery     time.Duration // of the operator
+	visits         int
+}
+
+// minutes is the tempo of a simulation in which everything happens within minutes.
+func minutes() tempo {
+	return tempo{
+		join: spans{{time.Second, 30 * time.Second}}, think: spans{{300 * time.Millisecond, 15 * time.Second}},
+		comeBack: spans{{5 * time.Second, 3 * time.Minute}}, stop: spans{{0, 50 * time.Second}}, start: spans{{time.Second, time.Minute}},
+		rejoin: spans{{time.Second, 30 * time.Second}}, hold: spans{{0, 40 * time.Second}}, release: spans{{time.Second, 2 * time.Minute}},
+		reset: spans{{0, time.Minute}}, replay: spans{{0, 90 * time.Second}},
+		races: true, again: 30 * time.Second, patience: 40, visitEvery: 2 * time.Minute, visits: 12,
+	}
+}
+
+// months is the tempo of a simulation in which people drift away and return over months.
+func months() tempo {
+	return tempo{
+		join:     spans{{time.Second, 60 * day}},
+		think:    spans{{300 * time.Millisecond, 15 * time.Second}, {time.Minute, 12 * time.Hour}, {day, 21 * day}},
+		comeBack: spans{{time.Minute, day}, {7 * day, 40 * day}},
+		stop:     spans{{0, 50 * time.Second}, {day, 50 * day}}, start: spans{{time.Minute, time.Hour}, {7 * day, 30 * day}},
+		rejoin: spans{{time.Second, 30 * time.Second}, {day, 20 * day}},
+		hold:   spans{{0, 40 * time.Second}, {day, 30 * day}}, release: spans{{time.Minute, time.Hour}, {7 * day, 30 * day}},
+		reset: spans{{0, time.Minute}, {day, 30 * day}}, replay: spans{{0, 90 * time.Second}, {day, 60 * day}},
+		races: true, again: 30 * time.Second, patience: 40, visitEvery: 2 * day, visits: 60,
+	}
+}
+
+// within is the tempo of a run of processes, on the machine's clock.
+func within(duration time.Duration) tempo {
+	soon, half := span{grid, max(grid, min(6*time.Second, duration/10))}, span{grid, max(grid, min(duration/2, 25*time.Second))}
+	const again = 250 * time.Millisecond
+	return tempo{
+		join: spans{{0, duration * 3 / 4}}, think: spans{soon}, comeBack: spans{soon}, stop: spans{half}, start: spans{soon}, rejoin: spans{soon},
+		hold: spans{half}, release: spans{soon}, reset: spans{half}, replay: spans{half},
+		regrets: true, again: again, patience: int(time.Hour / again),
+	}
+}
 
 // writeScript draws the script of the i-th person.
-func writeScript(d dice, i int, flow session.Flow) script {
+func writeScript(d dice, i int, flow session.Flow, t tempo) script {
 	r := d.roll("script", i)
 	steps := flow.Steps()
 	last := string(steps[len(steps)-1].Text)
 	s := script{
-		locale: pick(r, locales), start: between(r, time.Second, span),
+		locale: pick(r, locales), start: t.join.draw(r),
 		replies: map[string]reply{}, chatter: map[string]string{}, doubled: oneIn(r, 12),
 	}
 	asks := []string{asksFirst, asksSecond, last}
 	for _, text := range asks {
-		s.replies[text] = reply{words: pick(r, goOn[s.locale]), after: between(r, 300*time.Millisecond, 15*time.Second)}
+		s.replies[text] = reply{words: pick(r, goOn[s.locale]), after: t.think.draw(r)}
 	}
 	if oneIn(r, 6) {
-		s.laterAt, s.comeBack = pick(r, asks), between(r, 5*time.Second, 3*time.Minute)
+		s.laterAt, s.comeBack = pick(r, asks), t.comeBack.draw(r)
 	}
 	if oneIn(r, 25) {
 		s.silentAt = pick(r, asks)
@@ -93,31 +154,33 @@ func writeScript(d dice, i int, flow session.Flow) script {
 			s.chatter[text] = pick(r, smallTalk[s.locale])
 		}
 	}
-	s.interfere(r, steps)
+	s.interfere(r, steps, t)
 	return s
 }
 
 // interfere adds what comes from outside the conversation.
-func (s *script) interfere(r *rand.Rand, steps []session.Step) {
+func (s *script) interfere(r *rand.Rand, steps []session.Step, t tempo) {
 	if oneIn(r, 7) {
-		s.stop, s.stopWord = between(r, 0, 50*time.Second), pick(r, stopWords)
-	} else if oneIn(r, 20) {
+		s.stop, s.stopWord = t.stop.draw(r), pick(r, stopWords)
+	} else if oneIn(r, 20) && t.races {
 		s.stopDuring, s.stopWord = pick(r, steps).Text, pick(r, stopWords)
 	}
 	if s.stopWord != "" && oneIn(r, 2) {
-		s.start2 = between(r, time.Second, time.Minute)
+		s.start2 = t.start.draw(r)
 		if oneIn(r, 2) {
-			s.rejoin = between(r, time.Second, 30*time.Second)
+			s.rejoin = t.rejoin.draw(r)
+		} else {
+			s.regrets = t.regrets && oneIn(r, 2)
 		}
 	}
 	if oneIn(r, 12) {
-		s.hold, s.release = between(r, 0, 40*time.Second), between(r, time.Second, 2*time.Minute)
+		s.hold, s.release = t.hold.draw(r), t.release.draw(r)
 	}
 	if oneIn(r, 25) {
-		s.reset = between(r, 0, 60*time.Second)
+		s.reset = t.reset.draw(r)
 	}
 	for oneIn(r, 5) {
-		s.replays = append(s.replays, replay{at: between(r, 0, 90*time.Second), step: pick(r, steps).ID})
+		s.replays = append(s.replays, replay{at: t.replay.draw(r), step: pick(r, steps).ID})
 	}
 }
 

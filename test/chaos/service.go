@@ -13,13 +13,14 @@ import (
 // running is one service of a world, which can be stopped and started again. Its ports stay open meanwhile, so that callers
 // wait for it as they do behind a balancer, and do not fall into the pauses of their own reconnecting.
 type running struct {
-	name  string
-	loops int // that rest when there is nothing to do
-	run   func(ctx context.Context, deps process.Deps) error
-	deps  process.Deps // without listeners
-	port  *os.File
-	ops   *os.File
-	addr  string
+	name    string
+	loops   int // that rest when there is nothing to do
+	run     func(ctx context.Context, deps process.Deps) error
+	deps    process.Deps // without listeners
+	port    *os.File
+	ops     *os.File
+	addr    string
+	opsAddr string
 
 	cancel context.CancelFunc
 	ended  chan error
@@ -32,7 +33,7 @@ func reserve(name string, loops int) (*running, error) {
 	if s.port, s.addr, err = socket(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if s.ops, _, err = socket(); err != nil {
+	if s.ops, s.opsAddr, err = socket(); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), s.port.Close())
 	}
 	return s, nil

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -17,6 +17,7 @@ type Simulation struct {
 	Seed     uint64           // of the first world; the next one has the next
 	Sessions int              // how many people are to join, over all worlds
 	PerWorld int              // default 50
+	Gear     Gear             // default Slow
 	Parallel int              // worlds at a time; default 4
 	Now      func() time.Time // by which it is told how long it took
 	// Progress hears of every world that ended; may be nil. It is called by one goroutine at a time.
@@ -28,6 +29,10 @@ type Simulation struct {
 
 // Run plays all worlds, or as many as it comes to before ctx ends. The error is only of what kept it from playing at all.
 func (s Simulation) Run(ctx context.Context) (_ Report, err error) {
+	shift, err := s.Gear.shift()
+	if err != nil {
+		return Report{}, err
+	}
 	perWorld, parallel := orElse(s.PerWorld, 50), orElse(s.Parallel, 4)
 	if s.Log == nil {
 		s.Log = slog.New(slog.DiscardHandler)
@@ -47,13 +52,13 @@ func (s Simulation) Run(ctx context.Context) (_ Report, err error) {
 		for k := 0; k*perWorld < s.Sessions && ctx.Err() == nil; k++ {
 			people, seed := min(perWorld, s.Sessions-k*perWorld), s.Seed+uint64(k)
 			group.Go(func() error {
-				ended <- s.play(ctx, db, seed, people)
+				ended <- s.play(ctx, db, shift, seed, people)
 				return nil
 			})
 		}
 		_ = group.Wait() // worlds report their errors themselves
 	}()
-	report := Report{Seed: s.Seed}
+	report := Report{Seed: s.Seed, Simulated: &Simulated{}}
 	for w := range ended {
 		if w.Err != nil && ctx.Err() != nil { // it was broken off, not broken
 			continue
@@ -64,7 +69,7 @@ func (s Simulation) Run(ctx context.Context) (_ Report, err error) {
 		}
 	}
 	report.TookMS, report.Interrupted = s.Now().Sub(start).Milliseconds(), ctx.Err() != nil
-	report.SpacingAll, report.Kept = spreadOf(report.Spacing), len(report.Failed) == 0
+	report.SpacingAll, report.Kept = spreadOf(overs(report.gaps)), len(report.Failed) == 0
 	return report, nil
 }
 
@@ -76,8 +81,8 @@ func orElse(n, otherwise int) int {
 }
 
 // play plays one world to its end and examines it.
-func (s Simulation) play(ctx context.Context, db *server, seed uint64, people int) (result World) {
-	result = World{Seed: seed, People: people}
+func (s Simulation) play(ctx context.Context, db *server, shift shift, seed uint64, people int) (result World) {
+	result = World{Seed: seed, People: people, Gear: s.Gear}
 	start := s.Now()
 	defer func() { result.Took = s.Now().Sub(start) }()
 	data, err := db.world(ctx)
@@ -86,7 +91,7 @@ func (s Simulation) play(ctx context.Context, db *server, seed uint64, people in
 		return result
 	}
 	defer func() { result.Err = errors.Join(result.Err, data.drop(context.WithoutCancel(ctx))) }()
-	w, err := newWorld(ctx, seed, people, data, s.Log)
+	w, err := newWorld(ctx, shift, seed, people, data, s.Log)
 	if err != nil {
 		result.Err = fmt.Errorf("build the world: %w", err)
 		return result
@@ -97,12 +102,14 @@ func (s Simulation) play(ctx context.Context, db *server, seed uint64, people in
 		w.strikes[w.silence.name+" silent"]++
 	}
 	result.Lasted = w.elapsed()
-	verdict, err := Examine(ctx, Evidence{
-		Witness: w.witness, Onboarding: w.onboardingDB, Messaging: w.messagingDB, Flow: w.flow, ByHand: w.byHand,
-	})
-	result.Err = errors.Join(result.Err, err, w.err)
+	evidence := w.evidence()
+	evidence.Onboarding, evidence.Messaging = w.onboardingDB, w.messagingDB
+	verdict, err := Examine(ctx, evidence)
+	result.Err = errors.Join(result.Err, err)
 	result.Verdict, result.Digest = verdict, w.digest(verdict)
-	result.Faults = sum(maps.Clone(w.strikes), w.faults.struck)
+	swept, err := w.sweptJobs(ctx)
+	result.Swept, result.Err = swept, errors.Join(result.Err, err)
+	result.Faults = sum(sum(w.strikes, w.achieved), w.faults.counts())
 	if s.Story != nil && (result.Err != nil || !verdict.Kept()) {
 		w.tell(s.Story)
 	}
@@ -110,22 +117,17 @@ func (s Simulation) play(ctx context.Context, db *server, seed uint64, people in
 }
 
 const (
-	// longest bounds a world, on its own clock. By then every patience in the system has run out.
-	longest = 6 * time.Hour
 	// patience bounds how long anything in a world may take in real time.
 	patience = time.Minute
 	// look is how often, on the world's clock, it is asked whether all is over.
 	look = 30 * time.Second
 )
 
-// live lets time pass, instant by instant, until nobody has anything left to do.
+// live lets time pass until nobody has anything left to do.
 func (w *world) live(ctx context.Context) error {
-	for _, p := range w.cast {
-		p.plan()
-	}
-	w.after(firstVisit, w.visit)
-	troubles := drawTroubles(w.dice)
-	for next := look; w.elapsed() < longest; {
+	w.begin()
+	disruptions := drawDisruptions(w.dice, w.turningPoints())
+	for next := look; w.elapsed() < w.shift.longest; {
 		if err := w.silence.settle(ctx, w.settle); err != nil {
 			return fmt.Errorf("at %s: %w", w.elapsed(), err)
 		}
@@ -136,20 +138,31 @@ func (w *world) live(ctx context.Context) error {
 			}
 			next = w.elapsed() + look
 		}
-		due, ok := w.clock.Next()
-		if !ok {
-			return nil
+		planned, _ := w.clock.Next()
+		struck := len(disruptions) > 0 && (planned.IsZero() || began.Add(disruptions[0].at).Before(planned))
+		if struck {
+			planned = began.Add(disruptions[0].at)
 		}
-		if len(troubles) > 0 && began.Add(troubles[0].at).Before(due) {
-			w.clock.Advance(began.Add(troubles[0].at).Sub(w.clock.Now()))
-			later, err := w.befall(ctx, troubles[0])
+		leapt, err := w.leap(ctx, planned)
+		if err != nil {
+			return err
+		}
+		wakes := w.pulse.next()
+		switch {
+		case leapt:
+		case struck && planned.Before(wakes):
+			w.clock.Advance(planned.Sub(w.clock.Now()))
+			later, err := w.disrupt(ctx, disruptions[0])
 			if err != nil {
-				return fmt.Errorf("at %s, %s: %w", w.elapsed(), troubles[0].kind, err)
+				return fmt.Errorf("at %s, %s: %w", w.elapsed(), disruptions[0].kind, err)
 			}
-			troubles = sorted(append(troubles[1:], later...))
-			continue
+			disruptions = sorted(append(disruptions[1:], later...))
+		case planned.IsZero() || wakes.Before(planned):
+			w.clock.Advance(wakes.Sub(w.clock.Now()))
+			w.pulse.rouse()
+		default:
+			w.clock.AdvanceToNext()
 		}
-		w.clock.AdvanceToNext()
 	}
 	return nil
 }
@@ -178,23 +191,39 @@ select exists (select from webhook_jobs where status in ('pending', 'processing'
     or exists (select from conversation_sessions s join profiles p on p.id = s.profile_id
                where s.status = 'active' and s.next_step_id is not null and not p.hold)`
 	sqlInDoubt = `select exists (select from sms_messages where status in ('sending', 'unknown'))`
-	// What the operator of the world can do something about.
+	// What the operator can do something about.
 	sqlStuck = `select exists (select from conversation_sessions where status = 'stuck')`
 )
 
+// moving reports whether anything will still happen by itself.
+func moving(ctx context.Context, onboarding, messaging *pgxpool.Pool) (bool, error) {
+	var moves, inDoubt bool
+	err := errors.Join(onboarding.QueryRow(ctx, sqlMoving).Scan(&moves), messaging.QueryRow(ctx, sqlInDoubt).Scan(&inDoubt))
+	return moves || inDoubt, err
+}
+
+// sweptJobs is how many jobs retention has deleted: every inbound text was one.
+func (w *world) sweptJobs(ctx context.Context) (int, error) {
+	var texts, jobs int
+	err := errors.Join(
+		w.messagingDB.QueryRow(ctx, `select count(*) from sms_messages where direction = 'inbound'`).Scan(&texts),
+		w.onboardingDB.QueryRow(ctx, `select count(*) from webhook_jobs where source = 'twilio'`).Scan(&jobs),
+	)
+	return texts - jobs, err
+}
+
 // over reports whether all people have lived their scripts and nothing moves any more.
 func (w *world) over(ctx context.Context) (bool, error) {
-	for _, p := range w.cast {
-		if p.busy() {
-			return false, nil
-		}
+	if w.busy() {
+		return false, nil
 	}
-	var moving, inDoubt, stuck bool
-	if w.onboardingDB.QueryRow(ctx, sqlMoving).Scan(&moving) != nil || w.messagingDB.QueryRow(ctx, sqlInDoubt).Scan(&inDoubt) != nil {
-		return false, ctx.Err() // a database is away
+	moves, err := moving(ctx, w.onboardingDB, w.messagingDB)
+	if err != nil || moves {
+		return false, ctx.Err() // a database may be away
 	}
+	var stuck bool
 	if w.onboardingDB.QueryRow(ctx, sqlStuck).Scan(&stuck) != nil {
 		return false, ctx.Err()
 	}
-	return !moving && !inDoubt && (!stuck || w.dutyIsOver()), nil
+	return !stuck || w.dutyIsOver(), nil
 }

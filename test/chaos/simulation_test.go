@@ -1,6 +1,7 @@
 package chaos_test
 
 import (
+	"fmt"
 	"os"
 	"runtime/debug"
 	"sync"
@@ -39,6 +40,46 @@ func TestSimulation(t *testing.T) {
 		require.NotEmpty(t, report.Faults, "a simulation in which nothing goes wrong proves nothing")
 		t.Logf("%d sessions, %d texts in %d s; faults: %v; ended: %v; parked: %v", report.Sessions, report.Texts, report.TookMS/1000,
 			report.Faults, report.Ended, report.Parked)
+	})
+}
+
+// TestMonths plays worlds in which people drift away and return: they answer after weeks, say "later" and come back after weeks, are held
+// and released weeks later, stop and are back; finished jobs are swept away meanwhile.
+func TestMonths(t *testing.T) {
+	t.Parallel()
+	const people, days = 6, 24 * time.Hour
+	play := func(t *testing.T, seed uint64) (played chaos.World) {
+		t.Helper()
+		simulation := chaos.Simulation{
+			Seed: seed, Sessions: people, PerWorld: people, Gear: chaos.Fast, Now: time.Now, Story: os.Stderr,
+			Progress: func(w chaos.World) { played = w },
+		}
+		report, err := simulation.Run(t.Context())
+		require.NoError(t, err)
+		for _, w := range report.Failed {
+			t.Errorf("world %d broke a promise; play it again with `%s`: %v %v", w.Seed, w.Again(), w.Err, w.Verdict.Broken)
+		}
+		t.Logf("%.0f days in %s, %d jobs swept; ended: %v; faults: %v", played.Lasted.Hours()/24, played.Took, played.Swept,
+			played.Verdict.Ended, played.Faults)
+		require.GreaterOrEqual(t, played.Lasted, 90*days)
+		require.Positive(t, played.Swept, "retention was not at work")
+		require.GreaterOrEqual(t, played.Verdict.Sessions, people)
+		require.NotEmpty(t, played.Faults)
+		return played
+	}
+	for _, seed := range []uint64{314, 324} {
+		t.Run(fmt.Sprintf("S0_63_EveryPromiseIsKeptOverMonths/%d", seed), func(t *testing.T) {
+			t.Parallel()
+			play(t, seed)
+		})
+	}
+	t.Run("S0_63_TheSameSeedIsTheSameRunOverMonths", func(t *testing.T) {
+		t.Parallel()
+		const seed = 1852 // a hold of weeks, a "later" of weeks, a STOP after days and a return from it; and no two events of one instant race
+		first, second := play(t, seed), play(t, seed)
+		if repeatable {
+			require.Equal(t, first.Digest, second.Digest)
+		}
 	})
 }
 

@@ -84,11 +84,11 @@ func (s Soak) play(ctx context.Context, site *site, secret string) (SoakReport, 
 		return SoakReport{}, err
 	}
 	defer audit.Close()
-	if _, err := audit.Exec(ctx, sqlWitnessEnds); err != nil {
+	if _, err := audit.Exec(ctx, sqlRecordEnds); err != nil {
 		return SoakReport{}, fmt.Errorf("have the ends of jobs written down: %w", err)
 	}
 	load := loadBefore()
-	sender := newSender(s, site.gateway+"/api/webhooks/kapso", secret)
+	sender := newSender(s, site.population.api.BaseURL+"/api/webhooks/kapso", secret)
 	defer sender.close()
 	backlog := newBacklog(audit, site.now)
 	began := site.now()

@@ -11,17 +11,17 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// sqlWitnessEnds writes down every time that a job becomes completed, whoever does it, so that a second time would show.
-const sqlWitnessEnds = `
+// sqlRecordEnds writes down every time that a job becomes completed, whoever does it, so that a second time would show.
+const sqlRecordEnds = `
 create table soak_ends (job_id uuid not null);
-create function soak_witness() returns trigger language plpgsql security definer as $$
+create function soak_record() returns trigger language plpgsql security definer as $$
 begin
     insert into public.soak_ends
     select n.id from new_rows n join old_rows o on o.id = n.id where n.status = 'completed' and o.status <> 'completed';
     return null;
 end $$;
-create trigger soak_witness after update on webhook_jobs referencing old table as old_rows new table as new_rows
-    for each statement execute function soak_witness();`
+create trigger soak_record after update on webhook_jobs referencing old table as old_rows new table as new_rows
+    for each statement execute function soak_record();`
 
 // backlog watches how much is waiting.
 type backlog struct {

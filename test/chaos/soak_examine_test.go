@@ -25,7 +25,7 @@ type soaked struct {
 func newSoaked(t *testing.T) *soaked {
 	t.Helper()
 	s := &soaked{t: t, db: pgtest.New(t, onboarding.Migrations())}
-	s.exec(sqlWitnessEnds)
+	s.exec(sqlRecordEnds)
 	s.sender = newSender(Soak{Seed: 7, Rate: 3, Duration: time.Second, Clock: clock.System()}, "", "secret")
 	for n := range 3 {
 		s.row("kapso.survey.response:" + s.sender.eventID(n))

@@ -5,7 +5,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -133,39 +132,29 @@ func (r *SoakReport) conclude() {
 
 // Print writes the report for people.
 func (r *SoakReport) Print(out io.Writer) error {
-	var b strings.Builder
-	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("\n%d events at %.0f a second, accepted meanwhile %.0f a second; %d posted twice, %d repeats, %d posted late", r.Events, r.RatePosted,
-		r.RateAccepted, r.Duplicates, r.Retries, r.Late)
-	line("accepted %d, rows %d; lost %d, doubled %d, not done exactly once %d, never accepted %d",
+	var s page
+	s.WriteString("\n")
+	s.linef("events", "%d at %.0f a second, accepted meanwhile %.0f a second; %d posted twice, %d repeats, %d posted late",
+		r.Events, r.RatePosted, r.RateAccepted, r.Duplicates, r.Retries, r.Late)
+	s.linef("accepted", "%d, rows %d; lost %d, doubled %d, not done exactly once %d, never accepted %d",
 		r.Accepted, r.Rows, r.Lost, r.Doubled, r.NotDoneOnce, r.NeverAccepted)
-	line("intake at the first try: p50 %.1f ms, p99 %.1f ms, max %.0f ms; with repeats: p99 %.1f s", r.IntakeFirstTry.P50MS,
-		r.IntakeFirstTry.P99MS, r.IntakeFirstTry.MaxMS, r.IntakeAll.P99MS/1000)
-	line("waiting at most %d; %s after the last event nothing was left to do", r.BacklogMax, time.Duration(r.SettleMS)*time.Millisecond)
+	s.linef("intake, first try", "%s", r.IntakeFirstTry)
+	s.linef("intake, with repeats", "%s", r.IntakeAll)
+	s.linef("backlog", "%d at the most; %.1f s after the last event nothing was left to do", r.BacklogMax, seconds(r.SettleMS))
 	for _, one := range r.Outages {
-		line("killed %s: ready after %.2f s, accepting after %.2f s, backlog gone after %.2f s", one.Victim, float64(one.ReadyMS)/1000,
-			float64(one.AcceptedMS)/1000, float64(one.DrainedMS)/1000)
+		s.linef("killed "+one.Victim, "ready after %.2f s, accepting after %.2f s, backlog gone after %.2f s", seconds(one.ReadyMS),
+			seconds(one.AcceptedMS), seconds(one.DrainedMS))
 	}
-	for _, answers := range []struct {
-		what string
-		of   map[string]int
-	}{{"repeated after", r.Repeated}, {"refused with", r.Refused}} {
-		for _, answer := range slices.Sorted(maps.Keys(answers.of)) {
-			line("%s %q: %d", answers.what, answer, answers.of[answer])
-		}
-	}
-	line("Postgres %s, %d CPUs, load %.1f when it began", r.Postgres, r.CPUs, r.LoadBefore)
-	if r.Kept {
-		line("Nothing was lost and nothing doubled.")
-	}
+	s.linef("repeated after", "%s", counts(r.Repeated))
+	s.linef("refused with", "%s", counts(r.Refused))
+	s.linef("machine", "Postgres %s, %d CPUs, load %.1f when it began", r.Postgres, r.CPUs, r.LoadBefore)
 	for _, broken := range r.Broken {
-		line("BROKEN  %s", broken)
+		s.linef("BROKEN", "%s", broken)
 	}
 	if r.Folder != "" {
-		line("the output of every process: %s", r.Folder)
+		s.linef("output", "of every process: %s", r.Folder)
 	}
-	_, err := io.WriteString(out, b.String())
-	return err
+	return s.write(out)
 }
 
 // loadBefore is the load of the machine, over a minute.

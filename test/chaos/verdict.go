@@ -12,17 +12,28 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"paceline.internal/emulators/twilio"
+	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/delivery"
 	"paceline.internal/services/onboarding/session"
 )
 
 // Evidence is what is examined after a run, when nothing moves any more.
 type Evidence struct {
-	Witness               *Witness
+	Recorder              *Recorder
 	Onboarding, Messaging *pgxpool.Pool // only read
 	Flow                  session.Flow
 	// ByHand are the steps, by session, that somebody delivered by hand. Such a step comes when they say, and not after its delay.
-	ByHand map[string][]session.StepID
+	ByHand   map[string][]session.StepID
+	People   []Account
+	Problems []string // of the people and their operator: calls that were refused and must not be
+}
+
+// Account is what somebody knows of their own conversation.
+type Account struct {
+	Name, Phone, Session string
+	Wish                 consent.State // by the last STOP or START that was acknowledged; empty when none was
+	Busy                 bool          // still has plans, or waits for an answer
+	Unanswered           bool          // their last text was acknowledged, and they have heard nothing since
 }
 
 // Verdict says whether the promises were kept. Each broken one is a line in Broken that names the session or the message.
@@ -41,11 +52,15 @@ type Verdict struct {
 	OrphanRows  int `json:"orphan_rows"`  // jobs and alarms that nobody works on
 	OrphanTexts int `json:"orphan_texts"` // texts at Twilio that no row of ours knows
 
-	Ended   map[string]int  `json:"ended"`  // sessions by how they ended
-	Parked  map[string]int  `json:"parked"` // parked ones by reason
-	Spacing []time.Duration `json:"-"`      // by how much each gap is longer than the flow says
-	Broken  []string        `json:"broken,omitempty"`
+	Unfinished    int `json:"unfinished"`     // people who still waited when the time was over
+	ConsentErrors int `json:"consent_errors"` // people whose last acknowledged STOP or START is not what holds in the end
 
+	Ended  map[string]int `json:"ended"`  // sessions by how they ended
+	Parked map[string]int `json:"parked"` // parked ones by reason
+	Broken []string       `json:"broken,omitempty"`
+
+	gaps          []gap
+	talks         map[string]talk     // the steps and explanations that Twilio took, by session
 	ends          map[string][]string // how the sessions of each profile ended
 	confirmations map[string]bool     // the rows that confirm an opt-out
 }
@@ -58,26 +73,40 @@ func (v *Verdict) breakf(count *int, format string, args ...any) {
 	v.Broken = append(v.Broken, fmt.Sprintf(format, args...))
 }
 
+// promise is one line of a verdict.
+type promise struct {
+	name  string
+	count *int // of how often it was broken
+}
+
+// promises are the lines of a verdict in the order in which they matter.
+func (v *Verdict) promises() []promise {
+	return []promise{
+		{"duplicates", &v.Duplicates},
+		{"losses", &v.Losses},
+		{"order errors", &v.OutOfOrder},
+		{"too early", &v.TooEarly},
+		{"asked of Twilio after STOP", &v.AfterStop},
+		{"consent undone", &v.ConsentErrors},
+		{"stranded", &v.Stranded},
+		{"people who still waited", &v.Unfinished},
+		{"parked without a reason", &v.Silent},
+		{"unsettled sends", &v.Unsettled},
+		{"jobs and alarms left behind", &v.OrphanRows},
+		{"texts that no row knows", &v.OrphanTexts},
+	}
+}
+
 // Add sums verdicts up.
 func (v *Verdict) Add(o Verdict) {
 	v.Sessions += o.Sessions
 	v.Texts += o.Texts
-	for _, pair := range [][2]*int{
-		{&v.Duplicates, &o.Duplicates},
-		{&v.Losses, &o.Losses},
-		{&v.OutOfOrder, &o.OutOfOrder},
-		{&v.TooEarly, &o.TooEarly},
-		{&v.AfterStop, &o.AfterStop},
-		{&v.Stranded, &o.Stranded},
-		{&v.Silent, &o.Silent},
-		{&v.Unsettled, &o.Unsettled},
-		{&v.OrphanRows, &o.OrphanRows},
-		{&v.OrphanTexts, &o.OrphanTexts},
-	} {
-		*pair[0] += *pair[1]
+	theirs := o.promises()
+	for i, p := range v.promises() {
+		*p.count += *theirs[i].count
 	}
 	v.Ended, v.Parked = sum(v.Ended, o.Ended), sum(v.Parked, o.Parked)
-	v.Spacing = append(v.Spacing, o.Spacing...)
+	v.gaps = append(v.gaps, o.gaps...)
 	v.Broken = append(v.Broken, o.Broken...)
 }
 
@@ -89,6 +118,30 @@ func sum(a, b map[string]int) map[string]int {
 		a[key] += n
 	}
 	return a
+}
+
+// talk is when Twilio took the texts of a session, by the last part of the idempotency key.
+type talk map[string]time.Time
+
+// gap is between a step and the one before it.
+type gap struct {
+	session  string
+	from, to said
+	over     time.Duration // by how much it is longer than the flow says
+}
+
+// said is a step that Twilio took, and the row that it was sent for.
+type said struct {
+	step, row string
+	at        time.Time
+}
+
+func overs(gaps []gap) []time.Duration {
+	var all []time.Duration
+	for _, g := range gaps {
+		all = append(all, g.over)
+	}
+	return all
 }
 
 // episode is a session with what was said in it.
@@ -112,10 +165,13 @@ type taken struct {
 	sid   string
 }
 
-// Examine reads both databases and compares them with what the witness saw.
+// Examine reads both databases and compares them with what the recorder saw.
 func Examine(ctx context.Context, e Evidence) (Verdict, error) {
-	v := Verdict{Ended: map[string]int{}, Parked: map[string]int{}, ends: map[string][]string{}, confirmations: map[string]bool{}}
-	texts := e.Witness.Texts()
+	v := Verdict{
+		Ended: map[string]int{}, Parked: map[string]int{}, Broken: slices.Clone(e.Problems),
+		talks: map[string]talk{}, ends: map[string][]string{}, confirmations: map[string]bool{},
+	}
+	texts := e.Recorder.Texts()
 	v.Texts = len(texts)
 	episodes, err := readEpisodes(ctx, e.Onboarding)
 	if err != nil {
@@ -129,11 +185,14 @@ func Examine(ctx context.Context, e Evidence) (Verdict, error) {
 		s.judgeTexts(e.Flow, e.ByHand[s.ID], &v)
 		s.judgeEnd(&v)
 	}
-	for _, t := range e.Witness.afterStop(func(m twilio.Message) bool { return v.confirmations[rowOf(m)] }) {
+	for _, t := range e.Recorder.afterStop(func(m twilio.Message) bool { return v.confirmations[rowOf(m)] }) {
 		v.breakf(&v.AfterStop, "a text was asked of Twilio at %s after the person's STOP was acknowledged (%q)",
 			t.at.Format(time.RFC3339Nano), t.text.SID)
 	}
-	return v, examineRows(ctx, e, &v)
+	if err := examineRows(ctx, e, &v); err != nil {
+		return v, err
+	}
+	return v, examinePeople(ctx, e, episodes, &v)
 }
 
 const sqlEpisodes = `
@@ -210,17 +269,19 @@ func rowOf(m twilio.Message) string {
 // judgeTexts checks that every step before the one that is due was taken once, in order, and not too early.
 func (s *episode) judgeTexts(flow session.Flow, byHand []session.StepID, v *Verdict) {
 	last := -1
+	v.talks[s.ID] = talk{}
 	for _, name := range slices.Sorted(keys(s.texts)) { // what is said before the burst
 		if isStep(flow, name) {
 			continue
 		}
 		for _, t := range s.texts[name].taken {
-			if strings.HasPrefix(name, "opening") || strings.HasPrefix(name, "explanation") {
+			if strings.HasPrefix(name, opening) || strings.HasPrefix(name, explanation) {
 				last = max(last, t.order)
+				v.talks[s.ID][name] = t.at
 			}
 		}
 	}
-	var before *taken
+	var before *said
 	for _, step := range flow.Steps() {
 		found := s.texts[string(step.ID)].taken
 		if len(found) == 0 {
@@ -230,21 +291,28 @@ func (s *episode) judgeTexts(flow session.Flow, byHand []session.StepID, v *Verd
 			before = nil
 			continue
 		}
-		now := found[0]
-		if now.order < last {
+		if found[0].order < last {
 			v.breakf(&v.OutOfOrder, "session %s: %s was taken before a text that comes earlier", s.ID, step.ID)
 		}
-		last = now.order
+		last = found[0].order
+		now := said{step: string(step.ID), row: s.texts[string(step.ID)].id, at: found[0].at}
+		v.talks[s.ID][now.step] = now.at
 		if before != nil && !slices.Contains(byHand, step.ID) {
-			over := now.at.Sub(before.at) - step.Delay
-			v.Spacing = append(v.Spacing, over)
-			if over < 0 {
-				v.breakf(&v.TooEarly, "session %s: %s came %s too early", s.ID, step.ID, -over)
+			g := gap{session: s.ID, from: *before, to: now, over: now.at.Sub(before.at) - step.Delay}
+			v.gaps = append(v.gaps, g)
+			if g.over < 0 {
+				v.breakf(&v.TooEarly, "session %s: %s came %s too early", s.ID, step.ID, -g.over)
 			}
 		}
 		before = &now
 	}
 }
+
+// What is said before the burst, by the beginning of the last part of its idempotency key.
+const (
+	opening     = "opening"
+	explanation = "explanation"
+)
 
 func isStep(flow session.Flow, name string) bool {
 	_, ok := flow.Step(session.StepID(name))
@@ -286,6 +354,8 @@ func (s *episode) judgeEnd(v *Verdict) {
 	v.Ended[end]++
 	v.ends[s.ProfileID] = append(v.ends[s.ProfileID], end)
 	switch {
+	case end == waitsForPerson && !s.asked():
+		v.breakf(&v.Losses, "session %s waits at %s for an answer to a text that Twilio never took", s.ID, s.Token)
 	case end == stranded:
 		v.breakf(&v.Stranded, "session %s waits for %s, and nothing will come", s.ID, s.NextStep)
 	case end == string(session.Stuck), end == string(session.Undeliverable):
@@ -296,8 +366,10 @@ func (s *episode) judgeEnd(v *Verdict) {
 	}
 }
 
-// stranded is the end that must never be.
-const stranded = "stranded"
+const (
+	stranded       = "stranded" // must never be
+	waitsForPerson = "waits for the person"
+)
 
 func (s *episode) end() string {
 	switch {
@@ -312,8 +384,27 @@ func (s *episode) end() string {
 	case s.Paused:
 		return "paused by the person"
 	default:
-		return "waits for the person"
+		return waitsForPerson
 	}
+}
+
+// asked reports whether Twilio took the text whose answer a session waits for. That of a later token is a step, and is counted there.
+func (s *episode) asked() bool {
+	var text string
+	switch session.Token(s.Token) {
+	case session.AwaitingOpeningResponse:
+		text = opening
+	case session.AwaitingExplanationResponse:
+		text = explanation
+	default:
+		return true
+	}
+	for name, t := range s.texts {
+		if strings.HasPrefix(name, text) && len(t.taken) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // firstWords groups reasons that differ only in their details.
@@ -323,11 +414,6 @@ func firstWords(reason string) string {
 	}
 	return reason
 }
-
-// Replies that nobody answered: the person's last ordinary text is younger than the last text of ours, in a session that
-// waits for exactly that. A job that is still open is counted with the orphan rows.
-const sqlLastInbound = `
-select from_number, max(created_at) from sms_messages where direction = 'inbound' and consent_effect = 'none' group by 1`
 
 const sqlOpenJobs = `
 select id::text, event_type, status from webhook_jobs where status in ('pending', 'processing')`
@@ -360,6 +446,11 @@ func examineRows(ctx context.Context, e Evidence, v *Verdict) error {
 	return unanswered(ctx, e, v)
 }
 
+// Replies that nobody answered: the person's last ordinary text is younger than the last text of ours, in a session that
+// waits for exactly that. A job that is still open is counted with the orphan rows.
+const sqlLastInbound = `
+select from_number, max(created_at) from sms_messages where direction = 'inbound' and consent_effect = 'none' group by 1`
+
 const sqlWaiting = `
 select s.id::text, p.phone, max(t.at) from conversation_sessions s
 join profiles p on p.id = s.profile_id
@@ -389,4 +480,37 @@ func unanswered(ctx context.Context, e Evidence, v *Verdict) error {
 		return nil
 	})
 	return err
+}
+
+const sqlConsents = `select phone, state from consents`
+
+// examinePeople compares what everybody knows with what is stored. Nobody speaks any more, so the last word of each has to hold, and
+// whoever waits has to have been asked something.
+func examinePeople(ctx context.Context, e Evidence, episodes []*episode, v *Verdict) error {
+	holds := map[string]consent.State{}
+	var phone string
+	var state consent.State
+	rows, err := e.Messaging.Query(ctx, sqlConsents)
+	if err != nil {
+		return fmt.Errorf("read consents: %w", err)
+	}
+	if _, err := pgx.ForEachRow(rows, []any{&phone, &state}, func() error { holds[phone] = state; return nil }); err != nil {
+		return err
+	}
+	waits := map[string]bool{}
+	for _, s := range episodes {
+		waits[s.ID] = s.end() == waitsForPerson
+	}
+	for _, p := range e.People {
+		if p.Wish != "" && holds[p.Phone] != p.Wish {
+			v.breakf(&v.ConsentErrors, "%s is %s, and what they said last means %s", p.Name, holds[p.Phone], p.Wish)
+		}
+		if p.Busy {
+			v.breakf(&v.Unfinished, "%s still waited when the time was over; their session is %s", p.Name, p.Session)
+		}
+		if p.Unanswered && waits[p.Session] {
+			v.breakf(&v.Stranded, "session %s waits for %s, who said something that was acknowledged and heard nothing since", p.Session, p.Name)
+		}
+	}
+	return nil
 }

@@ -8,63 +8,46 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"paceline.internal/emulators/clock"
-	"paceline.internal/emulators/twilio"
+	"paceline.internal/emulators/wire"
 	"paceline.internal/gateway"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/services/messaging"
 	"paceline.internal/services/onboarding"
-	"paceline.internal/services/onboarding/session"
 	"paceline.internal/test/stack"
 )
 
 // world is one whole system with its people, on a clock of its own. Nothing in it waits for real time, except for a send that
 // hangs, so hours of it pass in seconds.
 type world struct {
-	seed     uint64
-	dice     dice
-	people   int
-	flow     session.Flow
-	flowFile string
-	clock    *clock.Settable
-	pulse    *pulse
-	vendors  *stack.Vendors
-	faults   *vendorFaults
-	witness  *Witness
-	log      *slog.Logger
+	*population
+
+	shift     shift
+	openUntil time.Time // no leap is tried before
+	clock     *clock.Settable
+	flowFile  string
+	pulse     *pulse
+	vendors   *stack.Vendors
+	faults    *vendorFaults
+	log       *slog.Logger
+	secrets   stack.Secrets
 
 	messaging, onboarding, gateway *running
 	silence                        worldSilence
 	data                           *worldData
 	onboardingDB, messagingDB      *pgxpool.Pool // to examine
-	operator                       string
-	http                           *http.Client
 
-	cast    []*person
-	byPhone map[string]*person
-	strikes map[string]int // troubles by kind, and what the operator did
+	strikes map[string]int // disruptions by kind
 	scratch string         // a folder for its files
-	visited int            // how often the operator has looked in
-
-	mu       sync.Mutex
-	inflight int // of the people's doings
-	changed  chan struct{}
-	sessions map[string]string // session -> profile
-	byHand   map[string][]session.StepID
-	profiles map[string]int // profile -> the person's number
-	err      error
 }
 
 // began is when every world begins.
@@ -84,19 +67,15 @@ const (
 )
 
 // newWorld builds everything up to the first instant.
-func newWorld(ctx context.Context, seed uint64, people int, data *worldData, log *slog.Logger) (_ *world, err error) {
-	w := &world{
-		seed: seed, dice: dice(seed), people: people, clock: clock.NewSettable(began), witness: &Witness{},
-		data: data, log: log, byPhone: map[string]*person{}, strikes: map[string]int{}, changed: make(chan struct{}),
-		sessions: map[string]string{}, profiles: map[string]int{}, byHand: map[string][]session.StepID{},
-		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}, Timeout: time.Minute},
-	}
+func newWorld(ctx context.Context, shift shift, seed uint64, people int, data *worldData, log *slog.Logger) (_ *world, err error) {
+	w := &world{shift: shift, clock: clock.NewSettable(began), data: data, log: log, strikes: map[string]int{}}
+	w.population = newPopulation(context.WithoutCancel(ctx), dice(seed), w.clock, shift.tempo)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.end(context.WithoutCancel(ctx)))
 		}
 	}()
-	w.pulse, w.faults = newPulse(w.clock), newVendorFaults(w.dice, w.elapsed)
+	w.pulse, w.faults = newPulse(w.clock), newVendorFaults(shift.odds, w.population)
 	if w.scratch, err = os.MkdirTemp("", "paceline-world-"); err != nil {
 		return w, err
 	}
@@ -120,17 +99,10 @@ func newWorld(ctx context.Context, seed uint64, people int, data *worldData, log
 			return w, err
 		}
 	}
-	for i := range people {
-		p, err := newPerson(w, i)
-		if err != nil {
-			return w, err
-		}
-		w.cast = append(w.cast, p)
-		w.byPhone[p.phone] = p
-	}
-	w.vendors.QStash.SetFaults(w.faults.qstash(w.alarmName))
-	w.vendors.Twilio.SetScript(w.faults.twilio(w.textName, w.asked))
-	return w, nil
+	w.phones = w.vendors.Twilio
+	w.vendors.QStash.SetFaults(w.faults.qstash())
+	w.vendors.Twilio.SetScript(w.faults.twilio())
+	return w, w.gather(people)
 }
 
 // serve reserves the ports, configures the services and starts them.
@@ -144,15 +116,14 @@ func (w *world) serve(ctx context.Context) (err error) {
 	if w.gateway, err = reserve("gateway", 0); err != nil {
 		return err
 	}
+	w.api.BaseURL = "http://" + w.gateway.addr
 	secrets := stack.Secrets{ServiceAuth: strings.Repeat("service", 6), APIJWT: strings.Repeat("clients", 6)}
-	environ := w.vendors.Environ()
-	maps.Copy(environ, map[string]string{
-		"ONBOARDING_DATABASE_URL": w.data.onboarding, "MESSAGING_DATABASE_URL": w.data.messaging,
-		"GATEWAY_ADDR": w.gateway.addr, "ONBOARDING_ADDR": w.onboarding.addr, "MESSAGING_ADDR": w.messaging.addr,
-		"ONBOARDING_FLOW_FILE": w.flowFile, "PUBLIC_BASE_URL": w.url(),
-		"SERVICE_AUTH_SECRET": secrets.ServiceAuth, "API_JWT_SECRET": secrets.APIJWT,
+	environ := merged(stack.ProcessEnviron(w.vendors, stack.Addresses{
+		Gateway: w.gateway.addr, GatewayOps: w.gateway.opsAddr, Onboarding: w.onboarding.addr, OnboardingOps: w.onboarding.opsAddr,
+		Messaging: w.messaging.addr, MessagingOps: w.messaging.opsAddr,
+	}, secrets), worldEnviron, map[string]string{
+		"ONBOARDING_DATABASE_URL": w.data.onboarding, "MESSAGING_DATABASE_URL": w.data.messaging, "ONBOARDING_FLOW_FILE": w.flowFile,
 	})
-	maps.Copy(environ, worldEnviron)
 	wired := map[string]map[string]string{} // by service: what is different for it
 	if wiring, ok := drawWire(w.dice); ok {
 		var value string
@@ -160,7 +131,7 @@ func (w *world) serve(ctx context.Context) (err error) {
 			return err
 		}
 		if w.silence.wiring = wiring; strings.HasSuffix(wiring.variable, "_DATABASE_URL") {
-			w.silence.wire.passes(asksPostgresNothing)
+			w.silence.wire.Passes(wire.AsksPostgresNothing)
 		}
 		wired[wiring.service] = map[string]string{wiring.variable: value}
 	}
@@ -179,18 +150,22 @@ func (w *world) serve(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	w.vendors.Twilio.SetInboundURL(w.url() + "/api/webhooks/twilio/inbound#rt=4000&rc=3&rp=all")
-	w.operator, err = secrets.APIToken("operator", stack.OrgID, rpc.RoleOperator, began, 30*24*time.Hour)
+	w.vendors.Twilio.SetInboundURL(w.api.BaseURL + inboundPath)
+	w.secrets = secrets
+	return w.renewToken()
+}
+
+// renewToken gives the operator a token from now on; none may live for months.
+func (w *world) renewToken() (err error) {
+	w.api.Token, err = w.secrets.APIToken("operator", stack.OrgID, rpc.RoleOperator, w.clock.Now(), 30*day)
 	return err
 }
 
 func (w *world) services() []*running { return []*running{w.messaging, w.onboarding, w.gateway} }
 
-func (w *world) url() string { return "http://" + w.gateway.addr }
-
 // end stops everything.
 func (w *world) end(ctx context.Context) error {
-	w.http.CloseIdleConnections()
+	w.population.end()
 	w.silence.end()
 	var problems []error
 	if w.vendors != nil {
@@ -202,7 +177,7 @@ func (w *world) end(ctx context.Context) error {
 		}
 	}
 	if w.silence.wire != nil {
-		problems = append(problems, w.silence.wire.close())
+		problems = append(problems, w.silence.wire.Close())
 	}
 	if w.vendors != nil {
 		problems = append(problems, w.vendors.Stop(ctx))
@@ -218,113 +193,21 @@ func (w *world) end(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// observe hears everything at Twilio: for the record, and for the people.
-func (w *world) observe(e twilio.Event) {
-	w.witness.Observe(e)
-	if e.Kind != twilio.EventCreated || e.Message.Direction != twilio.DirectionAPI {
-		return
-	}
-	if p := w.byPhone[e.Message.To]; p != nil {
-		p.hear(e.Message.Body)
-	}
-}
-
-// asked hears of every text that Twilio is asked for, before it is answered.
-func (w *world) asked(m twilio.Message) {
-	if p := w.byPhone[m.To]; p != nil {
-		p.during(p.texts[m.Body])
-	}
-}
-
-// textName is what a text is known by in every run.
-func (w *world) textName(m twilio.Message) string {
-	p := w.byPhone[m.To]
-	if p == nil {
-		return m.To
-	}
-	return fmt.Sprint(p.i, " ", p.texts[m.Body])
-}
-
-// alarmName is what an alarm is known by in every run: whose it is, and for which step. Its generation is left out on purpose, so
-// that one that QStash was told to lose is counted on.
-func (w *world) alarmName(dedupID string) string {
-	rest, ok := strings.CutPrefix(dedupID, "onboarding-")
-	if !ok || len(rest) < sessionIDLength {
-		return ""
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	i, known := w.profiles[w.sessions[rest[:sessionIDLength]]]
-	if !known {
-		return ""
-	}
-	return fmt.Sprint(i, rest[sessionIDLength:])
-}
-
-const sessionIDLength = 36
-
-// know remembers whose session it is.
-func (w *world) know(sessionID, profile string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if sessionID == "" {
-		return
-	}
-	w.sessions[sessionID] = profile
+// turningPoints are instants at which somebody in a world of months begins, changes or ends something; none in one that lasts minutes.
+func (w *world) turningPoints() []time.Duration {
+	var all []time.Duration
 	for _, p := range w.cast {
-		if p.profile == profile {
-			w.profiles[profile] = p.i
-		}
-	}
-}
-
-// after does something d later on the world's clock.
-func (w *world) after(d time.Duration, do func(ctx context.Context)) {
-	w.clock.AfterFunc(d, func() { w.spawn(do) })
-}
-
-// spawn does something now, beside everything else; settle waits for its end.
-func (w *world) spawn(do func(ctx context.Context)) {
-	w.mu.Lock()
-	w.inflight++
-	w.mu.Unlock()
-	go func() {
-		defer func() {
-			w.mu.Lock()
-			w.inflight--
-			close(w.changed)
-			w.changed = make(chan struct{})
-			w.mu.Unlock()
-		}()
-		do(context.Background()) // a person's doings have no caller; every request has a timeout
-	}()
-}
-
-// people waits until nobody does anything.
-func (w *world) still(ctx context.Context) error {
-	for {
-		w.mu.Lock()
-		inflight, changed := w.inflight, w.changed
-		w.mu.Unlock()
-		if inflight == 0 {
+		if !w.shift.leaps {
 			return nil
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
+		for _, after := range []time.Duration{0, p.replies[asksFirst].after, p.stop, p.hold, p.hold + p.release, p.reset} {
+			if r := w.dice.roll("turning point", p.i, after); after > 0 && oneIn(r, 3) {
+				all = append(all, p.start+after)
+			}
 		}
 	}
+	return all
 }
-
-func (w *world) fail(err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.err = errors.Join(w.err, err)
-}
-
-// elapsed is the age of the world.
-func (w *world) elapsed() time.Duration { return w.clock.Now().Sub(began) }
 
 // digest is the same for every run of the same seed: what everybody heard, when, and how their sessions ended. Left out are
 // those few to whom two things happened at the same instant: which of the two comes first is a real race, in every run anew.
@@ -332,21 +215,15 @@ func (w *world) digest(v Verdict) string {
 	hash := sha256.New()
 	for _, p := range w.cast {
 		if !p.races() {
-			_, _ = fmt.Fprintln(hash, p.i, p.testimony(), v.ends[p.profile]) // a hash never fails to write
+			_, _ = fmt.Fprintln(hash, p.i, p.story(), v.ends[p.profile]) // a hash never fails to write
 		}
 	}
 	return hex.EncodeToString(hash.Sum(nil)[:8])
 }
 
-// tell prints what everybody heard; for somebody who looks into a failing seed.
+// tell prints what everybody heard; for who looks into a failing seed.
 func (w *world) tell(to io.Writer) {
 	for _, p := range w.cast {
-		p.mu.Lock()
-		_, _ = fmt.Fprintf(to, "person %d (%s, races %t) profile %s session %s\n  script %+v\n",
-			p.i, p.phone, p.races(), p.profile, p.session, p.script)
-		for _, line := range p.heard {
-			_, _ = fmt.Fprintln(to, "  heard", line)
-		}
-		p.mu.Unlock()
+		p.tell(to)
 	}
 }

@@ -27,7 +27,6 @@ import (
 	"paceline.internal/services/messaging"
 	"paceline.internal/services/onboarding"
 	store "paceline.internal/services/onboarding/postgres"
-	"paceline.internal/test/chaos"
 	"paceline.internal/test/stack"
 )
 
@@ -44,8 +43,8 @@ type fleet struct {
 	onboarding *pgxpool.Pool
 
 	mu       sync.Mutex
-	children map[string]*chaos.Child
-	configs  map[string]chaos.ChildConfig
+	children map[string]*stack.Child
+	configs  map[string]stack.ChildConfig
 	killed   time.Time // the last time
 	over     bool
 	problems []error
@@ -64,7 +63,7 @@ func newFleet(t *testing.T) *fleet {
 	t.Helper()
 	f := &fleet{
 		addresses: addresses(t), http: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 16}},
-		log: t.TempDir(), children: map[string]*chaos.Child{}, configs: map[string]chaos.ChildConfig{},
+		log: t.TempDir(), children: map[string]*stack.Child{}, configs: map[string]stack.ChildConfig{},
 	}
 	var err error
 	f.vendors, err = stack.StartVendors(t.Context(), stack.VendorConfig{Clock: clock.System()})
@@ -102,7 +101,7 @@ func (f *fleet) start(t *testing.T, one string, changed map[string]string) {
 			maps.Copy(environ, changed)
 		}
 		environ[asService] = name
-		f.configs[name] = chaos.ChildConfig{
+		f.configs[name] = stack.ChildConfig{
 			Name: name, Command: []string{os.Args[0]}, Environ: environ, Log: filepath.Join(f.log, name+".log"),
 		}
 		f.begin(name)
@@ -128,7 +127,7 @@ func (f *fleet) begin(name string) {
 	if f.over {
 		return
 	}
-	child, err := chaos.StartChild(f.configs[name])
+	child, err := stack.StartChild(f.configs[name])
 	if err != nil {
 		f.problems = append(f.problems, err)
 		return

@@ -157,18 +157,8 @@ func concat(services ...[]process.Component) []process.Component {
 
 // environ is the environment that all three services read.
 func (s *Services) environ(cfg ServiceConfig) map[string]string {
-	environ := s.vendors.Environ()
-	maps.Copy(environ, map[string]string{
-		"ONBOARDING_DATABASE_URL": cfg.OnboardingDatabaseURL,
-		"MESSAGING_DATABASE_URL":  cfg.MessagingDatabaseURL,
-		"GATEWAY_ADDR":            s.Addresses.Gateway,
-		"ONBOARDING_ADDR":         s.Addresses.Onboarding,
-		"MESSAGING_ADDR":          s.Addresses.Messaging,
-		"PUBLIC_BASE_URL":         s.URL(),
-		"SERVICE_AUTH_SECRET":     cfg.Secrets.ServiceAuth,
-		"API_JWT_SECRET":          cfg.Secrets.APIJWT,
-		"DEFAULT_ORG_ID":          OrgID,
-	})
+	environ := ProcessEnviron(s.vendors, s.Addresses, cfg.Secrets)
+	environ["ONBOARDING_DATABASE_URL"], environ["MESSAGING_DATABASE_URL"] = cfg.OnboardingDatabaseURL, cfg.MessagingDatabaseURL
 	maps.Copy(environ, cfg.Environ)
 	return environ
 }

@@ -6,17 +6,19 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"paceline.internal/emulators/wire"
 )
 
-// trouble is something that befalls the system itself, at an instant of its own.
-type trouble struct {
+// disruption is something that befalls the system itself, at an instant of its own.
+type disruption struct {
 	at     time.Duration // since the world began
 	kind   string
 	last   time.Duration // how long an outage lasts
-	manner manner        // of a silence
+	manner wire.Manner   // of a silence
 }
 
-// The kinds of troubles. A service whose database comes back is restarted, as an orchestrator does that has seen it unready:
+// The kinds of disruptions. A service whose database comes back is restarted, as an orchestrator does that has seen it unready:
 // which of its old connections would be met first is nothing that a seed could repeat. Connections that break under a
 // living service are the matter of `chaos --processes` and of the crash matrix.
 const (
@@ -50,7 +52,7 @@ const (
 	passBound = 6 * time.Second
 )
 
-var troubleKinds = []string{
+var disruptionKinds = []string{
 	restartsMessaging, restartsOnboarding, restartsGateway, restartsQStash, losesOnboardingDB, losesMessagingDB,
 }
 
@@ -60,37 +62,44 @@ func drawWire(d dice) (wiring, bool) {
 	return pick(r, wirings), oneIn(r, 4)
 }
 
-// drawTroubles are those of one world, over the time in which most of its conversations happen.
-func drawTroubles(d dice) []trouble {
+// drawDisruptions are those of one world: over the time in which most of its conversations happen, or in the minute after each of these
+// instants.
+func drawDisruptions(d dice, after []time.Duration) []disruption {
 	r := d.roll("troubles")
-	var all []trouble
-	for range 3 + r.IntN(5) {
-		all = append(all, trouble{
-			// Troubles have instants of their own, the last of every grid.
+	var all []disruption
+	for range 3 + r.IntN(5) + len(after) {
+		all = append(all, disruption{
+			// Disruptions have instants of their own, the last of every grid.
 			at:   between(r, time.Second, 2*time.Minute) + grid - time.Microsecond,
-			kind: pick(r, troubleKinds), last: between(r, grid, 45*time.Second),
+			kind: pick(r, disruptionKinds), last: between(r, grid, 45*time.Second),
 		})
+	}
+	for i, at := range after {
+		all[i].at = at.Truncate(grid) + all[i].at/2 - all[i].at/2%grid + grid - time.Microsecond
 	}
 	if w, wired := drawWire(d); wired {
 		r := d.roll("silence")
-		t := trouble{at: between(r, time.Second, time.Minute) + grid - time.Microsecond, kind: fallsSilent, manner: pick(r, manners)}
+		t := disruption{at: between(r, time.Second, time.Minute) + grid - time.Microsecond, kind: fallsSilent, manner: pick(r, wire.Manners)}
 		if strings.HasSuffix(w.variable, "_DATABASE_URL") && oneIn(r, 2) { // at a whole half minute every loop wakes: it strikes one of them
 			t.at = time.Duration(1+r.IntN(2))*30*time.Second + phase(pick(r, []time.Duration{0, time.Second, 5 * time.Second, 15 * time.Second})) +
 				time.Microsecond
+		}
+		if len(after) > 0 {
+			t.at += pick(r, after).Truncate(time.Minute)
 		}
 		all = append(all, t)
 	}
 	return sorted(all)
 }
 
-func sorted(all []trouble) []trouble {
-	slices.SortStableFunc(all, func(a, b trouble) int { return int(a.at - b.at) })
+func sorted(all []disruption) []disruption {
+	slices.SortStableFunc(all, func(a, b disruption) int { return int(a.at - b.at) })
 	return all
 }
 
-// befall has a trouble happen now, and returns what follows from it. It is called while nothing moves; what moves next finds
+// disrupt has a disruption happen now, and returns what follows from it. It is called while nothing moves; what moves next finds
 // the world as it is then.
-func (w *world) befall(ctx context.Context, t trouble) (later []trouble, err error) {
+func (w *world) disrupt(ctx context.Context, t disruption) (later []disruption, err error) {
 	w.silence.end() // that nothing has met so far; a service would not start over a silent wire
 	if t.kind == fallsSilent {
 		w.silence.begin(t.manner)
@@ -114,9 +123,9 @@ func (w *world) befall(ctx context.Context, t trouble) (later []trouble, err err
 		w.vendors.QStash.Restart()
 		return nil, nil
 	case losesOnboardingDB:
-		return []trouble{{at: t.at + t.last, kind: findsOnboardingDB}}, w.data.shut(ctx, "onboarding")
+		return []disruption{{at: t.at + t.last, kind: findsOnboardingDB}}, w.data.shut(ctx, "onboarding")
 	case losesMessagingDB:
-		return []trouble{{at: t.at + t.last, kind: findsMessagingDB}}, w.data.shut(ctx, "messaging")
+		return []disruption{{at: t.at + t.last, kind: findsMessagingDB}}, w.data.shut(ctx, "messaging")
 	case findsOnboardingDB:
 		return nil, w.find(ctx, w.onboarding)
 	default:
@@ -127,7 +136,7 @@ func (w *world) befall(ctx context.Context, t trouble) (later []trouble, err err
 // hangUp closes the connections to the gateway that nobody uses.
 func (w *world) hangUp() {
 	w.vendors.HangUp()
-	w.http.CloseIdleConnections()
+	w.api.HTTP.CloseIdleConnections()
 }
 
 // restart stops a service and starts it again, unless its database is away: then it would only refuse to start until that is
@@ -154,14 +163,14 @@ func (w *world) find(ctx context.Context, s *running) error {
 type worldSilence struct {
 	wiring
 
-	wire *wire // nil in a world without one
+	wire *wire.Wire // nil in a world without one
 	on   bool
 	met  bool // something waited for the wire while it was silent
 }
 
-func (s *worldSilence) begin(m manner) {
+func (s *worldSilence) begin(m wire.Manner) {
 	s.on = true
-	s.wire.freeze(m, false)
+	s.wire.Freeze(m, false)
 }
 
 // end ends a silence that nothing has met, and what is left of one that was: nothing moves, so nobody waits for a dead connection any
@@ -170,9 +179,9 @@ func (s *worldSilence) end() {
 	switch {
 	case s.on:
 		s.on = false
-		s.wire.thaw()
+		s.wire.Thaw()
 	case s.met:
-		s.wire.cut()
+		s.wire.Cut()
 	}
 }
 
@@ -196,15 +205,15 @@ func (s *worldSilence) watch(settling context.Context) {
 		if !pause(settling, step) {
 			return
 		}
-		if !s.wire.struck() {
+		if !s.wire.Struck() {
 			struck = 0
 		}
 	}
 	s.on, s.met = false, true
 	if !strings.HasSuffix(s.variable, "_ADDR") {
-		s.wire.abandon()
+		s.wire.Abandon()
 		return
 	}
 	pause(settling, heldFor-sameInstant)
-	s.wire.cutHeld()
+	s.wire.CutHeld()
 }

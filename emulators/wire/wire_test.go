@@ -1,4 +1,4 @@
-package chaos
+package wire
 
 import (
 	"bufio"
@@ -19,7 +19,7 @@ const shortly = 30 * time.Millisecond
 
 // echo is a server behind a wire that says every line back, and tells what it heard.
 type echo struct {
-	*wire
+	*Wire
 
 	heard chan string // lines, and "end" for the end of a connection
 }
@@ -29,7 +29,7 @@ func newEcho(t *testing.T) *echo {
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	e := &echo{heard: make(chan string, 16)}
-	e.wire, err = openWire(t.Context(), "tcp", listener.Addr().String())
+	e.Wire, err = Open(t.Context(), "tcp", listener.Addr().String())
 	require.NoError(t, err)
 	go func() {
 		for {
@@ -53,7 +53,7 @@ func newEcho(t *testing.T) *echo {
 		}
 	}()
 	t.Cleanup(func() {
-		require.NoError(t, e.wire.close())
+		require.NoError(t, e.Close())
 		require.NoError(t, listener.Close())
 	})
 	return e
@@ -61,7 +61,7 @@ func newEcho(t *testing.T) *echo {
 
 func (e *echo) call(t *testing.T) net.Conn {
 	t.Helper()
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", e.addr)
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", e.Addr)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
@@ -100,27 +100,27 @@ func requireSilent(t *testing.T, conn net.Conn) {
 func TestWire(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		manner  manner
+		Manner  Manner
 		arrives string // of "one\n", while it is silent
 	}{
-		{bothWays, ""}, {towardsServer, ""}, {towardsCaller, "one\n"}, {midMessage, ""},
+		{BothWays, ""}, {TowardsServer, ""}, {TowardsCaller, "one\n"}, {MidMessage, ""},
 	} {
-		t.Run("R_03_IsSilentAndGoesOn/"+string(tt.manner), func(t *testing.T) {
+		t.Run("R_03_IsSilentAndGoesOn/"+string(tt.Manner), func(t *testing.T) {
 			t.Parallel()
 			e := newEcho(t)
 			conn := e.call(t)
 			say(t, conn, "before\n")
 			require.Equal(t, "before\n", <-e.heard)
 			requireAnswer(t, conn, "before\n")
-			require.False(t, e.struck())
+			require.False(t, e.Struck())
 
-			e.freeze(tt.manner, false)
+			e.Freeze(tt.Manner, false)
 			say(t, conn, "one\n")
 			late := e.call(t)
 			say(t, late, "one\n")
 			requireSilent(t, conn)
 			requireSilent(t, late)
-			require.True(t, e.struck())
+			require.True(t, e.Struck())
 			for range 2 {
 				if tt.arrives != "" {
 					require.Equal(t, tt.arrives, <-e.heard)
@@ -128,7 +128,7 @@ func TestWire(t *testing.T) {
 			}
 			require.Empty(t, e.heard)
 
-			e.thaw()
+			e.Thaw()
 			requireAnswer(t, conn, "one\n")
 			requireAnswer(t, late, "one\n")
 			say(t, conn, "two\n")
@@ -143,10 +143,10 @@ func TestWire(t *testing.T) {
 		say(t, conn, "before\n")
 		requireAnswer(t, conn, "before\n")
 		<-e.heard
-		e.freeze(midMessage, false)
+		e.Freeze(MidMessage, false)
 		say(t, conn, "half")
 		requireSilent(t, conn)
-		e.cut()
+		e.Cut()
 		_, open := hears(t, conn)
 		require.False(t, open)
 		require.Equal(t, "haend", <-e.heard, "half of it was said already")
@@ -160,13 +160,13 @@ func TestWire(t *testing.T) {
 		old := e.call(t)
 		say(t, old, "before\n")
 		requireAnswer(t, old, "before\n")
-		e.freeze(bothWays, true)
+		e.Freeze(BothWays, true)
 		fresh := e.call(t)
 		say(t, fresh, "fresh\n")
 		requireAnswer(t, fresh, "fresh\n")
 		say(t, old, "old\n")
 		requireSilent(t, old)
-		e.cutHeld()
+		e.CutHeld()
 		_, open := hears(t, old)
 		require.False(t, open)
 		say(t, fresh, "still\n")
@@ -182,11 +182,11 @@ func TestWire(t *testing.T) {
 			requireAnswer(t, conn, "before\n")
 			<-e.heard
 		}
-		e.freeze(towardsCaller, false)
+		e.Freeze(TowardsCaller, false)
 		say(t, struck, "one\n")
 		require.Equal(t, "one\n", <-e.heard)
-		require.Eventually(t, e.struck, 10*time.Second, time.Millisecond)
-		e.abandon()
+		require.Eventually(t, e.Struck, 10*time.Second, time.Millisecond)
+		e.Abandon()
 		say(t, struck, "two\n")
 		requireSilent(t, struck)
 		require.Empty(t, e.heard)
@@ -204,11 +204,11 @@ func TestWire(t *testing.T) {
 		say(t, conn, "before\n")
 		requireAnswer(t, conn, "before\n")
 		<-e.heard
-		e.freeze(towardsServer, false)
+		e.Freeze(TowardsServer, false)
 		require.NoError(t, conn.Close())
-		require.Eventually(t, e.struck, 10*time.Second, time.Millisecond)
+		require.Eventually(t, e.Struck, 10*time.Second, time.Millisecond)
 		require.Empty(t, e.heard)
-		e.thaw()
+		e.Thaw()
 		require.Equal(t, "end", <-e.heard)
 	})
 
@@ -220,14 +220,14 @@ func TestWire(t *testing.T) {
 			say(t, conn, "before\n")
 			requireAnswer(t, conn, "before\n")
 			<-e.heard
-			e.freeze(bothWays, false)
+			e.Freeze(BothWays, false)
 			say(t, conn, "one\n")
-			require.Eventually(t, e.struck, 10*time.Second, time.Millisecond)
+			require.Eventually(t, e.Struck, 10*time.Second, time.Millisecond)
 			if reset {
 				require.NoError(t, conn.(*net.TCPConn).SetLinger(0))
 			}
 			require.NoError(t, conn.Close())
-			e.thaw()
+			e.Thaw()
 			if !reset {
 				require.Equal(t, "one\n", <-e.heard, "its kernel would have repeated it")
 			}
@@ -240,14 +240,14 @@ func TestWire(t *testing.T) {
 		nobody, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 		require.NoError(t, err)
 		require.NoError(t, nobody.Close())
-		w, err := openWire(t.Context(), "tcp", nobody.Addr().String())
+		w, err := Open(t.Context(), "tcp", nobody.Addr().String())
 		require.NoError(t, err)
-		e := &echo{wire: w}
-		w.freeze(bothWays, false)
+		e := &echo{Wire: w}
+		w.Freeze(BothWays, false)
 		conn := e.call(t)
 		requireSilent(t, conn)
-		w.thaw()
+		w.Thaw()
 		require.Eventually(t, func() bool { _, open := hears(t, conn); return !open }, 10*time.Second, time.Millisecond)
-		require.NoError(t, w.close())
+		require.NoError(t, w.Close())
 	})
 }

@@ -1,4 +1,4 @@
-package chaos
+package stack
 
 import (
 	"fmt"
@@ -55,6 +55,9 @@ func StartChild(cfg ChildConfig) (*Child, error) {
 	}
 	return c, nil
 }
+
+// Signal tells the process something, which may have ended in this instant.
+func (c *Child) Signal(signal os.Signal) { _ = c.cmd.Process.Signal(signal) }
 
 // Kill ends the process with SIGKILL, and returns once it is gone. Killing one that has ended changes nothing.
 func (c *Child) Kill() {

@@ -3,13 +3,16 @@ package chaos
 import (
 	"context"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
+
+	"paceline.internal/test/stack"
 )
 
-// keeper keeps one service running, as an orchestrator does: whenever its process ends it starts another.
-type keeper struct {
-	cfg      ChildConfig
+// supervisor keeps one service running, as an orchestrator does: whenever its process ends it starts another.
+type supervisor struct {
+	cfg      stack.ChildConfig
 	readyURL string
 	log      *slog.Logger
 
@@ -17,7 +20,7 @@ type keeper struct {
 	done   chan struct{}
 
 	mu     sync.Mutex
-	child  *Child
+	child  *stack.Child
 	killed bool // by us; else it ended by itself
 	ends   int  // by itself
 }
@@ -25,10 +28,10 @@ type keeper struct {
 // restartPause is how long a process that ended by itself is left alone. One that was killed is started again at once.
 const restartPause = 200 * time.Millisecond
 
-// keep begins to keep a service, until close.
-func keep(cfg ChildConfig, readyURL string, log *slog.Logger) *keeper {
+// supervise begins to keep a service, until close.
+func supervise(cfg stack.ChildConfig, readyURL string, log *slog.Logger) *supervisor {
 	ctx, cancel := context.WithCancel(context.Background())
-	k := &keeper{cfg: cfg, readyURL: readyURL, log: log, cancel: cancel, done: make(chan struct{})}
+	k := &supervisor{cfg: cfg, readyURL: readyURL, log: log, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(k.done)
 		for k.live(ctx) {
@@ -38,8 +41,8 @@ func keep(cfg ChildConfig, readyURL string, log *slog.Logger) *keeper {
 }
 
 // live is the life of one process, and reports whether there is to be another.
-func (k *keeper) live(ctx context.Context) bool {
-	child, err := StartChild(k.cfg)
+func (k *supervisor) live(ctx context.Context) bool {
+	child, err := stack.StartChild(k.cfg)
 	if err != nil {
 		k.log.ErrorContext(ctx, "chaos.start_failed", "process", k.cfg.Name, "error", err)
 		return pause(ctx, restartPause)
@@ -68,26 +71,26 @@ func (k *keeper) live(ctx context.Context) bool {
 }
 
 // kill ends the process that runs now with SIGKILL, and reports whether there was one.
-func (k *keeper) kill() bool {
+func (k *supervisor) kill() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.child == nil {
 		return false
 	}
 	k.killed = true
-	_ = k.child.cmd.Process.Kill() // it may have ended in this instant
+	k.child.Signal(os.Kill)
 	return true
 }
 
 // endedByItself is how often a process ended although nobody killed it.
-func (k *keeper) endedByItself() int {
+func (k *supervisor) endedByItself() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.ends
 }
 
 // close kills the process and starts no other.
-func (k *keeper) close() {
+func (k *supervisor) close() {
 	k.cancel()
 	<-k.done
 }

@@ -51,6 +51,7 @@ type Entry struct {
 type Message struct {
 	MessageID      string     `json:"message_id"`
 	Direction      string     `json:"direction"`
+	To             string     `json:"to"`
 	Body           string     `json:"body"`
 	Status         string     `json:"status"`
 	TwilioSID      string     `json:"twilio_sid"`
@@ -74,6 +75,11 @@ func (c *Client) Activate(ctx context.Context, profileID string) (Session, error
 	return answer.Session, err
 }
 
+// Hold keeps everything back from a person.
+func (c *Client) Hold(ctx context.Context, profileID string) error {
+	return c.Call(ctx, http.MethodPost, "/v1/profiles/"+profileID+":hold", struct{}{}, nil)
+}
+
 // Release takes the hold off a profile.
 func (c *Client) Release(ctx context.Context, profileID string) error {
 	return c.Call(ctx, http.MethodPost, "/v1/profiles/"+profileID+":release", struct{}{}, nil)
@@ -91,9 +97,24 @@ func (c *Client) Session(ctx context.Context, sessionID string) (Session, []Entr
 
 // Sessions are those of a profile.
 func (c *Client) Sessions(ctx context.Context, profileID string) ([]Session, error) {
+	return c.sessions(ctx, url.Values{"profile_id": {profileID}})
+}
+
+// StuckSessions wait for an operator, in the whole organisation.
+func (c *Client) StuckSessions(ctx context.Context) ([]Session, error) {
+	return c.sessions(ctx, url.Values{"stuck": {"true"}})
+}
+
+func (c *Client) sessions(ctx context.Context, which url.Values) ([]Session, error) {
+	which.Set("page_size", "500")
 	var answer struct{ Sessions []Session }
-	err := c.Call(ctx, http.MethodGet, "/v1/sessions?page_size=500&profile_id="+url.QueryEscape(profileID), nil, &answer)
+	err := c.Call(ctx, http.MethodGet, "/v1/sessions?"+which.Encode(), nil, &answer)
 	return answer.Sessions, err
+}
+
+// Resume has a session that is parked go on.
+func (c *Client) Resume(ctx context.Context, sessionID string) error {
+	return c.Call(ctx, http.MethodPost, "/v1/sessions/"+sessionID+":resume", struct{}{}, nil)
 }
 
 // Reset closes a session.
@@ -110,15 +131,36 @@ func (c *Client) Message(ctx context.Context, messageID string) (Message, error)
 
 // Messages are those of a profile, the newest 500 at the most.
 func (c *Client) Messages(ctx context.Context, profileID string) ([]Message, error) {
-	return c.list(ctx, url.Values{"profile_id": {profileID}})
+	return c.messages(ctx, url.Values{"profile_id": {profileID}})
+}
+
+// ParkedMessages wait for an operator's resolution, in the whole organisation.
+func (c *Client) ParkedMessages(ctx context.Context) ([]Message, error) {
+	return c.messages(ctx, url.Values{"status": {"parked"}})
+}
+
+// Attempt is which attempt of a message a resolution would be about.
+func (c *Client) Attempt(ctx context.Context, messageID string) (int, error) {
+	var answer struct{ Attempt int }
+	err := c.Call(ctx, http.MethodGet, "/v1/messages/"+messageID+"/evidence", nil, &answer)
+	return answer.Attempt, err
+}
+
+// Resolve says what became of that attempt: Twilio has it under a SID, or with an empty one does not.
+func (c *Client) Resolve(ctx context.Context, messageID string, attempt int, twilioSID, reason string) error {
+	resolution := map[string]any{"resolution": "RESOLUTION_NOT_SENT", "reason": reason, "attempt": attempt}
+	if twilioSID != "" {
+		resolution["resolution"], resolution["twilio_sid"] = "RESOLUTION_SENT", twilioSID
+	}
+	return c.Call(ctx, http.MethodPost, "/v1/messages/"+messageID+":resolve", resolution, nil)
 }
 
 // MessagesOfKey are those with an idempotency key.
 func (c *Client) MessagesOfKey(ctx context.Context, key string) ([]Message, error) {
-	return c.list(ctx, url.Values{"idempotency_key": {key}})
+	return c.messages(ctx, url.Values{"idempotency_key": {key}})
 }
 
-func (c *Client) list(ctx context.Context, which url.Values) ([]Message, error) {
+func (c *Client) messages(ctx context.Context, which url.Values) ([]Message, error) {
 	which.Set("page_size", "500")
 	var answer struct{ Messages []Message }
 	err := c.Call(ctx, http.MethodGet, "/v1/messages?"+which.Encode(), nil, &answer)
@@ -156,6 +198,11 @@ func (e *StatusError) Error() string {
 		path = pathConsents + "PHONE"
 	}
 	return fmt.Sprintf("%s %s: %d %s: %s", e.Method, path, e.Code, http.StatusText(e.Code), e.Answer)
+}
+
+// Transient reports whether the same call may be answered differently a little later.
+func (e *StatusError) Transient() bool {
+	return e.Code == http.StatusConflict || e.Code == http.StatusTooManyRequests || e.Code >= http.StatusInternalServerError
 }
 
 const pathConsents = "/v1/consents/"

@@ -1,4 +1,5 @@
-package chaos
+// Package wire is a TCP proxy that can fall silent without ending a connection.
+package wire
 
 import (
 	"context"
@@ -11,29 +12,31 @@ import (
 	"time"
 )
 
-// manner is how a wire is silent.
-type manner string
+// Manner is how a wire is silent.
+type Manner string
 
 const (
-	speaks        manner = "" // it is not
-	bothWays      manner = "both ways"
-	towardsServer manner = "towards the server" // requests do not arrive
-	towardsCaller manner = "towards the caller" // requests arrive, and their answers do not
-	// midMessage lets half of the next chunk of each connection go by, whichever side it comes from, and is silent both ways then.
-	midMessage manner = "in the middle of a message"
+	Speaks Manner = "" // it is not
+	// BothWays lets nothing through.
+	BothWays Manner = "both ways"
+	// TowardsServer and TowardsCaller let the other direction through.
+	TowardsServer Manner = "towards the server" // requests do not arrive
+	TowardsCaller Manner = "towards the caller" // requests arrive, and their answers do not
+	// MidMessage lets half of the next chunk of each connection go by, whichever side it comes from, and is silent both ways then.
+	MidMessage Manner = "in the middle of a message"
 )
 
-// manners are those that a wire can be told.
-var manners = []manner{bothWays, towardsServer, towardsCaller, midMessage}
+// Manners are those that a wire can be told.
+var Manners = []Manner{BothWays, TowardsServer, TowardsCaller, MidMessage}
 
-// dead is a connection that never speaks again. Only its caller can end it.
-const dead manner = "for ever"
+// Dead is a connection that never speaks again. Only its caller can end it.
+const Dead Manner = "for ever"
 
-// wire is a TCP address on the way to another one, which can fall silent. The connections of a silent wire stay open: nothing is
+// Wire is a TCP address on the way to another one, which can fall silent. The connections of a silent wire stay open: nothing is
 // delivered, an end or a reset neither, and what a side writes is acknowledged as long as buffers last. So do a host that lost its power, a
 // firewall that forgot a connection, and a stalled disk behind a kernel that is well.
-type wire struct {
-	addr        string
+type Wire struct {
+	Addr        string // where it listens
 	network, to string
 	listener    net.Listener
 	work        sync.WaitGroup
@@ -41,18 +44,18 @@ type wire struct {
 	mu sync.Mutex
 	// harmless says what a connection may say before a silence begins for it, such as a greeting; nil: nothing, it begins at once.
 	harmless func(said []byte) bool
-	silent   manner // of connections that are made now
+	silent   Manner // of connections that are made now
 	lines    map[*line]struct{}
 	closed   bool
 }
 
-// openWire listens on the loopback until close.
-func openWire(ctx context.Context, network, to string) (*wire, error) {
+// Open listens on the loopback until Close.
+func Open(ctx context.Context, network, to string) (*Wire, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("open a wire: %w", err)
 	}
-	w := &wire{addr: listener.Addr().String(), network: network, to: to, listener: listener, lines: map[*line]struct{}{}}
+	w := &Wire{Addr: listener.Addr().String(), network: network, to: to, listener: listener, lines: map[*line]struct{}{}}
 	w.work.Go(func() {
 		for {
 			caller, err := listener.Accept()
@@ -65,15 +68,15 @@ func openWire(ctx context.Context, network, to string) (*wire, error) {
 	return w, nil
 }
 
-// passes has a silence begin for a connection only with what is not harmless; for those that are made from now on.
-func (w *wire) passes(harmless func(said []byte) bool) {
+// Passes has a silence begin for a connection only with what is not harmless; for those that are made from now on.
+func (w *Wire) Passes(harmless func(said []byte) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.harmless = harmless
 }
 
-// freeze makes the wire silent: the connections that stand, and unless onlyStanding those that are made from now on.
-func (w *wire) freeze(m manner, onlyStanding bool) {
+// Freeze makes the wire silent: the connections that stand, and unless onlyStanding those that are made from now on.
+func (w *Wire) Freeze(m Manner, onlyStanding bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !onlyStanding {
@@ -84,41 +87,41 @@ func (w *wire) freeze(m manner, onlyStanding bool) {
 	}
 }
 
-// thaw ends the silence: what was held back is delivered now.
-func (w *wire) thaw() {
+// Thaw ends the silence: what was held back is delivered now.
+func (w *Wire) Thaw() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.silent = speaks
+	w.silent = Speaks
 	for l := range w.lines {
-		l.fall(speaks)
+		l.fall(Speaks)
 	}
 }
 
-// cut ends the silence, and with it every connection that was silent. What was held back is lost.
-func (w *wire) cut() { w.sever((*line).isSilent) }
+// Cut ends the silence, and with it every connection that was silent. What was held back is lost.
+func (w *Wire) Cut() { w.sever((*line).isSilent) }
 
-// cutHeld cuts the connections that hold something back; the others go on as if nothing had been.
-func (w *wire) cutHeld() { w.sever((*line).holds) }
+// CutHeld cuts the connections that hold something back; the others go on as if nothing had been.
+func (w *Wire) CutHeld() { w.sever((*line).holds) }
 
-// abandon ends the silence but for the connections that hold something back: they are dead, and what was held back is lost.
-func (w *wire) abandon() {
+// Abandon ends the silence but for the connections that hold something back: they are dead, and what was held back is lost.
+func (w *Wire) Abandon() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.silent = speaks
+	w.silent = Speaks
 	for l := range w.lines {
 		if l.holds() {
-			l.fall(dead)
+			l.fall(Dead)
 		} else {
-			l.fall(speaks)
+			l.fall(Speaks)
 		}
 	}
 }
 
 // sever returns when the servers have let go of what was cut.
-func (w *wire) sever(doomed func(*line) bool) {
+func (w *Wire) sever(doomed func(*line) bool) {
 	var cut []*line
 	w.mu.Lock()
-	w.silent = speaks
+	w.silent = Speaks
 	for l := range w.lines {
 		if doomed(l) {
 			cut = append(cut, l)
@@ -137,11 +140,11 @@ func (w *wire) sever(doomed func(*line) bool) {
 	for _, l := range cut {
 		<-l.done
 	}
-	w.thaw()
+	w.Thaw()
 }
 
-// struck reports whether a connection holds something back.
-func (w *wire) struck() bool {
+// Struck reports whether a connection holds something back.
+func (w *Wire) Struck() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for l := range w.lines {
@@ -152,8 +155,8 @@ func (w *wire) struck() bool {
 	return false
 }
 
-// close ends the wire and every connection on it.
-func (w *wire) close() error {
+// Close ends the wire and every connection on it.
+func (w *Wire) Close() error {
 	err := w.listener.Close()
 	w.mu.Lock()
 	w.closed = true
@@ -164,7 +167,7 @@ func (w *wire) close() error {
 }
 
 // connect is one connection, from its beginning to its end. A server that refuses it is news that a silent wire does not bring.
-func (w *wire) connect(caller net.Conn) {
+func (w *Wire) connect(caller net.Conn) {
 	server, err := net.DialTimeout(w.network, w.to, dialBound) //nolint:noctx // a wire has no caller; the bound is its own
 	l := &line{caller: caller, server: server, done: make(chan struct{})}
 	l.changed.L = &l.mu
@@ -181,7 +184,7 @@ func (w *wire) connect(caller net.Conn) {
 	if err == nil {
 		l.carry()
 	} else {
-		l.admit(towardsCaller, 0)
+		l.admit(TowardsCaller, 0)
 	}
 	w.mu.Lock()
 	delete(w.lines, l)
@@ -204,8 +207,8 @@ type line struct {
 
 	mu      sync.Mutex
 	changed sync.Cond
-	silent  manner
-	next    manner // with the first thing that its caller says and that is not harmless
+	silent  Manner
+	next    Manner // with the first thing that its caller says and that is not harmless
 	held    int    // chunks, and ends, that are held back
 	severed bool
 }
@@ -213,8 +216,8 @@ type line struct {
 // carry copies until both sides have ended, or the line was cut.
 func (l *line) carry() {
 	var both sync.WaitGroup
-	both.Go(func() { l.copy(towardsServer, l.caller, l.server) })
-	both.Go(func() { l.copy(towardsCaller, l.server, l.caller) })
+	both.Go(func() { l.copy(TowardsServer, l.caller, l.server) })
+	both.Go(func() { l.copy(TowardsCaller, l.server, l.caller) })
 	both.Wait()
 }
 
@@ -226,11 +229,11 @@ func (l *line) end() {
 }
 
 // copy carries what one side says. A side that cannot be written to any more says so itself, on its way back.
-func (l *line) copy(way manner, from, to net.Conn) {
+func (l *line) copy(way Manner, from, to net.Conn) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
-		if way == towardsServer && n > 0 {
+		if way == TowardsServer && n > 0 {
 			l.said(buffer[:n])
 		}
 		for rest := buffer[:n]; len(rest) > 0; {
@@ -254,9 +257,9 @@ func (l *line) copy(way manner, from, to net.Conn) {
 }
 
 // pass carries the end of what one side says.
-func (l *line) pass(way manner, to net.Conn, end error) {
+func (l *line) pass(way Manner, to net.Conn, end error) {
 	switch _, what := l.admit(way, 0); {
-	case what == lost && way == towardsServer:
+	case what == lost && way == TowardsServer:
 		l.end()
 	case what != delivered:
 	case errors.Is(end, syscall.ECONNRESET):
@@ -276,25 +279,25 @@ const (
 )
 
 // admit returns how many of the next n bytes of one way may go by, once some may, or are lost; 0 bytes are the end of that way.
-func (l *line) admit(way manner, n int) (now int, what fate) {
+func (l *line) admit(way Manner, n int) (now int, what fate) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.silent == midMessage && n > 0 {
-		l.silent = bothWays
+	if l.silent == MidMessage && n > 0 {
+		l.silent = BothWays
 		if n > 1 {
 			return n / 2, delivered
 		}
 	}
 	waited := false
 	l.held++
-	for ; l.silent == bothWays || l.silent == way; waited = true {
+	for ; l.silent == BothWays || l.silent == way; waited = true {
 		l.changed.Wait()
 	}
 	l.held--
 	switch {
 	case l.severed:
 		return n, severed
-	case l.silent == dead:
+	case l.silent == Dead:
 		return n, lost
 	case waited && isReset(l.from(way)):
 		l.severed = true
@@ -306,8 +309,8 @@ func (l *line) admit(way manner, n int) (now int, what fate) {
 }
 
 // from is who speaks in one way.
-func (l *line) from(way manner) net.Conn {
-	if way == towardsServer {
+func (l *line) from(way Manner) net.Conn {
+	if way == TowardsServer {
 		return l.caller
 	}
 	return l.server
@@ -339,15 +342,15 @@ func (l *line) reset() {
 	l.end()
 }
 
-func (l *line) fall(m manner) {
+func (l *line) fall(m Manner) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.silent == dead:
-	case l.harmless != nil && m != speaks && m != dead:
+	case l.silent == Dead:
+	case l.harmless != nil && m != Speaks && m != Dead:
 		l.next = m
 	default:
-		l.silent, l.next = m, speaks
+		l.silent, l.next = m, Speaks
 		l.changed.Broadcast()
 	}
 }
@@ -356,15 +359,15 @@ func (l *line) fall(m manner) {
 func (l *line) said(what []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.next != speaks && !l.harmless(what) {
-		l.silent, l.next = l.next, speaks
+	if l.next != Speaks && !l.harmless(what) {
+		l.silent, l.next = l.next, Speaks
 	}
 }
 
 // cut has the caller see the end at once. The server is told, so that nothing is left of the connection there when the line is done.
 func (l *line) cut() {
 	l.mu.Lock()
-	l.severed, l.silent = true, speaks
+	l.severed, l.silent = true, Speaks
 	l.changed.Broadcast()
 	l.mu.Unlock()
 	_ = l.caller.Close()
@@ -383,7 +386,7 @@ func closeWrite(conn net.Conn) {
 func (l *line) isSilent() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.silent != speaks
+	return l.silent != Speaks
 }
 
 func (l *line) holds() bool {

@@ -1,0 +1,96 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Gear is how a simulation passes time.
+type Gear string
+
+// The gears.
+const (
+	// Slow plays every instant, and a world lasts minutes.
+	Slow Gear = "slow"
+	// Fast plays every instant while a job, an alarm or a text is open. Otherwise the clock leaps to the next planned instant, before which
+	// every loop wakes once. A world lasts months.
+	Fast Gear = "fast"
+)
+
+// shift is what a gear makes of a world.
+type shift struct {
+	tempo   tempo
+	odds    odds
+	longest time.Duration // bounds a world, on its own clock. By then every patience in the system has run out.
+	leaps   bool
+}
+
+const day = 24 * time.Hour
+
+func (g Gear) shift() (shift, error) {
+	switch g {
+	case Slow, "":
+		return shift{tempo: minutes(), odds: often, longest: 6 * time.Hour}, nil
+	case Fast:
+		s := shift{tempo: months(), odds: often, longest: 400 * day, leaps: true}
+		s.odds.patient = 300 * day
+		return s, nil
+	}
+	return shift{}, fmt.Errorf("there is no gear %q: it is %s or %s", g, Slow, Fast)
+}
+
+const (
+	// leastLeap is shorter than no leap: what is due sooner is played.
+	leastLeap = time.Minute
+	// lead is how long before a planned instant a leap ends: for every loop to wake.
+	lead = time.Second
+	// askAgain is how long the clock of a world in which something is open is not asked to leap.
+	askAgain = 5 * time.Second
+)
+
+// leap moves the clock to shortly before the next planned instant, if that is far away and nothing is open until then. It reports whether
+// it did.
+func (w *world) leap(ctx context.Context, planned time.Time) (bool, error) {
+	now := w.clock.Now()
+	if !w.shift.leaps || now.Before(w.openUntil) || planned.Sub(now) < leastLeap {
+		return false, nil
+	}
+	due, open, err := w.due(ctx)
+	if err != nil {
+		return false, err
+	}
+	if due != nil && due.Before(planned) {
+		planned = *due
+	}
+	if open || planned.Sub(now) < leastLeap {
+		w.openUntil = now.Add(askAgain)
+		return false, nil
+	}
+	until := planned.Add(-lead).Truncate(grid)
+	w.clock.Advance(until.Sub(now))
+	w.pulse.oversleep(until)
+	return true, w.renewToken()
+}
+
+// sqlDue is what the services are going to do by themselves: whether something is open now, and the first instant at which something is
+// due. A session that is held back waits for its release, and one whose step is past its due time for the sweeper.
+const sqlDue = `
+select exists (select from webhook_jobs where status = 'processing')
+    or exists (select from step_alarms where published_at is null)
+    or exists (select from conversation_sessions s join profiles p on p.id = s.profile_id
+               where s.status = 'active' and s.next_step_id is not null and not p.hold and not exists (
+                 select from step_alarms a where a.session_id = s.id and a.step_id = s.next_step_id and a.due_at > $1)),
+       least((select min(next_retry_at) from webhook_jobs where status = 'pending'),
+             (select min(a.due_at) from step_alarms a join conversation_sessions s on s.id = a.session_id and s.next_step_id = a.step_id
+              where s.status = 'active' and a.due_at > $1))`
+
+// due is the first instant at which a service has something to do, and whether one has now. A database that is away is open.
+func (w *world) due(ctx context.Context) (first *time.Time, open bool, err error) {
+	var inDoubt bool
+	if w.onboardingDB.QueryRow(ctx, sqlDue, w.clock.Now()).Scan(&open, &first) != nil ||
+		w.messagingDB.QueryRow(ctx, sqlInDoubt).Scan(&inDoubt) != nil {
+		return nil, true, ctx.Err()
+	}
+	return first, open || inDoubt, nil
+}
