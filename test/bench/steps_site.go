@@ -18,7 +18,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"paceline.internal/test/chaos"
 	"paceline.internal/test/stack"
 )
 
@@ -48,7 +47,7 @@ func (s Steps) makeTemplate(ctx context.Context, server *server, b *build, servi
 		return err
 	}
 	log := filepath.Join(server.dir, name+".log")
-	migrate, err := chaos.StartChild(chaos.ChildConfig{
+	migrate, err := stack.StartChild(stack.ChildConfig{
 		Name: service, Command: append(append([]string{}, b.program...), "serve", service, "migrate"), Environ: environ, Log: log,
 	})
 	if err != nil {
@@ -109,7 +108,7 @@ type place struct {
 	origin   string
 	ops      map[string]string // where each says what it has used
 	logs     []string
-	children []*chaos.Child
+	children []*stack.Child
 	client   *http.Client
 }
 
@@ -131,7 +130,7 @@ func (s Steps) open(ctx context.Context, server *server, stubs *stubs, b *build,
 	for _, service := range []string{stack.Messaging, stack.Onboarding, stack.Gateway} {
 		log := filepath.Join(server.dir, service+".log")
 		_ = os.Remove(log) // of the measurement before, if there was one
-		child, err := chaos.StartChild(chaos.ChildConfig{
+		child, err := stack.StartChild(stack.ChildConfig{
 			Name: service, Command: append(append([]string{}, b.program...), "serve", service), Environ: environ, Log: log,
 		})
 		if err != nil {
