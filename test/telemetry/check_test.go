@@ -154,6 +154,12 @@ func TestDashboards(t *testing.T) {
 	}
 }
 
+// TestScaling holds what Kubernetes scales by (test/manifests) to what is exported.
+func TestScaling(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, conversation(t).metrics.problems(`max(jobs_backlog{queue="webhook_jobs"})`))
+}
+
 func TestObjectives(t *testing.T) {
 	t.Parallel()
 	e := conversation(t).metrics
