@@ -308,7 +308,7 @@ func TestTextsToANumberOfNobodys(t *testing.T) {
 		require.Equal(t, http.StatusOK, status, "Twilio would only repeat it")
 		require.Equal(t, "<Response/>", answer)
 		failed := b.fails(t)
-		require.Equal(t, "record text: inbound: no organisation owns the number that this was sent to", failed.ErrorMessage)
+		require.Equal(t, "record message: no organisation owns the number that this was sent to", failed.ErrorMessage)
 		require.Equal(t, nobodysNumber, failed.Payload["to"])
 		require.Equal(t, "STOP", failed.Payload["body"], "nothing is lost")
 		require.Equal(t, 1, count(t, b.onboarding, `select count(*) from webhook_jobs where status = 'failed' and error_message like '%no organisation owns%'`))
