@@ -48,6 +48,10 @@ func run(in io.Reader, out io.Writer, root string, update bool) error {
 	}
 	filled, missing := fill(string(source), found)
 	problems = append(problems, missing...)
+	if !update {
+		found.keepSkipped(string(source), tests)
+		filled, _ = fill(string(source), found)
+	}
 	switch {
 	case update:
 		if err := os.WriteFile(path, []byte(filled), 0o644); err != nil { //nolint:gosec // it is a page for everybody

@@ -61,13 +61,17 @@ func TestRun(t *testing.T) {
 		{name: "TestThatIsNew", first: "–", rest: two, run: ran, want: "docs/acceptance.md is not what ran"},
 		{name: "TestThatIsGone", first: one, rest: two, run: ran[:3], want: "S0-02 is met by no test that ran and passed: second"},
 		{
-			name: "TestThatWasSkipped", first: one, rest: two, run: append([]string{"skip gateway TestOther/S0_02_Sometimes"}, ran...),
-			want: "gateway TestOther/S0_02_Sometimes was skipped",
+			name: "TestThatWasSkippedStaysOnThePage", first: one, rest: two + "<br>`platform/rpc TestOther/S0_02_Sometimes`",
+			run: append([]string{"skip platform/rpc TestOther/S0_02_Sometimes"}, ran...),
 		},
 		{
-			name: "TestOfWhichAllIsSkipped", first: one, rest: two,
-			run:  append([]string{"skip gateway TestS0_02/Inside", "pass gateway TestS0_02"}, ran...),
-			want: "gateway TestS0_02 was skipped",
+			name: "TestBelowASkippedOneStaysOnThePage", first: one, rest: two + "<br>`platform/rpc TestOther` ×4",
+			run: append([]string{"skip platform/rpc TestOther"}, ran...),
+		},
+		{
+			name: "CriterionOfSkippedTestsOnly", first: one, rest: "`platform/rpc TestOther/S0_02_Sometimes`",
+			run:  append([]string{"skip platform/rpc TestOther/S0_02_Sometimes"}, ran[:3]...),
+			want: "S0-02 is met by no test that ran and passed",
 		},
 		{name: "TestThatFailed", first: one, rest: two, run: append([]string{"fail gateway TestOther"}, ran...), want: "the run failed"},
 		{name: "NoTestAtAll", first: one, rest: two, want: "the run failed"},

@@ -65,6 +65,28 @@ func (e entries) keep(source string, ran tests, root string) {
 	}
 }
 
+// keepSkipped leaves what the page says of tests that were skipped here: they need what this machine has not, such as PgBouncer. No
+// criterion is held by them alone.
+func (e entries) keepSkipped(source string, ran tests) {
+	for line := range strings.Lines(source) {
+		cells := row.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
+		if cells == nil {
+			continue
+		}
+		id := cells[1]
+		for entry := range strings.SplitSeq(cells[3], "<br>") {
+			quoted, _, _ := strings.Cut(strings.TrimPrefix(entry, "`"), "`")
+			dir, name, _ := strings.Cut(quoted, " ")
+			if !ran.skipped(dir, name) {
+				continue
+			}
+			e[id] = slices.DeleteFunc(e[id], func(found string) bool { return strings.HasPrefix(found, "`"+quoted) })
+			e[id] = append(e[id], entry)
+		}
+		slices.Sort(e[id])
+	}
+}
+
 var (
 	section = regexp.MustCompile(`^(S\d|R)$`)
 	number  = regexp.MustCompile(`^\d\d$`)
