@@ -13,7 +13,8 @@ import (
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
-	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/inbox"
+	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
 )
 
@@ -106,11 +107,11 @@ func isLine(text string) bool {
 }
 
 // replyCopy is what our own replies about consent say.
-func (c *Config) replyCopy() delivery.ReplyCopy {
-	return delivery.ReplyCopy{Brand: c.Brand, Contact: c.HelpContact}
+func (c *Config) replyCopy() inbox.ReplyCopy {
+	return inbox.ReplyCopy{Brand: c.Brand, Contact: c.HelpContact}
 }
 
 // sender is what texts are sent from, and to whom those that arrive there belong.
-func (c *Config) sender() delivery.Sender {
-	return delivery.Sender{OrgID: c.OrgID, Number: c.FromNumber, ServiceSID: c.ServiceSID}
+func (c *Config) sender() send.Sender {
+	return send.Sender{OrgID: c.OrgID, Number: c.FromNumber, ServiceSID: c.ServiceSID}
 }

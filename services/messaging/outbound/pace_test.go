@@ -67,7 +67,7 @@ func TestPaceHoldsInEveryWindow(t *testing.T) {
 
 // sentAt is when Twilio got each text, in order.
 func (b *bundle) sentAt() (at []time.Duration) {
-	for _, m := range b.emulator.Messages() {
+	for _, m := range b.Emulator.Messages() {
 		if m.Direction == emulator.DirectionAPI {
 			at = append(at, m.CreatedAt.Sub(began))
 		}
@@ -175,7 +175,7 @@ func TestPaceOfTheQueue(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.rate = 0.1
-		b.emulator.SetScript(lose(emulator.AnswerReset, true))
+		b.Emulator.SetScript(lose(emulator.AnswerReset, true))
 		b.enqueue(nil)
 		b.drain()
 		b.pass(12*time.Second, time.Second)
@@ -197,7 +197,7 @@ func TestPaceOfTheQueue(t *testing.T) {
 				_, err := process.Drain(t.Context())
 				require.NoError(t, err)
 			}
-			b.clock.Advance(250 * time.Millisecond)
+			b.Clock.Advance(250 * time.Millisecond)
 		}
 		require.Equal(t, []time.Duration{0, 1e9, 2e9, 3e9, 4e9}, b.sentAt())
 	})

@@ -1,0 +1,231 @@
+package inbox_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/inbox"
+	"paceline.internal/services/messaging/messagingtest"
+	"paceline.internal/services/messaging/postgres"
+	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sms"
+	"paceline.internal/services/messaging/twilio"
+)
+
+// held is a send that is claimed and waits at Twilio's door until it is let through.
+type held struct {
+	letThrough func()
+	result     chan send.Result
+}
+
+func (b *bundle) hold(service func(func(*send.Config)) *send.Service) held {
+	b.T.Helper()
+	inside, release := make(chan struct{}), make(chan struct{})
+	slow := service(func(c *send.Config) {
+		c.Carrier = messagingtest.CarrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
+			close(inside)
+			<-release
+			return b.Carrier.Send(context.WithoutCancel(ctx), out)
+		})
+	})
+	h := held{letThrough: sync.OnceFunc(func() { close(release) }), result: make(chan send.Result, 1)}
+	b.T.Cleanup(h.letThrough) // or a failure would wait for it
+	go func() {
+		result, _ := slow.Send(b.T.Context(), b.Request())
+		h.result <- result
+	}()
+	<-inside
+	return h
+}
+
+func TestStopIsAnsweredAfterWhatIsOnItsWay(t *testing.T) {
+	t.Parallel()
+	type answer struct {
+		m   send.Message
+		err error
+	}
+	stop := func(b *bundle, s *inbox.Service, sid string) chan answer {
+		answered := make(chan answer, 1)
+		go func() {
+			m, err := s.RecordInbound(b.T.Context(), b.Inbound(sid, "STOP"))
+			answered <- answer{m, err}
+		}()
+		return answered
+	}
+	// looks counts the looks for what is on its way, which show that somebody waits.
+	looking := func(b *bundle, wait time.Duration) (*inbox.Service, chan struct{}) {
+		looked := make(chan struct{}, 1000)
+		return b.inbox(func(c *send.Config) {
+			c.StopWait = wait
+			c.Store = looks{Store: b.Store, looked: looked}
+		}), looked
+	}
+
+	t.Run("S0_41_STOPIsAnsweredOnlyAfterTheSendIsSettled", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		h := b.hold(b.Service)
+		service, looked := looking(b, 10*time.Second)
+		answered := stop(b, service, "SM1")
+		for range 2 { // it has waited once and looks again
+			select {
+			case <-looked:
+			case a := <-answered:
+				require.Fail(t, "answered before the send was settled", "%v", a.err)
+			}
+		}
+		require.Equal(t, consent.OptedOut, b.Ledger().State, "in force long before the answer")
+		require.Empty(t, answered)
+		require.Empty(t, b.Sent())
+		h.letThrough()
+		a := <-answered
+		require.NoError(t, a.err)
+		require.Equal(t, consent.OptOut, a.m.ConsentEffect)
+		require.Equal(t, send.Accepted, (<-h.result).Outcome, "claimed before the STOP, accepted before its answer")
+		require.Equal(t, sms.Queued, b.Stored().Status)
+	})
+
+	t.Run("OneServiceWakesItsOwnWaitersBeforeThePoll", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		woken := func(who string) bool {
+			looked := make(chan struct{}, 1000)
+			inside, release := make(chan struct{}), make(chan struct{})
+			service := b.Service(func(c *send.Config) {
+				c.StopWait = 45 * time.Millisecond // less than the poll
+				c.Store = looks{Store: b.Store, looked: looked}
+				c.Carrier = messagingtest.CarrierFunc(func(context.Context, twilio.Outgoing) twilio.Outcome {
+					close(inside)
+					<-release
+					return twilio.Outcome{Kind: twilio.Throttled}
+				})
+			})
+			r, said := b.Request(), b.Inbound("SM"+who, "STOP")
+			r.To, r.Key, said.From = messagingtest.Phone(t, who), who, messagingtest.Phone(t, who)
+			sent := make(chan error, 1)
+			go func() {
+				_, err := service.Send(t.Context(), r)
+				sent <- err
+			}()
+			<-inside
+			answered := make(chan error, 1)
+			go func() {
+				_, err := b.Inbox(service, nil).RecordInbound(t.Context(), said)
+				answered <- err
+			}()
+			select {
+			case <-looked:
+			case err := <-answered:
+				require.Fail(t, "answered before the send was settled", "%v", err)
+			}
+			close(release)
+			require.NoError(t, <-sent)
+			return <-answered == nil
+		}
+		for i := 0; !woken(fmt.Sprint("+141555501", 10+i)); i++ { // a busy machine may be too slow for one of them, not for all
+			require.Less(t, i, 40)
+		}
+	})
+
+	t.Run("S0_41_STOPDuringASendThatHangsComesAgain", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		h := b.hold(b.Service)
+		hasty := b.inbox(func(c *send.Config) { c.StopWait = 20 * time.Millisecond })
+		for range 2 { // the repeat of the SID waits as well
+			_, err := hasty.RecordInbound(t.Context(), b.Inbound("SM1", "STOP"))
+			require.ErrorIs(t, err, send.ErrUnavailable)
+			require.NotContains(t, err.Error(), theirs)
+		}
+		require.Equal(t, consent.OptedOut, b.Ledger().State)
+		h.letThrough()
+		<-h.result
+		m, err := hasty.RecordInbound(t.Context(), b.Inbound("SM1", "STOP"))
+		require.NoError(t, err)
+		require.Equal(t, consent.OptOut, m.ConsentEffect)
+		require.Len(t, b.Ledger().Events, 2, "one STOP, however often it came")
+	})
+
+	t.Run("OperatorsOptOutWaitsAsWell", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		h := b.hold(b.Service)
+		hasty := b.inbox(func(c *send.Config) { c.StopWait = 20 * time.Millisecond })
+		note := inbox.Note{
+			OrgID: b.Config.Sender.OrgID, Phone: messagingtest.Phone(t, theirs), State: consent.OptedOut, Reason: "asked on the phone", At: b.Clock.Now(),
+		}
+		_, err := hasty.SetConsent(t.Context(), note)
+		require.ErrorIs(t, err, send.ErrUnavailable)
+		require.Equal(t, consent.OptedOut, b.Ledger().State)
+		h.letThrough()
+		<-h.result
+		ledger, err := hasty.SetConsent(t.Context(), note)
+		require.NoError(t, err)
+		require.Equal(t, consent.OptedOut, ledger.State)
+	})
+
+	t.Run("AbandonedAttemptIsWaitedForUntilNothingOfItCanCome", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		messagingtest.Within(func() {
+			_, _ = b.On(&messagingtest.Process{At: 2, Mishap: messagingtest.DieBefore}).Send(t.Context(), b.Request())
+		})
+		hasty := b.inbox(func(c *send.Config) { c.StopWait = 20 * time.Millisecond })
+		b.Clock.Advance(lease + b.Config.Timeout - time.Nanosecond)
+		_, err := hasty.RecordInbound(t.Context(), b.Inbound("SM1", "STOP"))
+		require.ErrorIs(t, err, send.ErrUnavailable)
+		b.Clock.Advance(time.Microsecond)
+		_, err = hasty.RecordInbound(t.Context(), b.Inbound("SM1", "STOP"))
+		require.NoError(t, err)
+	})
+
+	t.Run("S0_41_NobodyEndsTheWaitByCallingTheAttemptUnknown", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		messagingtest.Within(func() {
+			_, _ = b.On(&messagingtest.Process{At: 2, Mishap: messagingtest.DieBefore}).Send(t.Context(), b.Request())
+		})
+		hasty := b.inbox(func(c *send.Config) { c.StopWait = 20 * time.Millisecond })
+		b.Clock.Advance(lease + b.Config.Timeout - time.Nanosecond)
+		b.Reconcile()
+		require.Equal(t, send.InFlight, b.Send("").Outcome)
+		require.Equal(t, sms.Sending, b.Stored().Status)
+		_, err := hasty.RecordInbound(t.Context(), b.Inbound("SM1", "STOP"))
+		require.ErrorIs(t, err, send.ErrUnavailable)
+	})
+
+	t.Run("OthersAndOtherWordsDoNotWait", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		h := b.hold(b.Service)
+		hasty := b.inbox(func(c *send.Config) { c.StopWait = 20 * time.Millisecond })
+		_, err := hasty.RecordInbound(t.Context(), b.Inbound("SM1", "hello"))
+		require.NoError(t, err)
+		other := b.Inbound("SM2", "STOP")
+		other.From = messagingtest.Phone(t, "+14155550124")
+		_, err = hasty.RecordInbound(t.Context(), other)
+		require.NoError(t, err)
+		h.letThrough()
+		<-h.result
+	})
+}
+
+// looks is the store that says when it was asked for what is on its way.
+type looks struct {
+	*postgres.Store
+
+	looked chan struct{}
+}
+
+func (l looks) OnItsWay(ctx context.Context, orgID uuid.UUID, phone string, after time.Time) (bool, error) {
+	busy, err := l.Store.OnItsWay(ctx, orgID, phone, after)
+	l.looked <- struct{}{}
+	return busy, err
+}

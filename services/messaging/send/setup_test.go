@@ -1,0 +1,26 @@
+package send_test
+
+import (
+	"testing"
+
+	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/services/messaging/messagingtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Run(m) }
+
+const (
+	ours     = messagingtest.Ours
+	theirs   = messagingtest.Theirs
+	body     = messagingtest.Body
+	lease    = messagingtest.Lease
+	interval = messagingtest.Interval
+)
+
+// bundle is messagingtest's, with what the tests of this package do with it.
+type bundle struct{ *messagingtest.Bundle }
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	return &bundle{messagingtest.Setup(t)}
+}
