@@ -129,8 +129,8 @@ func (w *wiring) send(ctx context.Context) (*send.Service, process.Component, er
 		return nil, process.Component{}, err
 	}
 	sending := send.New(send.Config{
-		Store: db, Carrier: w.carrier, Sender: w.cfg.sender(), PublicURL: w.cfg.PublicBaseURL.String(), Timeout: w.cfg.Timeout,
-		Lease: w.cfg.Lease, StopWait: send.DefaultStopWait, Now: w.deps.Now, Log: w.observed.Log, Metrics: metrics,
+		Store: db, Evidence: db, Carrier: w.carrier, Sender: w.cfg.sender(), PublicURL: w.cfg.PublicBaseURL.String(),
+		Timeout: w.cfg.Timeout, Lease: w.cfg.Lease, StopWait: send.DefaultStopWait, Now: w.deps.Now, Log: w.observed.Log, Metrics: metrics,
 		Threads: telemetry.Threads{Tracer: w.observed.Tracer.Tracer("paceline.internal/services/" + name)},
 	})
 	reconciler := send.NewReconciler(send.ReconcilerConfig{
@@ -148,8 +148,9 @@ func (w *wiring) inbox(sending *send.Service) (*inbox.Service, process.Component
 	if err != nil {
 		return nil, process.Component{}, err
 	}
+	db := store.NewStore(w.pool)
 	received := inbox.New(inbox.Config{
-		Store: store.NewStore(w.pool), Twilio: w.carrier, Send: sending, Copy: w.cfg.replyCopy(), Now: w.deps.Now, Log: w.observed.Log,
+		Store: db, Replies: db, Twilio: w.carrier, Send: sending, Copy: w.cfg.replyCopy(), Now: w.deps.Now, Log: w.observed.Log,
 		Metrics: metrics,
 	})
 	respond := w.loops.Loop("responder", received.Loop(w.deps.Rest).Run)
@@ -203,7 +204,7 @@ func (w *wiring) outbound(ctx context.Context, sending *send.Service) (outboundQ
 		return outboundQueue{}, err
 	}
 	runner, err := outbound.NewRunner(outbound.Config{
-		Jobs: db.Jobs(), Store: db, Send: sending, Sender: w.cfg.sender(), Pace: outbound.NewPace(w.cfg.SegmentsPerSecond), Tally: tally,
+		Jobs: db.Jobs(), Store: db, Rates: db, Send: sending, Sender: w.cfg.sender(), Pace: outbound.NewPace(w.cfg.SegmentsPerSecond), Tally: tally,
 		Timeout: w.cfg.Timeout, Poll: w.cfg.OutboundPoll, Wake: wake, Log: log, Now: now, Metrics: metrics,
 		Transient: func(err error) bool { return errors.Is(err, send.ErrUnavailable) || postgres.Outage(err) },
 	})

@@ -14,47 +14,53 @@ import (
 	"paceline.internal/services/messaging/send"
 )
 
+// ask sends with something changed.
+func (b *bundle) ask(change func(*send.Request)) send.Result {
+	b.T.Helper()
+	r := b.Request()
+	if change != nil {
+		change(&r)
+	}
+	result, err := b.Service(nil).Send(b.T.Context(), r)
+	require.NoError(b.T, err)
+	return result
+}
+
 func TestSafetyHold(t *testing.T) {
 	t.Parallel()
+	nothingIsSentWhileHeld(t)
+	holdIsAnsweredAfterWhatIsOnItsWay(t)
+}
 
-	ask := func(b *bundle, change func(*send.Request)) send.Result {
-		b.T.Helper()
-		r := b.Request()
-		if change != nil {
-			change(&r)
-		}
-		result, err := b.Service(nil).Send(b.T.Context(), r)
-		require.NoError(b.T, err)
-		return result
-	}
-
+func nothingIsSentWhileHeld(t *testing.T) {
+	t.Helper()
 	t.Run("R_08_NothingIsSentBeforeTheReleaseAlsoOfWhatWasAskedForBefore", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerTooMany, false))
-		require.Equal(t, send.Throttled, ask(b, nil).Outcome)
+		require.Equal(t, send.Throttled, b.ask(nil).Outcome)
 		b.Hold(true, 1)
 		b.Clock.Advance(time.Minute)
-		held := ask(b, nil)
+		held := b.ask(nil)
 		require.Equal(t, send.Held, held.Outcome)
 		require.NotNil(t, held.Message)
 		require.Positive(t, held.RetryAfter)
-		fresh := ask(b, func(r *send.Request) { r.Key = "fresh" })
+		fresh := b.ask(func(r *send.Request) { r.Key = "fresh" })
 		require.Equal(t, send.Held, fresh.Outcome)
 		require.Nil(t, fresh.Message)
 		require.Empty(t, b.Sent())
 		b.Hold(false, 2)
-		require.Equal(t, send.Accepted, ask(b, nil).Outcome)
-		require.Equal(t, send.Accepted, ask(b, func(r *send.Request) { r.Key = "fresh" }).Outcome)
+		require.Equal(t, send.Accepted, b.ask(nil).Outcome)
+		require.Equal(t, send.Accepted, b.ask(func(r *send.Request) { r.Key = "fresh" }).Outcome)
 		b.Hold(true, 3)
-		require.Equal(t, send.AlreadyAccepted, ask(b, nil).Outcome)
+		require.Equal(t, send.AlreadyAccepted, b.ask(nil).Outcome)
 	})
 
 	t.Run("R_08_HoldOfANumberThatNobodyHasTextedLeavesNoWordOfConsent", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.Hold(true, 1)
-		require.Equal(t, send.Held, ask(b, nil).Outcome)
+		require.Equal(t, send.Held, b.ask(nil).Outcome)
 		_, err := b.Store.Consent(t.Context(), b.Config.Sender.OrgID, messagingtest.Phone(t, theirs), inbox.LedgerPage{Limit: 1})
 		require.ErrorIs(t, err, inbox.ErrConsentNotFound)
 	})
@@ -65,7 +71,7 @@ func TestSafetyHold(t *testing.T) {
 		b.Hold(true, 1)
 		_, err := b.inbox(nil).RecordInbound(t.Context(), b.Inbound("SM1", "STOP"))
 		require.NoError(t, err)
-		require.Equal(t, send.OptedOut, ask(b, nil).Outcome)
+		require.Equal(t, send.OptedOut, b.ask(nil).Outcome)
 	})
 
 	t.Run("R_08_LaterVersionCountsWhicheverIsToldLast", func(t *testing.T) {
@@ -73,24 +79,24 @@ func TestSafetyHold(t *testing.T) {
 		b := setup(t)
 		b.Hold(false, 2)
 		b.Hold(true, 1)
-		require.Equal(t, send.Accepted, ask(b, nil).Outcome)
+		require.Equal(t, send.Accepted, b.ask(nil).Outcome)
 		b.Hold(true, 3)
 		b.Hold(false, 2)
-		require.Equal(t, send.Held, ask(b, func(r *send.Request) { r.Key = "2" }).Outcome)
+		require.Equal(t, send.Held, b.ask(func(r *send.Request) { r.Key = "2" }).Outcome)
 	})
 
 	t.Run("R_08_CallerWhoHasReadTheReleaseIsNotHeldByWhatCameBeforeIt", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.Hold(true, 3)
-		require.Equal(t, send.Held, ask(b, func(r *send.Request) { r.HoldVersion = 2 }).Outcome)
-		require.Equal(t, send.Accepted, ask(b, func(r *send.Request) { r.HoldVersion = 4 }).Outcome)
+		require.Equal(t, send.Held, b.ask(func(r *send.Request) { r.HoldVersion = 2 }).Outcome)
+		require.Equal(t, send.Accepted, b.ask(func(r *send.Request) { r.HoldVersion = 4 }).Outcome)
 	})
 
 	t.Run("R_08_AnswersToWordsAboutConsentPass", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		require.Equal(t, send.Accepted, ask(b, nil).Outcome)
+		require.Equal(t, send.Accepted, b.ask(nil).Outcome)
 		b.Hold(true, 1)
 		require.Equal(t, consent.Help, b.says("SM1", "ajuda").ConsentEffect)
 		b.respond()
@@ -99,14 +105,17 @@ func TestSafetyHold(t *testing.T) {
 		b.respond()
 		require.Len(t, b.Sent(), 3)
 	})
+}
 
+func holdIsAnsweredAfterWhatIsOnItsWay(t *testing.T) {
+	t.Helper()
 	t.Run("R_08_HoldIsAnsweredAfterWhatIsOnItsWay", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		h := b.hold(b.Service)
 		service := b.inbox(func(c *send.Config) { c.StopWait = 50 * time.Millisecond })
 		require.ErrorIs(t, service.SetHold(t.Context(), b.HoldOf(true, 1)), send.ErrUnavailable)
-		require.Equal(t, send.Held, ask(b, func(r *send.Request) { r.Key = "in force" }).Outcome)
+		require.Equal(t, send.Held, b.ask(func(r *send.Request) { r.Key = "in force" }).Outcome)
 		h.letThrough()
 		require.Equal(t, send.Accepted, (<-h.result).Outcome)
 		require.NoError(t, service.SetHold(t.Context(), b.HoldOf(true, 1)), "told again")
@@ -116,7 +125,7 @@ func TestSafetyHold(t *testing.T) {
 	t.Run("R_08_HoldThatCommitsDuringAClaimIsAnsweredAfterIt", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		require.Equal(t, send.Accepted, ask(b, nil).Outcome)
+		require.Equal(t, send.Accepted, b.ask(nil).Outcome)
 		tx, err := b.Pool.Begin(t.Context())
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })

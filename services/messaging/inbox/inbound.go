@@ -19,6 +19,7 @@ import (
 // Config is what a Service works with. Every field is needed but the copy.
 type Config struct {
 	Store   store
+	Replies replyStore
 	Twilio  records
 	Send    *send.Service // sends our own answers, and knows what is on its way
 	Copy    ReplyCopy     // may be empty
@@ -31,7 +32,7 @@ type Config struct {
 type Service struct {
 	Config
 
-	replies chan struct{} // wakes Loop when a message was recorded that may have left a reply to send
+	wake chan struct{} // wakes Loop when a message was recorded that may have left a reply to send
 }
 
 // store keeps what people and operators say. Every method is one transaction; postgres.Store implements it.
@@ -44,6 +45,10 @@ type store interface {
 	SetConsent(ctx context.Context, n Note) (Ledger, error)
 	// SetHold keeps the version of a hold, unless a later one is kept already.
 	SetHold(ctx context.Context, h Hold) error
+}
+
+// replyStore keeps the replies. Every method is one transaction; postgres.Store implements it.
+type replyStore interface {
 	// ClaimReplies takes at most limit replies that are due, and makes them due again at until.
 	ClaimReplies(ctx context.Context, now, until time.Time, limit int) ([]Reply, error)
 	// SettleReply keeps what has become of a reply, unless it was settled before, and writes a confirmation that was sent into the
@@ -52,7 +57,7 @@ type store interface {
 }
 
 // New makes a Service.
-func New(cfg Config) *Service { return &Service{Config: cfg, replies: make(chan struct{}, 1)} }
+func New(cfg Config) *Service { return &Service{Config: cfg, wake: make(chan struct{}, 1)} }
 
 // Inbound is one message of a person, as Twilio posted it.
 type Inbound struct {
@@ -185,6 +190,6 @@ func (s *Service) RecordInbound(ctx context.Context, in Inbound) (send.Message, 
 			return send.Message{}, err
 		}
 	}
-	queue.Wake(s.replies) // after the wait, so that the answer to a STOP need not wait for its confirmation
+	queue.Wake(s.wake) // after the wait, so that the answer to a STOP need not wait for its confirmation
 	return m, nil
 }

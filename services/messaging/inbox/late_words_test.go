@@ -15,18 +15,25 @@ import (
 )
 
 // TestLateKind: the recording of a text can fail, and its job records it later. What counts is what the person said last.
+// say records the words, which reached us at the given time, now.
+func say(t *testing.T, b *bundle, sid, words string, received time.Time) consent.Effect {
+	t.Helper()
+	text := b.Inbound(sid, words)
+	text.ReceivedAt = received
+	m, err := b.inbox(nil).RecordInbound(t.Context(), text)
+	require.NoError(t, err)
+	return m.ConsentEffect
+}
+
 func TestLateWord(t *testing.T) {
 	t.Parallel()
+	laterWordOfThePersonCounts(t)
+	wordsThatRace(t)
+	wordsOfOthers(t)
+}
 
-	// say records the words, which reached us at the given time, now.
-	say := func(t *testing.T, b *bundle, sid, words string, received time.Time) consent.Effect {
-		t.Helper()
-		text := b.Inbound(sid, words)
-		text.ReceivedAt = received
-		m, err := b.inbox(nil).RecordInbound(t.Context(), text)
-		require.NoError(t, err)
-		return m.ConsentEffect
-	}
+func laterWordOfThePersonCounts(t *testing.T) {
+	t.Helper()
 	for _, tt := range []struct {
 		name, earlier, later string
 		effect               consent.Effect
@@ -49,6 +56,10 @@ func TestLateWord(t *testing.T) {
 			require.Equal(t, consent.Overtaken, say(t, b, "SM1", tt.earlier, b.Clock.Now()), "a repeat gets the same answer")
 		})
 	}
+}
+
+func wordsThatRace(t *testing.T) {
+	t.Helper()
 	t.Run("R_04_AnEarlierSTARTDoesNotUndoAnAnsweredSTOPOfAPhoneNothingIsRecordedOf", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -97,6 +108,10 @@ func TestLateWord(t *testing.T) {
 			require.Equal(t, consent.OptedOut, state, "race %d", i)
 		}
 	})
+}
+
+func wordsOfOthers(t *testing.T) {
+	t.Helper()
 	for _, words := range []string{"YES", "START"} {
 		t.Run("S0_69_"+words+"FromBeforeTwiliosRefusalDoesNotUndoIt", func(t *testing.T) {
 			t.Parallel()

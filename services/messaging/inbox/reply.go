@@ -114,16 +114,16 @@ func (s *Service) Loop(rest process.Rest) process.Repetition {
 	return process.Repetition{
 		Once:   s.Respond,
 		Failed: func(ctx context.Context, err error) { s.Log.WarnContext(ctx, "messaging.consent_reply", "error", err) },
-		Rest:   rest, Every: ReplyInterval, Wake: s.replies,
+		Rest:   rest, Every: ReplyInterval, Wake: s.wake,
 		Bound: 2 * (s.Send.Timeout + send.SettleBound), // a reply is claimed, sent, written down and settled
 	}
 }
 
-// Respond sends one batch of the replies that are due, and reports whether there may be more. The errors of single replies are joined; each of
-// those is due again a minute later.
+// Respond sends one batch of the replies that are due, and reports whether there may be more. The errors of single replies are
+// joined; each of those is due again a minute later.
 func (s *Service) Respond(ctx context.Context) (more bool, err error) {
 	now := s.Now()
-	due, err := s.Store.ClaimReplies(ctx, now, now.Add(replyLease), replyBatch)
+	due, err := s.Replies.ClaimReplies(ctx, now, now.Add(replyLease), replyBatch)
 	if err != nil {
 		return false, fmt.Errorf("claim replies: %w", err)
 	}
@@ -155,7 +155,7 @@ func (s *Service) answer(ctx context.Context, reply Reply) error {
 	}
 	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), send.SettleTimeout)
 	defer cancel()
-	if err := s.Store.SettleReply(settling, reply); err != nil {
+	if err := s.Replies.SettleReply(settling, reply); err != nil {
 		return fmt.Errorf("settle: %w", err)
 	}
 	if reply.Outcome != "" {

@@ -68,7 +68,15 @@ func (b *bundle) outcome(id uuid.UUID) (outcome string, due bool) {
 
 func TestConfirmationOfAnOptOut(t *testing.T) {
 	t.Parallel()
+	optOutIsConfirmedByWhomeverItHasToBe(t)
+	nothingElsePassesAfterAnOptOut(t)
+	confirmationsThatAreNotSent(t)
+	confirmationsThatAreLost(t)
+	respondersShareTheWork(t)
+}
 
+func optOutIsConfirmedByWhomeverItHasToBe(t *testing.T) {
+	t.Helper()
 	t.Run("S0_40_PARARIsConfirmedOnceInPortuguese", func(t *testing.T) {
 		t.Parallel()
 		b := enrolled(t)
@@ -118,7 +126,7 @@ func TestConfirmationOfAnOptOut(t *testing.T) {
 		t.Parallel()
 		b := enrolled(t)
 		for range 2 {
-			require.Equal(t, consent.Doubtful, b.says("SM1", "leave me alone").ConsentEffect, "a repeat gets the same answer")
+			require.Equal(t, consent.Ambiguous, b.says("SM1", "leave me alone").ConsentEffect, "a repeat gets the same answer")
 		}
 		b.respond()
 		require.Empty(t, b.heard())
@@ -160,7 +168,10 @@ func TestConfirmationOfAnOptOut(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "consent:stop:"+m.ID.String(), sent.Key, "the channel's id holds the number")
 	})
+}
 
+func nothingElsePassesAfterAnOptOut(t *testing.T) {
+	t.Helper()
 	t.Run("S0_41_NothingElsePassesAfterTheSTOP", func(t *testing.T) {
 		t.Parallel()
 		b := enrolled(t)
@@ -249,7 +260,10 @@ func TestConfirmationOfAnOptOut(t *testing.T) {
 			require.Nil(t, b.Ledger().Broken)
 		})
 	}
+}
 
+func confirmationsThatAreNotSent(t *testing.T) {
+	t.Helper()
 	t.Run("OperatorsNoteAfterItTakesItBackAsWell", func(t *testing.T) {
 		t.Parallel()
 		b := enrolled(t)
@@ -329,7 +343,10 @@ func TestConfirmationOfAnOptOut(t *testing.T) {
 			}
 		}
 	})
+}
 
+func confirmationsThatAreLost(t *testing.T) {
+	t.Helper()
 	t.Run("LostAnswerIsNeverFollowedByASecondOne", func(t *testing.T) {
 		t.Parallel()
 		b := enrolled(t)
@@ -363,7 +380,10 @@ func TestConfirmationOfAnOptOut(t *testing.T) {
 		require.Equal(t, "parked", outcome)
 		require.False(t, due)
 	})
+}
 
+func respondersShareTheWork(t *testing.T) {
+	t.Helper()
 	t.Run("ManyRespondersSendOne", func(t *testing.T) {
 		t.Parallel()
 		b := enrolled(t)
@@ -387,7 +407,7 @@ func TestConfirmationOfAnOptOut(t *testing.T) {
 		t.Parallel()
 		b := enrolled(t)
 		b.says("SM1", "PARAR")
-		dying := b.Inbox(b.Service(nil), func(c *inbox.Config) { c.Store = forgetful{b.Store} })
+		dying := b.Inbox(b.Service(nil), func(c *inbox.Config) { c.Replies = forgetful{b.Store} })
 		_, err := dying.Respond(t.Context())
 		require.ErrorIs(t, err, messagingtest.ErrMishap)
 		require.Len(t, b.heard(), 1)

@@ -45,35 +45,44 @@ func (b *bundle) hold(service func(func(*send.Config)) *send.Service) held {
 	return h
 }
 
+type answer struct {
+	m   send.Message
+	err error
+}
+
+// stop records a STOP, and answers when that is answered.
+func (b *bundle) stop(s *inbox.Service, sid string) chan answer {
+	answered := make(chan answer, 1)
+	go func() {
+		m, err := s.RecordInbound(b.T.Context(), b.Inbound(sid, "STOP"))
+		answered <- answer{m, err}
+	}()
+	return answered
+}
+
+// looking is an inbox that tells of every query for what is on its way, which shows that it waits.
+func (b *bundle) looking(wait time.Duration) (*inbox.Service, chan struct{}) {
+	looked := make(chan struct{}, 1000)
+	return b.inbox(func(c *send.Config) {
+		c.StopWait = wait
+		c.Store = looks{Store: b.Store, looked: looked}
+	}), looked
+}
+
 func TestStopIsAnsweredAfterWhatIsOnItsWay(t *testing.T) {
 	t.Parallel()
-	type answer struct {
-		m   send.Message
-		err error
-	}
-	stop := func(b *bundle, s *inbox.Service, sid string) chan answer {
-		answered := make(chan answer, 1)
-		go func() {
-			m, err := s.RecordInbound(b.T.Context(), b.Inbound(sid, "STOP"))
-			answered <- answer{m, err}
-		}()
-		return answered
-	}
-	// looks counts the looks for what is on its way, which show that somebody waits.
-	looking := func(b *bundle, wait time.Duration) (*inbox.Service, chan struct{}) {
-		looked := make(chan struct{}, 1000)
-		return b.inbox(func(c *send.Config) {
-			c.StopWait = wait
-			c.Store = looks{Store: b.Store, looked: looked}
-		}), looked
-	}
+	stopWaits(t)
+	whatStopWaitsFor(t)
+}
 
+func stopWaits(t *testing.T) {
+	t.Helper()
 	t.Run("S0_41_STOPIsAnsweredOnlyAfterTheSendIsSettled", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		h := b.hold(b.Service)
-		service, looked := looking(b, 10*time.Second)
-		answered := stop(b, service, "SM1")
+		service, looked := b.looking(10 * time.Second)
+		answered := b.stop(service, "SM1")
 		for range 2 { // it has waited once and looks again
 			select {
 			case <-looked:
@@ -152,7 +161,10 @@ func TestStopIsAnsweredAfterWhatIsOnItsWay(t *testing.T) {
 		require.Equal(t, consent.OptOut, m.ConsentEffect)
 		require.Len(t, b.Ledger().Events, 2, "one STOP, however often it came")
 	})
+}
 
+func whatStopWaitsFor(t *testing.T) {
+	t.Helper()
 	t.Run("OperatorsOptOutWaitsAsWell", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

@@ -31,12 +31,15 @@ import (
 const (
 	account = "AC0123456789abcdef0123456789abcdef"
 	token   = "0123456789abcdef0123456789abcdef"
-	// Ours is the sender, Theirs the person.
-	Ours   = "+14155550100"
+	// Ours is the sender.
+	Ours = "+14155550100"
+	// Theirs is the person.
 	Theirs = "+14155550123"
-	Body   = "Hi Ana, welcome aboard."
+	// Body is that of Request.
+	Body = "Hi Ana, welcome aboard."
 	// Key is that of Request.
-	Key   = "onboarding:p:s:1"
+	Key = "onboarding:p:s:1"
+	// Lease is that of Service.
 	Lease = 30 * time.Second
 	// Interval is that of Reconciler.
 	Interval = 30 * time.Second
@@ -83,7 +86,7 @@ func Setup(t *testing.T) *Bundle {
 	b.inboxMetrics, err = inbox.NewMetrics(meter)
 	require.NoError(t, err)
 	b.Config = send.Config{
-		Store: b.Store, Carrier: b.Carrier, Sender: send.Sender{OrgID: uuid.Must(uuid.NewV7()), Number: Ours},
+		Store: b.Store, Evidence: b.Store, Carrier: b.Carrier, Sender: send.Sender{OrgID: uuid.Must(uuid.NewV7()), Number: Ours},
 		PublicURL: gateway.URL, Timeout: time.Second, Lease: Lease, StopWait: 10 * time.Second, Now: b.Clock.Now,
 		Log: slog.New(slog.NewJSONHandler(b.Logged, nil)), Metrics: metrics,
 	}
@@ -156,7 +159,7 @@ func (b *Bundle) Service(change func(*send.Config)) *send.Service {
 // Inbox is one on the bundle's database, with something changed.
 func (b *Bundle) Inbox(sending *send.Service, change func(*inbox.Config)) *inbox.Service {
 	cfg := inbox.Config{
-		Store: b.Store, Twilio: b.Carrier, Send: sending, Copy: b.Copy, Now: b.Clock.Now, Log: b.Config.Log, Metrics: b.inboxMetrics,
+		Store: b.Store, Replies: b.Store, Twilio: b.Carrier, Send: sending, Copy: b.Copy, Now: b.Clock.Now, Log: b.Config.Log, Metrics: b.inboxMetrics,
 	}
 	if change != nil {
 		change(&cfg)
@@ -327,4 +330,16 @@ func Mute(answer emulator.Answer, commit bool) emulator.Script {
 	script := Lose(answer, commit)
 	script.OnCallback = Silent.OnCallback
 	return script
+}
+
+// Claims is the store with something around its claims.
+type Claims struct {
+	*postgres.Store
+
+	Around func(ctx context.Context, a send.Attempt) (send.Claim, error)
+}
+
+// Claim implements the port.
+func (c Claims) Claim(ctx context.Context, a send.Attempt) (send.Claim, error) {
+	return c.Around(ctx, a)
 }

@@ -229,12 +229,12 @@ func Within(do func()) {
 // On makes p the process of the bundle. Receipts reach whichever process lives; a dead one answers nothing.
 func (b *Bundle) On(p *Process) *send.Service {
 	p.store, p.carrier = b.Store, b.Carrier
-	return b.Service(func(c *send.Config) { c.Store, c.Carrier = p, p })
+	return b.Service(func(c *send.Config) { c.Store, c.Evidence, c.Carrier = p, p, p })
 }
 
 // InboxOn is the inbox of that process.
 func (b *Bundle) InboxOn(p *Process) *inbox.Service {
-	return b.Inbox(b.On(p), func(c *inbox.Config) { c.Store = p })
+	return b.Inbox(b.On(p), func(c *inbox.Config) { c.Store, c.Replies = p, p })
 }
 
 // TakeReceipts makes a service the one that takes the receipts from now on. With nil they are heard, and not taken to heart.

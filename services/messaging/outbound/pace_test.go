@@ -79,7 +79,12 @@ var began = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func TestPaceOfTheQueue(t *testing.T) {
 	t.Parallel()
+	queueKeepsTheRate(t)
+	queueYields(t)
+}
 
+func queueKeepsTheRate(t *testing.T) {
+	t.Helper()
 	t.Run("FloodIsSentAtTheRateOfTheSender", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -142,7 +147,10 @@ func TestPaceOfTheQueue(t *testing.T) {
 		b.pass(5*time.Second, 500*time.Millisecond)
 		require.Len(t, b.sent(), 16)
 	})
+}
 
+func queueYields(t *testing.T) {
+	t.Helper()
 	t.Run("QueueYieldsToOnboardingAndCodesDoNot", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

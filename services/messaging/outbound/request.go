@@ -169,7 +169,8 @@ type Query struct {
 	Limit     int
 }
 
-// MessageKey is the idempotency key of what Send makes of a queued message: it is the job's own, so that whoever has the job sends the same.
+// MessageKey is the idempotency key of what Send makes of a queued message: it is the job's own, so that every worker of the job sends
+// the same.
 func MessageKey(id string) string { return "outbound:" + id }
 
 // Why is why a message failed, for machines.

@@ -37,7 +37,8 @@ const (
 type Config struct {
 	Jobs    *queue.Queue
 	Store   runnerStore
-	Send    sender
+	Rates   rateStore
+	Send    *send.Service
 	Sender  send.Sender
 	Pace    Pace
 	Tally   *Tally
@@ -51,28 +52,30 @@ type Config struct {
 	Transient func(err error) bool
 }
 
-// runnerStore is what the runner knows of the messages, how far each sender has used up its rate, and who may not be sent to;
-// postgres.Outbound implements it. Every method is one transaction.
+// runnerStore is what the runner knows of the messages; postgres.Outbound implements it. Every method is one round trip.
 type runnerStore interface {
-	// Message is what Send has made of a queued message so far, if anything.
-	Message(ctx context.Context, orgID uuid.UUID, key string) (m send.Message, found bool, err error)
+	// Progress is how far a message is, whose key is MessageKey.
+	Progress(ctx context.Context, orgID uuid.UUID, key string, to sms.Phone) (Progress, error)
 	// Fail ends a message whose lease the job names.
 	Fail(ctx context.Context, j queue.Job, f Failure, now time.Time) error
 	// Pressure is what is due of each kind, counted up to limit, and how far ahead of now the sender is.
 	Pressure(ctx context.Context, orgID uuid.UUID, from string, limit int, now time.Time) (Pressure, error)
 	// Next is when the first message falls due that was not due by then; zero when there is none.
 	Next(ctx context.Context, orgID uuid.UUID, then time.Time) (time.Time, error)
-	// Held reports whether the recipient is on a safety hold.
-	Held(ctx context.Context, orgID uuid.UUID, to sms.Phone) (bool, error)
+}
+
+// Progress is what is known of a queued message before it is sent.
+type Progress struct {
+	Message *send.Message // what Send has made of it so far; nil before the first attempt
+	Held    bool          // the recipient is on a safety hold
+}
+
+// rateStore keeps how far each sender has used up its rate; postgres.Outbound implements it. Every method is one statement.
+type rateStore interface {
 	// Take moves the sender's arrival on by cost if it is no further ahead than slack, or says how long until it will be.
 	Take(ctx context.Context, from string, cost, slack time.Duration, now time.Time) (wait time.Duration, err error)
 	// Charge moves it on whatever it is, but not beyond limit ahead of now.
 	Charge(ctx context.Context, from string, cost, limit time.Duration, now time.Time) error
-}
-
-// sender is the one Send; send.Service implements it.
-type sender interface {
-	Send(ctx context.Context, r send.Request) (send.Result, error)
 }
 
 // Runner sends what is due, at the sender's pace.
@@ -156,7 +159,7 @@ func (r *Runner) admit(ctx context.Context, want int) (int, time.Duration, error
 	ctx, cancel := context.WithTimeout(ctx, admitTimeout)
 	defer cancel()
 	if segments := r.Tally.take(); segments > 0 {
-		if err := r.Store.Charge(ctx, r.from, r.Pace.Cost(segments), r.Pace.Limit(), now); err != nil {
+		if err := r.Rates.Charge(ctx, r.from, r.Pace.Cost(segments), r.Pace.Limit(), now); err != nil {
 			r.Tally.Add(segments)
 			return 0, 0, err
 		}
@@ -211,7 +214,7 @@ func (r *Runner) paid(id string) {
 // old place in the queue.
 func (r *Runner) pay(ctx context.Context, j queue.Job, t Request, now time.Time) error {
 	r.paying.RLock()
-	wait, err := r.Store.Take(ctx, r.from, r.Pace.Cost(sms.Segments(string(t.Body)).Count), r.Pace.Slack(t.Purpose.Urgent()), now)
+	wait, err := r.Rates.Take(ctx, r.from, r.Pace.Cost(sms.Segments(string(t.Body)).Count), r.Pace.Slack(t.Purpose.Urgent()), now)
 	r.paid(j.ID)
 	r.paying.RUnlock()
 	if err != nil || wait == 0 {
@@ -225,8 +228,8 @@ func (r *Runner) pay(ctx context.Context, j queue.Job, t Request, now time.Time)
 	return &queue.Snooze{After: min(t.SendAt.Sub(now), 0), Cause: errPace}
 }
 
-// Handle brings one message on by one step. Whatever dies between the steps, the next one begins at what Send has recorded under the message's
-// own key, so Twilio gets it once.
+// Handle brings one message on by one step. Whatever dies between the steps, the next one begins at what Send has recorded under the
+// message's own key, so Twilio gets it once.
 func (r *Runner) Handle(ctx context.Context, j queue.Job) error {
 	t, err := ReadPayload(j.Payload, j.CreatedAt)
 	if err != nil {
@@ -236,16 +239,20 @@ func (r *Runner) Handle(ctx context.Context, j queue.Job) error {
 		return &queue.Permanent{Cause: fmt.Errorf("organisation: %w", err)}
 	}
 	t.Key = MessageKey(j.ID)
-	m, found, err := r.Store.Message(ctx, t.OrgID, t.Key)
+	progress, err := r.Store.Progress(ctx, t.OrgID, t.Key, t.To)
 	if err != nil {
 		return err
 	}
-	if now := r.Now(); !now.Before(t.ExpiresAt) {
-		if end := late(t, m, found); end != nil {
+	switch now := r.Now(); {
+	case !now.Before(t.ExpiresAt):
+		if end := late(t, progress.Message); end != nil {
 			return end
 		}
-	} else if !found || m.Retryable(now) {
-		if err := r.mayBegin(ctx, j, t, now); err != nil {
+	case progress.Message != nil && !progress.Message.Retryable(now): // Send only reads it
+	case progress.Held: // it does not pay: it would keep others from being sent
+		return after(send.Result{Outcome: send.Held})
+	default:
+		if err := r.pay(ctx, j, t, now); err != nil {
 			return err
 		}
 	}
@@ -256,18 +263,6 @@ func (r *Runner) Handle(ctx context.Context, j queue.Job) error {
 		return err
 	}
 	return after(result)
-}
-
-// mayBegin pays for a message that is about to be sent. One whose recipient is held does not pay: it would keep others from being sent.
-func (r *Runner) mayBegin(ctx context.Context, j queue.Job, t Request, now time.Time) error {
-	held, err := r.Store.Held(ctx, t.OrgID, t.To)
-	if err != nil {
-		return err
-	}
-	if held {
-		return after(send.Result{Outcome: send.Held})
-	}
-	return r.pay(ctx, j, t, now)
 }
 
 var (
@@ -305,11 +300,11 @@ func after(result send.Result) error {
 	return &queue.Snooze{After: max(wait, time.Second), Cause: errUnknown}
 }
 
-// late is what becomes of a message whose time is over. It is not sent any more; but one that may be at Twilio is not said to have failed. It
-// is nil when Send has settled the message, and only reads it.
-func late(t Request, m send.Message, found bool) error {
+// late is what becomes of a message whose time is over. It is not sent any more; but one that may be at Twilio is not said to have
+// failed. It is nil when Send has settled the message, and only reads it.
+func late(t Request, m *send.Message) error {
 	switch {
-	case !found || m.Status == sms.Throttled:
+	case m == nil || m.Status == sms.Throttled:
 		return failed(Expired, "it could not be sent before "+t.ExpiresAt.UTC().Format(time.RFC3339)+
 			"; to do: if it is still wanted, enqueue it under another key, and see whether the recipient was on a safety hold, "+
 			"or why the queue was behind")

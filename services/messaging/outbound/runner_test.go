@@ -25,7 +25,13 @@ import (
 
 func TestSending(t *testing.T) {
 	t.Parallel()
+	messageIsSentAtItsTime(t)
+	heldMessagesWait(t)
+	whatTwilioDoesNotTake(t)
+}
 
+func messageIsSentAtItsTime(t *testing.T) {
+	t.Helper()
 	t.Run("TextIsSentAtItsTimeAndOnce", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -72,7 +78,10 @@ func TestSending(t *testing.T) {
 		require.Equal(t, outbound.OptedOut, failed.Failure)
 		require.Contains(t, failed.Explanation, "opted out")
 	})
+}
 
+func heldMessagesWait(t *testing.T) {
+	t.Helper()
 	t.Run("R_08_NothingIsSentToAPersonOnASafetyHoldBeforeTheRelease", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -124,9 +133,9 @@ func TestSending(t *testing.T) {
 		b := setup(t)
 		stored := b.enqueue(nil)
 		_, err := b.runner(func(c *outbound.Config) {
-			c.Send = sendFunc(func(ctx context.Context, r send.Request) (send.Result, error) {
+			c.Send = b.claiming(func(ctx context.Context, a send.Attempt) (send.Claim, error) {
 				b.Hold(true, 1)
-				return b.send.Send(ctx, r)
+				return b.Store.Claim(ctx, a)
 			})
 		}).Drain(t.Context())
 		require.NoError(t, err)
@@ -135,7 +144,10 @@ func TestSending(t *testing.T) {
 		require.Equal(t, outbound.Pending, waiting.Status)
 		require.Zero(t, waiting.Attempts)
 	})
+}
 
+func whatTwilioDoesNotTake(t *testing.T) {
+	t.Helper()
 	t.Run("RefusalOfTwilioFailsAtOnceWithItsCode", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -174,8 +186,7 @@ func TestSending(t *testing.T) {
 		b.pass(2*time.Minute, 10*time.Second)
 		require.Len(t, b.sent(), 1)
 		m := b.Emulator.Messages()[0]
-		_, err := b.send.RecordStatus(t.Context(), send.Receipt{MessageID: b.queued(stored.ID).MessageID, SID: m.SID, Status: "delivered"})
-		require.NoError(t, err)
+		b.Report(send.Receipt{MessageID: b.queued(stored.ID).MessageID, SID: m.SID, Status: "delivered"})
 		b.pass(time.Minute, 10*time.Second)
 		require.Equal(t, outbound.Completed, b.queued(stored.ID).Status)
 		require.Len(t, b.sent(), 1)
@@ -302,7 +313,7 @@ func TestPanicOfASendIsNoEndOfTheText(t *testing.T) {
 	b := setup(t)
 	stored := b.enqueue(nil)
 	_, err := b.runner(func(c *outbound.Config) {
-		c.Send = sendFunc(func(context.Context, send.Request) (send.Result, error) { panic("no") })
+		c.Send = b.claiming(func(context.Context, send.Attempt) (send.Claim, error) { panic("no") })
 	}).Drain(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, b.queued(stored.ID).Attempts)
@@ -317,8 +328,8 @@ func TestErrorOfOursEndsVisibly(t *testing.T) {
 	b := setup(t)
 	stored := b.enqueue(nil)
 	broken := b.runner(func(c *outbound.Config) {
-		c.Send = sendFunc(func(context.Context, send.Request) (send.Result, error) {
-			return send.Result{}, errors.New("broken")
+		c.Send = b.claiming(func(context.Context, send.Attempt) (send.Claim, error) {
+			return send.Claim{}, errors.New("broken")
 		})
 	})
 	for range 3 {
@@ -330,7 +341,7 @@ func TestErrorOfOursEndsVisibly(t *testing.T) {
 	require.Equal(t, outbound.Failed, failed.Status)
 	require.Equal(t, outbound.Broken, failed.Failure)
 	require.Equal(t, 3, failed.Attempts)
-	require.Equal(t, "broken", failed.Explanation)
+	require.Equal(t, "claim the send: broken", failed.Explanation)
 }
 
 // TestRunnersCompete lets four processes send the same queue: each text once.
@@ -459,10 +470,10 @@ func TestLoop(t *testing.T) {
 		b.intake.Wake = wake
 		runner := b.runner(func(c *outbound.Config) {
 			c.Wake, c.Poll = wake, time.Hour
-			c.Send = sendFunc(func(ctx context.Context, r send.Request) (send.Result, error) {
+			c.Send = b.claiming(func(ctx context.Context, a send.Attempt) (send.Claim, error) {
 				close(sending)
 				<-proceed
-				return b.send.Send(ctx, r)
+				return b.Store.Claim(ctx, a)
 			})
 		})
 		ctx, stop := context.WithCancel(t.Context())

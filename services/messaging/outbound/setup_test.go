@@ -46,7 +46,7 @@ func setup(t *testing.T) *bundle {
 func (b *bundle) runner(change func(*outbound.Config)) *outbound.Runner {
 	b.T.Helper()
 	cfg := outbound.Config{
-		Jobs: b.store.Jobs(), Store: b.store, Send: b.send, Sender: b.sender, Pace: outbound.NewPace(b.rate), Tally: b.tally,
+		Jobs: b.store.Jobs(), Store: b.store, Rates: b.store, Send: b.send, Sender: b.sender, Pace: outbound.NewPace(b.rate), Tally: b.tally,
 		Timeout: time.Second, Poll: 5 * time.Second, Log: b.Config.Log, Now: b.Clock.Now, Transient: platform.Outage,
 	}
 	if change != nil {
@@ -115,9 +115,7 @@ func (b *bundle) sent() (bodies []string) {
 	return bodies
 }
 
-// sendFunc is a Send that does something around the real one.
-type sendFunc func(ctx context.Context, r send.Request) (send.Result, error)
-
-func (f sendFunc) Send(ctx context.Context, r send.Request) (send.Result, error) {
-	return f(ctx, r)
+// claiming is a Send that does something around its claims.
+func (b *bundle) claiming(around func(ctx context.Context, a send.Attempt) (send.Claim, error)) *send.Service {
+	return b.Service(func(c *send.Config) { c.Store = messagingtest.Claims{Store: b.Store, Around: around} })
 }

@@ -13,7 +13,6 @@ import (
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/messaging/outbound"
-	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
 )
 
@@ -178,47 +177,51 @@ const sqlLockQueued = `select from sms_outbound_jobs where org_id = @org and id 
 
 // Cancel takes a message back unless Twilio has it or may have it; outbound.ErrNotFound, outbound.ErrNotCancellable. The row is locked
 // first, against whoever would claim it; what Send has made of it is read after that, so nothing can have come between.
-func (o *Outbound) Cancel(ctx context.Context, orgID, id uuid.UUID, now time.Time) (t outbound.Queued, err error) {
+func (o *Outbound) Cancel(ctx context.Context, orgID, id uuid.UUID, now time.Time) (m outbound.Queued, err error) {
 	defer mark(&err)
 	err = postgres.InTx(ctx, o.pool, func(tx pgx.Tx) error {
 		if err := exec(ctx, tx, sqlLockQueued, pgx.NamedArgs{"org": orgID, "id": id}); err != nil {
 			return err
 		}
-		if t, err = queued(ctx, tx, orgID, id); err != nil {
+		if m, err = queued(ctx, tx, orgID, id); err != nil {
 			return err
 		}
 		switch {
-		case t.Status == outbound.Cancelled:
+		case m.Status == outbound.Cancelled:
 			return nil
-		case t.Status == outbound.Processing:
+		case m.Status == outbound.Processing:
 			return fmt.Errorf("%w: it is being sent right now", outbound.ErrNotCancellable)
-		case t.Status != outbound.Pending:
-			return fmt.Errorf("%w: it is %s already", outbound.ErrNotCancellable, t.Status)
-		case t.MessageID != uuid.Nil && t.MessageStatus != sms.Throttled:
-			return fmt.Errorf("%w: it may have been sent; see GET /v1/messages/%s", outbound.ErrNotCancellable, t.MessageID)
+		case m.Status != outbound.Pending:
+			return fmt.Errorf("%w: it is %s already", outbound.ErrNotCancellable, m.Status)
+		case m.MessageID != uuid.Nil && m.MessageStatus != sms.Throttled:
+			return fmt.Errorf("%w: it may have been sent; see GET /v1/messages/%s", outbound.ErrNotCancellable, m.MessageID)
 		}
 		if _, err := o.jobs.Cancel(ctx, tx, orgID.String(), id.String(), now); err != nil {
 			return err
 		}
-		t, err = queued(ctx, tx, orgID, id)
+		m, err = queued(ctx, tx, orgID, id)
 		return err
 	})
-	return t, err
+	return m, err
 }
 
 const sqlHeldNow = `select exists (select from holds where org_id = @org and phone = @phone and held)`
 
-// Held reports whether the recipient is on a safety hold.
-func (o *Outbound) Held(ctx context.Context, orgID uuid.UUID, to sms.Phone) (held bool, err error) {
+// Progress is what Send has made of a message so far, and whether its recipient is on a safety hold, in one round trip.
+func (o *Outbound) Progress(ctx context.Context, orgID uuid.UUID, key string, to sms.Phone) (p outbound.Progress, err error) {
 	defer mark(&err)
-	err = o.pool.QueryRow(ctx, sqlHeldNow, pgx.NamedArgs{"org": orgID, "phone": to.String()}).Scan(&held)
-	return held, err
-}
-
-// Message is what Send has made of a queued message so far, if anything.
-func (o *Outbound) Message(ctx context.Context, orgID uuid.UUID, key string) (m send.Message, found bool, err error) {
-	defer mark(&err)
-	return message(ctx, o.pool, sqlByKey, pgx.NamedArgs{"org": orgID, "key": key})
+	args := pgx.NamedArgs{"org": orgID, "key": key, "phone": to.String()}
+	var batch pgx.Batch
+	batch.Queue(sqlByKey, args).Query(func(rows pgx.Rows) error {
+		found, err := pgx.CollectRows(rows, toMessage)
+		if err == nil && len(found) > 0 {
+			p.Message = &found[0]
+		}
+		return err
+	})
+	batch.Queue(sqlHeldNow, args).QueryRow(func(row pgx.Row) error { return row.Scan(&p.Held) })
+	err = o.pool.SendBatch(ctx, &batch).Close()
+	return p, err
 }
 
 const sqlFailure = `update sms_outbound_jobs set failure = @failure where id = @id`

@@ -92,8 +92,8 @@ where not exists (
 )`
 
 // Claim takes the row of an attempt, in one statement, if the recipient has not opted out and is not held: a new row if the key is new,
-// else the row that has the key, if Twilio did not process its last attempt. Otherwise it reports that row, and whether the recipient has opted
-// out or is held.
+// else the row that has the key, if Twilio did not process its last attempt. Otherwise it reports that row, and whether the recipient
+// has opted out or is held.
 func (s *Store) Claim(ctx context.Context, a send.Attempt) (claim send.Claim, err error) {
 	defer mark(&err)
 	args, insert := claimArgs(a), sqlClaim
@@ -197,8 +197,8 @@ func claimArgs(a send.Attempt) pgx.NamedArgs {
 	}
 }
 
-// sqlExpire makes an abandoned row unknown, and due to be checked at once; but not before it is quiet, because a STOP waits for what is being
-// sent, and not for what is in doubt.
+// sqlExpire makes an abandoned row unknown, and due to be checked at once; but not before it is quiet, because a STOP waits for what is
+// being sent, and not for what is in doubt.
 const sqlExpire = `
 update sms_messages set status = 'unknown', next_look_at = @now, looks = 0, updated_at = @now
 where id = @id and attempt_token = @token and status = 'sending' and lease_until <= @over

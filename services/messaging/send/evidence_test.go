@@ -2,6 +2,7 @@ package send_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -35,16 +36,18 @@ func listed(sid string, at time.Time) twilio.Stored {
 	return twilio.Stored{SID: sid, Status: "sent", Direction: "outbound-api", To: theirs, Body: body, CreatedAt: at}
 }
 
-func TestDecide(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name    string
-		edit    func(*send.Message, *listing)
-		kind    send.EvidenceKind
-		settled send.Settlement
-		status  sms.Status
-		next    time.Duration // after noon; 0 for none
-	}{
+// decisionCase is a listing and what follows from it.
+type decisionCase struct {
+	name    string
+	edit    func(*send.Message, *listing)
+	kind    send.EvidenceKind
+	settled send.Settlement
+	status  sms.Status
+	next    time.Duration // after noon; 0 for none
+}
+
+func candidateDecisions() []decisionCase {
+	return []decisionCase{
 		{
 			name: "TheOneCandidateIsAdoptedEvenEarly", kind: send.Found, settled: send.SettledAdopted, status: sms.Sent,
 			edit: func(_ *send.Message, s *listing) {
@@ -109,6 +112,11 @@ func TestDecide(t *testing.T) {
 				s.Listed = []twilio.Stored{listed("SM1", noon()), listed("SM2", noon())}
 			},
 		},
+	}
+}
+
+func absenceDecisions() []decisionCase {
+	return []decisionCase{
 		{
 			name: "RivalInDoubtParks", kind: send.Ambiguous, settled: send.SettledParked, status: sms.Parked,
 			edit: func(_ *send.Message, s *listing) {
@@ -190,7 +198,12 @@ func TestDecide(t *testing.T) {
 			name: "FailureSaysNothing", kind: send.Failed, status: sms.Unknown, next: 62 * time.Second,
 			edit: func(_ *send.Message, s *listing) { s.Failure = "HTTP status 500" },
 		},
-	} {
+	}
+}
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	for _, c := range slices.Concat(candidateDecisions(), absenceDecisions()) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			m, s := inDoubt()

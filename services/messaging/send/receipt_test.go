@@ -16,7 +16,12 @@ import (
 
 func TestRecordStatus(t *testing.T) {
 	t.Parallel()
+	receiptsAreMerged(t)
+	receiptsOfOthers(t)
+}
 
+func receiptsAreMerged(t *testing.T) {
+	t.Helper()
 	t.Run("SettlesASendWhoseAnswerWasLost", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -58,7 +63,10 @@ func TestRecordStatus(t *testing.T) {
 		require.Equal(t, sms.Failed, b.Stored().Status)
 		require.Equal(t, 30001, b.Stored().ErrorCode)
 	})
+}
 
+func receiptsOfOthers(t *testing.T) {
+	t.Helper()
 	t.Run("ForeignSIDAndUnknownWordsAreKeptAndChangeNothing", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

@@ -61,7 +61,14 @@ func findings(e send.Evidence) []send.EvidenceKind {
 
 func TestReconcileUnknown(t *testing.T) {
 	t.Parallel()
+	listingSettlesWhatIsInDoubt(t)
+	whatCannotBeToldIsParked(t)
+	listingsThatFailOrAreLate(t)
+	reconcilersShareTheWork(t)
+}
 
+func listingSettlesWhatIsInDoubt(t *testing.T) {
+	t.Helper()
 	t.Run("S0_65_TextThatTwilioHasIsAdoptedFromItsList", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -164,7 +171,10 @@ func TestReconcileUnknown(t *testing.T) {
 		require.Equal(t, first, b.Stored().SID)
 		require.Contains(t, b.Logged.String(), "messaging.sms_answer_not_adopted")
 	})
+}
 
+func whatCannotBeToldIsParked(t *testing.T) {
+	t.Helper()
 	t.Run("LateReceiptWinsOverParked", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -254,7 +264,10 @@ func TestReconcileUnknown(t *testing.T) {
 		require.Contains(t, b.Send("").Explanation, "Twilio has a message to this person with other words")
 		require.Len(t, b.evidence(b.Stored().ID).Items[0].Candidates, 1)
 	})
+}
 
+func listingsThatFailOrAreLate(t *testing.T) {
+	t.Helper()
 	t.Run("AcceptedIsWhenTwilioTookItAndNotWhenItWasFound", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -322,7 +335,10 @@ func TestReconcileUnknown(t *testing.T) {
 		b.Reconcile()
 		require.True(t, b.Stored().Accepted())
 	})
+}
 
+func reconcilersShareTheWork(t *testing.T) {
+	t.Helper()
 	t.Run("S1_36_TwoReconcilersShareTheWork", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -453,12 +469,16 @@ func (b *bundle) parked() send.Message {
 
 func TestReconcilePolls(t *testing.T) {
 	t.Parallel()
-	drop := emulator.Script{OnCallback: func(emulator.Message) emulator.CallbackFault { return emulator.CallbackFault{Drop: true} }}
+	statusesAreFetched(t)
+	pollsEnd(t)
+}
 
+func statusesAreFetched(t *testing.T) {
+	t.Helper()
 	t.Run("StatusWhoseReceiptsWereLostIsFetched", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(drop)
+		b.Emulator.SetScript(messagingtest.Silent)
 		b.Send("")
 		b.Pass(time.Second)
 		b.Clock.Advance(58 * time.Second)
@@ -504,7 +524,7 @@ func TestReconcilePolls(t *testing.T) {
 	t.Run("S0_63_FailedPollIsRepeated", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(drop)
+		b.Emulator.SetScript(messagingtest.Silent)
 		b.Send("")
 		b.Pass(time.Second)
 		b.Clock.Advance(time.Minute)
@@ -517,11 +537,14 @@ func TestReconcilePolls(t *testing.T) {
 		b.Reconcile()
 		require.Equal(t, sms.Delivered, b.Stored().Status)
 	})
+}
 
+func pollsEnd(t *testing.T) {
+	t.Helper()
 	t.Run("MessageThatTwilioNoLongerHasIsNotAskedAboutAgain", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(drop)
+		b.Emulator.SetScript(messagingtest.Silent)
 		b.Send("")
 		b.Clock.Advance(time.Minute)
 		_, err := b.Reconciler(func(c *send.ReconcilerConfig) {
@@ -537,7 +560,7 @@ func TestReconcilePolls(t *testing.T) {
 	t.Run("FetchedOptOutIsRecorded", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		script := drop
+		script := messagingtest.Silent
 		script.OnFate = func(emulator.Message) emulator.Fate { return emulator.Fate{Final: emulator.StatusFailed, Code: 21610} }
 		b.Emulator.SetScript(script)
 		b.Send("")

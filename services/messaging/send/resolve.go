@@ -59,7 +59,7 @@ func (s *Service) Resolve(ctx context.Context, request ResolveRequest) (Message,
 	if err := request.check(); err != nil {
 		return Message{}, err
 	}
-	evidence, err := s.Store.Evidence(ctx, request.OrgID, request.MessageID)
+	evidence, err := s.Evidence.Evidence(ctx, request.OrgID, request.MessageID)
 	if err != nil {
 		return Message{}, err
 	}
@@ -74,7 +74,7 @@ func (s *Service) Resolve(ctx context.Context, request ResolveRequest) (Message,
 		}
 		r.At = s.Now()
 	}
-	m, changed, err := s.Store.Resolve(ctx, r)
+	m, changed, err := s.Evidence.Resolve(ctx, r)
 	if err != nil {
 		return Message{}, err
 	}

@@ -38,7 +38,13 @@ func (b *bundle) doubled() (m send.Message, ours, other string) {
 
 func TestResolve(t *testing.T) {
 	t.Parallel()
+	sentIsConfirmedByTwilio(t)
+	notSentAndGivenUp(t)
+	resolutionsThatAreRefused(t)
+}
 
+func sentIsConfirmedByTwilio(t *testing.T) {
+	t.Helper()
 	t.Run("SentAdoptsWhatTwilioConfirms", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -105,7 +111,10 @@ func TestResolve(t *testing.T) {
 		require.Equal(t, created.Add(time.Second), resolved.AcceptedAt)
 		require.Equal(t, b.Clock.Now(), resolved.UpdatedAt)
 	})
+}
 
+func notSentAndGivenUp(t *testing.T) {
+	t.Helper()
 	t.Run("S1_35_LateRepeatOfNotSentReleasesNoLaterAttempt", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -185,7 +194,10 @@ func TestResolve(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, send.Accepted, b.Send("").Outcome)
 	})
+}
 
+func resolutionsThatAreRefused(t *testing.T) {
+	t.Helper()
 	t.Run("WhatIsBeingSentIsRefusedUntilNothingOfItCanCome", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

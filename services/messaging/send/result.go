@@ -82,7 +82,7 @@ func resultOf(c Claim, now time.Time) Result {
 
 // explainParked says what was found and how an operator settles it.
 func (s *Service) explainParked(ctx context.Context, m Message) (string, error) {
-	evidence, err := s.Store.Evidence(ctx, m.OrgID, m.ID)
+	evidence, err := s.Evidence.Evidence(ctx, m.OrgID, m.ID)
 	if err != nil {
 		return "", fmt.Errorf("read why message %s is parked: %w", m.ID, err)
 	}

@@ -14,7 +14,6 @@ import (
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/inbox"
 	"paceline.internal/services/messaging/messagingtest"
-	"paceline.internal/services/messaging/postgres"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
@@ -22,7 +21,15 @@ import (
 
 func TestSend(t *testing.T) {
 	t.Parallel()
+	messageIsWrittenAndAnswered(t)
+	repeatedSendsAreOne(t)
+	waitsGrowWithTheAgeOfTheSend(t)
+	refusalsAreThrottledOrFinal(t)
+	nothingIsLostWhoeverHangsUp(t)
+}
 
+func messageIsWrittenAndAnswered(t *testing.T) {
+	t.Helper()
 	t.Run("S0_20_S1_04_MessageRowIsWrittenBeforeTheProviderCall", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -86,7 +93,10 @@ func TestSend(t *testing.T) {
 		require.Equal(t, 30003, result.Message.ErrorCode)
 		require.Len(t, b.Sent(), 1)
 	})
+}
 
+func repeatedSendsAreOne(t *testing.T) {
+	t.Helper()
 	t.Run("S0_30_SamePayloadTwiceIsOneRowAndOneProviderSend", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -177,7 +187,10 @@ func TestSend(t *testing.T) {
 		require.Equal(t, send.Accepted, (<-done).Outcome)
 		require.Len(t, b.Sent(), 1)
 	})
+}
 
+func waitsGrowWithTheAgeOfTheSend(t *testing.T) {
+	t.Helper()
 	t.Run("InFlightWaitGrowsWithItsAge", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -262,7 +275,10 @@ func TestSend(t *testing.T) {
 		}
 		require.Empty(t, b.Sent(), "an unknown send is never repeated")
 	})
+}
 
+func refusalsAreThrottledOrFinal(t *testing.T) {
+	t.Helper()
 	t.Run("S1_06_ThrottledIsSentAfterItsWaitAndNotBefore", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -323,7 +339,10 @@ func TestSend(t *testing.T) {
 		require.Equal(t, send.Accepted, result.Outcome)
 		require.Len(t, b.Sent(), 1)
 	})
+}
 
+func nothingIsLostWhoeverHangsUp(t *testing.T) {
+	t.Helper()
 	t.Run("CallerWhoHangsUpLosesNothing", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -344,7 +363,7 @@ func TestSend(t *testing.T) {
 		b := setup(t)
 		ctx, hangUp := context.WithCancel(t.Context())
 		service := b.Service(func(c *send.Config) {
-			c.Store = claims{Store: b.Store, around: func(ctx context.Context, a send.Attempt) (send.Claim, error) {
+			c.Store = messagingtest.Claims{Store: b.Store, Around: func(ctx context.Context, a send.Attempt) (send.Claim, error) {
 				hangUp() // the claim is on its way to the database
 				return b.Store.Claim(ctx, a)
 			}}
@@ -359,7 +378,7 @@ func TestSend(t *testing.T) {
 		b := setup(t)
 		asked := 0
 		service := b.Service(func(c *send.Config) {
-			c.Store = claims{Store: b.Store, around: func(ctx context.Context, a send.Attempt) (send.Claim, error) {
+			c.Store = messagingtest.Claims{Store: b.Store, Around: func(ctx context.Context, a send.Attempt) (send.Claim, error) {
 				claim, err := b.Store.Claim(ctx, a)
 				if asked++; asked == 1 {
 					return send.Claim{}, send.ErrUnavailable
@@ -378,7 +397,7 @@ func TestSend(t *testing.T) {
 		b := setup(t)
 		var late *send.Attempt
 		service := b.Service(func(c *send.Config) {
-			c.Store = claims{Store: b.Store, around: func(ctx context.Context, a send.Attempt) (send.Claim, error) {
+			c.Store = messagingtest.Claims{Store: b.Store, Around: func(ctx context.Context, a send.Attempt) (send.Claim, error) {
 				if late == nil { // the connection is lost, the statement still on its way
 					late = &a
 					return send.Claim{}, send.ErrUnavailable
@@ -402,7 +421,7 @@ func TestSend(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		asleep := b.Service(func(c *send.Config) {
-			c.Store = claims{Store: b.Store, around: func(ctx context.Context, a send.Attempt) (send.Claim, error) {
+			c.Store = messagingtest.Claims{Store: b.Store, Around: func(ctx context.Context, a send.Attempt) (send.Claim, error) {
 				claim, err := b.Store.Claim(ctx, a)
 				b.Clock.Advance(lease) // the machine was suspended
 				return claim, err
@@ -456,7 +475,13 @@ func TestSend(t *testing.T) {
 
 func TestSendAndConsent(t *testing.T) {
 	t.Parallel()
+	consentIsRecordedWithTheSend(t)
+	nothingIsSentAfterSTOP(t)
+	optOutsThatRaceWithTheSend(t)
+}
 
+func consentIsRecordedWithTheSend(t *testing.T) {
+	t.Helper()
 	t.Run("R_07_FirstSendWithoutARecordSaysThatConsentWasCollectedElsewhere", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -503,7 +528,10 @@ func TestSendAndConsent(t *testing.T) {
 		require.Equal(t, consent.OptedOut, b.Ledger().State)
 		require.Nil(t, b.Ledger().Broken)
 	})
+}
 
+func nothingIsSentAfterSTOP(t *testing.T) {
+	t.Helper()
 	t.Run("S0_41_OptedOutBeforeTheFirstAttemptStoresAndSendsNothing", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -555,7 +583,10 @@ func TestSendAndConsent(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, send.Accepted, result.Outcome)
 	})
+}
 
+func optOutsThatRaceWithTheSend(t *testing.T) {
+	t.Helper()
 	t.Run("RefusalForAnOptOutAtTwilioIsRecorded", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -642,15 +673,4 @@ func (b *bundle) claimed() int {
 	n, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int])
 	require.NoError(b.T, err)
 	return n
-}
-
-// claims is the store with something around its claims.
-type claims struct {
-	*postgres.Store
-
-	around func(ctx context.Context, a send.Attempt) (send.Claim, error)
-}
-
-func (c claims) Claim(ctx context.Context, a send.Attempt) (send.Claim, error) {
-	return c.around(ctx, a)
 }

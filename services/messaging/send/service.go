@@ -66,6 +66,7 @@ func (s Sender) Owner(number, serviceSID string) (uuid.UUID, error) {
 // Config is what a Service works with. Every field is needed but the threads.
 type Config struct {
 	Store     store
+	Evidence  evidenceStore
 	Carrier   carrier
 	Sender    Sender
 	PublicURL string        // the origin that Twilio reaches us by
@@ -85,7 +86,7 @@ type Service struct {
 	settled notifier
 }
 
-// store keeps the rows of a send, and what is known of each. Every method is one transaction; postgres.Store implements it.
+// store keeps the rows of a send. Every method is one transaction; postgres.Store implements it.
 type store interface {
 	// Claim takes the row of an attempt, a new one or one whose last attempt Twilio did not process, if consent and holds allow it;
 	// or reports the row that has the key. A row whose attempt was abandoned becomes unknown. ErrKeyReused.
@@ -97,6 +98,10 @@ type store interface {
 	RecordReceipt(ctx context.Context, r Receipt) (Recorded, error)
 	// OnItsWay reports whether an attempt to send to a number is still being made: one whose lease is not over by after.
 	OnItsWay(ctx context.Context, orgID uuid.UUID, phone string, after time.Time) (bool, error)
+}
+
+// evidenceStore keeps what is known of a message in doubt, and what an operator says about it; postgres.Store implements it.
+type evidenceStore interface {
 	// Evidence is everything known about a message of an organisation; ErrMessageNotFound when it has no such message.
 	Evidence(ctx context.Context, orgID, id uuid.UUID) (Evidence, error)
 	// Resolve applies Message.Resolve to the stored row, with its evidence, in one transaction, and returns the row after it.

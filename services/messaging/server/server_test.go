@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,7 +94,7 @@ func TestParked(t *testing.T) {
 	clock := func() time.Time { return now }
 	sender := send.Sender{OrgID: uuid.MustParse(orgA), Number: ours}
 	s := serverOf(t, store, send.Config{
-		Store: store, Carrier: vendor, Sender: sender, PublicURL: "https://paceline.example",
+		Store: store, Evidence: store, Carrier: vendor, Sender: sender, PublicURL: "https://paceline.example",
 		Timeout: time.Second, Lease: time.Minute, StopWait: time.Second, Now: clock, Log: slog.New(slog.DiscardHandler), Metrics: metrics,
 	})
 	ask := func() *messagingv1.SendResponse {
@@ -180,7 +181,7 @@ func setup(t *testing.T) *server.Server {
 	sender := send.Sender{OrgID: uuid.MustParse(orgA), Number: ours}
 	now := func() time.Time { return noon }
 	return serverOf(t, store, send.Config{
-		Store: store, Carrier: taking{}, Sender: sender, PublicURL: "https://paceline.example",
+		Store: store, Evidence: store, Carrier: taking{}, Sender: sender, PublicURL: "https://paceline.example",
 		Timeout: time.Second, Lease: time.Minute, StopWait: time.Second, Now: now, Log: slog.New(slog.DiscardHandler), Metrics: metrics,
 	})
 }
@@ -193,7 +194,7 @@ func serverOf(t *testing.T, store *postgres.Store, cfg send.Config) *server.Serv
 	sending := send.New(cfg)
 	return server.New(server.Config{
 		Sending: sending, Store: store, Sender: cfg.Sender, Now: cfg.Now,
-		Inbox: inbox.New(inbox.Config{Store: store, Send: sending, Now: cfg.Now, Log: cfg.Log, Metrics: metrics}),
+		Inbox: inbox.New(inbox.Config{Store: store, Replies: store, Send: sending, Now: cfg.Now, Log: cfg.Log, Metrics: metrics}),
 	})
 }
 
@@ -222,23 +223,23 @@ func requireRefused(t *testing.T, err error, code codes.Code, reason messagingv1
 	require.NotContains(t, refused.Message, theirs)
 }
 
-func TestErrors(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
+// refusedCall is a call and how it is refused.
+type refusedCall struct {
+	name string
+	call func() error
+	code codes.Code
+	want messagingv1.Reason
+}
+
+func refusedSends(t *testing.T, s *server.Server) []refusedCall {
+	t.Helper()
 	service := as(t, rpc.RoleService, "", "onboarding")
-	operator := as(t, rpc.RoleOperator, orgA, "op")
-	used := sendOne(t, s, ana, "used")
 	request := func(change func(*messagingv1.SendRequest)) func() error {
 		r := &messagingv1.SendRequest{OrgId: orgA, To: theirs, Body: "hello", IdempotencyKey: "used"}
 		change(r)
 		return func() error { _, err := s.Send(service, r); return err }
 	}
-	for _, c := range []struct {
-		name string
-		call func() error
-		code codes.Code
-		want messagingv1.Reason
-	}{
+	return []refusedCall{
 		{
 			name: "BadPhone", call: request(func(r *messagingv1.SendRequest) { r.To = "4155550123" }),
 			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
@@ -264,15 +265,26 @@ func TestErrors(t *testing.T) {
 			code: codes.AlreadyExists, want: messagingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED,
 		},
 		{
+			name: "NoSender", call: request(func(r *messagingv1.SendRequest) { r.OrgId = orgB }),
+			code: codes.FailedPrecondition, want: messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER,
+		},
+		{
+			name: "UnknownPolicy", call: request(func(r *messagingv1.SendRequest) { r.UnknownPolicy = 7 }),
+			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
+		},
+	}
+}
+
+func refusedCalls(t *testing.T, s *server.Server) []refusedCall {
+	t.Helper()
+	service := as(t, rpc.RoleService, "", "onboarding")
+	return []refusedCall{
+		{
 			name: "HoldWithoutAVersion", call: func() error {
 				_, err := s.SetHold(service, &messagingv1.SetHoldRequest{OrgId: orgA, Phone: theirs, Held: true})
 				return err
 			},
 			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
-		},
-		{
-			name: "NoSender", call: request(func(r *messagingv1.SendRequest) { r.OrgId = orgB }),
-			code: codes.FailedPrecondition, want: messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER,
 		},
 		{
 			name: "CheckSender", call: func() error {
@@ -324,9 +336,19 @@ func TestErrors(t *testing.T) {
 			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
 		},
 		{
-			name: "UnknownPolicy", call: request(func(r *messagingv1.SendRequest) { r.UnknownPolicy = 7 }),
+			name: "HugePage", call: func() error {
+				_, err := s.ListMessages(service, &messagingv1.ListMessagesRequest{PageSize: 501})
+				return err
+			},
 			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
 		},
+	}
+}
+
+func refusedOperators(t *testing.T, s *server.Server, used *messagingv1.Message) []refusedCall {
+	t.Helper()
+	operator := as(t, rpc.RoleOperator, orgA, "op")
+	return []refusedCall{
 		{
 			name: "EvidenceOfNothing", call: func() error {
 				_, err := s.GetEvidence(operator, &messagingv1.GetEvidenceRequest{MessageId: uuid.NewString()})
@@ -366,14 +388,14 @@ func TestErrors(t *testing.T) {
 			},
 			code: codes.FailedPrecondition, want: messagingv1.Reason_REASON_NOT_RESOLVABLE,
 		},
-		{
-			name: "HugePage", call: func() error {
-				_, err := s.ListMessages(service, &messagingv1.ListMessagesRequest{PageSize: 501})
-				return err
-			},
-			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
-		},
-	} {
+	}
+}
+
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	used := sendOne(t, s, ana, "used")
+	for _, c := range slices.Concat(refusedSends(t, s), refusedCalls(t, s), refusedOperators(t, s, used)) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			requireRefused(t, c.call(), c.code, c.want)
@@ -486,7 +508,7 @@ func TestSendTellsHowLongAgoItWas(t *testing.T) {
 	clock := func() time.Time { return now }
 	sender := send.Sender{OrgID: uuid.MustParse(orgA), Number: ours}
 	s := serverOf(t, store, send.Config{
-		Store: store, Carrier: slow{answer: func() { now = now.Add(900 * time.Millisecond) }}, Sender: sender,
+		Store: store, Evidence: store, Carrier: slow{answer: func() { now = now.Add(900 * time.Millisecond) }}, Sender: sender,
 		PublicURL: "https://paceline.example", Timeout: time.Second, Lease: time.Minute, StopWait: time.Second, Now: clock,
 		Log: slog.New(slog.DiscardHandler), Metrics: metrics,
 	})

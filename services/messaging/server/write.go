@@ -71,7 +71,7 @@ func writeEffect(e consent.Effect) messagingv1.ConsentEffect {
 		return messagingv1.ConsentEffect_CONSENT_EFFECT_HELP
 	case consent.Overtaken:
 		return messagingv1.ConsentEffect_CONSENT_EFFECT_OVERTAKEN
-	case consent.Doubtful:
+	case consent.Ambiguous:
 		return messagingv1.ConsentEffect_CONSENT_EFFECT_DOUBTFUL
 	}
 	return messagingv1.ConsentEffect_CONSENT_EFFECT_UNSPECIFIED
