@@ -204,8 +204,8 @@ func (w *wiring) outbound(ctx context.Context, sending *send.Service) (outboundQ
 		return outboundQueue{}, err
 	}
 	runner, err := outbound.NewRunner(outbound.Config{
-		Jobs: db.Jobs(), Store: db, Rates: db, Send: sending, Sender: w.cfg.sender(), Pace: outbound.NewPace(w.cfg.SegmentsPerSecond), Tally: tally,
-		Timeout: w.cfg.Timeout, Poll: w.cfg.OutboundPoll, Wake: wake, Log: log, Now: now, Metrics: metrics,
+		Jobs: db.Jobs(), Store: db, Rates: db, Send: sending, Sender: w.cfg.sender(), Pace: outbound.NewPace(w.cfg.SegmentsPerSecond),
+		Tally: tally, Timeout: w.cfg.Timeout, Poll: w.cfg.OutboundPoll, Wake: wake, Log: log, Now: now, Metrics: metrics,
 		Transient: func(err error) bool { return errors.Is(err, send.ErrUnavailable) || postgres.Outage(err) },
 	})
 	if err != nil {

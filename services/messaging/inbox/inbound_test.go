@@ -50,11 +50,13 @@ func TestRecordInbound(t *testing.T) {
 		m, err := b.inbox(nil).RecordInbound(t.Context(), b.Inbound("SM1", "Stop please"))
 		require.NoError(t, err)
 		ledger := b.Ledger()
-		require.Equal(t, []inbox.LedgerEvent{{
-			At: b.Clock.Now(), State: consent.OptedOut, Source: inbox.FromPerson, Words: "Stop please", Sender: ours, MessageID: m.ID,
-			KeywordPack: consent.Version, ConfirmedBy: inbox.ByUs,
-			Confirmation: "You are unsubscribed and will get no more texts from this number. Reply START to get them again.",
-			Seq:          1, PrevHash: consent.NoHash, Hash: ledger.Chain.Head,
+		require.Equal(t, []inbox.LedgerLine{{
+			LedgerEvent: inbox.LedgerEvent{
+				At: b.Clock.Now(), State: consent.OptedOut, Source: inbox.FromPerson, Words: "Stop please", Sender: ours, MessageID: m.ID,
+				KeywordPack: consent.Version, ConfirmedBy: inbox.ByUs,
+				Confirmation: "You are unsubscribed and will get no more texts from this number. Reply START to get them again.",
+			},
+			Seq: 1, PrevHash: consent.NoHash, Hash: ledger.Chain.Head,
 		}}, ledger.Events)
 		require.Nil(t, ledger.Broken)
 	})

@@ -32,8 +32,8 @@ type Ledger struct {
 	Phone     sms.Phone
 	State     consent.State
 	UpdatedAt time.Time
-	Events    []LedgerEvent // those of the page, oldest first
-	More      bool          // there are newer ones
+	Events    []LedgerLine // those of the page, oldest first
+	More      bool         // there are newer ones
 	// CarrierBlocks says that Twilio refuses to text this person, as far as we have heard. Nothing but the person's START lifts that.
 	CarrierBlocks bool
 	Chain         consent.Chain
@@ -49,7 +49,7 @@ type LedgerPage struct {
 // LargestLedgerPage is how many lines are read at most, and the default.
 const LargestLedgerPage = 500
 
-// LedgerEvent is one line of the append-only ledger.
+// LedgerEvent is what a line of the ledger says.
 type LedgerEvent struct {
 	At        time.Time
 	State     consent.State // after it
@@ -62,8 +62,12 @@ type LedgerEvent struct {
 	Rules        string // the version of the rules for free words, if they decided
 	ConfirmedBy  Confirmer
 	Confirmation string // the words of ours that confirm it; empty when Twilio does, or nobody
+}
 
-	// Set by the store.
+// LedgerLine is one line of the append-only ledger.
+type LedgerLine struct {
+	LedgerEvent
+
 	Seq            int64  // from 1
 	PrevHash, Hash string // in hexadecimal; empty in a line from before there were chains
 	Confirmed      string // what became of the confirmation of ours, as far as it is known; not part of the chain
@@ -172,7 +176,7 @@ func (l Ledger) Page(p LedgerPage) Ledger {
 		l.Events = l.Events[max(0, len(l.Events)-p.Limit):]
 		return l
 	}
-	from := slices.IndexFunc(l.Events, func(e LedgerEvent) bool { return e.Seq > p.After })
+	from := slices.IndexFunc(l.Events, func(e LedgerLine) bool { return e.Seq > p.After })
 	if from < 0 {
 		from = len(l.Events)
 	}

@@ -159,7 +159,8 @@ func (b *Bundle) Service(change func(*send.Config)) *send.Service {
 // Inbox is one on the bundle's database, with something changed.
 func (b *Bundle) Inbox(sending *send.Service, change func(*inbox.Config)) *inbox.Service {
 	cfg := inbox.Config{
-		Store: b.Store, Replies: b.Store, Twilio: b.Carrier, Send: sending, Copy: b.Copy, Now: b.Clock.Now, Log: b.Config.Log, Metrics: b.inboxMetrics,
+		Store: b.Store, Replies: b.Store, Twilio: b.Carrier, Send: sending, Copy: b.Copy, Now: b.Clock.Now, Log: b.Config.Log,
+		Metrics: b.inboxMetrics,
 	}
 	if change != nil {
 		change(&cfg)

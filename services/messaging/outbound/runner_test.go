@@ -163,7 +163,7 @@ func whatTwilioDoesNotTake(t *testing.T) {
 	t.Run("ThrottledOneComesAgainWhenTwilioSays", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(lose(emulator.AnswerTooMany, false))
+		b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerTooMany, false))
 		stored := b.enqueue(nil)
 		b.drain()
 		waiting := b.queued(stored.ID)
@@ -178,7 +178,7 @@ func whatTwilioDoesNotTake(t *testing.T) {
 	t.Run("OneInDoubtIsNotSentAgainUntilItIsSettled", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(lose(emulator.AnswerReset, true))
+		b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerReset, true))
 		stored := b.enqueue(nil)
 		b.drain()
 		require.Equal(t, outbound.Pending, b.queued(stored.ID).Status)
@@ -199,16 +199,6 @@ func mustStored(t *testing.T, e164 string) sms.Phone {
 	p, err := sms.StoredPhone(e164)
 	require.NoError(t, err)
 	return p
-}
-
-// lose makes the first create request go wrong.
-func lose(answer emulator.Answer, commit bool) emulator.Script {
-	return emulator.Script{OnCreate: func(n int, _ emulator.Message) emulator.CreateFault {
-		if n > 1 {
-			return emulator.CreateFault{}
-		}
-		return emulator.CreateFault{Answer: answer, Commit: commit}
-	}}
 }
 
 func TestExpiry(t *testing.T) {
@@ -240,7 +230,7 @@ func TestExpiry(t *testing.T) {
 	t.Run("ThrottledOneIsNotSentAfterItsTime", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(lose(emulator.AnswerTooMany, false))
+		b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerTooMany, false))
 		stored := b.enqueue(func(r *outbound.Request) { r.ExpiresAt = b.Clock.Now().Add(500 * time.Millisecond) })
 		b.drain()
 		b.pass(2*time.Second, time.Second)
@@ -251,7 +241,7 @@ func TestExpiry(t *testing.T) {
 	t.Run("OneThatMayBeAtTwilioIsNotSaidToHaveExpired", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(lose(emulator.AnswerReset, true))
+		b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerReset, true))
 		stored := b.enqueue(func(r *outbound.Request) { r.ExpiresAt = b.Clock.Now().Add(time.Second) })
 		b.drain()
 		b.pass(2*time.Minute, 30*time.Second)
@@ -262,6 +252,27 @@ func TestExpiry(t *testing.T) {
 		require.Equal(t, outbound.Completed, b.queued(stored.ID).Status)
 		require.Len(t, b.sent(), 1)
 	})
+}
+
+// TestUndecided is about a message that nobody has settled when its time is over: it is not said to have expired.
+func TestUndecided(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerReset, true))
+	stored := b.enqueue(func(r *outbound.Request) {
+		r.ExpiresAt, r.UnknownPolicy = b.Clock.Now().Add(time.Hour), send.NeverDuplicate
+	})
+	b.drain()
+	_, err := b.Pool.Exec(t.Context(), `update sms_messages set status = 'parked', next_look_at = null`)
+	require.NoError(t, err)
+	b.pass(2*time.Minute, time.Minute)
+	require.Equal(t, outbound.Pending, b.queued(stored.ID).Status, "it waits for an operator")
+	b.pass(time.Hour, 20*time.Minute)
+	failed := b.queued(stored.ID)
+	require.Equal(t, outbound.Failed, failed.Status)
+	require.Equal(t, outbound.Undecided, failed.Failure)
+	require.Contains(t, failed.Explanation, failed.MessageID.String()+":resolve")
+	require.Len(t, b.sent(), 1)
 }
 
 // TestCrash lets a process die at every point of a text's way, leaving its lease behind. The next one sends it, or finds that it was
@@ -279,7 +290,7 @@ func TestCrash(t *testing.T) {
 			require.Equal(b.T, send.Accepted, result.Outcome)
 		}},
 		{name: "AfterATwilioThatTookNothing", die: func(b *bundle, r send.Request) {
-			b.Emulator.SetScript(lose(emulator.AnswerTooMany, false))
+			b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerTooMany, false))
 			result, err := b.send.Send(b.T.Context(), r)
 			require.NoError(b.T, err)
 			require.Equal(b.T, send.Throttled, result.Outcome)
@@ -388,7 +399,7 @@ func TestCancel(t *testing.T) {
 	t.Run("ThrottledOneCanBeTakenBack", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(lose(emulator.AnswerTooMany, false))
+		b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerTooMany, false))
 		stored := b.enqueue(nil)
 		b.drain()
 		_, err := b.intake.Cancel(t.Context(), b.sender.OrgID, stored.ID)
@@ -400,7 +411,7 @@ func TestCancel(t *testing.T) {
 	t.Run("OneThatMayHaveBeenSentCannot", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(lose(emulator.AnswerReset, true))
+		b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerReset, true))
 		stored := b.enqueue(nil)
 		b.drain()
 		_, err := b.intake.Cancel(t.Context(), b.sender.OrgID, stored.ID)

@@ -92,7 +92,7 @@ func TestLedgerIsAChain(t *testing.T) {
 		store := postgres.NewStore(pool)
 		whole := written(t, store, org, 5)
 		var after int64
-		var read []inbox.LedgerEvent
+		var read []inbox.LedgerLine
 		for more := true; more; {
 			ledger, err := store.Consent(t.Context(), org, phone(t, ofWhom), inbox.LedgerPage{After: after, Limit: 2})
 			require.NoError(t, err)

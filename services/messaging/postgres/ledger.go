@@ -226,18 +226,20 @@ type ledgerRow struct {
 	Confirmed    *string
 }
 
-// event is the n-th line. One from before there were chains has no number of its own.
-func (r ledgerRow) event(n int) inbox.LedgerEvent {
-	e := inbox.LedgerEvent{
-		At: value(r.At).UTC(), State: consent.State(value(r.State)), Source: inbox.Source(value(r.Source)), Words: value(r.Words),
-		Sender: value(r.Sender), MessageID: value(r.MessageID), KeywordPack: value(r.KeywordPack), Rules: value(r.RulesVersion),
-		ConfirmedBy: inbox.Confirmer(value(r.ConfirmedBy)), Confirmation: value(r.Confirmation), Seq: int64(n),
-		PrevHash: value(r.PrevHash), Hash: value(r.Hash), Confirmed: value(r.Confirmed),
+// line is the n-th line. One from before there were chains has no number of its own.
+func (r ledgerRow) line(n int) inbox.LedgerLine {
+	l := inbox.LedgerLine{
+		LedgerEvent: inbox.LedgerEvent{
+			At: value(r.At).UTC(), State: consent.State(value(r.State)), Source: inbox.Source(value(r.Source)), Words: value(r.Words),
+			Sender: value(r.Sender), MessageID: value(r.MessageID), KeywordPack: value(r.KeywordPack), Rules: value(r.RulesVersion),
+			ConfirmedBy: inbox.Confirmer(value(r.ConfirmedBy)), Confirmation: value(r.Confirmation),
+		},
+		Seq: int64(n), PrevHash: value(r.PrevHash), Hash: value(r.Hash), Confirmed: value(r.Confirmed),
 	}
 	if r.Seq != nil {
-		e.Seq = *r.Seq
+		l.Seq = *r.Seq
 	}
-	return e
+	return l
 }
 
 func readLedger(
@@ -261,7 +263,7 @@ func readLedger(
 	}
 	for i, r := range found {
 		if r.IsLine {
-			ledger.Events = append(ledger.Events, r.event(i+1))
+			ledger.Events = append(ledger.Events, r.line(i+1))
 		}
 	}
 	ledger.Broken = ledger.Verify()

@@ -255,13 +255,15 @@ func TestSetConsent(t *testing.T) {
 	first, second := ledger.Events[0].Hash, ledger.Events[1].Hash
 	require.Equal(t, inbox.Ledger{
 		OrgID: org, Phone: who, State: consent.OptedOut, UpdatedAt: at, Chain: consent.Chain{Length: 2, Head: second},
-		Events: []inbox.LedgerEvent{
+		Events: []inbox.LedgerLine{
 			{
-				At: at, State: consent.OptedOut, Source: inbox.FromOperator, Words: "called us", Sender: "MG1",
-				Seq: 1, PrevHash: consent.NoHash, Hash: first,
+				LedgerEvent: inbox.LedgerEvent{At: at, State: consent.OptedOut, Source: inbox.FromOperator, Words: "called us", Sender: "MG1"},
+				Seq:         1, PrevHash: consent.NoHash, Hash: first,
 			},
 			{
-				At: at.Add(time.Hour), State: consent.OptedOut, Source: inbox.FromOperator, Words: "called again", Sender: "MG1",
+				LedgerEvent: inbox.LedgerEvent{
+					At: at.Add(time.Hour), State: consent.OptedOut, Source: inbox.FromOperator, Words: "called again", Sender: "MG1",
+				},
 				Seq: 2, PrevHash: first, Hash: second,
 			},
 		},

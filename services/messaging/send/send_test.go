@@ -14,6 +14,7 @@ import (
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/inbox"
 	"paceline.internal/services/messaging/messagingtest"
+	"paceline.internal/services/messaging/postgres"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
@@ -438,6 +439,24 @@ func nothingIsLostWhoeverHangsUp(t *testing.T) {
 		require.Len(t, b.Sent(), 1)
 	})
 
+	t.Run("S0_65_AnswerThatCannotBeWrittenDownIsSettledByItsReceipt", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.Emulator.SetScript(messagingtest.Silent)
+		tries := 0
+		service := b.Service(func(c *send.Config) { c.Store = unsettling{Store: b.Store, tries: &tries} })
+		_, err := service.Send(t.Context(), b.Request())
+		require.ErrorIs(t, err, messagingtest.ErrMishap)
+		require.ErrorContains(t, err, b.Sent()[0].SID, "an operator can find it in the log")
+		require.Equal(t, 3, tries)
+		require.Equal(t, send.InFlight, b.Send("").Outcome)
+		b.Clock.Advance(lease + time.Second)
+		require.Equal(t, send.Unknown, b.Send("").Outcome)
+		b.Report(send.Receipt{MessageID: b.Stored().ID, SID: b.Sent()[0].SID, Status: "delivered"})
+		require.Equal(t, send.AlreadyAccepted, b.Send("").Outcome)
+		require.Len(t, b.Sent(), 1)
+	})
+
 	t.Run("ReceiptFasterThanTheAnswerIsKept", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -487,10 +506,10 @@ func consentIsRecordedWithTheSend(t *testing.T) {
 		b := setup(t)
 		_, err := b.Service(nil).Send(t.Context(), b.Request())
 		require.NoError(t, err)
-		require.Equal(t, []inbox.LedgerEvent{
+		require.Equal(t, []inbox.LedgerLine{
 			{
-				At: b.Clock.Now(), State: consent.OptedIn, Source: inbox.FromElsewhere, Sender: ours,
-				Seq: 1, PrevHash: consent.NoHash, Hash: b.Ledger().Chain.Head,
+				LedgerEvent: inbox.LedgerEvent{At: b.Clock.Now(), State: consent.OptedIn, Source: inbox.FromElsewhere, Sender: ours},
+				Seq:         1, PrevHash: consent.NoHash, Hash: b.Ledger().Chain.Head,
 			},
 		}, b.Ledger().Events)
 	})
@@ -673,4 +692,16 @@ func (b *bundle) claimed() int {
 	n, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int])
 	require.NoError(b.T, err)
 	return n
+}
+
+// unsettling is a store that cannot write an answer down.
+type unsettling struct {
+	*postgres.Store
+
+	tries *int
+}
+
+func (u unsettling) Settle(context.Context, send.Answer) (send.Message, error) {
+	*u.tries++
+	return send.Message{}, messagingtest.ErrMishap
 }
