@@ -6,15 +6,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/services/messaging/consent"
-	"paceline.internal/services/messaging/messagingtest"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sendtest"
 )
 
 // TestCrashMatrixOfRecordInbound delivers a STOP until it is answered. It is stored once and is in the ledger once, and
 // nothing is sent afterwards.
 func TestCrashMatrixOfRecordInbound(t *testing.T) {
 	t.Parallel()
-	messagingtest.Matrix(t, func(t *testing.T, p *messagingtest.Process) {
+	sendtest.Matrix(t, func(t *testing.T, p *sendtest.Process) {
 		b := setup(t)
 		sick, healthy := b.InboxOn(p), b.inbox(nil)
 		answered := false
@@ -23,7 +23,7 @@ func TestCrashMatrixOfRecordInbound(t *testing.T) {
 			if p.Over() {
 				service = healthy
 			}
-			messagingtest.Within(func() {
+			sendtest.Within(func() {
 				m, err := service.RecordInbound(t.Context(), b.Inbound("SM1", "STOP"))
 				if err == nil {
 					require.Equal(t, consent.OptOut, m.ConsentEffect)

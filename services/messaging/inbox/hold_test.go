@@ -10,8 +10,8 @@ import (
 	emulator "paceline.internal/emulators/twilio"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/inbox"
-	"paceline.internal/services/messaging/messagingtest"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sendtest"
 )
 
 // ask sends with something changed.
@@ -37,7 +37,7 @@ func nothingIsSentWhileHeld(t *testing.T) {
 	t.Run("R_08_NothingIsSentBeforeTheReleaseAlsoOfWhatWasAskedForBefore", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerTooMany, false))
+		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerTooMany, false))
 		require.Equal(t, send.Throttled, b.ask(nil).Outcome)
 		b.Hold(true, 1)
 		b.Clock.Advance(time.Minute)
@@ -61,7 +61,7 @@ func nothingIsSentWhileHeld(t *testing.T) {
 		b := setup(t)
 		b.Hold(true, 1)
 		require.Equal(t, send.Held, b.ask(nil).Outcome)
-		_, err := b.Store.Consent(t.Context(), b.Config.Sender.OrgID, messagingtest.Phone(t, theirs), inbox.LedgerPage{Limit: 1})
+		_, err := b.Store.Consent(t.Context(), b.Config.Sender.OrgID, sendtest.Phone(t, theirs), inbox.LedgerPage{Limit: 1})
 		require.ErrorIs(t, err, inbox.ErrConsentNotFound)
 	})
 

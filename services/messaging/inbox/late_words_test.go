@@ -10,8 +10,8 @@ import (
 
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/inbox"
-	"paceline.internal/services/messaging/messagingtest"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sendtest"
 )
 
 // TestLateKind: the recording of a text can fail, and its job records it later. What counts is what the person said last.
@@ -66,7 +66,7 @@ func wordsThatRace(t *testing.T) {
 		service, said := b.inbox(nil), b.Clock.Now()
 		b.Clock.Advance(time.Minute)
 		for i := range 300 {
-			from := messagingtest.Phone(t, fmt.Sprintf("+1415555%04d", 2000+i))
+			from := sendtest.Phone(t, fmt.Sprintf("+1415555%04d", 2000+i))
 			var both errgroup.Group
 			for n, words := range []string{"START", "STOP"} {
 				text := b.Inbound(fmt.Sprintf("SM%d-%s", i, words), words)
@@ -88,7 +88,7 @@ func wordsThatRace(t *testing.T) {
 		service, said := b.inbox(nil), b.Clock.Now()
 		b.Clock.Advance(time.Minute)
 		for i := range 300 {
-			from := messagingtest.Phone(t, fmt.Sprintf("+1415555%04d", 2000+i))
+			from := sendtest.Phone(t, fmt.Sprintf("+1415555%04d", 2000+i))
 			text := b.Inbound(fmt.Sprintf("SM%d", i), "START")
 			text.From, text.ReceivedAt = from, said
 			var both errgroup.Group
@@ -116,7 +116,7 @@ func wordsOfOthers(t *testing.T) {
 		t.Run("S0_69_"+words+"FromBeforeTwiliosRefusalDoesNotUndoIt", func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			b.Emulator.SetScript(messagingtest.Silent)
+			b.Emulator.SetScript(sendtest.Silent)
 			result, err := b.Service(nil).Send(t.Context(), b.Request())
 			require.NoError(t, err)
 			said := b.Clock.Now()

@@ -9,8 +9,8 @@ import (
 
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/inbox"
-	"paceline.internal/services/messaging/messagingtest"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sendtest"
 )
 
 // TestOperatorsOptIn: only the person lifts what they said themselves; everything else an operator lifts with evidence.
@@ -19,7 +19,7 @@ func TestOperatorsOptIn(t *testing.T) {
 
 	// note is what an operator takes down now; of an opt-in with evidence of the given age.
 	note := func(b *bundle, state consent.State, age time.Duration) error {
-		n := inbox.Note{OrgID: b.Config.Sender.OrgID, Phone: messagingtest.Phone(b.T, theirs), State: state, Reason: "x", At: b.Clock.Now()}
+		n := inbox.Note{OrgID: b.Config.Sender.OrgID, Phone: sendtest.Phone(b.T, theirs), State: state, Reason: "x", At: b.Clock.Now()}
 		if state == consent.OptedIn && age >= 0 {
 			n.Evidence = &consent.Evidence{Method: "phone call", CollectedAt: b.Clock.Now().Add(-age), Reference: "call 815"}
 		}

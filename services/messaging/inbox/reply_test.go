@@ -15,9 +15,9 @@ import (
 	emulator "paceline.internal/emulators/twilio"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/inbox"
-	"paceline.internal/services/messaging/messagingtest"
 	"paceline.internal/services/messaging/postgres"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sendtest"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
@@ -198,7 +198,7 @@ func nothingElsePassesAfterAnOptOut(t *testing.T) {
 		}
 		for name, spoil := range map[string]func(*send.Attempt){
 			"another key": func(a *send.Attempt) { a.Key = "consent:stop:SM2" }, "other words": func(a *send.Attempt) { a.Body += "!" },
-			"another phone": func(a *send.Attempt) { a.To = messagingtest.Phone(t, "+14155550199") },
+			"another phone": func(a *send.Attempt) { a.To = sendtest.Phone(t, "+14155550199") },
 			"another text":  func(a *send.Attempt) { a.Confirms = other.ID }, "no text": func(a *send.Attempt) { a.Confirms = uuid.New() },
 			"another organisation": func(a *send.Attempt) { a.OrgID = uuid.New() },
 			"too late":             func(a *send.Attempt) { a.At = stop.CreatedAt.Add(5 * time.Minute) },
@@ -269,7 +269,7 @@ func confirmationsThatAreNotSent(t *testing.T) {
 		b := enrolled(t)
 		b.says("SM1", "PARAR")
 		_, err := b.inbox(nil).SetConsent(t.Context(), inbox.Note{
-			OrgID: b.Config.Sender.OrgID, Phone: messagingtest.Phone(t, theirs), State: consent.OptedOut, Reason: "called us", At: b.Clock.Now(),
+			OrgID: b.Config.Sender.OrgID, Phone: sendtest.Phone(t, theirs), State: consent.OptedOut, Reason: "called us", At: b.Clock.Now(),
 		})
 		require.NoError(t, err)
 		b.respond()
@@ -409,7 +409,7 @@ func respondersShareTheWork(t *testing.T) {
 		b.says("SM1", "PARAR")
 		dying := b.Inbox(b.Service(nil), func(c *inbox.Config) { c.Replies = forgetful{b.Store} })
 		_, err := dying.Respond(t.Context())
-		require.ErrorIs(t, err, messagingtest.ErrMishap)
+		require.ErrorIs(t, err, sendtest.ErrMishap)
 		require.Len(t, b.heard(), 1)
 		b.Pass(2 * time.Minute)
 		b.respond()
@@ -423,7 +423,7 @@ func respondersShareTheWork(t *testing.T) {
 		b.says("SM1", "PARAR")
 		inside, release := make(chan struct{}), make(chan struct{})
 		slow := b.Service(func(c *send.Config) {
-			c.Carrier = messagingtest.CarrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
+			c.Carrier = sendtest.CarrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
 				close(inside)
 				<-release
 				return b.Carrier.Send(ctx, out)
@@ -475,7 +475,7 @@ func loseNext(answer emulator.Answer, commit bool) emulator.Script {
 // forgetful dies before it can write down what it has sent.
 type forgetful struct{ *postgres.Store }
 
-func (forgetful) SettleReply(context.Context, inbox.Reply) error { return messagingtest.ErrMishap }
+func (forgetful) SettleReply(context.Context, inbox.Reply) error { return sendtest.ErrMishap }
 
 func TestHelp(t *testing.T) {
 	t.Parallel()
@@ -642,7 +642,7 @@ func TestCarrierBlock(t *testing.T) {
 		b := enrolled(t)
 		b.Config.StopWait = time.Millisecond // the STOP would wait for the very text that it crosses
 		crossing := b.Service(func(c *send.Config) {
-			c.Carrier = messagingtest.CarrierFunc(func(ctx context.Context, _ twilio.Outgoing) twilio.Outcome {
+			c.Carrier = sendtest.CarrierFunc(func(ctx context.Context, _ twilio.Outgoing) twilio.Outcome {
 				for _, words := range []string{"STOP", "START"} {
 					b.Clock.Advance(time.Second)
 					_, _ = b.inbox(nil).RecordInbound(ctx, b.Inbound("SM"+words, words))

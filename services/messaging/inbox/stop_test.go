@@ -12,9 +12,9 @@ import (
 
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/inbox"
-	"paceline.internal/services/messaging/messagingtest"
 	"paceline.internal/services/messaging/postgres"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sendtest"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
@@ -29,7 +29,7 @@ func (b *bundle) hold(service func(func(*send.Config)) *send.Service) held {
 	b.T.Helper()
 	inside, release := make(chan struct{}), make(chan struct{})
 	slow := service(func(c *send.Config) {
-		c.Carrier = messagingtest.CarrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
+		c.Carrier = sendtest.CarrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
 			close(inside)
 			<-release
 			return b.Carrier.Send(context.WithoutCancel(ctx), out)
@@ -110,14 +110,14 @@ func stopWaits(t *testing.T) {
 			service := b.Service(func(c *send.Config) {
 				c.StopWait = 45 * time.Millisecond // less than the poll
 				c.Store = looks{Store: b.Store, looked: looked}
-				c.Carrier = messagingtest.CarrierFunc(func(context.Context, twilio.Outgoing) twilio.Outcome {
+				c.Carrier = sendtest.CarrierFunc(func(context.Context, twilio.Outgoing) twilio.Outcome {
 					close(inside)
 					<-release
 					return twilio.Outcome{Kind: twilio.Throttled}
 				})
 			})
 			r, said := b.Request(), b.Inbound("SM"+who, "STOP")
-			r.To, r.Key, said.From = messagingtest.Phone(t, who), who, messagingtest.Phone(t, who)
+			r.To, r.Key, said.From = sendtest.Phone(t, who), who, sendtest.Phone(t, who)
 			sent := make(chan error, 1)
 			go func() {
 				_, err := service.Send(t.Context(), r)
@@ -171,7 +171,7 @@ func whatStopWaitsFor(t *testing.T) {
 		h := b.hold(b.Service)
 		hasty := b.inbox(func(c *send.Config) { c.StopWait = 20 * time.Millisecond })
 		note := inbox.Note{
-			OrgID: b.Config.Sender.OrgID, Phone: messagingtest.Phone(t, theirs), State: consent.OptedOut, Reason: "asked on the phone", At: b.Clock.Now(),
+			OrgID: b.Config.Sender.OrgID, Phone: sendtest.Phone(t, theirs), State: consent.OptedOut, Reason: "asked on the phone", At: b.Clock.Now(),
 		}
 		_, err := hasty.SetConsent(t.Context(), note)
 		require.ErrorIs(t, err, send.ErrUnavailable)
@@ -186,8 +186,8 @@ func whatStopWaitsFor(t *testing.T) {
 	t.Run("AbandonedAttemptIsWaitedForUntilNothingOfItCanCome", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		messagingtest.Within(func() {
-			_, _ = b.On(&messagingtest.Process{At: 2, Mishap: messagingtest.DieBefore}).Send(t.Context(), b.Request())
+		sendtest.Within(func() {
+			_, _ = b.On(&sendtest.Process{At: 2, Mishap: sendtest.DieBefore}).Send(t.Context(), b.Request())
 		})
 		hasty := b.inbox(func(c *send.Config) { c.StopWait = 20 * time.Millisecond })
 		b.Clock.Advance(lease + b.Config.Timeout - time.Nanosecond)
@@ -201,8 +201,8 @@ func whatStopWaitsFor(t *testing.T) {
 	t.Run("S0_41_NobodyEndsTheWaitByCallingTheAttemptUnknown", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		messagingtest.Within(func() {
-			_, _ = b.On(&messagingtest.Process{At: 2, Mishap: messagingtest.DieBefore}).Send(t.Context(), b.Request())
+		sendtest.Within(func() {
+			_, _ = b.On(&sendtest.Process{At: 2, Mishap: sendtest.DieBefore}).Send(t.Context(), b.Request())
 		})
 		hasty := b.inbox(func(c *send.Config) { c.StopWait = 20 * time.Millisecond })
 		b.Clock.Advance(lease + b.Config.Timeout - time.Nanosecond)
@@ -221,7 +221,7 @@ func whatStopWaitsFor(t *testing.T) {
 		_, err := hasty.RecordInbound(t.Context(), b.Inbound("SM1", "hello"))
 		require.NoError(t, err)
 		other := b.Inbound("SM2", "STOP")
-		other.From = messagingtest.Phone(t, "+14155550124")
+		other.From = sendtest.Phone(t, "+14155550124")
 		_, err = hasty.RecordInbound(t.Context(), other)
 		require.NoError(t, err)
 		h.letThrough()

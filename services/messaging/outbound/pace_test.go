@@ -13,9 +13,9 @@ import (
 
 	emulator "paceline.internal/emulators/twilio"
 	"paceline.internal/platform/postgres/pgtest"
-	"paceline.internal/services/messaging/messagingtest"
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/postgres"
+	"paceline.internal/services/messaging/sendtest"
 	"paceline.internal/services/messaging/sms"
 )
 
@@ -184,7 +184,7 @@ func queueYields(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.rate = 0.1
-		b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerReset, true))
+		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerReset, true))
 		b.enqueue(nil)
 		b.drain()
 		b.pass(12*time.Second, time.Second)

@@ -17,9 +17,9 @@ import (
 	emulator "paceline.internal/emulators/twilio"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/queue"
-	"paceline.internal/services/messaging/messagingtest"
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sendtest"
 	"paceline.internal/services/messaging/sms"
 )
 
@@ -57,7 +57,7 @@ func messageIsSentAtItsTime(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.enqueue(nil)
-		b.enqueue(func(r *outbound.Request) { r.To = messagingtest.Phone(t, "+15005550009") })
+		b.enqueue(func(r *outbound.Request) { r.To = sendtest.Phone(t, "+15005550009") })
 		b.drain()
 		require.NotContains(t, b.Logged.String(), theirs)
 		require.NotContains(t, b.Logged.String(), "noon")
@@ -123,7 +123,7 @@ func heldMessagesWait(t *testing.T) {
 		for range 20 {
 			b.enqueue(nil)
 		}
-		other := b.enqueue(func(r *outbound.Request) { r.To = messagingtest.Phone(t, "+14155550177") })
+		other := b.enqueue(func(r *outbound.Request) { r.To = sendtest.Phone(t, "+14155550177") })
 		b.pass(2*time.Second, 100*time.Millisecond)
 		require.Equal(t, outbound.Completed, b.queued(other.ID).Status)
 	})
@@ -163,7 +163,7 @@ func whatTwilioDoesNotTake(t *testing.T) {
 	t.Run("ThrottledOneComesAgainWhenTwilioSays", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerTooMany, false))
+		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerTooMany, false))
 		stored := b.enqueue(nil)
 		b.drain()
 		waiting := b.queued(stored.ID)
@@ -178,7 +178,7 @@ func whatTwilioDoesNotTake(t *testing.T) {
 	t.Run("OneInDoubtIsNotSentAgainUntilItIsSettled", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerReset, true))
+		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerReset, true))
 		stored := b.enqueue(nil)
 		b.drain()
 		require.Equal(t, outbound.Pending, b.queued(stored.ID).Status)
@@ -230,7 +230,7 @@ func TestExpiry(t *testing.T) {
 	t.Run("ThrottledOneIsNotSentAfterItsTime", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerTooMany, false))
+		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerTooMany, false))
 		stored := b.enqueue(func(r *outbound.Request) { r.ExpiresAt = b.Clock.Now().Add(500 * time.Millisecond) })
 		b.drain()
 		b.pass(2*time.Second, time.Second)
@@ -241,7 +241,7 @@ func TestExpiry(t *testing.T) {
 	t.Run("OneThatMayBeAtTwilioIsNotSaidToHaveExpired", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerReset, true))
+		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerReset, true))
 		stored := b.enqueue(func(r *outbound.Request) { r.ExpiresAt = b.Clock.Now().Add(time.Second) })
 		b.drain()
 		b.pass(2*time.Minute, 30*time.Second)
@@ -258,7 +258,7 @@ func TestExpiry(t *testing.T) {
 func TestUndecided(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerReset, true))
+	b.Emulator.SetScript(sendtest.Lose(emulator.AnswerReset, true))
 	stored := b.enqueue(func(r *outbound.Request) {
 		r.ExpiresAt, r.UnknownPolicy = b.Clock.Now().Add(time.Hour), send.NeverDuplicate
 	})
@@ -290,7 +290,7 @@ func TestCrash(t *testing.T) {
 			require.Equal(b.T, send.Accepted, result.Outcome)
 		}},
 		{name: "AfterATwilioThatTookNothing", die: func(b *bundle, r send.Request) {
-			b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerTooMany, false))
+			b.Emulator.SetScript(sendtest.Lose(emulator.AnswerTooMany, false))
 			result, err := b.send.Send(b.T.Context(), r)
 			require.NoError(b.T, err)
 			require.Equal(b.T, send.Throttled, result.Outcome)
@@ -399,7 +399,7 @@ func TestCancel(t *testing.T) {
 	t.Run("ThrottledOneCanBeTakenBack", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerTooMany, false))
+		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerTooMany, false))
 		stored := b.enqueue(nil)
 		b.drain()
 		_, err := b.intake.Cancel(t.Context(), b.sender.OrgID, stored.ID)
@@ -411,7 +411,7 @@ func TestCancel(t *testing.T) {
 	t.Run("OneThatMayHaveBeenSentCannot", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerReset, true))
+		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerReset, true))
 		stored := b.enqueue(nil)
 		b.drain()
 		_, err := b.intake.Cancel(t.Context(), b.sender.OrgID, stored.ID)
@@ -549,7 +549,7 @@ func TestEnqueue(t *testing.T) {
 		change func(r *outbound.Request)
 	}{
 		{name: "Body", change: func(r *outbound.Request) { r.Body = "something else" }},
-		{name: "Recipient", change: func(r *outbound.Request) { r.To = messagingtest.Phone(t, "+14155550188") }},
+		{name: "Recipient", change: func(r *outbound.Request) { r.To = sendtest.Phone(t, "+14155550188") }},
 		{name: "Purpose", change: func(r *outbound.Request) { r.Purpose = outbound.Invite }},
 		{name: "Time", change: func(r *outbound.Request) { r.SendAt = now.Add(time.Hour) }},
 		{name: "Expiry", change: func(r *outbound.Request) { r.ExpiresAt = now.Add(2 * time.Hour) }},

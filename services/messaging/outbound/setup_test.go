@@ -11,19 +11,19 @@ import (
 	emulator "paceline.internal/emulators/twilio"
 	platform "paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
-	"paceline.internal/services/messaging/messagingtest"
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/postgres"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sendtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Run(m) }
 
-const theirs = messagingtest.Theirs
+const theirs = sendtest.Theirs
 
-// bundle is messagingtest's with the queue.
+// bundle is sendtest's with the queue.
 type bundle struct {
-	*messagingtest.Bundle
+	*sendtest.Bundle
 
 	store  *postgres.Outbound
 	send   *send.Service
@@ -35,7 +35,7 @@ type bundle struct {
 
 func setup(t *testing.T) *bundle {
 	t.Helper()
-	b := &bundle{Bundle: messagingtest.Setup(t), tally: new(outbound.Tally), rate: 100}
+	b := &bundle{Bundle: sendtest.Setup(t), tally: new(outbound.Tally), rate: 100}
 	b.TakeReceipts(nil)
 	b.store, b.send, b.sender = postgres.NewOutbound(b.Pool), b.Service(nil), b.Config.Sender
 	b.intake = &outbound.Intake{Store: b.store, Sender: b.sender, Log: b.Config.Log, Now: b.Clock.Now}
@@ -76,7 +76,7 @@ func (b *bundle) pass(d, step time.Duration) {
 
 func (b *bundle) request() outbound.Request {
 	return outbound.Request{
-		OrgID: b.sender.OrgID, Key: uuid.NewString(), To: messagingtest.Phone(b.T, theirs), Body: "See you at noon.", Purpose: outbound.Reminder,
+		OrgID: b.sender.OrgID, Key: uuid.NewString(), To: sendtest.Phone(b.T, theirs), Body: "See you at noon.", Purpose: outbound.Reminder,
 	}
 }
 
@@ -117,5 +117,5 @@ func (b *bundle) sent() (bodies []string) {
 
 // claiming is a Send that does something around its claims.
 func (b *bundle) claiming(around func(ctx context.Context, a send.Attempt) (send.Claim, error)) *send.Service {
-	return b.Service(func(c *send.Config) { c.Store = messagingtest.Claims{Store: b.Store, Around: around} })
+	return b.Service(func(c *send.Config) { c.Store = sendtest.Claims{Store: b.Store, Around: around} })
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	emulator "paceline.internal/emulators/twilio"
-	"paceline.internal/services/messaging/messagingtest"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sendtest"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
@@ -22,7 +22,7 @@ func TestAskedSince(t *testing.T) {
 	// during is a carrier that does something between Twilio's taking of the message and its answer.
 	during := func(b *bundle, do func(out twilio.Outgoing, o *twilio.Outcome)) *send.Service {
 		return b.Service(func(c *send.Config) {
-			c.Carrier = messagingtest.CarrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
+			c.Carrier = sendtest.CarrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
 				o := b.Carrier.Send(ctx, out)
 				do(out, &o)
 				return o
@@ -61,11 +61,11 @@ func TestAskedSince(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			b.Emulator.SetScript(messagingtest.Silent)
+			b.Emulator.SetScript(sendtest.Silent)
 			began := b.Clock.Now()
 			for _, outcome := range c.attempts {
 				_, err := b.Service(func(cfg *send.Config) {
-					cfg.Carrier = messagingtest.CarrierFunc(func(context.Context, twilio.Outgoing) twilio.Outcome { return outcome })
+					cfg.Carrier = sendtest.CarrierFunc(func(context.Context, twilio.Outgoing) twilio.Outcome { return outcome })
 				}).Send(t.Context(), b.Request())
 				require.NoError(t, err)
 				b.Clock.Advance(5 * time.Second)
@@ -87,7 +87,7 @@ func TestAskedSince(t *testing.T) {
 	t.Run("R_09_AttemptThatWasConfirmedAbsentDoesNotCount", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerServerError, false))
+		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerServerError, false))
 		b.Send("")
 		for range 3 {
 			b.Clock.Advance(lease + time.Second)
@@ -102,7 +102,7 @@ func TestAskedSince(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		began := b.Clock.Now()
-		b.Emulator.SetScript(messagingtest.Mute(emulator.AnswerReset, true))
+		b.Emulator.SetScript(sendtest.Mute(emulator.AnswerReset, true))
 		b.Send("")
 		b.Clock.Advance(lease + time.Second)
 		b.Reconcile()
@@ -147,7 +147,7 @@ func TestListingThatAlwaysFails(t *testing.T) {
 	}
 	doubt := func(t *testing.T) *bundle {
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Mute(emulator.AnswerReset, true))
+		b.Emulator.SetScript(sendtest.Mute(emulator.AnswerReset, true))
 		require.Equal(t, send.Unknown, b.Send("").Outcome)
 		return b
 	}

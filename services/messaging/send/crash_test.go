@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	emulator "paceline.internal/emulators/twilio"
-	"paceline.internal/services/messaging/messagingtest"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sendtest"
 	"paceline.internal/services/messaging/sms"
 )
 
@@ -18,23 +18,23 @@ func TestCrashMatrixOfSend(t *testing.T) {
 	t.Parallel()
 	for _, scenario := range []struct {
 		name   string
-		first  messagingtest.Mishap // of a process that claimed the send before, and left the row behind
+		first  sendtest.Mishap // of a process that claimed the send before, and left the row behind
 		script emulator.Script
 	}{
 		{name: "S0_31_FirstAttemptFailsAndARetryIsOneSMS"},
-		{name: "ThrottledFirst", script: messagingtest.Lose(emulator.AnswerTooMany, false)},
-		{name: "AnswerLost", script: messagingtest.Lose(emulator.AnswerReset, true)},
-		{name: "S1_36_AbandonedBeforeTheCall", first: messagingtest.DieBefore},
-		{name: "RequestLost", script: messagingtest.Lose(emulator.AnswerServerError, false)},
+		{name: "ThrottledFirst", script: sendtest.Lose(emulator.AnswerTooMany, false)},
+		{name: "AnswerLost", script: sendtest.Lose(emulator.AnswerReset, true)},
+		{name: "S1_36_AbandonedBeforeTheCall", first: sendtest.DieBefore},
+		{name: "RequestLost", script: sendtest.Lose(emulator.AnswerServerError, false)},
 	} {
 		t.Run(scenario.name, func(t *testing.T) {
 			t.Parallel()
-			messagingtest.Matrix(t, func(t *testing.T, p *messagingtest.Process) {
+			sendtest.Matrix(t, func(t *testing.T, p *sendtest.Process) {
 				b := setup(t)
 				b.Emulator.SetScript(scenario.script)
 				if scenario.first != "" {
-					messagingtest.Within(func() {
-						_, _ = b.On(&messagingtest.Process{At: 2, Mishap: scenario.first}).Send(t.Context(), b.Request())
+					sendtest.Within(func() {
+						_, _ = b.On(&sendtest.Process{At: 2, Mishap: scenario.first}).Send(t.Context(), b.Request())
 					})
 					b.Clock.Advance(lease)
 				}
@@ -44,7 +44,7 @@ func TestCrashMatrixOfSend(t *testing.T) {
 					if p.Over() {
 						service = healthy
 					}
-					messagingtest.Within(func() { _, _ = service.Send(t.Context(), b.Request()) })
+					sendtest.Within(func() { _, _ = service.Send(t.Context(), b.Request()) })
 					b.passOn(p, sick, healthy)
 				}
 				last, err := healthy.Send(t.Context(), b.Request())
@@ -56,7 +56,7 @@ func TestCrashMatrixOfSend(t *testing.T) {
 }
 
 // passOn lets ten seconds pass; the receipts go to the sick process until its mishap.
-func (b *bundle) passOn(p *messagingtest.Process, sick, healthy *send.Service) {
+func (b *bundle) passOn(p *sendtest.Process, sick, healthy *send.Service) {
 	b.T.Helper()
 	receiver := healthy
 	if !p.Over() {

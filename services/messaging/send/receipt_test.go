@@ -9,8 +9,8 @@ import (
 
 	emulator "paceline.internal/emulators/twilio"
 	"paceline.internal/services/messaging/consent"
-	"paceline.internal/services/messaging/messagingtest"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sendtest"
 	"paceline.internal/services/messaging/sms"
 )
 
@@ -25,7 +25,7 @@ func receiptsAreMerged(t *testing.T) {
 	t.Run("SettlesASendWhoseAnswerWasLost", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerReset, true))
+		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerReset, true))
 		result, err := b.Service(nil).Send(t.Context(), b.Request())
 		require.NoError(t, err)
 		require.Equal(t, send.Unknown, result.Outcome)
@@ -122,7 +122,7 @@ func receiptsOfOthers(t *testing.T) {
 	t.Run("LateRefusalForAnOptOutIsRecordedButNotOverANewerSTART", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Silent)
+		b.Emulator.SetScript(sendtest.Silent)
 		service := b.Service(nil)
 		result, err := service.Send(t.Context(), b.Request())
 		require.NoError(t, err)

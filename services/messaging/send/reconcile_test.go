@@ -16,8 +16,8 @@ import (
 	emulator "paceline.internal/emulators/twilio"
 	platform "paceline.internal/platform/process"
 	"paceline.internal/services/messaging/consent"
-	"paceline.internal/services/messaging/messagingtest"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sendtest"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
@@ -72,7 +72,7 @@ func listingSettlesWhatIsInDoubt(t *testing.T) {
 	t.Run("S0_65_TextThatTwilioHasIsAdoptedFromItsList", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Mute(emulator.AnswerReset, true))
+		b.Emulator.SetScript(sendtest.Mute(emulator.AnswerReset, true))
 		require.Equal(t, send.Unknown, b.Send("").Outcome)
 		b.Reconcile()
 		row := b.Stored()
@@ -89,7 +89,7 @@ func listingSettlesWhatIsInDoubt(t *testing.T) {
 	t.Run("S0_65_AbsentTwiceIsSentAgainExactlyOnce", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerServerError, false))
+		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerServerError, false))
 		require.Equal(t, send.Unknown, b.Send("").Outcome)
 		for _, wait := range []time.Duration{0, lease + time.Second, interval} {
 			b.Clock.Advance(wait)
@@ -114,7 +114,7 @@ func listingSettlesWhatIsInDoubt(t *testing.T) {
 	t.Run("S0_41_AbsentTextIsNotSentAgainAfterSTOP", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerServerError, false))
+		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerServerError, false))
 		b.Send("")
 		b.Receive("SM1", "STOP")
 		b.Clock.Advance(lease + time.Second)
@@ -129,9 +129,9 @@ func listingSettlesWhatIsInDoubt(t *testing.T) {
 	t.Run("S1_36_AbandonedAttemptIsNoticedWithoutAnybodyAsking", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Mute(emulator.AnswerNormal, true))
-		messagingtest.Within(func() {
-			_, _ = b.On(&messagingtest.Process{At: 2, Mishap: messagingtest.DieAfter}).Send(t.Context(), b.Request())
+		b.Emulator.SetScript(sendtest.Mute(emulator.AnswerNormal, true))
+		sendtest.Within(func() {
+			_, _ = b.On(&sendtest.Process{At: 2, Mishap: sendtest.DieAfter}).Send(t.Context(), b.Request())
 		})
 		b.Clock.Advance(lease + b.Config.Timeout - time.Nanosecond)
 		b.Reconcile()
@@ -144,7 +144,7 @@ func listingSettlesWhatIsInDoubt(t *testing.T) {
 	t.Run("ReceiptOfTheFirstAttemptWinsOverTheSecond", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerReset, true)) // Twilio has it, and its list does not say so in time
+		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerReset, true)) // Twilio has it, and its list does not say so in time
 		b.Send("")
 		blind := b.Reconciler(func(c *send.ReconcilerConfig) {
 			c.Carrier = directory{list: func(context.Context, string, time.Time) ([]twilio.Stored, error) { return []twilio.Stored{}, nil }}
@@ -160,7 +160,7 @@ func listingSettlesWhatIsInDoubt(t *testing.T) {
 		}
 		first := b.Sent()[0].SID
 		second := b.Service(func(c *send.Config) {
-			c.Carrier = messagingtest.CarrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
+			c.Carrier = sendtest.CarrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
 				b.Report(send.Receipt{MessageID: b.Stored().ID, SID: first, Status: "sent"})
 				return twilio.Outcome{Kind: twilio.Accepted, SID: "SM2", Status: "queued"}
 			})
@@ -203,7 +203,7 @@ func whatCannotBeToldIsParked(t *testing.T) {
 	t.Run("S0_65_SeveralCandidatesAreParkedWithTheEvidence", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Mute(emulator.AnswerReset, true))
+		b.Emulator.SetScript(sendtest.Mute(emulator.AnswerReset, true))
 		b.Send("")
 		b.Carrier.Send(t.Context(), twilio.Outgoing{To: theirs, Body: body}) // somebody else with the same account and words
 		b.Clock.Advance(lease + time.Second)
@@ -218,7 +218,7 @@ func whatCannotBeToldIsParked(t *testing.T) {
 	t.Run("TwoInDoubtWithTheSameWordsAreParked", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Mute(emulator.AnswerReset, true))
+		b.Emulator.SetScript(sendtest.Mute(emulator.AnswerReset, true))
 		b.Send("")
 		b.Emulator.SetScript(emulator.Script{
 			OnCreate: func(int, emulator.Message) emulator.CreateFault {
@@ -255,7 +255,7 @@ func whatCannotBeToldIsParked(t *testing.T) {
 	t.Run("S0_65_TextThatTwilioRewroteIsParkedAndNotSentAgain", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerServerError, false))
+		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerServerError, false))
 		b.Send("")
 		b.Carrier.Send(t.Context(), twilio.Outgoing{To: theirs, Body: "Hi Ana, see twil.io/x"})
 		b.Clock.Advance(lease + time.Second)
@@ -271,7 +271,7 @@ func listingsThatFailOrAreLate(t *testing.T) {
 	t.Run("AcceptedIsWhenTwilioTookItAndNotWhenItWasFound", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Mute(emulator.AnswerReset, true))
+		b.Emulator.SetScript(sendtest.Mute(emulator.AnswerReset, true))
 		b.Send("")
 		began := b.Clock.Now()
 		b.Clock.Advance(time.Hour)
@@ -298,7 +298,7 @@ func listingsThatFailOrAreLate(t *testing.T) {
 	t.Run("S0_63_FailedListingIsRecordedOnceAndLookedAgain", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Mute(emulator.AnswerReset, true))
+		b.Emulator.SetScript(sendtest.Mute(emulator.AnswerReset, true))
 		b.Send("")
 		down := b.Reconciler(func(c *send.ReconcilerConfig) {
 			c.Carrier = directory{list: func(context.Context, string, time.Time) ([]twilio.Stored, error) {
@@ -320,7 +320,7 @@ func listingsThatFailOrAreLate(t *testing.T) {
 	t.Run("LookThatIsBrokenOffIsNoEvidence", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Mute(emulator.AnswerReset, true))
+		b.Emulator.SetScript(sendtest.Mute(emulator.AnswerReset, true))
 		b.Send("")
 		ctx, stop := context.WithCancel(t.Context())
 		_, err := b.Reconciler(func(c *send.ReconcilerConfig) {
@@ -373,7 +373,7 @@ func reconcilersShareTheWork(t *testing.T) {
 	t.Run("R_02_ALockedMessageHoldsUpNoOther", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		script := messagingtest.Silent // a receipt would settle the doubt, too
+		script := sendtest.Silent // a receipt would settle the doubt, too
 		script.OnCreate = func(int, emulator.Message) emulator.CreateFault {
 			return emulator.CreateFault{Answer: emulator.AnswerReset, Commit: true}
 		}
@@ -431,7 +431,7 @@ func reconcilersShareTheWork(t *testing.T) {
 	t.Run("S1_35_LookAtAnAttemptThatIsOverChangesNothing", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerServerError, false))
+		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerServerError, false))
 		b.Send("")
 		late := send.Listing{
 			MessageID: b.Stored().ID, Token: b.Stored().AttemptToken, Began: b.Clock.Now().Add(time.Hour), At: b.Clock.Now().Add(time.Hour),
@@ -453,7 +453,7 @@ func reconcilersShareTheWork(t *testing.T) {
 // parked leaves the one row parked: never_duplicate, and absent twice.
 func (b *bundle) parked() send.Message {
 	b.T.Helper()
-	b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerServerError, false))
+	b.Emulator.SetScript(sendtest.Lose(emulator.AnswerServerError, false))
 	r := b.Request()
 	r.UnknownPolicy = send.NeverDuplicate
 	_, err := b.Service(nil).Send(b.T.Context(), r)
@@ -478,7 +478,7 @@ func statusesAreFetched(t *testing.T) {
 	t.Run("StatusWhoseReceiptsWereLostIsFetched", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Silent)
+		b.Emulator.SetScript(sendtest.Silent)
 		b.Send("")
 		b.Pass(time.Second)
 		b.Clock.Advance(58 * time.Second)
@@ -524,7 +524,7 @@ func statusesAreFetched(t *testing.T) {
 	t.Run("S0_63_FailedPollIsRepeated", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Silent)
+		b.Emulator.SetScript(sendtest.Silent)
 		b.Send("")
 		b.Pass(time.Second)
 		b.Clock.Advance(time.Minute)
@@ -544,7 +544,7 @@ func pollsEnd(t *testing.T) {
 	t.Run("MessageThatTwilioNoLongerHasIsNotAskedAboutAgain", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Silent)
+		b.Emulator.SetScript(sendtest.Silent)
 		b.Send("")
 		b.Clock.Advance(time.Minute)
 		_, err := b.Reconciler(func(c *send.ReconcilerConfig) {
@@ -560,7 +560,7 @@ func pollsEnd(t *testing.T) {
 	t.Run("FetchedOptOutIsRecorded", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		script := messagingtest.Silent
+		script := sendtest.Silent
 		script.OnFate = func(emulator.Message) emulator.Fate { return emulator.Fate{Final: emulator.StatusFailed, Code: 21610} }
 		b.Emulator.SetScript(script)
 		b.Send("")
@@ -573,7 +573,7 @@ func pollsEnd(t *testing.T) {
 	t.Run("LookThatAnOlderReleaseLeftBehindIsDropped", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerTooMany, false))
+		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerTooMany, false))
 		b.Send("")
 		_, err := b.Pool.Exec(t.Context(), "update sms_messages set next_look_at = lease_until")
 		require.NoError(t, err)
@@ -586,7 +586,7 @@ func pollsEnd(t *testing.T) {
 	t.Run("DoubtThatAnOlderReleaseLeftWithoutALookIsLookedAt", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Mute(emulator.AnswerReset, true))
+		b.Emulator.SetScript(sendtest.Mute(emulator.AnswerReset, true))
 		b.Send("")
 		_, err := b.Pool.Exec(t.Context(), "update sms_messages set next_look_at = null, attempted_at = null")
 		require.NoError(t, err)
@@ -621,22 +621,22 @@ func TestCrashMatrixOfReconcile(t *testing.T) {
 	for _, scenario := range []struct {
 		name   string
 		script emulator.Script
-		first  messagingtest.Mishap // of a process that claimed the send before, and left the row behind
+		first  sendtest.Mishap // of a process that claimed the send before, and left the row behind
 	}{
-		{name: "S0_65_AnswerLost", script: messagingtest.Mute(emulator.AnswerReset, true)},
-		{name: "S0_65_ProcessDiedBeforeTheCall", script: messagingtest.Mute(emulator.AnswerNormal, true), first: messagingtest.DieBefore},
-		{name: "ReceiptsLost", script: messagingtest.Mute(emulator.AnswerNormal, true)},
+		{name: "S0_65_AnswerLost", script: sendtest.Mute(emulator.AnswerReset, true)},
+		{name: "S0_65_ProcessDiedBeforeTheCall", script: sendtest.Mute(emulator.AnswerNormal, true), first: sendtest.DieBefore},
+		{name: "ReceiptsLost", script: sendtest.Mute(emulator.AnswerNormal, true)},
 	} {
 		t.Run(scenario.name, func(t *testing.T) {
 			t.Parallel()
-			messagingtest.Matrix(t, func(t *testing.T, p *messagingtest.Process) {
+			sendtest.Matrix(t, func(t *testing.T, p *sendtest.Process) {
 				b := setup(t)
 				b.Emulator.SetScript(scenario.script)
-				first := &messagingtest.Process{}
+				first := &sendtest.Process{}
 				if scenario.first != "" {
-					first = &messagingtest.Process{At: 2, Mishap: scenario.first}
+					first = &sendtest.Process{At: 2, Mishap: scenario.first}
 				}
-				messagingtest.Within(func() { _, _ = b.On(first).Send(t.Context(), b.Request()) })
+				sendtest.Within(func() { _, _ = b.On(first).Send(t.Context(), b.Request()) })
 				b.Clock.Advance(lease + time.Second)
 				b.On(p)
 				sick := b.Reconciler(func(c *send.ReconcilerConfig) { c.Store, c.Carrier = p, p })
@@ -646,7 +646,7 @@ func TestCrashMatrixOfReconcile(t *testing.T) {
 					if p.Over() {
 						reconciler = healthy
 					}
-					messagingtest.Within(func() { _, _ = reconciler.Once(t.Context()) })
+					sendtest.Within(func() { _, _ = reconciler.Once(t.Context()) })
 					_, err := b.Service(nil).Send(t.Context(), b.Request())
 					require.NoError(t, err)
 					b.Clock.Advance(interval + time.Second)
@@ -665,7 +665,7 @@ func TestRowOfANewerRelease(t *testing.T) {
 	t.Run("R_14_IsPassedOverAndTheOthersAreLookedAt", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Silent)
+		b.Emulator.SetScript(sendtest.Silent)
 		newer, ours := b.Send("newer"), b.Send("ours")
 		_, err := b.Pool.Exec(t.Context(), `alter table sms_messages drop constraint outbound_has_a_sid_exactly_when_twilio_has_it`)
 		require.NoError(t, err)

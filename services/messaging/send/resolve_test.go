@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	emulator "paceline.internal/emulators/twilio"
-	"paceline.internal/services/messaging/messagingtest"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sendtest"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
@@ -26,7 +26,7 @@ func (b *bundle) resolution(m send.Message, kind send.ResolutionKind, sid string
 // doubled leaves the one row parked beside two texts at Twilio, of which the first is ours.
 func (b *bundle) doubled() (m send.Message, ours, other string) {
 	b.T.Helper()
-	b.Emulator.SetScript(messagingtest.Mute(emulator.AnswerReset, true))
+	b.Emulator.SetScript(sendtest.Mute(emulator.AnswerReset, true))
 	b.Send("")
 	other = b.Carrier.Send(b.T.Context(), twilio.Outgoing{To: theirs, Body: body}).SID
 	b.Clock.Advance(lease + time.Second)
@@ -161,7 +161,7 @@ func notSentAndGivenUp(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		service := b.Service(func(c *send.Config) {
-			c.Carrier = messagingtest.CarrierFunc(func(context.Context, twilio.Outgoing) twilio.Outcome {
+			c.Carrier = sendtest.CarrierFunc(func(context.Context, twilio.Outgoing) twilio.Outcome {
 				return twilio.Outcome{Kind: twilio.Rejected, Code: 21408}
 			})
 		})
@@ -201,8 +201,8 @@ func resolutionsThatAreRefused(t *testing.T) {
 	t.Run("WhatIsBeingSentIsRefusedUntilNothingOfItCanCome", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		messagingtest.Within(func() {
-			_, _ = b.On(&messagingtest.Process{At: 2, Mishap: messagingtest.DieBefore}).Send(t.Context(), b.Request())
+		sendtest.Within(func() {
+			_, _ = b.On(&sendtest.Process{At: 2, Mishap: sendtest.DieBefore}).Send(t.Context(), b.Request())
 		})
 		m := b.Stored()
 		for _, word := range []send.ResolutionKind{send.NotSent, send.GiveUp} {
@@ -297,7 +297,7 @@ func TestCrashMatrixOfResolve(t *testing.T) {
 	for _, word := range []send.ResolutionKind{send.Sent, send.NotSent} {
 		t.Run(string(word), func(t *testing.T) {
 			t.Parallel()
-			messagingtest.Matrix(t, func(t *testing.T, p *messagingtest.Process) {
+			sendtest.Matrix(t, func(t *testing.T, p *sendtest.Process) {
 				b := setup(t)
 				want, sid := 1, ""
 				var m send.Message
@@ -314,7 +314,7 @@ func TestCrashMatrixOfResolve(t *testing.T) {
 					if p.Over() {
 						service = healthy
 					}
-					messagingtest.Within(func() {
+					sendtest.Within(func() {
 						_, err := service.Resolve(t.Context(), b.resolution(m, word, sid))
 						taken = taken || err == nil
 					})

@@ -13,9 +13,9 @@ import (
 	emulator "paceline.internal/emulators/twilio"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/inbox"
-	"paceline.internal/services/messaging/messagingtest"
 	"paceline.internal/services/messaging/postgres"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sendtest"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
@@ -36,7 +36,7 @@ func messageIsWrittenAndAnswered(t *testing.T) {
 		b := setup(t)
 		var during send.Message
 		service := b.Service(func(c *send.Config) {
-			c.Carrier = messagingtest.CarrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
+			c.Carrier = sendtest.CarrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
 				during = b.Stored()
 				require.Equal(t, b.Config.PublicURL+"/api/webhooks/twilio/status?message_id="+during.ID.String()+"#rt=4000&rc=3&rp=all", out.StatusCallback)
 				return b.Carrier.Send(ctx, out)
@@ -144,7 +144,7 @@ func repeatedSendsAreOne(t *testing.T) {
 		_, err := b.Service(nil).Send(t.Context(), b.Request())
 		require.NoError(t, err)
 		other := b.Request()
-		other.To = messagingtest.Phone(t, "+14155550199")
+		other.To = sendtest.Phone(t, "+14155550199")
 		_, err = b.Service(nil).Send(t.Context(), other)
 		require.ErrorIs(t, err, send.ErrKeyReused)
 		other = b.Request()
@@ -168,7 +168,7 @@ func repeatedSendsAreOne(t *testing.T) {
 		b := setup(t)
 		inside, release := make(chan struct{}), make(chan struct{})
 		slow := b.Service(func(c *send.Config) {
-			c.Carrier = messagingtest.CarrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
+			c.Carrier = sendtest.CarrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
 				close(inside)
 				<-release
 				return b.Carrier.Send(ctx, out)
@@ -197,7 +197,7 @@ func waitsGrowWithTheAgeOfTheSend(t *testing.T) {
 		b := setup(t)
 		inside, release := make(chan struct{}), make(chan struct{})
 		slow := b.Service(func(c *send.Config) {
-			c.Carrier = messagingtest.CarrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
+			c.Carrier = sendtest.CarrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
 				close(inside)
 				<-release
 				return b.Carrier.Send(ctx, out)
@@ -228,7 +228,7 @@ func waitsGrowWithTheAgeOfTheSend(t *testing.T) {
 		b := setup(t)
 		inside, release := make(chan struct{}), make(chan struct{})
 		slow := b.Service(func(c *send.Config) {
-			c.Carrier = messagingtest.CarrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
+			c.Carrier = sendtest.CarrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
 				close(inside)
 				<-release
 				return b.Carrier.Send(ctx, out)
@@ -262,7 +262,7 @@ func waitsGrowWithTheAgeOfTheSend(t *testing.T) {
 	t.Run("UnknownWaitGrowsWithItsAge", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerServerError, false))
+		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerServerError, false))
 		result, err := b.Service(nil).Send(t.Context(), b.Request())
 		require.NoError(t, err)
 		require.Equal(t, send.Unknown, result.Outcome)
@@ -283,7 +283,7 @@ func refusalsAreThrottledOrFinal(t *testing.T) {
 	t.Run("S1_06_ThrottledIsSentAfterItsWaitAndNotBefore", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerTooMany, false))
+		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerTooMany, false))
 		result, err := b.Service(nil).Send(t.Context(), b.Request())
 		require.NoError(t, err)
 		require.Equal(t, send.Throttled, result.Outcome)
@@ -305,7 +305,7 @@ func refusalsAreThrottledOrFinal(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		service := b.Service(func(c *send.Config) {
-			c.Carrier = messagingtest.CarrierFunc(func(context.Context, twilio.Outgoing) twilio.Outcome {
+			c.Carrier = sendtest.CarrierFunc(func(context.Context, twilio.Outgoing) twilio.Outcome {
 				return twilio.Outcome{Kind: twilio.Rejected, Code: 21614}
 			})
 		})
@@ -323,7 +323,7 @@ func refusalsAreThrottledOrFinal(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		misconfigured := b.Service(func(c *send.Config) {
-			c.Carrier = messagingtest.CarrierFunc(func(context.Context, twilio.Outgoing) twilio.Outcome {
+			c.Carrier = sendtest.CarrierFunc(func(context.Context, twilio.Outgoing) twilio.Outcome {
 				return twilio.Outcome{Kind: twilio.Rejected, Code: 20003}
 			})
 		})
@@ -349,7 +349,7 @@ func nothingIsLostWhoeverHangsUp(t *testing.T) {
 		b := setup(t)
 		ctx, hangUp := context.WithCancel(t.Context())
 		service := b.Service(func(c *send.Config) {
-			c.Carrier = messagingtest.CarrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
+			c.Carrier = sendtest.CarrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
 				hangUp()
 				return b.Carrier.Send(ctx, out)
 			})
@@ -364,7 +364,7 @@ func nothingIsLostWhoeverHangsUp(t *testing.T) {
 		b := setup(t)
 		ctx, hangUp := context.WithCancel(t.Context())
 		service := b.Service(func(c *send.Config) {
-			c.Store = messagingtest.Claims{Store: b.Store, Around: func(ctx context.Context, a send.Attempt) (send.Claim, error) {
+			c.Store = sendtest.Claims{Store: b.Store, Around: func(ctx context.Context, a send.Attempt) (send.Claim, error) {
 				hangUp() // the claim is on its way to the database
 				return b.Store.Claim(ctx, a)
 			}}
@@ -379,7 +379,7 @@ func nothingIsLostWhoeverHangsUp(t *testing.T) {
 		b := setup(t)
 		asked := 0
 		service := b.Service(func(c *send.Config) {
-			c.Store = messagingtest.Claims{Store: b.Store, Around: func(ctx context.Context, a send.Attempt) (send.Claim, error) {
+			c.Store = sendtest.Claims{Store: b.Store, Around: func(ctx context.Context, a send.Attempt) (send.Claim, error) {
 				claim, err := b.Store.Claim(ctx, a)
 				if asked++; asked == 1 {
 					return send.Claim{}, send.ErrUnavailable
@@ -398,7 +398,7 @@ func nothingIsLostWhoeverHangsUp(t *testing.T) {
 		b := setup(t)
 		var late *send.Attempt
 		service := b.Service(func(c *send.Config) {
-			c.Store = messagingtest.Claims{Store: b.Store, Around: func(ctx context.Context, a send.Attempt) (send.Claim, error) {
+			c.Store = sendtest.Claims{Store: b.Store, Around: func(ctx context.Context, a send.Attempt) (send.Claim, error) {
 				if late == nil { // the connection is lost, the statement still on its way
 					late = &a
 					return send.Claim{}, send.ErrUnavailable
@@ -422,7 +422,7 @@ func nothingIsLostWhoeverHangsUp(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		asleep := b.Service(func(c *send.Config) {
-			c.Store = messagingtest.Claims{Store: b.Store, Around: func(ctx context.Context, a send.Attempt) (send.Claim, error) {
+			c.Store = sendtest.Claims{Store: b.Store, Around: func(ctx context.Context, a send.Attempt) (send.Claim, error) {
 				claim, err := b.Store.Claim(ctx, a)
 				b.Clock.Advance(lease) // the machine was suspended
 				return claim, err
@@ -442,11 +442,11 @@ func nothingIsLostWhoeverHangsUp(t *testing.T) {
 	t.Run("S0_65_AnswerThatCannotBeWrittenDownIsSettledByItsReceipt", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Silent)
+		b.Emulator.SetScript(sendtest.Silent)
 		tries := 0
 		service := b.Service(func(c *send.Config) { c.Store = unsettling{Store: b.Store, tries: &tries} })
 		_, err := service.Send(t.Context(), b.Request())
-		require.ErrorIs(t, err, messagingtest.ErrMishap)
+		require.ErrorIs(t, err, sendtest.ErrMishap)
 		require.ErrorContains(t, err, b.Sent()[0].SID, "an operator can find it in the log")
 		require.Equal(t, 3, tries)
 		require.Equal(t, send.InFlight, b.Send("").Outcome)
@@ -461,7 +461,7 @@ func nothingIsLostWhoeverHangsUp(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		service := b.Service(func(c *send.Config) {
-			c.Carrier = messagingtest.CarrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
+			c.Carrier = sendtest.CarrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
 				outcome := b.Carrier.Send(ctx, out)
 				b.Pass(time.Second)
 				return outcome
@@ -564,7 +564,7 @@ func nothingIsSentAfterSTOP(t *testing.T) {
 	t.Run("S0_41_OptedOutAfterAThrottledAttemptSendsNothing", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.Emulator.SetScript(messagingtest.Lose(emulator.AnswerTooMany, false))
+		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerTooMany, false))
 		_, err := b.Service(nil).Send(t.Context(), b.Request())
 		require.NoError(t, err)
 		b.Receive("SM1", "STOP")
@@ -703,5 +703,5 @@ type unsettling struct {
 
 func (u unsettling) Settle(context.Context, send.Answer) (send.Message, error) {
 	*u.tries++
-	return send.Message{}, messagingtest.ErrMishap
+	return send.Message{}, sendtest.ErrMishap
 }

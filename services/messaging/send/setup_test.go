@@ -4,23 +4,23 @@ import (
 	"testing"
 
 	"paceline.internal/platform/postgres/pgtest"
-	"paceline.internal/services/messaging/messagingtest"
+	"paceline.internal/services/messaging/sendtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Run(m) }
 
 const (
-	ours     = messagingtest.Ours
-	theirs   = messagingtest.Theirs
-	body     = messagingtest.Body
-	lease    = messagingtest.Lease
-	interval = messagingtest.Interval
+	ours     = sendtest.Ours
+	theirs   = sendtest.Theirs
+	body     = sendtest.Body
+	lease    = sendtest.Lease
+	interval = sendtest.Interval
 )
 
-// bundle is messagingtest's, with what the tests of this package do with it.
-type bundle struct{ *messagingtest.Bundle }
+// bundle is sendtest's, with what the tests of this package do with it.
+type bundle struct{ *sendtest.Bundle }
 
 func setup(t *testing.T) *bundle {
 	t.Helper()
-	return &bundle{messagingtest.Setup(t)}
+	return &bundle{sendtest.Setup(t)}
 }

@@ -1,4 +1,4 @@
-package messagingtest
+package sendtest
 
 import (
 	"context"

@@ -1,6 +1,6 @@
-// Package messagingtest is what the tests of send, inbox and outbound stand on: the services on a real database and the emulator of Twilio,
+// Package sendtest is what the tests of send, inbox and outbound stand on: the services on a real database and the emulator of Twilio,
 // on one clock that stands still; and a process whose ports fail, or which dies, at any call.
-package messagingtest
+package sendtest
 
 import (
 	"bytes"
