@@ -34,7 +34,7 @@ type Ledger struct {
 	UpdatedAt time.Time
 	Events    []LedgerLine // those of the page, oldest first
 	More      bool         // there are newer ones
-	// CarrierBlocks says that Twilio refuses to text this person, as far as we have heard. Nothing but the person's START lifts that.
+	// CarrierBlocks says that Twilio refuses messages to this person, as far as we have heard. Nothing but the person's START lifts that.
 	CarrierBlocks bool
 	Chain         consent.Chain
 	Broken        *consent.Break // where the chain does not hold, in all of the ledger; nil when it does
@@ -118,7 +118,7 @@ type Note struct {
 	Reason string // required
 	Sender string // what the organisation sends from; may be empty
 	At     time.Time
-	// Evidence is on what grounds the person wants texts; nil for an opt-out.
+	// Evidence is on what grounds the person wants messages; nil for an opt-out.
 	Evidence *consent.Evidence
 }
 

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// confirmWithin is how long after a STOP it may be confirmed, 47 CFR 64.1200(a)(12): one text, which says nothing else. A STOP that
+	// confirmWithin is how long after a STOP it may be confirmed, 47 CFR 64.1200(a)(12): one message, which says nothing else. A STOP that
 	// was found later than that is not confirmed any more.
 	confirmWithin = 5 * time.Minute
 	// helpWithin is how long a call for help is worth an answer.
 	helpWithin = time.Hour
 	// HelpPause is how soon a second call for help of one person is answered. A machine that answers our answer gets no third.
 	HelpPause = 10 * time.Minute
-	// StopPause is how soon a second opt-out of one person is confirmed: whoever goes in and out must not make us text.
+	// StopPause is how soon a second opt-out of one person is confirmed: whoever goes in and out must not make us send.
 	StopPause = 6 * time.Hour
 
 	// ReplyInterval is how often due replies are looked for without being woken.

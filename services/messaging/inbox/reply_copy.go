@@ -8,7 +8,7 @@ import (
 
 // ReplyCopy is what our replies about consent say. They are short, promote nothing, and name whoever writes if that is known.
 type ReplyCopy struct {
-	Brand   string // who texts, in a few words; may be empty
+	Brand   string // who writes, in a few words; may be empty
 	Contact string // where people get help: an address or a number; may be empty
 }
 
@@ -23,7 +23,7 @@ func (c ReplyCopy) Stopped(l consent.Locale) string {
 	return c.signed("You are unsubscribed and will get no more texts from this number. Reply START to get them again.")
 }
 
-// Help tells a person why they get texts and how to get no more.
+// Help tells a person why they get messages and how to get no more.
 func (c ReplyCopy) Help(l consent.Locale) string {
 	text := "You get these texts because you signed up for them."
 	contact, ending := " Help: ", " Reply STOP to get no more. Msg & data rates may apply."

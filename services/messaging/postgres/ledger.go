@@ -59,11 +59,11 @@ insert into consent_events (org_id, phone, at, state, source, words, sender, mes
 	confirmation)
 select org_id, phone, @at, @state, @source, @words, @sender, @message, @pack, @rules, @by, @confirmation from changed`
 
-// sqlCarrierBlocks notes what Twilio has done about a text by itself.
+// sqlCarrierBlocks notes what Twilio has done about a message by itself.
 const sqlCarrierBlocks = `
 update consents set carrier_blocks = @blocks where org_id = @org and phone = @phone and carrier_blocks <> @blocks`
 
-// sqlCarrierRefuses notes that Twilio refuses to text somebody, unless they have come back since.
+// sqlCarrierRefuses notes that Twilio refuses messages to somebody, unless they have come back since.
 const sqlCarrierRefuses = `
 update consents set carrier_blocks = true where org_id = @org and phone = @phone and state = 'opted_out' and not carrier_blocks`
 

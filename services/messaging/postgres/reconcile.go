@@ -12,7 +12,7 @@ import (
 	"paceline.internal/services/messaging/sms"
 )
 
-// sqlExpireAll also sets the look of what an older release has made unknown without one.
+// sqlExpireAll also sets the check of what an older release has made unknown without one.
 const sqlExpireAll = `
 update sms_messages set status = 'unknown', next_look_at = @now, looks = 0, updated_at = @now
 where id in (

@@ -24,8 +24,8 @@ const (
 	NeverDuplicate UnknownPolicy = "never_duplicate"
 )
 
-// clockTolerance is how far Twilio's clock may be behind ours: a text that it dates this much before the attempt may be the
-// attempt's. Both sides keep their clocks by NTP, so it is generous; a text of the same words by another program within it
+// clockTolerance is how far Twilio's clock may be behind ours: a message that it dates this much before the attempt may be the
+// attempt's. Both sides keep their clocks by NTP, so it is generous; a message of the same words by another program within it
 // would be taken for ours.
 const clockTolerance = time.Minute
 
@@ -235,8 +235,8 @@ func (m Message) found(l Listing, item EvidenceItem) Decision {
 }
 
 // take adopts a message as Twilio has it. It was accepted when Twilio created it, not when we found out: replies between the
-// two are replies to it, and the next text is due that much earlier. Twilio's time is cut to the second, so one is added: the
-// gap between two texts may be too long by that, never too short. Its clock is believed as far as ours allows.
+// two are replies to it, and the next message is due that much earlier. Twilio's time is cut to the second, so one is added: the
+// gap between two messages may be too long by that, never too short. Its clock is believed as far as ours allows.
 func (m Message) take(stored twilio.Stored, at time.Time) Message {
 	if !m.Accepted() {
 		if m.Attempts == 1 || !stored.CreatedAt.Before(m.AttemptedAt.Truncate(time.Second)) { // else it may be an earlier attempt's
@@ -258,7 +258,7 @@ func (m Message) take(stored twilio.Stored, at time.Time) Message {
 
 // candidates are the listed messages that may be this attempt's and are no other message's. Withheld says that Twilio does not
 // show the words of one of them. Strangers have other words and were created while the attempt could reach Twilio: it may have
-// rewritten ours in a way that we do not see through, such as shortened links. Not so what answers a person's text, nor what
+// rewritten ours in a way that we do not see through, such as shortened links. Not so what answers a person's message, nor what
 // has the words of another message of ours in doubt.
 func (m Message) candidates(listing Listing, others Others) (found, strangers []Candidate, withheld bool) {
 	earliest := m.earliest()
@@ -280,7 +280,7 @@ func (m Message) candidates(listing Listing, others Others) (found, strangers []
 	return found, strangers, withheld
 }
 
-// earliest is the earliest time that Twilio may give for a text of the last attempt; its times have whole seconds.
+// earliest is the earliest time that Twilio may give for a message of the last attempt; its times have whole seconds.
 func (m Message) earliest() time.Time {
 	return m.AttemptedAt.Add(-clockTolerance).Truncate(time.Second)
 }
@@ -304,7 +304,7 @@ func (m Message) rivals(others []Rival) (sending, all int) {
 	return sending, all
 }
 
-// trialPrefix is what Twilio puts before every text of an account that has not been paid for.
+// trialPrefix is what Twilio puts before every message of an account that has not been paid for.
 const trialPrefix = "Sent from your Twilio trial account - "
 
 // says reports whether a message at Twilio has the words that we sent.
@@ -314,7 +314,7 @@ func says(stored twilio.Stored, sent string) bool {
 }
 
 // sameWords compares the letters and digits only: a messaging service with Smart Encoding replaces quotes, dashes and spaces
-// by plainer ones, and a text that is not recognised would be sent twice. Texts without any are compared as they are.
+// by plainer ones, and a message that is not recognised would be sent twice. Bodies without any are compared as they are.
 func sameWords(a, b string) bool {
 	if a == b {
 		return true

@@ -35,7 +35,7 @@ const (
 	unknownWaitMin = 2 * time.Second
 	unknownWaitMax = 30 * time.Second
 	throttledMin   = time.Second
-	// heldWait is when to ask again for a text to a person who is held.
+	// heldWait is when to ask again for a message to a person who is held.
 	heldWait = 30 * time.Second
 )
 
@@ -108,6 +108,6 @@ func explain(code int) string {
 	return fmt.Sprintf("Twilio refused it with code %d; see https://www.twilio.com/docs/api/errors/%d", code, code)
 }
 
-// meansOptedOut reports whether a code of Twilio's is its refusal to text a person who has opted out. Other codes that
+// meansOptedOut reports whether a code of Twilio's is its refusal to send to a person who has opted out. Other codes that
 // look alike, such as 30004, may be the carrier's doing and say nothing about consent.
 func meansOptedOut(code int) bool { return code == 21610 }

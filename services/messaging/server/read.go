@@ -48,7 +48,7 @@ func readID(field, text string) (uuid.UUID, error) {
 	return id, nil
 }
 
-// readOptionalID is uuid.Nil for an empty text.
+// readOptionalID is uuid.Nil for an empty field.
 func readOptionalID(field, text string) (uuid.UUID, error) {
 	if text == "" {
 		return uuid.Nil, nil
@@ -110,7 +110,7 @@ func readHold(r *messagingv1.SetHoldRequest, now time.Time) (inbox.Hold, error) 
 	return inbox.Hold{OrgID: orgID, Phone: phone, Held: r.GetHeld(), Version: r.GetVersion(), At: now}, nil
 }
 
-// readGiven reads how the recipient of a text agreed; zero when the caller does not say.
+// readGiven reads how the recipient of a message agreed; zero when the caller does not say.
 func readGiven(r *messagingv1.ConsentRecord) (consent.Given, error) {
 	if r == nil {
 		return consent.Given{}, nil
