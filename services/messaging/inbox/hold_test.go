@@ -69,8 +69,7 @@ func nothingIsSentWhileHeld(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.Hold(true, 1)
-		_, err := b.inbox(nil).RecordInbound(t.Context(), b.Inbound("SM1", "STOP"))
-		require.NoError(t, err)
+		b.Receive("SM1", "STOP")
 		require.Equal(t, send.OptedOut, b.ask(nil).Outcome)
 	})
 
@@ -112,12 +111,12 @@ func holdIsAnsweredAfterWhatIsOnItsWay(t *testing.T) {
 	t.Run("R_08_HoldIsAnsweredAfterWhatIsOnItsWay", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		h := b.hold(b.Service)
+		h := b.SlowSend(nil)
 		service := b.inbox(func(c *send.Config) { c.StopWait = 50 * time.Millisecond })
 		require.ErrorIs(t, service.SetHold(t.Context(), b.HoldOf(true, 1)), send.ErrUnavailable)
 		require.Equal(t, send.Held, b.ask(func(r *send.Request) { r.Key = "in force" }).Outcome)
-		h.letThrough()
-		require.Equal(t, send.Accepted, (<-h.result).Outcome)
+		h.LetThrough()
+		require.Equal(t, send.Accepted, (<-h.Result).Outcome)
 		require.NoError(t, service.SetHold(t.Context(), b.HoldOf(true, 1)), "told again")
 	})
 

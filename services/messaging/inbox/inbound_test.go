@@ -32,8 +32,7 @@ func TestRecordInbound(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			_, err := b.Service(nil).Send(t.Context(), b.Request())
-			require.NoError(t, err)
+			b.Send("")
 			text := b.Inbound("SM1", c.words)
 			text.OptOutType = c.optOutType
 			m, err := b.inbox(nil).RecordInbound(t.Context(), text)
@@ -47,8 +46,7 @@ func TestRecordInbound(t *testing.T) {
 	t.Run("LedgerSaysWhoWhatWordsWhichSenderAndWhen", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		m, err := b.inbox(nil).RecordInbound(t.Context(), b.Inbound("SM1", "Stop please"))
-		require.NoError(t, err)
+		m := b.Receive("SM1", "Stop please")
 		ledger := b.Ledger()
 		require.Equal(t, []inbox.LedgerLine{{
 			LedgerEvent: inbox.LedgerEvent{

@@ -3,7 +3,6 @@ package inbox_test
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,32 +17,6 @@ import (
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
-
-// held is a send that is claimed and waits at Twilio's door until it is let through.
-type held struct {
-	letThrough func()
-	result     chan send.Result
-}
-
-func (b *bundle) hold(service func(func(*send.Config)) *send.Service) held {
-	b.T.Helper()
-	inside, release := make(chan struct{}), make(chan struct{})
-	slow := service(func(c *send.Config) {
-		c.Carrier = sendtest.CarrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
-			close(inside)
-			<-release
-			return b.Carrier.Send(context.WithoutCancel(ctx), out)
-		})
-	})
-	h := held{letThrough: sync.OnceFunc(func() { close(release) }), result: make(chan send.Result, 1)}
-	b.T.Cleanup(h.letThrough) // or a failure would wait for it
-	go func() {
-		result, _ := slow.Send(b.T.Context(), b.Request())
-		h.result <- result
-	}()
-	<-inside
-	return h
-}
 
 type answer struct {
 	m   send.Message
@@ -80,7 +53,7 @@ func stopWaits(t *testing.T) {
 	t.Run("S0_41_STOPIsAnsweredOnlyAfterTheSendIsSettled", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		h := b.hold(b.Service)
+		h := b.SlowSend(nil)
 		service, looked := b.looking(10 * time.Second)
 		answered := b.stop(service, "SM1")
 		for range 2 { // it has waited once and looks again
@@ -93,11 +66,11 @@ func stopWaits(t *testing.T) {
 		require.Equal(t, consent.OptedOut, b.Ledger().State, "in force long before the answer")
 		require.Empty(t, answered)
 		require.Empty(t, b.Sent())
-		h.letThrough()
+		h.LetThrough()
 		a := <-answered
 		require.NoError(t, a.err)
 		require.Equal(t, consent.OptOut, a.m.ConsentEffect)
-		require.Equal(t, send.Accepted, (<-h.result).Outcome, "claimed before the STOP, accepted before its answer")
+		require.Equal(t, send.Accepted, (<-h.Result).Outcome, "claimed before the STOP, accepted before its answer")
 		require.Equal(t, sms.Queued, b.Stored().Status)
 	})
 
@@ -146,7 +119,7 @@ func stopWaits(t *testing.T) {
 	t.Run("S0_41_STOPDuringASendThatHangsComesAgain", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		h := b.hold(b.Service)
+		h := b.SlowSend(nil)
 		hasty := b.inbox(func(c *send.Config) { c.StopWait = 20 * time.Millisecond })
 		for range 2 { // the repeat of the SID waits as well
 			_, err := hasty.RecordInbound(t.Context(), b.Inbound("SM1", "STOP"))
@@ -154,8 +127,8 @@ func stopWaits(t *testing.T) {
 			require.NotContains(t, err.Error(), theirs)
 		}
 		require.Equal(t, consent.OptedOut, b.Ledger().State)
-		h.letThrough()
-		<-h.result
+		h.LetThrough()
+		<-h.Result
 		m, err := hasty.RecordInbound(t.Context(), b.Inbound("SM1", "STOP"))
 		require.NoError(t, err)
 		require.Equal(t, consent.OptOut, m.ConsentEffect)
@@ -168,7 +141,7 @@ func whatStopWaitsFor(t *testing.T) {
 	t.Run("OperatorsOptOutWaitsAsWell", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		h := b.hold(b.Service)
+		h := b.SlowSend(nil)
 		hasty := b.inbox(func(c *send.Config) { c.StopWait = 20 * time.Millisecond })
 		note := inbox.Note{
 			OrgID: b.Config.Sender.OrgID, Phone: sendtest.Phone(t, theirs), State: consent.OptedOut, Reason: "asked on the phone", At: b.Clock.Now(),
@@ -176,8 +149,8 @@ func whatStopWaitsFor(t *testing.T) {
 		_, err := hasty.SetConsent(t.Context(), note)
 		require.ErrorIs(t, err, send.ErrUnavailable)
 		require.Equal(t, consent.OptedOut, b.Ledger().State)
-		h.letThrough()
-		<-h.result
+		h.LetThrough()
+		<-h.Result
 		ledger, err := hasty.SetConsent(t.Context(), note)
 		require.NoError(t, err)
 		require.Equal(t, consent.OptedOut, ledger.State)
@@ -216,7 +189,7 @@ func whatStopWaitsFor(t *testing.T) {
 	t.Run("OthersAndOtherWordsDoNotWait", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		h := b.hold(b.Service)
+		h := b.SlowSend(nil)
 		hasty := b.inbox(func(c *send.Config) { c.StopWait = 20 * time.Millisecond })
 		_, err := hasty.RecordInbound(t.Context(), b.Inbound("SM1", "hello"))
 		require.NoError(t, err)
@@ -224,8 +197,8 @@ func whatStopWaitsFor(t *testing.T) {
 		other.From = sendtest.Phone(t, "+14155550124")
 		_, err = hasty.RecordInbound(t.Context(), other)
 		require.NoError(t, err)
-		h.letThrough()
-		<-h.result
+		h.LetThrough()
+		<-h.Result
 	})
 }
 

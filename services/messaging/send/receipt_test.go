@@ -26,12 +26,10 @@ func receiptsAreMerged(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerReset, true))
-		result, err := b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
+		result := b.Send("")
 		require.Equal(t, send.Unknown, result.Outcome)
 		b.Pass(time.Second)
-		result, err = b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
+		result = b.Send("")
 		require.Equal(t, send.AlreadyAccepted, result.Outcome)
 		require.Equal(t, sms.Delivered, result.Message.Status)
 		require.Equal(t, b.Sent()[0].SID, result.Message.SID)
@@ -42,8 +40,7 @@ func receiptsAreMerged(t *testing.T) {
 	t.Run("LateAndRepeatedReceiptsChangeNothing", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		_, err := b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
+		b.Send("")
 		b.Pass(time.Second)
 		delivered := b.Stored()
 		for _, status := range []string{"delivered", "sent", "queued", "sending"} {
@@ -56,8 +53,7 @@ func receiptsAreMerged(t *testing.T) {
 	t.Run("IsFoundByItsSIDAlone", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		result, err := b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
+		result := b.Send("")
 		matched := b.Report(send.Receipt{SID: result.Message.SID, Status: "failed", ErrorCode: 30001})
 		require.True(t, matched)
 		require.Equal(t, sms.Failed, b.Stored().Status)
@@ -70,8 +66,7 @@ func receiptsOfOthers(t *testing.T) {
 	t.Run("ForeignSIDAndUnknownWordsAreKeptAndChangeNothing", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		result, err := b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
+		result := b.Send("")
 		before := b.Stored()
 		for _, r := range []send.Receipt{
 			{MessageID: before.ID, SID: "SMforeign", Status: "delivered"},
@@ -86,8 +81,7 @@ func receiptsOfOthers(t *testing.T) {
 	t.Run("SIDOfAnotherMessageIsNotAdopted", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		first, err := b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
+		first := b.Send("")
 		b.Emulator.SetScript(emulator.Script{OnCreate: func(int, emulator.Message) emulator.CreateFault {
 			return emulator.CreateFault{Answer: emulator.AnswerServerError}
 		}})

@@ -54,8 +54,7 @@ func messageIsWrittenAndAnswered(t *testing.T) {
 	t.Run("S0_22_AcceptedAnswerCarriesTheConfirmedRow", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		result, err := b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
+		result := b.Send("")
 		require.Equal(t, b.Stored(), *result.Message)
 		require.Equal(t, b.Sent()[0].SID, result.Message.SID)
 		require.Equal(t, sms.Queued, result.Message.Status)
@@ -68,11 +67,9 @@ func messageIsWrittenAndAnswered(t *testing.T) {
 	t.Run("S0_19_DeliveredRowWithTheKeySendsNothing", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		_, err := b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
+		b.Send("")
 		b.Pass(time.Second)
-		result, err := b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
+		result := b.Send("")
 		require.Equal(t, send.AlreadyAccepted, result.Outcome)
 		require.Equal(t, sms.Delivered, result.Message.Status)
 		require.Len(t, b.Sent(), 1)
@@ -84,11 +81,9 @@ func messageIsWrittenAndAnswered(t *testing.T) {
 		b.Emulator.SetScript(emulator.Script{OnFate: func(emulator.Message) emulator.Fate {
 			return emulator.Fate{Final: emulator.StatusUndelivered, Code: 30003}
 		}})
-		_, err := b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
+		b.Send("")
 		b.Pass(time.Second)
-		result, err := b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
+		result := b.Send("")
 		require.Equal(t, send.AlreadyAccepted, result.Outcome)
 		require.Equal(t, sms.Undelivered, result.Message.Status)
 		require.Equal(t, 30003, result.Message.ErrorCode)
@@ -101,10 +96,8 @@ func repeatedSendsAreOne(t *testing.T) {
 	t.Run("S0_30_SamePayloadTwiceIsOneRowAndOneProviderSend", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		first, err := b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
-		second, err := b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
+		first := b.Send("")
+		second := b.Send("")
 		require.Equal(t, send.Accepted, first.Outcome)
 		require.Equal(t, send.AlreadyAccepted, second.Outcome)
 		require.Equal(t, first.Message, second.Message)
@@ -141,11 +134,10 @@ func repeatedSendsAreOne(t *testing.T) {
 	t.Run("SameKeyWithAnotherRecipientOrBodyIsRefused", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		_, err := b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
+		b.Send("")
 		other := b.Request()
 		other.To = sendtest.Phone(t, "+14155550199")
-		_, err = b.Service(nil).Send(t.Context(), other)
+		_, err := b.Service(nil).Send(t.Context(), other)
 		require.ErrorIs(t, err, send.ErrKeyReused)
 		other = b.Request()
 		other.Body += "!"
@@ -166,26 +158,12 @@ func repeatedSendsAreOne(t *testing.T) {
 	t.Run("S1_05_LiveLeaseIsInFlight", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		inside, release := make(chan struct{}), make(chan struct{})
-		slow := b.Service(func(c *send.Config) {
-			c.Carrier = sendtest.CarrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
-				close(inside)
-				<-release
-				return b.Carrier.Send(ctx, out)
-			})
-		})
-		done := make(chan send.Result, 1)
-		go func() {
-			result, _ := slow.Send(t.Context(), b.Request())
-			done <- result
-		}()
-		<-inside
-		second, err := b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
+		slow := b.SlowSend(nil)
+		second := b.Send("")
 		require.Equal(t, send.InFlight, second.Outcome)
 		require.Positive(t, second.RetryAfter)
-		close(release)
-		require.Equal(t, send.Accepted, (<-done).Outcome)
+		slow.LetThrough()
+		require.Equal(t, send.Accepted, (<-slow.Result).Outcome)
 		require.Len(t, b.Sent(), 1)
 	})
 }
@@ -195,66 +173,36 @@ func waitsGrowWithTheAgeOfTheSend(t *testing.T) {
 	t.Run("InFlightWaitGrowsWithItsAge", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		inside, release := make(chan struct{}), make(chan struct{})
-		slow := b.Service(func(c *send.Config) {
-			c.Carrier = sendtest.CarrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
-				close(inside)
-				<-release
-				return b.Carrier.Send(ctx, out)
-			})
-		})
-		done := make(chan error, 1)
-		go func() {
-			_, err := slow.Send(t.Context(), b.Request())
-			done <- err
-		}()
-		<-inside
+		slow := b.SlowSend(nil)
 		asked := 0
 		for age := time.Duration(0); age < lease; asked++ {
-			result, err := b.Service(nil).Send(t.Context(), b.Request())
-			require.NoError(t, err)
+			result := b.Send("")
 			require.Equal(t, send.InFlight, result.Outcome)
 			require.Equal(t, max(age, 2*time.Second), result.RetryAfter)
 			b.Clock.Advance(result.RetryAfter)
 			age += result.RetryAfter
 		}
 		require.LessOrEqual(t, asked, 5, "QStash has a retry left when the lease is over")
-		close(release)
-		require.NoError(t, <-done)
+		slow.LetThrough()
+		require.Equal(t, send.Accepted, (<-slow.Result).Outcome)
 	})
 
 	t.Run("ExpiredLeaseBecomesUnknownAndTheLateTruthIsRecorded", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		inside, release := make(chan struct{}), make(chan struct{})
-		slow := b.Service(func(c *send.Config) {
-			c.Carrier = sendtest.CarrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
-				close(inside)
-				<-release
-				return b.Carrier.Send(ctx, out)
-			})
-			c.Timeout = time.Minute
-		})
-		done := make(chan send.Result, 1)
-		go func() {
-			result, _ := slow.Send(t.Context(), b.Request())
-			done <- result
-		}()
-		<-inside
+		slow := b.SlowSend(func(c *send.Config) { c.Timeout = time.Minute })
 		b.Clock.Advance(lease)
-		second, err := b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
+		second := b.Send("")
 		require.Equal(t, send.InFlight, second.Outcome, "a STOP waits for it until nothing of it can come")
 		b.Clock.Advance(b.Config.Timeout)
 		for range 2 {
-			second, err := b.Service(nil).Send(t.Context(), b.Request())
-			require.NoError(t, err)
+			second := b.Send("")
 			require.Equal(t, send.Unknown, second.Outcome)
 			require.Equal(t, 2*time.Second, second.RetryAfter)
 		}
 		require.Empty(t, b.Sent())
-		close(release)
-		require.Equal(t, send.Accepted, (<-done).Outcome)
+		slow.LetThrough()
+		require.Equal(t, send.Accepted, (<-slow.Result).Outcome)
 		require.Equal(t, b.Sent()[0].SID, b.Stored().SID)
 		require.Len(t, b.Sent(), 1)
 	})
@@ -263,14 +211,12 @@ func waitsGrowWithTheAgeOfTheSend(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerServerError, false))
-		result, err := b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
+		result := b.Send("")
 		require.Equal(t, send.Unknown, result.Outcome)
 		require.Equal(t, 2*time.Second, result.RetryAfter)
 		for _, wait := range []struct{ pass, want time.Duration }{{10 * time.Second, 10 * time.Second}, {time.Hour, 30 * time.Second}} {
 			b.Clock.Advance(wait.pass)
-			result, err = b.Service(nil).Send(t.Context(), b.Request())
-			require.NoError(t, err)
+			result = b.Send("")
 			require.Equal(t, send.Unknown, result.Outcome)
 			require.Equal(t, wait.want, result.RetryAfter)
 		}
@@ -284,17 +230,14 @@ func refusalsAreThrottledOrFinal(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerTooMany, false))
-		result, err := b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
+		result := b.Send("")
 		require.Equal(t, send.Throttled, result.Outcome)
 		require.Equal(t, time.Second, result.RetryAfter)
-		result, err = b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
+		result = b.Send("")
 		require.Equal(t, send.Throttled, result.Outcome)
 		require.Equal(t, 1, b.Stored().Attempts)
 		b.Clock.Advance(time.Second)
-		result, err = b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
+		result = b.Send("")
 		require.Equal(t, send.Accepted, result.Outcome)
 		require.Equal(t, 2, result.Message.Attempts)
 		require.Zero(t, result.Message.ErrorCode)
@@ -335,8 +278,7 @@ func refusalsAreThrottledOrFinal(t *testing.T) {
 		require.Equal(t, 30*time.Second, result.RetryAfter)
 
 		b.Clock.Advance(30 * time.Second)
-		result, err = b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
+		result = b.Send("")
 		require.Equal(t, send.Accepted, result.Outcome)
 		require.Len(t, b.Sent(), 1)
 	})
@@ -433,8 +375,7 @@ func nothingIsLostWhoeverHangsUp(t *testing.T) {
 		require.Equal(t, send.Throttled, result.Outcome)
 		require.Empty(t, b.Sent(), "others take the text for lost by then, and a STOP may have come between")
 		b.Clock.Advance(time.Second)
-		result, err = b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
+		result = b.Send("")
 		require.Equal(t, send.Accepted, result.Outcome)
 		require.Len(t, b.Sent(), 1)
 	})
@@ -504,8 +445,7 @@ func consentIsRecordedWithTheSend(t *testing.T) {
 	t.Run("R_07_FirstSendWithoutARecordSaysThatConsentWasCollectedElsewhere", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		_, err := b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
+		b.Send("")
 		require.Equal(t, []inbox.LedgerLine{
 			{
 				LedgerEvent: inbox.LedgerEvent{At: b.Clock.Now(), State: consent.OptedIn, Source: inbox.FromElsewhere, Sender: ours},
@@ -555,8 +495,7 @@ func nothingIsSentAfterSTOP(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.Receive("SM1", "STOP")
-		result, err := b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
+		result := b.Send("")
 		require.Equal(t, send.Result{Outcome: send.OptedOut}, result)
 		require.Empty(t, b.Sent())
 	})
@@ -565,12 +504,10 @@ func nothingIsSentAfterSTOP(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerTooMany, false))
-		_, err := b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
+		b.Send("")
 		b.Receive("SM1", "STOP")
 		b.Clock.Advance(time.Minute)
-		result, err := b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
+		result := b.Send("")
 		require.Equal(t, send.OptedOut, result.Outcome)
 		require.Empty(t, b.Sent())
 	})
@@ -578,11 +515,9 @@ func nothingIsSentAfterSTOP(t *testing.T) {
 	t.Run("AcceptedStaysAlreadyAcceptedAfterSTOP", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		_, err := b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
+		b.Send("")
 		b.Receive("SM1", "STOP")
-		result, err := b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
+		result := b.Send("")
 		require.Equal(t, send.AlreadyAccepted, result.Outcome)
 	})
 
@@ -609,9 +544,8 @@ func optOutsThatRaceWithTheSend(t *testing.T) {
 	t.Run("RefusalForAnOptOutAtTwilioIsRecorded", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		_, err := b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
-		_, err = b.Emulator.Receive(t.Context(), theirs, ours, "STOP") // nobody told us
+		b.Send("")
+		_, err := b.Emulator.Receive(t.Context(), theirs, ours, "STOP") // nobody told us
 		require.NoError(t, err)
 		next := b.Request()
 		next.Key = "another"

@@ -344,3 +344,33 @@ type Claims struct {
 func (c Claims) Claim(ctx context.Context, a send.Attempt) (send.Claim, error) {
 	return c.Around(ctx, a)
 }
+
+// Slow is a send that is claimed and waits before Twilio until it is let through.
+type Slow struct {
+	LetThrough func()
+	Result     chan send.Result
+}
+
+// SlowSend begins one, of a service with something changed.
+func (b *Bundle) SlowSend(change func(*send.Config)) Slow {
+	b.T.Helper()
+	inside, release := make(chan struct{}), make(chan struct{})
+	service := b.Service(func(c *send.Config) {
+		c.Carrier = CarrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
+			close(inside)
+			<-release
+			return b.Carrier.Send(context.WithoutCancel(ctx), out)
+		})
+		if change != nil {
+			change(c)
+		}
+	})
+	slow := Slow{LetThrough: sync.OnceFunc(func() { close(release) }), Result: make(chan send.Result, 1)}
+	b.T.Cleanup(slow.LetThrough) // or a failure would wait for it
+	go func() {
+		result, _ := service.Send(b.T.Context(), b.Request())
+		slow.Result <- result
+	}()
+	<-inside
+	return slow
+}
