@@ -35,7 +35,7 @@ const (
 	theirs     = "+14155550188"
 )
 
-// taking is a carrier that takes everything under a fresh SID; what Twilio really does is delivery's test.
+// taking is a carrier that takes everything under a fresh SID; what Twilio really does is the test of send.
 type taking struct{}
 
 func (taking) Send(context.Context, twilio.Outgoing) twilio.Outcome {
