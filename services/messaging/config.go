@@ -13,7 +13,8 @@ import (
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
-	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/inbox"
+	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
 )
 
@@ -24,12 +25,12 @@ type Config struct {
 	Timeouts    postgres.Timeouts
 	Addr        config.Addr `env:"MESSAGING_ADDR" envDefault:":9002" help:"where messaging serves gRPC, and where the others call it: name its host when they do not share one"`
 	OpsAddr     config.Addr `env:"MESSAGING_OPS_ADDR" envDefault:":9102" help:"where messaging serves metrics and health"`
-	// PublicBaseURL goes into the StatusCallback of every text.
+	// PublicBaseURL goes into the StatusCallback of every message.
 	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin that Twilio reaches the gateway by"`
 
 	AccountSID string        `env:"TWILIO_ACCOUNT_SID,required" help:"the Twilio account that sends"`
 	AuthToken  config.Secret `env:"TWILIO_AUTH_TOKEN,required" help:"the token of TWILIO_ACCOUNT_SID; it sends, and it verifies Twilio's callbacks; of two parted by a comma the first one sends"`
-	// The sender. With both, texts are sent through the service, and those that arrive at either are ours.
+	// The sender. With both, messages are sent through the service, and those that arrive at either are ours.
 	ServiceSID string        `env:"TWILIO_MESSAGING_SERVICE_SID" help:"the messaging service to send from; this or TWILIO_FROM_NUMBER is required"`
 	FromNumber string        `env:"TWILIO_FROM_NUMBER" help:"the number to send from, E.164; this or TWILIO_MESSAGING_SERVICE_SID is required"`
 	APIURL     config.Origin `env:"TWILIO_API_URL" help:"another origin than Twilio's, for an emulator or a proxy"`
@@ -43,7 +44,7 @@ type Config struct {
 	Timeout time.Duration `env:"TWILIO_TIMEOUT" envDefault:"10s" help:"one call to Twilio; shorter than SEND_LEASE"`
 	// Lease has to outlive the call, or a send that is merely slow would be taken for a crashed one.
 	Lease time.Duration `env:"SEND_LEASE" envDefault:"30s" help:"how long a claim of a send lives"`
-	// ReconcileInterval also bounds how soon a text whose answer was lost is sent again: it and the lease and the timeout together.
+	// ReconcileInterval also bounds how soon a message whose answer was lost is sent again: it and the lease and the timeout together.
 	ReconcileInterval time.Duration `env:"RECONCILE_INTERVAL" envDefault:"30s" help:"how often unknown sends are reconciled with Twilio, and the least time between the two listings that confirm an absence"`
 
 	// SegmentsPerSecond is what Twilio sends for the whole sender, all numbers of a messaging service together: what comes faster it
@@ -99,18 +100,18 @@ func (c *Config) Validate() error {
 	return errors.Join(problems...)
 }
 
-// isLine bounds what is put into a text of ours, so that one stays a text.
+// isLine bounds what is put into a message of ours, so that one line stays one.
 func isLine(text string) bool {
 	return utf8.ValidString(text) && utf8.RuneCountInString(text) <= 60 && strings.TrimSpace(text) == text &&
 		!strings.ContainsFunc(text, unicode.IsControl)
 }
 
 // replyCopy is what our own replies about consent say.
-func (c *Config) replyCopy() delivery.ReplyCopy {
-	return delivery.ReplyCopy{Brand: c.Brand, Contact: c.HelpContact}
+func (c *Config) replyCopy() inbox.ReplyCopy {
+	return inbox.ReplyCopy{Brand: c.Brand, Contact: c.HelpContact}
 }
 
-// sender is what texts are sent from, and to whom those that arrive there belong.
-func (c *Config) sender() delivery.Sender {
-	return delivery.Sender{OrgID: c.OrgID, Number: c.FromNumber, ServiceSID: c.ServiceSID}
+// sender is what messages are sent from, and to whom those that arrive there belong.
+func (c *Config) sender() send.Sender {
+	return send.Sender{OrgID: c.OrgID, Number: c.FromNumber, ServiceSID: c.ServiceSID}
 }

@@ -8,15 +8,18 @@ import (
 	"os"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
-	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/inbox"
 	"paceline.internal/services/messaging/outbound"
 	store "paceline.internal/services/messaging/postgres"
+	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/server"
 	"paceline.internal/services/messaging/twilio"
 )
@@ -24,7 +27,7 @@ import (
 // name is what logs, spans and metrics call this service.
 const name = "messaging"
 
-// stopReconciler bounds the end of the reconciler, which breaks off the look it is at: the row is looked at again later.
+// stopReconciler bounds the end of the reconciler, which breaks off the check it is at: the row is checked again later.
 const stopReconciler = 5 * time.Second
 
 // Run serves until ctx ends, then finishes what is in flight and returns nil. It does not migrate: on a database that
@@ -58,31 +61,28 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	}
 	defer carrier.Close()
 
-	metrics, err := delivery.NewMetrics(observed.Meter.Meter(name))
-	if err != nil {
-		return err
-	}
-	db := store.NewStore(pool)
-	if err := errors.Join(
-		postgres.Observe(observed.Meter.Meter(name), pool), delivery.Observe(ctx, observed.Meter.Meter(name), db, deps.Now),
-	); err != nil {
-		return err
-	}
-	sending := delivery.New(delivery.Config{
-		Store: db, Inbox: db, Doubts: db, Carrier: carrier, Sender: cfg.sender(), Copy: cfg.replyCopy(), PublicURL: cfg.PublicBaseURL.String(),
-		Timeout: cfg.Timeout, Lease: cfg.Lease, StopWait: delivery.DefaultStopWait, Now: deps.Now, Log: observed.Log, Metrics: metrics,
-		Threads: telemetry.Threads{Tracer: observed.Tracer.Tracer("paceline.internal/services/" + name)},
-	})
 	loops, err := process.NewLoops(observed.Meter.Meter(name), observed.Log, deps.PassBound)
 	if err != nil {
 		return err
 	}
-	queue, err := queueTexts(ctx, cfg, deps, observed, loops, sending, store.NewOutbound(pool))
+	w := &wiring{cfg: cfg, deps: deps, observed: observed, meter: observed.Meter.Meter(name), loops: loops, pool: pool, carrier: carrier}
+	if err := postgres.Observe(w.meter, pool); err != nil {
+		return err
+	}
+	sending, reconcile, err := w.send(ctx)
+	if err != nil {
+		return err
+	}
+	received, respond, err := w.inbox(sending)
+	if err != nil {
+		return err
+	}
+	queued, err := w.outbound(ctx, sending)
 	if err != nil {
 		return err
 	}
 	ready := func(ctx context.Context) error { return pool.Ready(ctx, Migrations()) }
-	grpcServer, err := serve(cfg, deps, observed, sending, queue, db, carrier, ready)
+	grpcServer, err := w.serve(sending, received, queued, ready)
 	if err != nil {
 		return err
 	}
@@ -92,113 +92,137 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 		observed.Log.ErrorContext(ctx, "messaging.not_ready", "error", err)
 	}
 	ops := telemetry.OpsServer(telemetry.OpsHandler(telemetry.OpsConfig{
-		Registry: observed.Registry, Addr: cfg.OpsAddr, Config: cfg, Ready: working, Queues: queue.health,
+		Registry: observed.Registry, Addr: cfg.OpsAddr, Config: cfg, Ready: working, Queues: queued.health,
 	}))
 	if err := deps.Listen(ctx, "MESSAGING", cfg.Addr, cfg.OpsAddr); err != nil {
 		return err
 	}
 	calls := process.GRPCServer("grpc", grpcServer.Server, deps.Listener, grpcServer.Health)
-	calls.StopTimeout = cfg.Timeout + delivery.SettleBound
-	reconcile, respond := settlers(cfg, deps, observed, loops, db, carrier, sending, metrics)
+	calls.StopTimeout = cfg.Timeout + send.SettleBound
 	return process.Run(ctx, observed.Log,
 		reconcile,
 		respond,
-		queue.send,
-		queue.clear,
+		queued.send,
+		queued.clear,
 		process.HTTPServer("ops", ops, deps.OpsListener),
 		calls,
 		process.Component{Name: "ready", Start: func(context.Context) error { deps.Ready(); return nil }},
 	)
 }
 
-// settlers are the loops that settle sends in doubt and answer words about consent.
-func settlers(
-	cfg Config, deps process.Deps, observed *telemetry.Telemetry, loops *process.Loops, db *store.Store, carrier *twilio.Client,
-	sending *delivery.Service, metrics *delivery.Metrics,
-) (reconcile, respond process.Component) {
-	reconciler := delivery.NewReconciler(delivery.ReconcilerConfig{
-		Store: db, Twilio: carrier, Interval: cfg.ReconcileInterval, Timeout: cfg.Timeout, Now: deps.Now, Log: observed.Log, Metrics: metrics,
+// wiring is what every feature is made from. Each has one function below.
+type wiring struct {
+	cfg      Config
+	deps     process.Deps
+	observed *telemetry.Telemetry
+	meter    metric.Meter
+	loops    *process.Loops
+	pool     postgres.DB
+	carrier  *twilio.Client
+}
+
+// send is what sends, and the loop that settles sends in doubt.
+func (w *wiring) send(ctx context.Context) (*send.Service, process.Component, error) {
+	db := store.NewStore(w.pool)
+	metrics, err := send.NewMetrics(w.meter)
+	if err := errors.Join(err, send.Observe(ctx, w.meter, db.Gauges, w.deps.Now)); err != nil {
+		return nil, process.Component{}, err
+	}
+	sending := send.New(send.Config{
+		Store: db, Evidence: db, Carrier: w.carrier, Sender: w.cfg.sender(), PublicURL: w.cfg.PublicBaseURL.String(),
+		Timeout: w.cfg.Timeout, Lease: w.cfg.Lease, StopWait: send.DefaultStopWait, Now: w.deps.Now, Log: w.observed.Log, Metrics: metrics,
+		Threads: telemetry.Threads{Tracer: w.observed.Tracer.Tracer("paceline.internal/services/" + name)},
 	})
-	responder := delivery.NewResponder(delivery.ResponderConfig{
-		Store: db, Sender: sending, Timeout: cfg.Timeout, Wake: sending.Replies(), Now: deps.Now, Log: observed.Log, Metrics: metrics,
+	reconciler := send.NewReconciler(send.ReconcilerConfig{
+		Store: db, Carrier: w.carrier, Interval: w.cfg.ReconcileInterval, Timeout: w.cfg.Timeout, Now: w.deps.Now, Log: w.observed.Log,
+		Metrics: metrics,
 	})
-	reconcile = loops.Loop("reconciler", reconciler.Loop(deps.Rest).Run)
+	reconcile := w.loops.Loop("reconciler", reconciler.Loop(w.deps.Rest).Run)
 	reconcile.StopTimeout = stopReconciler
-	respond = loops.Loop("responder", responder.Loop(deps.Rest).Run)
-	respond.StopTimeout = cfg.Timeout + delivery.SettleBound
-	return reconcile, respond
+	return sending, reconcile, nil
+}
+
+// inbox is what takes in what people write, and the loop that answers words about consent.
+func (w *wiring) inbox(sending *send.Service) (*inbox.Service, process.Component, error) {
+	metrics, err := inbox.NewMetrics(w.meter)
+	if err != nil {
+		return nil, process.Component{}, err
+	}
+	db := store.NewStore(w.pool)
+	received := inbox.New(inbox.Config{
+		Store: db, Replies: db, Twilio: w.carrier, Send: sending, Copy: w.cfg.replyCopy(), Now: w.deps.Now, Log: w.observed.Log,
+		Metrics: metrics,
+	})
+	respond := w.loops.Loop("responder", received.Loop(w.deps.Rest).Run)
+	respond.StopTimeout = w.cfg.Timeout + send.SettleBound
+	return received, respond, nil
 }
 
 // serve puts the service behind its gRPC server.
-func serve(
-	cfg Config, deps process.Deps, observed *telemetry.Telemetry, sending *delivery.Service, queue textQueue, db *store.Store,
-	carrier *twilio.Client, ready func(ctx context.Context) error,
+func (w *wiring) serve(
+	sending *send.Service, received *inbox.Service, queued outboundQueue, ready func(ctx context.Context) error,
 ) (*rpc.Server, error) {
-	tokens, err := rpc.NewTokens(cfg.AuthSecret, deps.Now)
+	tokens, err := rpc.NewTokens(w.cfg.AuthSecret, w.deps.Now)
 	if err != nil {
 		return nil, err
 	}
-	tls, err := rpc.LoadTLS(cfg.TLS)
+	tls, err := rpc.LoadTLS(w.cfg.TLS)
 	if err != nil {
 		return nil, err
 	}
 	grpcServer, err := rpc.NewServer(rpc.ServerConfig{
-		Tokens: tokens, Log: observed.Log, TracerProvider: observed.Tracer, MeterProvider: observed.Meter,
-		TLS: tls.Server, Scope: process.Scope, Timeout: cfg.Timeout + delivery.SettleBound, Database: ready,
+		Tokens: tokens, Log: w.observed.Log, TracerProvider: w.observed.Tracer, MeterProvider: w.observed.Meter,
+		TLS: tls.Server, Scope: process.Scope, Timeout: w.cfg.Timeout + send.SettleBound, Database: ready,
 		MaxRequest: maxRequest,
 	})
 	if err != nil {
 		return nil, err
 	}
 	messagingv1.RegisterMessagingServiceServer(grpcServer, server.New(server.Config{
-		Delivery: sending, Archive: db, Audit: &delivery.Auditor{Twilio: carrier, Store: db, Sender: cfg.sender()},
-		Tally: queue.tally, Sender: cfg.sender(), Now: deps.Now,
+		Sending: sending, Inbox: received, Store: store.NewStore(w.pool), Tally: queued.tally, Sender: w.cfg.sender(), Now: w.deps.Now,
 	}))
-	messagingv1.RegisterOutboundServiceServer(grpcServer, &server.Outbound{Desk: queue.desk, Sender: cfg.sender()})
+	messagingv1.RegisterOutboundServiceServer(grpcServer, &server.Outbound{
+		Intake: queued.intake, Store: queued.store, Sender: w.cfg.sender(),
+	})
 	return grpcServer, grpcServer.CheckRules()
 }
 
-// textQueue is the outbound queue: who takes texts in, who sends them and who clears them away.
-type textQueue struct {
-	desk        *outbound.Desk
+// outboundQueue is the outbound queue: who takes messages in, who sends them and who clears them away.
+type outboundQueue struct {
+	store       *store.Outbound
+	intake      *outbound.Intake
 	tally       *outbound.Tally
 	send, clear process.Component
 	health      func(ctx context.Context) (any, error)
 }
 
-func queueTexts(
-	ctx context.Context, cfg Config, deps process.Deps, observed *telemetry.Telemetry, loops *process.Loops, sending *delivery.Service,
-	db *store.Outbound,
-) (textQueue, error) {
+func (w *wiring) outbound(ctx context.Context, sending *send.Service) (outboundQueue, error) {
+	db, log, now := store.NewOutbound(w.pool), w.observed.Log, w.deps.Now
 	wake, tally := make(chan struct{}, 1), new(outbound.Tally)
-	meter := observed.Meter.Meter(name)
-	metrics, err := queue.NewMetrics(meter)
-	if err != nil {
-		return textQueue{}, err
-	}
-	if err := queue.Observe(ctx, meter, outbound.Queue, db.Jobs(), deps.Now); err != nil {
-		return textQueue{}, err
+	metrics, err := queue.NewMetrics(w.meter)
+	if err := errors.Join(err, queue.Observe(ctx, w.meter, outbound.Queue, db.Jobs(), now)); err != nil {
+		return outboundQueue{}, err
 	}
 	runner, err := outbound.NewRunner(outbound.Config{
-		Jobs: db.Jobs(), Store: db, Rates: db, Send: sending, Sender: cfg.sender(), Pace: outbound.NewPace(cfg.SegmentsPerSecond), Tally: tally,
-		Timeout: cfg.Timeout, Poll: cfg.OutboundPoll, Wake: wake, Log: observed.Log, Now: deps.Now, Metrics: metrics,
-		Transient: func(err error) bool { return errors.Is(err, delivery.ErrUnavailable) || postgres.Outage(err) },
+		Jobs: db.Jobs(), Store: db, Rates: db, Send: sending, Sender: w.cfg.sender(), Pace: outbound.NewPace(w.cfg.SegmentsPerSecond),
+		Tally: tally, Timeout: w.cfg.Timeout, Poll: w.cfg.OutboundPoll, Wake: wake, Log: log, Now: now, Metrics: metrics,
+		Transient: func(err error) bool { return errors.Is(err, send.ErrUnavailable) || postgres.Outage(err) },
 	})
 	if err != nil {
-		return textQueue{}, err
+		return outboundQueue{}, err
 	}
-	retention := queue.Retention{Queue: db.Jobs(), For: cfg.OutboundRetention, Log: observed.Log, Now: deps.Now}
-	texts := textQueue{
-		desk:  &outbound.Desk{Store: db, Sender: cfg.sender(), Wake: wake, Log: observed.Log, Now: deps.Now},
-		tally: tally, send: loops.Loop("outbound", runner.Loop(deps.Rest).Run),
-		clear: loops.Loop("outbound retention", retention.Loop(deps.Rest).Run),
+	retention := queue.Retention{Queue: db.Jobs(), For: w.cfg.OutboundRetention, Log: log, Now: now}
+	queued := outboundQueue{
+		store: db, intake: &outbound.Intake{Store: db, Sender: w.cfg.sender(), Wake: wake, Log: log, Now: now}, tally: tally,
+		send:  w.loops.Loop("outbound", runner.Loop(w.deps.Rest).Run),
+		clear: w.loops.Loop("outbound retention", retention.Loop(w.deps.Rest).Run),
 	}
-	texts.health = func(ctx context.Context) (any, error) {
+	queued.health = func(ctx context.Context) (any, error) {
 		health, err := runner.Health(postgres.AcrossOrganisations(ctx), db.Jobs())
 		return map[string]queue.Health{outbound.Queue: health}, err
 	}
-	texts.send.StopTimeout, texts.clear.StopTimeout = runner.Bound(), stopReconciler
-	return texts, nil
+	queued.send.StopTimeout, queued.clear.StopTimeout = runner.Bound(), stopReconciler
+	return queued, nil
 }
 
 // carrier is how Twilio is called: through the messaging service if there is one.

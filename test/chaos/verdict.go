@@ -13,7 +13,7 @@ import (
 
 	"paceline.internal/emulators/twilio"
 	"paceline.internal/services/messaging/consent"
-	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -234,7 +234,7 @@ func attach(ctx context.Context, db *pgxpool.Pool, episodes []*episode, texts []
 	_, err = pgx.ForEachRow(rows, []any{&id, &key, &status, &sid}, func() error {
 		t := text{id: id, status: status, taken: at[id]}
 		known[sid] = true
-		if strings.HasPrefix(key, delivery.StopKeys) {
+		if strings.HasPrefix(key, send.StopKeys) {
 			v.confirmations[id] = true
 		}
 		if len(t.taken) > 1 {

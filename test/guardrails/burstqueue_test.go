@@ -31,9 +31,9 @@ const (
 
 // onlyWayIn is, for each function that puts a text into the queue, the one function that may name it.
 var onlyWayIn = map[string]string{
-	"(*" + queue + ".Desk).Enqueue":                         asked,
-	"(" + queue + ".deskStore).Enqueue":                     "(*" + queue + ".Desk).Enqueue",
-	"(*" + queueStore + ".Outbound).Enqueue":                "", // only behind deskStore
+	"(*" + queue + ".Intake).Enqueue":                       asked,
+	"(" + queue + ".intakeStore).Enqueue":                   "(*" + queue + ".Intake).Enqueue",
+	"(*" + queueStore + ".Outbound).Enqueue":                "", // only behind intakeStore
 	"(" + contracts + ".OutboundServiceClient).EnqueueText": "", // only in what is generated for the gateway
 }
 

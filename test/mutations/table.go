@@ -11,7 +11,7 @@ type mutation struct {
 
 // Where the tests are that have to notice.
 var (
-	messagingSuite  = []string{"./services/messaging/delivery", "./services/messaging/postgres"}
+	messagingSuite  = []string{"./services/messaging/send", "./services/messaging/inbox", "./services/messaging/postgres"}
 	onboardingSuite = []string{"./services/onboarding"}
 	jobsSuite       = []string{"./platform/queue"}
 )
@@ -21,13 +21,13 @@ func mutations() []mutation {
 	return []mutation{
 		{
 			guard: "the fence: an attempt that lost its row may not speak about another's", tests: messagingSuite,
-			file: "services/messaging/delivery/message.go",
+			file: "services/messaging/send/message.go",
 			old:  "	if m.AttemptToken != a.Token {\n		return m, false\n	}\n	if outcome.Kind == twilio.Accepted {", without: "	if outcome.Kind == twilio.Accepted {",
 		},
 		{
 			guard: "the claim: the key is inserted once", tests: messagingSuite,
 			file: "services/messaging/postgres/send.go",
-			old:  "from permitted\non conflict (org_id, idempotency_key) do nothing", without: "from permitted\non conflict (org_id, idempotency_key) do update set attempt_token = @token, status = 'sending', twilio_sid = null, accepted_at = null",
+			old:  "where m.to_number = @to and m.body_hash = @hash\n	and m.status = 'throttled' and m.twilio_sid is null and m.lease_until <= @at", without: "where m.to_number = @to and m.body_hash = @hash",
 		},
 		{
 			guard: "the consent check inside the claim", tests: messagingSuite,
@@ -48,52 +48,46 @@ func mutations() []mutation {
 		{
 			guard: "words about consent of one phone are taken one after the other, also the first ones", tests: messagingSuite,
 			file: "services/messaging/postgres/ledger.go",
-			old:  "	if err := exec(ctx, tx, sqlLock, args); err != nil {\n		return \"\", err\n	}\n", without: "",
-		},
-		{
-			guard: "the consent check inside a renewed claim", tests: messagingSuite,
-			file:    "services/messaging/postgres/send.go",
-			old:     "const sqlReclaim = `\nwith permitted as (\n	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' and",
-			without: "const sqlReclaim = `\nwith permitted as (\n	select 1 from consents where org_id = @org and phone = @to and",
+			old:  "batch.Queue(sqlLock, args)", without: "batch.Queue(`select @org::uuid, @phone::text`, args)",
 		},
 		{
 			guard: "a renewed claim only on what was certainly not processed", tests: messagingSuite,
 			file: "services/messaging/postgres/send.go",
-			old:  "	and status = 'throttled' and twilio_sid is null and lease_until <= @at", without: "	and twilio_sid is null and lease_until <= @at and (status <> '' or true)",
+			old:  "	and m.status = 'throttled' and m.twilio_sid is null", without: "	and m.status <> 'sending' and m.twilio_sid is null",
 		},
 		{
 			guard: "the same key with another text is an error", tests: messagingSuite,
-			file: "services/messaging/delivery/send.go",
+			file: "services/messaging/postgres/send.go",
 			old:  "case !m.Matches(a):", without: "case false:",
 		},
 		{
 			guard: "no call outlives the lease of its attempt", tests: messagingSuite,
-			file: "services/messaging/delivery/send.go",
+			file: "services/messaging/send/send.go",
 			old:  "min(s.Timeout, m.LeaseUntil.Sub(s.Now()))", without: "s.Timeout",
 		},
 		{
 			guard: "an absence is confirmed before a text is sent again", tests: messagingSuite,
-			file: "services/messaging/delivery/look.go",
-			old:  "	case s.Began.Before(confirms):", without: "	case false:",
+			file: "services/messaging/send/evidence.go",
+			old:  "	case l.Began.Before(confirms):", without: "	case false:",
 		},
 		{
 			guard: "no absence counts while the attempt may be on its way", tests: messagingSuite,
-			file: "services/messaging/delivery/look.go",
-			old:  "	case nothing && s.Began.Before(settles):", without: "	case false:",
+			file: "services/messaging/send/evidence.go",
+			old:  "	case nothing && l.Began.Before(settles):", without: "	case false:",
 		},
 		{
 			guard: "several candidates are nobody's", tests: messagingSuite,
-			file: "services/messaging/delivery/look.go",
+			file: "services/messaging/send/evidence.go",
 			old:  "	case n == 1 && rivals == 0 && !withheld:", without: "	case n >= 1:",
 		},
 		{
 			guard: "never_duplicate leaves it to an operator", tests: messagingSuite,
-			file: "services/messaging/delivery/look.go",
+			file: "services/messaging/send/evidence.go",
 			old:  "	case m.UnknownPolicy == NeverDuplicate:", without: "	case false:",
 		},
 		{
 			guard: "a STOP is answered when nothing is on its way", tests: messagingSuite,
-			file: "services/messaging/delivery/silence.go",
+			file: "services/messaging/send/quiet.go",
 			old:  "		if !busy {", without: "		if !busy || true {",
 		},
 		{

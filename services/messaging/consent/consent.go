@@ -44,12 +44,12 @@ const (
 	// Overtaken is an opt-out or opt-in that came to be recorded only after a later one of the same person. It changes nothing:
 	// consent is what a person said last.
 	Overtaken
-	// Doubtful may be an opt-out, and may be none: an operator has to say. It changes nothing.
-	Doubtful
+	// Ambiguous may be an opt-out, and may be none: an operator has to say. It changes nothing.
+	Ambiguous
 )
 
 // Effects are all of them.
-func Effects() []Effect { return []Effect{None, OptOut, OptIn, Help, Overtaken, Doubtful} }
+func Effects() []Effect { return []Effect{None, OptOut, OptIn, Help, Overtaken, Ambiguous} }
 
 // String is the effect as logs and the ledger write it.
 func (e Effect) String() string {
@@ -64,7 +64,7 @@ func (e Effect) String() string {
 		return "help"
 	case Overtaken:
 		return "overtaken"
-	case Doubtful:
+	case Ambiguous:
 		return "doubtful"
 	}
 	return fmt.Sprintf("effect(%d)", int(e))
@@ -85,7 +85,7 @@ func Record(current State, effect Effect) (Event, bool) {
 		to = OptedOut
 	case OptIn:
 		to = OptedIn
-	case None, Help, Overtaken, Doubtful:
+	case None, Help, Overtaken, Ambiguous:
 	}
 	return Event{From: current, To: to}, to != current
 }

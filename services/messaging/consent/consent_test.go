@@ -55,7 +55,7 @@ func TestRecordLedgerIsAChain(t *testing.T) {
 				want = consent.OptedOut
 			case consent.OptIn:
 				want = consent.OptedIn
-			case consent.None, consent.Help, consent.Overtaken, consent.Doubtful:
+			case consent.None, consent.Help, consent.Overtaken, consent.Ambiguous:
 			}
 		}
 		require.Equal(t, want, current)
@@ -82,6 +82,6 @@ func TestEffectString(t *testing.T) {
 	require.Equal(t, "opt_in", consent.OptIn.String())
 	require.Equal(t, "help", consent.Help.String())
 	require.Equal(t, "overtaken", consent.Overtaken.String())
-	require.Equal(t, "doubtful", consent.Doubtful.String())
+	require.Equal(t, "doubtful", consent.Ambiguous.String())
 	require.Equal(t, "effect(9)", consent.Effect(9).String())
 }

@@ -23,7 +23,7 @@ type Reading struct {
 
 // Read says what a text means for consent to a person who is in state current. Twilio's own reading under Advanced Opt-Out
 // (STOP, START or HELP, else empty) comes first, because its block follows it; then the keywords; then a clear revocation in
-// free words, and a doubtful one. To somebody who is out already a doubt is no question: they get nothing either way.
+// free words, and ambiguous ones. To somebody who is out already that is no question: they get nothing either way.
 func Read(body, optOutType string, current State) Reading {
 	r := Reading{Locale: localeOf(words(body)), Carrier: carrierOf(body, optOutType)}
 	switch optOutType {
@@ -45,7 +45,7 @@ func Read(body, optOutType string, current State) Reading {
 	case found == Clear:
 		r.Effect, r.Rules, r.Locale = OptOut, RulesVersion, locale
 	case found == Unclear && current != OptedOut:
-		r.Effect, r.Rules, r.Locale = Doubtful, RulesVersion, locale
+		r.Effect, r.Rules, r.Locale = Ambiguous, RulesVersion, locale
 	}
 	return r
 }

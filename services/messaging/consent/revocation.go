@@ -29,14 +29,14 @@ const (
 func Revocation(body string) (Wish, Locale) {
 	clauses, text := clausesOf(body)
 	for _, rules := range [...]struct {
-		locale       Locale
-		clear, doubt *regexp.Regexp
-	}{{English, clearEnglish, doubtfulEnglish}, {Portuguese, clearPortuguese, doubtfulPortuguese}} {
+		locale           Locale
+		clear, ambiguous *regexp.Regexp
+	}{{English, clearEnglish, ambiguousEnglish}, {Portuguese, clearPortuguese, ambiguousPortuguese}} {
 		said := slices.ContainsFunc(clauses, rules.clear.MatchString)
 		switch {
-		case said && !softened.MatchString(text):
+		case said && !qualified.MatchString(text):
 			return Clear, rules.locale
-		case said, rules.doubt.MatchString(negated.ReplaceAllString(text, " ")):
+		case said, rules.ambiguous.MatchString(negated.ReplaceAllString(text, " ")):
 			return Unclear, rules.locale
 		}
 	}
@@ -154,7 +154,7 @@ var clearEnglish = regexp.MustCompile(`^` + politeEn + `(?:(?:` + strings.Join([
 }, `|`) + `)` + againEn + `)$`)
 
 // What may stand anywhere, or has to be all of a clause (" , " is between two).
-var doubtfulEnglish = regexp.MustCompile(strings.Join([]string{
+var ambiguousEnglish = regexp.MustCompile(strings.Join([]string{
 	` (?:stop|quit|cease) (?:` + writingEn + `|` + botherEn + `|calling|sending) ` + meEn + ` `,
 	` (?:stop|quit|cease)(?: sending)?(?: (?:me|these|the|your|all|all these|this))+ (?:texts?|text messages?|messages?|msgs?|` +
 		`sms|notifications) `,
@@ -246,7 +246,7 @@ var clearPortuguese = regexp.MustCompile(`^` + politePt + `(?:(?:` + strings.Joi
 	`(?:sem|nada de|chega de) mais ` + textsPt,
 }, `|`) + `)` + againPt + `)$`)
 
-var doubtfulPortuguese = regexp.MustCompile(strings.Join([]string{
+var ambiguousPortuguese = regexp.MustCompile(strings.Join([]string{
 	` (?:pare|para|parem|parar) (?:de |d )?(?:me )?(?:` + sendPt + `|` + botherPt + `|ligar|encher|torrar)(?: me)? (?:o saco|` +
 		`a paciencia|` + textsPt + `|isso|,|$)`,
 	` ` + notPt + ` (?:me )?(?:mais )?` + sendNotPt + ` (?:mais |me )*(?:nenhuma |essas |as )?` + textsPt + ` `,
@@ -282,8 +282,8 @@ var doubtfulPortuguese = regexp.MustCompile(strings.Join([]string{
 var negated = regexp.MustCompile(` (?:dont|cant|couldnt|wont|wouldnt|didnt|doesnt|never|not|hasnt|havent|nao|nunca)(?: (?:you|` +
 	`ever|de|me))? (?:stop|quit|pare|para|parem|parar|parou|param|paro)(?: \w+)?(?: \w+)? `)
 
-// softened is what makes a clear word doubtful: a time after which it may be otherwise, another way, a joke, a taking back.
-var softened = regexp.MustCompile(` (?:later|until|till|til|unless|while|tonight|tomorrow|maybe|perhaps|if|lol|lmao|haha\w*|` +
+// qualified is what makes clear words ambiguous: a time after which it may be otherwise, another way, a joke, a taking back.
+var qualified = regexp.MustCompile(` (?:later|until|till|til|unless|while|tonight|tomorrow|maybe|perhaps|if|lol|lmao|haha\w*|` +
 	`jk|kidding|joking|joke|` +
 	`driving|meeting|meetings|busy|asleep|sleeping|sleep|working|call|calling|email|mail|instead|before|after|weekend|weekends|` +
 	`hours?|minutes?|` +

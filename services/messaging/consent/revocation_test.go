@@ -187,7 +187,7 @@ func TestRead(t *testing.T) {
 		},
 		{
 			name: "DoubtfulRevocation", body: "stop it", current: consent.OptedIn,
-			want: consent.Reading{Effect: consent.Doubtful, Rules: consent.RulesVersion, Locale: consent.English},
+			want: consent.Reading{Effect: consent.Ambiguous, Rules: consent.RulesVersion, Locale: consent.English},
 		},
 		{
 			name: "DoubtAboutSomebodyWhoIsOutIsNone", body: "stop it", current: consent.OptedOut,
@@ -254,7 +254,7 @@ func FuzzRevocation(f *testing.F) {
 			case wish == consent.Clear:
 				require.Equal(t, consent.OptOut, read.Effect)
 			case wish == consent.Unclear && current != consent.OptedOut:
-				require.Equal(t, consent.Doubtful, read.Effect)
+				require.Equal(t, consent.Ambiguous, read.Effect)
 			default:
 				require.Equal(t, consent.None, read.Effect)
 			}

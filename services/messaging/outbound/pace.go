@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// overdraft is how far urgent texts, and those of onboarding, may run ahead of the sender's rate. Twilio queues what comes too fast, so
+// overdraft is how far urgent messages, and those of onboarding, may run ahead of the sender's rate. Twilio queues what comes too fast, so
 // nothing is lost by it; everything else waits until it is paid back.
 const overdraft = 10 * time.Second
 
 // Pace is how fast a sender may send: the generic cell rate algorithm. Its one state is the arrival, the instant at which the next
-// segment would be due if all came evenly: every segment moves it on by a slot, and a text may be begun while it is no further ahead of
-// the present than the slack. A text of several segments is begun when its first one may be, and pays for all: so the average holds for
-// any window, and no text is too long for a slow sender.
+// segment would be due if all came evenly: every segment moves it on by a slot, and a message may be begun while it is no further ahead of
+// the present than the slack. A message of several segments is begun when its first one may be, and pays for all: so the average holds for
+// any window, and no message is too long for a slow sender.
 type Pace struct {
 	slot  time.Duration
 	burst int // segments that may come at once after a rest
@@ -27,10 +27,10 @@ func NewPace(segmentsPerSecond float64) Pace {
 	}
 }
 
-// Cost is by how much a text moves the arrival on.
+// Cost is by how much a message moves the arrival on.
 func (p Pace) Cost(segments int) time.Duration { return time.Duration(max(segments, 1)) * p.slot }
 
-// Slack is how far ahead the arrival may be for a text to be begun.
+// Slack is how far ahead the arrival may be for a message to be begun.
 func (p Pace) Slack(urgent bool) time.Duration {
 	slack := p.Cost(p.burst) - p.slot
 	if urgent {
@@ -39,10 +39,10 @@ func (p Pace) Slack(urgent bool) time.Duration {
 	return slack
 }
 
-// Limit is how far ahead the arrival is moved by texts that are not asked.
+// Limit is how far ahead the arrival is moved by messages that are not asked.
 func (p Pace) Limit() time.Duration { return overdraft }
 
-// free is how many texts of one segment may be begun while the arrival is so far ahead.
+// free is how many messages of one segment may be begun while the arrival is so far ahead.
 func (p Pace) free(ahead time.Duration, urgent bool) int {
 	slack := p.Slack(urgent)
 	if ahead = max(ahead, 0); ahead > slack {
@@ -54,15 +54,15 @@ func (p Pace) free(ahead time.Duration, urgent bool) int {
 // Pressure is what waits to be sent, and how far ahead of the present the sender is.
 type Pressure struct {
 	Ahead  time.Duration
-	Urgent int // texts that are due, as far as there is room for them
+	Urgent int // messages that are due, as far as there is room for them
 	Others int
 }
 
-// longestWait bounds how long nobody looks whether an urgent text has come.
+// longestWait bounds how long nobody looks whether an urgent message has come.
 const longestWait = time.Second
 
-// admit says how many texts may be begun, of the urgent ones first, or else when to ask again. Each of them still asks for its own
-// segments; this only keeps texts from being claimed that would have to be put back.
+// admit says how many messages may be begun, of the urgent ones first, or else when to ask again. Each of them still asks for its own
+// segments; this only keeps messages from being claimed that would have to be put back.
 func (p Pace) admit(waiting Pressure) (n int, wait time.Duration) {
 	if waiting.Urgent+waiting.Others == 0 {
 		return 1, 0 // there may be one whose worker has died, or one that comes just now
@@ -79,7 +79,7 @@ func (p Pace) admit(waiting Pressure) (n int, wait time.Duration) {
 // the queue gives way to onboarding, and onboarding neither waits for the rate nor for the row that keeps it. A nil Tally counts nothing.
 type Tally struct{ segments atomic.Int64 }
 
-// Add counts a text.
+// Add counts a message.
 func (t *Tally) Add(segments int) {
 	if t != nil {
 		t.segments.Add(int64(segments))

@@ -15,6 +15,7 @@ import (
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/postgres"
+	"paceline.internal/services/messaging/sendtest"
 	"paceline.internal/services/messaging/sms"
 )
 
@@ -67,7 +68,7 @@ func TestPaceHoldsInEveryWindow(t *testing.T) {
 
 // sentAt is when Twilio got each text, in order.
 func (b *bundle) sentAt() (at []time.Duration) {
-	for _, m := range b.emulator.Messages() {
+	for _, m := range b.Emulator.Messages() {
 		if m.Direction == emulator.DirectionAPI {
 			at = append(at, m.CreatedAt.Sub(began))
 		}
@@ -79,7 +80,12 @@ var began = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func TestPaceOfTheQueue(t *testing.T) {
 	t.Parallel()
+	queueKeepsTheRate(t)
+	queueYields(t)
+}
 
+func queueKeepsTheRate(t *testing.T) {
+	t.Helper()
 	t.Run("FloodIsSentAtTheRateOfTheSender", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -142,7 +148,10 @@ func TestPaceOfTheQueue(t *testing.T) {
 		b.pass(5*time.Second, 500*time.Millisecond)
 		require.Len(t, b.sent(), 16)
 	})
+}
 
+func queueYields(t *testing.T) {
+	t.Helper()
 	t.Run("QueueYieldsToOnboardingAndCodesDoNot", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -175,7 +184,7 @@ func TestPaceOfTheQueue(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.rate = 0.1
-		b.emulator.SetScript(lose(emulator.AnswerReset, true))
+		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerReset, true))
 		b.enqueue(nil)
 		b.drain()
 		b.pass(12*time.Second, time.Second)
@@ -197,7 +206,7 @@ func TestPaceOfTheQueue(t *testing.T) {
 				_, err := process.Drain(t.Context())
 				require.NoError(t, err)
 			}
-			b.clock.Advance(250 * time.Millisecond)
+			b.Clock.Advance(250 * time.Millisecond)
 		}
 		require.Equal(t, []time.Duration{0, 1e9, 2e9, 3e9, 4e9}, b.sentAt())
 	})

@@ -7,21 +7,21 @@ import (
 
 	"github.com/google/uuid"
 
-	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
 )
 
 // payload is what was asked for, as it is stored. The times are there as they were asked for and not as they were decided, so that the
 // same request made again a second later is the same; only a validity that was not asked for is noted as it was promised.
 type payload struct {
-	To            string                 `json:"to"`
-	Body          string                 `json:"body"`
-	Purpose       Purpose                `json:"purpose"`
-	ProfileID     *uuid.UUID             `json:"profile_id,omitempty"`
-	SendAt        time.Time              `json:"send_at,omitzero"`
-	ExpiresAt     time.Time              `json:"expires_at,omitzero"`
-	ValidSeconds  int                    `json:"valid_seconds,omitempty"`
-	UnknownPolicy delivery.UnknownPolicy `json:"unknown_policy,omitempty"`
+	To            string             `json:"to"`
+	Body          string             `json:"body"`
+	Purpose       Purpose            `json:"purpose"`
+	ProfileID     *uuid.UUID         `json:"profile_id,omitempty"`
+	SendAt        time.Time          `json:"send_at,omitzero"`
+	ExpiresAt     time.Time          `json:"expires_at,omitzero"`
+	ValidSeconds  int                `json:"valid_seconds,omitempty"`
+	UnknownPolicy send.UnknownPolicy `json:"unknown_policy,omitempty"`
 }
 
 // Payload is the request as it is stored.

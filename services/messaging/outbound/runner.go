@@ -12,7 +12,7 @@ import (
 
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/queue"
-	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
 )
 
@@ -22,13 +22,13 @@ const Queue = "outbound"
 const (
 	// claimBound is how long a handler takes at most beside the call to Twilio and writing its answer down.
 	claimBound = 5 * time.Second
-	// doubtWait is how long a text rests whose message is in doubt when nobody says better: the reconciler settles it.
-	doubtWait = 30 * time.Second
-	// heldWait is how long one rests whose recipient is held: a release lets it go within that time.
+	// unknownWait is how long a message waits whose message is in doubt when nobody says better: the reconciler settles it.
+	unknownWait = 30 * time.Second
+	// heldWait is how long one waits whose recipient is held: a release lets it go within that time.
 	heldWait = 30 * time.Second
-	// parkedWait is how long one rests whose message waits for an operator.
+	// parkedWait is how long one waits whose message waits for an operator.
 	parkedWait = time.Minute
-	// fewestWorkers and mostWorkers bound how many texts are sent at a time.
+	// fewestWorkers and mostWorkers bound how many messages are sent at a time.
 	fewestWorkers = 4
 	mostWorkers   = 32
 )
@@ -38,8 +38,8 @@ type Config struct {
 	Jobs    *queue.Queue
 	Store   runnerStore
 	Rates   rateStore
-	Send    sender
-	Sender  delivery.Sender
+	Send    *send.Service
+	Sender  send.Sender
 	Pace    Pace
 	Tally   *Tally
 	Timeout time.Duration // of one call to Twilio
@@ -48,36 +48,34 @@ type Config struct {
 	Log     *slog.Logger
 	Now     func() time.Time
 	Metrics *queue.Metrics
-	// Transient reports an outage, which says nothing about a text: its expiry is all that bounds how long it is tried for.
+	// Transient reports an outage, which says nothing about a message: its expiry is all that bounds how long it is tried for.
 	Transient func(err error) bool
 }
 
-// runnerStore is what the runner knows of the texts; postgres.Outbound implements it.
+// runnerStore is what the runner knows of the messages; postgres.Outbound implements it. Every method is one round trip.
 type runnerStore interface {
-	// Message is what Send has made of a text so far, if anything.
-	Message(ctx context.Context, orgID uuid.UUID, key string) (m delivery.Message, found bool, err error)
-	// Fail ends a text whose lease the job names.
+	// Progress is how far a message is, whose key is MessageKey.
+	Progress(ctx context.Context, orgID uuid.UUID, key string, to sms.Phone) (Progress, error)
+	// Fail ends a message whose lease the job names.
 	Fail(ctx context.Context, j queue.Job, f Failure, now time.Time) error
 	// Pressure is what is due of each kind, counted up to limit, and how far ahead of now the sender is.
 	Pressure(ctx context.Context, orgID uuid.UUID, from string, limit int, now time.Time) (Pressure, error)
-	// Next is when the first text falls due that was not due by then; zero when there is none.
+	// Next is when the first message falls due that was not due by then; zero when there is none.
 	Next(ctx context.Context, orgID uuid.UUID, then time.Time) (time.Time, error)
 }
 
-// rateStore keeps how far each sender has used up its rate, and whose texts may not use it; postgres.Outbound implements it. Every
-// method is one statement.
+// Progress is what is known of a queued message before it is sent.
+type Progress struct {
+	Message *send.Message // what Send has made of it so far; nil before the first attempt
+	Held    bool          // the recipient is on a safety hold
+}
+
+// rateStore keeps how far each sender has used up its rate; postgres.Outbound implements it. Every method is one statement.
 type rateStore interface {
-	// Held reports whether the recipient is on a safety hold.
-	Held(ctx context.Context, orgID uuid.UUID, to sms.Phone) (bool, error)
 	// Take moves the sender's arrival on by cost if it is no further ahead than slack, or says how long until it will be.
 	Take(ctx context.Context, from string, cost, slack time.Duration, now time.Time) (wait time.Duration, err error)
 	// Charge moves it on whatever it is, but not beyond limit ahead of now.
 	Charge(ctx context.Context, from string, cost, limit time.Duration, now time.Time) error
-}
-
-// sender is the one Send; delivery.Service implements it.
-type sender interface {
-	Send(ctx context.Context, r delivery.Request) (delivery.Result, error)
 }
 
 // Runner sends what is due, at the sender's pace.
@@ -87,7 +85,7 @@ type Runner struct {
 	from string
 	jobs *queue.Runner
 
-	// paying is held for reading while a text pays, so that none is counted both as begun and as paid for.
+	// paying is held for reading while a message pays, so that none is counted both as begun and as paid for.
 	paying sync.RWMutex
 
 	mu      sync.Mutex
@@ -96,7 +94,7 @@ type Runner struct {
 	begun   map[string]struct{} // by id: claimed, and not paid for yet
 }
 
-// NewRunner makes the runner; delivery.ErrNoSender when there is nothing to send from.
+// NewRunner makes the runner; send.ErrNoSender when there is nothing to send from.
 func NewRunner(cfg Config) (*Runner, error) {
 	from, err := cfg.Sender.Of(cfg.Sender.OrgID)
 	if err != nil {
@@ -115,15 +113,15 @@ func NewRunner(cfg Config) (*Runner, error) {
 	return r, nil
 }
 
-// Bound is how long one text takes at most; the end of the loop waits for it.
-func (r *Runner) Bound() time.Duration { return r.Timeout + delivery.SettleBound + claimBound }
+// Bound is how long one message takes at most; the end of the loop waits for it.
+func (r *Runner) Bound() time.Duration { return r.Timeout + send.SettleBound + claimBound }
 
 // Health is how the queue is doing, in all organisations that the context may see.
 func (r *Runner) Health(ctx context.Context, jobs *queue.Queue) (queue.Health, error) {
 	return r.jobs.Health(ctx, jobs, r.Now())
 }
 
-// Loop sends until it is told to end. It rests until the next text falls due, if that is sooner than the poll.
+// Loop sends until it is told to end. It rests until the next message falls due, if that is sooner than the poll.
 func (r *Runner) Loop(rest process.Rest) process.Repetition {
 	return r.jobs.Loop(func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 		return rest(ctx, r.untilNext(ctx, d), wake)
@@ -152,10 +150,10 @@ func (r *Runner) untilNext(ctx context.Context, d time.Duration) time.Duration {
 	return d
 }
 
-// admitTimeout bounds what is asked between two claims, so how long texts that would pay wait for the question what others pay.
+// admitTimeout bounds what is asked between two claims, so how long messages that would pay wait for the question what others pay.
 const admitTimeout = 5 * time.Second
 
-// admit is asked before every claim: it charges what was sent beside the queue, and keeps texts from being claimed that are too many.
+// admit is asked before every claim: it charges what was sent beside the queue, and keeps messages from being claimed that are too many.
 func (r *Runner) admit(ctx context.Context, want int) (int, time.Duration, error) {
 	now := r.Now()
 	ctx, cancel := context.WithTimeout(ctx, admitTimeout)
@@ -212,7 +210,7 @@ func (r *Runner) paid(id string) {
 	delete(r.begun, id)
 }
 
-// pay takes a text's segments off the sender's rate. One that may not be sent yet, because another process was quicker, goes back to its
+// pay takes a message's segments off the sender's rate. One that may not be sent yet, because another process was quicker, goes back to its
 // old place in the queue.
 func (r *Runner) pay(ctx context.Context, j queue.Job, t Request, now time.Time) error {
 	r.paying.RLock()
@@ -230,8 +228,8 @@ func (r *Runner) pay(ctx context.Context, j queue.Job, t Request, now time.Time)
 	return &queue.Snooze{After: min(t.SendAt.Sub(now), 0), Cause: errPace}
 }
 
-// Handle brings one text on by one step. Whatever dies between the steps, the next one begins at what Send has recorded under the text's
-// own key, so Twilio gets it once.
+// Handle brings one message on by one step. Whatever dies between the steps, the next one begins at what Send has recorded under the
+// message's own key, so Twilio gets it once.
 func (r *Runner) Handle(ctx context.Context, j queue.Job) error {
 	t, err := ReadPayload(j.Payload, j.CreatedAt)
 	if err != nil {
@@ -241,20 +239,24 @@ func (r *Runner) Handle(ctx context.Context, j queue.Job) error {
 		return &queue.Permanent{Cause: fmt.Errorf("organisation: %w", err)}
 	}
 	t.Key = MessageKey(j.ID)
-	m, found, err := r.Store.Message(ctx, t.OrgID, t.Key)
+	progress, err := r.Store.Progress(ctx, t.OrgID, t.Key, t.To)
 	if err != nil {
 		return err
 	}
-	if now := r.Now(); !now.Before(t.ExpiresAt) {
-		if end := late(t, m, found); end != nil {
+	switch now := r.Now(); {
+	case !now.Before(t.ExpiresAt):
+		if end := late(t, progress.Message); end != nil {
 			return end
 		}
-	} else if !found || m.Retryable(now) {
-		if err := r.mayBegin(ctx, j, t, now); err != nil {
+	case progress.Message != nil && !progress.Message.Retryable(now): // Send only reads it
+	case progress.Held: // it does not pay: it would keep others from being sent
+		return after(send.Result{Outcome: send.Held})
+	default:
+		if err := r.pay(ctx, j, t, now); err != nil {
 			return err
 		}
 	}
-	result, err := r.Send.Send(ctx, delivery.Request{
+	result, err := r.Send.Send(ctx, send.Request{
 		OrgID: t.OrgID, ProfileID: t.ProfileID, To: t.To, Body: t.Body, Key: t.Key, CorrelationID: j.ID, UnknownPolicy: t.UnknownPolicy,
 	})
 	if err != nil {
@@ -263,63 +265,51 @@ func (r *Runner) Handle(ctx context.Context, j queue.Job) error {
 	return after(result)
 }
 
-// mayBegin pays for a text that is about to be sent. One whose recipient is held does not pay: it would keep others from being sent.
-func (r *Runner) mayBegin(ctx context.Context, j queue.Job, t Request, now time.Time) error {
-	held, err := r.Rates.Held(ctx, t.OrgID, t.To)
-	if err != nil {
-		return err
-	}
-	if held {
-		return after(delivery.Result{Outcome: delivery.Held})
-	}
-	return r.pay(ctx, j, t, now)
-}
-
 var (
 	errPace    = errors.New("waits for its turn: the sender's rate is used up (SMS_SEGMENTS_PER_SECOND)")
-	errDoubt   = errors.New("it may have been sent; the reconciler is finding out")
+	errUnknown = errors.New("it may have been sent; the reconciler is finding out")
 	errNotTook = errors.New("not taken yet by Twilio")
 	errHeld    = errors.New("the recipient is on a safety hold; it is sent when that is lifted, unless it expires before; " +
 		"to do: POST /v1/profiles/{profile_id}:release when the person may be texted again, or cancel it")
 )
 
-// after is what becomes of a text after a send.
-func after(result delivery.Result) error {
+// after is what becomes of a message after a send.
+func after(result send.Result) error {
 	wait := result.RetryAfter
 	switch result.Outcome {
-	case delivery.Accepted, delivery.AlreadyAccepted:
+	case send.Accepted, send.AlreadyAccepted:
 		return nil
-	case delivery.Throttled:
+	case send.Throttled:
 		cause := errNotTook
 		if result.Explanation != "" {
 			cause = fmt.Errorf("%w: %s", errNotTook, result.Explanation)
 		}
 		return &queue.Snooze{After: wait, Cause: cause}
-	case delivery.Held:
+	case send.Held:
 		return &queue.Snooze{After: heldWait, Cause: errHeld}
-	case delivery.OptedOut:
+	case send.OptedOut:
 		return failed(OptedOut, "the recipient has opted out; nothing is sent until they write START")
-	case delivery.Rejected:
+	case send.Rejected:
 		return failed(Rejected, result.Explanation)
-	case delivery.Parked:
+	case send.Parked:
 		return &queue.Snooze{After: parkedWait, Cause: fmt.Errorf("waits for an operator: %s", result.Explanation)}
-	case delivery.GivenUp:
+	case send.GivenUp:
 		return failed(GivenUp, result.Explanation)
-	case delivery.InFlight, delivery.Unknown:
+	case send.InFlight, send.Unknown:
 	}
-	return &queue.Snooze{After: max(wait, time.Second), Cause: errDoubt}
+	return &queue.Snooze{After: max(wait, time.Second), Cause: errUnknown}
 }
 
-// late is what becomes of a text whose time is over. It is not sent any more; but one that may be at Twilio is not said to have failed. It
-// is nil when Send has settled the message, and only reads it.
-func late(t Request, m delivery.Message, found bool) error {
+// late is what becomes of a message whose time is over. It is not sent any more; but one that may be at Twilio is not said to have
+// failed. It is nil when Send has settled the message, and only reads it.
+func late(t Request, m *send.Message) error {
 	switch {
-	case !found || m.Status == sms.Throttled:
+	case m == nil || m.Status == sms.Throttled:
 		return failed(Expired, "it could not be sent before "+t.ExpiresAt.UTC().Format(time.RFC3339)+
 			"; to do: if it is still wanted, enqueue it under another key, and see whether the recipient was on a safety hold, "+
 			"or why the queue was behind")
 	case m.Status == sms.Sending || m.Status == sms.Unknown:
-		return &queue.Snooze{After: doubtWait, Cause: errDoubt}
+		return &queue.Snooze{After: unknownWait, Cause: errUnknown}
 	case m.Status == sms.Parked:
 		return failed(Undecided, fmt.Sprintf("whether Twilio has it was not known when its time was over; "+
 			"to do: see GET /v1/messages/%s/evidence, then POST /v1/messages/%s:resolve", m.ID, m.ID))
@@ -332,7 +322,7 @@ func failed(why Why, words string) error {
 	return &queue.Permanent{Cause: &Failure{Why: why, Words: words}}
 }
 
-// giveUp ends a text together with the reason.
+// giveUp ends a message together with the reason.
 func (r *Runner) giveUp(ctx context.Context, j queue.Job, cause error) error {
 	failure := Failure{Why: Broken, Words: cause.Error()}
 	if known, ok := errors.AsType[*Failure](cause); ok {

@@ -17,27 +17,34 @@ import (
 	emulator "paceline.internal/emulators/twilio"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/queue"
-	"paceline.internal/services/messaging/delivery"
 	"paceline.internal/services/messaging/outbound"
+	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sendtest"
 	"paceline.internal/services/messaging/sms"
 )
 
 func TestSending(t *testing.T) {
 	t.Parallel()
+	messageIsSentAtItsTime(t)
+	heldMessagesWait(t)
+	whatTwilioDoesNotTake(t)
+}
 
+func messageIsSentAtItsTime(t *testing.T) {
+	t.Helper()
 	t.Run("TextIsSentAtItsTimeAndOnce", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		at := b.clock.Now().Add(time.Hour)
+		at := b.Clock.Now().Add(time.Hour)
 		stored := b.enqueue(func(r *outbound.Request) { r.SendAt = at })
 		require.Equal(t, outbound.Pending, stored.Status)
 		require.Equal(t, at, stored.NextAt)
 		b.pass(59*time.Minute, 10*time.Minute)
 		require.Empty(t, b.sent())
-		b.clock.Advance(time.Minute)
+		b.Clock.Advance(time.Minute)
 		require.Equal(t, 1, b.drain())
 		require.Equal(t, []string{"See you at noon."}, b.sent())
-		done := b.text(stored.ID)
+		done := b.queued(stored.ID)
 		require.Equal(t, outbound.Completed, done.Status)
 		require.Equal(t, at, done.EndedAt)
 		require.NotEqual(t, uuid.Nil, done.MessageID)
@@ -50,11 +57,11 @@ func TestSending(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.enqueue(nil)
-		b.enqueue(func(r *outbound.Request) { r.To = phone(t, "+15005550009") })
+		b.enqueue(func(r *outbound.Request) { r.To = sendtest.Phone(t, "+15005550009") })
 		b.drain()
-		require.NotContains(t, b.logged.String(), theirs)
-		require.NotContains(t, b.logged.String(), "noon")
-		require.Contains(t, b.logged.String(), "messaging.text_queued")
+		require.NotContains(t, b.Logged.String(), theirs)
+		require.NotContains(t, b.Logged.String(), "noon")
+		require.Contains(t, b.Logged.String(), "messaging.text_queued")
 	})
 
 	t.Run("NothingIsSentToSomebodyWhoSaidStopNotEvenACode", func(t *testing.T) {
@@ -66,39 +73,42 @@ func TestSending(t *testing.T) {
 		b.say("STOP")
 		b.drain()
 		require.Len(t, b.sent(), 1)
-		failed := b.text(stored.ID)
+		failed := b.queued(stored.ID)
 		require.Equal(t, outbound.Failed, failed.Status)
 		require.Equal(t, outbound.OptedOut, failed.Failure)
 		require.Contains(t, failed.Explanation, "opted out")
 	})
+}
 
+func heldMessagesWait(t *testing.T) {
+	t.Helper()
 	t.Run("R_08_NothingIsSentToAPersonOnASafetyHoldBeforeTheRelease", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.hold(true, 1)
+		b.Hold(true, 1)
 		stored := b.enqueue(nil)
-		code := b.enqueue(func(r *outbound.Request) { r.Purpose, r.ExpiresAt = outbound.OTP, b.clock.Now().Add(time.Hour) })
+		code := b.enqueue(func(r *outbound.Request) { r.Purpose, r.ExpiresAt = outbound.OTP, b.Clock.Now().Add(time.Hour) })
 		b.pass(10*time.Minute, 10*time.Second)
 		require.Empty(t, b.sent())
 		for _, id := range []uuid.UUID{stored.ID, code.ID} {
-			waiting := b.text(id)
+			waiting := b.queued(id)
 			require.Equal(t, outbound.Pending, waiting.Status)
 			require.Zero(t, waiting.Attempts)
 			require.Contains(t, waiting.Explanation, "safety hold")
 		}
-		b.hold(false, 2)
+		b.Hold(false, 2)
 		b.pass(30*time.Second, 10*time.Second)
 		require.Len(t, b.sent(), 2)
-		require.Equal(t, outbound.Completed, b.text(stored.ID).Status)
+		require.Equal(t, outbound.Completed, b.queued(stored.ID).Status)
 	})
 
 	t.Run("R_08_HeldTextExpiresAsItWouldAndTheHoldIsNamed", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.hold(true, 1)
+		b.Hold(true, 1)
 		stored := b.enqueue(func(r *outbound.Request) { r.Purpose = outbound.OTP })
 		b.pass(6*time.Minute, 30*time.Second)
-		failed := b.text(stored.ID)
+		failed := b.queued(stored.ID)
 		require.Equal(t, outbound.Failed, failed.Status)
 		require.Equal(t, outbound.Expired, failed.Failure)
 		require.Contains(t, failed.Explanation, "safety hold")
@@ -109,13 +119,13 @@ func TestSending(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.rate = 1
-		b.hold(true, 1)
+		b.Hold(true, 1)
 		for range 20 {
 			b.enqueue(nil)
 		}
-		other := b.enqueue(func(r *outbound.Request) { r.To = phone(t, "+14155550177") })
+		other := b.enqueue(func(r *outbound.Request) { r.To = sendtest.Phone(t, "+14155550177") })
 		b.pass(2*time.Second, 100*time.Millisecond)
-		require.Equal(t, outbound.Completed, b.text(other.ID).Status)
+		require.Equal(t, outbound.Completed, b.queued(other.ID).Status)
 	})
 
 	t.Run("R_08_TextThatIsHeldBetweenItsTurnAndItsSendWaits", func(t *testing.T) {
@@ -123,24 +133,27 @@ func TestSending(t *testing.T) {
 		b := setup(t)
 		stored := b.enqueue(nil)
 		_, err := b.runner(func(c *outbound.Config) {
-			c.Send = sendFunc(func(ctx context.Context, r delivery.Request) (delivery.Result, error) {
-				b.hold(true, 1)
-				return b.send.Send(ctx, r)
+			c.Send = b.claiming(func(ctx context.Context, a send.Attempt) (send.Claim, error) {
+				b.Hold(true, 1)
+				return b.Store.Claim(ctx, a)
 			})
 		}).Drain(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, b.sent())
-		waiting := b.text(stored.ID)
+		waiting := b.queued(stored.ID)
 		require.Equal(t, outbound.Pending, waiting.Status)
 		require.Zero(t, waiting.Attempts)
 	})
+}
 
+func whatTwilioDoesNotTake(t *testing.T) {
+	t.Helper()
 	t.Run("RefusalOfTwilioFailsAtOnceWithItsCode", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		stored := b.enqueue(func(r *outbound.Request) { r.To = mustStored(t, "+15005550001") })
 		b.drain()
-		failed := b.text(stored.ID)
+		failed := b.queued(stored.ID)
 		require.Equal(t, outbound.Failed, failed.Status, "%+v", failed)
 		require.Equal(t, outbound.Rejected, failed.Failure)
 		require.Equal(t, 21211, failed.ErrorCode)
@@ -150,33 +163,32 @@ func TestSending(t *testing.T) {
 	t.Run("ThrottledOneComesAgainWhenTwilioSays", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.emulator.SetScript(lose(emulator.AnswerTooMany, false))
+		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerTooMany, false))
 		stored := b.enqueue(nil)
 		b.drain()
-		waiting := b.text(stored.ID)
+		waiting := b.queued(stored.ID)
 		require.Equal(t, outbound.Pending, waiting.Status)
-		require.Equal(t, b.clock.Now().Add(time.Second), waiting.NextAt)
+		require.Equal(t, b.Clock.Now().Add(time.Second), waiting.NextAt)
 		require.Zero(t, waiting.Attempts, "it is nobody's fault")
 		b.pass(time.Second, time.Second)
 		require.Len(t, b.sent(), 1)
-		require.Equal(t, outbound.Completed, b.text(stored.ID).Status)
+		require.Equal(t, outbound.Completed, b.queued(stored.ID).Status)
 	})
 
 	t.Run("OneInDoubtIsNotSentAgainUntilItIsSettled", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.emulator.SetScript(lose(emulator.AnswerReset, true))
+		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerReset, true))
 		stored := b.enqueue(nil)
 		b.drain()
-		require.Equal(t, outbound.Pending, b.text(stored.ID).Status)
-		require.Equal(t, sms.Unknown, b.text(stored.ID).MessageStatus)
+		require.Equal(t, outbound.Pending, b.queued(stored.ID).Status)
+		require.Equal(t, sms.Unknown, b.queued(stored.ID).MessageStatus)
 		b.pass(2*time.Minute, 10*time.Second)
 		require.Len(t, b.sent(), 1)
-		m := b.emulator.Messages()[0]
-		_, err := b.send.RecordStatus(t.Context(), delivery.Receipt{MessageID: b.text(stored.ID).MessageID, SID: m.SID, Status: "delivered"})
-		require.NoError(t, err)
+		m := b.Emulator.Messages()[0]
+		b.Report(send.Receipt{MessageID: b.queued(stored.ID).MessageID, SID: m.SID, Status: "delivered"})
 		b.pass(time.Minute, 10*time.Second)
-		require.Equal(t, outbound.Completed, b.text(stored.ID).Status)
+		require.Equal(t, outbound.Completed, b.queued(stored.ID).Status)
 		require.Len(t, b.sent(), 1)
 	})
 }
@@ -189,16 +201,6 @@ func mustStored(t *testing.T, e164 string) sms.Phone {
 	return p
 }
 
-// lose makes the first create request go wrong.
-func lose(answer emulator.Answer, commit bool) emulator.Script {
-	return emulator.Script{OnCreate: func(n int, _ emulator.Message) emulator.CreateFault {
-		if n > 1 {
-			return emulator.CreateFault{}
-		}
-		return emulator.CreateFault{Answer: answer, Commit: commit}
-	}}
-}
-
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 
@@ -206,11 +208,11 @@ func TestExpiry(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		stored := b.enqueue(func(r *outbound.Request) { r.Purpose = outbound.OTP })
-		require.Equal(t, b.clock.Now().Add(5*time.Minute), stored.ExpiresAt)
-		b.clock.Advance(5 * time.Minute)
+		require.Equal(t, b.Clock.Now().Add(5*time.Minute), stored.ExpiresAt)
+		b.Clock.Advance(5 * time.Minute)
 		b.drain()
 		require.Empty(t, b.sent())
-		failed := b.text(stored.ID)
+		failed := b.queued(stored.ID)
 		require.Equal(t, outbound.Failed, failed.Status)
 		require.Equal(t, outbound.Expired, failed.Failure)
 		require.Contains(t, failed.Explanation, "2026-11-20T12:05:00Z")
@@ -219,38 +221,58 @@ func TestExpiry(t *testing.T) {
 	t.Run("LastInstantIsNotLate", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		stored := b.enqueue(func(r *outbound.Request) { r.ExpiresAt = b.clock.Now().Add(time.Minute) })
-		b.clock.Advance(time.Minute - time.Microsecond)
+		stored := b.enqueue(func(r *outbound.Request) { r.ExpiresAt = b.Clock.Now().Add(time.Minute) })
+		b.Clock.Advance(time.Minute - time.Microsecond)
 		b.drain()
-		require.Equal(t, outbound.Completed, b.text(stored.ID).Status)
+		require.Equal(t, outbound.Completed, b.queued(stored.ID).Status)
 	})
 
 	t.Run("ThrottledOneIsNotSentAfterItsTime", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.emulator.SetScript(lose(emulator.AnswerTooMany, false))
-		stored := b.enqueue(func(r *outbound.Request) { r.ExpiresAt = b.clock.Now().Add(500 * time.Millisecond) })
+		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerTooMany, false))
+		stored := b.enqueue(func(r *outbound.Request) { r.ExpiresAt = b.Clock.Now().Add(500 * time.Millisecond) })
 		b.drain()
 		b.pass(2*time.Second, time.Second)
 		require.Empty(t, b.sent())
-		require.Equal(t, outbound.Expired, b.text(stored.ID).Failure)
+		require.Equal(t, outbound.Expired, b.queued(stored.ID).Failure)
 	})
 
 	t.Run("OneThatMayBeAtTwilioIsNotSaidToHaveExpired", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.emulator.SetScript(lose(emulator.AnswerReset, true))
-		stored := b.enqueue(func(r *outbound.Request) { r.ExpiresAt = b.clock.Now().Add(time.Second) })
+		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerReset, true))
+		stored := b.enqueue(func(r *outbound.Request) { r.ExpiresAt = b.Clock.Now().Add(time.Second) })
 		b.drain()
 		b.pass(2*time.Minute, 30*time.Second)
-		require.Equal(t, outbound.Pending, b.text(stored.ID).Status)
-		m := b.emulator.Messages()[0]
-		_, err := b.send.RecordStatus(t.Context(), delivery.Receipt{MessageID: b.text(stored.ID).MessageID, SID: m.SID, Status: "sent"})
-		require.NoError(t, err)
+		require.Equal(t, outbound.Pending, b.queued(stored.ID).Status)
+		m := b.Emulator.Messages()[0]
+		b.Report(send.Receipt{MessageID: b.queued(stored.ID).MessageID, SID: m.SID, Status: "sent"})
 		b.pass(time.Minute, 30*time.Second)
-		require.Equal(t, outbound.Completed, b.text(stored.ID).Status)
+		require.Equal(t, outbound.Completed, b.queued(stored.ID).Status)
 		require.Len(t, b.sent(), 1)
 	})
+}
+
+// TestUndecided is about a message that nobody has settled when its time is over: it is not said to have expired.
+func TestUndecided(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Emulator.SetScript(sendtest.Lose(emulator.AnswerReset, true))
+	stored := b.enqueue(func(r *outbound.Request) {
+		r.ExpiresAt, r.UnknownPolicy = b.Clock.Now().Add(time.Hour), send.NeverDuplicate
+	})
+	b.drain()
+	_, err := b.Pool.Exec(t.Context(), `update sms_messages set status = 'parked', next_look_at = null`)
+	require.NoError(t, err)
+	b.pass(2*time.Minute, time.Minute)
+	require.Equal(t, outbound.Pending, b.queued(stored.ID).Status, "it waits for an operator")
+	b.pass(time.Hour, 20*time.Minute)
+	failed := b.queued(stored.ID)
+	require.Equal(t, outbound.Failed, failed.Status)
+	require.Equal(t, outbound.Undecided, failed.Failure)
+	require.Contains(t, failed.Explanation, failed.MessageID.String()+":resolve")
+	require.Len(t, b.sent(), 1)
 }
 
 // TestCrash lets a process die at every point of a text's way, leaving its lease behind. The next one sends it, or finds that it was
@@ -259,35 +281,35 @@ func TestCrash(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
-		die  func(b *bundle, r delivery.Request)
+		die  func(b *bundle, r send.Request)
 	}{
-		{name: "BeforeTheSend", die: func(*bundle, delivery.Request) {}},
-		{name: "BetweenTheSendAndItsRecord", die: func(b *bundle, r delivery.Request) {
-			result, err := b.send.Send(b.t.Context(), r)
-			require.NoError(b.t, err)
-			require.Equal(b.t, delivery.Accepted, result.Outcome)
+		{name: "BeforeTheSend", die: func(*bundle, send.Request) {}},
+		{name: "BetweenTheSendAndItsRecord", die: func(b *bundle, r send.Request) {
+			result, err := b.send.Send(b.T.Context(), r)
+			require.NoError(b.T, err)
+			require.Equal(b.T, send.Accepted, result.Outcome)
 		}},
-		{name: "AfterATwilioThatTookNothing", die: func(b *bundle, r delivery.Request) {
-			b.emulator.SetScript(lose(emulator.AnswerTooMany, false))
-			result, err := b.send.Send(b.t.Context(), r)
-			require.NoError(b.t, err)
-			require.Equal(b.t, delivery.Throttled, result.Outcome)
+		{name: "AfterATwilioThatTookNothing", die: func(b *bundle, r send.Request) {
+			b.Emulator.SetScript(sendtest.Lose(emulator.AnswerTooMany, false))
+			result, err := b.send.Send(b.T.Context(), r)
+			require.NoError(b.T, err)
+			require.Equal(b.T, send.Throttled, result.Outcome)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			stored := b.enqueue(nil)
-			now := b.clock.Now()
+			now := b.Clock.Now()
 			claimed, err := b.store.Jobs().Claim(t.Context(), queue.Claim{Limit: 1, Now: now, Until: now.Add(32 * time.Second)})
 			require.NoError(t, err)
 			require.Len(t, claimed.Jobs, 1)
-			c.die(b, delivery.Request{
+			c.die(b, send.Request{
 				OrgID: b.sender.OrgID, To: stored.To, Body: stored.Body, Key: outbound.MessageKey(claimed.Jobs[0].ID),
 			})
 			require.Zero(t, b.drain(), "nobody else takes it before its lease is over")
 			b.pass(time.Minute, 10*time.Second)
-			require.Equal(t, outbound.Completed, b.text(stored.ID).Status)
+			require.Equal(t, outbound.Completed, b.queued(stored.ID).Status)
 			require.Len(t, b.sent(), 1)
 			fenced, err := b.store.Jobs().Finish(t.Context(), []queue.Finish{{Job: claimed.Jobs[0], Status: queue.StatusFailed, At: now}})
 			require.NoError(t, err)
@@ -302,13 +324,13 @@ func TestPanicOfASendIsNoEndOfTheText(t *testing.T) {
 	b := setup(t)
 	stored := b.enqueue(nil)
 	_, err := b.runner(func(c *outbound.Config) {
-		c.Send = sendFunc(func(context.Context, delivery.Request) (delivery.Result, error) { panic("no") })
+		c.Send = b.claiming(func(context.Context, send.Attempt) (send.Claim, error) { panic("no") })
 	}).Drain(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, 1, b.text(stored.ID).Attempts)
+	require.Equal(t, 1, b.queued(stored.ID).Attempts)
 	b.pass(30*time.Second, 30*time.Second)
 	require.Len(t, b.sent(), 1)
-	require.Equal(t, outbound.Completed, b.text(stored.ID).Status)
+	require.Equal(t, outbound.Completed, b.queued(stored.ID).Status)
 }
 
 // TestErrorOfOursEndsVisibly fails every attempt.
@@ -317,20 +339,20 @@ func TestErrorOfOursEndsVisibly(t *testing.T) {
 	b := setup(t)
 	stored := b.enqueue(nil)
 	broken := b.runner(func(c *outbound.Config) {
-		c.Send = sendFunc(func(context.Context, delivery.Request) (delivery.Result, error) {
-			return delivery.Result{}, errors.New("broken")
+		c.Send = b.claiming(func(context.Context, send.Attempt) (send.Claim, error) {
+			return send.Claim{}, errors.New("broken")
 		})
 	})
 	for range 3 {
 		_, err := broken.Drain(t.Context())
 		require.NoError(t, err)
-		b.clock.Advance(10 * time.Minute)
+		b.Clock.Advance(10 * time.Minute)
 	}
-	failed := b.text(stored.ID)
+	failed := b.queued(stored.ID)
 	require.Equal(t, outbound.Failed, failed.Status)
 	require.Equal(t, outbound.Broken, failed.Failure)
 	require.Equal(t, 3, failed.Attempts)
-	require.Equal(t, "broken", failed.Explanation)
+	require.Equal(t, "claim the send: broken", failed.Explanation)
 }
 
 // TestRunnersCompete lets four processes send the same queue: each text once.
@@ -363,12 +385,12 @@ func TestCancel(t *testing.T) {
 	t.Run("CancelledOneIsNeverSent", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		stored := b.enqueue(func(r *outbound.Request) { r.SendAt = b.clock.Now().Add(time.Minute) })
+		stored := b.enqueue(func(r *outbound.Request) { r.SendAt = b.Clock.Now().Add(time.Minute) })
 		for range 2 { // a second time changes nothing
-			cancelled, err := b.desk.Cancel(t.Context(), b.sender.OrgID, stored.ID)
+			cancelled, err := b.intake.Cancel(t.Context(), b.sender.OrgID, stored.ID)
 			require.NoError(t, err)
 			require.Equal(t, outbound.Cancelled, cancelled.Status)
-			require.Equal(t, b.clock.Now(), cancelled.EndedAt)
+			require.Equal(t, b.Clock.Now(), cancelled.EndedAt)
 		}
 		b.pass(2*time.Minute, time.Minute)
 		require.Empty(t, b.sent())
@@ -377,10 +399,10 @@ func TestCancel(t *testing.T) {
 	t.Run("ThrottledOneCanBeTakenBack", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.emulator.SetScript(lose(emulator.AnswerTooMany, false))
+		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerTooMany, false))
 		stored := b.enqueue(nil)
 		b.drain()
-		_, err := b.desk.Cancel(t.Context(), b.sender.OrgID, stored.ID)
+		_, err := b.intake.Cancel(t.Context(), b.sender.OrgID, stored.ID)
 		require.NoError(t, err)
 		b.pass(time.Minute, 10*time.Second)
 		require.Empty(t, b.sent())
@@ -389,13 +411,13 @@ func TestCancel(t *testing.T) {
 	t.Run("OneThatMayHaveBeenSentCannot", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.emulator.SetScript(lose(emulator.AnswerReset, true))
+		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerReset, true))
 		stored := b.enqueue(nil)
 		b.drain()
-		_, err := b.desk.Cancel(t.Context(), b.sender.OrgID, stored.ID)
+		_, err := b.intake.Cancel(t.Context(), b.sender.OrgID, stored.ID)
 		require.ErrorIs(t, err, outbound.ErrNotCancellable)
 		require.ErrorContains(t, err, "may have been sent")
-		require.Equal(t, outbound.Pending, b.text(stored.ID).Status)
+		require.Equal(t, outbound.Pending, b.queued(stored.ID).Status)
 	})
 
 	t.Run("OneThatIsSentCannot", func(t *testing.T) {
@@ -403,7 +425,7 @@ func TestCancel(t *testing.T) {
 		b := setup(t)
 		stored := b.enqueue(nil)
 		b.drain()
-		_, err := b.desk.Cancel(t.Context(), b.sender.OrgID, stored.ID)
+		_, err := b.intake.Cancel(t.Context(), b.sender.OrgID, stored.ID)
 		require.ErrorIs(t, err, outbound.ErrNotCancellable)
 		require.ErrorContains(t, err, "completed")
 	})
@@ -412,9 +434,9 @@ func TestCancel(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		stored := b.enqueue(nil)
-		_, err := b.desk.Cancel(t.Context(), uuid.New(), stored.ID)
+		_, err := b.intake.Cancel(t.Context(), uuid.New(), stored.ID)
 		require.ErrorIs(t, err, outbound.ErrNotFound)
-		_, err = b.desk.Cancel(t.Context(), b.sender.OrgID, uuid.New())
+		_, err = b.intake.Cancel(t.Context(), b.sender.OrgID, uuid.New())
 		require.ErrorIs(t, err, outbound.ErrNotFound)
 	})
 
@@ -428,11 +450,11 @@ func TestCancel(t *testing.T) {
 			stored := b.enqueue(nil)
 			var race errgroup.Group
 			var refused error
-			race.Go(func() error { _, refused = b.desk.Cancel(t.Context(), b.sender.OrgID, stored.ID); return nil })
+			race.Go(func() error { _, refused = b.intake.Cancel(t.Context(), b.sender.OrgID, stored.ID); return nil })
 			race.Go(func() error { _, err := b.runner(nil).Drain(t.Context()); return err })
 			require.NoError(t, race.Wait())
 			b.drain() // the claim passes a row that is locked by
-			switch now := b.text(stored.ID); {
+			switch now := b.queued(stored.ID); {
 			case refused == nil:
 				require.Equal(t, outbound.Cancelled, now.Status)
 				require.Len(t, b.sent(), before)
@@ -456,13 +478,13 @@ func TestLoop(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		wake, sending, proceed := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
-		b.desk.Wake = wake
+		b.intake.Wake = wake
 		runner := b.runner(func(c *outbound.Config) {
 			c.Wake, c.Poll = wake, time.Hour
-			c.Send = sendFunc(func(ctx context.Context, r delivery.Request) (delivery.Result, error) {
+			c.Send = b.claiming(func(ctx context.Context, a send.Attempt) (send.Claim, error) {
 				close(sending)
 				<-proceed
-				return b.send.Send(ctx, r)
+				return b.Store.Claim(ctx, a)
 			})
 		})
 		ctx, stop := context.WithCancel(t.Context())
@@ -473,15 +495,15 @@ func TestLoop(t *testing.T) {
 		stop()
 		close(proceed)
 		require.NoError(t, loop.Wait())
-		require.Equal(t, outbound.Completed, b.text(stored.ID).Status)
+		require.Equal(t, outbound.Completed, b.queued(stored.ID).Status)
 		require.Len(t, b.sent(), 1)
 	})
 
 	t.Run("RestsUntilTheNextTextFallsDue", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.enqueue(func(r *outbound.Request) { r.SendAt = b.clock.Now().Add(1500 * time.Millisecond) })
-		b.enqueue(func(r *outbound.Request) { r.SendAt, r.Purpose = b.clock.Now().Add(time.Hour), outbound.OTP })
+		b.enqueue(func(r *outbound.Request) { r.SendAt = b.Clock.Now().Add(1500 * time.Millisecond) })
+		b.enqueue(func(r *outbound.Request) { r.SendAt, r.Purpose = b.Clock.Now().Add(time.Hour), outbound.OTP })
 		var mu sync.Mutex
 		var rests []time.Duration
 		err := b.runner(nil).Loop(func(_ context.Context, d time.Duration, _ <-chan struct{}) bool {
@@ -489,7 +511,7 @@ func TestLoop(t *testing.T) {
 			defer mu.Unlock()
 			rests = append(rests, d)
 			if len(rests) > 1 { // the first one is before it begins
-				b.clock.Advance(d)
+				b.Clock.Advance(d)
 			}
 			return len(rests) < 4
 		}).Run(t.Context())
@@ -502,18 +524,18 @@ func TestLoop(t *testing.T) {
 func TestEnqueue(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	now := b.clock.Now()
+	now := b.Clock.Now()
 
 	t.Run("SameRequestIsTheSameTextAlsoLater", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		r := b.request()
-		first, duplicate, err := b.desk.Enqueue(t.Context(), r)
+		first, duplicate, err := b.intake.Enqueue(t.Context(), r)
 		require.NoError(t, err)
 		require.False(t, duplicate)
-		b.clock.Advance(time.Minute)
+		b.Clock.Advance(time.Minute)
 		b.drain()
-		again, duplicate, err := b.desk.Enqueue(t.Context(), r)
+		again, duplicate, err := b.intake.Enqueue(t.Context(), r)
 		require.NoError(t, err)
 		require.True(t, duplicate)
 		require.Equal(t, first.ID, again.ID)
@@ -527,7 +549,7 @@ func TestEnqueue(t *testing.T) {
 		change func(r *outbound.Request)
 	}{
 		{name: "Body", change: func(r *outbound.Request) { r.Body = "something else" }},
-		{name: "Recipient", change: func(r *outbound.Request) { r.To = phone(t, "+14155550188") }},
+		{name: "Recipient", change: func(r *outbound.Request) { r.To = sendtest.Phone(t, "+14155550188") }},
 		{name: "Purpose", change: func(r *outbound.Request) { r.Purpose = outbound.Invite }},
 		{name: "Time", change: func(r *outbound.Request) { r.SendAt = now.Add(time.Hour) }},
 		{name: "Expiry", change: func(r *outbound.Request) { r.ExpiresAt = now.Add(2 * time.Hour) }},
@@ -536,10 +558,10 @@ func TestEnqueue(t *testing.T) {
 		t.Run("SameKeyWithAnother"+c.name+"IsAnError", func(t *testing.T) {
 			t.Parallel()
 			r := b.request()
-			_, _, err := b.desk.Enqueue(t.Context(), r)
+			_, _, err := b.intake.Enqueue(t.Context(), r)
 			require.NoError(t, err)
 			c.change(&r)
-			_, _, err = b.desk.Enqueue(t.Context(), r)
+			_, _, err = b.intake.Enqueue(t.Context(), r)
 			require.ErrorIs(t, err, outbound.ErrKeyReused)
 		})
 	}
@@ -565,8 +587,8 @@ func TestEnqueue(t *testing.T) {
 			t.Parallel()
 			r := b.request()
 			c.change(&r)
-			_, _, err := b.desk.Enqueue(t.Context(), r)
-			require.ErrorIs(t, err, delivery.ErrInvalid)
+			_, _, err := b.intake.Enqueue(t.Context(), r)
+			require.ErrorIs(t, err, send.ErrInvalid)
 			require.ErrorContains(t, err, c.want)
 		})
 	}
@@ -575,8 +597,8 @@ func TestEnqueue(t *testing.T) {
 		t.Parallel()
 		r := b.request()
 		r.OrgID = uuid.New()
-		_, _, err := b.desk.Enqueue(t.Context(), r)
-		require.ErrorIs(t, err, delivery.ErrNoSender)
+		_, _, err := b.intake.Enqueue(t.Context(), r)
+		require.ErrorIs(t, err, send.ErrNoSender)
 	})
 }
 
@@ -587,7 +609,7 @@ func TestList(t *testing.T) {
 	sent := b.enqueue(nil)
 	b.drain()
 	code := b.enqueue(func(r *outbound.Request) { r.Purpose, r.ProfileID = outbound.OTP, profile })
-	later := b.enqueue(func(r *outbound.Request) { r.SendAt = b.clock.Now().Add(time.Hour) })
+	later := b.enqueue(func(r *outbound.Request) { r.SendAt = b.Clock.Now().Add(time.Hour) })
 	for _, c := range []struct {
 		name  string
 		query outbound.Query
@@ -617,7 +639,7 @@ func TestList(t *testing.T) {
 			if q.Before == uuid.Nil {
 				q.Before = uuid.Max
 			}
-			found, err := b.desk.List(t.Context(), q)
+			found, err := b.store.List(t.Context(), q)
 			require.NoError(t, err)
 			var ids []uuid.UUID
 			for _, text := range found {

@@ -16,26 +16,26 @@ import (
 	platform "paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/services/messaging/consent"
-	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/inbox"
 	"paceline.internal/services/messaging/postgres"
 )
 
 const ofWhom = "+14155550123"
 
-var everything = delivery.LedgerPage{Limit: delivery.LargestLedgerPage}
+var everything = inbox.LedgerPage{Limit: inbox.LargestLedgerPage}
 
 // beyondDoubt is evidence of an opt-in that no opt-out is newer than.
 var beyondDoubt = &consent.Evidence{Method: "phone call", CollectedAt: time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC), Reference: "call 815"}
 
 // written makes a ledger of n lines.
-func written(t *testing.T, store *postgres.Store, org uuid.UUID, n int) delivery.Ledger {
+func written(t *testing.T, store *postgres.Store, org uuid.UUID, n int) inbox.Ledger {
 	t.Helper()
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	var ledger delivery.Ledger
+	var ledger inbox.Ledger
 	for i := range n {
 		state := []consent.State{consent.OptedOut, consent.OptedIn}[i%2]
 		var err error
-		ledger, err = store.SetConsent(t.Context(), delivery.Note{
+		ledger, err = store.SetConsent(t.Context(), inbox.Note{
 			OrgID: org, Phone: phone(t, ofWhom), State: state, Reason: fmt.Sprint("não, call ", i), Sender: "MG1", At: at.Add(time.Duration(i) * time.Second),
 			Evidence: beyondDoubt,
 		})
@@ -55,7 +55,7 @@ func TestLedgerIsAChain(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {
 			n++
 			words := rapid.StringOf(rapid.Rune().Filter(func(r rune) bool { return r != 0 })).Draw(r, "words") + "."
-			ledger, err := store.SetConsent(t.Context(), delivery.Note{
+			ledger, err := store.SetConsent(t.Context(), inbox.Note{
 				OrgID: org, Phone: phone(t, ofWhom), State: rapid.SampledFrom([]consent.State{consent.OptedIn, consent.OptedOut}).Draw(r, "state"),
 				Reason: words, Sender: rapid.SampledFrom([]string{"", "MG1", "é"}).Draw(r, "sender"),
 				At: at.Add(time.Duration(rapid.Int64Range(-1<<60, 1<<60).Draw(r, "at"))), Evidence: beyondDoubt,
@@ -72,7 +72,7 @@ func TestLedgerIsAChain(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 16 {
 			all.Go(func() {
-				_, err := store.SetConsent(t.Context(), delivery.Note{
+				_, err := store.SetConsent(t.Context(), inbox.Note{
 					OrgID: org, Phone: phone(t, ofWhom), State: []consent.State{consent.OptedOut, consent.OptedIn}[i%2], Reason: "at once",
 					At: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), Evidence: beyondDoubt,
 				})
@@ -92,20 +92,20 @@ func TestLedgerIsAChain(t *testing.T) {
 		store := postgres.NewStore(pool)
 		whole := written(t, store, org, 5)
 		var after int64
-		var read []delivery.LedgerEvent
+		var read []inbox.LedgerLine
 		for more := true; more; {
-			ledger, err := store.Consent(t.Context(), org, phone(t, ofWhom), delivery.LedgerPage{After: after, Limit: 2})
+			ledger, err := store.Consent(t.Context(), org, phone(t, ofWhom), inbox.LedgerPage{After: after, Limit: 2})
 			require.NoError(t, err)
 			require.Nil(t, ledger.Broken)
 			read = append(read, ledger.Events...)
 			more, after = ledger.More, ledger.Events[len(ledger.Events)-1].Seq
 		}
 		require.Equal(t, whole.Events, read)
-		beyond, err := store.Consent(t.Context(), org, phone(t, ofWhom), delivery.LedgerPage{After: 9, Limit: 2})
+		beyond, err := store.Consent(t.Context(), org, phone(t, ofWhom), inbox.LedgerPage{After: 9, Limit: 2})
 		require.NoError(t, err)
 		require.Empty(t, beyond.Events)
 		tamper(t, pool, "update consent_events set words = 'x' where seq = 4")
-		first, err := store.Consent(t.Context(), org, phone(t, ofWhom), delivery.LedgerPage{Limit: 2})
+		first, err := store.Consent(t.Context(), org, phone(t, ofWhom), inbox.LedgerPage{Limit: 2})
 		require.NoError(t, err)
 		require.NotNil(t, first.Broken, "on every page")
 	})
@@ -154,7 +154,7 @@ func TestTamperingIsFound(t *testing.T) {
 			require.NotNil(t, ledger.Broken)
 			require.Equal(t, tt.want, ledger.Broken.Seq, ledger.Broken.Why)
 
-			again, err := store.SetConsent(t.Context(), delivery.Note{
+			again, err := store.SetConsent(t.Context(), inbox.Note{
 				OrgID: org, Phone: phone(t, ofWhom), State: consent.OptedOut, Reason: "a line more", At: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
 			})
 			require.NoError(t, err)

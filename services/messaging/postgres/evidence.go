@@ -8,26 +8,26 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
-	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/send"
 )
 
-const sqlLooks = `select at, finding, detail, candidates from sms_looks where message_id = @id order by id`
+const sqlEvidence = `select at, finding, detail, candidates from sms_looks where message_id = @id order by id`
 
 const sqlReceipts = `
 select twilio_sid, status, error_code, received_at from sms_receipts where message_id = @id order by id`
 
-// Evidence is everything known about a message of an organisation; delivery.ErrMessageNotFound when it has no such message.
-func (s *Store) Evidence(ctx context.Context, orgID, id uuid.UUID) (evidence delivery.Evidence, err error) {
+// Evidence is everything known about a message of an organisation; send.ErrMessageNotFound when it has no such message.
+func (s *Store) Evidence(ctx context.Context, orgID, id uuid.UUID) (evidence send.Evidence, err error) {
 	defer mark(&err)
 	if evidence.Message, err = s.Message(ctx, orgID, id); err != nil {
-		return delivery.Evidence{}, err
+		return send.Evidence{}, err
 	}
 	args := pgx.NamedArgs{"id": id}
-	if evidence.Looks, err = collect(ctx, s.pool, sqlLooks, args, look); err != nil {
-		return delivery.Evidence{}, err
+	if evidence.Items, err = collect(ctx, s.pool, sqlEvidence, args, evidenceItem); err != nil {
+		return send.Evidence{}, err
 	}
-	evidence.Receipts, err = collect(ctx, s.pool, sqlReceipts, args, func(row pgx.CollectableRow) (delivery.Receipt, error) {
-		r := delivery.Receipt{MessageID: id}
+	evidence.Receipts, err = collect(ctx, s.pool, sqlReceipts, args, func(row pgx.CollectableRow) (send.Receipt, error) {
+		r := send.Receipt{MessageID: id}
 		err := row.Scan(&r.SID, &r.Status, &r.ErrorCode, &r.At)
 		r.At = r.At.UTC()
 		return r, err
@@ -35,13 +35,13 @@ func (s *Store) Evidence(ctx context.Context, orgID, id uuid.UUID) (evidence del
 	return evidence, err
 }
 
-func look(row pgx.CollectableRow) (delivery.Look, error) {
-	var l delivery.Look
-	var finding string
+func evidenceItem(row pgx.CollectableRow) (send.EvidenceItem, error) {
+	var item send.EvidenceItem
+	var kind string
 	var at time.Time
-	err := row.Scan(&at, &finding, &l.Detail, &l.Candidates)
-	l.At, l.Finding = at.UTC(), delivery.Finding(finding)
-	return l, err
+	err := row.Scan(&at, &kind, &item.Detail, &item.Candidates)
+	item.At, item.Kind = at.UTC(), send.EvidenceKind(kind)
+	return item, err
 }
 
 func collect[T any](ctx context.Context, c conn, sql string, args pgx.NamedArgs, read pgx.RowToFunc[T]) ([]T, error) {
@@ -53,7 +53,7 @@ func collect[T any](ctx context.Context, c conn, sql string, args pgx.NamedArgs,
 }
 
 // Resolve applies Message.Resolve to the stored row, with its evidence, and returns the row after it.
-func (s *Store) Resolve(ctx context.Context, r delivery.Resolution) (m delivery.Message, changed bool, err error) {
+func (s *Store) Resolve(ctx context.Context, r send.Resolution) (m send.Message, changed bool, err error) {
 	defer mark(&err)
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		stored, err := one(ctx, tx, sqlByIDForUpdate, pgx.NamedArgs{"id": r.MessageID})
@@ -65,9 +65,9 @@ func (s *Store) Resolve(ctx context.Context, r delivery.Resolution) (m delivery.
 		case err != nil:
 			return err
 		case stored.OrgID != r.OrgID:
-			return delivery.ErrMessageNotFound
+			return send.ErrMessageNotFound
 		case others[r.SID]:
-			return delivery.ErrTaken
+			return send.ErrTaken
 		}
 		if m, changed, err = stored.Resolve(r); err != nil || !changed {
 			return err
@@ -75,12 +75,12 @@ func (s *Store) Resolve(ctx context.Context, r delivery.Resolution) (m delivery.
 		if err := update(ctx, tx, m); err != nil {
 			return err
 		}
-		return keepLook(ctx, tx, m.ID, delivery.Look{
-			At: r.At, Finding: delivery.Resolved, Detail: string(r.Word) + ": " + r.Reason, Candidates: r.Candidates(),
+		return keepEvidence(ctx, tx, m.ID, send.EvidenceItem{
+			At: r.At, Kind: send.Resolved, Detail: string(r.Kind) + ": " + r.Reason, Candidates: r.Candidates(),
 		})
 	})
 	if postgres.IsUniqueViolation(err, "sms_messages_twilio_sid_key") {
-		err = delivery.ErrTaken
+		err = send.ErrTaken
 	}
 	return m, changed, err
 }

@@ -10,7 +10,7 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/services/messaging/consent"
-	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/inbox"
 	"paceline.internal/services/messaging/sms"
 )
 
@@ -22,23 +22,28 @@ const sqlLock = `select pg_advisory_xact_lock(hashtextextended(@org::uuid::text 
 // sqlShareLock is the same of a claim, which waits for changes and not for other claims.
 const sqlShareLock = `select pg_advisory_xact_lock_shared(hashtextextended(@org::uuid::text || @phone::text, 0))`
 
+const sqlLockConsent = `select state from consents where org_id = @org and phone = @phone for no key update`
+
 // lockConsent reads the state of consent and keeps every send and every other change waiting until the transaction
-// ends. The state is empty when nothing is recorded. The row is locked, too: the release before knows no other lock.
+// ends, in one round trip. The state is empty when nothing is recorded. The row is locked, too: the release before knows no other lock.
 func lockConsent(ctx context.Context, tx pgx.Tx, args pgx.NamedArgs) (state consent.State, err error) {
-	if err := exec(ctx, tx, sqlLock, args); err != nil {
-		return "", err
-	}
-	if err := tx.QueryRow(ctx, sqlLockConsent, args).Scan(&state); err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return "", err
-	}
-	return state, nil
+	var batch pgx.Batch
+	batch.Queue(sqlLock, args)
+	batch.Queue(sqlLockConsent, args).QueryRow(func(row pgx.Row) error {
+		if err := row.Scan(&state); !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+		return nil
+	})
+	err = tx.SendBatch(ctx, &batch).Close()
+	return state, err
 }
 
 // consentChange is a change of state together with the line that it adds to the ledger.
 type consentChange struct {
 	OrgID    uuid.UUID
 	Phone    string
-	Event    delivery.LedgerEvent
+	Event    inbox.LedgerEvent
 	NotAfter time.Time // a state that changed later than this stands; zero when none does
 }
 
@@ -54,11 +59,11 @@ insert into consent_events (org_id, phone, at, state, source, words, sender, mes
 	confirmation)
 select org_id, phone, @at, @state, @source, @words, @sender, @message, @pack, @rules, @by, @confirmation from changed`
 
-// sqlCarrierBlocks notes what Twilio has done about a text by itself.
+// sqlCarrierBlocks notes what Twilio has done about a message by itself.
 const sqlCarrierBlocks = `
 update consents set carrier_blocks = @blocks where org_id = @org and phone = @phone and carrier_blocks <> @blocks`
 
-// sqlCarrierRefuses notes that Twilio refuses to text somebody, unless they have come back since.
+// sqlCarrierRefuses notes that Twilio refuses messages to somebody, unless they have come back since.
 const sqlCarrierRefuses = `
 update consents set carrier_blocks = true where org_id = @org and phone = @phone and state = 'opted_out' and not carrier_blocks`
 
@@ -68,7 +73,7 @@ func change(ctx context.Context, tx pgx.Tx, c consentChange) error {
 		"source": string(c.Event.Source), "words": c.Event.Words, "sender": c.Event.Sender, "message": null(c.Event.MessageID),
 		"pack": c.Event.KeywordPack, "rules": c.Event.Rules, "by": string(c.Event.ConfirmedBy), "confirmation": c.Event.Confirmation,
 	}
-	if err := exec(ctx, tx, sqlChange, args); err != nil || c.Event.Source != delivery.FromTwilio {
+	if err := exec(ctx, tx, sqlChange, args); err != nil || c.Event.Source != inbox.FromTwilio {
 		return err
 	}
 	return exec(ctx, tx, sqlCarrierRefuses, args)
@@ -106,7 +111,7 @@ select lines.at, lines.theirs or coalesce((
 from last_in, lines`
 
 // optOut reads the opt-out in force; zero when the state is another one.
-func optOut(ctx context.Context, tx pgx.Tx, state consent.State, args pgx.NamedArgs) (o delivery.OptOut, err error) {
+func optOut(ctx context.Context, tx pgx.Tx, state consent.State, args pgx.NamedArgs) (o inbox.OptOut, err error) {
 	if state != consent.OptedOut {
 		return o, nil
 	}
@@ -118,7 +123,7 @@ func optOut(ctx context.Context, tx pgx.Tx, state consent.State, args pgx.NamedA
 
 // SetConsent writes an operator's note, also when it only confirms the state there is, and returns the ledger with its last lines. Errors:
 // those of Note.Check.
-func (s *Store) SetConsent(ctx context.Context, n delivery.Note) (ledger delivery.Ledger, err error) {
+func (s *Store) SetConsent(ctx context.Context, n inbox.Note) (ledger inbox.Ledger, err error) {
 	defer mark(&err)
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		args := pgx.NamedArgs{
@@ -141,7 +146,7 @@ func (s *Store) SetConsent(ctx context.Context, n delivery.Note) (ledger deliver
 		if err := exec(ctx, tx, sqlNote, args); err != nil {
 			return err
 		}
-		ledger, err = readLedger(ctx, tx, n.OrgID, n.Phone, delivery.LedgerPage{After: -1, Limit: delivery.LargestLedgerPage})
+		ledger, err = readLedger(ctx, tx, n.OrgID, n.Phone, inbox.LedgerPage{After: -1, Limit: inbox.LargestLedgerPage})
 		return err
 	})
 	return ledger, err
@@ -166,7 +171,7 @@ on conflict (org_id, phone) do update set held = excluded.held, version = exclud
 where h.version < excluded.version`
 
 // SetHold keeps a hold, or that it is lifted, once no claim is under way that has not seen it.
-func (s *Store) SetHold(ctx context.Context, h delivery.Hold) (err error) {
+func (s *Store) SetHold(ctx context.Context, h inbox.Hold) (err error) {
 	defer mark(&err)
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		args := pgx.NamedArgs{"org": h.OrgID, "phone": h.Phone.String(), "held": h.Held, "version": h.Version, "at": h.At}
@@ -177,11 +182,11 @@ func (s *Store) SetHold(ctx context.Context, h delivery.Hold) (err error) {
 	})
 }
 
-// Consent is the ledger of a number, all of it verified, and a page of its lines; delivery.ErrConsentNotFound when nothing is
+// Consent is the ledger of a number, all of it verified, and a page of its lines; inbox.ErrConsentNotFound when nothing is
 // recorded.
 func (s *Store) Consent(
-	ctx context.Context, orgID uuid.UUID, phone sms.Phone, page delivery.LedgerPage,
-) (ledger delivery.Ledger, err error) {
+	ctx context.Context, orgID uuid.UUID, phone sms.Phone, page inbox.LedgerPage,
+) (ledger inbox.Ledger, err error) {
 	defer mark(&err)
 	return readLedger(ctx, s.pool, orgID, phone, page)
 }
@@ -221,42 +226,44 @@ type ledgerRow struct {
 	Confirmed    *string
 }
 
-// event is the n-th line. One from before there were chains has no number of its own.
-func (r ledgerRow) event(n int) delivery.LedgerEvent {
-	e := delivery.LedgerEvent{
-		At: value(r.At).UTC(), State: consent.State(value(r.State)), Source: delivery.Source(value(r.Source)), Words: value(r.Words),
-		Sender: value(r.Sender), MessageID: value(r.MessageID), KeywordPack: value(r.KeywordPack), Rules: value(r.RulesVersion),
-		ConfirmedBy: delivery.Confirmer(value(r.ConfirmedBy)), Confirmation: value(r.Confirmation), Seq: int64(n),
-		PrevHash: value(r.PrevHash), Hash: value(r.Hash), Confirmed: value(r.Confirmed),
+// line is the n-th line. One from before there were chains has no number of its own.
+func (r ledgerRow) line(n int) inbox.LedgerLine {
+	l := inbox.LedgerLine{
+		LedgerEvent: inbox.LedgerEvent{
+			At: value(r.At).UTC(), State: consent.State(value(r.State)), Source: inbox.Source(value(r.Source)), Words: value(r.Words),
+			Sender: value(r.Sender), MessageID: value(r.MessageID), KeywordPack: value(r.KeywordPack), Rules: value(r.RulesVersion),
+			ConfirmedBy: inbox.Confirmer(value(r.ConfirmedBy)), Confirmation: value(r.Confirmation),
+		},
+		Seq: int64(n), PrevHash: value(r.PrevHash), Hash: value(r.Hash), Confirmed: value(r.Confirmed),
 	}
 	if r.Seq != nil {
-		e.Seq = *r.Seq
+		l.Seq = *r.Seq
 	}
-	return e
+	return l
 }
 
 func readLedger(
-	ctx context.Context, c conn, orgID uuid.UUID, phone sms.Phone, page delivery.LedgerPage,
-) (delivery.Ledger, error) {
+	ctx context.Context, c conn, orgID uuid.UUID, phone sms.Phone, page inbox.LedgerPage,
+) (inbox.Ledger, error) {
 	rows, err := c.Query(ctx, sqlLedger, pgx.NamedArgs{"org": orgID, "phone": phone.String()})
 	if err != nil {
-		return delivery.Ledger{}, err
+		return inbox.Ledger{}, err
 	}
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[ledgerRow])
 	if err != nil {
-		return delivery.Ledger{}, err
+		return inbox.Ledger{}, err
 	}
 	if len(found) == 0 {
-		return delivery.Ledger{}, delivery.ErrConsentNotFound
+		return inbox.Ledger{}, inbox.ErrConsentNotFound
 	}
 	first := found[0]
-	ledger := delivery.Ledger{
+	ledger := inbox.Ledger{
 		OrgID: orgID, Phone: phone, State: consent.State(first.Now), UpdatedAt: first.UpdatedAt.UTC(), CarrierBlocks: first.CarrierBlocks,
 		Chain: consent.Chain{Length: first.ChainLength, Head: value(first.ChainHead)},
 	}
 	for i, r := range found {
 		if r.IsLine {
-			ledger.Events = append(ledger.Events, r.event(i+1))
+			ledger.Events = append(ledger.Events, r.line(i+1))
 		}
 	}
 	ledger.Broken = ledger.Verify()

@@ -5,15 +5,15 @@ import (
 	"fmt"
 
 	"paceline.internal/platform/postgres"
-	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/send"
 )
 
-// mark makes an error that another try may not meet a delivery.ErrUnavailable; every method of Store ends with it.
+// mark makes an error that another try may not meet a send.ErrUnavailable; every method of Store ends with it.
 func mark(err *error) {
 	if *err != nil && (postgres.Outage(*err) || errors.Is(*err, errClaimContended)) {
-		*err = fmt.Errorf("%w: %w", delivery.ErrUnavailable, *err)
+		*err = fmt.Errorf("%w: %w", send.ErrUnavailable, *err)
 	}
 	if errors.Is(*err, postgres.ErrLocked) {
-		*err = fmt.Errorf("%w: %w", delivery.ErrLocked, *err)
+		*err = fmt.Errorf("%w: %w", send.ErrLocked, *err)
 	}
 }

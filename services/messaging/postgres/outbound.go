@@ -12,7 +12,6 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
-	"paceline.internal/services/messaging/delivery"
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/sms"
 )
@@ -33,41 +32,41 @@ func NewOutbound(pool postgres.DB) *Outbound {
 // Jobs is the queue as its runner sees it.
 func (o *Outbound) Jobs() *queue.Queue { return o.jobs }
 
-// Enqueue stores a text under an id, or finds the one that has its key; outbound.ErrKeyReused when that one is another.
+// Enqueue stores a message under an id, or finds the one that has its key; outbound.ErrKeyReused when that one is another.
 func (o *Outbound) Enqueue(
 	ctx context.Context, r outbound.Request, id uuid.UUID, now time.Time,
-) (stored outbound.Text, duplicate bool, err error) {
+) (stored outbound.Queued, duplicate bool, err error) {
 	defer mark(&err)
 	payload, err := r.Payload()
 	if err != nil {
-		return outbound.Text{}, false, err
+		return outbound.Queued{}, false, err
 	}
 	job, err := o.intake.Enqueue(ctx, queue.New{
 		ID: id.String(), OrgID: r.OrgID.String(), Key: r.Key, EventType: string(r.Purpose), Payload: payload,
 		Priority: r.Purpose.Priority(), At: now, DueAt: r.Due(now),
 	})
 	if errors.Is(err, queue.ErrPayloadMismatch) {
-		return outbound.Text{}, false, outbound.ErrKeyReused
+		return outbound.Queued{}, false, outbound.ErrKeyReused
 	}
 	if err != nil {
-		return outbound.Text{}, false, err
+		return outbound.Queued{}, false, err
 	}
 	if id, err = uuid.Parse(job.ID); err != nil {
-		return outbound.Text{}, false, err
+		return outbound.Queued{}, false, err
 	}
-	stored, err = o.Text(ctx, r.OrgID, id)
+	stored, err = o.Queued(ctx, r.OrgID, id)
 	return stored, job.Duplicate, err
 }
 
-// textColumns are those of a text with what is known about its message, whose key is outbound.MessageKey.
-const textColumns = `
+// queuedColumns are those of a message with what is known about what Send has made of it, whose key is outbound.MessageKey.
+const queuedColumns = `
 select j.id, j.org_id, j.idempotency_key, j.payload, j.status, j.next_retry_at, j.attempts, j.failure, j.error_message, j.created_at,
 	j.processed_at, m.id as message_id, m.status as message_status, m.error_code
 from sms_outbound_jobs j
 left join sms_messages m on m.org_id = j.org_id and m.idempotency_key = 'outbound:' || j.id::text
 where j.org_id = @org`
 
-type textRow struct {
+type queuedRow struct {
 	ID             uuid.UUID
 	OrgID          uuid.UUID
 	IdempotencyKey string
@@ -84,146 +83,150 @@ type textRow struct {
 	ErrorCode      *int
 }
 
-func (r textRow) text() (outbound.Text, error) {
+func (r queuedRow) queued() (outbound.Queued, error) {
 	request, err := outbound.ReadPayload(r.Payload, r.CreatedAt)
 	if err != nil {
-		return outbound.Text{}, fmt.Errorf("queued text %s: %w", r.ID, err)
+		return outbound.Queued{}, fmt.Errorf("queued text %s: %w", r.ID, err)
 	}
 	request.OrgID, request.Key = r.OrgID, r.IdempotencyKey
-	t := outbound.Text{
+	t := outbound.Queued{
 		Request: request, ID: r.ID, Status: outbound.Status(r.Status), NextAt: value(r.NextRetryAt).UTC(), Attempts: r.Attempts,
 		Failure: outbound.Why(r.Failure), Explanation: r.ErrorMessage, CreatedAt: r.CreatedAt.UTC(), EndedAt: value(r.ProcessedAt).UTC(),
 		MessageID: value(r.MessageID), ErrorCode: value(r.ErrorCode),
 	}
 	if r.MessageStatus != nil {
 		if t.MessageStatus, err = sms.ParseStatus(*r.MessageStatus); err != nil {
-			return outbound.Text{}, fmt.Errorf("queued text %s: %w", r.ID, err)
+			return outbound.Queued{}, fmt.Errorf("queued text %s: %w", r.ID, err)
 		}
 	}
 	return t, nil
 }
 
-func texts(ctx context.Context, c conn, sql string, args pgx.NamedArgs) ([]outbound.Text, error) {
+func queuedMessages(ctx context.Context, c conn, sql string, args pgx.NamedArgs) ([]outbound.Queued, error) {
 	rows, err := c.Query(ctx, sql, args)
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(found pgx.CollectableRow) (outbound.Text, error) {
-		r, err := pgx.RowToStructByName[textRow](found)
+	return pgx.CollectRows(rows, func(found pgx.CollectableRow) (outbound.Queued, error) {
+		r, err := pgx.RowToStructByName[queuedRow](found)
 		if err != nil {
-			return outbound.Text{}, err
+			return outbound.Queued{}, err
 		}
-		return r.text()
+		return r.queued()
 	})
 }
 
-const sqlText = textColumns + ` and j.id = @id`
+const sqlQueued = queuedColumns + ` and j.id = @id`
 
-// Text reads one text of an organisation; outbound.ErrNotFound.
-func (o *Outbound) Text(ctx context.Context, orgID, id uuid.UUID) (t outbound.Text, err error) {
+// Queued reads one message of an organisation; outbound.ErrNotFound.
+func (o *Outbound) Queued(ctx context.Context, orgID, id uuid.UUID) (m outbound.Queued, err error) {
 	defer mark(&err)
 	return queued(ctx, o.pool, orgID, id)
 }
 
-func queued(ctx context.Context, c conn, orgID, id uuid.UUID) (outbound.Text, error) {
-	found, err := texts(ctx, c, sqlText, pgx.NamedArgs{"org": orgID, "id": id})
+func queued(ctx context.Context, c conn, orgID, id uuid.UUID) (outbound.Queued, error) {
+	found, err := queuedMessages(ctx, c, sqlQueued, pgx.NamedArgs{"org": orgID, "id": id})
 	if err == nil && len(found) == 0 {
 		err = outbound.ErrNotFound
 	}
 	if err != nil {
-		return outbound.Text{}, err
+		return outbound.Queued{}, err
 	}
 	return found[0], nil
 }
 
 // Each of the filters has its index, and those by status have to name it.
 const (
-	textFilters = ` and (@status::text is null or j.status = @status) and (@purpose::text is null or j.event_type = @purpose)
+	queuedFilters = ` and (@status::text is null or j.status = @status) and (@purpose::text is null or j.event_type = @purpose)
 		and j.id < @before`
-	ofProfile   = `j.payload ->> 'profile_id' = @profile::uuid::text`
-	newestTexts = ` order by j.id desc limit @limit`
+	ofProfile    = `j.payload ->> 'profile_id' = @profile::uuid::text`
+	newestQueued = ` order by j.id desc limit @limit`
 
-	sqlTexts      = textColumns + textFilters + newestTexts
-	sqlTextsOfKey = textColumns + ` and j.idempotency_key = @key and (@profile::uuid is null or ` + ofProfile + `)` +
-		textFilters + newestTexts
-	sqlTextsOfProfile = textColumns + ` and j.payload ? 'profile_id' and ` + ofProfile + textFilters + newestTexts
-	sqlTextsPending   = textColumns + ` and j.status = 'pending'` + textFilters + newestTexts
-	sqlTextsAtWork    = textColumns + ` and j.status = 'processing'` + textFilters + newestTexts
-	sqlTextsFailed    = textColumns + ` and j.status = 'failed'` + textFilters + newestTexts
+	sqlAllQueued   = queuedColumns + queuedFilters + newestQueued
+	sqlQueuedOfKey = queuedColumns + ` and j.idempotency_key = @key and (@profile::uuid is null or ` + ofProfile + `)` +
+		queuedFilters + newestQueued
+	sqlQueuedOfProfile = queuedColumns + ` and j.payload ? 'profile_id' and ` + ofProfile + queuedFilters + newestQueued
+	sqlQueuedPending   = queuedColumns + ` and j.status = 'pending'` + queuedFilters + newestQueued
+	sqlQueuedAtWork    = queuedColumns + ` and j.status = 'processing'` + queuedFilters + newestQueued
+	sqlQueuedFailed    = queuedColumns + ` and j.status = 'failed'` + queuedFilters + newestQueued
 )
 
-// Texts lists texts of an organisation, newest first.
-func (o *Outbound) Texts(ctx context.Context, q outbound.Query) (found []outbound.Text, err error) {
+// List reads messages of an organisation, newest first.
+func (o *Outbound) List(ctx context.Context, q outbound.Query) (found []outbound.Queued, err error) {
 	defer mark(&err)
-	sql := sqlTexts
+	sql := sqlAllQueued
 	switch {
 	case q.Key != "":
-		sql = sqlTextsOfKey
+		sql = sqlQueuedOfKey
 	case q.ProfileID != uuid.Nil:
-		sql = sqlTextsOfProfile
+		sql = sqlQueuedOfProfile
 	case q.Status == outbound.Pending:
-		sql = sqlTextsPending
+		sql = sqlQueuedPending
 	case q.Status == outbound.Processing:
-		sql = sqlTextsAtWork
+		sql = sqlQueuedAtWork
 	case q.Status == outbound.Failed:
-		sql = sqlTextsFailed
+		sql = sqlQueuedFailed
 	}
-	return texts(ctx, o.pool, sql, pgx.NamedArgs{
+	return queuedMessages(ctx, o.pool, sql, pgx.NamedArgs{
 		"org": q.OrgID, "profile": null(q.ProfileID), "key": q.Key, "status": null(string(q.Status)), "purpose": null(string(q.Purpose)),
 		"before": q.Before, "limit": q.Limit,
 	})
 }
 
-const sqlLockText = `select from sms_outbound_jobs where org_id = @org and id = @id for no key update`
+const sqlLockQueued = `select from sms_outbound_jobs where org_id = @org and id = @id for no key update`
 
-// Cancel takes a text back unless Twilio has it or may have it; outbound.ErrNotFound, outbound.ErrNotCancellable. The row is locked
+// Cancel takes a message back unless Twilio has it or may have it; outbound.ErrNotFound, outbound.ErrNotCancellable. The row is locked
 // first, against whoever would claim it; what Send has made of it is read after that, so nothing can have come between.
-func (o *Outbound) Cancel(ctx context.Context, orgID, id uuid.UUID, now time.Time) (t outbound.Text, err error) {
+func (o *Outbound) Cancel(ctx context.Context, orgID, id uuid.UUID, now time.Time) (m outbound.Queued, err error) {
 	defer mark(&err)
 	err = postgres.InTx(ctx, o.pool, func(tx pgx.Tx) error {
-		if err := exec(ctx, tx, sqlLockText, pgx.NamedArgs{"org": orgID, "id": id}); err != nil {
+		if err := exec(ctx, tx, sqlLockQueued, pgx.NamedArgs{"org": orgID, "id": id}); err != nil {
 			return err
 		}
-		if t, err = queued(ctx, tx, orgID, id); err != nil {
+		if m, err = queued(ctx, tx, orgID, id); err != nil {
 			return err
 		}
 		switch {
-		case t.Status == outbound.Cancelled:
+		case m.Status == outbound.Cancelled:
 			return nil
-		case t.Status == outbound.Processing:
+		case m.Status == outbound.Processing:
 			return fmt.Errorf("%w: it is being sent right now", outbound.ErrNotCancellable)
-		case t.Status != outbound.Pending:
-			return fmt.Errorf("%w: it is %s already", outbound.ErrNotCancellable, t.Status)
-		case t.MessageID != uuid.Nil && t.MessageStatus != sms.Throttled:
-			return fmt.Errorf("%w: it may have been sent; see GET /v1/messages/%s", outbound.ErrNotCancellable, t.MessageID)
+		case m.Status != outbound.Pending:
+			return fmt.Errorf("%w: it is %s already", outbound.ErrNotCancellable, m.Status)
+		case m.MessageID != uuid.Nil && m.MessageStatus != sms.Throttled:
+			return fmt.Errorf("%w: it may have been sent; see GET /v1/messages/%s", outbound.ErrNotCancellable, m.MessageID)
 		}
 		if _, err := o.jobs.Cancel(ctx, tx, orgID.String(), id.String(), now); err != nil {
 			return err
 		}
-		t, err = queued(ctx, tx, orgID, id)
+		m, err = queued(ctx, tx, orgID, id)
 		return err
 	})
-	return t, err
+	return m, err
 }
 
 const sqlHeldNow = `select exists (select from holds where org_id = @org and phone = @phone and held)`
 
-// Held reports whether the recipient is on a safety hold.
-func (o *Outbound) Held(ctx context.Context, orgID uuid.UUID, to sms.Phone) (held bool, err error) {
+// Progress is what Send has made of a message so far, and whether its recipient is on a safety hold, in one round trip.
+func (o *Outbound) Progress(ctx context.Context, orgID uuid.UUID, key string, to sms.Phone) (p outbound.Progress, err error) {
 	defer mark(&err)
-	err = o.pool.QueryRow(ctx, sqlHeldNow, pgx.NamedArgs{"org": orgID, "phone": to.String()}).Scan(&held)
-	return held, err
-}
-
-// Message is what Send has made of a text so far, if anything.
-func (o *Outbound) Message(ctx context.Context, orgID uuid.UUID, key string) (m delivery.Message, found bool, err error) {
-	defer mark(&err)
-	return message(ctx, o.pool, sqlByKey, pgx.NamedArgs{"org": orgID, "key": key})
+	args := pgx.NamedArgs{"org": orgID, "key": key, "phone": to.String()}
+	var batch pgx.Batch
+	batch.Queue(sqlByKey, args).Query(func(rows pgx.Rows) error {
+		found, err := pgx.CollectRows(rows, toMessage)
+		if err == nil && len(found) > 0 {
+			p.Message = &found[0]
+		}
+		return err
+	})
+	batch.Queue(sqlHeldNow, args).QueryRow(func(row pgx.Row) error { return row.Scan(&p.Held) })
+	err = o.pool.SendBatch(ctx, &batch).Close()
+	return p, err
 }
 
 const sqlFailure = `update sms_outbound_jobs set failure = @failure where id = @id`
 
-// Fail ends a text whose lease the job names, together with the reason; queue.ErrFenced when the lease was lost.
+// Fail ends a message whose lease the job names, together with the reason; queue.ErrFenced when the lease was lost.
 func (o *Outbound) Fail(ctx context.Context, j queue.Job, f outbound.Failure, now time.Time) (err error) {
 	defer mark(&err)
 	return postgres.InTx(ctx, o.pool, func(tx pgx.Tx) error {

@@ -81,7 +81,7 @@ from generate_series(0, @lanes::integer - 1) p (priority) cross join lateral (
 	where j.org_id = @org and j.status = 'pending' and j.priority = p.priority and j.next_retry_at > @then
 	order by j.next_retry_at limit 1) x`
 
-// Next is when the first text falls due that was not due by then; zero when there is none.
+// Next is when the first message falls due that was not due by then; zero when there is none.
 func (o *Outbound) Next(ctx context.Context, orgID uuid.UUID, then time.Time) (at time.Time, err error) {
 	defer mark(&err)
 	var next *time.Time

@@ -8,22 +8,23 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
-	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/inbox"
+	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
 )
 
-// sqlKeepReply stores what a text is answered with. Of the calls for help of one person, and of their opt-outs, one in a while is
+// sqlKeepReply stores what a message is answered with. Of the calls for help of one person, and of their opt-outs, one in a while is
 // answered. An opt-out whose confirmation was not sent, such as one that was taken back, does not count.
 const sqlKeepReply = `
 insert into consent_replies (message_id, org_id, phone, kind, body, idempotency_key, created_at, expires_at, due_at)
 select @message, @org, @phone, @kind, @body, @key, @at, @expires, @due
 where not exists (select from consent_replies where org_id = @org and phone = @phone and kind = @kind and created_at > @since
-	and (kind = 'help' or outcome = '` + string(delivery.Accepted) + `'))`
+	and (kind = 'help' or outcome = '` + string(send.Accepted) + `'))`
 
-func keepReply(ctx context.Context, tx pgx.Tx, r delivery.Reply) error {
-	pause := delivery.HelpPause
-	if r.Kind == delivery.ConfirmStop {
-		pause = delivery.StopPause
+func keepReply(ctx context.Context, tx pgx.Tx, r inbox.Reply) error {
+	pause := inbox.HelpPause
+	if r.Kind == inbox.ConfirmStop {
+		pause = inbox.StopPause
 	}
 	return exec(ctx, tx, sqlKeepReply, pgx.NamedArgs{
 		"message": r.MessageID, "org": r.OrgID, "phone": r.Phone.String(), "kind": string(r.Kind), "body": r.Body, "key": r.Key,
@@ -55,20 +56,20 @@ type replyRow struct {
 }
 
 // ClaimReplies takes at most limit replies that are due, and makes them due again at until.
-func (s *Store) ClaimReplies(ctx context.Context, now, until time.Time, limit int) (due []delivery.Reply, err error) {
+func (s *Store) ClaimReplies(ctx context.Context, now, until time.Time, limit int) (due []inbox.Reply, err error) {
 	defer mark(&err)
 	rows, err := s.pool.Query(ctx, sqlClaimReplies, pgx.NamedArgs{"now": now, "until": until, "limit": limit})
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(found pgx.CollectableRow) (delivery.Reply, error) {
+	return pgx.CollectRows(rows, func(found pgx.CollectableRow) (inbox.Reply, error) {
 		r, err := pgx.RowToStructByName[replyRow](found)
 		if err != nil {
-			return delivery.Reply{}, err
+			return inbox.Reply{}, err
 		}
 		phone, err := sms.StoredPhone(r.Phone)
-		return delivery.Reply{
-			MessageID: r.MessageID, OrgID: r.OrgID, ProfileID: value(r.ProfileID), Phone: phone, Kind: delivery.ReplyKind(r.Kind), Body: r.Body,
+		return inbox.Reply{
+			MessageID: r.MessageID, OrgID: r.OrgID, ProfileID: value(r.ProfileID), Phone: phone, Kind: inbox.ReplyKind(r.Kind), Body: r.Body,
 			Key: r.IdempotencyKey, CreatedAt: r.CreatedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(), DueAt: r.DueAt.UTC(),
 		}, err
 	})
@@ -84,7 +85,7 @@ select org_id, phone, @at, state, 'confirmation', @words, @sender, @message from
 
 // SettleReply keeps what has become of a reply, unless it was settled before, and writes a confirmation that was sent into the
 // ledger.
-func (s *Store) SettleReply(ctx context.Context, r delivery.Reply) (err error) {
+func (s *Store) SettleReply(ctx context.Context, r inbox.Reply) (err error) {
 	defer mark(&err)
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		args := pgx.NamedArgs{
@@ -94,7 +95,7 @@ func (s *Store) SettleReply(ctx context.Context, r delivery.Reply) (err error) {
 			return err
 		}
 		done, err := tx.Exec(ctx, sqlSettleReply, args)
-		if err != nil || done.RowsAffected() == 0 || r.SentAs == nil || r.Kind != delivery.ConfirmStop {
+		if err != nil || done.RowsAffected() == 0 || r.SentAs == nil || r.Kind != inbox.ConfirmStop {
 			return err
 		}
 		args["at"], args["words"], args["sender"], args["message"] = r.SentAs.AcceptedAt, r.SentAs.Body, r.SentAs.From, r.SentAs.ID

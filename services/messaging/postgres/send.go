@@ -10,7 +10,8 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/services/messaging/consent"
-	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/inbox"
+	"paceline.internal/services/messaging/send"
 )
 
 // claimRounds bounds Claim: consent may come and go between its statements, but not for ever.
@@ -32,26 +33,25 @@ with permitted as (
 const sqlHeld = `not @despite_hold::boolean and exists (
 	select from holds where org_id = @org and phone = @to and held and version > @hold_version)`
 
+// sqlInsertClaim makes a new row, or a new attempt on the row of this very send whose last one Twilio certainly did not process.
 const sqlInsertClaim = `
-insert into sms_messages (id, org_id, profile_id, direction, from_number, to_number, body, body_hash, idempotency_key, status,
+insert into sms_messages as m (id, org_id, profile_id, direction, from_number, to_number, body, body_hash, idempotency_key, status,
 	segments, correlation_id, unknown_policy, attempt_token, attempted_at, lease_until, attempts, created_at, updated_at)
 select @id, @org, @profile, 'outbound', @from, @to, @body, @hash, @key, 'sending',
 	@segments, @correlation, @policy, @token, @at, @lease, 1, @at, @at
 from permitted
-on conflict (org_id, idempotency_key) do nothing
+on conflict (org_id, idempotency_key) do update
+set status = 'sending', error_code = null, attempt_token = @token, attempted_at = @at, lease_until = @lease,
+	attempts = m.attempts + 1, absent_since = null, next_look_at = null, looks = 0, failing_since = null, failed_looks = 0, updated_at = @at
+where m.to_number = @to and m.body_hash = @hash
+	and m.status = 'throttled' and m.twilio_sid is null and m.lease_until <= @at
 returning ` + columns
 
-// sqlReclaim makes a new attempt on a row whose last one Twilio did not process, under the same lock on consent.
-const sqlReclaim = `
-with permitted as (
-	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' and not (` + sqlHeld + `) for share
-)` + sqlUpdateClaim
-
-// sqlConfirmation is the one exception to what may be sent: a text to somebody who has opted out, in the words that were written
+// sqlClaimConfirmation has the one exception to what may be sent: a message to somebody who has opted out, in the words that were written
 // into the ledger together with that opt-out, under the one key that was stored with it, in its time, and only while that opt-out is
 // the last line of the ledger. The length of the ledger is read again when the lock is had, so a START or a second STOP that
 // commits at this moment forbids it.
-const sqlConfirmation = `
+const sqlClaimConfirmation = `
 with permitted as (
 	select 1 from consents c
 	where c.org_id = @org and c.phone = @to and c.state = 'opted_out' and c.chain_length = (
@@ -63,21 +63,7 @@ with permitted as (
 		where r.message_id = @confirms and r.kind = 'stop' and r.idempotency_key = @key and r.expires_at > @at
 	)
 	for share of c
-)`
-
-const (
-	sqlClaimConfirmation   = sqlConfirmation + sqlInsertClaim
-	sqlReclaimConfirmation = sqlConfirmation + sqlUpdateClaim
-)
-
-const sqlUpdateClaim = `
-update sms_messages
-set status = 'sending', error_code = null, attempt_token = @token, attempted_at = @at, lease_until = @lease,
-	attempts = attempts + 1, absent_since = null, next_look_at = null, looks = 0, failing_since = null, failed_looks = 0, updated_at = @at
-from permitted
-where org_id = @org and idempotency_key = @key and to_number = @to and body_hash = @hash
-	and status = 'throttled' and twilio_sid is null and lease_until <= @at
-returning ` + columns
+)` + sqlInsertClaim
 
 const sqlByKey = `select ` + columns + ` from sms_messages where org_id = @org and idempotency_key = @key`
 
@@ -105,55 +91,62 @@ where not exists (
 	select from consent_events where org_id = @org and phone = @to and source = @source and words = @words
 )`
 
-// Claim inserts the row of a first attempt, in one statement, if the recipient has not opted out, is not held and the
-// key is new. Else it reports the row that has the key and whether the recipient has opted out or is held.
-func (s *Store) Claim(ctx context.Context, a delivery.Attempt) (claim delivery.Claim, err error) {
+// Claim takes the row of an attempt, in one statement, if the recipient has not opted out and is not held: a new row if the key is new,
+// else the row that has the key, if Twilio did not process its last attempt. Otherwise it reports that row, and whether the recipient
+// has opted out or is held.
+func (s *Store) Claim(ctx context.Context, a send.Attempt) (claim send.Claim, err error) {
 	defer mark(&err)
-	args := claimArgs(a)
-	if a.Confirms != uuid.Nil {
-		return s.claimConfirmation(ctx, sqlClaimConfirmation, args)
-	}
-	if args["words"] != "" {
+	args, insert := claimArgs(a), sqlClaim
+	switch {
+	case a.Confirms != uuid.Nil:
+		insert = sqlClaimConfirmation
+	case args["words"] != "":
 		if _, err := s.pool.Exec(ctx, sqlKeepConsent, args); err != nil {
-			return delivery.Claim{}, err
+			return send.Claim{}, err
 		}
 	}
 	for range claimRounds {
-		m, won, err := s.claimed(ctx, sqlClaim, args)
+		m, won, err := s.claimed(ctx, insert, args)
 		if err != nil || won {
-			return delivery.Claim{Won: won, Message: &m}, err
+			return send.Claim{Won: won, Message: &m}, err
 		}
-		claim, state, err := s.lookUp(ctx, args)
-		if err != nil || claim.Message != nil || claim.OptedOut || claim.Held {
+		claim, state, err := s.lookUp(ctx, a, args)
+		switch {
+		case err != nil || claim.OptedOut && claim.Message == nil || claim.Held && claim.Message == nil:
 			return claim, err
-		}
-		if state == "" {
+		case claim.Message != nil:
+			return s.resume(ctx, claim, a)
+		case state == "":
 			if _, err := s.pool.Exec(ctx, sqlFirstConsent, args); err != nil {
-				return delivery.Claim{}, err
+				return send.Claim{}, err
 			}
 		}
 	}
-	return delivery.Claim{}, errClaimContended
+	return send.Claim{}, errClaimContended
 }
 
-// Reclaim makes the attempt on a throttled row, or reports what stands in its way.
-func (s *Store) Reclaim(ctx context.Context, a delivery.Attempt) (claim delivery.Claim, err error) {
-	defer mark(&err)
-	args := claimArgs(a)
-	if a.Confirms != uuid.Nil {
-		return s.claimConfirmation(ctx, sqlReclaimConfirmation, args)
+// resume goes on with a row that was there before: one that this very attempt holds is won, an abandoned one becomes unknown.
+func (s *Store) resume(ctx context.Context, claim send.Claim, a send.Attempt) (send.Claim, error) {
+	switch m := *claim.Message; {
+	case !m.Matches(a):
+		return send.Claim{}, send.ErrKeyReused
+	case m.HeldBy(a):
+		claim.Won = true
+	case m.Abandoned(a.At):
+		expired, done, err := message(ctx, s.pool, sqlExpire, pgx.NamedArgs{
+			"id": m.ID, "token": m.AttemptToken, "now": a.At, "over": a.At.Add(-a.Timeout),
+		})
+		if done {
+			claim.Message = &expired
+		}
+		return claim, err
 	}
-	m, won, err := s.claimed(ctx, sqlReclaim, args)
-	if err != nil || won {
-		return delivery.Claim{Won: won, Message: &m}, err
-	}
-	claim, _, err = s.lookUp(ctx, args)
-	return claim, err
+	return claim, nil
 }
 
 // claimed runs a claim under the phone's lock, in one transaction and one round trip. The lock is a statement of its own, so that the
 // claim sees what was committed by the transaction that had it before.
-func (s *Store) claimed(ctx context.Context, sql string, args pgx.NamedArgs) (m delivery.Message, won bool, err error) {
+func (s *Store) claimed(ctx context.Context, sql string, args pgx.NamedArgs) (m send.Message, won bool, err error) {
 	var batch pgx.Batch
 	batch.Queue(sqlShareLock, args)
 	batch.Queue(sql, args).Query(func(rows pgx.Rows) error {
@@ -164,46 +157,36 @@ func (s *Store) claimed(ctx context.Context, sql string, args pgx.NamedArgs) (m 
 		return err
 	})
 	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil { // only now it is committed
-		return delivery.Message{}, false, err
+		return send.Message{}, false, err
 	}
 	return m, won, nil
 }
 
-// claimConfirmation claims the confirmation of an opt-out, or reports the row that has its key. Without one, it may not be sent.
-func (s *Store) claimConfirmation(ctx context.Context, sql string, args pgx.NamedArgs) (delivery.Claim, error) {
-	m, won, err := message(ctx, s.pool, sql, args)
-	if err != nil || won {
-		return delivery.Claim{Won: won, Message: &m}, err
-	}
-	m, found, err := message(ctx, s.pool, sqlByKey, args)
-	if err != nil || !found {
-		return delivery.Claim{OptedOut: true}, err
-	}
-	return delivery.Claim{Message: &m}, nil
-}
-
-// lookUp is why a claim was not won. The state is empty when nothing is recorded about the recipient.
-func (s *Store) lookUp(ctx context.Context, args pgx.NamedArgs) (delivery.Claim, consent.State, error) {
+// lookUp is why a claim was not won. The state is empty when nothing is recorded about the recipient. That the recipient has opted out
+// does not stand in the way of the confirmation of just that; without a row it may not be sent, for whatever reason.
+func (s *Store) lookUp(ctx context.Context, a send.Attempt, args pgx.NamedArgs) (claim send.Claim, state consent.State, err error) {
 	m, found, err := message(ctx, s.pool, sqlByKey, args)
 	if err != nil {
-		return delivery.Claim{}, "", err
+		return send.Claim{}, "", err
 	}
-	var state consent.State
-	var claim delivery.Claim
-	if err := s.pool.QueryRow(ctx, sqlRefused, args).Scan(&state, &claim.Held); err != nil {
-		return delivery.Claim{}, "", err
-	}
-	claim.OptedOut = state == consent.OptedOut
 	if found {
 		claim.Message = &m
 	}
+	if a.Confirms != uuid.Nil {
+		claim.OptedOut = !found
+		return claim, "", nil
+	}
+	if err := s.pool.QueryRow(ctx, sqlRefused, args).Scan(&state, &claim.Held); err != nil {
+		return send.Claim{}, "", err
+	}
+	claim.OptedOut = state == consent.OptedOut
 	return claim, state, nil
 }
 
-func claimArgs(a delivery.Attempt) pgx.NamedArgs {
-	source, words := delivery.FromElsewhere, a.Consent.Words()
+func claimArgs(a send.Attempt) pgx.NamedArgs {
+	source, words := inbox.FromElsewhere, a.Consent.Words()
 	if words != "" {
-		source = delivery.FromFirstSend
+		source = inbox.FromFirstSend
 	}
 	return pgx.NamedArgs{
 		"source": string(source), "words": words,
@@ -214,26 +197,14 @@ func claimArgs(a delivery.Attempt) pgx.NamedArgs {
 	}
 }
 
+// sqlExpire makes an abandoned row unknown, and due to be checked at once; but not before it is quiet, because a STOP waits for what is
+// being sent, and not for what is in doubt.
 const sqlExpire = `
 update sms_messages set status = 'unknown', next_look_at = @now, looks = 0, updated_at = @now
 where id = @id and attempt_token = @token and status = 'sending' and lease_until <= @over
 returning ` + columns
 
 const sqlByID = `select ` + columns + ` from sms_messages where id = @id`
-
-// Expire makes a row unknown whose lease has been over for timeout, unless somebody settled it first, and returns the row
-// either way.
-func (s *Store) Expire(
-	ctx context.Context, m delivery.Message, now time.Time, timeout time.Duration,
-) (current delivery.Message, err error) {
-	defer mark(&err)
-	args := pgx.NamedArgs{"id": m.ID, "token": m.AttemptToken, "now": now, "over": now.Add(-timeout)}
-	expired, won, err := message(ctx, s.pool, sqlExpire, args)
-	if err != nil || won {
-		return expired, err
-	}
-	return one(ctx, s.pool, sqlByID, args)
-}
 
 const sqlByIDForUpdate = sqlByID + ` for no key update`
 
@@ -246,7 +217,7 @@ where id = @id`
 
 // Settle applies Message.Settle to the stored row and returns the row after it. When Twilio says that the recipient has
 // opted out, that is recorded too, even if the attempt has lost its row: it is true all the same.
-func (s *Store) Settle(ctx context.Context, a delivery.Answer) (settled delivery.Message, err error) {
+func (s *Store) Settle(ctx context.Context, a send.Answer) (settled send.Message, err error) {
 	defer mark(&err)
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		if a.OptsOut() {
@@ -275,15 +246,29 @@ func recordRefusal(ctx context.Context, tx pgx.Tx, id uuid.UUID, at time.Time) e
 	}
 	return change(ctx, tx, consentChange{
 		OrgID: m.OrgID, Phone: m.To, NotAfter: m.AttemptedAt, // a START that came while we asked is newer than what we asked
-		Event: delivery.LedgerEvent{At: at, State: consent.OptedOut, Source: delivery.FromTwilio, Sender: m.From},
+		Event: inbox.LedgerEvent{At: at, State: consent.OptedOut, Source: inbox.FromTwilio, Sender: m.From},
 	})
 }
 
-func update(ctx context.Context, tx pgx.Tx, m delivery.Message) error {
+func update(ctx context.Context, tx pgx.Tx, m send.Message) error {
 	return exec(ctx, tx, sqlUpdate, pgx.NamedArgs{
 		"id": m.ID, "from": m.From, "status": string(m.Status), "sid": null(m.SID), "code": null(m.ErrorCode),
-		"segments": m.Segments, "lease": m.LeaseUntil, "absent": null(m.AbsentSince), "look": null(m.NextLookAt), "looks": m.Looks,
-		"failing": null(m.FailingSince), "failed": m.FailedLooks, "accepted": null(m.AcceptedAt), "asked": null(m.AskedAt),
+		"segments": m.Segments, "lease": m.LeaseUntil, "absent": null(m.AbsentSince), "look": null(m.NextCheckAt), "looks": m.Checks,
+		"failing": null(m.FailingSince), "failed": m.FailedListings, "accepted": null(m.AcceptedAt), "asked": null(m.AskedAt),
 		"updated": m.UpdatedAt,
 	})
+}
+
+// sqlOnItsWay looks for attempts that can still reach Twilio. The confirmation of an opt-out may come after it.
+const sqlOnItsWay = `
+select exists (
+	select from sms_messages where to_number = @phone and org_id = @org and status = 'sending' and lease_until > @after
+		and not starts_with(idempotency_key, '` + send.StopKeys + `')
+)`
+
+// OnItsWay reports whether an attempt to send to a number is still being made: one whose lease is not over by after.
+func (s *Store) OnItsWay(ctx context.Context, orgID uuid.UUID, phone string, after time.Time) (busy bool, err error) {
+	defer mark(&err)
+	err = s.pool.QueryRow(ctx, sqlOnItsWay, pgx.NamedArgs{"org": orgID, "phone": phone, "after": after}).Scan(&busy)
+	return busy, err
 }

@@ -17,7 +17,7 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/services/messaging/consent"
-	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
 )
 
@@ -84,27 +84,27 @@ type row struct {
 }
 
 // message reads the row back. An unknown status or effect means that a newer release wrote it.
-func (r row) message() (delivery.Message, error) {
+func (r row) message() (send.Message, error) {
 	status, err := sms.ParseStatus(r.Status)
 	if err != nil {
-		return delivery.Message{}, fmt.Errorf("message %s: %w", r.ID, err)
+		return send.Message{}, fmt.Errorf("message %s: %w", r.ID, err)
 	}
 	effect, err := parseEffect(value(r.ConsentEffect))
 	if err != nil {
-		return delivery.Message{}, fmt.Errorf("message %s: %w", r.ID, err)
+		return send.Message{}, fmt.Errorf("message %s: %w", r.ID, err)
 	}
-	m := delivery.Message{
-		ID: r.ID, OrgID: r.OrgID, ProfileID: value(r.ProfileID), Direction: delivery.Direction(r.Direction),
+	m := send.Message{
+		ID: r.ID, OrgID: r.OrgID, ProfileID: value(r.ProfileID), Direction: send.Direction(r.Direction),
 		From: r.FromNumber, To: r.ToNumber, Body: r.Body, Key: value(r.IdempotencyKey),
 		Status: status, SID: value(r.TwilioSID), ErrorCode: value(r.ErrorCode), Segments: r.Segments,
 		CorrelationID: r.CorrelationID, AttemptToken: value(r.AttemptToken), AttemptedAt: value(r.AttemptedAt).UTC(),
-		LeaseUntil: value(r.LeaseUntil).UTC(), UnknownPolicy: delivery.UnknownPolicy(r.UnknownPolicy),
-		AbsentSince: value(r.AbsentSince).UTC(), NextLookAt: value(r.NextLookAt).UTC(), Looks: r.Looks,
-		FailingSince: value(r.FailingSince).UTC(), FailedLooks: r.FailedLooks,
+		LeaseUntil: value(r.LeaseUntil).UTC(), UnknownPolicy: send.UnknownPolicy(r.UnknownPolicy),
+		AbsentSince: value(r.AbsentSince).UTC(), NextCheckAt: value(r.NextLookAt).UTC(), Checks: r.Looks,
+		FailingSince: value(r.FailingSince).UTC(), FailedListings: r.FailedLooks,
 		Attempts: r.Attempts, AcceptedAt: value(r.AcceptedAt).UTC(), AskedAt: value(r.AskedAt).UTC(), ConsentEffect: effect,
 		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
-	if m.Direction == delivery.Outbound && r.AttemptedAt == nil { // claimed by a release that did not note it
+	if m.Direction == send.Outbound && r.AttemptedAt == nil { // claimed by a release that did not note it
 		m.AttemptedAt = m.CreatedAt
 	}
 	copy(m.BodyHash[:], r.BodyHash)
@@ -125,7 +125,7 @@ func parseEffect(stored string) (consent.Effect, error) {
 }
 
 // messages runs a query of columns.
-func messages(ctx context.Context, c conn, sql string, args pgx.NamedArgs) ([]delivery.Message, error) {
+func messages(ctx context.Context, c conn, sql string, args pgx.NamedArgs) ([]send.Message, error) {
 	rows, err := c.Query(ctx, sql, args)
 	if err != nil {
 		return nil, err
@@ -133,10 +133,10 @@ func messages(ctx context.Context, c conn, sql string, args pgx.NamedArgs) ([]de
 	return pgx.CollectRows(rows, toMessage)
 }
 
-func toMessage(found pgx.CollectableRow) (delivery.Message, error) {
+func toMessage(found pgx.CollectableRow) (send.Message, error) {
 	r, err := pgx.RowToStructByName[row](found)
 	if err != nil {
-		return delivery.Message{}, err
+		return send.Message{}, err
 	}
 	return r.message()
 }
@@ -157,16 +157,16 @@ func legible[T any](rows pgx.Rows, read pgx.RowToFunc[T]) (all []T, unread []err
 }
 
 // message runs a query of columns that finds one row at most.
-func message(ctx context.Context, c conn, sql string, args pgx.NamedArgs) (delivery.Message, bool, error) {
+func message(ctx context.Context, c conn, sql string, args pgx.NamedArgs) (send.Message, bool, error) {
 	found, err := messages(ctx, c, sql, args)
 	if err != nil || len(found) == 0 {
-		return delivery.Message{}, false, err
+		return send.Message{}, false, err
 	}
 	return found[0], true, nil
 }
 
 // one runs a statement that must find its row.
-func one(ctx context.Context, c conn, sql string, args pgx.NamedArgs) (delivery.Message, error) {
+func one(ctx context.Context, c conn, sql string, args pgx.NamedArgs) (send.Message, error) {
 	m, found, err := message(ctx, c, sql, args)
 	if err == nil && !found {
 		err = errNoRow

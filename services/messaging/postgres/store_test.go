@@ -18,8 +18,9 @@ import (
 	platform "paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/services/messaging/consent"
-	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/inbox"
 	"paceline.internal/services/messaging/postgres"
+	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
@@ -63,12 +64,12 @@ func TestMigrationOfRunningDatabase(t *testing.T) {
 	abandoned, err := postgres.NewStore(pool).ExpireAbandoned(t.Context(), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), time.Second, 10)
 	require.NoError(t, err)
 	require.Equal(t, 2, abandoned)
-	due, unread, err := postgres.NewStore(pool).ClaimLooks(t.Context(), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2100, 1, 2, 0, 0, 0, 0, time.UTC), 10)
+	due, unread, err := postgres.NewStore(pool).ClaimDue(t.Context(), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2100, 1, 2, 0, 0, 0, 0, time.UTC), 10)
 	require.NoError(t, err)
 	var statuses []sms.Status
 	for _, m := range due {
 		statuses = append(statuses, m.Status)
-		require.Equal(t, delivery.ConfirmAbsentThenResend, m.UnknownPolicy)
+		require.Equal(t, send.ConfirmAbsentThenResend, m.UnknownPolicy)
 		require.Equal(t, m.CreatedAt, m.AttemptedAt, "nobody noted when it was claimed, and not before this")
 	}
 	require.Empty(t, unread)
@@ -205,16 +206,16 @@ func TestMessages(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name  string
-		query delivery.Query
+		query send.Query
 		want  []uuid.UUID
 	}{
-		{name: "AllNewestFirst", query: delivery.Query{OrgID: org, Limit: 9}, want: ids},
-		{name: "Limit", query: delivery.Query{OrgID: org, Limit: 2}, want: ids[:2]},
-		{name: "NextPage", query: delivery.Query{OrgID: org, Limit: 9, Before: ids[1]}, want: ids[2:]},
-		{name: "Profile", query: delivery.Query{OrgID: org, ProfileID: profile, Limit: 9}, want: []uuid.UUID{ids[0], ids[2]}},
-		{name: "Key", query: delivery.Query{OrgID: org, Key: "b", Limit: 9}, want: ids[1:2]},
-		{name: "KeyOfAnotherProfile", query: delivery.Query{OrgID: org, Key: "b", ProfileID: profile, Limit: 9}},
-		{name: "AnotherOrganisation", query: delivery.Query{OrgID: uuid.Must(uuid.NewV7()), Limit: 9}},
+		{name: "AllNewestFirst", query: send.Query{OrgID: org, Limit: 9}, want: ids},
+		{name: "Limit", query: send.Query{OrgID: org, Limit: 2}, want: ids[:2]},
+		{name: "NextPage", query: send.Query{OrgID: org, Limit: 9, Before: ids[1]}, want: ids[2:]},
+		{name: "Profile", query: send.Query{OrgID: org, ProfileID: profile, Limit: 9}, want: []uuid.UUID{ids[0], ids[2]}},
+		{name: "Key", query: send.Query{OrgID: org, Key: "b", Limit: 9}, want: ids[1:2]},
+		{name: "KeyOfAnotherProfile", query: send.Query{OrgID: org, Key: "b", ProfileID: profile, Limit: 9}},
+		{name: "AnotherOrganisation", query: send.Query{OrgID: uuid.Must(uuid.NewV7()), Limit: 9}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -233,7 +234,7 @@ func TestMessages(t *testing.T) {
 	t.Run("MessageOfAnotherOrganisationIsNotFound", func(t *testing.T) {
 		t.Parallel()
 		_, err := store.Message(t.Context(), uuid.Must(uuid.NewV7()), ids[0])
-		require.ErrorIs(t, err, delivery.ErrMessageNotFound)
+		require.ErrorIs(t, err, send.ErrMessageNotFound)
 	})
 }
 
@@ -241,9 +242,9 @@ func TestSetConsent(t *testing.T) {
 	t.Parallel()
 	store := postgres.NewStore(pgtest.New(t, postgres.Migrations()))
 	org, who, at := uuid.Must(uuid.NewV7()), phone(t, "+14155550123"), time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	_, err := store.Consent(t.Context(), org, who, delivery.LedgerPage{Limit: 1})
-	require.ErrorIs(t, err, delivery.ErrConsentNotFound)
-	note := delivery.Note{OrgID: org, Phone: who, State: consent.OptedOut, Reason: "called us", Sender: "MG1", At: at}
+	_, err := store.Consent(t.Context(), org, who, inbox.LedgerPage{Limit: 1})
+	require.ErrorIs(t, err, inbox.ErrConsentNotFound)
+	note := inbox.Note{OrgID: org, Phone: who, State: consent.OptedOut, Reason: "called us", Sender: "MG1", At: at}
 	_, err = store.SetConsent(t.Context(), note)
 	require.NoError(t, err)
 	note.Reason, note.At = "called again", at.Add(time.Hour)
@@ -252,25 +253,27 @@ func TestSetConsent(t *testing.T) {
 	require.Nil(t, ledger.Broken)
 	require.Len(t, ledger.Events, 2)
 	first, second := ledger.Events[0].Hash, ledger.Events[1].Hash
-	require.Equal(t, delivery.Ledger{
+	require.Equal(t, inbox.Ledger{
 		OrgID: org, Phone: who, State: consent.OptedOut, UpdatedAt: at, Chain: consent.Chain{Length: 2, Head: second},
-		Events: []delivery.LedgerEvent{
+		Events: []inbox.LedgerLine{
 			{
-				At: at, State: consent.OptedOut, Source: delivery.FromOperator, Words: "called us", Sender: "MG1",
-				Seq: 1, PrevHash: consent.NoHash, Hash: first,
+				LedgerEvent: inbox.LedgerEvent{At: at, State: consent.OptedOut, Source: inbox.FromOperator, Words: "called us", Sender: "MG1"},
+				Seq:         1, PrevHash: consent.NoHash, Hash: first,
 			},
 			{
-				At: at.Add(time.Hour), State: consent.OptedOut, Source: delivery.FromOperator, Words: "called again", Sender: "MG1",
+				LedgerEvent: inbox.LedgerEvent{
+					At: at.Add(time.Hour), State: consent.OptedOut, Source: inbox.FromOperator, Words: "called again", Sender: "MG1",
+				},
 				Seq: 2, PrevHash: first, Hash: second,
 			},
 		},
 	}, ledger)
 	claim, err := store.Claim(t.Context(), attempt(t, org, who, "key"))
 	require.NoError(t, err)
-	require.Equal(t, delivery.Claim{OptedOut: true}, claim)
+	require.Equal(t, send.Claim{OptedOut: true}, claim)
 }
 
-// TestReclaimAfterSTOP lets the STOP be committed after the row was read and found retryable.
+// TestReclaimAfterSTOP: a row that may be tried again is not claimed after a STOP.
 func TestReclaimAfterSTOP(t *testing.T) {
 	t.Parallel()
 	store := postgres.NewStore(pgtest.New(t, postgres.Migrations()))
@@ -278,25 +281,25 @@ func TestReclaimAfterSTOP(t *testing.T) {
 	first := attempt(t, org, who, "key")
 	claim, err := store.Claim(t.Context(), first)
 	require.NoError(t, err)
-	throttled, err := store.Settle(t.Context(), delivery.Answer{
+	throttled, err := store.Settle(t.Context(), send.Answer{
 		MessageID: claim.Message.ID, Token: first.Token, Outcome: twilio.Outcome{Kind: twilio.Throttled}, At: first.At,
 	})
 	require.NoError(t, err)
-	_, err = store.RecordInbound(t.Context(), delivery.Text{
-		SID: "SM1", From: who, To: "+14155550100", Body: "STOP", MessageID: uuid.Must(uuid.NewV7()), OrgID: org, At: first.At, ReceivedAt: first.At,
+	_, err = store.RecordInbound(t.Context(), inbox.Entry{
+		Inbound: inbox.Inbound{SID: "SM1", From: who, To: "+14155550100", Body: "STOP", OrgID: org, ReceivedAt: first.At},
+		ID:      uuid.Must(uuid.NewV7()), At: first.At,
 	})
 	require.NoError(t, err)
 
 	second := attempt(t, org, who, "key")
 	second.At, second.LeaseUntil = throttled.LeaseUntil, throttled.LeaseUntil.Add(time.Minute)
 	require.True(t, throttled.Retryable(second.At))
-	claim, err = store.Reclaim(t.Context(), second)
+	claim, err = store.Claim(t.Context(), second)
 	require.NoError(t, err)
-	require.Equal(t, delivery.Claim{Message: &throttled, OptedOut: true}, claim)
+	require.Equal(t, send.Claim{Message: &throttled, OptedOut: true}, claim)
 }
 
-// TestReclaimOfARowInDoubt: whoever looked at the row a moment ago may be wrong by now. Only what Twilio certainly did not take
-// is claimed again.
+// TestReclaimOfARowInDoubt: only what Twilio certainly did not take is claimed again.
 func TestReclaimOfARowInDoubt(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -314,13 +317,13 @@ func TestReclaimOfARowInDoubt(t *testing.T) {
 			first := attempt(t, org, who, "key")
 			claim, err := store.Claim(t.Context(), first)
 			require.NoError(t, err)
-			settled, err := store.Settle(t.Context(), delivery.Answer{MessageID: claim.Message.ID, Token: first.Token, Outcome: tt.outcome, At: first.At})
+			settled, err := store.Settle(t.Context(), send.Answer{MessageID: claim.Message.ID, Token: first.Token, Outcome: tt.outcome, At: first.At})
 			require.NoError(t, err)
 			second := attempt(t, org, who, "key")
 			second.At, second.LeaseUntil = first.LeaseUntil.Add(time.Hour), first.LeaseUntil.Add(2*time.Hour)
-			claim, err = store.Reclaim(t.Context(), second)
+			claim, err = store.Claim(t.Context(), second)
 			require.NoError(t, err)
-			require.Equal(t, delivery.Claim{Message: &settled}, claim)
+			require.Equal(t, send.Claim{Message: &settled}, claim)
 		})
 	}
 }
@@ -347,7 +350,7 @@ func TestOutage(t *testing.T) {
 				where datname = current_database() and wait_event_type = 'Lock'`)
 			return err == nil && tag.RowsAffected() == 1
 		}, 10*time.Second, time.Millisecond)
-		require.ErrorIs(t, <-failed, delivery.ErrUnavailable)
+		require.ErrorIs(t, <-failed, send.ErrUnavailable)
 	})
 
 	t.Run("DefectIsNot", func(t *testing.T) {
@@ -357,15 +360,15 @@ func TestOutage(t *testing.T) {
 		require.NoError(t, err)
 		_, err = postgres.NewStore(pool).Claim(t.Context(), attempt(t, uuid.Must(uuid.NewV7()), phone(t, "+14155550123"), "key"))
 		require.Error(t, err)
-		require.NotErrorIs(t, err, delivery.ErrUnavailable, "a missing table does not come back by asking again")
+		require.NotErrorIs(t, err, send.ErrUnavailable, "a missing table does not come back by asking again")
 	})
 }
 
-func attempt(t *testing.T, org uuid.UUID, to sms.Phone, key string) delivery.Attempt {
+func attempt(t *testing.T, org uuid.UUID, to sms.Phone, key string) send.Attempt {
 	t.Helper()
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	return delivery.Attempt{
-		Request:   delivery.Request{OrgID: org, To: to, Body: "hello", Key: key, UnknownPolicy: delivery.ConfirmAbsentThenResend},
+	return send.Attempt{
+		Request:   send.Request{OrgID: org, To: to, Body: "hello", Key: key, UnknownPolicy: send.ConfirmAbsentThenResend},
 		MessageID: uuid.Must(uuid.NewV7()), From: "MG1", BodyHash: sha256.Sum256([]byte("hello")), Segments: 1,
 		Token: uuid.New(), At: at, LeaseUntil: at.Add(time.Minute),
 	}

@@ -10,8 +10,9 @@ import (
 
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
-	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/inbox"
 	"paceline.internal/services/messaging/outbound"
+	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
 )
 
@@ -35,22 +36,22 @@ type refusal struct {
 // refusals is every error that a caller can act on; the first that matches answers.
 func refusals() []refusal {
 	return []refusal{
-		{delivery.ErrUnavailable, codes.Unavailable, messagingv1.Reason_REASON_UNAVAILABLE, "a dependency cannot be reached; try again"},
-		{delivery.ErrInvalid, codes.InvalidArgument, messagingv1.Reason_REASON_INVALID, ""},
+		{send.ErrUnavailable, codes.Unavailable, messagingv1.Reason_REASON_UNAVAILABLE, "a dependency cannot be reached; try again"},
+		{send.ErrInvalid, codes.InvalidArgument, messagingv1.Reason_REASON_INVALID, ""},
 		{sms.ErrPhone, codes.InvalidArgument, messagingv1.Reason_REASON_INVALID, ""},
 		{sms.ErrBody, codes.InvalidArgument, messagingv1.Reason_REASON_INVALID, ""},
 		{errDenied, codes.PermissionDenied, messagingv1.Reason_REASON_PERMISSION_DENIED, "not allowed"},
-		{delivery.ErrKeyReused, codes.AlreadyExists, messagingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED, delivery.ErrKeyReused.Error()},
-		{delivery.ErrNoSender, codes.FailedPrecondition, messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER, delivery.ErrNoSender.Error()},
-		{delivery.ErrUnknownSender, codes.NotFound, messagingv1.Reason_REASON_UNKNOWN_SENDER, delivery.ErrUnknownSender.Error()},
-		{delivery.ErrMessageNotFound, codes.NotFound, messagingv1.Reason_REASON_MESSAGE_NOT_FOUND, delivery.ErrMessageNotFound.Error()},
+		{send.ErrKeyReused, codes.AlreadyExists, messagingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED, send.ErrKeyReused.Error()},
+		{send.ErrNoSender, codes.FailedPrecondition, messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER, send.ErrNoSender.Error()},
+		{send.ErrUnknownSender, codes.NotFound, messagingv1.Reason_REASON_UNKNOWN_SENDER, send.ErrUnknownSender.Error()},
+		{send.ErrMessageNotFound, codes.NotFound, messagingv1.Reason_REASON_MESSAGE_NOT_FOUND, send.ErrMessageNotFound.Error()},
 		{outbound.ErrKeyReused, codes.AlreadyExists, messagingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED, outbound.ErrKeyReused.Error()},
 		{outbound.ErrNotFound, codes.NotFound, messagingv1.Reason_REASON_QUEUED_TEXT_NOT_FOUND, outbound.ErrNotFound.Error()},
 		{outbound.ErrNotCancellable, codes.FailedPrecondition, messagingv1.Reason_REASON_NOT_CANCELLABLE, ""},
-		{delivery.ErrNotResolvable, codes.FailedPrecondition, messagingv1.Reason_REASON_NOT_RESOLVABLE, ""},
-		{delivery.ErrOwnOptOut, codes.FailedPrecondition, messagingv1.Reason_REASON_OPTED_OUT_BY_PERSON, ""},
-		{delivery.ErrOldEvidence, codes.FailedPrecondition, messagingv1.Reason_REASON_EVIDENCE_TOO_OLD, ""},
-		{delivery.ErrConsentNotFound, codes.NotFound, messagingv1.Reason_REASON_CONSENT_NOT_FOUND, delivery.ErrConsentNotFound.Error()},
+		{send.ErrNotResolvable, codes.FailedPrecondition, messagingv1.Reason_REASON_NOT_RESOLVABLE, ""},
+		{inbox.ErrOwnOptOut, codes.FailedPrecondition, messagingv1.Reason_REASON_OPTED_OUT_BY_PERSON, ""},
+		{inbox.ErrOldEvidence, codes.FailedPrecondition, messagingv1.Reason_REASON_EVIDENCE_TOO_OLD, ""},
+		{inbox.ErrConsentNotFound, codes.NotFound, messagingv1.Reason_REASON_CONSENT_NOT_FOUND, inbox.ErrConsentNotFound.Error()},
 	}
 }
 

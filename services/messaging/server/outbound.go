@@ -11,8 +11,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
-	"paceline.internal/services/messaging/delivery"
 	"paceline.internal/services/messaging/outbound"
+	"paceline.internal/services/messaging/postgres"
+	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
 )
 
@@ -20,8 +21,9 @@ import (
 type Outbound struct {
 	messagingv1.UnimplementedOutboundServiceServer
 
-	Desk   *outbound.Desk
-	Sender delivery.Sender
+	Intake *outbound.Intake
+	Store  *postgres.Outbound
+	Sender send.Sender
 }
 
 // EnqueueText implements messagingv1.OutboundServiceServer.
@@ -34,16 +36,16 @@ func (o *Outbound) EnqueueText(ctx context.Context, r *messagingv1.EnqueueTextRe
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	stored, duplicate, err := o.Desk.Enqueue(ctx, request)
+	stored, duplicate, err := o.Intake.Enqueue(ctx, request)
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	return &messagingv1.EnqueueTextResponse{Text: writeText(stored), Duplicate: duplicate}, nil
+	return &messagingv1.EnqueueTextResponse{Text: writeQueued(stored), Duplicate: duplicate}, nil
 }
 
 // GetQueuedText implements messagingv1.OutboundServiceServer.
 func (o *Outbound) GetQueuedText(ctx context.Context, r *messagingv1.GetQueuedTextRequest) (*messagingv1.GetQueuedTextResponse, error) {
-	t, err := o.one(ctx, r.GetTextId(), o.Desk.Get)
+	t, err := o.one(ctx, r.GetTextId(), o.Store.Queued)
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
@@ -54,16 +56,16 @@ func (o *Outbound) GetQueuedText(ctx context.Context, r *messagingv1.GetQueuedTe
 func (o *Outbound) CancelQueuedText(
 	ctx context.Context, r *messagingv1.CancelQueuedTextRequest,
 ) (*messagingv1.CancelQueuedTextResponse, error) {
-	t, err := o.one(ctx, r.GetTextId(), o.Desk.Cancel)
+	t, err := o.one(ctx, r.GetTextId(), o.Intake.Cancel)
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
 	return &messagingv1.CancelQueuedTextResponse{Text: t}, nil
 }
 
-// one does something with one text of the caller's organisation.
+// one does something with one message of the caller's organisation.
 func (o *Outbound) one(
-	ctx context.Context, textID string, do func(ctx context.Context, orgID, id uuid.UUID) (outbound.Text, error),
+	ctx context.Context, textID string, do func(ctx context.Context, orgID, id uuid.UUID) (outbound.Queued, error),
 ) (*messagingv1.QueuedText, error) {
 	view, err := viewOf(ctx, o.Sender)
 	if err != nil {
@@ -73,11 +75,11 @@ func (o *Outbound) one(
 	if err != nil {
 		return nil, err
 	}
-	t, err := do(ctx, view.orgID, id)
+	m, err := do(ctx, view.orgID, id)
 	if err != nil {
 		return nil, err
 	}
-	return writeText(t), nil
+	return writeQueued(m), nil
 }
 
 // ListQueuedTexts implements messagingv1.OutboundServiceServer.
@@ -88,13 +90,13 @@ func (o *Outbound) ListQueuedTexts(
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	query, err := readTexts(view, r)
+	query, err := readQueuedQuery(view, r)
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
 	size := query.Limit
 	query.Limit++ // one more, to know whether there is a page after this one
-	found, err := o.Desk.List(ctx, query)
+	found, err := o.Store.List(ctx, query)
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
@@ -103,8 +105,8 @@ func (o *Outbound) ListQueuedTexts(
 		found = found[:size]
 		page.NextPageToken = writePageToken(found[size-1].ID)
 	}
-	for _, t := range found {
-		page.Texts = append(page.Texts, writeText(t))
+	for _, m := range found {
+		page.Texts = append(page.Texts, writeQueued(m))
 	}
 	return page, nil
 }
@@ -145,7 +147,7 @@ func readOptionalTime(field string, at *timestamppb.Timestamp) (time.Time, error
 	return readTime(field, at)
 }
 
-func readTexts(v view, r *messagingv1.ListQueuedTextsRequest) (outbound.Query, error) {
+func readQueuedQuery(v view, r *messagingv1.ListQueuedTextsRequest) (outbound.Query, error) {
 	profileID, err := readOptionalID("profile_id", r.GetProfileId())
 	if err != nil {
 		return outbound.Query{}, err
@@ -177,16 +179,16 @@ func readTexts(v view, r *messagingv1.ListQueuedTextsRequest) (outbound.Query, e
 	return q, nil
 }
 
-func writeText(t outbound.Text) *messagingv1.QueuedText {
+func writeQueued(m outbound.Queued) *messagingv1.QueuedText {
 	written := &messagingv1.QueuedText{
-		TextId: t.ID.String(), IdempotencyKey: t.Key, ProfileId: writeID(t.ProfileID), To: t.To.String(), Body: string(t.Body),
-		Purpose: string(t.Purpose), Status: string(t.Status), SendAt: timestamppb.New(t.SendAt), ExpiresAt: timestamppb.New(t.ExpiresAt),
-		NextAttemptAt: writeTime(t.NextAt), Attempts: int32Of(t.Attempts), Failure: string(t.Failure), Explanation: t.Explanation,
-		MessageId: writeID(t.MessageID), MessageStatus: string(t.MessageStatus), CreatedAt: timestamppb.New(t.CreatedAt),
-		EndedAt: writeTime(t.EndedAt),
+		TextId: m.ID.String(), IdempotencyKey: m.Key, ProfileId: writeID(m.ProfileID), To: m.To.String(), Body: string(m.Body),
+		Purpose: string(m.Purpose), Status: string(m.Status), SendAt: timestamppb.New(m.SendAt), ExpiresAt: timestamppb.New(m.ExpiresAt),
+		NextAttemptAt: writeTime(m.NextAt), Attempts: int32Of(m.Attempts), Failure: string(m.Failure), Explanation: m.Explanation,
+		MessageId: writeID(m.MessageID), MessageStatus: string(m.MessageStatus), CreatedAt: timestamppb.New(m.CreatedAt),
+		EndedAt: writeTime(m.EndedAt),
 	}
-	if t.ErrorCode != 0 {
-		code := int32Of(t.ErrorCode)
+	if m.ErrorCode != 0 {
+		code := int32Of(m.ErrorCode)
 		written.ErrorCode = &code
 	}
 	return written

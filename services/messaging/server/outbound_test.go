@@ -14,17 +14,18 @@ import (
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
-	"paceline.internal/services/messaging/delivery"
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/postgres"
+	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/server"
 )
 
 func setupOutbound(t *testing.T) *server.Outbound {
 	t.Helper()
-	sender := delivery.Sender{OrgID: uuid.MustParse(orgA), Number: ours}
-	return &server.Outbound{Sender: sender, Desk: &outbound.Desk{
-		Store: postgres.NewOutbound(pgtest.New(t, postgres.Migrations())), Sender: sender, Log: slog.New(slog.DiscardHandler),
+	sender := send.Sender{OrgID: uuid.MustParse(orgA), Number: ours}
+	store := postgres.NewOutbound(pgtest.New(t, postgres.Migrations()))
+	return &server.Outbound{Sender: sender, Store: store, Intake: &outbound.Intake{
+		Store: store, Sender: sender, Log: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) },
 	}}
 }

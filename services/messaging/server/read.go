@@ -14,7 +14,8 @@ import (
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/messaging/consent"
-	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/inbox"
+	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
 )
 
@@ -22,7 +23,7 @@ const (
 	defaultPage = 50
 	largestPage = 500
 	// longestReason bounds an operator's note, in characters.
-	longestReason = delivery.MaxReason
+	longestReason = send.MaxReason
 	// The longest fields of evidence and of a consent record, in characters.
 	longestMethod    = 100
 	longestReference = 200
@@ -36,7 +37,7 @@ var evidenceLine = regexp.MustCompile(`(?m)^\s*(?:method|reference|source|collec
 
 // invalid complains about a field by name, never by value.
 func invalid(field, problem string) error {
-	return fmt.Errorf("%w: %s %s", delivery.ErrInvalid, field, problem)
+	return fmt.Errorf("%w: %s %s", send.ErrInvalid, field, problem)
 }
 
 func readID(field, text string) (uuid.UUID, error) {
@@ -47,7 +48,7 @@ func readID(field, text string) (uuid.UUID, error) {
 	return id, nil
 }
 
-// readOptionalID is uuid.Nil for an empty text.
+// readOptionalID is uuid.Nil for an empty field.
 func readOptionalID(field, text string) (uuid.UUID, error) {
 	if text == "" {
 		return uuid.Nil, nil
@@ -63,53 +64,53 @@ func readPhone(field, text string) (sms.Phone, error) {
 	return phone, nil
 }
 
-func readSend(r *messagingv1.SendRequest) (delivery.Request, error) {
+func readSend(r *messagingv1.SendRequest) (send.Request, error) {
 	orgID, err := readID("org_id", r.GetOrgId())
 	if err != nil {
-		return delivery.Request{}, err
+		return send.Request{}, err
 	}
 	profileID, err := readOptionalID("profile_id", r.GetProfileId())
 	if err != nil {
-		return delivery.Request{}, err
+		return send.Request{}, err
 	}
 	to, err := readPhone("to", r.GetTo())
 	if err != nil {
-		return delivery.Request{}, err
+		return send.Request{}, err
 	}
 	body, err := sms.NewBody(r.GetBody())
 	if err != nil {
-		return delivery.Request{}, fmt.Errorf("body: %w", err)
+		return send.Request{}, fmt.Errorf("body: %w", err)
 	}
 	policy, err := readPolicy(r.GetUnknownPolicy())
 	if err != nil {
-		return delivery.Request{}, err
+		return send.Request{}, err
 	}
 	given, err := readGiven(r.GetConsent())
 	if err != nil {
-		return delivery.Request{}, err
+		return send.Request{}, err
 	}
-	return delivery.Request{
+	return send.Request{
 		OrgID: orgID, ProfileID: profileID, To: to, Body: body, Key: r.GetIdempotencyKey(), CorrelationID: r.GetCorrelationId(),
 		UnknownPolicy: policy, HoldVersion: r.GetHoldVersion(), Consent: given,
 	}, nil
 }
 
-func readHold(r *messagingv1.SetHoldRequest) (delivery.Hold, error) {
+func readHold(r *messagingv1.SetHoldRequest, now time.Time) (inbox.Hold, error) {
 	orgID, err := readID("org_id", r.GetOrgId())
 	if err != nil {
-		return delivery.Hold{}, err
+		return inbox.Hold{}, err
 	}
 	phone, err := sms.StoredPhone(r.GetPhone()) // it is a profile's; one that is no number any more can be held all the same
 	if err != nil {
-		return delivery.Hold{}, fmt.Errorf("phone: %w", err)
+		return inbox.Hold{}, fmt.Errorf("phone: %w", err)
 	}
 	if r.GetVersion() < 1 {
-		return delivery.Hold{}, invalid("version", "must be at least 1")
+		return inbox.Hold{}, invalid("version", "must be at least 1")
 	}
-	return delivery.Hold{OrgID: orgID, Phone: phone, Held: r.GetHeld(), Version: r.GetVersion()}, nil
+	return inbox.Hold{OrgID: orgID, Phone: phone, Held: r.GetHeld(), Version: r.GetVersion(), At: now}, nil
 }
 
-// readGiven reads how the recipient of a text agreed; zero when the caller does not say.
+// readGiven reads how the recipient of a message agreed; zero when the caller does not say.
 func readGiven(r *messagingv1.ConsentRecord) (consent.Given, error) {
 	if r == nil {
 		return consent.Given{}, nil
@@ -160,126 +161,129 @@ func readEvidence(r *messagingv1.Evidence, now time.Time) (*consent.Evidence, er
 	return &consent.Evidence{Method: method, CollectedAt: collected.AsTime(), Reference: reference}, nil
 }
 
-func readPolicy(p messagingv1.UnknownPolicy) (delivery.UnknownPolicy, error) {
+func readPolicy(p messagingv1.UnknownPolicy) (send.UnknownPolicy, error) {
 	switch p {
 	case messagingv1.UnknownPolicy_UNKNOWN_POLICY_UNSPECIFIED, messagingv1.UnknownPolicy_UNKNOWN_POLICY_CONFIRM_ABSENT_THEN_RESEND:
-		return delivery.ConfirmAbsentThenResend, nil
+		return send.ConfirmAbsentThenResend, nil
 	case messagingv1.UnknownPolicy_UNKNOWN_POLICY_NEVER_DUPLICATE:
-		return delivery.NeverDuplicate, nil
+		return send.NeverDuplicate, nil
 	}
 	return "", invalid("unknown_policy", "is not one of ours")
 }
 
-func readResolution(v view, r *messagingv1.ResolveMessageRequest) (delivery.Resolution, error) {
+func readResolution(v view, r *messagingv1.ResolveMessageRequest) (send.ResolveRequest, error) {
 	id, err := readID("message_id", r.GetMessageId())
 	if err != nil {
-		return delivery.Resolution{}, err
+		return send.ResolveRequest{}, err
 	}
-	words := map[messagingv1.Resolution]delivery.Word{
-		messagingv1.Resolution_RESOLUTION_SENT:     delivery.Sent,
-		messagingv1.Resolution_RESOLUTION_NOT_SENT: delivery.NotSent,
-		messagingv1.Resolution_RESOLUTION_GIVE_UP:  delivery.GiveUp,
+	kinds := map[messagingv1.Resolution]send.ResolutionKind{
+		messagingv1.Resolution_RESOLUTION_SENT:     send.Sent,
+		messagingv1.Resolution_RESOLUTION_NOT_SENT: send.NotSent,
+		messagingv1.Resolution_RESOLUTION_GIVE_UP:  send.GiveUp,
 	}
-	return delivery.Resolution{
-		OrgID: v.orgID, MessageID: id, Word: words[r.GetResolution()], SID: r.GetTwilioSid(), Attempt: int(r.GetAttempt()),
+	return send.ResolveRequest{
+		OrgID: v.orgID, MessageID: id, Kind: kinds[r.GetResolution()], SID: r.GetTwilioSid(), Attempt: int(r.GetAttempt()),
 		Reason: r.GetReason(),
 	}, nil
 }
 
 // readReceipt is lenient about our id: it comes back in a URL, and a receipt must be kept whatever has become of that.
-func readReceipt(r *messagingv1.RecordStatusRequest) delivery.Receipt {
+func readReceipt(r *messagingv1.RecordStatusRequest, now time.Time) send.Receipt {
 	id, err := uuid.Parse(r.GetMessageId())
 	if err != nil {
 		id = uuid.Nil
 	}
-	return delivery.Receipt{
-		MessageID: id, SID: r.GetTwilioSid(), Status: r.GetStatus(), ErrorCode: int(r.GetErrorCode()), Raw: r.GetRaw(),
+	return send.Receipt{
+		MessageID: id, SID: r.GetTwilioSid(), Status: r.GetStatus(), ErrorCode: int(r.GetErrorCode()), Raw: r.GetRaw(), At: now,
 	}
 }
 
-func readText(r *messagingv1.RecordInboundRequest) (delivery.Text, error) {
+func readInbound(r *messagingv1.RecordInboundRequest) (inbox.Inbound, error) {
 	profileID, err := readOptionalID("profile_id", r.GetProfileId())
 	if err != nil {
-		return delivery.Text{}, err
+		return inbox.Inbound{}, err
 	}
 	orgID, err := readOptionalID("org_id", r.GetOrgId())
 	if err != nil {
-		return delivery.Text{}, err
+		return inbox.Inbound{}, err
 	}
 	from, err := sms.StoredPhone(r.GetFrom())
 	if err != nil {
-		return delivery.Text{}, fmt.Errorf("from: %w", err)
+		return inbox.Inbound{}, fmt.Errorf("from: %w", err)
 	}
 	var received time.Time
 	if r.GetReceivedAt() != nil {
 		if err := r.GetReceivedAt().CheckValid(); err != nil {
-			return delivery.Text{}, fmt.Errorf("%w: received_at: %w", delivery.ErrInvalid, err)
+			return inbox.Inbound{}, fmt.Errorf("%w: received_at: %w", send.ErrInvalid, err)
 		}
 		received = r.GetReceivedAt().AsTime()
 	}
-	return delivery.Text{
+	return inbox.Inbound{
 		OrgID: orgID, ReceivedAt: received, SID: r.GetTwilioSid(), ProfileID: profileID, From: from, To: r.GetTo(),
 		ServiceSID: r.GetMessagingServiceSid(), Body: r.GetBody(), Segments: int(r.GetSegments()), OptOutType: r.GetOptOutType(),
 		DatedByCarrier: r.GetDatedByCarrier(),
 	}, nil
 }
 
-func readNote(v view, r *messagingv1.SetConsentRequest, now time.Time) (delivery.Note, error) {
+func readNote(v view, sender send.Sender, r *messagingv1.SetConsentRequest, now time.Time) (inbox.Note, error) {
 	phone, err := readPhone("phone", r.GetPhone())
 	if err != nil {
-		return delivery.Note{}, err
+		return inbox.Note{}, err
 	}
 	state, err := consent.ParseState(r.GetState())
 	if err != nil {
-		return delivery.Note{}, invalid("state", "must be opted_in or opted_out")
+		return inbox.Note{}, invalid("state", "must be opted_in or opted_out")
 	}
 	reason := strings.TrimSpace(r.GetReason())
 	if reason == "" || utf8.RuneCountInString(reason) > longestReason || strings.ContainsRune(reason, 0) {
-		return delivery.Note{}, invalid("reason", fmt.Sprintf("must have 1 to %d characters", longestReason))
+		return inbox.Note{}, invalid("reason", fmt.Sprintf("must have 1 to %d characters", longestReason))
 	}
 	if evidenceLine.MatchString(reason) {
-		return delivery.Note{}, invalid("reason", "must have no line that begins like a line of evidence")
+		return inbox.Note{}, invalid("reason", "must have no line that begins like a line of evidence")
 	}
-	note := delivery.Note{OrgID: v.orgID, Phone: phone, State: state, Reason: reason, At: now}
+	note := inbox.Note{OrgID: v.orgID, Phone: phone, State: state, Reason: reason, At: now}
+	if from, err := sender.Of(v.orgID); err == nil { // an organisation without a sender may keep a ledger too
+		note.Sender = from
+	}
 	switch {
 	case r.GetEvidence() == nil: // the store knows whether it is needed
 	case state != consent.OptedIn:
-		return delivery.Note{}, invalid("evidence", "is for opted_in only; give the reason of an opt-out in reason")
+		return inbox.Note{}, invalid("evidence", "is for opted_in only; give the reason of an opt-out in reason")
 	default:
 		note.Evidence, err = readEvidence(r.GetEvidence(), now)
 	}
 	return note, err
 }
 
-func readQuery(v view, r *messagingv1.ListMessagesRequest) (delivery.Query, error) {
+func readQuery(v view, r *messagingv1.ListMessagesRequest) (send.Query, error) {
 	asked, err := readOptionalID("profile_id", r.GetProfileId())
 	if err != nil {
-		return delivery.Query{}, err
+		return send.Query{}, err
 	}
 	profileID, err := v.narrow(asked)
 	if err != nil {
-		return delivery.Query{}, err
+		return send.Query{}, err
 	}
-	q := delivery.Query{
+	q := send.Query{
 		OrgID: v.orgID, ProfileID: profileID, Key: r.GetIdempotencyKey(), Before: uuid.Max, Limit: int(r.GetPageSize()),
 	}
 	switch {
 	case q.Limit == 0:
 		q.Limit = defaultPage
 	case q.Limit < 0 || q.Limit > largestPage:
-		return delivery.Query{}, invalid("page_size", fmt.Sprintf("must be 1 to %d", largestPage))
+		return send.Query{}, invalid("page_size", fmt.Sprintf("must be 1 to %d", largestPage))
 	}
 	if r.GetStatus() != "" {
 		if q.Status, err = sms.ParseStatus(r.GetStatus()); err != nil {
-			return delivery.Query{}, invalid("status", fmt.Sprintf("must be one of %v", sms.Statuses()))
+			return send.Query{}, invalid("status", fmt.Sprintf("must be one of %v", sms.Statuses()))
 		}
 	}
 	if strings.ContainsRune(q.Key, 0) {
-		return delivery.Query{}, invalid("idempotency_key", "holds a character that no key has")
+		return send.Query{}, invalid("idempotency_key", "holds a character that no key has")
 	}
 	if r.GetPageToken() != "" {
 		if q.Before, err = readPageToken(r.GetPageToken()); err != nil {
-			return delivery.Query{}, err
+			return send.Query{}, err
 		}
 	}
 	return q, nil
@@ -301,13 +305,13 @@ func readPageToken(token string) (uuid.UUID, error) {
 func writePageToken(last uuid.UUID) string { return base64.RawURLEncoding.EncodeToString(last[:]) }
 
 // readLedgerPage reads the page of a ledger; its token is the number of the last line of the page before.
-func readLedgerPage(r *messagingv1.GetConsentRequest) (delivery.LedgerPage, error) {
-	page := delivery.LedgerPage{Limit: int(r.GetPageSize())}
+func readLedgerPage(r *messagingv1.GetConsentRequest) (inbox.LedgerPage, error) {
+	page := inbox.LedgerPage{Limit: int(r.GetPageSize())}
 	switch {
 	case page.Limit == 0:
-		page.Limit = delivery.LargestLedgerPage
-	case page.Limit < 0 || page.Limit > delivery.LargestLedgerPage:
-		return delivery.LedgerPage{}, invalid("page_size", fmt.Sprintf("must be 1 to %d", delivery.LargestLedgerPage))
+		page.Limit = inbox.LargestLedgerPage
+	case page.Limit < 0 || page.Limit > inbox.LargestLedgerPage:
+		return inbox.LedgerPage{}, invalid("page_size", fmt.Sprintf("must be 1 to %d", inbox.LargestLedgerPage))
 	}
 	if r.GetPageToken() != "" {
 		raw, err := base64.RawURLEncoding.DecodeString(r.GetPageToken())
@@ -315,13 +319,13 @@ func readLedgerPage(r *messagingv1.GetConsentRequest) (delivery.LedgerPage, erro
 			page.After, err = strconv.ParseInt(string(raw), 10, 64)
 		}
 		if err != nil || page.After < 0 {
-			return delivery.LedgerPage{}, invalid("page_token", "is not one of ours")
+			return inbox.LedgerPage{}, invalid("page_token", "is not one of ours")
 		}
 	}
 	return page, nil
 }
 
-func writeLedgerToken(l delivery.Ledger) string {
+func writeLedgerToken(l inbox.Ledger) string {
 	if !l.More {
 		return ""
 	}

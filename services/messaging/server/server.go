@@ -1,41 +1,26 @@
-// Package server speaks paceline.messaging.v1: it reads requests, asks delivery or the archive, and words the answers.
+// Package server speaks paceline.messaging.v1: it reads requests, asks send, inbox, outbound or the store, and words the answers.
 package server
 
 import (
 	"context"
 	"time"
 
-	"github.com/google/uuid"
-
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/messaging/consent"
-	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/inbox"
 	"paceline.internal/services/messaging/outbound"
-	"paceline.internal/services/messaging/sms"
+	"paceline.internal/services/messaging/postgres"
+	"paceline.internal/services/messaging/send"
 )
-
-// archive is what is read; postgres.Store implements it.
-type archive interface {
-	Message(ctx context.Context, orgID, id uuid.UUID) (delivery.Message, error)
-	Messages(ctx context.Context, q delivery.Query) ([]delivery.Message, error)
-	consents
-	Evidence(ctx context.Context, orgID, id uuid.UUID) (delivery.Evidence, error)
-}
-
-type consents interface {
-	Consent(ctx context.Context, orgID uuid.UUID, phone sms.Phone, page delivery.LedgerPage) (delivery.Ledger, error)
-	// ConsentState is the state in force, empty when nothing is recorded.
-	ConsentState(ctx context.Context, orgID uuid.UUID, phone string) (consent.State, error)
-}
 
 // Config is what a Server works with. Every field is needed.
 type Config struct {
-	Delivery *delivery.Service
-	Archive  archive
-	Audit    *delivery.Auditor
-	Tally    *outbound.Tally // of what Send sends; may be nil
-	Sender   delivery.Sender
-	Now      func() time.Time
+	Sending *send.Service
+	Inbox   *inbox.Service
+	Store   *postgres.Store // what is only read
+	Tally   *outbound.Tally // of what Send sends; may be nil
+	Sender  send.Sender
+	Now     func() time.Time
 }
 
 // Server implements MessagingService. Who may call what is decided before it, by the rules in the proto; whose rows they see, in it.
@@ -47,17 +32,17 @@ type Server struct {
 // New makes a Server.
 func New(cfg Config) *Server { return &Server{Config: cfg} }
 
-// Send hands one text to Twilio, at most once per organisation and key.
+// Send hands one message to Twilio, at most once per organisation and key.
 func (s *Server) Send(ctx context.Context, r *messagingv1.SendRequest) (*messagingv1.SendResponse, error) {
 	request, err := readSend(r)
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	result, err := s.Delivery.Send(ctx, request)
+	result, err := s.Sending.Send(ctx, request)
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	if result.Outcome == delivery.Accepted {
+	if result.Outcome == send.Accepted {
 		s.Tally.Add(result.Message.Segments)
 	}
 	return writeResult(result, r.GetUnderstands(), s.Now()), nil
@@ -65,20 +50,20 @@ func (s *Server) Send(ctx context.Context, r *messagingv1.SendRequest) (*messagi
 
 // RecordStatus takes one delivery receipt.
 func (s *Server) RecordStatus(ctx context.Context, r *messagingv1.RecordStatusRequest) (*messagingv1.RecordStatusResponse, error) {
-	matched, err := s.Delivery.RecordStatus(ctx, readReceipt(r))
+	matched, err := s.Sending.RecordStatus(ctx, readReceipt(r, s.Now()))
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
 	return &messagingv1.RecordStatusResponse{Matched: matched}, nil
 }
 
-// RecordInbound stores a text of a person and applies its consent keywords.
+// RecordInbound stores a message of a person and applies its consent keywords.
 func (s *Server) RecordInbound(ctx context.Context, r *messagingv1.RecordInboundRequest) (*messagingv1.RecordInboundResponse, error) {
-	text, err := readText(r)
+	inbound, err := readInbound(r)
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	m, err := s.Delivery.RecordInbound(ctx, text)
+	m, err := s.Inbox.RecordInbound(ctx, inbound)
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
@@ -86,7 +71,7 @@ func (s *Server) RecordInbound(ctx context.Context, r *messagingv1.RecordInbound
 		Message: writeMessage(m), ConsentEffect: writeEffect(m.ConsentEffect), OrgId: m.OrgID.String(),
 	}
 	if m.ConsentEffect == consent.OptOut {
-		state, err := s.Archive.ConsentState(ctx, m.OrgID, m.From)
+		state, err := s.Store.ConsentState(ctx, m.OrgID, m.From)
 		if err != nil {
 			return nil, refuse(ctx, err)
 		}
@@ -105,9 +90,9 @@ func (s *Server) GetMessage(ctx context.Context, r *messagingv1.GetMessageReques
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	m, err := s.Archive.Message(ctx, view.orgID, id)
+	m, err := s.Store.Message(ctx, view.orgID, id)
 	if err == nil && !view.includes(m) {
-		err = delivery.ErrMessageNotFound
+		err = send.ErrMessageNotFound
 	}
 	if err != nil {
 		return nil, refuse(ctx, err)
@@ -125,14 +110,14 @@ func (s *Server) GetEvidence(ctx context.Context, r *messagingv1.GetEvidenceRequ
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	evidence, err := s.Archive.Evidence(ctx, view.orgID, id)
+	evidence, err := s.Store.Evidence(ctx, view.orgID, id)
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
 	return writeEvidence(evidence), nil
 }
 
-// ResolveMessage takes an operator's word on a message.
+// ResolveMessage takes an operator's resolution of a message.
 func (s *Server) ResolveMessage(ctx context.Context, r *messagingv1.ResolveMessageRequest) (*messagingv1.ResolveMessageResponse, error) {
 	view, err := s.view(ctx)
 	if err != nil {
@@ -142,7 +127,7 @@ func (s *Server) ResolveMessage(ctx context.Context, r *messagingv1.ResolveMessa
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	m, err := s.Delivery.Resolve(ctx, resolution)
+	m, err := s.Sending.Resolve(ctx, resolution)
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
@@ -161,7 +146,7 @@ func (s *Server) ListMessages(ctx context.Context, r *messagingv1.ListMessagesRe
 	}
 	size := query.Limit
 	query.Limit++
-	found, err := s.Archive.Messages(ctx, query)
+	found, err := s.Store.Messages(ctx, query)
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
@@ -182,7 +167,7 @@ func (s *Server) GetConsent(ctx context.Context, r *messagingv1.GetConsentReques
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	ledger, err := s.Archive.Consent(ctx, view.orgID, phone, page)
+	ledger, err := s.Store.Consent(ctx, view.orgID, phone, page)
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
@@ -197,14 +182,11 @@ func (s *Server) SetConsent(ctx context.Context, r *messagingv1.SetConsentReques
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	note, err := readNote(view, r, s.Now())
+	note, err := readNote(view, s.Sender, r, s.Now())
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	if sender, err := s.Sender.Of(view.orgID); err == nil { // an organisation without a sender may keep a ledger too
-		note.Sender = sender
-	}
-	ledger, err := s.Delivery.SetConsent(ctx, note)
+	ledger, err := s.Inbox.SetConsent(ctx, note)
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
@@ -213,11 +195,11 @@ func (s *Server) SetConsent(ctx context.Context, r *messagingv1.SetConsentReques
 	}, nil
 }
 
-// SetHold keeps every text from a number, or lets them go again.
+// SetHold keeps every message from a number, or lets them go again.
 func (s *Server) SetHold(ctx context.Context, r *messagingv1.SetHoldRequest) (*messagingv1.SetHoldResponse, error) {
-	hold, err := readHold(r)
+	hold, err := readHold(r, s.Now())
 	if err == nil {
-		err = s.Delivery.SetHold(ctx, hold)
+		err = s.Inbox.SetHold(ctx, hold)
 	}
 	if err != nil {
 		return nil, refuse(ctx, err)
@@ -241,7 +223,7 @@ func (s *Server) CheckSender(ctx context.Context, r *messagingv1.CheckSenderRequ
 		if err != nil {
 			return nil, refuse(ctx, err)
 		}
-		state, err := s.Archive.ConsentState(ctx, orgID, phone.String())
+		state, err := s.Store.ConsentState(ctx, orgID, phone.String())
 		if err != nil {
 			return nil, refuse(ctx, err)
 		}

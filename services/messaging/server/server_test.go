@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,8 +19,9 @@ import (
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/messaging/consent"
-	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/inbox"
 	"paceline.internal/services/messaging/postgres"
+	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/server"
 	"paceline.internal/services/messaging/twilio"
 )
@@ -33,12 +35,14 @@ const (
 	theirs     = "+14155550188"
 )
 
-// taking is a carrier that takes everything under a fresh SID; what Twilio really does is delivery's test.
+// taking is a carrier that takes everything under a fresh SID; what Twilio really does is the test of send.
 type taking struct{}
 
 func (taking) Send(context.Context, twilio.Outgoing) twilio.Outcome {
 	return twilio.Outcome{Kind: twilio.Accepted, SID: "SM" + strings.ReplaceAll(uuid.NewString(), "-", ""), Status: "queued"}
 }
+
+func (taking) List(context.Context, string, time.Time) ([]twilio.Stored, error) { return nil, nil }
 
 func (taking) Fetch(context.Context, string) (twilio.Stored, error) {
 	return twilio.Stored{}, twilio.ErrNotFound
@@ -84,17 +88,14 @@ func TestParked(t *testing.T) {
 		CreatedAt: noon,
 	}}
 	store := postgres.NewStore(pgtest.New(t, postgres.Migrations()))
-	metrics, err := delivery.NewMetrics(noop.NewMeterProvider().Meter("test"))
+	metrics, err := send.NewMetrics(noop.NewMeterProvider().Meter("test"))
 	require.NoError(t, err)
 	now := noon
 	clock := func() time.Time { return now }
-	sender := delivery.Sender{OrgID: uuid.MustParse(orgA), Number: ours}
-	s := server.New(server.Config{
-		Archive: store, Sender: sender, Now: clock,
-		Delivery: delivery.New(delivery.Config{
-			Store: store, Inbox: store, Doubts: store, Carrier: vendor, Sender: sender, PublicURL: "https://paceline.example",
-			Timeout: time.Second, Lease: time.Minute, StopWait: time.Second, Now: clock, Log: slog.New(slog.DiscardHandler), Metrics: metrics,
-		}),
+	sender := send.Sender{OrgID: uuid.MustParse(orgA), Number: ours}
+	s := serverOf(t, store, send.Config{
+		Store: store, Evidence: store, Carrier: vendor, Sender: sender, PublicURL: "https://paceline.example",
+		Timeout: time.Second, Lease: time.Minute, StopWait: time.Second, Now: clock, Log: slog.New(slog.DiscardHandler), Metrics: metrics,
 	})
 	ask := func() *messagingv1.SendResponse {
 		answer, err := s.Send(as(t, rpc.RoleService, "", "onboarding"), &messagingv1.SendRequest{
@@ -106,8 +107,8 @@ func TestParked(t *testing.T) {
 	}
 	require.Equal(t, messagingv1.Outcome_OUTCOME_UNKNOWN, ask().GetOutcome())
 	now = noon.Add(2 * time.Minute)
-	_, err = delivery.NewReconciler(delivery.ReconcilerConfig{
-		Store: store, Twilio: vendor, Interval: time.Minute, Timeout: time.Second, Now: clock, Log: slog.New(slog.DiscardHandler), Metrics: metrics,
+	_, err = send.NewReconciler(send.ReconcilerConfig{
+		Store: store, Carrier: vendor, Interval: time.Minute, Timeout: time.Second, Now: clock, Log: slog.New(slog.DiscardHandler), Metrics: metrics,
 	}).Once(t.Context())
 	require.NoError(t, err)
 
@@ -175,16 +176,25 @@ func TestParked(t *testing.T) {
 func setup(t *testing.T) *server.Server {
 	t.Helper()
 	store := postgres.NewStore(pgtest.New(t, postgres.Migrations()))
-	metrics, err := delivery.NewMetrics(noop.NewMeterProvider().Meter("test"))
+	metrics, err := send.NewMetrics(noop.NewMeterProvider().Meter("test"))
 	require.NoError(t, err)
-	sender := delivery.Sender{OrgID: uuid.MustParse(orgA), Number: ours}
+	sender := send.Sender{OrgID: uuid.MustParse(orgA), Number: ours}
 	now := func() time.Time { return noon }
+	return serverOf(t, store, send.Config{
+		Store: store, Evidence: store, Carrier: taking{}, Sender: sender, PublicURL: "https://paceline.example",
+		Timeout: time.Second, Lease: time.Minute, StopWait: time.Second, Now: now, Log: slog.New(slog.DiscardHandler), Metrics: metrics,
+	})
+}
+
+// serverOf is the server over a way of sending.
+func serverOf(t *testing.T, store *postgres.Store, cfg send.Config) *server.Server {
+	t.Helper()
+	metrics, err := inbox.NewMetrics(noop.NewMeterProvider().Meter("test"))
+	require.NoError(t, err)
+	sending := send.New(cfg)
 	return server.New(server.Config{
-		Archive: store, Sender: sender, Now: now,
-		Delivery: delivery.New(delivery.Config{
-			Store: store, Inbox: store, Doubts: store, Carrier: taking{}, Sender: sender, PublicURL: "https://paceline.example",
-			Timeout: time.Second, Lease: time.Minute, StopWait: time.Second, Now: now, Log: slog.New(slog.DiscardHandler), Metrics: metrics,
-		}),
+		Sending: sending, Store: store, Sender: cfg.Sender, Now: cfg.Now,
+		Inbox: inbox.New(inbox.Config{Store: store, Replies: store, Send: sending, Now: cfg.Now, Log: cfg.Log, Metrics: metrics}),
 	})
 }
 
@@ -193,7 +203,7 @@ func as(t *testing.T, role rpc.Role, org, subject string) context.Context {
 	return rpc.WithPrincipal(t.Context(), rpc.Principal{Subject: subject, OrgID: org, Role: role})
 }
 
-func send(t *testing.T, s *server.Server, profile, key string) *messagingv1.Message {
+func sendOne(t *testing.T, s *server.Server, profile, key string) *messagingv1.Message {
 	t.Helper()
 	answer, err := s.Send(as(t, rpc.RoleService, "", "onboarding"), &messagingv1.SendRequest{
 		OrgId: orgA, ProfileId: profile, To: theirs, Body: "hello", IdempotencyKey: key,
@@ -213,23 +223,23 @@ func requireRefused(t *testing.T, err error, code codes.Code, reason messagingv1
 	require.NotContains(t, refused.Message, theirs)
 }
 
-func TestErrors(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
+// refusedCall is a call and how it is refused.
+type refusedCall struct {
+	name string
+	call func() error
+	code codes.Code
+	want messagingv1.Reason
+}
+
+func refusedSends(t *testing.T, s *server.Server) []refusedCall {
+	t.Helper()
 	service := as(t, rpc.RoleService, "", "onboarding")
-	operator := as(t, rpc.RoleOperator, orgA, "op")
-	used := send(t, s, ana, "used")
 	request := func(change func(*messagingv1.SendRequest)) func() error {
 		r := &messagingv1.SendRequest{OrgId: orgA, To: theirs, Body: "hello", IdempotencyKey: "used"}
 		change(r)
 		return func() error { _, err := s.Send(service, r); return err }
 	}
-	for _, c := range []struct {
-		name string
-		call func() error
-		code codes.Code
-		want messagingv1.Reason
-	}{
+	return []refusedCall{
 		{
 			name: "BadPhone", call: request(func(r *messagingv1.SendRequest) { r.To = "4155550123" }),
 			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
@@ -255,15 +265,26 @@ func TestErrors(t *testing.T) {
 			code: codes.AlreadyExists, want: messagingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED,
 		},
 		{
+			name: "NoSender", call: request(func(r *messagingv1.SendRequest) { r.OrgId = orgB }),
+			code: codes.FailedPrecondition, want: messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER,
+		},
+		{
+			name: "UnknownPolicy", call: request(func(r *messagingv1.SendRequest) { r.UnknownPolicy = 7 }),
+			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
+		},
+	}
+}
+
+func refusedCalls(t *testing.T, s *server.Server) []refusedCall {
+	t.Helper()
+	service := as(t, rpc.RoleService, "", "onboarding")
+	return []refusedCall{
+		{
 			name: "HoldWithoutAVersion", call: func() error {
 				_, err := s.SetHold(service, &messagingv1.SetHoldRequest{OrgId: orgA, Phone: theirs, Held: true})
 				return err
 			},
 			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
-		},
-		{
-			name: "NoSender", call: request(func(r *messagingv1.SendRequest) { r.OrgId = orgB }),
-			code: codes.FailedPrecondition, want: messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER,
 		},
 		{
 			name: "CheckSender", call: func() error {
@@ -315,9 +336,19 @@ func TestErrors(t *testing.T) {
 			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
 		},
 		{
-			name: "UnknownPolicy", call: request(func(r *messagingv1.SendRequest) { r.UnknownPolicy = 7 }),
+			name: "HugePage", call: func() error {
+				_, err := s.ListMessages(service, &messagingv1.ListMessagesRequest{PageSize: 501})
+				return err
+			},
 			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
 		},
+	}
+}
+
+func refusedOperators(t *testing.T, s *server.Server, used *messagingv1.Message) []refusedCall {
+	t.Helper()
+	operator := as(t, rpc.RoleOperator, orgA, "op")
+	return []refusedCall{
 		{
 			name: "EvidenceOfNothing", call: func() error {
 				_, err := s.GetEvidence(operator, &messagingv1.GetEvidenceRequest{MessageId: uuid.NewString()})
@@ -357,14 +388,14 @@ func TestErrors(t *testing.T) {
 			},
 			code: codes.FailedPrecondition, want: messagingv1.Reason_REASON_NOT_RESOLVABLE,
 		},
-		{
-			name: "HugePage", call: func() error {
-				_, err := s.ListMessages(service, &messagingv1.ListMessagesRequest{PageSize: 501})
-				return err
-			},
-			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
-		},
-	} {
+	}
+}
+
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	used := sendOne(t, s, ana, "used")
+	for _, c := range slices.Concat(refusedSends(t, s), refusedCalls(t, s), refusedOperators(t, s, used)) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			requireRefused(t, c.call(), c.code, c.want)
@@ -375,8 +406,8 @@ func TestErrors(t *testing.T) {
 func TestView(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	m := send(t, s, ana, "a")
-	send(t, s, bob, "b")
+	m := sendOne(t, s, ana, "a")
+	sendOne(t, s, bob, "b")
 	for _, c := range []struct {
 		name string
 		ctx  context.Context //nolint:containedctx // the caller is what the table is about
@@ -426,7 +457,7 @@ func TestPages(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	for _, key := range []string{"1", "2", "3", "4", "5"} {
-		send(t, s, ana, key)
+		sendOne(t, s, ana, key)
 	}
 	var keys []string
 	request := &messagingv1.ListMessagesRequest{PageSize: 2}
@@ -448,7 +479,7 @@ func TestConsent(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	operator := as(t, rpc.RoleOperator, orgA, "op")
-	send(t, s, ana, "a")
+	sendOne(t, s, ana, "a")
 	set, err := s.SetConsent(operator, &messagingv1.SetConsentRequest{Phone: theirs, State: "opted_out", Reason: "called us"})
 	require.NoError(t, err)
 	require.Equal(t, "opted_out", set.GetConsent().GetState())
@@ -470,19 +501,16 @@ func TestConsent(t *testing.T) {
 
 func TestSendTellsHowLongAgoItWas(t *testing.T) {
 	t.Parallel()
-	metrics, err := delivery.NewMetrics(noop.NewMeterProvider().Meter("test"))
+	metrics, err := send.NewMetrics(noop.NewMeterProvider().Meter("test"))
 	require.NoError(t, err)
 	store := postgres.NewStore(pgtest.New(t, postgres.Migrations()))
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
-	sender := delivery.Sender{OrgID: uuid.MustParse(orgA), Number: ours}
-	s := server.New(server.Config{
-		Archive: store, Sender: sender, Now: clock,
-		Delivery: delivery.New(delivery.Config{
-			Store: store, Inbox: store, Doubts: store, Carrier: slow{answer: func() { now = now.Add(900 * time.Millisecond) }}, Sender: sender,
-			PublicURL: "https://paceline.example", Timeout: time.Second, Lease: time.Minute, StopWait: time.Second, Now: clock,
-			Log: slog.New(slog.DiscardHandler), Metrics: metrics,
-		}),
+	sender := send.Sender{OrgID: uuid.MustParse(orgA), Number: ours}
+	s := serverOf(t, store, send.Config{
+		Store: store, Evidence: store, Carrier: slow{answer: func() { now = now.Add(900 * time.Millisecond) }}, Sender: sender,
+		PublicURL: "https://paceline.example", Timeout: time.Second, Lease: time.Minute, StopWait: time.Second, Now: clock,
+		Log: slog.New(slog.DiscardHandler), Metrics: metrics,
 	})
 	t.Run("R_13_OfOneThatTwilioTakesNowAndOfOneThatTheyHave", func(t *testing.T) {
 		t.Parallel()
@@ -505,7 +533,7 @@ func TestRecord(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	service := as(t, rpc.RoleService, "", "gateway")
-	m := send(t, s, ana, "a")
+	m := sendOne(t, s, ana, "a")
 	for _, r := range []*messagingv1.RecordStatusRequest{
 		{MessageId: m.GetMessageId(), TwilioSid: m.GetTwilioSid(), Status: "undelivered", ErrorCode: 30003},
 		{MessageId: "not an id of ours", TwilioSid: m.GetTwilioSid(), Status: "sent"},
@@ -623,7 +651,7 @@ func TestConsentExport(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	service, operator := as(t, rpc.RoleService, "", "gateway"), as(t, rpc.RoleOperator, orgA, "op")
-	send(t, s, ana, "a")
+	sendOne(t, s, ana, "a")
 	record := func(sid, words string) *messagingv1.RecordInboundResponse {
 		answer, err := s.RecordInbound(service, &messagingv1.RecordInboundRequest{TwilioSid: sid, From: theirs, To: ours, Body: words, Segments: 1})
 		require.NoError(t, err)

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"paceline.internal/platform/rpc"
-	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/send"
 )
 
 // view is the part of the archive that a caller sees: their organisation, and of it one profile if they are a user.
@@ -19,7 +19,7 @@ type view struct {
 // view of the caller. A service that names no organisation sees that of the configured sender.
 func (s *Server) view(ctx context.Context) (view, error) { return viewOf(ctx, s.Sender) }
 
-func viewOf(ctx context.Context, sender delivery.Sender) (view, error) {
+func viewOf(ctx context.Context, sender send.Sender) (view, error) {
 	p, ok := rpc.PrincipalFrom(ctx)
 	if !ok {
 		return view{}, errDenied
@@ -42,7 +42,7 @@ func viewOf(ctx context.Context, sender delivery.Sender) (view, error) {
 	return view{}, errDenied
 }
 
-func (v view) includes(m delivery.Message) bool {
+func (v view) includes(m send.Message) bool {
 	return m.OrgID == v.orgID && (v.profileID == uuid.Nil || m.ProfileID == v.profileID)
 }
 

@@ -11,13 +11,14 @@ import (
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/messaging/consent"
-	"paceline.internal/services/messaging/delivery"
+	"paceline.internal/services/messaging/inbox"
+	"paceline.internal/services/messaging/send"
 )
 
 // writeResult shows an outcome that is younger than the callers there may be only to one that understands it.
-func writeResult(r delivery.Result, understood []messagingv1.Outcome, now time.Time) *messagingv1.SendResponse {
+func writeResult(r send.Result, understood []messagingv1.Outcome, now time.Time) *messagingv1.SendResponse {
 	answer := &messagingv1.SendResponse{Outcome: writeOutcome(r.Outcome), Explanation: r.Explanation}
-	if r.Outcome == delivery.Held && !slices.Contains(understood, answer.GetOutcome()) {
+	if r.Outcome == send.Held && !slices.Contains(understood, answer.GetOutcome()) {
 		answer.Outcome = messagingv1.Outcome_OUTCOME_THROTTLED
 	}
 	if r.Message != nil {
@@ -32,27 +33,27 @@ func writeResult(r delivery.Result, understood []messagingv1.Outcome, now time.T
 	return answer
 }
 
-func writeOutcome(o delivery.Outcome) messagingv1.Outcome {
+func writeOutcome(o send.Outcome) messagingv1.Outcome {
 	switch o {
-	case delivery.Accepted:
+	case send.Accepted:
 		return messagingv1.Outcome_OUTCOME_ACCEPTED
-	case delivery.AlreadyAccepted:
+	case send.AlreadyAccepted:
 		return messagingv1.Outcome_OUTCOME_ALREADY_ACCEPTED
-	case delivery.InFlight:
+	case send.InFlight:
 		return messagingv1.Outcome_OUTCOME_IN_FLIGHT
-	case delivery.Unknown:
+	case send.Unknown:
 		return messagingv1.Outcome_OUTCOME_UNKNOWN
-	case delivery.Throttled:
+	case send.Throttled:
 		return messagingv1.Outcome_OUTCOME_THROTTLED
-	case delivery.Rejected:
+	case send.Rejected:
 		return messagingv1.Outcome_OUTCOME_REJECTED
-	case delivery.OptedOut:
+	case send.OptedOut:
 		return messagingv1.Outcome_OUTCOME_OPTED_OUT
-	case delivery.Parked:
+	case send.Parked:
 		return messagingv1.Outcome_OUTCOME_PARKED
-	case delivery.GivenUp:
+	case send.GivenUp:
 		return messagingv1.Outcome_OUTCOME_GIVEN_UP
-	case delivery.Held:
+	case send.Held:
 		return messagingv1.Outcome_OUTCOME_HELD
 	}
 	return messagingv1.Outcome_OUTCOME_UNSPECIFIED
@@ -70,13 +71,13 @@ func writeEffect(e consent.Effect) messagingv1.ConsentEffect {
 		return messagingv1.ConsentEffect_CONSENT_EFFECT_HELP
 	case consent.Overtaken:
 		return messagingv1.ConsentEffect_CONSENT_EFFECT_OVERTAKEN
-	case consent.Doubtful:
+	case consent.Ambiguous:
 		return messagingv1.ConsentEffect_CONSENT_EFFECT_DOUBTFUL
 	}
 	return messagingv1.ConsentEffect_CONSENT_EFFECT_UNSPECIFIED
 }
 
-func writeMessage(m delivery.Message) *messagingv1.Message {
+func writeMessage(m send.Message) *messagingv1.Message {
 	answer := &messagingv1.Message{
 		MessageId: m.ID.String(), ProfileId: writeID(m.ProfileID), Direction: string(m.Direction), From: m.From, To: m.To, Body: m.Body,
 		Status: string(m.Status), TwilioSid: m.SID, IdempotencyKey: m.Key, Segments: int32Of(m.Segments),
@@ -88,13 +89,13 @@ func writeMessage(m delivery.Message) *messagingv1.Message {
 	return answer
 }
 
-func writeEvidence(e delivery.Evidence) *messagingv1.GetEvidenceResponse {
+func writeEvidence(e send.Evidence) *messagingv1.GetEvidenceResponse {
 	answer := &messagingv1.GetEvidenceResponse{
-		Message: writeMessage(e.Message), NextLookAt: writeTime(e.Message.NextLookAt), Attempt: int32Of(e.Message.Attempts),
+		Message: writeMessage(e.Message), NextLookAt: writeTime(e.Message.NextCheckAt), Attempt: int32Of(e.Message.Attempts),
 	}
-	for _, l := range e.Looks {
-		look := &messagingv1.Look{At: timestamppb.New(l.At), Finding: string(l.Finding), Detail: l.Detail}
-		for _, c := range l.Candidates {
+	for _, item := range e.Items {
+		look := &messagingv1.Look{At: timestamppb.New(item.At), Finding: string(item.Kind), Detail: item.Detail}
+		for _, c := range item.Candidates {
 			look.Candidates = append(look.Candidates, &messagingv1.Candidate{
 				TwilioSid: c.SID, Status: c.Status, CreatedAt: timestamppb.New(c.CreatedAt),
 			})
@@ -112,7 +113,7 @@ func writeEvidence(e delivery.Evidence) *messagingv1.GetEvidenceResponse {
 }
 
 // writePage cuts the one message too many that says that there is a next page.
-func writePage(found []delivery.Message, size int) *messagingv1.ListMessagesResponse {
+func writePage(found []send.Message, size int) *messagingv1.ListMessagesResponse {
 	answer := &messagingv1.ListMessagesResponse{}
 	if len(found) > size {
 		found = found[:size]
@@ -124,13 +125,13 @@ func writePage(found []delivery.Message, size int) *messagingv1.ListMessagesResp
 	return answer
 }
 
-func writeConsent(l delivery.Ledger) *messagingv1.Consent {
+func writeConsent(l inbox.Ledger) *messagingv1.Consent {
 	return &messagingv1.Consent{
 		Phone: l.Phone.String(), State: string(l.State), UpdatedAt: timestamppb.New(l.UpdatedAt), BlockedByCarrier: l.CarrierBlocks,
 	}
 }
 
-func writeChain(l delivery.Ledger) *messagingv1.ConsentChain {
+func writeChain(l inbox.Ledger) *messagingv1.ConsentChain {
 	chain := &messagingv1.ConsentChain{
 		OrgId: l.OrgID.String(), Length: int32Of(int(l.Chain.Length)), Head: l.Chain.Head, Verified: l.Broken == nil,
 	}
@@ -140,7 +141,7 @@ func writeChain(l delivery.Ledger) *messagingv1.ConsentChain {
 	return chain
 }
 
-func writeEvents(l delivery.Ledger) []*messagingv1.ConsentEvent {
+func writeEvents(l inbox.Ledger) []*messagingv1.ConsentEvent {
 	events := make([]*messagingv1.ConsentEvent, len(l.Events))
 	for i, e := range l.Events {
 		events[i] = &messagingv1.ConsentEvent{

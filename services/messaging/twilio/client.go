@@ -1,4 +1,4 @@
-// Package twilio sends texts through Twilio's Messages API and says of every attempt exactly one of four things:
+// Package twilio sends messages through Twilio's Messages API and says of every attempt exactly one of four things:
 // accepted, rejected, throttled or unknown. It also looks up what Twilio has.
 package twilio
 
@@ -39,7 +39,7 @@ type Config struct {
 	Transport http.RoundTripper // default: one of its own, tuned for many sends in flight
 }
 
-// Client sends texts. It is safe for concurrent use. Make one with New and end it with Close.
+// Client sends messages. It is safe for concurrent use. Make one with New and end it with Close.
 type Client struct {
 	credentials *client.Credentials
 	origin      *url.URL
@@ -93,7 +93,7 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Outgoing is one text to send.
+// Outgoing is one message to send.
 type Outgoing struct {
 	To             string // E.164
 	Body           string // at most 1600 characters
@@ -105,7 +105,7 @@ type Outgoing struct {
 func (c *Client) Send(ctx context.Context, out Outgoing) Outcome {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	call, handler := c.exchange(ctx, maxAnswer)
+	call, handler := c.exchange(ctx, c.origin, maxAnswer)
 	api := openapi.NewApiService(handler)
 	params := &openapi.CreateMessageParams{
 		To: &out.To, Body: &out.Body, MessagingServiceSid: c.service, From: c.from,
@@ -117,14 +117,9 @@ func (c *Client) Send(ctx context.Context, out Outgoing) Outcome {
 	return classify(call.result(), message, err)
 }
 
-// exchange is one call, which reads at most limit bytes of its answer. twilio-go takes neither a context nor a base URL, so
-// each call gets a client of its own, a few small structs, around the exchange that adds both. The connections are shared.
-func (c *Client) exchange(ctx context.Context, limit int64) (*exchange, *client.RequestHandler) {
-	return c.exchangeAt(ctx, c.origin, limit)
-}
-
-// exchangeAt is an exchange with another origin of Twilio's.
-func (c *Client) exchangeAt(ctx context.Context, origin *url.URL, limit int64) (*exchange, *client.RequestHandler) {
+// exchange is one call to an origin of Twilio's, which reads at most limit bytes of its answer. twilio-go takes neither a context nor a
+// base URL, so each call gets a client of its own, a few small structs, around the exchange that adds both. The connections are shared.
+func (c *Client) exchange(ctx context.Context, origin *url.URL, limit int64) (*exchange, *client.RequestHandler) {
 	call := &exchange{ctx: ctx, origin: origin, transport: c.transport, limit: limit}
 	base := &client.Client{Credentials: c.credentials, HTTPClient: &http.Client{Transport: call, CheckRedirect: stay}}
 	base.SetAccountSid(c.credentials.Username)
@@ -136,14 +131,14 @@ func (c *Client) Close() {
 	(&http.Client{Transport: c.transport}).CloseIdleConnections()
 }
 
-// stay keeps a redirect from being followed, which would send the text's form to another place.
+// stay keeps a redirect from being followed, which would send the message's form to another place.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // newTransport speaks HTTP/1.1 only: there a broken connection makes one send's outcome unknown, with HTTP/2 it would
 // make that of every send in flight unknown.
 //
 // A connection is closed by a reset (a linger of 0). Otherwise the kernel goes on repeating, for minutes after we gave a call up and closed
-// its connection, what the network did not deliver: when the network comes back, Twilio gets a text that we have sent again
+// its connection, what the network did not deliver: when the network comes back, Twilio gets a message that we have sent again
 // since, or whose recipient has said STOP.
 func newTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}

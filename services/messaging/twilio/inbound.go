@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// inboundPage is how many texts one page of a listing of inbound texts has.
+	// inboundPage is how many messages one page of a listing of inbound ones has.
 	inboundPage = 250
 	// sendersPage is how many senders of a service one page has, and senderPages how many pages are read at most. By
 	// default a service has up to 400 numbers.
@@ -27,7 +27,7 @@ const (
 	dateSlack = 24 * time.Hour
 )
 
-// Incoming is a text of a person, as Twilio has it.
+// Incoming is a message of a person, as Twilio has it.
 type Incoming struct {
 	SID        string
 	From, To   string
@@ -39,10 +39,10 @@ type Incoming struct {
 }
 
 // ListInbound reads one page of what people texted to a number in a span of time, the newest first, within the timeout and
-// the caller's context, and where the next page is: to be given back, empty after the last. A page may have no text.
+// the caller's context, and where the next page is: to be given back, empty after the last. A page may have no message.
 func (c *Client) ListInbound(
 	ctx context.Context, to string, since, until time.Time, page string,
-) (texts []Incoming, next string, err error) {
+) (messages []Incoming, next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	if page == "" {
@@ -70,11 +70,11 @@ func (c *Client) ListInbound(
 			return nil, "", errors.New("twilio: the list of messages is not of the number asked for")
 		}
 		if inbound && !m.SentAt.Before(since.Truncate(time.Second)) && !m.SentAt.After(until) {
-			texts = append(texts, m)
+			messages = append(messages, m)
 		}
 	}
 	next, err = c.following(value(listed.NextPageUri))
-	return texts, next, err
+	return messages, next, err
 }
 
 // readIncoming takes a message of Twilio's and reports whether a person sent it. One that lacks what it takes to be answered
@@ -177,7 +177,7 @@ func messagingOrigin(api *url.URL) *url.URL {
 
 // get reads one JSON document, by path and query as they are: see List for why twilio-go's own methods are not used.
 func (c *Client) get(ctx context.Context, origin *url.URL, path, what string, into any) (err error) {
-	call, handler := c.exchangeAt(ctx, origin, inboundPage*16<<10)
+	call, handler := c.exchange(ctx, origin, inboundPage*16<<10)
 	answer, err := handler.Get(origin.Scheme+"://"+origin.Host+path, nil, map[string]any{}, "")
 	if r := call.result(); err != nil || r.status != http.StatusOK {
 		return lookupError(what, r, err)

@@ -43,7 +43,7 @@ type Stored struct {
 // Outbound reports whether a program or Twilio sent it, and not a person.
 func (s Stored) Outbound() bool { return strings.HasPrefix(s.Direction, "outbound") }
 
-// Reply reports whether it answers a text of a person's, by Twilio itself or through TwiML: Send never makes one.
+// Reply reports whether it answers a message of a person's, by Twilio itself or through TwiML: Send never makes one.
 func (s Stored) Reply() bool { return s.Direction == "outbound-reply" }
 
 // Fetch reads one message, within the timeout and the caller's context. ErrNotFound is Twilio's own word that there is none;
@@ -54,7 +54,7 @@ func (c *Client) Fetch(ctx context.Context, sid string) (Stored, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	call, handler := c.exchange(ctx, maxAnswer)
+	call, handler := c.exchange(ctx, c.origin, maxAnswer)
 	found, err := openapi.NewApiService(handler).FetchMessage(sid, nil)
 	switch r := call.result(); {
 	case r.status == http.StatusNotFound && refusedAsUnknown(err):
@@ -71,8 +71,8 @@ func (c *Client) Fetch(ctx context.Context, sid string) (Stored, error) {
 
 // List reads every message to a number that Twilio created at since or later, each page within the timeout, and all within the
 // caller's context: a person to whom much was sent has many pages. It is the whole of them or an error, never a part. The filter is the
-// recipient alone: Twilio's only dates to filter by are of sending, and a text that is still queued there has none. For the same reason
-// it reads to the last page: Twilio sorts by the date of sending, and does not say where a text without one stands, so no older text
+// recipient alone: Twilio's only dates to filter by are of sending, and a message that is still queued there has none. For the same reason
+// it reads to the last page: Twilio sorts by the date of sending, and does not say where a message without one stands, so no older message
 // shows that ours cannot come after it.
 func (c *Client) List(ctx context.Context, to string, since time.Time) ([]Stored, error) {
 	// The pages are asked for by path and query as Twilio gives them, through twilio-go's client but past its methods: these
@@ -103,7 +103,7 @@ func (c *Client) List(ctx context.Context, to string, since time.Time) ([]Stored
 func (c *Client) page(ctx context.Context, path, to string) (messages []Stored, next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	call, handler := c.exchange(ctx, maxPage)
+	call, handler := c.exchange(ctx, c.origin, maxPage)
 	answer, err := handler.Get(c.origin.Scheme+"://"+c.origin.Host+path, nil, map[string]any{}, "")
 	if r := call.result(); err != nil || r.status != http.StatusOK {
 		return nil, "", lookupError("list messages", r, err)

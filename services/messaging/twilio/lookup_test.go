@@ -163,6 +163,20 @@ func TestList(t *testing.T) {
 		require.ErrorContains(t, err, "more than")
 	})
 
+	everyBadAnswerIsAnError(t, noon)
+
+	t.Run("EndsWithItsContext", func(t *testing.T) {
+		t.Parallel()
+		c := newClient(t, serve(t, badAnswers()["Hang"]), nil)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		_, err := c.List(ctx, person, noon)
+		require.ErrorContains(t, err, "timed out")
+	})
+}
+
+func everyBadAnswerIsAnError(t *testing.T, noon time.Time) {
+	t.Helper()
 	bad := badAnswers()
 	text := func(body string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, body) })
@@ -189,15 +203,6 @@ func TestList(t *testing.T) {
 			requireDiscreet(t, err)
 		})
 	}
-
-	t.Run("EndsWithItsContext", func(t *testing.T) {
-		t.Parallel()
-		c := newClient(t, serve(t, badAnswers()["Hang"]), nil)
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		defer cancel()
-		_, err := c.List(ctx, person, noon)
-		require.ErrorContains(t, err, "timed out")
-	})
 }
 
 // deadlines notes until when each call may last.

@@ -19,9 +19,9 @@ import (
 type Kind int
 
 const (
-	// Unknown means that Twilio may or may not have taken the text. It must not be sent again before it is settled.
+	// Unknown means that Twilio may or may not have taken the message. It must not be sent again before it is settled.
 	Unknown Kind = iota
-	// Accepted means that Twilio took the text under SID.
+	// Accepted means that Twilio took the message under SID.
 	Accepted
 	// Rejected means that Twilio refused it with Code, and would again.
 	Rejected

@@ -8,10 +8,10 @@ import (
 	"paceline.internal/services/messaging/postgres"
 )
 
-type Outbound struct{ Desk *outbound.Desk }
+type Outbound struct{ Intake *outbound.Intake }
 
 func (o *Outbound) EnqueueText(ctx context.Context) error {
-	return o.Desk.Enqueue(ctx, outbound.Request{})
+	return o.Intake.Enqueue(ctx, outbound.Request{})
 }
 
 type enqueuer interface {
@@ -19,15 +19,15 @@ type enqueuer interface {
 }
 
 type Server struct {
-	desk  *outbound.Desk
-	store *postgres.Outbound
-	jobs  *queue.Queue
-	queue enqueuer
+	intake *outbound.Intake
+	store  *postgres.Outbound
+	jobs   *queue.Queue
+	queue  enqueuer
 }
 
 func (s *Server) Send(ctx context.Context) {
-	s.desk.Enqueue(ctx, outbound.Request{})  // want `burst enqueue detected`
-	s.store.Enqueue(ctx, outbound.Request{}) // want `burst enqueue detected`
-	s.jobs.Enqueue(ctx, queue.New{})        // want `burst enqueue detected`
-	s.queue.Add(ctx, outbound.Request{})     // want `Add is handed a text for the queue`
+	s.intake.Enqueue(ctx, outbound.Request{}) // want `burst enqueue detected`
+	s.store.Enqueue(ctx, outbound.Request{})  // want `burst enqueue detected`
+	s.jobs.Enqueue(ctx, queue.New{})          // want `burst enqueue detected`
+	s.queue.Add(ctx, outbound.Request{})      // want `Add is handed a text for the queue`
 }

@@ -1,0 +1,41 @@
+package inbox_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sendtest"
+)
+
+// TestCrashMatrixOfRecordInbound delivers a STOP until it is answered. It is stored once and is in the ledger once, and
+// nothing is sent afterwards.
+func TestCrashMatrixOfRecordInbound(t *testing.T) {
+	t.Parallel()
+	sendtest.Matrix(t, func(t *testing.T, p *sendtest.Process) {
+		b := setup(t)
+		sick, healthy := b.InboxOn(p), b.inbox(nil)
+		answered := false
+		for range 3 {
+			service := sick
+			if p.Over() {
+				service = healthy
+			}
+			sendtest.Within(func() {
+				m, err := service.RecordInbound(t.Context(), b.Inbound("SM1", "STOP"))
+				if err == nil {
+					require.Equal(t, consent.OptOut, m.ConsentEffect)
+					answered = true
+				}
+			})
+		}
+		require.True(t, answered)
+		require.Equal(t, consent.OptedOut, b.Ledger().State)
+		require.Len(t, b.Ledger().Events, 1)
+		result := b.Send("")
+		require.Equal(t, send.OptedOut, result.Outcome)
+		require.Empty(t, b.Sent())
+	})
+}

@@ -1,0 +1,156 @@
+package inbox_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	emulator "paceline.internal/emulators/twilio"
+	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/inbox"
+	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sendtest"
+)
+
+// ask sends with something changed.
+func (b *bundle) ask(change func(*send.Request)) send.Result {
+	b.T.Helper()
+	r := b.Request()
+	if change != nil {
+		change(&r)
+	}
+	result, err := b.Service(nil).Send(b.T.Context(), r)
+	require.NoError(b.T, err)
+	return result
+}
+
+func TestSafetyHold(t *testing.T) {
+	t.Parallel()
+	nothingIsSentWhileHeld(t)
+	holdIsAnsweredAfterWhatIsOnItsWay(t)
+}
+
+func nothingIsSentWhileHeld(t *testing.T) {
+	t.Helper()
+	t.Run("R_08_NothingIsSentBeforeTheReleaseAlsoOfWhatWasAskedForBefore", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerTooMany, false))
+		require.Equal(t, send.Throttled, b.ask(nil).Outcome)
+		b.Hold(true, 1)
+		b.Clock.Advance(time.Minute)
+		held := b.ask(nil)
+		require.Equal(t, send.Held, held.Outcome)
+		require.NotNil(t, held.Message)
+		require.Positive(t, held.RetryAfter)
+		fresh := b.ask(func(r *send.Request) { r.Key = "fresh" })
+		require.Equal(t, send.Held, fresh.Outcome)
+		require.Nil(t, fresh.Message)
+		require.Empty(t, b.Sent())
+		b.Hold(false, 2)
+		require.Equal(t, send.Accepted, b.ask(nil).Outcome)
+		require.Equal(t, send.Accepted, b.ask(func(r *send.Request) { r.Key = "fresh" }).Outcome)
+		b.Hold(true, 3)
+		require.Equal(t, send.AlreadyAccepted, b.ask(nil).Outcome)
+	})
+
+	t.Run("R_08_HoldOfANumberThatNobodyHasTextedLeavesNoWordOfConsent", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.Hold(true, 1)
+		require.Equal(t, send.Held, b.ask(nil).Outcome)
+		_, err := b.Store.Consent(t.Context(), b.Config.Sender.OrgID, sendtest.Phone(t, theirs), inbox.LedgerPage{Limit: 1})
+		require.ErrorIs(t, err, inbox.ErrConsentNotFound)
+	})
+
+	t.Run("R_08_OptOutIsToldBeforeTheHold", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.Hold(true, 1)
+		b.Receive("SM1", "STOP")
+		require.Equal(t, send.OptedOut, b.ask(nil).Outcome)
+	})
+
+	t.Run("R_08_LaterVersionCountsWhicheverIsToldLast", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.Hold(false, 2)
+		b.Hold(true, 1)
+		require.Equal(t, send.Accepted, b.ask(nil).Outcome)
+		b.Hold(true, 3)
+		b.Hold(false, 2)
+		require.Equal(t, send.Held, b.ask(func(r *send.Request) { r.Key = "2" }).Outcome)
+	})
+
+	t.Run("R_08_CallerWhoHasReadTheReleaseIsNotHeldByWhatCameBeforeIt", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.Hold(true, 3)
+		require.Equal(t, send.Held, b.ask(func(r *send.Request) { r.HoldVersion = 2 }).Outcome)
+		require.Equal(t, send.Accepted, b.ask(func(r *send.Request) { r.HoldVersion = 4 }).Outcome)
+	})
+
+	t.Run("R_08_AnswersToWordsAboutConsentPass", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		require.Equal(t, send.Accepted, b.ask(nil).Outcome)
+		b.Hold(true, 1)
+		require.Equal(t, consent.Help, b.says("SM1", "ajuda").ConsentEffect)
+		b.respond()
+		require.Len(t, b.Sent(), 2)
+		require.Equal(t, consent.OptOut, b.says("SM2", "please stop texting me").ConsentEffect)
+		b.respond()
+		require.Len(t, b.Sent(), 3)
+	})
+}
+
+func holdIsAnsweredAfterWhatIsOnItsWay(t *testing.T) {
+	t.Helper()
+	t.Run("R_08_HoldIsAnsweredAfterWhatIsOnItsWay", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		h := b.SlowSend(nil)
+		service := b.inbox(func(c *send.Config) { c.StopWait = 50 * time.Millisecond })
+		require.ErrorIs(t, service.SetHold(t.Context(), b.HoldOf(true, 1)), send.ErrUnavailable)
+		require.Equal(t, send.Held, b.ask(func(r *send.Request) { r.Key = "in force" }).Outcome)
+		h.LetThrough()
+		require.Equal(t, send.Accepted, (<-h.Result).Outcome)
+		require.NoError(t, service.SetHold(t.Context(), b.HoldOf(true, 1)), "told again")
+	})
+
+	// A claim that has begun, and looked for a hold before there was one, is waited for: its row cannot be seen yet.
+	t.Run("R_08_HoldThatCommitsDuringAClaimIsAnsweredAfterIt", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		require.Equal(t, send.Accepted, b.ask(nil).Outcome)
+		tx, err := b.Pool.Begin(t.Context())
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
+		_, err = tx.Exec(t.Context(), "select from consents for update")
+		require.NoError(t, err)
+		claimed, answered := make(chan send.Result, 1), make(chan int, 1)
+		go func() {
+			r := b.Request()
+			r.Key = "racing"
+			result, _ := b.Service(nil).Send(t.Context(), r)
+			claimed <- result
+		}()
+		b.AwaitBlocked()
+		go func() {
+			if b.inbox(nil).SetHold(t.Context(), b.HoldOf(true, 1)) == nil {
+				answered <- len(b.Sent())
+			}
+			close(answered)
+		}()
+		require.Eventually(t, func() bool { // either it waits, too, or it was answered too soon
+			var waiting int
+			err := b.Pool.QueryRow(t.Context(), "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'").Scan(&waiting)
+			return err == nil && (waiting == 2 || len(answered) == 1)
+		}, 10*time.Second, 2*time.Millisecond)
+		require.NoError(t, tx.Rollback(t.Context()))
+		require.Equal(t, send.Accepted, (<-claimed).Outcome)
+		require.Equal(t, len(b.Sent()), <-answered, "nothing reached Twilio after the answer")
+	})
+}

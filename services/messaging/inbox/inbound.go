@@ -1,0 +1,195 @@
+// Package inbox takes in what people write: it records each message with its effect on consent, keeps the ledger and holds, answers
+// words about consent, and finds what Twilio has and we have not.
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"paceline.internal/platform/queue"
+	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sms"
+)
+
+// Config is what a Service works with. Every field is needed but the copy.
+type Config struct {
+	Store   store
+	Replies replyStore
+	Twilio  records
+	Send    *send.Service // sends our own answers, and knows what is on its way
+	Copy    ReplyCopy     // may be empty
+	Now     func() time.Time
+	Log     *slog.Logger
+	Metrics *Metrics
+}
+
+// Service is the inbox. It is safe for concurrent use.
+type Service struct {
+	Config
+
+	wake chan struct{} // wakes Loop when a message was recorded that may have left a reply to send
+}
+
+// store keeps what people and operators say. Every method is one transaction; postgres.Store implements it.
+type store interface {
+	// RecordInbound keeps the message and applies Entry.Decide to the recipient's consent, once per SID.
+	RecordInbound(ctx context.Context, e Entry) (send.Message, error)
+	// RecordedSIDs are those of the SIDs whose messages RecordInbound has stored.
+	RecordedSIDs(ctx context.Context, sids []string) ([]string, error)
+	// SetConsent writes an operator's note and returns the ledger.
+	SetConsent(ctx context.Context, n Note) (Ledger, error)
+	// SetHold keeps the version of a hold, unless a later one is kept already.
+	SetHold(ctx context.Context, h Hold) error
+}
+
+// replyStore keeps the replies. Every method is one transaction; postgres.Store implements it.
+type replyStore interface {
+	// ClaimReplies takes at most limit replies that are due, and makes them due again at until.
+	ClaimReplies(ctx context.Context, now, until time.Time, limit int) ([]Reply, error)
+	// SettleReply keeps what has become of a reply, unless it was settled before, and writes a confirmation that was sent into the
+	// ledger.
+	SettleReply(ctx context.Context, r Reply) error
+}
+
+// New makes a Service.
+func New(cfg Config) *Service { return &Service{Config: cfg, wake: make(chan struct{}, 1)} }
+
+// Inbound is one message of a person, as Twilio posted it.
+type Inbound struct {
+	SID        string
+	ProfileID  uuid.UUID // uuid.Nil when the person is not known
+	From       sms.Phone
+	To         string // the number of ours, E.164
+	ServiceSID string // the messaging service that owns the number; may be empty
+	Body       string // may be empty
+	Segments   int
+	// OptOutType is Twilio's own reading under Advanced Opt-Out (STOP, START or HELP), else empty. Where Twilio has
+	// read the message, its block follows that reading, so ours must too.
+	OptOutType string
+	// ReceivedAt is when the message reached us; zero means now. It decides which of two words about consent is the later one.
+	ReceivedAt time.Time
+	// DatedByCarrier says that ReceivedAt is when the carrier got it, by the carrier's clock.
+	DatedByCarrier bool
+	// OrgID is whose it is when it came by another channel than SMS, so that Twilio has done nothing about it; else uuid.Nil: then the
+	// owner of To's it is.
+	OrgID uuid.UUID
+}
+
+// Entry is an inbound message as it is recorded.
+type Entry struct {
+	Inbound // with OrgID and ReceivedAt
+
+	ID        uuid.UUID // of the message, if it was not recorded before
+	At        time.Time
+	Elsewhere bool // it came by another channel than SMS
+	Copy      ReplyCopy
+}
+
+// carrierSlack is how much later than the carrier got it a word may have reached us: it tries for about 15 seconds (reference,
+// "Twilio retries a callback"), and its clock is not ours.
+const carrierSlack = 20 * time.Second
+
+// LastWords are when the last words about a person's consent were said, as far as they are recorded; zero when none were.
+type LastWords struct {
+	Person time.Time // by the person
+	Others time.Time // by an operator, or by Twilio's refusal
+}
+
+// after reports whether another word about consent is a later one than the effect of e. A message whose recording failed is recorded by
+// its job a while later, and the person may have changed their mind meanwhile. What an operator wrote down is compared by the same clock,
+// and so is Twilio's refusal: words from before it cannot have lifted it. But only the person's own words come after their opt-out: no
+// note of an operator keeps it from holding. An opt-out that the carrier dated is the last word if it may be.
+func (l LastWords) after(e Entry, effect consent.Effect) bool {
+	said := e.ReceivedAt
+	if effect != consent.OptOut {
+		return l.Person.After(said) || l.Others.After(said)
+	}
+	if e.DatedByCarrier {
+		said = said.Add(carrierSlack)
+	}
+	return l.Person.After(said)
+}
+
+// Consequences are what a message changes, besides being kept.
+type Consequences struct {
+	Effect consent.Effect
+	Event  *LedgerEvent // nil when the state stays as it is
+	Reply  *Reply       // nil when nothing is to be said, or Twilio says it
+	// Carrier is what Twilio has done about it.
+	Carrier consent.Carrier
+}
+
+// Decide says what follows from the message for the consent of a person in state current. One that is overtaken by a later word of the
+// person about consent, or an operator's note of one, changes nothing: also at Twilio it came first.
+func (e Entry) Decide(current consent.State, last LastWords) Consequences {
+	r := consent.Read(e.Body, e.OptOutType, current)
+	if e.Elsewhere {
+		r.Carrier = consent.Passes
+	}
+	if (r.Effect != consent.None || r.Carrier != consent.Passes) && r.Effect != consent.Help && last.after(e, r.Effect) {
+		r.Carrier = consent.Passes
+		if r.Effect != consent.None {
+			r.Effect = consent.Overtaken
+		}
+	}
+	c := Consequences{Effect: r.Effect, Carrier: r.Carrier}
+	event, changes := consent.Record(current, r.Effect)
+	c.Reply = e.replyTo(r, current, changes)
+	if !changes {
+		return c
+	}
+	c.Event = &LedgerEvent{
+		At: e.ReceivedAt, State: event.To, Source: FromPerson, Words: e.Body, Sender: e.To, MessageID: e.ID,
+		KeywordPack: consent.Version, Rules: r.Rules,
+	}
+	switch {
+	case c.Reply != nil:
+		c.Event.ConfirmedBy, c.Event.Confirmation = ByUs, c.Reply.Body
+	case r.Carrier != consent.Passes:
+		c.Event.ConfirmedBy = ByCarrier
+	}
+	return c
+}
+
+// RecordInbound stores a message and applies its effect on consent in one transaction, so that an opt-out holds before
+// anybody hears of it. A SID that was recorded before gets the same message, with the same effect, and changes nothing.
+// An opt-out, a repeated one as well, is answered once nothing is on its way to the person any more: so Twilio accepts no message
+// after it has been acknowledged. It is send.ErrUnavailable, with the opt-out in force, when that takes too long.
+func (s *Service) RecordInbound(ctx context.Context, in Inbound) (send.Message, error) {
+	if in.SID == "" || in.From.IsZero() || in.To == "" || in.Segments < 0 {
+		return send.Message{}, fmt.Errorf("%w: an inbound text needs twilio_sid, from and to", send.ErrInvalid)
+	}
+	e := Entry{Inbound: in, At: s.Now(), Elsewhere: in.OrgID != uuid.Nil, Copy: s.Copy}
+	var err error
+	if !e.Elsewhere {
+		if e.OrgID, err = s.Send.Sender.Owner(in.To, in.ServiceSID); err != nil {
+			return send.Message{}, err
+		}
+	}
+	if e.ID, err = uuid.NewV7(); err != nil {
+		return send.Message{}, fmt.Errorf("message id: %w", err)
+	}
+	e.SID, e.Body = send.Storable(in.SID), send.Storable(in.Body)
+	if in.ReceivedAt.IsZero() || in.ReceivedAt.After(e.At) {
+		e.ReceivedAt = e.At
+	}
+	m, err := s.Store.RecordInbound(ctx, e)
+	if err != nil {
+		return send.Message{}, fmt.Errorf("record the inbound text: %w", err)
+	}
+	s.Log.LogAttrs(ctx, slog.LevelInfo, "messaging.sms_inbound_recorded",
+		slog.Any("message", m), slog.String("consent_effect", m.ConsentEffect.String()), slog.Bool("repeated", m.ID != e.ID))
+	s.Metrics.inbound(ctx, m)
+	if m.ConsentEffect == consent.OptOut {
+		if err := s.Send.AwaitQuiet(ctx, m.OrgID, m.From); err != nil {
+			return send.Message{}, err
+		}
+	}
+	queue.Wake(s.wake) // after the wait, so that the answer to a STOP need not wait for its confirmation
+	return m, nil
+}

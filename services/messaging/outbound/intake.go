@@ -1,0 +1,65 @@
+package outbound
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"paceline.internal/platform/queue"
+	"paceline.internal/services/messaging/send"
+)
+
+// Intake is where messages are asked for and taken back.
+type Intake struct {
+	Store  intakeStore
+	Sender send.Sender
+	Wake   chan<- struct{} // of the runner of this process
+	Log    *slog.Logger
+	Now    func() time.Time
+}
+
+// intakeStore keeps the messages; postgres.Outbound implements it.
+type intakeStore interface {
+	// Enqueue stores a message under an id, or finds the one that has its key. ErrKeyReused when that one is another.
+	Enqueue(ctx context.Context, r Request, id uuid.UUID, now time.Time) (stored Queued, duplicate bool, err error)
+	// Cancel takes a message back unless Twilio has it or may have it; ErrNotFound, ErrNotCancellable.
+	Cancel(ctx context.Context, orgID, id uuid.UUID, now time.Time) (Queued, error)
+}
+
+// Enqueue stores a message, once per key.
+func (i *Intake) Enqueue(ctx context.Context, r Request) (stored Queued, duplicate bool, err error) {
+	now := i.Now().Truncate(time.Microsecond) // as Postgres keeps it
+	r.SendAt, r.ExpiresAt = r.SendAt.Truncate(time.Microsecond), r.ExpiresAt.Truncate(time.Microsecond)
+	if err := r.check(now); err != nil {
+		return Queued{}, false, err
+	}
+	if _, err := i.Sender.Of(r.OrgID); err != nil {
+		return Queued{}, false, err
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return Queued{}, false, fmt.Errorf("text id: %w", err)
+	}
+	stored, duplicate, err = i.Store.Enqueue(ctx, r, id, now)
+	if err != nil {
+		return Queued{}, false, err
+	}
+	if !duplicate {
+		queue.Wake(i.Wake)
+		i.Log.LogAttrs(ctx, slog.LevelInfo, "messaging.text_queued", slog.String("text_id", stored.ID.String()),
+			slog.String("purpose", string(stored.Purpose)), slog.Time("send_at", stored.SendAt))
+	}
+	return stored, duplicate, nil
+}
+
+// Cancel takes a message back.
+func (i *Intake) Cancel(ctx context.Context, orgID, id uuid.UUID) (Queued, error) {
+	m, err := i.Store.Cancel(ctx, orgID, id, i.Now())
+	if err == nil {
+		i.Log.LogAttrs(ctx, slog.LevelInfo, "messaging.text_cancelled", slog.String("text_id", id.String()))
+	}
+	return m, err
+}

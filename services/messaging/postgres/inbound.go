@@ -1,0 +1,96 @@
+package postgres
+
+import (
+	"context"
+	"crypto/sha256"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/inbox"
+	"paceline.internal/services/messaging/send"
+)
+
+const sqlBySID = `select ` + columns + ` from sms_messages where twilio_sid = @sid`
+
+const sqlInsertInbound = `
+insert into sms_messages (id, org_id, profile_id, direction, from_number, to_number, body, body_hash, status, twilio_sid,
+	segments, correlation_id, attempts, consent_effect, created_at, updated_at)
+values (@id, @org, @profile, 'inbound', @phone, @to, @body, @hash, 'received', @sid, @segments, '', 0, @effect, @received, @at)
+returning ` + columns
+
+// sqlLastWords finds the last words about consent that are recorded. It runs under the lock on the consent row.
+const sqlLastWords = `
+select (
+	select max(created_at) from sms_messages
+	where org_id = @org and from_number = @phone and direction = 'inbound' and consent_effect in ('opt_out', 'opt_in')
+), (
+	select max(at) from consent_events where org_id = @org and phone = @phone and source in ('operator', 'twilio_21610')
+)`
+
+// RecordInbound stores the message and applies its effect on consent in one transaction. Of two deliveries of one SID at
+// the same time, one is refused by the unique SID, undoes everything and reads what the other stored.
+func (s *Store) RecordInbound(ctx context.Context, e inbox.Entry) (m send.Message, err error) {
+	defer mark(&err)
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		m, err = record(ctx, tx, e)
+		return err
+	})
+	if postgres.IsUniqueViolation(err, "sms_messages_twilio_sid_key") {
+		return one(ctx, s.pool, sqlBySID, pgx.NamedArgs{"sid": e.SID})
+	}
+	return m, err
+}
+
+func record(ctx context.Context, tx pgx.Tx, e inbox.Entry) (send.Message, error) {
+	hash := sha256.Sum256([]byte(e.Body))
+	args := pgx.NamedArgs{
+		"id": e.ID, "org": e.OrgID, "profile": null(e.ProfileID), "phone": e.From.String(), "to": e.To, "body": e.Body,
+		"hash": hash[:], "sid": e.SID, "segments": e.Segments, "at": e.At, "received": e.ReceivedAt,
+	}
+	if m, found, err := message(ctx, tx, sqlBySID, args); err != nil || found {
+		return m, err
+	}
+	current, err := lockConsent(ctx, tx, args)
+	if err != nil {
+		return send.Message{}, err
+	}
+	var person, others *time.Time
+	if err := tx.QueryRow(ctx, sqlLastWords, args).Scan(&person, &others); err != nil {
+		return send.Message{}, err
+	}
+	follows := e.Decide(current, inbox.LastWords{Person: value(person), Others: value(others)})
+	args["effect"] = follows.Effect.String()
+	m, err := one(ctx, tx, sqlInsertInbound, args)
+	if err != nil {
+		return send.Message{}, err
+	}
+	if follows.Event != nil {
+		if err := change(ctx, tx, consentChange{OrgID: e.OrgID, Phone: m.From, Event: *follows.Event}); err != nil {
+			return send.Message{}, err
+		}
+	}
+	if follows.Carrier == consent.Blocks || follows.Carrier == consent.Lifts {
+		args["blocks"] = follows.Carrier == consent.Blocks
+		if err := exec(ctx, tx, sqlCarrierBlocks, args); err != nil {
+			return send.Message{}, err
+		}
+	}
+	if follows.Reply != nil {
+		err = keepReply(ctx, tx, *follows.Reply)
+	}
+	return m, err
+}
+
+const sqlRecordedSIDs = `select twilio_sid from sms_messages where twilio_sid = any(@sids) and direction = 'inbound'`
+
+// RecordedSIDs are those of the SIDs whose messages RecordInbound has stored.
+func (s *Store) RecordedSIDs(ctx context.Context, sids []string) (recorded []string, err error) {
+	if len(sids) == 0 {
+		return nil, nil
+	}
+	defer mark(&err)
+	return collect(ctx, s.pool, sqlRecordedSIDs, pgx.NamedArgs{"sids": sids}, pgx.RowTo[string])
+}

@@ -1,0 +1,94 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/inbox"
+	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sms"
+)
+
+// sqlAbout finds the messages that a receipt could be about: the one that it names and the one that has its SID.
+const sqlAbout = `
+select ` + columns + ` from sms_messages
+where direction = 'outbound' and (id = @id or twilio_sid = @sid)
+order by id for no key update`
+
+const sqlKeepReceipt = `
+insert into sms_receipts (message_id, twilio_sid, status, error_code, raw, received_at)
+values (@message, @sid, @status, @code, @raw, @at)
+on conflict (twilio_sid, status, error_code) do nothing`
+
+// keep stores a receipt as it came; messageID is uuid.Nil when it is about none of ours.
+func keep(ctx context.Context, tx pgx.Tx, messageID uuid.UUID, r send.Receipt) error {
+	return exec(ctx, tx, sqlKeepReceipt, pgx.NamedArgs{
+		"message": null(messageID), "sid": r.SID, "status": r.Status, "code": r.ErrorCode, "raw": r.Raw, "at": r.At,
+	})
+}
+
+// RecordReceipt keeps the receipt, found or not, applies Message.Receive, and returns the message after it. A late
+// refusal for an opt-out is recorded in the ledger once, and not over a consent that was given after the send.
+func (s *Store) RecordReceipt(ctx context.Context, r send.Receipt) (recorded send.Recorded, err error) {
+	defer mark(&err)
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		recorded = send.Recorded{}
+		found, err := messages(ctx, tx, sqlAbout, pgx.NamedArgs{"id": r.MessageID, "sid": r.SID})
+		if err != nil {
+			return err
+		}
+		stored, foreign := about(found, r)
+		id := uuid.Nil
+		if stored != nil {
+			id = stored.ID
+		}
+		if err := keep(ctx, tx, id, r); err != nil || stored == nil {
+			return err
+		}
+		recorded.Message = stored
+		if foreign {
+			return nil
+		}
+		recorded, err = receive(ctx, tx, *stored, r)
+		return err
+	})
+	return recorded, err
+}
+
+// receive merges a receipt into the row that it is about, which is locked.
+func receive(ctx context.Context, tx pgx.Tx, stored send.Message, r send.Receipt) (send.Recorded, error) {
+	merged, changed := stored.Receive(r)
+	if !changed {
+		return send.Recorded{Message: &stored}, nil
+	}
+	recorded := send.Recorded{
+		Message: &merged, Changed: true, Settled: stored.Status == sms.Unknown || stored.Status == sms.Parked,
+	}
+	if err := update(ctx, tx, merged); err != nil || !r.OptsOut() {
+		return recorded, err
+	}
+	return recorded, optOutByReceipt(ctx, tx, merged, r)
+}
+
+// optOutByReceipt opts the recipient out of a message that a receipt says was refused for that, unless they have opted in since.
+func optOutByReceipt(ctx context.Context, tx pgx.Tx, m send.Message, r send.Receipt) error {
+	return change(ctx, tx, consentChange{
+		OrgID: m.OrgID, Phone: m.To, NotAfter: m.AcceptedAt,
+		Event: inbox.LedgerEvent{At: r.At, State: consent.OptedOut, Source: inbox.FromTwilio, Sender: m.From},
+	})
+}
+
+// about picks the message that the receipt names, else the one with its SID. Foreign says that the SID belongs to
+// another message than the one named: then the receipt tells nothing certain.
+func about(found []send.Message, r send.Receipt) (m *send.Message, foreign bool) {
+	for i := range found {
+		if m == nil || found[i].ID == r.MessageID {
+			m = &found[i]
+		}
+	}
+	return m, len(found) > 1
+}

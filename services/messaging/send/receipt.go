@@ -1,0 +1,75 @@
+package send
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Receipt is one delivery report of Twilio. It may come late, twice, out of order, and before Twilio's own answer.
+type Receipt struct {
+	MessageID uuid.UUID // from the callback URL; uuid.Nil when that names none
+	SID       string
+	Status    string // Twilio's word, unread
+	ErrorCode int    // 0 when there is none
+	Raw       map[string]string
+	At        time.Time // when it reached us
+}
+
+// OptsOut reports whether the failure is the recipient's opt-out at Twilio, which arrives this way when Advanced
+// Opt-Out is on.
+func (r Receipt) OptsOut() bool { return meansOptedOut(r.ErrorCode) }
+
+// Recorded is what became of a receipt.
+type Recorded struct {
+	Message *Message // the one that it is about; nil when it is none of ours
+	Changed bool     // whether it said anything new
+	Settled bool     // whether the message was in doubt before
+}
+
+// RecordStatus keeps a receipt and merges it into its message. It reports whether there is such a message. Repeats and
+// words that we do not know change nothing and are no errors.
+func (s *Service) RecordStatus(ctx context.Context, r Receipt) (matched bool, err error) {
+	if r.SID == "" || r.Status == "" || r.At.IsZero() {
+		return false, fmt.Errorf("%w: a receipt needs twilio_sid, status and the time of its arrival", ErrInvalid)
+	}
+	r.SID, r.Status = Storable(r.SID), Storable(r.Status)
+	raw := make(map[string]string, len(r.Raw))
+	for name, value := range r.Raw {
+		raw[Storable(name)] = Storable(value)
+	}
+	r.Raw = raw
+	recorded, err := s.Store.RecordReceipt(ctx, r)
+	if err != nil {
+		return false, fmt.Errorf("record the receipt: %w", err)
+	}
+	attrs := []slog.Attr{
+		slog.String("twilio_sid", shown(r.SID)), slog.String("reported", r.Status), slog.Int("error_code", r.ErrorCode),
+		slog.Bool("changed", recorded.Changed),
+	}
+	if recorded.Message != nil {
+		_, end := s.Threads.Begin(ctx, "messaging.receipt", conversationOf(recorded.Message.Key))
+		defer end()
+		attrs = append(attrs, slog.Any("message", *recorded.Message))
+	}
+	s.Log.LogAttrs(ctx, slog.LevelInfo, "messaging.sms_receipt_recorded", attrs...)
+	s.Metrics.receipt(ctx, recorded)
+	if recorded.Settled {
+		s.Metrics.settled(ctx, SettledByReceipt)
+	}
+	return recorded.Message != nil, nil
+}
+
+// conversationOf is the session whose message has this key, onboarding:PROFILE:SESSION:STEP; empty for other messages. The trace of a
+// conversation has its id (telemetry.Threads), and Twilio's callback brings no trace along.
+func conversationOf(key string) string {
+	parts := strings.SplitN(key, ":", 4)
+	if len(parts) < 4 || parts[0] != "onboarding" {
+		return ""
+	}
+	return parts[2]
+}

@@ -1,0 +1,170 @@
+package send
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"paceline.internal/platform/process"
+	"paceline.internal/services/messaging/sms"
+	"paceline.internal/services/messaging/twilio"
+)
+
+const (
+	// reconcileBatch is how many rows one round takes, and reconcileCalls how many calls to Twilio it makes at once: few, for
+	// sends share the account's concurrency with them.
+	reconcileBatch = 64
+	reconcileCalls = 8
+)
+
+// ReconcilerConfig is what a Reconciler works with. Every field is needed.
+type ReconcilerConfig struct {
+	Store    reconcileStore
+	Carrier  carrier
+	Interval time.Duration // how often it checks, and the least time between two listings that confirm an absence
+	Timeout  time.Duration // of one call to Twilio
+	Now      func() time.Time
+	Log      *slog.Logger
+	Metrics  *Metrics
+}
+
+// Reconciler finds out what nobody has told us: whether Twilio has a message whose answer was lost, and what became of one whose
+// receipts were. It never sends. Any number of them share the work.
+type Reconciler struct {
+	ReconcilerConfig
+}
+
+// reconcileStore keeps what is found out. Every method is one transaction, and none waits for a row that another one has locked:
+// ErrLocked. postgres.Store implements it.
+type reconcileStore interface {
+	// ExpireAbandoned makes at most limit rows unknown whose attempts were abandoned, once nothing of those can reach Twilio any more,
+	// and reports how many.
+	ExpireAbandoned(ctx context.Context, now time.Time, timeout time.Duration, limit int) (int, error)
+	// ClaimDue takes at most limit rows whose check is due, counts it, and puts the next one at until, when the row is due
+	// again should this process die over it. Of those that this release cannot read it says why.
+	ClaimDue(ctx context.Context, now, until time.Time, limit int) (due []Message, unread []error, err error)
+	// RecordListing applies Message.Decide to the stored row and keeps the evidence.
+	RecordListing(ctx context.Context, l Listing) (Decision, error)
+	// RecordPoll applies Message.Poll to the stored row.
+	RecordPoll(ctx context.Context, p Poll) (Recorded, error)
+}
+
+// NewReconciler makes a Reconciler.
+func NewReconciler(cfg ReconcilerConfig) *Reconciler { return &Reconciler{ReconcilerConfig: cfg} }
+
+// Loop repeats Once every interval.
+func (r *Reconciler) Loop(rest process.Rest) process.Repetition {
+	return process.Repetition{
+		Once:   r.Once,
+		Failed: func(ctx context.Context, err error) { r.Log.WarnContext(ctx, "messaging.reconcile", "error", err) },
+		Rest:   rest, Every: r.Interval, Bound: r.Timeout + SettleBound,
+	}
+}
+
+// Once makes abandoned attempts unknown, takes one batch of what is due, asks Twilio about each, and reports whether there may
+// be more. The errors of single messages are joined; each of those messages is checked again an interval later, like one whose
+// row another transaction has locked, such as that of a process that is frozen.
+func (r *Reconciler) Once(ctx context.Context) (more bool, err error) {
+	now := r.Now()
+	expired, err := r.Store.ExpireAbandoned(ctx, now, r.Timeout, reconcileBatch)
+	if err != nil {
+		return false, fmt.Errorf("expire abandoned sends: %w", err)
+	}
+	process.Progress(ctx)
+	due, unread, err := r.Store.ClaimDue(ctx, now, now.Add(r.Interval), reconcileBatch)
+	if err != nil {
+		return false, fmt.Errorf("claim what is due: %w", err)
+	}
+	r.Metrics.passedOver(ctx, r.Log, "messages", unread)
+	failures := make([]error, len(due)) // each its own place: one failure must not hide or stop the others
+	var group errgroup.Group
+	group.SetLimit(reconcileCalls)
+	for i, m := range due {
+		group.Go(func() error {
+			switch err := r.check(ctx, m); {
+			case errors.Is(err, ErrLocked):
+				process.PassedOver(ctx)
+				r.Log.WarnContext(ctx, "messaging.message_locked", "message_id", m.ID)
+			case err != nil:
+				failures[i] = fmt.Errorf("message %s: %w", m.ID, err)
+			}
+			process.Progress(ctx)
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return false, err
+	}
+	return expired == reconcileBatch || len(due)+len(unread) == reconcileBatch, errors.Join(failures...)
+}
+
+func (r *Reconciler) check(ctx context.Context, m Message) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	switch {
+	case m.Status == sms.Unknown:
+		return r.list(ctx, m)
+	case m.Accepted():
+		return r.poll(ctx, m)
+	default:
+		_, err := r.Store.RecordPoll(ctx, Poll{MessageID: m.ID, At: r.Now()})
+		return err
+	}
+}
+
+// list looks for a message in doubt in Twilio's list.
+func (r *Reconciler) list(ctx context.Context, m Message) error {
+	l := Listing{MessageID: m.ID, Token: m.AttemptToken, Began: r.Now(), Interval: r.Interval, Timeout: r.Timeout}
+	listed, err := r.Carrier.List(ctx, m.To, m.AttemptedAt.Add(-clockTolerance))
+	switch {
+	case ctx.Err() != nil: // we are the ones who stopped
+		return ctx.Err()
+	case err != nil:
+		l.Failure = Storable(err.Error())
+	}
+	l.Listed, l.At = listed, r.Now()
+	decision, err := r.Store.RecordListing(ctx, l)
+	if err != nil {
+		return fmt.Errorf("record what Twilio's list had: %w", err)
+	}
+	if decision.Settled != "" {
+		r.Log.LogAttrs(ctx, slog.LevelInfo, "messaging.sms_doubt_settled", slog.String("as", string(decision.Settled)),
+			slog.String("detail", decision.Item.Detail), slog.Any("message", decision.Message))
+		r.Metrics.settled(ctx, decision.Settled)
+	}
+	return nil
+}
+
+// poll asks what became of a message that Twilio has. The next poll is set whatever comes of this one.
+func (r *Reconciler) poll(ctx context.Context, m Message) error {
+	p := Poll{MessageID: m.ID, SID: m.SID}
+	stored, err := r.Carrier.Fetch(ctx, m.SID)
+	effect := "nothing_new"
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, twilio.ErrNotFound):
+		p.Gone, effect = true, "gone"
+	case err != nil:
+		effect = "failed"
+	}
+	p.At = r.Now()
+	if err == nil {
+		p.Receipt = fetched(m, stored, p.At)
+	}
+	recorded, err := r.Store.RecordPoll(ctx, p)
+	if err != nil {
+		return fmt.Errorf("record what Twilio says of it: %w", err)
+	}
+	if recorded.Changed {
+		effect = "merged"
+		r.Log.LogAttrs(ctx, slog.LevelInfo, "messaging.sms_status_fetched", slog.Any("message", *recorded.Message))
+	}
+	r.Metrics.fetched(ctx, effect)
+	return nil
+}

@@ -1,0 +1,113 @@
+package send
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"paceline.internal/services/messaging/sms"
+	"paceline.internal/services/messaging/twilio"
+)
+
+// Outcome is how far a send came, in the words of the metric and the log.
+type Outcome string
+
+// The outcomes. Only Accepted and AlreadyAccepted mean that Twilio has the message.
+const (
+	Accepted        Outcome = "accepted"
+	AlreadyAccepted Outcome = "already_accepted"
+	InFlight        Outcome = "in_flight"
+	Unknown         Outcome = "unknown"
+	Throttled       Outcome = "throttled"
+	Rejected        Outcome = "rejected"
+	OptedOut        Outcome = "opted_out"
+	Held            Outcome = "held"     // by an operator's safety hold; it may be sent once that is lifted
+	Parked          Outcome = "parked"   // an operator has to say
+	GivenUp         Outcome = "given_up" // an operator said so
+)
+
+// How long a caller is told to wait. A send in flight or in doubt is usually settled in seconds, by its answer or by its
+// receipt, and else takes long: a crash is noticed when the lease is over. So the wait grows with the age of the send, or
+// QStash would have used up its few retries by then.
+const (
+	unknownWaitMin = 2 * time.Second
+	unknownWaitMax = 30 * time.Second
+	throttledMin   = time.Second
+	// heldWait is when to ask again for a message to a person who is held.
+	heldWait = 30 * time.Second
+)
+
+// Result is the answer to a send.
+type Result struct {
+	Outcome     Outcome
+	Message     *Message      // nil only when nothing was ever stored
+	RetryAfter  time.Duration // when to ask again; 0 when that is useless
+	Explanation string        // why it was refused, parked or given up, and what to do; empty when Twilio gave no code
+}
+
+// resultOf is what a row says to somebody who asks for the same send without making an attempt. Twilio's possession
+// beats everything; an opt-out beats whatever has not been accepted, and a hold what could be sent now.
+func resultOf(c Claim, now time.Time) Result {
+	m := c.Message
+	switch {
+	case m != nil && m.Accepted():
+		return Result{Outcome: AlreadyAccepted, Message: m}
+	case c.OptedOut:
+		return Result{Outcome: OptedOut, Message: m}
+	case m == nil || c.Held && m.Status == sms.Throttled:
+		return Result{Outcome: Held, Message: m, RetryAfter: heldWait}
+	}
+	wait := min(max(now.Sub(m.UpdatedAt), unknownWaitMin), unknownWaitMax)
+	switch m.Status {
+	case sms.Sending:
+		return Result{Outcome: InFlight, Message: m, RetryAfter: wait}
+	case sms.Throttled:
+		result := Result{Outcome: Throttled, Message: m, RetryAfter: max(m.LeaseUntil.Sub(now), throttledMin)}
+		if m.ErrorCode != 0 {
+			result.Explanation = explain(m.ErrorCode)
+		}
+		return result
+	case sms.Rejected:
+		return Result{Outcome: Rejected, Message: m, Explanation: explain(m.ErrorCode)}
+	case sms.Parked: // the store knows why
+		return Result{Outcome: Parked, Message: m}
+	case sms.GivenUp:
+		return Result{Outcome: GivenUp, Message: m, Explanation: "an operator gave it up" + toResolve(m.ID)}
+	case sms.Unknown, sms.Accepted, sms.Queued, sms.Sent, sms.Failed, sms.Undelivered, sms.Delivered, sms.Received:
+	}
+	return Result{Outcome: Unknown, Message: m, RetryAfter: wait}
+}
+
+// explainParked says what was found and how an operator settles it.
+func (s *Service) explainParked(ctx context.Context, m Message) (string, error) {
+	evidence, err := s.Evidence.Evidence(ctx, m.OrgID, m.ID)
+	if err != nil {
+		return "", fmt.Errorf("read why message %s is parked: %w", m.ID, err)
+	}
+	why := "whether Twilio has it could not be found out"
+	for _, item := range evidence.Items {
+		if item.Kind == Ambiguous || item.Kind == Absent || item.Kind == Failed {
+			why = item.Detail
+		}
+	}
+	return why + toResolve(m.ID), nil
+}
+
+// toResolve names the commands that show and settle it.
+func toResolve(id uuid.UUID) string {
+	return fmt.Sprintf("; to do: see GET /v1/messages/%s/evidence, then POST /v1/messages/%s:resolve", id, id)
+}
+
+// explain says in words why Twilio refuses with a code, and what to do about it.
+func explain(code int) string {
+	if known, ok := twilio.Explain(code); ok {
+		return known.Meaning + "; to do: " + known.Remedy
+	}
+	return fmt.Sprintf("Twilio refused it with code %d; see https://www.twilio.com/docs/api/errors/%d", code, code)
+}
+
+// meansOptedOut reports whether a code of Twilio's is its refusal to send to a person who has opted out. Other codes that
+// look alike, such as 30004, may be the carrier's doing and say nothing about consent.
+func meansOptedOut(code int) bool { return code == 21610 }

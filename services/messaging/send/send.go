@@ -1,0 +1,234 @@
+package send
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/sms"
+	"paceline.internal/services/messaging/twilio"
+)
+
+const (
+	// MaxKey is the longest idempotency key, in characters.
+	MaxKey = 200
+	// claimTimeout bounds the claim, which goes on when the caller is gone.
+	claimTimeout = 5 * time.Second
+	// SettleTimeout bounds one try of writing Twilio's answer down, and settleTries is how often it is tried, with a
+	// pause that doubles: all within SettleBound.
+	SettleTimeout = 3 * time.Second
+	settleTries   = 3
+	settlePause   = 100 * time.Millisecond
+)
+
+// AnswerKeys is what the idempotency keys of our own answers to words about consent begin with, and StopKeys those that confirm an
+// opt-out: the only messages that are asked of Twilio after a STOP.
+const (
+	AnswerKeys = "consent:"
+	StopKeys   = AnswerKeys + "stop:"
+)
+
+// SettleBound is how long writing Twilio's answer down may go on after the call, even when the caller is gone.
+const SettleBound = 10 * time.Second
+
+// Request asks for one message.
+type Request struct {
+	OrgID         uuid.UUID
+	ProfileID     uuid.UUID // uuid.Nil when the person is not known
+	To            sms.Phone
+	Body          sms.Body
+	Key           string // unique per organisation
+	CorrelationID string
+	// UnknownPolicy is stored with the first attempt; empty for ConfirmAbsentThenResend.
+	UnknownPolicy UnknownPolicy
+	// Consent is how the recipient agreed, for the ledger; may be zero.
+	Consent consent.Given
+	// HoldVersion is the version of the recipient's hold that the caller has read, and found lifted; 0 when it has read none.
+	HoldVersion int64
+	// Confirms is the person's message whose opt-out this one confirms, and uuid.Nil for every other message.
+	Confirms uuid.UUID
+	// DespiteHold is for our own answers to words about consent, and only for them: their keys begin with AnswerKeys.
+	DespiteHold bool
+}
+
+// Attempt is one try of a request: the claim that it makes on the row.
+type Attempt struct {
+	Request
+
+	MessageID  uuid.UUID // of the row, if this attempt is the one to insert it
+	From       string
+	BodyHash   [sha256.Size]byte
+	Segments   int
+	Token      uuid.UUID // the fence: whoever settles must name it
+	At         time.Time
+	LeaseUntil time.Time
+	Timeout    time.Duration // of one call to Twilio: so long after its lease an abandoned attempt may still be on its way
+}
+
+// Claim is what the store answers to an attempt.
+type Claim struct {
+	// Won says that the attempt holds Message, and must now be made.
+	Won bool
+	// Message is the stored row; nil when there is none, which is so only for a recipient who has opted out or is held.
+	Message *Message
+	// OptedOut says that the recipient has opted out by now.
+	OptedOut bool
+	// Held says that the recipient is on a safety hold by now.
+	Held bool
+}
+
+// Answer is what Twilio answered to an attempt.
+type Answer struct {
+	MessageID uuid.UUID
+	Token     uuid.UUID
+	Outcome   twilio.Outcome
+	At        time.Time
+}
+
+// OptsOut reports whether Twilio refused because the recipient has opted out there.
+func (a Answer) OptsOut() bool {
+	return a.Outcome.Kind == twilio.Rejected && meansOptedOut(a.Outcome.Code)
+}
+
+// Send hands one message to Twilio, at most once per organisation and key, whatever is retried, replayed or lost. An error
+// means that nothing is known to have been sent; asking again is always safe. It leaves one line in the log and one count per
+// answer, which name the message, never the number or the body.
+func (s *Service) Send(ctx context.Context, r Request) (Result, error) {
+	attempt, err := s.attempt(r)
+	if err != nil {
+		return Result{}, err
+	}
+	claim, err := s.claim(ctx, attempt)
+	if err != nil {
+		return Result{}, fmt.Errorf("claim the send: %w", err)
+	}
+	result := resultOf(claim, attempt.At)
+	if claim.Won {
+		if result, err = s.transmit(ctx, *claim.Message); err != nil {
+			return Result{}, err
+		}
+	}
+	if result.Outcome == Parked {
+		if result.Explanation, err = s.explainParked(ctx, *result.Message); err != nil {
+			return Result{}, err
+		}
+	}
+	attrs := []slog.Attr{slog.String("outcome", string(result.Outcome)), slog.String("idempotency_key", r.Key)}
+	if result.Message != nil {
+		attrs = append(attrs, slog.Any("message", *result.Message))
+	}
+	s.Log.LogAttrs(ctx, slog.LevelInfo, "messaging.sms_send_answered", attrs...)
+	s.Metrics.sent(ctx, result.Outcome)
+	return result, nil
+}
+
+// attempt checks the request and prepares the claim.
+func (s *Service) attempt(r Request) (Attempt, error) {
+	switch {
+	case r.To.IsZero():
+		return Attempt{}, fmt.Errorf("%w: to is missing", ErrInvalid)
+	case r.Body == "":
+		return Attempt{}, fmt.Errorf("%w: body is missing", ErrInvalid)
+	case r.Key == "" || utf8.RuneCountInString(r.Key) > MaxKey || Storable(r.Key) != r.Key:
+		return Attempt{}, fmt.Errorf("%w: idempotency_key must have 1 to %d characters", ErrInvalid, MaxKey)
+	case strings.HasPrefix(r.Key, AnswerKeys) != r.DespiteHold, r.Confirms != uuid.Nil && !r.DespiteHold:
+		return Attempt{}, fmt.Errorf("%w: idempotency_key must not begin with %s, which our own answers do", ErrInvalid, AnswerKeys)
+	}
+	from, err := s.Sender.Of(r.OrgID)
+	if err != nil {
+		return Attempt{}, err
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return Attempt{}, fmt.Errorf("message id: %w", err)
+	}
+	token, err := uuid.NewRandom()
+	if err != nil {
+		return Attempt{}, fmt.Errorf("attempt token: %w", err)
+	}
+	r.CorrelationID, r.UnknownPolicy = Storable(r.CorrelationID), cmp.Or(r.UnknownPolicy, ConfirmAbsentThenResend)
+	now := s.Now()
+	return Attempt{
+		Request: r, MessageID: id, From: from, BodyHash: sha256.Sum256([]byte(r.Body)), Segments: sms.Segments(string(r.Body)).Count,
+		Token: token, At: now, LeaseUntil: now.Add(s.Lease), Timeout: s.Timeout,
+	}, nil
+}
+
+// claim takes the row of the attempt, if it is to be had. From here on the caller may hang up: a claim that is committed and
+// then not made would hold the row until its lease is over and be in doubt from then on. For the same reason a claim whose
+// answer is lost is asked for once more: the row that has our own token is ours.
+func (s *Service) claim(ctx context.Context, a Attempt) (Claim, error) {
+	if err := ctx.Err(); err != nil {
+		return Claim{}, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
+	defer cancel()
+	claim, err := s.Store.Claim(ctx, a)
+	if !errors.Is(err, ErrUnavailable) {
+		return claim, err
+	}
+	// Under an id of its own: the first insert may still be on its way, and must collide with this one by its key alone.
+	if a.MessageID, err = uuid.NewV7(); err != nil {
+		return Claim{}, fmt.Errorf("message id: %w", err)
+	}
+	return s.Store.Claim(ctx, a)
+}
+
+// transmit makes the attempt that was claimed and writes the answer down. From here on the caller may hang up: an
+// aborted call would leave us not knowing, and an answer that is not written down is lost.
+//
+// The call is made within the lease. If that ran out on the way here, as when the machine was suspended, nothing is
+// written to Twilio, and the outcome says so: a STOP may have been acknowledged meanwhile, and others take the attempt for lost.
+func (s *Service) transmit(ctx context.Context, m Message) (Result, error) {
+	ctx = context.WithoutCancel(ctx)
+	calling, cancel := context.WithTimeout(ctx, min(s.Timeout, m.LeaseUntil.Sub(s.Now())))
+	defer cancel()
+	outcome := s.Carrier.Send(calling, twilio.Outgoing{To: m.To, Body: m.Body, StatusCallback: s.callback(m.ID)})
+	answer := Answer{MessageID: m.ID, Token: m.AttemptToken, Outcome: outcome, At: s.Now()}
+	settled, err := s.settle(ctx, answer)
+	if err != nil {
+		return Result{}, fmt.Errorf("write down Twilio's answer (%s, SID %q) about message %s: %w", outcome.Kind, outcome.SID, m.ID, err)
+	}
+	s.settled.notify()
+	if outcome.Kind == twilio.Accepted && settled.SID == outcome.SID {
+		return Result{Outcome: Accepted, Message: &settled}, nil
+	}
+	if outcome.Kind == twilio.Accepted {
+		s.Log.ErrorContext(ctx, "messaging.sms_answer_not_adopted", slog.String("answered_sid", outcome.SID), slog.Any("message", settled))
+	}
+	return resultOf(Claim{Message: &settled, OptedOut: answer.OptsOut()}, answer.At), nil
+}
+
+// settle tries more than once: the database may be failing over, and Twilio's answer cannot be asked for again.
+func (s *Service) settle(ctx context.Context, a Answer) (Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, SettleBound)
+	defer cancel()
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	var failures []error
+	for try := range settleTries {
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return Message{}, errors.Join(append(failures, ctx.Err())...)
+		}
+		trying, cancel := context.WithTimeout(ctx, SettleTimeout)
+		m, err := s.Store.Settle(trying, a)
+		cancel()
+		if err == nil {
+			return m, nil
+		}
+		failures = append(failures, err)
+		pause.Reset(settlePause << try)
+	}
+	return Message{}, errors.Join(failures...)
+}

@@ -1,0 +1,131 @@
+// Package send hands each message to Twilio at most once, and keeps what became of it: the claim, Twilio's answer, receipts, the
+// evidence of what is in doubt, and an operator's resolution.
+package send
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"paceline.internal/platform/telemetry"
+	"paceline.internal/services/messaging/twilio"
+)
+
+// What the verbs of this package refuse. The texts of the errors never hold a phone number or a body.
+var (
+	// ErrInvalid is wrapped by every complaint about a request's fields.
+	ErrInvalid = errors.New("invalid request")
+	// ErrKeyReused means that the idempotency key was used before for another recipient or another body.
+	ErrKeyReused = errors.New("the idempotency key was used for another recipient or another body; every text needs its own key")
+	// ErrNoSender means that the organisation owns no number to send from.
+	ErrNoSender = errors.New("the organisation has no sender; DEFAULT_ORG_ID owns the one that is configured")
+	// ErrUnknownSender means that no organisation owns the number that a message was sent to.
+	ErrUnknownSender = errors.New("no organisation owns the number that this text was sent to")
+	// ErrMessageNotFound means that the caller's organisation has no such message.
+	ErrMessageNotFound = errors.New("there is no such message")
+	// ErrUnavailable means that the database, or whatever else is needed, cannot be had in time; asking again is safe.
+	ErrUnavailable = errors.New("a dependency is unavailable")
+	// ErrLocked means that another transaction has the message's row; nothing was changed.
+	ErrLocked = errors.New("another transaction has locked the message")
+	// ErrNotResolvable is wrapped by every reason why an operator's resolution of a message is not taken.
+	ErrNotResolvable = errors.New("not resolvable")
+)
+
+// Sender is the one sender of this deployment and the organisation that owns it.
+type Sender struct {
+	OrgID      uuid.UUID
+	Number     string // E.164; may be empty when ServiceSID is not
+	ServiceSID string // Twilio's messaging service, preferred for sending; may be empty when Number is not
+}
+
+// Of is what orgID sends from: the messaging service or else the number. It is ErrNoSender for everybody but the owner.
+func (s Sender) Of(orgID uuid.UUID) (string, error) {
+	switch {
+	case orgID != s.OrgID || (s.ServiceSID == "" && s.Number == ""):
+		return "", ErrNoSender
+	case s.ServiceSID != "":
+		return s.ServiceSID, nil
+	default:
+		return s.Number, nil
+	}
+}
+
+// Owner is the organisation that a message to a number, or through a messaging service, belongs to; ErrUnknownSender when no
+// organisation owns either.
+func (s Sender) Owner(number, serviceSID string) (uuid.UUID, error) {
+	if (s.Number != "" && number == s.Number) || (s.ServiceSID != "" && serviceSID == s.ServiceSID) {
+		return s.OrgID, nil
+	}
+	return uuid.Nil, ErrUnknownSender
+}
+
+// Config is what a Service works with. Every field is needed but the threads.
+type Config struct {
+	Store     store
+	Evidence  evidenceStore
+	Carrier   carrier
+	Sender    Sender
+	PublicURL string        // the origin that Twilio reaches us by
+	Timeout   time.Duration // of one call to Twilio; shorter than Lease
+	Lease     time.Duration // how long an attempt holds a row
+	StopWait  time.Duration // how long AwaitQuiet waits, on the machine's clock; see DefaultStopWait
+	Now       func() time.Time
+	Log       *slog.Logger
+	Metrics   *Metrics
+	Threads   telemetry.Threads // puts each receipt into the trace of its conversation
+}
+
+// Service sends. It is safe for concurrent use and holds no state of its own but who waits for a settled send.
+type Service struct {
+	Config
+
+	settled notifier
+}
+
+// store keeps the rows of a send. Every method is one transaction; postgres.Store implements it.
+type store interface {
+	// Claim takes the row of an attempt, a new one or one whose last attempt Twilio did not process, if consent and holds allow it;
+	// or reports the row that has the key. A row whose attempt was abandoned becomes unknown. ErrKeyReused.
+	Claim(ctx context.Context, a Attempt) (Claim, error)
+	// Settle applies Message.Settle to the stored row and returns the row after it. An answer that the recipient has
+	// opted out is recorded as such in the same transaction.
+	Settle(ctx context.Context, a Answer) (Message, error)
+	// RecordReceipt keeps the receipt, applies Message.Receive, and returns the message after it.
+	RecordReceipt(ctx context.Context, r Receipt) (Recorded, error)
+	// OnItsWay reports whether an attempt to send to a number is still being made: one whose lease is not over by after.
+	OnItsWay(ctx context.Context, orgID uuid.UUID, phone string, after time.Time) (bool, error)
+}
+
+// evidenceStore keeps what is known of a message in doubt, and what an operator says about it; postgres.Store implements it.
+type evidenceStore interface {
+	// Evidence is everything known about a message of an organisation; ErrMessageNotFound when it has no such message.
+	Evidence(ctx context.Context, orgID, id uuid.UUID) (Evidence, error)
+	// Resolve applies Message.Resolve to the stored row, with its evidence, in one transaction, and returns the row after it.
+	Resolve(ctx context.Context, r Resolution) (m Message, changed bool, err error)
+}
+
+// carrier hands one message to Twilio, which always has an outcome, and says what Twilio has; twilio.Client implements it.
+type carrier interface {
+	Send(ctx context.Context, m twilio.Outgoing) twilio.Outcome
+	Fetch(ctx context.Context, sid string) (twilio.Stored, error)
+	List(ctx context.Context, to string, since time.Time) ([]twilio.Stored, error)
+}
+
+// New makes a Service.
+func New(cfg Config) *Service { return &Service{Config: cfg} }
+
+// callback is where Twilio reports about a message: our own id makes even a send whose answer was lost traceable. The
+// fragment is Twilio's retry policy and never reaches us: every kind of failure, three times, four seconds each.
+func (s *Service) callback(id uuid.UUID) string {
+	return s.PublicURL + "/api/webhooks/twilio/status?message_id=" + id.String() + "#rt=4000&rc=3&rp=all"
+}
+
+// Storable drops what Postgres cannot keep in text or jsonb. Only for words of the outside world that we take as they
+// come; what we send is refused instead.
+func Storable(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "")
+}

@@ -1,0 +1,26 @@
+package send_test
+
+import (
+	"testing"
+
+	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/services/messaging/sendtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Run(m) }
+
+const (
+	ours     = sendtest.Ours
+	theirs   = sendtest.Theirs
+	body     = sendtest.Body
+	lease    = sendtest.Lease
+	interval = sendtest.Interval
+)
+
+// bundle is sendtest's, with what the tests of this package do with it.
+type bundle struct{ *sendtest.Bundle }
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	return &bundle{sendtest.Setup(t)}
+}

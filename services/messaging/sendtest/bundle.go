@@ -1,0 +1,376 @@
+// Package sendtest is what the tests of send, inbox and outbound stand on: the services on a real database and the emulator of Twilio,
+// on one clock that stands still; and a process whose ports fail, or which dies, at any call.
+package sendtest
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/metric/noop"
+
+	"paceline.internal/emulators/clock"
+	emulator "paceline.internal/emulators/twilio"
+	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/services/messaging/inbox"
+	"paceline.internal/services/messaging/postgres"
+	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sms"
+	"paceline.internal/services/messaging/twilio"
+)
+
+const (
+	account = "AC0123456789abcdef0123456789abcdef"
+	token   = "0123456789abcdef0123456789abcdef"
+	// Ours is the sender.
+	Ours = "+14155550100"
+	// Theirs is the person.
+	Theirs = "+14155550123"
+	// Body is that of Request.
+	Body = "Hi Ana, welcome aboard."
+	// Key is that of Request.
+	Key = "onboarding:p:s:1"
+	// Lease is that of Service.
+	Lease = 30 * time.Second
+	// Interval is that of Reconciler.
+	Interval = 30 * time.Second
+)
+
+// Bundle is the services on a real database and the emulator of Twilio.
+type Bundle struct {
+	T        *testing.T
+	Pool     *pgxpool.Pool
+	Store    *postgres.Store
+	Clock    *clock.Settable
+	Emulator *emulator.Emulator
+	Carrier  *twilio.Client
+	Config   send.Config
+	Copy     inbox.ReplyCopy
+	Logged   *Log
+
+	inboxMetrics *inbox.Metrics
+
+	mu       sync.Mutex
+	receiver *send.Service // who takes the receipts
+}
+
+// Setup makes a bundle, whose clock shows noon.
+func Setup(t *testing.T) *Bundle {
+	t.Helper()
+	b := &Bundle{T: t, Pool: pgtest.New(t, postgres.Migrations()), Logged: &Log{}}
+	b.Store = postgres.NewStore(b.Pool)
+	b.Clock = clock.NewSettable(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+	var err error
+	b.Emulator, err = emulator.New(emulator.Config{Clock: b.Clock, AccountSID: account, AuthToken: token, Numbers: []string{Ours}})
+	require.NoError(t, err)
+	api := httptest.NewServer(b.Emulator)
+	t.Cleanup(api.Close)
+	gateway := httptest.NewServer(http.HandlerFunc(b.takeReceipt))
+	t.Cleanup(gateway.Close)
+	t.Cleanup(b.Emulator.Close)
+	b.Carrier, err = twilio.New(twilio.Config{AccountSID: account, AuthToken: token, APIURL: api.URL, FromNumber: Ours})
+	require.NoError(t, err)
+	t.Cleanup(b.Carrier.Close)
+	meter := noop.NewMeterProvider().Meter("test")
+	metrics, err := send.NewMetrics(meter)
+	require.NoError(t, err)
+	b.inboxMetrics, err = inbox.NewMetrics(meter)
+	require.NoError(t, err)
+	b.Config = send.Config{
+		Store: b.Store, Evidence: b.Store, Carrier: b.Carrier, Sender: send.Sender{OrgID: uuid.Must(uuid.NewV7()), Number: Ours},
+		PublicURL: gateway.URL, Timeout: time.Second, Lease: Lease, StopWait: 10 * time.Second, Now: b.Clock.Now,
+		Log: slog.New(slog.NewJSONHandler(b.Logged, nil)), Metrics: metrics,
+	}
+	b.receiver = send.New(b.Config)
+	return b
+}
+
+// Silent is a Twilio that reports of no message what becomes of it, for a test that says so itself.
+var Silent = emulator.Script{OnCallback: func(emulator.Message) emulator.CallbackFault { return emulator.CallbackFault{Drop: true} }}
+
+// Log is a buffer that several goroutines log to.
+type Log struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buffer.Write(p)
+}
+
+// String is everything that was logged.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buffer.String()
+}
+
+// takeReceipt does what the gateway does with a status callback. Whoever takes it may die over it.
+func (b *Bundle) takeReceipt(w http.ResponseWriter, r *http.Request) {
+	receiver := b.current()
+	taken := receiver == nil
+	Within(func() {
+		if taken || r.ParseForm() != nil {
+			return
+		}
+		id, _ := uuid.Parse(r.URL.Query().Get("message_id"))
+		code, _ := strconv.Atoi(r.PostForm.Get("ErrorCode"))
+		raw := map[string]string{}
+		for name := range r.PostForm {
+			raw[name] = r.PostForm.Get(name)
+		}
+		_, err := receiver.RecordStatus(r.Context(), send.Receipt{
+			MessageID: id, SID: r.PostForm.Get("MessageSid"), Status: r.PostForm.Get("MessageStatus"), ErrorCode: code, Raw: raw, At: b.Clock.Now(),
+		})
+		taken = err == nil
+	})
+	if !taken {
+		http.Error(w, "", http.StatusInternalServerError)
+	}
+}
+
+func (b *Bundle) current() *send.Service {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.receiver
+}
+
+// Service is one on the bundle's database, with something changed.
+func (b *Bundle) Service(change func(*send.Config)) *send.Service {
+	cfg := b.Config
+	if change != nil {
+		change(&cfg)
+	}
+	return send.New(cfg)
+}
+
+// Inbox is one on the bundle's database, with something changed.
+func (b *Bundle) Inbox(sending *send.Service, change func(*inbox.Config)) *inbox.Service {
+	cfg := inbox.Config{
+		Store: b.Store, Replies: b.Store, Twilio: b.Carrier, Send: sending, Copy: b.Copy, Now: b.Clock.Now, Log: b.Config.Log,
+		Metrics: b.inboxMetrics,
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	return inbox.New(cfg)
+}
+
+// Reconciler is one on the bundle's database, with something changed.
+func (b *Bundle) Reconciler(change func(*send.ReconcilerConfig)) *send.Reconciler {
+	cfg := send.ReconcilerConfig{
+		Store: b.Store, Carrier: b.Carrier, Interval: Interval, Timeout: b.Config.Timeout, Now: b.Clock.Now,
+		Log: b.Config.Log, Metrics: b.Config.Metrics,
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	return send.NewReconciler(cfg)
+}
+
+// Reconcile does one batch of what is due.
+func (b *Bundle) Reconcile() {
+	b.T.Helper()
+	_, err := b.Reconciler(nil).Once(b.T.Context())
+	require.NoError(b.T, err)
+}
+
+// Request is one for the person.
+func (b *Bundle) Request() send.Request {
+	return send.Request{
+		OrgID: b.Config.Sender.OrgID, ProfileID: uuid.MustParse("0190a000-0000-7000-8000-000000000001"),
+		To: Phone(b.T, Theirs), Body: Body, Key: Key, CorrelationID: "c-1",
+	}
+}
+
+// Send asks for a message under a key; the empty one is that of Request.
+func (b *Bundle) Send(key string) send.Result {
+	b.T.Helper()
+	r := b.Request()
+	if key != "" {
+		r.Key = key
+	}
+	result, err := b.Service(nil).Send(b.T.Context(), r)
+	require.NoError(b.T, err)
+	return result
+}
+
+// Phone is a number in E.164.
+func Phone(t *testing.T, e164 string) sms.Phone {
+	t.Helper()
+	p, err := sms.ParsePhone(e164)
+	require.NoError(t, err)
+	return p
+}
+
+// Inbound is what the person writes to us.
+func (b *Bundle) Inbound(sid, words string) inbox.Inbound {
+	return inbox.Inbound{SID: sid, From: Phone(b.T, Theirs), To: Ours, Body: words, Segments: 1}
+}
+
+// Receive records it.
+func (b *Bundle) Receive(sid, words string) send.Message {
+	b.T.Helper()
+	m, err := b.Inbox(b.Service(nil), nil).RecordInbound(b.T.Context(), b.Inbound(sid, words))
+	require.NoError(b.T, err)
+	return m
+}
+
+// Report records what Twilio reports now, and says whether there is such a message.
+func (b *Bundle) Report(r send.Receipt) (matched bool) {
+	b.T.Helper()
+	r.At = b.Clock.Now()
+	matched, err := b.Service(nil).RecordStatus(b.T.Context(), r)
+	require.NoError(b.T, err)
+	return matched
+}
+
+// AwaitBlocked waits until a backend of the database waits for a lock; Postgres has no signal for that.
+func (b *Bundle) AwaitBlocked() {
+	b.T.Helper()
+	require.Eventually(b.T, func() bool {
+		var waiting bool
+		err := b.Pool.QueryRow(b.T.Context(),
+			"select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')").Scan(&waiting)
+		return err == nil && waiting
+	}, 10*time.Second, 2*time.Millisecond)
+}
+
+// Hold puts the person on a safety hold, or lifts it.
+func (b *Bundle) Hold(held bool, version int64) {
+	b.T.Helper()
+	require.NoError(b.T, b.Inbox(b.Service(nil), nil).SetHold(b.T.Context(), b.HoldOf(held, version)))
+}
+
+// HoldOf is such a hold.
+func (b *Bundle) HoldOf(held bool, version int64) inbox.Hold {
+	return inbox.Hold{OrgID: b.Config.Sender.OrgID, Phone: Phone(b.T, Theirs), Held: held, Version: version, At: b.Clock.Now()}
+}
+
+// Pass lets time pass and every receipt that falls due arrive.
+func (b *Bundle) Pass(d time.Duration) {
+	b.T.Helper()
+	for step := 100 * time.Millisecond; d > 0; d -= step {
+		b.Clock.Advance(min(step, d))
+		require.NoError(b.T, b.Emulator.Idle(b.T.Context()))
+	}
+}
+
+// Sent is what reached Twilio from us.
+func (b *Bundle) Sent() []emulator.Message {
+	var all []emulator.Message
+	for _, m := range b.Emulator.Messages() {
+		if m.Direction == emulator.DirectionAPI {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// Stored is the one outbound row.
+func (b *Bundle) Stored() send.Message {
+	b.T.Helper()
+	found, err := b.Store.Messages(b.T.Context(), send.Query{
+		OrgID: b.Config.Sender.OrgID, Key: b.Request().Key, Before: uuid.Max, Limit: 2,
+	})
+	require.NoError(b.T, err)
+	require.Len(b.T, found, 1)
+	return found[0]
+}
+
+// Ledger is that of the person, all of it.
+func (b *Bundle) Ledger() inbox.Ledger {
+	b.T.Helper()
+	ledger, err := b.Store.Consent(b.T.Context(), b.Config.Sender.OrgID, Phone(b.T, Theirs), inbox.LedgerPage{Limit: inbox.LargestLedgerPage})
+	require.NoError(b.T, err)
+	return ledger
+}
+
+// CarrierFunc is a carrier that does something around the real call.
+type CarrierFunc func(ctx context.Context, out twilio.Outgoing) twilio.Outcome
+
+// Fetch and List are not what it is for.
+func (f CarrierFunc) Fetch(context.Context, string) (twilio.Stored, error) {
+	return twilio.Stored{}, twilio.ErrNotFound
+}
+
+// List has nothing.
+func (f CarrierFunc) List(context.Context, string, time.Time) ([]twilio.Stored, error) {
+	return nil, nil
+}
+
+// Send implements the carrier.
+func (f CarrierFunc) Send(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
+	return f(ctx, out)
+}
+
+// Lose makes the first answer of Twilio something else than its own; commit says that it takes the message all the same.
+func Lose(answer emulator.Answer, commit bool) emulator.Script {
+	return emulator.Script{OnCreate: func(n int, _ emulator.Message) emulator.CreateFault {
+		if n > 1 {
+			return emulator.CreateFault{}
+		}
+		return emulator.CreateFault{Answer: answer, Commit: commit}
+	}}
+}
+
+// Mute is Lose, and loses every receipt as well.
+func Mute(answer emulator.Answer, commit bool) emulator.Script {
+	script := Lose(answer, commit)
+	script.OnCallback = Silent.OnCallback
+	return script
+}
+
+// Claims is the store with something around its claims.
+type Claims struct {
+	*postgres.Store
+
+	Around func(ctx context.Context, a send.Attempt) (send.Claim, error)
+}
+
+// Claim implements the port.
+func (c Claims) Claim(ctx context.Context, a send.Attempt) (send.Claim, error) {
+	return c.Around(ctx, a)
+}
+
+// Slow is a send that is claimed and waits before Twilio until it is let through.
+type Slow struct {
+	LetThrough func()
+	Result     chan send.Result
+}
+
+// SlowSend begins one, of a service with something changed.
+func (b *Bundle) SlowSend(change func(*send.Config)) Slow {
+	b.T.Helper()
+	inside, release := make(chan struct{}), make(chan struct{})
+	service := b.Service(func(c *send.Config) {
+		c.Carrier = CarrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
+			close(inside)
+			<-release
+			return b.Carrier.Send(context.WithoutCancel(ctx), out)
+		})
+		if change != nil {
+			change(c)
+		}
+	})
+	slow := Slow{LetThrough: sync.OnceFunc(func() { close(release) }), Result: make(chan send.Result, 1)}
+	b.T.Cleanup(slow.LetThrough) // or a failure would wait for it
+	go func() {
+		result, _ := service.Send(b.T.Context(), b.Request())
+		slow.Result <- result
+	}()
+	<-inside
+	return slow
+}
