@@ -139,7 +139,9 @@ func TestConnections(t *testing.T) {
 			conn, now := &writing{ResponseRecorder: httptest.NewRecorder()}, noon()
 			request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
 			timely(func() time.Time { return now }, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				require.Empty(t, conn.deadlines, "until there is an answer the call has its own time")
+				if len(conn.deadlines) > 0 {
+					t.Error("until there is an answer the call has its own time")
+				}
 				now = now.Add(20 * time.Second)
 				answer(w)
 				now = now.Add(time.Second)
@@ -148,7 +150,10 @@ func TestConnections(t *testing.T) {
 			require.Equal(t, []time.Time{noon().Add(20*time.Second + answerTime)}, conn.deadlines, name)
 		}
 	})
+}
 
+func TestBodiesThatDoNotCome(t *testing.T) {
+	t.Parallel()
 	for _, path := range []string{pathStep, pathInbound, pathStatus, pathWebhooks + "kapso", pathWebhooks + "shopify", "/v1/profiles"} {
 		t.Run("R_15_ABodyThatDoesNotComeIsCut"+strings.ReplaceAll(path, "/", "_"), func(t *testing.T) {
 			t.Parallel()

@@ -27,8 +27,8 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// doctorPatience bounds one look at something across the network.
-const doctorPatience = 3 * time.Second
+// doctorTimeout bounds one look at something across the network.
+const doctorTimeout = 3 * time.Second
 
 // Doctor looks at everything that the gateway needs. It changes nothing.
 func Doctor(ctx context.Context, cfg Config) process.Findings {
@@ -76,7 +76,7 @@ func (c *Config) lookAtUpstream(
 	tel *telemetry.Telemetry, addr string, pick func(onboarding, messaging *grpc.ClientConn) *grpc.ClientConn,
 ) func(context.Context) (string, error) {
 	return func(ctx context.Context) (found string, err error) {
-		ctx, cancel := context.WithTimeout(ctx, doctorPatience)
+		ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 		defer cancel()
 		now := time.Now // tokens live by the host's clock, which the service's has to agree with
 		tokens, err := rpc.NewTokens(c.ServiceAuthSecret, now)
@@ -123,7 +123,7 @@ func (c *Config) lookAtOrigin(ctx context.Context) (string, error) {
 	if err := plausible(origin); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, doctorPatience)
+	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 	defer cancel()
 	target, body := origin+pathStep, "{}"
 	now := time.Now() //nolint:forbidigo // by the host's clock, which QStash's has to agree with

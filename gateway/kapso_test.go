@@ -163,6 +163,11 @@ func TestKapsoEvents(t *testing.T) {
 		require.Empty(t, hooks[0].result, "a number that was just connected is nobody's yet")
 		require.Equal(t, "kapso.phone_number.created:k1", job(t, hooks[0]).GetIdempotencyKey())
 	})
+}
+
+func TestKapsoStatuses(t *testing.T) {
+	t.Parallel()
+	mine := kapso{phoneNumberID: "123456789012345"}
 
 	for event, want := range map[string]struct {
 		code   int32
@@ -199,7 +204,10 @@ func TestKapsoEvents(t *testing.T) {
 		require.Equal(t, []string{"wamid.123", "wamid.124"}, []string{first.GetMessageId(), last.GetMessageId()})
 		require.Equal(t, []bool{true, false}, []bool{first.GetMoreFollow(), last.GetMoreFollow()})
 	})
+}
 
+func TestMalformedKapsoEvents(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct{ name, event, key, version, body, want string }{
 		{name: "NoJSON", event: "whatsapp.message.received", body: `hello`, want: "no JSON object"},
 		{name: "List", event: "whatsapp.message.received", body: `[]`, want: "no JSON object"},

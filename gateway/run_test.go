@@ -157,6 +157,10 @@ func TestRun(t *testing.T) {
 		r.stop()
 		require.NoError(t, <-r.ended)
 	})
+}
+
+func TestStop(t *testing.T) {
+	t.Parallel()
 
 	t.Run("StoppingFinishesWhatIsInFlight", func(t *testing.T) {
 		t.Parallel()

@@ -191,41 +191,54 @@ func knock(t *testing.T, queue *shelf, s source, header http.Header, body io.Rea
 	return answer, log.String()
 }
 
-func TestWebhooks(t *testing.T) {
-	t.Parallel()
+// vendor is a source and how a test signs for it.
+type vendor struct {
+	source
+
+	secret, signature string
+	header            func() http.Header
+	body              string
+}
+
+func vendors(t *testing.T) (kapso, shopify vendor) {
+	t.Helper()
 	kapsoKeys, err := newWebhookKeys(config.NewSecret(kapsoSecret))
 	require.NoError(t, err)
 	shopifyKeys, err := newWebhookKeys(config.NewSecret(shopifySecret))
 	require.NoError(t, err)
-	ofKapso, ofShopify := newKapso(kapsoKeys, "123456789012345"), newShopify(shopifyKeys)
-	vendors := []struct {
-		source
-		secret, signature string
-		header            func() http.Header
-		body              string
-	}{
-		{ofKapso, kapsoSecret, headerKapsoSignature, func() http.Header { return kapsoHeaders("whatsapp.message.received", "k1") }, kapsoHello},
-		{ofShopify, shopifySecret, headerShopifySignature, func() http.Header { return shopifyHeaders("app/uninstalled", "id1") }, `{"id":1,"phone":"+5511999998888"}`},
-	}
-	results := func(t *testing.T, answer *httptest.ResponseRecorder) accepted {
-		t.Helper()
-		require.Equal(t, http.StatusAccepted, answer.Code, answer.Body)
-		require.Equal(t, "application/json", answer.Header().Get("Content-Type"))
-		var got accepted
-		require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &got))
-		return got
-	}
+	kapso = vendor{source: newKapso(kapsoKeys, "123456789012345"), secret: kapsoSecret, signature: headerKapsoSignature, body: kapsoHello}
+	kapso.header = func() http.Header { return kapsoHeaders("whatsapp.message.received", "k1") }
+	shopify = vendor{source: newShopify(shopifyKeys), secret: shopifySecret, signature: headerShopifySignature}
+	shopify.header = func() http.Header { return shopifyHeaders("app/uninstalled", "id1") }
+	shopify.body = `{"id":1,"phone":"+5511999998888"}`
+	return kapso, shopify
+}
 
-	for _, v := range vendors {
-		signed := func(body string) http.Header {
-			header := v.header()
-			header.Set(v.signature, signWebhook(v.name, v.secret, body))
-			return header
-		}
+// signed are the headers of a body that the vendor has signed.
+func (v vendor) signed(body string) http.Header {
+	header := v.header()
+	header.Set(v.signature, signWebhook(v.name, v.secret, body))
+	return header
+}
+
+// results is an answer that accepts.
+func results(t *testing.T, answer *httptest.ResponseRecorder) accepted {
+	t.Helper()
+	require.Equal(t, http.StatusAccepted, answer.Code, answer.Body)
+	require.Equal(t, "application/json", answer.Header().Get("Content-Type"))
+	var got accepted
+	require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &got))
+	return got
+}
+
+func TestWebhooks(t *testing.T) {
+	t.Parallel()
+	ofKapso, ofShopify := vendors(t)
+	for _, v := range []vendor{ofKapso, ofShopify} {
 		t.Run("S2_31_SignedIs202AndARepeatIsHarmless_"+v.name, func(t *testing.T) {
 			t.Parallel()
 			queue := new(shelf)
-			answer, line := knock(t, queue, v.source, signed(v.body), strings.NewReader(v.body))
+			answer, line := knock(t, queue, v.source, v.signed(v.body), strings.NewReader(v.body))
 			got := results(t, answer)
 			require.Equal(t, resultProcessed, got.Status)
 			require.Len(t, got.Results, 1)
@@ -235,7 +248,7 @@ func TestWebhooks(t *testing.T) {
 			}
 			require.Contains(t, line, `"result":"processed"`)
 			for range 3 {
-				answer, _ = knock(t, queue, v.source, signed(v.body), strings.NewReader(v.body))
+				answer, _ = knock(t, queue, v.source, v.signed(v.body), strings.NewReader(v.body))
 				require.Equal(t, resultDuplicate, results(t, answer).Status)
 			}
 			require.Len(t, queue.keys, 1)
@@ -253,7 +266,7 @@ func TestWebhooks(t *testing.T) {
 		} {
 			t.Run("S2_31_SignatureThatIs"+name+"Is401_"+v.name, func(t *testing.T) {
 				t.Parallel()
-				queue, header := new(shelf), signed(v.body)
+				queue, header := new(shelf), v.signed(v.body)
 				forge(header)
 				answer, _ := knock(t, queue, v.source, header, strings.NewReader(v.body))
 				require.Equal(t, http.StatusUnauthorized, answer.Code)
@@ -264,7 +277,7 @@ func TestWebhooks(t *testing.T) {
 		t.Run("S2_31_WhatCannotBeReadIs400AndAForgedOneIs401_"+v.name, func(t *testing.T) {
 			t.Parallel()
 			for _, body := range []string{"", "hello there", "[]", "null"} {
-				answer, line := knock(t, new(shelf), v.source, signed(body), strings.NewReader(body))
+				answer, line := knock(t, new(shelf), v.source, v.signed(body), strings.NewReader(body))
 				require.Equal(t, http.StatusBadRequest, answer.Code)
 				require.NotContains(t, answer.Body.String()+line, "hello there")
 				answer, _ = knock(t, new(shelf), v.source, v.header(), strings.NewReader(body))
@@ -274,12 +287,12 @@ func TestWebhooks(t *testing.T) {
 		t.Run("S2_31_TooLargeIs413BeforeItIsRead_"+v.name, func(t *testing.T) {
 			t.Parallel()
 			body := v.body + strings.Repeat(" ", int(v.limit)-len(v.body))
-			answer, _ := knock(t, new(shelf), v.source, signed(body), strings.NewReader(body))
+			answer, _ := knock(t, new(shelf), v.source, v.signed(body), strings.NewReader(body))
 			results(t, answer)
-			answer, _ = knock(t, new(shelf), v.source, signed(body+" "), strings.NewReader(body+" "))
+			answer, _ = knock(t, new(shelf), v.source, v.signed(body+" "), strings.NewReader(body+" "))
 			require.Equal(t, http.StatusRequestEntityTooLarge, answer.Code)
 			require.Contains(t, answer.Body.String(), reasonTooLarge)
-			answer, _ = knock(t, new(shelf), v.source, signed(body+" "), io.MultiReader(strings.NewReader(body+" "))) // of unknown length
+			answer, _ = knock(t, new(shelf), v.source, v.signed(body+" "), io.MultiReader(strings.NewReader(body+" "))) // of unknown length
 			require.Equal(t, http.StatusRequestEntityTooLarge, answer.Code)
 		})
 		t.Run("S2_31_WithoutASecretTheSourceIs404_"+v.name, func(t *testing.T) {
@@ -295,15 +308,20 @@ func TestWebhooks(t *testing.T) {
 		t.Run("S2_29_WhatCannotBeStoredNowIs503_"+v.name, func(t *testing.T) {
 			t.Parallel()
 			queue := &shelf{down: &rpc.Error{Code: codes.Unavailable, Reason: reasonUnavailable, Domain: "paceline.test", Message: "down"}}
-			answer, _ := knock(t, queue, v.source, signed(v.body), strings.NewReader(v.body))
+			answer, _ := knock(t, queue, v.source, v.signed(v.body), strings.NewReader(v.body))
 			require.Equal(t, http.StatusServiceUnavailable, answer.Code)
 			require.Equal(t, "2", answer.Header().Get("Retry-After"))
 			queue.down = errors.New("a defect")
-			answer, _ = knock(t, queue, v.source, signed(v.body), strings.NewReader(v.body))
+			answer, _ = knock(t, queue, v.source, v.signed(v.body), strings.NewReader(v.body))
 			require.Equal(t, http.StatusInternalServerError, answer.Code)
 			require.NotContains(t, answer.Body.String(), "a defect")
 		})
 	}
+}
+
+func TestKapsoWebhooks(t *testing.T) {
+	t.Parallel()
+	ofKapso, _ := vendors(t)
 
 	t.Run("S2_28_AMessageIsKeptOnceWhileOnboardingIsUpgraded", func(t *testing.T) {
 		t.Parallel()
@@ -314,8 +332,8 @@ func TestWebhooks(t *testing.T) {
 		}{{true, resultProcessed}, {false, resultDuplicate}, {true, resultDuplicate}} {
 			queue.before = tc.before
 			header := kapsoHeaders("whatsapp.message.received", "k1")
-			header.Set(headerKapsoSignature, signWebhook("kapso", kapsoSecret, kapsoHello))
-			answer, _ := knock(t, queue, ofKapso, header, strings.NewReader(kapsoHello))
+			header.Set(headerKapsoSignature, signWebhook(ofKapso.name, kapsoSecret, kapsoHello))
+			answer, _ := knock(t, queue, ofKapso.source, header, strings.NewReader(kapsoHello))
 			require.Equal(t, tc.want, results(t, answer).Status)
 		}
 		require.Equal(t, []string{"kapso.message.received:wamid.123"}, queue.keys)
@@ -325,13 +343,13 @@ func TestWebhooks(t *testing.T) {
 		t.Parallel()
 		body := `{"message":{"id":"wamid.9","kapso":{"direction":"outbound"}},"phone_number_id":"123456789012345"}`
 		header := kapsoHeaders("whatsapp.message.delivered", "k1")
-		header.Set(headerKapsoSignature, signWebhook("kapso", kapsoSecret, body))
+		header.Set(headerKapsoSignature, signWebhook(ofKapso.name, kapsoSecret, body))
 		queue := &shelf{down: &rpc.Error{Code: codes.Unavailable, Reason: reasonUnavailable, Domain: "paceline.test", Message: "down"}}
-		answer, _ := knock(t, queue, ofKapso, header, strings.NewReader(body))
+		answer, _ := knock(t, queue, ofKapso.source, header, strings.NewReader(body))
 		require.Equal(t, http.StatusServiceUnavailable, answer.Code, "Kapso comes again")
 		require.Equal(t, "2", answer.Header().Get("Retry-After"))
 		queue.down = nil
-		answer, _ = knock(t, queue, ofKapso, header, strings.NewReader(body))
+		answer, _ = knock(t, queue, ofKapso.source, header, strings.NewReader(body))
 		require.Equal(t, []answered{{Event: "kapso.message.delivered", Result: resultProcessed}}, results(t, answer).Results)
 		require.Len(t, queue.receipts, 1)
 		require.Equal(t, []string{"wamid.9", "delivered"}, []string{queue.receipts[0].GetTwilioSid(), queue.receipts[0].GetStatus()})
@@ -346,8 +364,8 @@ func TestWebhooks(t *testing.T) {
 			want int
 		}{{kapsoHello, 202}, {strings.ReplaceAll(kapsoHello, "hello there", "something else"), 409}, {kapsoHello, 202}} {
 			header := kapsoHeaders("whatsapp.message.received", "k1")
-			header.Set(headerKapsoSignature, signWebhook("kapso", kapsoSecret, tc.body))
-			answer, line := knock(t, queue, ofKapso, header, strings.NewReader(tc.body))
+			header.Set(headerKapsoSignature, signWebhook(ofKapso.name, kapsoSecret, tc.body))
+			answer, line := knock(t, queue, ofKapso.source, header, strings.NewReader(tc.body))
 			require.Equal(t, tc.want, answer.Code)
 			if tc.want == http.StatusConflict {
 				require.Contains(t, answer.Body.String(), reasonReused)
@@ -364,8 +382,8 @@ func TestWebhooks(t *testing.T) {
 				resultUnknownPhone: `"phone_number_id":"999"}`, resultIgnored: `"direction":"outbound"`,
 			}[want])
 			queue, header := new(shelf), kapsoHeaders("whatsapp.message.received", "k1")
-			header.Set(headerKapsoSignature, signWebhook("kapso", kapsoSecret, body))
-			answer, line := knock(t, queue, ofKapso, header, strings.NewReader(body))
+			header.Set(headerKapsoSignature, signWebhook(ofKapso.name, kapsoSecret, body))
+			answer, line := knock(t, queue, ofKapso.source, header, strings.NewReader(body))
 			require.Equal(t, accepted{Status: want, Results: []answered{{Event: "kapso.message.received", Result: want}}}, results(t, answer))
 			require.Empty(t, queue.keys)
 			require.Equal(t, want == resultUnknownPhone, strings.Contains(line, `"level":"WARN"`))
@@ -380,8 +398,8 @@ func TestWebhooks(t *testing.T) {
 		queue := new(shelf)
 		post := func(body string) accepted {
 			header := kapsoHeaders("whatsapp.message.received", "k1")
-			header.Set(headerKapsoSignature, signWebhook("kapso", kapsoSecret, body))
-			answer, _ := knock(t, queue, ofKapso, header, strings.NewReader(body))
+			header.Set(headerKapsoSignature, signWebhook(ofKapso.name, kapsoSecret, body))
+			answer, _ := knock(t, queue, ofKapso.source, header, strings.NewReader(body))
 			return results(t, answer)
 		}
 		got := post(second)

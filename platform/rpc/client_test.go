@@ -104,7 +104,10 @@ func TestClient(t *testing.T) {
 		_, err := call(t.Context(), b.dial(func(cfg *rpc.ClientConfig) { cfg.Timeout = 20 * time.Millisecond }), echo, "")
 		require.Equal(t, codes.DeadlineExceeded, status.Code(err))
 	})
+}
 
+func TestRetries(t *testing.T) {
+	t.Parallel()
 	services := func(cfg *rpc.ClientConfig) { cfg.Services = []string{"paceline.test.v1.EchoService"} }
 
 	t.Run("OnlyMethodsThatSaySoAreRetriedAndOnlyWhenUnavailable", func(t *testing.T) {

@@ -54,7 +54,7 @@ func deadline(byDefault time.Duration, now func() time.Time) layer {
 // authenticate lets a call pass when its token is valid and the rule of the method allows the token's role to make it. Why a token
 // was refused goes to the log; the caller learns only that it was.
 func authenticate(tokens *Tokens, rules map[string]Rule) layer {
-	anonymous := new(guests)
+	anonymous := new(anonymousStreams)
 	return func(ctx context.Context, method string, next func(context.Context) error) error {
 		caller, err := bearer(ctx, tokens)
 		if public(method) {

@@ -111,6 +111,10 @@ func TestServer(t *testing.T) {
 		require.NotContains(t, err.Error(), "hunter2")
 		require.Equal(t, "relation hunter2 is missing", b.line()["error"])
 	})
+}
+
+func TestAnswersOfAServer(t *testing.T) {
+	t.Parallel()
 
 	t.Run("TheAnswerOfAnotherServerIsNotOurs", func(t *testing.T) {
 		t.Parallel()
@@ -244,6 +248,10 @@ func TestAuthentication(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestCallersWithoutAToken(t *testing.T) {
+	t.Parallel()
 
 	t.Run("R_18_NothingIsReadOfACallerWithoutAToken", func(t *testing.T) {
 		t.Parallel()

@@ -18,9 +18,9 @@ import (
 const (
 	// messageTimeout is how long a stream may go without the message that is waited for.
 	messageTimeout = 5 * time.Second
-	// maxGuests is how many streams of callers without a token, which are those of health and reflection, there are at once.
+	// maxAnonymous is how many streams of callers without a token, which are those of health and reflection, there are at once.
 	// Times the largest message it is what they can make us hold: gRPC has one limit of messages for a whole server.
-	maxGuests = 8
+	maxAnonymous = 8
 )
 
 // RegisterService implements grpc.ServiceRegistrar. gRPC reads the request of a unary call before its interceptor is asked. Here
@@ -81,18 +81,18 @@ func inTime(ctx context.Context, read func(any) error) func(any) error {
 	}
 }
 
-// guests are the streams of callers without a token. One too many ends the oldest: a probe, which takes no time, always has a
+// anonymousStreams are the streams of callers without a token. One too many ends the oldest: a probe, which takes no time, always has a
 // place, and one that is only held is lost.
-type guests struct {
+type anonymousStreams struct {
 	mu   sync.Mutex
 	ends list.List // of func(), the oldest in front
 }
 
 // enter counts the stream that ctx belongs to until leave.
-func (g *guests) enter(ctx context.Context) (leave func()) {
+func (g *anonymousStreams) enter(ctx context.Context) (leave func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.ends.Len() == maxGuests {
+	if g.ends.Len() == maxAnonymous {
 		if end, ok := g.ends.Remove(g.ends.Front()).(func()); ok {
 			end()
 		}
