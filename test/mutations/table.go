@@ -41,6 +41,16 @@ func mutations() []mutation {
 			old:  "not @despite_hold::boolean and exists (", without: "not @despite_hold::boolean and false and exists (",
 		},
 		{
+			guard: "whoever has read that a hold is lifted is not held by it, but by a later one", tests: messagingSuite,
+			file: "services/messaging/postgres/send.go",
+			old:  "to and held and version > @hold_version)", without: "to and held and @hold_version::bigint = 0)",
+		},
+		{
+			guard: "an older word about a hold does not undo a later one", tests: messagingSuite,
+			file: "services/messaging/postgres/ledger.go",
+			old:  "\nwhere h.version < excluded.version`", without: "`",
+		},
+		{
 			guard: "a claim waits for whoever sets a hold, and they for it", tests: messagingSuite,
 			file: "services/messaging/postgres/send.go",
 			old:  "batch.Queue(sqlShareLock, args)", without: "batch.Queue(`select @org::uuid, @phone::text`, args)",
@@ -127,6 +137,26 @@ func mutations() []mutation {
 			old:  "where j.id = any($1::uuid[]) and j.lease_token = $2::uuid", without: "where j.id = any($1::uuid[]) and $2::uuid is not null",
 		},
 		{
+			guard: "a resumed reply answers only what it was for", tests: onboardingSuite,
+			file: "services/onboarding/conversation/replies.go",
+			old:  "	case m.Place != anyPlace && m.Place != s.Place():", without: "	case false:",
+		},
+		{
+			guard: "only a parked session is resumed", tests: onboardingSuite,
+			file: "services/onboarding/postgres/recovery.go",
+			old:  "		case resumed.Status.Parked():\n			resumed, err = resume(", without: "		case resumed.Status != \"\":\n			resumed, err = resume(",
+		},
+		{
+			guard: "a step is not sent by hand before it is due", tests: onboardingSuite,
+			file: "services/onboarding/conversation/steps.go",
+			old:  "	if early == EarlyRefused {", without: "	if false {",
+		},
+		{
+			guard: "each of the listed negatives", tests: []string{"./services/onboarding/session"},
+			file: "services/onboarding/session/intent.go",
+			old:  `"nope", "nah", "not yet",`, without: `"nope", "not yet",`,
+		},
+		{
 			guard: "another organisation's failed job is not retried", tests: jobsSuite,
 			file:    "platform/queue/operators.go",
 			old:     "\n    updated_at = $3::timestamptz\nwhere j.org_id = $1::uuid and j.id = $2::uuid",
@@ -145,7 +175,7 @@ func mutations() []mutation {
 		{
 			guard: "a delivery without the id of its message is refused for good", tests: []string{"./gateway"},
 			file: "gateway/qstash.go",
-			old:  "		if d.messageID == \"\" {", without: "		if false {",
+			old:  "if d.verified(r.Header); d.messageID == \"\" {", without: "if d.verified(r.Header); false {",
 		},
 		{
 			guard: "a webhook is answered before its vendor gives up", tests: []string{"./gateway"},
