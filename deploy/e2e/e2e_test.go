@@ -259,7 +259,7 @@ func TestReal(t *testing.T) {
 		require.NoError(t, err)
 		ahead, waiting := time.Duration(0), false
 		_, err = e2e.Harness{
-			Config: cfg, Now: func() time.Time { return time.Now().Add(ahead) }, Told: func(e2e.Check) {},
+			Config: cfg, Now: func() time.Time { return clock.System().Now().Add(ahead) }, Told: func(e2e.Check) {},
 			Tell: func(line string) { waiting = waiting || strings.HasPrefix(line, "waiting for onboarding_message_1") },
 			Rest: func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 				if waiting {
