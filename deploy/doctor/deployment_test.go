@@ -138,7 +138,12 @@ func TestDeployment(t *testing.T) {
 			require.Contains(t, say(t, doctor.Deployment(t.Context(), environ)), tt.want)
 		})
 	}
+	deploymentFailures(t)
+}
 
+// deploymentFailures are what keeps a deployment from working.
+func deploymentFailures(t *testing.T) {
+	t.Helper()
 	for name, tt := range map[string]struct {
 		change func(environ map[string]string)
 		want   string

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -94,22 +95,22 @@ func (c *chaosCommand) processes(ctx context.Context, t terminal, seed uint64) e
 	if err != nil {
 		return err
 	}
-	if err := c.print(t, &report); err != nil {
-		return err
-	}
-	if !report.Kept {
-		return errBroken
-	}
-	return nil
+	return sumUp(t, c.JSON, &report, report.Kept)
 }
 
-func (c *chaosCommand) print(t terminal, report *chaos.Report) error {
-	if !c.JSON {
-		return report.Print(t.out)
+// sumUp shows what a run came to, for people or machines. Its error says that a promise was broken.
+func sumUp(t terminal, asJSON bool, report interface{ Print(to io.Writer) error }, kept bool) (err error) {
+	if asJSON {
+		encoder := json.NewEncoder(t.out)
+		encoder.SetIndent("", "  ")
+		err = encoder.Encode(report)
+	} else {
+		err = report.Print(t.out)
 	}
-	encoder := json.NewEncoder(t.out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(report)
+	if err == nil && !kept {
+		err = errBroken
+	}
+	return err
 }
 
 // selfIsTest makes a test binary behave as the command. It is handed on to the processes that chaos starts.

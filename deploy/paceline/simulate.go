@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -44,19 +43,10 @@ func (c *chaosCommand) simulate(ctx context.Context, t terminal, seed uint64) er
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		encoder := json.NewEncoder(t.out)
-		encoder.SetIndent("", "  ")
-		err = encoder.Encode(report)
-	} else {
-		err = report.Print(t.out)
-	}
-	switch {
-	case err != nil:
+	if err := sumUp(t, c.JSON, &report, report.Kept); err != nil {
 		return err
-	case !report.Kept:
-		return errBroken
-	case report.Interrupted:
+	}
+	if report.Interrupted {
 		return context.Cause(ctx)
 	}
 	return nil

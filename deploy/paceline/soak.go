@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"time"
@@ -48,15 +47,5 @@ func (c *soakCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		encoder := json.NewEncoder(t.out)
-		encoder.SetIndent("", "  ")
-		err = encoder.Encode(report)
-	} else {
-		err = report.Print(t.out)
-	}
-	if err == nil && !report.Kept {
-		err = errBroken
-	}
-	return err
+	return sumUp(t, c.JSON, &report, report.Kept)
 }

@@ -172,7 +172,12 @@ func TestWire(t *testing.T) {
 		say(t, fresh, "still\n")
 		requireAnswer(t, fresh, "still\n")
 	})
+	endsOfAWire(t)
+}
 
+// endsOfAWire are how a silent connection ends.
+func endsOfAWire(t *testing.T) {
+	t.Helper()
 	t.Run("R_03_WhatIsAbandonedNeverSpeaksAgain", func(t *testing.T) {
 		t.Parallel()
 		e := newEcho(t)

@@ -147,23 +147,6 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// writeFlow puts the flow of the run into its folder, and returns it with what the processes have to know of it.
-func (p Processes) writeFlow(dir string) (session.Flow, map[string]string, error) {
-	if p.Gap == 0 {
-		return session.DefaultFlow(), nil, nil
-	}
-	ms := p.Gap.Milliseconds()
-	file := fmt.Appendf(nil, `{"version":"chaos","steps":[
-  {"id":"onboarding_message_1","text":"ONBOARDING_MESSAGE_1","delay_ms":0},
-  {"id":"onboarding_message_2","text":"ONBOARDING_MESSAGE_2","delay_ms":%d},
-  {"id":"onboarding_message_3","text":"ONBOARDING_MESSAGE_3","delay_ms":%d},
-  {"id":"onboarding_message_4","text":"ONBOARDING_MESSAGE_4","delay_ms":0}]}
-`, ms, ms)
-	path := filepath.Join(dir, "flow.json")
-	flow, err := session.ParseFlow(file)
-	return flow, map[string]string{"ONBOARDING_FLOW_FILE": path}, errors.Join(err, os.WriteFile(path, file, 0o600))
-}
-
 // merged is one environment out of several; later ones win.
 func merged(parts ...map[string]string) map[string]string {
 	all := map[string]string{}

@@ -126,15 +126,16 @@ func (s *site) openPostgres(ctx context.Context) (err error) {
 // openServices migrates, starts the three processes and waits until they serve.
 func (s *site) openServices(ctx context.Context) error {
 	secrets := stack.Secrets{ServiceAuth: rand.Text() + rand.Text(), APIJWT: rand.Text() + rand.Text()}
-	var flow map[string]string
+	var path string
 	var err error
-	if s.population.flow, flow, err = s.cfg.writeFlow(s.dir); err != nil {
+	if path, s.population.flow, err = writeFlow(s.dir, paced(s.cfg.Gap)); err != nil {
 		return err
 	}
 	if err := s.population.gather(s.cfg.Sessions); err != nil {
 		return err
 	}
-	s.environ = merged(stack.ProcessEnviron(s.vendors, s.addresses, secrets), flow, map[string]string{
+	s.environ = merged(stack.ProcessEnviron(s.vendors, s.addresses, secrets), map[string]string{
+		"ONBOARDING_FLOW_FILE":    path,
 		"ONBOARDING_DATABASE_URL": s.postgres.onboarding, "MESSAGING_DATABASE_URL": s.postgres.messaging,
 	}, s.cfg.Environ)
 	wired, err := s.wireServices(ctx)

@@ -79,7 +79,7 @@ func newWorld(ctx context.Context, shift shift, seed uint64, people int, data *w
 	if w.scratch, err = os.MkdirTemp("", "paceline-world-"); err != nil {
 		return w, err
 	}
-	if w.flowFile, w.flow, err = drawFlow(w.dice, w.scratch); err != nil {
+	if w.flowFile, w.flow, err = writeFlow(w.scratch, drawn(w.dice)); err != nil {
 		return w, err
 	}
 	w.vendors, err = stack.StartVendors(ctx, stack.VendorConfig{

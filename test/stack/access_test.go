@@ -123,6 +123,12 @@ func TestAccess(t *testing.T) {
 		require.Equal(t, "REASON_ORGANISATION_WITHOUT_SENDER", b.refused(t, stranger, http.MethodPost,
 			"/v1/profiles/"+theirs.Profile.ProfileID+":activate", struct{}{}, http.StatusBadRequest))
 	})
+	misuse(t, b, ada)
+}
+
+// misuse is what an operator may ask and gets nothing new for.
+func misuse(t *testing.T, b *bundle, ada *person) {
+	t.Helper()
 	t.Run("WhatCannotBeReadIsSaidSo", func(t *testing.T) {
 		t.Parallel()
 		for _, wrong := range []struct {

@@ -101,6 +101,12 @@ func TestAlarmFaults(t *testing.T) {
 		require.Len(t, rang, 6)
 		require.Greater(t, len(b.vendors.QStash.Record().Of(qstash.Attempted)), 4)
 	})
+	alarmsThatBringNothing(t)
+}
+
+// alarmsThatBringNothing are lost, in vain, switched off or refused.
+func alarmsThatBringNothing(t *testing.T) {
+	t.Helper()
 	t.Run("S0_65_AnAlarmThatQStashLosesIsSetAgain", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t, "ALARM_OVERDUE_GRACE", "1s")

@@ -96,6 +96,13 @@ func TestCarrierFaults(t *testing.T) {
 		p.says(t, p.begins)
 		p.requireWhole(t)
 	})
+	carrierRefuses(t)
+	receiptsGoWrong(t)
+}
+
+// carrierRefuses are the answers that say what became of a text.
+func carrierRefuses(t *testing.T) {
+	t.Helper()
 	t.Run("S0_63_TwilioAsksToWait", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -191,6 +198,11 @@ func TestCarrierFaults(t *testing.T) {
 		require.Equal(t, "opted_out", b.log.events(t, "onboarding.step_skipped")[0]["reason"])
 		require.Empty(t, b.vendors.QStash.Record().Of(qstash.Waiting, qstash.DeadLettered), "the alarm is answered 200")
 	})
+}
+
+// receiptsGoWrong are the faults of receipts.
+func receiptsGoWrong(t *testing.T) {
+	t.Helper()
 	t.Run("S0_63_ReceiptsComeTwiceLateAndInAnyOrder", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

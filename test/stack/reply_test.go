@@ -57,6 +57,15 @@ func TestReplies(t *testing.T) {
 		p.requireHeard(t, opening, later, later, explanation, later, explanation, message1, message2, message3, message4, later)
 		p.requirePaced(t)
 	})
+	repliesThatStop(t)
+	repliesThatAreHeld(t)
+	repliesAfterAReset(t)
+	repliesOnceOnly(t)
+}
+
+// repliesThatStop are STOP, START and HELP.
+func repliesThatStop(t *testing.T) {
+	t.Helper()
 	// Also: S0-41
 	t.Run("S0_40_STOPDuringTheBurst", func(t *testing.T) {
 		t.Parallel()
@@ -156,6 +165,11 @@ func TestReplies(t *testing.T) {
 		require.Equal(t, "HELP", timeline[len(timeline)-1].Detail)
 		p.requireWhole(t)
 	})
+}
+
+// repliesThatAreHeld wait for the end of the burst, or for the release of a hold.
+func repliesThatAreHeld(t *testing.T) {
+	t.Helper()
 	// Also: S0-67
 	t.Run("S0_39_HeldRepliesAnswerNothingButTheLastAnswersMessage4", func(t *testing.T) {
 		t.Parallel()
@@ -230,6 +244,11 @@ func TestReplies(t *testing.T) {
 		p.activate(t)
 		p.requireHeard(t, opening)
 	})
+}
+
+// repliesAfterAReset begin anew.
+func repliesAfterAReset(t *testing.T) {
+	t.Helper()
 	t.Run("S0_57_ResetAndASecondRunWithNewKeys", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -297,6 +316,11 @@ func TestReplies(t *testing.T) {
 		p.requireHeard(t, opening)
 		require.Len(t, p.sessions(t), 1)
 	})
+}
+
+// repliesOnceOnly count once, or not at all.
+func repliesOnceOnly(t *testing.T) {
+	t.Helper()
 	t.Run("S0_45_OneTextPostedThreeTimesCountsOnce", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

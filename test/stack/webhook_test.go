@@ -124,7 +124,13 @@ func TestWebhooks(t *testing.T) {
 			require.Equal(t, 2, count(t, b.messaging, `select count(*) from sms_messages where to_number = $1 and from_number = $2`, "whatsapp:"+whatsAppID, p.phone))
 		})
 	}
+	whatsAppTexts(t)
+	otherEvents(t)
+}
 
+// whatsAppTexts are what people write by WhatsApp.
+func whatsAppTexts(t *testing.T) {
+	t.Helper()
 	t.Run("S2_28_AWhatsAppSTOPEndsTheConversation", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t, withVendors()...)
@@ -224,7 +230,11 @@ func TestWebhooks(t *testing.T) {
 		require.Equal(t, http.StatusConflict, status)
 		require.Equal(t, "active", p.session(t).Status)
 	})
+}
 
+// otherEvents are those that are no text.
+func otherEvents(t *testing.T) {
+	t.Helper()
 	t.Run("S2_28_DeliveredAndFailedUpdateTheMessage", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t, withVendors()...)
