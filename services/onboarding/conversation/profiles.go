@@ -29,7 +29,7 @@ type Profile struct {
 	HoldTold    int64 // the version that messaging knows
 }
 
-// Person is who is to be enrolled, as somebody typed it.
+// Person is who is to be enrolled, as an operator typed it.
 type Person struct {
 	Phone     string
 	FirstName string

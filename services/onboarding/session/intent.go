@@ -26,7 +26,7 @@ func (i Intent) String() string {
 
 // IntentOf reads a reply in any language at once. Only a message that consists of listed negatives, repeated or with
 // thanks and please, in any case and with any punctuation or emoji, pauses: "No, thanks!" and "não, obrigada" do;
-// "no problem" and "maybe later today" go on. Nobody is left waiting because we did not understand.
+// "no problem" and "maybe later today" go on. No person is left waiting because we did not understand.
 func IntentOf(text string) Intent {
 	intent := Advance
 	for rest := words(text); len(rest) > 0; {
@@ -69,7 +69,7 @@ func meaning(s string) phrase {
 // longestPhrase is the number of words of the longest phrase in meaning.
 const longestPhrase = 4
 
-// leading is the longest known phrase at the beginning of the text, and its length in words.
+// leading is the longest known phrase at the beginning of the message, and its length in words.
 func leading(text []string) (phrase, int) {
 	for length := min(longestPhrase, len(text)); length > 0; length-- {
 		if p := meaning(strings.Join(text[:length], " ")); p != ordinary {
