@@ -404,9 +404,7 @@ func TestResumeTakesUpReplies(t *testing.T) {
 	})
 
 	subtest(t, "S0_65_ReplyThatFailedForGoodInTheBurstIsConsideredAfterIt", setup, func(t *testing.T, b *bundle) {
-		p, r := b.inBurst(4)
-		b.clock.Advance(time.Second)
-		b.fails(r, messagingtest.AcceptLost)
+		p, r := b.failedAtLast(messagingtest.AcceptLost)
 		b.clock.Advance(time.Second)
 		b.exec(`alter table held_replies rename to elsewhere`)
 		b.reply(p, "yes")

@@ -223,7 +223,7 @@ func TestRun(t *testing.T) {
 		released, err := w.client.ReleaseProfile(w.operator(), &onboardingv1.ReleaseProfileRequest{ProfileId: p.GetProfileId()})
 		require.NoError(t, err)
 		require.False(t, released.GetProfile().GetHold())
-		w.eventually(func() bool { return len(w.messaging.Taken(p.GetPhone())) == 2 }) // woken by the release, not by the poll
+		w.eventually(func() bool { return len(w.messaging.Taken(p.GetPhone())) == 2 }) // notified by the release, not by the poll
 		w.eventually(func() bool {
 			return w.session(s.GetSessionId()).GetSession().GetStateToken() == string(session.AwaitingExplanationResponse)
 		})

@@ -343,6 +343,15 @@ func (b *bundle) inBurst(n int) (conversation.Profile, session.Record) {
 	return p, b.at(r.ID, session.AwaitingBurst, step(n))
 }
 
+// failedAtLast is a person in whose last step sending has met these outcomes, a second after the step before it.
+func (b *bundle) failedAtLast(outcomes ...messagingtest.Outcome) (conversation.Profile, session.Record) {
+	b.t.Helper()
+	p, r := b.inBurst(4)
+	b.clock.Advance(time.Second)
+	b.fails(r, outcomes...)
+	return p, r
+}
+
 // finished is a person to whom all steps were sent.
 func (b *bundle) finished() (conversation.Profile, session.Record) {
 	b.t.Helper()

@@ -21,7 +21,9 @@ returning swept_until`
 
 // ClaimAudit begins a sweep of a sender, and reports whether one is due and free. A sender that was never swept is swept
 // from first on.
-func (s *Store) ClaimAudit(ctx context.Context, of conversation.Sender, first, now, leaseUntil time.Time) (conversation.Audit, bool, error) {
+func (s *Store) ClaimAudit(
+	ctx context.Context, of conversation.Sender, first, now, leaseUntil time.Time,
+) (conversation.Audit, bool, error) {
 	token, err := uuid.NewRandom()
 	if err != nil {
 		return conversation.Audit{}, false, fmt.Errorf("lease token: %w", err)

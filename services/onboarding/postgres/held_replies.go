@@ -71,8 +71,8 @@ func (s *Store) HoldReply(ctx context.Context, at session.Record, cause conversa
 // sqlAnswerHeld enqueues the last reply held in this place since an instant, as an answer to what is asked in a place. Earlier
 // ones stay in the timeline and answer nothing. Its key makes it one job for that place however often this runs, and it is
 // wrapped with that place: if another reply is answered there first, it is overtaken. A reply can count in two places: one that
-// was held while the message before it was in doubt first brings that message to its end, and then answers it. The payload of a message that
-// came late has a received_at of its own, which is the carrier's, in whole seconds: it counts from the second of that instant.
+// was held while the message before it was in doubt first brings that message to its end, and then answers it. The payload of a message
+// that came late has a received_at of its own, which is the carrier's, in whole seconds: it counts from the second of that instant.
 const sqlAnswerHeld = `
 with last as (
     select j.id, j.org_id, j.subject, h.received_at, m.message

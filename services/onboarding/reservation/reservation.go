@@ -44,7 +44,7 @@ func (p *InProgress) Error() string {
 // Claim is what an owner asks a store for.
 type Claim struct {
 	Key   string
-	Owner string    // the fence: a random text of one run
+	Owner string    // the fence: a random string of one run
 	Now   time.Time // the time by which values end, to the microsecond
 	Until time.Time // to Reserve: the end of the lease; to Finish: the end of the memory
 }
