@@ -58,7 +58,7 @@ func (c *Service) forwardNow(ctx context.Context, p Profile) error {
 }
 
 func (c *Service) forward(ctx context.Context, p Profile) error {
-	if p.HoldTold == p.HoldVersion {
+	if p.HoldForwarded == p.HoldVersion {
 		return nil
 	}
 	if err := c.Carrier.ForwardHold(ctx, p.OrgID, p.Phone, p.Hold, p.HoldVersion); err != nil {

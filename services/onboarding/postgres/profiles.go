@@ -13,7 +13,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-const profileColumns = `id, org_id, phone, first_name, locale, time_zone, hold, created_at, hold_version, hold_told`
+const profileColumns = `id, org_id, phone, first_name, locale, time_zone, hold, created_at, hold_version, hold_told as hold_forwarded`
 
 const sqlCreateProfile = `
 insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)
