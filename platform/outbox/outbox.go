@@ -53,7 +53,7 @@ type Config[A any] struct {
 	QStash Publisher
 	// Job is what QStash is asked for: path, label, identity, body and due time.
 	Job func(a A) (qstash.Job, error)
-	// Key is an alarm's id and the lease that its publisher holds.
+	// Key is an alarm's id and the lease token of its publisher.
 	Key func(a A) (id, leaseToken string)
 	// Attrs name what an alarm is about in logs and errors.
 	Attrs func(a A) []any

@@ -34,7 +34,7 @@ func (c *Service) Hold(ctx context.Context, orgID, profileID, reason string) (Pr
 	return p, c.forwardNow(ctx, p)
 }
 
-// Release lifts a hold. A step that came due meanwhile rings again at once, and the last reply that was held and still
+// Release lifts a hold. A step that came due meanwhile gets an alarm at once, and the last reply that was held and still
 // answers something is answered. Releasing a person who is not held changes nothing. ErrNoProfile, ErrHoldNotForwarded.
 func (c *Service) Release(ctx context.Context, orgID, profileID string) (Profile, error) {
 	p, err := c.Store.Release(ctx, orgID, profileID, c.Now())

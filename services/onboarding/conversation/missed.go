@@ -193,7 +193,7 @@ func (c *Service) list(ctx context.Context, sweep Audit, until time.Time, end *A
 	return nil, fmt.Errorf("audit: the list of texts has more than %d pages", auditPages)
 }
 
-// answerAll has each message applied and answered at once. Those for which there is no time are in the hands of the jobs' loop.
+// answerAll has each message applied and answered at once. Those for which there is no time are left to the jobs' loop.
 func (c *Service) answerAll(ctx context.Context, kept []stored) {
 	for i, s := range kept {
 		process.Progress(ctx)

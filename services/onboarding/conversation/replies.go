@@ -222,7 +222,7 @@ func (c *Service) sendAnswer(
 	return err
 }
 
-// startBurst sends nothing: the first step does, as soon as its alarm rings.
+// startBurst sends nothing: the first step does, as soon as its alarm is delivered.
 func (c *Service) startBurst(ctx context.Context, s session.Record, cause Cause, d session.StartBurst, replied session.Entry) error {
 	now := c.Now()
 	move := session.Stay(s, now)

@@ -34,7 +34,7 @@ type Early int
 
 // What becomes of one.
 const (
-	EarlyRuns     Early = iota // it is an alarm's, which rings when it was set for, by whatever clock
+	EarlyRuns     Early = iota // it is an alarm's, which is delivered when it was set for, by whatever clock
 	EarlyRefused               // it is an operator's, who gets *NotDue
 	EarlyRecorded              // it is an operator's with before_due: the step is sent, after an entry in the timeline
 )

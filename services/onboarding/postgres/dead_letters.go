@@ -166,7 +166,7 @@ func (s *Store) ReplayDeadLetter(
 	return out, err
 }
 
-// replay rings for the step of a payload in a session that is locked, if it may.
+// replay sets the alarm of the step of a payload in a session that is locked, if it may.
 func replay(
 	ctx context.Context, tx pgx.Tx, r session.Record, held bool, p session.StepPayload, at time.Time,
 ) (conversation.Replayed, error) {

@@ -38,7 +38,7 @@ set quiet_hours = excluded.quiet_hours, quiet_until = excluded.quiet_until, quie
 returning quiet_hours, quiet_until, quiet_from, require_consent_record, updated_at`
 
 // SetSettings replaces what an organisation had decided. It counts from the next message on; an alarm that is set keeps its time,
-// and a step whose alarm rings in the new quiet hours waits for their end.
+// and a step whose alarm is delivered in the new quiet hours waits for their end.
 func (s *Store) SetSettings(ctx context.Context, orgID string, wanted Settings, at time.Time) (Settings, error) {
 	rows, err := s.pool.Query(ctx, sqlSetSettings, pgx.NamedArgs{
 		"org_id": orgID, "quiet_hours": wanted.QuietHours, "quiet_until": wanted.Window.Opens().String(),
