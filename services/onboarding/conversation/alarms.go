@@ -61,7 +61,8 @@ type Overdue struct {
 	Generation int // of the newest alarm
 	Repeats    int // how many alarms in a row the sweeper has set
 	Failed     int // how many of them because the one before brought nothing
-	// Unavailable says that since the newest alarm was delivered a step of the session has come to a messaging service that could not be reached.
+	// Unavailable says that since the newest alarm was delivered a step of the session has come to a messaging service that could not be
+	// reached.
 	Unavailable bool
 }
 
