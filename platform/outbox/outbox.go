@@ -1,8 +1,8 @@
 // Package outbox hands to QStash the alarms that were committed together with the change that they follow from. There is one outbox in
 // code, and one table for each kind of aggregate.
 //
-// Whoever commits an alarm publishes it right after the commit. What a crash, an outage or the kill switch leaves in the table is the
-// relay's, and a step whose alarm brought nothing is the sweeper's. None of them does the work that an alarm asks for.
+// The request that commits an alarm publishes it right after the commit. The relay publishes what a crash, an outage or the kill switch
+// leaves in the table, and the sweeper sets an alarm again that brought nothing. None of them does the work that an alarm asks for.
 package outbox
 
 import (
@@ -24,9 +24,9 @@ var ErrDisabled = errors.New("outbox: scheduling is disabled; the alarm stays in
 const (
 	// publishTimeout bounds the publish inside a request. The relay takes over what is not done by then.
 	publishTimeout = 4 * time.Second
-	// recordTimeout bounds writing down what became of it, which is worth doing even if the caller is gone.
+	// recordTimeout bounds the record of what became of it, which is made even if the caller is gone.
 	recordTimeout = 4 * time.Second
-	// retryPause is how long a failed publish rests before the relay tries it.
+	// retryPause is how long the relay waits before it tries a failed publish.
 	retryPause = time.Second
 
 	relayBatch   = 64
@@ -42,7 +42,7 @@ type Rows[A any] interface {
 	NotifyUnpublished(ctx context.Context, before, now time.Time) (n int, since time.Time, err error)
 }
 
-// Publisher is how QStash is asked; qstash.Publisher implements it.
+// Publisher publishes to QStash; qstash.Publisher implements it, and the crash tests put one in its place that fails.
 type Publisher interface {
 	Publish(ctx context.Context, job qstash.Job) (qstash.Receipt, error)
 }
@@ -53,13 +53,13 @@ type Config[A any] struct {
 	QStash Publisher
 	// Job is what QStash is asked for: path, label, identity, body and due time.
 	Job func(a A) (qstash.Job, error)
-	// Key is an alarm's id and the lease that its publisher holds.
+	// Key is an alarm's id and the lease token of its publisher.
 	Key func(a A) (id, leaseToken string)
 	// Attrs name what an alarm is about in logs and errors.
 	Attrs func(a A) []any
 	// Begin starts the span of a publish: the relay comes without a trace.
 	Begin func(ctx context.Context, a A) (context.Context, func())
-	// Scheduled hears of every alarm that QStash has taken; may be nil.
+	// Scheduled is called for every alarm that QStash has taken; may be nil.
 	Scheduled func(ctx context.Context, a A)
 	// Disabled is the kill switch: alarms stay in the outbox, and are published once it is lifted.
 	Disabled bool
@@ -71,7 +71,7 @@ type Config[A any] struct {
 type Outbox[A any] struct{ Config[A] }
 
 // Publish asks QStash to deliver an alarm when it is due, and records that it has it. The alarm is committed, and leased to the caller.
-// After an error it is the relay's.
+// After an error the relay publishes it.
 func (o *Outbox[A]) Publish(ctx context.Context, a A) error {
 	if o.Disabled {
 		o.Log.InfoContext(ctx, "onboarding.scheduling_disabled", o.Attrs(a)...)
@@ -99,14 +99,14 @@ func (o *Outbox[A]) Publish(ctx context.Context, a A) error {
 	return nil
 }
 
-// PublishOrLeave is Publish for a caller whom a failure does not concern: the alarm is in the outbox, and the relay publishes it.
+// PublishOrLeave is Publish for a caller that need not know of a failure: the alarm is in the outbox, and the relay publishes it.
 func (o *Outbox[A]) PublishOrLeave(ctx context.Context, a A) {
 	if err := o.Publish(ctx, a); err != nil && !errors.Is(err, ErrDisabled) {
 		o.Log.WarnContext(ctx, "onboarding.alarm_left_to_relay", append(o.Attrs(a), "error", err)...)
 	}
 }
 
-// schedule is the one place where QStash is asked for anything. How hard it tries is the policy of its publisher.
+// schedule is the one place where QStash is asked for anything. How often it retries is the policy of its publisher.
 func (o *Outbox[A]) schedule(ctx context.Context, a A) (qstash.Receipt, error) {
 	job, err := o.Job(a)
 	if err != nil {
@@ -117,7 +117,7 @@ func (o *Outbox[A]) schedule(ctx context.Context, a A) (qstash.Receipt, error) {
 	return o.QStash.Publish(ctx, job)
 }
 
-// RelayLoop relays again and again: at the latest every poll, and when wake says that an alarm was released.
+// RelayLoop repeats Relay: at the latest every poll, and when wake signals that an alarm was released.
 func (o *Outbox[A]) RelayLoop(rest process.Rest, poll time.Duration, wake <-chan struct{}) process.Repetition {
 	return process.Repetition{
 		Once: func(ctx context.Context) (bool, error) {

@@ -19,22 +19,22 @@ type Policy struct {
 	MaxGenerations int
 }
 
-// Rest is how long an alarm is given that comes after so many repeats in a row.
+// Rest is how long an alarm gets that comes after so many repeats in a row.
 func (p Policy) Rest(repeats int) time.Duration { return p.Grace << min(repeats, p.MaxGenerations-1) }
 
 const sweepBatch = 256
 
 // Sweeper sets alarms again that QStash has lost or has given up, so that a sequence goes on or visibly ends: T is an aggregate whose
 // work is overdue although its newest alarm was published. An alarm that QStash never got is the relay's: a second one for the same work
-// would help no more than the first, so the sweeper says so and wakes the relays.
+// would help no more than the first, so the sweeper logs it and notifies the relays.
 type Sweeper[T any] struct {
 	Policy
 
 	// Overdue lists at most limit of them.
 	Overdue func(ctx context.Context, limit int) ([]T, error)
-	// Mend sets the next alarm of one, or gives it up. It waits for nobody: postgres.ErrLocked when another transaction has its row.
+	// Mend sets the next alarm of one, or gives it up. It waits for no lock: postgres.ErrLocked when another transaction has its row.
 	Mend func(ctx context.Context, overdue T) error
-	// Locked hears of one that is passed over until the next sweep, so that a process that is frozen while it holds one holds up no other.
+	// Locked is called for one that is passed over until the next sweep: a process that is frozen with its row locked delays no other.
 	Locked func(ctx context.Context, overdue T)
 
 	// Unpublished is Rows.NotifyUnpublished of the outbox.
@@ -79,7 +79,7 @@ func (s *Sweeper[T]) Sweep(ctx context.Context) (int, error) {
 	return dealt, errors.Join(failures...)
 }
 
-// unpublished tells of alarms that QStash should have got long ago.
+// unpublished logs alarms that QStash should have got long ago.
 func (s *Sweeper[T]) unpublished(ctx context.Context) error {
 	now := s.Now()
 	n, since, err := s.Unpublished(ctx, now.Add(-s.Grace), now)

@@ -19,7 +19,7 @@ const publishLease = 10 * time.Second
 // Table describes the table of alarms of type A. Besides the columns named here it has org_id, due_at, lease_token, lease_until, attempts,
 // last_error, published_at, qstash_message_id and created_at, and an index on lease_until of the rows whose published_at is null.
 type Table[A any] struct {
-	Name string // also the channel that wakes the relays
+	Name string // also the channel that notifies the relays
 	// Columns are what an A is read from by its fields' names, id the first; lease_token is not among them.
 	Columns []string
 	// Values are an alarm's, in the order of the columns, and its lease token: empty for an alarm that its writer does not publish.
@@ -51,8 +51,8 @@ func NewStore[A any](db postgres.DB, table Table[A]) *Store[A] {
 	}
 }
 
-// Insert writes an alarm in the caller's transaction, leased to whoever will publish it after the commit. One without a lease is the
-// relay's at once, which is woken by the commit. A notification serialises commits, so the paths that every step takes have a lease.
+// Insert writes an alarm in the caller's transaction, leased to the request that publishes it after the commit. One without a lease is the
+// relay's at once, which the commit notifies. A notification serialises commits, so the paths that every step takes have a lease.
 func (s *Store[A]) Insert(ctx context.Context, tx pgx.Tx, a A, at time.Time) error {
 	values, token := s.table.Values(a)
 	leaseUntil := at
@@ -66,7 +66,7 @@ func (s *Store[A]) Insert(ctx context.Context, tx pgx.Tx, a A, at time.Time) err
 		return nil
 	}
 	if _, err := tx.Exec(ctx, `select pg_notify($1, '')`, s.table.Name); err != nil {
-		return fmt.Errorf("wake the relays: %w", err)
+		return fmt.Errorf("notify the relays: %w", err)
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func (s *Store[A]) Claim(ctx context.Context, limit int, now, leaseUntil time.Ti
 	return pgx.CollectRows(rows, pgx.RowToStructByName[A])
 }
 
-// An alarm that is published is published, whoever did it: only its lease is not required to match.
+// An alarm that is published stays published, whichever process did it: so its lease need not match.
 const sqlPublished = `
 update {table} set published_at = @at, qstash_message_id = @message, last_error = '', lease_token = null
 where id = @id and published_at is null`
@@ -113,7 +113,7 @@ const sqlRelease = `
 update {table} set lease_token = null, lease_until = @retry_at, last_error = @cause
 where id = @id and lease_token = @token and published_at is null`
 
-// Release gives an alarm back to the relay of any instance, due for another try at retryAt.
+// Release returns an alarm to the relay of any instance, for another try at retryAt.
 func (s *Store[A]) Release(ctx context.Context, id, leaseToken, cause string, retryAt time.Time) error {
 	_, err := s.db.Exec(ctx, s.release, pgx.NamedArgs{"id": id, "token": leaseToken, "retry_at": retryAt, "cause": cause})
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *Store[A]) Release(ctx context.Context, id, leaseToken, cause string, re
 	return nil
 }
 
-// sqlUnpublished leaves out what a publisher has at this moment.
+// sqlUnpublished leaves out alarms that are leased to a publisher.
 const sqlUnpublished = `
 with late as (
     select count(*)::integer as n, min(created_at) as written_at from {table}
@@ -130,14 +130,14 @@ with late as (
 )
 select n, written_at, case when n > 0 then pg_notify('{table}', '') end is not null from late`
 
-// NotifyUnpublished wakes every relay when alarms that were written before an instant are still unpublished, and reports how many there
+// NotifyUnpublished notifies every relay when alarms that were written before an instant are still unpublished, and reports how many there
 // are and since when.
 func (s *Store[A]) NotifyUnpublished(ctx context.Context, before, now time.Time) (n int, since time.Time, err error) {
 	var writtenAt *time.Time
 	var notified bool
 	err = s.db.QueryRow(ctx, s.unpublished, pgx.NamedArgs{"before": before, "now": now}).Scan(&n, &writtenAt, &notified)
 	if err != nil {
-		return 0, time.Time{}, fmt.Errorf("look for unpublished alarms: %w", err)
+		return 0, time.Time{}, fmt.Errorf("count unpublished alarms: %w", err)
 	}
 	if writtenAt != nil {
 		since = *writtenAt

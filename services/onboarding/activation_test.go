@@ -22,6 +22,13 @@ func (b *bundle) activates(p conversation.Profile, consent *onboardingv1.Consent
 	return out.GetSession(), err
 }
 
+func (b *bundle) resets(r session.Record) session.Record {
+	b.t.Helper()
+	closed, err := b.current().service.Reset(b.t.Context(), orgID, r.ID)
+	require.NoError(b.t, err)
+	return closed
+}
+
 func (b *bundle) sessions() int {
 	b.t.Helper()
 	return b.count(`select count(*) from conversation_sessions`)
@@ -64,8 +71,7 @@ func TestActivationIsRefused(t *testing.T) {
 			require.Equal(t, heard, b.sequence(p))
 			require.Len(t, b.messaging.Attempts(), attempts)
 
-			_, err = b.current().service.Reset(t.Context(), orgID, r.ID)
-			require.NoError(t, err)
+			b.resets(r)
 			b.messaging.Script(nil)
 			require.NotEqual(t, r.ID, b.activate(p).ID)
 			require.Equal(t, opening, b.sequence(p)[len(b.sequence(p))-1])
@@ -210,9 +216,8 @@ func TestActivation(t *testing.T) {
 
 	subtest(t, "RefusesAPersonOnHold", setup, func(t *testing.T, b *bundle) {
 		p := b.person()
-		_, err := b.current().service.Hold(t.Context(), orgID, p.ID, "")
-		require.NoError(t, err)
-		_, err = b.current().service.Activate(t.Context(), orgID, p.ID, nil)
+		b.hold(p)
+		_, err := b.current().service.Activate(t.Context(), orgID, p.ID, nil)
 		require.ErrorIs(t, err, conversation.ErrOnHold)
 		require.Zero(t, b.count(`select count(*) from conversation_sessions`))
 	})
@@ -251,12 +256,9 @@ func TestReset(t *testing.T) {
 		p, r := b.explained()
 		b.reply(p, "yes")
 		b.quiet()
-		closed, err := b.current().service.Reset(t.Context(), orgID, r.ID)
-		require.NoError(t, err)
+		closed := b.resets(r)
 		require.Equal(t, session.Closed, closed.Status)
-		again, err := b.current().service.Reset(t.Context(), orgID, r.ID)
-		require.NoError(t, err)
-		require.Equal(t, closed, again)
+		require.Equal(t, closed, b.resets(r))
 		require.Equal(t, session.KindClosed, b.story(r.ID)[len(b.story(r.ID))-1])
 
 		b.clock.Advance(time.Minute)
@@ -273,8 +275,7 @@ func TestReset(t *testing.T) {
 	subtest(t, "DuringASendEndsTheSequence", setup, func(t *testing.T, b *bundle) {
 		p, r := b.inBurst(2)
 		b.messaging.Gate(func(*messagingv1.SendRequest) {
-			_, err := b.current().service.Reset(t.Context(), orgID, r.ID)
-			require.NoError(t, err)
+			b.resets(r)
 		})
 		b.executes(r)
 		require.Equal(t, session.Closed, b.session(r.ID).Status)

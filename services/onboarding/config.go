@@ -110,7 +110,7 @@ func (c *Config) Validate() error {
 // Text is one text of the flow as a person gets it.
 type Text struct{ Locale, Key, Body string }
 
-// Texts are those of the flow and of the replies, in every language, for somebody of this name.
+// Texts are those of the flow and of the replies, in every language, for a person of this name.
 func (c *Config) Texts(firstName string) ([]Text, error) {
 	flow, texts, err := c.script()
 	if err != nil {

@@ -69,8 +69,7 @@ func TestConsentThatIsWorkedLate(t *testing.T) {
 	// again closes a session and opens the next one, whose opening waits its turn behind what the person wrote.
 	again := func(b *bundle, p conversation.Profile, r session.Record) session.Record {
 		b.t.Helper()
-		_, err := b.current().service.Reset(b.t.Context(), orgID, r.ID)
-		require.NoError(b.t, err)
+		b.resets(r)
 		b.clock.Advance(time.Second)
 		opened := b.activate(p)
 		require.NotEqual(b.t, r.ID, opened.ID)

@@ -88,10 +88,7 @@ func informed(b *bundle) conversation.Profile {
 
 // lastAnswerLost is a person who has the last message, which we do not know yet.
 func lastAnswerLost(b *bundle) conversation.Profile {
-	p, r := b.inBurst(4)
-	b.clock.Advance(time.Second)
-	b.fails(r, messagingtest.AcceptLost)
-	b.messaging.Script(nil)
+	p, _ := b.failedAtLast(messagingtest.AcceptLost)
 	b.unmute()
 	b.clock.Advance(grace)
 	return p
@@ -118,10 +115,7 @@ func muteInBurst(b *bundle) conversation.Profile {
 
 // stuckAtLast is a person whose last message was in doubt until an operator resolved it.
 func stuckAtLast(b *bundle) conversation.Profile {
-	p, r := b.inBurst(4)
-	b.clock.Advance(time.Second)
-	b.fails(r, messagingtest.ParkTaken)
-	b.messaging.Script(nil)
+	p, r := b.failedAtLast(messagingtest.ParkTaken)
 	require.True(b.t, b.messaging.Resolve(stepKey(r, 4), wasSent))
 	b.unmute()
 	b.clock.Advance(time.Second)
@@ -131,10 +125,7 @@ func stuckAtLast(b *bundle) conversation.Profile {
 
 // stuckAndGivenUp is a person whose last message was not sent, and whose alarm QStash gave up.
 func stuckAndGivenUp(b *bundle) conversation.Profile {
-	p, r := b.inBurst(4)
-	b.clock.Advance(time.Second)
-	b.fails(r, messagingtest.ParkMissed)
-	b.messaging.Script(nil)
+	p, r := b.failedAtLast(messagingtest.ParkMissed)
 	b.givesUp(r, nil)
 	require.True(b.t, b.messaging.Resolve(stepKey(r, 4), wasNotSent))
 	b.unmute()

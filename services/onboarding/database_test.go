@@ -30,7 +30,7 @@ func TestPooler(t *testing.T) {
 		end $$`)
 		require.NoError(t, err)
 		w.environ["ONBOARDING_DATABASE_URL"], w.environ["ONBOARDING_DATABASE_DIRECT_URL"] = pgtest.Pooler(t, direct, 3), direct
-		w.environ["ALARM_RELAY_INTERVAL"] = "1h" // whatever the relay does after its start it was woken for
+		w.environ["ALARM_RELAY_INTERVAL"] = "1h" // so that a notification wakes the relay
 		w.qstash.SetFaults(emulator.Script{OnDeliver: emulator.Every(emulator.DeliverFault{Lose: true})})
 		defer w.run()()
 		require.Equal(t, http.StatusOK, w.get("/readyz"))
@@ -63,7 +63,7 @@ func TestPooler(t *testing.T) {
 		require.Equal(t, 1, w.count(`select count(*) from step_alarms where published_at is not null`))
 		_, err = w.pool.Exec(t.Context(), `update step_alarms set published_at = null, qstash_message_id = null, lease_until = created_at`)
 		require.NoError(t, err)
-		w.eventually(func() bool { // it may be about to rest when it is woken first
+		w.eventually(func() bool { // the first may come before the relay waits for it
 			_, err := w.pool.Exec(t.Context(), `notify step_alarms`)
 			return err == nil && w.count(`select count(*) from step_alarms where published_at is not null`) == 1
 		})

@@ -161,8 +161,7 @@ func TestReplayChangesNothing(t *testing.T) {
 			b.exec(`update conversation_sessions set status = 'stopped' where id = $1`, r.ID)
 		}, want: session.SkipOptedOut},
 		{name: "S1_39_OfAClosedSession", bend: func(b *bundle, r session.Record) {
-			_, err := b.current().service.Reset(b.t.Context(), orgID, r.ID)
-			require.NoError(b.t, err)
+			b.resets(r)
 		}, want: session.SkipSessionInactive},
 		{name: "S1_39_OfAnUndeliverableSessionThatOnlyAResumeBringsBack", bend: func(b *bundle, r session.Record) {
 			b.fails(r, messagingtest.Reject)

@@ -11,11 +11,11 @@ import (
 	"paceline.internal/services/onboarding/reservation"
 )
 
-// Doctor looks at everything that this service needs. It changes nothing.
+// Doctor checks everything that this service needs. It changes nothing.
 func Doctor(ctx context.Context, cfg Config) process.Findings {
 	ctx = postgres.AcrossOrganisations(ctx)
-	about := func(look func(ctx context.Context, cfg Config) (string, error)) func(context.Context) (string, error) {
-		return func(ctx context.Context) (string, error) { return look(ctx, cfg) }
+	about := func(check func(ctx context.Context, cfg Config) (string, error)) func(context.Context) (string, error) {
+		return func(ctx context.Context) (string, error) { return check(ctx, cfg) }
 	}
 	checks := []process.Check{
 		{

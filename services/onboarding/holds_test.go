@@ -29,6 +29,13 @@ func (b *bundle) release(p conversation.Profile) {
 	require.False(b.t, released.Hold)
 }
 
+// forwards is one pass of the loop that forwards holds.
+func (b *bundle) forwards() {
+	b.t.Helper()
+	_, err := b.current().service.ForwardHolds(b.t.Context())
+	require.NoError(b.t, err)
+}
+
 func TestHold(t *testing.T) {
 	t.Parallel()
 
@@ -169,8 +176,7 @@ func TestHoldAtMessaging(t *testing.T) {
 						if finish == "ARepeat" {
 							require.NoError(t, do(b, p))
 						} else {
-							_, err := b.current().service.ForwardHolds(t.Context())
-							require.NoError(t, err)
+							b.forwards()
 						}
 						require.Equal(t, verb == "Hold", b.messaging.Held(p.Phone))
 						require.Zero(t, b.count(`select count(*) from profiles where hold_told <> hold_version`))
@@ -193,42 +199,6 @@ func TestHoldAtMessaging(t *testing.T) {
 		})
 	}
 
-	subtest(t, "R_08_HoldsOfMoreThanOneBatchAreForwardedInOnePass", setup, func(t *testing.T, b *bundle) {
-		const people = 101 // a batch, and one more
-		before := b.clock.Now().Add(-time.Hour)
-		b.exec(`insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)
-			select gen_random_uuid(), $1, '+55119876' || lpad(n::text, 5, '0'), 'Ana', 'en', 'UTC', $2, $2 from generate_series(1, $3::int) n`, orgID, before, people)
-		b.exec(`update profiles set hold = true`)
-		_, err := b.current().service.ForwardHolds(t.Context())
-		require.NoError(t, err)
-		for n := 1; n <= people; n++ {
-			require.True(t, b.messaging.Held(fmt.Sprintf("+55119876%05d", n)), "%d", n)
-		}
-		require.Zero(t, b.count(`select count(*) from profiles where hold_told <> hold_version`))
-	})
-
-	subtest(t, "R_08_HoldsOfTheReleaseBeforeAndOfPsqlAreForwarded", setup, func(t *testing.T, b *bundle) {
-		p := b.person()
-		for _, held := range []bool{true, false, true} {
-			b.exec(`update profiles set hold = $2, updated_at = $3 where id = $1`, p.ID, held, b.clock.Now().Add(-time.Hour))
-			_, err := b.current().service.ForwardHolds(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, held, b.messaging.Held(p.Phone))
-		}
-	})
-
-	subtest(t, "R_08_MessagingOfTheReleaseBeforeKnowsTheHoldOnceItIsUpgraded", setup, func(t *testing.T, b *bundle) {
-		p := b.person()
-		b.messaging.SetOlder(true)
-		b.hold(p)
-		_, err := b.current().service.ForwardHolds(t.Context())
-		require.ErrorIs(t, err, conversation.ErrKeepsNoHolds)
-		b.messaging.SetOlder(false)
-		_, err = b.current().service.ForwardHolds(t.Context())
-		require.NoError(t, err)
-		require.True(t, b.messaging.Held(p.Phone))
-	})
-
 	subtest(t, "R_08_ReleaseDoesNotWaitUntilMessagingKnowsIt", setup, func(t *testing.T, b *bundle) {
 		p, r := b.inBurst(2)
 		b.hold(p)
@@ -242,6 +212,43 @@ func TestHoldAtMessaging(t *testing.T) {
 		out, err := b.execute(payload(r))
 		require.NoError(t, err)
 		require.Equal(t, onboardingv1.StepOutcome_STEP_OUTCOME_SENT, out.GetOutcome())
+	})
+}
+
+func TestForwardHolds(t *testing.T) {
+	t.Parallel()
+
+	subtest(t, "R_08_HoldsOfMoreThanOneBatchAreForwardedInOnePass", setup, func(t *testing.T, b *bundle) {
+		const people = 101 // a batch, and one more
+		before := b.clock.Now().Add(-time.Hour)
+		b.exec(`insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)
+			select gen_random_uuid(), $1, '+55119876' || lpad(n::text, 5, '0'), 'Ana', 'en', 'UTC', $2, $2 from generate_series(1, $3::int) n`, orgID, before, people)
+		b.exec(`update profiles set hold = true`)
+		b.forwards()
+		for n := 1; n <= people; n++ {
+			require.True(t, b.messaging.Held(fmt.Sprintf("+55119876%05d", n)), "%d", n)
+		}
+		require.Zero(t, b.count(`select count(*) from profiles where hold_told <> hold_version`))
+	})
+
+	subtest(t, "R_08_HoldsOfTheReleaseBeforeAndOfPsqlAreForwarded", setup, func(t *testing.T, b *bundle) {
+		p := b.person()
+		for _, held := range []bool{true, false, true} {
+			b.exec(`update profiles set hold = $2, updated_at = $3 where id = $1`, p.ID, held, b.clock.Now().Add(-time.Hour))
+			b.forwards()
+			require.Equal(t, held, b.messaging.Held(p.Phone))
+		}
+	})
+
+	subtest(t, "R_08_MessagingOfTheReleaseBeforeKnowsTheHoldOnceItIsUpgraded", setup, func(t *testing.T, b *bundle) {
+		p := b.person()
+		b.messaging.SetOlder(true)
+		b.hold(p)
+		_, err := b.current().service.ForwardHolds(t.Context())
+		require.ErrorIs(t, err, conversation.ErrKeepsNoHolds)
+		b.messaging.SetOlder(false)
+		b.forwards()
+		require.True(t, b.messaging.Held(p.Phone))
 	})
 }
 

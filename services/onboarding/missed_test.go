@@ -174,8 +174,7 @@ func TestAuditLeavesMessagesToTheirWebhook(t *testing.T) {
 	subtest(t, "MessagesThatCameAreLeftAlone", setup, func(t *testing.T, b *bundle) {
 		p, r := b.activated()
 		m := b.message(p, "yes")
-		_, err := b.current().server.ReceiveMessage(t.Context(), m)
-		require.NoError(t, err)
+		b.receives(m)
 		b.messaging.Hear(&messagingv1.InboundText{TwilioSid: m.GetTwilioSid(), From: p.Phone, To: ours, Body: "yes"}, b.clock.Now())
 		before := b.session(r.ID)
 		b.clock.Advance(2 * time.Minute)

@@ -19,9 +19,7 @@ func TestReplyToAMessageThatWasTakenUnnoticed(t *testing.T) {
 
 	// unlearnt is a person who has got message 4 just now, which the service does not know.
 	unlearnt := func(b *bundle) (conversation.Profile, session.Record) {
-		p, r := b.inBurst(4)
-		b.clock.Advance(time.Second)
-		b.fails(r, messagingtest.UnknownTaken)
+		p, r := b.failedAtLast(messagingtest.UnknownTaken)
 		b.clock.Advance(2 * time.Second)
 		return p, r
 	}
@@ -148,9 +146,7 @@ func TestReplyWhileTwilioIsSlow(t *testing.T) {
 	})
 
 	subtest(t, "R_09_OneFromBeforeTheAttemptThatTwilioTookAnswersNothing", setup, func(t *testing.T, b *bundle) {
-		p, r := b.inBurst(4)
-		b.clock.Advance(time.Second)
-		b.fails(r, messagingtest.Throttle, messagingtest.AcceptLost)
+		p, r := b.failedAtLast(messagingtest.Throttle, messagingtest.AcceptLost)
 		b.clock.Advance(time.Second)
 		b.reply(p, "no") // to message 3
 		b.clock.Advance(time.Second)

@@ -404,9 +404,7 @@ func TestResumeTakesUpReplies(t *testing.T) {
 	})
 
 	subtest(t, "S0_65_ReplyThatFailedForGoodInTheBurstIsConsideredAfterIt", setup, func(t *testing.T, b *bundle) {
-		p, r := b.inBurst(4)
-		b.clock.Advance(time.Second)
-		b.fails(r, messagingtest.AcceptLost)
+		p, r := b.failedAtLast(messagingtest.AcceptLost)
 		b.clock.Advance(time.Second)
 		b.exec(`alter table held_replies rename to elsewhere`)
 		b.reply(p, "yes")
@@ -488,10 +486,9 @@ func TestResume(t *testing.T) {
 	subtest(t, "S0_69_ResetOfAStoppedSessionLiftsNoOptOut", setup, func(t *testing.T, b *bundle) {
 		p, r := b.inBurst(2)
 		b.reply(p, "STOP")
-		closed, err := b.current().service.Reset(t.Context(), orgID, r.ID)
-		require.NoError(t, err)
+		closed := b.resets(r)
 		require.Equal(t, session.Closed, closed.Status)
-		_, err = b.resume(r)
+		_, err := b.resume(r)
 		refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_SESSION_ENDED)
 		require.Empty(t, b.shown(r.ID).GetReason())
 		_, err = b.current().service.Activate(t.Context(), orgID, p.ID, nil)
@@ -511,8 +508,7 @@ func TestResume(t *testing.T) {
 		require.ErrorContains(t, err, "reset that one first")
 		require.Equal(t, old, b.session(old.ID))
 
-		_, err = b.current().service.Reset(t.Context(), orgID, newer.ID)
-		require.NoError(t, err)
+		b.resets(newer)
 		require.True(t, b.messaging.Resolve(stepKey(old, 2), wasNotSent))
 		b.unmute()
 		b.resumed(old)

@@ -140,13 +140,9 @@ func TestReplyTakesEffectOnce(t *testing.T) {
 	subtest(t, "S0_45_RepeatedCallbackTakesEffectOnce", setup, func(t *testing.T, b *bundle) {
 		p, r := b.activated()
 		m := b.message(p, "yes")
-		out, err := b.current().server.ReceiveMessage(t.Context(), m)
-		require.NoError(t, err)
-		require.False(t, out.GetDuplicate())
+		require.False(t, b.receives(m))
 		moved := b.session(r.ID)
-		out, err = b.current().server.ReceiveMessage(t.Context(), m)
-		require.NoError(t, err)
-		require.True(t, out.GetDuplicate())
+		require.True(t, b.receives(m))
 		require.Equal(t, moved, b.session(r.ID))
 		require.Equal(t, []string{opening, explanation}, b.sequence(p))
 	})
@@ -154,10 +150,9 @@ func TestReplyTakesEffectOnce(t *testing.T) {
 	subtest(t, "SameSIDWithAnotherMessageIsRefused", setup, func(t *testing.T, b *bundle) {
 		p, r := b.activated()
 		m := b.message(p, "yes")
-		_, err := b.current().server.ReceiveMessage(t.Context(), m)
-		require.NoError(t, err)
+		b.receives(m)
 		m.Body = "no"
-		_, err = b.current().server.ReceiveMessage(t.Context(), m)
+		_, err := b.current().server.ReceiveMessage(t.Context(), m)
 		refuses(t, err, codes.AlreadyExists, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED)
 		b.at(r.ID, session.AwaitingExplanationResponse, "")
 	})
@@ -241,8 +236,7 @@ func TestReplyWithoutAnAnswer(t *testing.T) {
 	subtest(t, "MessageOfAStrangerIsKeptAndAnswersNothing", setup, func(t *testing.T, b *bundle) {
 		m := b.message(b.person(), "yes")
 		m.From = "+5511955555555"
-		_, err := b.current().server.ReceiveMessage(t.Context(), m)
-		require.NoError(t, err)
+		b.receives(m)
 		require.Equal(t, 1, b.messaging.Recorded())
 		require.Equal(t, 1, b.count(`select count(*) from webhook_jobs where status = 'completed'`))
 	})

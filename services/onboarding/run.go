@@ -35,7 +35,7 @@ const name = "onboarding"
 const (
 	// stepTimeout bounds one RPC: the longest is a step, with a call to Twilio inside a call to messaging.
 	stepTimeout = messaging.Timeout + 5*time.Second
-	// sweepInterval is how often the sweeper looks, at the least.
+	// sweepInterval is how often the sweeper runs, at the least.
 	sweepInterval = 15 * time.Second
 	// jobWorkers is how many jobs are at work at a time: each spends most of its time waiting for messaging and Twilio.
 	jobWorkers = 16
@@ -59,8 +59,8 @@ func Migrate(ctx context.Context, cfg Config) error {
 // is behind, /readyz says so.
 //
 // An orchestrator has to wait before it kills, at most: 20 s for calls in flight, 10 s for the ops port, 30 s for each of
-// the jobs, their retention, the relay, the sweeper and the inbound audit, 10 s for each of the wake-ups, the bell and the holds, 5 s for
-// the last spans, and a second for each.
+// the jobs, their retention, the relay, the sweeper and the inbound audit, 10 s for each of the listener, the notifier and the holds,
+// 5 s for the last spans, and a second for each.
 func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	ctx = postgres.AcrossOrganisations(ctx) // what works without being called works for all; a call has a scope of its own
 	tel, err := telemetry.New(ctx, telemetry.Options{
@@ -173,7 +173,8 @@ func (w *wiring) conversation(ctx context.Context) error {
 	}
 	c := conversation.New(conversation.Config{
 		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: messaging.New(w.messaging, w.deps.Now), Outbox: w.store.Alarms(), QStash: alarmClock,
-		Flow: flow, Catalog: texts, Metrics: measured, Spans: telemetry.Threads{Tracer: w.tel.Tracer.Tracer("paceline.internal/services/" + name)},
+		Flow: flow, Catalog: texts, Metrics: measured,
+		Spans:              telemetry.Threads{Tracer: w.tel.Tracer.Tracer("paceline.internal/services/" + name)},
 		SchedulingDisabled: w.cfg.SchedulingDisabled, Log: w.deps.Log, Now: w.deps.Now,
 	})
 	if err := c.Observe(ctx, w.meter); err != nil {
@@ -259,7 +260,9 @@ func connect(ctx context.Context, cfg Config, tel *telemetry.Telemetry, tokens *
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	return &wired{pool: pool, store: store.NewStore(pool), messaging: conn, wakeJobs: make(chan struct{}, 1), wakeRelay: make(chan struct{}, 1)}, nil
+	return &wired{
+		pool: pool, store: store.NewStore(pool), messaging: conn, wakeJobs: make(chan struct{}, 1), wakeRelay: make(chan struct{}, 1),
+	}, nil
 }
 
 // openQStash is the one publisher, with the policy of the environment.
@@ -277,7 +280,7 @@ func openQStash(cfg Config, deps process.Deps, tel *telemetry.Telemetry) (*qstas
 	})
 }
 
-// listen wakes the loops when another request, here or in another process, left them something.
+// listen wakes the loops when the database notifies of work that another request, here or in another process, left them.
 func (s *wired) listen(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
@@ -289,7 +292,7 @@ func (s *wired) listen(ctx context.Context) error {
 	return nil
 }
 
-// wake leaves one wake-up in a channel of one; a second before the first was heard adds nothing.
+// wake leaves one signal in a channel of one; a second before the first was received adds nothing.
 func wake(channel chan<- struct{}) func() {
 	return func() {
 		select {

@@ -213,54 +213,6 @@ func TestRun(t *testing.T) {
 		require.Len(t, got.GetTimeline(), 15)
 	})
 
-	subtest(t, "S0_56_S0_70_OperatorExecutesAnyStepByHandAtAnyTimeForOneMessage", newWorld, func(t *testing.T, w *world) {
-		w.qstash.SetFaults(emulator.Script{OnDeliver: emulator.Every(emulator.DeliverFault{Lose: true})})
-		defer w.run()()
-		p, s := w.inBurst()
-		for range 3 {
-			for _, step := range session.DefaultFlow().Steps() {
-				by := session.NewStepPayload(p.GetProfileId(), s.GetSessionId(), step.ID)
-				for range 2 {
-					_, err := w.client.ExecuteStep(w.operator(), &onboardingv1.ExecuteStepRequest{
-						ProfileId: by.ProfileID, SessionId: by.SessionID, StepId: string(by.StepID), ExpectedStateToken: string(by.ExpectedToken), IdempotencyKey: by.IdempotencyKey,
-						BeforeDue: true,
-					})
-					require.NoError(t, err)
-				}
-			}
-		}
-		require.NoError(t, w.qstash.Idle(t.Context()))
-		require.Len(t, w.messaging.Taken(p.GetPhone()), 6)
-		require.Equal(t, string(session.AwaitingInterviewStart), w.session(s.GetSessionId()).GetSession().GetStateToken())
-	})
-
-	subtest(t, "S0_65_S0_70_OperatorResumesAndReplaysOverTheWire", newWorld, func(t *testing.T, w *world) {
-		w.qstash.SetFaults(emulator.Script{OnDeliver: emulator.Every(emulator.DeliverFault{Lose: true})})
-		defer w.run()()
-		p, s := w.inBurst()
-		require.NoError(t, w.qstash.Idle(t.Context()))
-		due, err := session.NewStepPayload(p.GetProfileId(), s.GetSessionId(), step(1)).Encode()
-		require.NoError(t, err)
-		_, err = w.client.RecordStepFailure(w.as(rpc.RoleService, "gateway", ""), &onboardingv1.RecordStepFailureRequest{
-			SourceMessageId: "msg_1", DeliveryId: "msg_2", SourceBody: due, Status: 503, Retried: 5,
-		})
-		require.NoError(t, err)
-		_, err = w.pool.Exec(t.Context(), `update conversation_sessions set status = 'stuck', status_reason = 'why', turn = turn + 1, detours = 1`)
-		require.NoError(t, err)
-		require.Equal(t, "why", w.session(s.GetSessionId()).GetSession().GetReason())
-		w.qstash.SetFaults(emulator.Script{})
-		listed, err := w.client.ListDeadLetters(w.operator(), &onboardingv1.ListDeadLettersRequest{})
-		require.NoError(t, err)
-		replayed, err := w.client.ReplayDeadLetter(w.operator(), &onboardingv1.ReplayDeadLetterRequest{DeadLetterId: listed.GetDeadLetters()[0].GetDeadLetterId()})
-		require.NoError(t, err)
-		require.True(t, replayed.GetAlarmSet())
-		resumed, err := w.client.ResumeSession(w.operator(), &onboardingv1.ResumeSessionRequest{SessionId: s.GetSessionId()})
-		require.NoError(t, err)
-		require.Equal(t, "active", resumed.GetSession().GetStatus())
-		w.eventually(func() bool { return len(w.messaging.Taken(p.GetPhone())) == 3 })
-		require.NoError(t, w.qstash.Idle(t.Context()))
-	})
-
 	subtest(t, "LoopsFinishWhatNoCallDoes", newWorld, func(t *testing.T, w *world) {
 		defer w.run()()
 		p, s := w.enrolled("+5511987650001")
@@ -271,7 +223,7 @@ func TestRun(t *testing.T) {
 		released, err := w.client.ReleaseProfile(w.operator(), &onboardingv1.ReleaseProfileRequest{ProfileId: p.GetProfileId()})
 		require.NoError(t, err)
 		require.False(t, released.GetProfile().GetHold())
-		w.eventually(func() bool { return len(w.messaging.Taken(p.GetPhone())) == 2 }) // woken by the release, not by the poll
+		w.eventually(func() bool { return len(w.messaging.Taken(p.GetPhone())) == 2 }) // notified by the release, not by the poll
 		w.eventually(func() bool {
 			return w.session(s.GetSessionId()).GetSession().GetStateToken() == string(session.AwaitingExplanationResponse)
 		})

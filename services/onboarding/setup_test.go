@@ -290,9 +290,16 @@ func (b *bundle) message(p conversation.Profile, body string) *onboardingv1.Rece
 func (b *bundle) reply(p conversation.Profile, body string) string {
 	b.t.Helper()
 	m := b.message(p, body)
-	_, err := b.current().server.ReceiveMessage(b.t.Context(), m)
-	require.NoError(b.t, err)
+	b.receives(m)
 	return m.GetTwilioSid()
+}
+
+// receives is a callback of Twilio, and reports whether it was a repeat.
+func (b *bundle) receives(m *onboardingv1.ReceiveMessageRequest) (duplicate bool) {
+	b.t.Helper()
+	out, err := b.current().server.ReceiveMessage(b.t.Context(), m)
+	require.NoError(b.t, err)
+	return out.GetDuplicate()
 }
 
 // unrecorded has a person write while messaging cannot be reached, so that the message stays a job.
@@ -334,6 +341,15 @@ func (b *bundle) inBurst(n int) (conversation.Profile, session.Record) {
 	}
 	b.idle()
 	return p, b.at(r.ID, session.AwaitingBurst, step(n))
+}
+
+// failedAtLast is a person in whose last step sending has met these outcomes, a second after the step before it.
+func (b *bundle) failedAtLast(outcomes ...messagingtest.Outcome) (conversation.Profile, session.Record) {
+	b.t.Helper()
+	p, r := b.inBurst(4)
+	b.clock.Advance(time.Second)
+	b.fails(r, outcomes...)
+	return p, r
 }
 
 // finished is a person to whom all steps were sent.
@@ -470,6 +486,22 @@ func (b *bundle) work() {
 	_, _ = p.sweeper.Sweep(b.t.Context())
 	_, _ = p.service.ForwardHolds(b.t.Context())
 	b.idle()
+}
+
+// sweeps is one pass of the sweeper, and how much it found.
+func (b *bundle) sweeps() int {
+	b.t.Helper()
+	n, err := b.current().sweeper.Sweep(b.t.Context())
+	require.NoError(b.t, err)
+	return n
+}
+
+// relays is one pass of the relay, and how much it found.
+func (b *bundle) relays() int {
+	b.t.Helper()
+	n, err := b.current().relay.Relay(b.t.Context())
+	require.NoError(b.t, err)
+	return n
 }
 
 // pause is the longest that pass lets the clock jump without a pass of the loops.

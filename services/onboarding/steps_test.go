@@ -74,8 +74,7 @@ func TestExecuteStepSkips(t *testing.T) {
 			b.exec(`update conversation_sessions set mode = 'interviewing' where id = $1`, r.ID)
 		}, want: session.SkipSessionInactive},
 		{name: "S0_14_ClosedSessionAsInactive", bend: func(b *bundle, r session.Record, _ *onboardingv1.ExecuteStepRequest) {
-			_, err := b.current().service.Reset(b.t.Context(), orgID, r.ID)
-			require.NoError(b.t, err)
+			b.resets(r)
 		}, want: session.SkipSessionInactive},
 		{name: "S0_15_TokenThatDiffersAsStale", bend: func(_ *bundle, _ session.Record, in *onboardingv1.ExecuteStepRequest) {
 			in.ExpectedStateToken = string(session.AwaitingInterviewStart)

@@ -67,11 +67,10 @@ func TestWhatsAppMessage(t *testing.T) {
 		r := b.activate(p)
 		m := b.whatsApp(p, "wamid.1", "yes")
 		m.Whatsapp.MoreFollow = true
-		_, err := b.current().server.ReceiveMessage(t.Context(), m)
-		require.NoError(t, err)
+		b.receives(m)
 		require.Equal(t, []string{opening}, b.sequence(p))
 		require.Equal(t, 1, b.messaging.Recorded(), "its words about consent count already")
-		_, err = b.current().server.ReceiveMessage(t.Context(), b.whatsApp(p, "wamid.2", "STOP"))
+		_, err := b.current().server.ReceiveMessage(t.Context(), b.whatsApp(p, "wamid.2", "STOP"))
 		require.NoError(t, err)
 		b.quiet()
 		require.Equal(t, session.Stopped, b.session(r.ID).Status)

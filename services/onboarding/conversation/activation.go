@@ -32,7 +32,7 @@ type Opening struct {
 
 // Activate opens a session and sends its opening, once, and in quiet hours not before they end; a session that is open already is
 // returned as it is. The opening goes out even if this process dies right after the session was stored. Consent is how the person agreed,
-// nil when nobody says. Errors: ErrNoProfile, ErrConsent, ErrNoSender, ErrOptedOut, and those of OpenSession.
+// nil when the caller does not say. Errors: ErrNoProfile, ErrConsent, ErrNoSender, ErrOptedOut, and those of OpenSession.
 func (c *Service) Activate(ctx context.Context, orgID, profileID string, consent *ConsentRecord) (session.Record, error) {
 	profile, err := c.Store.Profile(ctx, orgID, profileID)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // Routes of the gateway that QStash calls, and the label of what it delivers there.
 const (
 	stepPath = "/api/onboarding/step"
-	// FailurePath is told of an alarm whose every attempt failed.
+	// FailurePath is where QStash reports an alarm whose every attempt failed.
 	FailurePath = "/api/onboarding/step/failed"
 	// Label is what alarms can be filtered by among QStash's logs and dead letters.
 	Label = "onboarding-step"
@@ -33,8 +33,8 @@ func (c *Service) newOutbox() *outbox.Outbox[session.Alarm] {
 	}}
 }
 
-// scheduled tells that a step was scheduled by the one before it, with the delay that the flow has between them. A step that is
-// set again was told of before; the first of a burst follows a reply and not a step.
+// scheduled logs that the step before it scheduled a step, with the delay that the flow has between them. A step whose alarm is
+// set again was logged before; the first of a burst follows a reply and not a step.
 func (c *Service) scheduled(ctx context.Context, a session.Alarm) {
 	before, ok := c.Flow.Previous(a.StepID)
 	step, known := c.Flow.Step(a.StepID)
@@ -61,7 +61,8 @@ type Overdue struct {
 	Generation int // of the newest alarm
 	Repeats    int // how many alarms in a row the sweeper has set
 	Failed     int // how many of them because the one before brought nothing
-	// Unavailable says that since the newest alarm rang a step of the session has come to a messaging service that could not be reached.
+	// Unavailable says that since the newest alarm was delivered a step of the session has come to a messaging service that could not be
+	// reached.
 	Unavailable bool
 }
 
@@ -84,7 +85,7 @@ func (c *Service) Sweeper(policy outbox.Policy) *outbox.Sweeper[Overdue] {
 }
 
 // mend sets the next alarm, due now, or parks the session. A session that has moved on meanwhile needs neither. An alarm that came to a
-// messaging service that could not be reached is not counted: that is nobody's conversation failing, it ends by itself, and however long
+// messaging service that could not be reached is not counted: no conversation has failed, the outage ends by itself, and however long
 // it takes, the session stays open, late and visibly so.
 func (c *Service) mend(ctx context.Context, o Overdue, policy outbox.Policy) error {
 	r, now := o.Session, c.Now()

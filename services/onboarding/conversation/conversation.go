@@ -70,7 +70,7 @@ func (v View) Snapshot() session.Snapshot { return v.Session.Snapshot(v.Hold) }
 var (
 	// ErrConflict is a session that moved on between a decision and its change. Nothing was changed; decide again.
 	ErrConflict = errors.New("conversation: the session has moved on")
-	// ErrHeld is a person who was put on a safety hold between a decision and its message. It is an ErrConflict: the next look sees the hold.
+	// ErrHeld is a person who was put on a safety hold between a decision and its message. It is an ErrConflict: the next read sees the hold.
 	ErrHeld = fmt.Errorf("%w: the person is on a safety hold", ErrConflict)
 	// ErrUnavailable is a dependency that cannot be reached. Nothing is wrong with what was asked.
 	ErrUnavailable = errors.New("conversation: messaging cannot be reached")

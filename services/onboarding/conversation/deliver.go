@@ -17,50 +17,50 @@ type Message struct {
 	Body          string
 	Key           string
 	CorrelationID string
-	Unknown       session.UnknownSends // what may be done if nobody finds out whether it was taken
+	Unknown       session.UnknownSends // what may be done while it is in doubt whether it was taken
 	HoldVersion   int64                // of the person's hold, which is lifted
 	Consent       ConsentRecord
 }
 
-// ConsentRecord is how a person agreed to be texted, for the ledger. The zero value is that nobody said.
+// ConsentRecord is how a person agreed to get messages, for the ledger. The zero value is that the caller did not say.
 type ConsentRecord struct {
 	Source      string    `json:"source"`
 	WordsShown  string    `json:"words_shown"`
 	CollectedAt time.Time `json:"collected_at"`
 }
 
-// Outcome is how far messaging came with a text.
+// Outcome is how far messaging came with a message.
 type Outcome int
 
 // The outcomes.
 const (
 	Accepted        Outcome = iota + 1 // Twilio took it now
 	AlreadyAccepted                    // Twilio had taken it before
-	InFlight                           // somebody else is sending it
-	Unknown                            // nobody knows yet
+	InFlight                           // another call is sending it
+	Unknown                            // it is not known yet whether Twilio took it
 	Throttled                          // Twilio did not process it
 	Rejected                           // Twilio refused it for good
 	OptedOut                           // the person has opted out
-	KeyReused                          // the key was used with another text
-	Undecided                          // nobody could find out; an operator has to
+	KeyReused                          // the key was used with another message
+	Undecided                          // messaging could not find out; an operator has to
 	GivenUp                            // an operator gave it up
 	Held                               // by a safety hold that is later than what the caller has read
 )
 
-// Sent is messaging's answer. When Twilio took a text and when it was asked for it are by our own clock, and not by messaging's.
+// Sent is messaging's answer. When Twilio took a message and when it was asked for it are by our own clock, and not by messaging's.
 type Sent struct {
 	Outcome    Outcome
 	MessageID  string    // of the stored row; empty when there is none
 	ProviderID string    // Twilio's SID; empty until it is known
 	CreatedAt  time.Time // when messaging was first asked for it, by its clock; zero when there is no row
-	AcceptedAt time.Time // zero until Twilio has it; not before they took it, so that the next text never comes too soon
-	// AskedAt is since when a reply may answer the text: since the attempt began that Twilio took, for their answer may be slow, or
-	// lost, and the person may have read the text long before. It is rather too early than too late: to count a reply that came a
+	AcceptedAt time.Time // zero until Twilio has it; not before they took it, so that the next message never comes too soon
+	// AskedAt is since when a reply may answer the message: since the attempt began that Twilio took, for their answer may be slow, or
+	// lost, and the person may have read the message long before. It is rather too early than too late: to count a reply that came a
 	// moment too early is better than to lose an answer, for which the session would wait.
 	AskedAt     time.Time
 	RetryAfter  time.Duration
-	Code        int    // Twilio's error code of a rejected or throttled text; 0 for none
-	Explanation string // why a rejected, throttled, undecided or given up text is so, and what to do
+	Code        int    // Twilio's error code of a rejected or throttled message; 0 for none
+	Explanation string // why a rejected, throttled, undecided or given up message is so, and what to do
 }
 
 // Pending is a message that could not be brought to an end yet. Nothing was changed; come back after RetryAfter.
@@ -89,7 +89,7 @@ type order struct {
 	Trigger       session.Trigger
 	Cause         *Cause
 	Consent       ConsentRecord // of an opening
-	// Before is what the timeline tells before the message, whatever comes of it: the reply that it answers.
+	// Before are the timeline entries before those of the message, whatever comes of it: the reply that it answers.
 	Before []session.Entry
 	// Then is the move after the message was taken, with the entries that follow those of the message.
 	Then func(s Sent) session.Move
@@ -159,17 +159,17 @@ func moveAfter(o order, sent Sent, now time.Time) (session.Move, error) {
 	}
 }
 
-// unsettledLimit is how long a direct text is waited for: about as long as the sweeper keeps after a step.
+// unsettledLimit is how long a direct message is waited for: about as long as the sweeper keeps after a step.
 const unsettledLimit = 30 * time.Minute
 
-// givesUp reports whether a text would be awaited without end. Only a text that answers a job: a step has the sweeper, and
-// nobody else looks after a job that is put off again and again, with all that the person writes waiting behind it. What
-// counts is how long the job has asked, for a session that was resumed asks anew, by a new job; but never less than the text
-// itself is old, for a job may have waited long before it came to ask.
+// givesUp reports whether a message would be awaited without end. Only a message that answers a job: a step has the sweeper, but a job
+// is snoozed again and again, with all that the person writes waiting behind it. What counts is how long the job has asked, for a
+// session that was resumed asks anew, by a new job; but never longer than the message itself is old, for a job may have waited long
+// before it came to ask.
 //
-// A messaging service that cannot be reached is no outcome of a text but an outage: it is everybody's, every try of it is in
-// the log and the service's own readiness tells of it, and it ends without anybody having to resume a session. So it is tried
-// again for as long as it takes.
+// A messaging service that cannot be reached is no outcome of a message but an outage: it concerns every conversation, the log and the
+// service's own readiness show it, and it ends without an operator having to resume a session. So it is tried again for as long as
+// it takes.
 func givesUp(o order, sent Sent, now time.Time) bool {
 	return o.Cause != nil && !sent.CreatedAt.IsZero() &&
 		now.Sub(o.Cause.Job.CreatedAt) >= unsettledLimit && now.Sub(sent.CreatedAt) >= unsettledLimit

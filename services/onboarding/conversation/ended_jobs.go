@@ -9,8 +9,8 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// GiveUp parks the conversation that waits for a job that failed for good, so that somebody looks, and ends the job as failed in the
-// same transaction: a job whose last attempt took effect after all, and only its answer was lost, parks nobody. It is the conversation
+// GiveUp parks the conversation that waits for a job that failed for good, so that an operator finds it, and ends the job as failed in the
+// same transaction: a job whose last attempt took effect after all, and only its answer was lost, parks no session. It is the conversation
 // that there was when the job was stored, if that is still open: one that was opened since has nothing to do with it. A message
 // that belongs to no conversation of ours is left to the list of failed jobs.
 func (c *Service) GiveUp(ctx context.Context, j queue.Job, cause error) error {
@@ -25,7 +25,7 @@ func (c *Service) GiveUp(ctx context.Context, j queue.Job, cause error) error {
 	return err
 }
 
-// Cancel ends a pending or a failed job by an operator's word. The conversation that waits for a pending one is parked in the same
+// Cancel ends a pending or a failed job for an operator. The conversation that waits for a pending one is parked in the same
 // transaction: it would wait for ever, and be found in no list. Errors: queue.ErrNoJob, a *queue.StatusError.
 func (c *Service) Cancel(ctx context.Context, orgID, id string) (queue.Row, error) {
 	found, err := c.Store.Job(ctx, orgID, id)

@@ -11,15 +11,15 @@ import (
 	"paceline.internal/platform/process"
 )
 
-// A hold is a state of the profile, and messaging has to know it: texts that are none of a conversation's, such as those of the
+// A hold is a state of the profile, and messaging has to know it: messages of no conversation, such as those of the
 // outbound queue, are held there. The profile is changed first, and remembers which version messaging knows. So a process that dies in
-// between leaves a duty that ForwardHolds finishes, and the verb is answered once it is done.
+// between leaves a hold to forward, which ForwardHolds does, and the call is answered once it is forwarded.
 
 // What keeps messaging from knowing a hold.
 var (
-	// ErrHoldNotForwarded is a hold or a release that stands here, and that messaging has not heard of yet.
-	ErrHoldNotForwarded = errors.New("the conversation is held or released as asked, but messaging, which keeps the other texts, does not know; " +
-		"it is told as soon as it can be reached; repeat this until it succeeds")
+	// ErrHoldNotForwarded is a hold or a release that is stored here, and that messaging does not know yet.
+	ErrHoldNotForwarded = errors.New("the conversation is held or released as asked, but messaging, which keeps the other texts, " +
+		"does not know; it is told as soon as it can be reached; repeat this until it succeeds")
 	// ErrKeepsNoHolds is a messaging service of the release before.
 	ErrKeepsNoHolds = errors.New("this release of messaging keeps no holds; it is told after its upgrade")
 )
@@ -34,7 +34,7 @@ func (c *Service) Hold(ctx context.Context, orgID, profileID, reason string) (Pr
 	return p, c.forwardNow(ctx, p)
 }
 
-// Release lifts a hold. A step that came due meanwhile rings again at once, and the last reply that was held and still
+// Release lifts a hold. A step that came due meanwhile gets an alarm at once, and the last reply that was held and still
 // answers something is answered. Releasing a person who is not held changes nothing. ErrNoProfile, ErrHoldNotForwarded.
 func (c *Service) Release(ctx context.Context, orgID, profileID string) (Profile, error) {
 	p, err := c.Store.Release(ctx, orgID, profileID, c.Now())
@@ -44,7 +44,7 @@ func (c *Service) Release(ctx context.Context, orgID, profileID string) (Profile
 	return p, c.forwardNow(ctx, p)
 }
 
-// forwardNow tells messaging in the time of an operator's verb. A messaging service of the release before holds what that release held.
+// forwardNow forwards a hold in the time of an operator's call. A messaging service of the release before holds what that release held.
 func (c *Service) forwardNow(ctx context.Context, p Profile) error {
 	err := c.forward(ctx, p)
 	switch {
@@ -58,11 +58,11 @@ func (c *Service) forwardNow(ctx context.Context, p Profile) error {
 }
 
 func (c *Service) forward(ctx context.Context, p Profile) error {
-	if p.HoldTold == p.HoldVersion {
+	if p.HoldForwarded == p.HoldVersion {
 		return nil
 	}
 	if err := c.Carrier.ForwardHold(ctx, p.OrgID, p.Phone, p.Hold, p.HoldVersion); err != nil {
-		return fmt.Errorf("tell messaging of a hold: %w", err)
+		return fmt.Errorf("forward a hold: %w", err)
 	}
 	return c.Store.HoldForwarded(ctx, p.ID, p.HoldVersion)
 }
@@ -82,17 +82,17 @@ func (c *Service) HoldsLoop(rest process.Rest) process.Repetition {
 	}
 }
 
-// ForwardHolds has messaging know the holds and releases that it was not told of: those whose process died over them, or could not reach it,
-// and those of a release that did not tell. One that messaging refuses, or puts off because a text is on its way to the person, keeps
-// back no other; several in a row that it cannot take are an outage.
+// ForwardHolds forwards the holds and releases that messaging does not know: those whose process died or could not reach it, and those
+// of a release that did not forward them. One that messaging refuses, or cannot take while a message is on its way to the person, delays
+// no other; several in a row that it cannot take are an outage.
 func (c *Service) ForwardHolds(ctx context.Context) (more bool, err error) {
 	var failures []error
 	for after, away := uuid.Nil.String(), 0; ; {
-		untold, err := c.Store.UnforwardedHolds(ctx, after, forwardBatch)
+		unforwarded, err := c.Store.UnforwardedHolds(ctx, after, forwardBatch)
 		if err != nil {
 			return false, errors.Join(append(failures, err)...)
 		}
-		for _, p := range untold {
+		for _, p := range unforwarded {
 			after = p.ID
 			err := c.forward(ctx, p)
 			process.Progress(ctx)
@@ -111,7 +111,7 @@ func (c *Service) ForwardHolds(ctx context.Context) (more bool, err error) {
 				return false, errors.Join(failures...)
 			}
 		}
-		if len(untold) < forwardBatch {
+		if len(unforwarded) < forwardBatch {
 			return false, errors.Join(failures...)
 		}
 	}

@@ -73,9 +73,9 @@ type Cause struct {
 	Cancelled bool   // the job is pending, and an operator cancels it
 }
 
-// ended tells the runner how a handler came to its end. The change of a conversation has ended the job in its own transaction. What is
-// nobody's fault is tried again without using up an attempt, soon at first and then every half a minute. A lost lease is somebody else's
-// success. age is the job's.
+// ended is what a handler returns to the runner. The change of a conversation has ended the job in its own transaction. What is
+// no fault of the job is tried again without using up an attempt, soon at first and then every half a minute. A lost lease is the success
+// of another process. age is the job's.
 func ended(err error, age time.Duration) error {
 	var wait *Pending
 	switch {
@@ -97,8 +97,8 @@ func pause(age time.Duration) time.Duration {
 	return min(max(age/2, time.Second), 30*time.Second)
 }
 
-// NeedsOperator begins the message of a failed job that asks somebody to do something. Such a job stays until they have said, by
-// cancelling it, that it is done.
+// NeedsOperator begins the error of a failed job that asks an operator to do something. Such a job stays until they cancel it, because
+// it is done.
 const NeedsOperator = "needs an operator: "
 
 // forOperator fails a job with what there is to do.

@@ -19,7 +19,7 @@ type Metrics struct {
 }
 
 // NewMetrics registers them. The counters that alerts watch begin at zero: to Prometheus a counter that appears has not increased, and the
-// first missed STOP would wake nobody.
+// first missed STOP would raise no alert.
 func NewMetrics(meter metric.Meter) (*Metrics, error) {
 	spacing, spacingErr := meter.Float64Histogram("step_spacing_error_seconds", metric.WithUnit("s"),
 		metric.WithDescription("By how much the gap between a step's text and the one before, as Twilio took them, was longer than the flow's; "+
@@ -71,8 +71,8 @@ func (m *Metrics) audited(ctx context.Context, err error) {
 	m.audits.Add(ctx, 1, metric.WithAttributes(attribute.String("outcome", outcome)))
 }
 
-// reportLate tells of one late message as it is recorded, and of an opt-out in particular: until now the person may have been texted
-// against their will. It is told of again when its answer fails and is tried once more: a missed STOP rather twice than never.
+// reportLate logs and counts one late message as it is recorded, and an opt-out in particular: until now the person may have been sent
+// messages against their will. It is reported again when its answer fails and is tried once more: a missed STOP rather twice than never.
 func (c *Service) reportLate(ctx context.Context, m reply, recorded Recorded) {
 	attrs := []slog.Attr{
 		slog.String("twilio_sid", m.Message.SID), slog.String("message_id", recorded.MessageID),
@@ -99,7 +99,7 @@ type Gauges struct {
 	Lag         time.Duration // how long ago the step was due that is waited for longest; zero when none is overdue
 	Unpublished int           // alarms that QStash does not have yet
 	OldestAlarm time.Duration // how long ago the oldest of them was written
-	DeadLetters int           // dead letters that nobody has replayed
+	DeadLetters int           // dead letters that were not replayed
 }
 
 // observeTimeout bounds what a collection waits for the database; scrapers give up after ten seconds.

@@ -15,18 +15,18 @@ import (
 // Messages of people whose webhooks never reached us are found in Twilio's own record of them, and take the way of every other message,
 // marked late: Twilio tries a webhook for a quarter of a minute, and an outage is longer.
 const (
-	// auditSettled is how old a text must be at Twilio: by then nothing tries its webhook any more, which knows more of it
+	// auditSettled is how old a message must be at Twilio: by then its webhook, which knows more of it, is not tried any more
 	// (OptOutType) and comes sooner. It also keeps the two from meeting.
 	auditSettled = time.Minute
 	// auditOverlap is how much of what was swept is swept again: Twilio's list lags, and clocks differ.
 	auditOverlap = 10 * time.Minute
-	// auditReach is how far back the first sweep of a sender goes. What is older was said to somebody else's service.
+	// auditReach is how far back the first sweep of a sender goes. What is older was said to the service before ours.
 	auditReach = 24 * time.Hour
 	// auditWindow is how much time one sweep goes through at most. After a longer outage the next one follows at once.
 	auditWindow = 24 * time.Hour
-	// auditLease is how long a sweep is held without a sign of life. It is extended with every page, a call that takes 15 s at most.
+	// auditLease is how long a sweep is leased without an extension. It is extended with every page, a call that takes 15 s at most.
 	auditLease = 2 * time.Minute
-	// auditPoll is how often to see at least whether a sweep is due: because the last one failed, or whoever was at it is gone.
+	// auditPoll is how often to see at least whether a sweep is due: because the last one failed, or its process is gone.
 	auditPoll = 30 * time.Second
 	// auditPages bounds a sweep, against a list without an end.
 	auditPages = 20_000
@@ -34,7 +34,7 @@ const (
 	auditRelease = 5 * time.Second
 )
 
-// ErrAuditLost is a sweep that somebody else has taken over.
+// ErrAuditLost is a sweep that another process has taken over.
 var ErrAuditLost = errors.New("conversation: the lease of the audit was lost")
 
 // Sender is one of ours, by the name that messaging has for it: a number or a messaging service.
@@ -43,7 +43,7 @@ type Sender struct {
 	Name  string
 }
 
-// Audit is a claim on the list of a sender. Whoever goes on with it or ends it names its lease.
+// Audit is a claim on the list of a sender. Extending and ending it name its lease.
 type Audit struct {
 	Sender     Sender
 	SweptUntil time.Time // by sweeps before
@@ -81,11 +81,11 @@ func (c *Service) AuditLoop(rest process.Rest, interval time.Duration) process.R
 	}
 }
 
-// AuditInbound audits, if it is due and nobody else does, and reports whether it has some way to go yet.
+// AuditInbound audits, if it is due and no other process does, and reports whether it has some way to go yet.
 func (c *Service) AuditInbound(ctx context.Context, interval time.Duration) (more bool, err error) {
 	name, err := c.Carrier.Sender(ctx, c.OrgID)
 	if errors.Is(err, ErrNoSender) {
-		return false, nil // nobody can text us
+		return false, nil // no message can reach us
 	}
 	if err != nil {
 		return false, err
@@ -112,7 +112,7 @@ func (c *Service) AuditInbound(ctx context.Context, interval time.Duration) (mor
 	return !end.DueAt.After(end.At), nil
 }
 
-// breakOff lets others begin the sweep anew.
+// breakOff releases a sweep that failed, so that any process can begin it again.
 func (c *Service) breakOff(ctx context.Context, sweep Audit, cause error) error {
 	if errors.Is(cause, ErrAuditLost) {
 		return cause
@@ -122,7 +122,7 @@ func (c *Service) breakOff(ctx context.Context, sweep Audit, cause error) error 
 	return errors.Join(cause, c.Store.ReleaseAudit(ctx, sweep))
 }
 
-// stored is a text that is safe in its job.
+// stored is a message that is kept as a job.
 type stored struct {
 	message Inbound
 	job     queue.Enqueued
@@ -162,7 +162,7 @@ func (c *Service) audit(ctx context.Context, sweep Audit, now time.Time, interva
 	return kept, end, nil
 }
 
-// list reads every page, and returns the texts that are not recorded, the oldest first.
+// list reads every page, and returns the messages that are not recorded, the oldest first.
 func (c *Service) list(ctx context.Context, sweep Audit, until time.Time, end *AuditEnd) ([]Inbound, error) {
 	since, next := sweep.SweptUntil.Add(-auditOverlap), ""
 	if until.Before(since) {
@@ -193,7 +193,7 @@ func (c *Service) list(ctx context.Context, sweep Audit, until time.Time, end *A
 	return nil, fmt.Errorf("audit: the list of texts has more than %d pages", auditPages)
 }
 
-// answerAll has each message applied and answered at once. Those for which there is no time are in the hands of the jobs' loop.
+// answerAll has each message applied and answered at once. Those for which there is no time are left to the jobs' loop.
 func (c *Service) answerAll(ctx context.Context, kept []stored) {
 	for i, s := range kept {
 		process.Progress(ctx)

@@ -23,7 +23,7 @@ func (c *Service) sendOpening(ctx context.Context, j queue.Job) error {
 	ctx, end := c.Spans.Begin(ctx, "onboarding.opening", p.SessionID)
 	defer end()
 	view, err := c.Store.LoadSession(ctx, p.SessionID)
-	if err != nil && j.Subject == waitingSubject(p.SessionID) { // nobody would be told that its attempts were used up
+	if err != nil && j.Subject == waitingSubject(p.SessionID) { // no call would report that its attempts were used up
 		return &queue.Snooze{After: holdPause, Cause: err}
 	}
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *Service) sendOpening(ctx context.Context, j queue.Job) error {
 	if errors.Is(err, ErrHeld) {
 		return &queue.Snooze{After: holdPause, Cause: ErrOnHold}
 	}
-	if errors.Is(err, ErrConflict) { // stopped, reset or answered meanwhile; the key keeps the text single
+	if errors.Is(err, ErrConflict) { // stopped, reset or answered meanwhile; the key keeps the message single
 		return nil
 	}
 	return ended(err, c.Now().Sub(j.CreatedAt))
@@ -74,7 +74,7 @@ var ErrQuietHours = errors.New("the organisation's quiet hours have not ended")
 var errParked = errors.New("the session is parked")
 
 // An opening that waits for the end of quiet hours waits under a subject of its own, because jobs of one subject are done in
-// their order: a person who writes meanwhile is answered, and one who texts STOP is out, at once and not in the morning. When
+// their order: a person who writes meanwhile is answered, and one who sends STOP has opted out, at once and not in the morning. When
 // the hours have ended it comes back as a job of the person, in its turn behind what they wrote last.
 func waitingSubject(sessionID string) string { return OpeningJob(sessionID) }
 
@@ -87,8 +87,8 @@ func (c *Service) awaitHours(ctx context.Context, view View, j queue.Job, until 
 	if err := c.continued(ctx, j, "waits:", waitingSubject(s.ID), until); err != nil {
 		return err
 	}
-	told := session.QuietEntry(now, until, session.TriggerActivation, "")
-	return ended(c.Store.Note(ctx, s, []session.Entry{told}, &Cause{Job: j}, now), now.Sub(j.CreatedAt))
+	entry := session.QuietEntry(now, until, session.TriggerActivation, "")
+	return ended(c.Store.Note(ctx, s, []session.Entry{entry}, &Cause{Job: j}, now), now.Sub(j.CreatedAt))
 }
 
 // awaitResume has the opening of a session wait that was parked for another reason, such as words that may be an opt-out. It is sent once
@@ -100,7 +100,7 @@ func (c *Service) awaitResume(ctx context.Context, s session.Record, j queue.Job
 	return c.continued(ctx, j, "waits:", waitingSubject(s.ID), c.Now().Add(holdPause))
 }
 
-// bringBack makes an opening that has waited a job of the person again. It uses up no attempts: nobody would be told that they
+// bringBack makes an opening that has waited a job of the person again. It uses up no attempts: no call would report that they
 // were used up.
 func (c *Service) bringBack(ctx context.Context, view View, j queue.Job) error {
 	if err := c.continued(ctx, j, "waited:", view.Phone, c.Now()); err != nil {

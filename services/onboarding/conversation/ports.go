@@ -20,7 +20,7 @@ type store interface {
 	Release(ctx context.Context, orgID, profileID string, at time.Time) (Profile, error)
 	// UnforwardedHolds are profiles of whose hold, or release, messaging does not know yet, by their ids, from behind one of them.
 	UnforwardedHolds(ctx context.Context, after string, limit int) ([]Profile, error)
-	// HoldTold notes which version messaging knows.
+	// HoldForwarded notes which version messaging knows.
 	HoldForwarded(ctx context.Context, profileID string, version int64) error
 
 	// Sessions. A View's session has no id when the person has none.
@@ -41,7 +41,8 @@ type store interface {
 	LastMessageAt(ctx context.Context, sessionID string) (time.Time, error)
 	// Move changes a session, with its timeline, its next alarm and the end of the job that causes it; ErrConflict, queue.ErrFenced.
 	Move(ctx context.Context, m session.Move, cause *Cause) error
-	// Note writes the timeline of a session that still stands where it was read, and ends the job that causes it; ErrConflict, queue.ErrFenced.
+	// Note adds to the timeline of a session that has not moved since it was read, and ends the job that causes it; ErrConflict,
+	// queue.ErrFenced.
 	Note(ctx context.Context, at session.Record, entries []session.Entry, cause *Cause, now time.Time) error
 	// HoldReply keeps a reply that may not be answered now, and ends its job; ErrConflict, queue.ErrFenced.
 	HoldReply(ctx context.Context, at session.Record, cause Cause, entry session.Entry) error
@@ -54,7 +55,7 @@ type store interface {
 	// Unavailable notes that a step of a session could not be done because messaging cannot be reached.
 	Unavailable(ctx context.Context, sessionID string, at time.Time) error
 	Overdue(ctx context.Context, limit, doublings int, grace time.Duration, now time.Time) ([]Overdue, error)
-	// Rearm and Park wait for nobody: postgres.ErrLocked of the platform when another transaction has the session.
+	// Rearm and Park wait for no lock: postgres.ErrLocked of the platform when another transaction has the session.
 	Rearm(ctx context.Context, r session.Record, a session.Alarm, then, at time.Time) error
 	Park(ctx context.Context, m session.Move) error
 	Resume(ctx context.Context, orgID, sessionID string, at time.Time) (session.Record, error)
@@ -92,7 +93,7 @@ type carrier interface {
 	Record(ctx context.Context, m Inbound, profileID string, received time.Time) (Recorded, error)
 	// RecordStatus merges what a provider says of a message of ours, and reports whether there is such a message.
 	RecordStatus(ctx context.Context, s KapsoStatus) (matched bool, err error)
-	// CheckSender is nil when the organisation can text the phone; ErrNoSender, ErrOptedOut.
+	// CheckSender is nil when the organisation can message the phone; ErrNoSender, ErrOptedOut.
 	CheckSender(ctx context.Context, orgID, phone string) error
 	// Sender is what an organisation sends from; ErrNoSender.
 	Sender(ctx context.Context, orgID string) (string, error)

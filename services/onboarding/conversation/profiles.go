@@ -25,11 +25,11 @@ type Profile struct {
 	Hold      bool
 	CreatedAt time.Time
 
-	HoldVersion int64 // grows with every hold and every release
-	HoldTold    int64 // the version that messaging knows
+	HoldVersion   int64 // grows with every hold and every release
+	HoldForwarded int64 // the version that messaging knows
 }
 
-// Person is who is to be enrolled, as somebody typed it.
+// Person is who is to be enrolled, as an operator typed it.
 type Person struct {
 	Phone     string
 	FirstName string

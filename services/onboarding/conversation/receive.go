@@ -52,7 +52,7 @@ const (
 	EffectOptIn
 	EffectHelp
 	EffectOvertaken // a word about consent that the person has taken back meanwhile
-	EffectAmbiguous // free words that may be an opt-out: an operator has to say
+	EffectAmbiguous // free words that may be an opt-out: an operator decides
 )
 
 // String is the effect's name in lower case, for logs and metrics.
@@ -100,7 +100,7 @@ func replyIn(j queue.Job) (reply, error) {
 	return m, nil
 }
 
-// slack is by how much a carrier's clock, which tells whole seconds, may differ from ours without meaning anything.
+// slack is by how much a carrier's clock, which has whole seconds, may differ from ours without meaning anything.
 const slack = 2 * time.Second
 
 // said is when the person wrote, and whether the carrier says so, whose times are in whole seconds.
@@ -123,7 +123,7 @@ func (m reply) before(ours time.Time) bool {
 	return at.Before(ours)
 }
 
-// until is the last instant at which the message can have reached us: Twilio's own record tells whole seconds.
+// until is the last instant at which the message can have reached us: Twilio's own record has whole seconds.
 func (m reply) until() time.Time {
 	at, _ := m.said()
 	if m.Message.Late() {
@@ -207,7 +207,8 @@ func (c *Service) Apply(ctx context.Context, j queue.Job) error {
 	if err == nil {
 		_, _, err = c.record(ctx, &m)
 	}
-	if _, unreadable := errors.AsType[*queue.Permanent](err); unreadable || errors.Is(err, ErrUnknownSender) || errors.Is(err, ErrInvalidMessage) {
+	_, unreadable := errors.AsType[*queue.Permanent](err)
+	if unreadable || errors.Is(err, ErrUnknownSender) || errors.Is(err, ErrInvalidMessage) {
 		return nil // the job fails for it, visibly
 	}
 	return err
@@ -229,7 +230,7 @@ func (c *Service) HandleReply(ctx context.Context, j queue.Job) error {
 	return c.answer(ctx, j, m, recorded, view)
 }
 
-// record looks the person up and has messaging keep their message. When it reached us is told, too: its recording may come late, and a
+// record reads the person and has messaging record their message, with when it reached us: its recording may come late, and a
 // STOP or START counts from when it was said.
 func (c *Service) record(ctx context.Context, m *reply) (View, Recorded, error) {
 	orgID := c.OrgID
@@ -245,7 +246,7 @@ func (c *Service) record(ctx context.Context, m *reply) (View, Recorded, error) 
 	if err != nil {
 		return View{}, Recorded{}, fmt.Errorf("record message: %w", err)
 	}
-	if m.Message.Channel != "" && recorded.OrgID != orgID { // its id is that of a message of somebody else's
+	if m.Message.Channel != "" && recorded.OrgID != orgID { // its id is that of another organisation's message
 		return View{}, Recorded{}, ErrUnknownSender
 	}
 	if m.Message.Late() {

@@ -35,7 +35,7 @@ type Unresumed struct {
 	Cause     error
 }
 
-// Resume makes a parked session active again, where it was: a step that is due rings again, not before it would have, and
+// Resume makes a parked session active again, where it was: a step that is due gets an alarm again, not before it would have, and
 // the reply or the opening that was under way is taken up again with the key that it had, so that nothing is sent twice.
 // Replies that came meanwhile are considered. An active session is returned as it is. Errors: ErrNoSession, ErrEnded,
 // ErrOtherOpen.

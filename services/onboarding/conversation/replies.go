@@ -35,7 +35,7 @@ func (c *Service) answerOnce(ctx context.Context, j queue.Job, m reply, recorded
 		return err
 	}
 	s := view.Session
-	if s.ID == "" { // nobody we know, or not activated: kept as a message, answers nothing
+	if s.ID == "" { // a stranger, or a person who is not activated: kept as a message, answers nothing
 		return c.unattended(ctx, j, recorded)
 	}
 	ctx, end := c.Spans.Begin(ctx, "onboarding.reply", s.ID)
@@ -97,7 +97,8 @@ func (c *Service) isEarly(ctx context.Context, s session.Record, j queue.Job, m 
 	return m.before(asked), err
 }
 
-// consent follows what messaging has already committed: a STOP ends the session, what may be one parks it, the rest is only told.
+// consent follows what messaging has already committed: a STOP ends the session, what may be one parks it, the rest only adds to the
+// timeline.
 func (c *Service) consent(ctx context.Context, view View, cause Cause, m reply, recorded Recorded) error {
 	now := c.Now()
 	s := view.Session
@@ -131,7 +132,7 @@ var errNothingToDo = errors.New("nothing to do")
 
 // unattended fails the job of words that may be an opt-out where no session can wait for an operator, so that they are found among
 // the failed jobs: messages that belong to no conversation, such as those of the outbound queue, would go on. One job of a person is
-// enough: else whoever writes such words a thousand times would bury everybody else's.
+// enough: else a person who writes such words a thousand times would bury those of others.
 func (c *Service) unattended(ctx context.Context, j queue.Job, recorded Recorded) error {
 	if recorded.Effect != EffectAmbiguous {
 		return errNothingToDo
@@ -150,7 +151,7 @@ func (c *Service) unattended(ctx context.Context, j queue.Job, recorded Recorded
 // ambiguousReason begins the reason of a session that is parked for such words.
 const ambiguousReason = "the person may want no more texts"
 
-// ambiguous tells an operator what to judge, and what to do either way. Nothing is sent before.
+// ambiguous is the reason that says what an operator has to judge, and what to do either way. Nothing is sent before.
 func ambiguous(s session.Record, recorded Recorded) string {
 	return fmt.Sprintf(ambiguousReason+"; read GET /v1/messages/%s; if they do, "+
 		"PUT /v1/consents/{their number} with opted_out and "+
@@ -165,7 +166,7 @@ func (c *Service) decide(ctx context.Context, view View, cause Cause, m reply, r
 		return err
 	}
 	replied := c.replied(m, recorded, "")
-	if m.Place != anyPlace { // it was told when it was held, or when the session was parked
+	if m.Place != anyPlace { // its first entry was made when it was held, or when the session was parked
 		replied.Detail = m.dated("again")
 	}
 	hold := func(why string) error {
@@ -221,7 +222,7 @@ func (c *Service) sendAnswer(
 	return err
 }
 
-// startBurst sends nothing: the first step does, as soon as its alarm rings.
+// startBurst sends nothing: the first step does, as soon as its alarm is delivered.
 func (c *Service) startBurst(ctx context.Context, s session.Record, cause Cause, d session.StartBurst, replied session.Entry) error {
 	now := c.Now()
 	move := session.Stay(s, now)

@@ -22,7 +22,7 @@ type StepResult struct {
 type StepParked struct {
 	Status    session.Status
 	Reason    string
-	KeyReused bool // because the step's key was used with another text
+	KeyReused bool // because the step's key was used with another message
 }
 
 func (p *StepParked) Error() string {
@@ -34,12 +34,12 @@ type Early int
 
 // What becomes of one.
 const (
-	EarlyRuns     Early = iota // it is an alarm's, which rings when it was set for, by whatever clock
+	EarlyRuns     Early = iota // it is an alarm's, which is delivered when it was set for, by whatever clock
 	EarlyRefused               // it is an operator's, who gets *NotDue
-	EarlyRecorded              // it is an operator's who means it: the step is sent, and the timeline tells of it
+	EarlyRecorded              // it is an operator's with before_due: the step is sent, after an entry in the timeline
 )
 
-// NotDue is an execution before its step is due, by somebody who may not have meant that. Nothing was changed.
+// NotDue is an execution by an operator before its step is due, without before_due. Nothing was changed.
 type NotDue struct{ Left time.Duration }
 
 func (n *NotDue) Error() string {
@@ -51,11 +51,11 @@ const tenth = 100 * time.Millisecond
 // StepDue is when a step was to be sent. Both are zero when no alarm says so.
 type StepDue struct {
 	First time.Time // by the step before it, which is the flow's delay after Twilio took that one's message
-	Now   time.Time // by its newest alarm, whatever has set that, but for those that only look again at a receipt
+	Now   time.Time // by its newest alarm, whatever has set that, but for those that only read a receipt again
 }
 
-// ExecuteStep performs one step, in the order of docs/architecture.md. Errors: session.ErrUnknownStep, ErrNoSession for an operator, *NotDue,
-// *StepParked, *Pending, ErrMessageMissing, and what the ports return; after any of them the step may be executed again.
+// ExecuteStep performs one step, in the order of docs/architecture.md. Errors: session.ErrUnknownStep, ErrNoSession for an operator,
+// *NotDue, *StepParked, *Pending, ErrMessageMissing, and what the ports return; after any of them the step may be executed again.
 func (c *Service) ExecuteStep(ctx context.Context, p session.StepPayload, correlationID string, early Early) (StepResult, error) {
 	ctx, end := c.Spans.Begin(ctx, "onboarding.step", p.SessionID)
 	defer end()
@@ -124,7 +124,7 @@ func (c *Service) sendStep(
 			c.Metrics.spaced(ctx, c.Flow, r, step, due.First, sent.AcceptedAt)
 		}
 	}
-	if errors.Is(err, ErrConflict) && sent.Outcome == Accepted { // whoever moved the session has set the next alarm
+	if errors.Is(err, ErrConflict) && sent.Outcome == Accepted { // the process that moved the session has set the next alarm
 		return StepResult{MessageID: sent.MessageID}, nil
 	}
 	if err != nil {
@@ -133,7 +133,8 @@ func (c *Service) sendStep(
 	return c.conclude(ctx, p, sent, move)
 }
 
-// beforeDue refuses an operator who has a step sent before it is due, unless they mean it: then the timeline tells, before anything is sent.
+// beforeDue refuses an operator who has a step sent before it is due, unless they said before_due: the timeline has that before the step
+// is sent.
 func (c *Service) beforeDue(ctx context.Context, r session.Record, left time.Duration, early Early) error {
 	if early == EarlyRefused {
 		return &NotDue{Left: left}
@@ -211,7 +212,7 @@ func (c *Service) skipUnless(ctx context.Context, p session.StepPayload, reason 
 	return c.skip(ctx, p, reason, ""), nil
 }
 
-// noteTimeout bounds writing down an outage, which is worth doing even if the caller is gone: the call that failed may have taken all of
+// noteTimeout bounds the note of an outage, which is made even if the caller is gone: the call that failed may have taken all of
 // its time.
 const noteTimeout = 4 * time.Second
 

@@ -16,7 +16,7 @@ type Receipt struct {
 }
 
 // awaitWindow reports whether a step has to wait for the end of quiet hours, and if so has its alarm set for then. However the
-// alarm came to ring: set by an operator, swept after it was lost, or set for an opening that the organisation has moved since.
+// alarm was set: by an operator, by the sweeper after one was lost, or for an opening that the organisation has moved since.
 // A burst that has begun is not parted.
 func (c *Service) awaitWindow(ctx context.Context, r session.Record, step session.Step, now, until time.Time) (bool, error) {
 	if begun, err := c.begun(ctx, r, step, now); begun || err != nil {

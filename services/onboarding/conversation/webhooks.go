@@ -56,7 +56,7 @@ type number struct {
 	PhoneNumberID string `json:"phone_number_id"`
 }
 
-// numberCreated only tells: which number is ours is a setting, and a vendor cannot change it.
+// numberCreated only logs: which number is ours is a setting, and a vendor cannot change it.
 func (c *Service) numberCreated(ctx context.Context, j queue.Job, n number) error {
 	c.Log.InfoContext(ctx, "onboarding.whatsapp_number_connected", "job_id", j.ID, "phone_number_id", n.PhoneNumberID)
 	return nil
@@ -70,7 +70,7 @@ type survey struct {
 
 var errNoScore = errors.New("score must be 0 to 10")
 
-// surveyAnswered only tells that it came: no conversation asks, and none goes on for it. What a person wrote is in no log.
+// surveyAnswered only logs that it came: no conversation asks, and none goes on for it. What a person wrote is in no log.
 func (c *Service) surveyAnswered(ctx context.Context, j queue.Job, s survey) error {
 	if s.Score == nil || *s.Score < 0 || *s.Score > 10 {
 		return unreadable(j, errNoScore)
@@ -97,8 +97,8 @@ func (c *Service) uninstalled(ctx context.Context, j queue.Job, d shopifyEvent) 
 }
 
 // duties are the requests that Shopify passes on from the law, and what they ask of an operator within 30 days. What of a
-// person's texts and consent has to be shown, and what has to be kept against a claim although they want it erased, is for
-// somebody to decide who may: these jobs fail at once, and stay in the list of failed jobs until somebody cancels them because it is done.
+// person's messages and consent has to be shown, and what has to be kept against a claim although they want it erased, is for
+// an operator who may to decide: these jobs fail at once, and stay in the list of failed jobs until an operator cancels them.
 // (shopify.dev, Privacy law compliance.)
 func duties() map[string]string {
 	return map[string]string{

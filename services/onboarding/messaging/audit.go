@@ -20,7 +20,7 @@ func (c *Client) Sender(ctx context.Context, orgID string) (string, error) {
 	return answer.GetSender(), translate(err)
 }
 
-// errUnnamed is a text that cannot be told from others or from its time.
+// errUnnamed is a message without an id or a time.
 var errUnnamed = errors.New("messaging: an inbound text lacks its SID or its time")
 
 // ListInbound lists what was sent to an organisation's sender, in Twilio's own record; conversation.ErrUnavailable when messaging

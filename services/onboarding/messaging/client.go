@@ -53,7 +53,7 @@ var policies = map[session.UnknownSends]messagingv1.UnknownPolicy{
 	session.NeverDuplicate:          messagingv1.UnknownPolicy_UNKNOWN_POLICY_NEVER_DUPLICATE,
 }
 
-// Send hands over one text. conversation.ErrUnavailable when messaging cannot be reached; every other outcome that is
+// Send hands over one message. conversation.ErrUnavailable when messaging cannot be reached; every other outcome that is
 // recorded there is in the answer, a reused key included.
 func (c *Client) Send(ctx context.Context, t conversation.Message) (conversation.Sent, error) {
 	asked := c.now()
@@ -85,7 +85,7 @@ func (c *Client) Send(ctx context.Context, t conversation.Message) (conversation
 	return sent, nil
 }
 
-// consentRecord is nil for a text that comes without one.
+// consentRecord is nil for a message that comes without one.
 func consentRecord(c conversation.ConsentRecord) *messagingv1.ConsentRecord {
 	if c == (conversation.ConsentRecord{}) {
 		return nil
@@ -93,7 +93,7 @@ func consentRecord(c conversation.ConsentRecord) *messagingv1.ConsentRecord {
 	return &messagingv1.ConsentRecord{Source: c.Source, WordsShown: c.WordsShown, CollectedAt: timestamppb.New(c.CollectedAt)}
 }
 
-// onOurClock is when Twilio took a text and since when a reply may answer it, by the clock of the call, which began and ended then.
+// onOurClock is when Twilio took a message and since when a reply may answer it, by the clock of the call, which began and ended then.
 // Messaging says how long ago both were, when it answered, which was at some time of the call: so the acceptance counts from the
 // call's end and the question from its beginning. A release of messaging that does not say it is believed its own clock.
 func onOurClock(answer *messagingv1.SendResponse, began, ended time.Time) (accepted, asked time.Time) {
@@ -120,7 +120,7 @@ func onOurClock(answer *messagingv1.SendResponse, began, ended time.Time) (accep
 // final are the statuses after which no receipt changes anything.
 var final = []string{"delivered", "undelivered", "failed"}
 
-// Receipt is how far the carrier is with the text of a key. conversation.ErrMessageMissing when the organisation has no such
+// Receipt is how far the carrier is with the message of a key. conversation.ErrMessageMissing when the organisation has no such
 // message or the carrier has not taken it, conversation.ErrUnavailable when messaging cannot be reached.
 func (c *Client) Receipt(ctx context.Context, orgID, key string) (conversation.Receipt, error) {
 	ctx = rpc.WithPrincipal(ctx, rpc.Principal{Subject: "onboarding", Role: rpc.RoleService, OrgID: orgID})
@@ -147,8 +147,8 @@ var effects = map[messagingv1.ConsentEffect]conversation.Effect{
 // optedIn is a consent_state.
 const optedIn = "opted_in"
 
-// Record stores a text of a person, whose profileID may be empty, and applies its consent keywords.
-// conversation.ErrUnknownSender when nobody owns the number, conversation.ErrInvalidMessage when messaging cannot read it,
+// Record stores a message of a person, whose profileID may be empty, and applies its consent keywords.
+// conversation.ErrUnknownSender when no organisation owns the number, conversation.ErrInvalidMessage when messaging cannot read it,
 // conversation.ErrUnavailable when it cannot be reached.
 func (c *Client) Record(ctx context.Context, m conversation.Inbound, profileID string, received time.Time) (conversation.Recorded, error) {
 	orgID := ""
@@ -181,10 +181,10 @@ func (c *Client) Record(ctx context.Context, m conversation.Inbound, profileID s
 	}, nil
 }
 
-// bounded keeps a count within what any text can have.
+// bounded keeps a count within what any message can have.
 func bounded(n int) int32 { return int32(min(max(n, 0), 100)) }
 
-// CheckSender is nil when the organisation can text the phone, conversation.ErrNoSender when it can text nobody, and
+// CheckSender is nil when the organisation can message the phone, conversation.ErrNoSender when it has no sender, and
 // conversation.ErrOptedOut when the person has opted out.
 func (c *Client) CheckSender(ctx context.Context, orgID, phone string) error {
 	answer, err := c.rpc.CheckSender(ctx, &messagingv1.CheckSenderRequest{OrgId: orgID, To: phone})
@@ -197,8 +197,8 @@ func (c *Client) CheckSender(ctx context.Context, orgID, phone string) error {
 	return translate(err)
 }
 
-// ForwardHold has messaging keep every text from a phone, or let them go again; conversation.ErrKeepsNoHolds when it is of a release that
-// does not know how, conversation.ErrUnavailable when it cannot be reached or a text is still on its way.
+// ForwardHold has messaging keep every message from a phone, or send them again; conversation.ErrKeepsNoHolds when it is of a release
+// that does not know how, conversation.ErrUnavailable when it cannot be reached or a message is still on its way.
 func (c *Client) ForwardHold(ctx context.Context, orgID, phone string, held bool, version int64) error {
 	_, err := c.rpc.SetHold(ctx, &messagingv1.SetHoldRequest{OrgId: orgID, Phone: phone, Held: held, Version: version})
 	if status.Code(err) == codes.Unimplemented {

@@ -23,7 +23,7 @@ const (
 	theirs = "+14155550123"
 )
 
-// received is when every text reaches us.
+// received is when every message reaches us.
 var received = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func setup(t *testing.T) (*messaging.Client, *messagingtest.Service) {
@@ -32,9 +32,13 @@ func setup(t *testing.T) (*messaging.Client, *messagingtest.Service) {
 	return messaging.New(service.Client(t), func() time.Time { return received }), service
 }
 
+// message is one of ours.
+func message() conversation.Message {
+	return conversation.Message{OrgID: orgID, ProfileID: "p", To: theirs, Body: "hello", Key: "k", CorrelationID: "c"}
+}
+
 func TestSend(t *testing.T) {
 	t.Parallel()
-	text := conversation.Message{OrgID: orgID, ProfileID: "p", To: theirs, Body: "hello", Key: "k", CorrelationID: "c"}
 	for _, tt := range []struct {
 		name   string
 		script messagingtest.Outcome
@@ -52,7 +56,7 @@ func TestSend(t *testing.T) {
 			client, service := setup(t)
 			service.Script(messagingtest.First(tt.script))
 			for _, want := range []conversation.Outcome{tt.want, tt.again} {
-				sent, err := client.Send(t.Context(), text)
+				sent, err := client.Send(t.Context(), message())
 				require.NoError(t, err)
 				require.Equal(t, want, sent.Outcome)
 				switch want {
@@ -72,6 +76,71 @@ func TestSend(t *testing.T) {
 		})
 	}
 
+	t.Run("OptedOut", func(t *testing.T) {
+		t.Parallel()
+		client, _ := setup(t)
+		recorded, err := client.Record(t.Context(), conversation.Inbound{SID: "SM1", From: theirs, To: ours, Body: "Stop"}, "", received)
+		require.NoError(t, err)
+		require.Equal(t, conversation.EffectOptOut, recorded.Effect)
+		sent, err := client.Send(t.Context(), message())
+		require.NoError(t, err)
+		require.Equal(t, conversation.Sent{Outcome: conversation.OptedOut}, sent)
+	})
+
+	t.Run("KeyOfAnotherMessage", func(t *testing.T) {
+		t.Parallel()
+		client, _ := setup(t)
+		_, err := client.Send(t.Context(), message())
+		require.NoError(t, err)
+		other := message()
+		other.Body = "goodbye"
+		sent, err := client.Send(t.Context(), other)
+		require.NoError(t, err)
+		require.Equal(t, conversation.KeyReused, sent.Outcome)
+	})
+
+	t.Run("GivenUp", func(t *testing.T) {
+		t.Parallel()
+		client, service := setup(t)
+		service.Script(messagingtest.First(messagingtest.ParkMissed))
+		_, err := client.Send(t.Context(), message())
+		require.NoError(t, err)
+		require.True(t, service.Resolve(message().Key, messagingv1.Resolution_RESOLUTION_GIVE_UP))
+		sent, err := client.Send(t.Context(), message())
+		require.NoError(t, err)
+		require.Equal(t, conversation.GivenUp, sent.Outcome)
+	})
+
+	t.Run("PolicyOfUnknownSends", func(t *testing.T) {
+		t.Parallel()
+		client, service := setup(t)
+		for policy, want := range map[session.UnknownSends]messagingv1.UnknownPolicy{
+			session.ConfirmAbsentThenResend: messagingv1.UnknownPolicy_UNKNOWN_POLICY_CONFIRM_ABSENT_THEN_RESEND,
+			session.NeverDuplicate:          messagingv1.UnknownPolicy_UNKNOWN_POLICY_NEVER_DUPLICATE,
+		} {
+			careful := message()
+			careful.Key, careful.Unknown = string(policy), policy
+			_, err := client.Send(t.Context(), careful)
+			require.NoError(t, err)
+			attempts := service.Attempts()
+			require.Equal(t, want, attempts[len(attempts)-1].GetUnknownPolicy())
+		}
+	})
+
+	t.Run("OutOfReach", func(t *testing.T) {
+		t.Parallel()
+		client, service := setup(t)
+		service.SetDown(true)
+		_, err := client.Send(t.Context(), message())
+		require.ErrorIs(t, err, conversation.ErrUnavailable)
+		_, err = client.Record(t.Context(), conversation.Inbound{SID: "SM1", From: theirs, To: ours}, "", received)
+		require.ErrorIs(t, err, conversation.ErrUnavailable)
+		require.ErrorIs(t, client.CheckSender(t.Context(), orgID, theirs), conversation.ErrUnavailable)
+	})
+}
+
+func TestTimesOfASend(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name          string
 		older         bool // messaging does not say how long ago it was
@@ -92,13 +161,13 @@ func TestSend(t *testing.T) {
 			service.SetOlder(tt.older)
 			service.Gate(func(*messagingv1.SendRequest) { now.Add(int64(900 * time.Millisecond)) }) // Twilio is slow
 			client := messaging.New(service.Client(t), clock)
-			sent, err := client.Send(t.Context(), text)
+			sent, err := client.Send(t.Context(), message())
 			require.NoError(t, err)
 			require.Equal(t, tt.taken, sent.AcceptedAt.Sub(received))
 			require.Equal(t, tt.asked, sent.AskedAt.Sub(received))
 			now.Add(int64(time.Second))
 			began := clock()
-			sent, err = client.Send(t.Context(), text)
+			sent, err = client.Send(t.Context(), message())
 			require.NoError(t, err)
 			require.Equal(t, conversation.AlreadyAccepted, sent.Outcome)
 			require.Equal(t, tt.again, sent.AcceptedAt.Sub(began))
@@ -111,75 +180,13 @@ func TestSend(t *testing.T) {
 		var behind atomic.Int64
 		service := messagingtest.New(orgID, ours, func() time.Time { return received.Add(time.Duration(behind.Load())) })
 		client := messaging.New(service.Client(t), func() time.Time { return received })
-		_, err := client.Send(t.Context(), text)
+		_, err := client.Send(t.Context(), message())
 		require.NoError(t, err)
 		behind.Store(int64(-time.Hour)) // so that it was taken in an hour
-		sent, err := client.Send(t.Context(), text)
+		sent, err := client.Send(t.Context(), message())
 		require.NoError(t, err)
 		require.Equal(t, received, sent.AcceptedAt)
 		require.Equal(t, received, sent.AskedAt)
-	})
-
-	t.Run("OptedOut", func(t *testing.T) {
-		t.Parallel()
-		client, _ := setup(t)
-		recorded, err := client.Record(t.Context(), conversation.Inbound{SID: "SM1", From: theirs, To: ours, Body: "Stop"}, "", received)
-		require.NoError(t, err)
-		require.Equal(t, conversation.EffectOptOut, recorded.Effect)
-		sent, err := client.Send(t.Context(), text)
-		require.NoError(t, err)
-		require.Equal(t, conversation.Sent{Outcome: conversation.OptedOut}, sent)
-	})
-
-	t.Run("KeyOfAnotherMessage", func(t *testing.T) {
-		t.Parallel()
-		client, _ := setup(t)
-		_, err := client.Send(t.Context(), text)
-		require.NoError(t, err)
-		other := text
-		other.Body = "goodbye"
-		sent, err := client.Send(t.Context(), other)
-		require.NoError(t, err)
-		require.Equal(t, conversation.KeyReused, sent.Outcome)
-	})
-
-	t.Run("GivenUp", func(t *testing.T) {
-		t.Parallel()
-		client, service := setup(t)
-		service.Script(messagingtest.First(messagingtest.ParkMissed))
-		_, err := client.Send(t.Context(), text)
-		require.NoError(t, err)
-		require.True(t, service.Resolve(text.Key, messagingv1.Resolution_RESOLUTION_GIVE_UP))
-		sent, err := client.Send(t.Context(), text)
-		require.NoError(t, err)
-		require.Equal(t, conversation.GivenUp, sent.Outcome)
-	})
-
-	t.Run("PolicyOfUnknownSends", func(t *testing.T) {
-		t.Parallel()
-		client, service := setup(t)
-		for policy, want := range map[session.UnknownSends]messagingv1.UnknownPolicy{
-			session.ConfirmAbsentThenResend: messagingv1.UnknownPolicy_UNKNOWN_POLICY_CONFIRM_ABSENT_THEN_RESEND,
-			session.NeverDuplicate:          messagingv1.UnknownPolicy_UNKNOWN_POLICY_NEVER_DUPLICATE,
-		} {
-			careful := text
-			careful.Key, careful.Unknown = string(policy), policy
-			_, err := client.Send(t.Context(), careful)
-			require.NoError(t, err)
-			attempts := service.Attempts()
-			require.Equal(t, want, attempts[len(attempts)-1].GetUnknownPolicy())
-		}
-	})
-
-	t.Run("OutOfReach", func(t *testing.T) {
-		t.Parallel()
-		client, service := setup(t)
-		service.SetDown(true)
-		_, err := client.Send(t.Context(), text)
-		require.ErrorIs(t, err, conversation.ErrUnavailable)
-		_, err = client.Record(t.Context(), conversation.Inbound{SID: "SM1", From: theirs, To: ours}, "", received)
-		require.ErrorIs(t, err, conversation.ErrUnavailable)
-		require.ErrorIs(t, client.CheckSender(t.Context(), orgID, theirs), conversation.ErrUnavailable)
 	})
 }
 
@@ -204,16 +211,15 @@ func TestRecord(t *testing.T) {
 func TestReceipt(t *testing.T) {
 	t.Parallel()
 	client, service := setup(t)
-	text := conversation.Message{OrgID: orgID, ProfileID: "p", To: theirs, Body: "hello", Key: "k", CorrelationID: "c"}
 	_, err := client.Receipt(t.Context(), orgID, "k")
 	require.ErrorIs(t, err, conversation.ErrMessageMissing)
 	service.Script(messagingtest.First(messagingtest.UnknownMissed))
-	_, err = client.Send(t.Context(), text)
+	_, err = client.Send(t.Context(), message())
 	require.NoError(t, err)
 	_, err = client.Receipt(t.Context(), orgID, "k")
 	require.ErrorIs(t, err, conversation.ErrMessageMissing, "the carrier has not taken it")
 	service.Settle()
-	_, err = client.Send(t.Context(), text)
+	_, err = client.Send(t.Context(), message())
 	require.NoError(t, err)
 	for status, final := range map[string]bool{
 		"accepted": false, "queued": false, "sending": false, "sent": false, "delivered": true, "undelivered": true, "failed": true,

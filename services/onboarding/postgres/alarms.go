@@ -54,7 +54,7 @@ func alarmsOf(ctx context.Context, tx pgx.Tx, r session.Record) (w waiting, err 
 	return w, nil
 }
 
-// Wait sets the alarm of a due step again, as session.Wait decides by its alarms, and tells the timeline. It returns the alarm, leased to
+// Wait sets the alarm of a due step again, as session.Wait decides by its alarms, with its timeline entry. It returns the alarm, leased to
 // the caller, or nil when there is nothing to publish. conversation.ErrConflict when the session has moved on.
 func (s *Store) Wait(ctx context.Context, w session.Wait) (*session.Alarm, error) {
 	var again *session.Alarm
@@ -67,11 +67,11 @@ func (s *Store) Wait(ctx context.Context, w session.Wait) (*session.Alarm, error
 		if err != nil {
 			return err
 		}
-		due, set, tell := w.Alarm(found.due, found.ever, found.inRow)
+		due, set, noted := w.Alarm(found.due, found.ever, found.inRow)
 		if !set {
 			return nil
 		}
-		if tell {
+		if noted {
 			if err := writeTimeline(ctx, tx, w.From.ID, []session.Entry{w.Entry}); err != nil {
 				return err
 			}
@@ -80,7 +80,7 @@ func (s *Store) Wait(ctx context.Context, w session.Wait) (*session.Alarm, error
 		if err != nil {
 			return err
 		}
-		a.LeaseToken = a.ID // nobody else knows it yet
+		a.LeaseToken = a.ID // no other process knows it yet
 		again = &a
 		return inOutbox.Insert(ctx, tx, a, w.At)
 	})
@@ -95,7 +95,7 @@ func alarmAgain(r session.Record, generation int, cause session.AlarmCause, due 
 	return session.NewAlarm(id.String(), r, r.NextStep, generation, cause, due), nil
 }
 
-// setAgain sets the alarm of the due step again, now but not before the step is due. Nobody publishes it inline, so it is the relay's.
+// setAgain sets the alarm of the due step again, now but not before the step is due. No request publishes it, so it is the relay's.
 func setAgain(ctx context.Context, tx pgx.Tx, r session.Record, cause session.AlarmCause, at time.Time) error {
 	found, err := alarmsOf(ctx, tx, r)
 	if err != nil {

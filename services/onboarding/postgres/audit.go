@@ -11,7 +11,7 @@ import (
 	"paceline.internal/services/onboarding/conversation"
 )
 
-// sqlClaimAudit begins a sweep that is due and that nobody is at; the first one of a sender makes its row.
+// sqlClaimAudit begins a sweep that is due and not leased; the first one of a sender makes its row.
 const sqlClaimAudit = `
 insert into inbound_audits as a (org_id, sender, swept_until, due_at, lease_token, lease_until)
 values (@org, @sender, @first, @now, @token, @lease_until)
@@ -21,7 +21,9 @@ returning swept_until`
 
 // ClaimAudit begins a sweep of a sender, and reports whether one is due and free. A sender that was never swept is swept
 // from first on.
-func (s *Store) ClaimAudit(ctx context.Context, of conversation.Sender, first, now, leaseUntil time.Time) (conversation.Audit, bool, error) {
+func (s *Store) ClaimAudit(
+	ctx context.Context, of conversation.Sender, first, now, leaseUntil time.Time,
+) (conversation.Audit, bool, error) {
 	token, err := uuid.NewRandom()
 	if err != nil {
 		return conversation.Audit{}, false, fmt.Errorf("lease token: %w", err)
@@ -42,7 +44,7 @@ func (s *Store) ClaimAudit(ctx context.Context, of conversation.Sender, first, n
 const sqlExtendAudit = `
 update inbound_audits set lease_until = @lease_until where org_id = @org and sender = @sender and lease_token = @token`
 
-// ExtendAudit keeps a sweep; conversation.ErrAuditLost when somebody else has taken it over.
+// ExtendAudit extends the lease of a sweep; conversation.ErrAuditLost when another process has taken it over.
 func (s *Store) ExtendAudit(ctx context.Context, sweep conversation.Audit, leaseUntil time.Time) error {
 	return s.ofAudit(ctx, sqlExtendAudit, sweep, pgx.NamedArgs{"lease_until": leaseUntil})
 }
@@ -69,7 +71,7 @@ func (s *Store) ReleaseAudit(ctx context.Context, sweep conversation.Audit) erro
 	return s.ofAudit(ctx, sqlReleaseAudit, sweep, pgx.NamedArgs{})
 }
 
-// ofAudit runs a statement that holds only for whoever has the lease.
+// ofAudit runs a statement that changes something only under the lease.
 func (s *Store) ofAudit(ctx context.Context, sql string, sweep conversation.Audit, args pgx.NamedArgs) error {
 	args["org"], args["sender"], args["token"] = sweep.Sender.OrgID, sweep.Sender.Name, sweep.LeaseToken
 	tag, err := s.pool.Exec(ctx, sql, args)

@@ -37,7 +37,7 @@ from (values (1)) always left join conversation_sessions s on s.id = nullif(@ses
 on conflict (source_message_id) do nothing
 returning session_id::text`
 
-// AddDeadLetter keeps a dead letter and tells the timeline of its session; the same one twice changes nothing.
+// AddDeadLetter keeps a dead letter, with an entry in its session's timeline; the same one twice changes nothing.
 func (s *Store) AddDeadLetter(ctx context.Context, d DeadLetter) error {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -166,7 +166,7 @@ func (s *Store) ReplayDeadLetter(
 	return out, err
 }
 
-// replay rings for the step of a payload in a session that is locked, if it may.
+// replay sets the alarm of the step of a payload in a session that is locked, if it may.
 func replay(
 	ctx context.Context, tx pgx.Tx, r session.Record, held bool, p session.StepPayload, at time.Time,
 ) (conversation.Replayed, error) {

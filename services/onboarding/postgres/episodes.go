@@ -32,19 +32,20 @@ values (@id, @org_id, @profile, @mode, @token, 'active', @copy, @at, @at)
 on conflict (profile_id) where status = 'active' do nothing`
 
 // OpenSession stores a new episode together with the job that sends its opening, or returns the session that the
-// profile has open already. Errors: conversation.ErrNoProfile, conversation.ErrOnHold, *conversation.SessionParked, conversation.ErrAwaitsOperator,
-// conversation.ErrConsentRequired, and conversation.ErrConflict when a process of the release before opened one at this moment.
+// profile has open already. Errors: conversation.ErrNoProfile, conversation.ErrOnHold, *conversation.SessionParked,
+// conversation.ErrAwaitsOperator, conversation.ErrConsentRequired, and conversation.ErrConflict when a process of the release before opened
+// one at this moment.
 func (s *Store) OpenSession(ctx context.Context, o conversation.Opening) (session.Record, error) {
 	r := o.Session
 	var opened session.Record
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		opened = r
-		standing, open, err := mayOpen(ctx, tx, o)
+		existing, open, err := mayOpen(ctx, tx, o)
 		if err != nil {
 			return err
 		}
 		if open {
-			opened = standing
+			opened = existing
 			return nil
 		}
 		tag, err := tx.Exec(ctx, sqlOpenSession, pgx.NamedArgs{
@@ -69,17 +70,17 @@ func (s *Store) OpenSession(ctx context.Context, o conversation.Opening) (sessio
 }
 
 // mayOpen is nil when a session may be opened, and until the transaction ends; or it is the session that the person has open already.
-func mayOpen(ctx context.Context, tx pgx.Tx, o conversation.Opening) (standing session.Record, open bool, err error) {
+func mayOpen(ctx context.Context, tx pgx.Tx, o conversation.Opening) (existing session.Record, open bool, err error) {
 	var hold, consentRequired bool
 	err = tx.QueryRow(ctx, sqlMayOpen, o.Session.OrgID, o.Session.ProfileID).Scan(&hold, &consentRequired)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return standing, false, conversation.ErrNoProfile
+		return existing, false, conversation.ErrNoProfile
 	}
 	if err != nil {
-		return standing, false, fmt.Errorf("lock profile: %w", err)
+		return existing, false, fmt.Errorf("lock profile: %w", err)
 	}
 	if hold {
-		return standing, false, conversation.ErrOnHold
+		return existing, false, conversation.ErrOnHold
 	}
 	rows, err := tx.Query(ctx, sqlOpen, o.Session.ProfileID)
 	view, err := collectView(rows, err)
@@ -87,21 +88,21 @@ func mayOpen(ctx context.Context, tx pgx.Tx, o conversation.Opening) (standing s
 	case err == nil && view.Session.Status == session.Active:
 		return view.Session, true, nil
 	case err == nil:
-		return standing, false, &conversation.SessionParked{Session: view.Session}
+		return existing, false, &conversation.SessionParked{Session: view.Session}
 	case !isNoSession(err):
-		return standing, false, err
+		return existing, false, err
 	}
 	var asked bool
 	if err := tx.QueryRow(ctx, sqlAwaitsOperator, o.Session.OrgID, o.Phone).Scan(&asked); err != nil {
-		return standing, false, fmt.Errorf("look for what an operator was asked: %w", err)
+		return existing, false, fmt.Errorf("read what an operator was asked: %w", err)
 	}
 	switch {
 	case asked:
-		return standing, false, conversation.ErrAwaitsOperator
+		return existing, false, conversation.ErrAwaitsOperator
 	case consentRequired && !o.Agreed:
-		return standing, false, conversation.ErrConsentRequired
+		return existing, false, conversation.ErrConsentRequired
 	}
-	return standing, false, nil
+	return existing, false, nil
 }
 
 const sqlCloseSession = `

@@ -12,7 +12,7 @@ import (
 )
 
 // sqlGauges counts a step as due by the newest alarm that was set on purpose: the sweeper's repeats are due anew each time,
-// and would hide how long a sequence has stood still. It looks at the 10,000 that have stood still for longest, so that a crowd in
+// and would hide how long a sequence has stood still. It reads the 10,000 that have stood still for longest, so that a crowd in
 // its bursts costs a scrape no more than that.
 const sqlGauges = `
 select

@@ -33,7 +33,7 @@ func still(ctx context.Context, tx pgx.Tx, r session.Record) error {
 // lock, so that the two never wait for each other.
 const sqlHeldProfile = `select id from profiles where id = $1 and hold for share`
 
-// sqlHold keeps when the text reached us, and not when a job that takes it up was made.
+// sqlHold keeps when the message reached us, and not when a job that takes it up was made.
 const sqlHold = `
 insert into held_replies (job_id, session_id, turn, received_at)
 select j.id, @session, @turn, coalesce((j.payload ->> 'received_at')::timestamptz, j.created_at)
@@ -41,7 +41,7 @@ from webhook_jobs j where j.id = @job
 on conflict (job_id) do nothing`
 
 // HoldReply keeps a reply that may not be answered now, and ends its job. conversation.ErrConflict when the session has moved on
-// since the decision to hold, or an active one outside the burst is not held any more: nobody would come back to the reply.
+// since the decision to hold, or an active one outside the burst is not held any more: nothing would take up the reply again.
 func (s *Store) HoldReply(ctx context.Context, at session.Record, cause conversation.Cause, entry session.Entry) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		if at.Status == session.Active && at.NextStep == "" {
@@ -71,8 +71,8 @@ func (s *Store) HoldReply(ctx context.Context, at session.Record, cause conversa
 // sqlAnswerHeld enqueues the last reply held in this place since an instant, as an answer to what is asked in a place. Earlier
 // ones stay in the timeline and answer nothing. Its key makes it one job for that place however often this runs, and it is
 // wrapped with that place: if another reply is answered there first, it is overtaken. A reply can count in two places: one that
-// was held while the text before it was in doubt first brings that text to its end, and then answers it. The message of a text that
-// came late has a received_at of its own, which is the carrier's, in whole seconds: it counts from the second of that instant.
+// was held while the message before it was in doubt first brings that message to its end, and then answers it. The payload of a message
+// that came late has a received_at of its own, which is the carrier's, in whole seconds: it counts from the second of that instant.
 const sqlAnswerHeld = `
 with last as (
     select j.id, j.org_id, j.subject, h.received_at, m.message
@@ -106,7 +106,7 @@ func answerHeld(ctx context.Context, tx pgx.Tx, r session.Record, answers int, s
 	return notify(ctx, tx, ChannelJobs)
 }
 
-// notify wakes the loops of every instance when the transaction commits. It serialises commits, so it stays off the
+// notify notifies the loops of every instance when the transaction commits. It serialises commits, so it stays off the
 // paths that every step takes.
 func notify(ctx context.Context, tx pgx.Tx, channel string) error {
 	if _, err := tx.Exec(ctx, `select pg_notify($1, '')`, channel); err != nil {

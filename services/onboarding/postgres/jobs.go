@@ -20,13 +20,13 @@ func tableOfJobs(pool postgres.DB) *queue.Queue {
 // inTransactions is the queue for what happens in a transaction that exists already.
 var inTransactions = tableOfJobs(nil)
 
-// KeptJobs is the condition of queue.Retention on finished jobs that stay: the text of a reply that was held is in its job, and so
+// KeptJobs is the condition of queue.Retention on finished jobs that stay: a reply that was held is in its job, and so
 // is the work that was under way when a session was parked; and what an operator is asked for does not go away by itself.
 const KeptJobs = `exists (select 1 from held_replies h where h.job_id = j.id)
     or exists (select 1 from conversation_sessions s where s.parked_job_id = j.id)
     or j.status = 'failed' and j.error_message like '` + conversation.NeedsOperator + `%'`
 
-// Jobs is the queue, to claim from and to look at.
+// Jobs is the queue, to claim from and to list.
 func (s *Store) Jobs() *queue.Queue { return s.jobs }
 
 // Enqueue stores a job, or finds the one that its key already has. queue.ErrPayloadMismatch when that one carries something
@@ -61,7 +61,7 @@ select exists (select from webhook_jobs where org_id = $1 and status = 'failed' 
 // AwaitsOperator reports whether a failed job of a phone asks an operator for something already.
 func (s *Store) AwaitsOperator(ctx context.Context, orgID, phone string) (asked bool, err error) {
 	if err := s.pool.QueryRow(ctx, sqlAwaitsOperator, orgID, phone).Scan(&asked); err != nil {
-		return false, fmt.Errorf("look for what an operator was asked: %w", err)
+		return false, fmt.Errorf("read what an operator was asked: %w", err)
 	}
 	return asked, nil
 }

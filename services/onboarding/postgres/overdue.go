@@ -13,12 +13,12 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// overdueReach is how many sessions one look for overdue steps goes through: what keeps them from being overdue, such as alarms that
-// QStash does not take, must not make it read everybody who waits.
+// overdueReach is how many sessions one listing of overdue steps reads: what keeps them from being overdue, such as alarms that
+// QStash does not take, must not make it read every session that waits.
 const overdueReach = 10_000
 
 // sqlOverdue compares with the newest alarm of the step that is due. It rests twice as long after each that the sweeper set itself,
-// @doublings times at most; what else sets an alarm begins the count again. Which sessions to look at is asked of the index on
+// @doublings times at most; what else sets an alarm begins the count again. Which sessions to read comes from the index on
 // step_due_at alone, and what is read of them by their ids, whatever the statistics say.
 const sqlOverdue = sqlSessionColumns + `, newest.generation, newest.repeats, newest.failed,
        coalesce(s.unavailable_at >= newest.due_at, false) as unavailable` + sqlSessionTables + `
@@ -46,7 +46,9 @@ const sqlPlannedNow = `select set_config('plan_cache_mode', 'force_custom_plan',
 
 // Overdue lists at most limit sessions that wait for a step although its newest alarm should have rung the grace ago,
 // twice that after the first alarm in a row that the sweeper set, four times after the second, and so on for that many doublings.
-func (s *Store) Overdue(ctx context.Context, limit, doublings int, grace time.Duration, now time.Time) (found []conversation.Overdue, err error) {
+func (s *Store) Overdue(
+	ctx context.Context, limit, doublings int, grace time.Duration, now time.Time,
+) (found []conversation.Overdue, err error) {
 	var batch pgx.Batch
 	batch.Queue(sqlPlannedNow)
 	batch.Queue(sqlOverdue, pgx.NamedArgs{"grace": grace, "now": now, "limit": limit, "reach": overdueReach, "doublings": doublings}).
@@ -55,7 +57,7 @@ func (s *Store) Overdue(ctx context.Context, limit, doublings int, grace time.Du
 			return err
 		})
 	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
-		return nil, fmt.Errorf("look for overdue steps: %w", err)
+		return nil, fmt.Errorf("list overdue steps: %w", err)
 	}
 	return found, nil
 }

@@ -13,7 +13,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-const profileColumns = `id, org_id, phone, first_name, locale, time_zone, hold, created_at, hold_version, hold_told`
+const profileColumns = `id, org_id, phone, first_name, locale, time_zone, hold, created_at, hold_version, hold_told as hold_forwarded`
 
 const sqlCreateProfile = `
 insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)
@@ -103,21 +103,21 @@ const sqlUnforwardedHolds = `select ` + profileColumns + ` from profiles where h
 func (s *Store) UnforwardedHolds(ctx context.Context, after string, limit int) ([]conversation.Profile, error) {
 	rows, err := s.pool.Query(ctx, sqlUnforwardedHolds, after, limit)
 	if err != nil {
-		return nil, fmt.Errorf("look for holds to tell: %w", err)
+		return nil, fmt.Errorf("list holds to forward: %w", err)
 	}
-	untold, err := pgx.CollectRows(rows, pgx.RowToStructByName[conversation.Profile])
+	unforwarded, err := pgx.CollectRows(rows, pgx.RowToStructByName[conversation.Profile])
 	if err != nil {
-		return nil, fmt.Errorf("look for holds to tell: %w", err)
+		return nil, fmt.Errorf("list holds to forward: %w", err)
 	}
-	return untold, nil
+	return unforwarded, nil
 }
 
-const sqlHoldTold = `update profiles set hold_told = $2 where id = $1 and hold_version = $2`
+const sqlHoldForwarded = `update profiles set hold_told = $2 where id = $1 and hold_version = $2`
 
-// HoldTold notes that messaging knows a version of a hold, unless there is a later one by now.
+// HoldForwarded notes that messaging knows a version of a hold, unless there is a later one by now.
 func (s *Store) HoldForwarded(ctx context.Context, profileID string, version int64) error {
-	if _, err := s.pool.Exec(ctx, sqlHoldTold, profileID, version); err != nil {
-		return fmt.Errorf("note that a hold was told: %w", err)
+	if _, err := s.pool.Exec(ctx, sqlHoldForwarded, profileID, version); err != nil {
+		return fmt.Errorf("note that a hold was forwarded: %w", err)
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ func resume(ctx context.Context, tx pgx.Tx, r session.Record, cause session.Alar
 
 // sqlOpenAgain enqueues the opening of a session that stands where it was opened and whose own job for it has come to an end while the
 // session was parked; unless that is the work that is taken up. It carries what the first one did, which may be how the person agreed.
-// If the text was taken after all, its key keeps it single.
+// If the message was taken after all, its key keeps it single.
 const sqlOpenAgain = `
 insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
 select @id, s.org_id, 'opened:' || s.id || ':' || s.turn, 'internal', @opening, p.phone,
@@ -149,7 +149,7 @@ func openAgain(ctx context.Context, tx pgx.Tx, r session.Record, at time.Time) e
 }
 
 // sqlTakeUp enqueues the work of the job that was under way when the session was parked, once more and as a new job, whose
-// patience begins anew. A reply is wrapped with the place that it was for, and when it reached us; only the opening needs
+// limit begins anew. A reply is wrapped with the place that it was for, and when it reached us; only the opening needs
 // neither, for a session has one.
 const sqlTakeUp = `
 insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
@@ -170,7 +170,8 @@ func takeUp(ctx context.Context, tx pgx.Tx, r session.Record, at time.Time) (fou
 		return false, fmt.Errorf("job id: %w", err)
 	}
 	tag, err := tx.Exec(ctx, sqlTakeUp, pgx.NamedArgs{
-		"id": id.String(), "session": r.ID, "place": r.Place(), "opening": conversation.EventOpening, "again": conversation.EventResumedReply, "at": at,
+		"id": id.String(), "session": r.ID, "place": r.Place(), "at": at,
+		"opening": conversation.EventOpening, "again": conversation.EventResumedReply,
 	})
 	if err != nil {
 		return false, fmt.Errorf("take up parked work: %w", err)

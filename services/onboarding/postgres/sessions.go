@@ -61,7 +61,7 @@ func (s *Store) LoadSession(ctx context.Context, id string) (conversation.View, 
 	return collectView(rows, err)
 }
 
-// sqlStep adds when the due step was to be sent: by the step before it, and by its newest alarm. Alarms that only look again at a receipt
+// sqlStep adds when the due step was to be sent: by the step before it, and by its newest alarm. Alarms that only read a receipt again
 // do not make it due later.
 const sqlStep = sqlSessionColumns + `,
        (select a.due_at from step_alarms a where a.session_id = s.id and a.step_id = s.next_step_id and a.cause = 'due'
@@ -88,7 +88,7 @@ const sqlConversation = sqlSession + `
 where p.org_id = $1 and p.phone = $2 order by s.status = 'active' desc, s.id desc limit 1`
 
 // Conversation reads the open session of the person with this phone, or else the newest, whatever its status: one that
-// was resumed may be older than another that was closed. Of a person who has none the profile is there, and nobody is for a phone that
+// was resumed may be older than another that was closed. Of a person who has none the profile is there, and nothing is for a phone that
 // the organisation does not know.
 func (s *Store) Conversation(ctx context.Context, orgID, phone string) (conversation.View, error) {
 	rows, err := s.pool.Query(ctx, sqlConversation, orgID, phone)
@@ -99,7 +99,7 @@ func (s *Store) Conversation(ctx context.Context, orgID, phone string) (conversa
 	view.Session.OrgID = orgID
 	err = s.pool.QueryRow(ctx, sqlProfileID, orgID, phone).Scan(&view.Session.ProfileID)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return conversation.View{}, fmt.Errorf("look up phone: %w", err)
+		return conversation.View{}, fmt.Errorf("read conversation by phone: %w", err)
 	}
 	return view, nil
 }
@@ -123,7 +123,7 @@ func (s *Store) LastStepAt(ctx context.Context, sessionID string) (time.Time, er
 
 const sqlLastMessageAt = `select max(coalesce(asked_at, at)) from session_transitions where session_id = $1 and kind = 'sent'`
 
-// LastMessageAt is since when a reply may answer the newest text of a session, of whatever kind; zero when none was taken.
+// LastMessageAt is since when a reply may answer the newest message of a session, of whatever kind; zero when none was taken.
 func (s *Store) LastMessageAt(ctx context.Context, sessionID string) (time.Time, error) {
 	return s.lastSaid(ctx, sqlLastMessageAt, sessionID)
 }
@@ -171,8 +171,8 @@ func (s *Store) Move(ctx context.Context, m session.Move, cause *conversation.Ca
 	})
 }
 
-// move changes the session and tells its timeline. Parking and resuming are detours; a parked session keeps the job that was
-// under way, for whoever resumes it.
+// move changes the session and adds to its timeline. Parking and resuming are detours; a parked session keeps the job that was
+// under way, for its resume.
 func move(ctx context.Context, tx pgx.Tx, m session.Move, cause *conversation.Cause) error {
 	detour, job := 0, ""
 	var due *time.Time // written here, so that the alarm's trigger has nothing left to do

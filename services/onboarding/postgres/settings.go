@@ -37,8 +37,8 @@ set quiet_hours = excluded.quiet_hours, quiet_until = excluded.quiet_until, quie
     require_consent_record = coalesce(@require_consent_record, o.require_consent_record), updated_at = excluded.updated_at
 returning quiet_hours, quiet_until, quiet_from, require_consent_record, updated_at`
 
-// SetSettings replaces what an organisation had decided. It counts from the next text on; an alarm that is set keeps its time,
-// and a step whose alarm rings in the new quiet hours waits for their end.
+// SetSettings replaces what an organisation had decided. It counts from the next message on; an alarm that is set keeps its time,
+// and a step whose alarm is delivered in the new quiet hours waits for their end.
 func (s *Store) SetSettings(ctx context.Context, orgID string, wanted Settings, at time.Time) (Settings, error) {
 	rows, err := s.pool.Query(ctx, sqlSetSettings, pgx.NamedArgs{
 		"org_id": orgID, "quiet_hours": wanted.QuietHours, "quiet_until": wanted.Window.Opens().String(),
@@ -71,8 +71,8 @@ func collectSettings(rows pgx.Rows, err error) (Settings, error) {
 	}, nil
 }
 
-// windowOf reads a window as it is stored. The table's checks keep out what cannot be read; should somebody have taken them
-// away, the usual hours hold, for a text at night is worse than one that waits.
+// windowOf reads a window as it is stored. The table's checks keep out what cannot be read; should they have been dropped,
+// the usual hours apply, for a message at night is worse than one that waits.
 func windowOf(opens, closes string) session.Window {
 	from, openErr := session.ParseTimeOfDay(opens)
 	until, closeErr := session.ParseTimeOfDay(closes)

@@ -43,7 +43,7 @@ func (l *listener) TraceBatchQuery(_ context.Context, _ *pgx.Conn, d pgx.TraceBa
 func (l *listener) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
 // TestStatusQueries asks the planner about the statements of Gauges and List themselves, with statistics of a table that has many
-// finished jobs and enough that are open to tempt it to look for them among the finished ones. How long they take is BenchmarkStatus in platform/queue.
+// finished jobs and enough that are open to tempt it to search the finished ones for them. How long they take is BenchmarkStatus in platform/queue.
 func TestStatusQueries(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t, postgres.Migrations())

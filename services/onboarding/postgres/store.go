@@ -23,7 +23,7 @@ func Migrations() postgres.Migrations {
 	return postgres.Migrations{FS: sub, Service: "onboarding"}
 }
 
-// Channels on which the store notifies of work that nobody is doing inline.
+// Channels on which the store notifies of work that no request does itself.
 const (
 	ChannelAlarms = "step_alarms"
 	ChannelJobs   = "webhook_jobs"

@@ -135,19 +135,19 @@ var conformance = []struct {
 	}},
 }
 
-// race has 32 owners ask for a key at once, and returns the one value that all of them were told.
+// race has 32 owners ask for a key at once, and returns the one value that all of them got.
 func race(t *testing.T, s store, key string, now time.Time, name string) reservation.Value {
 	t.Helper()
-	type told struct {
+	type answer struct {
 		value reservation.Value
 		err   error
 	}
-	begin, answers := make(chan struct{}), make(chan told, 32)
+	begin, answers := make(chan struct{}), make(chan answer, 32)
 	for i := range cap(answers) {
 		go func() {
 			<-begin
 			value, err := s.Reserve(t.Context(), claim(key, fmt.Sprint(name, i), now))
-			answers <- told{value, err}
+			answers <- answer{value, err}
 		}()
 	}
 	close(begin)

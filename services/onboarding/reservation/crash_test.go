@@ -75,7 +75,7 @@ type scene struct {
 	effects map[string]bool
 }
 
-// deliver is one attempt by a process. What a dead one answers, nobody hears.
+// deliver is one attempt by a process. The answer of a dead one is lost.
 func (s *scene) deliver(p *process, d reservation.Delivery) (answered bool, retryAfter time.Duration) {
 	s.t.Helper()
 	g, err := reservation.New(p, reservation.Lock, slog.New(slog.DiscardHandler), s.clock.Now)

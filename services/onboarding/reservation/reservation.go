@@ -1,7 +1,7 @@
 // Package reservation runs the work of one delivery at most once at a time, and remembers that it was done.
 //
 // A key is absent, in flight, or done, as of a given time; a value that has ended is absent. With fewer values, a worker that died before
-// its work could not be told from one that did it.
+// its work could not be distinguished from one that did it.
 package reservation
 
 import (
@@ -44,7 +44,7 @@ func (p *InProgress) Error() string {
 // Claim is what an owner asks a store for.
 type Claim struct {
 	Key   string
-	Owner string    // the fence: a random text of one run
+	Owner string    // the fence: a random string of one run
 	Now   time.Time // the time by which values end, to the microsecond
 	Until time.Time // to Reserve: the end of the lease; to Finish: the end of the memory
 }

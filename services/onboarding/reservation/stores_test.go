@@ -90,11 +90,11 @@ func awaitRedis(t *testing.T, url string, log *bytes.Buffer) {
 	defer func() { require.NoError(t, opened.Close()) }()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	look := time.NewTicker(5 * time.Millisecond)
-	defer look.Stop()
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
 	for !errors.Is(opened.Finish(ctx, reservation.Claim{Key: "nobody's"}, false), reservation.ErrLost) {
 		select {
-		case <-look.C:
+		case <-poll.C:
 		case <-ctx.Done():
 			require.FailNow(t, "redis-server does not answer", log.String())
 		}

@@ -18,15 +18,15 @@ import (
 )
 
 // errNotYours hides whether what a user asks for exists.
-var errNotYours = errors.New("this belongs to somebody else")
+var errNotYours = errors.New("this belongs to another person")
 
 // domain is ErrorInfo.domain of every error.
 const domain = "paceline.onboarding.v1"
 
-// retrySoon is what a caller is told to wait when nothing better is known.
+// retrySoon is the wait that a caller is asked for when nothing better is known.
 const retrySoon = 2 * time.Second
 
-// table maps domain errors to what a caller is told. The text of the error is shown, so those here never hold a phone
+// table maps domain errors to what a caller gets. The text of the error is shown, so those here never hold a phone
 // number or a body.
 var table = []struct {
 	err    error
@@ -63,7 +63,7 @@ var table = []struct {
 	{errNotYours, codes.PermissionDenied, onboardingv1.Reason_REASON_PERMISSION_DENIED},
 }
 
-// waits are the reasons of a text that is not at its end yet.
+// waits are the reasons of a message that is not at its end yet.
 var waits = map[conversation.Outcome]onboardingv1.Reason{
 	conversation.InFlight:  onboardingv1.Reason_REASON_SEND_IN_FLIGHT,
 	conversation.Unknown:   onboardingv1.Reason_REASON_SEND_UNKNOWN,

@@ -33,17 +33,17 @@ func TestAnswer(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			err := answer(fmt.Errorf("move session: %w", tt.err))
-			told, ok := rpc.ErrorFrom(err)
+			refusal, ok := rpc.ErrorFrom(err)
 			if tt.want == codes.Unknown {
 				require.False(t, ok, "the chain hides it")
 				require.ErrorIs(t, err, tt.err)
 				return
 			}
 			require.True(t, ok)
-			require.Equal(t, tt.want, told.Code)
-			require.Equal(t, onboardingv1.Reason_REASON_UNAVAILABLE.String(), told.Reason)
-			require.Positive(t, told.RetryAfter)
-			require.NotContains(t, told.Message, "move session")
+			require.Equal(t, tt.want, refusal.Code)
+			require.Equal(t, onboardingv1.Reason_REASON_UNAVAILABLE.String(), refusal.Reason)
+			require.Positive(t, refusal.RetryAfter)
+			require.NotContains(t, refusal.Message, "move session")
 		})
 	}
 }

@@ -58,7 +58,7 @@ func (s *Server) ResumeSessions(
 	if err != nil {
 		return nil, err
 	}
-	chosen.Before, chosen.Limit = before, wanted+1 // one more tells whether there is a next page
+	chosen.Before, chosen.Limit = before, wanted+1 // one more shows whether there is a next page
 	ids, matched, err := s.Store.ParkedSessions(ctx, chosen)
 	if err != nil {
 		return nil, answer(err)
@@ -114,7 +114,7 @@ func (s *Server) ListDeadLetters(
 	if err != nil {
 		return nil, err
 	}
-	filter.Before, filter.Limit = before, wanted+1 // one more tells whether there is a next page
+	filter.Before, filter.Limit = before, wanted+1 // one more shows whether there is a next page
 	found, err := s.Store.DeadLetters(ctx, filter)
 	if err != nil {
 		return nil, answer(err)
@@ -145,7 +145,7 @@ func deadLetter(d postgres.DeadLetter) *onboardingv1.DeadLetter {
 	return out
 }
 
-// legible is a body as text: whatever answered may have answered anything.
+// legible is a body as text: it may be any bytes.
 func legible(body []byte) string {
 	return strings.ToValidUTF8(string(body[:min(len(body), maxResponse)]), "\uFFFD")
 }

@@ -65,7 +65,7 @@ func stepPayload(in *onboardingv1.ExecuteStepRequest) session.StepPayload {
 	}
 }
 
-// refusePayload tells a payload that is whole but for its key from one that is not.
+// refusePayload distinguishes a payload that is whole but for its key from one that is not.
 func refusePayload(p session.StepPayload, err error) error {
 	p.IdempotencyKey = session.Key(p.ProfileID, p.SessionID, p.StepID)
 	if p.Validate() == nil {
@@ -86,7 +86,7 @@ func qstashID(field, value string) error {
 	return nil
 }
 
-// RecordStepFailure keeps a dead letter of QStash, once however often it is told. A body that is no payload is kept all the
+// RecordStepFailure keeps a dead letter of QStash, once however often it is reported. A body that is no payload is kept all the
 // same.
 func (s *Server) RecordStepFailure(
 	ctx context.Context, in *onboardingv1.RecordStepFailureRequest,
@@ -94,22 +94,22 @@ func (s *Server) RecordStepFailure(
 	if err := cmp.Or(qstashID("delivery_id", in.GetDeliveryId()), qstashID("source_message_id", in.GetSourceMessageId())); err != nil {
 		return nil, err
 	}
-	letter := postgres.DeadLetter{
+	failed := postgres.DeadLetter{
 		SourceMessageID: in.GetSourceMessageId(), DLQID: in.GetDlqId(), Payload: in.GetSourceBody(), Status: int(in.GetStatus()),
 		Response: in.GetBody(), Retried: int(in.GetRetried()), At: s.Now(),
 	}
 	if step, issues := payload.DecodeStep(in.GetSourceBody()); issues == nil && stepPayload(step).Validate() == nil {
-		letter.SessionID, letter.StepID = step.GetSessionId(), step.GetStepId()
+		failed.SessionID, failed.StepID = step.GetSessionId(), step.GetStepId()
 	}
-	delivery := reservation.Delivery{MessageID: in.GetDeliveryId(), Key: "step-failed:" + letter.SourceMessageID}
-	duplicate, err := s.Failures.Do(ctx, delivery, func(ctx context.Context) error { return s.Store.AddDeadLetter(ctx, letter) })
+	delivery := reservation.Delivery{MessageID: in.GetDeliveryId(), Key: "step-failed:" + failed.SourceMessageID}
+	duplicate, err := s.Failures.Do(ctx, delivery, func(ctx context.Context) error { return s.Store.AddDeadLetter(ctx, failed) })
 	if err != nil {
 		return nil, answer(err)
 	}
 	return &onboardingv1.RecordStepFailureResponse{Duplicate: duplicate}, nil
 }
 
-// ReceiveMessage takes one text of a person.
+// ReceiveMessage takes one message of a person.
 func (s *Server) ReceiveMessage(
 	ctx context.Context, in *onboardingv1.ReceiveMessageRequest,
 ) (*onboardingv1.ReceiveMessageResponse, error) {
@@ -176,7 +176,7 @@ func (s *Server) ActivateProfile(
 	return &onboardingv1.ActivateProfileResponse{Session: record(r)}, nil
 }
 
-// maxReason is how much a timeline shows of why somebody is held, in characters.
+// maxReason is how much a timeline shows of why a person is held, in characters.
 const maxReason = 500
 
 // HoldProfile puts a safety hold on a person.
@@ -230,7 +230,7 @@ func profile(p conversation.Profile) *onboardingv1.Profile {
 func record(r session.Record) *onboardingv1.Session {
 	reason := r.Reason
 	if r.Status == session.Closed {
-		reason = "" // whoever closed it knows why; the timeline tells when
+		reason = "" // the operator who closed it knows why; the timeline says when
 	}
 	return &onboardingv1.Session{
 		SessionId: r.ID, ProfileId: r.ProfileID, Mode: string(r.Mode), StateToken: string(r.Token), NextStepId: string(r.NextStep),

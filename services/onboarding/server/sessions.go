@@ -27,7 +27,7 @@ func (s *Server) ListSessions(ctx context.Context, in *onboardingv1.ListSessions
 		return nil, err
 	}
 	wanted := filter.Limit
-	filter.Limit++ // one more tells whether there is a next page
+	filter.Limit++ // one more shows whether there is a next page
 	found, err := s.Store.ListSessions(ctx, filter)
 	if err != nil {
 		return nil, answer(err)
@@ -106,7 +106,7 @@ func (s *Server) GetSession(ctx context.Context, in *onboardingv1.GetSessionRequ
 	out := &onboardingv1.GetSessionResponse{Session: shown(ctx, r)}
 	for _, e := range entries {
 		if caller.Role == rpc.RoleUser && (e.Trigger == session.TriggerOperator || e.Kind == session.KindParked) {
-			e.Detail = "" // what operators say, such as why somebody is held, and what they are told is for operators
+			e.Detail = "" // what operators wrote, such as why a person is held, and what they are to do is for operators
 		}
 		out.Timeline = append(out.Timeline, &onboardingv1.TimelineEntry{
 			At: timestamppb.New(e.At), Kind: string(e.Kind), FromStateToken: string(e.From), ToStateToken: string(e.To),
@@ -130,7 +130,7 @@ func org(ctx context.Context) string {
 	return caller.OrgID
 }
 
-// ownProfile refuses a user who asks for somebody else.
+// ownProfile refuses a user who asks for another person.
 func ownProfile(ctx context.Context, profileID string) error {
 	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role == rpc.RoleUser && caller.Subject != profileID {
 		return answer(errNotYours)

@@ -28,7 +28,7 @@ type WebhookJobs struct {
 	OrgID         string // of events that a service brings without saying whose they are
 	Store         *postgres.Store
 	Conversations *conversation.Service
-	Notify        func() // wakes the loops for a job that was stored or is due again
+	Notify        func() // notifies the loops of a job that was stored or is due again
 	Now           func() time.Time
 }
 
@@ -60,7 +60,8 @@ func (s *WebhookJobs) EnqueueWebhookJob(
 		s.Notify()
 	}
 	if job.EventType == conversation.EventWhatsApp { // of a duplicate, too: it makes good what failed the first time
-		if err := s.Conversations.Apply(ctx, queue.Job{OrgID: job.OrgID, EventType: job.EventType, Payload: job.Payload, CreatedAt: stored.CreatedAt}); err != nil {
+		came := queue.Job{OrgID: job.OrgID, EventType: job.EventType, Payload: job.Payload, CreatedAt: stored.CreatedAt}
+		if err := s.Conversations.Apply(ctx, came); err != nil {
 			return nil, answer(err)
 		}
 	}
@@ -109,18 +110,19 @@ func (s *WebhookJobs) newJob(ctx context.Context, in *onboardingv1.EnqueueWebhoo
 }
 
 // othersKey are the keys of the vendors' events and of the jobs that this service stores itself. Keys are unique in an organisation,
-// whatever the source, so an operator's job under one of them would keep a text of a person out of the queue.
+// whatever the source, so an operator's job under one of them would keep a message of a person out of the queue.
 var othersKey = regexp.MustCompile(`^(?:kapso|shopify|twilio|opening:|opened:|waits:|waited:|held:|resumed:|(?:SM|MM)[0-9a-fA-F]{32}$)`)
 
-// credible refuses an event that only its vendor or this service itself can tell of: what Kapso or Twilio says is believed because
-// the gateway has checked the signature, and a text of a person may change their consent.
+// credible refuses an event that only its vendor or this service itself can report: what Kapso or Twilio says is believed because
+// the gateway has checked the signature, and a message of a person may change their consent.
 func credible(ctx context.Context, in *onboardingv1.EnqueueWebhookJobRequest) error {
 	caller, _ := rpc.PrincipalFrom(ctx)
 	internal := in.GetSource() == conversation.SourceInternal && strings.HasPrefix(in.GetEventType(), conversation.SourceInternal+".")
 	key := in.GetIdempotencyKey()
 	switch {
 	case caller.Role == rpc.RoleService:
-		if vendor := in.GetSource(); vendor != conversation.SourceInternal && vendor != conversation.SourceTwilio && !strings.HasPrefix(key, vendor) {
+		vendor := in.GetSource()
+		if vendor != conversation.SourceInternal && vendor != conversation.SourceTwilio && !strings.HasPrefix(key, vendor) {
 			return invalid("the idempotency_key of an event of %s must begin with %s", vendor, vendor)
 		}
 	case !internal:
@@ -140,7 +142,7 @@ func visible(field, value string, least int) error {
 	return nil
 }
 
-// owner is whose event it is. Nobody but a service may say so.
+// owner is whose event it is. Only a service may say so.
 func (s *WebhookJobs) owner(ctx context.Context, named string) (string, error) {
 	if named != "" {
 		if err := validID("org_id", named); err != nil {
@@ -218,7 +220,7 @@ func (s *WebhookJobs) ListWebhookJobs(
 	}
 	found, err := s.Store.Jobs().List(ctx, queue.Filter{
 		OrgID: org(ctx), Status: in.GetStatus(), EventType: in.GetEventType(), Before: before,
-		Limit: wanted + 1, // one more tells whether there is a next page
+		Limit: wanted + 1, // one more shows whether there is a next page
 	})
 	if err != nil {
 		return nil, answer(err)
@@ -248,7 +250,7 @@ func (s *WebhookJobs) GetWebhookJob(
 	out := webhookJob(r)
 	out.Payload = &structpb.Struct{}
 	if err := out.GetPayload().UnmarshalJSON(r.Payload); err != nil {
-		return nil, answer(err) // every payload is an object: whoever stored this one went past us
+		return nil, answer(err) // every payload is an object: this one was stored past this service
 	}
 	return &onboardingv1.GetWebhookJobResponse{Job: out}, nil
 }

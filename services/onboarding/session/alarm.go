@@ -28,10 +28,10 @@ type Alarm struct {
 	Generation         int // 1 for the first; each time the alarm is set again adds one
 	Cause              AlarmCause
 	DueAt              time.Time
-	LeaseToken         string // whoever publishes it holds this
+	LeaseToken         string // of its publisher
 }
 
-// NewAlarm is the alarm for a step of a session in the burst, whose lease is set by whoever will publish it.
+// NewAlarm is the alarm for a step of a session in the burst, whose lease is set by its publisher.
 func NewAlarm(id string, r Record, step StepID, generation int, cause AlarmCause, due time.Time) Alarm {
 	return Alarm{
 		ID: id, OrgID: r.OrgID, SessionID: r.ID, ProfileID: r.ProfileID, StepID: step, ExpectedStateToken: AwaitingBurst,
@@ -51,22 +51,22 @@ type Wait struct {
 	Entry Entry     // for the timeline
 }
 
-// Alarm decides when the step is looked at again, and whether the timeline tells of it, by when its newest alarm is due, how often it has
-// waited for this, and how often in a row. It sets none when an alarm that is still to ring looks again anyway, so that of any number of
+// Alarm decides when the step is tried again, and whether the timeline gets an entry, by when its newest alarm is due, how often it has
+// waited for this, and how often in a row. It sets none when an alarm that is still to ring tries it anyway, so that of any number of
 // executions at once one sets it.
-func (w Wait) Alarm(newest time.Time, ever, inARow int) (due time.Time, set, tell bool) {
+func (w Wait) Alarm(newest time.Time, ever, inARow int) (due time.Time, set, noted bool) {
 	if w.Cause == CauseQuiet {
 		return w.Until, newest.Before(w.Until), true
 	}
-	return NextLook(w.At, w.Until, inARow), !newest.After(w.At), ever == 0
+	return NextRead(w.At, w.Until, inARow), !newest.After(w.At), ever == 0
 }
 
 // longestDoublings keeps the doubling below from running over; a wait is capped by its limit long before.
 const longestDoublings = 10
 
-// NextLook is when a step that waits for a receipt looks again, after it has waited so many times: a second later, then
+// NextRead is when a step that waits for a receipt reads it again, after it has waited so many times: a second later, then
 // two, then four, but not after the end of its wait.
-func NextLook(now, end time.Time, waits int) time.Time {
+func NextRead(now, end time.Time, waits int) time.Time {
 	next := now.Add(time.Second << min(waits, longestDoublings))
 	if next.After(end) {
 		return end

@@ -28,10 +28,10 @@ func (c payloadCase) body() []byte {
 
 func payloadCorpus(t testing.TB) []payloadCase {
 	t.Helper()
-	text, err := os.ReadFile("../../../proto/payload/testdata/step_payloads.json")
+	content, err := os.ReadFile("../../../proto/payload/testdata/step_payloads.json")
 	require.NoError(t, err)
 	var cases []payloadCase
-	require.NoError(t, json.Unmarshal(text, &cases))
+	require.NoError(t, json.Unmarshal(content, &cases))
 	require.NotEmpty(t, cases)
 	return cases
 }

@@ -21,7 +21,7 @@ const MaxDelay = 7 * 24 * time.Hour
 // MaxAfterDelivery is the longest that a step may wait for the receipt of the one before it.
 const MaxAfterDelivery = 10 * time.Minute
 
-// UnknownSends says what may be done about a text of which nobody can find out whether the carrier took it.
+// UnknownSends says what may be done about a message in doubt: messaging cannot find out whether the carrier took it.
 type UnknownSends string
 
 // The policies.
@@ -124,7 +124,7 @@ func ParseFlow(file []byte) (Flow, error) {
 // Version names the flow in logs and timelines.
 func (f Flow) Version() string { return f.version }
 
-// UnknownSends is the policy for every text of the conversation.
+// UnknownSends is the policy for every message of the conversation.
 func (f Flow) UnknownSends() UnknownSends { return f.unknown }
 
 // Steps is a copy of the steps in their order.
@@ -203,7 +203,7 @@ func (w wireStep) problems(before []Step) []string {
 	if slices.ContainsFunc(before, func(s Step) bool { return string(s.ID) == w.ID }) {
 		found = append(found, fmt.Sprintf("id %.70q is there already", w.ID))
 	}
-	// Two equal texts could not be told apart when a lost answer is settled by listing what Twilio has.
+	// Two equal messages could not be distinguished when a lost answer is settled by listing what Twilio has.
 	if slices.ContainsFunc(before, func(s Step) bool { return string(s.Text) == w.Text }) {
 		found = append(found, fmt.Sprintf("text %.70q is there already", w.Text))
 	}

@@ -26,7 +26,7 @@ func zone(t require.TestingT, name string) *time.Location {
 	return loaded
 }
 
-// TestNext tells the outcomes on the days on which the clocks are changed, and on those on which they are not.
+// TestNext has the outcomes on the days on which the clocks are changed, and on those on which they are not.
 func TestNext(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -103,7 +103,7 @@ func minutesOf(from, until int) (in minutes) {
 // open is the definition, from what a clock shows.
 func (in *minutes) open(local time.Time) bool { return in[local.Hour()*60+local.Minute()] }
 
-// TestNextIsTheFirstInstantInTheWindow looks at every minute between: in the window, not before it was asked for, and no earlier one.
+// TestNextIsTheFirstInstantInTheWindow reads every minute between: in the window, not before it was asked for, and no earlier one.
 func TestNextIsTheFirstInstantInTheWindow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -126,8 +126,8 @@ func TestNextIsTheFirstInstantInTheWindow(t *testing.T) {
 		}
 		require.False(rt, day.open(at.In(location)), "one that is in the window is not deferred")
 		require.False(rt, day.open(got.Add(-1).In(location)), "no later than the very moment that it opens")
-		for look := at.Truncate(time.Minute).Add(time.Minute); look.Before(got); look = look.Add(time.Minute) {
-			require.False(rt, day.open(look.In(location)), "it was open at %s", look.In(location))
+		for minute := at.Truncate(time.Minute).Add(time.Minute); minute.Before(got); minute = minute.Add(time.Minute) {
+			require.False(rt, day.open(minute.In(location)), "it was open at %s", minute.In(location))
 		}
 	})
 }

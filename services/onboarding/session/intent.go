@@ -26,10 +26,10 @@ func (i Intent) String() string {
 
 // IntentOf reads a reply in any language at once. Only a message that consists of listed negatives, repeated or with
 // thanks and please, in any case and with any punctuation or emoji, pauses: "No, thanks!" and "não, obrigada" do;
-// "no problem" and "maybe later today" go on. Nobody is left waiting because we did not understand.
-func IntentOf(text string) Intent {
+// "no problem" and "maybe later today" go on. No person is left waiting because we did not understand.
+func IntentOf(message string) Intent {
 	intent := Advance
-	for rest := words(text); len(rest) > 0; {
+	for rest := words(message); len(rest) > 0; {
 		p, length := leading(rest)
 		switch p {
 		case ordinary:
@@ -69,10 +69,10 @@ func meaning(s string) phrase {
 // longestPhrase is the number of words of the longest phrase in meaning.
 const longestPhrase = 4
 
-// leading is the longest known phrase at the beginning of the text, and its length in words.
-func leading(text []string) (phrase, int) {
-	for length := min(longestPhrase, len(text)); length > 0; length-- {
-		if p := meaning(strings.Join(text[:length], " ")); p != ordinary {
+// leading is the longest known phrase at the beginning of the message, and its length in words.
+func leading(message []string) (phrase, int) {
+	for length := min(longestPhrase, len(message)); length > 0; length-- {
+		if p := meaning(strings.Join(message[:length], " ")); p != ordinary {
 			return p, length
 		}
 	}
@@ -80,8 +80,8 @@ func leading(text []string) (phrase, int) {
 }
 
 // words are the runs of letters and digits, folded.
-func words(text string) []string {
-	return strings.FieldsFunc(strings.Map(fold, text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+func words(message string) []string {
+	return strings.FieldsFunc(strings.Map(fold, message), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }
 
 // fold lower-cases, takes the diacritics off the letters that the phrases use, composed or as combining marks, and

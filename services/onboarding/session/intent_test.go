@@ -9,68 +9,68 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// Every text of a case must have the same intent.
+// Every message of a case must have the same intent.
 func TestIntentOf(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		name  string
-		texts []string
-		want  session.Intent
+		name     string
+		messages []string
+		want     session.Intent
 	}{
 		{
 			name: "ListedNegativesPause", want: session.Pause,
-			texts: []string{"later", "no", "not now", "nope", "nah", "not yet"},
+			messages: []string{"later", "no", "not now", "nope", "nah", "not yet"},
 		},
 		{
 			name: "PortugueseNegativesPause", want: session.Pause,
-			texts: []string{"depois", "mais tarde", "outra hora", "não", "nao", "naum", "n", "agora não", "não agora", "por enquanto não", "ainda não"},
+			messages: []string{"depois", "mais tarde", "outra hora", "não", "nao", "naum", "n", "agora não", "não agora", "por enquanto não", "ainda não"},
 		},
 		{
 			name: "CaseSpacePunctuationAndEmojiAreSetAside", want: session.Pause,
-			texts: []string{
+			messages: []string{
 				"NO", "No.", "no!!", " no ", "no…", "🙅 no 🙅", "Not   now", "not-now", "\"later\"", "later :)", "NÃO", "Na\u0303o", "não 😅", "No 👍🏽",
 				"ÁGORA não", "depois\n", "n\u200bo", "ainda na\u0303o?",
 			},
 		},
 		{
 			name: "ThanksAndPleaseAroundANegativePause", want: session.Pause,
-			texts: []string{
+			messages: []string{
 				"no thanks", "No, thanks!", "no thank you!", "no thank you so much", "Later please", "later, pls", "thanks, not now", "Please, later. Thanks!",
 				"não, obrigada", "nao obrigado 🙏", "não, muito obrigada!", "agora não, por favor", "Depois, valeu", "obg, mais tarde", "no thx", "not yet ty",
 			},
 		},
 		{
 			name: "RepeatedNegativesPause", want: session.Pause,
-			texts: []string{"no no no", "no, not now", "Nah. Later.", "não, agora não", "não, depois"},
+			messages: []string{"no no no", "no, not now", "Nah. Later.", "não, agora não", "não, depois"},
 		},
 		{
 			name: "PositiveAdvances", want: session.Advance,
-			texts: []string{"yes", "y", "sure", "ok", "Sim", "claro", "bora!", "👍", "yes please", "sim, por favor", "ready"},
+			messages: []string{"yes", "y", "sure", "ok", "Sim", "claro", "bora!", "👍", "yes please", "sim, por favor", "ready"},
 		},
 		{
 			name: "NeutralAndAmbiguousAdvance", want: session.Advance,
-			texts: []string{
+			messages: []string{
 				"who is this?", "quem é?", "hmm", "maybe", "talvez", "thanks", "obrigada", "please", "stop it", "what now", "1", "n/a",
 				"maybe later", "later today works", "ok later", "see you later",
 			},
 		},
 		{
 			name: "NegativeInsideOrdinaryMessageAdvances", want: session.Advance,
-			texts: []string{
+			messages: []string{
 				"no problem", "No worries, go ahead", "not sure", "no idea", "not bad", "não sei", "depois de amanhã eu viajo", "não tem problema", "know", "nothing",
 				"why not", "no1", "pode mandar, não tem pressa", "now", "not", "note", "agora", "ainda", "mais", "tarde",
 			},
 		},
 		{
 			name: "NothingReadableAdvances", want: session.Advance,
-			texts: []string{"", " ", "!!!", "😀", "\xff\xfe", "\u0303", "asdf"},
+			messages: []string{"", " ", "!!!", "😀", "\xff\xfe", "\u0303", "asdf"},
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			for _, text := range tt.texts {
-				require.Equal(t, tt.want.String(), session.IntentOf(text).String(), "%q", text)
+			for _, message := range tt.messages {
+				require.Equal(t, tt.want.String(), session.IntentOf(message).String(), "%q", message)
 			}
 		})
 	}
@@ -85,14 +85,14 @@ func TestListedNegatives(t *testing.T) {
 	} {
 		t.Run("S0_43_"+strings.ReplaceAll(negative, " ", "_"), func(t *testing.T) {
 			t.Parallel()
-			for _, text := range []string{
+			for _, message := range []string{
 				negative, strings.ToUpper(negative), negative + "!", "  " + negative + " … ", negative + ", thanks", negative + " thank you.",
 				"please, " + negative, negative + " por favor", negative + ", obrigada!", negative + " 🙏", strings.ReplaceAll(negative, " ", "-"),
 			} {
-				require.Equal(t, session.Pause, session.IntentOf(text), "%q", text)
+				require.Equal(t, session.Pause, session.IntentOf(message), "%q", message)
 			}
-			for _, text := range []string{negative + " problem", "maybe " + negative, negative + "x", negative + " yes"} {
-				require.Equal(t, session.Advance, session.IntentOf(text), "%q", text)
+			for _, message := range []string{negative + " problem", "maybe " + negative, negative + "x", negative + " yes"} {
+				require.Equal(t, session.Advance, session.IntentOf(message), "%q", message)
 			}
 		})
 	}
@@ -110,13 +110,13 @@ func FuzzIntentOf(f *testing.F) {
 	for _, seed := range []string{"no", "No, thanks!", "não, obrigada", "Na\u0303o", "no problem", "ok", "", "n\u200bo"} {
 		f.Add(seed)
 	}
-	f.Fuzz(func(t *testing.T, text string) {
-		intent := session.IntentOf(text)
-		require.Equal(t, intent, session.IntentOf("\t🙂 "+text+" 👍!! "), "decoration changes nothing")
-		require.Equal(t, intent, session.IntentOf("please, "+text+" thanks"), "courtesy changes nothing")
-		require.Equal(t, session.Advance, session.IntentOf(text+" banana"), "one ordinary word makes it ordinary")
+	f.Fuzz(func(t *testing.T, message string) {
+		intent := session.IntentOf(message)
+		require.Equal(t, intent, session.IntentOf("\t🙂 "+message+" 👍!! "), "decoration changes nothing")
+		require.Equal(t, intent, session.IntentOf("please, "+message+" thanks"), "courtesy changes nothing")
+		require.Equal(t, session.Advance, session.IntentOf(message+" banana"), "one ordinary word makes it ordinary")
 		if intent == session.Pause {
-			require.Equal(t, session.Pause, session.IntentOf(text+" "+text), "repetition changes nothing")
+			require.Equal(t, session.Pause, session.IntentOf(message+" "+message), "repetition changes nothing")
 		}
 	})
 }

@@ -5,23 +5,23 @@ import (
 )
 
 const (
-	// burstPause is the longest between two texts of one burst. After a longer one, because the flow has it or because the step was
-	// held up, the next text begins anew. It is longer than any wait for a receipt (MaxAfterDelivery) and than the sweeper's first repeats.
+	// burstPause is the longest between two messages of one burst. After a longer one, because the flow has it or because the step was
+	// held up, the next message begins anew. It is longer than any wait for a receipt (MaxAfterDelivery) and than the sweeper's first repeats.
 	burstPause = 15 * time.Minute
 	// clockSkew is by how much the clock that rings may be ahead of ours.
 	clockSkew = 5 * time.Second
 )
 
-// BurstGoesOn reports whether a step still belongs to the burst whose last text was taken then. Quiet hours never part a burst.
+// BurstGoesOn reports whether a step still belongs to the burst whose last message was taken then. Quiet hours never part a burst.
 func BurstGoesOn(last, now time.Time) bool { return now.Sub(last) <= burstPause }
 
-// QuietUntil is when a text that begins something may be sent, and whether that is later than now.
+// QuietUntil is when a message that begins something may be sent, and whether that is later than now.
 func (r Record) QuietUntil(now time.Time) (until time.Time, quiet bool) {
 	until = r.Quiet.Next(now)
 	return until, until.After(now)
 }
 
-// QuietAlarm is when to look again at a step that waits for the end of quiet hours. An alarm that rings moments before was set for it
+// QuietAlarm is when to try a step again that waits for the end of quiet hours. An alarm that rings moments before was set for it
 // by a clock that is ahead of ours; one more for the same instant might ring as early, again and again.
 func QuietAlarm(now, until time.Time) time.Time {
 	if until.Sub(now) <= clockSkew {
@@ -40,7 +40,7 @@ func (r Record) BurstDue(first Step, now time.Time) time.Time {
 	return due
 }
 
-// QuietEntry tells the timeline that a text waits for the end of quiet hours; step is empty for the opening.
+// QuietEntry is the timeline entry of a message that waits for the end of quiet hours; step is empty for the opening.
 func QuietEntry(at, until time.Time, trigger Trigger, step StepID) Entry {
 	return Entry{
 		At: at, Kind: KindWaiting, Trigger: trigger, Step: step,

@@ -41,7 +41,7 @@ type Entry struct {
 	Step      StepID
 	MessageID string // in or out; empty when there is none
 	Detail    string
-	AskedAt   time.Time // of a text that was sent: since when a reply may answer it; zero for every other entry
+	AskedAt   time.Time // of a message that was sent: since when a reply may answer it; zero for every other entry
 }
 
 // Triggers of what happens to a session without a transition of its token.
@@ -49,11 +49,11 @@ const (
 	TriggerReply    Trigger = "reply"    // a reply that answers nothing
 	TriggerStep     Trigger = "step"     // a step that could not be sent
 	TriggerStop     Trigger = "stop"     // the person texted STOP
-	TriggerOperator Trigger = "operator" // somebody with a token of ours
+	TriggerOperator Trigger = "operator" // a person with a token of ours
 	TriggerQStash   Trigger = "qstash"   // an alarm that QStash gave up
 )
 
-// Kind says what an Entry tells.
+// Kind is what an Entry is about.
 type Kind string
 
 // The kinds of entries.
@@ -65,7 +65,7 @@ const (
 	KindAdvanced  Kind = "advanced"  // the token or the due step changed
 	KindPaused    Kind = "paused"    // the person asked for later
 	KindStopped   Kind = "stopped"   // the person opted out
-	KindParked    Kind = "parked"    // an operator has to look; detail says why
+	KindParked    Kind = "parked"    // an operator has to act; detail says why
 	KindClosed    Kind = "closed"    // an operator closed it
 	KindFailed    Kind = "failed"    // QStash gave an alarm up
 	KindReleased  Kind = "released"  // a hold was lifted
@@ -87,7 +87,7 @@ type Move struct {
 	At       time.Time
 	Entries  []Entry
 	Alarm    *Alarm // the next alarm, if a step is due now
-	Settled  bool   // nothing is left to do of the job that causes it: whoever resumes a parked session does not take it up again
+	Settled  bool   // nothing is left to do of the job that causes it: a resume does not take it up again
 	// AnswerHeldSince routes the last reply that was held after this instant, as the answer to what has been said
 	// last. Zero routes none.
 	AnswerHeldSince time.Time
@@ -109,7 +109,7 @@ func Stop(r Record, at time.Time, trigger Trigger, messageID string) Move {
 }
 
 // Park takes the session out of the flow until an operator has looked; reason says what happened and what to do, and
-// messageID names the text that it happened to, if one.
+// messageID names the message that it happened to, if one.
 func Park(r Record, at time.Time, status Status, trigger Trigger, messageID, reason string) Move {
 	m := Stay(r, at)
 	m.Status, m.Reason = status, reason

@@ -70,8 +70,8 @@ func TestNextRead(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	end := now.Add(20 * time.Second)
-	for looks, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 20 * time.Second, 20 * time.Second} {
-		require.Equal(t, want, session.NextLook(now, end, looks).Sub(now))
+	for waits, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 20 * time.Second, 20 * time.Second} {
+		require.Equal(t, want, session.NextRead(now, end, waits).Sub(now))
 	}
-	require.Equal(t, end, session.NextLook(now, end, 1000), "it never runs over")
+	require.Equal(t, end, session.NextRead(now, end, 1000), "it never runs over")
 }

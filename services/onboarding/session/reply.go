@@ -7,7 +7,7 @@ import "fmt"
 //sumtype:decl
 type Decision interface{ decision() }
 
-// SendAndMove sends a text directly and moves the session.
+// SendAndMove sends a message directly and moves the session.
 type SendAndMove struct {
 	Text TextKey
 	To   Token

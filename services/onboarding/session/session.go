@@ -19,7 +19,7 @@ type Token string
 
 // The registered tokens, in the order in which a session goes through them.
 const (
-	// AwaitingOpeningResponse waits for the reply to the opening text.
+	// AwaitingOpeningResponse waits for the reply to the opening message.
 	AwaitingOpeningResponse Token = "onboarding:awaiting_opening_response"
 	// AwaitingExplanationResponse waits for the reply to the explanation.
 	AwaitingExplanationResponse Token = "onboarding:awaiting_explanation_response"

@@ -29,9 +29,9 @@ const (
 	SkipQuietHours SkipReason = "quiet_hours"
 )
 
-// MayExecute says whether the step of an alarm may be sent now to the person whom the session belongs to, or why not: the first reason in the order of the
-// constants above. A session that the person stopped is opted_out at once, because stopped means only that. An alarm
-// that names a session of another profile names a session that does not exist.
+// MayExecute says whether the step of an alarm may be sent now to the person whom the session belongs to, or why not: the first
+// reason in the order of the constants above. A session that the person stopped is opted_out at once, because stopped means only that.
+// An alarm that names a session of another profile names a session that does not exist.
 func MayExecute(profileID string, view Snapshot, alarm StepPayload) (bool, SkipReason) {
 	switch {
 	case profileID != alarm.ProfileID:

@@ -19,7 +19,7 @@ type person struct {
 	edges []session.Edge
 	held  int
 	r     session.Record // of which only the turns count here
-	keys  []string       // of all direct texts
+	keys  []string       // of all direct messages
 }
 
 func activate(flow session.Flow) *person {
@@ -36,7 +36,7 @@ func (p *person) move(to session.Token, trigger session.Trigger, paused bool) {
 	p.r.Turn++
 }
 
-// key is what a direct text would be sent under now.
+// key is what a direct message would be sent under now.
 func (p *person) key(text session.TextKey) string {
 	return session.DirectKey(profileID, sessionID, text, p.r.Place())
 }
@@ -67,7 +67,7 @@ func (p *person) reply(t require.TestingT, intent session.Intent) {
 	require.NoError(t, err)
 	switch d := decision.(type) {
 	case session.SendAndMove:
-		require.NotContains(t, p.keys, p.key(d.Text), "a text that is due again has a key of its own")
+		require.NotContains(t, p.keys, p.key(d.Text), "a message that is due again has a key of its own")
 		p.keys = append(p.keys, p.key(d.Text))
 		p.move(d.To, session.TriggerOf(intent), d.Pause)
 	case session.StartBurst:
