@@ -58,8 +58,8 @@ where j.org_id = $1::uuid{status} and ($2::text = '' or j.event_type = $2::text)
   and ($3::text = '' or j.id < nullif($3::text, '')::uuid)
 order by {newest} limit $4::integer`
 
-// sqlPending is read in the order of the index of what is pending: what is open is in another one, by its subject, too, and which of the
-// two the planner took was a matter of its samples.
+// sqlPending is read in the order of the index of what is pending: what is open is in another one, by its subject, too, and which of
+// the two the planner took was a matter of its samples.
 const sqlPending = `(
     select t.id, t.org_id, t.idempotency_key, t.event_type, t.subject, t.status, t.attempts, t.max_attempts, t.next_retry_at, t.processed_at,
         t.error_message, t.created_at, t.updated_at{extra}
