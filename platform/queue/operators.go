@@ -61,8 +61,8 @@ order by {newest} limit $4::integer`
 // sqlPending is read in the order of the index of what is pending: what is open is in another one, by its subject, too, and which of
 // the two the planner took was a matter of its samples.
 const sqlPending = `(
-    select t.id, t.org_id, t.idempotency_key, t.event_type, t.subject, t.status, t.attempts, t.max_attempts, t.next_retry_at, t.processed_at,
-        t.error_message, t.created_at, t.updated_at{extra}
+    select t.id, t.org_id, t.idempotency_key, t.event_type, t.subject, t.status, t.attempts, t.max_attempts, t.next_retry_at,
+        t.processed_at, t.error_message, t.created_at, t.updated_at{extra}
     from {table} t where t.org_id = $1::uuid and t.status = 'pending' order by {by org}, t.id)`
 
 // lists are sqlList for every status, and for the empty one, which is all. What is open is sorted as text, which is the same order: else

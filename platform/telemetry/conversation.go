@@ -7,15 +7,15 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Threads make conversation spans: all that is done for a conversation of days is in one trace, in whatever process and at whatever time.
+// Conversations make conversation spans: all that is done for a conversation of days is in one trace, in whatever process and at whatever time.
 // The trace has the conversation's own id, so that a loop that goes on after a crash finds it without anything stored or handed on, and an
 // operator who has the id has the trace. The zero value traces nothing.
-type Threads struct{ Tracer trace.Tracer }
+type Conversations struct{ Tracer trace.Tracer }
 
 // Begin starts a span in the trace of the conversation, and returns what ends it. Where the caller is in another trace, as one is that
 // only now knows what conversation it belongs to, the two are linked both ways; where it is in this one already, the span is its child.
 // An id that is no UUID has no trace: then the span is the caller's child, too.
-func (t Threads) Begin(ctx context.Context, name, id string) (context.Context, func()) {
+func (t Conversations) Begin(ctx context.Context, name, id string) (context.Context, func()) {
 	if t.Tracer == nil {
 		return ctx, func() {}
 	}

@@ -14,10 +14,10 @@ import (
 func TestThreads(t *testing.T) {
 	t.Parallel()
 	const story, itsTrace = "0190a6c4-7b1e-7def-8abc-0123456789ab", "0190a6c47b1e7def8abc0123456789ab"
-	setup := func() (telemetry.Threads, *tracetest.SpanRecorder) {
+	setup := func() (telemetry.Conversations, *tracetest.SpanRecorder) {
 		recorder := tracetest.NewSpanRecorder()
 		provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
-		return telemetry.Threads{Tracer: provider.Tracer("test")}, recorder
+		return telemetry.Conversations{Tracer: provider.Tracer("test")}, recorder
 	}
 
 	t.Run("ALoopThatIsInNoTraceFindsTheStoryByItsID", func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestThreads(t *testing.T) {
 
 	t.Run("TheZeroValueTracesNothing", func(t *testing.T) {
 		t.Parallel()
-		ctx, end := telemetry.Threads{}.Begin(t.Context(), "step", story)
+		ctx, end := telemetry.Conversations{}.Begin(t.Context(), "step", story)
 		end()
 		require.Equal(t, t.Context(), ctx)
 	})

@@ -131,7 +131,7 @@ func (w *wiring) send(ctx context.Context) (*send.Service, process.Component, er
 	sending := send.New(send.Config{
 		Store: db, Evidence: db, Carrier: w.carrier, Sender: w.cfg.sender(), PublicURL: w.cfg.PublicBaseURL.String(),
 		Timeout: w.cfg.Timeout, Lease: w.cfg.Lease, StopWait: send.DefaultStopWait, Now: w.deps.Now, Log: w.observed.Log, Metrics: metrics,
-		Threads: telemetry.Threads{Tracer: w.observed.Tracer.Tracer("paceline.internal/services/" + name)},
+		Conversations: telemetry.Conversations{Tracer: w.observed.Tracer.Tracer("paceline.internal/services/" + name)},
 	})
 	reconciler := send.NewReconciler(send.ReconcilerConfig{
 		Store: db, Carrier: w.carrier, Interval: w.cfg.ReconcileInterval, Timeout: w.cfg.Timeout, Now: w.deps.Now, Log: w.observed.Log,

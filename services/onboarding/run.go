@@ -174,7 +174,7 @@ func (w *wiring) conversation(ctx context.Context) error {
 	c := conversation.New(conversation.Config{
 		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: messaging.New(w.messaging, w.deps.Now), Outbox: w.store.Alarms(), QStash: alarmClock,
 		Flow: flow, Catalog: texts, Metrics: measured,
-		Spans:              telemetry.Threads{Tracer: w.tel.Tracer.Tracer("paceline.internal/services/" + name)},
+		Spans:              telemetry.Conversations{Tracer: w.tel.Tracer.Tracer("paceline.internal/services/" + name)},
 		SchedulingDisabled: w.cfg.SchedulingDisabled, Log: w.deps.Log, Now: w.deps.Now,
 	})
 	if err := c.Observe(ctx, w.meter); err != nil {

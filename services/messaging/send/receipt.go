@@ -52,7 +52,7 @@ func (s *Service) RecordStatus(ctx context.Context, r Receipt) (matched bool, er
 		slog.Bool("changed", recorded.Changed),
 	}
 	if recorded.Message != nil {
-		_, end := s.Threads.Begin(ctx, "messaging.receipt", conversationOf(recorded.Message.Key))
+		_, end := s.Conversations.Begin(ctx, "messaging.receipt", conversationOf(recorded.Message.Key))
 		defer end()
 		attrs = append(attrs, slog.Any("message", *recorded.Message))
 	}
@@ -65,7 +65,7 @@ func (s *Service) RecordStatus(ctx context.Context, r Receipt) (matched bool, er
 }
 
 // conversationOf is the session whose message has this key, onboarding:PROFILE:SESSION:STEP; empty for other messages. The trace of a
-// conversation has its id (telemetry.Threads), and Twilio's callback brings no trace along.
+// conversation has its id (telemetry.Conversations), and Twilio's callback brings no trace along.
 func conversationOf(key string) string {
 	parts := strings.SplitN(key, ":", 4)
 	if len(parts) < 4 || parts[0] != "onboarding" {

@@ -65,18 +65,18 @@ func (s Sender) Owner(number, serviceSID string) (uuid.UUID, error) {
 
 // Config is what a Service works with. Every field is needed but the threads.
 type Config struct {
-	Store     store
-	Evidence  evidenceStore
-	Carrier   carrier
-	Sender    Sender
-	PublicURL string        // the origin that Twilio reaches us by
-	Timeout   time.Duration // of one call to Twilio; shorter than Lease
-	Lease     time.Duration // how long an attempt holds a row
-	StopWait  time.Duration // how long AwaitQuiet waits, on the machine's clock; see DefaultStopWait
-	Now       func() time.Time
-	Log       *slog.Logger
-	Metrics   *Metrics
-	Threads   telemetry.Threads // puts each receipt into the trace of its conversation
+	Store         store
+	Evidence      evidenceStore
+	Carrier       carrier
+	Sender        Sender
+	PublicURL     string        // the origin that Twilio reaches us by
+	Timeout       time.Duration // of one call to Twilio; shorter than Lease
+	Lease         time.Duration // how long an attempt holds a row
+	StopWait      time.Duration // how long AwaitQuiet waits, on the machine's clock; see DefaultStopWait
+	Now           func() time.Time
+	Log           *slog.Logger
+	Metrics       *Metrics
+	Conversations telemetry.Conversations // puts each receipt into the trace of its conversation
 }
 
 // Service sends. It is safe for concurrent use and holds no state of its own but who waits for a settled send.

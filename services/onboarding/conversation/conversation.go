@@ -27,7 +27,7 @@ type Config struct {
 	Flow    session.Flow
 	Catalog catalog.Catalog // new sessions pin its current version
 	Metrics *Metrics        // nil measures nothing
-	Spans   telemetry.Threads
+	Spans   telemetry.Conversations
 	// SchedulingDisabled keeps alarms in the outbox. They are published once it is lifted.
 	SchedulingDisabled bool
 
