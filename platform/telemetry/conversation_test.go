@@ -11,7 +11,7 @@ import (
 	"paceline.internal/platform/telemetry"
 )
 
-func TestThreads(t *testing.T) {
+func TestConversations(t *testing.T) {
 	t.Parallel()
 	const story, itsTrace = "0190a6c4-7b1e-7def-8abc-0123456789ab", "0190a6c47b1e7def8abc0123456789ab"
 	setup := func() (telemetry.Conversations, *tracetest.SpanRecorder) {
