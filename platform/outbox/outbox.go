@@ -49,6 +49,7 @@ type Publisher interface {
 
 // Config is what an Outbox of alarms of type A works with.
 type Config[A any] struct {
+	Name   string // of the table, in logs
 	Rows   Rows[A]
 	QStash Publisher
 	// Job is what QStash is asked for: path, label, identity, body and due time.
@@ -124,8 +125,10 @@ func (o *Outbox[A]) RelayLoop(rest process.Rest, poll time.Duration, wake <-chan
 			n, err := o.Relay(ctx)
 			return n == relayBatch, err
 		},
-		Failed: func(ctx context.Context, err error) { o.Log.WarnContext(ctx, "onboarding.relay", "error", err) },
-		Rest:   rest, Every: poll, Wake: wake,
+		Failed: func(ctx context.Context, err error) {
+			o.Log.WarnContext(ctx, "onboarding.relay", "outbox", o.Name, "error", err)
+		},
+		Rest: rest, Every: poll, Wake: wake,
 	}
 }
 

@@ -23,7 +23,7 @@ const (
 // newOutbox is the outbox of the steps' alarms: what they are to QStash, to logs and to traces.
 func (c *Service) newOutbox() *outbox.Outbox[session.Alarm] {
 	return &outbox.Outbox[session.Alarm]{Config: outbox.Config[session.Alarm]{
-		Rows: c.Outbox, QStash: c.QStash, Job: stepJob, Scheduled: c.scheduled,
+		Name: "step_alarms", Rows: c.Outbox, QStash: c.QStash, Job: stepJob, Scheduled: c.scheduled,
 		Key:   func(a session.Alarm) (id, leaseToken string) { return a.ID, a.LeaseToken },
 		Attrs: func(a session.Alarm) []any { return []any{"step_id", string(a.StepID), "session_id", a.SessionID} },
 		Begin: func(ctx context.Context, a session.Alarm) (context.Context, func()) {
