@@ -147,7 +147,7 @@ func TestStopBounds(t *testing.T) {
 	for path, want := range map[string]string{
 		"gateway/run.go": "An orchestrator has to wait before it kills, at most: this, 10 s for the ops port, 5 s for the last spans, and a second for each.",
 		"services/onboarding/run.go": "An orchestrator has to wait before it kills, at most: 20 s for calls in flight, 10 s for the ops port, 30 s for each of " +
-			"the jobs, their retention, the relay, the sweeper and the inbound audit, 10 s for each of the wake-ups, the bell and the holds, 5 s for the last spans, and a second for each.",
+			"the jobs, their retention, the relay, the sweeper and the inbound audit, 10 s for each of the listener, the notifier and the holds, 5 s for the last spans, and a second for each.",
 		"services/messaging/run.go": "An orchestrator has to wait before it kills, at most: TWILIO_TIMEOUT and 10 s for sends in flight, 10 s for the ops port, " +
 			"5 s for the reconciler, as long as for sends for the responder, 5 s more than that for the outbound queue, 5 s for its retention, 5 s for the last spans, and a second for each.",
 	} {
