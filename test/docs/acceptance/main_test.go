@@ -88,6 +88,10 @@ func TestRun(t *testing.T) {
 			run: append([]string{"pass gateway TestStep/S0_01_Again", "pass gateway TestStep/S0_01_Late"}, ran...),
 		},
 		{
+			name: "MatrixWithOneMore", first: "`gateway TestStep` ×4", rest: two,
+			run: append([]string{"pass gateway TestStep/S0_01_Again", "pass gateway TestStep/S0_01_Late"}, ran...),
+		},
+		{
 			name: "AlsoNamesMore", first: one, rest: one, run: ran[:3],
 			source: "// Also: S0-02\nt.Run(\"S0_01_Works\", nil)\n",
 		},
