@@ -176,7 +176,7 @@ func (k kapso) read(header http.Header, body []byte) ([]webhook, error) {
 			return nil, err
 		}
 		if text, ok := hook.request.(*onboardingv1.ReceiveMessageRequest); ok {
-			text.Whatsapp.MoreFollow = i < len(events)-1
+			text.Whatsapp.OfSeveral = len(events) > 1
 		}
 		hooks = append(hooks, hook)
 	}

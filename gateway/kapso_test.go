@@ -202,7 +202,7 @@ func TestKapsoStatuses(t *testing.T) {
 		require.NoError(t, err)
 		first, last := text(t, hooks[0]).GetWhatsapp(), text(t, hooks[1]).GetWhatsapp()
 		require.Equal(t, []string{"wamid.123", "wamid.124"}, []string{first.GetMessageId(), last.GetMessageId()})
-		require.Equal(t, []bool{true, false}, []bool{first.GetMoreFollow(), last.GetMoreFollow()})
+		require.Equal(t, []bool{true, true}, []bool{first.GetOfSeveral(), last.GetOfSeveral()})
 	})
 }
 

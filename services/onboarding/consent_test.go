@@ -132,6 +132,22 @@ func TestConsentThatIsWorkedLate(t *testing.T) {
 	})
 }
 
+// TestConsentBesideAnActivation is about a session that is opened while a message is being recorded.
+func TestConsentBesideAnActivation(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := b.person()
+	first := b.activate(p)
+	_, err := b.current().service.Reset(t.Context(), orgID, first.ID)
+	require.NoError(t, err)
+	b.clock.Advance(time.Second)
+	var opened session.Record
+	b.current().ports.whileRecording = func() { opened = b.activate(p) }
+	b.reply(p, "STOP")
+	require.NotEqual(t, first.ID, opened.ID)
+	require.Equal(t, session.Stopped, b.session(opened.ID).Status, "the session that was open when the STOP counted")
+}
+
 func TestConsentDuringTheBurst(t *testing.T) {
 	t.Parallel()
 

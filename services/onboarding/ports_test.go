@@ -39,6 +39,8 @@ type ports struct {
 
 	// meanwhile happens once, before the next message of ours is sent.
 	meanwhile func()
+	// whileRecording happens once, before the next message of a person is recorded.
+	whileRecording func()
 
 	mu    sync.Mutex
 	calls []string
@@ -213,6 +215,10 @@ func (p *ports) Send(ctx context.Context, t conversation.Message) (conversation.
 }
 
 func (p *ports) Record(ctx context.Context, m conversation.Inbound, profileID string, received time.Time) (conversation.Recorded, error) {
+	if do := p.whileRecording; do != nil {
+		p.whileRecording = nil
+		do()
+	}
 	return call(p, "Record", func() (conversation.Recorded, error) { return p.carrier.Record(ctx, m, profileID, received) })
 }
 

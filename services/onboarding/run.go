@@ -237,7 +237,7 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 		return err
 	}
 	onboardingv1.RegisterOnboardingServiceServer(w.grpc, &server.Server{
-		Conversations: w.conversations, Store: w.store, Failures: w.failures, Now: w.deps.Now,
+		Conversations: w.conversations, Store: w.store, Failures: w.failures, Notify: w.notifier.Notify, Now: w.deps.Now,
 	})
 	onboardingv1.RegisterWebhookJobServiceServer(w.grpc, &server.WebhookJobs{
 		OrgID: w.cfg.DefaultOrgID, Conversations: w.conversations, Store: w.store, Notify: w.notifier.Notify, Now: w.deps.Now,

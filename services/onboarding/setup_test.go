@@ -176,7 +176,7 @@ func (b *bundle) start(p *ports) *running {
 	require.NoError(b.t, err)
 	return &running{
 		ports: p, service: service, runner: service.Jobs, relay: service.Alarms,
-		server:  &server.Server{Conversations: service, Store: b.store, Failures: failures, Now: now},
+		server:  &server.Server{Conversations: service, Store: b.store, Failures: failures, Notify: func() {}, Now: now},
 		sweeper: service.Sweeper(outbox.Policy{Grace: grace, MaxGenerations: generations}),
 	}
 }

@@ -66,7 +66,7 @@ func TestWhatsAppMessage(t *testing.T) {
 		p := b.person()
 		r := b.activate(p)
 		m := b.whatsApp(p, "wamid.1", "yes")
-		m.Whatsapp.MoreFollow = true
+		m.Whatsapp.OfSeveral = true
 		b.receives(m)
 		require.Equal(t, []string{opening}, b.sequence(p))
 		require.Equal(t, 1, b.messaging.Recorded(), "its words about consent count already")

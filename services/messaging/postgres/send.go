@@ -33,13 +33,18 @@ with permitted as (
 const sqlHeld = `not @despite_hold::boolean and exists (
 	select from holds where org_id = @org and phone = @to and held and version > @hold_version)`
 
-// sqlInsertClaim makes a new row, or a new attempt on the row of this very send whose last one Twilio certainly did not process.
+// sqlInsertClaim makes a new row, or a new attempt on the row of this very send whose last one Twilio certainly did not process. A conflict
+// locks the row it finds, so a row that cannot be taken is left out before: whoever asks again of a message that another transaction has
+// locked must not hold up the words of its recipient. What is read so is only a hint; the conflict decides on the newest row.
 const sqlInsertClaim = `
 insert into sms_messages as m (id, org_id, profile_id, direction, from_number, to_number, body, body_hash, idempotency_key, status,
 	segments, correlation_id, unknown_policy, attempt_token, attempted_at, lease_until, attempts, created_at, updated_at)
 select @id, @org, @profile, 'outbound', @from, @to, @body, @hash, @key, 'sending',
 	@segments, @correlation, @policy, @token, @at, @lease, 1, @at, @at
 from permitted
+where not exists (
+	select from sms_messages where org_id = @org and idempotency_key = @key
+		and not (status = 'throttled' and twilio_sid is null and lease_until <= @at))
 on conflict (org_id, idempotency_key) do update
 set status = 'sending', error_code = null, attempt_token = @token, attempted_at = @at, lease_until = @lease,
 	attempts = m.attempts + 1, absent_since = null, next_look_at = null, looks = 0, failing_since = null, failed_looks = 0, updated_at = @at

@@ -167,12 +167,21 @@ func (c *Service) keep(ctx context.Context, m Inbound) (queue.Enqueued, error) {
 	if m.SID == "" || m.From == "" || m.To == "" {
 		return queue.Enqueued{}, ErrInvalidMessage
 	}
-	payload, err := json.Marshal(m)
+	stored := any(m)
+	if m.Channel != "" { // as the gateway of the release before stores it itself: with these two also when they are empty
+		stored = struct {
+			Inbound
+
+			Type   string `json:"type"`
+			SentAt string `json:"sent_at"`
+		}{m, m.Type, m.SentAt}
+	}
+	payload, err := json.Marshal(stored)
 	if err != nil {
 		return queue.Enqueued{}, fmt.Errorf("encode message: %w", err)
 	}
 	job := NewJob(c.OrgID, SourceTwilio, EventMessage, m.SID, m.From, payload, c.Now())
-	if m.Channel != "" { // as the gateway of the release before stores it itself
+	if m.Channel != "" {
 		job = NewJob(c.OrgID, SourceKapso, EventWhatsApp, EventWhatsApp+":"+m.SID, m.From, payload, c.Now())
 	}
 	if !m.Queued {

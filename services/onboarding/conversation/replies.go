@@ -15,10 +15,11 @@ import (
 const maxDecisions = 3
 
 // answer does what a recorded message asks for. Each takes effect once: the change ends the job it came in. The view is from before it was
-// recorded; a decision on a session that has moved since is a conflict, and taken anew on what is there now. So is one on no session.
+// recorded; a decision on a session that has moved since is a conflict, and taken anew on what is there now. A session that is over does
+// not move when the next one is opened, so only an open one is decided by that view.
 func (c *Service) answer(ctx context.Context, j queue.Job, m reply, recorded Recorded, view View) error {
 	err := ErrConflict
-	if view.Session.ID != "" && view.Session.OrgID == recorded.OrgID {
+	if open := view.Session.Status == session.Active || view.Session.Status.Parked(); open && view.Session.OrgID == recorded.OrgID {
 		err = c.answerOnce(ctx, j, m, recorded, view)
 	}
 	for n := 0; n < maxDecisions && errors.Is(err, ErrConflict); n++ {

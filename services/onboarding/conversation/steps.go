@@ -114,15 +114,15 @@ func (c *Service) sendStep(
 		View: view, Text: step.Text, Key: p.IdempotencyKey, CorrelationID: correlationID, Trigger: session.TriggerStep,
 		Then: func(s Sent) session.Move { return c.advance(r, to, next, s) },
 	})
-	if move.Alarm != nil {
-		c.Alarms.PublishOrLeave(ctx, *move.Alarm)
-	}
 	if sent.Outcome == Accepted {
 		c.Log.InfoContext(ctx, "onboarding.step_sent",
 			"step_id", string(p.StepID), "session_id", p.SessionID, "idempotency_key", p.IdempotencyKey)
-		if !ahead {
-			c.Metrics.spaced(ctx, c.Flow, r, step, due.First, sent.AcceptedAt)
-		}
+	}
+	if move.Alarm != nil {
+		c.Alarms.PublishOrLeave(ctx, *move.Alarm)
+	}
+	if sent.Outcome == Accepted && !ahead {
+		c.Metrics.spaced(ctx, c.Flow, r, step, due.First, sent.AcceptedAt)
 	}
 	if errors.Is(err, ErrConflict) && sent.Outcome == Accepted { // the process that moved the session has set the next alarm
 		return StepResult{MessageID: sent.MessageID}, nil

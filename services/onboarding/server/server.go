@@ -29,6 +29,7 @@ type Server struct {
 	Conversations *conversation.Service
 	Store         *postgres.Store
 	Failures      *reservation.Guard // of failure callbacks; a step is guarded by messaging's claim (docs/adr/0010)
+	Notify        func()             // wakes the loops for a message that was left to them
 	Now           func() time.Time
 }
 
@@ -118,7 +119,7 @@ func (s *Server) ReceiveMessage(
 		Segments: int(in.GetSegments()), Media: int(in.GetMedia()), OptOutType: in.GetOptOutType(),
 	}
 	if w := in.GetWhatsapp(); w != nil {
-		m.SID, m.Channel, m.Type, m.Queued = w.GetMessageId(), "whatsapp", w.GetType(), w.GetMoreFollow()
+		m.SID, m.Channel, m.Type, m.Queued = w.GetMessageId(), "whatsapp", w.GetType(), w.GetOfSeveral()
 		if w.GetSentAt().GetSeconds() > 0 {
 			m.SentAt = strconv.FormatInt(w.GetSentAt().GetSeconds(), 10)
 		}
@@ -126,6 +127,9 @@ func (s *Server) ReceiveMessage(
 	kept, err := s.Conversations.Receive(ctx, m)
 	if err != nil {
 		return nil, answer(err)
+	}
+	if m.Queued && !kept.Duplicate {
+		s.Notify()
 	}
 	return &onboardingv1.ReceiveMessageResponse{Duplicate: kept.Duplicate, JobId: kept.ID}, nil
 }

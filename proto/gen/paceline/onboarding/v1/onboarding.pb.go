@@ -678,8 +678,8 @@ type WhatsAppMessage struct {
 	// When the person wrote, by WhatsApp's clock; absent when that is not known. A delivery that failed is repeated for minutes, and
 	// later words may have come before it.
 	SentAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=sent_at,json=sentAt,proto3" json:"sent_at,omitempty"`
-	// Others of the same delivery wait behind it: its answer is left to the queue, so that each of them is stored in time.
-	MoreFollow    bool `protobuf:"varint,4,opt,name=more_follow,json=moreFollow,proto3" json:"more_follow,omitempty"`
+	// It is one of several of the same delivery: its answer is left to the queue, so that each of them is stored in time.
+	OfSeveral     bool `protobuf:"varint,4,opt,name=of_several,json=ofSeveral,proto3" json:"of_several,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -735,9 +735,9 @@ func (x *WhatsAppMessage) GetSentAt() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *WhatsAppMessage) GetMoreFollow() bool {
+func (x *WhatsAppMessage) GetOfSeveral() bool {
 	if x != nil {
-		return x.MoreFollow
+		return x.OfSeveral
 	}
 	return false
 }
@@ -2756,14 +2756,14 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x05media\x18\a \x01(\x05R\x05media\x12 \n" +
 	"\fopt_out_type\x18\b \x01(\tR\n" +
 	"optOutType\x12C\n" +
-	"\bwhatsapp\x18\t \x01(\v2'.paceline.onboarding.v1.WhatsAppMessageR\bwhatsapp\"\x9a\x01\n" +
+	"\bwhatsapp\x18\t \x01(\v2'.paceline.onboarding.v1.WhatsAppMessageR\bwhatsapp\"\x98\x01\n" +
 	"\x0fWhatsAppMessage\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x123\n" +
-	"\asent_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06sentAt\x12\x1f\n" +
-	"\vmore_follow\x18\x04 \x01(\bR\n" +
-	"moreFollow\"M\n" +
+	"\asent_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06sentAt\x12\x1d\n" +
+	"\n" +
+	"of_several\x18\x04 \x01(\bR\tofSeveral\"M\n" +
 	"\x16ReceiveMessageResponse\x12\x1c\n" +
 	"\tduplicate\x18\x01 \x01(\bR\tduplicate\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\"\xf8\x01\n" +
