@@ -7,7 +7,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Conversations make conversation spans: all that is done for a conversation of days is in one trace, in whatever process and at whatever time.
+// Conversations make conversation spans: all that is done for a conversation of days is in one trace, in whatever process and at
+// whatever time.
 // The trace has the conversation's own id, so that a loop that goes on after a crash finds it without anything stored or handed on, and an
 // operator who has the id has the trace. The zero value traces nothing.
 type Conversations struct{ Tracer trace.Tracer }
