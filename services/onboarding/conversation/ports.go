@@ -23,7 +23,7 @@ type store interface {
 	// HoldForwarded notes which version messaging knows.
 	HoldForwarded(ctx context.Context, profileID string, version int64) error
 
-	// Sessions. A View's session has no id when the person has none.
+	// Sessions. ErrNoSession where there is none.
 
 	// OpenSession stores the episode unless the person has one open, which is returned. Errors: ErrNoProfile, ErrOnHold, *SessionParked,
 	// ErrAwaitsOperator, ErrConsentRequired.
@@ -31,7 +31,8 @@ type store interface {
 	LoadSession(ctx context.Context, id string) (View, error)
 	// LoadStep is LoadSession, with when the step that is due was to be sent.
 	LoadStep(ctx context.Context, id string) (View, StepDue, error)
-	// Conversation is the open session of the person with a phone, or else the newest.
+	// Conversation is the open session of the person with a phone, or else the newest. Without one the session has no id, and without a
+	// person no profile.
 	Conversation(ctx context.Context, orgID, phone string) (View, error)
 	// ConversationAt is Conversation of the sessions that there were at an instant.
 	ConversationAt(ctx context.Context, orgID, phone string, at time.Time) (View, error)
@@ -55,7 +56,7 @@ type store interface {
 	// Unavailable notes that a step of a session could not be done because messaging cannot be reached.
 	Unavailable(ctx context.Context, sessionID string, at time.Time) error
 	Overdue(ctx context.Context, limit, doublings int, grace time.Duration, now time.Time) ([]Overdue, error)
-	// Rearm and Park wait for no lock: postgres.ErrLocked of the platform when another transaction has the session.
+	// Rearm and Park wait for no lock: platform/postgres.ErrLocked when another transaction has the session.
 	Rearm(ctx context.Context, r session.Record, a session.Alarm, then, at time.Time) error
 	Park(ctx context.Context, m session.Move) error
 	Resume(ctx context.Context, orgID, sessionID string, at time.Time) (session.Record, error)
