@@ -195,3 +195,25 @@ func TestReplyThatTwilioDatesInWholeSeconds(t *testing.T) {
 		b.at(r.ID, session.InterviewActivity01, "")
 	})
 }
+
+// TestReplyBesideTheOpening is about a reply that reaches us while another process is still learning that the opening was taken.
+func TestReplyBesideTheOpening(t *testing.T) {
+	t.Parallel()
+	subtest(t, "S0_33_IsAnsweredOnce", setup, func(t *testing.T, b *bundle) {
+		b.messaging.Script(messagingtest.First(messagingtest.UnknownTaken))
+		p, r := b.activated()
+		job := b.job()
+		b.clock.Advance(time.Minute) // the opening is due to be asked for again
+		b.messaging.Settle()
+		require.Zero(t, b.session(r.ID).Turn)
+		b.current().ports.whileRecording = func() {
+			service := b.current().service
+			require.NoError(t, service.Jobs.Try(t.Context(), job, service.Handlers()[conversation.EventOpening]))
+			require.Equal(t, 1, b.session(r.ID).Turn)
+		}
+		b.reply(p, "Sure")
+		b.quiet()
+		require.Equal(t, []string{opening, explanation}, b.sequence(p))
+		b.at(r.ID, session.AwaitingExplanationResponse, "")
+	})
+}

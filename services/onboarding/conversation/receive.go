@@ -196,11 +196,11 @@ func (c *Service) answerInline(ctx context.Context, m Inbound, kept queue.Enqueu
 	defer cancel()
 	m.OrgID = c.OrgID
 	message := reply{Place: anyPlace, Message: m, ReceivedAt: kept.CreatedAt}
-	view, recorded, err := c.record(ctx, &message)
+	_, recorded, err := c.record(ctx, &message)
 	if err != nil || m.Queued {
 		return err
 	}
-	err = c.Jobs.Try(ctx, kept.ID, func(ctx context.Context, j queue.Job) error { return c.answer(ctx, j, message, recorded, view) })
+	err = c.Jobs.Try(ctx, kept.ID, func(ctx context.Context, j queue.Job) error { return c.answer(ctx, j, message, recorded, View{}) })
 	if err != nil { // the message is safe in its job, and consent has been applied
 		c.Log.WarnContext(ctx, "onboarding.inbound_left_to_loop", "job_id", kept.ID, "error", err)
 	}

@@ -14,9 +14,10 @@ import (
 // maxDecisions bounds how often a message is decided anew because the session moved meanwhile. Then the job is tried later.
 const maxDecisions = 3
 
-// answer does what a recorded message asks for. Each takes effect once: the change ends the job it came in. The view is from before it was
-// recorded; a decision on a session that has moved since is a conflict, and taken anew on what is there now. A session that is over does
-// not move when the next one is opened, so only an open one is decided by that view.
+// answer does what a recorded message asks for. Each takes effect once: the change ends the job it came in. view is what was read since the
+// job was claimed, and empty when nothing was: before that another job of the person was perhaps at work, and a decision on what it has
+// left would send the answer of a place that is over. A decision on a session that has moved since is a conflict, and taken anew on what is
+// there now. A session that is over does not move when the next one is opened, so only an open one is decided by that view.
 func (c *Service) answer(ctx context.Context, j queue.Job, m reply, recorded Recorded, view View) error {
 	err := ErrConflict
 	if open := view.Session.Status == session.Active || view.Session.Status.Parked(); open && view.Session.OrgID == recorded.OrgID {
