@@ -16,14 +16,6 @@ const (
 	Pause
 )
 
-// String is the intent as logs and timelines write it.
-func (i Intent) String() string {
-	if i == Pause {
-		return "pause"
-	}
-	return "advance"
-}
-
 // IntentOf reads a reply in any language at once. Only a message that consists of listed negatives, repeated or with
 // thanks and please, in any case and with any punctuation or emoji, pauses: "No, thanks!" and "não, obrigada" do;
 // "no problem" and "maybe later today" go on. No person is left waiting because we did not understand.

@@ -70,7 +70,7 @@ func TestIntentOf(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			for _, message := range tt.messages {
-				require.Equal(t, tt.want.String(), session.IntentOf(message).String(), "%q", message)
+				require.Equal(t, tt.want, session.IntentOf(message), "%q", message)
 			}
 		})
 	}
@@ -98,10 +98,8 @@ func TestListedNegatives(t *testing.T) {
 	}
 }
 
-func TestIntentString(t *testing.T) {
+func TestTriggerOf(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "advance", session.Advance.String())
-	require.Equal(t, "pause", session.Pause.String())
 	require.Equal(t, session.TriggerReplyAdvance, session.TriggerOf(session.Advance))
 	require.Equal(t, session.TriggerReplyPause, session.TriggerOf(session.Pause))
 }
