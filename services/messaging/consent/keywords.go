@@ -15,7 +15,7 @@ const Version = "2026-11-20.2"
 // and "vou sair hoje" are not. An opt-out or a call for help may be repeated and may say please or thanks; consent is
 // never read out of more than the bare word.
 func Classify(body string, current State) Effect {
-	found := keywords(words(body))
+	found, _ := keywords(words(body))
 	bare := len(found) == 1
 	switch {
 	case slices.Contains(found, stop):
@@ -43,62 +43,74 @@ const (
 )
 
 // meaning holds every language at once: a person may write STOP in any of them. A phrase is written as words makes
-// it: lower case, without diacritics, single spaces, a hyphen or an apostrophe as a space.
-func meaning(phrase string) keyword {
+// it: lower case, without diacritics, single spaces, a hyphen or an apostrophe as a space. The language of the phrase is
+// the one that the person is answered in.
+func meaning(phrase string) (keyword, Locale) {
 	switch phrase {
 	// Twilio's default words and the FCC's (47 CFR 64.1200(a)(10)), their Portuguese equivalents, and a few sentences
 	// that can mean nothing else. A person who is stopped by mistake can come back; the reverse mistake is unlawful.
 	// Words that answer ordinary questions (no, later, chega, fim) are not here.
 	case "stop", "stopall", "stop all", "unsubscribe", "end", "quit", "cancel", "revoke", "optout", "opt out",
 		"unsubscribe me", "opt me out", "remove me", "stop texting me", "stop messaging me",
-		"do not text me", "dont text me", "don t text me",
-		"parar", "pare", "parar tudo", "pare tudo", "sair", "cancelar", "cancele", "cancelar inscricao", "encerrar",
+		"do not text me", "dont text me", "don t text me":
+		return stop, English
+	case "parar", "pare", "parar tudo", "pare tudo", "sair", "cancelar", "cancele", "cancelar inscricao", "encerrar",
 		"descadastrar", "descadastre", "descadastro", "me descadastre", "desinscrever", "remover", "remova", "me remova",
 		"pare de mandar mensagens", "pare de me mandar mensagens", "nao me mande mais mensagens",
 		"nao quero receber mensagens", "nao quero mais receber mensagens":
-		return stop
+		return stop, Portuguese
 	// Consent in any state, because Twilio lifts its own block on the same two.
 	case "start", "unstop":
-		return start
-	// Consent only from a person who is opted out; from anybody else they answer the conversation ("Ready to begin?"
+		return start, English
+	// Consent only from a person who is opted out; from any other they answer the conversation ("Ready to begin?"
 	// "Começar!"). Twilio lifts its block on YES, and the two must agree. SIM is missing on purpose: Twilio does not
-	// know it, and it may be a late answer to an older text.
-	case "yes", "iniciar", "comecar", "voltar", "reativar":
-		return restore
-	case "help", "info", "ajuda":
-		return help
-	case "please", "pls", "plz", "thanks", "thank you", "por favor", "obrigado", "obrigada":
-		return courtesy
+	// know it, and it may be a late answer to an older message.
+	case "yes":
+		return restore, English
+	case "iniciar", "comecar", "voltar", "reativar":
+		return restore, Portuguese
+	case "help", "info":
+		return help, English
+	case "ajuda":
+		return help, Portuguese
+	case "please", "pls", "plz", "thanks", "thank you":
+		return courtesy, English
+	case "por favor", "obrigado", "obrigada":
+		return courtesy, Portuguese
 	}
-	return ordinary
+	return ordinary, English
 }
 
 // longestPhrase is the number of words of the longest phrase in meaning.
 const longestPhrase = 5
 
-// keywords reads the text as a sequence of known phrases, the longest first. It is nil when a single word of the text
-// belongs to none.
-func keywords(text []string) []keyword {
+// keywords reads the message as a sequence of known phrases, the longest first, and is Portuguese if one of them is. It
+// is nil, and English, when a single word of the message belongs to none.
+func keywords(message []string) ([]keyword, Locale) {
 	var found []keyword
-	for len(text) > 0 {
-		k, length := leading(text)
+	locale := English
+	for len(message) > 0 {
+		k, l, length := leading(message)
 		if k == ordinary {
-			return nil
+			return nil, English
 		}
 		found = append(found, k)
-		text = text[length:]
+		if l == Portuguese {
+			locale = Portuguese
+		}
+		message = message[length:]
 	}
-	return found
+	return found, locale
 }
 
-// leading is the longest known phrase at the beginning of the text, and its length in words.
-func leading(text []string) (keyword, int) {
-	for length := min(longestPhrase, len(text)); length > 0; length-- {
-		if k := meaning(strings.Join(text[:length], " ")); k != ordinary {
-			return k, length
+// leading is the longest known phrase at the beginning of the message, its language, and its length in words.
+func leading(message []string) (keyword, Locale, int) {
+	for length := min(longestPhrase, len(message)); length > 0; length-- {
+		if k, locale := meaning(strings.Join(message[:length], " ")); k != ordinary {
+			return k, locale, length
 		}
 	}
-	return ordinary, 0
+	return ordinary, English, 0
 }
 
 // words are the runs of letters and digits, folded.

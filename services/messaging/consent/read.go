@@ -2,7 +2,7 @@ package consent
 
 import "strings"
 
-// Locale is the language that somebody writes in, as far as their words tell.
+// Locale is the language that a person is answered in: that of the keyword or the revocation, and English of the rest.
 type Locale string
 
 // The languages that are read.
@@ -25,7 +25,8 @@ type Reading struct {
 // (STOP, START or HELP, else empty) comes first, because its block follows it; then the keywords; then a clear revocation in
 // free words, and ambiguous ones. To somebody who is out already that is no question: they get nothing either way.
 func Read(body, optOutType string, current State) Reading {
-	r := Reading{Locale: localeOf(words(body)), Carrier: carrierOf(body, optOutType)}
+	_, locale := keywords(words(body))
+	r := Reading{Locale: locale, Carrier: carrierOf(body, optOutType)}
 	switch optOutType {
 	case "STOP":
 		r.Effect = OptOut
@@ -81,17 +82,4 @@ func carrierOf(body, optOutType string) Carrier {
 		return Helps
 	}
 	return Passes
-}
-
-// localeOf goes by the words that only Portuguese has among those that the keywords are made of; English is the rest.
-func localeOf(text []string) Locale {
-	for _, word := range text {
-		switch word {
-		case "parar", "pare", "parem", "tudo", "sair", "cancelar", "cancele", "inscricao", "encerrar", "descadastrar", "descadastre",
-			"descadastro", "desinscrever", "remover", "remova", "mandar", "mande", "mandem", "mensagem", "mensagens", "nao", "mais",
-			"quero", "receber", "iniciar", "comecar", "voltar", "reativar", "ajuda", "por", "favor", "obrigado", "obrigada":
-			return Portuguese
-		}
-	}
-	return English
 }

@@ -217,6 +217,10 @@ func TestRead(t *testing.T) {
 			name: "AJUDAIsOurs", body: "Ajuda!", current: consent.OptedIn,
 			want: consent.Reading{Effect: consent.Help, Locale: consent.Portuguese},
 		},
+		{
+			name: "OneLanguageForTheKeywordAndAnotherForTheCourtesy", body: "stop, por favor", current: consent.OptedIn,
+			want: consent.Reading{Effect: consent.OptOut, Locale: consent.Portuguese},
+		},
 		{name: "OrdinaryText", body: "I can't stop smiling", current: consent.OptedIn, want: consent.Reading{Locale: consent.English}},
 	}
 	for _, tt := range tests {
