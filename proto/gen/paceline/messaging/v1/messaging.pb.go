@@ -39,7 +39,7 @@ const (
 	Reason_REASON_IDEMPOTENCY_KEY_REUSED Reason = 2
 	// The organisation owns no number to send from.
 	Reason_REASON_ORGANISATION_WITHOUT_SENDER Reason = 3
-	// No organisation owns the number that a text was sent to.
+	// No organisation owns the number that a message was sent to.
 	Reason_REASON_UNKNOWN_SENDER Reason = 4
 	// There is no such message in the caller's organisation.
 	Reason_REASON_MESSAGE_NOT_FOUND Reason = 5
@@ -49,7 +49,7 @@ const (
 	Reason_REASON_PERMISSION_DENIED Reason = 7
 	// A dependency cannot be reached; try again.
 	Reason_REASON_UNAVAILABLE Reason = 8
-	// The message needs no operator's word, or Twilio contradicts the one given.
+	// The message needs no operator's resolution, or Twilio contradicts the one given.
 	Reason_REASON_NOT_RESOLVABLE Reason = 9
 	// There is no such text in the outbound queue of the caller's organisation.
 	Reason_REASON_QUEUED_TEXT_NOT_FOUND Reason = 10
@@ -136,7 +136,7 @@ const (
 	Outcome_OUTCOME_ALREADY_ACCEPTED Outcome = 2
 	// Another call holds the claim right now; ask again.
 	Outcome_OUTCOME_IN_FLIGHT Outcome = 3
-	// It may or may not have been taken. It is settled by its receipt or by looking at Twilio, and never sent again before.
+	// It may or may not have been taken. It is settled by its receipt or by Twilio's list, and never sent again before.
 	Outcome_OUTCOME_UNKNOWN Outcome = 4
 	// Twilio did not process it; ask again after retry_after.
 	Outcome_OUTCOME_THROTTLED Outcome = 5
@@ -218,7 +218,7 @@ const (
 	UnknownPolicy_UNKNOWN_POLICY_UNSPECIFIED UnknownPolicy = 0
 	// Once Twilio's list has twice not had it, at least RECONCILE_INTERVAL apart, it may be sent again.
 	UnknownPolicy_UNKNOWN_POLICY_CONFIRM_ABSENT_THEN_RESEND UnknownPolicy = 1
-	// It is never sent again without an operator's word.
+	// It is never sent again without an operator's resolution.
 	UnknownPolicy_UNKNOWN_POLICY_NEVER_DUPLICATE UnknownPolicy = 2
 )
 
@@ -263,13 +263,13 @@ func (UnknownPolicy) EnumDescriptor() ([]byte, []int) {
 	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{2}
 }
 
-// ConsentEffect is what a text did to consent.
+// ConsentEffect is what a message did to consent.
 type ConsentEffect int32
 
 const (
 	// Never answered.
 	ConsentEffect_CONSENT_EFFECT_UNSPECIFIED ConsentEffect = 0
-	// An ordinary text.
+	// An ordinary message.
 	ConsentEffect_CONSENT_EFFECT_NONE ConsentEffect = 1
 	// The person opted out; committed before this answer.
 	ConsentEffect_CONSENT_EFFECT_OPT_OUT ConsentEffect = 2
@@ -277,7 +277,7 @@ const (
 	ConsentEffect_CONSENT_EFFECT_OPT_IN ConsentEffect = 3
 	// The person asked for help; Twilio answers it, or messaging does where Twilio does not know the word.
 	ConsentEffect_CONSENT_EFFECT_HELP ConsentEffect = 4
-	// A word about consent that reached us before the person's last one, and is recorded after it; it changed nothing.
+	// A message about consent that reached us before the person's last one, and is recorded after it; it changed nothing.
 	ConsentEffect_CONSENT_EFFECT_OVERTAKEN ConsentEffect = 5
 	// It may be an opt-out in free words; nothing changed. Nothing should be sent until an operator has judged it.
 	ConsentEffect_CONSENT_EFFECT_DOUBTFUL ConsentEffect = 6
@@ -332,7 +332,7 @@ func (ConsentEffect) EnumDescriptor() ([]byte, []int) {
 	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{3}
 }
 
-// Resolution is an operator's word.
+// Resolution is what an operator decides on a message in doubt.
 type Resolution int32
 
 const (
@@ -340,7 +340,7 @@ const (
 	Resolution_RESOLUTION_UNSPECIFIED Resolution = 0
 	// Twilio has it, under twilio_sid; that is checked with Twilio.
 	Resolution_RESOLUTION_SENT Resolution = 1
-	// Twilio does not have it: it may be sent again by whoever asks for it next.
+	// Twilio does not have it: it may be sent again when it is next asked for.
 	Resolution_RESOLUTION_NOT_SENT Resolution = 2
 	// It is never sent, whether Twilio has it or not.
 	Resolution_RESOLUTION_GIVE_UP Resolution = 3
@@ -389,7 +389,7 @@ func (Resolution) EnumDescriptor() ([]byte, []int) {
 	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{4}
 }
 
-// Message is one text, in or out.
+// Message is one SMS or WhatsApp message, inbound or outbound.
 type Message struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Our id, a UUIDv7.
@@ -404,12 +404,12 @@ type Message struct {
 	To string `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`
 	// The text.
 	Body string `protobuf:"bytes,6,opt,name=body,proto3" json:"body,omitempty"`
-	// sending, throttled, unknown, parked (an operator has to say), rejected or given_up until Twilio has it; then accepted,
-	// queued, sent, delivered, undelivered or failed; "received" for an inbound text.
+	// sending, throttled, unknown, parked (an operator has to resolve it), rejected or given_up until Twilio has it; then accepted,
+	// queued, sent, delivered, undelivered or failed; "received" for an inbound message.
 	Status string `protobuf:"bytes,7,opt,name=status,proto3" json:"status,omitempty"`
 	// Twilio's SID, empty until it is known.
 	TwilioSid string `protobuf:"bytes,8,opt,name=twilio_sid,json=twilioSid,proto3" json:"twilio_sid,omitempty"`
-	// The sender's key, empty for an inbound text.
+	// The sender's key, empty for an inbound message.
 	IdempotencyKey string `protobuf:"bytes,9,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Twilio's error code, absent when there is none.
 	ErrorCode *int32 `protobuf:"varint,10,opt,name=error_code,json=errorCode,proto3,oneof" json:"error_code,omitempty"`
@@ -544,7 +544,7 @@ func (x *Message) GetAcceptedAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// SendRequest asks for one text.
+// SendRequest asks for one message.
 type SendRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The organisation that sends.
@@ -957,7 +957,7 @@ func (x *RecordStatusResponse) GetMatched() bool {
 	return false
 }
 
-// RecordInboundRequest is one text of a person, as Twilio posted it.
+// RecordInboundRequest is one message of a person, as Twilio posted it.
 type RecordInboundRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Twilio's MessageSid.
@@ -976,16 +976,16 @@ type RecordInboundRequest struct {
 	Media int32 `protobuf:"varint,7,opt,name=media,proto3" json:"media,omitempty"`
 	// STOP, START or HELP when Twilio's Advanced Opt-Out has understood it; else empty.
 	OptOutType string `protobuf:"bytes,8,opt,name=opt_out_type,json=optOutType,proto3" json:"opt_out_type,omitempty"`
-	// The profile that the text is from; may be empty.
+	// The profile that the message is from; may be empty.
 	ProfileId string `protobuf:"bytes,9,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
-	// When it reached us; absent means now. A text that could only be recorded later does not undo what the person has said
+	// When it reached us; absent means now. A message that could only be recorded later does not undo what the person has said
 	// since: consent is what they said last, not what was processed last.
 	ReceivedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=received_at,json=receivedAt,proto3" json:"received_at,omitempty"`
-	// The organisation, of a text that came by another channel than SMS, such as WhatsApp: then to is an address of that channel,
-	// such as whatsapp: and an id. Empty of an SMS, which is for whoever owns the number.
+	// The organisation, of a message that came by another channel than SMS, such as WhatsApp: then to is an address of that channel,
+	// such as whatsapp: and an id. Empty of an SMS, which belongs to the organisation that owns the number.
 	OrgId string `protobuf:"bytes,11,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
-	// received_at is when the carrier got it, by the carrier's clock. All other words are known by when they reached us, which is up to
-	// 15 seconds later: so an opt-out that is dated so is not undone by a word that reached us within 20 seconds of it.
+	// received_at is when the carrier got it, by the carrier's clock. All other messages are dated by when they reached us, up to
+	// 15 seconds later. So an opt-out dated by the carrier is not undone by a message that reached us within 20 seconds of it.
 	DatedByCarrier bool `protobuf:"varint,12,opt,name=dated_by_carrier,json=datedByCarrier,proto3" json:"dated_by_carrier,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1105,7 +1105,7 @@ func (x *RecordInboundRequest) GetDatedByCarrier() bool {
 	return false
 }
 
-// RecordInboundResponse is the stored text and its effect on consent, the same on every repeat.
+// RecordInboundResponse is the stored message and its effect on consent, the same on every repeat.
 type RecordInboundResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The stored message.
@@ -1178,7 +1178,7 @@ func (x *RecordInboundResponse) GetConsentState() string {
 	return ""
 }
 
-// ListInboundRequest asks for the texts of a span of time.
+// ListInboundRequest asks for the messages of a span of time.
 type ListInboundRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The organisation that owns the sender.
@@ -1251,14 +1251,14 @@ func (x *ListInboundRequest) GetPageToken() string {
 	return ""
 }
 
-// InboundText is one text of a person, as Twilio has it.
+// InboundText is one message of a person, as Twilio has it.
 type InboundText struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Twilio's MessageSid.
 	TwilioSid string `protobuf:"bytes,1,opt,name=twilio_sid,json=twilioSid,proto3" json:"twilio_sid,omitempty"`
 	// When Twilio got it, in whole seconds.
 	SentAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=sent_at,json=sentAt,proto3" json:"sent_at,omitempty"`
-	// Whether RecordInbound has taken it. If so, none of the following is told.
+	// Whether RecordInbound has taken it. If so, the fields that follow are empty.
 	Recorded bool `protobuf:"varint,3,opt,name=recorded,proto3" json:"recorded,omitempty"`
 	// Who wrote, as Twilio has it.
 	From string `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
@@ -1627,12 +1627,12 @@ func (x *Candidate) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// Look is one look into Twilio's list for a message in doubt, or an operator's word on it.
+// Look is one piece of evidence on a message in doubt: a listing of Twilio's messages, or an operator's resolution.
 type Look struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When.
 	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
-	// absent, found, ambiguous, failed (Twilio could not be asked), or resolved (an operator's word).
+	// absent, found, ambiguous, failed (Twilio could not be asked), or resolved (by an operator).
 	Finding string `protobuf:"bytes,2,opt,name=finding,proto3" json:"finding,omitempty"`
 	// In words: what followed from it, or the operator's reason.
 	Detail string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
@@ -1782,9 +1782,9 @@ type GetEvidenceResponse struct {
 	Looks []*Look `protobuf:"bytes,2,rep,name=looks,proto3" json:"looks,omitempty"`
 	// Oldest first.
 	Receipts []*Receipt `protobuf:"bytes,3,rep,name=receipts,proto3" json:"receipts,omitempty"`
-	// When the next look is due; absent when none is.
+	// When the next listing is due; absent when none is.
 	NextLookAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=next_look_at,json=nextLookAt,proto3" json:"next_look_at,omitempty"`
-	// How many attempts were made. A word on the message names it, so that it cannot be taken for one on a later attempt.
+	// How many attempts were made. A resolution names it, so that it cannot be taken for one of a later attempt.
 	Attempt       int32 `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1855,18 +1855,18 @@ func (x *GetEvidenceResponse) GetAttempt() int32 {
 	return 0
 }
 
-// ResolveMessageRequest is an operator's word on one message.
+// ResolveMessageRequest is an operator's resolution of one message.
 type ResolveMessageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Our id.
 	MessageId string `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
-	// The word.
+	// The resolution.
 	Resolution Resolution `protobuf:"varint,2,opt,name=resolution,proto3,enum=paceline.messaging.v1.Resolution" json:"resolution,omitempty"`
 	// Which of Twilio's messages it is; required for SENT, and only for it.
 	TwilioSid string `protobuf:"bytes,3,opt,name=twilio_sid,json=twilioSid,proto3" json:"twilio_sid,omitempty"`
 	// Why, in words; required. It is kept with the evidence.
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	// The attempt that the word is about, as the evidence showed it. 0 is taken for a message that has had only one.
+	// The attempt that the resolution is about, as the evidence showed it. 0 is taken for a message that has had only one.
 	Attempt       int32 `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1994,7 +1994,7 @@ type ListMessagesRequest struct {
 	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// From the answer before.
 	PageToken string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Only with this status; empty for all. parked lists what waits for an operator.
+	// Only with this status; empty for all. parked lists those that wait for an operator.
 	Status        string `protobuf:"bytes,5,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2129,7 +2129,7 @@ type Consent struct {
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
 	// When it last changed.
 	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	// Whether Twilio itself refuses to text this number, as far as we have heard. Twilio has no API to lift that: the person has to
+	// Whether Twilio itself refuses to send to this number, as far as we know. Twilio has no API to lift that: the person has to
 	// text START.
 	BlockedByCarrier bool `protobuf:"varint,4,opt,name=blocked_by_carrier,json=blockedByCarrier,proto3" json:"blocked_by_carrier,omitempty"`
 	unknownFields    protoimpl.UnknownFields
@@ -2293,7 +2293,7 @@ type ConsentEvent struct {
 	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
 	// The state after it: opted_in or opted_out.
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
-	// Where it came from: first_send (the first text came with a consent record), collected_elsewhere (it came without one), inbound,
+	// Where it came from: first_send (the first message came with a consent record), collected_elsewhere (it came without one), inbound,
 	// operator, twilio_21610, or confirmation (Twilio took our confirmation of the opt-out before it; the state stays).
 	Source string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
 	// The person's own words, the words that they were shown with where and when, the operator's reason with the evidence, or our
@@ -2305,15 +2305,15 @@ type ConsentEvent struct {
 	MessageId string `protobuf:"bytes,6,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
 	// Its number, from 1.
 	Seq int32 `protobuf:"varint,7,opt,name=seq,proto3" json:"seq,omitempty"`
-	// The version of the keywords that an inbound text was read by.
+	// The version of the keywords that an inbound message was read by.
 	KeywordPack string `protobuf:"bytes,8,opt,name=keyword_pack,json=keywordPack,proto3" json:"keyword_pack,omitempty"`
 	// The version of the rules that found a revocation in free words; empty when a keyword decided, or Twilio.
 	RulesVersion string `protobuf:"bytes,9,opt,name=rules_version,json=rulesVersion,proto3" json:"rules_version,omitempty"`
-	// Who told the person that their opt-out was heard: carrier (Twilio's own reply), paceline (ours), or empty for nobody.
+	// Who confirmed the opt-out to the person: carrier (Twilio's own reply), paceline (ours), or empty when neither did.
 	ConfirmedBy string `protobuf:"bytes,10,opt,name=confirmed_by,json=confirmedBy,proto3" json:"confirmed_by,omitempty"`
-	// Our words to that effect.
+	// The words of our confirmation.
 	Confirmation string `protobuf:"bytes,11,opt,name=confirmation,proto3" json:"confirmation,omitempty"`
-	// How sending them ended, such as accepted or opted_out (Twilio refused); empty before. It is not part of the hash.
+	// How sending it ended, such as accepted or opted_out (Twilio refused); empty before. It is not part of the hash.
 	ConfirmationOutcome string `protobuf:"bytes,12,opt,name=confirmation_outcome,json=confirmationOutcome,proto3" json:"confirmation_outcome,omitempty"`
 	// The hash of the line before, in hexadecimal; empty in lines from before there were chains.
 	PrevHash string `protobuf:"bytes,13,opt,name=prev_hash,json=prevHash,proto3" json:"prev_hash,omitempty"`
@@ -2597,7 +2597,7 @@ type SetConsentRequest struct {
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
 	// Why, in words; required.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	// On what grounds the person wants texts; required for opted_in, and only for it.
+	// On what grounds the person wants messages; required for opted_in, and only for it.
 	Evidence      *Evidence `protobuf:"bytes,4,opt,name=evidence,proto3" json:"evidence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2661,7 +2661,7 @@ func (x *SetConsentRequest) GetEvidence() *Evidence {
 	return nil
 }
 
-// Evidence is how an operator knows that a person wants texts. It is kept in the ledger, in the words of the event.
+// Evidence is how an operator knows that a person wants messages. It is kept in the ledger, in the words of the event.
 type Evidence struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How the person said so, such as phone call, letter or web form; 1 to 100 characters on one line.
@@ -2734,7 +2734,7 @@ type SetConsentResponse struct {
 	Events []*ConsentEvent `protobuf:"bytes,2,rep,name=events,proto3" json:"events,omitempty"`
 	// Whether the ledger is what it was.
 	Chain *ConsentChain `protobuf:"bytes,3,opt,name=chain,proto3" json:"chain,omitempty"`
-	// What stands in the way of the decision and what to do about it; empty when nothing does. An opt-in of somebody whom Twilio
+	// What stands in the way of the decision and what to do about it; empty when nothing does. An opt-in of a person whom Twilio
 	// blocks lets nothing through before the person has texted START.
 	Warning       string `protobuf:"bytes,4,opt,name=warning,proto3" json:"warning,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2808,7 +2808,7 @@ type SetHoldRequest struct {
 	Phone string `protobuf:"bytes,2,opt,name=phone,proto3" json:"phone,omitempty"`
 	// Whether the number is held from now on.
 	Held bool `protobuf:"varint,3,opt,name=held,proto3" json:"held,omitempty"`
-	// At least 1. Of two versions the higher one counts, whichever is told last.
+	// At least 1. Of two versions the higher one counts, whichever arrives last.
 	Version       int64 `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2872,7 +2872,7 @@ func (x *SetHoldRequest) GetVersion() int64 {
 	return 0
 }
 
-// SetHoldResponse says nothing more.
+// SetHoldResponse is empty.
 type SetHoldResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2914,7 +2914,7 @@ type CheckSenderRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The organisation.
 	OrgId string `protobuf:"bytes,1,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
-	// A phone that it wants to text, E.164; may be empty.
+	// A phone that it wants to send to, E.164; may be empty.
 	To            string `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

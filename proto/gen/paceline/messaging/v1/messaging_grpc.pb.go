@@ -40,40 +40,40 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// MessagingService sends texts at most once per idempotency key, records what Twilio reports, and keeps consent.
+// MessagingService sends messages at most once per idempotency key, records what Twilio reports, and keeps consent.
 type MessagingServiceClient interface {
-	// Send hands one text to Twilio, at most once per (organisation, idempotency key), whatever is retried, replayed or
+	// Send hands one message to Twilio, at most once per (organisation, idempotency key), whatever is retried, replayed or
 	// lost. The outcome says how far it came; only ACCEPTED and ALREADY_ACCEPTED mean that the carrier has it.
 	// Errors: INVALID_ARGUMENT for a bad phone, body or key; ALREADY_EXISTS (IDEMPOTENCY_KEY_REUSED) when the key was
 	// used for another recipient or body; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER).
 	Send(ctx context.Context, in *SendRequest, opts ...grpc.CallOption) (*SendResponse, error)
 	// RecordStatus takes one delivery receipt of Twilio, or of Kapso for a WhatsApp message. It may come late, twice and out of order.
 	RecordStatus(ctx context.Context, in *RecordStatusRequest, opts ...grpc.CallOption) (*RecordStatusResponse, error)
-	// RecordInbound stores a text that a person sent, once per Twilio SID, and applies the consent keywords before it
+	// RecordInbound stores a message that a person sent, once per Twilio SID, and applies the consent keywords before it
 	// answers. NOT_FOUND (UNKNOWN_SENDER) when no organisation owns the number it was sent to.
 	RecordInbound(ctx context.Context, in *RecordInboundRequest, opts ...grpc.CallOption) (*RecordInboundResponse, error)
-	// ListInbound lists what people texted to an organisation's sender, as Twilio has it, and says of each text whether it is
+	// ListInbound lists what people texted to an organisation's sender, as Twilio has it, and says of each one whether it is
 	// recorded here. It records nothing. Errors: FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER).
 	ListInbound(ctx context.Context, in *ListInboundRequest, opts ...grpc.CallOption) (*ListInboundResponse, error)
 	// GetMessage reads one message of the caller's organisation.
 	GetMessage(ctx context.Context, in *GetMessageRequest, opts ...grpc.CallOption) (*GetMessageResponse, error)
-	// GetEvidence shows what is known about whether Twilio has a message: the receipts, and what every look into Twilio's
+	// GetEvidence shows what is known about whether Twilio has a message: the receipts, and what every query of Twilio's
 	// list has found.
 	GetEvidence(ctx context.Context, in *GetEvidenceRequest, opts ...grpc.CallOption) (*GetEvidenceResponse, error)
-	// ResolveMessage takes an operator's word on a message whose outcome nobody could find out. It sends nothing itself.
-	// Errors: FAILED_PRECONDITION (NOT_RESOLVABLE) when the message needs no such word, or Twilio contradicts it.
+	// ResolveMessage takes an operator's resolution of a message whose outcome could not be found out. It sends nothing itself.
+	// Errors: FAILED_PRECONDITION (NOT_RESOLVABLE) when the message needs no resolution, or Twilio contradicts it.
 	ResolveMessage(ctx context.Context, in *ResolveMessageRequest, opts ...grpc.CallOption) (*ResolveMessageResponse, error)
 	// ListMessages lists messages of the caller's organisation, newest first.
 	ListMessages(ctx context.Context, in *ListMessagesRequest, opts ...grpc.CallOption) (*ListMessagesResponse, error)
 	// GetConsent reads the consent of a phone number and its ledger, oldest event first.
 	GetConsent(ctx context.Context, in *GetConsentRequest, opts ...grpc.CallOption) (*GetConsentResponse, error)
-	// SetConsent records a decision that an operator took down outside the conversation, with its reason. Errors: FAILED_PRECONDITION for an
-	// opt-in of somebody who has opted out in their own words (OPTED_OUT_BY_PERSON), or whose evidence is older than the opt-out
+	// SetConsent records a decision that an operator noted outside the conversation, with its reason. Errors: FAILED_PRECONDITION for an
+	// opt-in of a person who has opted out in their own words (OPTED_OUT_BY_PERSON), or whose evidence is older than the opt-out
 	// (EVIDENCE_TOO_OLD).
 	SetConsent(ctx context.Context, in *SetConsentRequest, opts ...grpc.CallOption) (*SetConsentResponse, error)
-	// SetHold keeps every text from a number while an operator's safety hold lasts, whatever asks for it: Send, the outbound queue. Only
-	// our own answers to STOP and HELP pass. A hold is answered once nothing is on its way to the number any more; telling it again
-	// changes nothing. Errors: UNAVAILABLE, with the hold in force, when a text is on its way for too long.
+	// SetHold keeps every message from a number while an operator's safety hold lasts, for Send and for the outbound queue. Only
+	// our own answers to STOP and HELP pass. A hold is answered once nothing is on its way to the number any more; setting it again
+	// changes nothing. Errors: UNAVAILABLE, with the hold in force, when a message is on its way for too long.
 	SetHold(ctx context.Context, in *SetHoldRequest, opts ...grpc.CallOption) (*SetHoldResponse, error)
 	// CheckSender reports whether an organisation has a sender; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER) if not.
 	CheckSender(ctx context.Context, in *CheckSenderRequest, opts ...grpc.CallOption) (*CheckSenderResponse, error)
@@ -211,40 +211,40 @@ func (c *messagingServiceClient) CheckSender(ctx context.Context, in *CheckSende
 // All implementations must embed UnimplementedMessagingServiceServer
 // for forward compatibility.
 //
-// MessagingService sends texts at most once per idempotency key, records what Twilio reports, and keeps consent.
+// MessagingService sends messages at most once per idempotency key, records what Twilio reports, and keeps consent.
 type MessagingServiceServer interface {
-	// Send hands one text to Twilio, at most once per (organisation, idempotency key), whatever is retried, replayed or
+	// Send hands one message to Twilio, at most once per (organisation, idempotency key), whatever is retried, replayed or
 	// lost. The outcome says how far it came; only ACCEPTED and ALREADY_ACCEPTED mean that the carrier has it.
 	// Errors: INVALID_ARGUMENT for a bad phone, body or key; ALREADY_EXISTS (IDEMPOTENCY_KEY_REUSED) when the key was
 	// used for another recipient or body; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER).
 	Send(context.Context, *SendRequest) (*SendResponse, error)
 	// RecordStatus takes one delivery receipt of Twilio, or of Kapso for a WhatsApp message. It may come late, twice and out of order.
 	RecordStatus(context.Context, *RecordStatusRequest) (*RecordStatusResponse, error)
-	// RecordInbound stores a text that a person sent, once per Twilio SID, and applies the consent keywords before it
+	// RecordInbound stores a message that a person sent, once per Twilio SID, and applies the consent keywords before it
 	// answers. NOT_FOUND (UNKNOWN_SENDER) when no organisation owns the number it was sent to.
 	RecordInbound(context.Context, *RecordInboundRequest) (*RecordInboundResponse, error)
-	// ListInbound lists what people texted to an organisation's sender, as Twilio has it, and says of each text whether it is
+	// ListInbound lists what people texted to an organisation's sender, as Twilio has it, and says of each one whether it is
 	// recorded here. It records nothing. Errors: FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER).
 	ListInbound(context.Context, *ListInboundRequest) (*ListInboundResponse, error)
 	// GetMessage reads one message of the caller's organisation.
 	GetMessage(context.Context, *GetMessageRequest) (*GetMessageResponse, error)
-	// GetEvidence shows what is known about whether Twilio has a message: the receipts, and what every look into Twilio's
+	// GetEvidence shows what is known about whether Twilio has a message: the receipts, and what every query of Twilio's
 	// list has found.
 	GetEvidence(context.Context, *GetEvidenceRequest) (*GetEvidenceResponse, error)
-	// ResolveMessage takes an operator's word on a message whose outcome nobody could find out. It sends nothing itself.
-	// Errors: FAILED_PRECONDITION (NOT_RESOLVABLE) when the message needs no such word, or Twilio contradicts it.
+	// ResolveMessage takes an operator's resolution of a message whose outcome could not be found out. It sends nothing itself.
+	// Errors: FAILED_PRECONDITION (NOT_RESOLVABLE) when the message needs no resolution, or Twilio contradicts it.
 	ResolveMessage(context.Context, *ResolveMessageRequest) (*ResolveMessageResponse, error)
 	// ListMessages lists messages of the caller's organisation, newest first.
 	ListMessages(context.Context, *ListMessagesRequest) (*ListMessagesResponse, error)
 	// GetConsent reads the consent of a phone number and its ledger, oldest event first.
 	GetConsent(context.Context, *GetConsentRequest) (*GetConsentResponse, error)
-	// SetConsent records a decision that an operator took down outside the conversation, with its reason. Errors: FAILED_PRECONDITION for an
-	// opt-in of somebody who has opted out in their own words (OPTED_OUT_BY_PERSON), or whose evidence is older than the opt-out
+	// SetConsent records a decision that an operator noted outside the conversation, with its reason. Errors: FAILED_PRECONDITION for an
+	// opt-in of a person who has opted out in their own words (OPTED_OUT_BY_PERSON), or whose evidence is older than the opt-out
 	// (EVIDENCE_TOO_OLD).
 	SetConsent(context.Context, *SetConsentRequest) (*SetConsentResponse, error)
-	// SetHold keeps every text from a number while an operator's safety hold lasts, whatever asks for it: Send, the outbound queue. Only
-	// our own answers to STOP and HELP pass. A hold is answered once nothing is on its way to the number any more; telling it again
-	// changes nothing. Errors: UNAVAILABLE, with the hold in force, when a text is on its way for too long.
+	// SetHold keeps every message from a number while an operator's safety hold lasts, for Send and for the outbound queue. Only
+	// our own answers to STOP and HELP pass. A hold is answered once nothing is on its way to the number any more; setting it again
+	// changes nothing. Errors: UNAVAILABLE, with the hold in force, when a message is on its way for too long.
 	SetHold(context.Context, *SetHoldRequest) (*SetHoldResponse, error)
 	// CheckSender reports whether an organisation has a sender; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER) if not.
 	CheckSender(context.Context, *CheckSenderRequest) (*CheckSenderResponse, error)

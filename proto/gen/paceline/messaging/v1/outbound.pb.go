@@ -44,7 +44,7 @@ type QueuedText struct {
 	SendAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=send_at,json=sendAt,proto3" json:"send_at,omitempty"`
 	// From when on it is not sent any more.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// When a pending text is looked at next, absent otherwise.
+	// When a pending text is tried next, absent otherwise.
 	NextAttemptAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=next_attempt_at,json=nextAttemptAt,proto3" json:"next_attempt_at,omitempty"`
 	// How many attempts failed.
 	Attempts int32 `protobuf:"varint,11,opt,name=attempts,proto3" json:"attempts,omitempty"`
@@ -225,7 +225,7 @@ func (x *QueuedText) GetEndedAt() *timestamppb.Timestamp {
 // EnqueueTextRequest asks for one text at a time.
 type EnqueueTextRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required: unique per organisation, 1 to 200 characters. A repeat under the same key is the same text.
+	// Required: unique per organisation, 1 to 200 characters. A repeat under the same key stores nothing new.
 	IdempotencyKey string `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// E.164. Consent holds for every text of the queue: to a number that has opted out nothing is sent, not even a one-time code. Nor is
 	// anything sent to a person on a safety hold: the text waits until that is lifted, and expires as it would.
@@ -626,7 +626,7 @@ func (x *ListQueuedTextsResponse) GetNextPageToken() string {
 	return ""
 }
 
-// CancelQueuedTextRequest names the text to take back.
+// CancelQueuedTextRequest names the text to cancel.
 type CancelQueuedTextRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Our id.

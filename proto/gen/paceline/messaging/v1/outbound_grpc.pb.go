@@ -40,7 +40,7 @@ type OutboundServiceClient interface {
 	GetQueuedText(ctx context.Context, in *GetQueuedTextRequest, opts ...grpc.CallOption) (*GetQueuedTextResponse, error)
 	// ListQueuedTexts lists the texts of the caller's organisation, newest first.
 	ListQueuedTexts(ctx context.Context, in *ListQueuedTextsRequest, opts ...grpc.CallOption) (*ListQueuedTextsResponse, error)
-	// CancelQueuedText takes back a text that Twilio does not have and may not have. Cancelling it again changes nothing.
+	// CancelQueuedText cancels a text that Twilio certainly does not have. Cancelling it again changes nothing.
 	// Errors: NOT_FOUND; FAILED_PRECONDITION (NOT_CANCELLABLE) when it is being sent, may have been sent, or is at its end.
 	CancelQueuedText(ctx context.Context, in *CancelQueuedTextRequest, opts ...grpc.CallOption) (*CancelQueuedTextResponse, error)
 }
@@ -108,7 +108,7 @@ type OutboundServiceServer interface {
 	GetQueuedText(context.Context, *GetQueuedTextRequest) (*GetQueuedTextResponse, error)
 	// ListQueuedTexts lists the texts of the caller's organisation, newest first.
 	ListQueuedTexts(context.Context, *ListQueuedTextsRequest) (*ListQueuedTextsResponse, error)
-	// CancelQueuedText takes back a text that Twilio does not have and may not have. Cancelling it again changes nothing.
+	// CancelQueuedText cancels a text that Twilio certainly does not have. Cancelling it again changes nothing.
 	// Errors: NOT_FOUND; FAILED_PRECONDITION (NOT_CANCELLABLE) when it is being sent, may have been sent, or is at its end.
 	CancelQueuedText(context.Context, *CancelQueuedTextRequest) (*CancelQueuedTextResponse, error)
 	mustEmbedUnimplementedOutboundServiceServer()

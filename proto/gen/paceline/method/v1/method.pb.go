@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: paceline/method/v1/method.proto
 
-// Package paceline.method.v1 is what a method says of itself: who may call it, and whether the connection of its caller may repeat
+// Package paceline.method.v1 is the options of a method: who may call it, and whether the connection of its caller may repeat
 // the call. The gateway, the services and their clients read it from the descriptor and from nowhere else.
 
 package methodv1
@@ -29,14 +29,14 @@ const (
 type Caller int32
 
 const (
-	// Nobody.
+	// No caller.
 	Caller_CALLER_UNSPECIFIED Caller = 0
 	// Another process of ours: the gateway for what QStash, Twilio and the other vendors say, onboarding for what it asks of messaging.
 	Caller_CALLER_SERVICE Caller = 1
 	// A person or a program that acts for a whole organisation; over /v1, where the method has a route, or directly.
 	Caller_CALLER_OPERATOR Caller = 2
-	// One person. Where the request has a profile_id, the gateway lets only their own pass; of any other request the service itself has
-	// to see whose the row is.
+	// One person. Where the request has a profile_id, the gateway lets only their own pass; for any other request the service itself
+	// checks who owns the row.
 	Caller_CALLER_USER Caller = 3
 )
 
@@ -90,7 +90,7 @@ type Method struct {
 	Callers []Caller `protobuf:"varint,1,rep,packed,name=callers,proto3,enum=paceline.method.v1.Caller" json:"callers,omitempty"`
 	// Whether the connection of the caller may make the call up to three times while the service is unavailable. The first call may
 	// have had its effect, so only a method is marked whose repeat changes nothing. It is about the connection and not about
-	// idempotency: ExecuteStep can be repeated and is not, for QStash itself comes again.
+	// idempotency: ExecuteStep can be repeated and is not marked, because QStash itself repeats it.
 	Retry         bool `protobuf:"varint,2,opt,name=retry,proto3" json:"retry,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

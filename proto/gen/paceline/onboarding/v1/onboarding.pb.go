@@ -5,7 +5,7 @@
 // source: paceline/onboarding/v1/onboarding.proto
 
 // Package paceline.onboarding.v1 is the contract of the onboarding service: who is enrolled, where each conversation
-// stands, and what is sent next and when.
+// stands, and what is sent next, and when.
 
 package onboardingv1
 
@@ -52,7 +52,7 @@ const (
 	Reason_REASON_THROTTLED Reason = 9
 	// The person can never be reached with this message; the session is parked as undeliverable.
 	Reason_REASON_UNDELIVERABLE Reason = 10
-	// The step's key was used with another text; the session is parked as stuck.
+	// The step's key was used with another body; the session is parked as stuck.
 	Reason_REASON_IDEMPOTENCY_KEY_REUSED Reason = 11
 	// The state changed under this call; try again.
 	Reason_REASON_CONFLICT Reason = 12
@@ -64,7 +64,7 @@ const (
 	Reason_REASON_MESSAGE_MISSING Reason = 15
 	// The person has opted out; only they can opt in again.
 	Reason_REASON_OPTED_OUT Reason = 16
-	// No organisation owns the number that a text was sent to.
+	// No organisation owns the number that a message was sent to.
 	Reason_REASON_UNKNOWN_SENDER Reason = 17
 	// The person is on a safety hold.
 	Reason_REASON_SAFETY_HOLD Reason = 18
@@ -250,7 +250,7 @@ type ExecuteStepRequest struct {
 	// onboarding:{profile_id}:{session_id}:{step_id}.
 	IdempotencyKey string `protobuf:"bytes,5,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Sends the step although it is not due yet. No alarm carries it: it is for operators, whose call is refused otherwise, and the
-	// timeline tells of it. Quiet hours and a step that waits for a delivery hold all the same.
+	// timeline records it. Quiet hours and a step that waits for a delivery hold all the same.
 	BeforeDue     bool `protobuf:"varint,6,opt,name=before_due,json=beforeDue,proto3" json:"before_due,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -549,7 +549,7 @@ func (x *RecordStepFailureResponse) GetDuplicate() bool {
 	return false
 }
 
-// ReceiveMessageRequest is one inbound text as Twilio posted it.
+// ReceiveMessageRequest is one inbound message as Twilio posted it.
 type ReceiveMessageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Twilio's MessageSid; empty of a WhatsApp message.
@@ -742,7 +742,7 @@ func (x *WhatsAppMessage) GetOfSeveral() bool {
 	return false
 }
 
-// ReceiveMessageResponse says that the text is safe with us.
+// ReceiveMessageResponse says that the message is stored.
 type ReceiveMessageResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether it had been stored before, by its id.
@@ -806,7 +806,7 @@ type Profile struct {
 	OrgId string `protobuf:"bytes,2,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
 	// E.164.
 	Phone string `protobuf:"bytes,3,opt,name=phone,proto3" json:"phone,omitempty"`
-	// How the texts address them.
+	// How the messages address them.
 	FirstName string `protobuf:"bytes,4,opt,name=first_name,json=firstName,proto3" json:"first_name,omitempty"`
 	// BCP 47: en or pt-BR.
 	Locale string `protobuf:"bytes,5,opt,name=locale,proto3" json:"locale,omitempty"`
@@ -1117,7 +1117,7 @@ func (x *GetProfileResponse) GetProfile() *Profile {
 	return nil
 }
 
-// ConsentRecord is how a person agreed to be texted, as the caller has it on file. It is kept in the ledger with the first text.
+// ConsentRecord is how a person agreed to be texted, as the caller has it on file. It is kept in the ledger with the first message.
 type ConsentRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Where they agreed, such as web_form or paper_form; 1 to 100 characters on one line.
@@ -1485,7 +1485,7 @@ type Session struct {
 	ProfileId string `protobuf:"bytes,2,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
 	// onboarding or interviewing.
 	Mode string `protobuf:"bytes,3,opt,name=mode,proto3" json:"mode,omitempty"`
-	// Where the conversation stands.
+	// What the conversation waits for.
 	StateToken string `protobuf:"bytes,4,opt,name=state_token,json=stateToken,proto3" json:"state_token,omitempty"`
 	// The burst step that is due; empty outside the burst.
 	NextStepId string `protobuf:"bytes,5,opt,name=next_step_id,json=nextStepId,proto3" json:"next_step_id,omitempty"`

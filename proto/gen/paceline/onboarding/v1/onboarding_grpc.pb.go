@@ -5,7 +5,7 @@
 // source: paceline/onboarding/v1/onboarding.proto
 
 // Package paceline.onboarding.v1 is the contract of the onboarding service: who is enrolled, where each conversation
-// stands, and what is sent next and when.
+// stands, and what is sent next, and when.
 
 package onboardingv1
 
@@ -54,14 +54,14 @@ type OnboardingServiceClient interface {
 	ExecuteStep(ctx context.Context, in *ExecuteStepRequest, opts ...grpc.CallOption) (*ExecuteStepResponse, error)
 	// RecordStepFailure takes QStash's failure callback: an alarm whose every attempt failed.
 	RecordStepFailure(ctx context.Context, in *RecordStepFailureRequest, opts ...grpc.CallOption) (*RecordStepFailureResponse, error)
-	// ReceiveMessage takes one text of a person, by SMS or by WhatsApp. It answers once the text is stored as a job and STOP, START and HELP
+	// ReceiveMessage takes one message of a person, by SMS or by WhatsApp. It answers once the message is stored as a job and STOP, START and HELP
 	// have been applied; the conversation goes on even if this process dies right after.
 	ReceiveMessage(ctx context.Context, in *ReceiveMessageRequest, opts ...grpc.CallOption) (*ReceiveMessageResponse, error)
 	// CreateProfile enrols a person. The profile that a phone already has in this organisation is returned unchanged.
 	CreateProfile(ctx context.Context, in *CreateProfileRequest, opts ...grpc.CallOption) (*CreateProfileResponse, error)
 	// GetProfile reads one profile.
 	GetProfile(ctx context.Context, in *GetProfileRequest, opts ...grpc.CallOption) (*GetProfileResponse, error)
-	// ActivateProfile opens a session and sends the opening text once. Calling it while a session is open changes nothing. Errors:
+	// ActivateProfile opens a session and sends the opening message once. Calling it while a session is open changes nothing. Errors:
 	// FAILED_PRECONDITION while a session is parked (SESSION_PARKED), the person is on hold (SAFETY_HOLD) or has opted out (OPTED_OUT),
 	// while an operator has to judge words of theirs (AWAITS_OPERATOR), and without the consent record that the organisation's setting
 	// requires (CONSENT_RECORD_REQUIRED).
@@ -74,22 +74,22 @@ type OnboardingServiceClient interface {
 	ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error)
 	// GetSession reads one session and its timeline.
 	GetSession(ctx context.Context, in *GetSessionRequest, opts ...grpc.CallOption) (*GetSessionResponse, error)
-	// ResumeSession makes a session that is parked (stuck or undeliverable) active again, once what stood in its way is
+	// ResumeSession makes a session that is parked (stuck or undeliverable) active again, once the cause is
 	// mended; a step that is due gets a new alarm. An active session is left as it is.
 	ResumeSession(ctx context.Context, in *ResumeSessionRequest, opts ...grpc.CallOption) (*ResumeSessionResponse, error)
-	// ResumeSessions does so with all parked sessions of the caller's organisation that a filter chooses, a page at a time, or
-	// says which those are. It may be repeated, and broken off, at any time: a session that is active is left as it is.
+	// ResumeSessions does the same for all parked sessions of the caller's organisation that a filter chooses, a page at a time, or
+	// says which those are. It may be repeated or broken off at any time: a session that is active is left as it is.
 	ResumeSessions(ctx context.Context, in *ResumeSessionsRequest, opts ...grpc.CallOption) (*ResumeSessionsResponse, error)
 	// ListDeadLetters lists the alarms that QStash gave up, newest first.
 	ListDeadLetters(ctx context.Context, in *ListDeadLettersRequest, opts ...grpc.CallOption) (*ListDeadLettersResponse, error)
-	// ReplayDeadLetter sets the alarm of a step again that QStash gave up, at once. It sends nothing itself, so it is safe at
-	// any time and as often as one likes: a step that is not due any more is left alone, and the answer says why.
+	// ReplayDeadLetter sets again, at once, the alarm of a step that QStash gave up. It sends nothing itself, so it is safe at
+	// any time and as often as wanted: a step that is not due any more is left alone, and the answer says why.
 	ReplayDeadLetter(ctx context.Context, in *ReplayDeadLetterRequest, opts ...grpc.CallOption) (*ReplayDeadLetterResponse, error)
 	// ResetSession closes a session so that a new activation starts clean.
 	ResetSession(ctx context.Context, in *ResetSessionRequest, opts ...grpc.CallOption) (*ResetSessionResponse, error)
 	// GetSettings reads what the caller's organisation has decided for itself, or what holds as long as it has not.
 	GetSettings(ctx context.Context, in *GetSettingsRequest, opts ...grpc.CallOption) (*GetSettingsResponse, error)
-	// UpdateSettings decides it anew. It counts from the next text on; what waits for the end of quiet hours already goes on
+	// UpdateSettings decides it anew. It counts from the next message on; what waits for the end of quiet hours already goes on
 	// waiting until then at the least.
 	UpdateSettings(ctx context.Context, in *UpdateSettingsRequest, opts ...grpc.CallOption) (*UpdateSettingsResponse, error)
 }
@@ -285,14 +285,14 @@ type OnboardingServiceServer interface {
 	ExecuteStep(context.Context, *ExecuteStepRequest) (*ExecuteStepResponse, error)
 	// RecordStepFailure takes QStash's failure callback: an alarm whose every attempt failed.
 	RecordStepFailure(context.Context, *RecordStepFailureRequest) (*RecordStepFailureResponse, error)
-	// ReceiveMessage takes one text of a person, by SMS or by WhatsApp. It answers once the text is stored as a job and STOP, START and HELP
+	// ReceiveMessage takes one message of a person, by SMS or by WhatsApp. It answers once the message is stored as a job and STOP, START and HELP
 	// have been applied; the conversation goes on even if this process dies right after.
 	ReceiveMessage(context.Context, *ReceiveMessageRequest) (*ReceiveMessageResponse, error)
 	// CreateProfile enrols a person. The profile that a phone already has in this organisation is returned unchanged.
 	CreateProfile(context.Context, *CreateProfileRequest) (*CreateProfileResponse, error)
 	// GetProfile reads one profile.
 	GetProfile(context.Context, *GetProfileRequest) (*GetProfileResponse, error)
-	// ActivateProfile opens a session and sends the opening text once. Calling it while a session is open changes nothing. Errors:
+	// ActivateProfile opens a session and sends the opening message once. Calling it while a session is open changes nothing. Errors:
 	// FAILED_PRECONDITION while a session is parked (SESSION_PARKED), the person is on hold (SAFETY_HOLD) or has opted out (OPTED_OUT),
 	// while an operator has to judge words of theirs (AWAITS_OPERATOR), and without the consent record that the organisation's setting
 	// requires (CONSENT_RECORD_REQUIRED).
@@ -305,22 +305,22 @@ type OnboardingServiceServer interface {
 	ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error)
 	// GetSession reads one session and its timeline.
 	GetSession(context.Context, *GetSessionRequest) (*GetSessionResponse, error)
-	// ResumeSession makes a session that is parked (stuck or undeliverable) active again, once what stood in its way is
+	// ResumeSession makes a session that is parked (stuck or undeliverable) active again, once the cause is
 	// mended; a step that is due gets a new alarm. An active session is left as it is.
 	ResumeSession(context.Context, *ResumeSessionRequest) (*ResumeSessionResponse, error)
-	// ResumeSessions does so with all parked sessions of the caller's organisation that a filter chooses, a page at a time, or
-	// says which those are. It may be repeated, and broken off, at any time: a session that is active is left as it is.
+	// ResumeSessions does the same for all parked sessions of the caller's organisation that a filter chooses, a page at a time, or
+	// says which those are. It may be repeated or broken off at any time: a session that is active is left as it is.
 	ResumeSessions(context.Context, *ResumeSessionsRequest) (*ResumeSessionsResponse, error)
 	// ListDeadLetters lists the alarms that QStash gave up, newest first.
 	ListDeadLetters(context.Context, *ListDeadLettersRequest) (*ListDeadLettersResponse, error)
-	// ReplayDeadLetter sets the alarm of a step again that QStash gave up, at once. It sends nothing itself, so it is safe at
-	// any time and as often as one likes: a step that is not due any more is left alone, and the answer says why.
+	// ReplayDeadLetter sets again, at once, the alarm of a step that QStash gave up. It sends nothing itself, so it is safe at
+	// any time and as often as wanted: a step that is not due any more is left alone, and the answer says why.
 	ReplayDeadLetter(context.Context, *ReplayDeadLetterRequest) (*ReplayDeadLetterResponse, error)
 	// ResetSession closes a session so that a new activation starts clean.
 	ResetSession(context.Context, *ResetSessionRequest) (*ResetSessionResponse, error)
 	// GetSettings reads what the caller's organisation has decided for itself, or what holds as long as it has not.
 	GetSettings(context.Context, *GetSettingsRequest) (*GetSettingsResponse, error)
-	// UpdateSettings decides it anew. It counts from the next text on; what waits for the end of quiet hours already goes on
+	// UpdateSettings decides it anew. It counts from the next message on; what waits for the end of quiet hours already goes on
 	// waiting until then at the least.
 	UpdateSettings(context.Context, *UpdateSettingsRequest) (*UpdateSettingsResponse, error)
 	mustEmbedUnimplementedOnboardingServiceServer()

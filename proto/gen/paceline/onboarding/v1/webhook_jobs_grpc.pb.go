@@ -43,7 +43,7 @@ type WebhookJobServiceClient interface {
 	// RetryWebhookJob gives a failed job all of its attempts again; it is due at once. Any other job is refused
 	// (FAILED_PRECONDITION, WEBHOOK_JOB_STATUS).
 	RetryWebhookJob(ctx context.Context, in *RetryWebhookJobRequest, opts ...grpc.CallOption) (*RetryWebhookJobResponse, error)
-	// CancelWebhookJob ends a pending job that nobody has begun, or a failed one that nobody will retry, which keeps its error. One that is
+	// CancelWebhookJob ends a pending job that has not begun, or a failed one that will not be retried, which keeps its error. One that is
 	// being done, or was, is refused (FAILED_PRECONDITION, WEBHOOK_JOB_STATUS).
 	CancelWebhookJob(ctx context.Context, in *CancelWebhookJobRequest, opts ...grpc.CallOption) (*CancelWebhookJobResponse, error)
 }
@@ -123,7 +123,7 @@ type WebhookJobServiceServer interface {
 	// RetryWebhookJob gives a failed job all of its attempts again; it is due at once. Any other job is refused
 	// (FAILED_PRECONDITION, WEBHOOK_JOB_STATUS).
 	RetryWebhookJob(context.Context, *RetryWebhookJobRequest) (*RetryWebhookJobResponse, error)
-	// CancelWebhookJob ends a pending job that nobody has begun, or a failed one that nobody will retry, which keeps its error. One that is
+	// CancelWebhookJob ends a pending job that has not begun, or a failed one that will not be retried, which keeps its error. One that is
 	// being done, or was, is refused (FAILED_PRECONDITION, WEBHOOK_JOB_STATUS).
 	CancelWebhookJob(context.Context, *CancelWebhookJobRequest) (*CancelWebhookJobResponse, error)
 	mustEmbedUnimplementedWebhookJobServiceServer()
