@@ -30,7 +30,7 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// apiTimeout is how long one call of /v1 may take. Activation sends a text, so it holds a call to Twilio.
+// apiTimeout is how long one call of /v1 may take. Activation sends a message, so it contains a call to Twilio.
 const apiTimeout = 20 * time.Second
 
 // newAPI is /v1: the generated handlers with strict JSON, over connections that hold the caller to the rules.
@@ -41,7 +41,7 @@ func newAPI(ctx context.Context, onboarding, messaging grpc.ClientConnInterface)
 		runtime.WithMiddlewares(nameRoute),
 		runtime.WithErrorHandler(answerAPI),
 		runtime.WithRoutingErrorHandler(answerNoRoute),
-		// A service's metadata is no business of the caller's.
+		// A service's metadata is not for the caller.
 		runtime.WithOutgoingHeaderMatcher(nothing),
 		runtime.WithOutgoingTrailerMatcher(nothing),
 	)
@@ -62,7 +62,7 @@ func newAPI(ctx context.Context, onboarding, messaging grpc.ClientConnInterface)
 	return strictRequest(mux), nil
 }
 
-// strictRequest hands on what the generated handlers may see: a body of at most 64 KiB that says it is JSON, and no
+// strictRequest passes on what the generated handlers may see: a body of at most 64 KiB that says it is JSON, and no
 // header but that, for they heed more of the headers (Grpc-Timeout, Grpc-Metadata-*, X-HTTP-Method-Override, TE) than a
 // caller should steer.
 func strictRequest(next http.Handler) http.Handler {
@@ -85,7 +85,7 @@ func strictRequest(next http.Handler) http.Handler {
 			answerNoRoute(ctx, nil, nil, w, r, http.StatusBadRequest)
 			return
 		}
-		if r.Method != http.MethodGet && r.URL.RawQuery != "" { // the generated code would not even look at it
+		if r.Method != http.MethodGet && r.URL.RawQuery != "" { // the generated code ignores it
 			writeError(ctx, w, http.StatusBadRequest, refuse(codes.InvalidArgument, reasonInvalid, "only a GET takes a query"))
 			return
 		}
@@ -97,8 +97,9 @@ func strictRequest(next http.Handler) http.Handler {
 	})
 }
 
-// jsonBody reports whether a body may be read as JSON. What curl -d says of a body by default, and saying nothing, count
-// too: no other kind of body is taken here, and a bearer token, not a cookie, is what a request stands on.
+// jsonBody reports whether a body may be read as JSON. The type that curl -d
+// sends by default and an absent type count too: no other kind of body is taken here, and a request is authenticated by a bearer
+// token, not by a cookie.
 func jsonBody(contentType string) bool {
 	if contentType == "" {
 		return true
@@ -124,7 +125,7 @@ func answerAPI(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w 
 	writeError(ctx, w, runtime.HTTPStatusFromCode(answer.Code), answer)
 }
 
-// answerNoRoute writes what the router makes of a path or a method that is not there.
+// answerNoRoute writes the router's answer to an unknown path or method.
 func answerNoRoute(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, _ *http.Request, httpStatus int) {
 	switch httpStatus {
 	case http.StatusMethodNotAllowed:
@@ -220,7 +221,7 @@ func (s strict) NewDecoder(r io.Reader) runtime.Decoder {
 			return fmt.Errorf("cannot decode into %T", v)
 		}
 		if err := s.UnmarshalOptions.Unmarshal(body, message); err != nil {
-			// Its prefix ends in one of two kinds of space, by chance, so that nobody relies on the text.
+			// Its prefix ends in one of two kinds of space, at random, so that no program relies on the wording.
 			return errors.New("the body cannot be read: " + strings.TrimLeft(strings.TrimPrefix(err.Error(), "proto:"), " \u00a0"))
 		}
 		return nil

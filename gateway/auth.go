@@ -19,15 +19,15 @@ import (
 	"paceline.internal/platform/rpc"
 )
 
-// longestLife bounds a token of /v1, whatever it says itself: one that is lost ends by then.
+// longestLife bounds a token of /v1, whatever its exp is: a lost one expires by then.
 const longestLife = 31 * 24 * time.Hour
 
 // maxToken bounds the work that an unauthenticated caller can ask for.
 const maxToken = 8 << 10
 
-// authConfig says whose tokens are believed on /v1. At least one of secret and jwks is set.
+// authConfig says whose tokens are accepted on /v1. At least one of secret and jwks is set.
 type authConfig struct {
-	secret   config.Secret // signs HS256; several are parted by commas
+	secret   config.Secret // signs HS256; several are separated by commas
 	jwks     *jwks         // holds public keys; nil when there is none
 	issuer   string        // required of every token when set
 	audience string        // required of every token when set
@@ -103,7 +103,7 @@ func (a *authenticator) principal(ctx context.Context, header string) (rpc.Princ
 }
 
 // key chooses the source by the method, which the parser has already pinned: a secret verifies HS256 and nothing else,
-// and a JWKS never does, or its public keys would be everybody's secret.
+// and a JWKS never does, or its public keys would be HMAC secrets that anyone can read.
 func (a *authenticator) key(ctx context.Context) jwt.Keyfunc {
 	return func(token *jwt.Token) (any, error) {
 		if token.Method == jwt.SigningMethodHS256 {
@@ -126,7 +126,7 @@ func (c claims) principal() (rpc.Principal, error) {
 	return rpc.Principal{Subject: c.Subject, OrgID: org.String(), Role: rpc.Role(c.Role)}, nil
 }
 
-// explain names what is wrong with a token in words of our own: the library's may quote parts of it.
+// explain names what is wrong with a token in fixed words: the library's errors may quote parts of it.
 func explain(err error) error {
 	for _, known := range []struct {
 		is   error
@@ -166,8 +166,8 @@ func (a *authenticator) require(next http.Handler) http.Handler {
 // jwks are the public keys behind a URL, fetched in the background for as long as their context lives.
 type jwks struct{ keys keyfunc.Keyfunc }
 
-// newJWKS does not fail when the URL cannot be reached now: until it can, its tokens are refused. A key id that is not
-// known yet makes it look again, at most twice a minute, so that unknown ids cannot be used to flood the issuer.
+// newJWKS does not fail when the URL cannot be reached now: until it can, its tokens are refused. An unknown key
+// id makes it fetch again, at most twice a minute, so that unknown ids cannot be used to flood the issuer.
 func newJWKS(ctx context.Context, log *slog.Logger, url string) (*jwks, error) {
 	keys, err := keyfunc.NewDefaultOverrideCtx(ctx, []string{url}, keyfunc.Override{
 		Client:            &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}},

@@ -13,21 +13,21 @@ import (
 )
 
 // callback is one route that a vendor calls. Every callback is this one pipeline: the body, its signature, a place, and then the
-// work: decode, one RPC, and the answer that makes the vendor do the right thing. T is what the signature has shown to be the
-// vendor's.
+// work: decode, one RPC, and the answer that makes the vendor do the right thing. T is what the signature
+// covers.
 type callback[T any] struct {
-	timeout time.Duration // of all of it, less than the vendor waits
+	timeout time.Duration // of the whole pipeline, less than the vendor waits
 	limit   int64         // the most that a body may have
 	places  places
-	// signed reports whether the request brings what could be a signature. Without one the answer is known before the body is there.
+	// signed reports whether the request brings what could be a signature. Without one the request is refused before its body has arrived.
 	signed func(http.Header) bool
 	// unread is the answer to a body that cannot be read; nil for the error as it is.
 	unread func(status int, why *rpc.Error) answer
-	// verify returns what is known to be the vendor's, or the answer to what is not. Nothing of the body is used before that.
+	// verify returns what the vendor has signed, or the refusal. Nothing of the body is used before that.
 	verify func(r *http.Request, body []byte) (T, *answer)
 	work   func(ctx context.Context, said T) answer
-	// told hears what was answered, also when the work has panicked; may be nil.
-	told func(ctx context.Context, given answer)
+	// answered gets the answer, also after a panic; may be nil.
+	answered func(ctx context.Context, given answer)
 }
 
 // serve is the pipeline.
@@ -35,8 +35,8 @@ func (c callback[T]) serve(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), c.timeout)
 	defer cancel()
 	given := answer{status: http.StatusInternalServerError, err: public(nil)} // of a panic
-	if c.told != nil {
-		defer func() { c.told(ctx, given) }()
+	if c.answered != nil {
+		defer func() { c.answered(ctx, given) }()
 	}
 	given = c.answer(ctx, w, r)
 	given.write(ctx, w)
@@ -68,13 +68,13 @@ func (c callback[T]) answer(ctx context.Context, w http.ResponseWriter, r *http.
 	return c.work(ctx, said)
 }
 
-// answer is what a vendor is told: a body, or an error.
+// answer is what a vendor gets: a body, or an error.
 type answer struct {
 	status      int
 	contentType string
 	body        []byte
 	err         *rpc.Error        // instead of the body
-	header      map[string]string // beyond what every answer has
+	header      map[string]string // in addition to those of every answer
 }
 
 func (a answer) write(ctx context.Context, w http.ResponseWriter) {
@@ -88,26 +88,26 @@ func (a answer) write(ctx context.Context, w http.ResponseWriter) {
 	write(w, a.status, a.contentType, a.body)
 }
 
-// malformed is the answer to what is the vendor's and cannot be decoded.
+// malformed is the answer to a signed request that cannot be decoded.
 func malformed(err error) answer {
 	return answer{status: http.StatusBadRequest, err: refuse(codes.InvalidArgument, reasonInvalid, err.Error())}
 }
 
 // maxCallbacks is how many callbacks of one vendor are worked on at once: far more than a healthy upstream ever holds up,
-// and at most 64 MiB of bodies. It is per vendor, so that a storm of alarms never keeps a STOP out.
+// and at most 64 MiB of bodies. It is per vendor, so that a burst of alarms never keeps a STOP out.
 const maxCallbacks = 1024
 
-// fullRetryAfter is when a vendor that was turned away may come again.
+// fullRetryAfter is when a vendor that was refused may try again.
 const fullRetryAfter = 2 * time.Second
 
 // places bound the callbacks of one vendor. One is taken once the body is there and its signature was found to be the vendor's,
-// so that nobody else can take one. There is no queue: one would only hold connections until their callers have given
-// up, while the vendors keep what was refused and bring it again.
+// so that no other caller can take one. There is no queue: it would only hold connections until their callers give
+// up, while the vendors keep what was refused and send it again.
 type places chan struct{}
 
 func newPlaces() places { return make(places, maxCallbacks) }
 
-// enter takes a place, which leave gives back, if there is one.
+// enter takes a place, if one is free; leave releases it.
 func (p places) enter() (leave func(), ok bool) {
 	select {
 	case p <- struct{}{}:
@@ -117,13 +117,13 @@ func (p places) enter() (leave func(), ok bool) {
 	}
 }
 
-// has reports whether a header is there.
+// has reports whether a header is present.
 func has(name string) func(http.Header) bool {
 	return func(header http.Header) bool { return header.Get(name) != "" }
 }
 
-// withoutBody is a request whose body is not waited for: it is refused without. One that says itself that it is too long is
-// refused for that.
+// withoutBody is a request that is refused without waiting for its body. One whose Content-Length is too long is refused for
+// that.
 func withoutBody(r *http.Request, limit int64) *http.Request {
 	r = r.Clone(r.Context())
 	r.Body = http.NoBody
@@ -137,7 +137,7 @@ func withoutBody(r *http.Request, limit int64) *http.Request {
 const maxBody = 64 << 10
 
 // readUpTo reads the whole body, or fails with *http.MaxBytesError, without reading anything when the length is given. A
-// body that is shorter than it should be, because it broke off or somebody has read from it before, is an error.
+// body that is shorter than it should be, because it broke off or was read from before, is an error.
 func readUpTo(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit}

@@ -78,10 +78,10 @@ func TestCallbacks(t *testing.T) {
 		})
 	}
 	for _, tc := range []struct{ name, full, same, other string }{
-		{name: "AlarmsAreTurnedAwayAndTextsAreNot", full: pathStep, same: pathStepFailed, other: pathInbound},
-		{name: "FailureCallbacksAreTurnedAwayAndReceiptsAreNot", full: pathStepFailed, same: pathStep, other: pathStatus},
-		{name: "TextsAreTurnedAwayAndAlarmsAreNot", full: pathInbound, same: pathStatus, other: pathStepFailed},
-		{name: "ReceiptsAreTurnedAwayAndFailureCallbacksAreNot", full: pathStatus, same: pathInbound, other: pathStepFailed},
+		{name: "AlarmsAreRefusedAndMessagesAreNot", full: pathStep, same: pathStepFailed, other: pathInbound},
+		{name: "FailureCallbacksAreRefusedAndReceiptsAreNot", full: pathStepFailed, same: pathStep, other: pathStatus},
+		{name: "MessagesAreRefusedAndAlarmsAreNot", full: pathInbound, same: pathStatus, other: pathStepFailed},
+		{name: "ReceiptsAreRefusedAndFailureCallbacksAreNot", full: pathStatus, same: pathInbound, other: pathStepFailed},
 	} {
 		t.Run("S1_33_"+tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -102,7 +102,7 @@ func TestCallbacks(t *testing.T) {
 		})
 	}
 
-	t.Run("R_15_NobodyTakesAPlaceWithoutASignature", func(t *testing.T) {
+	t.Run("R_15_NoCallerTakesAPlaceWithoutASignature", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		leave := fill(t, b, pathInbound)
@@ -125,13 +125,13 @@ func TestCallbacks(t *testing.T) {
 		})
 	}
 
-	t.Run("S1_33_AHandlerThatPanicsGivesItsPlaceBack", func(t *testing.T) {
+	t.Run("S1_33_AHandlerThatPanicsReleasesItsPlace", func(t *testing.T) {
 		t.Parallel()
 		places := make(places, 1)
 		cfg := mustConfig(t)
 		signatures, err := newTwilioSignatures(cfg.TwilioAuthToken)
 		require.NoError(t, err)
-		c := carrier{places: places, signatures: signatures, origin: cfg.PublicBaseURL} // whom it would ask is nil
+		c := carrier{places: places, signatures: signatures, origin: cfg.PublicBaseURL} // its services are nil
 		request := callbacks()[pathInbound].request
 		request.Method = http.MethodPost
 		for range 2 {
@@ -141,8 +141,8 @@ func TestCallbacks(t *testing.T) {
 	})
 }
 
-// What cannot be stored is not taken: the gateway has no other way of dealing with a callback than the service behind it,
-// so nothing is done in its place, and the vendor brings it again.
+// What cannot be stored is refused: the gateway can pass a callback to the service behind it and do nothing else,
+// so the vendor sends it again.
 func TestStoreThatIsDown(t *testing.T) {
 	t.Parallel()
 	form := map[string][]string{
@@ -152,7 +152,7 @@ func TestStoreThatIsDown(t *testing.T) {
 		name, rpc string
 		request   goldenRequest
 	}{
-		{name: "Text", rpc: "OnboardingService/ReceiveMessage", request: goldenRequest{Path: pathInbound, Sign: "twilio current", Form: form}},
+		{name: "Message", rpc: "OnboardingService/ReceiveMessage", request: goldenRequest{Path: pathInbound, Sign: "twilio current", Form: form}},
 		{name: "Receipt", rpc: "MessagingService/RecordStatus", request: goldenRequest{Path: pathStatus, Sign: "twilio current", Form: form}},
 		{name: "Step", rpc: "OnboardingService/ExecuteStep", request: goldenRequest{Path: pathStep, Sign: "qstash current", Headers: headers("0", "5"), Body: aStep}},
 		{name: "StepFailure", rpc: "OnboardingService/RecordStepFailure", request: goldenRequest{Path: pathStepFailed, Sign: "qstash current", Headers: headers("0", "5"), Body: aFailure}},

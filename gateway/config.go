@@ -24,7 +24,7 @@ type Config struct {
 	TwilioAuthToken   config.Secret `env:"TWILIO_AUTH_TOKEN,required" help:"verifies Twilio's callbacks; the account's primary auth token; two parted by a comma while it is changed"`
 	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET,required" help:"signs the tokens that the processes call each other with; at least 32 bytes, the same everywhere; of several parted by commas the first signs, and all are believed"`
 
-	// A vendor whose secret is absent is not believed: its route answers 404.
+	// A vendor whose secret is absent is not served: its route answers 404.
 	KapsoSecret        config.Secret `env:"KAPSO_WEBHOOK_SECRET" help:"verifies Kapso's webhooks (WhatsApp); the secret key of the webhook, several parted by commas; none turns the route off"`
 	KapsoPhoneNumberID string        `env:"KAPSO_PHONE_NUMBER_ID" help:"the WhatsApp number whose events are taken, by Kapso's phone_number_id; every number's without it"`
 	ShopifySecret      config.Secret `env:"SHOPIFY_WEBHOOK_SECRET" help:"verifies Shopify's webhooks; the app's client secret, several parted by commas; none turns the route off"`
@@ -46,7 +46,7 @@ func LoadConfig(environ map[string]string) (Config, error) {
 	return cfg, err
 }
 
-// Validate reports what no single variable can be blamed for, and keys that are too short to sign with.
+// Validate reports problems of several variables together, and keys that are too short to sign with.
 func (c *Config) Validate() error {
 	var problems []error
 	if c.JWTSecret.IsZero() && c.JWKSURL == "" {
@@ -84,7 +84,7 @@ func (c *Config) Validate() error {
 // publishedTwilioToken is the auth token of the emulators' account, which deploy/compose/secrets.sh writes.
 const publishedTwilioToken = "0123456789abcdef0123456789abcdef"
 
-// publishedKeys refuses the keys of the emulators, with which everybody can sign, where everybody can call.
+// publishedKeys refuses the keys of the emulators, which are public, at a public origin.
 func (c *Config) publishedKeys() (problems []error) {
 	if !c.PublicBaseURL.Public() {
 		return nil
@@ -98,7 +98,7 @@ func (c *Config) publishedKeys() (problems []error) {
 		{"QSTASH_NEXT_SIGNING_KEY", c.QStashNextKey, []string{qstash.PublishedCurrentKey, qstash.PublishedNextKey}},
 		{"TWILIO_AUTH_TOKEN", c.TwilioAuthToken, []string{publishedTwilioToken}},
 	} {
-		values, _ := key.value.Keys() // a malformed one is another problem's
+		values, _ := key.value.Keys() // a malformed one is reported as a problem of its own
 		if slices.ContainsFunc(values, func(value string) bool { return slices.Contains(key.published, value) }) {
 			problems = append(problems, &config.Problem{
 				Variable: key.variable, Reason: "is a published key of the emulators, and PUBLIC_BASE_URL is a public origin",

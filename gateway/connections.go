@@ -23,7 +23,7 @@ const (
 	maxWaiting     = 64 << 20
 	connectionCost = 32 << 10
 
-	// A body has bodyPause, and longer as it comes: bodyRate is the least that it may do. However it comes, bodyMost ends it:
+	// A body has bodyPause, and longer as it arrives: bodyRate is the slowest that is accepted. bodyMost ends any body:
 	// Twilio waits four seconds for an answer and Shopify five.
 	bodyPause = time.Second
 	bodyRate  = 64 << 10 // bytes a second
@@ -33,9 +33,9 @@ const (
 	answerTime = 5 * time.Second
 )
 
-// connections bounds the memory of those that are waited for: to send a request, its header or its body. When they hold too
-// much, the one that was waited for longest is closed. That is one that dribbles, or that is kept open and idle; it is never a
-// callback, which comes within milliseconds. To refuse the newest instead would let strangers keep everybody out.
+// connections bounds the memory of connections whose client has still to send a request, its header or its body. When they use
+// too much, the one that has waited longest is closed. That is one that dribbles, or that is kept open and idle; it is never a
+// callback, which arrives within milliseconds. To refuse the newest instead would let strangers keep every vendor out.
 type connections struct {
 	mu      sync.Mutex
 	held    int64
@@ -92,7 +92,7 @@ func (c *connection) received(n int) {
 	closeAll(excess)
 }
 
-// complete says that the request is there: it is no longer the client who is waited for.
+// complete says that the request has arrived: the client is not waited for any more.
 func (c *connection) complete() {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
@@ -113,7 +113,7 @@ func (c *connection) leave() {
 	}
 }
 
-// excess takes out, with the lock, whoever has to go.
+// excess removes, with the lock, the connections to close, those that have waited longest first.
 func (cs *connections) excess() (gone []*connection) {
 	for cs.held > maxWaiting {
 		oldest, ok := cs.waiting.Front().Value.(*connection)
@@ -128,7 +128,7 @@ func (cs *connections) excess() (gone []*connection) {
 
 func closeAll(connections []*connection) {
 	for _, c := range connections {
-		_ = c.Close() // whoever reads from it is told
+		_ = c.Close() // a reader of it gets an error
 	}
 }
 
@@ -162,7 +162,7 @@ type prompt struct {
 func (p *prompt) WriteHeader(status int) {
 	if !p.started {
 		p.started = true
-		_ = http.NewResponseController(p.ResponseWriter).SetWriteDeadline(p.now().Add(answerTime)) // a recorder of a test has none
+		_ = http.NewResponseController(p.ResponseWriter).SetWriteDeadline(p.now().Add(answerTime)) // a test's recorder has none
 	}
 	p.ResponseWriter.WriteHeader(status)
 }
@@ -178,7 +178,7 @@ func (p *prompt) Write(body []byte) (int, error) {
 // Unwrap lets http.ResponseController find what is below.
 func (p *prompt) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
-// arriving is a body that has to keep coming.
+// arriving is a body that has to keep arriving.
 type arriving struct {
 	io.ReadCloser
 
@@ -202,7 +202,7 @@ func (b *arriving) Read(p []byte) (int, error) {
 
 func (b *arriving) extend() {
 	most := min(bodyPause+time.Duration(b.received)*time.Second/bodyRate, bodyMost)
-	_ = b.connection.SetReadDeadline(b.began.Add(most)) // of a connection that was closed: reading says so
+	_ = b.connection.SetReadDeadline(b.began.Add(most)) // on a closed connection the read fails
 }
 
 // unreadable is the answer to a body that could not be read.

@@ -74,7 +74,7 @@ func TestConnections(t *testing.T) {
 		came := new(bodyOf)
 		body := &arriving{ReadCloser: came, connection: c, began: noon()}
 		for _, tt := range []struct {
-			bytes int // that have come when the next are waited for
+			bytes int // that have arrived when the next are waited for
 			want  time.Duration
 		}{{0, time.Second}, {1, time.Second + time.Second/bodyRate}, {bodyRate / 2, 1500 * time.Millisecond}, {64 << 10, 2 * time.Second}, {1 << 20, bodyMost}} {
 			came.n = tt.bytes - int(body.received)
@@ -86,7 +86,7 @@ func TestConnections(t *testing.T) {
 		}
 	})
 
-	t.Run("R_15_WhoIsWaitedForLongestGoesWhenTooMuchIsHeld", func(t *testing.T) {
+	t.Run("R_15_TheLongestWaitingConnectionIsClosedWhenTooMuchIsHeld", func(t *testing.T) {
 		t.Parallel()
 		cs := &connections{open: map[net.Conn]*connection{}}
 		idle, _ := admit(t, cs)

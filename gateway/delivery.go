@@ -40,7 +40,7 @@ func readDelivery(header http.Header) *delivery {
 }
 
 // verified takes the headers that our own publisher forwards, once the request is known to come from QStash. They are not
-// covered by the signature, so each must look like what it should be.
+// covered by the signature, so the format of each is checked.
 func (d *delivery) verified(header http.Header) {
 	d.genuine = true
 	if n, err := strconv.ParseUint(header.Get(qstash.HeaderMaxRetries), 10, 16); err == nil {
@@ -77,12 +77,12 @@ func (d *delivery) describe(ctx context.Context, given answer) {
 }
 
 // reportFinalFailure writes the one line of a delivery that failed for good: there is no attempt after this one, or we forbid it. A
-// 489 before the signature was checked counts, for QStash heeds it; verified tells it from a stranger's.
+// 489 before the signature was checked counts, because QStash obeys it; verified separates it from a forgery's.
 func (d *delivery) reportFinalFailure(ctx context.Context, log *slog.Logger, event string, given answer) {
 	if given.status/100 == 2 || !d.final() && given.status != qstash.StatusNonRetryable {
 		return
 	}
-	if d.genuine && d.messageID == "" { // the doctor's, who signs as QStash does; QStash names each of its messages
+	if d.genuine && d.messageID == "" { // the doctor's, which signs as QStash does; QStash names each of its messages
 		return
 	}
 	log.LogAttrs(ctx, slog.LevelError, event, //nolint:sloglint // one of two constants, by the route
@@ -92,7 +92,7 @@ func (d *delivery) reportFinalFailure(ctx context.Context, log *slog.Logger, eve
 	)
 }
 
-// attemptOf is the number of the attempt, from 1, by the number of retries before it. What is no number is the first.
+// attemptOf is the number of the attempt, from 1, by the number of retries before it. A retry count that is no number means the first.
 func attemptOf(retried string) int {
 	n, err := strconv.ParseUint(retried, 10, 31)
 	if err != nil {
@@ -102,7 +102,7 @@ func attemptOf(retried string) int {
 }
 
 // signatureMark tells two signatures apart in a log: 8 digits of its SHA-256. A signature itself is never logged, since
-// whoever reads it can present it for five minutes.
+// a reader of the log could present it for five minutes.
 func signatureMark(signature string) string {
 	sum := sha256.Sum256([]byte(signature))
 	return hex.EncodeToString(sum[:])[:8]

@@ -246,7 +246,7 @@ func TestFinalFailure(t *testing.T) {
 		require.Empty(t, b.lines(t, stepEvent))
 	})
 
-	t.Run("S1_17_APanicInTheLastAttemptIsTold", func(t *testing.T) {
+	t.Run("S1_17_APanicInTheLastAttemptIsLogged", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		a := b.alarms(t)
@@ -367,7 +367,7 @@ func TestSignatureIsNotLogged(t *testing.T) {
 	})
 }
 
-// FuzzDelivery holds what is made of a delivery's headers, which anybody may have written, to what a span can hold.
+// FuzzDelivery checks that what is read from a delivery's headers, which a stranger may have written, fits a span.
 func FuzzDelivery(f *testing.F) {
 	f.Fuzz(func(t *testing.T, id, retried, maxRetries, hash string) {
 		header := http.Header{}

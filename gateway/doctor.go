@@ -27,10 +27,10 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// doctorTimeout bounds one look at something across the network.
+// doctorTimeout bounds one check across the network.
 const doctorTimeout = 3 * time.Second
 
-// Doctor looks at everything that the gateway needs. It changes nothing.
+// Doctor checks everything that the gateway needs. It changes nothing.
 func Doctor(ctx context.Context, cfg Config) process.Findings {
 	tel, err := telemetry.New(ctx, telemetry.Options{Service: "gateway-doctor", Output: io.Discard, Registry: telemetry.NewRegistry()})
 	if err != nil {
@@ -70,8 +70,8 @@ func toOnboarding(onboarding, _ *grpc.ClientConn) *grpc.ClientConn { return onbo
 
 func toMessaging(_, messaging *grpc.ClientConn) *grpc.ClientConn { return messaging }
 
-// lookAtUpstream asks a service for its health, and thereby whether the network and mTLS let us; and makes a call that changes nothing,
-// and thereby sees whether it is that service, and believes our tokens.
+// lookAtUpstream asks a service for its health, which proves the network and mTLS; and makes a call that changes nothing,
+// which proves that it is that service and that it accepts our tokens.
 func (c *Config) lookAtUpstream(
 	tel *telemetry.Telemetry, addr string, pick func(onboarding, messaging *grpc.ClientConn) *grpc.ClientConn,
 ) func(context.Context) (string, error) {
@@ -101,7 +101,7 @@ func (c *Config) lookAtUpstream(
 	}
 }
 
-// believed reads the answer to a call that names nothing. A refusal of that is the best answer.
+// believed reads the answer to a call with an empty request. The right answer is that the request is invalid.
 func believed(addr string, err error) error {
 	switch status.Code(err) {
 	case codes.Unauthenticated:
@@ -116,8 +116,8 @@ func believed(addr string, err error) error {
 	}
 }
 
-// lookAtOrigin posts a signed callback that means nothing to the public origin. Whoever answers 489 has our keys, and computes
-// signatures from the very URL that was called.
+// lookAtOrigin posts a signed callback without a valid payload to the public origin. A server that answers 489 has our keys, and
+// computes signatures over the same URL.
 func (c *Config) lookAtOrigin(ctx context.Context) (string, error) {
 	origin := c.PublicBaseURL.String()
 	if err := plausible(origin); err != nil {
@@ -160,7 +160,7 @@ func (c *Config) lookAtOrigin(ctx context.Context) (string, error) {
 	}
 }
 
-// lookAtTwilioToken posts a receipt that is signed and says nothing. Whoever answers 400 has our token.
+// lookAtTwilioToken posts a signed receipt without content. A server that answers 400 has our token.
 func (c *Config) lookAtTwilioToken(ctx context.Context, client *http.Client) error {
 	target := c.PublicBaseURL.String() + pathStatus
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target, http.NoBody)
@@ -185,7 +185,7 @@ func (c *Config) lookAtTwilioToken(ctx context.Context, client *http.Client) err
 	return nil
 }
 
-// plausible says what is plainly wrong with a public origin.
+// plausible names what is certainly wrong with a public origin.
 func plausible(origin string) error {
 	u, err := url.Parse(origin)
 	if err != nil {
@@ -200,7 +200,8 @@ func plausible(origin string) error {
 	return nil
 }
 
-// lookAtAPIKeys fetches them. An identity provider signs for others as well, so its signature alone says little.
+// lookAtAPIKeys fetches them. An identity provider signs for other services too, so its signature alone does not prove that a token
+// is ours.
 func (c *Config) lookAtAPIKeys(ctx context.Context) (string, error) {
 	if err := hasKeys(ctx, c.JWKSURL); err != nil {
 		return "", err

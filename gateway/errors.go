@@ -57,7 +57,7 @@ func public(err error) *rpc.Error {
 			return refuse(e.Code, reasonInvalid, e.Message)
 		}
 	case codes.PermissionDenied:
-		if e.Reason == "" { // by the policy of the service's server chain
+		if e.Reason == "" { // made by the service's server chain
 			return refuse(e.Code, reasonPermissionDenied, "this role may not do this")
 		}
 	default:
@@ -87,7 +87,7 @@ func writeError(ctx context.Context, w http.ResponseWriter, httpStatus int, e *r
 	write(w, httpStatus, "application/json", body)
 }
 
-// write sends one whole answer. A failure to write means that the caller is gone, and nobody is left to be told.
+// write sends one whole answer. A failure to write means that the caller is gone, so there is nothing to report it to.
 func write(w http.ResponseWriter, httpStatus int, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
@@ -95,7 +95,7 @@ func write(w http.ResponseWriter, httpStatus int, contentType string, body []byt
 	_, _ = w.Write(body) //nolint:gosec // G705: JSON, YAML and XML of our own making, each with its type
 }
 
-// seconds is a Retry-After: whole seconds, rounded up, because coming back too early is a wasted attempt.
+// seconds is a Retry-After: whole seconds, rounded up, because a retry that is too early wastes an attempt.
 func seconds(d time.Duration) string {
 	return strconv.Itoa(max(1, int(math.Ceil(d.Seconds()))))
 }

@@ -30,7 +30,7 @@ type event struct {
 
 type eventKey struct{}
 
-// eventFrom returns the event of the request; outside a request, one that nobody reads.
+// eventFrom returns the event of the request; outside a request, one that is discarded.
 func eventFrom(ctx context.Context) *event {
 	if e, ok := ctx.Value(eventKey{}).(*event); ok {
 		return e
@@ -58,15 +58,15 @@ func (e *event) fail(err *rpc.Error) {
 	e.add(slog.String("code", err.Code.String()), slog.String("reason", err.Reason))
 }
 
-// clip is as much of a stranger's words as a line or a span has room for: a header may hold 32 KiB, and nobody needs a
-// token to have it logged.
+// clip cuts untrusted input to what a line or a span has room for: a header may hold 32 KiB, and a caller without a token can
+// have it logged.
 func clip(text string) string {
 	const most = 128
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
-// cause puts an upstream's own words on the line when the caller is not told them. A service's texts are fixed and a
-// transport's hold addresses only; neither holds what a person wrote.
+// cause puts an upstream's error on the line when the caller does not get it. A service's messages are fixed and a
+// transport's contain addresses only; neither contains what a person wrote.
 func (e *event) cause(err error) {
 	switch status.Code(err) {
 	case codes.Internal, codes.Unknown, codes.DataLoss, codes.Unauthenticated, codes.Unimplemented, codes.Unavailable, codes.DeadlineExceeded:

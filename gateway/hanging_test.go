@@ -17,7 +17,7 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// A store that hangs: the services take what they are asked and answer nobody.
+// A store that hangs: the services accept calls and answer none.
 type (
 	hangingOnboarding struct {
 		onboardingv1.OnboardingServiceClient

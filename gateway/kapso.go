@@ -86,7 +86,7 @@ type kapsoBody struct {
 }
 
 // kapsoEvent is what we read of an event. The fields that only explain are left as they came, so that a change in them loses
-// nobody's STOP.
+// no STOP.
 type kapsoEvent struct {
 	PhoneNumberID scalar `json:"phone_number_id"`
 	Conversation  struct {
@@ -236,8 +236,8 @@ func (e *kapsoEvent) phoneNumberID() string {
 }
 
 // text is a person's message. Its id is WhatsApp's and not the delivery's, since Kapso delivers a message of a failed
-// batch again by itself. Ignored are what our side said on another device, and what an import of old conversations brings: an
-// answer of last year is none.
+// batch again by itself. Messages that our side sent from another device and those of an import of old conversations
+// are ignored: an answer of last year does not count.
 func (e *kapsoEvent) text(hook webhook) (webhook, error) {
 	m := &e.Message
 	if err := checkEventID("message.id", string(m.ID)); err != nil {
@@ -317,7 +317,7 @@ func (e *kapsoEvent) words() string {
 	return ""
 }
 
-// person is whose message it is, E.164; empty when WhatsApp does not tell.
+// person is whose message it is, E.164; empty when WhatsApp does not say.
 func (e *kapsoEvent) person() string {
 	for _, number := range []scalar{e.Message.From, e.Conversation.PhoneNumber, e.Message.Kapso.PhoneNumber} {
 		if phone := phoneOf(string(number)); phone != "" {
@@ -327,10 +327,10 @@ func (e *kapsoEvent) person() string {
 	return ""
 }
 
-// phoneOf is WhatsApp's name of an account as the phone number that texts are sent to, E.164; empty when it is none. WhatsApp
+// phoneOf is WhatsApp's name of an account as the phone number that messages are sent to, E.164; empty when it is none. WhatsApp
 // keeps the number that an account began with: in Brazil without the 9 that mobile numbers have had before their eight digits
 // since 2016 (a mobile number's began with 6 to 9, a landline's begins with 2 to 5), in Mexico with the 1 that was dropped in
-// 2019. Left alone, a person's STOP would be kept for a number that we never text. (waha.devlike.pro, Brazilian Phone Numbers;
+// 2019. Unchanged, a person's STOP would be recorded for a number that we never send to. (waha.devlike.pro, Brazilian Phone Numbers;
 // green-api.com, Features of sending and receiving messages from different countries.)
 func phoneOf(account string) string {
 	digits := strings.Map(func(r rune) rune {

@@ -160,7 +160,7 @@ func TestKapsoEvents(t *testing.T) {
 		require.Empty(t, hooks[0].result)
 		hooks, err = other.read(kapsoHeaders("whatsapp.phone_number.created", "k1"), []byte(`{"phone_number_id":"123","customer":{"id":"c"}}`))
 		require.NoError(t, err)
-		require.Empty(t, hooks[0].result, "a number that was just connected is nobody's yet")
+		require.Empty(t, hooks[0].result, "a number that was just connected has no owner yet")
 		require.Equal(t, "kapso.phone_number.created:k1", job(t, hooks[0]).GetIdempotencyKey())
 	})
 }
@@ -226,7 +226,7 @@ func TestMalformedKapsoEvents(t *testing.T) {
 		{name: "OversizedBatch", event: "whatsapp.message.received", body: `{"batch":true,"data":[{}` + strings.Repeat(",{}", 100) + `]}`, want: "1 to 100 events"},
 		{name: "OldPayload", event: "whatsapp.message.received", version: "v1", body: `{}`, want: "v2"},
 		{name: "FieldOfAnotherKind", event: "whatsapp.message.received", body: `{"message":"hello there"}`, want: "no event of Kapso"},
-		{name: "NumberThatNobodyCanKeep", event: "whatsapp.x", key: "k", body: `{"a":1e999}`, want: "out of range"},
+		{name: "NumberThatCannotBeStored", event: "whatsapp.x", key: "k", body: `{"a":1e999}`, want: "out of range"},
 		{name: "Depth", event: "whatsapp.x", key: "k", body: strings.Repeat(`{"a":`, 200) + `1` + strings.Repeat(`}`, 200), want: "too deeply"},
 	} {
 		t.Run("S2_31_"+tc.name+"IsMalformed", func(t *testing.T) {
@@ -268,8 +268,8 @@ func TestPhoneOfAWhatsAppAccount(t *testing.T) {
 	}
 }
 
-// FuzzKapso holds the reader to this for any bytes: no panic, and nothing that is stored without a name, a key and a payload
-// that Postgres can hold; and reading what was read says the same.
+// FuzzKapso checks the reader on any bytes: no panic, and nothing is stored without a name, a key and a payload
+// that Postgres can hold; and reading its own output gives the same.
 func FuzzKapso(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, event, key string) {
 		header := kapsoHeaders(event, key)
@@ -292,7 +292,7 @@ func FuzzKapso(f *testing.F) {
 	})
 }
 
-// FuzzKapsoSignature holds the check to three things for any body: what Kapso signs is accepted, one changed byte is not, and
+// FuzzKapsoSignature checks three things for any body: what Kapso signs is accepted, one changed byte is not, and
 // neither is anything of another length.
 func FuzzKapsoSignature(f *testing.F) {
 	keys, err := newWebhookKeys(config.NewSecret("one, other"))

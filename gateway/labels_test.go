@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLabels asks in 10,000 ways that only a stranger would ask in, and counts the series that are left.
+// TestLabels sends 10,000 odd requests, as only a stranger would, and counts the series that they leave.
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	t.Run("R_16_NoRequestMakesALabel", func(t *testing.T) {

@@ -21,8 +21,8 @@ func newLateness(meter metric.Meter, now func() time.Time) (lateness, error) {
 	return lateness{seconds: seconds, now: now}, err
 }
 
-// ended measures one delivery of an alarm. The due time is in a header that no signature covers, of a request whose body was
-// signed; it decides nothing.
+// ended measures one delivery of an alarm. The due time is in a header that the signature does not cover, so it is measured
+// only of a signed body, and decides nothing.
 func (l lateness) ended(ctx context.Context, d *delivery, outcome string) {
 	if l.seconds == nil || d.due.IsZero() {
 		return

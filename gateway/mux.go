@@ -69,7 +69,7 @@ func (s surface) handler() http.Handler {
 		otelhttp.WithTracerProvider(s.tracer),
 		otelhttp.WithMeterProvider(s.meter),
 		otelhttp.WithPropagators(telemetry.Propagator()),
-		// The caller's trace is linked, not joined: else strangers would write into the conversations of others. A step joins its
+		// The caller's trace is linked, not joined: else strangers could add spans to other people's conversations. A step joins its
 		// conversation's trace once its signature is known to be QStash's.
 		otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return true }),
 		otelhttp.WithServerName("gateway"), // else spans name the Host header, which is the caller's

@@ -26,7 +26,7 @@ const (
 	pathStepFailed = "/api/onboarding/step/failed"
 	// stepTimeout leaves the upstream the whole of one call to Twilio and time to settle it.
 	stepTimeout = 25 * time.Second
-	// defaultRetryAfter is when QStash comes back if the upstream does not say.
+	// defaultRetryAfter is when QStash tries again if the upstream does not say.
 	defaultRetryAfter = 2 * time.Second
 )
 
@@ -68,7 +68,7 @@ func (a alarms) step(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// failed records a step that QStash has given up. Its own failure is another event: that of the step has been told.
+// failed records a step that QStash has given up. Its own failure is another event: the step's has been logged.
 func (a alarms) failed(w http.ResponseWriter, r *http.Request) {
 	a.deliver(w, r, "onboarding.step_failure_not_recorded", func(ctx context.Context, d *delivery, body []byte) answer {
 		failure, err := qstash.DecodeFailure(body)
@@ -90,28 +90,28 @@ func (a alarms) failed(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// deliver is the callback of one delivery, which is told of on the span and the log line, whatever it was answered. finally is the
+// deliver is the callback of one delivery, which is described on the span and the log line, whatever the answer was. finally is the
 // event of one that failed for good.
 func (a alarms) deliver(w http.ResponseWriter, r *http.Request, finally string, work func(context.Context, *delivery, []byte) answer) {
 	d := readDelivery(r.Header)
 	callback[[]byte]{
 		timeout: stepTimeout, limit: maxBody, places: a.places, signed: has(qstash.HeaderSignature),
 		unread: func(status int, why *rpc.Error) answer {
-			if status == http.StatusRequestTimeout { // the same body can come faster
+			if status == http.StatusRequestTimeout { // the same body may arrive faster next time
 				return answer{status: status, err: why}
 			}
 			return neverRetry(why) // a step has its failure callback; a callback that is lost this way has only its line in the log
 		},
 		verify: func(r *http.Request, body []byte) ([]byte, *answer) { return body, a.verify(d, r, body) },
 		work:   func(ctx context.Context, body []byte) answer { return work(joined(ctx, r.Header), d, body) },
-		told: func(ctx context.Context, given answer) {
+		answered: func(ctx context.Context, given answer) {
 			d.describe(ctx, given)
 			d.reportFinalFailure(ctx, a.log, finally, given)
 		},
 	}.serve(w, r)
 }
 
-// verify is the answer to what QStash has not signed, or has not named; nil when it has.
+// verify is the refusal of a request that QStash has not signed or not named; nil for any other.
 func (a alarms) verify(d *delivery, r *http.Request, body []byte) *answer {
 	signature := r.Header.Get(qstash.HeaderSignature)
 	if err := a.verifier.Verify(signature, body, publicURL(a.origin, r)); err != nil {
@@ -138,8 +138,8 @@ func joined(ctx context.Context, header http.Header) context.Context {
 	return trace.ContextWithRemoteSpanContext(ctx, published)
 }
 
-// malformedStep is a step payload with the wrong shape. It was made by us or by nobody, so the fields that are wrong are named
-// and nothing of the body is repeated.
+// malformedStep is a step payload with the wrong shape. The signature shows that we made it, so the fields that are wrong are
+// named and nothing of the body is repeated.
 func malformedStep(issues map[string]string) *rpc.Error {
 	e := refuse(codes.InvalidArgument, reasonInvalid, "the payload must be one JSON object with exactly profile_id, session_id, "+
 		"step_id, expected_state_token and idempotency_key, each once, as text that is not empty")
@@ -147,7 +147,7 @@ func malformedStep(issues map[string]string) *rpc.Error {
 	return e
 }
 
-// done tells QStash that the message is dealt with. reason says why nothing was sent.
+// done acknowledges the message to QStash. reason says why nothing was sent.
 func done(ctx context.Context, outcome, reason string) answer {
 	eventFrom(ctx).add(slog.String("outcome", outcome), slog.String("skip_reason", reason))
 	body, err := json.Marshal(struct {
@@ -155,18 +155,18 @@ func done(ctx context.Context, outcome, reason string) answer {
 		Outcome string `json:"outcome"`
 		Reason  string `json:"reason,omitempty"`
 	}{true, outcome, reason})
-	if err != nil { // three fields of plain types have a JSON form
+	if err != nil { // cannot happen: three fields of plain types
 		panic(err)
 	}
 	return answer{status: http.StatusOK, contentType: "application/json", body: body}
 }
 
-// neverRetry is for what cannot succeed however often it comes.
+// neverRetry is for what cannot succeed however often it is retried.
 func neverRetry(e *rpc.Error) answer {
 	return answer{status: qstash.StatusNonRetryable, err: e, header: map[string]string{qstash.HeaderNonRetryable: "true"}}
 }
 
-// failed turns a failed call into what makes QStash do the right thing: stop for good, come back soon, or come back by
+// failed turns a failed call into what makes QStash do the right thing: stop for good, try again soon, or try again by
 // its own schedule.
 func failed(ctx context.Context, err error) answer {
 	eventFrom(ctx).cause(err)
@@ -184,7 +184,7 @@ func failed(ctx context.Context, err error) answer {
 	}
 }
 
-// permanent reports whether a person has to do something before the same call can succeed. All else is tried again.
+// permanent reports whether a person has to do something before the same call can succeed. Everything else is tried again.
 func permanent(reason string) bool {
 	switch onboardingv1.Reason(onboardingv1.Reason_value[reason]) {
 	case onboardingv1.Reason_REASON_STUCK, onboardingv1.Reason_REASON_UNDELIVERABLE, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED:

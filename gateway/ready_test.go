@@ -59,7 +59,7 @@ func (h *healthOf) before(t *testing.T, clock *atomic.Int64) *gateway {
 func TestReadinessIsAskedOnceASecond(t *testing.T) {
 	t.Parallel()
 
-	t.Run("R_19_AnAnswerIsBelievedForASecondAndNoLonger", func(t *testing.T) {
+	t.Run("R_19_AnAnswerIsReusedForASecondAndNoLonger", func(t *testing.T) {
 		t.Parallel()
 		service, clock := new(healthOf), new(atomic.Int64)
 		g := service.before(t, clock)
@@ -87,7 +87,7 @@ func TestReadinessIsAskedOnceASecond(t *testing.T) {
 		require.NoError(t, g.ready(t.Context()))
 	})
 
-	t.Run("R_19_WhoGoesAwayEndsTheWaitAndNotTheQuestion", func(t *testing.T) {
+	t.Run("R_19_ACallerThatGoesAwayDoesNotEndTheCheck", func(t *testing.T) {
 		t.Parallel()
 		service, clock := &healthOf{hold: make(chan struct{})}, new(atomic.Int64)
 		g := service.before(t, clock)
@@ -98,7 +98,7 @@ func TestReadinessIsAskedOnceASecond(t *testing.T) {
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.ErrorContains(t, g.ready(gone), "do not say in time")
-		leave() // the one who asked: others believe the answer, too
+		leave() // the caller that asked: others use the answer, too
 		close(service.hold)
 		require.NoError(t, <-first)
 		require.NoError(t, g.ready(t.Context()))

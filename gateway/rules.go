@@ -25,7 +25,7 @@ func rulesOf(services []string) (map[string]rpc.Rule, error) {
 }
 
 // permit reports whether a principal may make this call over /v1, and narrows the request to what they may see. A service enforces
-// the same for its own rows; here is what the request alone can tell.
+// the same for its own rows; this checks what can be seen in the request alone.
 func permit(rule rpc.Rule, p rpc.Principal, request proto.Message) error {
 	switch {
 	case !slices.Contains(rule.Callers, p.Role):
@@ -36,8 +36,8 @@ func permit(rule rpc.Rule, p rpc.Principal, request proto.Message) error {
 	return nil
 }
 
-// ownOnly keeps a user's request to their own profile, if it names one: a list is narrowed to it. Of any other request the service
-// knows whose row it is.
+// ownOnly keeps a user's request to their own profile, if it names one: a list is narrowed to it. For any other request the service
+// checks who owns the row.
 func ownOnly(p rpc.Principal, request proto.Message) error {
 	message := request.ProtoReflect()
 	fields := message.Descriptor().Fields()

@@ -69,7 +69,7 @@ func TestRules(t *testing.T) {
 		require.ErrorContains(t, err, "no rule for /grpc.health.v1.Health/Check")
 	})
 
-	t.Run("AUserMayCallNothingOfWhichTheServiceDoesNotKnowWhoseItIs", func(t *testing.T) {
+	t.Run("AUserMayCallOnlyMethodsWhoseServiceKnowsTheOwner", func(t *testing.T) {
 		t.Parallel()
 		own := []string{}
 		for method, rule := range rules {
@@ -77,7 +77,7 @@ func TestRules(t *testing.T) {
 				own = append(own, method[strings.LastIndex(method, ".")+1:])
 			}
 		}
-		// A method that is added here has to look whose row it is: the gateway knows only a profile_id.
+		// The service of a method that is added here has to check who owns the row: the gateway knows only a profile_id.
 		require.ElementsMatch(t, []string{
 			"OnboardingService/GetProfile", "OnboardingService/ListSessions", "OnboardingService/GetSession", "MessagingService/GetMessage",
 			"MessagingService/ListMessages",

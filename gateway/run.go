@@ -69,9 +69,9 @@ type gateway struct {
 	ofTwilio  places
 	stopJWKS  context.CancelFunc
 	draining  atomic.Bool
-	now       func() time.Time // the machine's
+	now       func() time.Time // the machine's clock
 
-	asking chan struct{} // holds one while the services are asked, or their answer read
+	asking chan struct{} // has one element while the services are asked, or their answer is read
 	asked  time.Time
 	answer error
 }
@@ -82,7 +82,7 @@ type upstream struct {
 	*grpc.ClientConn
 }
 
-// open wires everything. Nothing is called yet but the JWKS, if there is one.
+// open wires everything. Only the JWKS is called yet, if there is one.
 func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Telemetry) (*gateway, error) {
 	tokens, err := rpc.NewTokens(cfg.ServiceAuthSecret, deps.Now)
 	if err != nil {
@@ -106,7 +106,7 @@ func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 		upstreams: []upstream{{"onboarding", onboarding}, {"messaging", messaging}}, ofQStash: newPlaces(), ofTwilio: newPlaces(),
 		now: time.Now, asking: make(chan struct{}, 1),
 	}
-	// The keys are looked after until the last request is answered, which is after ctx has ended.
+	// The keys are refreshed until the last request is answered, which is after ctx has ended.
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	g.stopJWKS = stop
 	auth, err := openAuth(background, cfg, deps)
@@ -220,7 +220,7 @@ func (g *gateway) ready(ctx context.Context) error {
 	}
 	if g.asked.IsZero() || g.now().Sub(g.asked) > readyTrust {
 		problems := make([]error, len(g.upstreams))
-		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout) // others believe the answer, too
+		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout) // other callers use the answer, too
 		defer cancel()
 		var each sync.WaitGroup
 		for i, u := range g.upstreams {
@@ -233,8 +233,8 @@ func (g *gateway) ready(ctx context.Context) error {
 }
 
 const (
-	// readyTrust is how long an answer is believed: anybody may ask, and the question goes to the services on the connection that
-	// people's texts come by. readyTimeout bounds it.
+	// readyTrust is how long an answer is reused: any stranger may ask, and the question goes to the services on the connection that
+	// people's messages use. readyTimeout bounds it.
 	readyTrust   = time.Second
 	readyTimeout = 1500 * time.Millisecond
 )
@@ -250,7 +250,7 @@ func (u upstream) ready(ctx context.Context) error {
 	return nil
 }
 
-// serving asks by name. One that a release before this does not know says nothing.
+// serving asks by name. A name that the release before this does not know counts as serving.
 func (u upstream) serving(ctx context.Context, name string) error {
 	answer, err := healthpb.NewHealthClient(u).Check(ctx, &healthpb.HealthCheckRequest{Service: name})
 	switch {
@@ -274,9 +274,9 @@ func (g *gateway) close() error {
 	return errors.Join(problems...)
 }
 
-// server is the public HTTP server. No timeout is left open: each is something that a stranger could hold us by.
+// server is the public HTTP server. Every timeout is set: without one a stranger could hold a connection open.
 func server(handler http.Handler, log *slog.Logger) *http.Server {
-	now := time.Now // deadlines of connections are the machine's
+	now := time.Now // deadlines of connections are on the machine's clock
 	clients := &connections{open: map[net.Conn]*connection{}}
 	return &http.Server{
 		Handler:           timely(now, handler),

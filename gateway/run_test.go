@@ -29,15 +29,15 @@ type running struct {
 	log      *lines
 }
 
-// told is a listener that tells when it is closed.
-type told struct {
+// observed is a listener that reports when it is closed.
+type observed struct {
 	net.Listener
 
 	once   *sync.Once
 	closed chan struct{}
 }
 
-func (l told) Close() error {
+func (l observed) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return l.Listener.Close()
 }
@@ -64,7 +64,7 @@ func start(t *testing.T, changes ...string) *running {
 	go func() {
 		r.ended <- Run(ctx, cfg, process.Deps{
 			Log: telemetry.NewLogger(r.log, telemetry.Config{}, "gateway"), Now: noon,
-			Listener: told{listener, new(sync.Once), r.closed}, OpsListener: opsListener, Ready: func() { close(ready) },
+			Listener: observed{listener, new(sync.Once), r.closed}, OpsListener: opsListener, Ready: func() { close(ready) },
 		})
 	}()
 	select {
@@ -109,12 +109,12 @@ func TestRun(t *testing.T) {
 
 	t.Run("R_18_PlainTextBeyondThisMachineIsAWarning", func(t *testing.T) {
 		t.Parallel()
-		for addr, told := range map[string]bool{"messaging.invalid:9002": true, ":9002": false} {
+		for addr, warned := range map[string]bool{"messaging.invalid:9002": true, ":9002": false} {
 			r := start(t, "MESSAGING_ADDR", addr)
 			r.stop()
 			require.NoError(t, <-r.ended)
-			require.Equal(t, told, strings.Contains(r.log.String(), `"grpc.plain_text"`), addr)
-			require.Equal(t, told, strings.Contains(r.log.String(), "called at messaging.invalid:9002"), addr)
+			require.Equal(t, warned, strings.Contains(r.log.String(), `"grpc.plain_text"`), addr)
+			require.Equal(t, warned, strings.Contains(r.log.String(), "called at messaging.invalid:9002"), addr)
 		}
 	})
 
@@ -127,7 +127,7 @@ func TestRun(t *testing.T) {
 			require.Equal(t, http.StatusServiceUnavailable, code)
 			require.Contains(t, body, "messaging is not serving")
 			require.NotContains(t, body, "onboarding")
-			require.NotContains(t, body, "127.0.0.1", "no address is told")
+			require.NotContains(t, body, "127.0.0.1", "no address is shown")
 		}
 		code, _ := get(t, r.url+"/healthz")
 		require.Equal(t, http.StatusOK, code)
@@ -146,7 +146,7 @@ func TestRun(t *testing.T) {
 			for _, name := range []string{"onboarding", "messaging"} {
 				require.Contains(t, body, name+" cannot use its database")
 			}
-			require.NotContains(t, body, "10.0.0.7", "no address is told")
+			require.NotContains(t, body, "10.0.0.7", "no address is shown")
 		}
 		for _, url := range []string{r.url + "/healthz", r.ops + "/healthz"} {
 			code, _ := get(t, url)
@@ -233,7 +233,7 @@ func TestDoctor(t *testing.T) {
 
 	t.Run("S0_06_AllIsWell", func(t *testing.T) {
 		t.Parallel()
-		now := time.Now // the doctor's tokens live by the host's clock
+		now := time.Now // the doctor's tokens are dated by the host's clock
 		services, origin := startServicesAt(t, now), startOrigin(t, http.StatusOK)
 		said, err := examine(t, "ONBOARDING_ADDR", services.addr, "MESSAGING_ADDR", services.addr, "API_JWKS_URL", issuer.url,
 			"PUBLIC_BASE_URL", origin, "API_JWT_ISSUER", "https://id.example", "API_JWT_AUDIENCE", "paceline")
@@ -250,7 +250,7 @@ func TestDoctor(t *testing.T) {
 	})
 
 	for name, tt := range map[string]struct {
-		status int // that the origin answers whatever is signed; 0 is that nobody is there
+		status int // that the origin answers to every request; 0 means that nothing listens there
 		want   string
 	}{
 		"AnOriginOfOtherKeys":      {http.StatusUnauthorized, "failed  public origin  .* does not believe our signature"},
@@ -304,7 +304,7 @@ func TestDoctor(t *testing.T) {
 	})
 }
 
-// unusedAddr is an address that nobody listens on.
+// unusedAddr is an address that nothing listens on.
 func unusedAddr(t *testing.T) string {
 	t.Helper()
 	var network net.ListenConfig
@@ -323,8 +323,8 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// startOrigin is where the internet finds a gateway: one that answers a signed callback which means nothing as ours does, when the status
-// is 200, and else something that answers so.
+// startOrigin is where the internet finds a gateway: one that answers a signed callback without a payload as ours does, when the status
+// is 200, and else a server that answers with that status.
 func startOrigin(t *testing.T, status int) string {
 	t.Helper()
 	env := environ()

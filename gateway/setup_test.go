@@ -63,7 +63,7 @@ func environ() map[string]string {
 	}
 }
 
-// bench is a gateway in front of services that record what they are asked and answer what they are told.
+// bench is a gateway in front of services that record their calls and give the answers that a test sets.
 type bench struct {
 	url      string
 	handler  http.Handler
@@ -129,7 +129,7 @@ func startServices(t *testing.T) *services {
 	return startServicesAt(t, noon)
 }
 
-// startServicesAt has them believe tokens by a clock.
+// startServicesAt has them check tokens by a clock.
 func startServicesAt(t *testing.T, now func() time.Time) *services {
 	t.Helper()
 	s := &services{answers: map[string]func(context.Context) (json.RawMessage, error){}}
@@ -259,7 +259,7 @@ func mustConfig(t *testing.T) Config {
 	return cfg
 }
 
-// bearer is the Authorization header of somebody: "operator", "user" (who owns ownProfile) or "nobody".
+// bearer is the Authorization header of one caller: "operator", "user" (who owns ownProfile) or "nobody".
 func bearer(t *testing.T, who string) string {
 	t.Helper()
 	subject := map[string]string{"operator": "ada", "user": ownProfile}[who]

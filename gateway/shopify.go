@@ -62,8 +62,8 @@ type shopifyEvent struct {
 	Body        json.RawMessage `json:"body"`
 }
 
-// readShopify reads a delivery: one event. Every topic is taken, known or not: which of them mean anything is not for the gateway
-// to say.
+// readShopify reads a delivery: one event. Every topic is taken, known or not: the gateway does not decide which of them
+// matter.
 func readShopify(header http.Header, body []byte) ([]webhook, error) {
 	event := shopifyEvent{
 		Topic: header.Get(headerShopifyTopic), Shop: header.Get(headerShopifyShop), WebhookID: header.Get(headerShopifyID),

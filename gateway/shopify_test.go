@@ -91,7 +91,7 @@ func TestShopifySignature(t *testing.T) {
 	require.EqualError(t, err, "the signature is no base64")
 }
 
-// FuzzShopify holds the reader to this for any bytes: no panic, and nothing that is stored without a name, a key and a payload
+// FuzzShopify checks the reader on any bytes: no panic, and nothing is stored without a name, a key and a payload
 // that Postgres can hold.
 func FuzzShopify(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, topic, id, shop string) {

@@ -28,13 +28,13 @@ const (
 	pathInbound = "/api/webhooks/twilio/inbound"
 	pathStatus  = "/api/webhooks/twilio/status"
 	// twilioTimeout is under the 4 s that Twilio waits for us (rt=4000 in the URL that we give it), so that it gets
-	// our 503 and comes again instead of hanging up.
+	// our 503 and retries instead of hanging up.
 	twilioTimeout = 3500 * time.Millisecond
-	// emptyTwiML answers a webhook without saying anything to the person.
+	// emptyTwiML answers a webhook without sending the person anything.
 	emptyTwiML = "<Response/>"
 )
 
-// carrier answers Twilio: a person's text, and the delivery receipt of one of ours.
+// carrier answers Twilio: a person's message, and the delivery receipt of one of ours.
 type carrier struct {
 	signatures twilioSignatures
 	onboarding onboardingv1.OnboardingServiceClient
@@ -49,14 +49,14 @@ type parameters struct {
 	form  url.Values
 }
 
-// callback is one of Twilio's.
+// callback is the pipeline of one of Twilio's callbacks.
 func (c carrier) callback(work func(ctx context.Context, p parameters) answer) callback[parameters] {
 	return callback[parameters]{
 		timeout: twilioTimeout, limit: maxBody, places: c.places, signed: has(headerTwilioSignature), verify: c.verify, work: work,
 	}
 }
 
-// inbound passes on a person's text. It is answered once the text is stored and a STOP in it is committed.
+// inbound passes on a person's message. It is answered once the message is stored and a STOP in it is committed.
 func (c carrier) inbound() callback[parameters] {
 	return c.callback(func(ctx context.Context, p parameters) answer {
 		request, err := decodeInbound(p.form)
@@ -72,7 +72,7 @@ func (c carrier) inbound() callback[parameters] {
 	})
 }
 
-// receipt passes on what became of one of our texts.
+// receipt passes on what became of one of our messages.
 func (c carrier) receipt() callback[parameters] {
 	return c.callback(func(ctx context.Context, p parameters) answer {
 		request, err := decodeReceipt(p)
@@ -93,7 +93,7 @@ func (c carrier) receipt() callback[parameters] {
 const headerTwilioSignature = "X-Twilio-Signature"
 
 // maxParameters is several times what a callback of Twilio has. Ten thousand, which fit into a body, cost 28 ms and 3 MiB before the
-// signature is known to be none.
+// signature is known to be wrong.
 const maxParameters = 256
 
 // verify returns the parameters once they are known to be signed by Twilio. A form must be read before its signature can be
@@ -121,7 +121,7 @@ func (c carrier) verify(r *http.Request, body []byte) (parameters, *answer) {
 	return parameters{r.URL.RawQuery, form}, nil
 }
 
-// answerTwilio acknowledges, or refuses so that Twilio comes again where that can help (rp=all in the URL that we give
+// answerTwilio acknowledges, or refuses so that Twilio tries again where that can help (rp=all in the URL that we give
 // it). What can never succeed is acknowledged: Twilio would only repeat it, and the log line says what it was.
 func answerTwilio(ctx context.Context, err error) answer {
 	event := eventFrom(ctx)
@@ -142,7 +142,7 @@ func answerTwilio(ctx context.Context, err error) answer {
 // twilioSignatures checks X-Twilio-Signature with Twilio's own validator.
 type twilioSignatures struct{ validators []client.RequestValidator }
 
-// newTwilioSignatures believes every token that commas part. It refuses an empty one: everybody can sign with that.
+// newTwilioSignatures accepts several tokens, separated by commas. It refuses an empty one, with which any stranger could sign.
 func newTwilioSignatures(authTokens config.Secret) (twilioSignatures, error) {
 	tokens, err := authTokens.Keys()
 	if err != nil {
@@ -158,7 +158,7 @@ func newTwilioSignatures(authTokens config.Secret) (twilioSignatures, error) {
 	return s, nil
 }
 
-// valid reports whether signature was made for this URL and form, by one of the tokens. Signed is the URL and then every
+// valid reports whether signature was made for this URL and form, by one of the tokens. What is signed is the URL and then every
 // name with each of its values, in the order of the names and of the values, each value once, as Twilio's SDKs do it.
 // The validator gets all of that as the name of one parameter: it
 // appends parameters one by one, copying what is there already, so a stranger's form of ten thousand would cost a third of a
@@ -191,7 +191,7 @@ func decodeForm(contentType string, body []byte) (url.Values, error) {
 	return url.ParseQuery(string(body))
 }
 
-// decodeInbound reads a text. Parameters that we do not know are Twilio's business; those that we use must be whole.
+// decodeInbound reads an inbound message. Parameters that we do not know are ignored; those that we use must be well-formed.
 func decodeInbound(form url.Values) (*onboardingv1.ReceiveMessageRequest, error) {
 	f := fields{form: form}
 	request := &onboardingv1.ReceiveMessageRequest{
@@ -207,8 +207,8 @@ func decodeInbound(form url.Values) (*onboardingv1.ReceiveMessageRequest, error)
 	return request, f.err
 }
 
-// decodeReceipt reads a delivery receipt. Our message id travels in the query of the callback URL and may be absent:
-// a receipt is worth keeping all the same.
+// decodeReceipt reads a delivery receipt. Our message id is in the query of the callback URL and may be absent:
+// such a receipt is kept too.
 func decodeReceipt(p parameters) (*messagingv1.RecordStatusRequest, error) {
 	query, err := url.ParseQuery(p.query)
 	if err != nil {
@@ -229,7 +229,7 @@ func decodeReceipt(p parameters) (*messagingv1.RecordStatusRequest, error) {
 }
 
 // fields reads the parameters of a form and keeps the first thing that is wrong with them. A parameter that we use
-// and that is there twice is wrong: somebody would have to choose.
+// and that is there twice is wrong: it is not known which value counts.
 type fields struct {
 	form url.Values
 	err  error
@@ -274,7 +274,7 @@ func (f *fields) wrong(name, what string) {
 	}
 }
 
-// storable is the text as gRPC and Postgres can hold it: a carrier's broken encoding must not lose a person's STOP.
+// storable is the text as gRPC and Postgres can store it: a carrier's broken encoding must not lose a person's STOP.
 func storable(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }

@@ -69,7 +69,7 @@ func TestTwilioSignature(t *testing.T) {
 		require.ErrorContains(t, err, "an empty secret among those")
 	})
 
-	t.Run("EveryTokenIsBelievedWhileItIsChanged", func(t *testing.T) {
+	t.Run("EveryTokenIsAcceptedDuringItsRotation", func(t *testing.T) {
 		t.Parallel()
 		both, err := newTwilioSignatures(config.NewSecret("new, old"))
 		require.NoError(t, err)
@@ -86,7 +86,7 @@ func TestTwilioSignature(t *testing.T) {
 		{name: "PortIsKept", signedURL: "https://x.example:8443/a", url: "https://x.example:8443/a", want: true},
 		{name: "MissingPortIsAnotherURL", signedURL: "https://x.example:8443/a", url: "https://x.example/a"},
 		{name: "OtherScheme", signedURL: "https://x.example/a", url: "http://x.example/a"},
-		// Twilio is told the retry policy in the URL's fragment, and neither sends nor signs that: see the stack's tests.
+		// Twilio gets the retry policy in the URL's fragment, and neither sends nor signs that: see the stack's tests.
 		{name: "FragmentIsNoPartOfIt", signedURL: "https://x.example/a#rt=4000&rc=3&rp=all", url: "https://x.example/a"},
 		{name: "TrailingSlash", signedURL: "https://x.example/a", url: "https://x.example/a/"},
 		{name: "OtherQuery", signedURL: "https://x.example/a?m=1", url: "https://x.example/a?m=2"},
@@ -108,9 +108,9 @@ func TestTwilioSignature(t *testing.T) {
 	})
 }
 
-// A stranger's form of as many names as fit costs no more than reading it. What is counted is allocations, and not time, of
-// which a loaded machine has too little.
-func TestAForgedFormIsCheap(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts those of everybody
+// A stranger's form of as many names as fit costs no more than reading it. Allocations are counted and not time, because a
+// loaded machine is slow.
+func TestAForgedFormIsCheap(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts those of the whole process
 	signatures, err := newTwilioSignatures(config.NewSecret(twilioToken))
 	require.NoError(t, err)
 	form := url.Values{}
@@ -125,7 +125,7 @@ func TestAForgedFormIsCheap(t *testing.T) { //nolint:paralleltest // AllocsPerRu
 	require.Less(t, allocations, 200.0, "one a parameter would be 9,000 copies of what was there before")
 }
 
-// FuzzTwilioSignature holds the check to three things for any form: what Twilio signs is accepted, one changed byte or
+// FuzzTwilioSignature checks three things for any form: what Twilio signs is accepted, one changed byte or
 // another URL is not, and where Twilio's own ValidateBody can judge (no repeated name) it agrees.
 func FuzzTwilioSignature(f *testing.F) {
 	signatures, err := newTwilioSignatures(config.NewSecret(twilioToken))
@@ -155,8 +155,8 @@ func FuzzTwilioSignature(f *testing.F) {
 	})
 }
 
-// FuzzTwilioForm holds the decoders to this for any bytes: no panic, nothing but text that can be stored, and nothing
-// made up that was not in the form.
+// FuzzTwilioForm checks the decoders on any bytes: no panic, only text that can be stored, and nothing
+// that was not in the form.
 func FuzzTwilioForm(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body, query string) {
 		form, err := decodeForm("application/x-www-form-urlencoded", []byte(body))

@@ -29,7 +29,7 @@ import (
 const (
 	// pathWebhooks comes before the name of a source.
 	pathWebhooks = "/api/webhooks/"
-	// webhookTimeout is under the five seconds that Shopify waits for an answer, so that it gets our 503 and comes again; Kapso
+	// webhookTimeout is under the five seconds that Shopify waits for an answer, so that it gets our 503 and retries; Kapso
 	// waits ten. (shopify.dev, HTTPS delivery; docs.kapso.ai, Webhooks overview.)
 	webhookTimeout = 4 * time.Second
 )
@@ -39,13 +39,13 @@ const reasonSourceOff = "REASON_SOURCE_NOT_CONFIGURED"
 
 // Results of one event, in the answer to a webhook.
 const (
-	resultProcessed    = "processed"     // stored; its handler comes to it in its turn
+	resultProcessed    = "processed"     // stored; its handler runs later
 	resultDuplicate    = "duplicate"     // had been stored before; nothing is done twice
 	resultIgnored      = "ignored"       // nothing to do: an echo of what was sent from our side, or an old message of an import
-	resultUnknownPhone = "unknown_phone" // for a number that is not ours, or from somebody without a number
+	resultUnknownPhone = "unknown_phone" // for a number that is not ours, or from a person without a number
 )
 
-// webhook is one event of a vendor as a service takes it, or why none does.
+// webhook is one event of a vendor as a service takes it, or why it is not passed on.
 type webhook struct {
 	eventType string // such as kapso.message.received
 	// request is a *ReceiveMessageRequest for what a person wrote, a *RecordStatusRequest for what became of a message of ours, and
@@ -54,19 +54,19 @@ type webhook struct {
 	result  string
 }
 
-// source is one vendor: how it signs, and what its events are in our words.
+// source is one vendor: how it signs, and what its events are called here.
 type source struct {
 	name   string
-	keys   webhookKeys // none: nobody is believed, and the route is not found
+	keys   webhookKeys // none: the vendor is not used, and its route is not found
 	limit  int64       // the most that a body may have
 	places places
 	// signature is the MAC that the request brings.
 	signature func(http.Header) ([]byte, error)
-	// read understands a body that is known to be the vendor's. The headers are not covered by the signature.
+	// read decodes a body that the vendor has signed. The headers are not covered by the signature.
 	read func(http.Header, []byte) ([]webhook, error)
 }
 
-// webhooks answers the vendors whose events are messages, receipts and jobs. Whose they are is onboarding's to say: the
+// webhooks answers the vendors whose events are messages, receipts and jobs. Onboarding decides whose they are: the
 // organisation of the one configured channel.
 type webhooks struct {
 	onboarding onboardingv1.OnboardingServiceClient
@@ -81,7 +81,7 @@ type answered struct {
 	JobID  string `json:"job_id,omitempty"`
 }
 
-// accepted is the answer: the one word for all events, and each event's own.
+// accepted is the answer: one result for all events together, and one for each.
 type accepted struct {
 	Status  string     `json:"status"`
 	Results []answered `json:"results"`
@@ -103,8 +103,8 @@ type posted struct {
 }
 
 // of answers one vendor: 404 when it has no secret, 413 for a body over its limit, 401 unless the raw bytes are signed, 429
-// when too many are worked on, 400 for what cannot be read, 503 when it cannot be stored now, and 202 once every event is safe.
-// Both vendors bring again what is not answered with a 2xx, and a repeat of what was stored changes nothing.
+// when too many are worked on, 400 for what cannot be read, 503 when it cannot be stored now, and 202 once every event is stored.
+// Both vendors send again what is not answered with a 2xx, and a repeat of what was stored changes nothing.
 func (h webhooks) of(s source) http.HandlerFunc {
 	if len(s.keys) == 0 {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -128,7 +128,7 @@ func (h webhooks) of(s source) http.HandlerFunc {
 	}.serve
 }
 
-// verify is the answer to what the vendor has not signed.
+// verify is the refusal of what the vendor has not signed.
 func (s source) verify(r *http.Request, body []byte) (posted, *answer) {
 	mac, err := s.signature(r.Header)
 	if err == nil && !s.keys.signed(body, mac) {
@@ -142,7 +142,7 @@ func (s source) verify(r *http.Request, body []byte) (posted, *answer) {
 	return posted{r.Header, body}, nil
 }
 
-// pass hands the events on one after the other, in the vendor's order. It stops at the first that cannot be kept: the vendor
+// pass hands the events on one after the other, in the vendor's order. It stops at the first that cannot be stored: the vendor
 // repeats the whole delivery, and those before are then duplicates.
 func (h webhooks) pass(ctx context.Context, hooks []webhook) answer {
 	given := accepted{Results: make([]answered, 0, len(hooks))}
@@ -163,7 +163,7 @@ func (h webhooks) pass(ctx context.Context, hooks []webhook) answer {
 	given.Status = given.word()
 	given.describe(ctx)
 	body, err := json.Marshal(given)
-	if err != nil { // strings of ours only: this cannot be
+	if err != nil { // cannot happen: strings of ours only
 		return answer{status: http.StatusInternalServerError, err: public(err)}
 	}
 	return answer{status: http.StatusAccepted, contentType: "application/json", body: body}
@@ -197,7 +197,7 @@ func (a accepted) word() string {
 	return resultProcessed
 }
 
-// describe puts what came on the line of the request. A message's own id is not there: WhatsApp's holds the phone number.
+// describe puts the events on the line of the request. A message's own id is not there: WhatsApp's holds the phone number.
 func (a accepted) describe(ctx context.Context) {
 	counts := map[string]int{}
 	for _, one := range a.Results {
@@ -213,14 +213,14 @@ func (a accepted) describe(ctx context.Context) {
 	if len(a.Results) > 0 {
 		event.add(slog.String("event_type", a.Results[0].Event), slog.String("job_id", a.Results[0].JobID))
 	}
-	if counts[resultUnknownPhone] > 0 { // nobody else will ever tell that it came
+	if counts[resultUnknownPhone] > 0 { // this line is the only record of it
 		event.level = max(event.level, slog.LevelWarn)
 	}
 }
 
 // answerWebhook is for an event that was not stored. A key that was used with another payload is a 409: a 2xx would drop
-// the event without anybody at the vendor learning of it, while a failed delivery is listed in its dashboard, and there is no
-// loop, for both vendors give up after a few attempts.
+// the event without a trace at the vendor, while a failed delivery is listed in its dashboard. It causes no loop:
+// both vendors give up after a few attempts.
 func answerWebhook(ctx context.Context, err error) answer {
 	eventFrom(ctx).cause(err)
 	refused := public(err)
@@ -242,8 +242,8 @@ func answerWebhook(ctx context.Context, err error) answer {
 // has a secret of its own.
 type webhookKeys [][]byte
 
-// newWebhookKeys reads secrets that are parted by commas. None is a vendor that is not used; an empty one among them is
-// refused, for everybody can sign with that.
+// newWebhookKeys reads secrets that are separated by commas. None is a vendor that is not used; an empty one among them is
+// refused, because any stranger could sign with it.
 func newWebhookKeys(secrets config.Secret) (webhookKeys, error) {
 	parted, err := secrets.Keys()
 	if err != nil {
@@ -267,16 +267,16 @@ func (k webhookKeys) signed(body, mac []byte) bool {
 	return found
 }
 
-// eventName is what an event may be called. It is stored, logged and compared, so it is plain and short.
+// eventName is the format of an event's name. It is stored, logged and compared, so it is plain and short.
 var eventName = regexp.MustCompile(`^[a-z][a-z0-9_]*([./][a-z0-9_]+)*$`)
 
 const (
 	maxEventName = 100
-	maxEventID   = 150 // with a name and what parts them no more than the 255 of a key
+	maxEventID   = 150 // with a name and the separators at most the 255 of a key
 	maxDepth     = 100 // of JSON, well within what Postgres can store
 )
 
-// checkEventName refuses what is no name of an event.
+// checkEventName refuses what is not an event's name.
 func checkEventName(name string) error {
 	if len(name) > maxEventName || !eventName.MatchString(name) {
 		return errors.New("the event type is missing or malformed")
@@ -298,7 +298,7 @@ func checkEventID(what, id string) error {
 var errNoObject = errors.New("the body is no JSON object")
 
 // keptObject is a JSON object as Postgres can store it: no character and no number that jsonb refuses, no depth that its parser
-// does. The vendor has signed it and nobody can make it send another, so a broken character must not lose the event.
+// does. The vendor has signed it and cannot be made to send another, so a broken character must not lose the event.
 func keptObject(body []byte) (json.RawMessage, error) {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
@@ -316,7 +316,7 @@ func keptObject(body []byte) (json.RawMessage, error) {
 	return encode(kept)
 }
 
-// encode is json.Marshal without its care for HTML, which makes six bytes of each < and takes a body over the limits behind us.
+// encode is json.Marshal without its escapes for HTML, which turn each < into six bytes and take a body over the limits of the services.
 func encode(v any) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)

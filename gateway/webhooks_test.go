@@ -43,7 +43,7 @@ func signWebhook(vendor, secret, body string) string {
 	return base64.StdEncoding.EncodeToString(mac)
 }
 
-// requireKept holds an event to what can be stored: every text of its request, and of a job also its key and its payload.
+// requireKept checks that an event can be stored: every string of its request, and of a job also its key and its payload.
 func requireKept(t *testing.T, hook webhook) {
 	t.Helper()
 	require.NoError(t, checkEventName(hook.eventType))
@@ -93,9 +93,9 @@ func TestWebhookKeys(t *testing.T) {
 		keys, err := newWebhookKeys(config.Secret{})
 		require.NoError(t, err)
 		require.Empty(t, keys)
-		require.False(t, keys.signed(body, macOf("", body)), "everybody can sign with nothing")
+		require.False(t, keys.signed(body, macOf("", body)), "a stranger can sign with an empty key")
 	})
-	t.Run("EachOfSeveralIsBelievedWhileTheyAreChanged", func(t *testing.T) {
+	t.Run("EachOfSeveralIsAcceptedDuringARotation", func(t *testing.T) {
 		t.Parallel()
 		keys, err := newWebhookKeys(config.NewSecret("old , new"))
 		require.NoError(t, err)
@@ -118,7 +118,7 @@ const (
 	reasonReused  = "REASON_IDEMPOTENCY_KEY_REUSED"
 )
 
-// shelf keeps what the services would: one payload a key, of jobs and of messages alike, and the receipts.
+// shelf stores what the services would: one payload a key, of jobs and of messages alike, and the receipts.
 type shelf struct {
 	onboardingv1.OnboardingServiceClient
 	onboardingv1.WebhookJobServiceClient
@@ -179,7 +179,7 @@ func (s *shelf) RecordStatus(
 // jobOf is the id of the job of a key, the same every time and without the key in it.
 func jobOf(key string) string { return uuid.NewSHA1(uuid.NameSpaceOID, []byte(key)).String() }
 
-// knock posts a body to a source and returns what came of it, and the log line of the request.
+// knock posts a body to a source and returns the answer, and the log line of the request.
 func knock(t *testing.T, queue *shelf, s source, header http.Header, body io.Reader) (*httptest.ResponseRecorder, string) {
 	t.Helper()
 	log := new(lines)
@@ -221,7 +221,7 @@ func (v vendor) signed(body string) http.Header {
 	return header
 }
 
-// results is an answer that accepts.
+// results is an answer that accepts the events.
 func results(t *testing.T, answer *httptest.ResponseRecorder) accepted {
 	t.Helper()
 	require.Equal(t, http.StatusAccepted, answer.Code, answer.Body)
@@ -369,7 +369,7 @@ func TestKapsoWebhooks(t *testing.T) {
 			require.Equal(t, tc.want, answer.Code)
 			if tc.want == http.StatusConflict {
 				require.Contains(t, answer.Body.String(), reasonReused)
-				require.Contains(t, line, `"level":"ERROR"`, "somebody has to look")
+				require.Contains(t, line, `"level":"ERROR"`, "an operator has to act")
 			}
 		}
 		require.Contains(t, queue.kept[queue.keys[0]], "hello there", "the first is kept")
