@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Clock tells the time and runs a function later. Both emulators of one test share one Clock, so that
+// Clock gives the time and runs a function later. Both emulators of one test share one Clock, so that
 // QStash's delays, Twilio's receipts and the services' own timestamps agree.
 type Clock interface {
 	// Now is the current time of this clock.
@@ -28,7 +28,7 @@ func (system) AfterFunc(d time.Duration, f func()) func() bool {
 	return time.AfterFunc(d, f).Stop
 }
 
-// Settable is a clock that stands still until it is told to move. Timers run in the order of their due time,
+// Settable is a clock that stands still until a test moves it. Timers run in the order of their due time,
 // ties in the order in which they were set, inside the goroutine that calls Advance, and see Now as their own
 // due time.
 type Settable struct {

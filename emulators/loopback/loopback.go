@@ -1,5 +1,5 @@
-// Package loopback keeps web pages away from a server that is meant for programs on this machine. Its credentials are known
-// to everybody and every browser here can reach its port, so any page could have it call whom the page likes.
+// Package loopback keeps web pages away from a server that is meant for programs on this machine. Its credentials are
+// public and every browser here can reach its port, so any page could have it call any host.
 package loopback
 
 import (
@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Guard refuses with 403 what a page in a browser asks for: requests from another origin that may change something, and
+// Guard refuses the requests of web pages with 403: requests from another origin that may change something, and
 // requests whose Host is a name of the internet, which is how a page makes our port its own origin (DNS rebinding). An
 // address, localhost, and a name without a dot, such as a neighbour in a container network, pass.
 func Guard(next http.Handler) http.Handler {

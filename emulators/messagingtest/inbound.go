@@ -12,10 +12,10 @@ import (
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 )
 
-// heardPage is how many texts a page of ListInbound has: few, so that every test turns some.
+// heardPage is how many messages a page of ListInbound has: few, so that every test reads several pages.
 const heardPage = 2
 
-// Hear puts a text into the carrier's own record, whether its webhook comes or not, and returns it.
+// Hear puts a message into the carrier's own record, whether its webhook comes or not, and returns it.
 func (s *Service) Hear(text *messagingv1.InboundText, at time.Time) *messagingv1.InboundText {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func (s *Service) ListInbound(_ context.Context, in *messagingv1.ListInboundRequ
 	return answer, nil
 }
 
-// asHeard tells nothing more of a text that is recorded.
+// asHeard leaves out everything else of a message that is recorded.
 func (s *Service) asHeard(t *messagingv1.InboundText) *messagingv1.InboundText {
 	if _, recorded := s.inbound[t.GetTwilioSid()]; recorded {
 		return &messagingv1.InboundText{TwilioSid: t.GetTwilioSid(), SentAt: t.GetSentAt(), Recorded: true}

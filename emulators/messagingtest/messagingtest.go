@@ -19,7 +19,7 @@ import (
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 )
 
-// Outcome is what the carrier does with one attempt. The zero value is that it takes the text.
+// Outcome is what the carrier does with one attempt. The zero value is that it takes the message.
 type Outcome int
 
 // The outcomes.
@@ -28,27 +28,27 @@ const (
 	AcceptLost                    // taken, and the answer is lost on its way to onboarding
 	AcceptNoRow                   // taken, and the answer lacks the message
 	AcceptNoSID                   // taken, and the answer lacks the carrier's id
-	UnknownTaken                  // taken, which nobody knows until Settle
-	UnknownMissed                 // not taken, which nobody knows until Settle; the next attempt sends it
+	UnknownTaken                  // taken, and in doubt until Settle
+	UnknownMissed                 // not taken, and in doubt until Settle; the next attempt sends it
 	Throttle                      // not processed
 	Reject                        // refused for good
 	Unavailable                   // messaging cannot be reached, nothing happens
-	UnknownForever                // taken, and nobody will ever know, unless an operator does
+	UnknownForever                // taken, and in doubt until an operator resolves it
 	ParkTaken                     // taken, and an operator has to find out
 	ParkMissed                    // not taken, and an operator has to find out
 	Misconfigured                 // not processed, because something is wrong with our own account
 )
 
-// RejectCode is Twilio's code of a refused text: the number is none.
+// RejectCode is Twilio's code of a refused message: the number is not valid.
 const RejectCode = 21211
 
-// ConfigCode is Twilio's code of a text that our own account may not send: it does not know us.
+// ConfigCode is Twilio's code of a message that our own account may not send: authentication failed.
 const ConfigCode = 20003
 
-// RetryAfter is what a caller of an unfinished send is told.
+// RetryAfter is what the answer to an unfinished send says.
 const RetryAfter = 3 * time.Second
 
-// Text is one text that the carrier took.
+// Text is one message that the carrier took.
 type Text struct {
 	MessageID string
 	To        string
@@ -85,9 +85,9 @@ type row struct {
 	body    string
 	state   messagingv1.Outcome
 	sending bool
-	lost    bool      // nobody will ever know what became of it
+	lost    bool      // its outcome never becomes known
 	askedAt time.Time // when the last attempt began
-	takenAt time.Time // when the carrier took it, whoever knows; zero when it did not
+	takenAt time.Time // when the carrier took it, known here or not; zero when it did not
 }
 
 // New returns a service for the organisation that owns the number ours.
@@ -99,7 +99,7 @@ func New(orgID, ours string, now func() time.Time) *Service {
 	}
 }
 
-// Script decides the outcome of every attempt at the carrier, counted from 0; nil is that all goes well.
+// Script decides the outcome of every attempt at the carrier, counted from 0; nil accepts all of them.
 func (s *Service) Script(script func(n int, in *messagingv1.SendRequest) Outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,16 +130,15 @@ func (s *Service) SetDown(down bool) {
 	s.down = down
 }
 
-// SetOlder has it answer as the release before did, which keeps no holds and says neither how long ago a text was taken nor, when
-// it is asked for a sender, who has opted out; or as this
-// one again.
+// SetOlder has it answer as the release before did, which keeps no holds and says neither how long ago a message was taken nor, when
+// it is asked for a sender, who has opted out; or as this one again.
 func (s *Service) SetOlder(older bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.older = older
 }
 
-// Settle finds out what became of the texts whose outcome is unknown, as by a receipt that comes now.
+// Settle finds out what became of the messages in doubt, as by a receipt that arrives now.
 func (s *Service) Settle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +149,7 @@ func (s *Service) Settle() {
 	}
 }
 
-// learn is messaging finding out what became of a text: if the carrier has it, that counts as accepted at the given time; if
+// learn is messaging finding out what became of a message: if the carrier has it, that counts as accepted at the given time; if
 // not, it may be sent.
 func (s *Service) learn(r *row, accepted time.Time) {
 	if r.takenAt.IsZero() {
@@ -160,7 +159,7 @@ func (s *Service) learn(r *row, accepted time.Time) {
 	r.adopt(accepted)
 }
 
-// listed is when a text counts as accepted that was found in the carrier's list, whose times are in whole seconds.
+// listed is when a message that was found in the carrier's list counts as accepted; the list's times are in whole seconds.
 func (s *Service) listed(r *row) time.Time {
 	at := r.takenAt.Add(time.Second - time.Nanosecond).Truncate(time.Second)
 	if now := s.now(); at.After(now) {
@@ -169,14 +168,14 @@ func (s *Service) listed(r *row) time.Time {
 	return at
 }
 
-// adopt writes down that the carrier has the text.
+// adopt records that the carrier has the message.
 func (r *row) adopt(at time.Time) {
 	r.state = messagingv1.Outcome_OUTCOME_ACCEPTED
 	r.message.TwilioSid = "SM" + strings.ReplaceAll(r.message.GetMessageId(), "-", "")
 	r.message.AcceptedAt, r.message.Status, r.message.ErrorCode = timestamppb.New(at), "accepted", nil
 }
 
-// Resolve is an operator's word on the text of a key, as ResolveMessage takes it. It reports whether there was one to be
+// Resolve is an operator's resolution of the message of a key, as ResolveMessage takes it. It reports whether there was one to be
 // resolved.
 func (s *Service) Resolve(key string, word messagingv1.Resolution) bool {
 	s.mu.Lock()
@@ -188,7 +187,7 @@ func (s *Service) Resolve(key string, word messagingv1.Resolution) bool {
 	switch word {
 	case messagingv1.Resolution_RESOLUTION_SENT:
 		if r.takenAt.IsZero() {
-			return false // there is no such text in the carrier's list
+			return false // there is no such message in the carrier's list
 		}
 		r.adopt(s.listed(r))
 	case messagingv1.Resolution_RESOLUTION_NOT_SENT:
@@ -200,7 +199,7 @@ func (s *Service) Resolve(key string, word messagingv1.Resolution) bool {
 	return true
 }
 
-// ResolveAll is an operator's word on every text that is in doubt, given up or refused: sent, if the carrier has it, else not.
+// ResolveAll is an operator's resolution of every message that is in doubt, given up or refused: sent, if the carrier has it, else not.
 func (s *Service) ResolveAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,7 +210,7 @@ func (s *Service) ResolveAll() {
 	}
 }
 
-// Report is a receipt of the carrier for the text of a key.
+// Report is a receipt of the carrier for the message of a key.
 func (s *Service) Report(key, status string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,7 +219,7 @@ func (s *Service) Report(key, status string) {
 	}
 }
 
-// ListMessages finds the text of a key; other filters nobody here asks for.
+// ListMessages finds the message of a key; no test uses other filters.
 func (s *Service) ListMessages(
 	ctx context.Context, in *messagingv1.ListMessagesRequest,
 ) (*messagingv1.ListMessagesResponse, error) {
@@ -237,14 +236,14 @@ func (s *Service) ListMessages(
 	return &messagingv1.ListMessagesResponse{Messages: []*messagingv1.Message{r.copy()}}, nil
 }
 
-// Taken are the texts that the carrier took for a phone, in their order.
+// Taken are the messages that the carrier took for a phone, in their order.
 func (s *Service) Taken(phone string) []Text {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(s.taken), func(t Text) bool { return t.To != phone })
 }
 
-// Recorded is how many texts of people were stored.
+// Recorded is how many messages of people were stored.
 func (s *Service) Recorded() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -258,7 +257,7 @@ func (s *Service) Attempts() []*messagingv1.SendRequest {
 	return slices.Clone(s.calls)
 }
 
-// Send is at most one text per key.
+// Send sends at most one message per key.
 func (s *Service) Send(_ context.Context, in *messagingv1.SendRequest) (*messagingv1.SendResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -292,7 +291,7 @@ func (s *Service) Send(_ context.Context, in *messagingv1.SendRequest) (*messagi
 	return s.attempt(in)
 }
 
-// SetHold keeps every text from a phone, or lets them go again; the later version counts.
+// SetHold holds or releases a phone; the later version counts.
 func (s *Service) SetHold(ctx context.Context, in *messagingv1.SetHoldRequest) (*messagingv1.SetHoldResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -309,7 +308,7 @@ func (s *Service) SetHold(ctx context.Context, in *messagingv1.SetHoldRequest) (
 	return &messagingv1.SetHoldResponse{}, nil
 }
 
-// Held reports whether every text is kept from a phone.
+// Held reports whether a phone is on hold.
 func (s *Service) Held(phone string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -326,7 +325,7 @@ func (s *Service) attempt(in *messagingv1.SendRequest) (*messagingv1.SendRespons
 	if outcome == Unavailable {
 		return nil, unavailable()
 	}
-	r, known := s.rows[in.GetIdempotencyKey()] // every attempt is at the same row
+	r, known := s.rows[in.GetIdempotencyKey()] // every attempt uses the same row
 	if !known {
 		r = &row{body: in.GetBody(), message: &messagingv1.Message{
 			MessageId: uuid.Must(uuid.NewV7()).String(), ProfileId: in.GetProfileId(), Direction: "outbound", To: in.GetTo(), Body: in.GetBody(),
@@ -393,7 +392,7 @@ func (s *Service) settle(r *row, outcome Outcome) (*messagingv1.SendResponse, er
 	return answer, nil
 }
 
-// take is the carrier taking the text, whoever gets to know it.
+// take is the carrier taking the message, whether its answer arrives or not.
 func (s *Service) take(r *row) {
 	now := s.now()
 	r.takenAt = now
@@ -402,7 +401,7 @@ func (s *Service) take(r *row) {
 	})
 }
 
-// RecordInbound stores a text once per SID and applies the consent keywords.
+// RecordInbound stores a message once per SID and applies the consent keywords.
 func (s *Service) RecordInbound(_ context.Context, in *messagingv1.RecordInboundRequest) (*messagingv1.RecordInboundResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,7 +25,7 @@ type callbackJSON struct {
 	DeadLetterID    string      `json:"dlqId,omitempty"`
 }
 
-// callbackOf is the message that tells of an answer or, with the id of a dead letter, of the failure. It is a
+// callbackOf is the message that reports an answer or, with the id of a dead letter, the failure. It is a
 // message like any other, with an id, a signature and retries of its own, but without callbacks.
 func (e *Emulator) callbackOf(m *message, out outcome, deadLetterID string) *message {
 	to, how := m.Callback, m.callback
@@ -41,7 +41,7 @@ func (e *Emulator) callbackOf(m *message, out outcome, deadLetterID string) *mes
 	if err != nil {
 		panic(err) // texts, numbers and bytes always have a JSON form
 	}
-	how.forward = how.forward.Clone() // the message is told more than once
+	how.forward = how.forward.Clone() // a message may have more than one callback
 	callback := e.newMessage(to, how, body)
 	callback.Header.Set("Content-Type", "application/json")
 	callback.Label = m.Label

@@ -167,9 +167,9 @@ func item14NonRetryable(t *testing.T) {
 			r.publish(m)
 			r.run(time.Minute)
 			require.Len(t, r.dest.received(), c.want)
-			letters, _ := r.deadLetters("")
-			require.Len(t, letters, 1)
-			require.EqualValues(t, c.status, letters[0]["responseStatus"])
+			dead, _ := r.deadLetters("")
+			require.Len(t, dead, 1)
+			require.EqualValues(t, c.status, dead[0]["responseStatus"])
 		})
 	}
 }

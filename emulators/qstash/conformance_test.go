@@ -2,7 +2,7 @@ package qstash_test
 
 import "testing"
 
-// TestConformance holds the emulator to the numbered list in the fact sheet of QStash's interface. What the real
+// TestConformance checks the emulator against the numbered list in the fact sheet of QStash's interface. What the real
 // client can express goes through it, the rest is raw HTTP.
 func TestConformance(t *testing.T) {
 	t.Parallel()

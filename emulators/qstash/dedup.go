@@ -12,8 +12,8 @@ import (
 	api "paceline.internal/platform/qstash"
 )
 
-// dedupWindow is how long QStash remembers a deduplication id, from the first accept and whatever became of the
-// message: https://upstash.com/docs/qstash/features/deduplication.
+// dedupWindow is how long QStash remembers a deduplication id, from the first accept on and even when the message has
+// failed: https://upstash.com/docs/qstash/features/deduplication.
 const dedupWindow = 10 * time.Minute
 
 // duplicates remembers which message came first.
@@ -29,7 +29,7 @@ type dedupEntry struct {
 
 func newDuplicates() duplicates { return duplicates{first: map[string]string{}} }
 
-// claim returns the id of the message that holds the key, which is now id unless somebody came first. An empty key
+// claim returns the id of the message that holds the key, which is now id unless another message has it already. An empty key
 // holds nothing.
 func (d *duplicates) claim(key, id string, now time.Time) string {
 	for len(d.order) > 0 && !d.order[0].expires.After(now) {

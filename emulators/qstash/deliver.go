@@ -29,7 +29,7 @@ type outcome struct {
 
 func (o outcome) success() bool { return o.err == nil && o.status/100 == 2 }
 
-// forbidsRetry needs both: the status without the header is a failure like any other.
+// forbidsRetry needs both the status and the header: the status without the header is a failure like any other.
 func (o outcome) forbidsRetry() bool {
 	return o.status == api.StatusNonRetryable && o.header.Get(api.HeaderNonRetryable) == "true"
 }
@@ -87,7 +87,7 @@ func (e *Emulator) postpone(m *message, epoch int, due Delivery, fault DeliverFa
 	})
 }
 
-// unanswered is an attempt that hears nothing until its timeout. What is asked of the destination is over long before.
+// unanswered is an attempt that gets no answer until its timeout. The destination's handler has ended long before.
 func (e *Emulator) unanswered(ctx context.Context, m *message, epoch int, due Delivery, silence Silence) {
 	if silence == AnswerSilent {
 		e.attempt(ctx, due, true)
@@ -169,7 +169,7 @@ func (e *Emulator) request(ctx context.Context, key string, due Delivery) outcom
 	return outcome{status: resp.StatusCode, header: resp.Header, body: body}
 }
 
-// settle decides what an outcome means for the message.
+// settle applies an outcome to the message.
 func (e *Emulator) settle(m *message, epoch int, out outcome) {
 	e.lock()
 	defer e.unlock()
@@ -186,7 +186,7 @@ func (e *Emulator) settle(m *message, epoch int, out outcome) {
 	case m.cancelled:
 		e.finish(m, Cancelled, Event{})
 	case out.forbidsRetry() || m.retried >= m.Retries:
-		e.bury(m, out)
+		e.giveUp(m, out)
 	default:
 		e.retryLater(m, out)
 	}

@@ -18,19 +18,19 @@ type deadLetter struct {
 	last outcome
 }
 
-// bury ends a message as a dead letter and tells its failure callback. The lock is held.
-func (e *Emulator) bury(m *message, last outcome) {
+// giveUp ends a message as a dead letter and publishes its failure callback. The lock is held.
+func (e *Emulator) giveUp(m *message, last outcome) {
 	now := e.cfg.Clock.Now()
-	letter := deadLetter{id: fmt.Sprintf("%d-%d", now.UnixMilli(), e.letters), at: now, m: m, last: last}
-	e.letters++
-	e.deadLetters = append(e.deadLetters, letter)
+	dead := deadLetter{id: fmt.Sprintf("%d-%d", now.UnixMilli(), e.givenUp), at: now, m: m, last: last}
+	e.givenUp++
+	e.deadLetters = append(e.deadLetters, dead)
 	event := Event{Status: last.status}
 	if last.err != nil {
 		event.Err = last.err.Error()
 	}
 	e.finish(m, DeadLettered, event)
 	if m.FailureCallback != "" {
-		e.enqueue(e.callbackOf(m, last, letter.id))
+		e.enqueue(e.callbackOf(m, last, dead.id))
 	}
 }
 
@@ -80,20 +80,20 @@ func (e *Emulator) page(query url.Values, count int) pageJSON {
 	defer e.mu.Unlock()
 	page := pageJSON{Messages: []deadLetterJSON{}}
 	begin := e.indexOf(query.Get("cursor")) + 1 // an unknown cursor begins again
-	for _, letter := range e.deadLetters[begin:] {
+	for _, dead := range e.deadLetters[begin:] {
 		switch {
-		case !letter.matches(query):
+		case !dead.matches(query):
 		case len(page.Messages) == count:
 			page.Cursor = page.Messages[count-1].DeadLetterID
 			return page
 		default:
-			page.Messages = append(page.Messages, letter.json())
+			page.Messages = append(page.Messages, dead.json())
 		}
 	}
 	return page
 }
 
-// matches reports whether the letter passes all filters. Values repeated or separated by commas are alternatives.
+// matches reports whether the dead letter passes all filters. Values repeated or separated by commas are alternatives.
 func (l deadLetter) matches(query url.Values) bool {
 	for name, value := range map[string]string{
 		"messageId": l.m.ID, "url": l.m.URL, "label": l.m.Label, "dlqIds": l.id,
@@ -135,16 +135,16 @@ func (e *Emulator) deleteDeadLetter(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, map[string]int{"deleted": 1})
 }
 
-// retryDeadLetter publishes the message again under a new id and removes the letter. Deduplication does not apply.
+// retryDeadLetter publishes the message again under a new id and removes the dead letter. Deduplication does not apply.
 func (e *Emulator) retryDeadLetter(w http.ResponseWriter, r *http.Request) {
-	letter, found := e.takeDeadLetter(r.PathValue("id"))
+	dead, found := e.takeDeadLetter(r.PathValue("id"))
 	if !found {
 		answerError(w, http.StatusNotFound, "dead letter not found")
 		return
 	}
 	again := &message{
-		Message: letter.m.Message, retryDelay: letter.m.retryDelay,
-		callback: letter.m.callback, failureCallback: letter.m.failureCallback,
+		Message: dead.m.Message, retryDelay: dead.m.retryDelay,
+		callback: dead.m.callback, failureCallback: dead.m.failureCallback,
 	}
 	again.ID, again.CreatedAt = newID("msg_"), e.cfg.Clock.Now()
 	again.NotBefore = again.CreatedAt
@@ -162,9 +162,9 @@ func (e *Emulator) takeDeadLetter(id string) (deadLetter, bool) {
 	if i < 0 {
 		return deadLetter{}, false
 	}
-	letter := e.deadLetters[i]
+	dead := e.deadLetters[i]
 	e.deadLetters = slices.Delete(e.deadLetters, i, i+1)
-	return letter, true
+	return dead, true
 }
 
 // indexOf finds a dead letter, or returns -1. The lock is held.

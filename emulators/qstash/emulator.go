@@ -37,7 +37,7 @@ type Config struct {
 	Plan Plan
 	// Region is what deliveries name as their origin; empty means EU-CENTRAL-1.
 	Region string
-	// OnEvent is told of every event, in the order of the record and one at a time, before Idle returns. It may read
+	// OnEvent gets every event, in the order of the record and one at a time, before Idle returns. It may read
 	// the emulator, and must neither block nor wait for Idle.
 	OnEvent func(Event)
 	// Log gets one line per event, without bodies and headers; nil means none.
@@ -80,15 +80,15 @@ type Emulator struct {
 	messages    map[string]*message
 	duplicates  duplicates
 	deadLetters []deadLetter
-	letters     int // how many dead letters there ever were, for their ids
+	givenUp     int // how many messages were ever given up, for the ids of dead letters
 
 	flying  int // attempts in flight
 	timers  map[*timer]struct{}
 	waiters []chan struct{} // of Idle
 
-	record    Record
-	untold    []Event // recorded, and not yet given to OnEvent
-	notifying bool
+	record     Record
+	unreported []Event // recorded, and not yet given to OnEvent
+	notifying  bool
 }
 
 // New returns an emulator that is ready to be served, with no goroutine running.
@@ -161,7 +161,7 @@ func (e *Emulator) stopTimers() {
 }
 
 // Restart is a crash of QStash and its recovery: the attempts in flight are dropped with their outcomes forgotten, and
-// begin again at once under the same message id. Whatever waits keeps waiting.
+// begin again at once under the same message id. Messages that wait keep waiting.
 func (e *Emulator) Restart() {
 	e.lock()
 	defer e.unlock()
@@ -181,20 +181,20 @@ func (e *Emulator) Restart() {
 // lock and unlock guard everything below mu.
 func (e *Emulator) lock() { e.mu.Lock() }
 
-// unlock first tells the observer what happened under the lock, then wakes who waits for quiescence. The goroutine
-// that finds nobody telling does it for all, so the order is kept and the observer itself may take the lock.
+// unlock first reports to the observer what happened under the lock, then wakes those that wait for quiescence. One
+// goroutine at a time reports, for all, so the order is kept and the observer itself may take the lock.
 func (e *Emulator) unlock() {
 	defer e.mu.Unlock()
 	if e.notifying {
 		return
 	}
 	e.notifying = true
-	for len(e.untold) > 0 {
-		batch := e.untold
-		e.untold = nil
+	for len(e.unreported) > 0 {
+		batch := e.unreported
+		e.unreported = nil
 		e.mu.Unlock()
 		for _, event := range batch {
-			e.tell(event)
+			e.report(event)
 		}
 		e.mu.Lock()
 	}

@@ -124,8 +124,8 @@ func TestFaults(t *testing.T) {
 		r.run(24 * time.Hour)
 		require.Equal(t, kept.MessageID, r.dest.only(t).header.Get(qstash.HeaderMessageID))
 		require.Equal(t, lost.MessageID, r.emulator.Record().Of(emulator.Lost)[0].MessageID)
-		letters, _ := r.deadLetters("")
-		require.Empty(t, letters)
+		dead, _ := r.deadLetters("")
+		require.Empty(t, dead)
 	})
 
 	t.Run("CountsBeginAgainWithEveryScript", func(t *testing.T) {
@@ -195,7 +195,7 @@ func TestIdle(t *testing.T) {
 			cfg.OnEvent = func(emulator.Event) { close(entered); <-release }
 		})
 		m := r.message("later")
-		m.Delay = time.Hour // nothing is in flight, only the news of it
+		m.Delay = time.Hour // nothing is in flight, only the event is still to be reported
 		var publisher sync.WaitGroup
 		publisher.Go(func() { r.publish(m) })
 		<-entered

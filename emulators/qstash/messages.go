@@ -72,7 +72,7 @@ func (e *Emulator) deleteMessage(w http.ResponseWriter, r *http.Request) {
 }
 
 // deleteAllMessages is QStash's trap: a deletion without an id and without a filter cancels everything there is.
-// Filters are not known here, and answered as such instead of being taken for none.
+// Filters are not known here and are refused, rather than being ignored.
 func (e *Emulator) deleteAllMessages(w http.ResponseWriter, r *http.Request) {
 	if r.URL.RawQuery != "" || r.ContentLength != 0 {
 		answerError(w, http.StatusNotImplemented, "this emulator cancels one message or all")

@@ -30,13 +30,13 @@ type Message struct {
 	// Timeout bounds one attempt.
 	Timeout                time.Duration
 	DeduplicationID, Label string
-	// Callback and FailureCallback are the URLs told of every answer and of the final failure.
+	// Callback and FailureCallback are the URLs that get every answer and the final failure.
 	Callback, FailureCallback string
 	CreatedAt, NotBefore      time.Time
 	CallerIP                  string
 }
 
-// message is a Message and where it stands. All of it is guarded by the emulator's lock.
+// message is a Message and its state. All of it is guarded by the emulator's lock.
 type message struct {
 	Message
 
@@ -47,7 +47,7 @@ type message struct {
 	retried   int    // attempts that have ended
 	flying    bool   // an attempt is in flight
 	epoch     int    // counts the restarts that made an attempt in flight forgotten
-	cancelled bool   // wanted no more, while an attempt is in flight
+	cancelled bool   // cancelled while an attempt was in flight
 	wait      *timer // of the next attempt
 }
 
@@ -81,7 +81,7 @@ func (e *Emulator) publish(w http.ResponseWriter, r *http.Request, destination s
 
 // fail does what the script wants instead of accepting.
 func (e *Emulator) fail(w http.ResponseWriter, m Message, fault PublishFault) {
-	m.ID = "" // never given to anybody
+	m.ID = "" // the caller never gets it
 	e.lock()
 	e.note(Refused, m, Event{Status: fault.Status, Err: "scripted", Fault: true})
 	e.unlock()
@@ -160,7 +160,7 @@ func (e *Emulator) newMessage(destination string, s settings, body []byte) *mess
 	}
 }
 
-// readCallbacks reads where to tell of answers and of the failure, and how.
+// readCallbacks reads the URLs of the callbacks, and their settings.
 func (m *message) readCallbacks(h http.Header, plan Plan) (err error) {
 	m.Callback, m.FailureCallback = h.Get(api.HeaderCallback), h.Get(api.HeaderFailureCallback)
 	for _, callback := range []string{m.Callback, m.FailureCallback} {

@@ -84,11 +84,11 @@ func (e *Emulator) note(kind Kind, m Message, event Event) {
 		e.record = slices.Clone(e.record[recordLimit/2:])
 	}
 	e.record = append(e.record, event)
-	e.untold = append(e.untold, event)
+	e.unreported = append(e.unreported, event)
 }
 
-// tell hands an event to the observer and the log. The lock is not held.
-func (e *Emulator) tell(event Event) {
+// report passes an event to the observer and the log. The lock is not held.
+func (e *Emulator) report(event Event) {
 	e.cfg.Log.Info("qstash emulator", slog.String("event", string(event.Kind)),
 		slog.String("message_id", event.MessageID), slog.String("url", event.URL), slog.String("label", event.Label),
 		slog.Int("retried", event.Retried), slog.Int("status", event.Status), slog.String("error", event.Err))

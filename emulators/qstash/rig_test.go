@@ -102,14 +102,14 @@ func (r *rig) cancel(id string) int {
 }
 
 // deadLetters are those of a page, and the cursor of the next.
-func (r *rig) deadLetters(cursor string) (letters []map[string]any, next any) {
+func (r *rig) deadLetters(cursor string) (dead []map[string]any, next any) {
 	r.t.Helper()
 	status, page := r.raw(http.MethodGet, "/v2/dlq?cursor="+url.QueryEscape(cursor), nil, "")
 	require.Equal(r.t, http.StatusOK, status)
-	for _, letter := range page["messages"].([]any) {
-		letters = append(letters, letter.(map[string]any))
+	for _, m := range page["messages"].([]any) {
+		dead = append(dead, m.(map[string]any))
 	}
-	return letters, page["cursor"]
+	return dead, page["cursor"]
 }
 
 // rawPublish publishes to the destination with the given headers.

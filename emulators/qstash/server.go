@@ -73,7 +73,7 @@ func (e *Emulator) authorised(r *http.Request, settings http.Header) bool {
 
 const tokenParameter = "qstash_token"
 
-// takeSettings takes the parameters that speak to QStash out of a query and leaves the destination's as they were.
+// takeSettings takes the parameters meant for QStash out of a query and leaves the destination's as they were.
 func takeSettings(rawQuery string) (string, http.Header) {
 	settings := http.Header{}
 	var rest []string
@@ -121,7 +121,7 @@ func answerError(w http.ResponseWriter, status int, text string) {
 func answer(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	// The only failure left is a caller that has gone, and nobody is there to be told.
+	// The only failure left is a caller that has gone.
 	_ = json.NewEncoder(w).Encode(body)
 }
 

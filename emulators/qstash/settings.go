@@ -11,7 +11,7 @@ import (
 	api "paceline.internal/platform/qstash"
 )
 
-// defaultRetries is what a message gets that does not ask.
+// defaultRetries is for a message that does not set its own.
 const defaultRetries = 3
 
 // settings are the headers that a message and each of its callbacks have alike.

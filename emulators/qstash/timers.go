@@ -56,8 +56,8 @@ func (e *Emulator) fly(work func(ctx context.Context)) {
 	}()
 }
 
-// Idle waits until no delivery is in flight, none is due at the clock's present time and OnEvent has been told
-// everything. A message that waits for a later time does not count.
+// Idle waits until no delivery is in flight, none is due at the clock's present time and OnEvent has got
+// every event. A message that waits for a later time does not count.
 func (e *Emulator) Idle(ctx context.Context) error {
 	e.mu.Lock()
 	if e.idle() {
@@ -77,7 +77,7 @@ func (e *Emulator) Idle(ctx context.Context) error {
 
 // idle is the condition that Idle waits for. The lock is held.
 func (e *Emulator) idle() bool {
-	if e.flying > 0 || e.notifying || len(e.untold) > 0 {
+	if e.flying > 0 || e.notifying || len(e.unreported) > 0 {
 		return false
 	}
 	now := e.cfg.Clock.Now()

@@ -39,7 +39,7 @@ func (e *Emulator) authenticated(next http.Handler) http.Handler {
 	})
 }
 
-// create takes a message, unless the script or the request itself is against it.
+// create takes a message, unless the script says otherwise or the request is invalid.
 func (e *Emulator) create(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
 	if err := r.ParseForm(); err != nil {
@@ -56,19 +56,19 @@ func (e *Emulator) create(w http.ResponseWriter, r *http.Request) {
 		message, no = e.commit(draft)
 	}
 	if no != nil {
-		e.tell(Event{Kind: EventRefused, Message: draft, Code: no.code})
+		e.report(Event{Kind: EventRefused, Message: draft, Code: no.code})
 		refuse(w, *no)
 		return
 	}
 	if fault != (CreateFault{}) {
-		e.tell(Event{Kind: EventFault, Message: message})
+		e.report(Event{Kind: EventFault, Message: message})
 	}
 	if e.pause(r, fault.Delay) {
 		e.answer(w, r, fault.Answer, message)
 	}
 }
 
-// pause holds an answer back. It reports whether there is still somebody to answer.
+// pause delays an answer. It reports whether the caller still waits for it.
 func (e *Emulator) pause(r *http.Request, d time.Duration) bool {
 	if d <= 0 {
 		return true
@@ -160,7 +160,7 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 	refuse(w, refusal{http.StatusNotFound, 20404, "The requested resource " + r.URL.Path + " was not found"})
 }
 
-// writeJSON and writePage ignore a failed write: the client has gone, which is the client's business.
+// writeJSON and writePage ignore a failed write: the client has gone.
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -18,7 +18,7 @@ import (
 	"paceline.internal/emulators/twilio"
 )
 
-// TestConformance holds the emulator to the numbered items of reference/qstash-twilio-wire-facts.md, section 6,
+// TestConformance checks the emulator against the numbered items of reference/qstash-twilio-wire-facts.md, section 6,
 // through the unmodified twilio-go.
 func TestConformance(t *testing.T) {
 	t.Parallel()
@@ -292,7 +292,7 @@ func testItem48(t *testing.T) {
 		}, b.message(sid).History)
 	})
 
-	t.Run("MessagingServiceTellsOfQueuedToo", func(t *testing.T) {
+	t.Run("MessagingServiceReportsQueuedToo", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		sid := b.must(func(p *openapi.CreateMessageParams) {
@@ -346,7 +346,7 @@ func testItem49(t *testing.T) {
 		{name: "Duplicated", script: onSent(twilio.CallbackFault{Duplicate: 2}), want: []string{"sent", "sent", "sent", "delivered"}},
 		{name: "DelayedBehindItsSuccessor", script: onSent(twilio.CallbackFault{Delay: time.Minute}), want: []string{"delivered", "sent"}},
 		{
-			name: "SentIsTheLastWord", want: []string{"sent"},
+			name: "SentIsTheLastStatus", want: []string{"sent"},
 			script: twilio.Script{OnFate: func(twilio.Message) twilio.Fate { return twilio.Fate{Final: twilio.StatusSent} }},
 		},
 	} {
@@ -541,7 +541,7 @@ func testItem53(t *testing.T) {
 		require.Equal(t, 500, b.receive("hello").StatusCode)
 		require.Equal(t, []int{11200}, b.events.codes(twilio.EventWarning))
 	})
-	t.Run("ReplyToSomeoneWhoStoppedIsRefused", func(t *testing.T) {
+	t.Run("ReplyToAPersonWhoStoppedIsRefused", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.app.says("text/xml", `<Response><Message>Sorry to see you go</Message></Response>`)

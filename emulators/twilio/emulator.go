@@ -1,5 +1,5 @@
-// Package twilio is a stand-in for Twilio's Messages API and for the phone network behind it: it accepts texts over
-// HTTP, delivers receipts and inbound texts as signed callbacks, keeps the opt-out list, and fails on request.
+// Package twilio is a stand-in for Twilio's Messages API and for the phone network behind it: it accepts messages over
+// HTTP, delivers receipts and inbound messages as signed callbacks, keeps the opt-out list, and fails on request.
 //
 // It was written from reference/qstash-twilio-wire-facts.md, Part B; TestConformance holds it to the items there.
 package twilio
@@ -35,14 +35,14 @@ type Config struct {
 	// Services maps a messaging service's SID to its numbers. A recipient always hears from the same one of them.
 	Services map[string][]string
 
-	// InboundURL is where texts from phones are posted; it may carry connection overrides ("#rc=3&rp=all"). Empty
-	// means that nobody listens. SetInboundURL changes it.
+	// InboundURL is where messages from phones are posted; it may carry connection overrides ("#rc=3&rp=all"). Empty
+	// means that no application listens. SetInboundURL changes it.
 	InboundURL string
 	Receipts   Receipts
 	Script     Script
 
 	HTTPClient *http.Client // posts the callbacks; nil means one of its own
-	OnEvent    func(Event)  // told of everything as it happens, without any lock held; may be nil
+	OnEvent    func(Event)  // gets every event as it happens, without any lock held; may be nil
 	Log        *slog.Logger // warnings, without phones or bodies; nil means none
 }
 
@@ -54,7 +54,7 @@ type Receipts struct {
 	Delivered time.Duration // or undelivered; default 900 ms
 }
 
-// Emulator is the account, its numbers and everybody's phone. Make one with New, serve it as an http.Handler, and end
+// Emulator is the account, its numbers and the phones of all people. Make one with New, serve it as an http.Handler, and end
 // it with Shutdown or Close.
 type Emulator struct {
 	cfg      Config
@@ -135,7 +135,7 @@ func scopesOf(cfg Config) (map[string]string, error) {
 // ServeHTTP answers as api.twilio.com does.
 func (e *Emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.api.ServeHTTP(w, r) }
 
-// SetInboundURL changes where texts from phones are posted, for a stack that learns its address after the emulator's.
+// SetInboundURL changes where messages from phones are posted, for a stack that learns its address after the emulator's.
 func (e *Emulator) SetInboundURL(url string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -163,7 +163,7 @@ func (e *Emulator) Callbacks() []Delivery {
 	return slices.Clone(e.callbacks)
 }
 
-// Inbound is a copy of every inbound text's delivery, in the order in which they ended.
+// Inbound is a copy of the delivery of every inbound message, in the order in which they ended.
 func (e *Emulator) Inbound() []Delivery {
 	e.mu.Lock()
 	defer e.mu.Unlock()

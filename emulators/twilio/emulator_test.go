@@ -53,7 +53,7 @@ func TestReceive(t *testing.T) {
 		require.ErrorIs(t, err, twilio.ErrNotOwned)
 	})
 
-	t.Run("IsRecordedEvenIfNobodyListens", func(t *testing.T) {
+	t.Run("IsRecordedEvenIfNoApplicationListens", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.emulator.SetInboundURL("")
@@ -192,7 +192,7 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// TestSignIsWhatTwilioGoExpects holds Sign to the vendor's validator for any parameters at all.
+// TestSignIsWhatTwilioGoExpects checks Sign with the vendor's validator for any parameters.
 func TestSignIsWhatTwilioGoExpects(t *testing.T) {
 	t.Parallel()
 	urls := []string{

@@ -7,7 +7,7 @@ type Event struct {
 	At      time.Time // on the emulator's clock
 	Kind    EventKind
 	Message Message  // the message it is about, as it stood then; without SID for one that was refused
-	Post    Delivery // the callback's or inbound text's delivery, of the kinds that have one
+	Post    Delivery // the delivery of the callback or of the inbound message, of the kinds that have one
 	Code    int      // Twilio's error or warning code, if any
 }
 
@@ -21,14 +21,14 @@ const (
 	EventFault    EventKind = "fault"     // the script spoiled the answer to a create request
 	EventStatus   EventKind = "status"    // a message moved on to Message.Status
 	EventCallback EventKind = "callback"  // a status callback ended as Post says
-	EventInbound  EventKind = "inbound"   // a phone sent a text; it has not been posted yet
-	EventPosted   EventKind = "posted"    // an inbound text's delivery ended as Post says
+	EventInbound  EventKind = "inbound"   // a phone sent a message; it has not been posted yet
+	EventPosted   EventKind = "posted"    // an inbound message's delivery ended as Post says
 	EventOptedOut EventKind = "opted_out" // a phone stopped this sender
 	EventOptedIn  EventKind = "opted_in"  // and came back
 	EventWarning  EventKind = "warning"   // Twilio's debugger would show Code, such as 12100 for broken TwiML
 )
 
-func (e *Emulator) tell(event Event) {
+func (e *Emulator) report(event Event) {
 	event.At = e.cfg.Clock.Now()
 	if event.Kind == EventWarning {
 		e.cfg.Log.Warn("twilio emulator: webhook warning", "code", event.Code, "message_sid", event.Message.SID)

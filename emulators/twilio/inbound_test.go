@@ -14,11 +14,11 @@ import (
 	"paceline.internal/emulators/twilio"
 )
 
-// TestInboundIsKept shows what Twilio has of a text whose webhook nobody took.
+// TestInboundIsKept shows what Twilio has of a message whose webhook failed.
 func TestInboundIsKept(t *testing.T) {
 	t.Parallel()
 
-	t.Run("ATextWhoseWebhookFailedIsListed", func(t *testing.T) {
+	t.Run("AMessageWhoseWebhookFailedIsListed", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.app.answers(func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
@@ -45,7 +45,7 @@ func TestInboundIsKept(t *testing.T) {
 		require.Equal(t, later.MessageSID, *listed[0].Sid)
 	})
 
-	t.Run("ADroppedTextIsNeverPostedAndIsListed", func(t *testing.T) {
+	t.Run("ADroppedMessageIsNeverPostedAndIsListed", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t, func(c *twilio.Config) {
 			c.Script.OnInbound = func(m twilio.Message) twilio.InboundFault { return twilio.InboundFault{Drop: m.Body == "STOP"} }

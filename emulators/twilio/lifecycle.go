@@ -25,7 +25,7 @@ func (e *Emulator) commit(draft Message) (Message, *refusal) {
 	created := e.keepLocked(m)
 	e.mu.Unlock()
 
-	e.tell(Event{Kind: EventCreated, Message: created})
+	e.report(Event{Kind: EventCreated, Message: created})
 	if !m.silent {
 		e.live(created)
 	}
@@ -59,7 +59,7 @@ func (e *Emulator) live(m Message) {
 	}
 }
 
-// advance moves a message on and sends word of it.
+// advance moves a message on and posts its callback.
 func (e *Emulator) advance(sid string, status Status, code int) {
 	e.mu.Lock()
 	m := e.bySID[sid]
@@ -68,13 +68,13 @@ func (e *Emulator) advance(sid string, status Status, code int) {
 	now := m.snapshot()
 	e.mu.Unlock()
 
-	e.tell(Event{Kind: EventStatus, Message: now, Code: code})
+	e.report(Event{Kind: EventStatus, Message: now, Code: code})
 	if now.StatusCallback != "" && status != StatusSending {
 		e.callback(now)
 	}
 }
 
-// callback posts word of m.Status, as often and as late as the script says.
+// callback posts the receipt of m.Status, as often and as late as the script says.
 func (e *Emulator) callback(m Message) {
 	fault := e.director.callback(m)
 	if fault.Drop {
@@ -115,7 +115,7 @@ func (e *Emulator) recordCallback(m Message, d Delivery) {
 	e.mu.Lock()
 	e.callbacks = append(e.callbacks, d)
 	e.mu.Unlock()
-	e.tell(Event{Kind: EventCallback, Message: m, Post: d})
+	e.report(Event{Kind: EventCallback, Message: m, Post: d})
 }
 
 // receipt is the form of a status callback.

@@ -69,7 +69,7 @@ func setup(t *testing.T, edits ...func(*twilio.Config)) *bundle {
 	return b
 }
 
-// client is twilio-go as anybody would use it, but for the transport that leads it here.
+// client is an ordinary twilio-go client, with a transport that leads to the emulator.
 func (b *bundle) client(user, password string) *openapi.ApiService {
 	base := &client.Client{Credentials: client.NewCredentials(user, password), HTTPClient: b.http}
 	base.SetAccountSid(account)
@@ -148,7 +148,7 @@ func (r *rewrite) CloseIdleConnections() { r.next.CloseIdleConnections() }
 
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// application receives webhooks and answers as told.
+// application receives webhooks and answers as the test says.
 type application struct {
 	url string
 
@@ -212,7 +212,7 @@ func (a *application) says(contentType, body string) {
 	})
 }
 
-// received is a copy of the webhooks so far, and what each told of its message's status.
+// received is a copy of the webhooks so far, and the message status in each.
 func (a *application) received() (posts []post, statuses []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -222,7 +222,7 @@ func (a *application) received() (posts []post, statuses []string) {
 	return posts, statuses
 }
 
-// events remembers what the emulator told.
+// events remembers the emulator's events.
 type events struct {
 	mu  sync.Mutex
 	all []twilio.Event

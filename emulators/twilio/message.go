@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Status is where a message stands, in Twilio's words.
+// Status is the state of a message, in Twilio's words.
 type Status string
 
 // The statuses of an SMS. Received is an inbound one's only status.
@@ -31,14 +31,14 @@ const (
 	DirectionInbound Direction = "inbound"
 )
 
-// Message is one text in either direction, as the emulator remembers it.
+// Message is one message in either direction, as the emulator remembers it.
 type Message struct {
 	SID        string // "SM" and 32 hex digits
 	ServiceSID string // the messaging service that it was sent through or received by, else empty
 	To, From   string // E.164
 	Body       string
 	Media      []Media // of an inbound one
-	OptOutType string  // STOP, START or HELP where Advanced Opt-Out has read an inbound one; only its webhook tells, no list does
+	OptOutType string  // STOP, START or HELP where Advanced Opt-Out has read an inbound one; only its webhook has it, no list
 	Direction  Direction
 	Carrier    bool // true for Twilio's own answer to STOP, START and HELP, which no application asked for
 	Segments   int
@@ -53,7 +53,7 @@ type Message struct {
 	silent         bool   // from the magic number: never moves and never calls back
 }
 
-// Media is one picture or other file that came with a text.
+// Media is one picture or other file that came with a message.
 type Media struct {
 	URL, ContentType string
 }

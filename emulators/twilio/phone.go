@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// ErrNotOwned is returned for a text to a number that the account does not own.
+// ErrNotOwned is returned for a message to a number that the account does not own.
 var ErrNotOwned = errors.New("twilio emulator: the number texted to is not the account's")
 
 // Incoming is what a person's phone sends.
@@ -50,7 +50,7 @@ func (e *Emulator) ReceiveText(ctx context.Context, in Incoming) (Delivery, erro
 	m = e.keepLocked(m)
 	target := e.inboundURL
 	e.mu.Unlock()
-	e.tell(Event{Kind: EventInbound, Message: m})
+	e.report(Event{Kind: EventInbound, Message: m})
 	e.obey(m)
 
 	d := Delivery{At: m.CreatedAt, MessageSID: m.SID, MessageStatus: m.Status}
@@ -67,12 +67,12 @@ func (e *Emulator) ReceiveText(ctx context.Context, in Incoming) (Delivery, erro
 	e.mu.Lock()
 	e.inbound = append(e.inbound, d)
 	e.mu.Unlock()
-	e.tell(Event{Kind: EventPosted, Message: m, Post: d})
+	e.report(Event{Kind: EventPosted, Message: m, Post: d})
 	e.play(m, d)
 	return d, nil
 }
 
-// inboundForm is the form of an inbound text's webhook.
+// inboundForm is the form of an inbound message's webhook.
 func (e *Emulator) inboundForm(m Message) url.Values {
 	form := url.Values{
 		"AccountSid": {e.cfg.AccountSID}, "ApiVersion": {"2010-04-01"}, "From": {m.From}, "To": {m.To}, "Body": {m.Body},
@@ -94,8 +94,8 @@ func (e *Emulator) inboundForm(m Message) url.Values {
 	return form
 }
 
-// obey keeps the opt-out list and answers keywords as the carrier does, before the application hears of the text.
-// A keyword is the whole text, in any case; "STOP please" is none.
+// obey keeps the opt-out list and answers keywords as the carrier does, before the application gets the message.
+// A keyword is the whole message, in any case; "STOP please" is none.
 //
 // Source: https://support.twilio.com/hc/en-us/articles/223134027
 func (e *Emulator) obey(m Message) {
@@ -113,20 +113,20 @@ func (e *Emulator) obey(m Message) {
 		return
 	}
 	if !e.subscribe(m, !stop) {
-		return // it was so already, and the carrier says nothing
+		return // no change, so the carrier sends nothing
 	}
 	if stop {
-		e.tell(Event{Kind: EventOptedOut, Message: m})
+		e.report(Event{Kind: EventOptedOut, Message: m})
 		e.carrierReply(m, "You have successfully been unsubscribed. You will not receive any more messages "+
 			"from this number. Reply START to resubscribe.")
 		return
 	}
-	e.tell(Event{Kind: EventOptedIn, Message: m})
+	e.report(Event{Kind: EventOptedIn, Message: m})
 	e.carrierReply(m, "You have successfully been re-subscribed to messages from this number. "+
 		"Reply HELP for help. Reply STOP to unsubscribe. Msg&Data Rates May Apply.")
 }
 
-// subscribe records whether the phone may be texted, and reports whether that is a change.
+// subscribe records whether messages may be sent to the phone, and reports whether that is a change.
 func (e *Emulator) subscribe(m Message, wanted bool) bool {
 	who := subscription{e.scopes[m.To], m.From}
 	e.mu.Lock()
@@ -153,10 +153,10 @@ func (e *Emulator) carrierReply(to Message, body string) {
 	e.mu.Lock()
 	m = e.keepLocked(m)
 	e.mu.Unlock()
-	e.tell(Event{Kind: EventCreated, Message: m})
+	e.report(Event{Kind: EventCreated, Message: m})
 }
 
-// twiml is the part of a reply that texts: <Response><Message>text</Message></Response>, the text bare or in <Body>.
+// twiml is the part of a reply that sends messages: <Response><Message>text</Message></Response>, the text bare or in <Body>.
 type twiml struct {
 	XMLName  xml.Name `xml:"Response"`
 	Messages []struct {
@@ -171,7 +171,7 @@ func (e *Emulator) play(inbound Message, d Delivery) {
 	if len(d.Attempts) == 0 {
 		return
 	}
-	warn := func(code int) { e.tell(Event{Kind: EventWarning, Message: inbound, Post: d, Code: code}) }
+	warn := func(code int) { e.report(Event{Kind: EventWarning, Message: inbound, Post: d, Code: code}) }
 	if d.StatusCode < 200 || d.StatusCode > 299 || d.Attempts[len(d.Attempts)-1].Failure != "" {
 		warn(11200)
 		return
@@ -208,6 +208,6 @@ func (e *Emulator) reply(inbound Message, text string) {
 		_, no = e.commit(draft)
 	}
 	if no != nil {
-		e.tell(Event{Kind: EventRefused, Message: draft, Code: no.code})
+		e.report(Event{Kind: EventRefused, Message: draft, Code: no.code})
 	}
 }

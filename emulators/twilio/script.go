@@ -6,15 +6,15 @@ import (
 )
 
 // Script decides what goes wrong. Each function is asked once per event and answers with plain data; a nil function
-// or a zero answer is a good day. Questions come one at a time, so a seeded generator inside needs no lock of its own.
+// or a zero answer means that nothing goes wrong. They are called one at a time, so a seeded generator inside needs no lock of its own.
 type Script struct {
 	// OnCreate is asked for the n-th well-formed create request, counting from 1. The message has no SID yet.
 	OnCreate func(n int, m Message) CreateFault
 	// OnFate is asked how a created message ends.
 	OnFate func(m Message) Fate
-	// OnCallback is asked before the status callback that tells of m.Status is posted.
+	// OnCallback is asked before the status callback with m.Status is posted.
 	OnCallback func(m Message) CallbackFault
-	// OnInbound is asked before a text of a person is posted to the inbound URL.
+	// OnInbound is asked before a message of a person is posted to the inbound URL.
 	OnInbound func(m Message) InboundFault
 }
 
@@ -24,7 +24,7 @@ type CreateFault struct {
 	// Commit says whether the message is created although the answer does not say so, which is what makes an outcome
 	// unknown. AnswerNormal always creates it, AnswerTooMany never does.
 	Commit bool
-	// Delay is how long the answer is held back, on the emulator's clock.
+	// Delay is how long the answer is delayed, on the emulator's clock.
 	Delay time.Duration
 }
 
@@ -57,7 +57,7 @@ type CallbackFault struct {
 	Delay     time.Duration // posted this much later, on the emulator's clock: behind its successor if longer than their gap
 }
 
-// InboundFault is what becomes of the post of one inbound text, which Twilio keeps and lists all the same.
+// InboundFault is what becomes of the post of one inbound message, which Twilio keeps and lists all the same.
 type InboundFault struct {
 	Drop bool // never posted, as if every attempt had failed
 }

@@ -20,10 +20,10 @@ const maxReply = 64 << 10 // bytes of a webhook's answer that are read
 type Delivery struct {
 	At            time.Time // when it was first posted, on the emulator's clock
 	MessageSID    string
-	MessageStatus Status // the news of a status callback; StatusReceived for an inbound text
+	MessageStatus Status // what a status callback reports; StatusReceived for an inbound message
 	URL           string // as configured, with its fragment
 	Attempts      []Attempt
-	StatusCode    int    // of the last attempt; 0 if nobody answered, or nobody listens
+	StatusCode    int    // of the last attempt; 0 if there was no answer, or no application listens
 	Body          string // of the last attempt
 	Dropped       bool   // by the script: never posted
 	contentType   string

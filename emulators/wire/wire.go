@@ -16,7 +16,7 @@ import (
 type Manner string
 
 const (
-	Speaks Manner = "" // it is not
+	Speaks Manner = "" // it is not silent
 	// BothWays lets nothing through.
 	BothWays Manner = "both ways"
 	// TowardsServer and TowardsCaller let the other direction through.
@@ -26,10 +26,10 @@ const (
 	MidMessage Manner = "in the middle of a message"
 )
 
-// Manners are those that a wire can be told.
+// Manners are those that Freeze takes.
 var Manners = []Manner{BothWays, TowardsServer, TowardsCaller, MidMessage}
 
-// Dead is a connection that never speaks again. Only its caller can end it.
+// Dead is a connection on which nothing is delivered again. Only its caller can end it.
 const Dead Manner = "for ever"
 
 // Wire is a TCP address on the way to another one, which can fall silent. The connections of a silent wire stay open: nothing is
@@ -166,7 +166,7 @@ func (w *Wire) Close() error {
 	return err
 }
 
-// connect is one connection, from its beginning to its end. A server that refuses it is news that a silent wire does not bring.
+// connect is one connection, from its beginning to its end. A silent wire does not pass on that a server refuses it.
 func (w *Wire) connect(caller net.Conn) {
 	server, err := net.DialTimeout(w.network, w.to, dialBound) //nolint:noctx // a wire has no caller; the bound is its own
 	l := &line{caller: caller, server: server, done: make(chan struct{})}
@@ -239,7 +239,7 @@ func (l *line) copy(way Manner, from, to net.Conn) {
 		for rest := buffer[:n]; len(rest) > 0; {
 			now, what := l.admit(way, len(rest))
 			if what == severed {
-				_, _ = io.Copy(io.Discard, from) // until it closes: cut has told it
+				_, _ = io.Copy(io.Discard, from) // until it closes: cut has closed its other side
 				return
 			}
 			if what == delivered {
@@ -269,12 +269,12 @@ func (l *line) pass(way Manner, to net.Conn, end error) {
 	}
 }
 
-// fate is what becomes of something that was said.
+// fate is what becomes of bytes that were sent.
 type fate int
 
 const (
 	delivered fate = iota
-	lost           // and nobody is told
+	lost           // and neither side sees an error
 	severed        // with the connection
 )
 
@@ -364,7 +364,7 @@ func (l *line) said(what []byte) {
 	}
 }
 
-// cut has the caller see the end at once. The server is told, so that nothing is left of the connection there when the line is done.
+// cut has the caller see the end at once. The server sees it, too, so that it has closed the connection when the line is done.
 func (l *line) cut() {
 	l.mu.Lock()
 	l.severed, l.silent = true, Speaks
@@ -376,7 +376,7 @@ func (l *line) cut() {
 	}
 }
 
-// closeWrite tells the other side that nothing more comes. TCP and Unix sockets can.
+// closeWrite ends one way of the connection. TCP and Unix sockets can.
 func closeWrite(conn net.Conn) {
 	if half, ok := conn.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite() // it may be gone already

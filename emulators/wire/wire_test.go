@@ -14,10 +14,10 @@ import (
 	"paceline.internal/emulators/clock"
 )
 
-// shortly is how long a test listens before it believes that a connection is silent.
+// shortly is how long a test listens before it takes a connection for silent.
 const shortly = 30 * time.Millisecond
 
-// echo is a server behind a wire that says every line back, and tells what it heard.
+// echo is a server behind a wire that sends every line back, and reports what it received.
 type echo struct {
 	*Wire
 
@@ -217,7 +217,7 @@ func endsOfAWire(t *testing.T) {
 		require.Equal(t, "end", <-e.heard)
 	})
 
-	t.Run("R_03_WhoResetsHasTakenBackWhatWasHeldBack", func(t *testing.T) {
+	t.Run("R_03_AResetDiscardsWhatWasHeldBack", func(t *testing.T) {
 		t.Parallel()
 		for _, reset := range []bool{true, false} {
 			e := newEcho(t)
@@ -242,10 +242,10 @@ func endsOfAWire(t *testing.T) {
 
 	t.Run("R_03_ARefusalIsHeldBackToo", func(t *testing.T) {
 		t.Parallel()
-		nobody, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		unused, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 		require.NoError(t, err)
-		require.NoError(t, nobody.Close())
-		w, err := Open(t.Context(), "tcp", nobody.Addr().String())
+		require.NoError(t, unused.Close())
+		w, err := Open(t.Context(), "tcp", unused.Addr().String())
 		require.NoError(t, err)
 		e := &echo{Wire: w}
 		w.Freeze(BothWays, false)
