@@ -16,13 +16,13 @@ import (
 	"paceline.internal/test/attack"
 )
 
-// attackCommand does what a stranger could do.
+// attackCommand attacks as a stranger could.
 type attackCommand struct {
 	Dribble attackDribbleCommand `cmd:"" help:"Hold connections to the gateway with forged signatures, while people write STOP."`
-	Streams attackStreamsCommand `cmd:"" help:"Send large gRPC messages without a token, and look at the memory of the service."`
+	Streams attackStreamsCommand `cmd:"" help:"Send large gRPC messages without a token, and measure the memory of the service."`
 }
 
-// attackDribbleCommand is about the gateway.
+// attackDribbleCommand attacks the gateway.
 type attackDribbleCommand struct {
 	Target      string        `placeholder:"URL" help:"The gateway, on this machine. Default: PUBLIC_BASE_URL, or the usual paceline up."`
 	Connections int           `default:"1200" help:"How many dribble at a time; each is opened again when it is cut off."`
@@ -40,7 +40,7 @@ TWILIO_AUTH_TOKEN and TWILIO_FROM_NUMBER as it has them. The texts come from num
 The exit code is 0 only if every STOP was answered with 200 within a second.`
 }
 
-// Run returns an error unless every text was answered in time.
+// Run returns an error unless every message was answered in time.
 func (c *attackDribbleCommand) Run(ctx context.Context, t terminal) error {
 	environ, err := (&e2eCommand{Data: c.Data}).environ(t.environ)
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *attackDribbleCommand) Run(ctx context.Context, t terminal) error {
 	return nil
 }
 
-// attackStreamsCommand is about the services behind it.
+// attackStreamsCommand attacks a service behind the gateway.
 type attackStreamsCommand struct {
 	Target   string        `default:"127.0.0.1:9001" help:"The gRPC port of onboarding or messaging, on this machine."`
 	Ops      string        `default:"127.0.0.1:9101" help:"The ops port of the same service."`
@@ -101,7 +101,7 @@ func (c *attackStreamsCommand) memory(ctx context.Context) (_ float64, err error
 			return strconv.ParseFloat(value, 64)
 		}
 	}
-	return 0, fmt.Errorf("--ops: %s does not tell its memory", c.Ops)
+	return 0, fmt.Errorf("--ops: %s does not report its memory", c.Ops)
 }
 
 // show prints a report.

@@ -24,7 +24,7 @@ func TestAttack(t *testing.T) {
 	}
 	dribble := []string{"attack", "dribble", "--connections", "3", "--genuine", "2", "--duration", "300ms"}
 
-	t.Run("R_15_FailsWhenOneWhoWritesStopIsRefused", func(t *testing.T) {
+	t.Run("R_15_FailsWhenASTOPIsRefused", func(t *testing.T) {
 		t.Parallel()
 		for status, want := range map[int]error{http.StatusOK: nil, http.StatusTooManyRequests: errBroken} {
 			full := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
@@ -51,10 +51,10 @@ func TestAttack(t *testing.T) {
 			_, _ = io.WriteString(w, "go_goroutines 7\nprocess_resident_memory_bytes 4.194304e+07\n")
 		}))
 		defer ops.Close()
-		nobody, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		unused, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 		require.NoError(t, err)
-		require.NoError(t, nobody.Close())
-		args := []string{"attack", "streams", "--target", nobody.Addr().String(), "--ops", strings.TrimPrefix(ops.URL, "http://"), "--duration", "200ms"}
+		require.NoError(t, unused.Close())
+		args := []string{"attack", "streams", "--target", unused.Addr().String(), "--ops", strings.TrimPrefix(ops.URL, "http://"), "--duration", "200ms"}
 		var out strings.Builder
 		require.NoError(t, run(t.Context(), args, terminal{out: &out}))
 		require.Contains(t, out.String(), "the service held 40 MB before")

@@ -11,7 +11,7 @@ import (
 	"paceline.internal/test/bench"
 )
 
-// benchCommand measures us beside others.
+// benchCommand measures Paceline beside other systems.
 type benchCommand struct {
 	Queue   benchQueueCommand   `cmd:"" help:"Our job queue, the seed's loop and River, side by side on the same Postgres."`
 	Steps   benchStepsCommand   `cmd:"" help:"Due steps a second through three real processes, also beside another revision."`
@@ -21,7 +21,7 @@ type benchCommand struct {
 // benchQueueCommand compares job queues.
 type benchQueueCommand struct {
 	Jobs        int      `default:"20000" help:"How many jobs to a measurement; the seed's loops get a tenth."`
-	Rounds      int      `default:"3" help:"How often everything is measured, everybody in turn."`
+	Rounds      int      `default:"3" help:"How often everything is measured, the contenders in turn."`
 	Finished    int      `default:"1000000" help:"How many finished rows the scenario of that name has."`
 	Scenario    []string `help:"Only these: fresh, finished, held."`
 	Measure     []string `help:"Only these: end_to_end, work, enqueue_one, enqueue_many, pick_up."`
@@ -31,7 +31,7 @@ type benchQueueCommand struct {
 
 // Help is the long text of --help.
 func (c *benchQueueCommand) Help() string {
-	return `Every round measures everybody once, so that what the machine does meanwhile meets all of them; figures are medians of
+	return `Every round measures each contender once, so that other load of the machine affects all of them; figures are medians of
 the rounds, and a ratio is the median of the rounds' ratios. Each measurement runs in a process of its own, whose memory is its own, on a
 database of its contender's own on one server. Afterwards every job must have been done exactly once: else there are no figures, and
 the exit code is 1.
@@ -69,10 +69,10 @@ func printReport(out io.Writer, report interface{ Print(out io.Writer) error }, 
 	return encoder.Encode(report)
 }
 
-// benchStepsCommand measures the whole walk of a step.
+// benchStepsCommand measures the whole way of a step.
 type benchStepsCommand struct {
 	Steps   int    `default:"4000" help:"How many steps to a measurement."`
-	Rounds  int    `default:"5" help:"How often everything is measured, everybody in turn."`
+	Rounds  int    `default:"5" help:"How often everything is measured, the contenders in turn."`
 	Callers int    `default:"64" help:"How many callbacks are in flight."`
 	Against string `help:"Another revision of this checkout, a commit or a tag: it is built, and measured in turn with this program."`
 	JSON    bool   `name:"json" help:"Print one JSON object, for machines."`
@@ -108,7 +108,7 @@ func (c *benchStepsCommand) Run(ctx context.Context, t terminal) error {
 	return printReport(t.out, &report, c.JSON)
 }
 
-// inherited is what a process of ours gets of our environment.
+// inherited is the part of our environment that a child process gets.
 func inherited(environ map[string]string) map[string]string {
 	some := map[string]string{}
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "LOG_LEVEL", "GOGC", "GOMAXPROCS", selfIsTest} {
@@ -119,7 +119,7 @@ func inherited(environ map[string]string) map[string]string {
 	return some
 }
 
-// benchMeasureCommand is one measurement. Whoever compares starts one process for each.
+// benchMeasureCommand is one measurement. The comparing commands start one process for each.
 type benchMeasureCommand struct {
 	Spec string `arg:"" help:"The measurement as JSON."`
 }

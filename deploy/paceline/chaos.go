@@ -24,7 +24,7 @@ type chaosCommand struct {
 	PerWorld     int           `default:"50" help:"Without --processes: people to a world. Large worlds play faster, small ones differ more."`
 	Gear         chaos.Gear    `default:"slow" enum:"slow,fast" help:"Without --processes: slow plays minutes, fast leaps through months."`
 	Seed         *uint64       `help:"Makes the plan of the run. Default: random, and printed."`
-	KillEvery    time.Duration `default:"2s" help:"With --processes: how often somebody is killed, on average; 0s never."`
+	KillEvery    time.Duration `default:"2s" help:"With --processes: how often a process is killed, on average; 0s never."`
 	SilenceEvery time.Duration `default:"10s" help:"With --processes: from the recovery from a silence to the next, on average; 0s has none."`
 	SilenceFor   time.Duration `default:"30s" help:"With --processes: how long a wire is silent, on average."`
 	Settle       time.Duration `default:"3m" help:"With --processes: how long everything has to come to its end after the last of them."`
@@ -44,7 +44,7 @@ and every instant is played while a job, an alarm or a text is open.
 With --processes three real processes and a Postgres of their own are started, and one of the four is killed with SIGKILL every few
 seconds. All calls between them and to QStash, Twilio and Postgres go over wires, of which one at a time falls silent: its
 connections stay open and nothing arrives, in both directions, in one, or from the middle of a message on; sometimes new connections
-work. Then it speaks again, or its connections are cut. --silence-every 0s has no silence and no wires, --kill-every 0s kills nobody.
+work. Then it speaks again, or its connections are cut. --silence-every 0s has no silence and no wires, --kill-every 0s kills no process.
 The seed makes the plan: who comes when, what they say, what the vendors do wrong with which message, who is killed at which instant, which
 wire is silent in which manner. How it interleaves is up to the machine, so a seed repeats the plan and not the run.
 
@@ -98,7 +98,7 @@ func (c *chaosCommand) processes(ctx context.Context, t terminal, seed uint64) e
 	return sumUp(t, c.JSON, &report, report.Kept)
 }
 
-// sumUp shows what a run came to, for people or machines. Its error says that a promise was broken.
+// sumUp shows the result of a run, for people or machines. Its error says that a promise was broken.
 func sumUp(t terminal, asJSON bool, report interface{ Print(to io.Writer) error }, kept bool) (err error) {
 	if asJSON {
 		encoder := json.NewEncoder(t.out)
@@ -113,8 +113,8 @@ func sumUp(t terminal, asJSON bool, report interface{ Print(to io.Writer) error 
 	return err
 }
 
-// selfIsTest makes a test binary behave as the command. It is handed on to the processes that chaos starts.
+// selfIsTest makes a test binary behave as the command. It is passed on to the processes that chaos starts.
 const selfIsTest = "PACELINE_TEST_AS_COMMAND"
 
-// driven is how many people take part in a run of processes that is not told.
+// driven is how many people take part in a run of processes by default.
 const driven = 150

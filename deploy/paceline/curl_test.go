@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// parseCurl reads the few options of curl that our own lines use, as curl would. It is here because the machine that
-// runs the tests need not have curl.
+// parseCurl reads the few options of curl that our own lines use, as curl would: the machine that runs the tests may
+// not have curl.
 func parseCurl(t *testing.T, line string) *http.Request {
 	t.Helper()
 	words := shellWords(t, line)

@@ -10,7 +10,7 @@ import (
 // databases is where the two services keep their data.
 type databases struct {
 	Onboarding, Messaging string // Postgres URLs
-	// Lost is closed when a private server has ended by itself; nil for servers of somebody else.
+	// Lost is closed when a private server has ended by itself; nil for servers that the environment names.
 	Lost <-chan struct{}
 	stop func(ctx context.Context) error
 }

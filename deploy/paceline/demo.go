@@ -19,11 +19,11 @@ import (
 
 // demoCommand plays a conversation, and with Faults a second one under faults.
 type demoCommand struct {
-	Faults bool `help:"Play it again while every alarm rings three times at once, a publish fails and an answer of Twilio is lost."`
+	Faults bool `help:"Play it again while every alarm is delivered three times at once, a publish fails and an answer of Twilio is lost."`
 	JSON   bool `name:"json" help:"Print only the summary, for machines."`
-	// A busy machine is late, never early; how late is too late is for the caller to say.
-	Late   time.Duration `default:"300ms" help:"How late a text may be before the promise of its gap counts as broken."`
-	Locale string        `enum:"en,pt-BR" default:"en" help:"The language of the texts: ${enum}."`
+	// A busy machine is late, never early; the caller decides how much is too late.
+	Late   time.Duration `default:"300ms" help:"How late a message may be before the promise of its gap counts as broken."`
+	Locale string        `enum:"en,pt-BR" default:"en" help:"The language of the messages: ${enum}."`
 }
 
 // Run plays, prints and judges.
@@ -83,17 +83,17 @@ func conclude(t terminal, screen *screen, reports []report, asJSON bool) error {
 	return nil
 }
 
-// stage is the running product with somebody's phone in front of it.
+// stage is the running product and the phone of the person who talks to it.
 type stage struct {
 	databases databases
 	vendors   *stack.Vendors
 	services  *stack.Services
 	api       *operator.Client
 	logFile   *os.File
-	logKept   bool // somebody was told to read it
+	logKept   bool // its path was printed, so it stays
 }
 
-// keepLog is the path of the log, which is kept from now on.
+// keepLog is the path of the log, which is not deleted from now on.
 func (s *stage) keepLog() string {
 	s.logKept = true
 	return s.logFile.Name()

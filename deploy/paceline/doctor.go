@@ -14,20 +14,20 @@ import (
 	"paceline.internal/platform/process"
 )
 
-// doctorCommand looks at a deployment, or at one request.
+// doctorCommand checks a deployment, or one request.
 type doctorCommand struct {
-	All       doctorAllCommand       `cmd:"" default:"withargs" help:"Look at the whole deployment whose variables are in the environment."`
-	Signature doctorSignatureCommand `cmd:"" help:"Say why a callback was not believed."`
+	All       doctorAllCommand       `cmd:"" default:"withargs" help:"Check the whole deployment whose variables are in the environment."`
+	Signature doctorSignatureCommand `cmd:"" help:"Say why a callback's signature was refused."`
 }
 
-// doctorAllCommand looks at everything.
+// doctorAllCommand checks everything.
 type doctorAllCommand struct {
 	JSON bool `name:"json" help:"Print one JSON array, for machines."`
 }
 
 // Help is the long text of --help.
 func (c *doctorAllCommand) Help() string {
-	return `Reads the variables of all three services from the environment (docs/environment-contract.md) and looks at each of them: the
+	return `Reads the variables of all three services from the environment (docs/environment-contract.md) and checks each of them: the
 variables, the databases and their schemas, the clocks, QStash's token and keys, Twilio's credentials and sender, the public origin, TLS,
 Redis when it is set, the flow and the copy. Nothing is changed and nothing is sent.
 
@@ -53,12 +53,12 @@ func (c *doctorAllCommand) Run(ctx context.Context, t terminal) error {
 	return findings.Err()
 }
 
-// doctorSignatureCommand looks at one request.
+// doctorSignatureCommand checks one request.
 type doctorSignatureCommand struct {
 	URL    string    `required:"" help:"Where it came in: the whole URL if it is known, else the path with its query."`
 	Header []string  `short:"H" sep:"none" help:"A header as it came, 'Name: value'; at least the signature. May be given several times."`
 	Body   string    `type:"existingfile" help:"The file of the body, byte by byte."`
-	At     time.Time `help:"When it came in, RFC 3339; without it the clock is not looked at."`
+	At     time.Time `help:"When it came in, RFC 3339; without it the clock is not checked."`
 	JSON   bool      `name:"json" help:"Print one JSON object, for machines."`
 }
 

@@ -23,7 +23,7 @@ type e2eCommand struct {
 
 // Help is the long text of --help.
 func (c *e2eCommand) Help() string {
-	return `HARNESS_QSTASH_MODE says who rings the alarms: stub (the harness, at once; the deployment's own come late and find their steps
+	return `HARNESS_QSTASH_MODE says who delivers the alarms: stub (the harness, at once; the deployment's own come late and find their steps
 done) or real (the deployment's QStash, with its delays).
 
 Against a deployment with an environment of its own, set PUBLIC_BASE_URL, TWILIO_AUTH_TOKEN, TWILIO_FROM_NUMBER,

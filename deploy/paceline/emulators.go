@@ -28,18 +28,18 @@ type emulatorsCommand struct {
 
 // Help is the long text of --help.
 func (e *emulatorsCommand) Help() string {
-	return `PUBLIC_BASE_URL is the origin of the gateway, as its own environment has it: texts that the phones send are posted there, and
+	return `PUBLIC_BASE_URL is the origin of the gateway, as its own environment has it: messages that the phones send are posted there, and
 signatures are computed from it. The accounts are those of "paceline up"; the emulators forget everything when they stop.
 
-Their credentials are known to everybody. Put them where nobody but the services and you can reach them.`
+Their credentials are public. Put them where only the services and you can reach them.`
 }
 
 const (
 	// emulatorsStop is how long callbacks in flight are waited for: as long as Twilio waits for one.
 	emulatorsStop = 15 * time.Second
-	// emulatorsPatience bounds the question of a health check.
-	emulatorsPatience = 4 * time.Second
-	// inboundPath has the connection overrides that docs/environment-contract.md tells an operator to set at Twilio.
+	// emulatorsTimeout bounds the question of a health check.
+	emulatorsTimeout = 4 * time.Second
+	// inboundPath has the connection overrides that docs/environment-contract.md has an operator set at Twilio.
 	inboundPath = "/api/webhooks/twilio/inbound#rt=4000&rc=3&rp=all"
 )
 
@@ -86,14 +86,14 @@ func (e *emulatorsCommand) Run(ctx context.Context, t terminal) (err error) {
 	return nil
 }
 
-// phones prints what the emulated phones send and get, when somebody wants to see it.
+// phones prints what the emulated phones send and get, with --show.
 func (e *emulatorsCommand) phones(t terminal) func(twilio.Event) {
 	return (&upCommand{Quiet: !e.Show}).phone(t)
 }
 
-// serves asks a port of this machine for anything at all: an emulator that answers "no such page" is well.
+// serves sends any request to a port of this machine: an emulator that answers "no such page" is well.
 func serves(ctx context.Context, name, addr string) error {
-	ctx, cancel := context.WithTimeout(ctx, emulatorsPatience)
+	ctx, cancel := context.WithTimeout(ctx, emulatorsTimeout)
 	defer cancel()
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {

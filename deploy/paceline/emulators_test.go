@@ -65,7 +65,7 @@ func TestEmulators(t *testing.T) {
 		require.NoError(t, cmd.Wait())
 	})
 
-	t.Run("HealthFailsWhereNobodyListens", func(t *testing.T) {
+	t.Run("HealthFailsWhereNothingListens", func(t *testing.T) {
 		t.Parallel()
 		var network net.ListenConfig
 		free, err := network.Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -82,7 +82,7 @@ func TestEmulators(t *testing.T) {
 		environ    map[string]string
 		args       []string
 	}{
-		{name: "WithoutAGatewayThereIsNobodyToCall", want: "PUBLIC_BASE_URL must be an http or https origin"},
+		{name: "WithoutAGatewayThereIsNothingToCall", want: "PUBLIC_BASE_URL must be an http or https origin"},
 		{name: "AnAddressThatCannotBeUsedIsNamed", want: "--qstash: ", environ: map[string]string{"PUBLIC_BASE_URL": "http://gateway:8080"}, args: []string{"--qstash", "nowhere"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

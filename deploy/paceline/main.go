@@ -22,7 +22,7 @@ type commands struct {
 	Up        upCommand        `cmd:"" help:"Run the whole product on this machine until Ctrl-C; data is kept between runs."`
 	Token     tokenCommand     `cmd:"" help:"Print a bearer token for gRPC, or with --api for /v1."`
 	E2E       e2eCommand       `cmd:"" name:"e2e" help:"Play onboarding against a running deployment, and check what came of it."`
-	Doctor    doctorCommand    `cmd:"" help:"Look at everything that a deployment needs, and say what mends what is wrong."`
+	Doctor    doctorCommand    `cmd:"" help:"Check everything that a deployment needs, and say how to mend what is wrong."`
 	Chaos     chaosCommand     `cmd:"" help:"Let many conversations happen while everything fails, and examine what the people got."`
 	Soak      soakCommand      `cmd:"" help:"Take webhooks at a constant rate across kills, and count what became of each."`
 	Attack    attackCommand    `cmd:"" help:"Do to a deployment on this machine what a stranger could do, and measure what others notice."`
@@ -31,7 +31,7 @@ type commands struct {
 	Serve     serveCommand     `cmd:"" help:"Run one service in this process, from the environment, as its own binary does."`
 }
 
-// terminal is where a command speaks and what it was started with.
+// terminal is where a command prints, and its environment.
 type terminal struct {
 	out     io.Writer
 	environ map[string]string

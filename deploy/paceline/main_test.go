@@ -62,7 +62,7 @@ func TestDemo(t *testing.T) {
 		require.Len(t, summary.Runs[1].Promises, len(summary.Runs[0].Promises)+1, "the second run is compared with the first")
 	})
 
-	t.Run("SpeaksToAHumanInTheLanguageThatWasAskedFor", func(t *testing.T) {
+	t.Run("PrintsForPeopleInTheLanguageThatWasAskedFor", func(t *testing.T) {
 		t.Parallel()
 		out, err := command(t, "demo", "--locale", "pt-BR", "--late", busy).Output()
 		require.NoError(t, err, "%s", out)
@@ -179,7 +179,7 @@ func dataFolder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "paceline-up-") //nolint:usetesting // its folders are too long for a socket
 	require.NoError(t, err)
-	require.NoError(t, os.Chmod(dir, 0o755)) // postgres runs as somebody else and must enter
+	require.NoError(t, os.Chmod(dir, 0o755)) // postgres runs as another user and must enter
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	return dir
 }

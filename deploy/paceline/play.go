@@ -18,16 +18,16 @@ type scenario struct {
 	title  string
 	phone  string
 	faults bool
-	late   time.Duration // how late a text may be
+	late   time.Duration // how late a message may be
 }
 
 const (
 	// typing is how long the person takes to answer.
 	typing = 1500 * time.Millisecond
-	// look is how often the session is read for news.
-	look = 50 * time.Millisecond
-	// patience bounds a conversation; a good one takes half of it.
-	patience = 90 * time.Second
+	// polling is how often the session is read.
+	polling = 50 * time.Millisecond
+	// longest bounds a conversation; a good one takes half of it.
+	longest = 90 * time.Second
 )
 
 // answers is what the person says at each gate.
@@ -46,7 +46,7 @@ var answers = map[string]map[string]string{
 
 // play enrols a person, answers for them, shows what happens as it happens, and judges it by what reached the phone.
 func (s *stage) play(ctx context.Context, r scenario, locale string, screen *screen) (report, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("the conversation did not come to its end"))
+	ctx, cancel := context.WithTimeoutCause(ctx, longest, errors.New("the conversation did not come to its end"))
 	defer cancel()
 	if r.faults {
 		s.breakThings(r.phone, screen)
@@ -79,7 +79,7 @@ func (s *stage) play(ctx context.Context, r scenario, locale string, screen *scr
 // converse follows the session until the interview begins, answering once at every gate.
 func (s *stage) converse(ctx context.Context, phone, sessionID string, says map[string]string, screen *screen) error {
 	shown, answered := 0, map[string]bool{}
-	tick := time.NewTicker(look)
+	tick := time.NewTicker(polling)
 	defer tick.Stop()
 	for {
 		session, timeline, err := s.api.Session(ctx, sessionID)
@@ -134,7 +134,7 @@ func (s *stage) answer(ctx context.Context, phone, text string) error {
 	return nil
 }
 
-// show prints one entry of the timeline with the text that it is about and the state that it led to.
+// show prints one entry of the timeline with its message and the state that it led to.
 func (s *stage) show(ctx context.Context, entry operator.Entry, screen *screen) error {
 	text := ""
 	if entry.MessageID != "" && (entry.Kind == "sent" || entry.Kind == "replied" || entry.Kind == "held") {
@@ -159,7 +159,7 @@ func (s *stage) heard(phone string) []twilio.Message {
 	return texts
 }
 
-// breakThings makes every alarm ring three times at once, fails the publish of the third message for as long as the
+// breakThings has every alarm delivered three times at once, fails the publish of the third message for as long as the
 // client itself keeps trying, and loses Twilio's answer to the second message after Twilio has taken it.
 func (s *stage) breakThings(phone string, screen *screen) {
 	const triesOfOnePublish = 3

@@ -69,7 +69,7 @@ func TestChaosOfProcesses(t *testing.T) {
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
-		line := make([]byte, 1<<10) // it speaks once everything is up
+		line := make([]byte, 1<<10) // it prints once everything is up
 		n, err := out.Read(line)
 		require.NoError(t, err)
 		dir := string(line[strings.LastIndex(string(line[:n]), " ")+1 : n-1])
@@ -112,7 +112,7 @@ func TestChaosOfProcesses(t *testing.T) {
 		name, want string
 		args       []string
 	}{
-		{name: "NobodyIsRefused", args: []string{"--sessions=-1"}, want: "--sessions"},
+		{name: "NoPeopleIsRefused", args: []string{"--sessions=-1"}, want: "--sessions"},
 		{name: "NoTimeIsRefused", args: []string{"--duration", "0s"}, want: "--duration"},
 		{name: "R_03_SilenceOfNoTimeIsRefused", args: []string{"--silence-for", "0s"}, want: "--silence-for"},
 		{name: "APauseBackwardsIsRefused", args: []string{"--gap=-1s"}, want: "--gap"},
@@ -157,7 +157,7 @@ func childrenOf(t *testing.T, parent int) []int {
 	return children
 }
 
-// zombie reports whether a process has ended and nobody has asked how: a container may have nobody who does.
+// zombie reports whether a process has ended and no parent has waited for it: in a container it may have no such parent.
 func zombie(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err != nil || strings.Contains(string(stat), ") Z ")

@@ -10,7 +10,7 @@ import (
 	"paceline.internal/test/operator"
 )
 
-// report is what a conversation came to, by what reached the phone.
+// report is the result of a conversation, by what reached the phone.
 type report struct {
 	Title      string    `json:"title"`
 	SessionID  string    `json:"session_id"`
@@ -21,23 +21,23 @@ type report struct {
 	Promises   []promise `json:"promises"`
 }
 
-// heard is one text as it reached the phone.
+// heard is one message as it reached the phone.
 type heard struct {
 	Step   string `json:"step"`
 	Body   string `json:"body"`
 	Copies int    `json:"copies"` // how often Twilio took it
-	AtMS   int64  `json:"at_ms"`  // since the first text
-	GapMS  int64  `json:"gap_ms"` // since the text before
+	AtMS   int64  `json:"at_ms"`  // since the first message
+	GapMS  int64  `json:"gap_ms"` // since the message before
 }
 
-// promise is one thing that Paceline says of itself, and whether it was so.
+// promise is one promise of Paceline, and whether it was kept.
 type promise struct {
 	Name string `json:"name"`
 	Kept bool   `json:"kept"`
 	Saw  string `json:"saw"`
 }
 
-// steps is every text of the conversation in its order.
+// steps is every message of the conversation in its order.
 var steps = []string{
 	"opening", "explanation", "onboarding_message_1", "onboarding_message_2", "onboarding_message_3", "onboarding_message_4",
 }
@@ -76,7 +76,7 @@ func judge(r scenario, sessionID string, texts []twilio.Message, stored []operat
 	return out
 }
 
-// stepOf finds which step a text belongs to by the key under which we stored its SID.
+// stepOf finds which step a message belongs to by the key under which we stored its SID.
 func stepOf(text twilio.Message, stored []operator.Message) string {
 	for _, m := range stored {
 		if m.TwilioSID == text.SID {
@@ -119,7 +119,7 @@ func (r *report) spaced(name, step string, least, most time.Duration) {
 	r.promise(name, false, "it never came")
 }
 
-// compare adds that the person saw the same texts as in a run without faults.
+// compare adds whether the person saw the same messages as in a run without faults.
 func (r *report) compare(clean report) {
 	bodies := func(r report) []string {
 		var all []string

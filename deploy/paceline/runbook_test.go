@@ -50,7 +50,7 @@ func TestRunbooks(t *testing.T) {
 	}
 }
 
-// TestSectionsOfTheSchedulersRunbook holds the page to what it has to tell. That its commands work is shown by following them.
+// TestSectionsOfTheSchedulersRunbook checks that the page has what it must have. Following its commands shows that they work.
 func TestSectionsOfTheSchedulersRunbook(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/runbooks/qstash-onboarding-scheduler.md")
@@ -117,7 +117,7 @@ func shellLines(page string) []string {
 	return lines
 }
 
-// reader is somebody who follows a runbook.
+// reader is a person who follows a runbook.
 type reader struct {
 	vars map[string]string
 	up   *upProcess

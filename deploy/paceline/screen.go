@@ -23,7 +23,7 @@ type screen struct {
 
 func newScreen(out io.Writer, muted bool) *screen { return &screen{out: out, muted: muted} }
 
-// textWidth is where texts are wrapped.
+// textWidth is where bodies are wrapped.
 const textWidth = 58
 
 func (s *screen) heading(line string) { s.printf("%s\n", line) }
@@ -35,7 +35,7 @@ func (s *screen) begin(title string, at time.Time) {
 	s.printf("\n%s\n\n", title)
 }
 
-// entry prints one entry of the timeline: when, which way, the text, and the state that it led to.
+// entry prints one entry of the timeline: when, which way, the message, and the state that it led to.
 func (s *screen) entry(e operator.Entry, text string) {
 	at := fmt.Sprintf("%7.2f s", max(0, e.At.Sub(s.began).Seconds()))
 	switch e.Kind {
@@ -63,7 +63,7 @@ func (s *screen) moved(at, state string) {
 	}
 }
 
-// mishap prints something that goes wrong on purpose, as it does.
+// mishap prints a fault of the script when it happens.
 func (s *screen) mishap(at time.Time, what string) {
 	s.mu.Lock()
 	began := s.began
@@ -113,7 +113,7 @@ func (s *screen) verdict(reports []report, kept bool) {
 		"      docs/architecture.md                      how it is built, and why it cannot send twice\n")
 }
 
-// check prints what the staging harness has looked at.
+// check prints one check of the staging harness.
 func (s *screen) check(c e2e.Check) {
 	if c.OK {
 		s.printf("  ok      %s\n", c.Name)
@@ -128,7 +128,7 @@ func (s *screen) printf(format string, args ...any) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, _ = fmt.Fprintf(s.out, format, args...) // a closed terminal is nobody to tell
+	_, _ = fmt.Fprintf(s.out, format, args...) // a closed terminal is no error
 }
 
 func seconds(ms int64) float64 { return float64(ms) / 1000 }

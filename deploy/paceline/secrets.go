@@ -31,7 +31,7 @@ const secretsFile = "secrets.json"
 var errNoSecrets = errors.New("there are no secrets yet: set SERVICE_AUTH_SECRET (and API_JWT_SECRET for --api), " +
 	"name the folder of your `paceline up` with --data, or run `paceline up` once")
 
-// loadSecrets reads what keepSecrets wrote. Secrets that somebody else could have read or planted are none.
+// loadSecrets reads what keepSecrets wrote. Secrets that another user could have read or planted are refused.
 func loadSecrets(dir string) (_ stack.Secrets, err error) {
 	file, err := os.Open(filepath.Join(dir, secretsFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -46,7 +46,7 @@ func loadSecrets(dir string) (_ stack.Secrets, err error) {
 		return stack.Secrets{}, err
 	}
 	if owner, ok := stat.Sys().(*syscall.Stat_t); !ok || int(owner.Uid) != os.Geteuid() || stat.Mode().Perm()&0o077 != 0 {
-		return stack.Secrets{}, fmt.Errorf("%s must belong to the user who runs this and be closed to everybody else: remove it", file.Name())
+		return stack.Secrets{}, fmt.Errorf("%s must belong to the user who runs this and be closed to all other users: remove it", file.Name())
 	}
 	content, err := io.ReadAll(file)
 	if err != nil {
@@ -103,7 +103,7 @@ func dataDir(asked string) (string, error) {
 	}
 	mode := fs.FileMode(0o700)
 	if os.Geteuid() == 0 {
-		mode = 0o711 // root's server runs as somebody else, who must pass; what is in it is closed by itself
+		mode = 0o711 // root's server runs as another user, who must pass; the files in it have modes of their own
 	}
 	return asked, os.MkdirAll(asked, mode)
 }

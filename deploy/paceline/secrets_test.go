@@ -32,10 +32,10 @@ func TestKeepSecrets(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, os.Chmod(filepath.Join(dir, secretsFile), 0o644))
 		_, err = keepSecrets(dir)
-		require.ErrorContains(t, err, "closed to everybody else")
+		require.ErrorContains(t, err, "closed to all other users")
 	})
 
-	t.Run("ThoseOfSomebodyElseAreRefused", func(t *testing.T) {
+	t.Run("ThoseOfAnotherUserAreRefused", func(t *testing.T) {
 		t.Parallel()
 		if os.Geteuid() != 0 {
 			t.Skip("only root can give a file away")

@@ -10,7 +10,7 @@ import (
 // nothing but the command.
 type serveCommand struct {
 	Service string `arg:"" enum:"onboarding,messaging,gateway" help:"One of ${enum}."`
-	Verb    string `arg:"" optional:"" enum:"serve,migrate,doctor" default:"serve" help:"What its own binary is told: ${enum}."`
+	Verb    string `arg:"" optional:"" enum:"serve,migrate,doctor" default:"serve" help:"The verb of its own binary: ${enum}."`
 }
 
 // Run does what the binary of the service does with the same environment.

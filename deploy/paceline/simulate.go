@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// simulated is how many people a simulation has that is not told.
+	// simulated is how many people a simulation has by default.
 	simulated = 1000
 	// garbage is how much may pile up before it is collected: a simulation is short of time, not of memory.
 	garbage = 400

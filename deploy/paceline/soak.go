@@ -12,9 +12,9 @@ import (
 
 // soakCommand keeps the product under a load of webhooks while parts of it are killed.
 type soakCommand struct {
-	Rate       int           `default:"1000" help:"Webhooks a second, whatever becomes of those before."`
+	Rate       int           `default:"1000" help:"Webhooks a second, also while those before are unanswered."`
 	Duration   time.Duration `default:"10m" help:"How long they come."`
-	Duplicates float64       `default:"0.05" help:"The share of webhooks that are posted a second time all the same."`
+	Duplicates float64       `default:"0.05" help:"The share of webhooks that are posted a second time though the first was accepted."`
 	RetryAfter time.Duration `default:"10s" help:"When the sender repeats what was refused, then four and nine times that. Kapso's is 10s."`
 	Settle     time.Duration `default:"5m" help:"How long everything has to come to its end afterwards."`
 	Seed       uint64        `default:"1" help:"Chooses which webhooks are posted twice."`
@@ -33,7 +33,7 @@ otherwise the output of every process is kept, and its folder is named. Everythi
 and Postgres.`
 }
 
-// Run returns an error unless nothing was lost and nothing doubled.
+// Run returns an error if an event was lost or done twice.
 func (c *soakCommand) Run(ctx context.Context, t terminal) error {
 	program, err := os.Executable()
 	if err != nil {

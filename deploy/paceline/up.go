@@ -98,7 +98,7 @@ func (u *upCommand) Run(ctx context.Context, t terminal) (err error) {
 	}
 }
 
-// where is what other commands are told to find this one.
+// where is how other commands find this one.
 func (u *upCommand) where() string {
 	if u.Data == "" {
 		return ""
@@ -127,7 +127,7 @@ func (u *upCommand) phone(t terminal) func(twilio.Event) {
 	}
 }
 
-// cluster is where the private server lives: in the data folder, but for root, whose server runs as somebody who cannot
+// cluster is where the private server lives: in the data folder, but for root, whose server runs as a user who cannot
 // enter root's home.
 func (u *upCommand) cluster(dir string) string {
 	if u.Data == "" {
