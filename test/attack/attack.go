@@ -1,4 +1,4 @@
-// Package attack does to a deployment on this machine what a stranger without any key could do, and measures what others notice of it.
+// Package attack attacks a deployment on this machine as a stranger without any key could, and measures what that does to others.
 package attack
 
 import (
@@ -21,7 +21,7 @@ func onlyHere(hostPort string) error {
 	return nil
 }
 
-// tally counts what became of the strangers.
+// tally counts how the attacking connections ended.
 type tally struct {
 	mu     sync.Mutex
 	counts map[string]int

@@ -41,7 +41,7 @@ func listener(t *testing.T) net.Listener {
 	return made
 }
 
-// texts takes what people write, and does nothing with it.
+// texts accepts what people write, and discards it.
 type texts struct {
 	onboardingv1.UnimplementedOnboardingServiceServer
 }
@@ -92,10 +92,10 @@ func front(t *testing.T) (origin string) {
 	return origin
 }
 
-// No figure is asserted of a machine that runs all other tests meanwhile: the command does that. What no load excuses is a STOP
-// that is refused for want of a place.
+// No figure is asserted, because the machine runs all other tests meanwhile: the command asserts them. A STOP that is refused
+// because no place is free fails the test under any load.
 func TestDribble(t *testing.T) { //nolint:paralleltest // it has thousands of connections
-	t.Run("R_15_NobodyWhoWritesStopIsRefusedForThoseWhoDribble", func(t *testing.T) {
+	t.Run("R_15_NoSTOPIsRefusedWhileStrangersDribble", func(t *testing.T) {
 		origin := front(t)
 		report, err := attack.Dribble{
 			Target: origin, PublicURL: origin, AuthToken: token, To: number, Connections: 1500, Duration: 4 * time.Second, Genuine: 20, Now: time.Now,

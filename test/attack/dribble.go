@@ -31,8 +31,8 @@ const (
 	promptly = time.Second
 )
 
-// Dribble opens connections to the route of Twilio's texts, each with a forged signature and a body that hardly comes, anew as
-// often as one is cut off; and meanwhile has people write STOP, signed as Twilio does.
+// Dribble opens connections to the route of Twilio's messages, each with a forged signature and a body that arrives very slowly,
+// and opens a new one for each that is cut off; meanwhile people write STOP, signed as Twilio does.
 type Dribble struct {
 	Target      string // the origin of the gateway
 	PublicURL   string // the origin that signatures are made over
@@ -44,7 +44,7 @@ type Dribble struct {
 	Now         func() time.Time
 }
 
-// DribbleReport is what came of it.
+// DribbleReport is the result.
 type DribbleReport struct {
 	Connections int            `json:"connections"`
 	Seconds     float64        `json:"seconds"`
@@ -53,7 +53,7 @@ type DribbleReport struct {
 	P50MS       float64        `json:"p50_ms"`
 	MaxMS       float64        `json:"max_ms"`
 	Other       map[string]int `json:"other,omitempty"` // what the rest of them got
-	Strangers   map[string]int `json:"strangers"`       // how often they got which status, or were cut off without
+	Strangers   map[string]int `json:"strangers"`       // the count of each status that they got, and of those cut off without one
 	Kept        bool           `json:"kept"`
 }
 
@@ -72,13 +72,13 @@ func (d Dribble) Run(ctx context.Context) (DribbleReport, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.Duration)
 	defer cancel()
 	var (
-		everybody        sync.WaitGroup
+		clients          sync.WaitGroup
 		strangers, other tally
 		mu               sync.Mutex
 		took             []time.Duration
 	)
 	for range d.Connections {
-		everybody.Go(func() {
+		clients.Go(func() {
 			for ctx.Err() == nil {
 				strangers.add(d.dribble(ctx, target.Host))
 			}
@@ -86,7 +86,7 @@ func (d Dribble) Run(ctx context.Context) (DribbleReport, error) {
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // Twilio's calls come from anywhere
 	for i := range d.Genuine {
-		everybody.Go(func() {
+		clients.Go(func() {
 			if !pause(ctx, d.Duration*time.Duration(2*i+1)/time.Duration(2*d.Genuine)) {
 				return
 			}
@@ -106,7 +106,7 @@ func (d Dribble) Run(ctx context.Context) (DribbleReport, error) {
 			took = append(took, elapsed)
 		})
 	}
-	everybody.Wait()
+	clients.Wait()
 	return d.report(took, other.counts, strangers.counts), nil
 }
 
@@ -132,7 +132,7 @@ func (d Dribble) dribble(ctx context.Context, addr string) string {
 		pause(ctx, dribblePause)
 		return "not connected"
 	}
-	defer func() { _ = conn.Close() }() // nothing is lost with it
+	defer func() { _ = conn.Close() }() // an error changes nothing
 	_, err = fmt.Fprintf(conn, "POST "+pathInbound+" HTTP/1.1\r\nHost: %s\r\nX-Twilio-Signature: Zm9yZ2VkIGJ5IGEgc3RyYW5nZXI=\r\n"+
 		"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: %d\r\n\r\n", addr, claimedBody)
 	answer := bufio.NewReader(conn)

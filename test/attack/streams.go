@@ -29,7 +29,7 @@ type Streams struct {
 	Memory func(ctx context.Context) (float64, error)
 }
 
-// StreamsReport is what came of it.
+// StreamsReport is the result.
 type StreamsReport struct {
 	Streams  int            `json:"streams"`
 	Bytes    int            `json:"bytes"`
@@ -60,15 +60,15 @@ func (s Streams) Run(ctx context.Context) (report StreamsReport, err error) {
 	attack, cancel := context.WithTimeout(ctx, s.Duration)
 	defer cancel()
 	var (
-		everybody sync.WaitGroup
-		ended     tally
+		streams sync.WaitGroup
+		ended   tally
 	)
 	message, err := proto.Marshal(wrapperspb.String(strings.Repeat("x", s.Bytes))) // the first field of most requests is text
 	if err != nil {
 		return StreamsReport{}, err
 	}
 	for range s.Streams {
-		everybody.Go(func() { ended.add(s.hold(attack, conn, message)) })
+		streams.Go(func() { ended.add(s.hold(attack, conn, message)) })
 	}
 	most := before
 	for pause(attack, memoryPause) {
@@ -78,7 +78,7 @@ func (s Streams) Run(ctx context.Context) (report StreamsReport, err error) {
 		}
 		most = max(most, held)
 	}
-	everybody.Wait()
+	streams.Wait()
 	return StreamsReport{Streams: s.Streams, Bytes: s.Bytes, BeforeMB: before / (1 << 20), MostMB: most / (1 << 20), Ended: ended.counts}, nil
 }
 

@@ -1,5 +1,5 @@
 // Package bench measures our job queue beside others: the same jobs, on the same Postgres, in one run, each contender in a process
-// of its own. Who loses or doubles a job has no figure: the run fails.
+// of its own. A run in which a contender loses or doubles a job fails and has no figures.
 package bench
 
 import (
@@ -18,7 +18,7 @@ import (
 	"paceline.internal/test/stack"
 )
 
-// Queue is a comparison. Every round measures everybody once, so that what the machine does meanwhile meets all of them, and a
+// Queue is a comparison. Every round measures each contender once, so that other load of the machine affects all of them, and a
 // ratio is taken within a round.
 type Queue struct {
 	Jobs     int // to a measurement; the seed's loops, which are slow, get a tenth
@@ -145,7 +145,7 @@ func (q Queue) measure(ctx context.Context, server *server, scene scenario, m me
 	return q.child(ctx, server.dir, spec)
 }
 
-// child runs one measurement in a process of its own, whose memory is then nobody else's.
+// child runs one measurement in a process of its own, so that its memory is that of this measurement alone.
 func (q Queue) child(ctx context.Context, dir string, spec Spec) (Result, error) {
 	text, err := spec.encode()
 	if err != nil {
@@ -176,8 +176,8 @@ func (q Queue) child(ctx context.Context, dir string, spec Spec) (Result, error)
 	return readResult(spec.Out)
 }
 
-// load is how many processes wanted to run during the last minute; -1 where the kernel does not tell. Figures of a machine that
-// is at something else are worth little, and this shows it.
+// load is how many processes wanted to run during the last minute; -1 where the kernel does not report it. Figures from a
+// machine with other load are worth little, and this shows that load.
 func load() float64 {
 	content, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

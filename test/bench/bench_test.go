@@ -28,8 +28,8 @@ func TestEffects(t *testing.T) {
 		{name: "OneNever", jobs: []int{0, 2}, first: 3, want: "1 jobs were never done"},
 		{name: "OneTwiceInPlaceOfAnother", jobs: []int{0, 1, 1}, first: 3, want: "1 jobs were done more than once"},
 		{name: "OneThatIsNotItsTurn", jobs: []int{0, 1, 2, 3}, first: 3, want: "done more than once"},
-		{name: "OneThatNobodyStored", jobs: []int{0, 1, 2, 9}, first: 3, want: "nobody had stored"},
-		{name: "OneThatCannotBeRead", jobs: []int{0, 1, 2, numberOf([]byte("{"))}, first: 3, want: "nobody had stored"},
+		{name: "OneThatWasNeverStored", jobs: []int{0, 1, 2, 9}, first: 3, want: "never stored"},
+		{name: "OneThatCannotBeRead", jobs: []int{0, 1, 2, numberOf([]byte("{"))}, first: 3, want: "never stored"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -79,7 +79,7 @@ func TestReport(t *testing.T) {
 
 	t.Run("ARatioIsTakenWithinARound", func(t *testing.T) {
 		t.Parallel()
-		// the second round was disturbed, for both alike: medians over rounds would say 2
+		// the second round was slower, for both: medians over rounds would give 2
 		out := summary(scenarios()[0], measures()[:1], map[runKey][]Result{
 			{endToEnd, ours}:  rate(300, 30, 500),
 			{endToEnd, river}: rate(100, 10, 250),

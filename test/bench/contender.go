@@ -19,9 +19,9 @@ type contender struct {
 	oneByOne  bool // it has no storeMany of its own: that one only lays the table
 	// start works what is stored, and says of each job that it was done, until stop.
 	start func(ctx context.Context, done func(n int)) (stop func() error, err error)
-	// busy tells, quickly, whether the end of any job is still to be recorded.
+	// busy reports, quickly, whether the end of any job is still to be recorded.
 	busy func(ctx context.Context) (bool, error)
-	// sqlCount tells how many jobs are finished and how many are not.
+	// sqlCount counts the jobs that are finished and those that are not.
 	sqlCount string
 }
 
@@ -41,7 +41,7 @@ func (c *contender) count(ctx context.Context) (t tally, err error) {
 	return t, err
 }
 
-// openContender opens a contender on its database; run tells the jobs of this process from those of others.
+// openContender opens a contender on its database; run separates the jobs of this process from those of others.
 func openContender(ctx context.Context, name, url, run string, now func() time.Time) (*contender, error) {
 	pool, err := openPool(ctx, url)
 	if err != nil {
@@ -73,7 +73,7 @@ func payload(n int) json.RawMessage {
 	return fmt.Appendf(nil, `{"n": %d, "text": %q}`, n, text)
 }
 
-// numberOf reads the number of a job. One that cannot be read is -1, which nobody has stored.
+// numberOf reads the number of a job. One that cannot be read is -1, which was never stored.
 func numberOf(payload []byte) int {
 	var t task
 	if err := json.Unmarshal(payload, &t); err != nil {

@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 )
 
-// effects counts how often each job was done. It is what decides whether a run has a figure at all.
+// effects counts how often each job was done. It decides whether a run has figures at all.
 type effects struct {
 	times  []atomic.Int32
-	strays atomic.Int64 // of jobs that nobody has stored
+	strays atomic.Int64 // of jobs that were never stored
 	done   atomic.Int64
 	target atomic.Int64
 	there  chan struct{} // of one: the target was reached
@@ -32,7 +32,7 @@ func (e *effects) add(n int) {
 	}
 	e.times[n].Add(1)
 	if e.done.Add(1) == e.target.Load() {
-		e.there <- struct{}{} // wait has emptied it: nobody sets a target twice
+		e.there <- struct{}{} // wait has emptied it: no target is set twice
 	}
 }
 
@@ -46,7 +46,7 @@ func (e *effects) first() <-chan struct{} {
 // expect says how many effects wait waits for, before the jobs are stored.
 func (e *effects) expect(total int) { e.target.Store(int64(total)) }
 
-// wait waits until as many jobs as are expected were done, whichever they are.
+// wait waits until as many jobs as are expected were done, any of them.
 func (e *effects) wait(ctx context.Context) error {
 	select {
 	case <-e.there:
@@ -75,7 +75,7 @@ func (e *effects) check(n int) error {
 		problems = append(problems, fmt.Errorf("%d jobs were done more than once", doubled))
 	}
 	if strays := e.strays.Load(); strays > 0 {
-		problems = append(problems, fmt.Errorf("%d jobs were done that nobody had stored", strays))
+		problems = append(problems, fmt.Errorf("%d jobs were done that were never stored", strays))
 	}
 	return errors.Join(problems...)
 }

@@ -26,7 +26,7 @@ func (s Spec) encode() (string, error) {
 	return string(text), err
 }
 
-// Result is what a measurement came to.
+// Result is the result of a measurement.
 type Result struct {
 	Rate     float64 `json:"rate,omitempty"` // jobs a second
 	P50MS    float64 `json:"p50_ms,omitempty"`
@@ -125,7 +125,7 @@ func (t *trial) run(ctx context.Context) (Result, error) {
 	return Result{}, fmt.Errorf("there is no measure %q", t.spec.Measure)
 }
 
-// whole works some jobs before, and stops whoever works in the end.
+// whole works some jobs before, and stops the workers in the end.
 func (t *trial) whole(ctx context.Context, measured func(ctx context.Context) (Result, error)) (_ Result, err error) {
 	defer func() {
 		if t.stop != nil {
@@ -178,7 +178,7 @@ func (t *trial) done(ctx context.Context, n int) error {
 	}
 }
 
-// store stores n jobs as fast as the contender can: in bulk, or one by one when it knows nothing else.
+// store stores n jobs as fast as the contender can: in bulk, or one by one when it has no bulk insert.
 func (t *trial) store(ctx context.Context, n int) error {
 	if t.c.oneByOne {
 		return t.oneByOne(ctx, n)
@@ -212,7 +212,7 @@ func (t *trial) oneByOne(ctx context.Context, n int) error {
 	})
 }
 
-// numbers deals out the numbers of n new jobs, in batches; a batch of none is the end.
+// numbers hands out the numbers of n new jobs, in batches; an empty batch is the end.
 func (t *trial) numbers(n, batch int) func() (first, size int) {
 	var dealt atomic.Int64
 	begin := t.stored
@@ -263,7 +263,7 @@ func (t *trial) work(ctx context.Context) (Result, error) {
 	return t.rate(began), nil
 }
 
-// enqueue is storing alone: nobody works meanwhile.
+// enqueue is storing alone: no worker runs meanwhile.
 func (t *trial) enqueue(ctx context.Context, store func(ctx context.Context, n int) error) (Result, error) {
 	if err := t.stopWork(); err != nil {
 		return Result{}, err

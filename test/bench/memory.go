@@ -9,7 +9,7 @@ import (
 )
 
 // memoryMB is the most memory that this process has had. The kernel's own mark (VmHWM) is of this program alone; the one of
-// getrusage, where there is no other, is handed down by whoever started it.
+// getrusage, where there is no other, is inherited from the process that started it.
 func memoryMB() float64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err == nil {

@@ -61,7 +61,7 @@ from generate_series(1, $1::integer) n`,
 	}
 }
 
-// organisations share the queue, so that the claim has its fairness to see to.
+// organisations share the queue, so that the claim has to be fair between them.
 const organisations = 10
 
 func organisation(n int) string {
@@ -72,7 +72,7 @@ func organisation(n int) string {
 func openOurs(pool *pgxpool.Pool, run string, now func() time.Time) *contender {
 	tasks := queue.NewQueue(pool, queue.Table{Name: "jobs"})
 	intake, log := queue.NewIntake(tasks), slog.New(slog.DiscardHandler)
-	// The runner hears of new jobs by NOTIFY alone, as one in another process does.
+	// The runner learns of new jobs by NOTIFY alone, as one in another process does.
 	notifier := queue.NewNotifier(pool, "paceline_bench", nil, log)
 	job := func(n int, at time.Time) queue.New {
 		return queue.New{

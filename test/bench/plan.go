@@ -30,7 +30,7 @@ const goal = 3
 type scenario struct {
 	name, title string
 	finished    bool // the table is full of finished jobs
-	held        bool // somebody holds an old snapshot, so no dead row can be cleared away, and as many jobs as are measured went before
+	held        bool // an open transaction keeps an old snapshot: no dead row can be cleared away, and as many jobs as are measured went before
 }
 
 func scenarios() []scenario {
@@ -61,7 +61,7 @@ func measures() []measure {
 func (s scenario) called() string { return s.name }
 func (m measure) called() string  { return m.name }
 
-// entry is a contender as it is entered in the run.
+// entry is a contender of the run.
 type entry struct {
 	name, title string
 	schema      schema

@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// Report is what a run came to.
+// Report is the result of a run.
 type Report struct {
 	// RatioToRiver is how many times as many jobs a second as river's ours does end to end on an empty table: the median of the
 	// rounds' ratios, as all ratios here are.
@@ -114,7 +114,7 @@ func ratio(results, others []Result, value func(Result) float64) float64 {
 	return median(ratios)
 }
 
-// conclude says what the scenarios come to.
+// conclude fills in what follows from all scenarios.
 func (r *Report) conclude() {
 	r.GoalMet = len(r.Scenarios) > 0
 	for _, s := range r.Scenarios {

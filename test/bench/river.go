@@ -59,7 +59,7 @@ const (
 )
 
 func openRiver(pool *pgxpool.Pool) (*contender, error) {
-	// Who inserts notifies once to a cooldown of its own.
+	// The inserting client notifies once to a cooldown of its own.
 	client, err := riverqueue.NewClient(riverpgxv5.New(pool), &riverqueue.Config{
 		Logger: slog.New(slog.DiscardHandler), FetchCooldown: riverCooldown,
 	})

@@ -105,7 +105,7 @@ func seedLoop(ctx context.Context, pool *pgxpool.Pool, unrecorded *atomic.Int64,
 	for ctx.Err() == nil {
 		var id uuid.UUID
 		var content []byte
-		// An acquire that is cancelled may still take a job in the server, and nobody would ever do it: the seed has no leases.
+		// An acquire that is cancelled may still take a job in the server, which would never be done: the seed has no leases.
 		err := pool.QueryRow(context.WithoutCancel(ctx), sqlSeedAcquire).Scan(&id, &content)
 		if errors.Is(err, pgx.ErrNoRows) {
 			pause(ctx, seedIdle)

@@ -22,13 +22,13 @@ import (
 type server struct {
 	dir     string
 	url     string
-	private *cluster.Cluster // nil: somebody else's
+	private *cluster.Cluster // nil when the URL names a server
 	version string
 	durable bool
 	counts  bool // statements, in pg_stat_statements
 }
 
-// tuned is what a private server is told beyond its durability: memory as on a small machine that is Postgres's own, and no
+// tuned is the configuration of a private server besides its durability: memory as on a small machine that is Postgres's own, and no
 // checkpoint in the middle of a measurement because the default log is small.
 var tuned = []string{
 	"alter system set shared_buffers = '512MB'", "alter system set max_wal_size = '4GB'", "alter system set wal_compression = on",
@@ -41,7 +41,7 @@ func openServer(ctx context.Context, given string) (_ *server, err error) {
 	if s.dir, err = os.MkdirTemp("/var/tmp", "paceline-bench-"); err != nil {
 		return s, err
 	}
-	if err := os.Chmod(s.dir, 0o711); err != nil { //nolint:gosec // the server runs as somebody else when we are root, and must pass
+	if err := os.Chmod(s.dir, 0o711); err != nil { //nolint:gosec // the server runs as another user when we are root, and must pass
 		return s, err
 	}
 	if given == "" {
@@ -113,8 +113,8 @@ func (s *server) close() error {
 	return errors.Join(problems...)
 }
 
-// fsyncMicros is what it takes to make 8 kB durable in the folder of a private server: the ground that all commits stand on.
-// Zero for somebody else's server.
+// fsyncMicros is what it takes to make 8 kB durable in the folder of a private server: the least that a commit costs.
+// Zero for a server that the URL names.
 func (s *server) fsyncMicros(now func() time.Time) float64 {
 	if s.private == nil {
 		return 0
@@ -211,17 +211,17 @@ func (f *field) holdSnapshot(ctx context.Context) (release func() error, err err
 	return release, nil
 }
 
-// close drops the database. On a private server it goes with the server in the end anyway, but would be in the next one's way.
+// close drops the database. A private server is removed in the end anyway, but until then the database would slow the next one down.
 func (f *field) close() {
 	if f.pool != nil {
 		f.pool.Close()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeBound)
 	defer cancel()
-	_ = f.server.exec(ctx, "drop database if exists "+pgx.Identifier{f.name}.Sanitize()+" with (force)") // else its name tells whose it was
+	_ = f.server.exec(ctx, "drop database if exists "+pgx.Identifier{f.name}.Sanitize()+" with (force)") // its name says where a database that is left came from
 }
 
-// conns is how many connections everybody may have: four to a core of a two-core machine, and as many again for callers.
+// conns is how many connections each contender may have: four to a core of a two-core machine, and as many again for callers.
 const conns = 16
 
 func openPool(ctx context.Context, url string) (*pgxpool.Pool, error) {

@@ -12,8 +12,8 @@ import (
 )
 
 // Steps measures how many due steps a second the product does: gateway, onboarding and messaging as three processes on a durable
-// Postgres, and vendors that cost next to nothing. Beside it stands what the same Postgres does with the same statements alone. Who
-// loses or doubles a step has no figure: the run fails.
+// Postgres, and vendors that cost next to nothing. It also measures what the same Postgres does with the same statements alone. A run
+// that loses or doubles a step fails and has no figures.
 type Steps struct {
 	Steps   int // to a measurement
 	Rounds  int
@@ -36,7 +36,7 @@ type build struct {
 	figure  StepsFigure
 }
 
-// countedSteps is how many steps the statements are counted of: enough that what the loops ask meanwhile is nothing beside it.
+// countedSteps is how many steps the statements are counted of: enough that the statements of the loops do not matter.
 const countedSteps = 2000
 
 func (s Steps) check() error {
@@ -110,7 +110,7 @@ func (s Steps) builds(ctx context.Context, server *server) ([]*build, error) {
 	return all, nil
 }
 
-// measure counts first, and then measures everybody once a round, in turn.
+// measure counts first, and then measures each build once a round, in turn.
 func (s Steps) measure(ctx context.Context, server *server, stubs *stubs, builds []*build, report *StepsReport) error {
 	for i, b := range builds {
 		if err := s.count(ctx, server, stubs, i, b); err != nil {
@@ -120,7 +120,7 @@ func (s Steps) measure(ctx context.Context, server *server, stubs *stubs, builds
 	}
 	for round := range s.Rounds {
 		for turn := range builds {
-			i := (round + turn) % len(builds) // who goes first takes turns too
+			i := (round + turn) % len(builds) // the builds also take turns at going first
 			run, err := s.round(ctx, server, stubs, i, builds[i])
 			if err != nil {
 				return fmt.Errorf("%s: %w", builds[i].name, err)

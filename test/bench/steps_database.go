@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// countStatements has the private server count statements, if it can, once it is told to.
+// countStatements has the private server count statements, if it can, once setTracking has turned that on.
 func (s *server) countStatements(ctx context.Context) error {
 	if err := queryRow(ctx, s.url, `select exists (select from pg_available_extensions where name = 'pg_stat_statements')`,
 		&s.counts); err != nil || !s.counts {
@@ -86,8 +86,8 @@ func (s *server) statements(ctx context.Context, urls map[string]string, n int) 
 // pgbenchSeconds is how long pgbench runs in a round.
 const pgbenchSeconds = 3
 
-// The least that a step can ask of a database: read the session, claim the text, record what Twilio said, and in one transaction move
-// the session and set the next alarm.
+// The least that a step can ask of a database: read the session, claim the message, record what Twilio answered, and in one transaction
+// move the session and set the next alarm.
 const (
 	sqlPgbenchTables = `
 create table if not exists session (id integer primary key, token text not null, step integer not null, updated_at timestamptz not null);

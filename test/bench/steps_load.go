@@ -117,7 +117,7 @@ func callbacks(ctx context.Context, database, target string, n int, now time.Tim
 	return all, nil
 }
 
-// drive has steps done, some to warm up and then those that are measured, and looks that each was done once.
+// drive has steps done, some to warm up and then those that are measured, and checks that each was done once.
 func (s Steps) drive(ctx context.Context, p *place, stubs *stubs, urls map[string]string, warmed func() error) (StepsRun, error) {
 	target := p.origin + "/api/onboarding/step"
 	all, err := callbacks(ctx, urls["onboarding"], target, s.warm()+s.Steps, s.Now())
@@ -172,7 +172,7 @@ func (s Steps) call(ctx context.Context, p *place, target string, all []callback
 	return took, err
 }
 
-// deliver makes one delivery, of which the text must have been sent.
+// deliver makes one delivery, whose message must have been sent.
 func (p *place) deliver(ctx context.Context, target string, c callback) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(c.body))
 	if err != nil {

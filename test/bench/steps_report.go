@@ -6,11 +6,11 @@ import (
 	"text/tabwriter"
 )
 
-// StepsReport is what a run of Steps came to.
+// StepsReport is the result of a run of Steps.
 type StepsReport struct {
 	// Ratio is how many times as many steps a second as Against this build does: the median of the rounds' ratios. Zero alone.
 	Ratio float64 `json:"ratio,omitempty"`
-	// CPURatio is the same of the processor's time that the three services use for a step, which depends less on what else the machine does.
+	// CPURatio is the same of the processor's time that the three services use for a step, which depends less on other load of the machine.
 	CPURatio float64       `json:"cpu_ratio,omitempty"`
 	Builds   []StepsFigure `json:"builds"`
 	// Pgbench is, for each round, how many steps a second pgbench does that ask the least of the database that a step can.

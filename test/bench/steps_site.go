@@ -88,7 +88,7 @@ func (s *server) cloned(ctx context.Context, build int, use func(urls map[string
 	return use(urls)
 }
 
-// environ is what the three services are started with.
+// environ is the environment of the three services.
 func (s Steps) environ(ctx context.Context, stubs *stubs, urls map[string]string) (map[string]string, error) {
 	ports, err := stack.FreePorts(ctx, 6)
 	if err != nil {
@@ -98,7 +98,7 @@ func (s Steps) environ(ctx context.Context, stubs *stubs, urls map[string]string
 		Gateway: ports[0], GatewayOps: ports[1], Onboarding: ports[2], OnboardingOps: ports[3], Messaging: ports[4], MessagingOps: ports[5],
 	}, stack.Secrets{ServiceAuth: rand.Text() + rand.Text(), APIJWT: rand.Text() + rand.Text()})
 	environ["ONBOARDING_DATABASE_URL"], environ["MESSAGING_DATABASE_URL"] = urls["onboarding"], urls["messaging"]
-	environ["INBOUND_AUDIT_INTERVAL"] = "0" // nobody texts here
+	environ["INBOUND_AUDIT_INTERVAL"] = "0" // no person writes here
 	maps.Copy(environ, s.Environ)
 	return environ, nil
 }

@@ -13,8 +13,8 @@ import (
 	"paceline.internal/test/stack"
 )
 
-// stubs stand where QStash and Twilio are. The emulators remember every message, make timers and call back, which is work on the
-// machine that is measured; these take what they are given and answer.
+// stubs take the place of QStash and Twilio. The emulators remember every message, make timers and call back, which is work on the
+// machine that is measured; these only answer.
 type stubs struct {
 	qstash, twilio string // their origins
 	taken          atomic.Int64
@@ -46,14 +46,14 @@ func (s *stubs) reset() {
 	s.published.Store(0)
 }
 
-// publish takes an alarm. Whether and when it rings is the measurement's business.
+// publish takes an alarm. The measurement delivers it.
 func (s *stubs) publish(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body) // the connection is used again
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = fmt.Fprintf(w, `{"messageId":"msg_%d"}`, s.published.Add(1)) // who has gone comes again
+	_, _ = fmt.Fprintf(w, `{"messageId":"msg_%d"}`, s.published.Add(1)) // a client that has gone tries again
 }
 
-// take accepts a text. Of no other text anything is known.
+// take accepts a message. Any other request is answered with 404.
 func (s *stubs) take(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body) // the connection is used again
 	w.Header().Set("Content-Type", "application/json")

@@ -23,7 +23,7 @@ import (
 	"paceline.internal/test/stack"
 )
 
-// tape is what the services asked of their databases: how much, and word for word, so that the same can be asked again without them.
+// tape is what the services sent to their databases: how much, and byte for byte, so that it can be replayed without them.
 type tape struct {
 	mu       sync.Mutex
 	running  bool
@@ -239,8 +239,8 @@ func (w *wire) answers(kind byte, frame []byte) {
 	w.unit = unit{}
 }
 
-// chains are the units of a service in their order, those of one step together: they name a session, a text or an alarm that another
-// one of them names too. The organisation is everybody's.
+// chains are the units of a service in their order, those of one step together: they name a session, a message or an alarm that another
+// one of them names too. The organisation does not count: all of them name it.
 func chains(units []unit) [][]unit {
 	slices.SortFunc(units, func(x, y unit) int { return x.order - y.order })
 	of := map[uuid.UUID]int{uuid.MustParse(stack.OrgID): -1}
@@ -319,7 +319,7 @@ type Replay struct {
 }
 
 // replay asks both databases, at once and over as many connections as the services had, what was asked of them when the tape was
-// recorded. Nobody decides anything meanwhile and nobody else is called: that is what the database allows.
+// recorded. No service decides anything and no vendor is called: so this is the rate that the database allows.
 func (t *tape) replay(ctx context.Context, urls map[string]string, now func() time.Time) (Replay, error) {
 	var players []*player
 	defer func() {
@@ -361,7 +361,7 @@ func (t *tape) replay(ctx context.Context, urls map[string]string, now func() ti
 	return Replay{Rate: float64(t.steps) / elapsed.Seconds(), Alike: float64(min(accepted, moved)) / float64(t.steps)}, nil
 }
 
-// player is a connection that says what it is given.
+// player is a connection that replays what it is given.
 type player struct {
 	conn   net.Conn
 	reader *bufio.Reader
@@ -399,7 +399,7 @@ func (p *player) play() error {
 	return nil
 }
 
-// say sends, and waits until the server is ready for more. What it answers is what it answers.
+// say sends, and waits until the server is ready for more. The answer is ignored.
 func (p *player) say(trip []byte) error {
 	if _, err := p.conn.Write(trip); err != nil {
 		return err

@@ -16,7 +16,7 @@ var (
 	mermaidEdge  = regexp.MustCompile(`^(\[\*\]|\w+) --> (\[\*\]|\w+): (\w+)`)
 )
 
-// TestArchitecture holds the diagram of docs/architecture.md to the transitions of the session.
+// TestArchitecture compares the diagram of docs/architecture.md with the transitions of the session.
 func TestArchitecture(t *testing.T) {
 	t.Parallel()
 	_, diagram, found := strings.Cut(read(t, "docs/architecture.md"), "```mermaid\nstateDiagram-v2\n")
@@ -48,7 +48,7 @@ var (
 	exceptFolders   = regexp.MustCompile(`path-except: &pureFolders (.+)\n`)
 )
 
-// TestPurePackages holds lint to what docs/architecture.md calls pure.
+// TestPurePackages checks that lint covers the packages that docs/architecture.md calls pure.
 func TestPurePackages(t *testing.T) {
 	t.Parallel()
 	var service string

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCommands holds what the documents tell a reader to type to what CI runs and what exists.
+// TestCommands checks that the commands in the documents exist and are those that CI runs.
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	t.Run("ReadmeNamesOneTestCommandThatCIReads", func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestDecisions holds the form of docs/adr: numbered without gaps, all listed, each with its four parts.
+// TestDecisions checks the form of docs/adr: numbered without gaps, all listed, each with its four parts.
 func TestDecisions(t *testing.T) {
 	t.Parallel()
 	records, err := filepath.Glob(filepath.Join(root, "docs/adr/[0-9]*.md"))
@@ -86,7 +86,7 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// TestChangelog holds CHANGELOG.md to the form of Keep a Changelog.
+// TestChangelog checks that CHANGELOG.md has the form of Keep a Changelog.
 func TestChangelog(t *testing.T) {
 	t.Parallel()
 	text := read(t, "CHANGELOG.md")
@@ -104,7 +104,7 @@ func TestChangelog(t *testing.T) {
 	}
 }
 
-// TestModules holds the list of modules to the tree: what is not in go.work is not built, linted or tested.
+// TestModules compares the list of modules with the tree: what is not in go.work is not built, linted or tested.
 func TestModules(t *testing.T) {
 	t.Parallel()
 	work := read(t, "go.work")

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// burstQueue finds ways of a step into sms_outbound_jobs. That queue is for texts that operators ask for. It sends by its own
+// burstQueue finds ways of a step into sms_outbound_jobs. That queue is for messages that operators ask for. It sends by its own
 // pace and its own retries and knows no session, so a burst in it would leave all at once, out of order, and after a STOP
 // of the session. Onboarding does not know that the queue exists; in messaging it has one way in.
 //
@@ -29,7 +29,7 @@ const (
 	asked      = "(*" + messaging + "/server.Outbound).EnqueueText" // by an operator
 )
 
-// onlyWayIn is, for each function that puts a text into the queue, the one function that may name it.
+// onlyWayIn is, for each function that puts a message into the queue, the one function that may name it.
 var onlyWayIn = map[string]string{
 	"(*" + queue + ".Intake).Enqueue":                       asked,
 	"(" + queue + ".intakeStore).Enqueue":                   "(*" + queue + ".Intake).Enqueue",

@@ -9,8 +9,8 @@ import (
 )
 
 // databaseClock finds SQL that asks the database what time it is. Times are parameters: a statement that has its own now
-// disagrees with the process that decided to run it, and no test and no simulation can move it. A service's root package is
-// free to ask, because its doctor compares the two clocks.
+// disagrees with the process that decided to run it, and no test and no simulation can move it. A service's root package
+// may ask, because its doctor compares the two clocks.
 var databaseClock = &analysis.Analyzer{
 	Name: "databaseclock",
 	Doc:  "finds SQL that reads the database's clock",

@@ -27,8 +27,8 @@ const (
 	contracts  = product + "/proto/gen/paceline/messaging/v1"
 )
 
-// TestGuardrail breaks every rule in every way that is known, in small packages under the product's own names (testdata). What
-// a guardrail has to say about a line stands behind it as a `want`; about all other lines it has to be silent.
+// TestGuardrail breaks every rule in every way that is known, in small packages under the product's own names (testdata). A
+// `want` behind a line is what the guardrail has to report there; on all other lines it must report nothing.
 func TestGuardrail(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -73,7 +73,7 @@ func TestGuardrail(t *testing.T) {
 	}
 }
 
-// TestAll holds the table of docs/testing.md to the guardrails.
+// TestAll compares the table of docs/testing.md with the guardrails.
 func TestAll(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, analysis.Validate(all()))

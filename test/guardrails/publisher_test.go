@@ -8,7 +8,7 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// publisher finds whoever asks QStash for a delivery beside the one place that does. What makes a second alarm harmless is in
+// publisher finds code that asks QStash for a delivery outside of the one place that does. What makes a second alarm harmless is in
 // that place and before it: the deduplication id, the row of the outbox that the relay and the sweeper go by, and
 // ONBOARDING_SCHEDULING_DISABLED.
 var publisher = &analysis.Analyzer{
@@ -26,11 +26,11 @@ const (
 	onePublisher = "(*" + platform + "/outbox.Outbox[A]).schedule"
 )
 
-// publishPath is what QStash's API has for whoever builds requests by hand.
+// publishPath matches the paths of QStash's API in requests that are built by hand.
 var publishPath = regexp.MustCompile(`/v2/(publish|enqueue|batch|schedules)\b`)
 
 func runPublisher(pass *analysis.Pass) {
-	// The client itself publishes, and the emulator is who it publishes to.
+	// The client itself publishes, and the emulator serves it.
 	if path := pass.Pkg.Path(); !within(path, product) || path == client || within(path, product+"/emulators") {
 		return
 	}

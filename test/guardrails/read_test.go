@@ -95,8 +95,8 @@ func isType(t types.Type, names ...string) bool {
 	return false
 }
 
-// takes reports whether a function has a parameter of one of the types. Who calls it hands one on, whatever it is called and
-// behind whichever interface it is.
+// takes reports whether a function has a parameter of one of the types. Its caller passes one on, under any name and behind
+// any interface.
 func takes(signature *types.Signature, names ...string) bool {
 	for parameter := range signature.Params().Variables() {
 		t := parameter.Type()
@@ -119,8 +119,8 @@ func said(pass *analysis.Pass, e ast.Expr) (string, bool) {
 	return constant.StringVal(value), true
 }
 
-// text is what is spelled out at a node, put together from however many pieces. What only names a constant is left out: that
-// is looked at where it is declared.
+// text is what is spelled out at a node, put together from however many pieces. A constant's name is left out: the constant
+// is checked where it is declared.
 func text(pass *analysis.Pass, n ast.Node) (string, bool) {
 	switch n := n.(type) {
 	case *ast.BasicLit:

@@ -11,8 +11,8 @@ import (
 
 // sleep finds waits inside onboarding's process: timers, sleeps, and what comes to the same. A wait in a process is lost with
 // it, and the text that was to follow with that. A wait of a conversation is the due time of an alarm; loops rest by a
-// process.Repetition, whose Rest the simulation plays on its own clock. A time limit is no sleep, until somebody waits
-// for nothing else.
+// process.Repetition, whose Rest the simulation plays on its own clock. A time limit is no sleep, unless code waits for
+// nothing else.
 //
 // It sees through calls: a function of ours outside of onboarding that waits is a sleep as well, unless it is sanctioned. What
 // is behind an interface it does not see.
@@ -32,7 +32,7 @@ const (
 )
 
 // sanctioned are the functions outside of onboarding that may wait on behalf of it, and why none of these waits is one of a
-// conversation. One that waits no more is reported, so that the list stays short.
+// conversation. One that does not wait any more is reported, so that the list stays short.
 var sanctioned = map[string]string{
 	restByAll:                                   "is the Rest that production gives to every loop",
 	platform + "/process.Bounded":               "ends a pass of a loop that is silent",
@@ -157,7 +157,7 @@ func sleepIn(pass *analysis.Pass, limits limits, n ast.Node) string {
 	return ""
 }
 
-// limits are the contexts that a package gives a time limit, and where. Before that they are somebody else's, and to wait for
+// limits are the contexts that a package gives a time limit, and where. Before that they belong to a caller, and to wait for
 // their end is to wait for a signal.
 type limits struct {
 	pass  *analysis.Pass

@@ -105,7 +105,7 @@ func TestWorkspace(t *testing.T) {
 		}
 	})
 
-	t.Run("ServicesLinkNeitherTheirProofNorWhatStandsInForTheOutside", func(t *testing.T) {
+	t.Run("ServicesLinkNeitherTestsNorEmulators", func(t *testing.T) {
 		t.Parallel()
 		for _, service := range load(t, packages.NeedName|packages.NeedImports|packages.NeedDeps, nil,
 			"paceline.internal/gateway/cmd/...", "paceline.internal/services/onboarding/cmd/...", "paceline.internal/services/messaging/cmd/...") {

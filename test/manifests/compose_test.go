@@ -91,10 +91,10 @@ func TestCompose(t *testing.T) {
 	})
 
 	for _, tt := range []struct{ name, file, old, replacement, want string }{
-		{name: "AVariableThatNobodyReads", file: "compose.yaml", old: "  QSTASH_URL:", replacement: "  QSTASH_URI:", want: "onboarding reads no QSTASH_URI"},
+		{name: "AVariableThatNoProcessReads", file: "compose.yaml", old: "  QSTASH_URL:", replacement: "  QSTASH_URI:", want: "onboarding reads no QSTASH_URI"},
 		{name: "ASecretInTheEnvironment", file: "compose.yaml", old: "QSTASH_TOKEN_FILE: /run/secrets/qstash_token", replacement: "QSTASH_TOKEN: hunter2", want: "QSTASH_TOKEN is a secret"},
 		{name: "ASecretThatIsNotMounted", file: "compose.yaml", old: "      - shopify_webhook_secret\n", want: "SHOPIFY_WEBHOOK_SECRET_FILE names /run/secrets/shopify_webhook_secret, which is not mounted"},
-		{name: "APortWhereNobodyListens", file: "compose.yaml", old: "127.0.0.1:8080:8080", replacement: "127.0.0.1:8080:8088", want: "gateway publishes 8088"},
+		{name: "APortWhereNothingListens", file: "compose.yaml", old: "127.0.0.1:8080:8080", replacement: "127.0.0.1:8080:8088", want: "gateway publishes 8088"},
 		{name: "ACalleeAtAnotherPort", file: "compose.yaml", old: "onboarding:9001", replacement: "onboarding:9002", want: "gateway calls onboarding:9002"},
 		{name: "AVendorAtAnotherPort", file: "emulated.env", old: "http://emulators:8082", replacement: "http://emulators:8083", want: "TWILIO_API_URL leads to emulators:8083"},
 		{name: "AKillThatComesTooSoon", file: "compose.yaml", old: "stop_grace_period: 230s", replacement: "stop_grace_period: 30s", want: "onboarding is killed after 30s"},
@@ -154,7 +154,7 @@ func wrong(p *types.Project) []string {
 		}
 		for name, value := range s.Environment {
 			if value != nil && leadsNowhere(p, *value) {
-				problems = append(problems, fmt.Sprintf("%s: %s leads to %s, where nobody listens", s.Name, name, strings.TrimPrefix(*value, "http://")))
+				problems = append(problems, fmt.Sprintf("%s: %s leads to %s, where nothing listens", s.Name, name, strings.TrimPrefix(*value, "http://")))
 			}
 		}
 		if own, ok := composedProcess(p, s); ok {

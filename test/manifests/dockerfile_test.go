@@ -37,7 +37,7 @@ func TestDockerfile(t *testing.T) {
 		for _, command := range last.Commands {
 			said = append(said, fmt.Sprint(command))
 		}
-		// A number, for Kubernetes cannot tell of a name that it is not root; no shell, for there is none.
+		// A number, because Kubernetes cannot check that a name is not root; no shell form, because the image has no shell.
 		require.Equal(t, []string{"COPY --from=build /out/service /service", "USER 65532:65532", `ENTRYPOINT ["/service"]`}, said)
 	})
 
@@ -65,7 +65,7 @@ func TestDockerfile(t *testing.T) {
 	})
 }
 
-// TestDockerContext holds .dockerignore to what the images are built from, above all to what must never get into one.
+// TestDockerContext checks that .dockerignore lets in what the images are built from, and keeps out what must never get into one.
 func TestDockerContext(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile(filepath.Join(root(t), ".dockerignore"))

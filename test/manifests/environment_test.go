@@ -24,8 +24,8 @@ type contract struct {
 	variables []config.Variable
 	load      func(environ map[string]string) error
 	addr, ops string // the variables of its two ports
-	// stop is how long it may take to end: the sum of the bounds that the comment at its Run gives. TestStopBounds holds both
-	// together.
+	// stop is how long it may take to end: the sum of the bounds that the comment at its Run gives. TestStopBounds compares
+	// the two.
 	stop time.Duration
 }
 
@@ -141,7 +141,7 @@ func (p process) calls() map[string]string {
 	return called
 }
 
-// TestStopBounds fails when a service says something new of how long its end may take: stop in contracts is the sum of it.
+// TestStopBounds fails when a service changes the bounds of its end: stop in contracts is the sum of it.
 func TestStopBounds(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{

@@ -116,15 +116,15 @@ func TestKubernetes(t *testing.T) {
 	const gateway, onboarding, messaging = "base/gateway.yaml", "base/onboarding.yaml", "base/messaging.yaml"
 	for _, tt := range []struct{ name, file, old, replacement, want string }{
 		{name: "AFieldThatIsMisspelt", file: gateway, old: "periodSeconds: 1\n", replacement: "periodSecond: 1\n", want: `unknown field "periodSecond"`},
-		{name: "ACallToNobody", file: gateway, old: "value: onboarding:9001", replacement: "value: onboarding:9002", want: "gateway calls onboarding:9002"},
-		{name: "APortWhereNobodyListens", file: messaging, old: "containerPort: 9002", replacement: "containerPort: 9001", want: "messaging: the port grpc is not 9002"},
+		{name: "ACallWhereNothingListens", file: gateway, old: "value: onboarding:9001", replacement: "value: onboarding:9002", want: "gateway calls onboarding:9002"},
+		{name: "APortWhereNothingListens", file: messaging, old: "containerPort: 9002", replacement: "containerPort: 9001", want: "messaging: the port grpc is not 9002"},
 		{name: "AReadinessProbeOfThePublicPort", file: gateway, old: "httpGet: { path: /readyz, port: ops }", replacement: "httpGet: { path: /readyz, port: http }", want: "gateway: the readiness probe"},
 		{name: "AKillThatComesTooSoon", file: onboarding, old: "terminationGracePeriodSeconds: 240", replacement: "terminationGracePeriodSeconds: 30", want: "onboarding is killed after 25s"},
-		{name: "AVariableThatNobodyReads", file: gateway, old: "name: GATEWAY_ADDR", replacement: "name: GATEWAY_ADRR", want: "gateway reads no GATEWAY_ADRR"},
-		{name: "ASharedVariableThatNobodyReads", file: "base/kustomization.yaml", old: "LOG_LEVEL=info", replacement: "LOG_LEVELS=info", want: "no process reads the shared LOG_LEVELS"},
+		{name: "AVariableThatNoProcessReads", file: gateway, old: "name: GATEWAY_ADDR", replacement: "name: GATEWAY_ADRR", want: "gateway reads no GATEWAY_ADRR"},
+		{name: "ASharedVariableThatNoProcessReads", file: "base/kustomization.yaml", old: "LOG_LEVEL=info", replacement: "LOG_LEVELS=info", want: "no process reads the shared LOG_LEVELS"},
 		{name: "AnOriginThatNobodyServes", file: overlay + "/kustomization.yaml", old: "PUBLIC_BASE_URL=https://paceline.example.com", replacement: "PUBLIC_BASE_URL=https://other.example.com", want: "no Ingress brings https://other.ex"},
 		{name: "ACallThatIsNotLetIn", file: "base/network.yaml", old: "    - from:\n        - podSelector:\n            matchLabels: { app.kubernetes.io/name: gateway, app.kubernetes.io/component: service }\n      ports: [{ protocol: TCP, port: 9001 }]\n", want: "gateway calls onboarding: true, let out: true, let in: false"},
-		{name: "APortThatNobodyNeeds", file: "base/network.yaml", old: "matchLabels: { app.kubernetes.io/name: gateway, app.kubernetes.io/component: service }\n      ports: [{ protocol: TCP, port: 9001 }]", replacement: "matchLabels: { app.kubernetes.io/component: service }\n      ports: [{ protocol: TCP, port: 9001 }]", want: "messaging calls onboarding: false"},
+		{name: "APortThatNoProcessNeeds", file: "base/network.yaml", old: "matchLabels: { app.kubernetes.io/name: gateway, app.kubernetes.io/component: service }\n      ports: [{ protocol: TCP, port: 9001 }]", replacement: "matchLabels: { app.kubernetes.io/component: service }\n      ports: [{ protocol: TCP, port: 9001 }]", want: "messaging calls onboarding: false"},
 	} {
 		t.Run("Notices"+tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -216,7 +216,7 @@ func (c *applied) pods() []pod {
 	return pods
 }
 
-// pod gives a process what its ConfigMap and its Secret hold. What is not there it is not given, and misses when it starts.
+// pod gives a process what its ConfigMap and its Secret hold. What is absent there is missing when the process starts.
 func (c *applied) pod(name string, template core.PodTemplateSpec, serves bool) pod {
 	p := pod{template: template, serves: serves, process: process{
 		name: name, service: template.Labels["app.kubernetes.io/name"],

@@ -77,7 +77,7 @@ func TestSecrets(t *testing.T) {
 		require.Equal(t, 2, exit.ExitCode())
 		require.Contains(t, out, "emulated | real")
 	})
-	t.Run("RealRefusesWhatEverybodyKnows", func(t *testing.T) {
+	t.Run("RealRefusesPublicSecrets", func(t *testing.T) {
 		t.Parallel()
 		environ := []string{"SECRETS=" + filepath.Join(t.TempDir(), "secrets")}
 		_, err := run(t, environ, script, "emulated")
@@ -180,7 +180,7 @@ func TestDatabaseOfYourOwn(t *testing.T) {
 		serves(t, "onboarding")
 	})
 
-	t.Run("R_20_LoginThatOnlyOwnsItsDatabaseIsToldWhatToRun", func(t *testing.T) {
+	t.Run("R_20_LoginThatOnlyOwnsItsDatabaseGetsTheStatementsToRun", func(t *testing.T) {
 		t.Parallel()
 		administrator(t, "create role messaging login; create database messaging owner messaging")
 		url := server.URL("messaging", "messaging")
@@ -192,7 +192,7 @@ func TestDatabaseOfYourOwn(t *testing.T) {
 			`grant "messaging_tenant" to "messaging"`), statements)
 
 		administrator(t, "create role messaging_tenant nologin; create role messaging_worker nologin")
-		require.ErrorIs(t, messaging.Migrations().Up(t.Context(), url), postgres.ErrLogin, "somebody else's roles")
+		require.ErrorIs(t, messaging.Migrations().Up(t.Context(), url), postgres.ErrLogin, "roles of another owner")
 		administrator(t, "drop role messaging_tenant; drop role messaging_worker")
 		administrator(t, statements)
 		require.NoError(t, messaging.Migrations().Up(t.Context(), url))

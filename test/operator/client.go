@@ -1,4 +1,4 @@
-// Package operator speaks to /v1 like any other program of an operator would.
+// Package operator is a client of /v1 for programs of an operator.
 package operator
 
 import (
@@ -47,7 +47,7 @@ type Entry struct {
 	Detail       string    `json:"detail"`
 }
 
-// Message is a text in either direction.
+// Message is a message in either direction.
 type Message struct {
 	MessageID      string     `json:"message_id"`
 	Direction      string     `json:"direction"`
@@ -75,12 +75,12 @@ func (c *Client) Activate(ctx context.Context, profileID string) (Session, error
 	return answer.Session, err
 }
 
-// Hold keeps everything back from a person.
+// Hold puts a person on hold.
 func (c *Client) Hold(ctx context.Context, profileID string) error {
 	return c.Call(ctx, http.MethodPost, "/v1/profiles/"+profileID+":hold", struct{}{}, nil)
 }
 
-// Release takes the hold off a profile.
+// Release releases the hold of a profile.
 func (c *Client) Release(ctx context.Context, profileID string) error {
 	return c.Call(ctx, http.MethodPost, "/v1/profiles/"+profileID+":release", struct{}{}, nil)
 }
@@ -122,7 +122,7 @@ func (c *Client) Reset(ctx context.Context, sessionID string) error {
 	return c.Call(ctx, http.MethodPost, "/v1/sessions/"+sessionID+":reset", struct{}{}, nil)
 }
 
-// Message reads one text.
+// Message reads one message.
 func (c *Client) Message(ctx context.Context, messageID string) (Message, error) {
 	var answer struct{ Message Message }
 	err := c.Call(ctx, http.MethodGet, "/v1/messages/"+messageID, nil, &answer)
@@ -146,7 +146,7 @@ func (c *Client) Attempt(ctx context.Context, messageID string) (int, error) {
 	return answer.Attempt, err
 }
 
-// Resolve says what became of that attempt: Twilio has it under a SID, or with an empty one does not.
+// Resolve records the outcome of that attempt: Twilio has it under a SID, or with an empty one does not.
 func (c *Client) Resolve(ctx context.Context, messageID string, attempt int, twilioSID, reason string) error {
 	resolution := map[string]any{"resolution": "RESOLUTION_NOT_SENT", "reason": reason, "attempt": attempt}
 	if twilioSID != "" {
@@ -167,7 +167,7 @@ func (c *Client) messages(ctx context.Context, which url.Values) ([]Message, err
 	return answer.Messages, err
 }
 
-// QueuedTexts counts what the outbound queue holds for a profile, whatever became of it; 500 at the most.
+// QueuedTexts counts what the outbound queue has stored for a profile, in any status; 500 at the most.
 func (c *Client) QueuedTexts(ctx context.Context, profileID string) (int, error) {
 	var answer struct{ Texts []json.RawMessage }
 	err := c.Call(ctx, http.MethodGet, "/v1/outbound?page_size=500&profile_id="+url.QueryEscape(profileID), nil, &answer)

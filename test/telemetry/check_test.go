@@ -43,7 +43,7 @@ func (e exported) add(series labels.Labels) {
 	})
 }
 
-// problems says what is wrong with a query: how it is written, and whatever it names that nobody exports.
+// problems says what is wrong with a query: how it is written, and names that no service exports.
 func (e exported) problems(query string) (found []string) {
 	expr, err := promql.ParseExpr(strings.ReplaceAll(query, "$__rate_interval", "5m"))
 	if err != nil {
@@ -64,7 +64,7 @@ func (e exported) problems(query string) (found []string) {
 func (e exported) selects(s *parser.VectorSelector) (found []string) {
 	has, ok := e.labels[s.Name]
 	if !ok {
-		return []string{"nobody exports " + s.Name}
+		return []string{"no service exports " + s.Name}
 	}
 	for _, m := range s.LabelMatchers {
 		values, known := has[m.Name]
@@ -105,7 +105,7 @@ func (e exported) aggregates(a *parser.AggregateExpr) (found []string) {
 		}
 	}
 	if a.Op == parser.SUM && asked != "" && !slices.Contains(a.Grouping, "instance") {
-		found = append(found, "every instance tells the same "+asked+": max, not sum")
+		found = append(found, "every instance exports the same "+asked+": max, not sum")
 	}
 	return found
 }
@@ -154,7 +154,7 @@ func TestDashboards(t *testing.T) {
 	}
 }
 
-// TestScaling holds what Kubernetes scales by (test/manifests) to what is exported.
+// TestScaling checks that what Kubernetes scales by (test/manifests) is exported.
 func TestScaling(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, conversation(t).metrics.problems(`max(jobs_backlog{queue="webhook_jobs"})`))
@@ -172,7 +172,7 @@ func TestObjectives(t *testing.T) {
 	}
 }
 
-// TestNoPhoneIsALabel holds all labels of all metrics to be few and to name nobody.
+// TestNoPhoneIsALabel checks that all metrics have few labels, and none that identifies a person.
 func TestNoPhoneIsALabel(t *testing.T) {
 	t.Parallel()
 	for name, of := range conversation(t).metrics.labels {
@@ -188,14 +188,14 @@ func TestNoPhoneIsALabel(t *testing.T) {
 	}
 }
 
-// TestQueries shows what is noticed of a query, above all buckets that an exporter spells in another way.
+// TestQueries shows which problems of a query are found, above all buckets that an exporter spells in another way.
 func TestQueries(t *testing.T) {
 	t.Parallel()
 	e := conversation(t).metrics
 	for _, tt := range []struct{ name, query, want string }{
-		{name: "AMetricThatNobodyExports", query: `rate(sms_send_total[5m])`, want: "nobody exports sms_send_total"},
-		{name: "ACounterWithoutItsSuffix", query: `rate(sms_sent[5m])`, want: "nobody exports sms_sent"},
-		{name: "AHistogramByItsName", query: `step_lateness_seconds`, want: "nobody exports step_lateness_seconds"},
+		{name: "AMetricThatNoServiceExports", query: `rate(sms_send_total[5m])`, want: "no service exports sms_send_total"},
+		{name: "ACounterWithoutItsSuffix", query: `rate(sms_sent[5m])`, want: "no service exports sms_sent"},
+		{name: "AHistogramByItsName", query: `step_lateness_seconds`, want: "no service exports step_lateness_seconds"},
 		{name: "ALabelThatItDoesNotHave", query: `max(sms_in_doubt{state="unknown"})`, want: "sms_in_doubt has no label state"},
 		{name: "AValueThatItDoesNotHave", query: `max(sms_in_doubt{status="lost"})`, want: `sms_in_doubt has no status "lost"`},
 		{name: "ABucketThatThereIsNot", query: `rate(step_lateness_seconds_bucket{le="2.2"}[5m])`, want: `step_lateness_seconds_bucket has no le "2.2"`},
@@ -203,7 +203,7 @@ func TestQueries(t *testing.T) {
 		{name: "ABucketInNeitherSpelling", query: `rate(step_lateness_seconds_bucket{le=~"7|7.0"}[5m])`, want: `step_lateness_seconds_bucket has no le that is like "7|7.0"`},
 		{name: "ARouteThatThereIsNot", query: `http_server_request_duration_seconds_count{http_route=~"/hooks/.*"}`, want: `http_server_request_duration_seconds_count has no http_route that is like "/hooks/.*"`},
 		{name: "AGroupThatThereIsNot", query: `max by (table) (jobs_failed)`, want: "nothing is there to group by table"},
-		{name: "AGaugeOfTheDatabaseAddedUp", query: `sum(sessions_in_burst)`, want: "every instance tells the same sessions_in_burst: max, not sum"},
+		{name: "AGaugeOfTheDatabaseAddedUp", query: `sum(sessions_in_burst)`, want: "every instance exports the same sessions_in_burst: max, not sum"},
 		{name: "NoQuery", query: `sum(`, want: "1:5: parse error: unclosed left parenthesis"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,3 +1,3 @@
-// Package telemetry holds Prometheus' alert rules and Grafana's dashboards of deploy/telemetry, and docs/slo.md, to what the
-// services really export.
+// Package telemetry checks Prometheus' alert rules and Grafana's dashboards of deploy/telemetry, and docs/slo.md, against what
+// the services really export.
 package telemetry

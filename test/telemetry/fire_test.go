@@ -61,7 +61,7 @@ func TestAlertsFire(t *testing.T) {
 				`step_lateness_seconds_bucket{outcome="skipped",le="2.0"} 0x65`, `step_lateness_seconds_count{outcome="skipped"} 0+10x65`,
 			},
 		},
-		{name: "TwoTextsTooClose", alert: "StepsTooClose", series: []string{`step_spacing_error_seconds_bucket{le="-0.25"} 0x5 1x60`}, fires: 7, clears: 20},
+		{name: "TwoMessagesTooClose", alert: "StepsTooClose", series: []string{`step_spacing_error_seconds_bucket{le="-0.25"} 0x5 1x60`}, fires: 7, clears: 20},
 		{name: "OneIsParked", alert: "SessionsParked", series: []string{`sessions_parked{status="stuck"} 0x5 1x30 0x60`}, fires: 21, clears: 37},
 		{
 			name: "ManyAtOnceAreParked", alert: "ManySessionsParked", fires: 11, clears: 65,
@@ -72,8 +72,8 @@ func TestAlertsFire(t *testing.T) {
 			name: "ForeignSignaturesOfAlarms", alert: "AlarmsRefused", fires: 15, clears: 43,
 			series: []string{fmt.Sprintf(refused, "/api/onboarding/step", "401") + `0x5 0+10x30 300x60`},
 		},
-		{name: "AnOutcomeThatNobodyLearns", alert: "SendsInDoubt", series: []string{`sms_in_doubt_oldest_seconds{status="unknown"} 0+60x40 0x60`}, fires: 21, clears: 41},
-		{name: "ATextThatAnOperatorMustJudge", alert: "SendsParked", series: []string{`sms_in_doubt{status="parked"} 0x5 1x30 0x60`}, fires: 16, clears: 37},
+		{name: "AnOutcomeThatStaysUnknown", alert: "SendsInDoubt", series: []string{`sms_in_doubt_oldest_seconds{status="unknown"} 0+60x40 0x60`}, fires: 21, clears: 41},
+		{name: "AMessageThatAnOperatorMustResolve", alert: "SendsParked", series: []string{`sms_in_doubt{status="parked"} 0x5 1x30 0x60`}, fires: 16, clears: 37},
 		{
 			name: "SendsAreRefused", alert: "SendsFail", fires: 7, clears: 56, // five minutes after there were 20
 			series: []string{`sms_sent_total{outcome="accepted"} 0+10x120`, `sms_sent_total{outcome="rejected"} 0+5x45 225x75`},
@@ -100,7 +100,7 @@ func TestAlertsFire(t *testing.T) {
 			},
 		},
 		{
-			name: "ForeignSignaturesOfTexts", alert: "TextsRefused", fires: 15, clears: 43,
+			name: "ForeignSignaturesOfMessages", alert: "TextsRefused", fires: 15, clears: 43,
 			series: []string{fmt.Sprintf(refused, "/api/webhooks/twilio/inbound", "403") + `0x5 0+10x30 300x60`},
 		},
 		{name: "AJobThatWaits", alert: "BacklogGrowsOld", series: []string{`jobs_oldest_due_seconds{queue="webhook_jobs"} 0+60x20 0x60`}, fires: 8, clears: 21},
@@ -113,9 +113,9 @@ func TestAlertsFire(t *testing.T) {
 		{name: "ALoopThatGotAnotherConnection", alert: "LoopStandsStill", series: []string{`loop_stands_still{loop="relay"} 0x5 1 0x60`}, fires: never},
 		{name: "ASilenceThatComesAgain", alert: "LoopsBrokenOff", series: []string{`loop_passes_overdue_total{loop="relay"} 0x5 0+1x20 20x60`}, fires: 15, clears: 53},
 		{name: "OneSilence", alert: "LoopsBrokenOff", series: []string{`loop_passes_overdue_total{loop="relay"} 0x5 1x60`}, fires: never},
-		{name: "ARowThatSomebodyHolds", alert: "RowsPassedOver", series: []string{`loop_rows_passed_over_total{loop="sweeper"} 0x5 0+4x20 80x60`}, fires: 14, clears: 38},
+		{name: "ARowThatStaysLocked", alert: "RowsPassedOver", series: []string{`loop_rows_passed_over_total{loop="sweeper"} 0x5 0+4x20 80x60`}, fires: 14, clears: 38},
 		{
-			name: "NobodyIsThereToBeAsked", alert: "Blind", fires: 13, clears: 21,
+			name: "NoServiceCanBeScraped", alert: "Blind", fires: 13, clears: 21,
 			series: []string{
 				`sequence_lag_seconds 0x90`, `sms_in_doubt{status="unknown"} 0x5 _x15 0x60`,
 				`jobs_oldest_due_seconds{queue="webhook_jobs"} 0x90`, `jobs_oldest_due_seconds{queue="outbound"} 0x90`,
@@ -143,7 +143,7 @@ func TestAlertsFire(t *testing.T) {
 	})
 }
 
-// storable says what of a described series nobody exports: its name, a label, or a bucket. Whether a label has another value depends on
+// storable says what of a described series no service exports: its name, a label, or a bucket. Whether a label has another value depends on
 // what went wrong.
 func (e exported) storable(described string) (found []string) {
 	series, _, err := promql.ParseSeriesDesc(described)
@@ -152,7 +152,7 @@ func (e exported) storable(described string) (found []string) {
 	}
 	has, ok := e.labels[series.Get(model.MetricNameLabel)]
 	if !ok {
-		return []string{"nobody exports " + described}
+		return []string{"no service exports " + described}
 	}
 	series.Range(func(l labels.Label) {
 		if values, known := has[l.Name]; !known || l.Name == model.BucketLabel && !values[l.Value] {
@@ -190,7 +190,7 @@ func alertOf(t *testing.T, name string) rulefmt.Rule {
 func burns(t *testing.T, rule rulefmt.Rule, series storage.Queryable) (fires, clears int) {
 	t.Helper()
 	fires = -1
-	ng := engine.NewEngine(engine.EngineOpts{MaxSamples: 1e6, Timeout: patience, Parser: promql})
+	ng := engine.NewEngine(engine.EngineOpts{MaxSamples: 1e6, Timeout: longest, Parser: promql})
 	pending := map[string]int{}
 	for minute := range 120 {
 		at := begin.Add(time.Duration(minute) * time.Minute)

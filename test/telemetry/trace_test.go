@@ -9,7 +9,7 @@ import (
 	traces "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
-// The spans that a conversation consists of, whoever looks at it.
+// The spans that a conversation consists of.
 const (
 	spanReply   = "onboarding.reply"
 	spanStep    = "onboarding.step"
@@ -83,7 +83,7 @@ func TestTrace(t *testing.T) {
 		for _, s := range c.spans {
 			for _, link := range s.GetLinks() {
 				if from := byID[string(link.GetSpanId())]; s.GetName() == spanRing && from != nil {
-					require.NotEqual(t, traceOf(c.session), hex.EncodeToString(s.GetTraceId()), "nobody has verified it when its span begins")
+					require.NotEqual(t, traceOf(c.session), hex.EncodeToString(s.GetTraceId()), "the request is not verified yet when its span begins")
 					rung[describe(from)] = true
 					ring := way(from)
 					require.Equal(t, []string{spanAlarm, spanPublish}, ring[len(ring)-2:])

@@ -40,17 +40,17 @@ const (
 	name  = "Zuleika"
 )
 
-// patience bounds every wait for the stack. It is only ever used up by a failure.
-const patience = 30 * time.Second
+// longest bounds every wait for the stack. It is only ever used up by a failure.
+const longest = 30 * time.Second
 
-// seen is what one whole conversation leaves behind where somebody watches.
+// seen is what one whole conversation leaves in logs, metrics and traces.
 type seen struct {
 	session string
 	spans   []*traces.Span
 	metrics exported // of all three services
 }
 
-// played is what the one conversation left, at which every test looks.
+// played is what the one conversation left, which every test reads.
 var played struct {
 	once sync.Once
 	left seen
@@ -81,7 +81,7 @@ func play(t *testing.T) seen {
 	require.NoError(t, err)
 	stop := sync.OnceFunc(func() {
 		require.NoError(t, services.Stop(context.WithoutCancel(t.Context())))
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), longest)
 		defer cancel()
 		require.NoError(t, vendors.Stop(ctx))
 	})
@@ -101,7 +101,7 @@ func play(t *testing.T) seen {
 	}
 	w.call(t, http.MethodPost, "/v1/profiles/"+created.Profile.ID+":activate", struct{}{}, &opened)
 	rest := func() {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), longest)
 		defer cancel()
 		require.NoError(t, vendors.Idle(ctx))
 		for now.AdvanceToNext() {
@@ -127,7 +127,7 @@ func play(t *testing.T) seen {
 	return left
 }
 
-// world is how the stack is reached from outside.
+// world is the stack's addresses for callers from outside.
 type world struct{ url, token string }
 
 func (w world) call(t *testing.T, method, path string, in, out any) {
@@ -143,7 +143,7 @@ func (w world) call(t *testing.T, method, path string, in, out any) {
 	require.NoError(t, json.Unmarshal(answer, out))
 }
 
-// forge knocks at the webhooks with signatures that are none, so that the refusals are counted which the alerts name.
+// forge calls the webhooks with forged signatures, so that the refusals that the alerts name are counted.
 func (w world) forge(t *testing.T) {
 	t.Helper()
 	for path, want := range map[string]int{"/api/onboarding/step": http.StatusUnauthorized, "/api/webhooks/twilio/inbound": http.StatusForbidden} {

@@ -16,7 +16,7 @@ import (
 	"paceline.internal/test/history"
 )
 
-// released is the revision of the release before, a tag or a commit. Whoever tags a release writes its tag here in the commit after.
+// released is the revision of the release before, a tag or a commit. The commit after a release's tag writes that tag here.
 //
 //go:embed RELEASE
 var released string

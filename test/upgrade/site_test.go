@@ -31,7 +31,7 @@ type site struct {
 	ops      map[string]string // service -> where it says whether it is ready
 	running  map[string]*exec.Cmd
 	client   *http.Client
-	accepted chan twilio.Message // texts of ours that Twilio took
+	accepted chan twilio.Message // messages of ours that Twilio took
 }
 
 // found makes the place: databases on the schema of a release, both vendors, and no service yet.
@@ -61,8 +61,8 @@ func found(t *testing.T, schema release) *site {
 	return s
 }
 
-// tell has a service of a release do what a verb says, and waits for its end.
-func (s *site) tell(r release, service, verb string) {
+// runVerb runs a verb of a service of a release, and waits for its end.
+func (s *site) runVerb(r release, service, verb string) {
 	s.t.Helper()
 	out, err := s.command(r, service, verb).CombinedOutput()
 	require.NoError(s.t, err, "%s %s of the %s release: %s", service, verb, r.name, out)
@@ -76,7 +76,7 @@ func (s *site) command(r release, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run has a service run from a release. As in a rolling upgrade, what ran before is asked to stop, and gets the time to.
+// run has a service run from a release. As in a rolling upgrade, the process that ran before is asked to stop, and gets the time for it.
 func (s *site) run(r release, service string) {
 	s.t.Helper()
 	s.stop(service)
@@ -123,7 +123,7 @@ func (s *site) close() {
 	}
 }
 
-// play has one whole conversation, from activation to its end, and looks at every text, row and token of it.
+// play has one whole conversation, from activation to its end, and checks every message, row and token of it.
 func (s *site) play(ctx context.Context, mode e2e.Mode) (e2e.Report, error) {
 	environ := stack.Credentials()
 	maps.Copy(environ, map[string]string{

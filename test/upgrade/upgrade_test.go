@@ -52,8 +52,8 @@ func inAnyOrder(t *testing.T, before, after release) {
 	}
 }
 
-// underAConversation takes the product from one release to the next and back while somebody is being texted, with QStash's real
-// delays: nobody notices.
+// underAConversation takes the product from one release to the next and back while a conversation is under way, with QStash's real
+// delays: the person notices nothing.
 func underAConversation(t *testing.T, before, after release) {
 	t.Helper()
 	s := found(t, before)
@@ -92,8 +92,8 @@ func underAConversation(t *testing.T, before, after release) {
 	}
 	t.Run("Upgrade", func(t *testing.T) {
 		roll(t, func() {
-			s.tell(after, "messaging", "migrate")
-			s.tell(after, "onboarding", "migrate")
+			s.runVerb(after, "messaging", "migrate")
+			s.runVerb(after, "onboarding", "migrate")
 		}, func() { s.run(after, "messaging") }, func() { s.run(after, "onboarding") }, func() { s.run(after, "gateway") })
 	})
 	t.Run("AndBack", func(t *testing.T) {
@@ -129,11 +129,11 @@ func schemaBehind(t *testing.T, before, after release) {
 	}
 	s.start(after, "onboarding")
 	require.Eventually(t, func() bool { return s.ready("onboarding") == http.StatusServiceUnavailable }, time.Minute, 20*time.Millisecond)
-	s.tell(after, "onboarding", "migrate")
+	s.runVerb(after, "onboarding", "migrate")
 	require.Eventually(t, func() bool { return s.ready("onboarding") == http.StatusOK }, time.Minute, 20*time.Millisecond)
 }
 
-// oldEnvironment holds today's variables to those of the release before: an environment that was enough still is.
+// oldEnvironment compares today's variables with those of the release before: an environment that was enough still is.
 func oldEnvironment(t *testing.T, before, after release) {
 	t.Helper()
 	earlier, today := variables(t, before), variables(t, after)

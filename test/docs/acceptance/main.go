@@ -58,7 +58,7 @@ func run(in io.Reader, out io.Writer, root string, update bool) error {
 	}
 	switch {
 	case update:
-		if err := os.WriteFile(path, []byte(filled), 0o644); err != nil { //nolint:gosec // it is a page for everybody
+		if err := os.WriteFile(path, []byte(filled), 0o644); err != nil { //nolint:gosec // a page of the repository is readable by all
 			return err
 		}
 	case counted.ReplaceAllString(filled, "×") != counted.ReplaceAllString(string(source), "×"):

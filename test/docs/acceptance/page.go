@@ -65,8 +65,8 @@ func (e entries) keep(source string, ran tests, root string) {
 	}
 }
 
-// keepSkipped leaves what the page says of tests that were skipped here: they need what this machine has not, such as PgBouncer. No
-// criterion is held by them alone.
+// keepSkipped leaves what the page says of tests that were skipped here: they need what this machine has not, such as PgBouncer. A
+// criterion needs another test besides them.
 func (e entries) keepSkipped(source string, ran tests) {
 	for line := range strings.Lines(source) {
 		cells := row.FindStringSubmatch(strings.TrimSuffix(line, "\n"))

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPage is what can be said of docs/acceptance.md without a run of everything, which is CI's.
+// TestPage checks what can be checked of docs/acceptance.md without a run of all tests, which CI does.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..", "..")
@@ -36,7 +36,7 @@ func TestPage(t *testing.T) {
 		err := eachTestFile(os.DirFS(root), func(name, source string) error {
 			for _, element := range mark.FindAllString(source, -1) {
 				if strings.HasPrefix(name, "test/docs/acceptance/") {
-					continue // plays with them
+					continue // uses ids in its own examples
 				}
 				for _, id := range carries(element) {
 					require.True(t, slices.Contains(known, id), "%s: %s carries %s, which is no criterion", name, element, id)

@@ -43,7 +43,7 @@ func read(in io.Reader, out io.Writer) (tests, error) {
 			return nil, err
 		}
 		var e event
-		if json.Unmarshal(line, &e) != nil { // go's own words
+		if json.Unmarshal(line, &e) != nil { // output of go itself
 			_, _ = out.Write(line)
 			continue
 		}
@@ -70,7 +70,7 @@ func read(in io.Reader, out io.Writer) (tests, error) {
 	return found, nil
 }
 
-// printEnd prints what is to be seen of a test or a package that has ended.
+// printEnd prints what a person needs of a test or a package that has ended.
 func printEnd(out io.Writer, e event, output map[string]*bytes.Buffer) {
 	at := e.Package + " " + e.Test
 	said := output[at]
@@ -130,7 +130,7 @@ func (t tests) byID(also map[string][]string) (entries, []error) {
 	for dir, inside := range t {
 		for _, test := range inside {
 			ids := introduces(dir, test.name, also)
-			if test.action != "pass" || test.below == "skip" { // what was skipped holds nothing
+			if test.action != "pass" || test.below == "skip" { // a skipped test proves nothing
 				continue
 			}
 			for _, id := range ids {
