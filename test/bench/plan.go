@@ -30,7 +30,7 @@ const goal = 3
 type scenario struct {
 	name, title string
 	finished    bool // the table is full of finished jobs
-	held        bool // an open transaction keeps an old snapshot: no dead row can be cleared away, and as many jobs as are measured went before
+	held        bool // an open transaction keeps an old snapshot, so no dead row can be cleared away; as many jobs as are measured went before
 }
 
 func scenarios() []scenario {

@@ -218,7 +218,8 @@ func (f *field) close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeBound)
 	defer cancel()
-	_ = f.server.exec(ctx, "drop database if exists "+pgx.Identifier{f.name}.Sanitize()+" with (force)") // its name says where a database that is left came from
+	// Its name says where a database that is left came from.
+	_ = f.server.exec(ctx, "drop database if exists "+pgx.Identifier{f.name}.Sanitize()+" with (force)")
 }
 
 // conns is how many connections each contender may have: four to a core of a two-core machine, and as many again for callers.
