@@ -81,7 +81,7 @@ type claims struct {
 	Role  string `json:"role"`
 }
 
-// principal reads the Authorization header. Its errors tell the caller what is wrong and never repeat the token.
+// principal reads the Authorization header. Its errors say what is wrong and never repeat the token.
 func (a *authenticator) principal(ctx context.Context, header string) (rpc.Principal, error) {
 	scheme, token, _ := strings.Cut(header, " ")
 	switch {

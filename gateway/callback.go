@@ -149,7 +149,7 @@ func readUpTo(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	return body, err
 }
 
-// publicURL is the URL that the caller was told to call, which signatures are made over.
+// publicURL is the URL that the vendor calls, which signatures are made over.
 func publicURL(origin config.Origin, r *http.Request) string {
 	url := origin.String() + r.URL.EscapedPath()
 	if r.URL.RawQuery != "" {

@@ -161,7 +161,7 @@ func TestStoreThatIsDown(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			b.services.on(tc.rpc, reply{Code: "UNAVAILABLE", Reason: "REASON_UNAVAILABLE", Message: "the database is down"}.give)
-			response := b.ring(t, tc.request)
+			response := b.deliver(t, tc.request)
 			require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
 			if strings.HasPrefix(tc.request.Sign, "qstash") { // Twilio has a schedule of its own
 				require.Equal(t, "2", response.Header.Get("Retry-After"))

@@ -188,7 +188,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 				return nil, ctx.Err()
 			}
 		})
-		response := b.ring(t, goldenRequest{Path: pathStep, Sign: "qstash current", Headers: headers("0", "5"), Body: aStep})
+		response := b.deliver(t, goldenRequest{Path: pathStep, Sign: "qstash current", Headers: headers("0", "5"), Body: aStep})
 		require.Equal(t, http.StatusOK, response.StatusCode)
 	})
 }

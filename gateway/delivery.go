@@ -52,7 +52,7 @@ func (d *delivery) verified(header http.Header) {
 	}
 }
 
-// final reports whether QStash makes no attempt after this one, whatever it is answered.
+// final reports whether QStash makes no attempt after this one, with any answer.
 func (d *delivery) final() bool { return d.genuine && d.attempt > d.maxRetries }
 
 // describe puts the delivery on the span and on the log line of the request.
@@ -101,7 +101,7 @@ func attemptOf(retried string) int {
 	return int(n) + 1
 }
 
-// signatureMark tells two signatures apart in a log: 8 digits of its SHA-256. A signature itself is never logged, since
+// signatureMark distinguishes two signatures in a log: 8 digits of its SHA-256. A signature itself is never logged, since
 // a reader of the log could present it for five minutes.
 func signatureMark(signature string) string {
 	sum := sha256.Sum256([]byte(signature))

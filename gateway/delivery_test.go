@@ -28,8 +28,8 @@ const (
 	aHash    = "0123456789abcdef"
 )
 
-// ring sends one request and waits until it is over, log line and all.
-func (b *bench) ring(t *testing.T, r goldenRequest) *http.Response {
+// deliver sends one request and waits until it is over, its log line included.
+func (b *bench) deliver(t *testing.T, r goldenRequest) *http.Response {
 	t.Helper()
 	r.Method = http.MethodPost
 	response, err := http.DefaultClient.Do(r.build(t, b.url))
@@ -130,7 +130,7 @@ func TestSpanOfADelivery(t *testing.T) {
 			if tc.answer != (reply{}) {
 				b.services.on("OnboardingService/RecordStepFailure", tc.answer.give)
 			}
-			b.ring(t, r)
+			b.deliver(t, r)
 			got := b.said(r.Path)
 			require.Equal(t, tc.want, said{
 				Attempt: got["qstash.attempt"].AsInt64(), MaxRetries: got["qstash.max_retries"].AsInt64(),
@@ -158,7 +158,7 @@ func TestTraceOfADelivery(t *testing.T) {
 			b := setup(t)
 			header := headers("0", "5")
 			header["Traceparent"] = "00-" + published + "-0123456789abcdef-01"
-			b.ring(t, goldenRequest{Path: pathStep, Sign: tc.sign, Headers: header, Body: aStep})
+			b.deliver(t, goldenRequest{Path: pathStep, Sign: tc.sign, Headers: header, Body: aStep})
 			b.stop()
 			joined := false
 			for _, span := range b.spans.GetSpans() {
@@ -217,7 +217,7 @@ func TestFinalFailure(t *testing.T) {
 			if tc.request.Sign == "" {
 				tc.request.Sign = "qstash current"
 			}
-			b.ring(t, tc.request)
+			b.deliver(t, tc.request)
 			require.Empty(t, b.lines(t, callbackEvent))
 			got := b.lines(t, stepEvent)
 			if tc.want == nil {
@@ -241,7 +241,7 @@ func TestFinalFailure(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.services.on("OnboardingService/RecordStepFailure", busy.give)
-		b.ring(t, goldenRequest{Path: pathStepFailed, Sign: "qstash current", Headers: headers("5", "5"), Body: aFailure})
+		b.deliver(t, goldenRequest{Path: pathStepFailed, Sign: "qstash current", Headers: headers("5", "5"), Body: aFailure})
 		require.Len(t, b.lines(t, callbackEvent), 1)
 		require.Empty(t, b.lines(t, stepEvent))
 	})
@@ -344,7 +344,7 @@ func TestSignatureIsNotLogged(t *testing.T) {
 			b := setup(t)
 			header := headers("0", "5")
 			header[qstash.HeaderSignature] = signature
-			response := b.ring(t, goldenRequest{Path: pathStep, Headers: header, Body: aStep})
+			response := b.deliver(t, goldenRequest{Path: pathStep, Headers: header, Body: aStep})
 			require.Equal(t, http.StatusUnauthorized, response.StatusCode)
 			said := b.log.String()
 			for part := range strings.SplitSeq(signature, ".") {
@@ -362,7 +362,7 @@ func TestSignatureIsNotLogged(t *testing.T) {
 	t.Run("S1_23_AMissingOneHasNoMark", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.ring(t, goldenRequest{Path: pathStep, Headers: headers("0", "5"), Body: aStep})
+		b.deliver(t, goldenRequest{Path: pathStep, Headers: headers("0", "5"), Body: aStep})
 		require.NotContains(t, b.log.String(), "signature_sha256")
 	})
 }

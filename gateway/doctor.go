@@ -180,7 +180,7 @@ func (c *Config) lookAtTwilioToken(ctx context.Context, client *http.Client) err
 	}
 	if response.StatusCode == http.StatusForbidden {
 		return process.Mend("give gateway and messaging the account's TWILIO_AUTH_TOKEN; docs/runbooks/key-rotation.md has the order",
-			errors.New("the gateway there does not believe Twilio's signatures by our TWILIO_AUTH_TOKEN: no text of anybody is heard, no STOP"))
+			errors.New("the gateway there does not believe Twilio's signatures by our TWILIO_AUTH_TOKEN: no person's message is taken, no STOP"))
 	}
 	return nil
 }
@@ -211,7 +211,7 @@ func (c *Config) lookAtAPIKeys(ctx context.Context) (string, error) {
 		return "", process.Warn("every token that API_JWKS_URL signs is believed, those for other programs too: " +
 			"set API_JWT_ISSUER and API_JWT_AUDIENCE")
 	case strings.HasPrefix(c.JWKSURL, "http://"):
-		return "", process.Warn("API_JWKS_URL is plain http: whoever is on the way chooses who is an operator")
+		return "", process.Warn("API_JWKS_URL is plain http: a host on the way could choose who is an operator")
 	}
 	return "at API_JWKS_URL", nil
 }

@@ -53,8 +53,8 @@ func (hangingJobs) EnqueueWebhookJob(
 	return nil, hang(ctx)
 }
 
-// TestStoreThatHangs holds every webhook to its vendor's patience. Who gives up first gets no answer, and what was to be a 503, on which
-// they come again at once, is a failure to them.
+// TestStoreThatHangs checks that every webhook is answered before its vendor's timeout. A vendor that gives up gets no answer: it
+// counts a failure, where a 503 would have made it try again at once.
 func TestStoreThatHangs(t *testing.T) {
 	t.Parallel()
 	cfg := mustConfig(t)
@@ -74,18 +74,18 @@ func TestStoreThatHangs(t *testing.T) {
 		}
 	}
 	type webhook struct {
-		name     string
-		patience time.Duration
-		handle   http.HandlerFunc
-		request  func(t *testing.T) *http.Request
+		name    string
+		timeout time.Duration
+		handle  http.HandlerFunc
+		request func(t *testing.T) *http.Request
 	}
 	all := []webhook{ // Twilio waits for as long as the URL says that we give it: rt=4000
-		{name: "Text", patience: 4 * time.Second, handle: twilio.inbound().serve, request: twilios(pathInbound)},
-		{name: "Receipt", patience: 4 * time.Second, handle: twilio.receipt().serve, request: twilios(pathStatus)},
+		{name: "Text", timeout: 4 * time.Second, handle: twilio.inbound().serve, request: twilios(pathInbound)},
+		{name: "Receipt", timeout: 4 * time.Second, handle: twilio.receipt().serve, request: twilios(pathStatus)},
 	}
 	for _, s := range sources {
 		all = append(all, webhook{
-			name: s.name, patience: 5 * time.Second, handle: webhooks{onboarding: hangingOnboarding{}, messaging: hangingMessaging{}, jobs: hangingJobs{}}.of(s),
+			name: s.name, timeout: 5 * time.Second, handle: webhooks{onboarding: hangingOnboarding{}, messaging: hangingMessaging{}, jobs: hangingJobs{}}.of(s),
 			request: func(t *testing.T) *http.Request {
 				t.Helper()
 				return signedWebhook(t, s.name)
@@ -102,7 +102,7 @@ func TestStoreThatHangs(t *testing.T) {
 				began := now()
 				w.handle(answer, request.WithContext(t.Context()))
 				took := now().Sub(began)
-				require.Less(t, took, w.patience)
+				require.Less(t, took, w.timeout)
 				require.Positive(t, took, "it did hang")
 				require.Equal(t, http.StatusServiceUnavailable, answer.Code, "they come again")
 			})

@@ -44,7 +44,7 @@ func TestLateness(t *testing.T) {
 			if tc.sign != "" {
 				r.Sign = tc.sign
 			}
-			b.ring(t, r)
+			b.deliver(t, r)
 			points := b.lateness(t)
 			if tc.outcome == "" {
 				require.Empty(t, points)

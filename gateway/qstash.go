@@ -34,7 +34,7 @@ const (
 type alarms struct {
 	verifier   *qstash.Verifier
 	onboarding onboardingv1.OnboardingServiceClient
-	origin     config.Origin // what QStash was told to call; the Host header is whatever the caller wrote
+	origin     config.Origin // what QStash calls; the Host header is the caller's and is not used
 	lateness   lateness
 	places     places
 	log        *slog.Logger
@@ -90,7 +90,7 @@ func (a alarms) failed(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// deliver is the callback of one delivery, which is described on the span and the log line, whatever the answer was. finally is the
+// deliver is the callback of one delivery, which is described on the span and the log line, with any answer. finally is the
 // event of one that failed for good.
 func (a alarms) deliver(w http.ResponseWriter, r *http.Request, finally string, work func(context.Context, *delivery, []byte) answer) {
 	d := readDelivery(r.Header)

@@ -244,7 +244,7 @@ func TestDoctor(t *testing.T) {
 			"ok      tls            off: plain text between the processes, on this machine",
 			"ok      onboarding     serving at " + services.addr,
 			"ok      messaging      serving at " + services.addr,
-			"warning api keys       API_JWKS_URL is plain http: whoever is on the way chooses who is an operator",
+			"warning api keys       API_JWKS_URL is plain http: a host on the way could choose who is an operator",
 			"                       to mend: open API_JWKS_URL from this machine; it must answer with a JSON Web Key Set", "",
 		}, "\n"), said)
 	})

@@ -40,10 +40,10 @@ type carrier struct {
 	onboarding onboardingv1.OnboardingServiceClient
 	messaging  messagingv1.MessagingServiceClient
 	places     places
-	origin     config.Origin // what Twilio was told to call; the Host header is whatever the caller wrote
+	origin     config.Origin // what Twilio calls; the Host header is the caller's and is not used
 }
 
-// parameters are what Twilio has signed: the query of the URL that it was told to call, and the form that it posts.
+// parameters are what Twilio has signed: the query of the URL that it calls, and the form that it posts.
 type parameters struct {
 	query string
 	form  url.Values

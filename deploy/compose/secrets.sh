@@ -6,7 +6,7 @@
 #   ./secrets.sh real       the vendors' are made empty: put yours into them, for nothing starts without
 #
 # Compose mounts these files as they are, with the owner and mode that they have here, and the processes are not root: so each file
-# can be read by everybody, and the folder around them can be entered by nobody but you.
+# can be read by all users, and only you can enter the folder around them.
 set -eu
 umask 022
 
@@ -36,7 +36,7 @@ vendor() {
 	fi
 	keep "$1" ""
 	if [ "$(tr -d ' \n' <"$folder/$1")" = "$2" ]; then
-		echo "$folder/$1 is the emulators', which everybody knows: remove $folder and begin anew, or put yours there" >&2
+		echo "$folder/$1 is the emulators', which is public: remove $folder and begin anew, or put yours there" >&2
 		exit 1
 	fi
 }

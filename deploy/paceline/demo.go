@@ -41,18 +41,18 @@ func (d *demoCommand) Run(ctx context.Context, t terminal) (err error) {
 	runs := []scenario{{title: "One conversation", phone: "+12025550143", late: d.Late}}
 	if d.Faults {
 		runs = append(runs, scenario{
-			title: "The same, while every alarm rings three times at once, one publish fails and one answer of Twilio is lost",
+			title: "The same, while every alarm is delivered three times at once, one publish fails and one answer of Twilio is lost",
 			phone: "+12025550144", faults: true, late: d.Late,
 		})
 	}
 	var reports []report
 	for _, r := range runs {
-		told, err := stage.play(ctx, r, d.Locale, screen)
+		played, err := stage.play(ctx, r, d.Locale, screen)
 		if err != nil {
 			return fmt.Errorf("%s: %w\nthe log: %s", r.title, err, stage.keepLog())
 		}
-		reports = append(reports, told)
-		screen.summary(told)
+		reports = append(reports, played)
+		screen.summary(played)
 	}
 	if d.Faults {
 		reports[1].compare(reports[0])

@@ -166,7 +166,7 @@ func (s *stage) breakThings(phone string, screen *screen) {
 	failed := 0
 	s.vendors.QStash.SetFaults(qstash.Script{
 		OnDeliver: func(d qstash.Delivery) qstash.DeliverFault {
-			screen.mishap(d.Time, "an alarm rings three times at once")
+			screen.mishap(d.Time, "an alarm is delivered three times at once")
 			return qstash.DeliverFault{Copies: 2}
 		},
 		OnPublish: func(_ int, m qstash.Message) qstash.PublishFault {

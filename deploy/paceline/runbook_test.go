@@ -62,23 +62,23 @@ func TestSectionsOfTheSchedulersRunbook(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		title string
-		tells []string
+		has   []string
 	}{
-		"Architecture": {title: "How it works", tells: []string{"POST /api/onboarding/step", "`state_token`", "`next_step_id`", "`step_alarms`", "relay", "sweeper"}},
-		"Variables": {title: "What it needs", tells: []string{
+		"Architecture": {title: "How it works", has: []string{"POST /api/onboarding/step", "`state_token`", "`next_step_id`", "`step_alarms`", "relay", "sweeper"}},
+		"Variables": {title: "What it needs", has: []string{
 			"`QSTASH_TOKEN`", "`QSTASH_URL`", "`QSTASH_CURRENT_SIGNING_KEY`", "`QSTASH_NEXT_SIGNING_KEY`", "`PUBLIC_BASE_URL`", "`ONBOARDING_SCHEDULING_DISABLED`",
 		}},
-		"Replay":      {title: "Replay a step by hand", tells: []string{"OnboardingService/ExecuteStep", "`already_sent`", "`stale`", `\"idempotency_key\"`}},
-		"Reset":       {title: "Begin anew", tells: []string{"/v1/sessions/$SESSION_ID:reset", ":activate"}},
-		"Disable":     {title: "Pause and resume", tells: []string{"`ONBOARDING_SCHEDULING_DISABLED=1`", "published_at is null", ":hold", ":release"}},
-		"TimingQuery": {title: "Are the pauses right?", tells: []string{"```sh\npsql \"$MESSAGING_DATABASE_URL\"", "accepted_at - lag(accepted_at)", "8 s"}},
+		"Replay":      {title: "Replay a step by hand", has: []string{"OnboardingService/ExecuteStep", "`already_sent`", "`stale`", `\"idempotency_key\"`}},
+		"Reset":       {title: "Begin anew", has: []string{"/v1/sessions/$SESSION_ID:reset", ":activate"}},
+		"Disable":     {title: "Pause and resume", has: []string{"`ONBOARDING_SCHEDULING_DISABLED=1`", "published_at is null", ":hold", ":release"}},
+		"TimingQuery": {title: "Are the pauses right?", has: []string{"```sh\npsql \"$MESSAGING_DATABASE_URL\"", "accepted_at - lag(accepted_at)", "8 s"}},
 	} {
 		t.Run("S0_55_"+name, func(t *testing.T) {
 			t.Parallel()
 			content, there := sections[tt.title]
 			require.True(t, there, "the runbook has no section %q", tt.title)
-			for _, told := range tt.tells {
-				require.Contains(t, content, told)
+			for _, part := range tt.has {
+				require.Contains(t, content, part)
 			}
 		})
 	}

@@ -62,7 +62,7 @@ func TestTermination(t *testing.T) {
 		require.NoError(t, messaging.Close())
 		require.NoError(t, cmd.Wait(), "it ended in order")
 		require.Equal(t, 0, cmd.ProcessState.ExitCode())
-		require.Equal(t, queue.StatusPending, status(begun), "released or put off, and not left to its lease")
+		require.Equal(t, queue.StatusPending, status(begun), "released or snoozed, and not left to its lease")
 		require.Equal(t, queue.StatusPending, status(after))
 	})
 }

@@ -25,7 +25,7 @@ func (c *chaosCommand) simulate(ctx context.Context, t terminal, seed uint64) er
 	defer debug.SetGCPercent(debug.SetGCPercent(garbage))
 	screen, people := newScreen(t.out, c.JSON), cmp.Or(c.Sessions, simulated)
 	screen.heading(fmt.Sprintf("%d people on simulated clocks, seed %d. Ctrl-C ends it with what was played until then.", people, seed))
-	began, told, done, broken := time.Now(), time.Now(), 0, 0
+	began, reported, done, broken := time.Now(), time.Now(), 0, 0
 	simulation := chaos.Simulation{
 		Seed: seed, Sessions: people, PerWorld: c.PerWorld, Gear: c.Gear, Parallel: c.Parallel, Now: time.Now, Story: os.Stderr,
 	}
@@ -34,8 +34,8 @@ func (c *chaosCommand) simulate(ctx context.Context, t terminal, seed uint64) er
 		if w.Err != nil || !w.Verdict.Kept() {
 			broken++
 		}
-		if time.Since(told) >= progressEvery {
-			told = time.Now()
+		if time.Since(reported) >= progressEvery {
+			reported = time.Now()
 			screen.heading(fmt.Sprintf("%7.0f s  %d people, %d worlds broke a promise", time.Since(began).Seconds(), done, broken))
 		}
 	}

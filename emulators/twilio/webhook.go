@@ -68,11 +68,11 @@ func (e *Emulator) attempt(ctx context.Context, over overrides, target string, f
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var connected atomic.Bool
-	patience := time.AfterFunc(over.connect, cancel)
-	defer patience.Stop()
+	limit := time.AfterFunc(over.connect, cancel)
+	defer limit.Stop()
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
 		connected.Store(true)
-		patience.Reset(over.read)
+		limit.Reset(over.read)
 	}})
 
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, strings.NewReader(form.Encode()))

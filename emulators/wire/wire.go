@@ -316,7 +316,7 @@ func (l *line) from(way Manner) net.Conn {
 	return l.server
 }
 
-// isReset reports whether a side has reset its connection: it has taken back what it said and was not delivered. One that was only closed
+// isReset reports whether a side has reset its connection: it has discarded what it sent and was not delivered. One that was only closed
 // has not, and its kernel would go on repeating it.
 func isReset(conn net.Conn) bool {
 	socket, ok := conn.(syscall.Conn)

@@ -107,14 +107,14 @@ func openOurs(pool *pgxpool.Pool, run string, now func() time.Time) *contender {
 			}).Loop(process.RestOnMachineClock)
 			ctx, cancel := context.WithCancel(ctx)
 			var running sync.WaitGroup
-			var looped, rang error
+			var looped, notified error
 			running.Go(func() { looped = loop.Run(ctx) })
-			running.Go(func() { rang = notifier.Run(ctx) })
+			running.Go(func() { notified = notifier.Run(ctx) })
 			running.Go(func() { postgres.Listen(ctx, pool.Config().ConnConfig, "paceline_bench", func() { queue.Wake(wake) }) })
 			return func() error {
 				cancel()
 				running.Wait()
-				return firstOf(looped, rang)
+				return firstOf(looped, notified)
 			}, nil
 		},
 		busy: busyBy(pool, `

@@ -298,7 +298,7 @@ func idsOf(bind []byte) (ids []uuid.UUID) {
 		default:
 			err = errors.New("is no id")
 		}
-		if err == nil && id.Variant() == uuid.RFC4122 { // which no text of sixteen letters has
+		if err == nil && id.Variant() == uuid.RFC4122 { // which no string of sixteen letters has
 			ids = append(ids, id)
 		}
 		rest = rest[max(0, size):]

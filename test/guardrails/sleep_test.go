@@ -38,8 +38,8 @@ var sanctioned = map[string]string{
 	platform + "/process.Bounded":               "ends a pass of a loop that is silent",
 	platform + "/postgres.InTx":                 "tries a transaction again that lost a conflict, some milliseconds later",
 	"(" + platform + "/postgres.Migrations).Up": "tries a migration again that did not get its locks",
-	platform + "/postgres.Listen":               "connects again after a rest, when the connection for wake-ups is lost",
-	"(*" + platform + "/queue.Notifier).Run":    "rings at most so often",
+	platform + "/postgres.Listen":               "connects again after a rest, when the connection for notifications is lost",
+	"(*" + platform + "/queue.Notifier).Run":    "notifies at most so often",
 	"(*" + platform + "/queue.Runner).Try":      "records what became of a job again, some milliseconds later, when Postgres did not take it",
 	"(*" + platform + "/queue.Runner).Loop":     "keeps the leases of running jobs, and looks for jobs again: their waits are in their rows",
 }

@@ -84,7 +84,7 @@ func TestSecrets(t *testing.T) {
 		require.NoError(t, err)
 		out, err := run(t, environ, script, "real")
 		require.Error(t, err)
-		require.Contains(t, out, "is the emulators', which everybody knows")
+		require.Contains(t, out, "is the emulators', which is public")
 	})
 }
 

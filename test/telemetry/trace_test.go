@@ -15,7 +15,7 @@ const (
 	spanStep    = "onboarding.step"
 	spanAlarm   = "onboarding.alarm"
 	spanPublish = "qstash.publish"
-	spanRing    = "POST /api/onboarding/step"
+	spanWebhook = "POST /api/onboarding/step"
 	spanInbound = "POST /api/webhooks/twilio/inbound"
 	spanStatus  = "POST /api/webhooks/twilio/status"
 	spanReceipt = "messaging.receipt"
@@ -79,18 +79,18 @@ func TestTrace(t *testing.T) {
 
 	t.Run("EachRequestOfQStashIsLinkedToThePublishThatAskedForIt", func(t *testing.T) {
 		t.Parallel()
-		rung := map[string]bool{}
+		linked := map[string]bool{}
 		for _, s := range c.spans {
 			for _, link := range s.GetLinks() {
-				if from := byID[string(link.GetSpanId())]; s.GetName() == spanRing && from != nil {
+				if from := byID[string(link.GetSpanId())]; s.GetName() == spanWebhook && from != nil {
 					require.NotEqual(t, traceOf(c.session), hex.EncodeToString(s.GetTraceId()), "the request is not verified yet when its span begins")
-					rung[describe(from)] = true
-					ring := way(from)
-					require.Equal(t, []string{spanAlarm, spanPublish}, ring[len(ring)-2:])
+					linked[describe(from)] = true
+					alarm := way(from)
+					require.Equal(t, []string{spanAlarm, spanPublish}, alarm[len(alarm)-2:])
 				}
 			}
 		}
-		require.Len(t, rung, 4)
+		require.Len(t, linked, 4)
 	})
 
 	t.Run("EachReceiptIsLinkedToTheCallbackThatBroughtIt", func(t *testing.T) {
