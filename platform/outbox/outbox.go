@@ -47,12 +47,12 @@ type Publisher interface {
 	Publish(ctx context.Context, job qstash.Job) (qstash.Receipt, error)
 }
 
-// Config is what an Outbox of alarms of type A works with.
-type Config[A any] struct {
+// Outbox publishes the alarms of one table, each an A.
+type Outbox[A any] struct {
 	Name   string // of the table, in logs
 	Rows   Rows[A]
 	QStash Publisher
-	// Job is what QStash is asked for: path, label, identity, body and due time.
+	// Job is the one place that turns an alarm into what QStash is asked for: route, identity, body and due time.
 	Job func(a A) (qstash.Job, error)
 	// Key is an alarm's id and the lease token of its publisher.
 	Key func(a A) (id, leaseToken string)
@@ -67,9 +67,6 @@ type Config[A any] struct {
 	Log      *slog.Logger
 	Now      func() time.Time
 }
-
-// Outbox publishes the alarms of one table.
-type Outbox[A any] struct{ Config[A] }
 
 // Publish asks QStash to deliver an alarm when it is due, and records that it has it. The alarm is committed, and leased to the caller.
 // After an error the relay publishes it.

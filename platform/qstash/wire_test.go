@@ -48,13 +48,17 @@ type carriedBy func(*http.Request) (*http.Response, error)
 
 func (f carriedBy) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
+func answered() *http.Response {
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"messageId":"msg_1"}`))}
+}
+
 func TestPublishedRequest(t *testing.T) {
 	t.Parallel()
 	var dumped []byte
 	client, err := qstash.New(qstash.Config{Token: token, HTTPClient: &http.Client{Transport: carriedBy(func(r *http.Request) (*http.Response, error) {
 		var err error
 		dumped, err = httputil.DumpRequestOut(r, true)
-		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"messageId":"msg_1"}`))}, err
+		return answered(), err
 	})}})
 	require.NoError(t, err)
 	publisher, err := qstash.NewPublisher(publisherConfig(client))
