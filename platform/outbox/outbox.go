@@ -37,8 +37,8 @@ const (
 // Rows are the rows of an outbox; Store implements it, and the crash tests put one in its place that fails.
 type Rows[A any] interface {
 	Claim(ctx context.Context, limit int, now, leaseUntil time.Time) ([]A, error)
-	Published(ctx context.Context, id, qstashMessageID string, at time.Time) error
-	Release(ctx context.Context, id, leaseToken, cause string, retryAt time.Time) error
+	Published(ctx context.Context, a A, qstashMessageID string, at time.Time) error
+	Release(ctx context.Context, a A, cause string, retryAt time.Time) error
 	NotifyUnpublished(ctx context.Context, before, now time.Time) (n int, since time.Time, err error)
 }
 
@@ -54,8 +54,6 @@ type Outbox[A any] struct {
 	QStash Publisher
 	// Job is the one place that turns an alarm into what QStash is asked for: route, identity, body and due time.
 	Job func(a A) (qstash.Job, error)
-	// Key is an alarm's id and the lease token of its publisher.
-	Key func(a A) (id, leaseToken string)
 	// Attrs name what an alarm is about in logs and errors.
 	Attrs func(a A) []any
 	// Begin starts the span of a publish: the relay comes without a trace.
@@ -80,15 +78,14 @@ func (o *Outbox[A]) Publish(ctx context.Context, a A) error {
 	receipt, err := o.schedule(ctx, a)
 	record, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	id, token := o.Key(a)
 	if err != nil {
 		err = fmt.Errorf("publish: %w", err)
-		if failed := o.Rows.Release(record, id, token, err.Error(), o.Now().Add(retryPause)); failed != nil {
+		if failed := o.Rows.Release(record, a, err.Error(), o.Now().Add(retryPause)); failed != nil {
 			return fmt.Errorf("%w; and the outbox: %w", err, failed)
 		}
 		return err
 	}
-	if err := o.Rows.Published(record, id, receipt.MessageID, o.Now()); err != nil {
+	if err := o.Rows.Published(record, a, receipt.MessageID, o.Now()); err != nil {
 		return err
 	}
 	if o.Scheduled != nil {

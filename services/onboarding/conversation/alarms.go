@@ -18,7 +18,6 @@ var StepRoute = qstash.Route{Path: "/api/onboarding/step", FailurePath: "/api/on
 func (c *Service) newOutbox() *outbox.Outbox[session.Alarm] {
 	return &outbox.Outbox[session.Alarm]{
 		Name: "step_alarms", Rows: c.Outbox, QStash: c.QStash, Job: stepJob, Scheduled: c.scheduled,
-		Key:   func(a session.Alarm) (id, leaseToken string) { return a.ID, a.LeaseToken },
 		Attrs: func(a session.Alarm) []any { return []any{"step_id", string(a.StepID), "session_id", a.SessionID} },
 		Begin: func(ctx context.Context, a session.Alarm) (context.Context, func()) {
 			return c.Spans.Begin(ctx, "onboarding.alarm", a.SessionID)
