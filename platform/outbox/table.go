@@ -22,8 +22,8 @@ type Table[A any] struct {
 	Name string // also the channel that notifies the relays
 	// Columns are what an A is read from by its fields' names, id the first; lease_token is not among them.
 	Columns []string
-	// Values are an alarm's, in the order of the columns, and its lease token: empty for an alarm that its writer does not publish. A row is
-	// published and released by its id and the token.
+	// Values are an alarm's, in the order of the columns, and its lease token: empty for an alarm that its writer does not publish. They find
+	// its row again.
 	Values func(a A) (values []any, leaseToken string)
 }
 
