@@ -2,8 +2,8 @@ package qstash_test
 
 import "testing"
 
-// TestConformance checks the emulator against the numbered list in the fact sheet of QStash's interface. What the real
-// client can express goes through it, the rest is raw HTTP.
+// TestConformance checks the emulator against the numbered list in the fact sheet of QStash's interface. It is spoken to
+// in raw HTTP; what the product asks of it goes through platform/qstash, there and in TestFaults.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	t.Run("Item01Authentication", item01Authentication)

@@ -28,7 +28,8 @@ func TestFaults(t *testing.T) {
 				t.Parallel()
 				r := setup(t)
 				r.emulator.SetFaults(emulator.Script{OnPublish: emulator.First(2, fault)})
-				receipt := r.publish(r.message("a"))
+				receipt, err := r.ours("a")
+				require.NoError(t, err)
 				r.idle()
 				require.Equal(t, fault.LoseAnswer, receipt.Deduplicated)
 				require.Equal(t, receipt.MessageID, r.dest.only(t).header.Get(qstash.HeaderMessageID))
@@ -40,10 +41,14 @@ func TestFaults(t *testing.T) {
 		t.Parallel()
 		r := setup(t)
 		r.emulator.SetFaults(emulator.Script{OnPublish: emulator.First(3, emulator.PublishFault{Status: 503})})
-		_, err := r.client.Publish(t.Context(), r.message("a"))
-		requireStatus(t, err, 503)
+		_, err := r.ours("a")
+		var refused *qstash.Error
+		require.ErrorAs(t, err, &refused)
+		require.Equal(t, 503, refused.Status)
 		require.Len(t, r.emulator.Record().Of(emulator.Refused), 3)
-		require.False(t, r.publish(r.message("a")).Deduplicated, "a refused publish takes no deduplication id")
+		receipt, err := r.ours("a")
+		require.NoError(t, err)
+		require.False(t, receipt.Deduplicated, "a refused publish takes no deduplication id")
 	})
 
 	t.Run("CopiesArriveAtOnceUnderOneMessageID", func(t *testing.T) {
@@ -133,8 +138,7 @@ func TestFaults(t *testing.T) {
 		r := setup(t)
 		for range 2 {
 			r.emulator.SetFaults(emulator.Script{OnPublish: emulator.First(1, emulator.PublishFault{Status: 400})})
-			_, err := r.client.Publish(t.Context(), r.message("a"))
-			requireStatus(t, err, 400)
+			require.Equal(t, 400, r.refusal(r.message("a")))
 		}
 	})
 }
@@ -260,8 +264,7 @@ func TestShutdown(t *testing.T) {
 		r.clock.Advance(time.Hour)
 		r.idle()
 		require.Len(t, r.dest.received(), 1)
-		_, err := r.client.Publish(t.Context(), r.message("after"))
-		requireStatus(t, err, 503)
+		require.Equal(t, 503, r.refusal(r.message("after")))
 	})
 
 	t.Run("DropsWhatDoesNotEndInTime", func(t *testing.T) {
@@ -306,12 +309,10 @@ func TestPlan(t *testing.T) {
 	r.publish(m)
 	m = r.message("more")
 	m.Delay = 7*24*time.Hour + time.Second
-	_, err := r.client.Publish(t.Context(), m)
-	requireStatus(t, err, 400)
+	require.Equal(t, 400, r.refusal(m))
 	m = r.message("large")
 	m.Body = make([]byte, 1<<20+1)
-	_, err = r.client.Publish(t.Context(), m)
-	requireStatus(t, err, 413)
+	require.Equal(t, 413, r.refusal(m))
 }
 
 func TestUnreachableDestination(t *testing.T) {

@@ -37,8 +37,8 @@ const (
 // Rows are the rows of an outbox; Store implements it, and the crash tests put one in its place that fails.
 type Rows[A any] interface {
 	Claim(ctx context.Context, limit int, now, leaseUntil time.Time) ([]A, error)
-	Published(ctx context.Context, id, qstashMessageID string, at time.Time) error
-	Release(ctx context.Context, id, leaseToken, cause string, retryAt time.Time) error
+	Published(ctx context.Context, a A, qstashMessageID string, at time.Time) error
+	Release(ctx context.Context, a A, cause string, retryAt time.Time) error
 	NotifyUnpublished(ctx context.Context, before, now time.Time) (n int, since time.Time, err error)
 }
 
@@ -47,15 +47,13 @@ type Publisher interface {
 	Publish(ctx context.Context, job qstash.Job) (qstash.Receipt, error)
 }
 
-// Config is what an Outbox of alarms of type A works with.
-type Config[A any] struct {
+// Outbox publishes the alarms of one table, each an A.
+type Outbox[A any] struct {
 	Name   string // of the table, in logs
 	Rows   Rows[A]
 	QStash Publisher
-	// Job is what QStash is asked for: path, label, identity, body and due time.
+	// Job is the one place that turns an alarm into what QStash is asked for: route, identity, body and due time.
 	Job func(a A) (qstash.Job, error)
-	// Key is an alarm's id and the lease token of its publisher.
-	Key func(a A) (id, leaseToken string)
 	// Attrs name what an alarm is about in logs and errors.
 	Attrs func(a A) []any
 	// Begin starts the span of a publish: the relay comes without a trace.
@@ -67,9 +65,6 @@ type Config[A any] struct {
 	Log      *slog.Logger
 	Now      func() time.Time
 }
-
-// Outbox publishes the alarms of one table.
-type Outbox[A any] struct{ Config[A] }
 
 // Publish asks QStash to deliver an alarm when it is due, and records that it has it. The alarm is committed, and leased to the caller.
 // After an error the relay publishes it.
@@ -83,15 +78,14 @@ func (o *Outbox[A]) Publish(ctx context.Context, a A) error {
 	receipt, err := o.schedule(ctx, a)
 	record, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	id, token := o.Key(a)
 	if err != nil {
 		err = fmt.Errorf("publish: %w", err)
-		if failed := o.Rows.Release(record, id, token, err.Error(), o.Now().Add(retryPause)); failed != nil {
+		if failed := o.Rows.Release(record, a, err.Error(), o.Now().Add(retryPause)); failed != nil {
 			return fmt.Errorf("%w; and the outbox: %w", err, failed)
 		}
 		return err
 	}
-	if err := o.Rows.Published(record, id, receipt.MessageID, o.Now()); err != nil {
+	if err := o.Rows.Published(record, a, receipt.MessageID, o.Now()); err != nil {
 		return err
 	}
 	if o.Scheduled != nil {

@@ -22,7 +22,8 @@ type Table[A any] struct {
 	Name string // also the channel that notifies the relays
 	// Columns are what an A is read from by its fields' names, id the first; lease_token is not among them.
 	Columns []string
-	// Values are an alarm's, in the order of the columns, and its lease token: empty for an alarm that its writer does not publish.
+	// Values are an alarm's, in the order of the columns, and its lease token: empty for an alarm that its writer does not publish. They find
+	// its row again.
 	Values func(a A) (values []any, leaseToken string)
 }
 
@@ -102,8 +103,9 @@ update {table} set published_at = @at, qstash_message_id = @message, last_error 
 where id = @id and published_at is null`
 
 // Published records that QStash has the alarm.
-func (s *Store[A]) Published(ctx context.Context, id, qstashMessageID string, at time.Time) error {
-	if _, err := s.db.Exec(ctx, s.published, pgx.NamedArgs{"id": id, "message": qstashMessageID, "at": at}); err != nil {
+func (s *Store[A]) Published(ctx context.Context, a A, qstashMessageID string, at time.Time) error {
+	values, _ := s.table.Values(a)
+	if _, err := s.db.Exec(ctx, s.published, pgx.NamedArgs{"id": values[0], "message": qstashMessageID, "at": at}); err != nil {
 		return fmt.Errorf("record published alarm: %w", err)
 	}
 	return nil
@@ -114,8 +116,9 @@ update {table} set lease_token = null, lease_until = @retry_at, last_error = @ca
 where id = @id and lease_token = @token and published_at is null`
 
 // Release returns an alarm to the relay of any instance, for another try at retryAt.
-func (s *Store[A]) Release(ctx context.Context, id, leaseToken, cause string, retryAt time.Time) error {
-	_, err := s.db.Exec(ctx, s.release, pgx.NamedArgs{"id": id, "token": leaseToken, "retry_at": retryAt, "cause": cause})
+func (s *Store[A]) Release(ctx context.Context, a A, cause string, retryAt time.Time) error {
+	values, token := s.table.Values(a)
+	_, err := s.db.Exec(ctx, s.release, pgx.NamedArgs{"id": values[0], "token": token, "retry_at": retryAt, "cause": cause})
 	if err != nil {
 		return fmt.Errorf("release alarm: %w", err)
 	}

@@ -91,7 +91,7 @@ type call struct {
 	body   []byte
 }
 
-// do sends one call, decodes a successful answer into answer unless that is nil, and returns the status.
+// do sends one call, decodes a successful answer into answer, and returns the status.
 // Whatever is no success is an *Error; a connection that failed is net/http's own error.
 func (c *Client) do(ctx context.Context, send call, answer any) (int, error) {
 	req, err := http.NewRequestWithContext(ctx, send.method, c.origin+send.path, bytes.NewReader(send.body))
@@ -120,9 +120,6 @@ func (c *Client) do(ctx context.Context, send call, answer any) (int, error) {
 	}
 	if resp.StatusCode/100 != 2 {
 		return resp.StatusCode, c.refusal(resp, body)
-	}
-	if answer == nil {
-		return resp.StatusCode, nil
 	}
 	if err := json.Unmarshal(body, answer); err != nil {
 		return resp.StatusCode, fmt.Errorf("%w: %w", errUnreadable, err)

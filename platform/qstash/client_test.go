@@ -2,7 +2,6 @@ package qstash_test
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -20,22 +19,26 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const token = "secret-token"
 
-// setup is a client of a server that answers as told and counts the requests.
-func setup(t *testing.T, answer http.HandlerFunc) (*qstash.Client, *atomic.Int32) {
+// setup is a client of a server that answers as told.
+func setup(t *testing.T, answer http.HandlerFunc) *qstash.Client {
 	t.Helper()
-	var requests atomic.Int32
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		requests.Add(1)
-		answer(w, r)
-	}))
+	server := httptest.NewServer(answer)
 	t.Cleanup(server.Close)
 	client, err := qstash.New(qstash.Config{URL: server.URL + "/", Token: token})
 	require.NoError(t, err)
-	return client, &requests
+	return client
 }
 
-func message() qstash.Message {
-	return qstash.Message{Destination: "https://paceline.example/hook", DeduplicationID: "onboarding-s1-step_1-0"}
+// counted is a publisher in front of such a server, and the number of its requests.
+func counted(t *testing.T, answer http.HandlerFunc) (*qstash.Publisher, *atomic.Int32) {
+	t.Helper()
+	var requests atomic.Int32
+	publisher, err := qstash.NewPublisher(publisherConfig(setup(t, func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		answer(w, r)
+	})))
+	require.NoError(t, err)
+	return publisher, &requests
 }
 
 func TestNew(t *testing.T) {
@@ -73,82 +76,6 @@ func TestNew(t *testing.T) {
 func TestPublish(t *testing.T) {
 	t.Parallel()
 
-	t.Run("SendsTheDocumentedHeaders", func(t *testing.T) {
-		t.Parallel()
-		var path string
-		var got http.Header
-		client, _ := setup(t, func(w http.ResponseWriter, r *http.Request) {
-			path, got = r.RequestURI, r.Header.Clone()
-			_, _ = fmt.Fprint(w, `{"messageId":"msg_1"}`)
-		})
-		m := message()
-		m.Destination += "?a=%2F"
-		m.ContentType, m.Label, m.RetryDelay, m.FailureCallback = "application/json", "burst", "1000", "https://paceline.example/failed"
-		m.Delay, m.Timeout, m.Retries = 7100*time.Millisecond, 30*time.Second, 5
-		m.NotBefore = time.Unix(1_800_000_000, 1)
-		m.ForwardHeaders = map[string]string{"X-Org": "o1"}
-		receipt, err := client.Publish(t.Context(), m)
-		require.NoError(t, err)
-		require.Equal(t, qstash.Receipt{MessageID: "msg_1"}, receipt)
-		require.Equal(t, "/v2/publish/"+m.Destination, path)
-		for name, want := range map[string]string{
-			"Authorization": "Bearer " + token, "Content-Type": "application/json", "Upstash-Label": "burst",
-			"Upstash-Delay": "8s", "Upstash-Not-Before": "1800000001", "Upstash-Timeout": "30s", "Upstash-Retries": "5",
-			"Upstash-Retry-Delay": "1000", "Upstash-Deduplication-Id": m.DeduplicationID,
-			"Upstash-Failure-Callback": m.FailureCallback, "Upstash-Forward-X-Org": "o1",
-		} {
-			require.Equal(t, want, got.Get(name), name)
-		}
-	})
-
-	t.Run("LeavesOutWhatIsUnset", func(t *testing.T) {
-		t.Parallel()
-		client, _ := setup(t, func(w http.ResponseWriter, r *http.Request) {
-			for name := range r.Header {
-				if strings.HasPrefix(name, "Upstash-") && name != "Upstash-Deduplication-Id" {
-					w.WriteHeader(http.StatusBadRequest)
-				}
-			}
-			_, _ = fmt.Fprint(w, `{"messageId":"msg_1"}`)
-		})
-		m := message()
-		m.Retries = qstash.DefaultRetries
-		_, err := client.Publish(t.Context(), m)
-		require.NoError(t, err)
-	})
-
-	t.Run("RefusesBeforeSending", func(t *testing.T) {
-		t.Parallel()
-		cases := []struct {
-			name   string
-			change func(*qstash.Message)
-			want   string
-		}{
-			{name: "NoDestination", change: func(m *qstash.Message) { m.Destination = "" }, want: "destination"},
-			{name: "RelativeDestination", change: func(m *qstash.Message) { m.Destination = "/hook" }, want: "destination"},
-			{name: "Fragment", change: func(m *qstash.Message) { m.Destination += "#x" }, want: "destination"},
-			{name: "SpaceInDestination", change: func(m *qstash.Message) { m.Destination += "/a b" }, want: "clean URL"},
-			{name: "UnicodeInDestination", change: func(m *qstash.Message) { m.Destination += "/é" }, want: "clean URL"},
-			{name: "S1_01_NoDeduplicationID", change: func(m *qstash.Message) { m.DeduplicationID = "" }, want: "missing"},
-			{name: "S1_01_ColonInDeduplicationID", change: func(m *qstash.Message) { m.DeduplicationID = "a:b" }, want: "colon"},
-			{name: "SpaceInDeduplicationID", change: func(m *qstash.Message) { m.DeduplicationID = "a b" }, want: "outside"},
-			{name: "NegativeDelay", change: func(m *qstash.Message) { m.Delay = -1 }, want: "negative"},
-			{name: "RelativeFailureCallback", change: func(m *qstash.Message) { m.FailureCallback = "x" }, want: "failure callback"},
-		}
-		for _, c := range cases {
-			t.Run(c.name, func(t *testing.T) {
-				t.Parallel()
-				client, requests := setup(t, func(http.ResponseWriter, *http.Request) {})
-				m := message()
-				c.change(&m)
-				_, err := client.Publish(t.Context(), m)
-				require.ErrorIs(t, err, qstash.ErrInvalid)
-				require.ErrorContains(t, err, c.want)
-				require.Zero(t, requests.Load())
-			})
-		}
-	})
-
 	t.Run("TriesAgainOnlyWhereItHelps", func(t *testing.T) {
 		t.Parallel()
 		cases := []struct {
@@ -170,8 +97,8 @@ func TestPublish(t *testing.T) {
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
-				client, requests := setup(t, c.answer)
-				_, err := client.Publish(t.Context(), message())
+				publisher, requests := counted(t, c.answer)
+				_, err := publisher.Publish(t.Context(), job(t))
 				require.Error(t, err)
 				require.Equal(t, c.want, requests.Load())
 			})
@@ -181,11 +108,11 @@ func TestPublish(t *testing.T) {
 	t.Run("StopsWithItsContext", func(t *testing.T) {
 		t.Parallel()
 		ctx, cancel := context.WithCancel(t.Context())
-		client, requests := setup(t, func(w http.ResponseWriter, _ *http.Request) {
+		publisher, requests := counted(t, func(w http.ResponseWriter, _ *http.Request) {
 			cancel()
 			w.WriteHeader(http.StatusInternalServerError)
 		})
-		_, err := client.Publish(ctx, message())
+		_, err := publisher.Publish(ctx, job(t))
 		require.Error(t, err)
 		require.EqualValues(t, 1, requests.Load())
 	})
@@ -234,7 +161,7 @@ func TestError(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			client, _ := setup(t, func(w http.ResponseWriter, _ *http.Request) {
+			client := setup(t, func(w http.ResponseWriter, _ *http.Request) {
 				for name, value := range c.header {
 					w.Header().Set(name, value)
 				}
@@ -252,7 +179,7 @@ func TestError(t *testing.T) {
 
 	t.Run("ConnectionErrorHoldsNoToken", func(t *testing.T) {
 		t.Parallel()
-		client, _ := setup(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+		client := setup(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 		_, err := client.Keys(t.Context())
 		require.Error(t, err)
 		require.NotContains(t, err.Error(), token)

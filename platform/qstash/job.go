@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -11,23 +12,28 @@ import (
 	"time"
 )
 
+// Route is where QStash takes the jobs of one kind. Its paths are at the publisher's origin and begin with a single slash.
+type Route struct {
+	// Path is called when a job is due.
+	Path string
+	// FailurePath is called once when all attempts of a job have failed; see DecodeFailure.
+	FailurePath string
+	// Label is what logs and dead letters are filtered by.
+	Label string
+}
+
 // Job is one piece of work that a path of our own is called for later. The Publisher adds origin and policy.
 type Job struct {
-	// Path is what is called at the publisher's origin; it begins with a single slash.
-	Path string
-	// Label is one of the labels that the publisher was given. Logs and dead letters are filtered by it.
-	Label string
+	// Route is one of those that the publisher was given.
+	Route Route
 	// DedupID names the business operation: a second publish of it within ten minutes is no second message.
 	DedupID DedupID
 	// Body is delivered byte for byte, as JSON.
 	Body []byte
 	// Due is when it is to be delivered; a time that has passed means now.
 	Due time.Time
-
-	// Retries, RetryDelay and Timeout replace those of the publisher's policy for this job; nil, "" and 0 keep them.
-	Retries    *int
-	RetryDelay string
-	Timeout    time.Duration
+	// Policy replaces that of the publisher for this job; the zero value keeps it.
+	Policy Policy
 }
 
 // DedupID is a deduplication id made of what an operation is, and of nothing else: a caller that publishes the same operation
@@ -80,35 +86,51 @@ func (d DedupID) hash(key []byte) string {
 	return hex.EncodeToString(mac.Sum(nil))[:16]
 }
 
-// destination is the URL of a path at our origin. A path that could lead elsewhere is refused: QStash would call whatever
-// it resolves to, with a signature of ours for it.
-func destination(origin, path string) (string, error) {
-	refused := fmt.Errorf("%w: the path of a job must be a clean one at our own origin, such as /api/jobs/run", ErrInvalid)
+// check refuses a label that no filter finds, and paths that could lead elsewhere.
+func (r Route) check(origin string) error {
+	if !plainID(r.Label) {
+		return fmt.Errorf("%w: the label of a route must be of [A-Za-z0-9._-]", ErrInvalid)
+	}
+	return errors.Join(checkPath(origin, r.Path), checkPath(origin, r.FailurePath))
+}
+
+// checkPath refuses a path that could lead elsewhere than to our origin: QStash would call whatever it resolves to, with a signature
+// of ours for it.
+func checkPath(origin, path string) error {
+	refused := fmt.Errorf("%w: the path of a route must be a clean one at our own origin, such as /api/jobs/run", ErrInvalid)
 	if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "\\#") || strings.ContainsFunc(path, unprintable) {
-		return "", refused
+		return refused
 	}
 	base, err := url.Parse(origin)
 	if err != nil {
-		return "", refused
+		return refused
 	}
 	reference, err := url.Parse(path)
 	if err != nil || reference.IsAbs() || reference.Host != "" || reference.User != nil || reference.ForceQuery {
-		return "", refused
+		return refused
 	}
 	// Some servers and proxies undo an escape before they resolve dots and slashes; none may be left to resolve.
 	for segment := range strings.SplitSeq(strings.TrimPrefix(reference.Path, "/"), "/") {
 		if segment == "." || segment == ".." || strings.Contains(segment, "\\") {
-			return "", refused
+			return refused
 		}
 	}
 	if strings.Contains(reference.Path, "//") || strings.Count(reference.Path, "/") != strings.Count(reference.EscapedPath(), "/") {
-		return "", refused
+		return refused
 	}
 	resolved := base.ResolveReference(reference)
 	if resolved.Scheme != base.Scheme || resolved.Host != base.Host || resolved.String() != origin+path {
-		return "", refused
+		return refused
 	}
-	return origin + path, nil
+	return nil
 }
 
 func unprintable(r rune) bool { return r <= ' ' || r >= 0x7f }
+
+// plainID reports whether s is a name of [A-Za-z0-9._-] that cannot vanish from a path.
+func plainID(s string) bool {
+	strange := func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-')
+	}
+	return s != "" && s != "." && s != ".." && !strings.ContainsFunc(s, strange)
+}

@@ -147,7 +147,7 @@ func TestPolicyAtQStash(t *testing.T) {
 		r := newRound(t)
 		r.answers = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
 		j := due(t)
-		j.Retries, j.RetryDelay = new(1), "3000"
+		j.Policy = qstash.Policy{Retries: 1, RetryDelay: "3000", Timeout: time.Second}
 		_, err := r.Publish(t.Context(), j)
 		require.NoError(t, err)
 		r.run(time.Hour)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,9 +23,10 @@ import (
 type Policy struct {
 	// Retries is the number of attempts after the first, 0 to 20.
 	Retries int
-	// RetryDelay is QStash's expression for the pause before a retry, in milliseconds; see Message.RetryDelay.
+	// RetryDelay is QStash's expression for the pause before a retry, in milliseconds, over the variable retried, which is 0 before the
+	// first retry.
 	RetryDelay string
-	// Timeout bounds one attempt.
+	// Timeout bounds one attempt, rounded up to the second.
 	Timeout time.Duration
 }
 
@@ -57,10 +58,8 @@ type PublisherConfig struct {
 	Client *Client
 	// Origin is the bare origin that QStash reaches us by.
 	Origin string
-	// FailurePath is called once when all attempts of a job have failed; see DecodeFailure.
-	FailurePath string
-	// Labels are those that a job may carry. One that is not among them is a mistake, and would be missed by every filter.
-	Labels []string
+	// Routes are those that a job may take. One that is not among them is a mistake: nothing of ours answers there.
+	Routes []Route
 	// Policy is what a job gets that asks for nothing else; the zero value means DefaultPolicy.
 	Policy Policy
 	// HashKey keys the hash that stands for a deduplication id in logs, spans and deliveries: 32 bytes or more.
@@ -76,7 +75,6 @@ type PublisherConfig struct {
 // for every caller. It is safe for concurrent use.
 type Publisher struct {
 	cfg    PublisherConfig
-	failed string // the URL of FailurePath
 	tracer trace.Tracer
 }
 
@@ -94,8 +92,8 @@ func NewPublisher(cfg PublisherConfig) (*Publisher, error) {
 		return nil, errors.New("qstash: the publisher needs the origin that QStash reaches us by")
 	case len(cfg.HashKey) < minHashKey:
 		return nil, fmt.Errorf("qstash: the key of the deduplication hash has under %d bytes", minHashKey)
-	case len(cfg.Labels) == 0 || slices.ContainsFunc(cfg.Labels, func(label string) bool { return !plainID(label) }):
-		return nil, errors.New("qstash: the publisher needs labels of [A-Za-z0-9._-]")
+	case len(cfg.Routes) == 0:
+		return nil, errors.New("qstash: the publisher needs a route")
 	}
 	origin, err := parseOrigin(cfg.Origin)
 	if err != nil {
@@ -107,125 +105,101 @@ func NewPublisher(cfg PublisherConfig) (*Publisher, error) {
 	if cfg.TracerProvider == nil {
 		cfg.TracerProvider = noop.NewTracerProvider()
 	}
-	cfg.Origin, cfg.Labels, cfg.HashKey = origin, slices.Clone(cfg.Labels), slices.Clone(cfg.HashKey)
-	failed, err := destination(origin, cfg.FailurePath)
-	if err = errors.Join(err, cfg.Policy.check()); err != nil {
+	cfg.Origin, cfg.Routes, cfg.HashKey = origin, slices.Clone(cfg.Routes), slices.Clone(cfg.HashKey)
+	err = cfg.Policy.check()
+	for _, route := range cfg.Routes {
+		err = errors.Join(err, route.check(origin))
+	}
+	if err != nil {
 		return nil, err
 	}
-	return &Publisher{cfg: cfg, failed: failed, tracer: cfg.TracerProvider.Tracer("paceline.internal/platform/qstash")}, nil
+	return &Publisher{cfg: cfg, tracer: cfg.TracerProvider.Tracer("paceline.internal/platform/qstash")}, nil
 }
 
 // Publish hands a job to QStash. Receipt.Deduplicated says that the operation had been published in the last ten minutes
 // and that nothing new was accepted. It returns an error wrapping ErrInvalid, and publishes nothing, for a job that it
-// refuses, and the errors of Client.Publish.
+// refuses, and an *Error for an answer that is no success.
 func (p *Publisher) Publish(ctx context.Context, job Job) (Receipt, error) {
-	message, err := p.message(job)
-	if err != nil {
+	if job.Policy == (Policy{}) {
+		job.Policy = p.cfg.Policy
+	}
+	if err := p.check(job); err != nil {
 		return Receipt{}, err
 	}
-	described := []attribute.KeyValue{
-		attribute.String("qstash.label", message.Label),
-		attribute.String("qstash.path", job.Path),
-		attribute.Int("qstash.max_retries", message.Retries),
-		attribute.String("qstash.dedup_id", message.ForwardHeaders[HeaderDedupHash]),
-	}
-	ctx, span := p.tracer.Start(ctx, "qstash.publish", trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(described...))
+	hash, delay := job.DedupID.hash(p.cfg.HashKey), max(0, job.Due.Sub(p.cfg.Now()))
+	ctx, span := p.tracer.Start(ctx, "qstash.publish", trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
+		attribute.String("qstash.label", job.Route.Label),
+		attribute.String("qstash.path", job.Route.Path),
+		attribute.Int("qstash.max_retries", job.Policy.Retries),
+		attribute.String("qstash.dedup_id", hash),
+	))
 	defer span.End()
-	message.trace(ctx)
-	receipt, err := p.cfg.Client.Publish(ctx, message)
+	receipt, err := p.cfg.Client.publish(ctx, p.cfg.Origin+job.Route.Path, p.header(ctx, job, hash, delay), job.Body)
 	if err != nil {
 		span.SetStatus(codes.Error, failure(err)) // not the text: QStash may quote the id that it refuses
 		return Receipt{}, err
 	}
-	p.report(ctx, span, message, receipt)
+	id := attribute.String("qstash.message_id", receipt.MessageID)
+	span.SetAttributes(id, attribute.Bool("qstash.deduplicated", receipt.Deduplicated))
+	span.AddEvent("qstash.publish.scheduled", trace.WithAttributes(id, attribute.Int64("qstash.delay_ms", delay.Milliseconds())))
+	p.cfg.Log.LogAttrs(ctx, slog.LevelInfo, "qstash.publish.scheduled",
+		slog.String("label", job.Route.Label), slog.String("path", job.Route.Path),
+		slog.String("qstash_message_id", receipt.MessageID), slog.String("dedup_id", hash),
+		slog.Bool("deduplicated", receipt.Deduplicated), slog.Int64("delay_ms", delay.Milliseconds()), slog.Int("retries", job.Policy.Retries),
+	)
 	return receipt, nil
 }
 
-// message is the job under the policy.
-func (p *Publisher) message(job Job) (Message, error) {
-	if !slices.Contains(p.cfg.Labels, job.Label) {
-		return Message{}, fmt.Errorf("%w: the label is none of %s", ErrInvalid, strings.Join(p.cfg.Labels, ", "))
+func (p *Publisher) check(job Job) error {
+	switch {
+	case !slices.Contains(p.cfg.Routes, job.Route):
+		return fmt.Errorf("%w: the route is none of the publisher's", ErrInvalid)
+	case job.DedupID.id == "":
+		return fmt.Errorf("%w: the deduplication id is missing", ErrInvalid)
 	}
-	if job.DedupID.id == "" {
-		return Message{}, fmt.Errorf("%w: the deduplication id is missing", ErrInvalid)
-	}
-	target, err := destination(p.cfg.Origin, job.Path)
-	if err != nil {
-		return Message{}, err
-	}
-	policy := p.policyOf(job)
-	if err := policy.check(); err != nil {
-		return Message{}, err
-	}
-	described := map[string]string{
-		HeaderMaxRetries: strconv.Itoa(policy.Retries), HeaderDedupHash: job.DedupID.hash(p.cfg.HashKey),
-	}
-	if !job.Due.IsZero() {
-		described[HeaderDue] = job.Due.UTC().Format(dueFormat)
-	}
-	return Message{
-		Destination: target, Body: job.Body, ContentType: "application/json", Delay: max(0, job.Due.Sub(p.cfg.Now())),
-		Retries: policy.Retries, RetryDelay: policy.RetryDelay, Timeout: policy.Timeout,
-		DeduplicationID: job.DedupID.id, Label: job.Label, ForwardHeaders: described,
-		FailureCallback: p.failed, FailureCallbackHeaders: p.callbackHeaders(described),
-	}, nil
+	return job.Policy.check()
 }
 
 // dueFormat has the milliseconds that Postgres' microseconds would only make look exact.
 const dueFormat = "2006-01-02T15:04:05.000Z07:00"
 
-// trace has the deliveries of the message, and that of its failure, in the trace of ctx, if there is one.
-func (m Message) trace(ctx context.Context) {
-	if parent := telemetry.Traceparent(ctx); parent != "" {
-		m.ForwardHeaders[telemetry.TraceparentField] = parent
-		m.FailureCallbackHeaders["Forward-"+telemetry.TraceparentField] = parent
+// header is the job as the headers of a publish request. Its deliveries, and that of its failure, are in the trace of ctx, if there is one.
+func (p *Publisher) header(ctx context.Context, job Job, hash string, delay time.Duration) http.Header {
+	h := http.Header{}
+	set := func(name, value string) {
+		if value != "" {
+			h.Set(name, value)
+		}
 	}
+	set("Content-Type", "application/json")
+	set(HeaderDeduplicationID, job.DedupID.id)
+	set(HeaderLabel, job.Route.Label)
+	set(HeaderFailureCallback, p.cfg.Origin+job.Route.FailurePath)
+	if delay > 0 {
+		set(HeaderDelay, wholeSeconds(delay)) // from when QStash accepts
+	}
+	due := ""
+	if !job.Due.IsZero() {
+		due = job.Due.UTC().Format(dueFormat)
+	}
+	// The failure callback is a message of its own, with the publisher's own policy: that a job asks for fewer attempts is no reason not to
+	// be told that they have failed.
+	for prefix, policy := range map[string]Policy{"Upstash-": job.Policy, HeaderFailureCallbackPrefix: p.cfg.Policy} {
+		retries := strconv.Itoa(policy.Retries)
+		set(prefix+"Retries", retries)
+		set(prefix+"Retry-Delay", policy.RetryDelay)
+		set(prefix+"Timeout", wholeSeconds(policy.Timeout))
+		set(prefix+"Forward-"+HeaderMaxRetries, retries)
+		set(prefix+"Forward-"+HeaderDedupHash, hash)
+		set(prefix+"Forward-"+HeaderDue, due)
+		set(prefix+"Forward-"+telemetry.TraceparentField, telemetry.Traceparent(ctx))
+	}
+	return h
 }
 
-// callbackHeaders give the failure callback the publisher's own policy: that a job asks for fewer attempts is no reason
-// not to be told that they have failed.
-func (p *Publisher) callbackHeaders(described map[string]string) map[string]string {
-	own := p.cfg.Policy
-	headers := map[string]string{
-		"Retries": strconv.Itoa(own.Retries), "Retry-Delay": own.RetryDelay, "Timeout": wholeSeconds(own.Timeout),
-	}
-	described = maps.Clone(described)
-	described[HeaderMaxRetries] = strconv.Itoa(own.Retries)
-	for name, value := range described {
-		headers["Forward-"+name] = value
-	}
-	return headers
-}
-
-func (p *Publisher) policyOf(job Job) Policy {
-	policy := p.cfg.Policy
-	if job.Retries != nil {
-		policy.Retries = *job.Retries
-	}
-	if job.RetryDelay != "" {
-		policy.RetryDelay = job.RetryDelay
-	}
-	if job.Timeout != 0 {
-		policy.Timeout = job.Timeout
-	}
-	return policy
-}
-
-// report tells of a publish that QStash has taken: on the span, and in one line.
-func (p *Publisher) report(ctx context.Context, span trace.Span, m Message, receipt Receipt) {
-	span.SetAttributes(
-		attribute.String("qstash.message_id", receipt.MessageID),
-		attribute.Bool("qstash.deduplicated", receipt.Deduplicated),
-	)
-	span.AddEvent("qstash.publish.scheduled", trace.WithAttributes(
-		attribute.String("qstash.message_id", receipt.MessageID),
-		attribute.Int64("qstash.delay_ms", m.Delay.Milliseconds()),
-	))
-	p.cfg.Log.LogAttrs(ctx, slog.LevelInfo, "qstash.publish.scheduled",
-		slog.String("label", m.Label), slog.String("path", strings.TrimPrefix(m.Destination, p.cfg.Origin)),
-		slog.String("qstash_message_id", receipt.MessageID), slog.String("dedup_id", m.ForwardHeaders[HeaderDedupHash]),
-		slog.Bool("deduplicated", receipt.Deduplicated), slog.Int64("delay_ms", m.Delay.Milliseconds()), slog.Int("retries", m.Retries),
-	)
+// wholeSeconds rounds up, for QStash knows no less than a second: never early.
+func wholeSeconds(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10) + "s"
 }
 
 // failure names the kind of a failed publish.

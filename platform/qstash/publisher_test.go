@@ -33,6 +33,12 @@ const (
 	rawID     = "onboarding-" + sessionID + "-onboarding_message_2-1"
 )
 
+// Two kinds of alarm, each with a failure path of its own.
+var (
+	step = qstash.Route{Path: "/api/onboarding/step", FailurePath: "/api/onboarding/step/failed", Label: label}
+	goal = qstash.Route{Path: "/api/goals/execute", FailurePath: "/api/goals/execute/failed", Label: "goal"}
+)
+
 func start() time.Time { return time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC) }
 
 func hashKey() []byte { return []byte("a key for hashes of 32 bytes or more") }
@@ -55,15 +61,14 @@ type desk struct {
 
 func publisherConfig(client *qstash.Client) qstash.PublisherConfig {
 	return qstash.PublisherConfig{
-		Client: client, Origin: origin, FailurePath: "/api/onboarding/step/failed", Labels: []string{label, "other"},
-		HashKey: hashKey(), Log: slog.New(slog.DiscardHandler), Now: start,
+		Client: client, Origin: origin, Routes: []qstash.Route{step, goal}, HashKey: hashKey(), Log: slog.New(slog.DiscardHandler), Now: start,
 	}
 }
 
 func newDesk(t *testing.T, answer http.HandlerFunc) *desk {
 	t.Helper()
 	d := &desk{spans: tracetest.NewInMemoryExporter()}
-	client, _ := setup(t, func(w http.ResponseWriter, r *http.Request) {
+	client := setup(t, func(w http.ResponseWriter, r *http.Request) {
 		d.got = append(d.got, r)
 		answer(w, r)
 	})
@@ -84,7 +89,7 @@ func job(t *testing.T) qstash.Job {
 	t.Helper()
 	id, err := qstash.NewDedupID("onboarding", sessionID, "onboarding_message_2", "1")
 	require.NoError(t, err)
-	return qstash.Job{Path: "/api/onboarding/step", Label: label, DedupID: id, Body: []byte(`{}`), Due: start().Add(8 * time.Second)}
+	return qstash.Job{Route: step, DedupID: id, Body: []byte(`{}`), Due: start().Add(8 * time.Second)}
 }
 
 func TestNewPublisher(t *testing.T) {
@@ -108,15 +113,16 @@ func TestNewPublisher(t *testing.T) {
 		{name: "OriginWithAPath", change: func(c *qstash.PublisherConfig) { c.Origin = origin + "/x" }, want: "bare origin"},
 		{name: "NoClock", change: func(c *qstash.PublisherConfig) { c.Now = nil }, want: "a log and a clock"},
 		{name: "NoLog", change: func(c *qstash.PublisherConfig) { c.Log = nil }, want: "a log and a clock"},
-		{name: "NoLabels", change: func(c *qstash.PublisherConfig) { c.Labels = nil }, want: "needs labels"},
-		{name: "S1_31_BlankLabel", change: func(c *qstash.PublisherConfig) { c.Labels = []string{label, ""} }, want: "needs labels"},
+		{name: "NoRoutes", change: func(c *qstash.PublisherConfig) { c.Routes = nil }, want: "needs a route"},
+		{name: "S1_31_BlankLabel", change: func(c *qstash.PublisherConfig) { c.Routes[1].Label = "" }, want: "label of a route"},
+		{name: "S1_31_TwoLabelsInOne", change: func(c *qstash.PublisherConfig) { c.Routes[1].Label = "goal,other" }, want: "label of a route"},
 		{name: "NoHashKey", change: func(c *qstash.PublisherConfig) { c.HashKey = nil }, want: "under 32 bytes"},
 		{name: "ShortHashKey", change: func(c *qstash.PublisherConfig) { c.HashKey = make([]byte, 31) }, want: "under 32 bytes"},
 		{name: "NegativeRetries", change: func(c *qstash.PublisherConfig) {
 			c.Policy = qstash.Policy{Retries: -1, RetryDelay: "1", Timeout: time.Second}
 		}, want: "0 to 20 retries"},
-		{name: "NoFailurePath", change: func(c *qstash.PublisherConfig) { c.FailurePath = "" }, want: "at our own origin"},
-		{name: "S1_31_FailurePathElsewhere", change: func(c *qstash.PublisherConfig) { c.FailurePath = "//evil.example/x" }, want: "at our own origin"},
+		{name: "NoFailurePath", change: func(c *qstash.PublisherConfig) { c.Routes[1].FailurePath = "" }, want: "at our own origin"},
+		{name: "S1_31_FailurePathElsewhere", change: func(c *qstash.PublisherConfig) { c.Routes[1].FailurePath = "//evil.example/x" }, want: "at our own origin"},
 	} {
 		t.Run(tc.name+"IsRefused", func(t *testing.T) {
 			t.Parallel()
@@ -165,7 +171,7 @@ func TestPublisher(t *testing.T) {
 		t.Parallel()
 		d := newDesk(t, accepted)
 		j := job(t)
-		j.Retries, j.RetryDelay, j.Timeout = new(0), "1000", 5*time.Second
+		j.Policy = qstash.Policy{Retries: 0, RetryDelay: "1000", Timeout: 5 * time.Second}
 		_, err := d.Publish(t.Context(), j)
 		require.NoError(t, err)
 		header := d.got[0].Header
@@ -175,6 +181,18 @@ func TestPublisher(t *testing.T) {
 		})
 		require.Equal(t, "5", header.Get("Upstash-Failure-Callback-Retries"), "the news of the failure is not given up as soon")
 		require.Equal(t, "5", header.Get("Upstash-Failure-Callback-Forward-Paceline-Max-Retries"))
+	})
+
+	t.Run("AJobOfAnotherRouteHasAFailurePathOfItsOwn", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t, accepted)
+		j := job(t)
+		j.Route = goal
+		_, err := d.Publish(t.Context(), j)
+		require.NoError(t, err)
+		require.Equal(t, "/v2/publish/"+origin+"/api/goals/execute", d.got[0].RequestURI)
+		require.Equal(t, origin+"/api/goals/execute/failed", d.got[0].Header.Get(qstash.HeaderFailureCallback))
+		require.Equal(t, "goal", d.got[0].Header.Get(qstash.HeaderLabel))
 	})
 
 	t.Run("ItSaysWhenItWasDueAndWhatTraceItIsIn", func(t *testing.T) {
@@ -279,13 +297,13 @@ func TestPublisherRefuses(t *testing.T) {
 		want   string
 	}{
 		{name: "S1_01_NoDeduplicationId", change: func(j *qstash.Job) { j.DedupID = qstash.DedupID{} }, want: "deduplication id is missing"},
-		{name: "S1_31_BlankLabel", change: func(j *qstash.Job) { j.Label = "" }, want: "the label is none of onboarding-step, other"},
-		{name: "S1_31_UnknownLabel", change: func(j *qstash.Job) { j.Label = "onboarding-stop" }, want: "the label is none of"},
-		{name: "S1_31_TwoLabelsInOne", change: func(j *qstash.Job) { j.Label = "onboarding-step,other" }, want: "the label is none of"},
-		{name: "S1_31_PathElsewhere", change: func(j *qstash.Job) { j.Path = "https://evil.example/api" }, want: "at our own origin"},
-		{name: "NegativeRetries", change: func(j *qstash.Job) { j.Retries = new(-1) }, want: "0 to 20 retries"},
-		{name: "BlankRetryDelay", change: func(j *qstash.Job) { j.RetryDelay = " " }, want: "a retry delay"},
-		{name: "NegativeTimeout", change: func(j *qstash.Job) { j.Timeout = -time.Second }, want: "a timeout of a second"},
+		{name: "S1_31_BlankLabel", change: func(j *qstash.Job) { j.Route.Label = "" }, want: "the route is none of"},
+		{name: "S1_31_UnknownLabel", change: func(j *qstash.Job) { j.Route.Label = "onboarding-stop" }, want: "the route is none of"},
+		{name: "S1_31_PathElsewhere", change: func(j *qstash.Job) { j.Route.Path = "https://evil.example/api" }, want: "the route is none of"},
+		{name: "S1_31_FailurePathOfAnotherRoute", change: func(j *qstash.Job) { j.Route.FailurePath = goal.FailurePath }, want: "the route is none of"},
+		{name: "NegativeRetries", change: func(j *qstash.Job) { j.Policy = qstash.DefaultPolicy(); j.Policy.Retries = -1 }, want: "0 to 20 retries"},
+		{name: "BlankRetryDelay", change: func(j *qstash.Job) { j.Policy = qstash.DefaultPolicy(); j.Policy.RetryDelay = " " }, want: "a retry delay"},
+		{name: "NegativeTimeout", change: func(j *qstash.Job) { j.Policy = qstash.DefaultPolicy(); j.Policy.Timeout = -time.Second }, want: "a timeout of a second"},
 	} {
 		t.Run(tc.name+"IsRefusedAndNothingIsPublished", func(t *testing.T) {
 			t.Parallel()
@@ -444,33 +462,54 @@ func TestPath(t *testing.T) {
 	} {
 		t.Run("S1_31_"+tc.name, func(t *testing.T) {
 			t.Parallel()
-			d := newDesk(t, accepted)
-			j := job(t)
-			j.Path = tc.path
-			_, err := d.Publish(t.Context(), j)
+			called := step
+			called.Path = tc.path
+			uri, err := publishTo(t, called)
 			if tc.want {
 				require.NoError(t, err)
-				require.Equal(t, "/v2/publish/"+origin+tc.path, d.got[0].RequestURI)
+				require.Equal(t, "/v2/publish/"+origin+tc.path, uri)
 				return
 			}
 			require.ErrorIs(t, err, qstash.ErrInvalid)
-			require.Empty(t, d.got)
+			told := step
+			told.FailurePath = tc.path
+			_, err = publishTo(t, told)
+			require.ErrorIs(t, err, qstash.ErrInvalid)
 		})
 	}
+}
+
+// publishTo publishes a job of a route that may be refused, and returns what QStash is asked for.
+func publishTo(t *testing.T, route qstash.Route) (uri string, err error) {
+	t.Helper()
+	client, err := qstash.New(qstash.Config{Token: token, HTTPClient: &http.Client{Transport: carriedBy(func(r *http.Request) (*http.Response, error) {
+		uri = r.URL.RequestURI()
+		return answered(), nil
+	})}})
+	require.NoError(t, err)
+	cfg := publisherConfig(client)
+	cfg.Routes = []qstash.Route{route}
+	publisher, err := qstash.NewPublisher(cfg)
+	if err != nil {
+		return "", err
+	}
+	j := job(t)
+	j.Route = route
+	_, err = publisher.Publish(t.Context(), j)
+	require.NoError(t, err, "what the publisher was made with can be published")
+	return uri, nil
 }
 
 // FuzzPath holds the publisher to its promise: whatever path it takes is called at our origin, and by nothing else's rules
 // for dots, slashes and escapes anywhere else.
 func FuzzPath(f *testing.F) {
-	client, err := qstash.New(qstash.Config{Token: token})
-	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, path string) {
-		cfg := publisherConfig(client)
-		cfg.FailurePath = path
-		if _, err := qstash.NewPublisher(cfg); err != nil {
+		uri, err := publishTo(t, qstash.Route{Path: path, FailurePath: path, Label: label})
+		if err != nil {
 			require.ErrorIs(t, err, qstash.ErrInvalid)
 			return
 		}
+		require.Equal(t, "/v2/publish/"+origin+path, uri)
 		called, err := url.Parse(origin + path)
 		require.NoError(t, err)
 		require.Equal(t, "paceline.example", called.Host)

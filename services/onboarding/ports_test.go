@@ -285,12 +285,12 @@ func (o outboxRows) Claim(ctx context.Context, limit int, now, leaseUntil time.T
 	return call(o.p, "ClaimAlarms", func() ([]session.Alarm, error) { return o.p.Store.Alarms().Claim(ctx, limit, now, leaseUntil) })
 }
 
-func (o outboxRows) Published(ctx context.Context, id, messageID string, at time.Time) error {
-	return act(o.p, "AlarmPublished", func() error { return o.p.Store.Alarms().Published(ctx, id, messageID, at) })
+func (o outboxRows) Published(ctx context.Context, a session.Alarm, messageID string, at time.Time) error {
+	return act(o.p, "AlarmPublished", func() error { return o.p.Store.Alarms().Published(ctx, a, messageID, at) })
 }
 
-func (o outboxRows) Release(ctx context.Context, id, leaseToken, cause string, retryAt time.Time) error {
-	return act(o.p, "AlarmReleased", func() error { return o.p.Store.Alarms().Release(ctx, id, leaseToken, cause, retryAt) })
+func (o outboxRows) Release(ctx context.Context, a session.Alarm, cause string, retryAt time.Time) error {
+	return act(o.p, "AlarmReleased", func() error { return o.p.Store.Alarms().Release(ctx, a, cause, retryAt) })
 }
 
 func (o outboxRows) NotifyUnpublished(ctx context.Context, before, now time.Time) (n int, since time.Time, err error) {

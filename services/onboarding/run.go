@@ -274,7 +274,7 @@ func openQStash(cfg Config, deps process.Deps, tel *telemetry.Telemetry) (*qstas
 	key := hmac.New(sha256.New, []byte(cfg.ServiceAuthSecret.First())) // one secret, another key for every purpose
 	key.Write([]byte("qstash dedup id"))
 	return qstash.NewPublisher(qstash.PublisherConfig{
-		Client: client, Origin: cfg.PublicBaseURL.String(), FailurePath: conversation.FailurePath, Labels: []string{conversation.Label},
+		Client: client, Origin: cfg.PublicBaseURL.String(), Routes: []qstash.Route{conversation.StepRoute},
 		Policy:  qstash.Policy{Retries: cfg.QStashRetries, RetryDelay: cfg.QStashRetryDelay, Timeout: qstash.PolicyTimeout},
 		HashKey: key.Sum(nil), Log: deps.Log, TracerProvider: tel.Tracer, Now: deps.Now,
 	})

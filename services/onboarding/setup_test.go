@@ -144,7 +144,7 @@ func setup(t *testing.T) *bundle {
 	client, err := qstash.New(qstash.Config{URL: api.URL, Token: emulator.DevToken, HTTPClient: &http.Client{Transport: transport}})
 	require.NoError(t, err)
 	b.alarms, err = qstash.NewPublisher(qstash.PublisherConfig{
-		Client: client, Origin: b.gateway, FailurePath: conversation.FailurePath, Labels: []string{conversation.Label},
+		Client: client, Origin: b.gateway, Routes: []qstash.Route{conversation.StepRoute},
 		HashKey: []byte("a key of the tests with over 32 bytes"), Log: slog.New(slog.NewJSONHandler(b.log, nil)), Now: b.clock.Now,
 	})
 	require.NoError(t, err)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"paceline.internal/emulators/twilio"
+	"paceline.internal/platform/process"
 )
 
 const (
@@ -87,7 +88,7 @@ func (d Dribble) Run(ctx context.Context) (DribbleReport, error) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // Twilio's calls come from anywhere
 	for i := range d.Genuine {
 		clients.Go(func() {
-			if !pause(ctx, d.Duration*time.Duration(2*i+1)/time.Duration(2*d.Genuine)) {
+			if !process.RestOnMachineClock(ctx, d.Duration*time.Duration(2*i+1)/time.Duration(2*d.Genuine), nil) {
 				return
 			}
 			began := d.Now()
@@ -129,7 +130,7 @@ func (d Dribble) report(took []time.Duration, other, strangers map[string]int) D
 func (d Dribble) dribble(ctx context.Context, addr string) string {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
-		pause(ctx, dribblePause)
+		process.RestOnMachineClock(ctx, dribblePause, nil)
 		return "not connected"
 	}
 	defer func() { _ = conn.Close() }() // an error changes nothing
@@ -188,16 +189,4 @@ func (r DribbleReport) Print(out io.Writer) error {
 		"%d of %d people who wrote STOP were answered within a second: p50 %.0f ms, max %.0f ms %v\n",
 		r.Connections, r.Seconds, r.Strangers, r.Answered, r.Genuine, r.P50MS, r.MaxMS, r.Other)
 	return err
-}
-
-// pause waits, and reports whether it did to the end.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"paceline.internal/platform/process"
 )
 
 // Streams opens gRPC streams without a token, sends one large message on each, and never says that it was the last.
@@ -71,7 +73,7 @@ func (s Streams) Run(ctx context.Context) (report StreamsReport, err error) {
 		streams.Go(func() { ended.add(s.hold(attack, conn, message)) })
 	}
 	most := before
-	for pause(attack, memoryPause) {
+	for process.RestOnMachineClock(attack, memoryPause, nil) {
 		held, err := s.Memory(ctx)
 		if err != nil {
 			return StreamsReport{}, errors.Join(err, ctx.Err())

@@ -9,6 +9,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"paceline.internal/platform/process"
 )
 
 // Spec is one measurement, for a process of its own.
@@ -172,7 +174,7 @@ func (t *trial) done(ctx context.Context, n int) error {
 		if err != nil || !busy {
 			return err
 		}
-		if !pause(ctx, time.Millisecond) {
+		if !process.RestOnMachineClock(ctx, time.Millisecond, nil) {
 			return context.Cause(ctx)
 		}
 	}
@@ -279,7 +281,7 @@ func (t *trial) enqueue(ctx context.Context, store func(ctx context.Context, n i
 func (t *trial) pickUp(ctx context.Context) (Result, error) {
 	waits := make([]float64, 0, samples)
 	for range min(samples, t.spec.Jobs) {
-		if !pause(ctx, sampleRest) {
+		if !process.RestOnMachineClock(ctx, sampleRest, nil) {
 			return Result{}, context.Cause(ctx)
 		}
 		t.effects.expect(t.worked + 1)
@@ -316,7 +318,7 @@ func (t *trial) examine(ctx context.Context, before tally) error {
 		if finished == t.worked && open == t.stored-t.worked {
 			return nil
 		}
-		if finished > t.worked || finished+open != t.stored || !pause(ctx, 10*time.Millisecond) {
+		if finished > t.worked || finished+open != t.stored || !process.RestOnMachineClock(ctx, 10*time.Millisecond, nil) {
 			return fmt.Errorf("of %d jobs that were stored, of which %d were to be done, the table holds %d finished and %d others",
 				t.stored, t.worked, finished, open)
 		}

@@ -11,6 +11,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"paceline.internal/platform/process"
 )
 
 // sqlSeed is the table of seed 002.
@@ -108,7 +110,7 @@ func seedLoop(ctx context.Context, pool *pgxpool.Pool, unrecorded *atomic.Int64,
 		// An acquire that is cancelled may still take a job in the server, which would never be done: the seed has no leases.
 		err := pool.QueryRow(context.WithoutCancel(ctx), sqlSeedAcquire).Scan(&id, &content)
 		if errors.Is(err, pgx.ErrNoRows) {
-			pause(ctx, seedIdle)
+			process.RestOnMachineClock(ctx, seedIdle, nil)
 			continue
 		}
 		if err != nil {
@@ -122,16 +124,4 @@ func seedLoop(ctx context.Context, pool *pgxpool.Pool, unrecorded *atomic.Int64,
 		unrecorded.Add(-1)
 	}
 	return nil
-}
-
-// pause waits for d and reports whether ctx is still alive.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"paceline.internal/platform/process"
 	"paceline.internal/test/stack"
 )
 
@@ -140,7 +141,7 @@ func (s Steps) open(ctx context.Context, server *server, stubs *stubs, b *build,
 		p.children, p.logs = append(p.children, child), append(p.logs, log)
 		p.ops[service] = environ[strings.ToUpper(service)+"_OPS_ADDR"]
 		for !p.ready(ctx, service) {
-			if !pause(ctx, 10*time.Millisecond) {
+			if !process.RestOnMachineClock(ctx, 10*time.Millisecond, nil) {
 				p.close()
 				return nil, fmt.Errorf("%s: %w: %s", service, context.Cause(ctx), tail(log))
 			}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"paceline.internal/emulators/clock"
+	"paceline.internal/platform/process"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -136,16 +137,7 @@ func (s *site) quiet(ctx context.Context) bool {
 }
 
 // pause waits for d and reports whether ctx is still alive.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
+func pause(ctx context.Context, d time.Duration) bool { return process.RestOnMachineClock(ctx, d, nil) }
 
 // merged is one environment out of several; later ones win.
 func merged(parts ...map[string]string) map[string]string {

@@ -58,9 +58,9 @@ func runPublisher(pass *analysis.Pass) {
 	})
 }
 
-// publishes reports whether a function takes a job or a message to publish.
+// publishes reports whether a function takes a job to publish.
 func publishes(f *types.Func) bool { return handsOnJob(f.Signature()) }
 
 func handsOnJob(signature *types.Signature) bool {
-	return takes(signature, client+".Job", client+".Message")
+	return takes(signature, client+".Job")
 }

@@ -78,9 +78,8 @@ import (
 	"paceline.internal/platform/qstash"
 )
 
-func nudge(ctx context.Context, p *qstash.Publisher, c *qstash.Client) {
+func nudge(ctx context.Context, p *qstash.Publisher) {
 	_, _ = p.Publish(ctx, qstash.Job{})         // second publisher of steps detected
-	_, _ = c.Publish(ctx, qstash.Message{})     // second publisher of steps detected
 }
 
 == services/onboarding/enqueues.go

@@ -170,7 +170,7 @@ func mutations() []mutation {
 		{
 			guard: "the deduplication id of a publish", tests: []string{"./platform/qstash", "./services/onboarding"},
 			file: "platform/qstash/publisher.go",
-			old:  "DeduplicationID: job.DedupID.id,", without: `DeduplicationID: "",`,
+			old:  "set(HeaderDeduplicationID, job.DedupID.id)", without: `set(HeaderDeduplicationID, "")`,
 		},
 		{
 			guard: "a delivery without the id of its message is refused for good", tests: []string{"./gateway"},

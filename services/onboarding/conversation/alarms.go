@@ -11,26 +11,19 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// Routes of the gateway that QStash calls, and the label of what it delivers there.
-const (
-	stepPath = "/api/onboarding/step"
-	// FailurePath is where QStash reports an alarm whose every attempt failed.
-	FailurePath = "/api/onboarding/step/failed"
-	// Label is what alarms can be filtered by among QStash's logs and dead letters.
-	Label = "onboarding-step"
-)
+// StepRoute is where QStash takes the alarms of steps: two callbacks of the gateway.
+var StepRoute = qstash.Route{Path: "/api/onboarding/step", FailurePath: "/api/onboarding/step/failed", Label: "onboarding-step"}
 
 // newOutbox is the outbox of the steps' alarms: what they are to QStash, to logs and to traces.
 func (c *Service) newOutbox() *outbox.Outbox[session.Alarm] {
-	return &outbox.Outbox[session.Alarm]{Config: outbox.Config[session.Alarm]{
+	return &outbox.Outbox[session.Alarm]{
 		Name: "step_alarms", Rows: c.Outbox, QStash: c.QStash, Job: stepJob, Scheduled: c.scheduled,
-		Key:   func(a session.Alarm) (id, leaseToken string) { return a.ID, a.LeaseToken },
 		Attrs: func(a session.Alarm) []any { return []any{"step_id", string(a.StepID), "session_id", a.SessionID} },
 		Begin: func(ctx context.Context, a session.Alarm) (context.Context, func()) {
 			return c.Spans.Begin(ctx, "onboarding.alarm", a.SessionID)
 		},
 		Disabled: c.SchedulingDisabled, Log: c.Log, Now: c.Now,
-	}}
+	}
 }
 
 // scheduled logs that the step before it scheduled a step, with the delay that the flow has between them. A step whose alarm is
@@ -52,7 +45,7 @@ func stepJob(a session.Alarm) (qstash.Job, error) {
 		return qstash.Job{}, fmt.Errorf("encode alarm: %w", err)
 	}
 	id, err := qstash.NewDedupID("onboarding", a.SessionID, string(a.StepID), strconv.Itoa(a.Generation))
-	return qstash.Job{Path: stepPath, Label: Label, DedupID: id, Body: body, Due: a.DueAt}, err
+	return qstash.Job{Route: StepRoute, DedupID: id, Body: body, Due: a.DueAt}, err
 }
 
 // Overdue is a session whose due step was not executed although its alarm was published.

@@ -6,6 +6,6 @@ import (
 	"paceline.internal/platform/qstash"
 )
 
-func retry(ctx context.Context, c *qstash.Client) {
-	c.Publish(ctx, qstash.Message{}) // want `second publisher of steps detected`
+func retry(ctx context.Context, p *qstash.Publisher) {
+	p.Publish(ctx, qstash.Job{}) // want `second publisher of steps detected`
 }
