@@ -1,4 +1,4 @@
-package chaos_test
+package chaos
 
 import (
 	"fmt"
@@ -15,13 +15,12 @@ import (
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/session"
-	"paceline.internal/test/chaos"
 )
 
-// scene is one session that went well, which a test then spoils.
+// scene is one session that went well, and three webhooks, which a test then spoils.
 type scene struct {
 	t *testing.T
-	chaos.Evidence
+	Evidence
 	session, profile, phone string
 	at                      time.Time
 }
@@ -31,8 +30,8 @@ func newScene(t *testing.T) *scene {
 	s := &scene{
 		t: t, session: uuid.Must(uuid.NewV7()).String(), profile: uuid.Must(uuid.NewV7()).String(), phone: "+14155550001",
 		at: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
-		Evidence: chaos.Evidence{
-			Recorder: &chaos.Recorder{}, Onboarding: pgtest.New(t, onboarding.Migrations()), Messaging: pgtest.New(t, messaging.Migrations()),
+		Evidence: Evidence{
+			Recorder: &Recorder{}, Onboarding: pgtest.New(t, onboarding.Migrations()), Messaging: pgtest.New(t, messaging.Migrations()),
 			Flow: session.DefaultFlow(),
 		},
 	}
@@ -43,7 +42,28 @@ func newScene(t *testing.T) *scene {
 	for i, text := range []string{"opening", "explanation:1", "onboarding_message_1", "onboarding_message_2", "onboarding_message_3", "onboarding_message_4"} {
 		s.text(text, s.at.Add(time.Duration(i)*8*time.Second))
 	}
+	s.exec(s.Onboarding, sqlRecordEnds)
+	s.kapso = newSender(&population{}, Soak{Seed: 7, Rate: 3, Duration: time.Second}, "secret")
+	for n := range 3 {
+		s.row("kapso.survey.response:" + s.kapso.eventID(n))
+		require.Empty(t, s.kapso.accept(n, []byte(`{"status":"processed"}`)))
+	}
+	require.Empty(t, s.kapso.accept(1, []byte(`{"status":"duplicate"}`)), "its answer was lost, or it is a duplicate")
+	s.complete()
 	return s
+}
+
+// row is a webhook that was stored.
+func (s *scene) row(key string) {
+	s.t.Helper()
+	s.exec(s.Onboarding, `insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
+		values ($1, $2, $3, 'kapso', 'kapso.survey.response', '', '{}', 'pending', now(), now(), now())`, uuid.NewString(), uuid.NewString(), key)
+}
+
+// complete does every job that is open.
+func (s *scene) complete() {
+	s.t.Helper()
+	s.exec(s.Onboarding, `update webhook_jobs set status = 'completed', processed_at = now(), next_retry_at = null where status = 'pending'`)
 }
 
 func (s *scene) exec(db *pgxpool.Pool, sql string, args ...any) {
@@ -81,9 +101,9 @@ func (s *scene) take(id string, at time.Time) (sid string) {
 // TestExamine spoils one thing after the other: an examination that cannot fail would prove nothing.
 func TestExamine(t *testing.T) {
 	t.Parallel()
-	examine := func(t *testing.T, s *scene) chaos.Verdict {
+	examine := func(t *testing.T, s *scene) Verdict {
 		t.Helper()
-		v, err := chaos.Examine(t.Context(), s.Evidence)
+		v, err := Examine(t.Context(), s.Evidence)
 		require.NoError(t, err)
 		return v
 	}
@@ -94,6 +114,7 @@ func TestExamine(t *testing.T) {
 		require.True(t, v.Kept())
 		require.Equal(t, map[string]int{"interviewing": 1}, v.Ended)
 		require.Equal(t, 6, v.Texts)
+		require.Equal(t, Intake{Accepted: 3, Rows: 3}, *v.Intake)
 	})
 
 	t.Run("OneConfirmationAfterEachStopIsAllowed", func(t *testing.T) {
@@ -111,45 +132,45 @@ func TestExamine(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		spoil func(s *scene)
-		found func(v chaos.Verdict) int
+		found func(v Verdict) int
 	}{
 		{"FindsATextThatWasTakenTwice", func(s *scene) {
 			var id string
 			require.NoError(s.t, s.Messaging.QueryRow(s.t.Context(), `select id::text from sms_messages where idempotency_key `+ofStep2).Scan(&id))
 			sid := s.take(id, s.at.Add(time.Hour))
 			s.exec(s.Messaging, `update sms_messages set twilio_sid = $1 where id = $2`, sid, id)
-		}, func(v chaos.Verdict) int { return v.Duplicates }},
+		}, func(v Verdict) int { return v.Duplicates }},
 		{"FindsAStepThatWasSkipped", func(s *scene) {
 			s.exec(s.Messaging, `delete from sms_messages where idempotency_key `+ofStep2)
-		}, func(v chaos.Verdict) int { return v.Losses }},
-		{"FindsATextThatNoRowKnows", func(s *scene) { s.take(uuid.NewString(), s.at) }, func(v chaos.Verdict) int { return v.OrphanTexts }},
+		}, func(v Verdict) int { return v.Losses }},
+		{"FindsATextThatNoRowKnows", func(s *scene) { s.take(uuid.NewString(), s.at) }, func(v Verdict) int { return v.OrphanTexts }},
 		{"FindsStepsThatChangedPlaces", func(s *scene) {
 			s.exec(s.Messaging, `update sms_messages set idempotency_key = replace(replace(replace(idempotency_key, 'e_2', 'e_x'), 'e_3', 'e_2'), 'e_x', 'e_3')
 				where idempotency_key ~ 'message_[23]$'`)
-		}, func(v chaos.Verdict) int { return v.OutOfOrder }},
+		}, func(v Verdict) int { return v.OutOfOrder }},
 		{"FindsAStepThatCameTooEarly", func(s *scene) {
 			s.Evidence.Flow = flowWithDelay(s.t, 8001)
-		}, func(v chaos.Verdict) int { return v.TooEarly }},
+		}, func(v Verdict) int { return v.TooEarly }},
 		{"FindsATextAfterTheStop", func(s *scene) {
 			s.Recorder.Stopped(s.phone, s.at)
 			s.text("later:9", s.at.Add(time.Hour))
-		}, func(v chaos.Verdict) int { return v.AfterStop }},
+		}, func(v Verdict) int { return v.AfterStop }},
 		{"FindsARequestAfterTheStopThatTwilioRefused", func(s *scene) {
 			s.Recorder.Stopped(s.phone, s.at)
 			s.Recorder.Observe(twilio.Event{Kind: twilio.EventRefused, Code: 21610, Message: twilio.Message{To: s.phone, Direction: twilio.DirectionAPI}})
-		}, func(v chaos.Verdict) int { return v.AfterStop }},
+		}, func(v Verdict) int { return v.AfterStop }},
 		{"FindsASecondConfirmationOfTheStop", func(s *scene) {
 			s.Recorder.Stopped(s.phone, s.at)
 			s.keyed("consent:stop:SM1", s.at.Add(time.Hour))
 			s.keyed("consent:stop:SM2", s.at.Add(time.Hour))
-		}, func(v chaos.Verdict) int { return v.AfterStop }},
+		}, func(v Verdict) int { return v.AfterStop }},
 		{"FindsHelpAfterTheStop", func(s *scene) {
 			s.Recorder.Stopped(s.phone, s.at)
 			s.keyed("consent:help:SM1", s.at.Add(time.Hour))
-		}, func(v chaos.Verdict) int { return v.AfterStop }},
+		}, func(v Verdict) int { return v.AfterStop }},
 		{"FindsABurstThatWaitsForEver", func(s *scene) {
 			s.exec(s.Onboarding, `update conversation_sessions set mode = 'onboarding', state_token = 'onboarding:awaiting_burst', next_step_id = 'onboarding_message_4'`)
-		}, func(v chaos.Verdict) int { return v.Stranded }},
+		}, func(v Verdict) int { return v.Stranded }},
 		{"FindsAReplyThatNobodyAnswers", func(s *scene) {
 			s.exec(s.Onboarding, `update conversation_sessions set mode = 'onboarding', state_token = 'onboarding:awaiting_interview_start'`)
 			s.exec(s.Onboarding, `insert into session_transitions (session_id, at, kind, trigger) values ($1, $2, 'sent', 'step')`, s.session, s.at)
@@ -157,34 +178,60 @@ func TestExamine(t *testing.T) {
 				correlation_id, attempts, consent_effect, created_at, updated_at)
 				values ($1, $1, 'inbound', $2, '+12025550100', 'yes', sha256('x'), 'received', 'SMin', 1, '', 0, 'none', $3, $3)`,
 				uuid.NewString(), s.phone, s.at.Add(time.Hour))
-		}, func(v chaos.Verdict) int { return v.Stranded }},
+		}, func(v Verdict) int { return v.Stranded }},
 		{"FindsASessionThatIsParkedWithoutAReason", func(s *scene) {
 			s.exec(s.Onboarding, `update conversation_sessions set status = 'stuck'`)
-		}, func(v chaos.Verdict) int { return v.Silent }},
+		}, func(v Verdict) int { return v.Silent }},
 		{"FindsASendThatNobodySettles", func(s *scene) {
 			s.exec(s.Messaging, `update sms_messages set status = 'unknown', twilio_sid = null, accepted_at = null where idempotency_key like '%opening'`)
-		}, func(v chaos.Verdict) int { return v.Unsettled }},
+		}, func(v Verdict) int { return v.Unsettled }},
 		{"FindsAJobThatNobodyWorksOn", func(s *scene) {
 			s.exec(s.Onboarding, `insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
 				values ($1, $1, 'k', 'internal', 'e', 's', '{}', 'pending', $2, $2, $2)`, uuid.NewString(), s.at)
-		}, func(v chaos.Verdict) int { return v.OrphanRows }},
+		}, func(v Verdict) int { return v.OrphanRows }},
 		{"FindsASessionThatWaitsForAnAnswerToATextThatWasNeverSent", func(s *scene) {
 			s.exec(s.Onboarding, `update conversation_sessions set mode = 'onboarding', state_token = 'onboarding:awaiting_opening_response'`)
 			s.exec(s.Messaging, `delete from sms_messages where idempotency_key like '%:opening'`)
-		}, func(v chaos.Verdict) int { return v.Losses }},
+		}, func(v Verdict) int { return v.Losses }},
 		{"FindsSomebodyWhoseTextWasAcknowledgedAndCameToNothing", func(s *scene) {
 			s.exec(s.Onboarding, `update conversation_sessions set mode = 'onboarding', state_token = 'onboarding:awaiting_interview_start'`)
-			s.People = []chaos.Account{{Session: s.session, Unanswered: true}}
-		}, func(v chaos.Verdict) int { return v.Stranded }},
-		{"FindsSomebodyWhoStillWaits", func(s *scene) { s.People = []chaos.Account{{Busy: true}} }, func(v chaos.Verdict) int { return v.Unfinished }},
+			s.People = []Account{{Session: s.session, Unanswered: true}}
+		}, func(v Verdict) int { return v.Stranded }},
+		{"FindsSomebodyWhoStillWaits", func(s *scene) { s.People = []Account{{Busy: true}} }, func(v Verdict) int { return v.Unfinished }},
 		{"FindsAStopThatDoesNotHold", func(s *scene) {
-			s.People = []chaos.Account{{Phone: s.phone, Wish: consent.OptedOut}}
-		}, func(v chaos.Verdict) int { return v.ConsentErrors }},
-		{"FindsACallThatWasRefused", func(s *scene) { s.Problems = []string{"person 1 could not be enrolled"} }, func(v chaos.Verdict) int { return len(v.Broken) }},
+			s.People = []Account{{Phone: s.phone, Wish: consent.OptedOut}}
+		}, func(v Verdict) int { return v.ConsentErrors }},
+		{"FindsACallThatWasRefused", func(s *scene) { s.Problems = []string{"person 1 could not be enrolled"} }, func(v Verdict) int { return len(v.Broken) }},
 		{"FindsAnAlarmThatWasNeverPublished", func(s *scene) {
 			s.exec(s.Onboarding, `insert into step_alarms (id, org_id, session_id, profile_id, step_id, expected_state_token, generation, due_at, lease_until, created_at)
 				values ($1, $1, $2, $3, 'onboarding_message_4', 'onboarding:awaiting_burst', 1, $4, $4, $4)`, uuid.NewString(), s.session, s.profile, s.at)
-		}, func(v chaos.Verdict) int { return v.OrphanRows }},
+		}, func(v Verdict) int { return v.OrphanRows }},
+		{"FindsAWebhookThatWasAcceptedAndIsNoRow", func(s *scene) {
+			s.exec(s.Onboarding, `delete from webhook_jobs where idempotency_key like '%.2'`)
+		}, func(v Verdict) int { return v.Lost }},
+		{"FindsAWebhookThatIsTwoRows", func(s *scene) {
+			s.row("kapso.survey.response:" + s.kapso.eventID(0))
+			s.complete()
+		}, func(v Verdict) int { return v.Doubled }},
+		{"FindsAWebhookThatWasCalledNewTwice", func(s *scene) {
+			s.kapso.accept(0, []byte(`{"status":"processed"}`))
+		}, func(v Verdict) int { return v.Doubled }},
+		{"FindsAWebhookThatWasNotDone", func(s *scene) {
+			s.exec(s.Onboarding, `update webhook_jobs set status = 'failed' where idempotency_key like '%.1'`)
+		}, func(v Verdict) int { return v.NotDoneOnce }},
+		{"FindsAWebhookThatWasDoneTwice", func(s *scene) {
+			s.exec(s.Onboarding, `update webhook_jobs set status = 'pending', processed_at = null, next_retry_at = now() where idempotency_key like '%.1'`)
+			s.complete()
+		}, func(v Verdict) int { return v.NotDoneOnce }},
+		{"FindsARowThatNobodyPosted", func(s *scene) {
+			s.row("kapso.survey.response:other")
+			s.complete()
+		}, func(v Verdict) int { return len(v.Broken) }},
+		{"FindsAWebhookThatWasNeverAccepted", func(s *scene) {
+			s.kapso.accepted[2].Store(0)
+			s.exec(s.Onboarding, `delete from webhook_jobs where idempotency_key like '%.2'`)
+		}, func(v Verdict) int { return v.NeverAccepted }},
+		{"FindsAWebhookThatWasRefusedForGood", func(s *scene) { s.kapso.note("401 Unauthorized", false) }, func(v Verdict) int { return len(v.Broken) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -18,8 +18,8 @@ import (
 	"paceline.internal/test/operator"
 )
 
-// population is everybody who takes part: people with phones, and the operator. They live by their scripts, on a world's clock or the
-// machine's.
+// population is everybody who takes part: people with phones, the operator, and in a soak Kapso. They live by their scripts, on a world's
+// clock or the machine's.
 type population struct {
 	dice     dice
 	clock    clock.Clock
@@ -29,6 +29,7 @@ type population struct {
 	recorder *Recorder
 	phones   *twilio.Emulator
 	api      operator.Client
+	kapso    *sender                            // nil outside a soak
 	run      func(do func(ctx context.Context)) // with a context that lasts as long as they live
 
 	cast    []*person
@@ -74,6 +75,9 @@ func (c *population) gather(people int) error {
 func (c *population) begin() {
 	for _, p := range c.cast {
 		p.plan()
+	}
+	if c.kapso != nil {
+		c.spawn(c.kapso.send)
 	}
 	if c.tempo.visits > 0 {
 		c.after(c.tempo.visitEvery+visitPhase, c.visit)
@@ -125,16 +129,29 @@ func (c *population) still(ctx context.Context) error {
 	}
 }
 
+// doings is how many things somebody is doing.
+func (c *population) doings() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.inflight
+}
+
 // end has nobody begin anything any more.
 func (c *population) end() {
 	c.mu.Lock()
 	c.over = true
 	c.mu.Unlock()
 	c.api.HTTP.CloseIdleConnections()
+	if c.kapso != nil {
+		c.kapso.client.CloseIdleConnections()
+	}
 }
 
-// busy reports whether somebody still has plans.
+// busy reports whether somebody does something, or still has plans.
 func (c *population) busy() bool {
+	if c.doings() > 0 {
+		return true
+	}
 	for _, p := range c.cast {
 		if p.busy() {
 			return true
@@ -234,7 +251,7 @@ func (c *population) deliverByHand(ctx context.Context, profile, sessionID strin
 
 // evidence is what everybody knows when a run is over; the databases are for who runs it to add.
 func (c *population) evidence() Evidence {
-	e := Evidence{Recorder: c.recorder, Flow: c.flow, ByHand: c.byHand, Problems: c.problems}
+	e := Evidence{Recorder: c.recorder, Flow: c.flow, ByHand: c.byHand, Problems: c.problems, kapso: c.kapso}
 	for _, p := range c.cast {
 		e.People = append(e.People, p.account())
 	}

@@ -36,6 +36,8 @@ type Processes struct {
 	Environ map[string]string // for the processes, on top of what they need; Knobs are in it
 	Clock   clock.Clock       // the machine's: real processes know no other
 	Tell    func(line string) // told what happens
+
+	soak *Soak // nil when people take part
 }
 
 // MaxPeople is how many phone numbers there are.
@@ -68,31 +70,39 @@ func (p Processes) check() error {
 
 // Run plays and examines. The report is only valid without an error; that a promise was broken is no error, but in it. When
 // Run returns, whatever it started has ended.
-func (p Processes) Run(ctx context.Context) (_ Report, err error) {
+func (p Processes) Run(ctx context.Context) (Report, error) {
 	if err := p.check(); err != nil {
 		return Report{}, err
 	}
-	s, err := p.open(ctx)
-	defer func() { err = errors.Join(err, s.close()) }()
-	if err != nil {
-		s.keep = p.Keep || ctx.Err() == nil
-		return Report{}, err
-	}
-	p.Tell(fmt.Sprintf("seed %d; three processes and Postgres %s are up, their output in %s", p.Seed, s.postgres.version, s.dir))
-	report, err := s.play(ctx)
-	s.keep = p.Keep || ctx.Err() == nil && (err != nil || !report.Kept)
-	if s.keep && report.Killed != nil {
-		report.Folder = s.dir
-	}
+	_, report, err := p.run(ctx)
 	return report, err
 }
 
-// play lets the people talk and the processes die, waits for the end of everything, and examines it.
+func (p Processes) run(ctx context.Context) (s *site, report Report, err error) {
+	s, err = p.open(ctx)
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err != nil {
+		s.keep = p.Keep || ctx.Err() == nil
+		return s, Report{}, err
+	}
+	p.Tell(fmt.Sprintf("seed %d; three processes and Postgres %s are up, their output in %s", p.Seed, s.postgres.version, s.dir))
+	report, err = s.play(ctx)
+	s.keep = p.Keep || ctx.Err() == nil && (err != nil || !report.Kept)
+	if s.keep {
+		report.Folder = s.dir
+	}
+	return s, report, err
+}
+
+// play lets everybody live and the processes die, waits for the end of everything, and examines it.
 func (s *site) play(ctx context.Context) (Report, error) {
-	people, finished := context.WithTimeout(ctx, s.cfg.Duration+s.cfg.Settle)
+	life, finished := context.WithTimeout(ctx, s.cfg.Duration+s.cfg.Settle)
 	defer finished()
 	began := s.now()
 	s.population.begin()
+	if s.cfg.soak != nil {
+		s.watchers.Go(func() { s.watchBacklog(life, began) })
+	}
 	var silent sync.WaitGroup
 	if s.cfg.SilenceEvery > 0 {
 		silent.Go(func() { s.fallSilent(ctx, s.cfg.Duration) })
@@ -100,7 +110,8 @@ func (s *site) play(ctx context.Context) (Report, error) {
 	killed := s.kill(ctx, s.cfg.Duration)
 	silent.Wait()
 	s.cfg.Tell(fmt.Sprintf("%.0f s are over, and so are kills and silences; everything may come to its end now", s.cfg.Duration.Seconds()))
-	settled := s.settle(people)
+	settled := s.settle(life)
+	finished()
 	if err := errors.Join(killed, ctx.Err()); err != nil {
 		return Report{}, err
 	}
@@ -124,9 +135,10 @@ func (s *site) settle(ctx context.Context) time.Duration {
 			quiet = 0
 		}
 		if !pause(ctx, lookAgain) {
-			break
+			return s.now().Sub(ended)
 		}
 	}
+	s.settled = true
 	return s.now().Sub(ended)
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // examineBound is how long the examination may take.
-const examineBound = time.Minute
+const examineBound = 5 * time.Minute
 
 // examine judges the run and gathers its figures.
 func (s *site) examine(ctx context.Context, total, settled time.Duration) (Report, error) {
@@ -24,6 +24,11 @@ func (s *site) examine(ctx context.Context, total, settled time.Duration) (Repor
 		r.Knobs[name] = s.environ[name]
 	}
 	evidence := s.population.evidence()
+	s.population.end() // or what the sender knows would still change
+	s.leave()
+	if err := s.population.still(ctx); err != nil {
+		return r, err
+	}
 	evidence.Onboarding, evidence.Messaging = s.onboarding, s.messaging
 	var err error
 	if r.Verdict, err = Examine(ctx, evidence); err != nil {
@@ -32,6 +37,9 @@ func (s *site) examine(ctx context.Context, total, settled time.Duration) (Repor
 	s.measureSpacing(&r)
 	s.measureSilences(&r)
 	s.measureRecovery(&r)
+	if s.cfg.soak != nil && !s.settled {
+		r.breakf(new(int), "jobs were still open when the time was over")
+	}
 	r.Kept = r.Verdict.Kept()
 	return r, nil
 }

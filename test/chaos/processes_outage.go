@@ -65,23 +65,32 @@ func (o *outages) list() []outage {
 // recoveryBound is how long a process is watched after its kill.
 const recoveryBound = time.Minute
 
+// plan is who is the n-th to be killed, and how long after the one before.
+func (p Processes) plan(n int) (rest time.Duration, victim string) {
+	switch {
+	case p.soak != nil && n < len(soakVictims):
+		return p.Duration / 3, soakVictims[n]
+	case p.soak != nil || p.KillEvery == 0:
+		return p.Duration, ""
+	}
+	r := dice(p.Seed).roll("kill", n)
+	return p.KillEvery/2 + time.Duration(r.Int64N(int64(p.KillEvery)+1)), pick(r, victims)
+}
+
 // kill kills until the time is over. Its only error is a Postgres that does not come back.
 func (s *site) kill(ctx context.Context, duration time.Duration) error {
 	until := s.now().Add(duration)
-	if s.cfg.KillEvery == 0 {
-		pause(ctx, duration)
-		return nil
-	}
 	for n := 0; ; n++ {
-		r := s.dice.roll("kill", n)
-		rest := s.cfg.KillEvery/2 + time.Duration(r.Int64N(int64(s.cfg.KillEvery)+1))
-		victim := pick(r, victims)
+		rest, victim := s.cfg.plan(n)
 		if left := until.Sub(s.now()); rest >= left {
 			pause(ctx, left)
 			return nil
 		}
 		if !pause(ctx, rest) {
 			return nil
+		}
+		if s.cfg.soak != nil {
+			s.cfg.Tell("SIGKILL: " + victim)
 		}
 		if err := s.strike(ctx, victim); err != nil {
 			return err

@@ -46,8 +46,10 @@ type site struct {
 	onboarding, messaging *pgxpool.Pool
 
 	outages  outages
-	silences []*silence     // of the one goroutine that makes them, and each of its watcher, until they have ended
-	watchers sync.WaitGroup // of outages and silences
+	settled  bool            // nothing was left to do before the time was over
+	backlog  []BacklogSample // of a soak, oldest first
+	silences []*silence      // of the one goroutine that makes them, and each of its watcher, until they have ended
+	watchers sync.WaitGroup  // of outages and silences
 }
 
 // upBound is how long it may take until everything serves for the first time.
@@ -64,7 +66,7 @@ func (p Processes) open(ctx context.Context) (*site, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, upBound, errors.New("the processes did not come up"))
 	defer cancel()
 	for _, stage := range []func(context.Context) error{
-		s.openFolder, s.openAddresses, s.openVendors, s.openPostgres, s.openServices, s.openPools,
+		s.openFolder, s.openAddresses, s.openVendors, s.openPostgres, s.openServices, s.openPools, s.openSoak,
 	} {
 		if err := stage(ctx); err != nil {
 			return s, err
@@ -174,6 +176,18 @@ func (s *site) openPools(ctx context.Context) error {
 	s.onboarding, onboardingErr = postgres.Open(ctx, postgres.Config{URL: s.postgres.onboarding, MaxConns: 2})
 	s.messaging, messagingErr = postgres.Open(ctx, postgres.Config{URL: s.postgres.messaging, MaxConns: 2})
 	return errors.Join(onboardingErr, messagingErr)
+}
+
+// openSoak has Kapso come, and the ends of jobs written down.
+func (s *site) openSoak(ctx context.Context) error {
+	if s.cfg.soak == nil {
+		return nil
+	}
+	s.population.kapso = newSender(s.population, *s.cfg.soak, s.environ[secretVariable])
+	if _, err := s.onboarding.Exec(ctx, sqlRecordEnds); err != nil {
+		return fmt.Errorf("have the ends of jobs written down: %w", err)
+	}
+	return nil
 }
 
 // ready waits until a service says that it is, and reports whether that came.

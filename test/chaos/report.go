@@ -17,7 +17,8 @@ type Report struct {
 
 	Verdict
 
-	SpacingAll Spread `json:"spacing_all"` // by how much gaps were longer than the flow says, faults included
+	SpacingAll Spread `json:"spacing_all"`      // by how much gaps were longer than the flow says, faults included
+	Folder     string `json:"folder,omitempty"` // with the output of every process
 
 	*Simulated
 	*Killed
@@ -54,7 +55,6 @@ type Killed struct {
 
 	Postgres string            `json:"postgres"` // its version
 	Knobs    map[string]string `json:"knobs"`    // of the environment, as they were shortened
-	Folder   string            `json:"folder,omitempty"`
 }
 
 // World is what came of one world.
@@ -112,10 +112,7 @@ func (r *Report) Print(to io.Writer) error {
 	if r.Simulated != nil {
 		r.Simulated.describe(&s)
 	}
-	for _, broken := range r.Broken {
-		s.linef("BROKEN", "%s", broken)
-	}
-	return s.write(to)
+	return s.end(to, r)
 }
 
 func (r *Simulated) describe(s *page) {
@@ -148,9 +145,6 @@ func (r *Killed) describe(s *page) {
 		knobs = append(knobs, name+"="+r.Knobs[name])
 	}
 	s.linef("environment", "Postgres %s; %s", r.Postgres, strings.Join(knobs, " "))
-	if r.Folder != "" {
-		s.linef("output", "of every process: %s", r.Folder)
-	}
 }
 
 // page is a report for people, line by line.
@@ -160,7 +154,14 @@ func (s *page) linef(name, format string, args ...any) {
 	fmt.Fprintf(s, "  %-34s %s\n", name, fmt.Sprintf(format, args...))
 }
 
-func (s *page) write(to io.Writer) error {
+// end adds what was broken, and where the output of every process is, if it was kept.
+func (s *page) end(to io.Writer, r *Report) error {
+	for _, broken := range r.Broken {
+		s.linef("BROKEN", "%s", broken)
+	}
+	if r.Folder != "" {
+		s.linef("output", "of every process: %s", r.Folder)
+	}
 	_, err := io.WriteString(to, s.String())
 	return err
 }

@@ -1,32 +1,18 @@
 package chaos
 
 import (
-	"fmt"
 	"io"
 	"maps"
-	"os"
-	"strconv"
-	"strings"
 	"time"
 )
 
-// SoakReport is what a soak came to.
+// SoakReport is what a soak came to: the report of its processes, and what Kapso saw.
 type SoakReport struct {
-	Kept   bool     `json:"kept"` // nothing lost, nothing doubled, everything done
-	Broken []string `json:"broken,omitempty"`
+	Report
 
-	Seed       uint64 `json:"seed"`
-	Rate       int    `json:"rate"` // asked for
-	DurationMS int64  `json:"duration_ms"`
-	SettleMS   int64  `json:"settle_ms"` // from the last event until nothing was left to do
-
-	Events        int `json:"events"`
-	Accepted      int `json:"accepted"`       // events that were answered with a 2xx
-	NeverAccepted int `json:"never_accepted"` // events that nobody took, however often they were repeated
-	Rows          int `json:"rows"`
-	Lost          int `json:"lost"`          // accepted, and no row
-	Doubled       int `json:"doubled"`       // two rows, or called new twice
-	NotDoneOnce   int `json:"not_done_once"` // rows that were not completed, or more than once
+	Rate    int  `json:"rate"` // asked for
+	Events  int  `json:"events"`
+	Settled bool `json:"settled"` // nothing was left to do before the time was over
 	// Posted a second time without need, and repeated because of their answer.
 	Duplicates int64 `json:"duplicates"`
 	Retries    int64 `json:"retries"`
@@ -34,7 +20,6 @@ type SoakReport struct {
 	RatePosted   float64 `json:"rate_posted"`
 	RateAccepted float64 `json:"rate_accepted"`
 	Late         int64   `json:"late"` // posts for which the sender itself was too slow
-	Settled      bool    `json:"settled"`
 
 	// From an event's instant until it was accepted: at the first try, and with all repeats.
 	IntakeFirstTry Spread         `json:"intake_first_try"`
@@ -46,10 +31,8 @@ type SoakReport struct {
 	BacklogMax int             `json:"backlog_max"`
 	Outages    []SoakOutage    `json:"outages"`
 
-	Postgres   string  `json:"postgres"`
 	CPUs       int     `json:"cpus"`
 	LoadBefore float64 `json:"load_before"` // of the machine; -1 is unknown
-	Folder     string  `json:"folder,omitempty"`
 }
 
 // SoakOutage is one kill and how it was recovered from, all since the kill. Minus one is never.
@@ -60,38 +43,28 @@ type SoakOutage struct {
 	DrainedMS  int64  `json:"drained_ms"`  // less than a second's events wait
 }
 
-// maxBroken is how many broken promises are named; they are all counted.
-const maxBroken = 20
-
-func (r *SoakReport) breakf(format string, args ...any) {
-	if len(r.Broken) < maxBroken {
-		r.Broken = append(r.Broken, fmt.Sprintf(format, args...))
-	}
-}
-
-func (r *SoakReport) ofSender(s *sender) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r.Events, r.Duplicates, r.Retries, r.Late = s.events, s.duplicates.Load(), s.retries.Load(), s.late.Load()
-	r.IntakeFirstTry, r.IntakeAll = spreadOf(s.firsts), spreadOf(s.all)
-	r.Repeated, r.Refused = maps.Clone(s.repeats), maps.Clone(s.refusals)
-	for answer, times := range s.refusals {
-		r.breakf("%d times the answer was: %s", times, answer)
-	}
-}
-
-func (r *SoakReport) ofOutages(all []outage, s *sender, b *backlog) {
-	for _, sample := range b.seen {
+// of adds what is known of a soak beside its processes.
+func (r *SoakReport) of(s *site) {
+	k := s.population.kapso
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r.Events, r.Duplicates, r.Retries, r.Late, r.Settled = k.events, k.duplicates.Load(), k.retries.Load(), k.late.Load(), s.settled
+	r.IntakeFirstTry, r.IntakeAll = spreadOf(k.firsts), spreadOf(k.all)
+	r.Repeated, r.Refused = maps.Clone(k.repeats), maps.Clone(k.refusals)
+	posting := k.sent.Sub(k.began)
+	r.RatePosted, r.RateAccepted = float64(k.events)/posting.Seconds(), float64(k.meanwhile)/posting.Seconds()
+	r.SettleMS = r.TotalMS - posting.Milliseconds() // since the last event, and not since it was accepted
+	r.Backlog = s.backlog
+	for _, sample := range s.backlog {
 		r.BacklogMax = max(r.BacklogMax, sample.Waiting)
 	}
-	for _, one := range all {
-		out := SoakOutage{Victim: one.victim, ReadyMS: -1, AcceptedMS: -1, DrainedMS: -1}
+	for _, one := range s.outages.list() {
+		out := SoakOutage{Victim: one.victim, ReadyMS: -1, AcceptedMS: k.firstAfter(one.at), DrainedMS: -1}
 		if !one.ready.IsZero() {
 			out.ReadyMS = one.ready.Sub(one.at).Milliseconds()
 		}
-		out.AcceptedMS = s.firstAfter(one.at)
-		killed := one.at.Sub(b.began).Milliseconds()
-		for _, sample := range b.seen {
+		killed := one.at.Sub(k.began).Milliseconds()
+		for _, sample := range s.backlog {
 			if sample.AtMS > killed+max(out.ReadyMS, 0) && sample.Waiting < r.Rate {
 				out.DrainedMS = sample.AtMS - killed
 				break
@@ -101,10 +74,9 @@ func (r *SoakReport) ofOutages(all []outage, s *sender, b *backlog) {
 	}
 }
 
-// firstAfter finds the end of the longest silence that began within a second of a kill: answers that were on their way still come.
+// firstAfter finds the end of the longest silence that began within a second of a kill: answers that were on their way still come. Minus
+// one is never.
 func (s *sender) firstAfter(kill time.Time) int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	longest, end := time.Duration(-1), int64(-1)
 	for i := 1; i < len(s.oks); i++ {
 		from, to := s.oks[i-1], s.oks[i]
@@ -116,18 +88,6 @@ func (s *sender) firstAfter(kill time.Time) int64 {
 		}
 	}
 	return end
-}
-
-func (r *SoakReport) conclude() {
-	if !r.Settled {
-		r.breakf("jobs were still open when the time was over")
-	}
-	for _, one := range r.Outages {
-		if one.ReadyMS < 0 {
-			r.breakf("%s did not recover", one.Victim)
-		}
-	}
-	r.Kept = len(r.Broken) == 0
 }
 
 // Print writes the report for people.
@@ -148,25 +108,5 @@ func (r *SoakReport) Print(out io.Writer) error {
 	s.linef("repeated after", "%s", counts(r.Repeated))
 	s.linef("refused with", "%s", counts(r.Refused))
 	s.linef("machine", "Postgres %s, %d CPUs, load %.1f when it began", r.Postgres, r.CPUs, r.LoadBefore)
-	for _, broken := range r.Broken {
-		s.linef("BROKEN", "%s", broken)
-	}
-	if r.Folder != "" {
-		s.linef("output", "of every process: %s", r.Folder)
-	}
-	return s.write(out)
-}
-
-// loadBefore is the load of the machine, over a minute.
-func loadBefore() float64 {
-	content, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return -1
-	}
-	first, _, _ := strings.Cut(string(content), " ")
-	load, err := strconv.ParseFloat(first, 64)
-	if err != nil {
-		return -1
-	}
-	return load
+	return s.end(out, &r.Report)
 }

@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -26,6 +27,8 @@ type Evidence struct {
 	ByHand   map[string][]session.StepID
 	People   []Account
 	Problems []string // of the people and their operator: calls that were refused and must not be
+
+	kapso *sender // nil outside a soak
 }
 
 // Account is what somebody knows of their own conversation.
@@ -59,6 +62,8 @@ type Verdict struct {
 	Parked map[string]int `json:"parked"` // parked ones by reason
 	Broken []string       `json:"broken,omitempty"`
 
+	*Intake // nil outside a soak
+
 	gaps          []gap
 	talks         map[string]talk     // the steps and explanations that Twilio took, by session
 	ends          map[string][]string // how the sessions of each profile ended
@@ -70,8 +75,13 @@ func (v *Verdict) Kept() bool { return len(v.Broken) == 0 }
 
 func (v *Verdict) breakf(count *int, format string, args ...any) {
 	*count++
-	v.Broken = append(v.Broken, fmt.Sprintf(format, args...))
+	if len(v.Broken) < maxBroken {
+		v.Broken = append(v.Broken, fmt.Sprintf(format, args...))
+	}
 }
+
+// maxBroken is how many broken promises are named; they are all counted.
+const maxBroken = 100
 
 // promise is one line of a verdict.
 type promise struct {
@@ -192,7 +202,22 @@ func Examine(ctx context.Context, e Evidence) (Verdict, error) {
 	if err := examineRows(ctx, e, &v); err != nil {
 		return v, err
 	}
+	if e.kapso != nil {
+		if err := examineWebhooks(ctx, e, &v); err != nil {
+			return v, err
+		}
+	}
 	return v, examinePeople(ctx, e, episodes, &v)
+}
+
+// each reads the rows of a statement, one after the other, into dest.
+func each(ctx context.Context, db *pgxpool.Pool, sql string, dest []any, do func()) error {
+	rows, err := db.Query(ctx, sql)
+	if err != nil {
+		return err
+	}
+	_, err = pgx.ForEachRow(rows, dest, func() error { do(); return nil })
+	return err
 }
 
 const sqlEpisodes = `
@@ -226,12 +251,8 @@ func attach(ctx context.Context, db *pgxpool.Pool, episodes []*episode, texts []
 	for _, s := range episodes {
 		byID[s.ID] = s
 	}
-	rows, err := db.Query(ctx, sqlOutbound)
-	if err != nil {
-		return fmt.Errorf("read messages: %w", err)
-	}
 	var id, key, status, sid string
-	_, err = pgx.ForEachRow(rows, []any{&id, &key, &status, &sid}, func() error {
+	if err := each(ctx, db, sqlOutbound, []any{&id, &key, &status, &sid}, func() {
 		t := text{id: id, status: status, taken: at[id]}
 		known[sid] = true
 		if strings.HasPrefix(key, send.StopKeys) {
@@ -247,14 +268,15 @@ func attach(ctx context.Context, db *pgxpool.Pool, episodes []*episode, texts []
 		if parts := strings.SplitN(key, ":", 4); len(parts) == 4 && parts[0] == "onboarding" && byID[parts[2]] != nil {
 			byID[parts[2]].texts[parts[3]] = t
 		}
-		return nil
-	})
+	}); err != nil {
+		return fmt.Errorf("read messages: %w", err)
+	}
 	for _, m := range texts {
-		if err == nil && !known[m.SID] {
+		if !known[m.SID] {
 			v.breakf(&v.OrphanTexts, "Twilio has %s, and no row of ours knows it (message %s)", m.SID, rowOf(m))
 		}
 	}
-	return err
+	return nil
 }
 
 // rowOf is the id of the row that a text was sent for.
@@ -270,7 +292,7 @@ func rowOf(m twilio.Message) string {
 func (s *episode) judgeTexts(flow session.Flow, byHand []session.StepID, v *Verdict) {
 	last := -1
 	v.talks[s.ID] = talk{}
-	for _, name := range slices.Sorted(keys(s.texts)) { // what is said before the burst
+	for _, name := range slices.Sorted(maps.Keys(s.texts)) { // what is said before the burst
 		if isStep(flow, name) {
 			continue
 		}
@@ -317,16 +339,6 @@ const (
 func isStep(flow session.Flow, name string) bool {
 	_, ok := flow.Step(session.StepID(name))
 	return ok
-}
-
-func keys[V any](m map[string]V) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for key := range m {
-			if !yield(key) {
-				return
-			}
-		}
-	}
 }
 
 // isPast reports whether the session says that a step has been sent.
@@ -424,24 +436,15 @@ select a.id::text, a.step_id from step_alarms a where a.published_at is null`
 // examineRows looks for what was left lying about.
 func examineRows(ctx context.Context, e Evidence, v *Verdict) error {
 	var id, kind, status string
-	rows, err := e.Onboarding.Query(ctx, sqlOpenJobs)
-	if err != nil {
+	if err := each(ctx, e.Onboarding, sqlOpenJobs, []any{&id, &kind, &status}, func() {
+		v.breakf(&v.OrphanRows, "job %s (%s) is still %s", id, kind, status)
+	}); err != nil {
 		return fmt.Errorf("read jobs: %w", err)
 	}
-	if _, err := pgx.ForEachRow(rows, []any{&id, &kind, &status}, func() error {
-		v.breakf(&v.OrphanRows, "job %s (%s) is still %s", id, kind, status)
-		return nil
-	}); err != nil {
-		return err
-	}
-	if rows, err = e.Onboarding.Query(ctx, sqlOpenAlarms); err != nil {
-		return fmt.Errorf("read alarms: %w", err)
-	}
-	if _, err := pgx.ForEachRow(rows, []any{&id, &kind}, func() error {
+	if err := each(ctx, e.Onboarding, sqlOpenAlarms, []any{&id, &kind}, func() {
 		v.breakf(&v.OrphanRows, "alarm %s (%s) was never published", id, kind)
-		return nil
 	}); err != nil {
-		return err
+		return fmt.Errorf("read alarms: %w", err)
 	}
 	return unanswered(ctx, e, v)
 }
@@ -463,23 +466,17 @@ func unanswered(ctx context.Context, e Evidence, v *Verdict) error {
 	wrote := map[string]time.Time{}
 	var phone, id string
 	var at time.Time
-	rows, err := e.Messaging.Query(ctx, sqlLastInbound)
-	if err != nil {
-		return fmt.Errorf("read inbound texts: %w", err)
+	if err := each(ctx, e.Messaging, sqlLastInbound, []any{&phone, &at}, func() { wrote[phone] = at }); err != nil {
+		return fmt.Errorf("read inbound messages: %w", err)
 	}
-	if _, err := pgx.ForEachRow(rows, []any{&phone, &at}, func() error { wrote[phone] = at; return nil }); err != nil {
-		return err
-	}
-	if rows, err = e.Onboarding.Query(ctx, sqlWaiting); err != nil {
-		return fmt.Errorf("read waiting sessions: %w", err)
-	}
-	_, err = pgx.ForEachRow(rows, []any{&id, &phone, &at}, func() error {
+	if err := each(ctx, e.Onboarding, sqlWaiting, []any{&id, &phone, &at}, func() {
 		if wrote[phone].After(at) {
 			v.breakf(&v.Stranded, "session %s waits for a reply that the person gave at %s", id, wrote[phone].Format(time.RFC3339Nano))
 		}
-		return nil
-	})
-	return err
+	}); err != nil {
+		return fmt.Errorf("read waiting sessions: %w", err)
+	}
+	return nil
 }
 
 const sqlConsents = `select phone, state from consents`
@@ -490,12 +487,8 @@ func examinePeople(ctx context.Context, e Evidence, episodes []*episode, v *Verd
 	holds := map[string]consent.State{}
 	var phone string
 	var state consent.State
-	rows, err := e.Messaging.Query(ctx, sqlConsents)
-	if err != nil {
+	if err := each(ctx, e.Messaging, sqlConsents, []any{&phone, &state}, func() { holds[phone] = state }); err != nil {
 		return fmt.Errorf("read consents: %w", err)
-	}
-	if _, err := pgx.ForEachRow(rows, []any{&phone, &state}, func() error { holds[phone] = state; return nil }); err != nil {
-		return err
 	}
 	waits := map[string]bool{}
 	for _, s := range episodes {

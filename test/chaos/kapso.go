@@ -10,29 +10,28 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// sender posts events, each at its instant whatever became of those before. An event is posted at most maxTries times; its
-// first time and the second one of a duplicate do not know of each other.
+// sender is Kapso in a soak. It posts events, each at its instant whatever became of those before. An event is posted at most maxTries
+// times; its first time and the second one of a duplicate do not know of each other.
 type sender struct {
-	cfg    Soak
-	url    string
+	Soak
+
+	c      *population
 	secret []byte
-	run    string // tells the events of this run from any other's
-	now    func() time.Time
 	client *http.Client
 	events int
-	posts  sync.WaitGroup
-	open   atomic.Int64 // posts that have not come to their end
 
 	accepted  []atomic.Uint32 // per event: how often it was answered with a 2xx
 	processed []atomic.Uint32 // and of those, how often as something new
 
-	retries, duplicates, givenUp, late atomic.Int64
+	retries, duplicates, late atomic.Int64
+
+	began, sent time.Time // of the first times
+	meanwhile   int       // how many events were accepted by then
 
 	mu       sync.Mutex
 	firsts   []time.Duration // from an event's instant to its acceptance, of those that were accepted at the first try
@@ -41,6 +40,9 @@ type sender struct {
 	refusals map[string]int  // answers that no repeat can help
 	repeats  map[string]int  // answers, and errors, that were repeated
 }
+
+// secretVariable is the gateway's variable that holds what Kapso signs with.
+const secretVariable = "KAPSO_WEBHOOK_SECRET"
 
 const (
 	// maxTries is more than Kapso's four, which is what it takes to be sure that a long outage loses nothing here.
@@ -55,10 +57,10 @@ const (
 	lag = 100 * time.Millisecond
 )
 
-func newSender(cfg Soak, url, secret string) *sender {
+func newSender(c *population, cfg Soak, secret string) *sender {
 	events := int(float64(cfg.Rate) * cfg.Duration.Seconds())
 	return &sender{
-		cfg: cfg, url: url, secret: []byte(secret), run: strconv.FormatUint(cfg.Seed, 10), now: cfg.Clock.Now, events: events,
+		Soak: cfg, c: c, secret: []byte(secret), events: events,
 		client: &http.Client{Timeout: postTimeout, Transport: &http.Transport{
 			MaxIdleConnsPerHost: maxConns, MaxConnsPerHost: maxConns, DisableCompression: true,
 		}},
@@ -67,59 +69,41 @@ func newSender(cfg Soak, url, secret string) *sender {
 	}
 }
 
-func (s *sender) close() { s.client.CloseIdleConnections() }
-
 // send posts every event at its instant. It returns when the last one was posted for the first time.
 func (s *sender) send(ctx context.Context) {
-	began := s.now()
-	every := time.Duration(float64(time.Second) / float64(s.cfg.Rate))
+	s.began = s.c.clock.Now()
+	every := time.Duration(float64(time.Second) / float64(s.Rate))
 	for n := 0; n < s.events; {
-		due := min(s.events, int(s.now().Sub(began)/every)+1)
+		due := min(s.events, int(s.c.clock.Now().Sub(s.began)/every)+1)
 		for ; n < due; n++ {
-			s.event(ctx, n, began.Add(time.Duration(n)*every))
+			s.event(n, s.began.Add(time.Duration(n)*every))
 		}
 		if !pause(ctx, tick) {
-			return
+			break
 		}
 	}
+	s.sent, s.meanwhile = s.c.clock.Now(), s.acceptedEvents()
+	s.Tell(fmt.Sprintf("everything was posted, and what was refused is repeated until it is accepted: %d events, %d still on their way, "+
+		"%d repeats so far", s.events, s.c.doings()-1, s.retries.Load()))
 }
 
 // event posts an event, and some of them a second time, within two seconds and perhaps at the same instant.
-func (s *sender) event(ctx context.Context, n int, due time.Time) {
-	if s.now().Sub(due) > lag {
+func (s *sender) event(n int, due time.Time) {
+	if s.c.clock.Now().Sub(due) > lag {
 		s.late.Add(1)
 	}
-	s.begin(func() { s.post(ctx, n, due) })
-	chance := dice(s.cfg.Seed).roll("duplicate", n)
-	if chance.Float64() >= s.cfg.Duplicates {
+	s.c.spawn(func(ctx context.Context) { s.post(ctx, n, due) })
+	chance := s.c.dice.roll("duplicate", n)
+	if chance.Float64() >= s.Duplicates {
 		return
 	}
 	s.duplicates.Add(1)
 	after := time.Duration(max(0, chance.Int64N(int64(2500*time.Millisecond))-int64(500*time.Millisecond)))
-	s.begin(func() {
+	s.c.spawn(func(ctx context.Context) {
 		if pause(ctx, after) {
 			s.post(ctx, n, due.Add(after))
 		}
 	})
-}
-
-func (s *sender) begin(do func()) {
-	s.open.Add(1)
-	s.posts.Go(func() {
-		defer s.open.Add(-1)
-		do()
-	})
-}
-
-// settle waits until everything is accepted or given up.
-func (s *sender) settle(ctx context.Context) {
-	done := make(chan struct{})
-	go func() { s.posts.Wait(); close(done) }()
-	select {
-	case <-done:
-	case <-ctx.Done():
-		<-done // ctx ends them
-	}
 }
 
 // post posts an event until it is accepted.
@@ -136,7 +120,6 @@ func (s *sender) post(ctx context.Context, n int, due time.Time) {
 			return
 		}
 		if try == maxTries || !pause(ctx, s.retryAfter(try)) {
-			s.givenUp.Add(1)
 			return
 		}
 		s.retries.Add(1)
@@ -145,7 +128,7 @@ func (s *sender) post(ctx context.Context, n int, due time.Time) {
 
 // retryAfter is Kapso's own schedule, 10, 40 and 90 seconds, in the sender's unit.
 func (s *sender) retryAfter(try int) time.Duration {
-	first := s.cfg.RetryAfter
+	first := s.RetryAfter
 	pauses := []time.Duration{first, 4 * first, 9 * first}
 	return pauses[min(try, len(pauses))-1]
 }
@@ -160,11 +143,11 @@ func (s *sender) body(n int) (body []byte, signature string) {
 	return body, hex.EncodeToString(mac.Sum(nil))
 }
 
-func (s *sender) eventID(n int) string { return fmt.Sprintf("soak.%s.%d", s.run, n) }
+func (s *sender) eventID(n int) string { return fmt.Sprintf("soak.%d.%d", s.Seed, n) }
 
 // attempt posts once. An empty answer is an acceptance; else it says what came, and whether it is worth a repeat.
 func (s *sender) attempt(ctx context.Context, n int, body []byte, signature string) (answer string, retry bool) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.c.api.BaseURL+"/api/webhooks/kapso", bytes.NewReader(body))
 	if err != nil {
 		return err.Error(), false
 	}
@@ -210,7 +193,7 @@ func (s *sender) accept(n int, content []byte) string {
 }
 
 func (s *sender) acceptedAt(due time.Time, try int) {
-	at := s.now()
+	at := s.c.clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = append(s.all, at.Sub(due))
@@ -240,9 +223,4 @@ func (s *sender) acceptedEvents() (n int) {
 		}
 	}
 	return n
-}
-
-// say is how far the sender is.
-func (s *sender) say() string {
-	return fmt.Sprintf("%d events, %d still on their way, %d repeats so far", s.events, s.open.Load(), s.retries.Load())
 }
