@@ -26,8 +26,6 @@ type shift struct {
 	leaps   bool
 }
 
-const day = 24 * time.Hour
-
 func (g Gear) shift() (shift, error) {
 	switch g {
 	case Slow, "":

@@ -211,7 +211,7 @@ func (p *person) say(ctx context.Context, words string, patience int) {
 
 // text hands a text to Twilio, and reports whether Twilio got rid of it.
 func (p *person) text(ctx context.Context, words string) bool {
-	delivery, err := p.c.phones.Receive(ctx, p.phone, stack.FromNumber, words)
+	delivery, err := p.c.vendors.Twilio.Receive(ctx, p.phone, stack.FromNumber, words)
 	return err == nil && delivery.StatusCode == http.StatusOK
 }
 

@@ -21,13 +21,14 @@ import (
 // population is everybody who takes part: people with phones, the operator, and in a soak Kapso. They live by their scripts, on a world's
 // clock or the machine's.
 type population struct {
+	product
+
 	dice     dice
 	clock    clock.Clock
 	began    time.Time
 	tempo    tempo
 	flow     session.Flow
 	recorder *Recorder
-	phones   *twilio.Emulator
 	api      operator.Client
 	kapso    *sender                            // nil outside a soak
 	run      func(do func(ctx context.Context)) // with a context that lasts as long as they live
@@ -247,13 +248,4 @@ func (c *population) deliverByHand(ctx context.Context, profile, sessionID strin
 	if response, err := c.api.HTTP.Do(request); err == nil {
 		_ = response.Body.Close() // the answer does not matter
 	}
-}
-
-// evidence is what everybody knows when a run is over; the databases are for who runs it to add.
-func (c *population) evidence() Evidence {
-	e := Evidence{Recorder: c.recorder, Flow: c.flow, ByHand: c.byHand, Problems: c.problems, kapso: c.kapso}
-	for _, p := range c.cast {
-		e.People = append(e.People, p.account())
-	}
-	return e
 }

@@ -99,7 +99,7 @@ func (s *site) play(ctx context.Context) (Report, error) {
 	life, finished := context.WithTimeout(ctx, s.cfg.Duration+s.cfg.Settle)
 	defer finished()
 	began := s.now()
-	s.population.begin()
+	s.begin()
 	if s.cfg.soak != nil {
 		s.watchers.Go(func() { s.watchBacklog(life, began) })
 	}
@@ -127,7 +127,7 @@ func (s *site) settle(ctx context.Context) time.Duration {
 	ended := s.now()
 	for quiet := 0; quiet < 3; {
 		switch {
-		case s.population.busy():
+		case s.busy():
 			quiet, ended = 0, s.now()
 		case s.quiet(ctx):
 			quiet++ // a receipt that is on its way may begin something anew
@@ -144,7 +144,7 @@ func (s *site) settle(ctx context.Context) time.Duration {
 
 // quiet reports whether nobody has anything left to do.
 func (s *site) quiet(ctx context.Context) bool {
-	moves, err := moving(ctx, s.onboarding, s.messaging)
+	moves, err := s.moving(ctx)
 	return err == nil && !moves && s.vendors.Idle(ctx) == nil
 }
 

@@ -23,13 +23,12 @@ func (s *site) examine(ctx context.Context, total, settled time.Duration) (Repor
 	for name := range Knobs() {
 		r.Knobs[name] = s.environ[name]
 	}
-	evidence := s.population.evidence()
-	s.population.end() // or what the sender knows would still change
+	evidence := s.evidence()
+	s.end() // or what the sender knows would still change
 	s.leave()
-	if err := s.population.still(ctx); err != nil {
+	if err := s.still(ctx); err != nil {
 		return r, err
 	}
-	evidence.Onboarding, evidence.Messaging = s.onboarding, s.messaging
 	var err error
 	if r.Verdict, err = Examine(ctx, evidence); err != nil {
 		return r, err
@@ -49,7 +48,7 @@ func (s *site) examine(ctx context.Context, total, settled time.Duration) (Repor
 func (s *site) measureSpacing(r *Report) {
 	outages := s.outages.list()
 	undisturbed := slices.DeleteFunc(slices.Clone(r.gaps), func(g gap) bool {
-		p := s.population.ofSession(g.session)
+		p := s.ofSession(g.session)
 		return p != nil && p.hold > 0 || struckWithin(outages, g.from.at, g.to.at) || s.quietWithin(g.from.at, g.to.at) ||
 			s.faults.disturbed(g.session, g.to.step, g.to.row) || s.faults.disturbed(g.session, g.from.step, g.from.row)
 	})

@@ -156,8 +156,8 @@ func (s *site) caughtUp(ctx context.Context, then time.Time) bool {
 		}
 	}
 	var onboarding, messaging int
-	return s.onboarding.QueryRow(ctx, sqlOnboardingLate, then).Scan(&onboarding) == nil &&
-		s.messaging.QueryRow(ctx, sqlMessagingLate, then).Scan(&messaging) == nil && onboarding+messaging == 0
+	return s.onboardingDB.QueryRow(ctx, sqlOnboardingLate, then).Scan(&onboarding) == nil &&
+		s.messagingDB.QueryRow(ctx, sqlMessagingLate, then).Scan(&messaging) == nil && onboarding+messaging == 0
 }
 
 // measureSilences adds to every silence when the first conversation came across, and to the report what everybody made of them.
@@ -182,7 +182,7 @@ func (s *site) measureSilences(r *Report) {
 func (s *site) crossed(texts talk, one silence) (at time.Time, ok bool) {
 	byTime := slices.SortedFunc(maps.Keys(texts), func(a, b string) int { return texts[a].Compare(texts[b]) })
 	for i := 1; i < len(byTime); i++ {
-		answers := byTime[i] == string(s.population.flow.First().ID) || strings.HasPrefix(byTime[i], explanation)
+		answers := byTime[i] == string(s.flow.First().ID) || strings.HasPrefix(byTime[i], explanation)
 		if texts[byTime[i-1]].After(one.at) && (answers || one.Wire != twilioToGateway) {
 			return texts[byTime[i]], true
 		}

@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,19 +11,16 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"paceline.internal/emulators/twilio"
 	"paceline.internal/emulators/wire"
-	"paceline.internal/platform/postgres"
-	"paceline.internal/platform/rpc"
 	"paceline.internal/test/stack"
 )
 
 // site is where the processes run, and everything they need.
 type site struct {
+	*population
+
 	cfg     Processes
-	dice    dice
 	now     func() time.Time
 	environ map[string]string // of the processes
 
@@ -33,17 +29,11 @@ type site struct {
 	log  *slog.Logger
 	file *os.File
 
-	population *population
-	leave      context.CancelFunc // of the population
-	faults     *vendorFaults
-	vendors    *stack.Vendors
-	postgres   *privatePostgres
-	addresses  stack.Addresses
-	wires      map[string]*wire.Wire // by name; none in a run without silence
-	services   map[string]*supervisor
-	http       *http.Client
-
-	onboarding, messaging *pgxpool.Pool
+	leave     context.CancelFunc // of the population
+	postgres  *privatePostgres
+	addresses stack.Addresses
+	wires     map[string]*wire.Wire // by name; none in a run without silence
+	services  map[string]*supervisor
 
 	outages  outages
 	settled  bool            // nothing was left to do before the time was over
@@ -58,15 +48,14 @@ const upBound = time.Minute
 // open brings everything up. What has been started is in the site also after an error, to be closed.
 func (p Processes) open(ctx context.Context) (*site, error) {
 	s := &site{
-		cfg: p, dice: dice(p.Seed), now: p.Clock.Now, services: map[string]*supervisor{}, wires: map[string]*wire.Wire{},
+		cfg: p, now: p.Clock.Now, services: map[string]*supervisor{}, wires: map[string]*wire.Wire{},
 	}
 	life, leave := context.WithCancel(context.WithoutCancel(ctx))
-	s.population, s.leave = newPopulation(life, s.dice, p.Clock, within(p.Duration)), leave
-	s.http, s.faults = s.population.api.HTTP, newVendorFaults(seldom, s.population)
+	s.population, s.leave = newPopulation(life, dice(p.Seed), p.Clock, within(p.Duration)), leave
 	ctx, cancel := context.WithTimeoutCause(ctx, upBound, errors.New("the processes did not come up"))
 	defer cancel()
 	for _, stage := range []func(context.Context) error{
-		s.openFolder, s.openAddresses, s.openVendors, s.openPostgres, s.openServices, s.openPools, s.openSoak,
+		s.openFolder, s.openAddresses, s.playVendors, s.openPostgres, s.openServices, s.openSoak,
 	} {
 		if err := stage(ctx); err != nil {
 			return s, err
@@ -96,28 +85,20 @@ func (s *site) openAddresses(ctx context.Context) error {
 	s.addresses = stack.Addresses{
 		Gateway: ports[0], GatewayOps: ports[1], Onboarding: ports[2], OnboardingOps: ports[3], Messaging: ports[4], MessagingOps: ports[5],
 	}
-	s.population.api.BaseURL = "http://" + s.addresses.Gateway
 	return nil
 }
 
-func (s *site) openVendors(ctx context.Context) error {
+func (s *site) playVendors(ctx context.Context) error {
 	cfg := stack.VendorConfig{Clock: s.cfg.Clock, Log: s.log, OnTwilio: func(e twilio.Event) {
-		s.population.observe(e)
+		s.observe(e)
 		if e.Kind == twilio.EventCreated && e.Message.Direction == twilio.DirectionAPI {
 			s.outages.texted(e.At)
 		}
 	}}
-	err := s.wireVendors(ctx, &cfg)
-	if err != nil {
+	if err := s.wireVendors(ctx, &cfg); err != nil {
 		return err
 	}
-	if s.vendors, err = stack.StartVendors(ctx, cfg); err != nil {
-		return err
-	}
-	s.population.phones = s.vendors.Twilio
-	s.vendors.QStash.SetFaults(s.faults.qstash())
-	s.vendors.Twilio.SetScript(s.faults.twilio())
-	return nil
+	return s.openVendors(ctx, cfg, seldom)
 }
 
 func (s *site) openPostgres(ctx context.Context) (err error) {
@@ -127,25 +108,20 @@ func (s *site) openPostgres(ctx context.Context) (err error) {
 
 // openServices migrates, starts the three processes and waits until they serve.
 func (s *site) openServices(ctx context.Context) error {
-	secrets := stack.Secrets{ServiceAuth: rand.Text() + rand.Text(), APIJWT: rand.Text() + rand.Text()}
-	var path string
 	var err error
-	if path, s.population.flow, err = writeFlow(s.dir, paced(s.cfg.Gap)); err != nil {
+	if s.flowFile, s.flow, err = writeFlow(s.dir, paced(s.cfg.Gap)); err != nil {
 		return err
 	}
-	if err := s.population.gather(s.cfg.Sessions); err != nil {
+	if err := s.gather(s.cfg.Sessions); err != nil {
 		return err
 	}
-	s.environ = merged(stack.ProcessEnviron(s.vendors, s.addresses, secrets), map[string]string{
-		"ONBOARDING_FLOW_FILE":    path,
-		"ONBOARDING_DATABASE_URL": s.postgres.onboarding, "MESSAGING_DATABASE_URL": s.postgres.messaging,
-	}, s.cfg.Environ)
-	wired, err := s.wireServices(ctx)
+	environ, err := s.connect(s.addresses, s.postgres.onboarding, s.postgres.messaging)
 	if err != nil {
 		return err
 	}
-	s.vendors.Twilio.SetInboundURL(s.population.api.BaseURL + inboundPath)
-	if s.population.api.Token, err = secrets.APIToken("chaos", stack.OrgID, rpc.RoleOperator, s.now(), 7*24*time.Hour); err != nil {
+	s.environ = merged(environ, s.cfg.Environ)
+	wired, err := s.wireServices(ctx)
+	if err != nil {
 		return err
 	}
 	for name, ops := range map[string]string{
@@ -168,14 +144,7 @@ func (s *site) openServices(ctx context.Context) error {
 			return fmt.Errorf("%s: %w; see %s", name, context.Cause(ctx), s.dir)
 		}
 	}
-	return nil
-}
-
-func (s *site) openPools(ctx context.Context) error {
-	var onboardingErr, messagingErr error
-	s.onboarding, onboardingErr = postgres.Open(ctx, postgres.Config{URL: s.postgres.onboarding, MaxConns: 2})
-	s.messaging, messagingErr = postgres.Open(ctx, postgres.Config{URL: s.postgres.messaging, MaxConns: 2})
-	return errors.Join(onboardingErr, messagingErr)
+	return s.openPools(ctx, s.postgres.onboarding, s.postgres.messaging)
 }
 
 // openSoak has Kapso come, and the ends of jobs written down.
@@ -183,8 +152,8 @@ func (s *site) openSoak(ctx context.Context) error {
 	if s.cfg.soak == nil {
 		return nil
 	}
-	s.population.kapso = newSender(s.population, *s.cfg.soak, s.environ[secretVariable])
-	if _, err := s.onboarding.Exec(ctx, sqlRecordEnds); err != nil {
+	s.kapso = newSender(s.population, *s.cfg.soak, s.environ[secretVariable])
+	if _, err := s.onboardingDB.Exec(ctx, sqlRecordEnds); err != nil {
 		return fmt.Errorf("have the ends of jobs written down: %w", err)
 	}
 	return nil
@@ -209,7 +178,7 @@ func (s *site) isReady(ctx context.Context, k *supervisor) bool {
 	if err != nil {
 		return false
 	}
-	response, err := s.http.Do(request)
+	response, err := s.api.HTTP.Do(request)
 	if err != nil {
 		return false
 	}
@@ -223,17 +192,13 @@ const closeBound = 15 * time.Second
 func (s *site) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeBound)
 	defer cancel()
-	s.population.end()
+	s.end()
 	s.leave()
 	for _, k := range s.services {
 		k.close()
 	}
 	s.watchers.Wait() // they look at what has just been closed, and have a bound of their own
-	for _, pool := range []*pgxpool.Pool{s.onboarding, s.messaging} {
-		if pool != nil {
-			pool.Close()
-		}
-	}
+	s.closePools()
 	var problems []error
 	for _, w := range s.wires {
 		problems = append(problems, w.Close()) // before the vendors, who would wait for what is under way
@@ -246,8 +211,8 @@ func (s *site) close() error {
 	if s.postgres != nil {
 		problems = append(problems, s.postgres.stop(ctx))
 	}
-	problems = append(problems, s.population.still(ctx))
-	s.http.CloseIdleConnections()
+	problems = append(problems, s.still(ctx))
+	s.api.HTTP.CloseIdleConnections()
 	if s.file != nil {
 		problems = append(problems, s.file.Close())
 	}
@@ -256,6 +221,3 @@ func (s *site) close() error {
 	}
 	return errors.Join(problems...)
 }
-
-// inboundPath is where Twilio posts texts of people, with how hard it tries.
-const inboundPath = "/api/webhooks/twilio/inbound#rt=4000&rc=3&rp=all"

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -102,9 +101,7 @@ func (s Simulation) play(ctx context.Context, db *server, shift shift, seed uint
 		w.strikes[w.silence.name+" silent"]++
 	}
 	result.Lasted = w.elapsed()
-	evidence := w.evidence()
-	evidence.Onboarding, evidence.Messaging = w.onboardingDB, w.messagingDB
-	verdict, err := Examine(ctx, evidence)
+	verdict, err := Examine(ctx, w.evidence())
 	result.Err = errors.Join(result.Err, err)
 	result.Verdict, result.Digest = verdict, w.digest(verdict)
 	swept, err := w.sweptJobs(ctx)
@@ -183,24 +180,8 @@ func (w *world) settle(ctx context.Context) error {
 	return nil
 }
 
-// sqlMoving and sqlInDoubt ask whether anything will still happen by itself.
-const (
-	sqlMoving = `
-select exists (select from webhook_jobs where status in ('pending', 'processing'))
-    or exists (select from step_alarms where published_at is null)
-    or exists (select from conversation_sessions s join profiles p on p.id = s.profile_id
-               where s.status = 'active' and s.next_step_id is not null and not p.hold)`
-	sqlInDoubt = `select exists (select from sms_messages where status in ('sending', 'unknown'))`
-	// What the operator can do something about.
-	sqlStuck = `select exists (select from conversation_sessions where status = 'stuck')`
-)
-
-// moving reports whether anything will still happen by itself.
-func moving(ctx context.Context, onboarding, messaging *pgxpool.Pool) (bool, error) {
-	var moves, inDoubt bool
-	err := errors.Join(onboarding.QueryRow(ctx, sqlMoving).Scan(&moves), messaging.QueryRow(ctx, sqlInDoubt).Scan(&inDoubt))
-	return moves || inDoubt, err
-}
+// sqlStuck asks for what the operator can do something about.
+const sqlStuck = `select exists (select from conversation_sessions where status = 'stuck')`
 
 // sweptJobs is how many jobs retention has deleted: every inbound text was one.
 func (w *world) sweptJobs(ctx context.Context) (int, error) {
@@ -217,7 +198,7 @@ func (w *world) over(ctx context.Context) (bool, error) {
 	if w.busy() {
 		return false, nil
 	}
-	moves, err := moving(ctx, w.onboardingDB, w.messagingDB)
+	moves, err := w.moving(ctx)
 	if err != nil || moves {
 		return false, ctx.Err() // a database may be away
 	}

@@ -75,7 +75,7 @@ func (s Soak) Run(ctx context.Context) (SoakReport, error) {
 func (s *site) watchBacklog(ctx context.Context, began time.Time) {
 	for pause(ctx, time.Second) {
 		one := BacklogSample{AtMS: s.now().Sub(began).Milliseconds()}
-		if s.onboarding.QueryRow(ctx, sqlBacklog).Scan(&one.Waiting, &one.Running) == nil { // while Postgres is away there is nothing to be seen
+		if s.onboardingDB.QueryRow(ctx, sqlBacklog).Scan(&one.Waiting, &one.Running) == nil { // while Postgres is away there is nothing to be seen
 			s.backlog = append(s.backlog, one)
 		}
 	}

@@ -45,7 +45,7 @@ type SoakOutage struct {
 
 // of adds what is known of a soak beside its processes.
 func (r *SoakReport) of(s *site) {
-	k := s.population.kapso
+	k := s.kapso
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	r.Events, r.Duplicates, r.Retries, r.Late, r.Settled = k.events, k.duplicates.Load(), k.retries.Load(), k.late.Load(), s.settled

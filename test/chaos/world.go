@@ -13,14 +13,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"paceline.internal/emulators/clock"
 	"paceline.internal/emulators/wire"
 	"paceline.internal/gateway"
-	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
-	"paceline.internal/platform/rpc"
 	"paceline.internal/services/messaging"
 	"paceline.internal/services/onboarding"
 	"paceline.internal/test/stack"
@@ -34,17 +30,12 @@ type world struct {
 	shift     shift
 	openUntil time.Time // no leap is tried before
 	clock     *clock.Settable
-	flowFile  string
 	pulse     *pulse
-	vendors   *stack.Vendors
-	faults    *vendorFaults
 	log       *slog.Logger
-	secrets   stack.Secrets
 
 	messaging, onboarding, gateway *running
 	silence                        worldSilence
 	data                           *worldData
-	onboardingDB, messagingDB      *pgxpool.Pool // to examine
 
 	strikes map[string]int // disruptions by kind
 	scratch string         // a folder for its files
@@ -75,33 +66,23 @@ func newWorld(ctx context.Context, shift shift, seed uint64, people int, data *w
 			err = errors.Join(err, w.end(context.WithoutCancel(ctx)))
 		}
 	}()
-	w.pulse, w.faults = newPulse(w.clock), newVendorFaults(shift.odds, w.population)
+	w.pulse = newPulse(w.clock)
 	if w.scratch, err = os.MkdirTemp("", "paceline-world-"); err != nil {
 		return w, err
 	}
 	if w.flowFile, w.flow, err = writeFlow(w.scratch, drawn(w.dice)); err != nil {
 		return w, err
 	}
-	w.vendors, err = stack.StartVendors(ctx, stack.VendorConfig{
-		Clock: w.clock, Log: slog.New(slog.DiscardHandler), OnTwilio: w.observe,
-	})
-	if err != nil {
+	vendors := stack.VendorConfig{Clock: w.clock, Log: slog.New(slog.DiscardHandler), OnTwilio: w.observe}
+	if err := w.openVendors(ctx, vendors, shift.odds); err != nil {
 		return w, err
 	}
 	if err := w.serve(ctx); err != nil {
 		return w, err
 	}
-	for _, db := range []struct {
-		pool **pgxpool.Pool
-		url  string
-	}{{&w.onboardingDB, data.onboarding}, {&w.messagingDB, data.messaging}} {
-		if *db.pool, err = postgres.Open(ctx, postgres.Config{URL: db.url, MaxConns: 2}); err != nil {
-			return w, err
-		}
+	if err := w.openPools(ctx, data.onboarding, data.messaging); err != nil {
+		return w, err
 	}
-	w.phones = w.vendors.Twilio
-	w.vendors.QStash.SetFaults(w.faults.qstash())
-	w.vendors.Twilio.SetScript(w.faults.twilio())
 	return w, w.gather(people)
 }
 
@@ -116,14 +97,14 @@ func (w *world) serve(ctx context.Context) (err error) {
 	if w.gateway, err = reserve("gateway", 0); err != nil {
 		return err
 	}
-	w.api.BaseURL = "http://" + w.gateway.addr
-	secrets := stack.Secrets{ServiceAuth: strings.Repeat("service", 6), APIJWT: strings.Repeat("clients", 6)}
-	environ := merged(stack.ProcessEnviron(w.vendors, stack.Addresses{
+	environ, err := w.connect(stack.Addresses{
 		Gateway: w.gateway.addr, GatewayOps: w.gateway.opsAddr, Onboarding: w.onboarding.addr, OnboardingOps: w.onboarding.opsAddr,
 		Messaging: w.messaging.addr, MessagingOps: w.messaging.opsAddr,
-	}, secrets), worldEnviron, map[string]string{
-		"ONBOARDING_DATABASE_URL": w.data.onboarding, "MESSAGING_DATABASE_URL": w.data.messaging, "ONBOARDING_FLOW_FILE": w.flowFile,
-	})
+	}, w.data.onboarding, w.data.messaging)
+	if err != nil {
+		return err
+	}
+	environ = merged(environ, worldEnviron)
 	wired := map[string]map[string]string{} // by service: what is different for it
 	if wiring, ok := drawWire(w.dice); ok {
 		var value string
@@ -150,15 +131,7 @@ func (w *world) serve(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	w.vendors.Twilio.SetInboundURL(w.api.BaseURL + inboundPath)
-	w.secrets = secrets
-	return w.renewToken()
-}
-
-// renewToken gives the operator a token from now on; none may live for months.
-func (w *world) renewToken() (err error) {
-	w.api.Token, err = w.secrets.APIToken("operator", stack.OrgID, rpc.RoleOperator, w.clock.Now(), 30*day)
-	return err
+	return nil
 }
 
 func (w *world) services() []*running { return []*running{w.messaging, w.onboarding, w.gateway} }
@@ -182,11 +155,7 @@ func (w *world) end(ctx context.Context) error {
 	if w.vendors != nil {
 		problems = append(problems, w.vendors.Stop(ctx))
 	}
-	for _, pool := range []*pgxpool.Pool{w.onboardingDB, w.messagingDB} {
-		if pool != nil {
-			pool.Close()
-		}
-	}
+	w.closePools()
 	if w.scratch != "" {
 		problems = append(problems, os.RemoveAll(w.scratch))
 	}
