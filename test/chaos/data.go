@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/cluster"
 	"paceline.internal/services/messaging"
 	"paceline.internal/services/onboarding"
+	"paceline.internal/test/stack"
 )
 
 // server is the Postgres that all worlds of a run share, each with two databases of its own.
@@ -37,7 +36,7 @@ func openServer(ctx context.Context) (_ *server, err error) {
 	if s.admin, err = postgres.Open(ctx, postgres.Config{URL: s.cluster.URL("postgres", "postgres")}); err != nil {
 		return nil, err
 	}
-	for name, schema := range map[string]postgres.Migrations{"onboarding": onboarding.Migrations(), "messaging": messaging.Migrations()} {
+	for name, schema := range map[string]postgres.Migrations{stack.Onboarding: onboarding.Migrations(), stack.Messaging: messaging.Migrations()} {
 		if err := s.cluster.EnsureService(ctx, name); err != nil {
 			return nil, err
 		}
@@ -61,61 +60,46 @@ func (s *server) close(ctx context.Context) error {
 // worldData is the two databases of one world.
 type worldData struct {
 	server                *server
-	names                 [2]string
+	number                int64
 	closed                map[string]bool // by service
 	onboarding, messaging string          // URLs
 }
 
+var databases = []string{stack.Onboarding, stack.Messaging}
+
+// name is what the database of a service is called in SQL.
+func (d *worldData) name(service string) string { return fmt.Sprintf("world_%d_%s", d.number, service) }
+
 func (s *server) world(ctx context.Context) (*worldData, error) {
-	d := &worldData{server: s, closed: map[string]bool{}}
-	n := s.worlds.Add(1)
-	for i, service := range []string{"onboarding", "messaging"} {
-		d.names[i] = fmt.Sprintf("world_%d_%s", n, service)
-		sql := "create database " + pgx.Identifier{d.names[i]}.Sanitize() + " owner " + service + " template " + service
-		if _, err := s.admin.Exec(ctx, sql); err != nil {
+	d := &worldData{server: s, number: s.worlds.Add(1), closed: map[string]bool{}}
+	for _, service := range databases {
+		if _, err := s.admin.Exec(ctx, "create database "+d.name(service)+" owner "+service+" template "+service); err != nil {
 			return nil, fmt.Errorf("make a world's database: %w", err)
 		}
 	}
-	d.onboarding, d.messaging = s.cluster.URL(d.names[0], "onboarding"), s.cluster.URL(d.names[1], "messaging")
+	d.onboarding = s.cluster.URL(d.name(stack.Onboarding), stack.Onboarding)
+	d.messaging = s.cluster.URL(d.name(stack.Messaging), stack.Messaging)
 	return d, nil
 }
 
 func (d *worldData) drop(ctx context.Context) error {
 	var problems []error
-	for _, name := range d.names {
-		_, err := d.server.admin.Exec(ctx, "drop database if exists "+pgx.Identifier{name}.Sanitize()+" with (force)")
+	for _, service := range databases {
+		_, err := d.server.admin.Exec(ctx, "drop database if exists "+d.name(service)+" with (force)")
 		problems = append(problems, err)
 	}
 	return errors.Join(problems...)
 }
 
-// shut breaks every connection to the databases of a service and lets nobody in until open is called.
-func (d *worldData) shut(ctx context.Context, service string) error {
-	return d.allow(ctx, service, false)
-}
-
-func (d *worldData) open(ctx context.Context, service string) error {
-	return d.allow(ctx, service, true)
-}
-
-// away reports whether the database of a service is shut.
-func (d *worldData) away(service string) bool { return d.closed[service] }
-
+// allow lets a service into its database, or breaks every connection and lets nobody in until it is allowed again.
 func (d *worldData) allow(ctx context.Context, service string, allowed bool) error {
 	d.closed[service] = !allowed
-	for _, name := range d.names {
-		if !strings.HasSuffix(name, service) {
-			continue
-		}
-		sql := fmt.Sprintf("alter database %s allow_connections %t", pgx.Identifier{name}.Sanitize(), allowed)
-		if _, err := d.server.admin.Exec(ctx, sql); err != nil {
-			return fmt.Errorf("shut a database: %w", err)
-		}
-		if !allowed {
-			if _, err := d.server.admin.Exec(ctx, "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1", name); err != nil {
-				return fmt.Errorf("shut a database: %w", err)
-			}
-		}
+	_, err := d.server.admin.Exec(ctx, fmt.Sprintf("alter database %s allow_connections %t", d.name(service), allowed))
+	if err == nil && !allowed {
+		_, err = d.server.admin.Exec(ctx, "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1", d.name(service))
+	}
+	if err != nil {
+		return fmt.Errorf("shut a database: %w", err)
 	}
 	return nil
 }

@@ -8,28 +8,28 @@ import (
 	"time"
 
 	"paceline.internal/emulators/wire"
+	"paceline.internal/test/stack"
 )
 
 // disruption is something that befalls the system itself, at an instant of its own.
 type disruption struct {
 	at     time.Duration // since the world began
+	whose  string
 	kind   string
 	last   time.Duration // how long an outage lasts
 	manner wire.Manner   // of a silence
 }
 
+// name is what it is called in a report.
+func (d disruption) name() string { return d.whose + d.kind }
+
 // The kinds of disruptions. A service whose database comes back is restarted, as an orchestrator does that has seen it unready:
 // which of its old connections would be met first is nothing that a seed could repeat. Connections that break under a
 // living service are the matter of `chaos --processes` and of the crash matrix.
 const (
-	restartsMessaging  = "messaging restarted"
-	restartsOnboarding = "onboarding restarted"
-	restartsGateway    = "gateway restarted"
-	restartsQStash     = "qstash restarted"
-	losesOnboardingDB  = "onboarding's postgres away"
-	losesMessagingDB   = "messaging's postgres away"
-	findsOnboardingDB  = "onboarding's postgres back"
-	findsMessagingDB   = "messaging's postgres back"
+	restarts = " restarted"
+	losesDB  = "'s postgres away"
+	findsDB  = "'s postgres back"
 )
 
 // fallsSilent has the world's wire fall silent. What is under way on it waits for its own deadlines, and those are on the machine's
@@ -52,9 +52,16 @@ const (
 	passBound = 6 * time.Second
 )
 
-var disruptionKinds = []string{
-	restartsMessaging, restartsOnboarding, restartsGateway, restartsQStash, losesOnboardingDB, losesMessagingDB,
+var disruptionKinds = []disruption{
+	{whose: stack.Messaging, kind: restarts},
+	{whose: stack.Onboarding, kind: restarts},
+	{whose: stack.Gateway, kind: restarts},
+	{whose: qstashVendor, kind: restarts},
+	{whose: stack.Onboarding, kind: losesDB},
+	{whose: stack.Messaging, kind: losesDB},
 }
+
+const qstashVendor = "qstash"
 
 // drawWire says which wire of a world falls silent; few have one.
 func drawWire(d dice) (wiring, bool) {
@@ -68,11 +75,10 @@ func drawDisruptions(d dice, after []time.Duration) []disruption {
 	r := d.roll("troubles")
 	var all []disruption
 	for range 3 + r.IntN(5) + len(after) {
-		all = append(all, disruption{
-			// Disruptions have instants of their own, the last of every grid.
-			at:   between(r, time.Second, 2*time.Minute) + grid - time.Microsecond,
-			kind: pick(r, disruptionKinds), last: between(r, grid, 45*time.Second),
-		})
+		at := between(r, time.Second, 2*time.Minute) + grid - time.Microsecond // instants of their own, the last of every grid
+		one := pick(r, disruptionKinds)
+		one.at, one.last = at, between(r, grid, 45*time.Second)
+		all = append(all, one)
 	}
 	for i, at := range after {
 		all[i].at = at.Truncate(grid) + all[i].at/2 - all[i].at/2%grid + grid - time.Microsecond
@@ -105,58 +111,45 @@ func (w *world) disrupt(ctx context.Context, t disruption) (later []disruption, 
 		w.silence.begin(t.manner)
 		return nil, nil
 	}
-	w.strikes[t.kind]++
-	switch t.kind {
-	case restartsMessaging:
-		return nil, w.restart(ctx, w.messaging)
-	case restartsOnboarding:
-		return nil, w.restart(ctx, w.onboarding)
-	case restartsGateway:
-		// Before it, or the gateway would wait for them; and after it, for a connection that was being put aside at that moment.
-		w.hangUp()
-		if err := w.gateway.stop(); err != nil {
+	w.strikes[t.name()]++
+	switch {
+	case t.kind == losesDB:
+		return []disruption{{at: t.at + t.last, whose: t.whose, kind: findsDB}}, w.data.allow(ctx, t.whose, false)
+	case t.kind == findsDB:
+		if err := w.data.allow(ctx, t.whose, true); err != nil {
 			return nil, err
 		}
-		w.hangUp()
-		return nil, w.gateway.start(ctx)
-	case restartsQStash:
+		return nil, w.restart(ctx, t.whose)
+	case t.whose == qstashVendor:
 		w.vendors.QStash.Restart()
 		return nil, nil
-	case losesOnboardingDB:
-		return []disruption{{at: t.at + t.last, kind: findsOnboardingDB}}, w.data.shut(ctx, "onboarding")
-	case losesMessagingDB:
-		return []disruption{{at: t.at + t.last, kind: findsMessagingDB}}, w.data.shut(ctx, "messaging")
-	case findsOnboardingDB:
-		return nil, w.find(ctx, w.onboarding)
 	default:
-		return nil, w.find(ctx, w.messaging)
+		return nil, w.restart(ctx, t.whose)
 	}
-}
-
-// hangUp closes the connections to the gateway that nobody uses.
-func (w *world) hangUp() {
-	w.vendors.HangUp()
-	w.api.HTTP.CloseIdleConnections()
 }
 
 // restart stops a service and starts it again, unless its database is away: then it would only refuse to start until that is
 // back, when it is restarted anyway.
-func (w *world) restart(ctx context.Context, s *running) error {
-	if w.data.away(s.name) {
+func (w *world) restart(ctx context.Context, name string) error {
+	s := w.services()[slices.IndexFunc(w.services(), func(s *running) bool { return s.name == name })]
+	if w.data.closed[name] {
 		return nil
 	}
+	// Before the gateway stops, or it would wait for them; and after it, for a connection that was being put aside at that moment.
+	w.hangUp(s)
 	if err := s.stop(); err != nil {
 		return err
 	}
+	w.hangUp(s)
 	return s.start(ctx)
 }
 
-// find gives a service its database back.
-func (w *world) find(ctx context.Context, s *running) error {
-	if err := w.data.open(ctx, s.name); err != nil {
-		return err
+// hangUp closes the connections to the gateway that nobody uses.
+func (w *world) hangUp(s *running) {
+	if s == w.gateway {
+		w.vendors.HangUp()
+		w.api.HTTP.CloseIdleConnections()
 	}
-	return w.restart(ctx, s)
 }
 
 // worldSilence is that of a world's wire.

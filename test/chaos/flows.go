@@ -18,17 +18,17 @@ type flowFile struct {
 }
 
 type flowStep struct {
-	ID            string `json:"id"`
-	Text          string `json:"text"`
-	DelayMS       int64  `json:"delay_ms"`
-	AfterDelivery string `json:"after_delivery,omitempty"`
+	ID            session.StepID  `json:"id"`
+	Text          session.TextKey `json:"text"`
+	DelayMS       int64           `json:"delay_ms"`
+	AfterDelivery string          `json:"after_delivery,omitempty"`
 }
 
 // writeFlow writes the built-in flow into dir, changed.
 func writeFlow(dir string, change func(f *flowFile)) (path string, flow session.Flow, err error) {
 	f := flowFile{Version: "chaos"}
 	for _, s := range session.DefaultFlow().Steps() {
-		f.Steps = append(f.Steps, flowStep{ID: string(s.ID), Text: string(s.Text), DelayMS: s.Delay.Milliseconds()})
+		f.Steps = append(f.Steps, flowStep{ID: s.ID, Text: s.Text, DelayMS: s.Delay.Milliseconds()})
 	}
 	change(&f)
 	text, err := json.Marshal(f)

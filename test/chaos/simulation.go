@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +33,7 @@ func (s Simulation) Run(ctx context.Context) (_ Report, err error) {
 	if err != nil {
 		return Report{}, err
 	}
-	perWorld, parallel := orElse(s.PerWorld, 50), orElse(s.Parallel, 4)
+	perWorld, parallel := cmp.Or(max(s.PerWorld, 0), 50), cmp.Or(max(s.Parallel, 0), 4)
 	if s.Log == nil {
 		s.Log = slog.New(slog.DiscardHandler)
 	}
@@ -72,13 +73,6 @@ func (s Simulation) Run(ctx context.Context) (_ Report, err error) {
 	return report, nil
 }
 
-func orElse(n, otherwise int) int {
-	if n > 0 {
-		return n
-	}
-	return otherwise
-}
-
 // play plays one world to its end and examines it.
 func (s Simulation) play(ctx context.Context, db *server, shift shift, seed uint64, people int) (result World) {
 	result = World{Seed: seed, People: people, Gear: s.Gear}
@@ -108,7 +102,9 @@ func (s Simulation) play(ctx context.Context, db *server, shift shift, seed uint
 	result.Swept, result.Err = swept, errors.Join(result.Err, err)
 	result.Faults = sum(sum(w.strikes, w.achieved), w.faults.counts())
 	if s.Story != nil && (result.Err != nil || !verdict.Kept()) {
-		w.tell(s.Story)
+		for _, p := range w.cast {
+			p.tell(s.Story)
+		}
 	}
 	return result
 }
@@ -151,7 +147,7 @@ func (w *world) live(ctx context.Context) error {
 			w.clock.Advance(planned.Sub(w.clock.Now()))
 			later, err := w.disrupt(ctx, disruptions[0])
 			if err != nil {
-				return fmt.Errorf("at %s, %s: %w", w.elapsed(), disruptions[0].kind, err)
+				return fmt.Errorf("at %s, %s: %w", w.elapsed(), disruptions[0].name(), err)
 			}
 			disruptions = sorted(append(disruptions[1:], later...))
 		case planned.IsZero() || wakes.Before(planned):

@@ -8,31 +8,23 @@ import (
 	"paceline.internal/test/stack"
 )
 
-// The wires between the services and to what they stand on, named by who calls whom.
+// The vendors' wires, named as all are by who calls whom. They begin at no service: see stack.VendorConfig.
 const (
-	gatewayToOnboarding   = "gateway -> onboarding"
-	gatewayToMessaging    = "gateway -> messaging"
-	onboardingToMessaging = "onboarding -> messaging"
-	onboardingToPostgres  = "onboarding -> postgres"
-	messagingToPostgres   = "messaging -> postgres"
-	onboardingToQStash    = "onboarding -> qstash"
-	messagingToTwilio     = "messaging -> twilio"
-	qstashToGateway       = "qstash -> gateway"
-	twilioToGateway       = "twilio -> gateway"
+	qstashToGateway = "qstash -> gateway"
+	twilioToGateway = "twilio -> gateway"
 )
 
-// wiring is a wire that begins at a service, and the variable by which that service knows where it leads. The vendors' begin at no
-// service: see stack.VendorConfig.
+// wiring is a wire that begins at a service, and the variable by which that service knows where it leads.
 type wiring struct{ name, service, variable string }
 
 var wirings = []wiring{
-	{gatewayToOnboarding, stack.Gateway, "ONBOARDING_ADDR"},
-	{gatewayToMessaging, stack.Gateway, "MESSAGING_ADDR"},
-	{onboardingToMessaging, stack.Onboarding, "MESSAGING_ADDR"},
-	{onboardingToPostgres, stack.Onboarding, "ONBOARDING_DATABASE_URL"},
-	{messagingToPostgres, stack.Messaging, "MESSAGING_DATABASE_URL"},
-	{onboardingToQStash, stack.Onboarding, "QSTASH_URL"},
-	{messagingToTwilio, stack.Messaging, "TWILIO_API_URL"},
+	{"gateway -> onboarding", stack.Gateway, "ONBOARDING_ADDR"},
+	{"gateway -> messaging", stack.Gateway, "MESSAGING_ADDR"},
+	{"onboarding -> messaging", stack.Onboarding, "MESSAGING_ADDR"},
+	{"onboarding -> postgres", stack.Onboarding, "ONBOARDING_DATABASE_URL"},
+	{"messaging -> postgres", stack.Messaging, "MESSAGING_DATABASE_URL"},
+	{"onboarding -> qstash", stack.Onboarding, "QSTASH_URL"},
+	{"messaging -> twilio", stack.Messaging, "TWILIO_API_URL"},
 }
 
 // open puts a wire in the place to which the variable leads in environ, and returns what the variable is with it.

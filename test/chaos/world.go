@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"slices"
@@ -88,13 +87,13 @@ func newWorld(ctx context.Context, shift shift, seed uint64, people int, data *w
 
 // serve reserves the ports, configures the services and starts them.
 func (w *world) serve(ctx context.Context) (err error) {
-	if w.messaging, err = reserve("messaging", messagingLoops); err != nil {
+	if w.messaging, err = reserve(stack.Messaging, messagingLoops); err != nil {
 		return err
 	}
-	if w.onboarding, err = reserve("onboarding", onboardingLoops); err != nil {
+	if w.onboarding, err = reserve(stack.Onboarding, onboardingLoops); err != nil {
 		return err
 	}
-	if w.gateway, err = reserve("gateway", 0); err != nil {
+	if w.gateway, err = reserve(stack.Gateway, 0); err != nil {
 		return err
 	}
 	environ, err := w.connect(stack.Addresses{
@@ -188,11 +187,4 @@ func (w *world) digest(v Verdict) string {
 		}
 	}
 	return hex.EncodeToString(hash.Sum(nil)[:8])
-}
-
-// tell prints what everybody heard; for who looks into a failing seed.
-func (w *world) tell(to io.Writer) {
-	for _, p := range w.cast {
-		p.tell(to)
-	}
 }
