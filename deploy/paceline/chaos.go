@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"time"
 
@@ -81,16 +82,11 @@ func (c *chaosCommand) processes(ctx context.Context, t terminal, seed uint64) e
 			environ[name] = value
 		}
 	}
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "LOG_LEVEL", selfIsTest} {
-		if value, set := t.environ[name]; set {
-			environ[name] = value
-		}
-	}
-	screen := newScreen(t.out, c.JSON)
+	maps.Copy(environ, inherited(t.environ))
 	report, err := chaos.Processes{
 		Seed: seed, Duration: c.Duration, Sessions: cmp.Or(c.Sessions, driven), KillEvery: c.KillEvery, Settle: c.Settle,
 		SilenceEvery: c.SilenceEvery, SilenceFor: c.SilenceFor, Gap: c.Gap, Keep: c.Keep,
-		Program: []string{program, "serve"}, Environ: environ, Clock: clock.System(), Tell: screen.heading,
+		Program: []string{program, "serve"}, Environ: environ, Clock: clock.System(), Tell: newScreen(t.out, c.JSON).heading,
 	}.Run(ctx)
 	if err != nil {
 		return err

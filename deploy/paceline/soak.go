@@ -39,10 +39,12 @@ func (c *soakCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return fmt.Errorf("find this program, to start it again as the services: %w", err)
 	}
-	screen := newScreen(t.out, c.JSON)
 	report, err := chaos.Soak{
-		Seed: c.Seed, Rate: c.Rate, Duration: c.Duration, Duplicates: c.Duplicates, RetryAfter: c.RetryAfter, Settle: c.Settle, Keep: c.Keep,
-		Program: []string{program, "serve"}, Environ: inherited(t.environ), Clock: clock.System(), Tell: screen.heading,
+		Rate: c.Rate, Duplicates: c.Duplicates, RetryAfter: c.RetryAfter,
+		Processes: chaos.Processes{
+			Seed: c.Seed, Duration: c.Duration, Settle: c.Settle, Keep: c.Keep,
+			Program: []string{program, "serve"}, Environ: inherited(t.environ), Clock: clock.System(), Tell: newScreen(t.out, c.JSON).heading,
+		},
 	}.Run(ctx)
 	if err != nil {
 		return err

@@ -43,7 +43,7 @@ func newScene(t *testing.T) *scene {
 		s.text(text, s.at.Add(time.Duration(i)*8*time.Second))
 	}
 	s.exec(s.Onboarding, sqlRecordEnds)
-	s.kapso = newSender(&population{}, Soak{Seed: 7, Rate: 3, Duration: time.Second}, "secret")
+	s.kapso = newSender(&population{}, Soak{Processes: Processes{Seed: 7, Duration: time.Second}, Rate: 3}, "secret")
 	for n := range 3 {
 		s.row("kapso.survey.response:" + s.kapso.eventID(n))
 		require.Empty(t, s.kapso.accept(n, []byte(`{"status":"processed"}`)))

@@ -9,7 +9,7 @@ import (
 
 func TestSoakSender(t *testing.T) {
 	t.Parallel()
-	s := newSender(&population{}, Soak{Seed: 7, Rate: 1, Duration: time.Second, RetryAfter: 10 * time.Second}, "secret")
+	s := newSender(&population{}, Soak{Processes: Processes{Seed: 7, Duration: time.Second}, Rate: 1, RetryAfter: 10 * time.Second}, "secret")
 
 	t.Run("RepeatsAsKapsoDoes", func(t *testing.T) {
 		t.Parallel()

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"paceline.internal/emulators/clock"
 	"paceline.internal/test/stack"
 )
 
@@ -19,18 +18,11 @@ import (
 // depend on the answers, some of them twice, and repeats what is not answered with a 2xx. In mid-run onboarding is killed with SIGKILL, and
 // later Postgres. In the end every event that was accepted must be a row exactly once, and completed exactly once.
 type Soak struct {
-	Seed       uint64
-	Rate       int // events a second
-	Duration   time.Duration
+	Processes // without people, kills and silences of its own
+
+	Rate       int           // events a second
 	Duplicates float64       // the share of events that are posted a second time all the same
 	RetryAfter time.Duration // the first pause of the sender; the second is four times, all others nine times as long. Kapso's is 10 s.
-
-	Settle  time.Duration     // this and the others as in Processes
-	Keep    bool              //
-	Program []string          //
-	Environ map[string]string //
-	Clock   clock.Clock       //
-	Tell    func(line string) //
 }
 
 // MaxSoak is how many events a run may have: what is remembered of each is a few bytes.
@@ -58,11 +50,9 @@ func (s Soak) Run(ctx context.Context) (SoakReport, error) {
 	if err := s.check(); err != nil {
 		return SoakReport{}, err
 	}
-	load := loadBefore()
-	site, report, err := Processes{
-		Seed: s.Seed, Duration: s.Duration, Settle: s.Settle, Keep: s.Keep, Program: s.Program, Clock: s.Clock, Tell: s.Tell, soak: &s,
-		Environ: merged(s.Environ, map[string]string{secretVariable: rand.Text()}),
-	}.run(ctx)
+	load, p := loadBefore(), s.Processes
+	p.soak, p.Environ = &s, merged(p.Environ, map[string]string{secretVariable: rand.Text()})
+	site, report, err := p.run(ctx)
 	if err != nil {
 		return SoakReport{Report: report}, err
 	}

@@ -38,7 +38,7 @@ func examineWebhooks(ctx context.Context, e Evidence, v *Verdict) error {
 	v.Intake = &Intake{}
 	k := e.kapso
 	for answer, times := range k.refusals {
-		v.breakf(new(int), "%d times the answer was: %s", times, answer)
+		v.breakf(nil, "%d times the answer was: %s", times, answer)
 	}
 	if _, err := e.Onboarding.Exec(ctx, "create index on soak_ends (job_id); analyze soak_ends"); err != nil {
 		return err
@@ -50,7 +50,7 @@ func examineWebhooks(ctx context.Context, e Evidence, v *Verdict) error {
 		v.Rows++
 		n, posted := k.eventOf(key)
 		if !posted {
-			v.breakf(new(int), "row %s: nobody posted that", key)
+			v.breakf(nil, "row %s: nobody posted that", key)
 			return
 		}
 		times[n]++
