@@ -36,11 +36,10 @@ func openServer(ctx context.Context) (_ *server, err error) {
 	if s.admin, err = postgres.Open(ctx, postgres.Config{URL: s.cluster.URL("postgres", "postgres")}); err != nil {
 		return nil, err
 	}
-	for name, schema := range map[string]postgres.Migrations{stack.Onboarding: onboarding.Migrations(), stack.Messaging: messaging.Migrations()} {
-		if err := s.cluster.EnsureService(ctx, name); err != nil {
-			return nil, err
-		}
-		if err := schema.Up(ctx, s.cluster.URL(name, name)); err != nil {
+	for name, schema := range map[string]postgres.Migrations{
+		stack.Onboarding: onboarding.Migrations(), stack.Messaging: messaging.Migrations(),
+	} {
+		if err := errors.Join(s.cluster.EnsureService(ctx, name), schema.Up(ctx, s.cluster.URL(name, name))); err != nil {
 			return nil, err
 		}
 	}

@@ -41,8 +41,8 @@ type sender struct {
 	repeats  map[string]int  // answers, and errors, that were repeated
 }
 
-// secretVariable is the gateway's variable that holds what Kapso signs with.
-const secretVariable = "KAPSO_WEBHOOK_SECRET"
+// signsWith is the variable that tells the gateway the key.
+const signsWith = "KAPSO_WEBHOOK_SECRET"
 
 const (
 	// maxTries is more than Kapso's four, which is what it takes to be sure that a long outage loses nothing here.

@@ -199,21 +199,21 @@ func (s *site) quietWithin(from, to time.Time) bool {
 
 // spreadsOf are the silences by a name of theirs, for people.
 func spreadsOf(all []silence, name func(silence) string, line func(name, format string, args ...any)) {
-	type pair struct{ text, recovered []time.Duration }
-	groups, count := map[string]pair{}, map[string]int{}
+	groups := map[string][]silence{}
 	for _, one := range all {
-		g := groups[name(one)]
-		if one.ToTextMS != nil {
-			g.text = append(g.text, time.Duration(*one.ToTextMS)*time.Millisecond)
-		}
-		if one.ToRecoveredMS != nil {
-			g.recovered = append(g.recovered, time.Duration(*one.ToRecoveredMS)*time.Millisecond)
-		}
-		groups[name(one)] = g
-		count[name(one)]++
+		groups[name(one)] = append(groups[name(one)], one)
 	}
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
-		text, recovered := spreadOf(groups[name].text), spreadOf(groups[name].recovered)
-		line(name, "%d times; to the next text across %s; from the end to recovered %s", count[name], text.seconds(), recovered.seconds())
+		var text, recovered []time.Duration
+		for _, one := range groups[name] {
+			if one.ToTextMS != nil {
+				text = append(text, time.Duration(*one.ToTextMS)*time.Millisecond)
+			}
+			if one.ToRecoveredMS != nil {
+				recovered = append(recovered, time.Duration(*one.ToRecoveredMS)*time.Millisecond)
+			}
+		}
+		line(name, "%d times; to the next text across %s; from the end to recovered %s", len(groups[name]), spreadOf(text).seconds(),
+			spreadOf(recovered).seconds())
 	}
 }

@@ -152,7 +152,7 @@ func (s *site) openSoak(ctx context.Context) error {
 	if s.cfg.soak == nil {
 		return nil
 	}
-	s.kapso = newSender(s.population, *s.cfg.soak, s.environ[secretVariable])
+	s.kapso = newSender(s.population, *s.cfg.soak, s.environ[signsWith])
 	if _, err := s.onboardingDB.Exec(ctx, sqlRecordEnds); err != nil {
 		return fmt.Errorf("have the ends of jobs written down: %w", err)
 	}

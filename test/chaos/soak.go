@@ -51,7 +51,7 @@ func (s Soak) Run(ctx context.Context) (SoakReport, error) {
 		return SoakReport{}, err
 	}
 	load, p := loadBefore(), s.Processes
-	p.soak, p.Environ = &s, merged(p.Environ, map[string]string{secretVariable: rand.Text()})
+	p.soak, p.Environ = &s, merged(p.Environ, map[string]string{signsWith: rand.Text()})
 	site, report, err := p.run(ctx)
 	if err != nil {
 		return SoakReport{Report: report}, err
@@ -65,7 +65,7 @@ func (s Soak) Run(ctx context.Context) (SoakReport, error) {
 func (s *site) watchBacklog(ctx context.Context, began time.Time) {
 	for pause(ctx, time.Second) {
 		one := BacklogSample{AtMS: s.now().Sub(began).Milliseconds()}
-		if s.onboardingDB.QueryRow(ctx, sqlBacklog).Scan(&one.Waiting, &one.Running) == nil { // while Postgres is away there is nothing to be seen
+		if s.onboardingDB.QueryRow(ctx, sqlBacklog).Scan(&one.Waiting, &one.Running) == nil { // or Postgres is away
 			s.backlog = append(s.backlog, one)
 		}
 	}
