@@ -60,7 +60,7 @@ func (c *population) resolve(ctx context.Context, messageID string) {
 		return
 	}
 	sid, reason := "", "it is not in Twilio's log"
-	for _, m := range c.recorder.Texts() {
+	for _, m := range c.recorder.texts() {
 		if rowOf(m) == messageID {
 			sid, reason = m.SID, "it is in Twilio's log"
 		}

@@ -232,7 +232,7 @@ func (p *person) sayStop(ctx context.Context) {
 		p.after(p.c.tempo.again, p.sayStop)
 		return
 	}
-	p.c.recorder.Stopped(p.phone, p.c.clock.Now())
+	p.c.recorder.stopped(p.phone, p.c.clock.Now())
 	p.wishes(consent.OptedOut)
 	if p.start2 > 0 {
 		p.after(p.start2, p.sayStart)
@@ -241,7 +241,7 @@ func (p *person) sayStop(ctx context.Context) {
 
 func (p *person) sayStart(ctx context.Context) {
 	p.wishes("")
-	p.c.recorder.Restarts(p.phone, p.c.clock.Now())
+	p.c.recorder.restarts(p.phone, p.c.clock.Now())
 	if !p.text(ctx, "START") {
 		p.after(p.c.tempo.again, p.sayStart)
 		return
@@ -307,16 +307,6 @@ func (p *person) busy() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.pending > 0
-}
-
-// account is what the person knows.
-func (p *person) account() Account {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return Account{
-		Name: fmt.Sprintf("person %d", p.i), Phone: p.phone, Session: p.session, Wish: p.wish, Busy: p.pending > 0,
-		Unanswered: p.spoke > p.listened,
-	}
 }
 
 // story is what the person heard, and when.

@@ -28,7 +28,7 @@ type population struct {
 	began    time.Time
 	tempo    tempo
 	flow     session.Flow
-	recorder *Recorder
+	recorder *recorder
 	api      operator.Client
 	kapso    *sender                            // nil outside a soak
 	run      func(do func(ctx context.Context)) // with a context that lasts as long as they live
@@ -49,7 +49,7 @@ type population struct {
 
 func newPopulation(ctx context.Context, d dice, c clock.Clock, t tempo) *population {
 	return &population{
-		dice: d, clock: c, began: c.Now(), tempo: t, recorder: new(Recorder), byPhone: map[string]*person{}, changed: make(chan struct{}),
+		dice: d, clock: c, began: c.Now(), tempo: t, recorder: new(recorder), byPhone: map[string]*person{}, changed: make(chan struct{}),
 		run:      func(do func(ctx context.Context)) { do(ctx) },
 		sessions: map[string]*person{}, byHand: map[string][]session.StepID{}, achieved: map[string]int{},
 		api: operator.Client{HTTP: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: callBound}},
@@ -169,7 +169,7 @@ func (c *population) problemf(format string, args ...any) {
 
 // observe hears everything at Twilio: for the record, and for the people.
 func (c *population) observe(e twilio.Event) {
-	c.recorder.Observe(e)
+	c.recorder.observe(e)
 	if e.Kind != twilio.EventCreated || e.Message.Direction != twilio.DirectionAPI {
 		return
 	}

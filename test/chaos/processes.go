@@ -165,14 +165,15 @@ func (s *site) examine(ctx context.Context, total, settled time.Duration) (Repor
 	for name := range Knobs() {
 		r.Knobs[name] = s.environ[name]
 	}
-	evidence := s.evidence()
-	s.end() // or what the sender knows would still change
-	s.leave()
-	if err := s.still(ctx); err != nil {
-		return r, err
+	if s.kapso != nil { // what it knows would still change
+		s.end()
+		s.leave()
+		if err := s.still(ctx); err != nil {
+			return r, err
+		}
 	}
 	var err error
-	if r.Verdict, err = Examine(ctx, evidence); err != nil {
+	if r.Verdict, err = s.population.examine(ctx); err != nil {
 		return r, err
 	}
 	s.measureSpacing(&r)

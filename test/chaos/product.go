@@ -86,15 +86,3 @@ func (c *population) moving(ctx context.Context) (bool, error) {
 	err := errors.Join(c.onboardingDB.QueryRow(ctx, sqlMoving).Scan(&moves), c.messagingDB.QueryRow(ctx, sqlInDoubt).Scan(&inDoubt))
 	return moves || inDoubt, err
 }
-
-// evidence is the databases and what everybody knows when a run is over.
-func (c *population) evidence() Evidence {
-	e := Evidence{
-		Recorder: c.recorder, Onboarding: c.onboardingDB, Messaging: c.messagingDB, Flow: c.flow, ByHand: c.byHand, Problems: c.problems,
-		kapso: c.kapso,
-	}
-	for _, p := range c.cast {
-		e.People = append(e.People, p.account())
-	}
-	return e
-}

@@ -9,9 +9,9 @@ import (
 	"paceline.internal/emulators/twilio"
 )
 
-// Recorder stands at Twilio and writes down, in the order in which it happened, which texts were taken or refused there and
+// recorder stands at Twilio and writes down, in the order in which it happened, which texts were taken or refused there and
 // when a person's STOP or START was acknowledged. It is safe for concurrent use; the zero value is ready.
-type Recorder struct {
+type recorder struct {
 	mu     sync.Mutex
 	record []observation
 }
@@ -36,37 +36,37 @@ const (
 // codeOptedOut is Twilio's refusal to text somebody who stopped the sender.
 const codeOptedOut = 21610
 
-// Observe is the OnTwilio of stack.VendorConfig.
-func (w *Recorder) Observe(e twilio.Event) {
+// observe is the OnTwilio of stack.VendorConfig.
+func (r *recorder) observe(e twilio.Event) {
 	switch {
 	case e.Message.Direction != twilio.DirectionAPI:
 	case e.Kind == twilio.EventCreated:
-		w.note(observation{at: e.At, kind: textTaken, phone: e.Message.To, text: e.Message})
+		r.note(observation{at: e.At, kind: textTaken, phone: e.Message.To, text: e.Message})
 	case e.Kind == twilio.EventRefused && e.Code == codeOptedOut:
-		w.note(observation{at: e.At, kind: textRefused, phone: e.Message.To, text: e.Message})
+		r.note(observation{at: e.At, kind: textRefused, phone: e.Message.To, text: e.Message})
 	}
 }
 
-// Stopped is called when the webhook of a person's STOP, in any of its words, has been answered 200.
-func (w *Recorder) Stopped(phone string, at time.Time) {
-	w.note(observation{at: at, kind: optOutActed, phone: phone})
+// stopped is called when the webhook of a person's STOP, in any of its words, has been answered 200.
+func (r *recorder) stopped(phone string, at time.Time) {
+	r.note(observation{at: at, kind: optOutActed, phone: phone})
 }
 
-// Restarts is called before a person's START is handed to Twilio.
-func (w *Recorder) Restarts(phone string, at time.Time) {
-	w.note(observation{at: at, kind: optInArrived, phone: phone})
+// restarts is called before a person's START is handed to Twilio.
+func (r *recorder) restarts(phone string, at time.Time) {
+	r.note(observation{at: at, kind: optInArrived, phone: phone})
 }
 
-func (w *Recorder) note(t observation) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.record = append(w.record, t)
+func (r *recorder) note(t observation) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.record = append(r.record, t)
 }
 
-// Texts is what Twilio took, in its order.
-func (w *Recorder) Texts() []twilio.Message {
+// texts is what Twilio took, in its order.
+func (r *recorder) texts() []twilio.Message {
 	var texts []twilio.Message
-	for _, t := range w.observations() {
+	for _, t := range r.observations() {
 		if t.kind == textTaken {
 			texts = append(texts, t.text)
 		}
@@ -74,18 +74,18 @@ func (w *Recorder) Texts() []twilio.Message {
 	return texts
 }
 
-func (w *Recorder) observations() []observation {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.record)
+func (r *recorder) observations() []observation {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.record)
 }
 
 // afterStop is every text that Twilio was asked for after the person's STOP had been acknowledged, taken or not, but for one that
 // confirms it.
-func (w *Recorder) afterStop(confirms func(twilio.Message) bool) []observation {
+func (r *recorder) afterStop(confirms func(twilio.Message) bool) []observation {
 	stopped, confirmed := map[string]bool{}, map[string]bool{}
 	var found []observation
-	for _, t := range w.observations() {
+	for _, t := range r.observations() {
 		switch t.kind {
 		case optOutActed:
 			stopped[t.phone] = true

@@ -95,7 +95,7 @@ func (s Simulation) play(ctx context.Context, db *server, shift shift, seed uint
 		w.strikes[w.silence.name+" silent"]++
 	}
 	result.Lasted = w.elapsed()
-	verdict, err := Examine(ctx, w.evidence())
+	verdict, err := w.examine(ctx)
 	result.Err = errors.Join(result.Err, err)
 	result.Verdict, result.Digest = verdict, w.digest(verdict)
 	swept, err := w.sweptJobs(ctx)

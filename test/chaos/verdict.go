@@ -18,27 +18,6 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// Evidence is what is examined after a run, when nothing moves any more.
-type Evidence struct {
-	Recorder              *Recorder
-	Onboarding, Messaging *pgxpool.Pool // only read
-	Flow                  session.Flow
-	// ByHand are the steps, by session, that somebody delivered by hand. Such a step comes when they say, and not after its delay.
-	ByHand   map[string][]session.StepID
-	People   []Account
-	Problems []string // of the people and their operator: calls that were refused and must not be
-
-	kapso *sender // nil outside a soak
-}
-
-// Account is what somebody knows of their own conversation.
-type Account struct {
-	Name, Phone, Session string
-	Wish                 consent.State // by the last STOP or START that was acknowledged; empty when none was
-	Busy                 bool          // still has plans, or waits for an answer
-	Unanswered           bool          // their last text was acknowledged, and they have heard nothing since
-}
-
 // Verdict says whether the promises were kept. Each broken one is a line in Broken that names the session or the message.
 type Verdict struct {
 	Sessions int `json:"sessions"`
@@ -178,39 +157,40 @@ type taken struct {
 	sid   string
 }
 
-// Examine reads both databases and compares them with what the recorder saw.
-func Examine(ctx context.Context, e Evidence) (Verdict, error) {
+// examine reads both databases when nothing moves any more, and compares them with what the recorder saw and everybody knows. How the run was
+// made is nothing that it asks.
+func (c *population) examine(ctx context.Context) (Verdict, error) {
 	v := Verdict{
-		Ended: map[string]int{}, Parked: map[string]int{}, Broken: slices.Clone(e.Problems),
+		Ended: map[string]int{}, Parked: map[string]int{}, Broken: slices.Clone(c.problems),
 		talks: map[string]talk{}, ends: map[string][]string{}, confirmations: map[string]bool{},
 	}
-	texts := e.Recorder.Texts()
+	texts := c.recorder.texts()
 	v.Texts = len(texts)
-	episodes, err := readEpisodes(ctx, e.Onboarding)
+	episodes, err := readEpisodes(ctx, c.onboardingDB)
 	if err != nil {
 		return v, err
 	}
-	if err := attach(ctx, e.Messaging, episodes, texts, &v); err != nil {
+	if err := attach(ctx, c.messagingDB, episodes, texts, &v); err != nil {
 		return v, err
 	}
 	for _, s := range episodes {
 		v.Sessions++
-		s.judgeTexts(e.Flow, e.ByHand[s.ID], &v)
+		s.judgeTexts(c.flow, c.byHand[s.ID], &v)
 		s.judgeEnd(&v)
 	}
-	for _, t := range e.Recorder.afterStop(func(m twilio.Message) bool { return v.confirmations[rowOf(m)] }) {
+	for _, t := range c.recorder.afterStop(func(m twilio.Message) bool { return v.confirmations[rowOf(m)] }) {
 		v.breakf(&v.AfterStop, "a text was asked of Twilio at %s after the person's STOP was acknowledged (%q)",
 			t.at.Format(time.RFC3339Nano), t.text.SID)
 	}
-	if err := examineRows(ctx, e, &v); err != nil {
+	if err := c.examineRows(ctx, &v); err != nil {
 		return v, err
 	}
-	if e.kapso != nil {
-		if err := examineWebhooks(ctx, e, &v); err != nil {
+	if c.kapso != nil {
+		if err := c.kapso.examine(ctx, &v); err != nil {
 			return v, err
 		}
 	}
-	return v, examinePeople(ctx, e, episodes, &v)
+	return v, c.examinePeople(ctx, episodes, &v)
 }
 
 // each reads the rows of a statement, one after the other, into dest.
@@ -437,19 +417,19 @@ const sqlOpenAlarms = `
 select a.id::text, a.step_id from step_alarms a where a.published_at is null`
 
 // examineRows looks for what was left lying about.
-func examineRows(ctx context.Context, e Evidence, v *Verdict) error {
+func (c *population) examineRows(ctx context.Context, v *Verdict) error {
 	var id, kind, status string
-	if err := each(ctx, e.Onboarding, sqlOpenJobs, []any{&id, &kind, &status}, func() {
+	if err := each(ctx, c.onboardingDB, sqlOpenJobs, []any{&id, &kind, &status}, func() {
 		v.breakf(&v.OrphanRows, "job %s (%s) is still %s", id, kind, status)
 	}); err != nil {
 		return fmt.Errorf("read jobs: %w", err)
 	}
-	if err := each(ctx, e.Onboarding, sqlOpenAlarms, []any{&id, &kind}, func() {
+	if err := each(ctx, c.onboardingDB, sqlOpenAlarms, []any{&id, &kind}, func() {
 		v.breakf(&v.OrphanRows, "alarm %s (%s) was never published", id, kind)
 	}); err != nil {
 		return fmt.Errorf("read alarms: %w", err)
 	}
-	return unanswered(ctx, e, v)
+	return c.unanswered(ctx, v)
 }
 
 // Replies that nobody answered: the person's last ordinary text is younger than the last text of ours, in a session that
@@ -465,14 +445,14 @@ where s.status = 'active' and s.mode = 'onboarding' and s.next_step_id is null a
 group by 1, 2`
 
 // unanswered finds active sessions that wait for a reply which the person has given.
-func unanswered(ctx context.Context, e Evidence, v *Verdict) error {
+func (c *population) unanswered(ctx context.Context, v *Verdict) error {
 	wrote := map[string]time.Time{}
 	var phone, id string
 	var at time.Time
-	if err := each(ctx, e.Messaging, sqlLastInbound, []any{&phone, &at}, func() { wrote[phone] = at }); err != nil {
+	if err := each(ctx, c.messagingDB, sqlLastInbound, []any{&phone, &at}, func() { wrote[phone] = at }); err != nil {
 		return fmt.Errorf("read inbound messages: %w", err)
 	}
-	if err := each(ctx, e.Onboarding, sqlWaiting, []any{&id, &phone, &at}, func() {
+	if err := each(ctx, c.onboardingDB, sqlWaiting, []any{&id, &phone, &at}, func() {
 		if wrote[phone].After(at) {
 			v.breakf(&v.Stranded, "session %s waits for a reply that the person gave at %s", id, wrote[phone].Format(time.RFC3339Nano))
 		}
@@ -486,27 +466,29 @@ const sqlConsents = `select phone, state from consents`
 
 // examinePeople compares what everybody knows with what is stored. Nobody speaks any more, so the last word of each has to hold, and
 // whoever waits has to have been asked something.
-func examinePeople(ctx context.Context, e Evidence, episodes []*episode, v *Verdict) error {
+func (c *population) examinePeople(ctx context.Context, episodes []*episode, v *Verdict) error {
 	holds := map[string]consent.State{}
 	var phone string
 	var state consent.State
-	if err := each(ctx, e.Messaging, sqlConsents, []any{&phone, &state}, func() { holds[phone] = state }); err != nil {
+	if err := each(ctx, c.messagingDB, sqlConsents, []any{&phone, &state}, func() { holds[phone] = state }); err != nil {
 		return fmt.Errorf("read consents: %w", err)
 	}
 	waits := map[string]bool{}
 	for _, s := range episodes {
 		waits[s.ID] = s.end() == waitsForPerson
 	}
-	for _, p := range e.People {
-		if p.Wish != "" && holds[p.Phone] != p.Wish {
-			v.breakf(&v.ConsentErrors, "%s is %s, and what they said last means %s", p.Name, holds[p.Phone], p.Wish)
+	for _, p := range c.cast {
+		p.mu.Lock()
+		if p.wish != "" && holds[p.phone] != p.wish {
+			v.breakf(&v.ConsentErrors, "person %d is %s, and what they said last means %s", p.i, holds[p.phone], p.wish)
 		}
-		if p.Busy {
-			v.breakf(&v.Unfinished, "%s still waited when the time was over; their session is %s", p.Name, p.Session)
+		if p.pending > 0 {
+			v.breakf(&v.Unfinished, "person %d still waited when the time was over; their session is %s", p.i, p.session)
 		}
-		if p.Unanswered && waits[p.Session] {
-			v.breakf(&v.Stranded, "session %s waits for %s, who said something that was acknowledged and heard nothing since", p.Session, p.Name)
+		if p.spoke > p.listened && waits[p.session] {
+			v.breakf(&v.Stranded, "session %s waits for person %d, who said something that was acknowledged and heard nothing since", p.session, p.i)
 		}
+		p.mu.Unlock()
 	}
 	return nil
 }

@@ -33,22 +33,21 @@ const sqlWebhookRows = `
 select j.idempotency_key, j.status, (select count(*) from soak_ends e where e.job_id = j.id)
 from webhook_jobs j where j.source = 'kapso'`
 
-// examineWebhooks compares what was accepted with what is in the table, and with how often each row was completed.
-func examineWebhooks(ctx context.Context, e Evidence, v *Verdict) error {
+// examine compares what was accepted with what is in the table, and with how often each row was completed.
+func (s *sender) examine(ctx context.Context, v *Verdict) error {
 	v.Intake = &Intake{}
-	k := e.kapso
-	for answer, times := range k.refusals {
+	for answer, times := range s.refusals {
 		v.breakf(nil, "%d times the answer was: %s", times, answer)
 	}
-	if _, err := e.Onboarding.Exec(ctx, "create index on soak_ends (job_id); analyze soak_ends"); err != nil {
+	if _, err := s.c.onboardingDB.Exec(ctx, "create index on soak_ends (job_id); analyze soak_ends"); err != nil {
 		return err
 	}
-	times := make([]uint8, k.events)
+	times := make([]uint8, s.events)
 	var key, status string
 	var ends int
-	err := each(ctx, e.Onboarding, sqlWebhookRows, []any{&key, &status, &ends}, func() {
+	err := each(ctx, s.c.onboardingDB, sqlWebhookRows, []any{&key, &status, &ends}, func() {
 		v.Rows++
-		n, posted := k.eventOf(key)
+		n, posted := s.eventOf(key)
 		if !posted {
 			v.breakf(nil, "row %s: nobody posted that", key)
 			return
@@ -62,7 +61,7 @@ func examineWebhooks(ctx context.Context, e Evidence, v *Verdict) error {
 		return fmt.Errorf("read the jobs: %w", err)
 	}
 	for n, count := range times {
-		k.compare(n, int(count), v)
+		s.compare(n, int(count), v)
 	}
 	return nil
 }
