@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,21 +27,20 @@ type outage struct {
 // outages are all kills of a run, oldest first.
 type outages struct {
 	mu  sync.Mutex
-	all []*outage
+	all []outage
 }
 
-func (o *outages) begin(victim string, at time.Time) *outage {
+func (o *outages) begin(victim string, at time.Time) (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	fresh := &outage{victim: victim, at: at}
-	o.all = append(o.all, fresh)
-	return fresh
+	o.all = append(o.all, outage{victim: victim, at: at})
+	return len(o.all) - 1
 }
 
-func (o *outages) recovered(one *outage, at time.Time) {
+func (o *outages) recovered(n int, at time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	one.ready = at
+	o.all[n].ready = at
 }
 
 // texted hears of every text that Twilio takes.
@@ -55,11 +55,7 @@ func (o *outages) texted(at time.Time) {
 func (o *outages) list() []outage {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	all := make([]outage, len(o.all))
-	for i, one := range o.all {
-		all[i] = *one
-	}
-	return all
+	return slices.Clone(o.all)
 }
 
 // recoveryBound is how long a process is watched after its kill.
@@ -100,7 +96,8 @@ func (s *site) kill(ctx context.Context, duration time.Duration) error {
 
 // strike kills one victim, sees that it is started again, and has somebody watch its recovery.
 func (s *site) strike(ctx context.Context, victim string) error {
-	began := s.outages.begin(victim, s.now())
+	at := s.now()
+	n := s.outages.begin(victim, at)
 	if victim == postgresVictim {
 		if err := s.postgres.kill(); err != nil {
 			return err
@@ -111,7 +108,7 @@ func (s *site) strike(ctx context.Context, victim string) error {
 	} else {
 		s.services[victim].kill()
 	}
-	s.log.InfoContext(ctx, "chaos.killed", "victim", victim, "at", began.at)
+	s.log.InfoContext(ctx, "chaos.killed", "victim", victim, "at", at)
 	s.watchers.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, recoveryBound)
 		defer cancel()
@@ -120,8 +117,8 @@ func (s *site) strike(ctx context.Context, victim string) error {
 				return
 			}
 		}
-		s.outages.recovered(began, s.now())
-		s.log.InfoContext(ctx, "chaos.recovered", "victim", victim, "after_ms", s.now().Sub(began.at).Milliseconds())
+		s.outages.recovered(n, s.now())
+		s.log.InfoContext(ctx, "chaos.recovered", "victim", victim, "after_ms", s.now().Sub(at).Milliseconds())
 	})
 	return nil
 }

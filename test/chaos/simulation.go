@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -22,8 +21,7 @@ type Simulation struct {
 	Now      func() time.Time // by which it is told how long it took
 	// Progress hears of every world that ended; may be nil. It is called by one goroutine at a time.
 	Progress func(World)
-	// Log is of the services; default none. Story, when set, gets what everybody did and heard in a world that broke a promise.
-	Log   *slog.Logger
+	// Story, when set, gets what everybody did and heard in a world that broke a promise.
 	Story io.Writer
 }
 
@@ -34,9 +32,6 @@ func (s Simulation) Run(ctx context.Context) (_ Report, err error) {
 		return Report{}, err
 	}
 	perWorld, parallel := cmp.Or(max(s.PerWorld, 0), 50), cmp.Or(max(s.Parallel, 0), 4)
-	if s.Log == nil {
-		s.Log = slog.New(slog.DiscardHandler)
-	}
 	start := s.Now()
 	db, err := openServer(ctx)
 	if err != nil {
@@ -84,7 +79,7 @@ func (s Simulation) play(ctx context.Context, db *server, shift shift, seed uint
 		return result
 	}
 	defer func() { result.Err = errors.Join(result.Err, data.drop(context.WithoutCancel(ctx))) }()
-	w, err := newWorld(ctx, shift, seed, people, data, s.Log)
+	w, err := newWorld(ctx, shift, seed, people, data)
 	if err != nil {
 		result.Err = fmt.Errorf("build the world: %w", err)
 		return result

@@ -30,7 +30,6 @@ type world struct {
 	openUntil time.Time // no leap is tried before
 	clock     *clock.Settable
 	pulse     *pulse
-	log       *slog.Logger
 
 	messaging, onboarding, gateway *running
 	silence                        worldSilence
@@ -57,8 +56,8 @@ const (
 )
 
 // newWorld builds everything up to the first instant.
-func newWorld(ctx context.Context, shift shift, seed uint64, people int, data *worldData, log *slog.Logger) (_ *world, err error) {
-	w := &world{shift: shift, clock: clock.NewSettable(began), data: data, log: log, strikes: map[string]int{}}
+func newWorld(ctx context.Context, shift shift, seed uint64, people int, data *worldData) (_ *world, err error) {
+	w := &world{shift: shift, clock: clock.NewSettable(began), data: data, strikes: map[string]int{}}
 	w.population = newPopulation(context.WithoutCancel(ctx), dice(seed), w.clock, shift.tempo)
 	defer func() {
 		if err != nil {
@@ -125,7 +124,7 @@ func (w *world) serve(ctx context.Context) (err error) {
 	w.onboarding.run = func(ctx context.Context, d process.Deps) error { return onboarding.Run(ctx, onboardingCfg, d) }
 	w.gateway.run = func(ctx context.Context, d process.Deps) error { return gateway.Run(ctx, gatewayCfg, d) }
 	for _, s := range w.services() {
-		s.deps = process.Deps{Log: w.log.With("service", s.name), Now: w.clock.Now, Rest: w.pulse.rest, PassBound: passBound}
+		s.deps = process.Deps{Log: slog.New(slog.DiscardHandler), Now: w.clock.Now, Rest: w.pulse.rest, PassBound: passBound}
 		if err := s.start(ctx); err != nil {
 			return err
 		}
