@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -236,13 +233,4 @@ func merged(parts ...map[string]string) map[string]string {
 		maps.Copy(all, part)
 	}
 	return all
-}
-
-// logTo is a logger of JSON lines into a file of the run.
-func logTo(dir, name string) (*slog.Logger, *os.File, error) {
-	file, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, nil, err
-	}
-	return slog.New(slog.NewJSONHandler(file, nil)), file, nil
 }

@@ -25,9 +25,6 @@ type privatePostgres struct {
 	version               string
 }
 
-// errNotDurable is a server that would lose what it has acknowledged.
-var errNotDurable = errors.New("this Postgres is not durable: fsync, full_page_writes and synchronous_commit must be on")
-
 func startPostgres(ctx context.Context, dir string) (*privatePostgres, error) {
 	p := &privatePostgres{dir: dir}
 	if err := p.start(ctx); err != nil {
@@ -65,7 +62,7 @@ func (p *privatePostgres) examine(ctx context.Context) (err error) {
 		return err
 	}
 	if !durable {
-		return errNotDurable
+		return errors.New("this Postgres is not durable: fsync, full_page_writes and synchronous_commit must be on")
 	}
 	return nil
 }

@@ -73,7 +73,8 @@ func (s *site) openFolder(context.Context) (err error) {
 	if err := os.Chmod(s.dir, 0o711); err != nil { //nolint:gosec // the server runs as somebody else when we are root, and must pass
 		return err
 	}
-	s.log, s.file, err = logTo(s.dir, "chaos.log")
+	s.file, err = os.OpenFile(filepath.Join(s.dir, "chaos.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	s.log = slog.New(slog.NewJSONHandler(s.file, nil))
 	return err
 }
 

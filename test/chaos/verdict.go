@@ -157,8 +157,8 @@ type taken struct {
 	sid   string
 }
 
-// examine reads both databases when nothing moves any more, and compares them with what the recorder saw and everybody knows. How the run was
-// made is nothing that it asks.
+// examine reads both databases when nothing moves any more, and compares them with what the recorder saw and everybody knows. It does
+// not ask how the run was made.
 func (c *population) examine(ctx context.Context) (Verdict, error) {
 	v := Verdict{
 		Ended: map[string]int{}, Parked: map[string]int{}, Broken: slices.Clone(c.problems),
