@@ -147,12 +147,19 @@ func (s *site) quiet(ctx context.Context) bool {
 	return err == nil && !moves && s.vendors.Idle(ctx) == nil
 }
 
-// examineBound is how long the examination may take.
-const examineBound = 5 * time.Minute
+// examineBound is how long the examination may take, soakExamineBound with millions of events.
+const (
+	examineBound     = time.Minute
+	soakExamineBound = 5 * time.Minute
+)
 
 // examine judges the run and gathers its figures.
 func (s *site) examine(ctx context.Context, total, settled time.Duration) (Report, error) {
-	ctx, cancel := context.WithTimeout(ctx, examineBound)
+	bound := examineBound
+	if s.cfg.soak != nil {
+		bound = soakExamineBound
+	}
+	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	r := Report{Seed: s.cfg.Seed, People: s.cfg.Sessions, Killed: &Killed{
 		DurationMS: s.cfg.Duration.Milliseconds(), SettleMS: settled.Milliseconds(), TotalMS: total.Milliseconds(),

@@ -57,13 +57,13 @@ func (v *Verdict) breakf(count *int, format string, args ...any) {
 	if count != nil {
 		*count++
 	}
-	if len(v.Broken) < maxBroken {
+	if count == nil || *count <= maxNamed {
 		v.Broken = append(v.Broken, fmt.Sprintf(format, args...))
 	}
 }
 
-// maxBroken is how many broken promises are named; they are all counted.
-const maxBroken = 100
+// maxNamed is how many breaches of one promise are named; they are all counted.
+const maxNamed = 20
 
 // promise is one line of a verdict.
 type promise struct {

@@ -44,12 +44,12 @@ func (s *sender) examine(ctx context.Context, v *Verdict) error {
 	}
 	times := make([]uint8, s.events)
 	var key, status string
-	var ends int
+	var ends, strangers int
 	err := each(ctx, s.c.onboardingDB, sqlWebhookRows, []any{&key, &status, &ends}, func() {
 		v.Rows++
 		n, posted := s.eventOf(key)
 		if !posted {
-			v.breakf(nil, "row %s: nobody posted that", key)
+			v.breakf(&strangers, "row %s: nobody posted that", key)
 			return
 		}
 		times[n]++
