@@ -90,7 +90,7 @@ func (d *worldData) drop(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// allow lets a service into its database, or breaks every connection and lets nobody in until it is allowed again.
+// allow lets a service into its database, or breaks every connection and refuses new ones until it is allowed again.
 func (d *worldData) allow(ctx context.Context, service string, allowed bool) error {
 	d.closed[service] = !allowed
 	_, err := d.server.admin.Exec(ctx, fmt.Sprintf("alter database %s allow_connections %t", d.name(service), allowed))

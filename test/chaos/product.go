@@ -36,7 +36,7 @@ func (c *population) openVendors(ctx context.Context, cfg stack.VendorConfig, o 
 // inboundPath is where Twilio posts texts of people, with how hard it tries.
 const inboundPath = "/api/webhooks/twilio/inbound#rt=4000&rc=3&rp=all"
 
-// connect has everybody find the gateway, and returns the environment in which the services find the rest.
+// connect tells people and vendors where the gateway is, and returns the environment in which the services find the rest.
 func (c *population) connect(a stack.Addresses, onboarding, messaging string) (map[string]string, error) {
 	c.secrets = stack.Secrets{ServiceAuth: rand.Text() + rand.Text(), APIJWT: rand.Text() + rand.Text()}
 	c.api.BaseURL = "http://" + a.Gateway

@@ -38,7 +38,7 @@ type SoakReport struct {
 // SoakOutage is one kill and how it was recovered from, all since the kill. Minus one is never.
 type SoakOutage struct {
 	Victim     string `json:"victim"`
-	ReadyMS    int64  `json:"ready_ms"`    // everybody affected says again that they are ready
+	ReadyMS    int64  `json:"ready_ms"`    // every process that the kill affected is ready again
 	AcceptedMS int64  `json:"accepted_ms"` // the first event that was accepted after the longest silence
 	DrainedMS  int64  `json:"drained_ms"`  // less than a second's events wait
 }

@@ -28,10 +28,10 @@ type Verdict struct {
 	OutOfOrder  int `json:"out_of_order"`        // texts that Twilio took before one that comes earlier
 	TooEarly    int `json:"too_early"`           // texts that followed the one before sooner than the flow says
 	AfterStop   int `json:"accepted_after_stop"` // texts asked of Twilio after the STOP was acknowledged, but for one that confirms it
-	Stranded    int `json:"stranded"`            // sessions that wait for something that nobody will ever do
+	Stranded    int `json:"stranded"`            // sessions that wait for something that will never happen
 	Silent      int `json:"parked_without_reason"`
-	Unsettled   int `json:"unsettled"`    // sends whose outcome nobody is going to learn, and which nobody is told of
-	OrphanRows  int `json:"orphan_rows"`  // jobs and alarms that nobody works on
+	Unsettled   int `json:"unsettled"`    // sends whose outcome is in doubt for ever, with no operator told
+	OrphanRows  int `json:"orphan_rows"`  // jobs and alarms that were left behind
 	OrphanTexts int `json:"orphan_texts"` // texts at Twilio that no row of ours knows
 
 	Unfinished    int `json:"unfinished"`     // people who still waited when the time was over
@@ -157,7 +157,7 @@ type taken struct {
 	sid   string
 }
 
-// examine reads both databases when nothing moves any more, and compares them with what the recorder saw and everybody knows. It does
+// examine reads both databases when nothing moves any more, and compares them with what the recorder saw and what the people know. It does
 // not ask how the run was made.
 func (c *population) examine(ctx context.Context) (Verdict, error) {
 	v := Verdict{
@@ -343,7 +343,7 @@ func (s *episode) isPast(flow session.Flow, step session.StepID) bool {
 	return false
 }
 
-// judgeEnd says how a session ended: by itself, by somebody's word, or visibly parked.
+// judgeEnd says how a session ended: by itself, by a person's or operator's word, or visibly parked.
 func (s *episode) judgeEnd(v *Verdict) {
 	end := s.end()
 	v.Ended[end]++
@@ -432,7 +432,7 @@ func (c *population) examineRows(ctx context.Context, v *Verdict) error {
 	return c.unanswered(ctx, v)
 }
 
-// Replies that nobody answered: the person's last ordinary text is younger than the last text of ours, in a session that
+// Replies without an answer: the person's last ordinary text is younger than the last text of ours, in a session that
 // waits for exactly that. A job that is still open is counted with the orphan rows.
 const sqlLastInbound = `
 select from_number, max(created_at) from sms_messages where direction = 'inbound' and consent_effect = 'none' group by 1`
@@ -464,8 +464,8 @@ func (c *population) unanswered(ctx context.Context, v *Verdict) error {
 
 const sqlConsents = `select phone, state from consents`
 
-// examinePeople compares what everybody knows with what is stored. Nobody speaks any more, so the last word of each has to hold, and
-// whoever waits has to have been asked something.
+// examinePeople compares what the people know with what is stored. They say nothing any more, so the last word of each has to hold, and
+// one who waits has to have been asked something.
 func (c *population) examinePeople(ctx context.Context, episodes []*episode, v *Verdict) error {
 	holds := map[string]consent.State{}
 	var phone string

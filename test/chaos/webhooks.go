@@ -10,14 +10,14 @@ import (
 // Intake is what became of the webhooks.
 type Intake struct {
 	Accepted      int `json:"accepted"`       // events that were answered with a 2xx
-	NeverAccepted int `json:"never_accepted"` // events that nobody took, however often they were repeated
+	NeverAccepted int `json:"never_accepted"` // events that were never answered with a 2xx, however often they were repeated
 	Rows          int `json:"rows"`
 	Lost          int `json:"lost"`          // accepted, and no row
 	Doubled       int `json:"doubled"`       // two rows, or called new twice
 	NotDoneOnce   int `json:"not_done_once"` // rows that were not completed, or more than once
 }
 
-// sqlRecordEnds writes down every time that a job becomes completed, whoever does it, so that a second time would show.
+// sqlRecordEnds writes down every time that a job becomes completed, by any statement, so that a second time would show.
 const sqlRecordEnds = `
 create table soak_ends (job_id uuid not null);
 create function soak_record() returns trigger language plpgsql security definer as $$
@@ -49,7 +49,7 @@ func (s *sender) examine(ctx context.Context, v *Verdict) error {
 		v.Rows++
 		n, posted := s.eventOf(key)
 		if !posted {
-			v.breakf(&strangers, "row %s: nobody posted that", key)
+			v.breakf(&strangers, "row %s: no event of Kapso's has this key", key)
 			return
 		}
 		times[n]++
