@@ -27,13 +27,13 @@ func mutations() []mutation {
 		{
 			guard: "the claim: the key is inserted once", tests: messagingSuite,
 			file: "services/messaging/postgres/send.go",
-			old:  "where m.to_number = @to and m.body_hash = @hash\n	and m.status = 'throttled' and m.twilio_sid is null and m.lease_until <= @at", without: "where m.to_number = @to and m.body_hash = @hash",
+			old:  "on conflict (org_id, idempotency_key) do nothing", without: "on conflict (org_id, idempotency_key) do update set attempt_token = @token, status = 'sending', twilio_sid = null, accepted_at = null",
 		},
 		{
 			guard: "the consent check inside the claim", tests: messagingSuite,
 			file:    "services/messaging/postgres/send.go",
-			old:     "const sqlClaim = `\nwith permitted as (\n	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' and",
-			without: "const sqlClaim = `\nwith permitted as (\n	select 1 from consents where org_id = @org and phone = @to and",
+			old:     "const sqlPermitted = `\nwith permitted as (\n	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' and",
+			without: "const sqlPermitted = `\nwith permitted as (\n	select 1 from consents where org_id = @org and phone = @to and",
 		},
 		{
 			guard: "the check of a safety hold inside a claim", tests: messagingSuite,
@@ -63,7 +63,7 @@ func mutations() []mutation {
 		{
 			guard: "a renewed claim only on what was certainly not processed", tests: messagingSuite,
 			file: "services/messaging/postgres/send.go",
-			old:  "	and m.status = 'throttled' and m.twilio_sid is null", without: "	and m.status <> 'sending' and m.twilio_sid is null",
+			old:  "	and status = 'throttled' and twilio_sid is null", without: "	and status <> 'sending' and twilio_sid is null",
 		},
 		{
 			guard: "the same key with another text is an error", tests: messagingSuite,

@@ -19,44 +19,24 @@ const claimRounds = 4
 
 var errClaimContended = errors.New("consent kept changing during the claim")
 
-// sqlClaim is the whole decision to send in one statement: the consent row is locked against a STOP that commits at
-// this moment, so the STOP comes before the claim, which then finds nothing permitted, or after it; and the key is
-// inserted once. The opted-in test is what the row lock waits for and reads again. A hold has no row before it is set: against
-// that the phone is locked, see claimed.
-const sqlClaim = `
+// A claim is one statement: what permits it, and then sqlInsert or sqlRenew. The consent row is locked against a STOP that commits at
+// this moment, so the STOP comes before the claim, which then finds nothing permitted, or after it. The opted-in test is what the row lock
+// waits for and reads again. A hold has no row before it is set: against that the phone is locked, see claimed.
+const sqlPermitted = `
 with permitted as (
 	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' and not (` + sqlHeld + `) for share
-)` + sqlInsertClaim
+)`
 
 // sqlHeld is whether the recipient is held, as far as the caller does not know better: one that has read a later version of the hold
 // has read that it is lifted.
 const sqlHeld = `not @despite_hold::boolean and exists (
 	select from holds where org_id = @org and phone = @to and held and version > @hold_version)`
 
-// sqlInsertClaim makes a new row, or a new attempt on the row of this very send whose last one Twilio certainly did not process. A conflict
-// locks the row it finds, so a row that cannot be taken is left out before: whoever asks again of a message that another transaction has
-// locked must not hold up the words of its recipient. What is read so is only a hint; the conflict decides on the newest row.
-const sqlInsertClaim = `
-insert into sms_messages as m (id, org_id, profile_id, direction, from_number, to_number, body, body_hash, idempotency_key, status,
-	segments, correlation_id, unknown_policy, attempt_token, attempted_at, lease_until, attempts, created_at, updated_at)
-select @id, @org, @profile, 'outbound', @from, @to, @body, @hash, @key, 'sending',
-	@segments, @correlation, @policy, @token, @at, @lease, 1, @at, @at
-from permitted
-where not exists (
-	select from sms_messages where org_id = @org and idempotency_key = @key
-		and not (status = 'throttled' and twilio_sid is null and lease_until <= @at))
-on conflict (org_id, idempotency_key) do update
-set status = 'sending', error_code = null, attempt_token = @token, attempted_at = @at, lease_until = @lease,
-	attempts = m.attempts + 1, absent_since = null, next_look_at = null, looks = 0, failing_since = null, failed_looks = 0, updated_at = @at
-where m.to_number = @to and m.body_hash = @hash
-	and m.status = 'throttled' and m.twilio_sid is null and m.lease_until <= @at
-returning ` + columns
-
-// sqlClaimConfirmation has the one exception to what may be sent: a message to somebody who has opted out, in the words that were written
-// into the ledger together with that opt-out, under the one key that was stored with it, in its time, and only while that opt-out is
+// sqlPermittedConfirmation has the one exception to what may be sent: a message to somebody who has opted out, in the words that were
+// written into the ledger together with that opt-out, under the one key that was stored with it, in its time, and only while that opt-out is
 // the last line of the ledger. The length of the ledger is read again when the lock is had, so a START or a second STOP that
 // commits at this moment forbids it.
-const sqlClaimConfirmation = `
+const sqlPermittedConfirmation = `
 with permitted as (
 	select 1 from consents c
 	where c.org_id = @org and c.phone = @to and c.state = 'opted_out' and c.chain_length = (
@@ -68,7 +48,29 @@ with permitted as (
 		where r.message_id = @confirms and r.kind = 'stop' and r.idempotency_key = @key and r.expires_at > @at
 	)
 	for share of c
-)` + sqlInsertClaim
+)`
+
+// sqlInsert makes a new row, once for each key. It does not look for the key itself: Postgres keeps the plan of a statement until the table
+// is analyzed, and one that it has made for the empty table of a new database reads the whole table, ever longer, for each message.
+const sqlInsert = `
+insert into sms_messages (id, org_id, profile_id, direction, from_number, to_number, body, body_hash, idempotency_key, status,
+	segments, correlation_id, unknown_policy, attempt_token, attempted_at, lease_until, attempts, created_at, updated_at)
+select @id, @org, @profile, 'outbound', @from, @to, @body, @hash, @key, 'sending',
+	@segments, @correlation, @policy, @token, @at, @lease, 1, @at, @at
+from permitted
+on conflict (org_id, idempotency_key) do nothing
+returning ` + columns
+
+// sqlRenew makes a new attempt on the row of this very send whose last one Twilio certainly did not process. It locks no row that cannot be
+// taken: a caller that asks again of a message that another transaction has locked must not hold up the words of its recipient.
+const sqlRenew = `
+update sms_messages
+set status = 'sending', error_code = null, attempt_token = @token, attempted_at = @at, lease_until = @lease,
+	attempts = attempts + 1, absent_since = null, next_look_at = null, looks = 0, failing_since = null, failed_looks = 0, updated_at = @at
+from permitted
+where org_id = @org and idempotency_key = @key and to_number = @to and body_hash = @hash
+	and status = 'throttled' and twilio_sid is null and lease_until <= @at
+returning ` + columns
 
 const sqlByKey = `select ` + columns + ` from sms_messages where org_id = @org and idempotency_key = @key`
 
@@ -101,26 +103,31 @@ where not exists (
 // has opted out or is held.
 func (s *Store) Claim(ctx context.Context, a send.Attempt) (claim send.Claim, err error) {
 	defer mark(&err)
-	args, insert := claimArgs(a), sqlClaim
+	args, permitted := claimArgs(a), sqlPermitted
 	switch {
 	case a.Confirms != uuid.Nil:
-		insert = sqlClaimConfirmation
+		permitted = sqlPermittedConfirmation
 	case args["words"] != "":
 		if _, err := s.pool.Exec(ctx, sqlKeepConsent, args); err != nil {
 			return send.Claim{}, err
 		}
 	}
+	sql, renewal := permitted+sqlInsert, permitted+sqlRenew
 	for range claimRounds {
-		m, won, err := s.claimed(ctx, insert, args)
+		m, won, err := s.claimed(ctx, sql, args)
 		if err != nil || won {
 			return send.Claim{Won: won, Message: &m}, err
 		}
 		claim, state, err := s.lookUp(ctx, a, args)
-		switch {
-		case err != nil || claim.OptedOut && claim.Message == nil || claim.Held && claim.Message == nil:
-			return claim, err
-		case claim.Message != nil:
+		switch there := claim.Message != nil; {
+		case err != nil:
+			return send.Claim{}, err
+		case there && !claim.Message.Accepted() && sql != renewal:
+			sql = renewal // what was read is only a hint; the statement decides on the newest row
+		case there:
 			return s.resume(ctx, claim, a)
+		case claim.OptedOut, claim.Held:
+			return claim, nil
 		case state == "":
 			if _, err := s.pool.Exec(ctx, sqlFirstConsent, args); err != nil {
 				return send.Claim{}, err

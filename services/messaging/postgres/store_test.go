@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -271,6 +272,36 @@ func TestSetConsent(t *testing.T) {
 	claim, err := store.Claim(t.Context(), attempt(t, org, who, "key"))
 	require.NoError(t, err)
 	require.Equal(t, send.Claim{OptedOut: true}, claim)
+}
+
+// TestClaimInANewDatabase: Postgres keeps the plan that it has made of a statement while the table was empty, until the table is analyzed.
+func TestClaimInANewDatabase(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t, postgres.Migrations())
+	for _, sql := range []string{"alter table sms_messages set (autovacuum_enabled = off)", "vacuum analyze sms_messages"} {
+		_, err := pool.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	one := pool.Config()
+	one.MaxConns = 1
+	claiming, err := pgxpool.NewWithConfig(t.Context(), one)
+	require.NoError(t, err)
+	defer claiming.Close()
+	store, org := postgres.NewStore(claiming), uuid.Must(uuid.NewV7())
+	for i := range 20 {
+		claim, err := store.Claim(t.Context(), attempt(t, org, phone(t, "+14155550123"), "key"+strconv.Itoa(i)))
+		require.NoError(t, err)
+		require.True(t, claim.Won)
+	}
+	claiming.Close()
+	var read int64
+	require.Eventually(t, func() bool { // a connection says what it has read when it ends, which Close does not wait for
+		var written int64
+		err := pool.QueryRow(t.Context(), "select n_tup_ins, seq_tup_read from pg_stat_user_tables where relname = 'sms_messages'").
+			Scan(&written, &read)
+		return err == nil && written == 20
+	}, 10*time.Second, 5*time.Millisecond)
+	require.Zero(t, read, "the claim of a new message reads no other messages")
 }
 
 // TestReclaimAfterSTOP: a row that may be tried again is not claimed after a STOP.
