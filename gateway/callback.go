@@ -26,23 +26,24 @@ type callback[T any] struct {
 	// verify returns what the vendor has signed, or the refusal. Nothing of the body is used before that.
 	verify func(r *http.Request, body []byte) (T, *answer)
 	work   func(ctx context.Context, said T) answer
-	// answered gets the answer, also after a panic; may be nil.
-	answered func(ctx context.Context, given answer)
+	// answered gets the answer, also after a panic, and what verify returned, the zero value when it was not reached; may be nil.
+	answered func(r *http.Request, said T, given answer)
 }
 
 // serve is the pipeline.
 func (c callback[T]) serve(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), c.timeout)
 	defer cancel()
+	var said T
 	given := answer{status: http.StatusInternalServerError, err: public(nil)} // of a panic
 	if c.answered != nil {
-		defer func() { c.answered(ctx, given) }()
+		defer func() { c.answered(r, said, given) }()
 	}
-	given = c.answer(ctx, w, r)
+	given = c.answer(ctx, w, r, &said)
 	given.write(ctx, w)
 }
 
-func (c callback[T]) answer(ctx context.Context, w http.ResponseWriter, r *http.Request) answer {
+func (c callback[T]) answer(ctx context.Context, w http.ResponseWriter, r *http.Request, said *T) answer {
 	if !c.signed(r.Header) {
 		r = withoutBody(r, c.limit)
 	}
@@ -54,8 +55,8 @@ func (c callback[T]) answer(ctx context.Context, w http.ResponseWriter, r *http.
 		}
 		return answer{status: status, err: why}
 	}
-	said, refused := c.verify(r, body)
-	if refused != nil {
+	var refused *answer
+	if *said, refused = c.verify(r, body); refused != nil {
 		return *refused
 	}
 	leave, ok := c.places.enter()
@@ -65,7 +66,7 @@ func (c callback[T]) answer(ctx context.Context, w http.ResponseWriter, r *http.
 		return answer{status: http.StatusTooManyRequests, err: full}
 	}
 	defer leave()
-	return c.work(ctx, said)
+	return c.work(ctx, *said)
 }
 
 // answer is what a vendor gets: a body, or an error.

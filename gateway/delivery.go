@@ -11,20 +11,24 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"paceline.internal/platform/qstash"
+	"paceline.internal/platform/telemetry"
 )
 
 // delivery is what is known of one request of QStash: what its headers say, and then what was made of it. It describes
 // and decides nothing.
 type delivery struct {
-	messageID  string    // empty when QStash names none
-	attempt    int       // from 1
-	maxRetries int       // how many attempts may follow the first
-	due        time.Time // zero when it is not known
-	dedupHash  string    // the keyed hash of the deduplication id; empty when it is not known
-	genuine    bool      // known to come from QStash
+	messageID  string            // empty when QStash names none
+	attempt    int               // from 1
+	maxRetries int               // how many attempts may follow the first
+	due        time.Time         // zero when it is not known
+	dedupHash  string            // the keyed hash of the deduplication id; empty when it is not known
+	published  trace.SpanContext // in the trace of the conversation; invalid when it is not known
+	genuine    bool              // known to come from QStash
+	body       []byte            // nil unless it is genuine
 	duplicate  bool
 	sessionID  string
 	stepID     string
@@ -43,6 +47,7 @@ func readDelivery(header http.Header) *delivery {
 // covered by the signature, so the format of each is checked.
 func (d *delivery) verified(header http.Header) {
 	d.genuine = true
+	d.published = trace.SpanContextFromContext(telemetry.Propagator().Extract(context.Background(), propagation.HeaderCarrier(header)))
 	if n, err := strconv.ParseUint(header.Get(qstash.HeaderMaxRetries), 10, 16); err == nil {
 		d.maxRetries = int(n)
 	}

@@ -43,8 +43,8 @@ func (s surface) handler() http.Handler {
 		handle       http.HandlerFunc
 	}
 	routes := []route{
-		{http.MethodPost, pathStep, s.alarms.step},
-		{http.MethodPost, pathStepFailed, s.alarms.failed},
+		{http.MethodPost, pathStep, s.alarms.step().serve},
+		{http.MethodPost, pathStepFailed, s.alarms.failed().serve},
 		{http.MethodPost, pathInbound, s.carrier.inbound().serve},
 		{http.MethodPost, pathStatus, s.carrier.receipt().serve},
 		{http.MethodGet, "/openapi.yaml", serveOpenAPI},

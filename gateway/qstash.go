@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -16,7 +15,6 @@ import (
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/rpc"
-	"paceline.internal/platform/telemetry"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/proto/payload"
 )
@@ -41,9 +39,9 @@ type alarms struct {
 }
 
 // step runs one due step.
-func (a alarms) step(w http.ResponseWriter, r *http.Request) {
-	a.deliver(w, r, "onboarding.step_failed_finally", func(ctx context.Context, d *delivery, body []byte) answer {
-		request, issues := payload.DecodeStep(body)
+func (a alarms) step() callback[*delivery] {
+	return a.callback("onboarding.step_failed_finally", func(ctx context.Context, d *delivery) answer {
+		request, issues := payload.DecodeStep(d.body)
 		if issues != nil {
 			return neverRetry(malformedStep(issues))
 		}
@@ -69,9 +67,9 @@ func (a alarms) step(w http.ResponseWriter, r *http.Request) {
 }
 
 // failed records a step that QStash has given up. Its own failure is another event: the step's has been logged.
-func (a alarms) failed(w http.ResponseWriter, r *http.Request) {
-	a.deliver(w, r, "onboarding.step_failure_not_recorded", func(ctx context.Context, d *delivery, body []byte) answer {
-		failure, err := qstash.DecodeFailure(body)
+func (a alarms) failed() callback[*delivery] {
+	return a.callback("onboarding.step_failure_not_recorded", func(ctx context.Context, d *delivery) answer {
+		failure, err := qstash.DecodeFailure(d.body)
 		if err != nil {
 			return neverRetry(refuse(codes.InvalidArgument, reasonInvalid, "the failure callback cannot be read"))
 		}
@@ -90,11 +88,10 @@ func (a alarms) failed(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// deliver is the callback of one delivery, which is described on the span and the log line, with any answer. finally is the
-// event of one that failed for good.
-func (a alarms) deliver(w http.ResponseWriter, r *http.Request, finally string, work func(context.Context, *delivery, []byte) answer) {
-	d := readDelivery(r.Header)
-	callback[[]byte]{
+// callback is one of QStash's, whose delivery is described on the span and the log line, with any answer. finally is the event of a
+// delivery that failed for good.
+func (a alarms) callback(finally string, work func(context.Context, *delivery) answer) callback[*delivery] {
+	return callback[*delivery]{
 		timeout: stepTimeout, limit: maxBody, places: a.places, signed: has(qstash.HeaderSignature),
 		unread: func(status int, why *rpc.Error) answer {
 			if status == http.StatusRequestTimeout { // the same body may arrive faster next time
@@ -102,40 +99,40 @@ func (a alarms) deliver(w http.ResponseWriter, r *http.Request, finally string, 
 			}
 			return neverRetry(why) // a step has its failure callback; a callback that is lost this way has only its line in the log
 		},
-		verify: func(r *http.Request, body []byte) ([]byte, *answer) { return body, a.verify(d, r, body) },
-		work:   func(ctx context.Context, body []byte) answer { return work(joined(ctx, r.Header), d, body) },
-		answered: func(ctx context.Context, given answer) {
-			d.describe(ctx, given)
-			d.reportFinalFailure(ctx, a.log, finally, given)
+		verify: a.verify,
+		work: func(ctx context.Context, d *delivery) answer {
+			if d.published.IsValid() { // by our publisher: what follows belongs to the conversation's trace
+				ctx = trace.ContextWithRemoteSpanContext(ctx, d.published)
+			}
+			return work(ctx, d)
 		},
-	}.serve(w, r)
+		answered: func(r *http.Request, d *delivery, given answer) {
+			if d == nil { // its body could not be read
+				d = readDelivery(r.Header)
+			}
+			d.describe(r.Context(), given)
+			d.reportFinalFailure(r.Context(), a.log, finally, given)
+		},
+	}
 }
 
-// verify is the refusal of a request that QStash has not signed or not named; nil for any other.
-func (a alarms) verify(d *delivery, r *http.Request, body []byte) *answer {
-	signature := r.Header.Get(qstash.HeaderSignature)
+// verify is the delivery that a request makes, with the refusal of one that QStash has not signed or not named.
+func (a alarms) verify(r *http.Request, body []byte) (*delivery, *answer) {
+	d, signature := readDelivery(r.Header), r.Header.Get(qstash.HeaderSignature)
 	if err := a.verifier.Verify(signature, body, publicURL(a.origin, r)); err != nil {
 		event := eventFrom(r.Context())
 		event.add(slog.String("cause", clip(err.Error()))) // it names the token's method, which is the caller's
 		if signature != "" {
 			event.add(slog.String("signature_sha256", signatureMark(signature)))
 		}
-		return &answer{status: http.StatusUnauthorized, err: refuse(codes.Unauthenticated, reasonUnauthenticated,
+		return d, &answer{status: http.StatusUnauthorized, err: refuse(codes.Unauthenticated, reasonUnauthenticated,
 			"this is not signed by QStash with our signing keys, for this URL and this body")}
 	}
+	d.body = body
 	if d.verified(r.Header); d.messageID == "" {
-		return new(neverRetry(refuse(codes.InvalidArgument, reasonInvalid, "the header "+qstash.HeaderMessageID+" is missing")))
+		return d, new(neverRetry(refuse(codes.InvalidArgument, reasonInvalid, "the header "+qstash.HeaderMessageID+" is missing")))
 	}
-	return nil
-}
-
-// joined puts what follows into the trace that our publisher forwarded with the alarm, that of the conversation.
-func joined(ctx context.Context, header http.Header) context.Context {
-	published := trace.SpanContextFromContext(telemetry.Propagator().Extract(context.Background(), propagation.HeaderCarrier(header)))
-	if !published.IsValid() {
-		return ctx
-	}
-	return trace.ContextWithRemoteSpanContext(ctx, published)
+	return d, nil
 }
 
 // malformedStep is a step payload with the wrong shape. The signature shows that we made it, so the fields that are wrong are
