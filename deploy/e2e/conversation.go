@@ -134,10 +134,7 @@ func (c *conversation) burst(ctx context.Context) error {
 	if err := c.says(ctx); err != nil {
 		return err
 	}
-	places, err := placesOf(c.flow)
-	if err != nil {
-		return err
-	}
+	places := placesOf(c.flow)
 	if err := c.reaches(ctx, "after the reply to the explanation", places, 0); err != nil {
 		return err
 	}

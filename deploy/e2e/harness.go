@@ -97,18 +97,11 @@ func (p place) String() string {
 }
 
 // placesOf are the places of the burst in their order: before the first step, and after each.
-func placesOf(flow session.Flow) ([]place, error) {
+func placesOf(flow session.Flow) []place {
 	all := []place{{token: session.AwaitingBurst, next: flow.First().ID}}
 	for _, s := range flow.Steps() {
-		token, next, err := session.AfterStep(flow, s.ID)
-		if err != nil {
-			return nil, err
-		}
-		p := place{token: token}
-		if next != nil {
-			p.next = next.ID
-		}
-		all = append(all, p)
+		move := session.AfterStep(flow, session.Record{NextStep: s.ID}, s, time.Time{}, time.Time{}, time.Time{})
+		all = append(all, place{token: move.Token, next: move.NextStep})
 	}
-	return all, nil
+	return all
 }

@@ -103,15 +103,12 @@ func (a Answer) OptsOut() bool {
 // means that nothing is known to have been sent; asking again is always safe. It leaves one line in the log and one count per
 // answer, which name the message, never the number or the body.
 func (s *Service) Send(ctx context.Context, r Request) (Result, error) {
-	attempt, err := s.attempt(r)
+	now := s.Now()
+	claim, err := s.claim(ctx, r, now)
 	if err != nil {
 		return Result{}, err
 	}
-	claim, err := s.claim(ctx, attempt)
-	if err != nil {
-		return Result{}, fmt.Errorf("claim the send: %w", err)
-	}
-	result := resultOf(claim, attempt.At)
+	result := resultOf(claim, now)
 	if claim.Won {
 		if result, err = s.transmit(ctx, *claim.Message); err != nil {
 			return Result{}, err
@@ -131,56 +128,45 @@ func (s *Service) Send(ctx context.Context, r Request) (Result, error) {
 	return result, nil
 }
 
-// attempt checks the request and prepares the claim.
-func (s *Service) attempt(r Request) (Attempt, error) {
+// claim checks the request and takes the row of a new attempt, if it is to be had. Once it is asked for, the caller may hang up: a claim
+// that is committed and then not made would hold the row until its lease is over and be in doubt from then on. For the same reason a
+// claim whose answer is lost is asked for once more: the row that has our own token is ours.
+func (s *Service) claim(ctx context.Context, r Request, now time.Time) (Claim, error) {
 	switch {
 	case r.To.IsZero():
-		return Attempt{}, fmt.Errorf("%w: to is missing", ErrInvalid)
+		return Claim{}, fmt.Errorf("%w: to is missing", ErrInvalid)
 	case r.Body == "":
-		return Attempt{}, fmt.Errorf("%w: body is missing", ErrInvalid)
+		return Claim{}, fmt.Errorf("%w: body is missing", ErrInvalid)
 	case r.Key == "" || utf8.RuneCountInString(r.Key) > MaxKey || Storable(r.Key) != r.Key:
-		return Attempt{}, fmt.Errorf("%w: idempotency_key must have 1 to %d characters", ErrInvalid, MaxKey)
+		return Claim{}, fmt.Errorf("%w: idempotency_key must have 1 to %d characters", ErrInvalid, MaxKey)
 	case strings.HasPrefix(r.Key, AnswerKeys) != r.DespiteHold, r.Confirms != uuid.Nil && !r.DespiteHold:
-		return Attempt{}, fmt.Errorf("%w: idempotency_key must not begin with %s, which our own answers do", ErrInvalid, AnswerKeys)
+		return Claim{}, fmt.Errorf("%w: idempotency_key must not begin with %s, which our own answers do", ErrInvalid, AnswerKeys)
 	}
 	from, err := s.Sender.Of(r.OrgID)
 	if err != nil {
-		return Attempt{}, err
-	}
-	id, err := uuid.NewV7()
-	if err != nil {
-		return Attempt{}, fmt.Errorf("message id: %w", err)
-	}
-	token, err := uuid.NewRandom()
-	if err != nil {
-		return Attempt{}, fmt.Errorf("attempt token: %w", err)
+		return Claim{}, err
 	}
 	r.CorrelationID, r.UnknownPolicy = Storable(r.CorrelationID), cmp.Or(r.UnknownPolicy, ConfirmAbsentThenResend)
-	now := s.Now()
-	return Attempt{
-		Request: r, MessageID: id, From: from, BodyHash: sha256.Sum256([]byte(r.Body)), Segments: sms.Segments(string(r.Body)).Count,
-		Token: token, At: now, LeaseUntil: now.Add(s.Lease), Timeout: s.Timeout,
-	}, nil
-}
-
-// claim takes the row of the attempt, if it is to be had. From here on the caller may hang up: a claim that is committed and
-// then not made would hold the row until its lease is over and be in doubt from then on. For the same reason a claim whose
-// answer is lost is asked for once more: the row that has our own token is ours.
-func (s *Service) claim(ctx context.Context, a Attempt) (Claim, error) {
+	a := Attempt{
+		Request: r, MessageID: uuid.Must(uuid.NewV7()), From: from, BodyHash: sha256.Sum256([]byte(r.Body)),
+		Segments: sms.Segments(string(r.Body)).Count, Token: uuid.Must(uuid.NewRandom()),
+		At: now, LeaseUntil: now.Add(s.Lease), Timeout: s.Timeout,
+	}
 	if err := ctx.Err(); err != nil {
-		return Claim{}, err
+		return Claim{}, fmt.Errorf("claim the send: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
 	claim, err := s.Store.Claim(ctx, a)
-	if !errors.Is(err, ErrUnavailable) {
-		return claim, err
+	if errors.Is(err, ErrUnavailable) {
+		// Under an id of its own: the first insert may still be on its way, and must collide with this one by its key alone.
+		a.MessageID = uuid.Must(uuid.NewV7())
+		claim, err = s.Store.Claim(ctx, a)
 	}
-	// Under an id of its own: the first insert may still be on its way, and must collide with this one by its key alone.
-	if a.MessageID, err = uuid.NewV7(); err != nil {
-		return Claim{}, fmt.Errorf("message id: %w", err)
+	if err != nil {
+		return Claim{}, fmt.Errorf("claim the send: %w", err)
 	}
-	return s.Store.Claim(ctx, a)
+	return claim, nil
 }
 
 // transmit makes the attempt that was claimed and writes the answer down. From here on the caller may hang up: an

@@ -64,37 +64,6 @@ func readPhone(field, text string) (sms.Phone, error) {
 	return phone, nil
 }
 
-func readSend(r *messagingv1.SendRequest) (send.Request, error) {
-	orgID, err := readID("org_id", r.GetOrgId())
-	if err != nil {
-		return send.Request{}, err
-	}
-	profileID, err := readOptionalID("profile_id", r.GetProfileId())
-	if err != nil {
-		return send.Request{}, err
-	}
-	to, err := readPhone("to", r.GetTo())
-	if err != nil {
-		return send.Request{}, err
-	}
-	body, err := sms.NewBody(r.GetBody())
-	if err != nil {
-		return send.Request{}, fmt.Errorf("body: %w", err)
-	}
-	policy, err := readPolicy(r.GetUnknownPolicy())
-	if err != nil {
-		return send.Request{}, err
-	}
-	given, err := readGiven(r.GetConsent())
-	if err != nil {
-		return send.Request{}, err
-	}
-	return send.Request{
-		OrgID: orgID, ProfileID: profileID, To: to, Body: body, Key: r.GetIdempotencyKey(), CorrelationID: r.GetCorrelationId(),
-		UnknownPolicy: policy, HoldVersion: r.GetHoldVersion(), Consent: given,
-	}, nil
-}
-
 func readHold(r *messagingv1.SetHoldRequest, now time.Time) (inbox.Hold, error) {
 	orgID, err := readID("org_id", r.GetOrgId())
 	if err != nil {

@@ -3,7 +3,11 @@ package server
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/messaging/consent"
@@ -11,6 +15,7 @@ import (
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/postgres"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sms"
 )
 
 // Config is what a Server works with. Every field is needed.
@@ -32,20 +37,57 @@ type Server struct {
 // New makes a Server.
 func New(cfg Config) *Server { return &Server{Config: cfg} }
 
-// Send hands one message to Twilio, at most once per organisation and key.
+// Send hands one message to Twilio, at most once per organisation and key. An outcome that is younger than the callers there may be is
+// shown only to one that understands it.
 func (s *Server) Send(ctx context.Context, r *messagingv1.SendRequest) (*messagingv1.SendResponse, error) {
-	request, err := readSend(r)
+	orgID, err := readID("org_id", r.GetOrgId())
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	result, err := s.Sending.Send(ctx, request)
+	profileID, err := readOptionalID("profile_id", r.GetProfileId())
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
+	to, err := readPhone("to", r.GetTo())
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	body, err := sms.NewBody(r.GetBody())
+	if err != nil {
+		return nil, refuse(ctx, fmt.Errorf("body: %w", err))
+	}
+	policy, err := readPolicy(r.GetUnknownPolicy())
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	given, err := readGiven(r.GetConsent())
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	result, err := s.Sending.Send(ctx, send.Request{
+		OrgID: orgID, ProfileID: profileID, To: to, Body: body, Key: r.GetIdempotencyKey(), CorrelationID: r.GetCorrelationId(),
+		UnknownPolicy: policy, HoldVersion: r.GetHoldVersion(), Consent: given,
+	})
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	answer := &messagingv1.SendResponse{Outcome: writeOutcome(result.Outcome), Explanation: result.Explanation}
 	if result.Outcome == send.Accepted {
 		s.Tally.Add(result.Message.Segments)
 	}
-	return writeResult(result, r.GetUnderstands(), s.Now()), nil
+	if result.Outcome == send.Held && !slices.Contains(r.GetUnderstands(), answer.GetOutcome()) {
+		answer.Outcome = messagingv1.Outcome_OUTCOME_THROTTLED
+	}
+	if m := result.Message; m != nil {
+		answer.Message = writeMessage(*m)
+		if now := s.Now(); !m.AcceptedAt.IsZero() {
+			answer.AcceptedAgo, answer.AskedAgo = durationpb.New(now.Sub(m.AcceptedAt)), durationpb.New(now.Sub(m.AskedSince()))
+		}
+	}
+	if result.RetryAfter > 0 {
+		answer.RetryAfter = durationpb.New(result.RetryAfter)
+	}
+	return answer, nil
 }
 
 // RecordStatus takes one delivery receipt.

@@ -2,11 +2,9 @@ package server
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
@@ -14,24 +12,6 @@ import (
 	"paceline.internal/services/messaging/inbox"
 	"paceline.internal/services/messaging/send"
 )
-
-// writeResult shows an outcome that is younger than the callers there may be only to one that understands it.
-func writeResult(r send.Result, understood []messagingv1.Outcome, now time.Time) *messagingv1.SendResponse {
-	answer := &messagingv1.SendResponse{Outcome: writeOutcome(r.Outcome), Explanation: r.Explanation}
-	if r.Outcome == send.Held && !slices.Contains(understood, answer.GetOutcome()) {
-		answer.Outcome = messagingv1.Outcome_OUTCOME_THROTTLED
-	}
-	if r.Message != nil {
-		answer.Message = writeMessage(*r.Message)
-		if !r.Message.AcceptedAt.IsZero() {
-			answer.AcceptedAgo, answer.AskedAgo = durationpb.New(now.Sub(r.Message.AcceptedAt)), durationpb.New(now.Sub(r.Message.AskedSince()))
-		}
-	}
-	if r.RetryAfter > 0 {
-		answer.RetryAfter = durationpb.New(r.RetryAfter)
-	}
-	return answer
-}
 
 func writeOutcome(o send.Outcome) messagingv1.Outcome {
 	switch o {

@@ -106,13 +106,15 @@ func (c *Service) sendStep(
 			return c.skipUnless(ctx, p, session.SkipAwaitingDelivery, err)
 		}
 	}
-	to, next, err := session.AfterStep(c.Flow, step.ID)
-	if err != nil {
-		return StepResult{}, err
-	}
 	sent, move, err := c.deliver(ctx, order{
 		View: view, Text: step.Text, Key: p.IdempotencyKey, CorrelationID: correlationID, Trigger: session.TriggerStep,
-		Then: func(s Sent) session.Move { return c.advance(r, to, next, s) },
+		Then: func(s Sent) session.Move {
+			move := session.AfterStep(c.Flow, r, step, s.AcceptedAt, s.AskedAt, c.Now())
+			if move.Alarm != nil {
+				move.Alarm = leased(*move.Alarm)
+			}
+			return move
+		},
 	})
 	if sent.Outcome == Accepted {
 		c.Log.InfoContext(ctx, "onboarding.step_sent",
@@ -144,25 +146,6 @@ func (c *Service) beforeDue(ctx context.Context, r session.Record, left time.Dur
 		At: now, Kind: session.KindReplayed, Trigger: session.TriggerOperator, Step: r.NextStep,
 		Detail: fmt.Sprintf("before_due: %s before it was due", left.Round(tenth)),
 	}}, nil, now)
-}
-
-// advance is the move after a step's message was taken. The next step is due its delay after Twilio took this one; after
-// the last, a reply that came since is the answer to it.
-func (c *Service) advance(r session.Record, to session.Token, next *session.Step, s Sent) session.Move {
-	m := session.Stay(r, c.Now())
-	m.Token, m.NextStep = to, ""
-	changed := session.Entry{
-		At: m.At, Kind: session.KindAdvanced, From: r.Token, To: to, Trigger: session.TriggerBurstFinished, Step: r.NextStep,
-	}
-	if next != nil {
-		changed.Trigger = session.TriggerStepSent
-		m.NextStep = next.ID
-		m.Alarm = newAlarm(r, next.ID, s.AcceptedAt.Add(next.Delay))
-	} else {
-		m.AnswerHeldSince = s.AskedAt
-	}
-	m.Entries = []session.Entry{changed}
-	return m
 }
 
 // conclude answers for a session that was moved.
@@ -225,9 +208,13 @@ func (c *Service) unavailable(ctx context.Context, p session.StepPayload) {
 	}
 }
 
-// newAlarm is the first alarm for a step of a session, leased to the caller, who publishes it after the commit.
+// newAlarm is the first alarm for a step of a session.
 func newAlarm(r session.Record, step session.StepID, due time.Time) *session.Alarm {
-	a := session.NewAlarm(uuid.Must(uuid.NewV7()).String(), r, step, 1, session.CauseDue, due)
-	a.LeaseToken = uuid.Must(uuid.NewRandom()).String()
+	return leased(session.NewAlarm("", r, step, 1, session.CauseDue, due))
+}
+
+// leased gives an alarm its id and leases it to the caller, who publishes it after the commit.
+func leased(a session.Alarm) *session.Alarm {
+	a.ID, a.LeaseToken = uuid.Must(uuid.NewV7()).String(), uuid.Must(uuid.NewRandom()).String()
 	return &a
 }

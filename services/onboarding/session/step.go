@@ -2,7 +2,7 @@ package session
 
 import (
 	"errors"
-	"fmt"
+	"time"
 )
 
 // ErrUnknownStep means that the flow has no such step.
@@ -64,14 +64,18 @@ func MayReplay(profileID string, view Snapshot, alarm StepPayload) (ok, resume b
 	return ok, ok && resume, reason
 }
 
-// AfterStep is where a session goes once a step was sent: the token, and the step that is due next, nil after the
-// last. A step that the flow does not have is ErrUnknownStep.
-func AfterStep(flow Flow, sent StepID) (Token, *Step, error) {
-	if _, found := flow.Step(sent); !found {
-		return "", nil, fmt.Errorf("%w %.70q", ErrUnknownStep, string(sent))
+// AfterStep is the move of a session after Twilio took the message of its due step: to the next step, whose alarm is due its delay after
+// that and is still without an id; or after the last one out of the burst, where the last reply since asked is the answer to it.
+func AfterStep(flow Flow, r Record, sent Step, accepted, asked, now time.Time) Move {
+	m := Stay(r, now)
+	m.Token, m.NextStep = AwaitingInterviewStart, ""
+	trigger := TriggerBurstFinished
+	if next, found := flow.Next(sent.ID); found {
+		m.Token, m.NextStep, trigger = AwaitingBurst, next.ID, TriggerStepSent
+		m.Alarm = new(NewAlarm("", r, next.ID, 1, CauseDue, accepted.Add(next.Delay)))
+	} else {
+		m.AnswerHeldSince = asked
 	}
-	if next, found := flow.Next(sent); found {
-		return AwaitingBurst, &next, nil
-	}
-	return AwaitingInterviewStart, nil, nil
+	m.Entries = []Entry{{At: now, Kind: KindAdvanced, From: r.Token, To: m.Token, Trigger: trigger, Step: r.NextStep}}
+	return m
 }

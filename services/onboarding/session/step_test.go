@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -106,6 +107,8 @@ func TestMayReplay(t *testing.T) {
 
 func TestAfterStep(t *testing.T) {
 	t.Parallel()
+	accepted := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	asked, now := accepted.Add(-time.Second), accepted.Add(time.Minute)
 	tests := []struct {
 		name      string
 		sent      session.StepID
@@ -120,24 +123,25 @@ func TestAfterStep(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			token, next, err := session.AfterStep(session.DefaultFlow(), tt.sent)
-			require.NoError(t, err)
-			require.Equal(t, tt.wantToken, token)
-			if tt.wantNext == "" {
-				require.Nil(t, next)
-				return
+			flow := session.DefaultFlow()
+			r := session.Record{ID: sessionID, ProfileID: profileID, Token: session.AwaitingBurst, NextStep: tt.sent, Status: session.Active}
+			sent, known := flow.Step(tt.sent)
+			require.True(t, known)
+
+			want := session.Stay(r, now)
+			want.Token, want.NextStep = tt.wantToken, tt.wantNext
+			changed := session.Entry{At: now, Kind: session.KindAdvanced, From: session.AwaitingBurst, To: tt.wantToken, Step: tt.sent}
+			if next, more := flow.Step(tt.wantNext); more {
+				changed.Trigger = session.TriggerStepSent
+				alarm := session.NewAlarm("", r, next.ID, 1, session.CauseDue, accepted.Add(next.Delay))
+				want.Alarm = &alarm
+			} else {
+				changed.Trigger, want.AnswerHeldSince = session.TriggerBurstFinished, asked
 			}
-			require.Equal(t, tt.wantNext, next.ID)
+			want.Entries = []session.Entry{changed}
+			require.Equal(t, want, session.AfterStep(flow, r, sent, accepted, asked, now))
 		})
 	}
-
-	t.Run("UnknownStepGoesNowhere", func(t *testing.T) {
-		t.Parallel()
-		token, next, err := session.AfterStep(session.DefaultFlow(), "onboarding_message_5")
-		require.ErrorIs(t, err, session.ErrUnknownStep)
-		require.Empty(t, token)
-		require.Nil(t, next)
-	})
 }
 
 // stepView is a session as an alarm meets it.

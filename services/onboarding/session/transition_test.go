@@ -91,15 +91,14 @@ func (p *person) ring(t require.TestingT, step session.StepID) {
 		require.Contains(t, []session.SkipReason{session.SkipStale, session.SkipSessionInactive}, reason)
 		return
 	}
-	token, next, err := session.AfterStep(p.flow, step)
-	require.NoError(t, err)
+	due, known := p.flow.Step(step)
+	require.True(t, known, "only a step of the flow is due")
+	move := session.AfterStep(p.flow, session.Record{Token: p.s.Token, NextStep: step}, due, time.Time{}, time.Time{}, time.Time{})
 	p.sent = append(p.sent, step)
-	p.s.NextStep = ""
-	trigger := session.TriggerBurstFinished
-	if next != nil {
-		p.s.NextStep, trigger = next.ID, session.TriggerStepSent
-	}
-	p.move(token, trigger, p.s.Paused)
+	p.s.NextStep = move.NextStep
+	require.Equal(t, p.s.Token, move.Entries[0].From)
+	require.Equal(t, move.Token, move.Entries[0].To)
+	p.move(move.Token, move.Entries[0].Trigger, p.s.Paused)
 }
 
 func stepIDs(flow session.Flow) []session.StepID {
