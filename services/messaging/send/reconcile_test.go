@@ -373,18 +373,33 @@ func reconcilersShareTheWork(t *testing.T) {
 	t.Run("AskingAgainForALockedMessageWaitsForNoLock", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		first, err := b.Service(nil).Send(t.Context(), b.Request())
-		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
-		holder, err := b.Pool.Begin(ctx)
-		require.NoError(t, err)
-		defer func() { _ = holder.Rollback(context.WithoutCancel(t.Context())) }()
-		_, err = holder.Exec(ctx, `select from sms_messages where id = $1 for update`, first.Message.ID)
-		require.NoError(t, err)
-		again, err := b.Service(nil).Send(ctx, b.Request()) // with the row's lock in the way it would end with the claim's time
-		require.NoError(t, err)
-		require.Equal(t, send.AlreadyAccepted, again.Outcome)
+		inDoubt := b.Request()
+		inDoubt.Key = "in doubt"
+		for _, of := range []struct {
+			request       send.Request
+			script        emulator.Script
+			before, again send.Outcome
+		}{
+			{b.Request(), emulator.Script{}, send.Accepted, send.AlreadyAccepted},
+			{inDoubt, emulator.Script{OnCreate: func(int, emulator.Message) emulator.CreateFault {
+				return emulator.CreateFault{Answer: emulator.AnswerServerError}
+			}}, send.Unknown, send.Unknown},
+		} {
+			b.Emulator.SetScript(of.script)
+			first, err := b.Service(nil).Send(t.Context(), of.request)
+			require.NoError(t, err)
+			require.Equal(t, of.before, first.Outcome)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			holder, err := b.Pool.Begin(ctx)
+			require.NoError(t, err)
+			defer func() { _ = holder.Rollback(context.WithoutCancel(t.Context())) }()
+			_, err = holder.Exec(ctx, `select from sms_messages where id = $1 for update`, first.Message.ID)
+			require.NoError(t, err)
+			again, err := b.Service(nil).Send(ctx, of.request) // with the row's lock in the way it would end with the claim's time
+			require.NoError(t, err)
+			require.Equal(t, of.again, again.Outcome)
+		}
 	})
 
 	t.Run("R_02_ALockedMessageHoldsUpNoOther", func(t *testing.T) {
