@@ -68,7 +68,8 @@ type Service struct {
 	mu      sync.Mutex
 	rows    map[string]*row // by key
 	inbound map[string]*messagingv1.RecordInboundResponse
-	stopped map[string]bool // phones that have opted out
+	last    map[string]*messagingv1.RecordInboundRequest // by SID, whatever was answered
+	stopped map[string]bool                              // phones that have opted out
 	holds   map[string]*messagingv1.SetHoldRequest
 	heard   []*messagingv1.InboundText
 	pages   int // of heard that were read
@@ -95,7 +96,7 @@ func New(orgID, ours string, now func() time.Time) *Service {
 	return &Service{
 		orgID: orgID, ours: ours, now: now,
 		rows: map[string]*row{}, inbound: map[string]*messagingv1.RecordInboundResponse{}, stopped: map[string]bool{},
-		holds: map[string]*messagingv1.SetHoldRequest{},
+		holds: map[string]*messagingv1.SetHoldRequest{}, last: map[string]*messagingv1.RecordInboundRequest{},
 	}
 }
 
@@ -405,6 +406,7 @@ func (s *Service) take(r *row) {
 func (s *Service) RecordInbound(_ context.Context, in *messagingv1.RecordInboundRequest) (*messagingv1.RecordInboundResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.last[in.GetTwilioSid()] = in
 	switch stored, known := s.inbound[in.GetTwilioSid()]; {
 	case s.down:
 		return nil, unavailable()
@@ -446,6 +448,20 @@ func (s *Service) inForce(stored *messagingv1.RecordInboundResponse, phone strin
 		answer.ConsentState = map[bool]string{true: "opted_out", false: "opted_in"}[s.stopped[phone]]
 	}
 	return answer
+}
+
+// Inbound is how a text was recorded last, and nil when nobody has asked for it.
+func (s *Service) Inbound(sid string) *messagingv1.RecordInboundRequest {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last[sid]
+}
+
+// Own makes another number the organisation's.
+func (s *Service) Own(number string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ours = number
 }
 
 // CheckSender knows one organisation.

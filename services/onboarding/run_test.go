@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
 	"paceline.internal/emulators/clock"
@@ -55,6 +56,7 @@ type world struct {
 	passBound time.Duration // of the loops; production's when zero
 
 	mu     sync.Mutex
+	conn   *grpc.ClientConn
 	client onboardingv1.OnboardingServiceClient // of the process that runs
 }
 
@@ -96,7 +98,7 @@ func (w *world) run() (stop func()) {
 	tokens := messagingtest.Tokens(w.t, w.clock.Now)
 	conn := messagingtest.Dial(w.t, grpcPort.Addr().String(), tokens, rpc.Principal{Subject: "gateway", Role: rpc.RoleService})
 	w.mu.Lock()
-	w.client = onboardingv1.NewOnboardingServiceClient(conn)
+	w.conn, w.client = conn, onboardingv1.NewOnboardingServiceClient(conn)
 	w.mu.Unlock()
 	ctx, cancel := context.WithCancel(w.t.Context())
 	ready, ended := make(chan struct{}), make(chan error, 1)
@@ -287,9 +289,11 @@ func TestRunAsConfigured(t *testing.T) {
 		require.NoError(t, <-ended)
 	})
 
+	// Also: R-19
 	subtest(t, "IsReadyOnlyOnTheSchemaThatItNeeds", newWorld, func(t *testing.T, w *world) {
 		stop := w.run()
 		require.Equal(t, http.StatusOK, w.get("/readyz"))
+		require.Equal(t, healthpb.HealthCheckResponse_SERVING, w.database())
 		w.eventually(func() bool { // S2-27
 			_, ready := w.read("/readyz")
 			return strings.Contains(ready, `"webhook_jobs"`) && strings.Contains(ready, `"processor": "running"`)
@@ -298,6 +302,7 @@ func TestRunAsConfigured(t *testing.T) {
 		w.environ["ONBOARDING_DATABASE_URL"] = pgtest.URL(t, platform.Migrations{})
 		stop = w.run()
 		require.Equal(t, http.StatusServiceUnavailable, w.get("/readyz"))
+		require.Equal(t, healthpb.HealthCheckResponse_NOT_SERVING, w.database())
 		require.Equal(t, http.StatusOK, w.get("/healthz"))
 		stop()
 		cfg, err := onboarding.LoadConfig(w.environ)
@@ -343,6 +348,14 @@ func TestRunAsConfigured(t *testing.T) {
 		err = onboarding.Run(t.Context(), cfg, process.Deps{Log: slog.New(slog.DiscardHandler)})
 		require.ErrorContains(t, err, "ONBOARDING_ADDR")
 	})
+}
+
+// database is what health says of it, as the gateway asks.
+func (w *world) database() healthpb.HealthCheckResponse_ServingStatus {
+	w.t.Helper()
+	answer, err := healthpb.NewHealthClient(w.conn).Check(w.t.Context(), &healthpb.HealthCheckRequest{Service: rpc.HealthDatabase})
+	require.NoError(w.t, err)
+	return answer.GetStatus()
 }
 
 func (w *world) get(path string) int {
@@ -466,6 +479,20 @@ func TestWhoMayCall(t *testing.T) {
 			for _, reason := range []string{got.GetSession().GetReason(), listed.GetSessions()[0].GetReason(), parked.GetDetail()} {
 				require.Equal(t, role == rpc.RoleOperator, strings.Contains(reason, "may want no more texts"))
 			}
+		}
+	})
+
+	t.Run("R_21_UserDoesNotSeeWhyTheyAreHeld", func(t *testing.T) {
+		t.Parallel()
+		held, theirs := w.enrolled("+5511987650003")
+		_, err := w.client.HoldProfile(w.operator(), &onboardingv1.HoldProfileRequest{ProfileId: held.GetProfileId(), Reason: "her sister called"})
+		require.NoError(t, err)
+		for role, ctx := range map[rpc.Role]context.Context{rpc.RoleUser: w.as(rpc.RoleUser, held.GetProfileId(), orgID), rpc.RoleOperator: w.operator()} {
+			got, err := w.client.GetSession(ctx, &onboardingv1.GetSessionRequest{SessionId: theirs.GetSessionId()})
+			require.NoError(t, err)
+			last := got.GetTimeline()[len(got.GetTimeline())-1]
+			require.Equal(t, "held", last.GetKind())
+			require.Equal(t, role == rpc.RoleOperator, strings.Contains(got.String(), "her sister called"))
 		}
 	})
 

@@ -25,6 +25,8 @@ func TestConversation(t *testing.T) {
 		t.Parallel()
 		happyPath(t, "pt-BR")
 	})
+	// Also: S0-09, S0-40, S2-31
+	t.Run("S2_28_ByWhatsAppAndSMSUntilSTOP", byWhatsApp)
 }
 
 // happyPath plays one conversation and holds all that anybody can see of it to what was promised.
