@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"paceline.internal/emulators/messagingtest"
+	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
@@ -249,8 +250,9 @@ func TestActivation(t *testing.T) {
 		other := newID()
 		p, err := b.current().service.Enrol(t.Context(), other, conversation.Person{Phone: "+5511987651234", FirstName: "Bia"})
 		require.NoError(t, err)
-		_, err = b.current().service.Activate(t.Context(), other, p.ID, nil)
-		require.ErrorIs(t, err, conversation.ErrNoSender)
+		operator := rpc.WithPrincipal(t.Context(), rpc.Principal{Subject: "operator-2", Role: rpc.RoleOperator, OrgID: other})
+		_, err = b.current().server.ActivateProfile(operator, &onboardingv1.ActivateProfileRequest{ProfileId: p.ID})
+		refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER)
 		_, err = b.current().service.Activate(t.Context(), orgID, p.ID, nil)
 		require.ErrorIs(t, err, conversation.ErrNoProfile, "another organisation's")
 		require.Zero(t, b.count(`select count(*) from conversation_sessions`))

@@ -288,7 +288,7 @@ func TestCrashOfQStash(t *testing.T) {
 // TestConcurrentDuplicates rings every alarm several times at once and late, and posts every message of several people
 // many times at once. Each takes effect once.
 //
-// Also: S0-30, S0-31, S0-45, S0-66
+// Also: S0-30, S0-31, S0-45, S0-66.
 func TestConcurrentDuplicates(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -237,10 +237,15 @@ func TestReplyWithoutAnAnswer(t *testing.T) {
 
 	subtest(t, "S0_61_MessageOfAStrangerIsKeptAndAnswersNothing", setup, func(t *testing.T, b *bundle) {
 		m := b.message(b.person(), "yes")
-		m.From = "+5511955555555"
+		m.From, m.Segments, m.Media, m.OptOutType = "+5511955555555", 3, 1, "HELP"
 		b.receives(m)
 		require.Equal(t, 1, b.messaging.Recorded())
-		require.Equal(t, 1, b.count(`select count(*) from webhook_jobs where status = 'completed'`))
+		recorded := b.messaging.Inbound(m.GetTwilioSid())
+		require.Empty(t, recorded.GetProfileId())
+		require.Equal(t, []any{int32(3), int32(1), "HELP"}, []any{recorded.GetSegments(), recorded.GetMedia(), recorded.GetOptOutType()})
+		require.Equal(t, 1, b.count(`select count(*) from webhook_jobs where status = 'completed' and payload -> 'media' = '1'`))
+		require.Zero(t, b.count(`select count(*) from conversation_sessions`))
+		require.Empty(t, b.messaging.Attempts())
 	})
 
 	// Also: S2-38
@@ -265,6 +270,15 @@ func TestReplyWithoutAnAnswer(t *testing.T) {
 		require.Equal(t, 1, b.messaging.Recorded())
 		require.Equal(t, said, b.messaging.Inbound(m.GetTwilioSid()).GetReceivedAt().AsTime(), "from when it was said")
 		b.at(r.ID, session.AwaitingExplanationResponse, "")
+	})
+
+	subtest(t, "S2_36_MessageOfNoPhoneNumberFailsAtOnce", setup, func(t *testing.T, b *bundle) {
+		m := b.message(b.person(), "Your code is 123456")
+		m.From = "ACMEBANK"
+		_, err := b.current().server.ReceiveMessage(t.Context(), m)
+		refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+		b.quiet()
+		require.Equal(t, 1, b.count(`select count(*) from webhook_jobs where status = 'failed' and attempts = 1 and payload ->> 'from' = 'ACMEBANK'`))
 	})
 
 	subtest(t, "IncompleteCallbackIsRefused", setup, func(t *testing.T, b *bundle) {

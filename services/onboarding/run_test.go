@@ -502,7 +502,9 @@ func TestWhoMayCall(t *testing.T) {
 		for _, name := range []string{"ActivateProfile", "HoldProfile", "ReleaseProfile", "ResetSession", "ResumeSession", "ReplayDeadLetter"} {
 			refuses(t, calls[name](operator), codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
 		}
-		_, err := w.client.GetSession(operator, &onboardingv1.GetSessionRequest{SessionId: "x"})
+		_, err := w.client.GetProfile(operator, &onboardingv1.GetProfileRequest{ProfileId: "1"})
+		refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+		_, err = w.client.GetSession(operator, &onboardingv1.GetSessionRequest{SessionId: "x"})
 		refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
 		_, err = w.client.CreateProfile(operator, &onboardingv1.CreateProfileRequest{Phone: "x"})
 		refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)

@@ -105,9 +105,12 @@ func TestRecordInbound(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		text := b.Inbound("SM1", "hello")
-		text.To = "+14155550777"
+		text.To, text.Body = "+14155550777", "STOP"
 		_, err := b.inbox(nil).RecordInbound(t.Context(), text)
 		require.ErrorIs(t, err, send.ErrUnknownSender)
+		var kept int
+		require.NoError(t, b.Pool.QueryRow(t.Context(), `select (select count(*) from sms_messages) + (select count(*) from consents)`).Scan(&kept))
+		require.Zero(t, kept, "it is the word of nobody to nobody")
 	})
 
 	t.Run("TextThroughOurServiceIsOurs", func(t *testing.T) {
