@@ -465,6 +465,26 @@ func TestWhoMayCall(t *testing.T) {
 		require.Equal(t, "active", w.session(s.GetSessionId()).GetSession().GetStatus())
 	})
 
+	reasonsAreForOperators(t, w, other, hers)
+
+	t.Run("MalformedIDsAreRefused", func(t *testing.T) {
+		t.Parallel()
+		operator := w.operator()
+		for _, name := range []string{"ActivateProfile", "HoldProfile", "ReleaseProfile", "ResetSession", "ResumeSession", "ReplayDeadLetter"} {
+			refuses(t, calls[name](operator), codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+		}
+		_, err := w.client.GetProfile(operator, &onboardingv1.GetProfileRequest{ProfileId: "1"})
+		refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+		_, err = w.client.GetSession(operator, &onboardingv1.GetSessionRequest{SessionId: "x"})
+		refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+		_, err = w.client.CreateProfile(operator, &onboardingv1.CreateProfileRequest{Phone: "x"})
+		refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+	})
+}
+
+// reasonsAreForOperators holds what people are shown of their own session, of which other has one that may be parked.
+func reasonsAreForOperators(t *testing.T, w *world, other *onboardingv1.Profile, hers *onboardingv1.Session) {
+	t.Helper()
 	t.Run("UserDoesNotSeeWhyTheirSessionIsParked", func(t *testing.T) {
 		t.Parallel()
 		w.receives("SM1", other.GetPhone(), "leave me alone")
@@ -494,20 +514,6 @@ func TestWhoMayCall(t *testing.T) {
 			require.Equal(t, "held", last.GetKind())
 			require.Equal(t, role == rpc.RoleOperator, strings.Contains(got.String(), "her sister called"))
 		}
-	})
-
-	t.Run("MalformedIDsAreRefused", func(t *testing.T) {
-		t.Parallel()
-		operator := w.operator()
-		for _, name := range []string{"ActivateProfile", "HoldProfile", "ReleaseProfile", "ResetSession", "ResumeSession", "ReplayDeadLetter"} {
-			refuses(t, calls[name](operator), codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
-		}
-		_, err := w.client.GetProfile(operator, &onboardingv1.GetProfileRequest{ProfileId: "1"})
-		refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
-		_, err = w.client.GetSession(operator, &onboardingv1.GetSessionRequest{SessionId: "x"})
-		refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
-		_, err = w.client.CreateProfile(operator, &onboardingv1.CreateProfileRequest{Phone: "x"})
-		refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
 	})
 }
 
