@@ -45,8 +45,8 @@ func TestAmbiguousWords(t *testing.T) {
 	})
 }
 
-// TestAmbiguousWordsOfNobody: where no session can wait for an operator, a job asks them, once.
-func TestAmbiguousWordsOfNobody(t *testing.T) {
+// TestAmbiguousWordsWithoutASession: where no session can wait for an operator, a job asks them, once.
+func TestAmbiguousWordsWithoutASession(t *testing.T) {
 	t.Parallel()
 	// asked is the one job that asks an operator.
 	asked := func(b *bundle) (failure string) {

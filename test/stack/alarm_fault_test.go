@@ -16,7 +16,7 @@ func TestAlarmFaults(t *testing.T) {
 	t.Parallel()
 
 	// Also: S0-30, S0-32, S0-63, S0-66
-	t.Run("S0_31_EveryAlarmRingsThreeTimesAtOnceAndAgainLater", func(t *testing.T) {
+	t.Run("S0_31_EveryAlarmIsDeliveredThreeTimesAtOnceAndAgainLater", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.vendors.QStash.SetFaults(qstash.Script{OnDeliver: qstash.Every(qstash.DeliverFault{Copies: 2, Repeats: 2, RepeatAfter: 9 * time.Second})})

@@ -211,7 +211,7 @@ func (p *person) requireMessages(t *testing.T, sessionID string) {
 	}
 }
 
-// requireAlarms holds QStash's record to one alarm per step, each published once, rung once and answered 200.
+// requireAlarms holds QStash's record to one alarm per step, each published once, delivered once and answered 200.
 func (b *bundle) requireAlarms(t *testing.T, sessionID string, began time.Time) {
 	t.Helper()
 	record := b.vendors.QStash.Record()

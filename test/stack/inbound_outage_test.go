@@ -63,7 +63,7 @@ func TestInboundOutage(t *testing.T) {
 	require.NotEmpty(t, missed)
 	require.Equal(t, "opt_out", missed[0]["consent_effect"])
 
-	// Whoever activates them again gets nothing through to the one who said STOP.
+	// A new activation sends nothing to the person who said STOP.
 	b.try(t, b.operator, http.MethodPost, "/v1/profiles/"+stops.id+":activate", struct{}{})
 	b.rest(t)
 	stops.requireHeard(t, opening)

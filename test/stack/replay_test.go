@@ -23,7 +23,7 @@ import (
 	"paceline.internal/test/stack"
 )
 
-// TestReplay is an operator who executes a step by hand, as with grpcurl, and everybody who repeats one that was executed.
+// TestReplay is an operator who executes a step by hand, as with grpcurl, and the repeats of every alarm that was delivered.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 
@@ -41,7 +41,7 @@ func TestReplay(t *testing.T) {
 		requireServed(t, conn, "paceline.onboarding.v1.OnboardingService")
 		steps := onboardingv1.NewOnboardingServiceClient(conn)
 		operator := b.as(t, rpc.Principal{Subject: "ada", OrgID: stack.OrgID, Role: rpc.RoleOperator})
-		// again repeats every alarm by QStash's own callback and by gRPC. Nothing may change.
+		// again repeats every alarm by QStash's own callback and by gRPC. It must change nothing.
 		again := func(reason string, n int) {
 			session, timeline := p.session(t), p.timeline(t)
 			require.Len(t, recorded(), n)

@@ -110,7 +110,7 @@ func TestRecordInbound(t *testing.T) {
 		require.ErrorIs(t, err, send.ErrUnknownSender)
 		var kept int
 		require.NoError(t, b.Pool.QueryRow(t.Context(), `select (select count(*) from sms_messages) + (select count(*) from consents)`).Scan(&kept))
-		require.Zero(t, kept, "it is the word of nobody to nobody")
+		require.Zero(t, kept, "the word reached no organisation")
 	})
 
 	t.Run("TextThroughOurServiceIsOurs", func(t *testing.T) {

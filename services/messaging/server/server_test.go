@@ -345,8 +345,8 @@ func refusedCalls(t *testing.T, s *server.Server) []refusedCall {
 	}
 }
 
-// inboundOfNobody are texts whose sender is no phone number: nobody could be answered.
-func inboundOfNobody(t *testing.T, s *server.Server) (refused []refusedCall) {
+// inboundOfNoPhone are texts whose sender is no phone number, so that no answer is possible.
+func inboundOfNoPhone(t *testing.T, s *server.Server) (refused []refusedCall) {
 	t.Helper()
 	for name, from := range map[string]string{
 		"ShortCode": "24273", "AName": "ACMEBANK", "AnotherChannel": "messenger:1234567890123456", "AnonymousCaller": "anonymous",
@@ -414,7 +414,7 @@ func TestErrors(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	used := sendOne(t, s, ana, "used")
-	for _, c := range slices.Concat(refusedSends(t, s), refusedCalls(t, s), inboundOfNobody(t, s), refusedOperators(t, s, used)) {
+	for _, c := range slices.Concat(refusedSends(t, s), refusedCalls(t, s), inboundOfNoPhone(t, s), refusedOperators(t, s, used)) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			requireRefused(t, c.call(), c.code, c.want)
