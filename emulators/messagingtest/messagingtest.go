@@ -68,7 +68,9 @@ type Service struct {
 	mu      sync.Mutex
 	rows    map[string]*row // by key
 	inbound map[string]*messagingv1.RecordInboundResponse
-	stopped map[string]bool // phones that have opted out
+	last    map[string]*messagingv1.RecordInboundRequest // by SID
+	stopped map[string]bool                              // phones that have opted out
+	decided map[string]time.Time                         // of a phone, when the word about consent was said that counts
 	holds   map[string]*messagingv1.SetHoldRequest
 	heard   []*messagingv1.InboundText
 	pages   int // of heard that were read
@@ -95,7 +97,7 @@ func New(orgID, ours string, now func() time.Time) *Service {
 	return &Service{
 		orgID: orgID, ours: ours, now: now,
 		rows: map[string]*row{}, inbound: map[string]*messagingv1.RecordInboundResponse{}, stopped: map[string]bool{},
-		holds: map[string]*messagingv1.SetHoldRequest{},
+		decided: map[string]time.Time{}, holds: map[string]*messagingv1.SetHoldRequest{}, last: map[string]*messagingv1.RecordInboundRequest{},
 	}
 }
 
@@ -405,6 +407,7 @@ func (s *Service) take(r *row) {
 func (s *Service) RecordInbound(_ context.Context, in *messagingv1.RecordInboundRequest) (*messagingv1.RecordInboundResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.last[in.GetTwilioSid()] = in
 	switch stored, known := s.inbound[in.GetTwilioSid()]; {
 	case s.down:
 		return nil, unavailable()
@@ -416,13 +419,20 @@ func (s *Service) RecordInbound(_ context.Context, in *messagingv1.RecordInbound
 		return nil, refuse(codes.NotFound, messagingv1.Reason_REASON_UNKNOWN_SENDER)
 	}
 	effect := messagingv1.ConsentEffect_CONSENT_EFFECT_NONE
-	switch strings.ToUpper(strings.TrimSpace(in.GetBody())) {
-	case "STOP":
-		effect = messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_OUT
-		s.stopped[in.GetFrom()] = true
-	case "START":
+	switch word := strings.ToUpper(strings.TrimSpace(in.GetBody())); word {
+	case "STOP", "START":
+		said := in.GetReceivedAt().AsTime()
+		if said.Before(s.decided[in.GetFrom()]) {
+			effect = messagingv1.ConsentEffect_CONSENT_EFFECT_OVERTAKEN
+			break
+		}
+		s.decided[in.GetFrom()] = said
 		effect = messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_IN
 		delete(s.stopped, in.GetFrom())
+		if word == "STOP" {
+			effect = messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_OUT
+			s.stopped[in.GetFrom()] = true
+		}
 	case "HELP":
 		effect = messagingv1.ConsentEffect_CONSENT_EFFECT_HELP
 	case "LEAVE ME ALONE":
@@ -446,6 +456,20 @@ func (s *Service) inForce(stored *messagingv1.RecordInboundResponse, phone strin
 		answer.ConsentState = map[bool]string{true: "opted_out", false: "opted_in"}[s.stopped[phone]]
 	}
 	return answer
+}
+
+// Inbound is how a text was recorded last, and nil when nobody has asked for it.
+func (s *Service) Inbound(sid string) *messagingv1.RecordInboundRequest {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last[sid]
+}
+
+// Own makes another number the organisation's.
+func (s *Service) Own(number string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ours = number
 }
 
 // CheckSender knows one organisation.

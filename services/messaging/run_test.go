@@ -15,7 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
 	"paceline.internal/emulators/clock"
@@ -139,6 +142,11 @@ func start(t *testing.T, migrations postgres.Migrations) (grpcAddr, opsURL strin
 
 func dial(t *testing.T, addr string, role rpc.Role) messagingv1.MessagingServiceClient {
 	t.Helper()
+	return messagingv1.NewMessagingServiceClient(connect(t, addr, role))
+}
+
+func connect(t *testing.T, addr string, role rpc.Role) *grpc.ClientConn {
+	t.Helper()
 	now := time.Now
 	tokens, err := rpc.NewTokens(config.NewSecret(secret), now)
 	require.NoError(t, err)
@@ -148,7 +156,18 @@ func dial(t *testing.T, addr string, role rpc.Role) messagingv1.MessagingService
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, conn.Close()) })
-	return messagingv1.NewMessagingServiceClient(conn)
+	return conn
+}
+
+// database is what health says of it, to a caller without a token.
+func database(t *testing.T, addr string) healthpb.HealthCheckResponse_ServingStatus {
+	t.Helper()
+	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	answer, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{Service: rpc.HealthDatabase})
+	require.NoError(t, err)
+	return answer.GetStatus()
 }
 
 func get(t *testing.T, url string) (int, string) {
@@ -182,6 +201,7 @@ func TestRun(t *testing.T) {
 		for _, loop := range []string{"reconciler", "responder", "outbound", "outbound retention"} {
 			require.Contains(t, metrics, `loop_stands_still{loop="`+loop+`"} 0`)
 		}
+		require.Equal(t, healthpb.HealthCheckResponse_SERVING, database(t, addr))
 		code, ready := get(t, ops+"/readyz")
 		require.Equal(t, http.StatusOK, code)
 		require.Contains(t, ready, `"outbound"`)
@@ -189,6 +209,17 @@ func TestRun(t *testing.T) {
 		_, shown := get(t, ops+"/debug/config")
 		require.NotContains(t, shown, "fedcba9876543210")
 		require.NotContains(t, shown, secret)
+	})
+
+	t.Run("S0_07_NoServiceMayCallTheOutboundQueue", func(t *testing.T) {
+		t.Parallel()
+		addr, _ := start(t, messaging.Migrations())
+		conn := connect(t, addr, rpc.RoleService)
+		for _, m := range messagingv1.OutboundService_ServiceDesc.Methods {
+			err := conn.Invoke(t.Context(), "/"+messagingv1.OutboundService_ServiceDesc.ServiceName+"/"+m.MethodName,
+				&messagingv1.EnqueueTextRequest{}, &messagingv1.EnqueueTextResponse{})
+			require.Equal(t, codes.PermissionDenied, status.Code(err), "%s: %v", m.MethodName, err)
+		}
 	})
 
 	t.Run("S0_65_ReconcilesWhatIsUnknown", func(t *testing.T) {
@@ -207,9 +238,11 @@ func TestRun(t *testing.T) {
 		require.Contains(t, metrics, `sms_unknown_settled_total{as="adopted"} 1`)
 	})
 
+	// Also: R-19
 	t.Run("IsNotReadyBelowTheRequiredSchema", func(t *testing.T) {
 		t.Parallel()
-		_, ops := start(t, postgres.Migrations{})
+		addr, ops := start(t, postgres.Migrations{})
+		require.Equal(t, healthpb.HealthCheckResponse_NOT_SERVING, database(t, addr))
 		code, reason := get(t, ops+"/readyz")
 		require.Equal(t, http.StatusServiceUnavailable, code)
 		require.Contains(t, reason, "run migrate")

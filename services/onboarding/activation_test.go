@@ -2,6 +2,7 @@ package onboarding_test
 
 import (
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"paceline.internal/emulators/messagingtest"
+	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
@@ -177,14 +179,20 @@ func TestActivation(t *testing.T) {
 		require.Equal(t, []string{opening, explanation}, b.sequence(p))
 	})
 
-	subtest(t, "ConcurrentActivationsOpenOneSession", setup, func(t *testing.T, b *bundle) {
+	subtest(t, "S0_60_ConcurrentActivationsOpenOneSession", setup, func(t *testing.T, b *bundle) {
 		p := b.person()
+		var opened sync.Map
 		require.NoError(t, atOnce(8, func() error {
-			_, err := b.current().service.Activate(t.Context(), orgID, p.ID, nil)
+			r, err := b.current().service.Activate(t.Context(), orgID, p.ID, nil)
+			opened.Store(r.ID, true)
 			return err
 		}))
 		b.quiet()
 		require.Equal(t, 1, b.sessions())
+		opened.Range(func(id, _ any) bool {
+			require.Equal(t, b.newest(p).ID, id, "each caller gets the one that there is")
+			return true
+		})
 		require.Equal(t, []string{opening}, b.sequence(p))
 	})
 
@@ -214,20 +222,37 @@ func TestActivation(t *testing.T) {
 		require.Equal(t, []session.Kind{session.KindActivated, session.KindSent, session.KindReplied, session.KindSent, session.KindAdvanced}, b.story(r.ID))
 	})
 
-	subtest(t, "RefusesAPersonOnHold", setup, func(t *testing.T, b *bundle) {
+	subtest(t, "S0_16_RefusesAPersonOnHoldUntilTheRelease", setup, func(t *testing.T, b *bundle) {
 		p := b.person()
 		b.hold(p)
-		_, err := b.current().service.Activate(t.Context(), orgID, p.ID, nil)
-		require.ErrorIs(t, err, conversation.ErrOnHold)
-		require.Zero(t, b.count(`select count(*) from conversation_sessions`))
+		_, err := b.activates(p, nil)
+		refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_SAFETY_HOLD)
+		require.Zero(t, b.sessions())
+		b.release(p)
+		require.Empty(t, b.sequence(p))
+		b.activate(p)
+		require.Equal(t, []string{opening}, b.sequence(p))
+	})
+
+	subtest(t, "S0_69_RefusesWhoSaidSTOPBeforeTheyWereEnrolled", setup, func(t *testing.T, b *bundle) {
+		p := conversation.Profile{Phone: "+5511987651234"}
+		b.reply(p, "STOP")
+		p, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: p.Phone, FirstName: "Ana"})
+		require.NoError(t, err)
+		_, err = b.activates(p, nil)
+		refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_OPTED_OUT)
+		b.reply(p, "START")
+		b.activate(p)
+		require.Equal(t, []string{opening}, b.sequence(p))
 	})
 
 	subtest(t, "RefusesAnOrganisationWithoutASender", setup, func(t *testing.T, b *bundle) {
 		other := newID()
 		p, err := b.current().service.Enrol(t.Context(), other, conversation.Person{Phone: "+5511987651234", FirstName: "Bia"})
 		require.NoError(t, err)
-		_, err = b.current().service.Activate(t.Context(), other, p.ID, nil)
-		require.ErrorIs(t, err, conversation.ErrNoSender)
+		operator := rpc.WithPrincipal(t.Context(), rpc.Principal{Subject: "operator-2", Role: rpc.RoleOperator, OrgID: other})
+		_, err = b.current().server.ActivateProfile(operator, &onboardingv1.ActivateProfileRequest{ProfileId: p.ID})
+		refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER)
 		_, err = b.current().service.Activate(t.Context(), orgID, p.ID, nil)
 		require.ErrorIs(t, err, conversation.ErrNoProfile, "another organisation's")
 		require.Zero(t, b.count(`select count(*) from conversation_sessions`))

@@ -45,6 +45,40 @@ func TestAmbiguousWords(t *testing.T) {
 	})
 }
 
+// TestAmbiguousWordsWithoutASession: where no session can wait for an operator, a job asks them, once.
+func TestAmbiguousWordsWithoutASession(t *testing.T) {
+	t.Parallel()
+	// asked is the one job that asks an operator.
+	asked := func(b *bundle) (failure string) {
+		b.t.Helper()
+		require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `select error_message from webhook_jobs where status = 'failed' and attempts = 1`).Scan(&failure))
+		require.Contains(b.t, failure, "needs an operator: the person may want no more texts; read GET /v1/messages/")
+		return failure
+	}
+
+	subtest(t, "AStrangerIsOneQuestion", setup, func(t *testing.T, b *bundle) {
+		stranger := conversation.Profile{Phone: "+5511987651234"}
+		for range 4 {
+			b.reply(stranger, "leave me alone")
+		}
+		b.quiet()
+		require.NotContains(t, asked(b), stranger.Phone)
+		require.Equal(t, 1, b.count(`select count(*) from webhook_jobs where status = 'failed'`))
+		require.Equal(t, 3, b.count(`select count(*) from webhook_jobs where status = 'completed'`))
+		require.Empty(t, b.messaging.Attempts())
+	})
+
+	subtest(t, "SoIsAPersonWhoseSessionHasEnded", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
+		b.resets(r)
+		b.reply(p, "leave me alone")
+		b.quiet()
+		asked(b)
+		require.Equal(t, "may be an opt-out", b.entry(r.ID, session.KindReplied).Detail)
+		require.Equal(t, session.Closed, b.session(r.ID).Status)
+	})
+}
+
 // leave stores a message of a person as a job that no process works yet, with its words about consent applied, and returns its id.
 func (b *bundle) leave(p conversation.Profile, body string) string {
 	b.t.Helper()

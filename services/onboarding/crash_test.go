@@ -287,6 +287,8 @@ func TestCrashOfQStash(t *testing.T) {
 
 // TestConcurrentDuplicates rings every alarm several times at once and late, and posts every message of several people
 // many times at once. Each takes effect once.
+//
+// Also: S0-30, S0-31, S0-45, S0-66.
 func TestConcurrentDuplicates(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -321,4 +323,6 @@ func TestConcurrentDuplicates(t *testing.T) {
 	}
 	require.Equal(t, 4*people, b.count(`select count(*) from step_alarms`))
 	require.Equal(t, 2*people, b.count(`select count(*) from session_transitions where kind = 'replied'`))
+	require.Equal(t, 2*people, b.count(`select count(*) from webhook_jobs where source = 'twilio' and idempotency_key like 'SM%'`))
+	require.Equal(t, 2*people, b.messaging.Recorded())
 }

@@ -91,6 +91,19 @@ func TestAuditFindsLateMessages(t *testing.T) {
 		require.Equal(t, []string{opening}, b.sequence(p))
 	})
 
+	subtest(t, "MissedStopThatSTARTHasOvertakenEndsNothing", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
+		b.clock.Advance(time.Second)
+		b.unheard(p, "STOP")
+		b.clock.Advance(time.Minute)
+		b.reply(p, "START")
+		b.clock.Advance(2 * time.Minute)
+		b.sweep()
+		require.Equal(t, "overtaken; late by 3m0s", b.entry(r.ID, session.KindReplied).Detail)
+		b.reply(p, "yes")
+		b.at(r.ID, session.AwaitingExplanationResponse, "")
+	})
+
 	subtest(t, "LateRepliesAreAnsweredInTheOrderTheyWereSaid", setup, func(t *testing.T, b *bundle) {
 		p, r := b.explained()
 		b.clock.Advance(time.Minute)

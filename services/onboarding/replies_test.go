@@ -1,6 +1,7 @@
 package onboarding_test
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -157,7 +158,7 @@ func TestReplyTakesEffectOnce(t *testing.T) {
 		b.at(r.ID, session.AwaitingExplanationResponse, "")
 	})
 
-	subtest(t, "TwoRepliesAtOnceAreAnsweredOneAfterTheOther", setup, func(t *testing.T, b *bundle) {
+	subtest(t, "S0_45_TwoRepliesAtOnceAreAnsweredOneAfterTheOther", setup, func(t *testing.T, b *bundle) {
 		p, r := b.activated()
 		var calls sync.WaitGroup
 		b.mute()
@@ -169,6 +170,7 @@ func TestReplyTakesEffectOnce(t *testing.T) {
 		b.until(func() bool { return b.count(`select count(*) from webhook_jobs where status <> 'completed'`) == 0 })
 		require.Equal(t, []string{opening, explanation}, b.sequence(p))
 		b.at(r.ID, session.AwaitingBurst, step(1))
+		require.Equal(t, 2, b.count(`select count(*) from session_transitions where kind = 'replied'`))
 	})
 
 	subtest(t, "JobThatTookEffectOnItsLastAttemptParksNoSession", setup, func(t *testing.T, b *bundle) {
@@ -233,23 +235,50 @@ func TestReplyWithoutAnAnswer(t *testing.T) {
 		require.Equal(t, []string{opening}, b.sequence(p))
 	})
 
-	subtest(t, "MessageOfAStrangerIsKeptAndAnswersNothing", setup, func(t *testing.T, b *bundle) {
+	subtest(t, "S0_61_MessageOfAStrangerIsKeptAndAnswersNothing", setup, func(t *testing.T, b *bundle) {
 		m := b.message(b.person(), "yes")
-		m.From = "+5511955555555"
+		m.From, m.Segments, m.Media, m.OptOutType = "+5511955555555", 3, 1, "HELP"
 		b.receives(m)
 		require.Equal(t, 1, b.messaging.Recorded())
-		require.Equal(t, 1, b.count(`select count(*) from webhook_jobs where status = 'completed'`))
+		recorded := b.messaging.Inbound(m.GetTwilioSid())
+		require.Empty(t, recorded.GetProfileId())
+		require.Equal(t, []any{int32(3), int32(1), "HELP"}, []any{recorded.GetSegments(), recorded.GetMedia(), recorded.GetOptOutType()})
+		require.Equal(t, 1, b.count(`select count(*) from webhook_jobs where status = 'completed' and payload -> 'media' = '1'`))
+		require.Zero(t, b.count(`select count(*) from conversation_sessions`))
+		require.Empty(t, b.messaging.Attempts())
 	})
 
-	subtest(t, "MessageToANumberThatIsNotOursParksNoSession", setup, func(t *testing.T, b *bundle) {
+	// Also: S2-38
+	subtest(t, "S2_36_MessageToANumberThatIsNotOursParksNoSessionAndIsTakenUpOnceItIs", setup, func(t *testing.T, b *bundle) {
 		p, r := b.activated()
 		m := b.message(p, "yes")
 		m.To = "+14155550999"
+		said := b.clock.Now()
 		_, err := b.current().server.ReceiveMessage(t.Context(), m)
 		refuses(t, err, codes.NotFound, onboardingv1.Reason_REASON_UNKNOWN_SENDER)
 		b.quiet()
-		require.Equal(t, 1, b.count(`select count(*) from webhook_jobs where status = 'failed' and attempts = 1`))
+		var failed string
+		require.NoError(t, b.pool.QueryRow(t.Context(), `select id::text from webhook_jobs where status = 'failed' and attempts = 1
+			and error_message = 'record message: no organisation owns the number that this was sent to' and payload ->> 'body' = 'yes'`).Scan(&failed))
 		require.Equal(t, session.Active, b.session(r.ID).Status)
+
+		b.messaging.Own(m.GetTo())
+		b.clock.Advance(time.Hour)
+		_, err = b.store.RetryJob(t.Context(), orgID, failed, b.clock.Now())
+		require.NoError(t, err)
+		b.quiet()
+		require.Equal(t, 1, b.messaging.Recorded())
+		require.Equal(t, said, b.messaging.Inbound(m.GetTwilioSid()).GetReceivedAt().AsTime(), "from when it was said")
+		b.at(r.ID, session.AwaitingExplanationResponse, "")
+	})
+
+	subtest(t, "S2_36_MessageOfNoPhoneNumberFailsAtOnce", setup, func(t *testing.T, b *bundle) {
+		m := b.message(b.person(), "Your code is 123456")
+		m.From = "ACMEBANK"
+		_, err := b.current().server.ReceiveMessage(t.Context(), m)
+		refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+		b.quiet()
+		require.Equal(t, 1, b.count(`select count(*) from webhook_jobs where status = 'failed' and attempts = 1 and payload ->> 'from' = 'ACMEBANK'`))
 	})
 
 	subtest(t, "IncompleteCallbackIsRefused", setup, func(t *testing.T, b *bundle) {
@@ -272,22 +301,33 @@ func TestReplyDuringTheBurst(t *testing.T) {
 		require.Equal(t, 1, b.count(`select count(*) from held_replies`))
 	})
 
-	subtest(t, "S0_67_LastOneAfterTheLastMessageIsTheAnswerToIt", setup, func(t *testing.T, b *bundle) {
-		p, r := b.inBurst(4)
-		b.reply(p, "no") // before message 4: answers nothing
-		b.clock.Advance(time.Second)
-		b.fails(r, messagingtest.AcceptLost)
-		b.clock.Advance(time.Second)
-		b.reply(p, "not now")
-		b.clock.Advance(time.Second)
-		b.reply(p, "yes please")
-		b.at(r.ID, session.AwaitingBurst, step(4))
-		b.executes(r)
-		b.at(r.ID, session.AwaitingInterviewStart, "")
-		b.quiet()
-		b.at(r.ID, session.InterviewActivity01, "")
-		require.Equal(t, whole, b.sequence(p))
-	})
+	for _, tt := range []struct {
+		name        string
+		first, last string
+		want        session.Token
+		answers     []string
+	}{
+		{name: "S0_67_LastOneAfterTheLastMessageIsTheAnswerToIt", first: "not now", last: "yes please", want: session.InterviewActivity01},
+		{name: "S0_67_LastOneAfterTheLastMessagePauses", first: "yes please", last: "not now", want: session.AwaitingInterviewStart, answers: []string{later}},
+	} {
+		subtest(t, tt.name, setup, func(t *testing.T, b *bundle) {
+			p, r := b.inBurst(4)
+			b.reply(p, "no") // before message 4: answers nothing
+			b.clock.Advance(time.Second)
+			b.fails(r, messagingtest.AcceptLost)
+			b.clock.Advance(time.Second)
+			b.reply(p, tt.first)
+			b.clock.Advance(time.Second)
+			b.reply(p, tt.last)
+			b.at(r.ID, session.AwaitingBurst, step(4))
+			require.Equal(t, 3, b.count(`select count(*) from session_transitions where kind = 'held'`))
+			b.executes(r)
+			b.at(r.ID, session.AwaitingInterviewStart, "")
+			b.quiet()
+			require.Equal(t, tt.answers != nil, b.at(r.ID, tt.want, "").Paused)
+			require.Equal(t, slices.Concat(whole, tt.answers), b.sequence(p))
+		})
+	}
 
 	for _, tt := range []struct {
 		name string

@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
 	"paceline.internal/emulators/clock"
@@ -55,6 +56,7 @@ type world struct {
 	passBound time.Duration // of the loops; production's when zero
 
 	mu     sync.Mutex
+	conn   *grpc.ClientConn
 	client onboardingv1.OnboardingServiceClient // of the process that runs
 }
 
@@ -96,7 +98,7 @@ func (w *world) run() (stop func()) {
 	tokens := messagingtest.Tokens(w.t, w.clock.Now)
 	conn := messagingtest.Dial(w.t, grpcPort.Addr().String(), tokens, rpc.Principal{Subject: "gateway", Role: rpc.RoleService})
 	w.mu.Lock()
-	w.client = onboardingv1.NewOnboardingServiceClient(conn)
+	w.conn, w.client = conn, onboardingv1.NewOnboardingServiceClient(conn)
 	w.mu.Unlock()
 	ctx, cancel := context.WithCancel(w.t.Context())
 	ready, ended := make(chan struct{}), make(chan error, 1)
@@ -287,9 +289,11 @@ func TestRunAsConfigured(t *testing.T) {
 		require.NoError(t, <-ended)
 	})
 
+	// Also: R-19
 	subtest(t, "IsReadyOnlyOnTheSchemaThatItNeeds", newWorld, func(t *testing.T, w *world) {
 		stop := w.run()
 		require.Equal(t, http.StatusOK, w.get("/readyz"))
+		require.Equal(t, healthpb.HealthCheckResponse_SERVING, w.database())
 		w.eventually(func() bool { // S2-27
 			_, ready := w.read("/readyz")
 			return strings.Contains(ready, `"webhook_jobs"`) && strings.Contains(ready, `"processor": "running"`)
@@ -298,6 +302,7 @@ func TestRunAsConfigured(t *testing.T) {
 		w.environ["ONBOARDING_DATABASE_URL"] = pgtest.URL(t, platform.Migrations{})
 		stop = w.run()
 		require.Equal(t, http.StatusServiceUnavailable, w.get("/readyz"))
+		require.Equal(t, healthpb.HealthCheckResponse_NOT_SERVING, w.database())
 		require.Equal(t, http.StatusOK, w.get("/healthz"))
 		stop()
 		cfg, err := onboarding.LoadConfig(w.environ)
@@ -343,6 +348,14 @@ func TestRunAsConfigured(t *testing.T) {
 		err = onboarding.Run(t.Context(), cfg, process.Deps{Log: slog.New(slog.DiscardHandler)})
 		require.ErrorContains(t, err, "ONBOARDING_ADDR")
 	})
+}
+
+// database is what health says of it, as the gateway asks.
+func (w *world) database() healthpb.HealthCheckResponse_ServingStatus {
+	w.t.Helper()
+	answer, err := healthpb.NewHealthClient(w.conn).Check(w.t.Context(), &healthpb.HealthCheckRequest{Service: rpc.HealthDatabase})
+	require.NoError(w.t, err)
+	return answer.GetStatus()
 }
 
 func (w *world) get(path string) int {
@@ -452,6 +465,26 @@ func TestWhoMayCall(t *testing.T) {
 		require.Equal(t, "active", w.session(s.GetSessionId()).GetSession().GetStatus())
 	})
 
+	reasonsAreForOperators(t, w, other, hers)
+
+	t.Run("MalformedIDsAreRefused", func(t *testing.T) {
+		t.Parallel()
+		operator := w.operator()
+		for _, name := range []string{"ActivateProfile", "HoldProfile", "ReleaseProfile", "ResetSession", "ResumeSession", "ReplayDeadLetter"} {
+			refuses(t, calls[name](operator), codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+		}
+		_, err := w.client.GetProfile(operator, &onboardingv1.GetProfileRequest{ProfileId: "1"})
+		refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+		_, err = w.client.GetSession(operator, &onboardingv1.GetSessionRequest{SessionId: "x"})
+		refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+		_, err = w.client.CreateProfile(operator, &onboardingv1.CreateProfileRequest{Phone: "x"})
+		refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+	})
+}
+
+// reasonsAreForOperators holds what people are shown of their own session, of which other has one that may be parked.
+func reasonsAreForOperators(t *testing.T, w *world, other *onboardingv1.Profile, hers *onboardingv1.Session) {
+	t.Helper()
 	t.Run("UserDoesNotSeeWhyTheirSessionIsParked", func(t *testing.T) {
 		t.Parallel()
 		w.receives("SM1", other.GetPhone(), "leave me alone")
@@ -469,16 +502,18 @@ func TestWhoMayCall(t *testing.T) {
 		}
 	})
 
-	t.Run("MalformedIDsAreRefused", func(t *testing.T) {
+	t.Run("R_21_UserDoesNotSeeWhyTheyAreHeld", func(t *testing.T) {
 		t.Parallel()
-		operator := w.operator()
-		for _, name := range []string{"ActivateProfile", "HoldProfile", "ReleaseProfile", "ResetSession", "ResumeSession", "ReplayDeadLetter"} {
-			refuses(t, calls[name](operator), codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+		held, theirs := w.enrolled("+5511987650003")
+		_, err := w.client.HoldProfile(w.operator(), &onboardingv1.HoldProfileRequest{ProfileId: held.GetProfileId(), Reason: "her sister called"})
+		require.NoError(t, err)
+		for role, ctx := range map[rpc.Role]context.Context{rpc.RoleUser: w.as(rpc.RoleUser, held.GetProfileId(), orgID), rpc.RoleOperator: w.operator()} {
+			got, err := w.client.GetSession(ctx, &onboardingv1.GetSessionRequest{SessionId: theirs.GetSessionId()})
+			require.NoError(t, err)
+			last := got.GetTimeline()[len(got.GetTimeline())-1]
+			require.Equal(t, "held", last.GetKind())
+			require.Equal(t, role == rpc.RoleOperator, strings.Contains(got.String(), "her sister called"))
 		}
-		_, err := w.client.GetSession(operator, &onboardingv1.GetSessionRequest{SessionId: "x"})
-		refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
-		_, err = w.client.CreateProfile(operator, &onboardingv1.CreateProfileRequest{Phone: "x"})
-		refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
 	})
 }
 

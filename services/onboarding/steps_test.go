@@ -135,6 +135,7 @@ func TestExecuteStep(t *testing.T) {
 		require.Equal(t, 2, b.count(`select count(*) from step_alarms`))
 	})
 
+	// Also: S0-29
 	subtest(t, "S0_24_S0_62_KeepsOrderAndDelays", setup, func(t *testing.T, b *bundle) {
 		p, r := b.explained()
 		b.reply(p, "yes")
@@ -143,6 +144,11 @@ func TestExecuteStep(t *testing.T) {
 		require.Equal(t, 8*time.Second, taken[1].At.Sub(taken[0].At))
 		require.Equal(t, 8*time.Second, taken[2].At.Sub(taken[1].At))
 		require.Zero(t, taken[3].At.Sub(taken[2].At))
+		told := map[any]any{}
+		for _, scheduled := range b.log.of(t, "onboarding.step_next_scheduled") {
+			told[scheduled["step_id"]] = scheduled["delay_ms"]
+		}
+		require.Equal(t, map[any]any{"onboarding_message_1": 8000.0, "onboarding_message_2": 8000.0, "onboarding_message_3": 0.0}, told)
 		b.at(r.ID, session.AwaitingInterviewStart, "")
 		require.Equal(t, []session.Kind{
 			session.KindActivated, session.KindSent, session.KindReplied, session.KindSent, session.KindAdvanced, session.KindReplied, session.KindAdvanced,

@@ -3,6 +3,7 @@ package onboarding_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
@@ -88,6 +89,16 @@ func TestWhatsAppMessage(t *testing.T) {
 		require.NoError(t, err)
 		b.quiet()
 		require.Equal(t, 1, b.count(`select count(*) from webhook_jobs where id = $1 and status = 'failed' and attempts = 1`, out.GetJobId()))
+	})
+
+	t.Run("S0_69_OneThatIsDeliveredLateCountsFromWhenItWasWritten", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		m, written := b.whatsApp(p, "wamid.1", "START"), b.clock.Now()
+		b.clock.Advance(10 * time.Second)
+		b.receives(m)
+		require.Equal(t, written, b.messaging.Inbound("wamid.1").GetReceivedAt().AsTime(), "so it undoes no STOP that came in between")
 	})
 
 	t.Run("WithoutAnIDIsRefusedAndNotStored", func(t *testing.T) {

@@ -28,36 +28,10 @@ func once(text string, fault twilio.CreateFault) twilio.Script {
 	}}
 }
 
-// TestCarrierFaults is Twilio at its worst, over real HTTP.
+// TestCarrierFaults is Twilio at its worst, over real HTTP. Answers that are lost are in TestCrashMatrix and TestRestart, at every text.
 func TestCarrierFaults(t *testing.T) {
 	t.Parallel()
 
-	for _, lost := range []struct {
-		name  string
-		fault twilio.CreateFault
-	}{
-		{name: "S0_65_AnswerLostByReset", fault: twilio.CreateFault{Answer: twilio.AnswerReset, Commit: true}},
-		{name: "S0_65_AnswerLostBySilence", fault: twilio.CreateFault{Answer: twilio.AnswerHang, Commit: true}},
-		{name: "S0_65_AnswerUnreadable", fault: twilio.CreateFault{Answer: twilio.AnswerGarbage, Commit: true}},
-		{name: "S0_65_AnswerOfABalancer", fault: twilio.CreateFault{Answer: twilio.AnswerUnavailable, Commit: true}},
-		{name: "S0_65_AnswerIsARedirect", fault: twilio.CreateFault{Answer: twilio.AnswerRedirect, Commit: true}},
-	} {
-		t.Run(lost.name, func(t *testing.T) {
-			t.Parallel()
-			b := setup(t)
-			p := b.enrol(t, "en")
-			b.vendors.Twilio.SetScript(once(p.text(t, message2), lost.fault))
-			p.activate(t)
-			p.says(t, p.greets)
-			p.says(t, p.begins)
-			p.requireWhole(t)
-			require.Less(t, p.at(t, message3).Sub(p.at(t, message2)), 20*time.Second)
-			for _, m := range p.messages(t) {
-				require.NotEqual(t, "unknown", m.Status, "its receipt settles it")
-				require.NotEmpty(t, m.TwilioSID)
-			}
-		})
-	}
 	t.Run("S0_65_AnswerLostAndReceiptsLate", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -73,51 +47,34 @@ func TestCarrierFaults(t *testing.T) {
 		attempts := b.vendors.QStash.Record().Of(qstash.Waiting)
 		require.Len(t, attempts, 5, "the pauses grow, so that QStash does not give up meanwhile")
 	})
-	t.Run("S0_65_TheOpeningsAnswerIsLost", func(t *testing.T) {
+	// Also: S0-62
+	t.Run("S0_63_ReceiptsComeTwiceLateAndInAnyOrderOfMessagesThatAreNotDelivered", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		p := b.enrol(t, "en")
-		b.vendors.Twilio.SetScript(once(p.text(t, opening), twilio.CreateFault{Answer: twilio.AnswerReset, Commit: true}))
-		p.activate(t)
-		b.until(t, "the opening is in the timeline", func() bool { return len(p.timeline(t)) == 2 })
-		p.says(t, p.greets)
-		p.reaches(t, atExplanation)
-		p.says(t, p.begins)
+		b.vendors.Twilio.SetScript(twilio.Script{
+			OnFate: func(twilio.Message) twilio.Fate { return twilio.Fate{Final: twilio.StatusUndelivered, Code: 30003} },
+			OnCallback: func(m twilio.Message) twilio.CallbackFault {
+				if m.Status == twilio.StatusSent { // behind its successor
+					return twilio.CallbackFault{Duplicate: 2, Delay: time.Minute}
+				}
+				return twilio.CallbackFault{Duplicate: 1}
+			},
+		})
+		p := b.begin(t)
 		p.requireWhole(t)
-	})
-	t.Run("S0_65_TheExplanationsAnswerIsLost", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		p := b.enrol(t, "en")
-		b.vendors.Twilio.SetScript(once(p.text(t, explanation), twilio.CreateFault{Answer: twilio.AnswerReset, Commit: true}))
-		p.activate(t)
-		p.says(t, p.greets)
-		p.reaches(t, atExplanation)
-		p.says(t, p.begins)
-		p.requireWhole(t)
+		for _, m := range p.messages(t) {
+			if m.Direction == "outbound" {
+				require.Equal(t, "undelivered", m.Status)
+				require.Equal(t, 30003, *m.ErrorCode)
+			}
+		}
 	})
 	carrierRefuses(t)
-	receiptsGoWrong(t)
 }
 
 // carrierRefuses are the answers that say what became of a text.
 func carrierRefuses(t *testing.T) {
 	t.Helper()
-	t.Run("S0_63_TwilioAsksToWait", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		turnedAway := map[string]bool{}
-		b.vendors.Twilio.SetScript(twilio.Script{OnCreate: func(_ int, m twilio.Message) twilio.CreateFault {
-			if turnedAway[m.Body] {
-				return twilio.CreateFault{}
-			}
-			turnedAway[m.Body] = true
-			return twilio.CreateFault{Answer: twilio.AnswerTooMany}
-		}})
-		p := b.begin(t)
-		p.requireWhole(t)
-		require.Len(t, turnedAway, 6, "every text was turned away once")
-	})
 	t.Run("S0_65_UnknownAndNeverTakenIsVisibleAndNotSentAgain", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -197,41 +154,6 @@ func carrierRefuses(t *testing.T) {
 		require.Equal(t, "twilio_21610", ledger.Events[len(ledger.Events)-1].Source)
 		require.Equal(t, "opted_out", b.log.events(t, "onboarding.step_skipped")[0]["reason"])
 		require.Empty(t, b.vendors.QStash.Record().Of(qstash.Waiting, qstash.DeadLettered), "the alarm is answered 200")
-	})
-}
-
-// receiptsGoWrong are the faults of receipts.
-func receiptsGoWrong(t *testing.T) {
-	t.Helper()
-	t.Run("S0_63_ReceiptsComeTwiceLateAndInAnyOrder", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		b.vendors.Twilio.SetScript(twilio.Script{OnCallback: func(m twilio.Message) twilio.CallbackFault {
-			if m.Status == twilio.StatusSent { // behind its successor
-				return twilio.CallbackFault{Duplicate: 2, Delay: time.Minute}
-			}
-			return twilio.CallbackFault{Duplicate: 1}
-		}})
-		p := b.begin(t)
-		p.requireWhole(t)
-		for _, m := range p.messages(t) {
-			require.Contains(t, []string{"delivered", "received"}, m.Status)
-		}
-	})
-	t.Run("S0_62_AMessageThatIsNotDeliveredHoldsNothingUp", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		b.vendors.Twilio.SetScript(twilio.Script{OnFate: func(twilio.Message) twilio.Fate {
-			return twilio.Fate{Final: twilio.StatusUndelivered, Code: 30003}
-		}})
-		p := b.begin(t)
-		p.requireWhole(t)
-		for _, m := range p.messages(t) {
-			if m.Direction == "outbound" {
-				require.Equal(t, "undelivered", m.Status)
-				require.Equal(t, 30003, *m.ErrorCode)
-			}
-		}
 	})
 }
 

@@ -25,6 +25,8 @@ func TestConversation(t *testing.T) {
 		t.Parallel()
 		happyPath(t, "pt-BR")
 	})
+	// Also: S0-09, S0-40, S2-31
+	t.Run("S2_28_ByWhatsAppAndSMSUntilSTOP", byWhatsApp)
 }
 
 // happyPath plays one conversation and holds all that anybody can see of it to what was promised.
@@ -209,7 +211,7 @@ func (p *person) requireMessages(t *testing.T, sessionID string) {
 	}
 }
 
-// requireAlarms holds QStash's record to one alarm per step, each published once, rung once and answered 200.
+// requireAlarms holds QStash's record to one alarm per step, each published once, delivered once and answered 200.
 func (b *bundle) requireAlarms(t *testing.T, sessionID string, began time.Time) {
 	t.Helper()
 	record := b.vendors.QStash.Record()

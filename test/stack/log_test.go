@@ -2,15 +2,17 @@ package stack_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/emulators/qstash"
@@ -122,37 +124,10 @@ func (b *bundle) secrets() map[string]string {
 	return secrets
 }
 
-// TestLogs is what the services tell about a run, and what they keep to themselves.
+// TestLogs is what all processes together keep to themselves.
 func TestLogs(t *testing.T) {
 	t.Parallel()
 
-	// Also: S0-27, S0-29
-	t.Run("S0_26_EveryStepTellsWhatItDid", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		p := b.begin(t)
-		p.requireWhole(t)
-		session := p.session(t).SessionID
-		invoked, sent, next := b.log.events(t, "onboarding.step_handler_invoked"), b.log.events(t, "onboarding.step_sent"),
-			b.log.events(t, "onboarding.step_next_scheduled")
-		require.Len(t, invoked, 4)
-		require.Len(t, sent, 4)
-		require.Len(t, next, 3, "none after the last")
-		for i := range 4 {
-			step := "onboarding_message_" + strconv.Itoa(i+1)
-			require.Equal(t, step, invoked[i]["step_id"])
-			require.Equal(t, session, invoked[i]["session_id"])
-			require.NotEmpty(t, invoked[i]["correlation_id"])
-			require.Equal(t, step, sent[i]["step_id"])
-			require.Equal(t, "onboarding:"+p.id+":"+session+":"+step, sent[i]["idempotency_key"])
-		}
-		delays := map[any]any{}
-		for _, line := range next { // message 4 may be sent before message 3 has told that it is due
-			delays[line["step_id"]] = line["delay_ms"]
-			require.NotEmpty(t, line["next_step_id"])
-		}
-		require.Equal(t, map[any]any{"onboarding_message_1": 8000.0, "onboarding_message_2": 8000.0, "onboarding_message_3": 0.0}, delays)
-	})
 	t.Run("NoLineHoldsANumberATextANameOrASecret", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -205,8 +180,8 @@ func TestLogs(t *testing.T) {
 	t.Run("AnIndiscretionWouldBeFound", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		p := b.begin(t)
-		p.requireWhole(t)
+		p := b.begin(t) // greeted and answered with the explanation
+		b.rest(t)
 		secrets := b.secrets()
 		require.Empty(t, indiscretion(`{"msg":"onboarding.step_sent","masked":"+14***01"}`, secrets))
 		for _, leak := range []string{
@@ -218,4 +193,42 @@ func TestLogs(t *testing.T) {
 			require.NotEmpty(t, indiscretion(log.all()[0], secrets), leak)
 		}
 	})
+	t.Run("WhereAPictureLiesIsKeptNowhere", func(t *testing.T) {
+		t.Parallel()
+		const words, sid = "Look at my grandmother's quilt", "ME557ce644e5ab84fa21cc21112e22c485"
+		b := setup(t)
+		p := b.enrol(t, "en")
+		p.activate(t)
+		delivery, err := b.vendors.Twilio.ReceiveText(t.Context(), twilio.Incoming{
+			From: p.phone, To: stack.FromNumber, Body: words,
+			Media: []twilio.Media{{URL: "https://api.twilio.com/2010-04-01/Accounts/AC1/Messages/MM1/Media/" + sid, ContentType: "image/jpeg"}},
+		})
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, delivery.StatusCode)
+		p.requireStands(t, atExplanation, "") // its words are the answer
+		b.rest(t)
+		p.requireHeard(t, opening, explanation)
+		require.Equal(t, 1, count(t, b.onboarding, `select count(*) from webhook_jobs where payload -> 'media' = '1' and status = 'completed'`))
+		require.Empty(t, tablesWith(t, b.onboarding, sid))
+		require.Empty(t, tablesWith(t, b.messaging, sid))
+		require.NotContains(t, strings.Join(b.log.all(), ""), sid)
+		require.Equal(t, []string{"webhook_jobs"}, tablesWith(t, b.onboarding, words), "so it would have been found")
+		require.Equal(t, []string{"sms_messages"}, tablesWith(t, b.messaging, words))
+	})
+}
+
+// tablesWith are the tables that hold a text in any row and column.
+func tablesWith(t *testing.T, db *pgxpool.Pool, text string) (found []string) {
+	t.Helper()
+	rows, err := db.Query(t.Context(), `select tablename::text from pg_tables where schemaname = 'public' order by 1`)
+	require.NoError(t, err)
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	for _, table := range tables {
+		sql := fmt.Sprintf(`select count(*) from %s r where strpos(r::text, $1) > 0`, pgx.Identifier{table}.Sanitize())
+		if count(t, db, sql, text) > 0 {
+			found = append(found, table)
+		}
+	}
+	return found
 }

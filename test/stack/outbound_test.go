@@ -1,21 +1,15 @@
 package stack_test
 
 import (
-	"io/fs"
 	"maps"
 	"net/http"
-	"os"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/status"
 
 	"paceline.internal/emulators/twilio"
 	"paceline.internal/platform/rpc"
@@ -86,21 +80,73 @@ func (b *bundle) texted(number string) map[string]time.Time {
 	return texts
 }
 
-func TestR_08_AHeldPersonGetsNothingByTheOutboundQueueBeforeTheRelease(t *testing.T) {
+// TestOutboundQueue is what is sent beside a conversation.
+func TestOutboundQueue(t *testing.T) {
 	t.Parallel()
-	b := setup(t, "OUTBOUND_POLL", "20ms")
-	p := b.enrol(t, "en")
-	b.call(t, http.MethodPost, "/v1/profiles/"+p.id+":hold", map[string]string{"reason": "a worrying reply"}, nil)
-	text := b.queue(t, map[string]any{"to": p.phone, "idempotency_key": "h", "purpose": "reminder", "body": "Quokka match at two"})
-	b.until(t, "the text waits for the release", func() bool { return strings.Contains(b.queued(t, text.TextID).Explanation, "safety hold") })
-	require.Empty(t, b.texted(p.phone))
-	b.call(t, http.MethodPost, "/v1/profiles/"+p.id+":release", struct{}{}, nil)
-	b.ends(t, text.TextID, "completed")
-	require.Len(t, b.texted(p.phone), 1)
+	t.Run("S0_07_AConversationLeavesNoRowInItAndAnotherMessageDoesNotMoveTheBurst", burstBesideAReminder)
+	// Also: S0-16
+	t.Run("R_08_AHoldStopsTheBurstAndTheQueueUntilTheRelease", holdOverBothServices)
+	t.Run("SendsAtTheTimeThatAClientAsksForOverARestart", queueOfAClient)
 }
 
-// TestOutboundQueue is the queue as a client of the API sees it, over a restart of the services.
-func TestOutboundQueue(t *testing.T) {
+func burstBesideAReminder(t *testing.T) {
+	t.Parallel()
+	b := setup(t, "OUTBOUND_POLL", "20ms")
+	p := b.begin(t)
+	p.hears(t, 3)
+	before := p.session(t)
+	conn, err := grpc.NewClient(b.services.Addresses.Messaging, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	messages := messagingv1.NewMessagingServiceClient(conn)
+	service := b.as(t, rpc.Principal{Subject: "reminders", OrgID: stack.OrgID, Role: rpc.RoleService})
+	for _, want := range []messagingv1.Outcome{messagingv1.Outcome_OUTCOME_ACCEPTED, messagingv1.Outcome_OUTCOME_ALREADY_ACCEPTED} {
+		answer, err := messages.Send(service, &messagingv1.SendRequest{
+			OrgId: stack.OrgID, ProfileId: p.id, To: p.phone, Body: "Your table is at eight.", IdempotencyKey: "reminder:1",
+		})
+		require.NoError(t, err)
+		require.Equal(t, want, answer.GetOutcome())
+	}
+	require.Len(t, p.heard(), 4)
+	require.Equal(t, before, p.session(t))
+	b.restart(t)
+	p.reaches(t, atInterview)
+	p.says(t, p.ready)
+	p.reaches(t, interviewing)
+	b.rest(t)
+	p.requirePaced(t)
+	require.Len(t, p.heard(), 7, "six of the conversation and the reminder")
+	require.Zero(t, count(t, b.messaging, `select count(*) from sms_messages where idempotency_key like 'outbound:%'`))
+	require.Zero(t, count(t, b.messaging, `select count(*) from sms_outbound_jobs`))
+	require.Zero(t, count(t, b.messaging, `select n_tup_ins::int from pg_stat_user_tables where relname = 'sms_outbound_jobs'`), "nor ever had one")
+}
+
+func holdOverBothServices(t *testing.T) {
+	t.Parallel()
+	b := setup(t, "OUTBOUND_POLL", "20ms")
+	p := b.begin(t)
+	p.hears(t, 4)
+	b.call(t, http.MethodPost, "/v1/profiles/"+p.id+":hold", map[string]string{"reason": "a worrying reply"}, nil)
+	reminder := b.queue(t, map[string]any{"to": p.phone, "idempotency_key": "h", "purpose": "reminder", "body": "Quokka match at two"})
+	b.until(t, "the text waits for the release", func() bool { return strings.Contains(b.queued(t, reminder.TextID).Explanation, "safety hold") })
+	p.says(t, "Is anybody there at all?")
+	b.rest(t)
+	p.requireHeard(t, opening, explanation, message1, message2)
+	require.Equal(t, "safety_hold", b.log.events(t, "onboarding.step_skipped")[0]["reason"])
+	require.Equal(t, "onboarding_message_3", p.session(t).NextStepID)
+
+	b.call(t, http.MethodPost, "/v1/profiles/"+p.id+":release", struct{}{}, nil)
+	b.ends(t, reminder.TextID, "completed")
+	p.reaches(t, atInterview)
+	p.says(t, p.ready)
+	p.reaches(t, interviewing)
+	b.rest(t)
+	p.requirePaced(t)
+	require.Len(t, p.heard(), 7, "six of the conversation and the reminder")
+}
+
+// queueOfAClient is the queue as a client of the API sees it.
+func queueOfAClient(t *testing.T) {
 	t.Parallel()
 	b := setup(t, "OUTBOUND_POLL", "20ms")
 	at := noon.Add(time.Hour)
@@ -143,56 +189,4 @@ func TestOutboundQueue(t *testing.T) {
 	late := b.queue(t, map[string]any{"idempotency_key": "l", "purpose": "otp", "body": "Quokka code 334455"})
 	require.Equal(t, "opted_out", b.ends(t, late.TextID, "failed").Failure, "consent holds for the queue too")
 	require.Len(t, b.texted(someone), 2)
-}
-
-// TestBurstNeverTouchesTheOutboundQueue is the guardrail between onboarding and the queue: nothing that a conversation goes through
-// leaves a row in it.
-func TestBurstNeverTouchesTheOutboundQueue(t *testing.T) {
-	t.Parallel()
-
-	t.Run("S0_07_WholeConversationsLeaveNoRow", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t, "OUTBOUND_POLL", "20ms")
-		for range 3 {
-			p := b.begin(t)
-			b.restart(t)
-			p.requireWhole(t)
-			require.Zero(t, count(t, b.messaging, `select count(*) from sms_outbound_jobs`))
-		}
-		require.Equal(t, 3*6, count(t, b.messaging, `select count(*) from sms_messages where direction = 'outbound'`))
-		require.Zero(t, count(t, b.messaging, `select count(*) from sms_messages where idempotency_key like 'outbound:%'`))
-		require.Zero(t, count(t, b.messaging, `select n_tup_ins::int from pg_stat_user_tables where relname = 'sms_outbound_jobs'`), "nor ever had one")
-	})
-
-	t.Run("MessagingRefusesEveryCallOfAService", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		conn, err := grpc.NewClient(b.services.Addresses.Messaging, grpc.WithTransportCredentials(insecure.NewCredentials()))
-		require.NoError(t, err)
-		defer func() { require.NoError(t, conn.Close()) }()
-		for _, m := range messagingv1.OutboundService_ServiceDesc.Methods {
-			for _, caller := range []string{"onboarding", "gateway"} {
-				ctx := b.as(t, rpc.Principal{Subject: caller, Role: rpc.RoleService, OrgID: stack.OrgID})
-				err := conn.Invoke(ctx, "/"+messagingv1.OutboundService_ServiceDesc.ServiceName+"/"+m.MethodName,
-					&messagingv1.EnqueueTextRequest{}, &messagingv1.EnqueueTextResponse{})
-				require.Equal(t, codes.PermissionDenied, status.Code(err), "%s by %s: %v", m.MethodName, caller, err)
-			}
-		}
-	})
-
-	t.Run("OnboardingDoesNotEvenKnowOfIt", func(t *testing.T) {
-		t.Parallel()
-		queue := regexp.MustCompile(`OutboundService|EnqueueText|QueuedText|sms_outbound_jobs`)
-		read := 0
-		require.NoError(t, filepath.WalkDir("../../services/onboarding", func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() || (filepath.Ext(path) != ".go" && filepath.Ext(path) != ".sql") {
-				return err
-			}
-			source, err := os.ReadFile(path)
-			require.NotRegexp(t, queue, string(source), path)
-			read++
-			return err
-		}))
-		require.Greater(t, read, 50)
-	})
 }

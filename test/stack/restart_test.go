@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/emulators/twilio"
@@ -130,30 +129,5 @@ func (p *person) waitsAt(t *testing.T, token string) {
 	p.b.until(t, "the session reaches "+token, func() bool {
 		status, answer := p.b.try(t, p.b.operator, http.MethodGet, "/v1/sessions?profile_id="+p.id, nil)
 		return status == http.StatusOK && strings.Contains(string(answer), token)
-	})
-}
-
-// TestReadiness takes each service's schema away and gives it back.
-func TestReadiness(t *testing.T) {
-	t.Parallel()
-	t.Run("R_19_TheGatewayNamesTheServiceThatCannotUseItsDatabase", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		for name, pool := range map[string]*pgxpool.Pool{"onboarding": b.onboarding, "messaging": b.messaging} {
-			ready := func(want int) func() bool {
-				return func() bool {
-					status, answer := b.try(t, "", http.MethodGet, "/readyz", nil)
-					return status == want && strings.Contains(string(answer), name+" cannot use its database") == (want != http.StatusOK)
-				}
-			}
-			_, err := pool.Exec(t.Context(), "alter table goose_db_version rename to goose_db_version_gone")
-			require.NoError(t, err)
-			require.Eventually(t, ready(http.StatusServiceUnavailable), patience, 50*time.Millisecond)
-			status, _ := b.try(t, "", http.MethodGet, "/healthz", nil)
-			require.Equal(t, http.StatusOK, status)
-			_, err = pool.Exec(t.Context(), "alter table goose_db_version_gone rename to goose_db_version")
-			require.NoError(t, err)
-			require.Eventually(t, ready(http.StatusOK), patience, 50*time.Millisecond)
-		}
 	})
 }

@@ -26,6 +26,8 @@ func TestRecordInbound(t *testing.T) {
 		{name: "S0_40_STOPOptsOut", words: " Stop. ", want: consent.OptOut, state: consent.OptedOut},
 		{name: "S0_40_HELPChangesNothing", words: "help", want: consent.Help, state: consent.OptedIn},
 		{name: "OrdinaryTextChangesNothing", words: "yes", want: consent.None, state: consent.OptedIn},
+		{name: "EmptyTextChangesNothing", want: consent.None, state: consent.OptedIn},
+		{name: "TextWithoutWordsChangesNothing", words: " \n\u200b\u200d", want: consent.None, state: consent.OptedIn},
 		{name: "TwiliosReadingWins", words: "arret", optOutType: "STOP", want: consent.OptOut, state: consent.OptedOut},
 		{name: "TwiliosReadingWinsOverOurs", words: "stop", optOutType: "HELP", want: consent.Help, state: consent.OptedIn},
 	} {
@@ -34,11 +36,13 @@ func TestRecordInbound(t *testing.T) {
 			b := setup(t)
 			b.Send("")
 			text := b.Inbound("SM1", c.words)
-			text.OptOutType = c.optOutType
+			text.OptOutType, text.Segments = c.optOutType, 3
 			m, err := b.inbox(nil).RecordInbound(t.Context(), text)
 			require.NoError(t, err)
 			require.Equal(t, c.want, m.ConsentEffect)
 			require.Equal(t, sms.Received, m.Status)
+			require.Equal(t, c.words, m.Body)
+			require.Equal(t, 3, m.Segments)
 			require.Equal(t, c.state, b.Ledger().State)
 		})
 	}
@@ -101,9 +105,12 @@ func TestRecordInbound(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		text := b.Inbound("SM1", "hello")
-		text.To = "+14155550777"
+		text.To, text.Body = "+14155550777", "STOP"
 		_, err := b.inbox(nil).RecordInbound(t.Context(), text)
 		require.ErrorIs(t, err, send.ErrUnknownSender)
+		var kept int
+		require.NoError(t, b.Pool.QueryRow(t.Context(), `select (select count(*) from sms_messages) + (select count(*) from consents)`).Scan(&kept))
+		require.Zero(t, kept, "the word reached no organisation")
 	})
 
 	t.Run("TextThroughOurServiceIsOurs", func(t *testing.T) {

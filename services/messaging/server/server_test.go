@@ -345,6 +345,25 @@ func refusedCalls(t *testing.T, s *server.Server) []refusedCall {
 	}
 }
 
+// inboundOfNoPhone are texts whose sender is no phone number, so that no answer is possible.
+func inboundOfNoPhone(t *testing.T, s *server.Server) (refused []refusedCall) {
+	t.Helper()
+	for name, from := range map[string]string{
+		"ShortCode": "24273", "AName": "ACMEBANK", "AnotherChannel": "messenger:1234567890123456", "AnonymousCaller": "anonymous",
+	} {
+		refused = append(refused, refusedCall{
+			name: "S2_36_InboundOf" + name, call: func() error {
+				_, err := s.RecordInbound(as(t, rpc.RoleService, "", "onboarding"), &messagingv1.RecordInboundRequest{TwilioSid: "SM1", From: from, To: ours})
+				require.ErrorContains(t, err, "not in E.164")
+				require.NotContains(t, err.Error(), from)
+				return err
+			},
+			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
+		})
+	}
+	return refused
+}
+
 func refusedOperators(t *testing.T, s *server.Server, used *messagingv1.Message) []refusedCall {
 	t.Helper()
 	operator := as(t, rpc.RoleOperator, orgA, "op")
@@ -395,7 +414,7 @@ func TestErrors(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	used := sendOne(t, s, ana, "used")
-	for _, c := range slices.Concat(refusedSends(t, s), refusedCalls(t, s), refusedOperators(t, s, used)) {
+	for _, c := range slices.Concat(refusedSends(t, s), refusedCalls(t, s), inboundOfNoPhone(t, s), refusedOperators(t, s, used)) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			requireRefused(t, c.call(), c.code, c.want)

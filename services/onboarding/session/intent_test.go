@@ -63,7 +63,7 @@ func TestIntentOf(t *testing.T) {
 		},
 		{
 			name: "NothingReadableAdvances", want: session.Advance,
-			messages: []string{"", " ", "!!!", "😀", "\xff\xfe", "\u0303", "asdf"},
+			messages: []string{"", " ", " \n ", "\u200b\u200d", "!!!", "😀", "\xff\xfe", "\u0303", "asdf"},
 		},
 	}
 	for _, tt := range tests {
