@@ -40,12 +40,14 @@ func ParseChoice(message string) Choice {
 	return NoChoice
 }
 
-// closes are the marks that may end a choice.
-func closes(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(".!…)]\"'”’*", r) }
+// closes are the marks that may end a choice, and emoji with what shapes them.
+func closes(r rune) bool {
+	return unicode.IsSpace(r) || strings.ContainsRune(".!！…)]\"'”’*", r) || unicode.In(r, unicode.So, unicode.Sk, unicode.Mn, unicode.Me, unicode.Cf)
+}
 
 // refuses are the marks that make something else of a digit or a word: a sum, a price, a question, a list, a time.
 func refuses(r rune) bool {
-	return (unicode.IsPunct(r) || unicode.In(r, unicode.Sm, unicode.Sc)) && !strings.ContainsRune("([\"'“‘*！", r)
+	return (unicode.IsPunct(r) || unicode.In(r, unicode.Sm, unicode.Sc)) && !strings.ContainsRune("([\"'“‘*", r)
 }
 
 // narrow reads the full-width letters and digits of East Asian keyboards as the plain ones.
