@@ -96,15 +96,12 @@ func (o Outreach) Capped(at time.Time, sent []time.Time) Skip {
 	if !o.Type.Nudges() {
 		return ""
 	}
-	local := at.In(orUTC(o.Zone))
-	today, oldest, tomorrow := midnight(local, 0), midnight(local, -6), midnight(local, 1)
-	week := 0
+	today, week := civil(at, o.Zone), 0
 	for _, other := range sent {
-		switch {
-		case other.Before(oldest) || !other.Before(tomorrow):
-		case !other.Before(today):
+		switch ago := today.Sub(civil(other, o.Zone)); {
+		case ago == 0:
 			return SkipCapped
-		default:
+		case ago > 0 && ago < 7*24*time.Hour:
 			week++
 		}
 	}

@@ -119,6 +119,12 @@ func midnight(at time.Time, days int) time.Time {
 	return first
 }
 
+// civil is the day that a person's calendar shows, for counting days: as if it were in UTC.
+func civil(at time.Time, zone *time.Location) time.Time {
+	year, month, day := at.In(orUTC(zone)).Date()
+	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+}
+
 func orUTC(zone *time.Location) *time.Location {
 	if zone == nil {
 		return time.UTC
