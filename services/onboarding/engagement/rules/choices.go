@@ -24,7 +24,8 @@ func (c Choice) trigger() Trigger {
 }
 
 // ParseChoice reads a choice: a digit, a keycap or one of the words, and nothing else in the message but spaces, a full stop or an
-// exclamation mark, brackets, quotes and emoji. "11", "+1", "1?", "1 coffee" and "not busy" are none. Whether it is asked for is Choosable's.
+// exclamation mark, brackets, quotes and emoji. "11", "+1", "1?", "1 coffee" and "not busy" are none. Whether one is open is
+// Choosable's to say.
 func ParseChoice(message string) Choice {
 	if strings.ContainsFunc(strings.TrimRightFunc(message, closes), refuses) {
 		return NoChoice
@@ -42,7 +43,8 @@ func ParseChoice(message string) Choice {
 
 // closes are the marks that may end a choice, and emoji with what shapes them.
 func closes(r rune) bool {
-	return unicode.IsSpace(r) || strings.ContainsRune(".!！…)]\"'”’*", r) || unicode.In(r, unicode.So, unicode.Sk, unicode.Mn, unicode.Me, unicode.Cf)
+	return unicode.IsSpace(r) || strings.ContainsRune(".!！…)]\"'”’*", r) ||
+		unicode.In(r, unicode.So, unicode.Sk, unicode.Mn, unicode.Me, unicode.Cf)
 }
 
 // refuses are the marks that make something else of a digit or a word: a sum, a price, a question, a list, a time.

@@ -26,15 +26,17 @@ const (
 	iWant      = `i want|i want you|i would like|i d like|id like|quero|queria|gostaria de|prefiro`
 	asks       = `(?:(?:` + canYou + `|(?:` + iWant + `)(?: to)?) )?`
 
-	switchEn = `(?:switch|change|move|go)(?: (?:it|me|us|messages|everything))?(?: back)? to`
-	writeEn  = `(?:write|reply|answer)(?: (?:to )?(?:me|us))?|(?:message|text) (?:me|us)|send(?: me| us)? (?:messages|everything)|(?:get|receive) (?:messages|everything)`
-	groupEn  = `(?:(?:the|our|my) )?(?:group|family group|household|group chat)`
-	ownEn    = `(?:(?:the )?(?:individual|private|individual chat|private chat)|my (?:own )?(?:phone|number))`
+	switchEn = `(?:(?:switch|change|move)(?: (?:it|me|us|messages|everything))?(?: back)?|go back) to`
+	writeEn  = `(?:write|reply|answer)(?: (?:to )?(?:me|us))?|(?:message|text) (?:me|us)|` +
+		`send(?: me| us)? (?:messages|everything)|(?:get|receive) (?:messages|everything)`
+	groupEn = `(?:(?:the|our|my) )?(?:group|family group|household|group chat)`
+	ownEn   = `(?:(?:the )?(?:individual|private|individual chat|private chat)|my (?:own )?(?:phone|number))`
 
 	switchPt = `(?:mude|muda|mudar|troque|troca|trocar|passe|passa|passar|volte|volta|voltar)(?: as mensagens| tudo)? (?:para|pra|pro|ao)`
-	writePt  = `(?:me )?(?:mande|manda|mandar|envie|envia|enviar|escreva|escreve|escrever|responda|responde|responder|receber)(?: me)?(?: (?:as )?mensagens| tudo)?`
-	groupPt  = `(?:(?:o|meu|nosso) )?(?:grupo|grupo da familia)`
-	ownPt    = `(?:(?:o )?(?:individual|privado|particular)|(?:a )?conversa privada|(?:o )?meu (?:proprio )?(?:telefone|celular|numero))`
+	writePt  = `(?:me )?(?:mande|manda|mandar|envie|envia|enviar|escreva|escreve|escrever|` +
+		`responda|responde|responder|receber)(?: me)?(?: (?:as )?mensagens| tudo)?`
+	groupPt = `(?:(?:o|meu|nosso) )?(?:grupo|grupo da familia)`
+	ownPt   = `(?:(?:o )?(?:individual|privado|particular)|(?:a )?conversa privada|(?:o )?meu (?:proprio )?(?:telefone|celular|numero))`
 )
 
 // phrases are whole intents: only courtesies may stand around them.
@@ -45,7 +47,8 @@ func phrases(of ...string) *regexp.Regexp {
 var (
 	toGroup = phrases(
 		asks+switchEn+` `+groupEn, asks+`(?:`+writeEn+`) (?:in|to|on) `+groupEn, asks+`use `+groupEn, `(?:group|household) (?:mode|messages)`,
-		asks+switchPt+` `+groupPt, asks+writePt+` (?:no|para|pra|pro) `+groupPt, asks+`(?:use|usa|usar) `+groupPt, `modo grupo`, `mensagens no grupo`,
+		asks+switchPt+` `+groupPt, asks+writePt+` (?:no|para|pra|pro) `+groupPt, asks+`(?:use|usa|usar) `+groupPt, `modo grupo`,
+		`mensagens no grupo`,
 	)
 	toIndividual = phrases(
 		asks+switchEn+` `+ownEn, asks+`(?:`+writeEn+`) (?:in|to|on) `+ownEn, asks+`use `+ownEn, `(?:individual|private) (?:mode|messages)`,

@@ -67,12 +67,12 @@ func ParseConfig(file []byte) (Config, error) {
 		WeeklyWindow: f.duration("weekly_window_days", day, 31),
 	}
 	if f.read("version", &c.Version, "a text") && c.Version == "" {
-		f.problem("version", "is empty")
+		f.problemf("version", "is empty")
 	}
 	f.tiers(&c)
 	f.read("recogniser", &c.Recogniser, "true or false")
 	for _, name := range slices.Sorted(maps.Keys(f.raw)) {
-		f.problem(name, "is no field of this file")
+		f.problemf(name, "is no field of this file")
 	}
 	if err := errors.Join(f.problems...); err != nil {
 		return Config{}, err
@@ -109,7 +109,7 @@ func fieldsOf(file []byte) (*fields, error) {
 	return f, nil
 }
 
-func (f *fields) problem(name, format string, args ...any) {
+func (f *fields) problemf(name, format string, args ...any) {
 	f.problems = append(f.problems, fmt.Errorf("%w: %.40s %s", ErrConfig, name, fmt.Sprintf(format, args...)))
 }
 
@@ -118,11 +118,11 @@ func (f *fields) read(name string, to any, kind string) bool {
 	raw, found := f.raw[name]
 	delete(f.raw, name)
 	if !found {
-		f.problem(name, "is missing")
+		f.problemf(name, "is missing")
 		return false
 	}
 	if string(raw) == "null" || json.Unmarshal(raw, to) != nil {
-		f.problem(name, "%.60s must be %s", raw, kind)
+		f.problemf(name, "%.60s must be %s", raw, kind)
 		return false
 	}
 	return true
@@ -131,7 +131,7 @@ func (f *fields) read(name string, to any, kind string) bool {
 func (f *fields) duration(name string, unit time.Duration, most int) time.Duration {
 	var n int
 	if f.read(name, &n, "a whole number") && (n < 1 || n > most) {
-		f.problem(name, "%d must be 1 to %d", n, most)
+		f.problemf(name, "%d must be 1 to %d", n, most)
 	}
 	return time.Duration(min(max(n, 0), most)) * unit
 }
@@ -143,7 +143,7 @@ func (f *fields) timeOfDay(name string) session.TimeOfDay {
 	}
 	at, err := session.ParseTimeOfDay(s)
 	if err != nil {
-		f.problem(name, "%.20q must be a time of day from 00:00 to 23:59, in UTC", s)
+		f.problemf(name, "%.20q must be a time of day from 00:00 to 23:59, in UTC", s)
 	}
 	return at
 }
@@ -158,14 +158,14 @@ func (f *fields) weekday(name string) time.Weekday {
 			return day
 		}
 	}
-	f.problem(name, "%.20q must be monday, tuesday, wednesday, thursday, friday, saturday or sunday", s)
+	f.problemf(name, "%.20q must be monday, tuesday, wednesday, thursday, friday, saturday or sunday", s)
 	return 0
 }
 
 func (f *fields) tiers(c *Config) {
 	var tiers [][]string
 	if f.read("tiers", &tiers, "three lists of actions") && len(tiers) != TierCount {
-		f.problem("tiers", "must be three lists of actions, not %d", len(tiers))
+		f.problemf("tiers", "must be three lists of actions, not %d", len(tiers))
 	}
 	counted := map[string]bool{}
 	for i, actions := range tiers {
@@ -174,7 +174,7 @@ func (f *fields) tiers(c *Config) {
 		}
 		name := fmt.Sprintf("tiers, tier %d", i+1)
 		if len(actions) == 0 {
-			f.problem(name, "has no action")
+			f.problemf(name, "has no action")
 		}
 		f.actions(name, actions)
 		for _, action := range actions {
@@ -187,7 +187,7 @@ func (f *fields) tiers(c *Config) {
 	f.actions("uncounted_actions", c.Uncounted)
 	for _, action := range c.Uncounted {
 		if counted[action] {
-			f.problem("uncounted_actions", "%q is counted in a tier", action)
+			f.problemf("uncounted_actions", "%q is counted in a tier", action)
 		}
 	}
 }
@@ -195,10 +195,10 @@ func (f *fields) tiers(c *Config) {
 func (f *fields) actions(name string, actions []string) {
 	for i, action := range actions {
 		if len(action) == 0 || len(action) > 64 || strings.Trim(action, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" || action == completedAt {
-			f.problem(name, "%.70q must be 1 to 64 of a-z, 0-9 and _, and not %s", action, completedAt)
+			f.problemf(name, "%.70q must be 1 to 64 of a-z, 0-9 and _, and not %s", action, completedAt)
 		}
 		if slices.Contains(actions[:i], action) {
-			f.problem(name, "%.70q is there already", action)
+			f.problemf(name, "%.70q is there already", action)
 		}
 	}
 }

@@ -180,7 +180,6 @@ func TestS4_42_AnOrdinaryMessageBringsThePersonBack(t *testing.T) {
 	}
 }
 
-// Also: S4-41
 func TestS4_44_AReturnAfterThreeDaysIsUnprompted(t *testing.T) {
 	t.Parallel()
 	chosen := start.Add(5 * time.Hour)

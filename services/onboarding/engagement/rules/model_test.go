@@ -1,6 +1,7 @@
 package rules_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -136,7 +137,7 @@ func (w *play) run(t require.TestingT, trigger rules.Trigger) {
 		var refusal *rules.Refusal
 		require.ErrorAs(t, err, &refusal)
 		require.Equal(t, rules.Refusal{State: w.m.state, Trigger: trigger, Reason: refusal.Reason}, *refusal)
-		require.Equal(t, !known, refusal.Reason == rules.ErrTransition)
+		require.Equal(t, !known, errors.Is(err, rules.ErrTransition))
 		require.Zero(t, move)
 		require.Equal(t, before, w.p)
 		return
@@ -213,7 +214,7 @@ func (w *play) check(t require.TestingT) {
 	require.Equal(t, w.p.State, state)
 }
 
-// TestModel plays people at every moment, good and bad.
+// People are played at every moment, good and bad.
 func TestS4_37_S4_38_S4_43_PersonsKeepToTheTable(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -243,7 +244,7 @@ func TestS4_37_S4_38_S4_43_PersonsKeepToTheTable(t *testing.T) {
 	})
 }
 
-// TestPairs goes through all 35 pairs.
+// All 35 pairs.
 func TestS4_37_OnlyTenTransitionsAreAccepted(t *testing.T) {
 	t.Parallel()
 	accepted := 0

@@ -85,7 +85,7 @@ func TestOutreachIsSentByDayOnly(t *testing.T) {
 	})
 }
 
-// TestCap: whatever is due, on no day of a person is there more than one, and on no seven more than two.
+// Whatever is due, on no day of a person is there more than one, and on no seven more than two.
 func TestNobodyIsNudgedTooOften(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

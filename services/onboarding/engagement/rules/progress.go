@@ -57,12 +57,12 @@ func (t *TierProgress) UnmarshalJSON(stored []byte) error {
 		if err := json.Unmarshal(raw, &done); err != nil {
 			return err
 		}
-		t.mark(name, done)
+		mark(t, name, done)
 	}
 	return nil
 }
 
-func (t *TierProgress) mark(action string, done bool) {
+func mark(t *TierProgress, action string, done bool) {
 	if t.Done == nil {
 		t.Done = map[string]bool{}
 	}
@@ -167,7 +167,7 @@ func (c Config) Record(p Progress, a Action, signedUp time.Time, tipsOff bool, n
 		if !slices.Contains(wanted, a.Name) || tier.Done[a.Name] {
 			continue
 		}
-		tier.mark(a.Name, true)
+		mark(tier, a.Name, true)
 		r.Changed = true
 		if !tier.CompletedAt.IsZero() || slices.ContainsFunc(wanted, func(action string) bool { return !tier.Done[action] }) {
 			continue
@@ -197,7 +197,7 @@ func (p *Progress) clone() Progress {
 		done := tier.Done
 		tier.Done = nil
 		for action, is := range done {
-			tier.mark(action, is)
+			mark(tier, action, is)
 		}
 	}
 	return out

@@ -22,17 +22,32 @@ func RecogniseExpense(message string) *Expense {
 	if strings.ContainsRune(message, '?') || len(message) > 400 {
 		return nil
 	}
-	var r reading
-	for token := range strings.FieldsSeq(strings.ToLower(strings.Map(narrow, message))) {
-		if !r.take(token) {
+	var found *Expense
+	for _, clause := range clauses.Split(strings.ToLower(strings.Map(narrow, message)), -1) {
+		var r reading
+		read := true
+		for token := range strings.FieldsSeq(clause) {
+			read = r.take(token) && read
+		}
+		if r.numbers == 0 {
+			continue // "I am going out, spent 50"
+		}
+		if !read || found != nil {
+			return nil
+		}
+		if found = r.expense(); found == nil {
 			return nil
 		}
 	}
-	return r.expense()
+	return found
 }
 
-// reading is what was read of a message so far.
+// clauses are parted by a mark and a space, so that amounts stay whole.
+var clauses = regexp.MustCompile(`[,;.!]\s+`)
+
+// reading is what was read of a clause so far.
 type reading struct {
+	numbers   int
 	cents     int64
 	currency  bool
 	verb      bool
@@ -46,7 +61,7 @@ var (
 	amount  = regexp.MustCompile(`^(r\$|us\$|\$|€|£)?(\d[\d.,]*)(reais|usd|brl)?$`)
 )
 
-// take reads one token, and says whether the message may still tell of an expense.
+// take reads one token, and says whether the clause may still tell of an expense.
 func (r *reading) take(token string) bool {
 	token = strings.Trim(token, `.,;:!()"'“”…`)
 	switch {
@@ -56,8 +71,9 @@ func (r *reading) take(token string) bool {
 		r.currency = true
 		return r.cents == 0
 	case strings.ContainsAny(token, "0123456789"):
+		r.numbers++
 		parts := amount.FindStringSubmatch(token)
-		if parts == nil || r.cents != 0 {
+		if parts == nil || r.numbers > 1 {
 			return false // a time, a date, a share, or a second number
 		}
 		r.currency = r.currency || parts[1] != "" || parts[3] != ""
@@ -80,14 +96,15 @@ func (r *reading) word(word string) bool {
 		r.wordAfter = word
 	}
 	switch word {
-	case "not", "don", "dont", "didn", "didnt", "never", "received", "earned", "got", "salary", "will", "ll", "going", "gonna", "want", "wanna",
-		"should", "could", "would", "can", "if", "owe", "owes", "need", "budget", "how", "what", "when", "me", "sold", "lent", "borrowed", "saved",
-		"nao", "nunca", "recebi", "ganhei", "salario", "vou", "vamos", "vai", "quero", "queria", "preciso", "posso", "devo", "deve", "se", "quanto",
-		"quando", "qual", "pretendo", "vendi", "emprestei", "guardei", "economizei", "orcamento", "meta", "limite", "pagou", "pagaram", "pagar", "gastar":
+	case "not", "don", "dont", "didn", "didnt", "never", "received", "earned", "got", "salary", "will", "ll", "going", "gonna", "want",
+		"wanna", "should", "could", "would", "can", "if", "owe", "owes", "need", "budget", "how", "what", "when", "me", "sold", "lent",
+		"borrowed", "saved", "nao", "nunca", "recebi", "ganhei", "salario", "vou", "vamos", "vai", "quero", "queria", "preciso", "posso", "devo",
+		"deve", "se", "quanto", "quando", "qual", "pretendo", "vendi", "emprestei", "guardei", "economizei", "orcamento", "meta", "limite",
+		"pagou", "pagaram", "pagar", "gastar":
 		return false
 	case "spent", "paid", "bought", "cost", "gastei", "gastamos", "paguei", "pagamos", "comprei", "compramos", "custou":
 		r.verb = true
-	case "real", "reais", "conto", "contos", "dollar", "dollars", "bucks", "dolares", "euros":
+	case "real", "reais", "conto", "contos", "dollar", "dollars", "bucks", "dolares", "euros", "usd", "brl":
 		r.currency = r.currency || first
 	}
 	if category := categoryOf(word); category != "" && r.category == "" {
@@ -122,7 +139,8 @@ func (r *reading) expense() *Expense {
 // joins reports whether a word may stand between an amount and what was bought, or when; or whether there is none.
 func joins(word string) bool {
 	switch word {
-	case "", "on", "for", "in", "at", "today", "yesterday", "this", "no", "na", "nos", "nas", "em", "com", "de", "do", "da", "pra", "pro", "para", "hoje", "ontem":
+	case "", "on", "for", "in", "at", "today", "yesterday", "this", "no", "na", "nos", "nas", "em", "com", "de", "do", "da",
+		"pra", "pro", "para", "hoje", "ontem":
 		return true
 	}
 	return false

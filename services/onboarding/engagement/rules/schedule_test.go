@@ -83,7 +83,7 @@ func TestS4_60_S4_87_TheNewestMissedPeriodRuns(t *testing.T) {
 	require.LessOrEqual(t, len(superseded), 3660, "bounded")
 }
 
-// TestPeriods: whenever the loop looks, and however long it was down, each period is run or recorded as superseded exactly once.
+// Whenever the loop looks, and however long it was down, each period is run or recorded as superseded exactly once.
 func TestS4_76_EveryPeriodIsSettledExactlyOnce(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -113,7 +113,7 @@ func TestS4_76_EveryPeriodIsSettledExactlyOnce(t *testing.T) {
 	})
 }
 
-// TestDays: the day and the week are what calendars of paper show, in any zone and over the ends of years.
+// The day and the week are what calendars of paper show, in any zone and over the ends of years.
 func TestS4_32_LocalDaysAndISOWeeks(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
