@@ -45,7 +45,7 @@ func asked(p consent.Preferences) string {
 }
 
 // The same words ask the same in capitals, loudly and politely. With one more word they ask nothing.
-func TestS4_72_S4_85_S4_70_PreferencesAreWholeIntents(t *testing.T) {
+func TestS4_85_S4_70_PreferencesAreWholeIntents(t *testing.T) {
 	t.Parallel()
 	counts := map[bool]int{}
 	for _, s := range corpus(t, "testdata/preferences.tsv") {

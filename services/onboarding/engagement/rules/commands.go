@@ -74,8 +74,8 @@ func ParseDestination(message string) (Destination, bool) {
 	return "", false
 }
 
-// Resolve is where a person is written to, and whether that differs from what they prefer: nobody is written to in a group that they do
-// not have. It is asked when something is sent, so that the newest preference counts.
+// Resolve is where a person is written to, and whether that differs from what they prefer: without a group it is their own
+// phone. It is asked when something is sent, so that the newest preference counts.
 func Resolve(preferred Destination, hasGroup bool) (to Destination, instead bool) {
 	if preferred == Group && hasGroup {
 		return Group, false
@@ -83,7 +83,7 @@ func Resolve(preferred Destination, hasGroup bool) (to Destination, instead bool
 	return Individual, preferred == Group
 }
 
-// FirstDestination is the destination of somebody's first message, if they have chosen none: the group that they wrote in.
+// FirstDestination is the destination after a person's first message: the group that they wrote in, unless they have chosen.
 func FirstDestination(current Destination, chosen, inGroup bool) Destination {
 	if !chosen && inGroup {
 		return Group

@@ -118,7 +118,7 @@ func (l Limits) wrote(p Person, s Situation, e Event, to State) Move {
 	if responseOf(s.Newest.Trigger) != "" && e.At.Before(s.Newest.At) {
 		return Move{Person: m.Person} // it came before the choice that they made since: the choice stands
 	}
-	crossed := p.State == GoodbyeSent && !s.GoodbyeQueued && !s.GoodbyeEnded &&
+	crossed := p.State == GoodbyeSent && !s.GoodbyeUnsent && !s.GoodbyeEnded &&
 		(p.GoodbyeExpiresAt.IsZero() || e.At.Before(p.GoodbyeExpiresAt.Add(-l.GoodbyeTimeout)))
 	if !crossed && (p.State != Active || ended(p, e.At)) {
 		m.Person.GoodbyeSentAt, m.Person.GoodbyeExpiresAt = time.Time{}, time.Time{}
@@ -153,7 +153,7 @@ func dormantSince(p Person, s Situation) time.Time {
 func Choosable(p Person, s Situation, at time.Time) (supersedes Trigger, ok bool) {
 	switch {
 	case p.State == GoodbyeSent:
-		return "", !s.GoodbyeQueued && !at.Before(p.GoodbyeSentAt)
+		return "", !s.GoodbyeUnsent && !at.Before(p.GoodbyeSentAt)
 	case p.State == Dormant && s.Newest.Trigger == GoodbyeTimeout:
 		return GoodbyeTimeout, !at.Before(s.Newest.GoodbyeSentAt) && at.Before(s.Newest.GoodbyeExpiresAt)
 	case p.State == Active && !p.GoodbyeSentAt.IsZero():

@@ -64,7 +64,7 @@ func TestS4_59_TheBoundaryIsEnough(t *testing.T) {
 	require.Equal(t, rules.Dormant, decide(t, later, rules.Situation{}, rules.ReminderDue, start.Add(14*day)).Person.State)
 }
 
-func TestS4_45_TheFortyEightHoursRunFromTheAcceptance(t *testing.T) {
+func TestTheFortyEightHoursRunFromTheAcceptance(t *testing.T) {
 	t.Parallel()
 	active := rules.Person{State: rules.Active, LastActivityAt: start.Add(-20 * day)}
 	m, err := limits.Decide(active, rules.Situation{}, rules.Event{Trigger: rules.Inactivity14d, At: start, Now: start.Add(time.Minute)})
@@ -89,7 +89,7 @@ func TestS4_45_TheFortyEightHoursRunFromTheAcceptance(t *testing.T) {
 	require.False(t, changed)
 }
 
-func TestS4_53_SilenceEndsTheGoodbyeSilently(t *testing.T) {
+func TestSilenceEndsTheGoodbyeSilently(t *testing.T) {
 	t.Parallel()
 	m := decide(t, left(), rules.Situation{}, rules.GoodbyeTimeout, start.Add(50*time.Hour))
 	require.Equal(t, rules.Person{State: rules.Dormant, LastActivityAt: left().LastActivityAt}, m.Person)
@@ -110,19 +110,19 @@ func TestS4_53_SilenceEndsTheGoodbyeSilently(t *testing.T) {
 }
 
 // What a run decided is not done while a message of the person waits to be worked.
-func TestS4_82_AMessageThatIsBeingWorkedComesFirst(t *testing.T) {
+func TestAMessageThatIsBeingWorkedComesFirst(t *testing.T) {
 	t.Parallel()
 	open := rules.Situation{OpenJob: true, GoodbyeEnded: true}
 	refused(t, rules.Person{State: rules.Active, LastActivityAt: start}, open, rules.Inactivity14d, start.Add(20*day), rules.ErrOpenJob)
 	refused(t, left(), open, rules.GoodbyeTimeout, start.Add(20*day), rules.ErrOpenJob)
 	refused(t, rules.Person{State: rules.RemindLater}, open, rules.ReminderDue, start.Add(20*day), rules.ErrOpenJob)
-	returned := decide(t, left(), rules.Situation{OpenJob: true, GoodbyeQueued: true}, rules.UserMessage, start)
+	returned := decide(t, left(), rules.Situation{OpenJob: true, GoodbyeUnsent: true}, rules.UserMessage, start)
 	require.Equal(t, rules.Person{State: rules.Active, LastActivityAt: start}, returned.Person)
 	require.Equal(t, []rules.MessageType{rules.Goodbye, rules.Reminder}, returned.Withdraw)
 	refused(t, returned.Person, rules.Situation{}, rules.Inactivity14d, start.Add(14*day-1), rules.ErrTooEarly)
 }
 
-func TestS4_48_S4_49_S4_50_EachChoiceLeadsWhereItSays(t *testing.T) {
+func TestEachChoiceLeadsWhereItSays(t *testing.T) {
 	t.Parallel()
 	at := start.Add(25 * time.Hour)
 	for _, tt := range []struct {
@@ -160,7 +160,7 @@ func TestS4_48_S4_49_S4_50_EachChoiceLeadsWhereItSays(t *testing.T) {
 	}
 }
 
-func TestS4_42_AnOrdinaryMessageBringsThePersonBack(t *testing.T) {
+func TestAnOrdinaryMessageBringsThePersonBack(t *testing.T) {
 	t.Parallel()
 	at := start.Add(time.Hour)
 	moves, choice, err := limits.Answer(left(), rules.Situation{}, rules.NoChoice, at, at)
@@ -269,7 +269,11 @@ func TestChoicesOfACrossedGoodbyeAreHonoured(t *testing.T) {
 	require.True(t, changed)
 	require.Zero(t, ended.GoodbyeSentAt, "it was never accepted: nothing was asked")
 	_, changed = rules.Ended(left(), left().GoodbyeSentAt)
-	require.False(t, changed, "whoever waits for the goodbye moves by the timeout")
+	require.False(t, changed, "a person in goodbye_sent moves by the timeout")
+	for _, s := range []rules.Situation{{GoodbyeUnsent: true}, {GoodbyeEnded: true}} {
+		back := decide(t, flying, s, rules.UserMessage, start).Person
+		require.Zero(t, back.GoodbyeSentAt, "nothing is under way that could cross")
+	}
 	answered := decide(t, left(), rules.Situation{}, rules.UserMessage, start).Person
 	require.Zero(t, answered.GoodbyeSentAt, "a message after the acceptance answers it")
 }
@@ -283,7 +287,7 @@ func TestAChoiceIsJudgedByWhenItReachedUs(t *testing.T) {
 	require.Equal(t, rules.Active, moves[0].Person.State)
 	queued := left()
 	queued.GoodbyeExpiresAt = time.Time{}
-	refused(t, queued, rules.Situation{GoodbyeQueued: true}, rules.GoodbyeResponse1, start, rules.ErrNotOffered)
+	refused(t, queued, rules.Situation{GoodbyeUnsent: true}, rules.GoodbyeResponse1, start, rules.ErrNotOffered)
 	refused(t, rules.Person{State: rules.Dormant}, rules.Situation{}, rules.GoodbyeResponse1, start, rules.ErrTransition)
 
 	chosen, _, err := limits.Answer(left(), rules.Situation{}, rules.ChoiceBusy, start.Add(2*time.Hour), start.Add(2*time.Hour))

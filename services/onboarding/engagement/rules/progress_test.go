@@ -78,7 +78,7 @@ func equal(t require.TestingT, a, b rules.Progress) bool {
 	return string(first) == string(second)
 }
 
-func TestS4_69_S4_71_OneActionMayCompleteTwoTiers(t *testing.T) {
+func TestS4_69_OneActionMayCompleteTwoTiers(t *testing.T) {
 	t.Parallel()
 	c := rules.DefaultConfig()
 	p, _ := record(c, rules.Progress{}, "view_report", "add_expense", "delete_expense", "add_category")
@@ -105,11 +105,18 @@ func TestS4_69_S4_71_OneActionMayCompleteTwoTiers(t *testing.T) {
 		require.Equal(t, 3, silent.Tier, name)
 	}
 	require.Len(t, c.Record(p, edit, start, false, edit.OccurredAt.Add(24*time.Hour)).Celebrate, 2)
+
+	more := c
+	more.Tiers[2] = append(slices.Clone(c.Tiers[2]), "add_goal")
+	later := more.Record(r.Progress, rules.Action{Name: "add_goal", OccurredAt: start.Add(9 * day)}, start, false, start.Add(9*day))
+	require.True(t, later.Changed)
+	require.Empty(t, later.Completed, "a tier that has a new action is not completed again")
+	require.Equal(t, r.Progress.Tier3.CompletedAt, later.Progress.Tier3.CompletedAt)
 	_, done := p.Tier(1).Done["edit_category"]
 	require.False(t, done, "what was read is not changed")
 }
 
-func TestS4_68_IncomeIsNotCounted(t *testing.T) {
+func TestIncomeIsNotCounted(t *testing.T) {
 	t.Parallel()
 	c := rules.DefaultConfig()
 	for _, a := range []rules.Action{{Name: "add_income"}, {Name: rules.AddExpense, Income: true}, {Name: "unknown"}} {
@@ -165,7 +172,7 @@ func TestS4_66_HintsAreForBeginners(t *testing.T) {
 	}
 }
 
-func TestS4_63_TheFirstMessageIsGreeted(t *testing.T) {
+func TestTheFirstMessageIsGreeted(t *testing.T) {
 	t.Parallel()
 	sure, unsure := &rules.Expense{Cents: 5000, Confidence: 0.5}, &rules.Expense{Cents: 5000, Confidence: 0.49}
 	require.Equal(t, rules.GreetExpense, rules.FirstMessage(true, false, sure))
@@ -175,7 +182,7 @@ func TestS4_63_TheFirstMessageIsGreeted(t *testing.T) {
 	require.Empty(t, rules.FirstMessage(true, true, sure), "the flow greets")
 }
 
-func TestS4_65_TheMagicMomentIsOnceAndRecognised(t *testing.T) {
+func TestTheMagicMomentIsOnceAndRecognised(t *testing.T) {
 	t.Parallel()
 	c := rules.DefaultConfig()
 	a := rules.Action{Name: rules.AddExpense, Source: rules.SourceNLP, Confidence: 0.5}

@@ -88,7 +88,7 @@ func (r *reading) take(token string) bool {
 	return true
 }
 
-// word reads one word. Whoever asks, denies, plans or receives tells of no expense.
+// word reads one word. A question, a denial, a plan and money received are no expenses.
 func (r *reading) word(word string) bool {
 	r.words++
 	first := r.cents != 0 && r.wordAfter == ""

@@ -38,7 +38,7 @@ func names(periods []rules.Period) (all []string) {
 	return all
 }
 
-func TestS4_60_S4_87_TheNewestMissedPeriodRuns(t *testing.T) {
+func TestTheNewestMissedPeriodRuns(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name       string
@@ -84,7 +84,7 @@ func TestS4_60_S4_87_TheNewestMissedPeriodRuns(t *testing.T) {
 }
 
 // Whenever the loop looks, and however long it was down, each period is run or recorded as superseded exactly once.
-func TestS4_76_EveryPeriodIsSettledExactlyOnce(t *testing.T) {
+func TestEveryPeriodIsSettledExactlyOnce(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		c := rules.Calendar{

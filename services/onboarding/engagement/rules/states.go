@@ -147,8 +147,8 @@ type Past struct {
 type Situation struct {
 	Newest  Past
 	OpenJob bool // a webhook job with this phone as its subject is open, besides the one that asks
-	// GoodbyeQueued means that the goodbye was never claimed for sending: it offers nothing yet and can be withdrawn.
-	GoodbyeQueued bool
+	// GoodbyeUnsent means that the goodbye was never claimed for sending: it offered nothing. One that is still queued is withdrawn.
+	GoodbyeUnsent bool
 	// GoodbyeEnded means that the goodbye was rejected, refused, cancelled or expired: it will never be accepted.
 	GoodbyeEnded bool
 }

@@ -44,7 +44,7 @@ func meant(message string) string {
 	return strings.Join(all, " ")
 }
 
-func TestS4_51_S4_55_ChoicesAndDestinationsAreWholeIntents(t *testing.T) {
+func TestS4_51_ChoicesAndDestinationsAreWholeIntents(t *testing.T) {
 	t.Parallel()
 	counts := map[bool]int{}
 	for _, s := range corpus(t, "testdata/commands.tsv") {
@@ -63,7 +63,7 @@ func TestS4_51_S4_55_ChoicesAndDestinationsAreWholeIntents(t *testing.T) {
 	require.GreaterOrEqual(t, counts[true], 120)
 }
 
-func TestS4_55_S4_64_WhereAPersonIsWrittenTo(t *testing.T) {
+func TestS4_64_WhereAPersonIsWrittenTo(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name      string
