@@ -46,6 +46,27 @@ func TestEngagement(t *testing.T) {
 	})
 }
 
+// TestCommandsAreNoOptOuts: consent is read first, and no command of the corpora means anything to it but what preferences override.
+func TestCommandsAreNoOptOuts(t *testing.T) {
+	t.Parallel()
+	for file, wishes := range map[string][]consent.Wish{
+		"services/onboarding/engagement/rules/testdata/commands.tsv": {consent.NoWish},
+		"services/messaging/consent/testdata/preferences.tsv":        {consent.NoWish, consent.Unclear},
+	} {
+		for line := range strings.Lines(read(t, file)) {
+			want, message, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+			if want == "none" || strings.HasPrefix(want, "#") {
+				continue
+			}
+			wish, _ := consent.Revocation(message)
+			require.Contains(t, wishes, wish, "%q", message)
+			for _, state := range []consent.State{"", consent.OptedIn, consent.OptedOut} {
+				require.Equal(t, consent.None, consent.Classify(message, state), "%q", message)
+			}
+		}
+	}
+}
+
 // understood is everything that a message is read as.
 func understood(message string) (all []string) {
 	if choice := rules.ParseChoice(message); choice != rules.NoChoice {
