@@ -21,7 +21,7 @@ const (
 // "no problem" and "maybe later today" go on. No person is left waiting because we did not understand.
 func IntentOf(message string) Intent {
 	intent := Advance
-	for rest := words(message); len(rest) > 0; {
+	for rest := Words(message); len(rest) > 0; {
 		p, length := leading(rest)
 		switch p {
 		case ordinary:
@@ -44,7 +44,7 @@ const (
 	courtesy
 )
 
-// meaning holds the phrases as words makes them: lower case, without diacritics, single spaces.
+// meaning holds the phrases as Words makes them: lower case, without diacritics, single spaces.
 func meaning(s string) phrase {
 	switch s {
 	case "later", "no", "not now", "nope", "nah", "not yet",
@@ -71,8 +71,8 @@ func leading(message []string) (phrase, int) {
 	return ordinary, 0
 }
 
-// words are the runs of letters and digits, folded.
-func words(message string) []string {
+// Words are the runs of letters and digits of a message in lower case, without diacritics and invisible characters.
+func Words(message string) []string {
 	return strings.FieldsFunc(strings.Map(fold, message), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }
 
