@@ -18,7 +18,6 @@ import (
 const (
 	Welcome               = "ENGAGEMENT_WELCOME"                // to a first text that is no expense: a greeting and one example
 	WelcomeExpense        = "ENGAGEMENT_WELCOME_EXPENSE"        // to a first text that is one
-	FirstExpense          = "ENGAGEMENT_FIRST_EXPENSE"          // to a later text that is the first expense
 	Tier1                 = "ENGAGEMENT_TIER_1"                 // celebrates, and speaks of budgets
 	Tier2                 = "ENGAGEMENT_TIER_2"                 // celebrates, and speaks of reports
 	Tier3                 = "ENGAGEMENT_TIER_3"                 // celebrates
@@ -47,7 +46,6 @@ func shapes() map[string]shape {
 	return map[string]shape{
 		Welcome:               {params: []string{"first_name"}, example: true},
 		WelcomeExpense:        {params: []string{"first_name", "expense"}},
-		FirstExpense:          {params: []string{"expense"}},
 		Tier1:                 {},
 		Tier2:                 {},
 		Tier3:                 {},
@@ -78,11 +76,11 @@ func Offered() map[string]map[string]string {
 	return map[string]map[string]string{
 		"en": {
 			"reminders on": "start reminders", "reminders off": "stop reminders", "tips on": "start tips", "tips off": "stop tips",
-			"household": "send to household", "individual": "send only to me",
+			"household": "switch to household", "individual": "switch to my phone",
 		},
 		"pt": {
 			"reminders on": "ativar lembretes", "reminders off": "parar lembretes", "tips on": "ativar dicas", "tips off": "parar dicas",
-			"household": "mandar para todos", "individual": "mandar só para mim",
+			"household": "mudar para o grupo", "individual": "mudar para meu celular",
 		},
 	}
 }

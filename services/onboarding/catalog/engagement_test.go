@@ -17,7 +17,7 @@ var builtIn = catalog.DefaultEngagement()
 // sample are parameters of a key as they may be, and words of theirs that its text then shows.
 func sample(key string) (params catalog.Params, shown string) {
 	switch key {
-	case catalog.WelcomeExpense, catalog.FirstExpense:
+	case catalog.WelcomeExpense:
 		return catalog.Params{Expense: "coffee 5"}, "coffee 5"
 	case catalog.HintBudget:
 		return catalog.Params{Category: "Mercado"}, "Mercado"
@@ -42,7 +42,7 @@ func TestEngagementCopy(t *testing.T) {
 		name string
 		keys []string
 	}{
-		{name: "S4_20_WelcomesInBothLanguages", keys: []string{catalog.Welcome, catalog.WelcomeExpense, catalog.FirstExpense}},
+		{name: "S4_20_WelcomesInBothLanguages", keys: []string{catalog.Welcome, catalog.WelcomeExpense}},
 		{name: "S4_21_CelebratesEveryTierInBothLanguages", keys: []string{catalog.Tier1, catalog.Tier2, catalog.Tier3}},
 		{name: "S4_22_SaysGoodbyeInBothLanguages", keys: []string{
 			catalog.Goodbye, catalog.GoodbyeConfused, catalog.GoodbyeBusy, catalog.GoodbyeAllGood, catalog.HelpRestart, catalog.Reminder,
@@ -72,7 +72,7 @@ func TestEngagementCopy(t *testing.T) {
 		t.Parallel()
 		texts := builtIn
 		require.Equal(t, []string{"en", "pt-BR"}, texts.Locales())
-		require.Len(t, catalog.EngagementKeys(), 24)
+		require.Len(t, catalog.EngagementKeys(), 23)
 		for _, key := range catalog.EngagementKeys() {
 			for _, locale := range texts.Locales() {
 				require.NotEmpty(t, render(t, locale, key))
@@ -115,7 +115,7 @@ func TestEngagementKeysOfTheSource(t *testing.T) {
 		"FirstMessage":                    catalog.Welcome,
 		"GuideToFirstExpense":             catalog.Welcome, // one text: a greeting with one example
 		"FirstExpenseSuccess":             catalog.WelcomeExpense,
-		"FirstExpenseCelebration":         catalog.FirstExpense,
+		"FirstExpenseCelebration":         catalog.WelcomeExpense, // celebrated once; the magic moment of later is an event and no text
 		"Tier1Complete":                   catalog.Tier1,
 		"Tier2Complete":                   catalog.Tier2,
 		"Tier3Complete":                   catalog.Tier3,
@@ -166,7 +166,7 @@ func TestCheck(t *testing.T) {
 		{name: "S4_81_KeyOfOnboarding", key: "ONBOARDING_OPENING", is: catalog.ErrUnknownText, want: "ONBOARDING_OPENING"},
 		{name: "S4_81_ParameterOfAnotherKey", key: catalog.Goodbye, params: catalog.Params{Count: 1}, is: catalog.ErrParams, want: "has no count"},
 		{name: "S4_81_ParameterMissing", key: catalog.HintBudget, is: catalog.ErrParams, want: "needs category"},
-		{name: "S4_81_ParameterOfWhichNothingIsLeft", key: catalog.FirstExpense, params: catalog.Params{Expense: "🎉"}, is: catalog.ErrParams, want: "nothing of the expense"},
+		{name: "S4_81_ParameterOfWhichNothingIsLeft", key: catalog.WelcomeExpense, params: catalog.Params{Expense: "🎉"}, is: catalog.ErrParams, want: "nothing of the expense"},
 		{name: "S4_86_NoCelebrationOfZero", key: catalog.WeeklyReview, is: catalog.ErrParams, want: "needs count"},
 		{name: "S4_86_NoCelebrationOfLess", key: catalog.WeeklyReview, params: catalog.Params{Count: -1}, is: catalog.ErrParams, want: "nothing of the count"},
 		{name: "S4_86_NoCountOfZero", key: catalog.WeeklyReviewEmpty, params: catalog.Params{Count: 1}, is: catalog.ErrParams, want: "has no count"},
@@ -247,7 +247,7 @@ func TestReviewOf(t *testing.T) {
 func TestRenderOfEngagement(t *testing.T) {
 	t.Parallel()
 	texts, err := catalog.LoadEngagement(fstest.MapFS{
-		"2026-11.en.json":    {Data: []byte(`{"ENGAGEMENT_WELCOME": "Hi {first_name}!", "ENGAGEMENT_FIRST_EXPENSE": "{expense}."}`)},
+		"2026-11.en.json":    {Data: []byte(`{"ENGAGEMENT_WELCOME": "Hi {first_name}!", "ENGAGEMENT_WELCOME_EXPENSE": "Hi {first_name} {expense}."}`)},
 		"2026-11.pt-BR.json": {Data: []byte(`{"ENGAGEMENT_WELCOME": "Oi, {first_name}!"}`)},
 	})
 	require.NoError(t, err)
@@ -259,10 +259,10 @@ func TestRenderOfEngagement(t *testing.T) {
 		{name: "S4_52_UnknownLanguageFallsBackToEnglish", locale: "fr", key: catalog.Welcome, firstName: "Ana", want: "Hi Ana!"},
 		{name: "NoNameIsLeftOut", locale: "en", key: catalog.Welcome, firstName: " ", want: "Hi!"},
 		{name: "NoNameIsLeftOutWithItsComma", locale: "pt-BR", key: catalog.Welcome, firstName: "🎉", want: "Oi!"},
-		{name: "ExpenseKeepsItsNumber", locale: "en", key: catalog.FirstExpense, expense: "café R$ 5,50", want: "café R$ 5,50."},
-		{name: "ExpenseLosesItsLink", locale: "en", key: catalog.FirstExpense, expense: "https://evil.example 5", want: "httpsevilexample 5."},
-		{name: "ExpenseHasNoPlaceholders", locale: "en", key: catalog.FirstExpense, expense: "{first_name} 5", want: "firstname 5."},
-		{name: "LongExpenseLosesItsLastWords", locale: "en", key: catalog.FirstExpense, expense: "lunch with the whole team 120", want: "lunch with the whole."},
+		{name: "ExpenseKeepsItsNumber", locale: "en", key: catalog.WelcomeExpense, expense: "café R$ 5,50", want: "Hi café R$ 5,50."},
+		{name: "ExpenseLosesItsLink", locale: "en", key: catalog.WelcomeExpense, expense: "https://evil.example 5", want: "Hi httpsevilexample 5."},
+		{name: "ExpenseHasNoPlaceholders", locale: "en", key: catalog.WelcomeExpense, expense: "{first_name} 5", want: "Hi firstname 5."},
+		{name: "LongExpenseLosesItsLastWords", locale: "en", key: catalog.WelcomeExpense, expense: "lunch with the whole team 120", want: "Hi lunch with the whole."},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
