@@ -34,15 +34,15 @@ func copyPage(t *testing.T) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, `# The texts
 
-What people get, generated from `+"`services/onboarding/catalog/copy` by `make copy`"+`. Segments are what a text costs in English / in Portuguese, with the
-longest name and parameters: 153 characters each in GSM-7, and 67 each in UCS-2, to which one character outside GSM-7 (ç, ã, ê, an emoji) moves
+What people get, generated from `+"`services/onboarding/catalog`, folders `copy` and `engagement`, by `make copy`"+`. Segments are what a text costs in
+English / in Portuguese, with the longest name and parameters: 153 characters each in GSM-7, and 67 each in UCS-2, to which one character outside GSM-7 (ç, ã, ê, an emoji) moves
 the whole text. Two are the most that the catalog takes. `+"`ONBOARDING_COPY_DIR`"+` replaces the texts of onboarding.
 
 ## Onboarding, version %s
 
 `, onboarding.Current())
-	folder := "services/onboarding/catalog/copy"
-	copyTable(t, &out, folder+"/"+onboarding.Current(), func(locale, key string) (string, error) {
+	const folder = "services/onboarding/catalog/"
+	copyTable(t, &out, folder+"copy/"+onboarding.Current(), func(locale, key string) (string, error) {
 		name, _ := catalog.Widest(key)
 		return onboarding.Render(onboarding.Current(), locale, key, name)
 	})
@@ -52,7 +52,7 @@ the whole text. Two are the most that the catalog takes. `+"`ONBOARDING_COPY_DIR
 A name that is not known is left out, with the comma before it.
 
 `)
-	copyTable(t, &out, folder+"/engagement/*", func(locale, key string) (string, error) {
+	copyTable(t, &out, folder+"engagement/*", func(locale, key string) (string, error) {
 		name, params := catalog.Widest(key)
 		return engagement.Render(locale, key, name, params)
 	})

@@ -34,7 +34,7 @@ type Catalog struct {
 // edition is one version: locale, key, text.
 type edition map[string]map[string]string
 
-//go:embed copy/*.json copy/engagement/*.json
+//go:embed copy/*.json engagement/*.json
 var embedded embed.FS
 
 // builtIn is a folder of the embedded copy.

@@ -91,7 +91,7 @@ type Engagement struct{ texts edition }
 
 // DefaultEngagement is the texts that are built in.
 func DefaultEngagement() Engagement {
-	texts, err := Engagement{}.with(builtIn("copy/engagement"))
+	texts, err := Engagement{}.with(builtIn("engagement"))
 	if err != nil {
 		panic(err) // the embedded files are part of the program, and a test reads them
 	}
