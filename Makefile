@@ -5,7 +5,7 @@ FUZZTIME ?= 20s
 export PATH := $(CURDIR)/.bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: environment help demo up test race check gen lint fmt tidy fuzz acceptance tools
+.PHONY: environment copy help demo up test race check gen lint fmt tidy fuzz acceptance tools
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ acceptance: ## run every test and write docs/acceptance.md from what passed
 
 environment: ## write docs/environment-contract.md from the config structs
 	go test -count=1 ./test/docs -run TestEnvironmentContract -update
+
+copy: ## write docs/copy.md from the texts
+	go test -count=1 ./test/docs -run TestCopyPage -update
 
 tools: ## install what tools/go.mod pins into .bin
 	GOBIN=$(CURDIR)/.bin GOWORK=off go -C tools install tool

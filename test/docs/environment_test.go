@@ -18,7 +18,7 @@ import (
 	"paceline.internal/services/onboarding"
 )
 
-var update = flag.Bool("update", false, "write docs/environment-contract.md from the config structs")
+var update = flag.Bool("update", false, "write the page that the test holds: docs/environment-contract.md, docs/copy.md")
 
 func TestEnvironmentContract(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package stack_test
 
 import (
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,5 +46,44 @@ func TestCopy(t *testing.T) {
 			}
 		}
 		require.GreaterOrEqual(t, found, 4)
+	})
+}
+
+// TestCopyOfEngagement is TestCopy for the texts of engagement.
+func TestCopyOfEngagement(t *testing.T) {
+	t.Parallel()
+	texts := catalog.DefaultEngagement()
+
+	t.Run("S4_25_EveryTextTakesTwoSegmentsAtMostWhateverFillsIt", func(t *testing.T) {
+		t.Parallel()
+		for _, locale := range texts.Locales() {
+			for _, key := range catalog.EngagementKeys() {
+				name, params := catalog.Widest(key)
+				body, err := texts.Render(locale, key, name, params)
+				require.NoError(t, err)
+				require.LessOrEqual(t, sms.Segments(body).Count, 2, "%s in %s: %q", key, locale, body)
+			}
+		}
+	})
+
+	t.Run("NoWordThatATextOffersMeansStop", func(t *testing.T) {
+		t.Parallel()
+		for _, offers := range catalog.Offered() {
+			for _, words := range offers {
+				for _, state := range []consent.State{consent.OptedIn, consent.OptedOut} {
+					require.Equal(t, consent.None, consent.Classify(words, state), words)
+				}
+				wish, _ := consent.Revocation(words)
+				require.NotEqual(t, consent.Clear, wish, words)
+				require.Equal(t, consent.Passes, consent.Read(words, "", consent.OptedIn).Carrier, words)
+			}
+		}
+	})
+
+	t.Run("WhatTheCatalogTakesForStopIsStop", func(t *testing.T) {
+		t.Parallel()
+		for word := range strings.SplitSeq(catalog.StopWords, "|") {
+			require.Equal(t, consent.OptOut, consent.Classify(word, consent.OptedIn), word)
+		}
 	})
 }

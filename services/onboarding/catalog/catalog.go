@@ -1,4 +1,4 @@
-// Package catalog holds the texts that onboarding sends: versioned, in every language, checked before anything runs.
+// Package catalog holds the texts that onboarding and engagement send: in every language, checked before anything runs.
 package catalog
 
 import (
@@ -14,18 +14,19 @@ import (
 	"unicode"
 )
 
-// What a catalog is refused with, and what Render may answer.
+// What a catalog is refused with, and what Render and Check may answer.
 var (
 	ErrCopy           = errors.New("copy refused")
 	ErrUnknownVersion = errors.New("unknown copy version")
 	ErrUnknownText    = errors.New("unknown text")
+	ErrParams         = errors.New("parameters refused")
 	ErrBlankName      = errors.New("the text greets by first name and the profile has none: set first_name")
 )
 
 // fallback is the language that every version has and that an unknown one falls back to.
 const fallback = "en"
 
-// Catalog is the texts of every version. The zero value holds none; Load and Default make one, and it never changes.
+// Catalog is the texts of onboarding in every version. The zero value holds none; Load and Default make one, and it never changes.
 type Catalog struct {
 	editions map[string]edition // by version
 }
@@ -33,16 +34,21 @@ type Catalog struct {
 // edition is one version: locale, key, text.
 type edition map[string]map[string]string
 
-//go:embed copy/*.json
+//go:embed copy/*.json engagement/*.json
 var embedded embed.FS
 
-// Default is the catalog that is built in.
-func Default() Catalog {
-	files, err := fs.Sub(embedded, "copy")
+// builtIn is a folder of the embedded copy.
+func builtIn(folder string) fs.FS {
+	files, err := fs.Sub(embedded, folder)
 	if err != nil {
 		panic(err) // the embedded files are part of the program, and a test reads them
 	}
-	catalog, err := Load(files)
+	return files
+}
+
+// Default is the catalog that is built in.
+func Default() Catalog {
+	catalog, err := Load(builtIn("copy"))
 	if err != nil {
 		panic(err)
 	}
@@ -53,11 +59,25 @@ func Default() Catalog {
 // date, 2026-11 or 2026-11-20. Every problem of every file is reported at once, each wrapping ErrCopy: a missing text or
 // language, an unknown placeholder, a text that is too long or that says what we do not say.
 func Load(files fs.FS) (Catalog, error) {
+	catalog, problems := readFiles(files)
+	for _, version := range catalog.Versions() {
+		for _, problem := range catalog.editions[version].problems(onboardingSet()) {
+			problems = append(problems, fmt.Errorf("%w: version %s: %s", ErrCopy, version, problem))
+		}
+	}
+	if err := errors.Join(problems...); err != nil {
+		return Catalog{}, err
+	}
+	return catalog, nil
+}
+
+// readFiles reads every copy file at the root of files, and tells what is wrong with their names and their form.
+func readFiles(files fs.FS) (Catalog, []error) {
+	catalog := Catalog{editions: map[string]edition{}}
 	names, err := fs.Glob(files, "*.json")
 	if err != nil {
-		return Catalog{}, fmt.Errorf("%w: %w", ErrCopy, err)
+		return catalog, []error{fmt.Errorf("%w: %w", ErrCopy, err)}
 	}
-	catalog := Catalog{editions: map[string]edition{}}
 	var problems []error
 	for _, name := range names {
 		if err := catalog.add(files, name); err != nil {
@@ -67,15 +87,7 @@ func Load(files fs.FS) (Catalog, error) {
 	if len(names) == 0 {
 		problems = append(problems, fmt.Errorf("%w: there are no files such as 2026-11.en.json", ErrCopy))
 	}
-	for _, version := range catalog.Versions() {
-		for _, problem := range catalog.editions[version].problems() {
-			problems = append(problems, fmt.Errorf("%w: version %s: %s", ErrCopy, version, problem))
-		}
-	}
-	if err := errors.Join(problems...); err != nil {
-		return Catalog{}, err
-	}
-	return catalog, nil
+	return catalog, problems
 }
 
 // add reads one file into its edition.
@@ -161,32 +173,40 @@ const maxName = 20
 // such as line breaks, braces, emoji, and what would make a link, is left out, and whole words are left out at the end
 // of a long name. It is empty when nothing is left.
 func readableName(raw string) string {
-	kept := strings.Map(func(r rune) rune {
-		switch {
-		case r == '’':
-			return '\'' // the typographic one would cost the text its GSM-7 alphabet
-		case unicode.IsLetter(r), unicode.IsMark(r), unicode.IsDigit(r), r == '-', r == '\'':
-			return r
-		case unicode.IsSpace(r), unicode.IsControl(r):
-			return ' '
-		}
-		return -1
-	}, raw)
-	name := ""
-	for i, word := range strings.Fields(kept) {
-		if i == 0 {
-			name = firstUnits(word, maxName)
-			continue
-		}
-		if units(name)+1+units(word) > maxName {
-			break
-		}
-		name += " " + word
-	}
+	name := wholeWords(strings.Map(readableRune, raw), maxName)
 	if strings.ContainsFunc(name, unicode.IsLetter) {
 		return name
 	}
 	return ""
+}
+
+// readableRune keeps what a name is made of, and gives -1 for the rest.
+func readableRune(r rune) rune {
+	switch {
+	case r == '’':
+		return '\'' // the typographic one would cost the text its GSM-7 alphabet
+	case unicode.IsLetter(r), unicode.IsMark(r), unicode.IsDigit(r), r == '-', r == '\'':
+		return r
+	case unicode.IsSpace(r), unicode.IsControl(r):
+		return ' '
+	}
+	return -1
+}
+
+// wholeWords is the words that fit limit units, with single spaces. Only a first word that is too long is cut.
+func wholeWords(text string, limit int) string {
+	kept := ""
+	for i, word := range strings.Fields(text) {
+		if i == 0 {
+			kept = firstUnits(word, limit)
+			continue
+		}
+		if units(kept)+1+units(word) > limit {
+			break
+		}
+		kept += " " + word
+	}
+	return kept
 }
 
 func validVersion(version string) bool {

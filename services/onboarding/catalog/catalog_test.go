@@ -184,7 +184,7 @@ func TestLoadRefuses(t *testing.T) {
 		{name: "S0_68_TextBlank", change: later(`  `), want: "ONBOARDING_LATER in en is missing or empty"},
 		{name: "TextInOneLanguageOnly", change: replace(en, `"ONBOARDING_LATER"`, `"ONBOARDING_MESSAGE_5": "x", "ONBOARDING_LATER"`), want: "ONBOARDING_MESSAGE_5 in pt-BR is missing"},
 		{name: "UnknownKey", change: replace(en, `"ONBOARDING_LATER"`, `"GREETING": "x", "ONBOARDING_LATER"`), want: "GREETING is not a key"},
-		{name: "OpeningWithoutName", change: replace(pt, " {first_name}", ""), want: "ONBOARDING_OPENING in pt-BR does not greet"},
+		{name: "OpeningWithoutName", change: replace(pt, " {first_name}", ""), want: "ONBOARDING_OPENING in pt-BR does not have {first_name}"},
 		{name: "UnknownPlaceholder", change: later("see {link}"), want: "has a brace outside"},
 		{name: "LineBreak", change: later(`a\nb`), want: "has a line break"},
 		{name: "SpaceAround", change: later("a "), want: "space around it"},

@@ -8,10 +8,30 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
-// placeholder is the only one there is.
+// placeholder is the name of the person, which every text may have.
 const placeholder = "{first_name}"
+
+// shape is what one text has to be.
+type shape struct {
+	params  []string // the placeholders that it must have
+	choices int      // it asks for one of the digits 1 to this
+	example bool     // it may quote one example
+	undo    string   // it must offer the words that do this
+}
+
+// set is the texts of one purpose, and the rules that they have in common.
+type set struct {
+	purpose   string
+	shapes    map[string]shape // the texts that every version has in every language
+	further   *regexp.Regexp   // the keys of those that it may have besides; nil is none
+	forbidden []string         // phrases that it does not say, in lower case
+	capitals  []string         // words that it may write in capitals
+	shouts    int              // how many letters in capitals are a shouted word
+	more      func(locale string, s shape, text string) []string
+}
 
 // A text must fit two segments. In GSM-7 those hold 306 characters, and a few are kept in hand; one character outside
 // moves the whole text to UCS-2, where they hold 134. A text with a name always counts as UCS-2: João would make it so.
@@ -22,7 +42,7 @@ const (
 
 // gsm7 is the alphabet of GSM 03.38 as far as our languages need it. ã, õ, ç, á and ê are not in it, and the characters
 // that count twice are left out, since copy has no use for them.
-const gsm7 = " !\"#%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" +
+const gsm7 = " \n!\"#%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" +
 	"£$¥èéùìòÇØøÅåÆæßÉÄÖÑÜ§¿¡äöñüà"
 
 var (
@@ -30,50 +50,44 @@ var (
 	counter    = regexp.MustCompile(`(?i)\d\s*(/|of|out of|de)\s*\d|\d\s*%|\b(step|part|passo|etapa|parte)\s+\d`)
 )
 
-// requiredKeys are the texts that every version has in every language.
-func requiredKeys() []string {
-	return []string{
-		"ONBOARDING_OPENING", "ONBOARDING_EXPLANATION", "ONBOARDING_LATER",
-		"ONBOARDING_MESSAGE_1", "ONBOARDING_MESSAGE_2", "ONBOARDING_MESSAGE_3", "ONBOARDING_MESSAGE_4",
+// onboardingSet are the texts of onboarding. Only the words that people are asked to text back are in capitals.
+func onboardingSet() set {
+	return set{
+		purpose: "onboarding",
+		shapes: map[string]shape{
+			"ONBOARDING_OPENING": {params: []string{"first_name"}}, "ONBOARDING_EXPLANATION": {}, "ONBOARDING_LATER": {},
+			"ONBOARDING_MESSAGE_1": {}, "ONBOARDING_MESSAGE_2": {}, "ONBOARDING_MESSAGE_3": {}, "ONBOARDING_MESSAGE_4": {},
+		},
+		further:   messageKey,
+		forbidden: slices.Concat(praise(), pressure(), guilt(), guarantees()),
+		capitals:  []string{"STOP", "START", "HELP", "PARAR", "SAIR", "AJUDA"},
+		shouts:    4,
+		more: func(_ string, _ shape, text string) []string {
+			if strings.ContainsFunc(text, unicode.IsControl) {
+				return []string{"has a line break or space around it"}
+			}
+			return nil
+		},
 	}
 }
-
-// forbiddenPhrases is what we never say, in lower case: judging people, pressing them, making them feel guilty,
-// promising what nobody can promise.
-func forbiddenPhrases() []string {
-	return []string{
-		"great job", "good job", "nice work", "well done", "congratulations", "congrats", "amazing", "awesome", "proud of you",
-		"last chance", "final chance", "hurry", "act now", "act fast", "don't miss", "urgent", "only today", "too late",
-		"you must", "you have to",
-		"disappointed", "we miss you", "you forgot", "you haven't", "still waiting", "don't give up",
-		"guarantee", "guaranteed", "guarantees", "promise", "risk-free", "never fails",
-		"parabéns", "muito bem", "bom trabalho", "ótimo trabalho", "mandou bem", "incrível", "orgulho de você",
-		"última chance", "corra", "não perca", "urgente", "só hoje", "tarde demais", "você deve", "você precisa", "você tem que",
-		"decepcionado", "decepcionada", "sentimos sua falta", "você esqueceu", "você ainda não", "não desista",
-		"garantia", "garantido", "garantida", "garantimos", "prometemos", "sem risco",
-	}
-}
-
-// shoutable are the words that people are asked to text back, and so the only ones in capitals.
-func shoutable() []string { return []string{"STOP", "START", "HELP", "PARAR", "SAIR", "AJUDA"} }
 
 // problems are what is wrong with an edition.
-func (e edition) problems() []string {
+func (e edition) problems(s set) []string {
 	var found []string
 	if e[fallback] == nil {
 		found = append(found, "language "+fallback+" is missing; every other falls back to it")
 	}
-	keys := requiredKeys()
+	keys := slices.Collect(maps.Keys(s.shapes))
 	for _, texts := range e {
 		keys = slices.AppendSeq(keys, maps.Keys(texts))
 	}
 	slices.Sort(keys)
 	for _, key := range slices.Compact(keys) {
-		if !slices.Contains(requiredKeys(), key) && !messageKey.MatchString(key) {
-			found = append(found, key+" is not a key of onboarding")
+		if _, known := s.shapes[key]; !known && (s.further == nil || !s.further.MatchString(key)) {
+			found = append(found, key+" is not a key of "+s.purpose)
 		}
 		for _, locale := range slices.Sorted(maps.Keys(e)) {
-			for _, problem := range textProblems(key, e[locale][key]) {
+			for _, problem := range s.textProblems(locale, key, e[locale][key]) {
 				found = append(found, fmt.Sprintf("%s in %s %s", key, locale, problem))
 			}
 		}
@@ -82,53 +96,79 @@ func (e edition) problems() []string {
 }
 
 // textProblems are what is wrong with one text, each as the end of a sentence.
-func textProblems(key, text string) []string {
+func (s set) textProblems(locale, key, text string) []string {
 	if strings.TrimSpace(text) == "" {
 		return []string{"is missing or empty"}
 	}
 	var found []string
-	fixed := strings.ReplaceAll(text, placeholder, "")
-	if strings.ContainsAny(fixed, "{}") {
-		found = append(found, "has a brace outside "+placeholder)
-	}
-	if key == "ONBOARDING_OPENING" && fixed == text {
-		found = append(found, "does not greet with "+placeholder)
-	}
-	if strings.TrimSpace(text) != text || strings.ContainsFunc(text, unicode.IsControl) {
-		found = append(found, "has a line break or space around it")
-	}
-	if problem := lengthProblem(text); problem != "" {
-		found = append(found, problem)
-	}
-	return append(found, toneProblems(fixed)...)
-}
-
-// lengthProblem says when a text takes more than two segments with a name of maxName units.
-func lengthProblem(text string) string {
-	limit, why := maxGSM7, "in GSM-7"
-	if strings.Contains(text, placeholder) {
-		limit, why = maxUCS2, "because a name may leave GSM-7"
-	}
-	for _, r := range strings.ReplaceAll(text, placeholder, "") {
-		if !strings.ContainsRune(gsm7, r) {
-			limit, why = maxUCS2, fmt.Sprintf("because %q is not in GSM-7", r)
-			break
+	fixed, allowed := strings.ReplaceAll(text, placeholder, ""), []string{placeholder}
+	for _, param := range s.shapes[key].params {
+		name := "{" + param + "}"
+		if !strings.Contains(text, name) {
+			found = append(found, "does not have "+name)
+		}
+		if name != placeholder {
+			fixed, allowed = strings.ReplaceAll(fixed, name, ""), append(allowed, name)
 		}
 	}
-	if length := units(strings.ReplaceAll(text, placeholder, strings.Repeat("n", maxName))); length > limit {
+	if strings.ContainsAny(fixed, "{}") {
+		found = append(found, "has a brace outside "+strings.Join(allowed, " and "))
+	}
+	if strings.TrimSpace(text) != text {
+		found = append(found, "has a line break or space around it")
+	}
+	if problem := lengthProblem(key, text, fixed); problem != "" {
+		found = append(found, problem)
+	}
+	found = append(found, s.toneProblems(fixed)...)
+	return append(found, s.more(locale, s.shapes[key], text)...)
+}
+
+// lengthProblem says when a text takes more than two segments with the widest name and parameters. fixed is what is written of it.
+func lengthProblem(key, text, fixed string) string {
+	name, params := Widest(key)
+	full := fill(text, name, params)
+	limit, why := maxGSM7, "in GSM-7"
+	if strings.ContainsFunc(full, outsideGSM7) {
+		limit, why = maxUCS2, "because a name may leave GSM-7"
+	}
+	if i := strings.IndexFunc(fixed, outsideGSM7); i >= 0 {
+		r, _ := utf8.DecodeRuneInString(fixed[i:])
+		why = fmt.Sprintf("because %q is not in GSM-7", r)
+	}
+	length := units(full)
+	if limit == maxUCS2 && pairAt(full, maxUCS2/2) {
+		length++ // a pair is not cut in two, so the first segment stays one unit short
+	}
+	if length > limit {
 		return fmt.Sprintf("is %d characters; two segments hold %d %s", length, limit, why)
 	}
 	return ""
 }
 
-// toneProblems are the things in a text that we do not say.
-func toneProblems(text string) []string {
+func outsideGSM7(r rune) bool { return !strings.ContainsRune(gsm7, r) }
+
+// pairAt reports whether a cut after so many units would go through a surrogate pair.
+func pairAt(text string, cut int) bool {
+	used := 0
+	for _, r := range text {
+		if used == cut-1 && utf16.RuneLen(r) == 2 {
+			return true
+		}
+		used += utf16.RuneLen(r)
+	}
+	return false
+}
+
+// toneProblems are the things in a text that the set does not say.
+func (s set) toneProblems(text string) []string {
 	var found []string
+	text = strings.ReplaceAll(text, "’", "'")
 	words := strings.FieldsFunc(text, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '\'' && r != '-'
 	})
 	said := " " + strings.ToLower(strings.Join(words, " ")) + " "
-	for _, phrase := range forbiddenPhrases() {
+	for _, phrase := range s.forbidden {
 		if strings.Contains(said, " "+phrase+" ") {
 			found = append(found, fmt.Sprintf("says %q", phrase))
 		}
@@ -140,7 +180,7 @@ func toneProblems(text string) []string {
 		found = append(found, "has more than one ! in a row")
 	}
 	for _, word := range words {
-		if len([]rune(word)) > 3 && word == strings.ToUpper(word) && word != strings.ToLower(word) && !slices.Contains(shoutable(), word) {
+		if len([]rune(word)) >= s.shouts && word == strings.ToUpper(word) && word != strings.ToLower(word) && !slices.Contains(s.capitals, word) {
 			found = append(found, fmt.Sprintf("shouts %q", word))
 		}
 	}
