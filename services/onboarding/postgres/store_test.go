@@ -33,7 +33,11 @@ func TestMigrations(t *testing.T) {
 		require.NoError(t, err)
 		return names
 	}
-	all := []string{"conversation_sessions", "dead_letters", "delivery_reservations", "held_replies", "inbound_audits", "organisation_settings", "profiles", "session_transitions", "step_alarms", "webhook_jobs"}
+	all := []string{
+		"conversation_sessions", "dead_letters", "delivery_reservations", "engagement_outreach", "engagement_runs", "engagement_state_transitions",
+		"event_outbox", "held_replies", "household_members", "inbound_audits", "organisation_settings", "profiles", "session_transitions",
+		"step_alarms", "user_engagement_states", "webhook_jobs",
+	}
 	m := postgres.Migrations()
 	require.NoError(t, m.Up(t.Context(), url))
 	require.Equal(t, all, tables())
