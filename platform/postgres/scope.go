@@ -72,7 +72,8 @@ type Pool struct {
 
 var _ DB = (*Pool)(nil)
 
-// organisationSetting and profileSetting are what the policies compare a row's organisation and person with; an empty person bounds nothing.
+// organisationSetting and profileSetting are what the policies compare a row's organisation and person with. An empty person bounds
+// nothing.
 const (
 	organisationSetting = "app.current_org_id"
 	profileSetting      = "app.current_profile_id"

@@ -80,7 +80,7 @@ func CheckTenants(t *testing.T, name string, about Tenants) {
 	}
 	t.Run(name+"_Views", func(t *testing.T) {
 		t.Parallel()
-		require.Zero(t, count(t.Context(), t, owner, "pg_class", sqlOwnersViews), "a view has the rights of who asks: with (security_invoker = true)")
+		require.Zero(t, count(t.Context(), t, owner, "pg_class", sqlOwnersViews), "create the view with (security_invoker = true)")
 	})
 }
 
@@ -124,9 +124,10 @@ func (about Tenants) checkPerson(t *testing.T, owner, scoped postgres.DB, table 
 			own = count(t.Context(), t, owner, table, where, person)
 			require.Positive(t, own, "the test holds no row of person %d", i)
 		}
-		ctx := postgres.ForProfile(t.Context(), about.Orgs[0], uuid.MustParse(person))
+		id := uuid.MustParse(person)
+		ctx, elsewhere := postgres.ForProfile(t.Context(), about.Orgs[0], id), postgres.ForProfile(t.Context(), about.Orgs[1], id)
 		require.Equal(t, own, count(ctx, t, scoped, table, ""), "a person sees their own rows alone")
-		require.Zero(t, count(postgres.ForProfile(t.Context(), about.Orgs[1], uuid.MustParse(person)), t, scoped, table, ""), "and only in their organisation")
+		require.Zero(t, count(elsewhere, t, scoped, table, ""), "and only in their organisation")
 		tag, err := scoped.Exec(ctx, "select from "+quoted(table)+" for update")
 		require.NoError(t, err)
 		if slices.Contains(about.ReadOnly, table) {

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Run(m) }
 
-// Also: S4-01
+// Also: S4-01.
 func TestMigrations(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t, platform.Migrations{})

@@ -11,6 +11,8 @@ import (
 
 	platform "paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/platform/process"
+	"paceline.internal/platform/rpc"
 	"paceline.internal/services/onboarding/postgres"
 )
 
@@ -79,7 +81,7 @@ func inhabited(t *testing.T) (url string, pool *pgxpool.Pool, orgs [2]string, pe
 	return url, pool, orgs, people[:2]
 }
 
-// Also: S4-07
+// Also: S4-07.
 func TestTenants(t *testing.T) {
 	t.Parallel()
 	url, _, orgs, people := inhabited(t)
@@ -96,4 +98,29 @@ func TestTenants(t *testing.T) {
 		ReadOnly: []string{"household_members", "user_engagement_states", "engagement_state_transitions"},
 		Open:     []string{"organisation_settings", "inbound_audits"},
 	})
+}
+
+// TestScopeOfCallers is about what the database shows to a call, by who makes it.
+func TestScopeOfCallers(t *testing.T) {
+	t.Parallel()
+	url, _, orgs, people := inhabited(t)
+	pool, err := platform.OpenFor(t.Context(), "onboarding", platform.Config{URL: url})
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	for _, tt := range []struct {
+		name   string
+		caller rpc.Principal
+		want   int // profiles
+	}{
+		{name: "ServiceSeesAll", caller: rpc.Principal{Subject: "gateway", Role: rpc.RoleService}, want: 3},
+		{name: "OperatorSeesTheirOrganisation", caller: rpc.Principal{Subject: people[0], OrgID: orgs[0], Role: rpc.RoleOperator}, want: 2},
+		{name: "S4_07_UserSeesThemselves", caller: rpc.Principal{Subject: people[0], OrgID: orgs[0], Role: rpc.RoleUser}, want: 1},
+		{name: "S4_07_UserOfAnotherOrganisationSeesNobody", caller: rpc.Principal{Subject: people[0], OrgID: orgs[1], Role: rpc.RoleUser}},
+		{name: "S4_07_UserWhoIsNoProfileSeesNobody", caller: rpc.Principal{Subject: "ada@example.com", OrgID: orgs[0], Role: rpc.RoleUser}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			require.Len(t, texts(process.Scope(t.Context(), tt.caller), t, pool, `select id::text from profiles`), tt.want)
+		})
+	}
 }
