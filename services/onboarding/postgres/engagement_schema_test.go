@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,7 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	platform "paceline.internal/platform/postgres"
+	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/postgres"
 )
 
 // refused undoes a statement, and says which constraint refused it.
@@ -106,6 +110,44 @@ func TestEngagementTables(t *testing.T) {
 		tag, err := scoped.Exec(platform.ForProfile(t.Context(), orgs[0], uuid.MustParse(people[0])), sql)
 		require.NoError(t, err)
 		require.Zero(t, tag.RowsAffected())
+	})
+}
+
+// TestEngagementMigration goes up from the schema of the release before, in a database with people.
+func TestEngagementMigration(t *testing.T) {
+	t.Parallel()
+
+	t.Run("S4_01_RunsBesideTheReleaseBeforeWithoutRewritingItsProfiles", func(t *testing.T) {
+		t.Parallel()
+		url, before := pgtest.URL(t, platform.Migrations{}), fstest.MapFS{}
+		names, err := fs.Glob(postgres.Migrations().FS, "*.sql")
+		require.NoError(t, err)
+		for _, name := range names {
+			if name < "0015" {
+				file, err := fs.ReadFile(postgres.Migrations().FS, name)
+				require.NoError(t, err)
+				before[name] = &fstest.MapFile{Data: file}
+			}
+		}
+		require.NoError(t, platform.Migrations{FS: before, Service: "onboarding"}.Up(t.Context(), url))
+		pool, err := platform.Open(t.Context(), platform.Config{URL: url, MaxConns: 1})
+		require.NoError(t, err)
+		defer pool.Close()
+		const enrolled = `insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)
+			values (gen_random_uuid(), $1, $2, 'Ada', 'en', 'UTC', now(), now())`
+		const file = `select pg_relation_filenode('profiles')::text`
+		_, err = pool.Exec(t.Context(), enrolled, uuid.Nil, "+15005550001")
+		require.NoError(t, err)
+		written := texts(t.Context(), t, pool, file)
+		require.NoError(t, postgres.Migrations().Up(t.Context(), url))
+		require.Equal(t, written, texts(t.Context(), t, pool, file))
+		_, err = pool.Exec(t.Context(), enrolled, uuid.Nil, "+15005550002")
+		require.NoError(t, err)
+		_, err = pool.Exec(t.Context(), `update profiles set hold = true, updated_at = now() where phone = $1`, "+15005550001")
+		require.NoError(t, err)
+		require.Equal(t, []string{"individual f t 0 {}", "individual f t 0 {}"}, texts(t.Context(), t, pool, `select concat_ws(' ', preferred_destination,
+			reengagement_opt_out, onboarding_tips_enabled, onboarding_tier, onboarding_tier_progress) from profiles`))
+		require.Empty(t, texts(t.Context(), t, pool, `select id::text from user_engagement_states`), "an upgrade fills in nobody")
 	})
 }
 
