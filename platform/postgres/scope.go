@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -25,8 +26,9 @@ func RolesOf(service string) *Roles {
 
 // scope is whose rows the statements under a context may see. The zero one sees none.
 type scope struct {
-	across bool
-	orgID  string
+	across    bool
+	orgID     string
+	profileID string
 }
 
 type scopeKey struct{}
@@ -34,6 +36,11 @@ type scopeKey struct{}
 // ForOrganisation bounds every statement under the context to the rows of one organisation, whatever its where clause says.
 func ForOrganisation(ctx context.Context, orgID string) context.Context {
 	return context.WithValue(ctx, scopeKey{}, scope{orgID: orgID})
+}
+
+// ForProfile bounds every statement under the context to the rows of one person of an organisation, as far as a row has a person.
+func ForProfile(ctx context.Context, orgID string, profileID uuid.UUID) context.Context {
+	return context.WithValue(ctx, scopeKey{}, scope{orgID: orgID, profileID: profileID.String()})
 }
 
 // AcrossOrganisations lets the statements under the context see every organisation. It is for the loops, which work for all of
@@ -65,10 +72,15 @@ type Pool struct {
 
 var _ DB = (*Pool)(nil)
 
-// organisationSetting is what the policies compare a row's organisation with.
-const organisationSetting = "app.current_org_id"
+// organisationSetting and profileSetting are what the policies compare a row's organisation and person with. An empty person bounds
+// nothing.
+const (
+	organisationSetting = "app.current_org_id"
+	profileSetting      = "app.current_profile_id"
+)
 
-const sqlTakeOn = `select set_config('role', $1, true), set_config('` + organisationSetting + `', $2, true)`
+const sqlTakeOn = `select set_config('role', $1, true), set_config('` + organisationSetting + `', $2, true),
+    set_config('` + profileSetting + `', $3, true)`
 
 // Query is pgxpool's, in the scope of the context.
 func (p *Pool) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
@@ -157,7 +169,7 @@ func (p *Pool) one(ctx context.Context, sql string, args []any) pgx.BatchResults
 // takeOn is the statement with which a tenant's transaction begins.
 func (p *Pool) takeOn(ctx context.Context) *pgx.QueuedQuery {
 	wanted, _ := ctx.Value(scopeKey{}).(scope)
-	return &pgx.QueuedQuery{SQL: sqlTakeOn, Arguments: []any{RolesOf(p.service).Tenant, wanted.orgID}}
+	return &pgx.QueuedQuery{SQL: sqlTakeOn, Arguments: []any{RolesOf(p.service).Tenant, wanted.orgID, wanted.profileID}}
 }
 
 func across(ctx context.Context) bool {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
@@ -34,10 +35,12 @@ exception when duplicate_object or unique_violation then null;
 end $$;
 -- +goose StatementEnd
 grant notes_tenant, notes_worker to current_user;
-create table notes (org_id uuid not null, text text not null);
+create table notes (org_id uuid not null, text text not null, profile_id uuid);
 grant select, insert, update on notes to notes_tenant, notes_worker;
 alter table notes enable row level security, force row level security;
 create policy tenant on notes to notes_tenant using (org_id = nullif(current_setting('app.current_org_id', true), '')::uuid);
+create policy person on notes as restrictive to notes_tenant
+    using (nullif(current_setting('app.current_profile_id', true), '') is null or profile_id::text = current_setting('app.current_profile_id', true));
 create policy worker on notes to notes_worker using (true);
 insert into notes values ('` + ours + `', 'ours'), ('` + theirs + `', 'theirs');
 `)}}}
@@ -84,6 +87,22 @@ func TestRoles(t *testing.T) {
 			require.Equal(t, "ours", read(t.Context(), t, tx))
 			return nil
 		}))
+	})
+
+	t.Run("S4_07_UsersCallSeesTheRowsOfItsPersonAlone", func(t *testing.T) {
+		t.Parallel()
+		pool, person := scoped(t, pgtest.URL(t, notes)), uuid.MustParse(theirs)
+		for range 2 {
+			_, err := pool.Exec(postgres.AcrossOrganisations(t.Context()), "insert into notes values ($1, 'mine', $2)", ours, person)
+			require.NoError(t, err)
+			require.Equal(t, "mine", read(postgres.ForProfile(t.Context(), ours, person), t, pool))
+			require.Empty(t, read(postgres.ForProfile(t.Context(), theirs, person), t, pool), "in another organisation the id is no one's")
+			require.Empty(t, read(postgres.ForProfile(t.Context(), ours, uuid.Nil), t, pool), "and without an id there is none")
+			require.Equal(t, "mine ours", read(postgres.ForOrganisation(postgres.ForProfile(t.Context(), ours, person), ours), t, pool),
+				"a wider scope has to be asked for")
+			_, err = pool.Exec(postgres.AcrossOrganisations(t.Context()), "delete from notes where text = 'mine'")
+			require.NoError(t, err)
+		}
 	})
 
 	t.Run("S2_20_TenantCanWriteOnlyForItself", func(t *testing.T) {
@@ -156,10 +175,14 @@ func TestScopeOnConnections(t *testing.T) {
 			},
 			"BadScan":  func() { require.Error(t, pool.QueryRow(ctx, sql).Scan(new(int))) },
 			"Nobody's": func() { require.Empty(t, read(t.Context(), t, pool)) },
+			"Persons": func() {
+				require.Empty(t, read(postgres.ForProfile(t.Context(), ours, uuid.MustParse(theirs)), t, pool))
+			},
 		} {
 			use()
 			left := text(pool.QueryRow(postgres.AcrossOrganisations(t.Context()),
-				`select (current_user = session_user)::text || coalesce(current_setting('app.current_org_id', true), '')`))
+				`select (current_user = session_user)::text || coalesce(current_setting('app.current_org_id', true), '')
+					|| coalesce(current_setting('app.current_profile_id', true), '')`))
 			require.Equal(t, "true", left, "%s leaves nothing of itself on the one connection", name)
 		}
 	})

@@ -8,6 +8,8 @@ import (
 	"net"
 	"time"
 
+	"github.com/google/uuid"
+
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/rpc"
@@ -62,11 +64,16 @@ func listen(ctx context.Context, given net.Listener, addr config.Addr) (net.List
 	return network.Listen(ctx, "tcp", addr.String())
 }
 
-// Scope bounds a call of an operator or a user to the rows of their organisation, in the database itself. A service's call names
-// sessions and messages by ids that say nothing of an organisation, so it sees them all.
+// Scope bounds a call of an operator to the rows of their organisation, and one of a user to their own, in the database itself. A
+// service's call names sessions and messages by ids that say nothing of an organisation, so it sees them all.
 func Scope(ctx context.Context, caller rpc.Principal) context.Context {
-	if caller.Role == rpc.RoleService {
+	switch caller.Role {
+	case rpc.RoleService:
 		return postgres.AcrossOrganisations(ctx)
+	case rpc.RoleUser:
+		person, _ := uuid.Parse(caller.Subject) // who is no profile of ours is the nil UUID, and has no row
+		return postgres.ForProfile(ctx, caller.OrgID, person)
+	default:
+		return postgres.ForOrganisation(ctx, caller.OrgID)
 	}
-	return postgres.ForOrganisation(ctx, caller.OrgID)
 }

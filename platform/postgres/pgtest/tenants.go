@@ -1,11 +1,13 @@
 package pgtest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
@@ -22,6 +24,15 @@ type Tenants struct {
 	// Shared are tables that belong to no organisation: the tenant sees nothing of them.
 	Shared []string
 	Orgs   [2]string
+	// People are two persons of the first organisation, for a schema that bounds a user's call to its person. Such a call sees no row of
+	// any table but of those in Person and Open.
+	People []string
+	// Person counts the rows of a table that belong to a person, as Rows does, with the profile as $1.
+	Person map[string]string
+	// ReadOnly are those of Person in which a person makes and changes nothing.
+	ReadOnly []string
+	// Open are tables without a person, which a user's call sees as far as its organisation goes.
+	Open []string
 }
 
 const sqlTables = `
@@ -29,8 +40,13 @@ select c.relname, c.relrowsecurity, c.relforcerowsecurity from pg_class c
 where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition and c.relname <> 'goose_db_version'
 order by c.relname`
 
+// sqlOwnersViews are views that have the rights of their owner, who sees all.
+const sqlOwnersViews = `relnamespace = 'public'::regnamespace and relkind = 'v'
+    and 'security_invoker=true' <> all(coalesce(reloptions, array[]::text[]))`
+
 // CheckTenants fails unless row-level security holds for every table of the database: it is forced, the tenant sees, locks and makes
-// the rows of its organisation alone, who names no organisation sees none, and the worker sees all. Its cases carry the given name.
+// the rows of its organisation alone, who names no organisation sees none, a person theirs, and the worker sees all. Its cases carry the
+// given name.
 func CheckTenants(t *testing.T, name string, about Tenants) {
 	t.Helper()
 	scoped, err := postgres.OpenFor(t.Context(), about.Service, postgres.Config{URL: about.URL})
@@ -57,8 +73,15 @@ func CheckTenants(t *testing.T, name string, about Tenants) {
 				return
 			}
 			about.check(t, owner, scoped, found.Name)
+			if len(about.People) > 0 && !slices.Contains(about.Open, found.Name) {
+				about.checkPerson(t, owner, scoped, found.Name)
+			}
 		})
 	}
+	t.Run(name+"_Views", func(t *testing.T) {
+		t.Parallel()
+		require.Zero(t, count(t.Context(), t, owner, "pg_class", sqlOwnersViews), "create the view with (security_invoker = true)")
+	})
 }
 
 // requireDenied is for a table that tenants have no policy on.
@@ -91,6 +114,40 @@ func (about Tenants) check(t *testing.T, owner, scoped postgres.DB, table string
 	require.Zero(t, count(postgres.ForOrganisation(t.Context(), ""), t, scoped, table, ""), "nor does an empty one")
 }
 
+// checkPerson is about a user's call: it sees, locks and makes the rows of its person alone, and none where there are none of a person.
+func (about Tenants) checkPerson(t *testing.T, owner, scoped postgres.DB, table string) {
+	t.Helper()
+	where, persons := about.Person[table]
+	for i, person := range about.People {
+		own := 0
+		if persons {
+			own = count(t.Context(), t, owner, table, where, person)
+			require.Positive(t, own, "the test holds no row of person %d", i)
+		}
+		id := uuid.MustParse(person)
+		ctx, elsewhere := postgres.ForProfile(t.Context(), about.Orgs[0], id), postgres.ForProfile(t.Context(), about.Orgs[1], id)
+		require.Equal(t, own, count(ctx, t, scoped, table, ""), "a person sees their own rows alone")
+		require.Zero(t, count(elsewhere, t, scoped, table, ""), "and only in their organisation")
+		tag, err := scoped.Exec(ctx, "select from "+quoted(table)+" for update")
+		require.NoError(t, err)
+		if slices.Contains(about.ReadOnly, table) {
+			own = 0
+		}
+		require.EqualValues(t, own, tag.RowsAffected(), "and changes no other")
+		if persons {
+			about.cannotForge(ctx, t, owner, scoped, table, where, about.People[1-i])
+		}
+		if own == 0 { // not even one of their own, or of their organisation
+			mine, of := where, person
+			if !persons {
+				mine, of = cmp.Or(about.Rows[table], "org_id = $1"), about.Orgs[0]
+			}
+			about.cannotForge(ctx, t, owner, scoped, table, mine, of)
+		}
+	}
+	require.Zero(t, count(postgres.ForProfile(t.Context(), about.Orgs[0], uuid.Nil), t, scoped, table, ""), "who is no profile sees nothing")
+}
+
 // cannotForge makes a copy of somebody else's row.
 func (about Tenants) cannotForge(ctx context.Context, t *testing.T, owner, scoped postgres.DB, table, where, other string) {
 	t.Helper()
@@ -100,7 +157,7 @@ func (about Tenants) cannotForge(ctx context.Context, t *testing.T, owner, scope
 	require.NoError(t, owner.QueryRow(t.Context(), read, other).Scan(&row))
 	forge := "insert into " + name + " overriding system value select (json_populate_record(null::" + name + ", $1)).*"
 	_, err := scoped.Exec(ctx, forge, row)
-	require.ErrorContains(t, err, "row-level security", "the tenant cannot make a row of the other's")
+	require.ErrorContains(t, err, "row-level security", "it cannot make a row that is not its own")
 }
 
 func quoted(table string) string { return pgx.Identifier{table}.Sanitize() }

@@ -19,6 +19,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Run(m) }
 
+// Also: S4-01.
 func TestMigrations(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t, platform.Migrations{})
@@ -33,7 +34,11 @@ func TestMigrations(t *testing.T) {
 		require.NoError(t, err)
 		return names
 	}
-	all := []string{"conversation_sessions", "dead_letters", "delivery_reservations", "held_replies", "inbound_audits", "organisation_settings", "profiles", "session_transitions", "step_alarms", "webhook_jobs"}
+	all := []string{
+		"conversation_sessions", "dead_letters", "delivery_reservations", "engagement_outreach", "engagement_runs", "engagement_state_transitions",
+		"event_outbox", "held_replies", "household_members", "inbound_audits", "organisation_settings", "profiles", "session_transitions",
+		"step_alarms", "user_engagement_states", "webhook_jobs",
+	}
 	m := postgres.Migrations()
 	require.NoError(t, m.Up(t.Context(), url))
 	require.Equal(t, all, tables())
@@ -74,6 +79,62 @@ func TestIndexes(t *testing.T) {
 			name: "DeadLettersOfASession", sql: `select id from dead_letters where session_id = gen_random_uuid() order by id desc limit 9`,
 			want: "dead_letters_by_session",
 		},
+		{
+			name: "S4_06_PeopleByState", sql: `select profile_id from user_engagement_states where org_id = '00000000-0000-7000-8000-000000000001' and state = 'dormant' order by profile_id limit 9`,
+			want: "user_engagement_states_by_state",
+		},
+		{
+			name: "S4_06_PeopleWhoAreAwayFor14Days", sql: `select profile_id from user_engagement_states where org_id = '00000000-0000-7000-8000-000000000001' and state = 'active'
+				and (last_activity_at, profile_id) > ('-infinity', '00000000-0000-7000-8000-000000000001') and last_activity_at <= now() order by last_activity_at, profile_id limit 500`,
+			want: "user_engagement_states_by_activity",
+		},
+		{
+			name: "S4_06_PeopleOfTheWeek", sql: `select profile_id from user_engagement_states where org_id = '00000000-0000-7000-8000-000000000001' and state in ('active', 'help_flow')
+				and last_activity_at >= now() order by last_activity_at, profile_id limit 500`,
+			want: "user_engagement_states_by_activity",
+		},
+		{
+			name: "S4_06_GoodbyesThatExpired", sql: `select profile_id from user_engagement_states where org_id = '00000000-0000-7000-8000-000000000001' and state = 'goodbye_sent'
+				and goodbye_expires_at <= now() order by goodbye_expires_at, profile_id limit 500`,
+			want: "user_engagement_states_goodbye_expires",
+		},
+		{
+			name: "S4_06_RemindersThatAreDue", sql: `select profile_id from user_engagement_states where org_id = '00000000-0000-7000-8000-000000000001' and state = 'remind_later'
+				and remind_at <= now() order by remind_at, profile_id limit 500`,
+			want: "user_engagement_states_remind",
+		},
+		{name: "S4_06_StateOfAPerson", sql: `select state from user_engagement_states where profile_id = '00000000-0000-7000-8000-000000000001'`, want: "user_engagement_states_profile_id_key"},
+		{
+			name: "S4_06_HistoryOfAPerson", sql: `select id from engagement_state_transitions where profile_id = '00000000-0000-7000-8000-000000000001' order by id desc limit 9`,
+			want: "engagement_state_transitions_by_profile",
+		},
+		{
+			name: "S4_06_TransitionsOfATime", sql: `select trigger, count(*) from engagement_state_transitions where org_id = '00000000-0000-7000-8000-000000000001'
+				and created_at >= now() and created_at < now() group by 1`,
+			want: "engagement_state_transitions_by_time",
+		},
+		{
+			name: "S4_06_OutreachThatIsDue", sql: `select id from engagement_outreach where status = 'pending' and org_id = '00000000-0000-7000-8000-000000000001' and priority = 0
+				and next_retry_at <= now() order by next_retry_at, id limit 9`,
+			want: "engagement_outreach_due",
+		},
+		{name: "S4_06_PendingOutreach", sql: `select count(*) from engagement_outreach where status = 'pending'`, want: "engagement_outreach_due"},
+		{
+			name: "S4_06_OutreachOfAPerson", sql: `select id from engagement_outreach where org_id = '00000000-0000-7000-8000-000000000001' and profile_id = '00000000-0000-7000-8000-000000000001' order by id desc limit 9`,
+			want: "engagement_outreach_by_profile",
+		},
+		{name: "AbandonedOutreach", sql: `select id from engagement_outreach where status = 'processing' and lease_until <= now()`, want: "engagement_outreach_leased"},
+		{name: "OutreachToClearAway", sql: `select id from engagement_outreach where processed_at is not null and processed_at < now() order by processed_at, id limit 9`, want: "engagement_outreach_ended"},
+		{name: "OutreachOfAnOrganisation", sql: `select id from engagement_outreach where org_id = '00000000-0000-7000-8000-000000000001' order by id desc limit 9`, want: "engagement_outreach_by_org"},
+		{
+			name: "OpenMessagesOfAPhone", sql: `select id from webhook_jobs where org_id = '00000000-0000-7000-8000-000000000001' and subject = '+1' and status in ('pending', 'processing') limit 1`,
+			want: "webhook_jobs_unfinished_by_subject",
+		},
+		{
+			name: "MembersOfAHousehold", sql: `select profile_id from household_members where org_id = '00000000-0000-7000-8000-000000000001' and household_id = '00000000-0000-7000-8000-000000000001' order by profile_id`,
+			want: "household_members_by_household",
+		},
+		{name: "RunsThatAreOpen", sql: `select id from engagement_runs where status = 'running' order by nominal_at, id limit 9`, want: "engagement_runs_open"},
 		{name: "Timeline", sql: `select id from session_transitions where session_id = gen_random_uuid() order by id`, want: "session_transitions_by_session"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

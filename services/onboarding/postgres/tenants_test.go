@@ -1,29 +1,33 @@
 package postgres_test
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	platform "paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/platform/process"
+	"paceline.internal/platform/rpc"
 	"paceline.internal/services/onboarding/postgres"
 )
 
-// household makes a row of one organisation in every table.
+// household makes a row of one person of an organisation in every table.
 const household = `
 with p as (
     insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)
-    values (gen_random_uuid(), @org, '+15005550001', 'Ada', 'en', 'UTC', @at, @at) returning id
+    values (@profile, @org, @phone, 'Ada', 'en', 'UTC', @at, @at) returning id
 ), s as (
     insert into conversation_sessions (id, org_id, profile_id, mode, state_token, status, copy_version, created_at, updated_at)
     select gen_random_uuid(), @org, p.id, 'onboarding', 'onboarding:awaiting_opening_response', 'active', 'v', @at, @at from p
     returning id, profile_id
 ), j as (
     insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
-    values (gen_random_uuid(), @org, 'k', 'internal', 'e', 's', '{}', 'pending', @at, @at, @at) returning id
+    values (gen_random_uuid(), @org, @profile, 'internal', 'e', 's', '{}', 'pending', @at, @at, @at) returning id
 ), t as (
     insert into session_transitions (session_id, at, kind, trigger) select id, @at, 'activated', 'activation' from s
 ), h as (
@@ -32,29 +36,91 @@ with p as (
     insert into step_alarms (id, org_id, session_id, profile_id, step_id, expected_state_token, generation, due_at, lease_until, created_at)
     select gen_random_uuid(), @org, id, profile_id, 'onboarding_message_1', 'x', 1, @at, @at, @at from s
 ), o as (
-    insert into organisation_settings (org_id, updated_at) values (@org, @at)
+    insert into organisation_settings (org_id, updated_at) values (@org, @at) on conflict do nothing
 ), w as (
-    insert into inbound_audits (org_id, sender, swept_until, due_at) values (@org, '+15005550006', @at, @at)
+    insert into inbound_audits (org_id, sender, swept_until, due_at) values (@org, '+15005550006', @at, @at) on conflict do nothing
+), m as (
+    insert into household_members (profile_id, org_id, household_id, created_at) select id, @org, @org, @at from p
+), e as (
+    insert into engagement_state_transitions (id, org_id, profile_id, to_state, trigger, cause, created_at)
+    select gen_random_uuid(), @org, id, 'active', 'user_message', 'SM1', @at from p returning id, profile_id
+), u as (
+    insert into user_engagement_states (id, org_id, profile_id, last_activity_at, transition_id, created_at, updated_at)
+    select gen_random_uuid(), @org, profile_id, @at, id, @at, @at from e
+), q as (
+    insert into engagement_outreach (id, org_id, idempotency_key, event_type, subject, priority, status, next_retry_at, profile_id, message_key,
+        local_day, scheduled_for, expires_at, created_at, updated_at)
+    select gen_random_uuid(), @org, id || ':welcome:2026-11-21', 'welcome', @phone, 0, 'pending', @at, id, 'engagementFirstMessage', '2026-11-21', @at,
+        @at, @at, @at from p
+), r as (
+    insert into engagement_runs (id, org_id, job, period, nominal_at, status, config_hash, created_at, updated_at)
+    values (gen_random_uuid(), @org, 'daily', '2026-11-21', @at, 'running', 'c', @at, @at) on conflict do nothing
+), v as (
+    insert into event_outbox (event_id, org_id, type, subject, time) select gen_random_uuid(), @org, 'engagement.state_changed', id::text, @at from p
 )
 insert into dead_letters (id, org_id, source_message_id, dlq_id, payload, status, response, retried, created_at)
-values (gen_random_uuid(), @org, 'msg' || @org, 'd', '', 500, '', 5, @at)`
+values (gen_random_uuid(), @org, 'msg' || @profile, 'd', '', 500, '', 5, @at)`
 
-func TestTenants(t *testing.T) {
-	t.Parallel()
-	url := pgtest.URL(t, postgres.Migrations())
+// inhabited is a database that holds two persons of one organisation and one of another, each with a row in every table.
+func inhabited(t *testing.T) (url string, pool *pgxpool.Pool, orgs [2]string, people []string) {
+	t.Helper()
+	url = pgtest.URL(t, postgres.Migrations())
 	pool, err := platform.Open(t.Context(), platform.Config{URL: url, MaxConns: 1})
 	require.NoError(t, err)
-	defer pool.Close()
-	orgs := [2]string{uuid.NewString(), uuid.NewString()}
-	for _, org := range orgs {
-		_, err := pool.Exec(t.Context(), household, pgx.NamedArgs{"org": org, "at": "2026-11-21T12:00:00Z"})
+	t.Cleanup(pool.Close)
+	orgs = [2]string{uuid.NewString(), uuid.NewString()}
+	for i, org := range []string{orgs[0], orgs[0], orgs[1]} {
+		people = append(people, uuid.NewString())
+		_, err := pool.Exec(t.Context(), household, pgx.NamedArgs{
+			"org": org, "profile": people[i], "phone": "+1500555000" + strconv.Itoa(i), "at": "2026-11-21T12:00:00Z",
+		})
 		require.NoError(t, err)
 	}
 	_, err = pool.Exec(t.Context(), `insert into delivery_reservations (key, state, owner, expires_at) values ('k', 'done', 'o', now())`)
 	require.NoError(t, err)
-	const ofSession = "session_id in (select id from conversation_sessions where org_id = $1)"
+	return url, pool, orgs, people[:2]
+}
+
+// Also: S4-07.
+func TestTenants(t *testing.T) {
+	t.Parallel()
+	url, _, orgs, people := inhabited(t)
+	const ofSession, ofPerson = "session_id in (select id from conversation_sessions where org_id = $1)", "profile_id = $1"
+	const ofTheirSession = "session_id in (select id from conversation_sessions where profile_id = $1)"
 	pgtest.CheckTenants(t, "S2_19_S2_20", pgtest.Tenants{
 		URL: url, Service: "onboarding", Orgs: orgs, Shared: []string{"delivery_reservations"},
-		Rows: map[string]string{"session_transitions": ofSession, "held_replies": ofSession},
+		Rows:   map[string]string{"session_transitions": ofSession, "held_replies": ofSession},
+		People: people,
+		Person: map[string]string{
+			"profiles": "id = $1", "conversation_sessions": ofPerson, "session_transitions": ofTheirSession, "held_replies": ofTheirSession,
+			"step_alarms": ofPerson, "household_members": ofPerson, "user_engagement_states": ofPerson, "engagement_state_transitions": ofPerson,
+		},
+		ReadOnly: []string{"household_members", "user_engagement_states", "engagement_state_transitions"},
+		Open:     []string{"organisation_settings", "inbound_audits"},
 	})
+}
+
+// TestScopeOfCallers is about what the database shows to a call, by who makes it.
+func TestScopeOfCallers(t *testing.T) {
+	t.Parallel()
+	url, _, orgs, people := inhabited(t)
+	pool, err := platform.OpenFor(t.Context(), "onboarding", platform.Config{URL: url})
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	for _, tt := range []struct {
+		name   string
+		caller rpc.Principal
+		want   int // profiles
+	}{
+		{name: "ServiceSeesAll", caller: rpc.Principal{Subject: "gateway", Role: rpc.RoleService}, want: 3},
+		{name: "OperatorSeesTheirOrganisation", caller: rpc.Principal{Subject: people[0], OrgID: orgs[0], Role: rpc.RoleOperator}, want: 2},
+		{name: "S4_07_UserSeesThemselves", caller: rpc.Principal{Subject: people[0], OrgID: orgs[0], Role: rpc.RoleUser}, want: 1},
+		{name: "S4_07_UserOfAnotherOrganisationSeesNobody", caller: rpc.Principal{Subject: people[0], OrgID: orgs[1], Role: rpc.RoleUser}},
+		{name: "S4_07_UserWhoIsNoProfileSeesNobody", caller: rpc.Principal{Subject: "ada@example.com", OrgID: orgs[0], Role: rpc.RoleUser}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			require.Len(t, texts(process.Scope(t.Context(), tt.caller), t, pool, `select id::text from profiles`), tt.want)
+		})
+	}
 }
