@@ -10,6 +10,7 @@ import (
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/onboarding/catalog"
+	"paceline.internal/services/onboarding/engagement/rules"
 )
 
 // The services do not know of each other's packages; what the texts of the one cost and promise in the other is checked
@@ -76,6 +77,22 @@ func TestCopyOfEngagement(t *testing.T) {
 				wish, _ := consent.Revocation(words)
 				require.NotEqual(t, consent.Clear, wish, words)
 				require.Equal(t, consent.Passes, consent.Read(words, "", consent.OptedIn).Carrier, words)
+			}
+		}
+	})
+
+	t.Run("EveryWordThatATextOffersIsUnderstood", func(t *testing.T) {
+		t.Parallel()
+		quoted := regexp.MustCompile(`"([^"]+)"`)
+		for _, locale := range texts.Locales() {
+			for _, key := range catalog.EngagementKeys() {
+				name, params := catalog.Widest(key)
+				body, err := texts.Render(locale, key, name, params)
+				require.NoError(t, err)
+				for _, words := range quoted.FindAllStringSubmatch(body, -1) {
+					_, destination := rules.ParseDestination(words[1])
+					require.True(t, destination || consent.PreferencesOf(words[1]).Any() || rules.RecogniseExpense(words[1]) != nil, "%s in %s offers %q", key, locale, words[1])
+				}
 			}
 		}
 	})

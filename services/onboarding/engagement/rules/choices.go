@@ -23,7 +23,7 @@ func (c Choice) trigger() Trigger {
 	return [...]Trigger{UserMessage, GoodbyeResponse1, GoodbyeResponse2, GoodbyeResponse3}[c]
 }
 
-// ParseChoice reads a choice: a digit, a keycap or one of the words, and nothing else in the message but spaces, a full stop or an
+// ParseChoice reads a choice: a digit, a keycap, one of the words or what the goodbye writes beside the digit, and nothing else in the message but spaces, a full stop or an
 // exclamation mark, brackets, quotes and emoji. "11", "+1", "1?", "1 coffee" and "not busy" are none. Whether one is open is
 // Choosable's to say.
 func ParseChoice(message string) Choice {
@@ -31,9 +31,9 @@ func ParseChoice(message string) Choice {
 		return NoChoice
 	}
 	switch strings.Join(session.Words(strings.Map(narrow, message)), " ") {
-	case "1", "confuso", "confusa", "confused":
+	case "1", "confuso", "confusa", "achei confuso", "confused":
 		return ChoiceConfused
-	case "2", "ocupado", "ocupada", "busy":
+	case "2", "ocupado", "ocupada", "na correria", "busy":
 		return ChoiceBusy
 	case "3", "tudo certo", "tudocerto", "all good", "allgood":
 		return ChoiceAllGood
