@@ -10,6 +10,7 @@ import (
 	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/messaging"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/session"
@@ -41,6 +42,8 @@ type ports struct {
 	meanwhile func()
 	// whileRecording happens once, before the next message of a person is recorded.
 	whileRecording func()
+	// beforeApply happens once, between the next decision on a person and its change.
+	beforeApply func()
 
 	mu    sync.Mutex
 	calls []string
@@ -219,7 +222,18 @@ func (p *ports) Record(ctx context.Context, m conversation.Inbound, profileID st
 		p.whileRecording = nil
 		do()
 	}
-	return call(p, "Record", func() (conversation.Recorded, error) { return p.carrier.Record(ctx, m, profileID, received) })
+	return call(p, "Record", func() (conversation.Recorded, error) {
+		recorded, err := p.carrier.Record(ctx, m, profileID, received)
+		recorded.Preferences = preferences[m.Body]
+		return recorded, err
+	})
+}
+
+// preferences are what messaging reads in these words.
+var preferences = map[string]conversation.Preferences{
+	"stop reminders": {Reminders: conversation.Off}, "start reminders": {Reminders: conversation.On},
+	"stop tips": {Tips: conversation.Off}, "start tips": {Tips: conversation.On},
+	"no more reminders or tips": {Reminders: conversation.Off, Tips: conversation.Off},
 }
 
 // asItself has the service call as itself on behalf of any caller, as the server chain does.
@@ -257,6 +271,29 @@ func (p *ports) Release(ctx context.Context, org, id string, at time.Time) (conv
 
 func (p *ports) CloseSession(ctx context.Context, org, id string, at time.Time) (session.Record, error) {
 	return call(p, "CloseSession", func() (session.Record, error) { return p.Store.CloseSession(ctx, org, id, at) })
+}
+
+// people is the engagement of a process.
+type people struct{ p *ports }
+
+func (e people) Person(ctx context.Context, org, phone, cause, jobID string) (engagement.View, error) {
+	return call(e.p, "Person", func() (engagement.View, error) { return e.p.Store.Engagement().Person(ctx, org, phone, cause, jobID) })
+}
+
+func (e people) Apply(ctx context.Context, c engagement.Change) error {
+	if do := e.p.beforeApply; do != nil {
+		e.p.beforeApply = nil
+		do()
+	}
+	return act(e.p, "Apply", func() error { return e.p.Store.Engagement().Apply(ctx, c) })
+}
+
+func (e people) Prefer(ctx context.Context, p engagement.Preference) error {
+	return act(e.p, "Prefer", func() error { return e.p.Store.Engagement().Prefer(ctx, p) })
+}
+
+func (e people) NoteConsent(ctx context.Context, org, id string, out bool, said, now time.Time) error {
+	return act(e.p, "NoteConsent", func() error { return e.p.Store.Engagement().NoteConsent(ctx, org, id, out, said, now) })
 }
 
 // jobs is the queue of a process.

@@ -22,11 +22,15 @@ import (
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/engagement"
+	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/messaging"
 	store "paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/reservation"
 	"paceline.internal/services/onboarding/server"
+	"paceline.internal/services/onboarding/session"
 )
 
 // name is what logs, spans and metrics call this service.
@@ -171,8 +175,9 @@ func (w *wiring) conversation(ctx context.Context) error {
 		queue.Observe(ctx, w.meter, conversation.JobsTable, w.store.Jobs(), w.deps.Now)); err != nil {
 		return err
 	}
+	carrier := messaging.New(w.messaging, w.deps.Now)
 	c := conversation.New(conversation.Config{
-		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: messaging.New(w.messaging, w.deps.Now), Outbox: w.store.Alarms(), QStash: alarmClock,
+		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: carrier, Engagement: w.engagement(carrier, flow), Outbox: w.store.Alarms(), QStash: alarmClock,
 		Flow: flow, Catalog: texts, Metrics: measured,
 		Spans:              telemetry.Conversations{Tracer: w.tel.Tracer.Tracer("paceline.internal/services/" + name)},
 		SchedulingDisabled: w.cfg.SchedulingDisabled, Log: w.deps.Log, Now: w.deps.Now,
@@ -187,6 +192,14 @@ func (w *wiring) conversation(ctx context.Context) error {
 	w.conversations, w.notifier = c, queue.NewNotifier(w.pool, store.ChannelJobs, w.wakeJobs, w.deps.Log)
 	w.addLoops()
 	return nil
+}
+
+// engagement wires what people's messages mean to engagement.
+func (w *wiring) engagement(carrier *messaging.Client, flow session.Flow) *engagement.Service {
+	return engagement.New(engagement.Config{
+		Store: w.store.Engagement(), Carrier: carrier, Limits: rules.DefaultConfig().Limits, Texts: catalog.DefaultEngagement(),
+		Unknown: flow.UnknownSends(), Log: w.deps.Log, Now: w.deps.Now,
+	})
 }
 
 // addLoops adds what works on the conversations without being called.

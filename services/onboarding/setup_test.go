@@ -35,6 +35,8 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/engagement"
+	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/messaging"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/reservation"
@@ -166,7 +168,10 @@ type running struct {
 func (b *bundle) start(p *ports) *running {
 	logger, now := slog.New(slog.NewJSONHandler(b.log, nil)), b.clock.Now
 	service := conversation.New(conversation.Config{
-		OrgID: orgID, Store: p, Carrier: p, Outbox: outboxRows{p}, QStash: p, Flow: b.flow, Catalog: catalog.Default(),
+		OrgID: orgID, Store: p, Carrier: p, Engagement: engagement.New(engagement.Config{
+			Store: people{p}, Carrier: p, Limits: rules.DefaultConfig().Limits, Texts: catalog.DefaultEngagement(), Unknown: b.flow.UnknownSends(),
+			Log: logger, Now: now,
+		}), Outbox: outboxRows{p}, QStash: p, Flow: b.flow, Catalog: catalog.Default(),
 		SchedulingDisabled: b.disabled, Log: logger, Now: now,
 	})
 	service.Jobs = queue.NewRunner(queue.Config{

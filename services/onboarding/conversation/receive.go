@@ -69,6 +69,8 @@ type Recorded struct {
 	OrgID     string
 	Effect    Effect
 	InForce   bool // of an opt-out: no later word has undone it by now; this may change from one repeat to the next
+	// Preferences are what it asks about reminders and tips, which messaging has applied.
+	Preferences Preferences
 }
 
 // reply is a message of a person at work, and the payload of a job that takes up one which was held, or whose answer was under way when

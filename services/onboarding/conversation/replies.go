@@ -18,8 +18,17 @@ const maxDecisions = 3
 // job was claimed, and empty when nothing was: before that another job of the person was perhaps at work, and a decision on what it has
 // left would send the answer of a place that is over. A decision on a session that has moved since is a conflict, and taken anew on what is
 // there now. A session that is over does not move when the next one is opened, so only an open one is decided by that view.
+//
+// What engagement takes answers nothing in the conversation.
 func (c *Service) answer(ctx context.Context, j queue.Job, m reply, recorded Recorded, view View) error {
-	err := ErrConflict
+	taken, err := c.taken(ctx, j, m, recorded)
+	switch {
+	case err != nil:
+		return ended(err, c.Now().Sub(j.CreatedAt))
+	case taken:
+		return nil
+	}
+	err = ErrConflict
 	if open := view.Session.Status == session.Active || view.Session.Status.Parked(); open && view.Session.OrgID == recorded.OrgID {
 		err = c.answerOnce(ctx, j, m, recorded, view)
 	}

@@ -1,0 +1,160 @@
+// Package engagement is the orchestrator of staying in touch: it follows what people do, and takes the messages that speak to it. It
+// loads, asks the pure package rules for a decision, has the store write it whole, and answers.
+package engagement
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"paceline.internal/services/onboarding/catalog"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/session"
+)
+
+// Config is what a Service works with.
+type Config struct {
+	Store   store
+	Carrier carrier
+	Limits  rules.Limits
+	Texts   catalog.Engagement
+	Unknown session.UnknownSends // of its answers
+	Log     *slog.Logger
+	Now     func() time.Time
+}
+
+// store is where people's engagement is kept; postgres.Engagement implements it, and the crash matrix puts one in its place that fails at
+// the k-th call.
+type store interface {
+	// Person reads a person by their phone, and what a cause has done already; ErrNobody.
+	Person(ctx context.Context, orgID, phone, cause, jobID string) (View, error)
+	// Apply writes a change whole, or nothing of it; conversation.ErrConflict when the person no longer stands where it saw them.
+	Apply(ctx context.Context, c Change) error
+	// Prefer writes one preference, unless a later one is known. Repeating it changes nothing.
+	Prefer(ctx context.Context, p Preference) error
+	// NoteConsent copies a change of consent, unless a later one is known.
+	NoteConsent(ctx context.Context, orgID, profileID string, optedOut bool, said, now time.Time) error
+}
+
+// carrier is messaging; messaging.Client implements it.
+type carrier interface {
+	// Send hands over one message; conversation.ErrUnavailable.
+	Send(ctx context.Context, m conversation.Message) (conversation.Sent, error)
+}
+
+// ErrNobody is a phone of which the organisation has no profile.
+var ErrNobody = errors.New("engagement: there is no such person in this organisation")
+
+// Service follows people. It is safe for concurrent use.
+type Service struct{ Config }
+
+// New makes a Service.
+func New(cfg Config) *Service { return &Service{cfg} }
+
+// View is a person, as one read of the database saw them.
+type View struct {
+	OrgID       string
+	ProfileID   string
+	Phone       string
+	FirstName   string
+	Locale      string
+	Zone        *time.Location
+	Hold        bool
+	HoldVersion int64
+
+	RemindersOff, TipsOff, OptedOut bool
+
+	Destination rules.Destination
+	InHousehold bool // with somebody else
+
+	Known        bool // whether there is a row of their engagement
+	Person       rules.Person
+	Situation    rules.Situation
+	TransitionID string // the newest; empty for none
+
+	// Session is the open session or else the newest one; empty when there never was one.
+	Session session.Status
+	Mode    session.Mode
+	Step    session.StepID // that is due in it
+
+	// Done are the transitions that the cause has made already.
+	Done []rules.Trigger
+}
+
+// silent reports whether nothing may be sent to the person that is not part of their conversation: in a burst, under a hold, and while an
+// operator is asked about them.
+func (v View) silent() bool { return v.Hold || v.inBurst() || v.Session.Parked() }
+
+func (v View) inBurst() bool { return v.Session == session.Active && v.Step != "" }
+
+// keeps reports whether the conversation keeps a message that may not be answered now, and asks about it again later.
+func (v View) keeps() bool {
+	return v.silent() && (v.Session == session.Active || v.Session.Parked())
+}
+
+// candidate is what decides whether there may be outreach.
+func (v View) candidate() rules.Candidate {
+	return rules.Candidate{
+		OptedOut: v.OptedOut, Held: v.Hold, RemindersOff: v.RemindersOff, TipsOff: v.TipsOff, Session: v.Session, Mode: v.Mode,
+	}
+}
+
+// Change is what one cause changes, guarded by the view that it was decided on. It is written whole.
+type Change struct {
+	View     View
+	Cause    string
+	Moves    []rules.Move // in their order
+	Outreach []Outreach
+	Events   []Event
+	At       time.Time
+}
+
+// Outreach is a row of outreach to be queued. A key that there is already is left as it is.
+type Outreach struct {
+	Type       rules.MessageType
+	Key        string
+	MessageKey string // of the catalog
+	Params     catalog.Params
+	LocalDay   string // of the person
+	DueAt      time.Time
+	ExpiresAt  time.Time
+}
+
+// Event is something that happened, for the host application: ids, never words or phone numbers.
+type Event struct {
+	Type string
+	Time time.Time
+	Data map[string]any
+}
+
+// The types of events.
+const (
+	EventStateChanged      = "engagement.state_changed"
+	EventGoodbyeResponse   = "engagement.goodbye_response"
+	EventUnpromptedReturn  = "engagement.unprompted_return"
+	EventPreferenceChanged = "engagement.preference_changed"
+)
+
+// PreferenceName names a preference, as events do.
+type PreferenceName string
+
+// The preferences.
+const (
+	Reminders   PreferenceName = "reminders"
+	Tips        PreferenceName = "tips"
+	Destination PreferenceName = "destination"
+)
+
+// Preference is one preference that a person has stated.
+type Preference struct {
+	OrgID     string
+	ProfileID string
+	Name      PreferenceName
+	Value     string    // on, off; of a destination individual, group
+	Source    string    // chat, web
+	Cause     string    // as Change.Cause
+	Said      time.Time // when they did
+	Now       time.Time
+}

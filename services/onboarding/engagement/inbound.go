@@ -1,0 +1,253 @@
+package engagement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"paceline.internal/services/onboarding/catalog"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/engagement/rules"
+)
+
+// maxDecisions bounds how often a message is decided anew because the person moved meanwhile.
+const maxDecisions = 3
+
+// unsettledLimit is how long an answer is waited for whose outcome is not known, with all that the person writes behind it.
+const unsettledLimit = 30 * time.Minute
+
+// wish is what the words of a message may ask of engagement.
+type wish struct {
+	preferences conversation.Preferences
+	destination rules.Destination // empty for none
+	choice      rules.Choice
+}
+
+// wishOf reads a message. One that messaging has read as a word about consent asks nothing else.
+func wishOf(h conversation.Heard) wish {
+	switch {
+	case h.Effect != conversation.EffectNone:
+		return wish{}
+	case h.Preferences.Any():
+		return wish{preferences: h.Preferences}
+	}
+	if to, found := rules.ParseDestination(h.Body); found {
+		return wish{destination: to}
+	}
+	return wish{choice: rules.ParseChoice(h.Body)}
+}
+
+func (w wish) prefers() bool { return w.preferences.Any() || w.destination != "" }
+
+// Taken follows a recorded message, and reports whether it was for engagement, which has answered it then: a preference, which always
+// takes effect, or a choice while a goodbye asks for one. Everything else is activity only and the conversation's to answer; that this
+// could not be noted is logged, and fails no reply. Repeating it changes nothing and sends the same answer under the same key. Errors:
+// *conversation.Pending, conversation.ErrConflict, and what the ports return.
+func (s *Service) Taken(ctx context.Context, h conversation.Heard) (bool, error) {
+	w := wishOf(h)
+	taken, err := s.follow(ctx, h, w)
+	for n := 1; n < maxDecisions && again(ctx, err, w); n++ {
+		taken, err = s.follow(ctx, h, w)
+	}
+	if err != nil && w == (wish{}) {
+		s.Log.WarnContext(ctx, "engagement.activity_lost", "message_id", h.MessageID, "error", err)
+		return false, nil
+	}
+	return taken, err
+}
+
+// again reports whether a message is to be decided anew at once: after a conflict, and after any failure of one whose job would not be
+// tried again for it.
+func again(ctx context.Context, err error, w wish) bool {
+	return ctx.Err() == nil && (errors.Is(err, conversation.ErrConflict) || err != nil && w == (wish{}))
+}
+
+func (s *Service) follow(ctx context.Context, h conversation.Heard, w wish) (taken bool, err error) {
+	v, err := s.Store.Person(ctx, h.OrgID, h.Phone, cause(h), h.JobID)
+	if errors.Is(err, ErrNobody) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	var answers []string
+	if w.prefers() {
+		if answers, err = s.prefer(ctx, v, h, w); err != nil {
+			return true, err
+		}
+	}
+	if h.Effect == conversation.EffectOptOut || h.Effect == conversation.EffectOptIn {
+		out := h.Effect == conversation.EffectOptOut
+		if err := s.Store.NoteConsent(ctx, v.OrgID, v.ProfileID, out, h.At, s.Now()); err != nil {
+			return false, err
+		}
+	}
+	choice, err := s.move(ctx, v, h, w.choice)
+	if err != nil {
+		return w.prefers(), err
+	}
+	if choice != rules.NoChoice {
+		answers = []string{confirmations[choice]}
+	}
+	if len(answers) == 0 || v.silent() {
+		return len(answers) > 0, nil
+	}
+	return true, s.answer(ctx, v, h, answers)
+}
+
+// confirmations answer the choices.
+var confirmations = map[rules.Choice]string{
+	rules.ChoiceConfused: catalog.GoodbyeConfused, rules.ChoiceBusy: catalog.GoodbyeBusy, rules.ChoiceAllGood: catalog.GoodbyeAllGood,
+}
+
+// responses are the transitions of the choices.
+var responses = map[rules.Choice]rules.Trigger{
+	rules.ChoiceConfused: rules.GoodbyeResponse1, rules.ChoiceBusy: rules.GoodbyeResponse2, rules.ChoiceAllGood: rules.GoodbyeResponse3,
+}
+
+func cause(h conversation.Heard) string { return "message:" + h.MessageID }
+
+// move writes what a message does to where its person stands, and returns the choice that it made, now or when it was worked before.
+func (s *Service) move(ctx context.Context, v View, h conversation.Heard, choice rules.Choice) (rules.Choice, error) {
+	if trigger := responses[choice]; trigger != "" && slices.Contains(v.Done, trigger) {
+		return choice, nil
+	}
+	moves, choice, err := s.decide(v, h, choice)
+	if err != nil || len(moves) == 0 {
+		return rules.NoChoice, err
+	}
+	change := Change{View: v, Cause: cause(h), Moves: moves, At: s.Now()}
+	for _, m := range moves {
+		change.Events = append(change.Events, eventsOf(v, m)...)
+		if o, queued := s.outreachOf(v, m, h.At); queued {
+			change.Outreach = append(change.Outreach, o)
+		}
+	}
+	return choice, s.Store.Apply(ctx, change)
+}
+
+func (s *Service) decide(v View, h conversation.Heard, choice rules.Choice) ([]rules.Move, rules.Choice, error) {
+	seen := []rules.Move{{Person: v.Person.Seen(h.At)}}
+	movesNothing := h.Effect != conversation.EffectNone && h.Effect != conversation.EffectOptIn // STOP, HELP, and what an operator judges
+	_, open := rules.Choosable(v.Person, v.Situation, h.At)
+	switch {
+	case !v.Known && movesNothing:
+		return nil, rules.NoChoice, nil
+	case !v.Known:
+		m, err := rules.Begin(rules.Event{Trigger: rules.UserMessage, At: h.At, Now: s.Now()})
+		return []rules.Move{m}, rules.NoChoice, err
+	case movesNothing, slices.Contains(v.Done, rules.UserMessage):
+		return seen, rules.NoChoice, nil
+	case choice != rules.NoChoice && open && v.keeps(): // asked again when the person may be answered
+		return seen, rules.NoChoice, nil
+	}
+	return s.Limits.Answer(v.Person, v.Situation, choice, h.At, s.Now())
+}
+
+// eventsOf is what a move tells.
+func eventsOf(v View, m rules.Move) []Event {
+	if m.Audit == nil {
+		return nil
+	}
+	a := *m.Audit
+	of := func(kind string, data map[string]any) Event { return Event{Type: kind, Time: a.At, Data: data} }
+	events := []Event{of(EventStateChanged, map[string]any{
+		"from": string(a.From), "to": string(a.To), "trigger": string(a.Trigger), "days_inactive": a.Metadata.DaysInactive,
+		"destination": string(v.Destination),
+	})}
+	if a.Metadata.ResponseType != "" {
+		events = append(events, of(EventGoodbyeResponse, map[string]any{
+			"response_type": string(a.Metadata.ResponseType), "days_since_goodbye": a.Metadata.DaysSinceGoodbye,
+		}))
+	}
+	if a.Metadata.UnpromptedReturn {
+		events = append(events, of(EventUnpromptedReturn, map[string]any{"days_inactive": a.Metadata.DaysInactive}))
+	}
+	return events
+}
+
+// outreachOf is the outreach that a move of a person's message asks for, if they may be written to.
+func (s *Service) outreachOf(v View, m rules.Move, at time.Time) (Outreach, bool) {
+	if m.Queue != rules.HelpRestart || v.candidate().Eligible(m.Queue) != "" {
+		return Outreach{}, false
+	}
+	o := rules.Outreach{Type: m.Queue, At: at, Zone: v.Zone}
+	due, skip := o.SendAt(s.Now())
+	if skip != "" {
+		return Outreach{}, false
+	}
+	return Outreach{
+		Type: o.Type, Key: o.Key(v.ProfileID), MessageKey: catalog.HelpRestart, LocalDay: rules.LocalDay(at, v.Zone), DueAt: due,
+		ExpiresAt: o.Expires(),
+	}, true
+}
+
+// prefer writes the preferences of a message, and returns the texts that confirm them.
+func (s *Service) prefer(ctx context.Context, v View, h conversation.Heard, w wish) ([]string, error) {
+	var stated []Preference
+	var answers []string
+	state := func(name PreferenceName, value, answer string) {
+		stated = append(stated, Preference{
+			OrgID: v.OrgID, ProfileID: v.ProfileID, Name: name, Value: value, Source: "chat", Cause: cause(h), Said: h.At, Now: s.Now(),
+		})
+		answers = append(answers, answer)
+	}
+	onOff := func(name PreferenceName, to conversation.Switch, off, on string) {
+		switch to {
+		case conversation.Off:
+			state(name, "off", off)
+		case conversation.On:
+			state(name, "on", on)
+		case conversation.Unsaid:
+		}
+	}
+	onOff(Reminders, w.preferences.Reminders, catalog.RemindersOff, catalog.RemindersOn)
+	onOff(Tips, w.preferences.Tips, catalog.TipsOff, catalog.TipsOn)
+	switch {
+	case w.destination == rules.Group && !v.InHousehold:
+		answers = append(answers, catalog.DestinationNone)
+	case w.destination == rules.Group:
+		state(Destination, string(w.destination), catalog.DestinationHousehold)
+	case w.destination == rules.Individual:
+		state(Destination, string(w.destination), catalog.DestinationIndividual)
+	}
+	for _, p := range stated {
+		if err := s.Store.Prefer(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	return answers, nil
+}
+
+// answer sends the answer to a message, once per message. What it confirms has been written: an answer that cannot be sent is logged.
+func (s *Service) answer(ctx context.Context, v View, h conversation.Heard, keys []string) error {
+	var texts []string
+	for _, key := range keys {
+		text, err := s.Texts.Render(v.Locale, key, v.FirstName, catalog.Params{})
+		if err != nil {
+			return fmt.Errorf("render %s: %w", key, err)
+		}
+		texts = append(texts, text)
+	}
+	sent, err := s.Carrier.Send(ctx, conversation.Message{
+		OrgID: v.OrgID, ProfileID: v.ProfileID, To: v.Phone, Body: strings.Join(texts, " "),
+		Key: "engagement:" + v.ProfileID + ":" + h.MessageID, CorrelationID: h.JobID, Unknown: s.Unknown, HoldVersion: v.HoldVersion,
+	})
+	if err != nil {
+		return fmt.Errorf("answer: %w", err)
+	}
+	switch sent.Outcome {
+	case conversation.Accepted, conversation.AlreadyAccepted, conversation.OptedOut, conversation.Held:
+		return nil
+	case conversation.InFlight, conversation.Unknown, conversation.Throttled:
+		if s.Now().Sub(h.JobSince) < unsettledLimit {
+			return &conversation.Pending{Outcome: sent.Outcome, RetryAfter: sent.RetryAfter}
+		}
+	case conversation.Rejected, conversation.KeyReused, conversation.Undecided, conversation.GivenUp:
+	}
+	s.Log.WarnContext(ctx, "engagement.answer_not_sent", "message_id", h.MessageID, "outcome", int(sent.Outcome), "error_code", sent.Code)
+	return nil
+}

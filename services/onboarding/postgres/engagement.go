@@ -1,0 +1,310 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/engagement"
+	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/session"
+)
+
+// Engagement is the store of engagement: people's states, what they prefer, and what follows from a change.
+type Engagement struct{ pool postgres.DB }
+
+// Engagement is the part of the store that engagement works on.
+func (s *Store) Engagement() *Engagement { return &Engagement{s.pool} }
+
+// The goodbye of the person's episode is every row of the newest goodbye, one for each phone that it goes to: never claimed is one that
+// has no text yet, and ended one that is final and was not accepted. Without a row it offered nothing.
+const sqlPerson = `
+select p.id as profile_id, p.first_name, p.locale, p.time_zone, p.hold, p.hold_version, p.reengagement_opt_out, p.onboarding_tips_enabled,
+       p.opted_out_at is not null as opted_out, p.preferred_destination,
+       exists (select from household_members m join household_members o on o.org_id = m.org_id and o.household_id = m.household_id
+               where m.profile_id = p.id and o.profile_id <> p.id) as in_household,
+       coalesce(u.state, '') as state, u.last_activity_at, u.goodbye_sent_at, u.goodbye_expires_at, u.remind_at,
+       coalesce(u.transition_id::text, '') as transition_id,
+       coalesce(t.trigger, '') as newest_trigger, t.created_at as newest_at, coalesce(t.metadata, '{}') as newest_metadata,
+       coalesce(g.unsent, u.goodbye_expires_at is null) as goodbye_unsent, coalesce(g.ended, u.goodbye_expires_at is null) as goodbye_ended,
+       exists (select from webhook_jobs j where j.org_id = p.org_id and j.subject = p.phone and j.status in ('pending', 'processing')
+               and j.subject <> '' and j.id <> @job) as open_job,
+       coalesce(c.status, '') as session_status, coalesce(c.mode, '') as session_mode, coalesce(c.next_step_id, '') as step,
+       array(select d.trigger from engagement_state_transitions d where d.profile_id = p.id and d.cause = @cause order by d.id) as done
+from profiles p
+left join user_engagement_states u on u.profile_id = p.id
+left join engagement_state_transitions t on t.id = u.transition_id
+left join lateral (select s.status, s.mode, s.next_step_id from conversation_sessions s where s.profile_id = p.id
+    order by s.status = 'active' desc, s.id desc limit 1) c on true
+left join lateral (select bool_and(o.body is null and o.status <> 'processing') as unsent,
+        bool_and(o.status in ('completed', 'failed', 'cancelled') and o.outcome <> 'sent') as ended
+    from engagement_outreach o where o.org_id = p.org_id and o.profile_id = p.id and o.event_type = 'goodbye'
+        and o.created_at >= u.goodbye_sent_at) g on true
+where p.org_id = @org and p.phone = @phone`
+
+type personRow struct {
+	ProfileID             string
+	FirstName             string
+	Locale                string
+	TimeZone              string
+	Hold                  bool
+	HoldVersion           int64
+	ReengagementOptOut    bool
+	OnboardingTipsEnabled bool
+	OptedOut              bool
+	PreferredDestination  string
+	InHousehold           bool
+	State                 string
+	LastActivityAt        *time.Time
+	GoodbyeSentAt         *time.Time
+	GoodbyeExpiresAt      *time.Time
+	RemindAt              *time.Time
+	TransitionID          string
+	NewestTrigger         string
+	NewestAt              *time.Time
+	NewestMetadata        []byte
+	GoodbyeUnsent         bool
+	GoodbyeEnded          bool
+	OpenJob               bool
+	SessionStatus         string
+	SessionMode           string
+	Step                  string
+	Done                  []string
+}
+
+// Person reads a person by their phone, with what a cause has done already, in one statement. jobID is the job that asks; other open jobs
+// of the phone are messages that wait. engagement.ErrNobody.
+func (s *Engagement) Person(ctx context.Context, orgID, phone, cause, jobID string) (engagement.View, error) {
+	rows, err := s.pool.Query(ctx, sqlPerson, pgx.NamedArgs{"org": orgID, "phone": phone, "cause": cause, "job": jobID})
+	if err != nil {
+		return engagement.View{}, fmt.Errorf("read a person's engagement: %w", err)
+	}
+	r, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[personRow])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return engagement.View{}, engagement.ErrNobody
+	}
+	if err != nil {
+		return engagement.View{}, fmt.Errorf("read a person's engagement: %w", err)
+	}
+	return r.view(orgID, phone)
+}
+
+func (r personRow) view(orgID, phone string) (engagement.View, error) {
+	var newest rules.Metadata
+	if err := json.Unmarshal(r.NewestMetadata, &newest); err != nil {
+		return engagement.View{}, fmt.Errorf("read the metadata of a transition: %w", err)
+	}
+	zone, err := time.LoadLocation(r.TimeZone)
+	if err != nil {
+		zone = time.UTC
+	}
+	v := engagement.View{
+		OrgID: orgID, ProfileID: r.ProfileID, Phone: phone, FirstName: r.FirstName, Locale: r.Locale, Zone: zone,
+		Hold: r.Hold, HoldVersion: r.HoldVersion, RemindersOff: r.ReengagementOptOut, TipsOff: !r.OnboardingTipsEnabled, OptedOut: r.OptedOut,
+		Destination: rules.Destination(r.PreferredDestination), InHousehold: r.InHousehold,
+		Known: r.State != "", TransitionID: r.TransitionID,
+		Person: rules.Person{
+			State: rules.State(r.State), LastActivityAt: orZero(r.LastActivityAt), GoodbyeSentAt: orZero(r.GoodbyeSentAt),
+			GoodbyeExpiresAt: orZero(r.GoodbyeExpiresAt), RemindAt: orZero(r.RemindAt),
+		},
+		Situation: rules.Situation{
+			Newest: rules.Past{
+				Trigger: rules.Trigger(r.NewestTrigger), At: orZero(r.NewestAt), GoodbyeSentAt: orZero(newest.GoodbyeSentAt),
+				GoodbyeExpiresAt: orZero(newest.GoodbyeExpiresAt),
+			},
+			OpenJob: r.OpenJob, GoodbyeUnsent: r.GoodbyeUnsent, GoodbyeEnded: r.GoodbyeEnded,
+		},
+		Session: session.Status(r.SessionStatus), Mode: session.Mode(r.SessionMode), Step: session.StepID(r.Step),
+	}
+	for _, trigger := range r.Done {
+		v.Done = append(v.Done, rules.Trigger(trigger))
+	}
+	return v, nil
+}
+
+// sqlUnmoved is the guard of a change: the person stands where they were read. Activity alone never goes back, so it does not need
+// to stand.
+const sqlUnmoved = `
+where u.org_id = @org and u.profile_id = @profile and u.state = @was and u.transition_id is not distinct from nullif(@newest, '')::uuid
+  and u.goodbye_sent_at is not distinct from @was_sent::timestamptz and u.goodbye_expires_at is not distinct from @was_expires::timestamptz
+  and u.remind_at is not distinct from @was_remind::timestamptz`
+
+// What was never claimed for sending has no text yet; anything else may have been sent.
+const sqlWithdraw = `
+update engagement_outreach o set status = 'cancelled', outcome = 'returned', processed_at = @at, next_retry_at = null, updated_at = @at
+where o.org_id = @org and o.profile_id = @profile and o.event_type = any (@withdraw::text[]) and o.status = 'pending' and o.body is null`
+
+// sqlActivity is a change that is no transition, in one statement.
+const sqlActivity = `
+with seen as (
+    update user_engagement_states u set last_activity_at = greatest(u.last_activity_at, @activity), goodbye_sent_at = @sent::timestamptz,
+        goodbye_expires_at = @expires::timestamptz, updated_at = greatest(u.updated_at, @at)` + sqlUnmoved + `
+    returning u.profile_id
+), withdrawn as (` + sqlWithdraw + ` and exists (select from seen))
+select count(*) from seen`
+
+const sqlTransition = `
+insert into engagement_state_transitions (id, org_id, profile_id, from_state, to_state, trigger, cause, supersedes, metadata, created_at)
+values (@id, @org, @profile, nullif(@from, ''), @to, @trigger, @cause, nullif(@supersedes, '')::uuid, @metadata, @happened)
+on conflict on constraint engagement_state_transitions_once do nothing`
+
+const sqlBegin = `
+insert into user_engagement_states (id, org_id, profile_id, state, last_activity_at, transition_id, created_at, updated_at)
+values (@id, @org, @profile, @to, @activity, @transition, @at, @at)
+on conflict (profile_id) do nothing`
+
+// A transition depends on the activity that it was decided on, too.
+const sqlMovePerson = `
+update user_engagement_states u set state = @to, last_activity_at = greatest(u.last_activity_at, @activity), goodbye_sent_at = @sent::timestamptz,
+    goodbye_expires_at = @expires::timestamptz, remind_at = @remind::timestamptz, transition_id = @transition, updated_at = @at` + sqlUnmoved + `
+  and u.last_activity_at = @was_activity`
+
+const sqlResetProgress = `
+update profiles p set onboarding_tier = 0, celebration_epoch = p.celebration_epoch + 1, onboarding_tips_enabled = true,
+    onboarding_tier_progress = jsonb_build_object('tier1', '{}'::jsonb, 'tier2', '{}'::jsonb, 'tier3', '{}'::jsonb, 'epoch', p.celebration_epoch + 1),
+    updated_at = @at
+where p.org_id = @org and p.id = @profile`
+
+const sqlQueueOutreach = `
+insert into engagement_outreach (id, org_id, idempotency_key, event_type, subject, payload, priority, status, next_retry_at, profile_id,
+    transition_id, message_key, destination, local_day, scheduled_for, expires_at, created_at, updated_at)
+select @id, @org, @key, @type, p.phone, @payload, case when @type in ('help_restart', 'welcome', 'tier_unlock') then 0 else 1 end, 'pending', @due,
+    p.id, @transition, @message_key, p.preferred_destination, @local_day::date, @due, @expires, @at, @at
+from profiles p where p.org_id = @org and p.id = @profile
+on conflict (org_id, idempotency_key) do nothing`
+
+const sqlEvent = `
+insert into event_outbox (event_id, org_id, type, subject, time, causation_id, data)
+values (@id, @org, @type, @profile, @happened, @cause, @data)`
+
+// Apply writes a change whole: the person's row, guarded by what was read, the audit of its transitions, what is withdrawn and queued, and
+// the events. conversation.ErrConflict when the person has moved or the cause has made a transition already; then nothing has happened.
+func (s *Engagement) Apply(ctx context.Context, c engagement.Change) error {
+	last := c.Moves[len(c.Moves)-1]
+	args := pgx.NamedArgs{
+		"org": c.View.OrgID, "profile": c.View.ProfileID, "newest": c.View.TransitionID, "was": string(c.View.Person.State),
+		"was_activity": orNull(c.View.Person.LastActivityAt), "was_sent": orNull(c.View.Person.GoodbyeSentAt),
+		"was_expires": orNull(c.View.Person.GoodbyeExpiresAt), "was_remind": orNull(c.View.Person.RemindAt), "to": string(last.Person.State),
+		"activity": last.Person.LastActivityAt, "sent": orNull(last.Person.GoodbyeSentAt), "expires": orNull(last.Person.GoodbyeExpiresAt),
+		"remind": orNull(last.Person.RemindAt), "at": c.At, "withdraw": withdrawn(c.Moves), "cause": c.Cause,
+	}
+	if last.Audit == nil {
+		var changed int
+		if err := s.pool.QueryRow(ctx, sqlActivity, args).Scan(&changed); err != nil {
+			return fmt.Errorf("note activity: %w", err)
+		}
+		return conflictUnless(changed == 1)
+	}
+	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error { return transit(ctx, tx, c, args) })
+}
+
+func conflictUnless(held bool) error {
+	if !held {
+		return conversation.ErrConflict
+	}
+	return nil
+}
+
+func withdrawn(moves []rules.Move) []string {
+	types := []string{}
+	for _, m := range moves {
+		for _, t := range m.Withdraw {
+			types = append(types, string(t))
+		}
+	}
+	return types
+}
+
+// transit writes a change that has a transition. The transitions come first, because the person's row names the newest of them.
+func transit(ctx context.Context, tx pgx.Tx, c engagement.Change, args pgx.NamedArgs) error {
+	guarded := func(sql string) error {
+		tag, err := tx.Exec(ctx, sql, args)
+		if err != nil {
+			return fmt.Errorf("move a person: %w", err)
+		}
+		return conflictUnless(tag.RowsAffected() == 1)
+	}
+	first := ""
+	for i, m := range c.Moves {
+		if err := auditIn(args, c.View, m, i == 0); err != nil {
+			return err
+		}
+		if err := guarded(sqlTransition); err != nil {
+			return err
+		}
+		args["transition"] = args["id"]
+		if first == "" {
+			first, _ = args["id"].(string)
+		}
+	}
+	sql := sqlMovePerson
+	if !c.View.Known {
+		sql, args["id"] = sqlBegin, newID()
+	}
+	if err := guarded(sql); err != nil {
+		return err
+	}
+	return follow(ctx, tx, c, args, first)
+}
+
+// auditIn sets the arguments of one audit row. A choice is judged as if the goodbye were open; the row says where the person really was, and
+// which timeout it overrules.
+func auditIn(args pgx.NamedArgs, v engagement.View, m rules.Move, first bool) error {
+	metadata, err := json.Marshal(m.Audit.Metadata)
+	if err != nil {
+		return fmt.Errorf("encode metadata: %w", err)
+	}
+	args["id"], args["from"], args["supersedes"] = newID(), string(m.Audit.From), ""
+	if first {
+		args["from"] = string(v.Person.State)
+	}
+	if m.Audit.Metadata.Supersedes == rules.GoodbyeTimeout {
+		args["supersedes"] = v.TransitionID
+	}
+	args["trigger"], args["metadata"], args["happened"] = string(m.Audit.Trigger), metadata, m.Audit.At
+	args["to"] = string(m.Audit.To)
+	return nil
+}
+
+// follow writes what follows from a transition, in one round trip. asked is the transition that asks for outreach.
+func follow(ctx context.Context, tx pgx.Tx, c engagement.Change, args pgx.NamedArgs, asked string) error {
+	var batch pgx.Batch
+	batch.Queue(sqlWithdraw, args)
+	for _, m := range c.Moves {
+		if m.ResetProgress {
+			batch.Queue(sqlResetProgress, args)
+		}
+	}
+	for _, o := range c.Outreach {
+		params, err := json.Marshal(o.Params)
+		if err != nil {
+			return fmt.Errorf("encode parameters: %w", err)
+		}
+		batch.Queue(sqlQueueOutreach, pgx.NamedArgs{
+			"id": newID(), "org": c.View.OrgID, "profile": c.View.ProfileID, "key": o.Key, "type": string(o.Type), "payload": params,
+			"due": o.DueAt, "transition": asked, "message_key": o.MessageKey, "local_day": o.LocalDay, "expires": o.ExpiresAt, "at": c.At,
+		})
+	}
+	for _, e := range c.Events {
+		data, err := json.Marshal(e.Data)
+		if err != nil {
+			return fmt.Errorf("encode an event: %w", err)
+		}
+		batch.Queue(sqlEvent, pgx.NamedArgs{
+			"id": newID(), "org": c.View.OrgID, "type": e.Type, "profile": c.View.ProfileID, "happened": e.Time, "cause": c.Cause, "data": data,
+		})
+	}
+	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+		return fmt.Errorf("write what follows from a transition: %w", err)
+	}
+	return nil
+}
+
+func newID() string { return uuid.Must(uuid.NewV7()).String() }

@@ -1,0 +1,73 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/services/onboarding/engagement"
+)
+
+// sqlPrefer changes one preference, tells of it if that changed anything, and withdraws what it forbids. {set} and {unless later} are the
+// preference's own.
+const (
+	sqlPreferBegin = `
+with was as (
+    select id, reengagement_opt_out, reengagement_changed_at, onboarding_tips_enabled, preferred_destination, destination_chosen_at
+    from profiles where org_id = @org and id = @profile for update
+), changed as (
+    update profiles p set updated_at = @at, `
+	sqlPreferEnd = `
+    returning 1
+), withdrawn as (
+    update engagement_outreach o set status = 'cancelled', outcome = 'reminders_off', processed_at = @at, next_retry_at = null, updated_at = @at
+    where @name = 'reminders' and @value = 'off' and exists (select from changed) and o.org_id = @org and o.profile_id = @profile
+      and o.event_type in ('goodbye', 'reminder', 'weekly_review') and o.status = 'pending' and o.body is null
+)
+insert into event_outbox (event_id, org_id, type, subject, time, causation_id, data)
+select @event, @org, @type, @profile, @said, @cause, @data from changed, was where `
+
+	sqlPreferReminders = sqlPreferBegin + `reengagement_opt_out = @value = 'off', reengagement_changed_at = @said
+    from was where p.id = was.id and (was.reengagement_changed_at is null or was.reengagement_changed_at < @said)` + sqlPreferEnd +
+		`was.reengagement_opt_out is distinct from (@value = 'off')`
+	sqlPreferTips = sqlPreferBegin + `onboarding_tips_enabled = @value = 'on'
+    from was where p.id = was.id and was.onboarding_tips_enabled is distinct from (@value = 'on')` + sqlPreferEnd + `true`
+	sqlPreferDestination = sqlPreferBegin + `preferred_destination = @value, destination_chosen_at = @said
+    from was where p.id = was.id and (was.destination_chosen_at is null or was.destination_chosen_at < @said)` + sqlPreferEnd +
+		`was.preferred_destination is distinct from @value`
+)
+
+// Prefer writes one preference, with its event if it differs from what was preferred. Reminders and destinations have the time of their
+// change, so that a message that is worked late does not undo a later one; repeating it changes nothing.
+func (s *Engagement) Prefer(ctx context.Context, p engagement.Preference) error {
+	data, err := json.Marshal(map[string]any{"preference": p.Name, "value": p.Value, "source": p.Source})
+	if err != nil {
+		return fmt.Errorf("encode an event: %w", err)
+	}
+	sql := map[engagement.PreferenceName]string{
+		engagement.Reminders: sqlPreferReminders, engagement.Tips: sqlPreferTips, engagement.Destination: sqlPreferDestination,
+	}[p.Name]
+	if _, err := s.pool.Exec(ctx, sql, pgx.NamedArgs{
+		"org": p.OrgID, "profile": p.ProfileID, "name": string(p.Name), "value": p.Value, "said": p.Said, "at": p.Now, "event": newID(),
+		"type": engagement.EventPreferenceChanged, "cause": p.Cause, "data": data,
+	}); err != nil {
+		return fmt.Errorf("write a preference: %w", err)
+	}
+	return nil
+}
+
+const sqlNoteConsent = `
+update profiles set opted_out_at = case when @out then @said::timestamptz end, consent_changed_at = @said, updated_at = @at
+where org_id = @org and id = @profile and (consent_changed_at is null or consent_changed_at < @said)`
+
+// NoteConsent copies a change of consent, unless a later one is known.
+func (s *Engagement) NoteConsent(ctx context.Context, orgID, profileID string, optedOut bool, said, now time.Time) error {
+	_, err := s.pool.Exec(ctx, sqlNoteConsent, pgx.NamedArgs{"org": orgID, "profile": profileID, "out": optedOut, "said": said, "at": now})
+	if err != nil {
+		return fmt.Errorf("copy a change of consent: %w", err)
+	}
+	return nil
+}
