@@ -177,8 +177,8 @@ func (w *wiring) conversation(ctx context.Context) error {
 	}
 	carrier := messaging.New(w.messaging, w.deps.Now)
 	c := conversation.New(conversation.Config{
-		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: carrier, Engagement: w.engagement(carrier, flow), Outbox: w.store.Alarms(), QStash: alarmClock,
-		Flow: flow, Catalog: texts, Metrics: measured,
+		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: carrier, Engagement: w.engagement(carrier, flow),
+		Outbox: w.store.Alarms(), QStash: alarmClock, Flow: flow, Catalog: texts, Metrics: measured,
 		Spans:              telemetry.Conversations{Tracer: w.tel.Tracer.Tracer("paceline.internal/services/" + name)},
 		SchedulingDisabled: w.cfg.SchedulingDisabled, Log: w.deps.Log, Now: w.deps.Now,
 	})

@@ -24,12 +24,12 @@ type Config struct {
 	Carrier carrier
 	// Engagement is asked about every message of a person before the conversation is.
 	Engagement engagement
-	Outbox  outbox.Rows[session.Alarm]
-	QStash  outbox.Publisher
-	Flow    session.Flow
-	Catalog catalog.Catalog // new sessions pin its current version
-	Metrics *Metrics        // nil measures nothing
-	Spans   telemetry.Conversations
+	Outbox     outbox.Rows[session.Alarm]
+	QStash     outbox.Publisher
+	Flow       session.Flow
+	Catalog    catalog.Catalog // new sessions pin its current version
+	Metrics    *Metrics        // nil measures nothing
+	Spans      telemetry.Conversations
 	// SchedulingDisabled keeps alarms in the outbox. They are published once it is lifted.
 	SchedulingDisabled bool
 

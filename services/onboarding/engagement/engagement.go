@@ -122,6 +122,18 @@ type Outreach struct {
 	ExpiresAt  time.Time
 }
 
+// Transition is one row of a person's audit.
+type Transition struct {
+	ID         string
+	From       rules.State // empty in the first
+	To         rules.State
+	Trigger    rules.Trigger
+	Cause      string
+	Supersedes string // the transition that it overrules; empty for none
+	Metadata   rules.Metadata
+	At         time.Time // of what caused it
+}
+
 // Event is something that happened, for the host application: ids, never words or phone numbers.
 type Event struct {
 	Type string

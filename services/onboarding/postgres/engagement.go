@@ -162,21 +162,24 @@ on conflict (profile_id) do nothing`
 
 // A transition depends on the activity that it was decided on, too.
 const sqlMovePerson = `
-update user_engagement_states u set state = @to, last_activity_at = greatest(u.last_activity_at, @activity), goodbye_sent_at = @sent::timestamptz,
-    goodbye_expires_at = @expires::timestamptz, remind_at = @remind::timestamptz, transition_id = @transition, updated_at = @at` + sqlUnmoved + `
+update user_engagement_states u
+set state = @to, last_activity_at = greatest(u.last_activity_at, @activity), goodbye_sent_at = @sent::timestamptz,
+    goodbye_expires_at = @expires::timestamptz, remind_at = @remind::timestamptz, transition_id = @transition,
+    updated_at = @at` + sqlUnmoved + `
   and u.last_activity_at = @was_activity`
 
 const sqlResetProgress = `
 update profiles p set onboarding_tier = 0, celebration_epoch = p.celebration_epoch + 1, onboarding_tips_enabled = true,
-    onboarding_tier_progress = jsonb_build_object('tier1', '{}'::jsonb, 'tier2', '{}'::jsonb, 'tier3', '{}'::jsonb, 'epoch', p.celebration_epoch + 1),
+    onboarding_tier_progress = jsonb_build_object(
+        'tier1', '{}'::jsonb, 'tier2', '{}'::jsonb, 'tier3', '{}'::jsonb, 'epoch', p.celebration_epoch + 1),
     updated_at = @at
 where p.org_id = @org and p.id = @profile`
 
 const sqlQueueOutreach = `
 insert into engagement_outreach (id, org_id, idempotency_key, event_type, subject, payload, priority, status, next_retry_at, profile_id,
     transition_id, message_key, destination, local_day, scheduled_for, expires_at, created_at, updated_at)
-select @id, @org, @key, @type, p.phone, @payload, case when @type in ('help_restart', 'welcome', 'tier_unlock') then 0 else 1 end, 'pending', @due,
-    p.id, @transition, @message_key, p.preferred_destination, @local_day::date, @due, @expires, @at, @at
+select @id, @org, @key, @type, p.phone, @payload, case when @type in ('help_restart', 'welcome', 'tier_unlock') then 0 else 1 end,
+    'pending', @due, p.id, @transition, @message_key, p.preferred_destination, @local_day::date, @due, @expires, @at, @at
 from profiles p where p.org_id = @org and p.id = @profile
 on conflict (org_id, idempotency_key) do nothing`
 
@@ -254,8 +257,8 @@ func transit(ctx context.Context, tx pgx.Tx, c engagement.Change, args pgx.Named
 	return follow(ctx, tx, c, args, first)
 }
 
-// auditIn sets the arguments of one audit row. A choice is judged as if the goodbye were open; the row says where the person really was, and
-// which timeout it overrules.
+// auditIn sets the arguments of one audit row. A choice is judged as if the goodbye were open; the row says where the person really was,
+// and which timeout it overrules.
 func auditIn(args pgx.NamedArgs, v engagement.View, m rules.Move, first bool) error {
 	metadata, err := json.Marshal(m.Audit.Metadata)
 	if err != nil {

@@ -11,8 +11,7 @@ import (
 	"paceline.internal/services/onboarding/engagement"
 )
 
-// sqlPrefer changes one preference, tells of it if that changed anything, and withdraws what it forbids. {set} and {unless later} are the
-// preference's own.
+// Each of these changes one preference, tells of it if that changed anything, and withdraws what it forbids.
 const (
 	sqlPreferBegin = `
 with was as (
@@ -23,7 +22,8 @@ with was as (
 	sqlPreferEnd = `
     returning 1
 ), withdrawn as (
-    update engagement_outreach o set status = 'cancelled', outcome = 'reminders_off', processed_at = @at, next_retry_at = null, updated_at = @at
+    update engagement_outreach o
+    set status = 'cancelled', outcome = 'reminders_off', processed_at = @at, next_retry_at = null, updated_at = @at
     where @name = 'reminders' and @value = 'off' and exists (select from changed) and o.org_id = @org and o.profile_id = @profile
       and o.event_type in ('goodbye', 'reminder', 'weekly_review') and o.status = 'pending' and o.body is null
 )

@@ -23,9 +23,9 @@ func (c Choice) trigger() Trigger {
 	return [...]Trigger{UserMessage, GoodbyeResponse1, GoodbyeResponse2, GoodbyeResponse3}[c]
 }
 
-// ParseChoice reads a choice: a digit, a keycap, one of the words or what the goodbye writes beside the digit, and nothing else in the message but spaces, a full stop or an
-// exclamation mark, brackets, quotes and emoji. "11", "+1", "1?", "1 coffee" and "not busy" are none. Whether one is open is
-// Choosable's to say.
+// ParseChoice reads a choice: a digit, a keycap, one of the words or what the goodbye writes beside the digit, and nothing else in the
+// message but spaces, a full stop or an exclamation mark, brackets, quotes and emoji. "11", "+1", "1?", "1 coffee" and "not busy" are
+// none. Whether one is open is Choosable's to say.
 func ParseChoice(message string) Choice {
 	if strings.ContainsFunc(strings.TrimRightFunc(message, closes), refuses) {
 		return NoChoice
