@@ -454,6 +454,45 @@ func TestConcurrentTransitions(t *testing.T) {
 		require.Equal(t, 1, b.outreach(p, rules.Goodbye, "cancelled", "returned"))
 	})
 
+	subtest(t, "S4_40_RunThatReadBeforeTheMessageChangesNothing", setup, func(t *testing.T, b *bundle) {
+		p := b.known()
+		b.clock.Advance(14 * day)
+		v, at := b.engaged(p), b.clock.Now()
+		b.reply(p, "coffee 5") // which moves no state
+		m, err := rules.DefaultConfig().Limits.Decide(v.Person, v.Situation, rules.Event{Trigger: rules.Inactivity14d, At: at, Now: at})
+		require.NoError(t, err)
+		err = b.store.Engagement().Apply(t.Context(), engagement.Change{View: v, Cause: "run:" + newID(), Moves: []rules.Move{m}, At: at})
+		require.ErrorIs(t, err, conversation.ErrConflict)
+		b.in(p, rules.Active)
+		require.Len(t, b.triggers(p), 1)
+	})
+
+	subtest(t, "S4_38_CauseHasEachTransitionOnce", setup, func(t *testing.T, b *bundle) {
+		p := b.asked()
+		b.reply(p, "3")
+		cause := listed[string](b, `select cause from engagement_state_transitions where profile_id = $1 order by id desc limit 1`, p.ID)[0]
+		v, now := b.engaged(p), b.clock.Now()
+		v.Situation.Newest = rules.Past{Trigger: rules.GoodbyeTimeout, GoodbyeSentAt: now, GoodbyeExpiresAt: now.Add(time.Hour)}
+		moves, _, err := rules.DefaultConfig().Limits.Answer(v.Person, v.Situation, rules.ChoiceAllGood, now, now)
+		require.NoError(t, err)
+		err = b.store.Engagement().Apply(t.Context(), engagement.Change{View: v, Cause: cause, Moves: moves, At: now})
+		require.ErrorIs(t, err, conversation.ErrConflict)
+		require.Len(t, b.triggers(p), 3)
+	})
+
+	subtest(t, "S4_40_ManyCopiesOfAChoiceAreAnsweredOnce", setup, func(t *testing.T, b *bundle) {
+		p := b.asked()
+		m := b.message(p, "1")
+		require.NoError(t, atOnce(8, func() error {
+			_, err := b.current().server.ReceiveMessage(t.Context(), m)
+			return err
+		}))
+		b.quiet()
+		b.answered(p, catalog.GoodbyeConfused)
+		require.Len(t, b.triggers(p), 4)
+		require.Equal(t, 1, b.count(`select celebration_epoch from profiles where id = $1`, p.ID))
+	})
+
 	subtest(t, "S4_38_FailureLeavesNothing", setup, func(t *testing.T, b *bundle) {
 		p := b.asked()
 		b.exec(`alter table event_outbox add constraint broken check (type <> 'engagement.goodbye_response')`)

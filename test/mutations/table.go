@@ -101,6 +101,17 @@ func mutations() []mutation {
 			old:  "		if !busy {", without: "		if !busy || true {",
 		},
 		{
+			guard: "a person who has moved since they were read is decided anew", tests: onboardingSuite,
+			file:    "services/onboarding/postgres/engagement.go",
+			old:     "u.state = @was and u.transition_id is not distinct from nullif(@newest, '')::uuid\n",
+			without: "coalesce(@was::text, @newest::text) is not null\n",
+		},
+		{
+			guard: "a transition is not made over activity that it has not seen", tests: onboardingSuite,
+			file: "services/onboarding/postgres/engagement.go",
+			old:  "\n  and u.last_activity_at = @was_activity`", without: "`",
+		},
+		{
 			guard: "the compare-and-set of a session", tests: onboardingSuite,
 			file:    "services/onboarding/postgres/sessions.go",
 			old:     "where id = @id and status = @was and turn = @turn and state_token = @from and next_step_id is not distinct from nullif(@step, '')`",
