@@ -467,6 +467,20 @@ func TestConcurrentTransitions(t *testing.T) {
 		require.Len(t, b.triggers(p), 1)
 	})
 
+	subtest(t, "S4_40_SecondMessageOfTheSameInstantIsToldOfTheFirst", setup, func(t *testing.T, b *bundle) {
+		p := b.asked()
+		b.reply(p, "3")
+		v, now := b.in(p, rules.Dormant), b.clock.Now()
+		moves, _, err := rules.DefaultConfig().Limits.Answer(v.Person, v.Situation, rules.NoChoice, now, now)
+		require.NoError(t, err)
+		write := func() error {
+			return b.store.Engagement().Apply(t.Context(), engagement.Change{View: v, Cause: "message:" + newID(), Moves: moves, At: now})
+		}
+		require.NoError(t, write())
+		require.ErrorIs(t, write(), conversation.ErrConflict)
+		require.Len(t, b.triggers(p), 4)
+	})
+
 	subtest(t, "S4_38_CauseHasEachTransitionOnce", setup, func(t *testing.T, b *bundle) {
 		p := b.asked()
 		b.reply(p, "3")
