@@ -306,7 +306,7 @@ func TestChoices(t *testing.T) {
 		b.answered(p, catalog.GoodbyeBusy)
 	})
 
-	subtest(t, "S4_48_UnderAHoldIsTakenWhenItIsLifted", setup, func(t *testing.T, b *bundle) {
+	subtest(t, "S4_50_UnderAHoldIsTakenWhenItIsLifted", setup, func(t *testing.T, b *bundle) {
 		p := b.asked()
 		b.activate(p)
 		before := len(b.messaging.Taken(p.Phone))
