@@ -93,6 +93,10 @@ func TestFaults(t *testing.T) {
 			require.Equal(t, 31*time.Second, delivered[0].Time.Sub(start))
 		}
 	})
+}
+
+func TestLateAndLostDeliveries(t *testing.T) {
+	t.Parallel()
 
 	t.Run("LateDeliveryIsLateOnce", func(t *testing.T) {
 		t.Parallel()

@@ -127,12 +127,28 @@ func TestExamine(t *testing.T) {
 		require.Empty(t, examine(t, s).Broken)
 	})
 
+	for _, tt := range flaws() {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			tt.spoil(s)
+			v := examine(t, s)
+			require.False(t, v.Kept())
+			require.Positive(t, tt.found(v), v.Broken)
+		})
+	}
+}
+
+// flaw is one thing that is spoiled, and the counter that has to find it.
+type flaw struct {
+	name  string
+	spoil func(s *scene)
+	found func(v Verdict) int
+}
+
+func flaws() []flaw {
 	const ofStep2 = `like '%onboarding_message_2'`
-	for _, tt := range []struct {
-		name  string
-		spoil func(s *scene)
-		found func(v Verdict) int
-	}{
+	return []flaw{
 		{"FindsATextThatWasTakenTwice", func(s *scene) {
 			var id string
 			require.NoError(s.t, s.messagingDB.QueryRow(s.t.Context(), `select id::text from sms_messages where idempotency_key `+ofStep2).Scan(&id))
@@ -231,15 +247,6 @@ func TestExamine(t *testing.T) {
 			s.exec(s.onboardingDB, `delete from webhook_jobs where idempotency_key like '%.2'`)
 		}, func(v Verdict) int { return v.NeverAccepted }},
 		{"FindsAWebhookThatWasRefusedForGood", func(s *scene) { s.kapso.note("401 Unauthorized", false) }, func(v Verdict) int { return len(v.Broken) }},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			s := newScene(t)
-			tt.spoil(s)
-			v := examine(t, s)
-			require.False(t, v.Kept())
-			require.Positive(t, tt.found(v), v.Broken)
-		})
 	}
 }
 

@@ -65,6 +65,7 @@ func TestReconcileUnknown(t *testing.T) {
 	whatCannotBeToldIsParked(t)
 	listingsThatFailOrAreLate(t)
 	reconcilersShareTheWork(t)
+	aLockedMessageHoldsUpNoOther(t)
 }
 
 func listingSettlesWhatIsInDoubt(t *testing.T) {
@@ -369,7 +370,10 @@ func reconcilersShareTheWork(t *testing.T) {
 		all.Wait()
 		require.Equal(t, rows, looks)
 	})
+}
 
+func aLockedMessageHoldsUpNoOther(t *testing.T) {
+	t.Helper()
 	t.Run("AskingAgainForALockedMessageWaitsForNoLock", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

@@ -27,6 +27,7 @@ func TestSend(t *testing.T) {
 	waitsGrowWithTheAgeOfTheSend(t)
 	refusalsAreThrottledOrFinal(t)
 	nothingIsLostWhoeverHangsUp(t)
+	answersAndReceiptsAreKept(t)
 }
 
 func messageIsWrittenAndAnswered(t *testing.T) {
@@ -379,7 +380,10 @@ func nothingIsLostWhoeverHangsUp(t *testing.T) {
 		require.Equal(t, send.Accepted, result.Outcome)
 		require.Len(t, b.Sent(), 1)
 	})
+}
 
+func answersAndReceiptsAreKept(t *testing.T) {
+	t.Helper()
 	t.Run("S0_65_AnswerThatCannotBeWrittenDownIsSettledByItsReceipt", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
