@@ -458,7 +458,7 @@ func (s *Service) inForce(stored *messagingv1.RecordInboundResponse, phone strin
 	return answer
 }
 
-// Inbound is how a text was recorded last, and nil when nobody has asked for it.
+// Inbound is how a message was recorded last, and nil when it never was.
 func (s *Service) Inbound(sid string) *messagingv1.RecordInboundRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -144,7 +144,7 @@ func (w *world) restart(ctx context.Context, name string) error {
 	return s.start(ctx)
 }
 
-// hangUp closes the connections to the gateway that nobody uses.
+// hangUp closes the idle connections to the gateway.
 func (w *world) hangUp(s *running) {
 	if s == w.gateway {
 		w.vendors.HangUp()

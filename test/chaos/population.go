@@ -18,7 +18,7 @@ import (
 	"paceline.internal/test/operator"
 )
 
-// population is everybody who takes part: people with phones, the operator, and in a soak Kapso. They live by their scripts, on a world's
+// population is all who take part: people with phones, the operator, and in a soak Kapso. They live by their scripts, on a world's
 // clock or the machine's.
 type population struct {
 	product
@@ -130,7 +130,7 @@ func (c *population) still(ctx context.Context) error {
 	}
 }
 
-// doings is how many things somebody is doing.
+// doings counts what is being done for people now.
 func (c *population) doings() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

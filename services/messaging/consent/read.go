@@ -23,7 +23,7 @@ type Reading struct {
 
 // Read says what a text means for consent to a person who is in state current. Twilio's own reading under Advanced Opt-Out
 // (STOP, START or HELP, else empty) comes first, because its block follows it; then the keywords; then a clear revocation in
-// free words, and ambiguous ones. To somebody who is out already that is no question: they get nothing either way.
+// free words, and ambiguous ones. A person who is out already is not asked: they get nothing either way.
 func Read(body, optOutType string, current State) Reading {
 	_, locale := keywords(words(body))
 	r := Reading{Locale: locale, Carrier: carrierOf(body, optOutType)}

@@ -32,7 +32,7 @@ with permitted as (
 const sqlHeld = `not @despite_hold::boolean and exists (
 	select from holds where org_id = @org and phone = @to and held and version > @hold_version)`
 
-// sqlPermittedConfirmation has the one exception to what may be sent: a message to somebody who has opted out, in the words that were
+// sqlPermittedConfirmation has the one exception to what may be sent: a message to a person who has opted out, in the words that were
 // written into the ledger together with that opt-out, under the one key that was stored with it, in its time, and only while that
 // opt-out is the last line of the ledger. The length of the ledger is read again when the lock is had, so a START or a second STOP
 // that commits at this moment forbids it.
