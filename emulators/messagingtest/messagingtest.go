@@ -72,6 +72,7 @@ type Service struct {
 	stopped map[string]bool                              // phones that have opted out
 	decided map[string]time.Time                         // of a phone, when the word about consent was said that counts
 	holds   map[string]*messagingv1.SetHoldRequest
+	silent  map[string]*messagingv1.SetRemindersRequest // by phone: what was said last about reminders
 	heard   []*messagingv1.InboundText
 	pages   int // of heard that were read
 	taken   []Text
@@ -97,7 +98,7 @@ func New(orgID, ours string, now func() time.Time) *Service {
 	return &Service{
 		orgID: orgID, ours: ours, now: now,
 		rows: map[string]*row{}, inbound: map[string]*messagingv1.RecordInboundResponse{}, stopped: map[string]bool{},
-		decided: map[string]time.Time{}, holds: map[string]*messagingv1.SetHoldRequest{}, last: map[string]*messagingv1.RecordInboundRequest{},
+		decided: map[string]time.Time{}, holds: map[string]*messagingv1.SetHoldRequest{}, silent: map[string]*messagingv1.SetRemindersRequest{}, last: map[string]*messagingv1.RecordInboundRequest{},
 	}
 }
 
@@ -284,6 +285,8 @@ func (s *Service) Send(_ context.Context, in *messagingv1.SendRequest) (*messagi
 		return undecided(r), nil
 	case s.stopped[in.GetTo()]:
 		return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_OPTED_OUT}, nil
+	case s.silent[in.GetTo()].GetReminders() == messagingv1.Switch_SWITCH_OFF && slices.Contains(switchedOff, in.GetPurpose()):
+		return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_REMINDERS_OFF}, nil
 	case s.holds[in.GetTo()].GetHeld() && s.holds[in.GetTo()].GetVersion() > in.GetHoldVersion():
 		if slices.Contains(in.GetUnderstands(), messagingv1.Outcome_OUTCOME_HELD) {
 			return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_HELD, RetryAfter: durationpb.New(RetryAfter)}, nil
@@ -412,7 +415,7 @@ func (s *Service) RecordInbound(_ context.Context, in *messagingv1.RecordInbound
 	case s.down:
 		return nil, unavailable()
 	case known:
-		return s.inForce(stored, in.GetFrom()), nil
+		return s.inForce(stored, in), nil
 	case !strings.HasPrefix(in.GetFrom(), "+"):
 		return nil, refuse(codes.InvalidArgument, messagingv1.Reason_REASON_INVALID)
 	case in.GetOrgId() == "" && in.GetTo() != s.ours:
@@ -438,22 +441,31 @@ func (s *Service) RecordInbound(_ context.Context, in *messagingv1.RecordInbound
 	case "LEAVE ME ALONE":
 		effect = messagingv1.ConsentEffect_CONSENT_EFFECT_DOUBTFUL
 	}
+	asked := preferences[strings.ToLower(strings.TrimSpace(in.GetBody()))]
+	if asked[0] != messagingv1.Switch_SWITCH_UNSPECIFIED {
+		s.say(&messagingv1.SetRemindersRequest{Phone: in.GetFrom(), Reminders: asked[0], Source: "person", SaidAt: in.GetReceivedAt()})
+	}
 	answer := &messagingv1.RecordInboundResponse{
-		OrgId: s.orgID, ConsentEffect: effect,
+		OrgId: s.orgID, ConsentEffect: effect, Reminders: asked[0], Tips: asked[1],
 		Message: &messagingv1.Message{
 			MessageId: uuid.Must(uuid.NewV7()).String(), Direction: "inbound", From: in.GetFrom(), To: in.GetTo(), Body: in.GetBody(),
 			TwilioSid: in.GetTwilioSid(), Status: "received", CreatedAt: timestamppb.New(s.now()),
 		},
 	}
 	s.inbound[in.GetTwilioSid()] = answer
-	return s.inForce(answer, in.GetFrom()), nil
+	return s.inForce(answer, in), nil
 }
 
-// inForce adds to an opt-out whether it still holds.
-func (s *Service) inForce(stored *messagingv1.RecordInboundResponse, phone string) *messagingv1.RecordInboundResponse {
+// inForce adds to an opt-out whether it still holds, and leaves out what the caller does not read.
+func (s *Service) inForce(
+	stored *messagingv1.RecordInboundResponse, in *messagingv1.RecordInboundRequest,
+) *messagingv1.RecordInboundResponse {
 	answer := proto.CloneOf(stored)
+	if !in.GetUnderstandsPreferences() {
+		answer.Reminders, answer.Tips = messagingv1.Switch_SWITCH_UNSPECIFIED, messagingv1.Switch_SWITCH_UNSPECIFIED
+	}
 	if answer.GetConsentEffect() == messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_OUT {
-		answer.ConsentState = map[bool]string{true: "opted_out", false: "opted_in"}[s.stopped[phone]]
+		answer.ConsentState = map[bool]string{true: "opted_out", false: "opted_in"}[s.stopped[in.GetFrom()]]
 	}
 	return answer
 }

@@ -19,10 +19,11 @@ const (
 	RoleService  Role = "service"  // another Paceline process
 	RoleOperator Role = "operator" // a person or a program that acts for a whole organisation
 	RoleUser     Role = "user"     // one person, who sees only their own profile
+	RoleApp      Role = "app"      // the host application of an organisation
 )
 
 // Roles lists all roles.
-func Roles() []Role { return []Role{RoleService, RoleOperator, RoleUser} }
+func Roles() []Role { return []Role{RoleService, RoleOperator, RoleUser, RoleApp} }
 
 // Principal is who makes a call.
 type Principal struct {

@@ -49,6 +49,7 @@ func ruleOf(method protoreflect.MethodDescriptor) (Rule, error) {
 			methodv1.Caller_CALLER_SERVICE:  RoleService,
 			methodv1.Caller_CALLER_OPERATOR: RoleOperator,
 			methodv1.Caller_CALLER_USER:     RoleUser,
+			methodv1.Caller_CALLER_APP:      RoleApp,
 		}[caller]
 		if !known {
 			return Rule{}, fmt.Errorf("names a caller that is none: %s", caller)

@@ -223,22 +223,21 @@ func (p *ports) Record(ctx context.Context, m conversation.Inbound, profileID st
 		do()
 	}
 	return call(p, "Record", func() (conversation.Recorded, error) {
-		recorded, err := p.carrier.Record(ctx, m, profileID, received)
-		recorded.Preferences = preferences[m.Body]
-		return recorded, err
+		return p.carrier.Record(ctx, m, profileID, received)
 	})
-}
-
-// preferences are what messaging reads in these words.
-var preferences = map[string]conversation.Preferences{
-	"stop reminders": {Reminders: conversation.Off}, "start reminders": {Reminders: conversation.On},
-	"stop tips": {Tips: conversation.Off}, "start tips": {Tips: conversation.On},
-	"no more reminders or tips": {Reminders: conversation.Off, Tips: conversation.Off},
 }
 
 // asItself has the service call as itself on behalf of any caller, as the server chain does.
 func asItself(ctx context.Context) context.Context {
 	return rpc.WithPrincipal(ctx, rpc.Principal{Subject: "onboarding", Role: rpc.RoleService})
+}
+
+func (p *ports) SetReminders(
+	ctx context.Context, org, phone string, said engagement.RemindersSaid,
+) (engagement.RemindersSaid, error) {
+	return call(p, "SetReminders", func() (engagement.RemindersSaid, error) {
+		return p.carrier.SetReminders(asItself(ctx), org, phone, said)
+	})
 }
 
 func (p *ports) CheckSender(ctx context.Context, org, phone string) error {

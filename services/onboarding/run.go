@@ -105,6 +105,7 @@ type wired struct {
 	messaging     *grpc.ClientConn
 	redis         *reservation.Redis // nil without REDIS_URL
 	conversations *conversation.Service
+	people        *engagement.Service
 	notifier      *queue.Notifier
 	failures      *reservation.Guard
 	grpc          *rpc.Server
@@ -176,8 +177,9 @@ func (w *wiring) conversation(ctx context.Context) error {
 		return err
 	}
 	carrier := messaging.New(w.messaging, w.deps.Now)
+	w.people = w.engagement(carrier, flow)
 	c := conversation.New(conversation.Config{
-		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: carrier, Engagement: w.engagement(carrier, flow),
+		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: carrier, Engagement: w.people,
 		Outbox: w.store.Alarms(), QStash: alarmClock, Flow: flow, Catalog: texts, Metrics: measured,
 		Spans:              telemetry.Conversations{Tracer: w.tel.Tracer.Tracer("paceline.internal/services/" + name)},
 		SchedulingDisabled: w.cfg.SchedulingDisabled, Log: w.deps.Log, Now: w.deps.Now,
@@ -254,6 +256,9 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 	})
 	onboardingv1.RegisterWebhookJobServiceServer(w.grpc, &server.WebhookJobs{
 		OrgID: w.cfg.DefaultOrgID, Conversations: w.conversations, Store: w.store, Notify: w.notifier.Notify, Now: w.deps.Now,
+	})
+	onboardingv1.RegisterEngagementServiceServer(w.grpc, &server.Engagement{
+		People: w.people, Store: w.store.Engagement(), Now: w.deps.Now,
 	})
 	return w.grpc.CheckRules()
 }

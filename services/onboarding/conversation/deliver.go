@@ -20,6 +20,8 @@ type Message struct {
 	Unknown       session.UnknownSends // what may be done while it is in doubt whether it was taken
 	HoldVersion   int64                // of the person's hold, which is lifted
 	Consent       ConsentRecord
+	Outreach      bool   // that the person did not ask for just now: it is paced, and yields to conversations
+	Purpose       string // of what may be switched off, such as goodbye; empty of an answer or a step
 }
 
 // ConsentRecord is how a person agreed to get messages, for the ledger. The zero value is that the caller did not say.
@@ -45,6 +47,7 @@ const (
 	Undecided                          // messaging could not find out; an operator has to
 	GivenUp                            // an operator gave it up
 	Held                               // by a safety hold that is later than what the caller has read
+	RemindersOff                       // the person wants no reminders, and the message is one
 )
 
 // Sent is messaging's answer. When Twilio took a message and when it was asked for it are by our own clock, and not by messaging's.

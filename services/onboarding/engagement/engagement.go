@@ -42,6 +42,15 @@ type store interface {
 type carrier interface {
 	// Send hands over one message; conversation.ErrUnavailable.
 	Send(ctx context.Context, m conversation.Message) (conversation.Sent, error)
+	// SetReminders records what was said elsewhere than in a message, and returns what is in force; conversation.ErrUnavailable.
+	SetReminders(ctx context.Context, orgID, phone string, said RemindersSaid) (RemindersSaid, error)
+}
+
+// RemindersSaid is what was said last about a person's reminders.
+type RemindersSaid struct {
+	Off    bool
+	Source string // person, operator
+	Said   time.Time
 }
 
 // ErrNobody is a phone of which the organisation has no profile.

@@ -246,7 +246,7 @@ func (s *Service) answer(ctx context.Context, v View, h conversation.Heard, keys
 		if s.Now().Sub(h.JobSince) < unsettledLimit {
 			return &conversation.Pending{Outcome: sent.Outcome, RetryAfter: sent.RetryAfter}
 		}
-	case conversation.Rejected, conversation.KeyReused, conversation.Undecided, conversation.GivenUp:
+	case conversation.Rejected, conversation.KeyReused, conversation.Undecided, conversation.GivenUp, conversation.RemindersOff:
 	}
 	s.Log.WarnContext(ctx, "engagement.answer_not_sent", "message_id", h.MessageID, "outcome", int(sent.Outcome), "error_code", sent.Code)
 	return nil

@@ -15,6 +15,7 @@ import (
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -43,10 +44,11 @@ var outcomes = map[messagingv1.Outcome]conversation.Outcome{
 	messagingv1.Outcome_OUTCOME_PARKED:           conversation.Undecided,
 	messagingv1.Outcome_OUTCOME_GIVEN_UP:         conversation.GivenUp,
 	messagingv1.Outcome_OUTCOME_HELD:             conversation.Held,
+	messagingv1.Outcome_OUTCOME_REMINDERS_OFF:    conversation.RemindersOff,
 }
 
 // understood are the outcomes that messaging answers only to a caller that says so.
-var understood = []messagingv1.Outcome{messagingv1.Outcome_OUTCOME_HELD}
+var understood = []messagingv1.Outcome{messagingv1.Outcome_OUTCOME_HELD, messagingv1.Outcome_OUTCOME_REMINDERS_OFF}
 
 var policies = map[session.UnknownSends]messagingv1.UnknownPolicy{
 	session.ConfirmAbsentThenResend: messagingv1.UnknownPolicy_UNKNOWN_POLICY_CONFIRM_ABSENT_THEN_RESEND,
@@ -59,7 +61,7 @@ func (c *Client) Send(ctx context.Context, t conversation.Message) (conversation
 	asked := c.now()
 	answer, err := c.rpc.Send(ctx, &messagingv1.SendRequest{
 		OrgId: t.OrgID, ProfileId: t.ProfileID, To: t.To, Body: t.Body, IdempotencyKey: t.Key, CorrelationId: t.CorrelationID,
-		UnknownPolicy: policies[t.Unknown], Understands: understood, HoldVersion: t.HoldVersion, Consent: consentRecord(t.Consent),
+		UnknownPolicy: policies[t.Unknown], MessageClass: class(t), Purpose: t.Purpose, Understands: understood, HoldVersion: t.HoldVersion, Consent: consentRecord(t.Consent),
 	})
 	if reasonOf(err) == messagingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED {
 		return conversation.Sent{Outcome: conversation.KeyReused}, nil
@@ -83,6 +85,33 @@ func (c *Client) Send(ctx context.Context, t conversation.Message) (conversation
 		sent.AcceptedAt, sent.AskedAt = onOurClock(answer, asked, c.now())
 	}
 	return sent, nil
+}
+
+func class(m conversation.Message) messagingv1.MessageClass {
+	if m.Outreach {
+		return messagingv1.MessageClass_MESSAGE_CLASS_OUTREACH
+	}
+	return messagingv1.MessageClass_MESSAGE_CLASS_CONVERSATION
+}
+
+var asked = map[messagingv1.Switch]conversation.Switch{
+	messagingv1.Switch_SWITCH_UNSPECIFIED: conversation.Unsaid, messagingv1.Switch_SWITCH_OFF: conversation.Off,
+	messagingv1.Switch_SWITCH_ON: conversation.On,
+}
+
+var switches = map[bool]messagingv1.Switch{true: messagingv1.Switch_SWITCH_OFF, false: messagingv1.Switch_SWITCH_ON}
+
+// SetReminders records what was said about a person's reminders, and returns what is in force; conversation.ErrUnavailable.
+func (c *Client) SetReminders(ctx context.Context, orgID, phone string, r engagement.RemindersSaid) (engagement.RemindersSaid, error) {
+	answer, err := c.rpc.SetReminders(ctx, &messagingv1.SetRemindersRequest{
+		OrgId: orgID, Phone: phone, Reminders: switches[r.Off], Source: r.Source, SaidAt: timestamppb.New(r.Said),
+	})
+	if err != nil {
+		return engagement.RemindersSaid{}, translate(err)
+	}
+	return engagement.RemindersSaid{
+		Off: answer.GetReminders() == messagingv1.Switch_SWITCH_OFF, Source: answer.GetSource(), Said: answer.GetSaidAt().AsTime(),
+	}, nil
 }
 
 // consentRecord is nil for a message that comes without one.
@@ -159,7 +188,7 @@ func (c *Client) Record(ctx context.Context, m conversation.Inbound, profileID s
 		OrgId:     orgID,
 		TwilioSid: m.SID, From: m.From, To: m.To, MessagingServiceSid: m.MessagingServiceSID, Body: m.Body,
 		Segments: bounded(m.Segments), Media: bounded(m.Media), OptOutType: m.OptOutType, ProfileId: profileID,
-		ReceivedAt: timestamppb.New(received), DatedByCarrier: m.Late(),
+		ReceivedAt: timestamppb.New(received), DatedByCarrier: m.Late(), UnderstandsPreferences: true,
 	})
 	switch reasonOf(err) {
 	case messagingv1.Reason_REASON_UNKNOWN_SENDER:
@@ -176,7 +205,8 @@ func (c *Client) Record(ctx context.Context, m conversation.Inbound, profileID s
 		return conversation.Recorded{}, fmt.Errorf("messaging: consent effect %s is unknown", answer.GetConsentEffect())
 	}
 	return conversation.Recorded{
-		MessageID: answer.GetMessage().GetMessageId(), OrgID: answer.GetOrgId(), Effect: effect,
+		Preferences: conversation.Preferences{Reminders: asked[answer.GetReminders()], Tips: asked[answer.GetTips()]},
+		MessageID:   answer.GetMessage().GetMessageId(), OrgID: answer.GetOrgId(), Effect: effect,
 		InForce: effect == conversation.EffectOptOut && answer.GetConsentState() != optedIn, // an older messaging does not say; in doubt it is
 	}, nil
 }

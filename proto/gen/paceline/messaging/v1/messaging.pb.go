@@ -151,6 +151,9 @@ const (
 	// The recipient is on a safety hold; nothing was sent, and it may be once that is lifted. Answered only to a request that
 	// understands it; to others it is THROTTLED.
 	Outcome_OUTCOME_HELD Outcome = 10
+	// The recipient wants no reminders, and the message is one; nothing was sent. Answered only to a request that understands it; to others
+	// it is OPTED_OUT.
+	Outcome_OUTCOME_REMINDERS_OFF Outcome = 11
 )
 
 // Enum value maps for Outcome.
@@ -167,6 +170,7 @@ var (
 		8:  "OUTCOME_PARKED",
 		9:  "OUTCOME_GIVEN_UP",
 		10: "OUTCOME_HELD",
+		11: "OUTCOME_REMINDERS_OFF",
 	}
 	Outcome_value = map[string]int32{
 		"OUTCOME_UNSPECIFIED":      0,
@@ -180,6 +184,7 @@ var (
 		"OUTCOME_PARKED":           8,
 		"OUTCOME_GIVEN_UP":         9,
 		"OUTCOME_HELD":             10,
+		"OUTCOME_REMINDERS_OFF":    11,
 	}
 )
 
@@ -208,6 +213,113 @@ func (x Outcome) Number() protoreflect.EnumNumber {
 // Deprecated: Use Outcome.Descriptor instead.
 func (Outcome) EnumDescriptor() ([]byte, []int) {
 	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{1}
+}
+
+// MessageClass is what a message is to the sender's rate.
+type MessageClass int32
+
+const (
+	// The default: CONVERSATION.
+	MessageClass_MESSAGE_CLASS_UNSPECIFIED MessageClass = 0
+	// An answer, or a step of a conversation that is under way.
+	MessageClass_MESSAGE_CLASS_CONVERSATION MessageClass = 1
+	// A message that the person did not ask for just now. It keeps ENGAGEMENT_SEND_INTERVAL to the organisation's outreach before it, and yields to
+	// conversations: while it would crowd them out it is THROTTLED.
+	MessageClass_MESSAGE_CLASS_OUTREACH MessageClass = 2
+)
+
+// Enum value maps for MessageClass.
+var (
+	MessageClass_name = map[int32]string{
+		0: "MESSAGE_CLASS_UNSPECIFIED",
+		1: "MESSAGE_CLASS_CONVERSATION",
+		2: "MESSAGE_CLASS_OUTREACH",
+	}
+	MessageClass_value = map[string]int32{
+		"MESSAGE_CLASS_UNSPECIFIED":  0,
+		"MESSAGE_CLASS_CONVERSATION": 1,
+		"MESSAGE_CLASS_OUTREACH":     2,
+	}
+)
+
+func (x MessageClass) Enum() *MessageClass {
+	p := new(MessageClass)
+	*p = x
+	return p
+}
+
+func (x MessageClass) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (MessageClass) Descriptor() protoreflect.EnumDescriptor {
+	return file_paceline_messaging_v1_messaging_proto_enumTypes[2].Descriptor()
+}
+
+func (MessageClass) Type() protoreflect.EnumType {
+	return &file_paceline_messaging_v1_messaging_proto_enumTypes[2]
+}
+
+func (x MessageClass) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use MessageClass.Descriptor instead.
+func (MessageClass) EnumDescriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{2}
+}
+
+// Switch is what is said of one kind of messages.
+type Switch int32
+
+const (
+	// Nothing is said.
+	Switch_SWITCH_UNSPECIFIED Switch = 0
+	// They are not wanted.
+	Switch_SWITCH_OFF Switch = 1
+	// They are wanted.
+	Switch_SWITCH_ON Switch = 2
+)
+
+// Enum value maps for Switch.
+var (
+	Switch_name = map[int32]string{
+		0: "SWITCH_UNSPECIFIED",
+		1: "SWITCH_OFF",
+		2: "SWITCH_ON",
+	}
+	Switch_value = map[string]int32{
+		"SWITCH_UNSPECIFIED": 0,
+		"SWITCH_OFF":         1,
+		"SWITCH_ON":          2,
+	}
+)
+
+func (x Switch) Enum() *Switch {
+	p := new(Switch)
+	*p = x
+	return p
+}
+
+func (x Switch) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Switch) Descriptor() protoreflect.EnumDescriptor {
+	return file_paceline_messaging_v1_messaging_proto_enumTypes[3].Descriptor()
+}
+
+func (Switch) Type() protoreflect.EnumType {
+	return &file_paceline_messaging_v1_messaging_proto_enumTypes[3]
+}
+
+func (x Switch) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Switch.Descriptor instead.
+func (Switch) EnumDescriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{3}
 }
 
 // UnknownPolicy says what may be done about a send whose outcome stays unknown.
@@ -247,11 +359,11 @@ func (x UnknownPolicy) String() string {
 }
 
 func (UnknownPolicy) Descriptor() protoreflect.EnumDescriptor {
-	return file_paceline_messaging_v1_messaging_proto_enumTypes[2].Descriptor()
+	return file_paceline_messaging_v1_messaging_proto_enumTypes[4].Descriptor()
 }
 
 func (UnknownPolicy) Type() protoreflect.EnumType {
-	return &file_paceline_messaging_v1_messaging_proto_enumTypes[2]
+	return &file_paceline_messaging_v1_messaging_proto_enumTypes[4]
 }
 
 func (x UnknownPolicy) Number() protoreflect.EnumNumber {
@@ -260,7 +372,7 @@ func (x UnknownPolicy) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use UnknownPolicy.Descriptor instead.
 func (UnknownPolicy) EnumDescriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{2}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{4}
 }
 
 // ConsentEffect is what a message did to consent.
@@ -316,11 +428,11 @@ func (x ConsentEffect) String() string {
 }
 
 func (ConsentEffect) Descriptor() protoreflect.EnumDescriptor {
-	return file_paceline_messaging_v1_messaging_proto_enumTypes[3].Descriptor()
+	return file_paceline_messaging_v1_messaging_proto_enumTypes[5].Descriptor()
 }
 
 func (ConsentEffect) Type() protoreflect.EnumType {
-	return &file_paceline_messaging_v1_messaging_proto_enumTypes[3]
+	return &file_paceline_messaging_v1_messaging_proto_enumTypes[5]
 }
 
 func (x ConsentEffect) Number() protoreflect.EnumNumber {
@@ -329,7 +441,7 @@ func (x ConsentEffect) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ConsentEffect.Descriptor instead.
 func (ConsentEffect) EnumDescriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{3}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{5}
 }
 
 // Resolution is what an operator decides on a message in doubt.
@@ -373,11 +485,11 @@ func (x Resolution) String() string {
 }
 
 func (Resolution) Descriptor() protoreflect.EnumDescriptor {
-	return file_paceline_messaging_v1_messaging_proto_enumTypes[4].Descriptor()
+	return file_paceline_messaging_v1_messaging_proto_enumTypes[6].Descriptor()
 }
 
 func (Resolution) Type() protoreflect.EnumType {
-	return &file_paceline_messaging_v1_messaging_proto_enumTypes[4]
+	return &file_paceline_messaging_v1_messaging_proto_enumTypes[6]
 }
 
 func (x Resolution) Number() protoreflect.EnumNumber {
@@ -386,7 +498,7 @@ func (x Resolution) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Resolution.Descriptor instead.
 func (Resolution) EnumDescriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{4}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{6}
 }
 
 // Message is one SMS or WhatsApp message, inbound or outbound.
@@ -567,7 +679,12 @@ type SendRequest struct {
 	HoldVersion int64 `protobuf:"varint,9,opt,name=hold_version,json=holdVersion,proto3" json:"hold_version,omitempty"`
 	// How the recipient agreed to be texted, as the caller has it on file; optional. It goes into the ledger if nothing is recorded of the
 	// recipient yet, and changes nothing otherwise.
-	Consent       *ConsentRecord `protobuf:"bytes,10,opt,name=consent,proto3" json:"consent,omitempty"`
+	Consent *ConsentRecord `protobuf:"bytes,10,opt,name=consent,proto3" json:"consent,omitempty"`
+	// What the message is to the sender's rate.
+	MessageClass MessageClass `protobuf:"varint,11,opt,name=message_class,json=messageClass,proto3,enum=paceline.messaging.v1.MessageClass" json:"message_class,omitempty"`
+	// What the message is for; empty of an answer or a step. goodbye, reminder, weekly_review, invite and post_event are refused
+	// (REMINDERS_OFF) while the recipient wants no reminders. 40 characters at most.
+	Purpose       string `protobuf:"bytes,12,opt,name=purpose,proto3" json:"purpose,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -670,6 +787,20 @@ func (x *SendRequest) GetConsent() *ConsentRecord {
 		return x.Consent
 	}
 	return nil
+}
+
+func (x *SendRequest) GetMessageClass() MessageClass {
+	if x != nil {
+		return x.MessageClass
+	}
+	return MessageClass_MESSAGE_CLASS_UNSPECIFIED
+}
+
+func (x *SendRequest) GetPurpose() string {
+	if x != nil {
+		return x.Purpose
+	}
+	return ""
 }
 
 // ConsentRecord is how a person agreed to be texted.
@@ -987,8 +1118,11 @@ type RecordInboundRequest struct {
 	// received_at is when the carrier got it, by the carrier's clock. All other messages are dated by when they reached us, up to
 	// 15 seconds later. So an opt-out dated by the carrier is not undone by a message that reached us within 20 seconds of it.
 	DatedByCarrier bool `protobuf:"varint,12,opt,name=dated_by_carrier,json=datedByCarrier,proto3" json:"dated_by_carrier,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Whether the caller reads reminders and tips in the answer. Such a message is then of no effect on consent; to a caller that does not read
+	// them it is what it was before there were any: ambiguous, or an ordinary message.
+	UnderstandsPreferences bool `protobuf:"varint,13,opt,name=understands_preferences,json=understandsPreferences,proto3" json:"understands_preferences,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
 }
 
 func (x *RecordInboundRequest) Reset() {
@@ -1105,6 +1239,13 @@ func (x *RecordInboundRequest) GetDatedByCarrier() bool {
 	return false
 }
 
+func (x *RecordInboundRequest) GetUnderstandsPreferences() bool {
+	if x != nil {
+		return x.UnderstandsPreferences
+	}
+	return false
+}
+
 // RecordInboundResponse is the stored message and its effect on consent, the same on every repeat.
 type RecordInboundResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1115,7 +1256,12 @@ type RecordInboundResponse struct {
 	// The organisation that owns the number.
 	OrgId string `protobuf:"bytes,3,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
 	// Of an opt-out: the consent in force now, opted_in or opted_out. On a repeat it may have changed since; the effect never does.
-	ConsentState  string `protobuf:"bytes,4,opt,name=consent_state,json=consentState,proto3" json:"consent_state,omitempty"`
+	ConsentState string `protobuf:"bytes,4,opt,name=consent_state,json=consentState,proto3" json:"consent_state,omitempty"`
+	// What the person asks of reminders, which is in force by now unless something that was said later is; only to a caller that
+	// understands_preferences.
+	Reminders Switch `protobuf:"varint,5,opt,name=reminders,proto3,enum=paceline.messaging.v1.Switch" json:"reminders,omitempty"`
+	// What the person asks of tips, which is the caller's to keep; only to a caller that understands_preferences.
+	Tips          Switch `protobuf:"varint,6,opt,name=tips,proto3,enum=paceline.messaging.v1.Switch" json:"tips,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1178,6 +1324,166 @@ func (x *RecordInboundResponse) GetConsentState() string {
 	return ""
 }
 
+func (x *RecordInboundResponse) GetReminders() Switch {
+	if x != nil {
+		return x.Reminders
+	}
+	return Switch_SWITCH_UNSPECIFIED
+}
+
+func (x *RecordInboundResponse) GetTips() Switch {
+	if x != nil {
+		return x.Tips
+	}
+	return Switch_SWITCH_UNSPECIFIED
+}
+
+// SetRemindersRequest is what a person said elsewhere than in a message.
+type SetRemindersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The organisation.
+	OrgId string `protobuf:"bytes,1,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
+	// E.164.
+	Phone string `protobuf:"bytes,2,opt,name=phone,proto3" json:"phone,omitempty"`
+	// OFF or ON.
+	Reminders Switch `protobuf:"varint,3,opt,name=reminders,proto3,enum=paceline.messaging.v1.Switch" json:"reminders,omitempty"`
+	// Who says so: person or operator.
+	Source string `protobuf:"bytes,4,opt,name=source,proto3" json:"source,omitempty"`
+	// When it was said; absent means now.
+	SaidAt        *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=said_at,json=saidAt,proto3" json:"said_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetRemindersRequest) Reset() {
+	*x = SetRemindersRequest{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetRemindersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetRemindersRequest) ProtoMessage() {}
+
+func (x *SetRemindersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetRemindersRequest.ProtoReflect.Descriptor instead.
+func (*SetRemindersRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *SetRemindersRequest) GetOrgId() string {
+	if x != nil {
+		return x.OrgId
+	}
+	return ""
+}
+
+func (x *SetRemindersRequest) GetPhone() string {
+	if x != nil {
+		return x.Phone
+	}
+	return ""
+}
+
+func (x *SetRemindersRequest) GetReminders() Switch {
+	if x != nil {
+		return x.Reminders
+	}
+	return Switch_SWITCH_UNSPECIFIED
+}
+
+func (x *SetRemindersRequest) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *SetRemindersRequest) GetSaidAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SaidAt
+	}
+	return nil
+}
+
+// SetRemindersResponse is what is in force.
+type SetRemindersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In force now.
+	Reminders Switch `protobuf:"varint,1,opt,name=reminders,proto3,enum=paceline.messaging.v1.Switch" json:"reminders,omitempty"`
+	// Who said so: person or operator.
+	Source string `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
+	// Since when.
+	SaidAt        *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=said_at,json=saidAt,proto3" json:"said_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetRemindersResponse) Reset() {
+	*x = SetRemindersResponse{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetRemindersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetRemindersResponse) ProtoMessage() {}
+
+func (x *SetRemindersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetRemindersResponse.ProtoReflect.Descriptor instead.
+func (*SetRemindersResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *SetRemindersResponse) GetReminders() Switch {
+	if x != nil {
+		return x.Reminders
+	}
+	return Switch_SWITCH_UNSPECIFIED
+}
+
+func (x *SetRemindersResponse) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *SetRemindersResponse) GetSaidAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SaidAt
+	}
+	return nil
+}
+
 // ListInboundRequest asks for the messages of a span of time.
 type ListInboundRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1195,7 +1501,7 @@ type ListInboundRequest struct {
 
 func (x *ListInboundRequest) Reset() {
 	*x = ListInboundRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[8]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1207,7 +1513,7 @@ func (x *ListInboundRequest) String() string {
 func (*ListInboundRequest) ProtoMessage() {}
 
 func (x *ListInboundRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[8]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1220,7 +1526,7 @@ func (x *ListInboundRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInboundRequest.ProtoReflect.Descriptor instead.
 func (*ListInboundRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{8}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListInboundRequest) GetOrgId() string {
@@ -1278,7 +1584,7 @@ type InboundText struct {
 
 func (x *InboundText) Reset() {
 	*x = InboundText{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[9]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1290,7 +1596,7 @@ func (x *InboundText) String() string {
 func (*InboundText) ProtoMessage() {}
 
 func (x *InboundText) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[9]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1303,7 +1609,7 @@ func (x *InboundText) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InboundText.ProtoReflect.Descriptor instead.
 func (*InboundText) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{9}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *InboundText) GetTwilioSid() string {
@@ -1382,7 +1688,7 @@ type ListInboundResponse struct {
 
 func (x *ListInboundResponse) Reset() {
 	*x = ListInboundResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[10]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1394,7 +1700,7 @@ func (x *ListInboundResponse) String() string {
 func (*ListInboundResponse) ProtoMessage() {}
 
 func (x *ListInboundResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[10]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1407,7 +1713,7 @@ func (x *ListInboundResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInboundResponse.ProtoReflect.Descriptor instead.
 func (*ListInboundResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{10}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListInboundResponse) GetTexts() []*InboundText {
@@ -1435,7 +1741,7 @@ type GetMessageRequest struct {
 
 func (x *GetMessageRequest) Reset() {
 	*x = GetMessageRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[11]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1447,7 +1753,7 @@ func (x *GetMessageRequest) String() string {
 func (*GetMessageRequest) ProtoMessage() {}
 
 func (x *GetMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[11]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1460,7 +1766,7 @@ func (x *GetMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMessageRequest.ProtoReflect.Descriptor instead.
 func (*GetMessageRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{11}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetMessageRequest) GetMessageId() string {
@@ -1481,7 +1787,7 @@ type GetMessageResponse struct {
 
 func (x *GetMessageResponse) Reset() {
 	*x = GetMessageResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[12]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1493,7 +1799,7 @@ func (x *GetMessageResponse) String() string {
 func (*GetMessageResponse) ProtoMessage() {}
 
 func (x *GetMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[12]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1506,7 +1812,7 @@ func (x *GetMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMessageResponse.ProtoReflect.Descriptor instead.
 func (*GetMessageResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{12}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetMessageResponse) GetMessage() *Message {
@@ -1527,7 +1833,7 @@ type GetEvidenceRequest struct {
 
 func (x *GetEvidenceRequest) Reset() {
 	*x = GetEvidenceRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[13]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1539,7 +1845,7 @@ func (x *GetEvidenceRequest) String() string {
 func (*GetEvidenceRequest) ProtoMessage() {}
 
 func (x *GetEvidenceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[13]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1552,7 +1858,7 @@ func (x *GetEvidenceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEvidenceRequest.ProtoReflect.Descriptor instead.
 func (*GetEvidenceRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{13}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetEvidenceRequest) GetMessageId() string {
@@ -1578,7 +1884,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[14]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1590,7 +1896,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[14]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1603,7 +1909,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{14}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Candidate) GetTwilioSid() string {
@@ -1644,7 +1950,7 @@ type Look struct {
 
 func (x *Look) Reset() {
 	*x = Look{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[15]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1656,7 +1962,7 @@ func (x *Look) String() string {
 func (*Look) ProtoMessage() {}
 
 func (x *Look) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[15]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1669,7 +1975,7 @@ func (x *Look) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Look.ProtoReflect.Descriptor instead.
 func (*Look) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{15}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Look) GetAt() *timestamppb.Timestamp {
@@ -1717,7 +2023,7 @@ type Receipt struct {
 
 func (x *Receipt) Reset() {
 	*x = Receipt{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[16]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1729,7 +2035,7 @@ func (x *Receipt) String() string {
 func (*Receipt) ProtoMessage() {}
 
 func (x *Receipt) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[16]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1742,7 +2048,7 @@ func (x *Receipt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipt.ProtoReflect.Descriptor instead.
 func (*Receipt) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{16}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Receipt) GetAt() *timestamppb.Timestamp {
@@ -1792,7 +2098,7 @@ type GetEvidenceResponse struct {
 
 func (x *GetEvidenceResponse) Reset() {
 	*x = GetEvidenceResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[17]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1804,7 +2110,7 @@ func (x *GetEvidenceResponse) String() string {
 func (*GetEvidenceResponse) ProtoMessage() {}
 
 func (x *GetEvidenceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[17]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1817,7 +2123,7 @@ func (x *GetEvidenceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEvidenceResponse.ProtoReflect.Descriptor instead.
 func (*GetEvidenceResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{17}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetEvidenceResponse) GetMessage() *Message {
@@ -1874,7 +2180,7 @@ type ResolveMessageRequest struct {
 
 func (x *ResolveMessageRequest) Reset() {
 	*x = ResolveMessageRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[18]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1886,7 +2192,7 @@ func (x *ResolveMessageRequest) String() string {
 func (*ResolveMessageRequest) ProtoMessage() {}
 
 func (x *ResolveMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[18]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1899,7 +2205,7 @@ func (x *ResolveMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveMessageRequest.ProtoReflect.Descriptor instead.
 func (*ResolveMessageRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{18}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ResolveMessageRequest) GetMessageId() string {
@@ -1948,7 +2254,7 @@ type ResolveMessageResponse struct {
 
 func (x *ResolveMessageResponse) Reset() {
 	*x = ResolveMessageResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[19]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1960,7 +2266,7 @@ func (x *ResolveMessageResponse) String() string {
 func (*ResolveMessageResponse) ProtoMessage() {}
 
 func (x *ResolveMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[19]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1973,7 +2279,7 @@ func (x *ResolveMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveMessageResponse.ProtoReflect.Descriptor instead.
 func (*ResolveMessageResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{19}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ResolveMessageResponse) GetMessage() *Message {
@@ -2002,7 +2308,7 @@ type ListMessagesRequest struct {
 
 func (x *ListMessagesRequest) Reset() {
 	*x = ListMessagesRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[20]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2014,7 +2320,7 @@ func (x *ListMessagesRequest) String() string {
 func (*ListMessagesRequest) ProtoMessage() {}
 
 func (x *ListMessagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[20]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2027,7 +2333,7 @@ func (x *ListMessagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagesRequest.ProtoReflect.Descriptor instead.
 func (*ListMessagesRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{20}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListMessagesRequest) GetProfileId() string {
@@ -2078,7 +2384,7 @@ type ListMessagesResponse struct {
 
 func (x *ListMessagesResponse) Reset() {
 	*x = ListMessagesResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[21]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2090,7 +2396,7 @@ func (x *ListMessagesResponse) String() string {
 func (*ListMessagesResponse) ProtoMessage() {}
 
 func (x *ListMessagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[21]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2103,7 +2409,7 @@ func (x *ListMessagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagesResponse.ProtoReflect.Descriptor instead.
 func (*ListMessagesResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{21}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListMessagesResponse) GetMessages() []*Message {
@@ -2138,7 +2444,7 @@ type Consent struct {
 
 func (x *Consent) Reset() {
 	*x = Consent{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[22]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2150,7 +2456,7 @@ func (x *Consent) String() string {
 func (*Consent) ProtoMessage() {}
 
 func (x *Consent) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[22]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2163,7 +2469,7 @@ func (x *Consent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consent.ProtoReflect.Descriptor instead.
 func (*Consent) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{22}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Consent) GetPhone() string {
@@ -2216,7 +2522,7 @@ type ConsentChain struct {
 
 func (x *ConsentChain) Reset() {
 	*x = ConsentChain{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[23]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2228,7 +2534,7 @@ func (x *ConsentChain) String() string {
 func (*ConsentChain) ProtoMessage() {}
 
 func (x *ConsentChain) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[23]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2241,7 +2547,7 @@ func (x *ConsentChain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsentChain.ProtoReflect.Descriptor instead.
 func (*ConsentChain) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{23}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ConsentChain) GetOrgId() string {
@@ -2325,7 +2631,7 @@ type ConsentEvent struct {
 
 func (x *ConsentEvent) Reset() {
 	*x = ConsentEvent{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[24]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2337,7 +2643,7 @@ func (x *ConsentEvent) String() string {
 func (*ConsentEvent) ProtoMessage() {}
 
 func (x *ConsentEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[24]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2350,7 +2656,7 @@ func (x *ConsentEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsentEvent.ProtoReflect.Descriptor instead.
 func (*ConsentEvent) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{24}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ConsentEvent) GetAt() *timestamppb.Timestamp {
@@ -2466,7 +2772,7 @@ type GetConsentRequest struct {
 
 func (x *GetConsentRequest) Reset() {
 	*x = GetConsentRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[25]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2478,7 +2784,7 @@ func (x *GetConsentRequest) String() string {
 func (*GetConsentRequest) ProtoMessage() {}
 
 func (x *GetConsentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[25]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2491,7 +2797,7 @@ func (x *GetConsentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConsentRequest.ProtoReflect.Descriptor instead.
 func (*GetConsentRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{25}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetConsentRequest) GetPhone() string {
@@ -2532,7 +2838,7 @@ type GetConsentResponse struct {
 
 func (x *GetConsentResponse) Reset() {
 	*x = GetConsentResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[26]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2544,7 +2850,7 @@ func (x *GetConsentResponse) String() string {
 func (*GetConsentResponse) ProtoMessage() {}
 
 func (x *GetConsentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[26]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2557,7 +2863,7 @@ func (x *GetConsentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConsentResponse.ProtoReflect.Descriptor instead.
 func (*GetConsentResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{26}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetConsentResponse) GetConsent() *Consent {
@@ -2605,7 +2911,7 @@ type SetConsentRequest struct {
 
 func (x *SetConsentRequest) Reset() {
 	*x = SetConsentRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[27]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2617,7 +2923,7 @@ func (x *SetConsentRequest) String() string {
 func (*SetConsentRequest) ProtoMessage() {}
 
 func (x *SetConsentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[27]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2630,7 +2936,7 @@ func (x *SetConsentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetConsentRequest.ProtoReflect.Descriptor instead.
 func (*SetConsentRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{27}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SetConsentRequest) GetPhone() string {
@@ -2676,7 +2982,7 @@ type Evidence struct {
 
 func (x *Evidence) Reset() {
 	*x = Evidence{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[28]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2688,7 +2994,7 @@ func (x *Evidence) String() string {
 func (*Evidence) ProtoMessage() {}
 
 func (x *Evidence) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[28]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2701,7 +3007,7 @@ func (x *Evidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
 func (*Evidence) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{28}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Evidence) GetMethod() string {
@@ -2743,7 +3049,7 @@ type SetConsentResponse struct {
 
 func (x *SetConsentResponse) Reset() {
 	*x = SetConsentResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[29]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2755,7 +3061,7 @@ func (x *SetConsentResponse) String() string {
 func (*SetConsentResponse) ProtoMessage() {}
 
 func (x *SetConsentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[29]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2768,7 +3074,7 @@ func (x *SetConsentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetConsentResponse.ProtoReflect.Descriptor instead.
 func (*SetConsentResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{29}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SetConsentResponse) GetConsent() *Consent {
@@ -2816,7 +3122,7 @@ type SetHoldRequest struct {
 
 func (x *SetHoldRequest) Reset() {
 	*x = SetHoldRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[30]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2828,7 +3134,7 @@ func (x *SetHoldRequest) String() string {
 func (*SetHoldRequest) ProtoMessage() {}
 
 func (x *SetHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[30]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2841,7 +3147,7 @@ func (x *SetHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetHoldRequest.ProtoReflect.Descriptor instead.
 func (*SetHoldRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{30}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SetHoldRequest) GetOrgId() string {
@@ -2881,7 +3187,7 @@ type SetHoldResponse struct {
 
 func (x *SetHoldResponse) Reset() {
 	*x = SetHoldResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[31]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2893,7 +3199,7 @@ func (x *SetHoldResponse) String() string {
 func (*SetHoldResponse) ProtoMessage() {}
 
 func (x *SetHoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[31]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2906,7 +3212,7 @@ func (x *SetHoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetHoldResponse.ProtoReflect.Descriptor instead.
 func (*SetHoldResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{31}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{33}
 }
 
 // CheckSenderRequest names an organisation.
@@ -2922,7 +3228,7 @@ type CheckSenderRequest struct {
 
 func (x *CheckSenderRequest) Reset() {
 	*x = CheckSenderRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[32]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2934,7 +3240,7 @@ func (x *CheckSenderRequest) String() string {
 func (*CheckSenderRequest) ProtoMessage() {}
 
 func (x *CheckSenderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[32]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2947,7 +3253,7 @@ func (x *CheckSenderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSenderRequest.ProtoReflect.Descriptor instead.
 func (*CheckSenderRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{32}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CheckSenderRequest) GetOrgId() string {
@@ -2977,7 +3283,7 @@ type CheckSenderResponse struct {
 
 func (x *CheckSenderResponse) Reset() {
 	*x = CheckSenderResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[33]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2989,7 +3295,7 @@ func (x *CheckSenderResponse) String() string {
 func (*CheckSenderResponse) ProtoMessage() {}
 
 func (x *CheckSenderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[33]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3002,7 +3308,7 @@ func (x *CheckSenderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSenderResponse.ProtoReflect.Descriptor instead.
 func (*CheckSenderResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{33}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *CheckSenderResponse) GetSender() string {
@@ -3045,7 +3351,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"created_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n" +
 	"\vaccepted_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"acceptedAtB\r\n" +
-	"\v_error_code\"\xa9\x03\n" +
+	"\v_error_code\"\x8d\x04\n" +
 	"\vSendRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x1d\n" +
 	"\n" +
@@ -3058,7 +3364,9 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\vunderstands\x18\b \x03(\x0e2\x1e.paceline.messaging.v1.OutcomeR\vunderstands\x12!\n" +
 	"\fhold_version\x18\t \x01(\x03R\vholdVersion\x12>\n" +
 	"\aconsent\x18\n" +
-	" \x01(\v2$.paceline.messaging.v1.ConsentRecordR\aconsent\"\x87\x01\n" +
+	" \x01(\v2$.paceline.messaging.v1.ConsentRecordR\aconsent\x12H\n" +
+	"\rmessage_class\x18\v \x01(\x0e2#.paceline.messaging.v1.MessageClassR\fmessageClass\x12\x18\n" +
+	"\apurpose\x18\f \x01(\tR\apurpose\"\x87\x01\n" +
 	"\rConsentRecord\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x1f\n" +
 	"\vwords_shown\x18\x02 \x01(\tR\n" +
@@ -3085,7 +3393,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"0\n" +
 	"\x14RecordStatusResponse\x12\x18\n" +
-	"\amatched\x18\x01 \x01(\bR\amatched\"\x92\x03\n" +
+	"\amatched\x18\x01 \x01(\bR\amatched\"\xcb\x03\n" +
 	"\x14RecordInboundRequest\x12\x1d\n" +
 	"\n" +
 	"twilio_sid\x18\x01 \x01(\tR\ttwilioSid\x12\x12\n" +
@@ -3103,12 +3411,25 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"receivedAt\x12\x15\n" +
 	"\x06org_id\x18\v \x01(\tR\x05orgId\x12(\n" +
-	"\x10dated_by_carrier\x18\f \x01(\bR\x0edatedByCarrier\"\xda\x01\n" +
+	"\x10dated_by_carrier\x18\f \x01(\bR\x0edatedByCarrier\x127\n" +
+	"\x17understands_preferences\x18\r \x01(\bR\x16understandsPreferences\"\xca\x02\n" +
 	"\x15RecordInboundResponse\x128\n" +
 	"\amessage\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\x12K\n" +
 	"\x0econsent_effect\x18\x02 \x01(\x0e2$.paceline.messaging.v1.ConsentEffectR\rconsentEffect\x12\x15\n" +
 	"\x06org_id\x18\x03 \x01(\tR\x05orgId\x12#\n" +
-	"\rconsent_state\x18\x04 \x01(\tR\fconsentState\"\xae\x01\n" +
+	"\rconsent_state\x18\x04 \x01(\tR\fconsentState\x12;\n" +
+	"\treminders\x18\x05 \x01(\x0e2\x1d.paceline.messaging.v1.SwitchR\treminders\x121\n" +
+	"\x04tips\x18\x06 \x01(\x0e2\x1d.paceline.messaging.v1.SwitchR\x04tips\"\xcc\x01\n" +
+	"\x13SetRemindersRequest\x12\x15\n" +
+	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x14\n" +
+	"\x05phone\x18\x02 \x01(\tR\x05phone\x12;\n" +
+	"\treminders\x18\x03 \x01(\x0e2\x1d.paceline.messaging.v1.SwitchR\treminders\x12\x16\n" +
+	"\x06source\x18\x04 \x01(\tR\x06source\x123\n" +
+	"\asaid_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x06saidAt\"\xa0\x01\n" +
+	"\x14SetRemindersResponse\x12;\n" +
+	"\treminders\x18\x01 \x01(\x0e2\x1d.paceline.messaging.v1.SwitchR\treminders\x12\x16\n" +
+	"\x06source\x18\x02 \x01(\tR\x06source\x123\n" +
+	"\asaid_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06saidAt\"\xae\x01\n" +
 	"\x12ListInboundRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x120\n" +
 	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
@@ -3269,7 +3590,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x12\x1a\n" +
 	"\x16REASON_NOT_CANCELLABLE\x10\v\x12\x1e\n" +
 	"\x1aREASON_OPTED_OUT_BY_PERSON\x10\f\x12\x1b\n" +
-	"\x17REASON_EVIDENCE_TOO_OLD\x10\r*\x82\x02\n" +
+	"\x17REASON_EVIDENCE_TOO_OLD\x10\r*\x9d\x02\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10OUTCOME_ACCEPTED\x10\x01\x12\x1c\n" +
@@ -3282,7 +3603,17 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x0eOUTCOME_PARKED\x10\b\x12\x14\n" +
 	"\x10OUTCOME_GIVEN_UP\x10\t\x12\x10\n" +
 	"\fOUTCOME_HELD\x10\n" +
-	"*\x82\x01\n" +
+	"\x12\x19\n" +
+	"\x15OUTCOME_REMINDERS_OFF\x10\v*i\n" +
+	"\fMessageClass\x12\x1d\n" +
+	"\x19MESSAGE_CLASS_UNSPECIFIED\x10\x00\x12\x1e\n" +
+	"\x1aMESSAGE_CLASS_CONVERSATION\x10\x01\x12\x1a\n" +
+	"\x16MESSAGE_CLASS_OUTREACH\x10\x02*?\n" +
+	"\x06Switch\x12\x16\n" +
+	"\x12SWITCH_UNSPECIFIED\x10\x00\x12\x0e\n" +
+	"\n" +
+	"SWITCH_OFF\x10\x01\x12\r\n" +
+	"\tSWITCH_ON\x10\x02*\x82\x01\n" +
 	"\rUnknownPolicy\x12\x1e\n" +
 	"\x1aUNKNOWN_POLICY_UNSPECIFIED\x10\x00\x12-\n" +
 	")UNKNOWN_POLICY_CONFIRM_ABSENT_THEN_RESEND\x10\x01\x12\"\n" +
@@ -3300,8 +3631,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x16RESOLUTION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fRESOLUTION_SENT\x10\x01\x12\x17\n" +
 	"\x13RESOLUTION_NOT_SENT\x10\x02\x12\x16\n" +
-	"\x12RESOLUTION_GIVE_UP\x10\x032\xcb\n" +
-	"\n" +
+	"\x12RESOLUTION_GIVE_UP\x10\x032\xbf\v\n" +
 	"\x10MessagingService\x12Z\n" +
 	"\x04Send\x12\".paceline.messaging.v1.SendRequest\x1a#.paceline.messaging.v1.SendResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01\x12r\n" +
@@ -3328,6 +3658,8 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"SetConsent\x12(.paceline.messaging.v1.SetConsentRequest\x1a).paceline.messaging.v1.SetConsentResponse\"\b\xa2\xbb\x18\x04\n" +
 	"\x02\x01\x02\x12c\n" +
 	"\aSetHold\x12%.paceline.messaging.v1.SetHoldRequest\x1a&.paceline.messaging.v1.SetHoldResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x01\x10\x01\x12r\n" +
+	"\fSetReminders\x12*.paceline.messaging.v1.SetRemindersRequest\x1a+.paceline.messaging.v1.SetRemindersResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01\x12o\n" +
 	"\vCheckSender\x12).paceline.messaging.v1.CheckSenderRequest\x1a*.paceline.messaging.v1.CheckSenderResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01B?Z=paceline.internal/proto/gen/paceline/messaging/v1;messagingv1b\x06proto3"
@@ -3344,123 +3676,136 @@ func file_paceline_messaging_v1_messaging_proto_rawDescGZIP() []byte {
 	return file_paceline_messaging_v1_messaging_proto_rawDescData
 }
 
-var file_paceline_messaging_v1_messaging_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_paceline_messaging_v1_messaging_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(Reason)(0),                    // 0: paceline.messaging.v1.Reason
 	(Outcome)(0),                   // 1: paceline.messaging.v1.Outcome
-	(UnknownPolicy)(0),             // 2: paceline.messaging.v1.UnknownPolicy
-	(ConsentEffect)(0),             // 3: paceline.messaging.v1.ConsentEffect
-	(Resolution)(0),                // 4: paceline.messaging.v1.Resolution
-	(*Message)(nil),                // 5: paceline.messaging.v1.Message
-	(*SendRequest)(nil),            // 6: paceline.messaging.v1.SendRequest
-	(*ConsentRecord)(nil),          // 7: paceline.messaging.v1.ConsentRecord
-	(*SendResponse)(nil),           // 8: paceline.messaging.v1.SendResponse
-	(*RecordStatusRequest)(nil),    // 9: paceline.messaging.v1.RecordStatusRequest
-	(*RecordStatusResponse)(nil),   // 10: paceline.messaging.v1.RecordStatusResponse
-	(*RecordInboundRequest)(nil),   // 11: paceline.messaging.v1.RecordInboundRequest
-	(*RecordInboundResponse)(nil),  // 12: paceline.messaging.v1.RecordInboundResponse
-	(*ListInboundRequest)(nil),     // 13: paceline.messaging.v1.ListInboundRequest
-	(*InboundText)(nil),            // 14: paceline.messaging.v1.InboundText
-	(*ListInboundResponse)(nil),    // 15: paceline.messaging.v1.ListInboundResponse
-	(*GetMessageRequest)(nil),      // 16: paceline.messaging.v1.GetMessageRequest
-	(*GetMessageResponse)(nil),     // 17: paceline.messaging.v1.GetMessageResponse
-	(*GetEvidenceRequest)(nil),     // 18: paceline.messaging.v1.GetEvidenceRequest
-	(*Candidate)(nil),              // 19: paceline.messaging.v1.Candidate
-	(*Look)(nil),                   // 20: paceline.messaging.v1.Look
-	(*Receipt)(nil),                // 21: paceline.messaging.v1.Receipt
-	(*GetEvidenceResponse)(nil),    // 22: paceline.messaging.v1.GetEvidenceResponse
-	(*ResolveMessageRequest)(nil),  // 23: paceline.messaging.v1.ResolveMessageRequest
-	(*ResolveMessageResponse)(nil), // 24: paceline.messaging.v1.ResolveMessageResponse
-	(*ListMessagesRequest)(nil),    // 25: paceline.messaging.v1.ListMessagesRequest
-	(*ListMessagesResponse)(nil),   // 26: paceline.messaging.v1.ListMessagesResponse
-	(*Consent)(nil),                // 27: paceline.messaging.v1.Consent
-	(*ConsentChain)(nil),           // 28: paceline.messaging.v1.ConsentChain
-	(*ConsentEvent)(nil),           // 29: paceline.messaging.v1.ConsentEvent
-	(*GetConsentRequest)(nil),      // 30: paceline.messaging.v1.GetConsentRequest
-	(*GetConsentResponse)(nil),     // 31: paceline.messaging.v1.GetConsentResponse
-	(*SetConsentRequest)(nil),      // 32: paceline.messaging.v1.SetConsentRequest
-	(*Evidence)(nil),               // 33: paceline.messaging.v1.Evidence
-	(*SetConsentResponse)(nil),     // 34: paceline.messaging.v1.SetConsentResponse
-	(*SetHoldRequest)(nil),         // 35: paceline.messaging.v1.SetHoldRequest
-	(*SetHoldResponse)(nil),        // 36: paceline.messaging.v1.SetHoldResponse
-	(*CheckSenderRequest)(nil),     // 37: paceline.messaging.v1.CheckSenderRequest
-	(*CheckSenderResponse)(nil),    // 38: paceline.messaging.v1.CheckSenderResponse
-	nil,                            // 39: paceline.messaging.v1.RecordStatusRequest.RawEntry
-	(*timestamppb.Timestamp)(nil),  // 40: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 41: google.protobuf.Duration
+	(MessageClass)(0),              // 2: paceline.messaging.v1.MessageClass
+	(Switch)(0),                    // 3: paceline.messaging.v1.Switch
+	(UnknownPolicy)(0),             // 4: paceline.messaging.v1.UnknownPolicy
+	(ConsentEffect)(0),             // 5: paceline.messaging.v1.ConsentEffect
+	(Resolution)(0),                // 6: paceline.messaging.v1.Resolution
+	(*Message)(nil),                // 7: paceline.messaging.v1.Message
+	(*SendRequest)(nil),            // 8: paceline.messaging.v1.SendRequest
+	(*ConsentRecord)(nil),          // 9: paceline.messaging.v1.ConsentRecord
+	(*SendResponse)(nil),           // 10: paceline.messaging.v1.SendResponse
+	(*RecordStatusRequest)(nil),    // 11: paceline.messaging.v1.RecordStatusRequest
+	(*RecordStatusResponse)(nil),   // 12: paceline.messaging.v1.RecordStatusResponse
+	(*RecordInboundRequest)(nil),   // 13: paceline.messaging.v1.RecordInboundRequest
+	(*RecordInboundResponse)(nil),  // 14: paceline.messaging.v1.RecordInboundResponse
+	(*SetRemindersRequest)(nil),    // 15: paceline.messaging.v1.SetRemindersRequest
+	(*SetRemindersResponse)(nil),   // 16: paceline.messaging.v1.SetRemindersResponse
+	(*ListInboundRequest)(nil),     // 17: paceline.messaging.v1.ListInboundRequest
+	(*InboundText)(nil),            // 18: paceline.messaging.v1.InboundText
+	(*ListInboundResponse)(nil),    // 19: paceline.messaging.v1.ListInboundResponse
+	(*GetMessageRequest)(nil),      // 20: paceline.messaging.v1.GetMessageRequest
+	(*GetMessageResponse)(nil),     // 21: paceline.messaging.v1.GetMessageResponse
+	(*GetEvidenceRequest)(nil),     // 22: paceline.messaging.v1.GetEvidenceRequest
+	(*Candidate)(nil),              // 23: paceline.messaging.v1.Candidate
+	(*Look)(nil),                   // 24: paceline.messaging.v1.Look
+	(*Receipt)(nil),                // 25: paceline.messaging.v1.Receipt
+	(*GetEvidenceResponse)(nil),    // 26: paceline.messaging.v1.GetEvidenceResponse
+	(*ResolveMessageRequest)(nil),  // 27: paceline.messaging.v1.ResolveMessageRequest
+	(*ResolveMessageResponse)(nil), // 28: paceline.messaging.v1.ResolveMessageResponse
+	(*ListMessagesRequest)(nil),    // 29: paceline.messaging.v1.ListMessagesRequest
+	(*ListMessagesResponse)(nil),   // 30: paceline.messaging.v1.ListMessagesResponse
+	(*Consent)(nil),                // 31: paceline.messaging.v1.Consent
+	(*ConsentChain)(nil),           // 32: paceline.messaging.v1.ConsentChain
+	(*ConsentEvent)(nil),           // 33: paceline.messaging.v1.ConsentEvent
+	(*GetConsentRequest)(nil),      // 34: paceline.messaging.v1.GetConsentRequest
+	(*GetConsentResponse)(nil),     // 35: paceline.messaging.v1.GetConsentResponse
+	(*SetConsentRequest)(nil),      // 36: paceline.messaging.v1.SetConsentRequest
+	(*Evidence)(nil),               // 37: paceline.messaging.v1.Evidence
+	(*SetConsentResponse)(nil),     // 38: paceline.messaging.v1.SetConsentResponse
+	(*SetHoldRequest)(nil),         // 39: paceline.messaging.v1.SetHoldRequest
+	(*SetHoldResponse)(nil),        // 40: paceline.messaging.v1.SetHoldResponse
+	(*CheckSenderRequest)(nil),     // 41: paceline.messaging.v1.CheckSenderRequest
+	(*CheckSenderResponse)(nil),    // 42: paceline.messaging.v1.CheckSenderResponse
+	nil,                            // 43: paceline.messaging.v1.RecordStatusRequest.RawEntry
+	(*timestamppb.Timestamp)(nil),  // 44: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 45: google.protobuf.Duration
 }
 var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
-	40, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
-	40, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
-	2,  // 2: paceline.messaging.v1.SendRequest.unknown_policy:type_name -> paceline.messaging.v1.UnknownPolicy
+	44, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
+	44, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
+	4,  // 2: paceline.messaging.v1.SendRequest.unknown_policy:type_name -> paceline.messaging.v1.UnknownPolicy
 	1,  // 3: paceline.messaging.v1.SendRequest.understands:type_name -> paceline.messaging.v1.Outcome
-	7,  // 4: paceline.messaging.v1.SendRequest.consent:type_name -> paceline.messaging.v1.ConsentRecord
-	40, // 5: paceline.messaging.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
-	1,  // 6: paceline.messaging.v1.SendResponse.outcome:type_name -> paceline.messaging.v1.Outcome
-	5,  // 7: paceline.messaging.v1.SendResponse.message:type_name -> paceline.messaging.v1.Message
-	41, // 8: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
-	41, // 9: paceline.messaging.v1.SendResponse.accepted_ago:type_name -> google.protobuf.Duration
-	41, // 10: paceline.messaging.v1.SendResponse.asked_ago:type_name -> google.protobuf.Duration
-	39, // 11: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
-	40, // 12: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
-	5,  // 13: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
-	3,  // 14: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
-	40, // 15: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
-	40, // 16: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
-	40, // 17: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
-	14, // 18: paceline.messaging.v1.ListInboundResponse.texts:type_name -> paceline.messaging.v1.InboundText
-	5,  // 19: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	40, // 20: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
-	40, // 21: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
-	19, // 22: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
-	40, // 23: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
-	5,  // 24: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
-	20, // 25: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
-	21, // 26: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
-	40, // 27: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
-	4,  // 28: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
-	5,  // 29: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	5,  // 30: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
-	40, // 31: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
-	40, // 32: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
-	27, // 33: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
-	29, // 34: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
-	28, // 35: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
-	33, // 36: paceline.messaging.v1.SetConsentRequest.evidence:type_name -> paceline.messaging.v1.Evidence
-	40, // 37: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
-	27, // 38: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
-	29, // 39: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
-	28, // 40: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
-	6,  // 41: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
-	9,  // 42: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
-	11, // 43: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
-	13, // 44: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
-	16, // 45: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
-	18, // 46: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
-	23, // 47: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
-	25, // 48: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
-	30, // 49: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
-	32, // 50: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
-	35, // 51: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
-	37, // 52: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
-	8,  // 53: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
-	10, // 54: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
-	12, // 55: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
-	15, // 56: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
-	17, // 57: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
-	22, // 58: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
-	24, // 59: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
-	26, // 60: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
-	31, // 61: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
-	34, // 62: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
-	36, // 63: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
-	38, // 64: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
-	53, // [53:65] is the sub-list for method output_type
-	41, // [41:53] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	9,  // 4: paceline.messaging.v1.SendRequest.consent:type_name -> paceline.messaging.v1.ConsentRecord
+	2,  // 5: paceline.messaging.v1.SendRequest.message_class:type_name -> paceline.messaging.v1.MessageClass
+	44, // 6: paceline.messaging.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
+	1,  // 7: paceline.messaging.v1.SendResponse.outcome:type_name -> paceline.messaging.v1.Outcome
+	7,  // 8: paceline.messaging.v1.SendResponse.message:type_name -> paceline.messaging.v1.Message
+	45, // 9: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
+	45, // 10: paceline.messaging.v1.SendResponse.accepted_ago:type_name -> google.protobuf.Duration
+	45, // 11: paceline.messaging.v1.SendResponse.asked_ago:type_name -> google.protobuf.Duration
+	43, // 12: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
+	44, // 13: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
+	7,  // 14: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
+	5,  // 15: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
+	3,  // 16: paceline.messaging.v1.RecordInboundResponse.reminders:type_name -> paceline.messaging.v1.Switch
+	3,  // 17: paceline.messaging.v1.RecordInboundResponse.tips:type_name -> paceline.messaging.v1.Switch
+	3,  // 18: paceline.messaging.v1.SetRemindersRequest.reminders:type_name -> paceline.messaging.v1.Switch
+	44, // 19: paceline.messaging.v1.SetRemindersRequest.said_at:type_name -> google.protobuf.Timestamp
+	3,  // 20: paceline.messaging.v1.SetRemindersResponse.reminders:type_name -> paceline.messaging.v1.Switch
+	44, // 21: paceline.messaging.v1.SetRemindersResponse.said_at:type_name -> google.protobuf.Timestamp
+	44, // 22: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
+	44, // 23: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
+	44, // 24: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
+	18, // 25: paceline.messaging.v1.ListInboundResponse.texts:type_name -> paceline.messaging.v1.InboundText
+	7,  // 26: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
+	44, // 27: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
+	44, // 28: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
+	23, // 29: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
+	44, // 30: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
+	7,  // 31: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
+	24, // 32: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
+	25, // 33: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
+	44, // 34: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
+	6,  // 35: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
+	7,  // 36: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
+	7,  // 37: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
+	44, // 38: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
+	44, // 39: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
+	31, // 40: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
+	33, // 41: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
+	32, // 42: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
+	37, // 43: paceline.messaging.v1.SetConsentRequest.evidence:type_name -> paceline.messaging.v1.Evidence
+	44, // 44: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
+	31, // 45: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
+	33, // 46: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
+	32, // 47: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
+	8,  // 48: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
+	11, // 49: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
+	13, // 50: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
+	17, // 51: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
+	20, // 52: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
+	22, // 53: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
+	27, // 54: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
+	29, // 55: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
+	34, // 56: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
+	36, // 57: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
+	39, // 58: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
+	15, // 59: paceline.messaging.v1.MessagingService.SetReminders:input_type -> paceline.messaging.v1.SetRemindersRequest
+	41, // 60: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
+	10, // 61: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
+	12, // 62: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
+	14, // 63: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
+	19, // 64: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
+	21, // 65: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
+	26, // 66: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
+	28, // 67: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
+	30, // 68: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
+	35, // 69: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
+	38, // 70: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
+	40, // 71: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
+	16, // 72: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
+	42, // 73: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
+	61, // [61:74] is the sub-list for method output_type
+	48, // [48:61] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_paceline_messaging_v1_messaging_proto_init() }
@@ -3469,14 +3814,14 @@ func file_paceline_messaging_v1_messaging_proto_init() {
 		return
 	}
 	file_paceline_messaging_v1_messaging_proto_msgTypes[0].OneofWrappers = []any{}
-	file_paceline_messaging_v1_messaging_proto_msgTypes[16].OneofWrappers = []any{}
+	file_paceline_messaging_v1_messaging_proto_msgTypes[18].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_messaging_v1_messaging_proto_rawDesc), len(file_paceline_messaging_v1_messaging_proto_rawDesc)),
-			NumEnums:      5,
-			NumMessages:   35,
+			NumEnums:      7,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

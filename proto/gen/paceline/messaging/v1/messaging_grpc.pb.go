@@ -33,6 +33,7 @@ const (
 	MessagingService_GetConsent_FullMethodName     = "/paceline.messaging.v1.MessagingService/GetConsent"
 	MessagingService_SetConsent_FullMethodName     = "/paceline.messaging.v1.MessagingService/SetConsent"
 	MessagingService_SetHold_FullMethodName        = "/paceline.messaging.v1.MessagingService/SetHold"
+	MessagingService_SetReminders_FullMethodName   = "/paceline.messaging.v1.MessagingService/SetReminders"
 	MessagingService_CheckSender_FullMethodName    = "/paceline.messaging.v1.MessagingService/CheckSender"
 )
 
@@ -75,6 +76,10 @@ type MessagingServiceClient interface {
 	// our own answers to STOP and HELP pass. A hold is answered once nothing is on its way to the number any more; setting it again
 	// changes nothing. Errors: UNAVAILABLE, with the hold in force, when a message is on its way for too long.
 	SetHold(ctx context.Context, in *SetHoldRequest, opts ...grpc.CallOption) (*SetHoldResponse, error)
+	// SetReminders records that a person wants no reminders, or wants them again, when that was not said in a message: on the web, or to an
+	// operator. Messages of the purposes that SendRequest.purpose names are then refused. What was said last is in force; repeating it
+	// changes nothing. It is narrower than consent, which it leaves as it is.
+	SetReminders(ctx context.Context, in *SetRemindersRequest, opts ...grpc.CallOption) (*SetRemindersResponse, error)
 	// CheckSender reports whether an organisation has a sender; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER) if not.
 	CheckSender(ctx context.Context, in *CheckSenderRequest, opts ...grpc.CallOption) (*CheckSenderResponse, error)
 }
@@ -197,6 +202,16 @@ func (c *messagingServiceClient) SetHold(ctx context.Context, in *SetHoldRequest
 	return out, nil
 }
 
+func (c *messagingServiceClient) SetReminders(ctx context.Context, in *SetRemindersRequest, opts ...grpc.CallOption) (*SetRemindersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetRemindersResponse)
+	err := c.cc.Invoke(ctx, MessagingService_SetReminders_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *messagingServiceClient) CheckSender(ctx context.Context, in *CheckSenderRequest, opts ...grpc.CallOption) (*CheckSenderResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CheckSenderResponse)
@@ -246,6 +261,10 @@ type MessagingServiceServer interface {
 	// our own answers to STOP and HELP pass. A hold is answered once nothing is on its way to the number any more; setting it again
 	// changes nothing. Errors: UNAVAILABLE, with the hold in force, when a message is on its way for too long.
 	SetHold(context.Context, *SetHoldRequest) (*SetHoldResponse, error)
+	// SetReminders records that a person wants no reminders, or wants them again, when that was not said in a message: on the web, or to an
+	// operator. Messages of the purposes that SendRequest.purpose names are then refused. What was said last is in force; repeating it
+	// changes nothing. It is narrower than consent, which it leaves as it is.
+	SetReminders(context.Context, *SetRemindersRequest) (*SetRemindersResponse, error)
 	// CheckSender reports whether an organisation has a sender; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER) if not.
 	CheckSender(context.Context, *CheckSenderRequest) (*CheckSenderResponse, error)
 	mustEmbedUnimplementedMessagingServiceServer()
@@ -290,6 +309,9 @@ func (UnimplementedMessagingServiceServer) SetConsent(context.Context, *SetConse
 }
 func (UnimplementedMessagingServiceServer) SetHold(context.Context, *SetHoldRequest) (*SetHoldResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetHold not implemented")
+}
+func (UnimplementedMessagingServiceServer) SetReminders(context.Context, *SetRemindersRequest) (*SetRemindersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetReminders not implemented")
 }
 func (UnimplementedMessagingServiceServer) CheckSender(context.Context, *CheckSenderRequest) (*CheckSenderResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CheckSender not implemented")
@@ -513,6 +535,24 @@ func _MessagingService_SetHold_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MessagingService_SetReminders_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetRemindersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MessagingServiceServer).SetReminders(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MessagingService_SetReminders_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MessagingServiceServer).SetReminders(ctx, req.(*SetRemindersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _MessagingService_CheckSender_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CheckSenderRequest)
 	if err := dec(in); err != nil {
@@ -581,6 +621,10 @@ var MessagingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetHold",
 			Handler:    _MessagingService_SetHold_Handler,
+		},
+		{
+			MethodName: "SetReminders",
+			Handler:    _MessagingService_SetReminders_Handler,
 		},
 		{
 			MethodName: "CheckSender",

@@ -38,6 +38,9 @@ const (
 	// One person. Where the request has a profile_id, the gateway lets only their own pass; for any other request the service itself
 	// checks who owns the row.
 	Caller_CALLER_USER Caller = 3
+	// The host application of an organisation: it enrols and activates people, reports what they do and reads. It decides nothing that takes
+	// an operator: it resolves, releases and resets nothing, and changes neither settings nor consent.
+	Caller_CALLER_APP Caller = 4
 )
 
 // Enum value maps for Caller.
@@ -47,12 +50,14 @@ var (
 		1: "CALLER_SERVICE",
 		2: "CALLER_OPERATOR",
 		3: "CALLER_USER",
+		4: "CALLER_APP",
 	}
 	Caller_value = map[string]int32{
 		"CALLER_UNSPECIFIED": 0,
 		"CALLER_SERVICE":     1,
 		"CALLER_OPERATOR":    2,
 		"CALLER_USER":        3,
+		"CALLER_APP":         4,
 	}
 )
 
@@ -166,12 +171,14 @@ const file_paceline_method_v1_method_proto_rawDesc = "" +
 	"\x1fpaceline/method/v1/method.proto\x12\x12paceline.method.v1\x1a google/protobuf/descriptor.proto\"T\n" +
 	"\x06Method\x124\n" +
 	"\acallers\x18\x01 \x03(\x0e2\x1a.paceline.method.v1.CallerR\acallers\x12\x14\n" +
-	"\x05retry\x18\x02 \x01(\bR\x05retry*Z\n" +
+	"\x05retry\x18\x02 \x01(\bR\x05retry*j\n" +
 	"\x06Caller\x12\x16\n" +
 	"\x12CALLER_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eCALLER_SERVICE\x10\x01\x12\x13\n" +
 	"\x0fCALLER_OPERATOR\x10\x02\x12\x0f\n" +
-	"\vCALLER_USER\x10\x03:T\n" +
+	"\vCALLER_USER\x10\x03\x12\x0e\n" +
+	"\n" +
+	"CALLER_APP\x10\x04:T\n" +
 	"\x06method\x12\x1e.google.protobuf.MethodOptions\x18\xb4\x87\x03 \x01(\v2\x1a.paceline.method.v1.MethodR\x06methodB9Z7paceline.internal/proto/gen/paceline/method/v1;methodv1b\x06proto3"
 
 var (

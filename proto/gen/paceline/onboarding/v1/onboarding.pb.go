@@ -88,6 +88,14 @@ const (
 	Reason_REASON_CONSENT_RECORD_REQUIRED Reason = 27
 	// The step is not due yet; an operator who wants it sent all the same says before_due.
 	Reason_REASON_STEP_NOT_DUE Reason = 28
+	// The person does not want reminders, in their own words; only they switch them on again.
+	Reason_REASON_REMINDERS_OFF_BY_PERSON Reason = 29
+	// The person is in no household with another person.
+	Reason_REASON_NO_HOUSEHOLD Reason = 30
+	// There is no such outreach in the caller's organisation.
+	Reason_REASON_OUTREACH_NOT_FOUND Reason = 31
+	// The status of the outreach does not allow it.
+	Reason_REASON_OUTREACH_STATUS Reason = 32
 )
 
 // Enum value maps for Reason.
@@ -122,6 +130,10 @@ var (
 		26: "REASON_AWAITS_OPERATOR",
 		27: "REASON_CONSENT_RECORD_REQUIRED",
 		28: "REASON_STEP_NOT_DUE",
+		29: "REASON_REMINDERS_OFF_BY_PERSON",
+		30: "REASON_NO_HOUSEHOLD",
+		31: "REASON_OUTREACH_NOT_FOUND",
+		32: "REASON_OUTREACH_STATUS",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -153,6 +165,10 @@ var (
 		"REASON_AWAITS_OPERATOR":             26,
 		"REASON_CONSENT_RECORD_REQUIRED":     27,
 		"REASON_STEP_NOT_DUE":                28,
+		"REASON_REMINDERS_OFF_BY_PERSON":     29,
+		"REASON_NO_HOUSEHOLD":                30,
+		"REASON_OUTREACH_NOT_FOUND":          31,
+		"REASON_OUTREACH_STATUS":             32,
 	}
 )
 
@@ -2919,7 +2935,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x10UnresumedSession\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason*\xa5\x06\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason*\x9d\a\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12\x17\n" +
@@ -2950,7 +2966,11 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x15REASON_SESSION_PARKED\x10\x19\x12\x1a\n" +
 	"\x16REASON_AWAITS_OPERATOR\x10\x1a\x12\"\n" +
 	"\x1eREASON_CONSENT_RECORD_REQUIRED\x10\x1b\x12\x17\n" +
-	"\x13REASON_STEP_NOT_DUE\x10\x1c*\\\n" +
+	"\x13REASON_STEP_NOT_DUE\x10\x1c\x12\"\n" +
+	"\x1eREASON_REMINDERS_OFF_BY_PERSON\x10\x1d\x12\x17\n" +
+	"\x13REASON_NO_HOUSEHOLD\x10\x1e\x12\x1d\n" +
+	"\x19REASON_OUTREACH_NOT_FOUND\x10\x1f\x12\x1a\n" +
+	"\x16REASON_OUTREACH_STATUS\x10 *\\\n" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +
