@@ -13,6 +13,7 @@ import (
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	"paceline.internal/services/onboarding/catalog"
+	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/reservation"
 	"paceline.internal/services/onboarding/session"
 )
@@ -46,6 +47,9 @@ type Config struct {
 
 	FlowFile string `env:"ONBOARDING_FLOW_FILE" help:"a flow file that replaces the built-in one"`
 	CopyDir  string `env:"ONBOARDING_COPY_DIR" help:"a folder of copy files that replaces the built-in one"`
+
+	EngagementFile    string `env:"ENGAGEMENT_FILE" help:"an engagement file that replaces the built-in one: limits, calendar, tiers, recogniser"`
+	EngagementCopyDir string `env:"ENGAGEMENT_COPY_DIR" help:"a folder of copy files, each text of which replaces the built-in one of engagement"`
 
 	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET,required" help:"signs the tokens that the processes call each other with; at least 32 bytes, the same everywhere; of several parted by commas the first signs, and all are believed"`
 	TLS               rpc.TLSFiles
@@ -102,6 +106,9 @@ func (c *Config) Validate() error {
 		problems = append(problems, &config.Problem{Variable: "JOBS_RETENTION", Reason: "must be 1h or more", Help: "such as 720h"})
 	}
 	if _, _, err := c.script(); err != nil {
+		problems = append(problems, err)
+	}
+	if _, _, err := c.engagement(); err != nil {
 		problems = append(problems, err)
 	}
 	return errors.Join(problems...)
@@ -163,4 +170,30 @@ func (c *Config) script() (session.Flow, catalog.Catalog, error) {
 		}
 	}
 	return flow, texts, nil
+}
+
+// engagement is what engagement decides by and the texts that it sends, each built in or from its file.
+func (c *Config) engagement() (rules.Config, catalog.Engagement, error) {
+	decided, texts := rules.DefaultConfig(), catalog.DefaultEngagement()
+	var problems []error
+	if c.EngagementFile != "" {
+		file, err := os.ReadFile(c.EngagementFile)
+		if err == nil {
+			decided, err = rules.ParseConfig(file)
+		}
+		if err != nil {
+			problems = append(problems, &config.Problem{
+				Variable: "ENGAGEMENT_FILE", Reason: "cannot be used: " + err.Error(), Help: "an engagement file, see docs/engagement.md",
+			})
+		}
+	}
+	if c.EngagementCopyDir != "" {
+		var err error
+		if texts, err = catalog.LoadEngagement(os.DirFS(c.EngagementCopyDir)); err != nil {
+			problems = append(problems, &config.Problem{
+				Variable: "ENGAGEMENT_COPY_DIR", Reason: "cannot be used: " + err.Error(), Help: "a folder of copy files, see docs/copy.md",
+			})
+		}
+	}
+	return decided, texts, errors.Join(problems...)
 }

@@ -101,6 +101,26 @@ func TestLoadConfig(t *testing.T) {
 		_, err := onboarding.LoadConfig(environ)
 		require.ErrorContains(t, err, "ONBOARDING_COPY_DIR")
 	})
+
+	t.Run("TakesEngagementOfItsOwn", func(t *testing.T) {
+		t.Parallel()
+		environ := complete()
+		environ["ENGAGEMENT_FILE"] = filepath.Join("engagement", "rules", "engagement.json")
+		environ["ENGAGEMENT_COPY_DIR"] = filepath.Join("catalog", "engagement")
+		_, err := onboarding.LoadConfig(environ)
+		require.NoError(t, err)
+	})
+
+	t.Run("S4_16_NamesEveryProblemOfEngagementAtOnce", func(t *testing.T) {
+		t.Parallel()
+		environ := complete()
+		environ["ENGAGEMENT_FILE"] = write(t, t.TempDir(), "engagement.json", `{"version": "", "inactivity_days": 0}`)
+		environ["ENGAGEMENT_COPY_DIR"] = t.TempDir()
+		_, err := onboarding.LoadConfig(environ)
+		for _, problem := range []string{"ENGAGEMENT_FILE", "version is empty", "inactivity_days 0 must be 1 to 365", "tiers is missing", "ENGAGEMENT_COPY_DIR"} {
+			require.ErrorContains(t, err, problem)
+		}
+	})
 }
 
 func write(t *testing.T, dir, name, content string) string {
@@ -122,6 +142,7 @@ func TestDoctor(t *testing.T) {
 		require.NoError(t, onboarding.Doctor(t.Context(), cfg).Report(&report, false))
 		require.Regexp(t, `(?m)\Aok +configuration .*
 ok +flow and copy +flow 2026-11 with 4 steps, copy 2026-11 in \[en pt-BR\]
+ok +engagement +engagement 2026-11 with 9 actions, texts in \[en pt-BR\]
 ok +database +schema version \d+
 ok +clock +the database's clock is .* off ours
 ok +qstash +the token is accepted at .*

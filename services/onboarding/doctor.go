@@ -27,6 +27,10 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 			Mend: "mend the file, or leave ONBOARDING_FLOW_FILE and ONBOARDING_COPY_DIR out for the built-in ones",
 		},
 		{
+			Name: "engagement", Look: about(lookAtEngagement),
+			Mend: "mend the file, or leave ENGAGEMENT_FILE and ENGAGEMENT_COPY_DIR out for the built-in ones",
+		},
+		{
 			Name: "database", Look: about(lookAtDatabase),
 			Mend: "check ONBOARDING_DATABASE_URL and that Postgres runs; if the schema is behind, run: onboarding migrate",
 		},
@@ -63,6 +67,14 @@ func lookAtScript(_ context.Context, cfg Config) (string, error) {
 	}
 	current := texts.Current()
 	return fmt.Sprintf("flow %s with %d steps, copy %s in %v", flow.Version(), len(flow.Steps()), current, texts.Locales(current)), nil
+}
+
+func lookAtEngagement(_ context.Context, cfg Config) (string, error) {
+	decided, texts, err := cfg.engagement()
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("engagement %s with %d actions, texts in %v", decided.Version, len(decided.Actions()), texts.Locales()), nil
 }
 
 func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {

@@ -22,10 +22,8 @@ import (
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
-	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/messaging"
 	store "paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/reservation"
@@ -177,7 +175,9 @@ func (w *wiring) conversation(ctx context.Context) error {
 		return err
 	}
 	carrier := messaging.New(w.messaging, w.deps.Now)
-	w.people = w.engagement(carrier, flow)
+	if w.people, err = w.engagement(carrier, flow); err != nil {
+		return err
+	}
 	c := conversation.New(conversation.Config{
 		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: carrier, Engagement: w.people,
 		Outbox: w.store.Alarms(), QStash: alarmClock, Flow: flow, Catalog: texts, Metrics: measured,
@@ -196,12 +196,16 @@ func (w *wiring) conversation(ctx context.Context) error {
 	return nil
 }
 
-// engagement wires what people's messages mean to engagement.
-func (w *wiring) engagement(carrier *messaging.Client, flow session.Flow) *engagement.Service {
+// engagement wires what people do and say to engagement.
+func (w *wiring) engagement(carrier *messaging.Client, flow session.Flow) (*engagement.Service, error) {
+	decided, texts, err := w.cfg.engagement()
+	if err != nil {
+		return nil, err
+	}
 	return engagement.New(engagement.Config{
-		Store: w.store.Engagement(), Carrier: carrier, Limits: rules.DefaultConfig().Limits, Texts: catalog.DefaultEngagement(),
+		Store: w.store.Engagement(), Carrier: carrier, Rules: decided, Texts: texts,
 		Unknown: flow.UnknownSends(), Log: w.deps.Log, Now: w.deps.Now,
-	})
+	}), nil
 }
 
 // addLoops adds what works on the conversations without being called.

@@ -169,7 +169,7 @@ func (b *bundle) start(p *ports) *running {
 	logger, now := slog.New(slog.NewJSONHandler(b.log, nil)), b.clock.Now
 	service := conversation.New(conversation.Config{
 		OrgID: orgID, Store: p, Carrier: p, Engagement: engagement.New(engagement.Config{
-			Store: people{p}, Carrier: p, Limits: rules.DefaultConfig().Limits, Texts: catalog.DefaultEngagement(), Unknown: b.flow.UnknownSends(),
+			Store: people{p}, Carrier: p, Rules: rules.DefaultConfig(), Texts: catalog.DefaultEngagement(), Unknown: b.flow.UnknownSends(),
 			Log: logger, Now: now,
 		}), Outbox: outboxRows{p}, QStash: p, Flow: b.flow, Catalog: catalog.Default(),
 		SchedulingDisabled: b.disabled, Log: logger, Now: now,

@@ -18,7 +18,7 @@ import (
 type Config struct {
 	Store   store
 	Carrier carrier
-	Limits  rules.Limits
+	Rules   rules.Config
 	Texts   catalog.Engagement
 	Unknown session.UnknownSends // of its answers
 	Log     *slog.Logger

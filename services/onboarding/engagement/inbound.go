@@ -144,7 +144,7 @@ func (s *Service) decide(v View, h conversation.Heard, choice rules.Choice) ([]r
 	case choice != rules.NoChoice && open && v.keeps(): // asked again when the person may be answered
 		return seen, rules.NoChoice, nil
 	}
-	return s.Limits.Answer(v.Person, v.Situation, choice, h.At, s.Now())
+	return s.Rules.Answer(v.Person, v.Situation, choice, h.At, s.Now())
 }
 
 // eventsOf is what a move tells.
