@@ -194,7 +194,7 @@ func serverOf(t *testing.T, store *postgres.Store, cfg send.Config) *server.Serv
 	sending := send.New(cfg)
 	return server.New(server.Config{
 		Sending: sending, Store: store, Sender: cfg.Sender, Now: cfg.Now,
-		Inbox: inbox.New(inbox.Config{Store: store, Replies: store, Send: sending, Now: cfg.Now, Log: cfg.Log, Metrics: metrics}),
+		Inbox: inbox.New(inbox.Config{Store: store, Notes: store, Replies: store, Send: sending, Now: cfg.Now, Log: cfg.Log, Metrics: metrics}),
 	})
 }
 
