@@ -31,8 +31,11 @@ func (s *Service) SetReminders(_ context.Context, in *messagingv1.SetRemindersRe
 	return &messagingv1.SetRemindersResponse{Reminders: held.GetReminders(), Source: held.GetSource(), SaidAt: held.GetSaidAt()}, nil
 }
 
+// say keeps what is said later. While the person's own words have switched the reminders off, an operator changes nothing.
 func (s *Service) say(in *messagingv1.SetRemindersRequest) {
-	if held := s.silent[in.GetPhone()]; held == nil || !in.GetSaidAt().AsTime().Before(held.GetSaidAt().AsTime()) {
+	held := s.silent[in.GetPhone()]
+	bound := held.GetReminders() == off && held.GetSource() == "person" && in.GetSource() == "operator"
+	if held == nil || held.GetSaidAt().AsTime().Before(in.GetSaidAt().AsTime()) && !bound {
 		s.silent[in.GetPhone()] = in
 	}
 }

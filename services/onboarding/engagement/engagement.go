@@ -32,7 +32,7 @@ type store interface {
 
 	// Apply writes a change whole, or nothing of it; conversation.ErrConflict when the person no longer stands where it saw them.
 	Apply(ctx context.Context, c Change) error
-	// Prefer writes one preference, unless a later one is known. Repeating it changes nothing.
+	// Prefer writes one preference, unless a later one is known, or the person's own words bind who states it. Repeating it changes nothing.
 	Prefer(ctx context.Context, p Preference) error
 	// NoteConsent copies a change of consent, unless a later one is known.
 	NoteConsent(ctx context.Context, orgID, profileID string, optedOut bool, said, now time.Time) error
@@ -59,7 +59,7 @@ type carrier interface {
 // RemindersSaid is what was said last about a person's reminders.
 type RemindersSaid struct {
 	Off    bool
-	Source string // person, operator
+	Source string // ByPerson, ByOperator
 	Said   time.Time
 }
 
@@ -85,7 +85,7 @@ type View struct {
 
 	RemindersOff, TipsOff, OptedOut bool
 
-	RemindersBy string // who said so last: person, operator; empty while nothing was said
+	RemindersBy string // who said so last: ByPerson, ByOperator; empty while nothing was said
 
 	Destination rules.Destination
 	HouseholdID string // empty for none
@@ -217,13 +217,20 @@ const (
 	Destination PreferenceName = "destination"
 )
 
-// Preference is one preference that a person has stated.
+// Whose words a preference is.
+const (
+	ByPerson   = "person"
+	ByOperator = "operator"
+)
+
+// Preference is one preference that was stated.
 type Preference struct {
 	OrgID     string
 	ProfileID string
 	Name      PreferenceName
 	Value     string    // on, off; of a destination individual, group
 	Source    string    // chat, web, app, operator
+	By        string    // ByPerson, ByOperator
 	Cause     string    // as Change.Cause
 	Said      time.Time // when they did
 	Now       time.Time

@@ -212,6 +212,7 @@ set state = @to, last_activity_at = greatest(u.last_activity_at, @activity), goo
 
 const sqlResetProgress = `
 update profiles p set onboarding_tier = 0, celebration_epoch = p.celebration_epoch + 1, onboarding_tips_enabled = true,
+    tips_changed_at = greatest(p.tips_changed_at, @activity),
     onboarding_tier_progress = jsonb_build_object(
         'tier1', '{}'::jsonb, 'tier2', '{}'::jsonb, 'tier3', '{}'::jsonb, 'epoch', p.celebration_epoch + 1),
     updated_at = @at
@@ -350,13 +351,13 @@ func auditIn(args pgx.NamedArgs, v engagement.View, m rules.Move, first bool) er
 // follow writes what follows, in one round trip. asked is the transition that asks for outreach; empty for none.
 func follow(ctx context.Context, tx pgx.Tx, c engagement.Change, args pgx.NamedArgs, asked string) error {
 	var batch pgx.Batch
-	if asked != "" { // an activity has withdrawn already
-		batch.Queue(sqlWithdraw, args)
-	}
 	for _, m := range c.Moves {
 		if m.ResetProgress {
 			batch.Queue(sqlResetProgress, args)
 		}
+	}
+	if asked != "" { // an activity has withdrawn already; after the profile, as in Prefer
+		batch.Queue(sqlWithdraw, args)
 	}
 	for _, o := range c.Outreach {
 		params, err := json.Marshal(o.Params)
