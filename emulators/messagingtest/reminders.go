@@ -56,13 +56,15 @@ func (s *Service) SetReminders(ctx context.Context, in *messagingv1.SetReminders
 	return &messagingv1.SetRemindersResponse{Reminders: held.GetReminders(), Source: held.GetSource(), SaidAt: held.GetSaidAt()}, nil
 }
 
-// say keeps what is said, unless something was said later, or at the same time before.
+// say keeps what is said, unless something was said later, or at the same time before. While the person's own words have switched the
+// reminders off, an operator changes nothing.
 func (s *Service) say(in *messagingv1.SetRemindersRequest) {
-	said := proto.CloneOf(in)
+	said, held := proto.CloneOf(in), s.silent[in.GetPhone()]
 	if said.GetSaidAt() == nil {
 		said.SaidAt = timestamppb.New(s.now())
 	}
-	if held := s.silent[in.GetPhone()]; held == nil || said.GetSaidAt().AsTime().After(held.GetSaidAt().AsTime()) {
+	bound := held.GetReminders() == off && held.GetSource() == "person" && in.GetSource() == "operator"
+	if held == nil || said.GetSaidAt().AsTime().After(held.GetSaidAt().AsTime()) && !bound {
 		s.silent[in.GetPhone()] = said
 	}
 }

@@ -48,7 +48,12 @@ func mutations() []mutation {
 		{
 			guard: "an older word about reminders does not undo a later one", tests: messagingSuite,
 			file: "services/messaging/postgres/reminders.go",
-			old:  "\nwhere r.said_at < excluded.said_at`", without: "`",
+			old:  "\nwhere r.said_at < excluded.said_at and", without: "\nwhere",
+		},
+		{
+			guard: "an operator changes no reminders that the person has switched off", tests: messagingSuite,
+			file: "services/messaging/postgres/reminders.go",
+			old:  " and not (r.off and r.source = 'person' and excluded.source = 'operator')`", without: "`",
 		},
 		{
 			guard: "whoever switches reminders off waits for a claim", tests: messagingSuite,

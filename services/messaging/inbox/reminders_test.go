@@ -128,6 +128,22 @@ func lastWordAboutRemindersCounts(t *testing.T) {
 		require.Equal(t, send.Accepted, b.ask(purpose("reminder")).Outcome)
 	})
 
+	t.Run("OperatorChangesNothingThatThePersonHasSwitchedOff", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.says("SM1", "stop reminders")
+		for n, off := range []bool{false, true, false} {
+			b.Clock.Advance(time.Second)
+			inForce, err := b.inbox(nil).SetReminders(t.Context(), b.wish(off, inbox.SaidByOperator, b.Clock.Now()))
+			require.NoError(t, err)
+			require.True(t, inForce.Off)
+			require.Equal(t, inbox.SaidByPerson, inForce.Source, n)
+		}
+		b.says("SM2", "start reminders")
+		require.True(t, b.prefer(true, inbox.SaidByOperator, b.Clock.Now().Add(time.Second)))
+		require.False(t, b.prefer(false, inbox.SaidByOperator, b.Clock.Now().Add(2*time.Second)), "what an operator has noted they may undo")
+	})
+
 	t.Run("ATieAndARepeatChangeNothing", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

@@ -115,6 +115,9 @@ func (c contract) lastWordCounts() {
 		{"Tie", off, "operator", 2 * time.Minute, on, "person", 2 * time.Minute},
 		{"Earlier", off, "operator", time.Minute, on, "person", 2 * time.Minute},
 		{"LaterOfAnOperator", off, "operator", 3 * time.Minute, off, "operator", 3 * time.Minute},
+		{"PersonsOwn", off, "person", 4 * time.Minute, off, "person", 4 * time.Minute},
+		{"OperatorsOnAfterIt", on, "operator", 5 * time.Minute, off, "person", 4 * time.Minute},
+		{"OperatorsOffAfterIt", off, "operator", 5 * time.Minute, off, "person", 4 * time.Minute},
 	} {
 		inForce, err := c.set(&messagingv1.SetRemindersRequest{
 			OrgId: orgA, Phone: theirs, Reminders: tt.say, Source: tt.source, SaidAt: timestamppb.New(noon.Add(tt.at - time.Hour)),
