@@ -106,6 +106,9 @@ func (c *Client) SetReminders(ctx context.Context, orgID, phone string, r engage
 	answer, err := c.rpc.SetReminders(ctx, &messagingv1.SetRemindersRequest{
 		OrgId: orgID, Phone: phone, Reminders: switches[r.Off], Source: r.Source, SaidAt: timestamppb.New(r.Said),
 	})
+	if status.Code(err) == codes.Unimplemented { // the release before; its upgrade mends it
+		return engagement.RemindersSaid{}, fmt.Errorf("%w: this release of messaging keeps no reminders", conversation.ErrUnavailable)
+	}
 	if err != nil {
 		return engagement.RemindersSaid{}, translate(err)
 	}
