@@ -61,7 +61,8 @@ func (c *Client) Send(ctx context.Context, t conversation.Message) (conversation
 	asked := c.now()
 	answer, err := c.rpc.Send(ctx, &messagingv1.SendRequest{
 		OrgId: t.OrgID, ProfileId: t.ProfileID, To: t.To, Body: t.Body, IdempotencyKey: t.Key, CorrelationId: t.CorrelationID,
-		UnknownPolicy: policies[t.Unknown], MessageClass: class(t), Purpose: t.Purpose, Understands: understood, HoldVersion: t.HoldVersion, Consent: consentRecord(t.Consent),
+		UnknownPolicy: policies[t.Unknown], MessageClass: class(t), Purpose: t.Purpose, Understands: understood,
+		HoldVersion: t.HoldVersion, Consent: consentRecord(t.Consent),
 	})
 	if reasonOf(err) == messagingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED {
 		return conversation.Sent{Outcome: conversation.KeyReused}, nil
