@@ -456,6 +456,8 @@ func TestView(t *testing.T) {
 		{name: "ServiceSeesTheDefaultOrganisation", ctx: as(t, rpc.RoleService, "", "gateway"), want: 2},
 		{name: "OperatorSeesTheirOrganisation", ctx: as(t, rpc.RoleOperator, orgA, "op"), want: 2},
 		{name: "OperatorOfAnotherSeesNothing", ctx: as(t, rpc.RoleOperator, orgB, "op"), want: 0},
+		{name: "AppSeesItsOrganisation", ctx: as(t, rpc.RoleApp, orgA, "shop"), want: 2},
+		{name: "AppOfAnotherSeesNothing", ctx: as(t, rpc.RoleApp, orgB, "shop"), want: 0},
 		{name: "UserSeesTheirOwn", ctx: as(t, rpc.RoleUser, orgA, ana), want: 1},
 		{name: "UserOfAnotherOrganisationSeesNothing", ctx: as(t, rpc.RoleUser, orgB, ana), want: 0},
 	} {
