@@ -530,33 +530,6 @@ func TestConcurrentTransitions(t *testing.T) {
 	})
 }
 
-func TestHistory(t *testing.T) {
-	t.Parallel()
-	subtest(t, "S4_57_IsNewestFirstAndCountedByTime", setup, func(t *testing.T, b *bundle) {
-		began := b.clock.Now()
-		p := b.asked()
-		b.reply(p, "3")
-		store := b.store.Engagement()
-		all, err := store.History(t.Context(), orgID, p.ID, 100)
-		require.NoError(t, err)
-		require.Len(t, all, 3)
-		require.Equal(t, rules.GoodbyeResponse3, all[0].Trigger)
-		require.Equal(t, rules.ResponseAllGood, all[0].Metadata.ResponseType)
-		require.Equal(t, rules.GoodbyeSent, all[0].From)
-		require.Equal(t, rules.UserMessage, all[2].Trigger)
-		two, err := store.History(t.Context(), orgID, p.ID, 2)
-		require.NoError(t, err)
-		require.Equal(t, all[:2], two)
-
-		counts, err := store.Transitions(t.Context(), orgID, began, b.clock.Now())
-		require.NoError(t, err)
-		require.Equal(t, map[rules.Trigger]int{rules.UserMessage: 1, rules.Inactivity14d: 1}, counts, "the end of a range is not in it")
-		others, err := store.Transitions(t.Context(), newID(), began, b.clock.Now().Add(time.Second))
-		require.NoError(t, err)
-		require.Empty(t, others)
-	})
-}
-
 // asking is one thing that engagement is asked about a person, by them, the host application or an operator, whatever fails.
 type asking struct {
 	name  string

@@ -188,6 +188,13 @@ type Transition struct {
 	At         time.Time // of what caused it
 }
 
+// Stats are counts of an organisation: people by state as they are now, and transitions and outreach of a span of time.
+type Stats struct {
+	People      map[rules.State]int
+	Transitions map[rules.Trigger]int
+	Outreach    map[rules.MessageType]map[string]int // by outcome; open, or the status of a row that has none
+}
+
 // Event is something that happened, for the host application: ids, never words or phone numbers.
 type Event struct {
 	Type string

@@ -125,6 +125,11 @@ func TestIndexes(t *testing.T) {
 		},
 		{name: "AbandonedOutreach", sql: `select id from engagement_outreach where status = 'processing' and lease_until <= now()`, want: "engagement_outreach_leased"},
 		{name: "OutreachToClearAway", sql: `select id from engagement_outreach where processed_at is not null and processed_at < now() order by processed_at, id limit 9`, want: "engagement_outreach_ended"},
+		{
+			name: "OutreachOfATime", sql: `select event_type from engagement_outreach where org_id = '00000000-0000-7000-8000-000000000001'
+				and created_at >= now() order by created_at limit 9`,
+			want: "engagement_outreach_by_time",
+		},
 		{name: "OutreachOfAnOrganisation", sql: `select id from engagement_outreach where org_id = '00000000-0000-7000-8000-000000000001' order by id desc limit 9`, want: "engagement_outreach_by_org"},
 		{
 			name: "OpenMessagesOfAPhone", sql: `select id from webhook_jobs where org_id = '00000000-0000-7000-8000-000000000001' and subject = '+1' and status in ('pending', 'processing') limit 1`,
