@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -477,7 +476,9 @@ func (b *bundle) reportsAtLast(in *reportAction) *actionReported {
 		out, err := b.report(in)
 		refusal, known := rpc.ErrorFrom(err)
 		if err == nil || !known || refusal.Code != codes.Unavailable {
-			assert.NoError(b.t, err)
+			if err != nil {
+				b.t.Error(err) // require would end the wrong goroutine
+			}
 			return out
 		}
 	}

@@ -202,7 +202,7 @@ func TestSetPreferences(t *testing.T) {
 
 func TestGetEngagement(t *testing.T) {
 	t.Parallel()
-	subtest(t, "S4_02_ShowsWhereAPersonStandsAndWhyThereIsNoOutreach", setup, func(t *testing.T, b *bundle) {
+	subtest(t, "ShowsWhereAPersonStandsAndWhyThereIsNoOutreach", setup, func(t *testing.T, b *bundle) {
 		stranger, onboarding := b.person(), activated(b)
 		require.Equal(t, "onboarding", b.stands(onboarding).GetSkip())
 		require.Empty(t, b.stands(stranger).GetState())
