@@ -28,8 +28,8 @@ func (s *Store) Engagement() *Engagement { return &Engagement{s.pool} }
 const sqlPerson = `
 select p.id as profile_id, p.first_name, p.locale, p.time_zone, p.hold, p.hold_version, p.reengagement_opt_out, p.onboarding_tips_enabled,
        p.opted_out_at is not null as opted_out, p.preferred_destination,
-       p.destination_chosen_at is not null as destination_chosen, p.phone, p.created_at as signed_up_at, p.onboarding_tier_progress::text as progress, p.expense_count, p.magic_moment_at,
-       coalesce(h.household_id::text, '') as household_id,
+       p.destination_chosen_at is not null as destination_chosen, p.phone, p.created_at as signed_up_at,
+       p.onboarding_tier_progress::text as progress, p.expense_count, p.magic_moment_at, coalesce(h.household_id::text, '') as household_id,
        exists (select from household_members m join household_members o on o.org_id = m.org_id and o.household_id = m.household_id
                where m.profile_id = p.id and o.profile_id <> p.id) as in_household,
        coalesce(u.state, '') as state, u.last_activity_at, u.goodbye_sent_at, u.goodbye_expires_at, u.remind_at,
