@@ -275,6 +275,27 @@ func TestFirstMessage(t *testing.T) {
 		require.Equal(t, 1, b.engaged(p).Expenses, "it is the conversation's, and an expense")
 	})
 
+	subtest(t, "S4_64_MakesAMemberOfAHouseholdAGroupUnlessTheyChose", setup, func(t *testing.T, b *bundle) {
+		p, chose, later, alone := b.person(), b.person(), b.person(), b.person()
+		b.together(alone)
+		b.reply(later, "hello")
+		b.together(p, chose, later)
+		_, err := b.prefers(rpc.RoleUser, chose, &onboardingv1.SetPreferencesRequest{Destination: "individual"})
+		require.NoError(t, err)
+		b.clock.Advance(time.Second)
+		for _, who := range []conversation.Profile{p, chose, later, alone} {
+			b.reply(who, "hello")
+		}
+		require.Equal(t, rules.Group, b.engaged(p).Destination)
+		require.False(t, b.engaged(p).DestinationChosen)
+		require.Equal(t, 1, b.count(`select count(*) from engagement_outreach where destination = 'group'`))
+		for _, who := range []conversation.Profile{chose, later, alone} {
+			require.Equal(t, rules.Individual, b.engaged(who).Destination)
+		}
+		b.reply(p, "switch to individual")
+		require.Equal(t, rules.Individual, b.engaged(p).Destination)
+	})
+
 	subtest(t, "S4_63_WishIsNotWelcomed", setup, func(t *testing.T, b *bundle) {
 		p, silent := b.person(), b.person()
 		b.reply(p, "stop reminders")
