@@ -35,7 +35,7 @@ type store interface {
 
 	// Apply writes a change whole, or nothing of it; conversation.ErrConflict when the person no longer stands where it saw them.
 	Apply(ctx context.Context, c Change) error
-	// Prefer writes one preference, unless a later one is known, or the person's own words bind who states it. Repeating it changes nothing.
+	// Prefer writes one preference, unless a later one is known. Repeating it changes nothing.
 	Prefer(ctx context.Context, p Preference) error
 	// NoteConsent copies a change of consent, unless a later one is known.
 	NoteConsent(ctx context.Context, orgID, profileID string, optedOut bool, said, now time.Time) error
@@ -101,8 +101,6 @@ type View struct {
 	HoldVersion int64
 
 	RemindersOff, TipsOff, OptedOut bool
-
-	RemindersBy string // who said so last: ByPerson, ByOperator; empty while nothing was said
 
 	Destination rules.Destination
 	HouseholdID string // empty for none
@@ -234,7 +232,7 @@ const (
 	Destination PreferenceName = "destination"
 )
 
-// Whose words a preference is.
+// Who says something about reminders. While the person has switched them off, only they switch them on.
 const (
 	ByPerson   = "person"
 	ByOperator = "operator"
@@ -247,7 +245,6 @@ type Preference struct {
 	Name      PreferenceName
 	Value     string    // on, off; of a destination individual, group
 	Source    string    // chat, web, app, operator
-	By        string    // ByPerson, ByOperator
 	Cause     string    // as Change.Cause
 	Said      time.Time // when they did
 	Now       time.Time

@@ -222,8 +222,7 @@ func (s *Service) prefer(ctx context.Context, v View, h conversation.Heard, w wi
 	var answers []string
 	state := func(name PreferenceName, value, answer string) {
 		stated = append(stated, Preference{
-			OrgID: v.OrgID, ProfileID: v.ProfileID, Name: name, Value: value, Source: "chat", By: ByPerson, Cause: cause(h), Said: h.At,
-			Now: s.Now(),
+			OrgID: v.OrgID, ProfileID: v.ProfileID, Name: name, Value: value, Source: "chat", Cause: cause(h), Said: h.At, Now: s.Now(),
 		})
 		answers = append(answers, answer)
 	}

@@ -34,7 +34,7 @@ func (s *Store) Engagement() *Engagement {
 const sqlPerson = `
 select p.id as profile_id, p.first_name, p.locale, p.time_zone, p.hold, p.hold_version, p.reengagement_opt_out, p.onboarding_tips_enabled,
        p.opted_out_at is not null as opted_out, p.preferred_destination, p.phone, p.created_at as signed_up_at,
-       p.reengagement_said_by, p.onboarding_tier_progress::text as progress, p.expense_count, p.magic_moment_at,
+       p.onboarding_tier_progress::text as progress, p.expense_count, p.magic_moment_at,
        coalesce(h.household_id::text, '') as household_id,
        exists (select from household_members m join household_members o on o.org_id = m.org_id and o.household_id = m.household_id
                where m.profile_id = p.id and o.profile_id <> p.id) as in_household,
@@ -78,7 +78,6 @@ type personRow struct {
 	PreferredDestination  string
 	Phone                 string
 	SignedUpAt            time.Time
-	ReengagementSaidBy    string
 	Progress              string
 	ExpenseCount          int
 	MagicMomentAt         *time.Time
@@ -154,7 +153,7 @@ func (r personRow) view(orgID string) (engagement.View, error) {
 	v := engagement.View{
 		OrgID: orgID, ProfileID: r.ProfileID, Phone: r.Phone, FirstName: r.FirstName, Locale: r.Locale, Zone: zone,
 		Hold: r.Hold, HoldVersion: r.HoldVersion, RemindersOff: r.ReengagementOptOut, TipsOff: !r.OnboardingTipsEnabled, OptedOut: r.OptedOut,
-		RemindersBy: r.ReengagementSaidBy, Destination: rules.Destination(r.PreferredDestination), HouseholdID: r.HouseholdID,
+		Destination: rules.Destination(r.PreferredDestination), HouseholdID: r.HouseholdID,
 		InHousehold: r.InHousehold, SignedUpAt: r.SignedUpAt, Progress: progress, ProgressRead: r.Progress, Expenses: r.ExpenseCount,
 		MagicAt: orZero(r.MagicMomentAt), Acted: acted,
 		Known: r.State != "", TransitionID: r.TransitionID,
