@@ -107,9 +107,10 @@ type View struct {
 
 	RemindersOff, TipsOff, OptedOut bool
 
-	Destination rules.Destination
-	HouseholdID string // empty for none
-	InHousehold bool   // with somebody else
+	Destination       rules.Destination
+	DestinationChosen bool   // by the person, or by whoever set it
+	HouseholdID       string // empty for none
+	InHousehold       bool   // with somebody else
 
 	SignedUpAt   time.Time
 	Progress     rules.Progress
@@ -158,13 +159,15 @@ func (v View) candidate() rules.Candidate {
 
 // Change is what one cause changes, guarded by the view that it was decided on. It is written whole.
 type Change struct {
-	View     View
-	Cause    string
-	Moves    []rules.Move // in their order
-	Act      *Act         // nil for none
-	Outreach []Outreach
-	Events   []Event
-	At       time.Time
+	View  View
+	Cause string
+	Moves []rules.Move // in their order
+	Act   *Act         // nil for none
+	// Destination is what a person gets who has not chosen one; empty leaves it.
+	Destination rules.Destination
+	Outreach    []Outreach
+	Events      []Event
+	At          time.Time
 }
 
 // Act is an action that a change counts.
