@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
@@ -18,10 +20,15 @@ import (
 )
 
 // Engagement is the store of engagement: people's states, what they prefer, and what follows from a change.
-type Engagement struct{ pool postgres.DB }
+type Engagement struct {
+	pool     postgres.DB
+	outreach *queue.Queue
+}
 
 // Engagement is the part of the store that engagement works on.
-func (s *Store) Engagement() *Engagement { return &Engagement{s.pool} }
+func (s *Store) Engagement() *Engagement {
+	return &Engagement{pool: s.pool, outreach: outreachQueue(s.pool)}
+}
 
 // The goodbye of the person's episode is every row of the newest goodbye, one for each phone that it goes to: never claimed is one that
 // has no text yet, and ended one that is final and was not accepted. Without a row it offered nothing.
@@ -352,7 +359,7 @@ func auditIn(args pgx.NamedArgs, v engagement.View, m rules.Move, first bool) er
 	return nil
 }
 
-// follow writes what follows, in one round trip. asked is the transition that asks for outreach; empty for none.
+// follow writes what follows, in one round trip. asked is the transition that asks for the outreach of a move; empty for none.
 func follow(ctx context.Context, tx pgx.Tx, c engagement.Change, args pgx.NamedArgs, asked string) error {
 	var batch pgx.Batch
 	for _, m := range c.Moves {
@@ -372,9 +379,13 @@ func follow(ctx context.Context, tx pgx.Tx, c engagement.Change, args pgx.NamedA
 		if err != nil {
 			return fmt.Errorf("encode parameters: %w", err)
 		}
+		transition := ""
+		if slices.ContainsFunc(c.Moves, func(m rules.Move) bool { return m.Queue == o.Type }) {
+			transition = asked
+		}
 		batch.Queue(sqlQueueOutreach, pgx.NamedArgs{
 			"id": newID(), "org": c.View.OrgID, "profile": c.View.ProfileID, "key": o.Key, "type": string(o.Type), "payload": params,
-			"due": o.DueAt, "transition": asked, "message_key": o.MessageKey, "local_day": o.LocalDay, "expires": o.ExpiresAt, "at": c.At,
+			"due": o.DueAt, "transition": transition, "message_key": o.MessageKey, "local_day": o.LocalDay, "expires": o.ExpiresAt, "at": c.At,
 		})
 	}
 	for _, e := range c.Events {
