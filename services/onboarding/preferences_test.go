@@ -80,6 +80,7 @@ func (b *bundle) wished(p conversation.Profile) []string {
 func TestSetPreferences(t *testing.T) {
 	t.Parallel()
 
+	// Also: S4-74.
 	subtest(t, "S4_72_WebDoesWhatTheWordsDo", setup, func(t *testing.T, b *bundle) {
 		chat, web := b.goodbyeQueued(), b.goodbyeQueued()
 		b.together(chat, web)
@@ -178,6 +179,14 @@ func TestSetPreferences(t *testing.T) {
 		refusedFor(t, b.joins(conversation.Profile{ID: newID()}, household), codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND)
 	})
 
+	subtest(t, "S4_73_RemindersOffAreNoTipsOff", setup, func(t *testing.T, b *bundle) {
+		p := b.known()
+		require.NoError(t, b.switches(rpc.RoleUser, p, "off"))
+		require.NotEmpty(t, b.reports(p, "add_expense").GetHint())
+		b.tier(p, 1)
+		b.celebrated(p, 1)
+	})
+
 	subtest(t, "S4_70_LateWishAboutTipsDoesNotUndoALaterOne", setup, func(t *testing.T, b *bundle) {
 		p := b.known()
 		b.unheard(p, "stop tips")
@@ -273,6 +282,27 @@ func TestFirstMessage(t *testing.T) {
 		require.Empty(t, queued(b, p))
 		b.at(r.ID, session.AwaitingExplanationResponse, "")
 		require.Equal(t, 1, b.engaged(p).Expenses, "it is the conversation's, and an expense")
+	})
+
+	subtest(t, "S4_64_MakesAMemberOfAHouseholdAGroupUnlessTheyChose", setup, func(t *testing.T, b *bundle) {
+		p, chose, later, alone := b.person(), b.person(), b.person(), b.person()
+		b.together(alone)
+		b.reply(later, "hello")
+		b.together(p, chose, later)
+		_, err := b.prefers(rpc.RoleUser, chose, &onboardingv1.SetPreferencesRequest{Destination: "individual"})
+		require.NoError(t, err)
+		b.clock.Advance(time.Second)
+		for _, who := range []conversation.Profile{p, chose, later, alone} {
+			b.reply(who, "hello")
+		}
+		require.Equal(t, rules.Group, b.engaged(p).Destination)
+		require.False(t, b.engaged(p).DestinationChosen)
+		require.Equal(t, 1, b.count(`select count(*) from engagement_outreach where destination = 'group'`))
+		for _, who := range []conversation.Profile{chose, later, alone} {
+			require.Equal(t, rules.Individual, b.engaged(who).Destination)
+		}
+		b.reply(p, "switch to individual")
+		require.Equal(t, rules.Individual, b.engaged(p).Destination)
 	})
 
 	subtest(t, "S4_63_WishIsNotWelcomed", setup, func(t *testing.T, b *bundle) {

@@ -48,10 +48,10 @@ var worldEnviron = map[string]string{
 	"TWILIO_TIMEOUT":         "3s", // long enough that nothing but a send that hangs ever reaches it
 }
 
-// loops of each service that rest on the world's clock: the jobs, their retention, the relay, the sweeper and what tells holds; the
+// loops of each service that rest on the world's clock: the jobs, outreach, the retention of both, the relay, the sweeper and what tells holds; the
 // reconciler, the responder, the outbound queue and its retention.
 const (
-	onboardingLoops = 5
+	onboardingLoops = 7
 	messagingLoops  = 4
 )
 

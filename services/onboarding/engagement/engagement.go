@@ -21,6 +21,8 @@ type Config struct {
 	Rules   rules.Config
 	Texts   catalog.Engagement
 	Unknown session.UnknownSends // of its answers
+	Metrics *Metrics             // nil measures nothing
+	Notify  func()               // wakes the worker of outreach after rows of it were queued; nil wakes nothing
 	Log     *slog.Logger
 	Now     func() time.Time
 }
@@ -29,9 +31,15 @@ type Config struct {
 // the k-th call.
 type store interface {
 	views
+	outreachRows
+	preferences
 
 	// Apply writes a change whole, or nothing of it; conversation.ErrConflict when the person no longer stands where it saw them.
 	Apply(ctx context.Context, c Change) error
+}
+
+// preferences are what people prefer, as the organisation has it.
+type preferences interface {
 	// Prefer writes one preference, unless a later one is known. Repeating it changes nothing.
 	Prefer(ctx context.Context, p Preference) error
 	// NoteConsent copies a change of consent, unless a later one is known.
@@ -54,6 +62,8 @@ type carrier interface {
 	Send(ctx context.Context, m conversation.Message) (conversation.Sent, error)
 	// SetReminders records what was said elsewhere than in a message, and returns what is in force; conversation.ErrUnavailable.
 	SetReminders(ctx context.Context, orgID, phone string, said RemindersSaid) (RemindersSaid, error)
+	// Fate is what became of the message of a key; conversation.ErrUnavailable.
+	Fate(ctx context.Context, orgID, key string) (Fate, error)
 }
 
 // RemindersSaid is what was said last about a person's reminders.
@@ -66,11 +76,23 @@ type RemindersSaid struct {
 // ErrNobody is a phone of which the organisation has no profile.
 var ErrNobody = errors.New("engagement: there is no such person in this organisation")
 
+// Why an operator's request about outreach is refused.
+var (
+	ErrNoOutreach = errors.New("there is no such outreach in this organisation")
+	ErrBegun      = errors.New("the outreach may have been sent; it comes to its end by itself")
+	ErrOver       = errors.New("the outreach has expired; it would not be sent any more")
+)
+
 // Service follows people. It is safe for concurrent use.
 type Service struct{ Config }
 
 // New makes a Service.
-func New(cfg Config) *Service { return &Service{cfg} }
+func New(cfg Config) *Service {
+	if cfg.Notify == nil {
+		cfg.Notify = func() {}
+	}
+	return &Service{cfg}
+}
 
 // View is a person, as one read of the database saw them.
 type View struct {
@@ -85,9 +107,10 @@ type View struct {
 
 	RemindersOff, TipsOff, OptedOut bool
 
-	Destination rules.Destination
-	HouseholdID string // empty for none
-	InHousehold bool   // with somebody else
+	Destination       rules.Destination
+	DestinationChosen bool   // by the person, or by whoever set it
+	HouseholdID       string // empty for none
+	InHousehold       bool   // with somebody else
 
 	SignedUpAt   time.Time
 	Progress     rules.Progress
@@ -136,13 +159,15 @@ func (v View) candidate() rules.Candidate {
 
 // Change is what one cause changes, guarded by the view that it was decided on. It is written whole.
 type Change struct {
-	View     View
-	Cause    string
-	Moves    []rules.Move // in their order
-	Act      *Act         // nil for none
-	Outreach []Outreach
-	Events   []Event
-	At       time.Time
+	View  View
+	Cause string
+	Moves []rules.Move // in their order
+	Act   *Act         // nil for none
+	// Destination is what a person gets who has not chosen one; empty leaves it.
+	Destination rules.Destination
+	Outreach    []Outreach
+	Events      []Event
+	At          time.Time
 }
 
 // Act is an action that a change counts.
