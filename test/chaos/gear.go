@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"paceline.internal/services/onboarding/engagement/rules"
 )
 
 // Gear is how a simulation passes time.
@@ -24,18 +26,24 @@ type shift struct {
 	odds    odds
 	longest time.Duration // bounds a world, on its own clock. By then every patience in the system has run out.
 	leaps   bool
+	// second is whether there is a second replica of onboarding. It is called by nobody, but its loops are awake with those of the first.
+	second bool
 }
 
-func (g Gear) shift() (shift, error) {
-	switch g {
-	case Slow, "":
+func (s Simulation) shift() (shift, error) {
+	switch g := s.Gear; {
+	case s.Engagement > 0:
+		f := shift{tempo: followed(s.Engagement), odds: often, longest: s.Engagement + 60*day, leaps: true, second: true}
+		f.odds.patient = s.Engagement
+		return f, nil
+	case g == Slow, g == "":
 		return shift{tempo: minutes(), odds: often, longest: 6 * time.Hour}, nil
-	case Fast:
-		s := shift{tempo: months(), odds: often, longest: 400 * day, leaps: true}
-		s.odds.patient = 300 * day
-		return s, nil
+	case g == Fast:
+		f := shift{tempo: months(), odds: often, longest: 400 * day, leaps: true}
+		f.odds.patient = 300 * day
+		return f, nil
 	}
-	return shift{}, fmt.Errorf("there is no gear %q: it is %s or %s", g, Slow, Fast)
+	return shift{}, fmt.Errorf("there is no gear %q: it is %s or %s", s.Gear, Slow, Fast)
 }
 
 const (
@@ -79,7 +87,9 @@ select exists (select from webhook_jobs where status = 'processing')
     or exists (select from conversation_sessions s join profiles p on p.id = s.profile_id
                where s.status = 'active' and s.next_step_id is not null and not p.hold and not exists (
                  select from step_alarms a where a.session_id = s.id and a.step_id = s.next_step_id and a.due_at > $1)),
+    or exists (select from engagement_outreach where status = 'processing') or exists (select from engagement_runs where status = 'running'),
        least((select min(next_retry_at) from webhook_jobs where status = 'pending'),
+             (select min(next_retry_at) from engagement_outreach where status = 'pending'),
              (select min(a.due_at) from step_alarms a join conversation_sessions s on s.id = a.session_id and s.next_step_id = a.step_id
               where s.status = 'active' and a.due_at > $1))`
 
@@ -89,6 +99,18 @@ func (w *world) due(ctx context.Context) (first *time.Time, open bool, err error
 	if w.onboardingDB.QueryRow(ctx, sqlDue, w.clock.Now()).Scan(&open, &first) != nil ||
 		w.messagingDB.QueryRow(ctx, sqlInDoubt).Scan(&inDoubt) != nil {
 		return nil, true, ctx.Err()
+	}
+	for _, job := range rules.Jobs() { // a leap ends at the instant of a run, not before it: every loop wakes then
+		calendar, now := rules.DefaultConfig().Calendar, w.clock.Now()
+		for ahead := time.Duration(0); ; ahead += day {
+			run := calendar.Newest(job, now.Add(ahead)).Nominal.Add(lead)
+			if run.After(now) && (first == nil || run.Before(*first)) {
+				first = &run
+			}
+			if run.After(now) {
+				break
+			}
+		}
 	}
 	return first, open || inDoubt, nil
 }
