@@ -53,6 +53,9 @@ type Config struct {
 	OutboundPoll      time.Duration `env:"OUTBOUND_POLL" envDefault:"5s" help:"how often the outbound queue is looked at without a wake-up; texts of this process are sent at their time all the same"`
 	OutboundRetention time.Duration `env:"OUTBOUND_RETENTION" envDefault:"720h" help:"how long a text of the outbound queue is kept after its end, and how long its idempotency key holds"`
 
+	// OutreachInterval bounds outreach beside the sender's rate, which it keeps as well.
+	OutreachInterval time.Duration `env:"ENGAGEMENT_SEND_INTERVAL" envDefault:"500ms" help:"the least time between two texts of an organisation's engagement that people did not ask for just now, whichever replica sends them; they also wait while conversations use up SMS_SEGMENTS_PER_SECOND"`
+
 	AuthSecret config.Secret `env:"SERVICE_AUTH_SECRET,required" help:"signs the tokens of calls between services, at least 32 bytes"`
 	TLS        rpc.TLSFiles
 	Telemetry  telemetry.Config
@@ -90,6 +93,7 @@ func (c *Config) Validate() error {
 	report(!(c.SegmentsPerSecond >= slow && c.SegmentsPerSecond <= fast), "SMS_SEGMENTS_PER_SECOND", "must be 0.01 to 1000")
 	report(c.OutboundPoll <= 0, "OUTBOUND_POLL", "must be more than 0")
 	report(c.OutboundRetention <= 0, "OUTBOUND_RETENTION", "must be more than 0")
+	report(c.OutreachInterval <= 0 || c.OutreachInterval > time.Minute, "ENGAGEMENT_SEND_INTERVAL", "must be more than 0 and at most 1m")
 	for variable, text := range map[string]string{"SMS_BRAND_NAME": c.Brand, "SMS_HELP_CONTACT": c.HelpContact} {
 		report(!isLine(text), variable, "must be one line of at most 60 characters")
 	}

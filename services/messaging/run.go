@@ -65,7 +65,10 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	if err != nil {
 		return err
 	}
-	w := &wiring{cfg: cfg, deps: deps, observed: observed, meter: observed.Meter.Meter(name), loops: loops, pool: pool, carrier: carrier}
+	w := &wiring{
+		cfg: cfg, deps: deps, observed: observed, meter: observed.Meter.Meter(name), loops: loops, pool: pool, carrier: carrier,
+		tally: new(outbound.Tally),
+	}
 	if err := postgres.Observe(w.meter, pool); err != nil {
 		return err
 	}
@@ -119,6 +122,7 @@ type wiring struct {
 	loops    *process.Loops
 	pool     postgres.DB
 	carrier  *twilio.Client
+	tally    *outbound.Tally // of what is sent beside the queue
 }
 
 // send is what sends, and the loop that settles sends in doubt.
@@ -128,8 +132,12 @@ func (w *wiring) send(ctx context.Context) (*send.Service, process.Component, er
 	if err := errors.Join(err, send.Observe(ctx, w.meter, db.Gauges, w.deps.Now)); err != nil {
 		return nil, process.Component{}, err
 	}
+	turns := &outbound.Outreach{
+		Rates: store.NewOutbound(w.pool), Sender: w.cfg.sender(), Pace: outbound.NewPace(w.cfg.SegmentsPerSecond), Tally: w.tally,
+		Interval: w.cfg.OutreachInterval,
+	}
 	sending := send.New(send.Config{
-		Store: db, Evidence: db, Carrier: w.carrier, Sender: w.cfg.sender(), PublicURL: w.cfg.PublicBaseURL.String(),
+		Store: db, Evidence: db, Carrier: w.carrier, Turns: turns, Sender: w.cfg.sender(), PublicURL: w.cfg.PublicBaseURL.String(),
 		Timeout: w.cfg.Timeout, Lease: w.cfg.Lease, StopWait: send.DefaultStopWait, Now: w.deps.Now, Log: w.observed.Log, Metrics: metrics,
 		Conversations: telemetry.Conversations{Tracer: w.observed.Tracer.Tracer("paceline.internal/services/" + name)},
 	})
@@ -150,7 +158,7 @@ func (w *wiring) inbox(sending *send.Service) (*inbox.Service, process.Component
 	}
 	db := store.NewStore(w.pool)
 	received := inbox.New(inbox.Config{
-		Store: db, Replies: db, Twilio: w.carrier, Send: sending, Copy: w.cfg.replyCopy(), Now: w.deps.Now, Log: w.observed.Log,
+		Store: db, Notes: db, Replies: db, Twilio: w.carrier, Send: sending, Copy: w.cfg.replyCopy(), Now: w.deps.Now, Log: w.observed.Log,
 		Metrics: metrics,
 	})
 	respond := w.loops.Loop("responder", received.Loop(w.deps.Rest).Run)
@@ -179,7 +187,7 @@ func (w *wiring) serve(
 		return nil, err
 	}
 	messagingv1.RegisterMessagingServiceServer(grpcServer, server.New(server.Config{
-		Sending: sending, Inbox: received, Store: store.NewStore(w.pool), Tally: queued.tally, Sender: w.cfg.sender(), Now: w.deps.Now,
+		Sending: sending, Inbox: received, Store: store.NewStore(w.pool), Tally: w.tally, Sender: w.cfg.sender(), Now: w.deps.Now,
 	}))
 	messagingv1.RegisterOutboundServiceServer(grpcServer, &server.Outbound{
 		Intake: queued.intake, Store: queued.store, Sender: w.cfg.sender(),
@@ -191,21 +199,20 @@ func (w *wiring) serve(
 type outboundQueue struct {
 	store       *store.Outbound
 	intake      *outbound.Intake
-	tally       *outbound.Tally
 	send, clear process.Component
 	health      func(ctx context.Context) (any, error)
 }
 
 func (w *wiring) outbound(ctx context.Context, sending *send.Service) (outboundQueue, error) {
 	db, log, now := store.NewOutbound(w.pool), w.observed.Log, w.deps.Now
-	wake, tally := make(chan struct{}, 1), new(outbound.Tally)
+	wake := make(chan struct{}, 1)
 	metrics, err := queue.NewMetrics(w.meter)
 	if err := errors.Join(err, queue.Observe(ctx, w.meter, outbound.Queue, db.Jobs(), now)); err != nil {
 		return outboundQueue{}, err
 	}
 	runner, err := outbound.NewRunner(outbound.Config{
 		Jobs: db.Jobs(), Store: db, Rates: db, Send: sending, Sender: w.cfg.sender(), Pace: outbound.NewPace(w.cfg.SegmentsPerSecond),
-		Tally: tally, Timeout: w.cfg.Timeout, Poll: w.cfg.OutboundPoll, Wake: wake, Log: log, Now: now, Metrics: metrics,
+		Tally: w.tally, Timeout: w.cfg.Timeout, Poll: w.cfg.OutboundPoll, Wake: wake, Log: log, Now: now, Metrics: metrics,
 		Transient: func(err error) bool { return errors.Is(err, send.ErrUnavailable) || postgres.Outage(err) },
 	})
 	if err != nil {
@@ -213,7 +220,7 @@ func (w *wiring) outbound(ctx context.Context, sending *send.Service) (outboundQ
 	}
 	retention := queue.Retention{Queue: db.Jobs(), For: w.cfg.OutboundRetention, Log: log, Now: now}
 	queued := outboundQueue{
-		store: db, intake: &outbound.Intake{Store: db, Sender: w.cfg.sender(), Wake: wake, Log: log, Now: now}, tally: tally,
+		store: db, intake: &outbound.Intake{Store: db, Sender: w.cfg.sender(), Wake: wake, Log: log, Now: now},
 		send:  w.loops.Loop("outbound", runner.Loop(w.deps.Rest).Run),
 		clear: w.loops.Loop("outbound retention", retention.Loop(w.deps.Rest).Run),
 	}

@@ -61,6 +61,7 @@ func TestLoadConfig(t *testing.T) {
 		_, err := messaging.LoadConfig(map[string]string{
 			"TWILIO_ACCOUNT_SID": "SK1", "TWILIO_TIMEOUT": "31s", "SERVICE_AUTH_SECRET": "short-secret", "DEFAULT_ORG_ID": "us",
 			"RECONCILE_INTERVAL": "0s", "SMS_SEGMENTS_PER_SECOND": "NaN", "OUTBOUND_POLL": "0s", "OUTBOUND_RETENTION": "-1h",
+			"ENGAGEMENT_SEND_INTERVAL": "2m",
 		})
 		for _, problem := range []string{
 			"MESSAGING_DATABASE_URL is missing", "PUBLIC_BASE_URL is missing", "TWILIO_AUTH_TOKEN is missing",
@@ -68,6 +69,7 @@ func TestLoadConfig(t *testing.T) {
 			"TWILIO_TIMEOUT must be shorter than SEND_LEASE", "SERVICE_AUTH_SECRET must have", "DEFAULT_ORG_ID is malformed",
 			"RECONCILE_INTERVAL must be more than 0", "SMS_SEGMENTS_PER_SECOND must be 0.01 to 1000",
 			"OUTBOUND_POLL must be more than 0", "OUTBOUND_RETENTION must be more than 0",
+			"ENGAGEMENT_SEND_INTERVAL must be more than 0 and at most 1m",
 		} {
 			require.ErrorContains(t, err, problem)
 		}
@@ -268,7 +270,7 @@ func TestDoctor(t *testing.T) {
 		given["MESSAGING_ADDR"] = "127.0.0.1:9002"
 		said, err := examine(t, given)
 		require.NoError(t, err, said)
-		require.Contains(t, said, "ok      database       reachable, schema version 13")
+		require.Contains(t, said, "ok      database       reachable, schema version 14")
 		require.Contains(t, said, "ok      clock          the database's clock is ")
 		require.Contains(t, said, "ok      callbacks      to https://paceline.example")
 		require.Contains(t, said, "ok      twilio         the credentials are good and the number is the account's")

@@ -279,6 +279,14 @@ func (e people) Person(ctx context.Context, org, phone, cause, jobID string) (en
 	return call(e.p, "Person", func() (engagement.View, error) { return e.p.Store.Engagement().Person(ctx, org, phone, cause, jobID) })
 }
 
+func (e people) PersonByID(ctx context.Context, org, id, cause string) (engagement.View, error) {
+	return call(e.p, "PersonByID", func() (engagement.View, error) { return e.p.Store.Engagement().PersonByID(ctx, org, id, cause) })
+}
+
+func (e people) ExpensesIn(ctx context.Context, v engagement.View, category string, from, until time.Time) (int, error) {
+	return call(e.p, "ExpensesIn", func() (int, error) { return e.p.Store.Engagement().ExpensesIn(ctx, v, category, from, until) })
+}
+
 func (e people) Apply(ctx context.Context, c engagement.Change) error {
 	if do := e.p.beforeApply; do != nil {
 		e.p.beforeApply = nil

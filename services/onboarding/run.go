@@ -221,7 +221,7 @@ func (w *wiring) addLoops() {
 	w.components = append(w.components,
 		process.Component{Name: "wake-ups", Run: w.listen}, // each of its waits has a bound of its own
 		w.loops.Loop("bell", w.notifier.Run))
-	repeat("retention", retention.Loop(rest))
+	repeat("retention", w.forgetting(retention.Loop(rest)))
 	w.components = append(w.components, w.loops.Loop("holds", c.HoldsLoop(rest).Run))
 	if !w.cfg.InboundAuditInterval.Never() {
 		repeat("inbound-audit", c.AuditLoop(rest, w.cfg.InboundAuditInterval.Every()))
@@ -231,6 +231,17 @@ func (w *wiring) addLoops() {
 		repeat("relay", c.Alarms.RelayLoop(rest, w.cfg.AlarmRelayInterval, w.wakeRelay))
 		repeat("sweeper", c.Sweeper(policy).Loop(rest, min(policy.Grace/4, sweepInterval)))
 	}
+}
+
+// forgetting has a retention delete the actions too that are not counted any more.
+func (w *wiring) forgetting(r process.Repetition) process.Repetition {
+	jobs := r.Once
+	r.Once = func(ctx context.Context) (bool, error) {
+		more, err := jobs(ctx)
+		_, actions := w.store.Engagement().ForgetActions(ctx, w.deps.Now().Add(-store.ActionsKept))
+		return more, errors.Join(err, actions)
+	}
+	return r
 }
 
 // guard keeps the reservations of failure callbacks in the database, or in Redis when there is one.

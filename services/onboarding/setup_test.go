@@ -92,6 +92,7 @@ type bundle struct {
 	log       *logbook
 	disabled  bool // the kill switch
 	flow      session.Flow
+	rules     rules.Config
 	outcome   messagingtest.Outcome // of the message that a test is about
 
 	skew   atomic.Int64 // by how much messaging's clock is ahead of ours, a time.Duration
@@ -127,7 +128,7 @@ func atOnce(n int, call func() error) error {
 func setup(t *testing.T) *bundle {
 	t.Helper()
 	b := &bundle{
-		t: t, pool: pgtest.New(t, postgres.Migrations()), log: &logbook{}, flow: session.DefaultFlow(),
+		t: t, pool: pgtest.New(t, postgres.Migrations()), log: &logbook{}, flow: session.DefaultFlow(), rules: rules.DefaultConfig(),
 		clock: clock.NewSettable(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)),
 	}
 	t.Cleanup(func() { b.log.holdsNothingPersonal(t) })
@@ -158,6 +159,7 @@ func setup(t *testing.T) *bundle {
 type running struct {
 	ports   *ports
 	server  *server.Server
+	people  *server.Engagement
 	service *conversation.Service
 	runner  *queue.Runner
 	relay   *outbox.Outbox[session.Alarm]
@@ -167,11 +169,11 @@ type running struct {
 // start wires a process as run.go does.
 func (b *bundle) start(p *ports) *running {
 	logger, now := slog.New(slog.NewJSONHandler(b.log, nil)), b.clock.Now
+	follows := engagement.New(engagement.Config{
+		Store: people{p}, Carrier: p, Rules: b.rules, Texts: catalog.DefaultEngagement(), Unknown: b.flow.UnknownSends(), Log: logger, Now: now,
+	})
 	service := conversation.New(conversation.Config{
-		OrgID: orgID, Store: p, Carrier: p, Engagement: engagement.New(engagement.Config{
-			Store: people{p}, Carrier: p, Rules: rules.DefaultConfig(), Texts: catalog.DefaultEngagement(), Unknown: b.flow.UnknownSends(),
-			Log: logger, Now: now,
-		}), Outbox: outboxRows{p}, QStash: p, Flow: b.flow, Catalog: catalog.Default(),
+		OrgID: orgID, Store: p, Carrier: p, Engagement: follows, Outbox: outboxRows{p}, QStash: p, Flow: b.flow, Catalog: catalog.Default(),
 		SchedulingDisabled: b.disabled, Log: logger, Now: now,
 	})
 	service.Jobs = queue.NewRunner(queue.Config{
@@ -182,6 +184,7 @@ func (b *bundle) start(p *ports) *running {
 	return &running{
 		ports: p, service: service, runner: service.Jobs, relay: service.Alarms,
 		server:  &server.Server{Conversations: service, Store: b.store, Failures: failures, Notify: func() {}, Now: now},
+		people:  &server.Engagement{People: follows, Store: b.store.Engagement(), Now: now},
 		sweeper: service.Sweeper(outbox.Policy{Grace: grace, MaxGenerations: generations}),
 	}
 }

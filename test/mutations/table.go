@@ -41,6 +41,46 @@ func mutations() []mutation {
 			old:  "not @despite_hold::boolean and exists (", without: "not @despite_hold::boolean and false and exists (",
 		},
 		{
+			guard: "the check of reminders inside a claim", tests: messagingSuite,
+			file: "services/messaging/postgres/send.go",
+			old:  "const sqlRemindersOff = `@reminds::boolean and exists (", without: "const sqlRemindersOff = `@reminds::boolean and false and exists (",
+		},
+		{
+			guard: "an older word about reminders does not undo a later one", tests: messagingSuite,
+			file: "services/messaging/postgres/reminders.go",
+			old:  "\nwhere r.said_at < excluded.said_at and", without: "\nwhere",
+		},
+		{
+			guard: "an operator changes no reminders that the person has switched off", tests: messagingSuite,
+			file: "services/messaging/postgres/reminders.go",
+			old:  " and not (r.off and r.source = 'person' and excluded.source = 'operator')`", without: "`",
+		},
+		{
+			guard: "whoever switches reminders off waits for a claim", tests: messagingSuite,
+			file: "services/messaging/postgres/reminders.go",
+			old:  "exec(ctx, tx, sqlLock, args)", without: "exec(ctx, tx, `select @org::uuid, @phone::text`, args)",
+		},
+		{
+			guard: "reminders off is answered when nothing is on its way", tests: messagingSuite,
+			file: "services/messaging/inbox/inbound.go",
+			old:  " || m.Preferences.Reminders == consent.Off {", without: " {",
+		},
+		{
+			guard: "outreach waits for its turn", tests: messagingSuite,
+			file: "services/messaging/send/send.go",
+			old:  "			if wait > 0 {", without: "			if false {",
+		},
+		{
+			guard: "only an attempt takes a turn of outreach", tests: messagingSuite,
+			file: "services/messaging/send/send.go",
+			old:  "		if seen.open(a) {", without: "		if true {",
+		},
+		{
+			guard: "outreach waits while conversations use the sender's rate up", tests: []string{"./services/messaging/outbound"},
+			file: "services/messaging/outbound/outreach.go",
+			old:  "return o.Rates.Take(ctx, from, o.Pace.Cost(segments), o.Pace.Slack(false), now)", without: "return 0, nil",
+		},
+		{
 			guard: "whoever has read that a hold is lifted is not held by it, but by a later one", tests: messagingSuite,
 			file: "services/messaging/postgres/send.go",
 			old:  "to and held and version > @hold_version)", without: "to and held and @hold_version::bigint = 0)",

@@ -1,11 +1,12 @@
 package consent
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 )
 
-// PreferencesVersion names the words of this file in the ledger, as Version names the keywords.
+// PreferencesVersion names the words of this file beside what was said in them, as Version names the keywords in the ledger.
 const PreferencesVersion = "2026-11-22.1"
 
 // Switch is what a message asks of one kind of messages.
@@ -18,8 +19,21 @@ const (
 	On
 )
 
-// String is the switch as logs and the ledger write it.
+// String is the switch as logs and the store write it.
 func (s Switch) String() string { return [...]string{"unsaid", "off", "on"}[s] }
+
+// ParseSwitch reads a switch as it is stored; nothing is Unsaid.
+func ParseSwitch(stored string) (Switch, error) {
+	switch stored {
+	case "":
+		return Unsaid, nil
+	case "off":
+		return Off, nil
+	case "on":
+		return On, nil
+	}
+	return Unsaid, fmt.Errorf("unknown switch %q", stored)
+}
 
 // Preferences are what a message asks about reminders and tips: narrower than consent, and apart from each other. The zero value asks
 // nothing.

@@ -19,11 +19,14 @@ type Reading struct {
 	Locale Locale
 	// Carrier is what Twilio does about the text by itself.
 	Carrier Carrier
+	// Preferences are what the text asks of reminders and tips; zero when it asks nothing. Effect is then what it is to a caller that reads
+	// no preferences: Ambiguous, or None.
+	Preferences Preferences
 }
 
 // Read says what a text means for consent to a person who is in state current. Twilio's own reading under Advanced Opt-Out
 // (STOP, START or HELP, else empty) comes first, because its block follows it; then the keywords; then a clear revocation in
-// free words, and ambiguous ones. A person who is out already is not asked: they get nothing either way.
+// free words; then preferences, and last ambiguous revocations. A person who is out already is not asked: they get nothing either way.
 func Read(body, optOutType string, current State) Reading {
 	_, locale := keywords(words(body))
 	r := Reading{Locale: locale, Carrier: carrierOf(body, optOutType)}
@@ -45,8 +48,12 @@ func Read(body, optOutType string, current State) Reading {
 	switch {
 	case found == Clear:
 		r.Effect, r.Rules, r.Locale = OptOut, RulesVersion, locale
+		return r
 	case found == Unclear && current != OptedOut:
 		r.Effect, r.Rules, r.Locale = Ambiguous, RulesVersion, locale
+	}
+	if asked := PreferencesOf(body); asked.Any() {
+		r.Preferences = asked
 	}
 	return r
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // RulesVersion names the rules of this file in the ledger, as Version names the keywords. It changes with every change to them.
-const RulesVersion = "2026-11-21.1"
+const RulesVersion = "2026-11-23.1"
 
 // Wish is what a text in free words says about receiving texts.
 type Wish int
@@ -124,6 +124,8 @@ const (
 		`texts?|messages?|messaging|notifications))?(?: list)?)?`
 	botherEn  = `(?:bothering|spamming|harassing|bugging|pestering)`
 	writingEn = `(?:texting|messaging|contacting|txting|smsing)`
+	// What PreferencesOf speaks of. With a word of consent beside it, it may be meant narrowly or not.
+	remindersEn = `(?:reminders?|tips?)`
 )
 
 // What a clause has to be.
@@ -186,6 +188,10 @@ var ambiguousEnglish = regexp.MustCompile(strings.Join([]string{
 	` (?:how|where) (?:do|can|could|would|to) (?:i |we )?(?:stop|cancel|end|turn off|get out of|quit)(?: (?:getting|` +
 		`receiving))? (?:this|these|it|the|your|texts|messages)`,
 	` (?:blocked|blocking) (?:you|this number) `,
+	` (?:unsubscribe|opt out|opting out|opt me out|(?:remove|take|get) me)(?: me)? (?:from|of|to|off|out of) ` + whichEn + remindersEn + ` `,
+	` (?:stop|quit|cease|no more|disable|mute|(?:turn|switch|shut) off|(?:dont|no longer|never) (?:want|wish|need|send))` +
+		`(?: (?:to|get|receive|sending|getting|receiving|giving|with|me|us))* ` + whichEn + remindersEn + ` ` + textsEn + ` `,
+	`(?:^|,) ` + politeEn + `(?:stop|quit) reminding ` + meEn + thanksEn + ` (?:,|$)`,
 }, `|`))
 
 const (
@@ -207,8 +213,10 @@ const (
 	fromUsPt = `(?: (?:de (?:voces|vcs|voce|vc)|d vcs|suas|desse numero|deste numero|da empresa|dessa empresa|dai))?`
 	sendPt   = `(?:mandar|enviar|mandarem|enviarem|escrever|escreverem|contatar|contactar|mandando|enviando|ficar mandando|` +
 		`ficar enviando|ficar me mandando|ficar me enviando)`
-	botherPt  = `(?:incomodar|perturbar|importunar|spammar|assediar|incomodando|perturbando)`
-	sendNotPt = `(?:mande|mandem|envie|enviem|manda|mandar|envia|enviar|escreva|escrevam|escreve|contate|contatem|contacte|contactem)`
+	botherPt = `(?:incomodar|perturbar|importunar|spammar|assediar|incomodando|perturbando)`
+	// As in English.
+	remindersPt = `(?:lembretes?|dicas?)`
+	sendNotPt   = `(?:mande|mandem|envie|enviem|manda|mandar|envia|enviar|escreva|escrevam|escreve|contate|contatem|contacte|contactem)`
 )
 
 var clearPortuguese = regexp.MustCompile(`^` + politePt + `(?:(?:` + strings.Join([]string{
@@ -276,6 +284,11 @@ var ambiguousPortuguese = regexp.MustCompile(strings.Join([]string{
 	` ` + notPt + ` (?:me cadastrei|me inscrevi|autorizei|pedi|assinei|solicitei) (?:para|pra|isso|nisso|essas|nada|nenhum|` +
 		`nenhuma|em|,|$)`,
 	` (?:spam|procon|lgpd|anatel) (?:,|$)`,
+	` (?:sair|(?:me )?(?:descadastr|desinscrev|remov|tir)[a-z]+|(?:cancel[a-z]+)(?: (?:a|o|minha|meu))? (?:inscricao|cadastro|` +
+		`assinatura))(?: me)? (?:d[aeo]s?|n[ao]s?) (?:lista d[aeo]s? )?` + whichPt + remindersPt + ` `,
+	` (?:pare|parem|parar|para (?:com|de)|chega|basta|` + notPt + `(?: mais)? (?:quero|queremos|desejo|preciso))` +
+		`(?: (?:mais|de|com|me|receber|` + sendPt + `))* ` + whichPt + textsPt + ` (?:de|com|d[ao]s|sobre) ` + whichPt + remindersPt + ` `,
+	`(?:^|,) ` + politePt + `(?:pare|para|parem|parar) de (?:me )?lembrar` + thanksPt + ` (?:,|$)`,
 }, `|`))
 
 // negated is a stop that is not asked for: "don't stop texting me", "he won't stop messaging me".

@@ -45,6 +45,9 @@ var english = sayings{
 		"why won't this thing quit, I told it to stop texting me", "im going to report you", "I will block you", "Reporting this as spam", "I never signed up for this",
 		"is this on the do not call list", "it's Ana stop texting me", "I don't want any more texts about this", "TCPA", "who is this? stop it", "cut it out",
 		"Could you stop texting me at night", "don't text me, call me instead", "im blocking this number", "the person before me said stop texting me",
+		"unsubscribe from reminders", "Unsubscribe me from the reminders please", "opt out of reminders", "opt me out of your tips", "take me off the reminders",
+		"stop reminder texts", "Stop sending me reminder messages!", "no more reminder texts", "I don't want tip messages", "turn off reminder notifications",
+		"stop texting me reminders", "stop reminding me", "Please stop reminding me, thanks", "stop sending me reminders",
 	},
 	nothing: []string{
 		"no", "not now", "I can't stop smiling", "quit my job", "I quit my job last week", "Don't stop texting me", "please don't stop messaging me!",
@@ -63,6 +66,8 @@ var english = sayings{
 		"I am the right person", "I would like to end poverty", "I end work at 6", "quitting time is 5", "stop motion films", "I made a stop in Rio", "let me stop you there",
 		"I stop working at 6", "My goal is to stop procrastinating", "I revoke nothing", "I consent", "I want to cancel out the noise", "delete", "delete my last answer",
 		"I don't want my kids to text", "someone keeps messaging my mother", "", "   ", "👍", "!!!",
+		"stop reminders", "no more tips", "stop reminding me of my ex", "don't stop the reminder texts", "I got no reminder text today", "thanks for the reminder message",
+		"set a reminder for 5pm", "cancel the reminder", "I turned off reminder notifications on my phone",
 	},
 }
 
@@ -95,6 +100,8 @@ var portuguese = sayings{
 		"não me mande mais mensagens até amanhã", "pare de me mandar mensagem tão cedo", "pare de me mandar mensagem kkkk", "não quero mais receber mensagens de trabalho",
 		"não quero mais receber esse tipo de coisa", "não me cadastrei em nada", "não autorizei isso", "vou processar vocês", "spam", "Não me mande mensagens tarde da noite",
 		"meu marido disse para parar de me mandar mensagem", "talvez eu queira parar de receber mensagens",
+		"sair dos lembretes", "quero sair das dicas", "me descadastre dos lembretes", "quero me desinscrever dos lembretes", "cancelar minha inscrição nos lembretes",
+		"me tira da lista de lembretes", "parar mensagens de lembrete", "chega de mensagens com dicas", "não quero mais mensagens de lembretes", "para de me lembrar",
 	},
 	nothing: []string{
 		"não", "Não agora", "agora não", "parei de trabalhar", "Parei de fumar", "quero parar de fumar", "não consigo parar de rir", "não para de chover", "não pare de me mandar mensagens",
@@ -109,6 +116,8 @@ var portuguese = sayings{
 		"estou em reunião", "estou dirigindo", "me liga", "não posso falar agora", "não posso agora", "não precisa", "não obrigado", "Não, obrigada", "tudo bem", "beleza", "ok",
 		"sou advogada", "processo seletivo", "vou processar a informação", "quero denunciar um crime na minha rua", "vendi meu carro", "não recebo visitas", "não quero receber visitas hoje",
 		"tire a foto", "me tira uma dúvida", "me tire uma dúvida", "remova a tampa", "apague a luz", "exclua a última resposta", "sem problema", "nada de mais",
+		"parar lembretes", "sem dicas", "vou sair hoje, sem lembretes", "uso o celular para mensagens de lembrete", "obrigado pela mensagem com dicas", "me lembre amanhã",
+		"pare de me lembrar do meu ex", "tirei uma dica do livro",
 	},
 }
 
@@ -142,6 +151,7 @@ func TestRevocation(t *testing.T) {
 
 func TestRead(t *testing.T) {
 	t.Parallel()
+	off := consent.Preferences{Reminders: consent.Off, Locale: consent.English}
 	tests := []struct {
 		name       string
 		body       string
@@ -220,6 +230,30 @@ func TestRead(t *testing.T) {
 		{
 			name: "OneLanguageForTheKeywordAndAnotherForTheCourtesy", body: "stop, por favor", current: consent.OptedIn,
 			want: consent.Reading{Effect: consent.OptOut, Locale: consent.Portuguese},
+		},
+		{
+			name: "PreferenceThatWasAnOrdinaryText", body: "stop reminders", current: consent.OptedIn,
+			want: consent.Reading{Locale: consent.English, Preferences: off},
+		},
+		{
+			name: "PreferenceThatWasAmbiguous", body: "Stop sending me reminders", current: consent.OptedIn,
+			want: consent.Reading{Effect: consent.Ambiguous, Rules: consent.RulesVersion, Locale: consent.English, Preferences: off},
+		},
+		{
+			name: "PreferenceOfSomebodyWhoIsOut", body: "parar dicas", current: consent.OptedOut,
+			want: consent.Reading{Locale: consent.English, Preferences: consent.Preferences{Tips: consent.Off, Locale: consent.Portuguese}},
+		},
+		{
+			name: "TwiliosReadingBeforeAPreference", body: "stop reminders", optOutType: "STOP", current: consent.OptedIn,
+			want: consent.Reading{Effect: consent.OptOut, Locale: consent.English, Carrier: consent.Blocks},
+		},
+		{
+			name: "ClearRevocationBeforeAPreference", body: "Stop texting me. No more reminders.", current: consent.OptedIn,
+			want: consent.Reading{Effect: consent.OptOut, Rules: consent.RulesVersion, Locale: consent.English},
+		},
+		{
+			name: "WordsOfConsentAboutRemindersAreForAnOperator", body: "unsubscribe from reminders", current: consent.OptedIn,
+			want: consent.Reading{Effect: consent.Ambiguous, Rules: consent.RulesVersion, Locale: consent.English},
 		},
 		{name: "OrdinaryText", body: "I can't stop smiling", current: consent.OptedIn, want: consent.Reading{Locale: consent.English}},
 	}

@@ -22,7 +22,7 @@ type Hold struct {
 // SetHold keeps a hold, or that it is lifted. Like an opt-out it is answered once nothing is on its way to the person any more:
 // send.ErrUnavailable, with the hold in force, when that takes too long.
 func (s *Service) SetHold(ctx context.Context, h Hold) error {
-	err := s.Store.SetHold(ctx, h)
+	err := s.Notes.SetHold(ctx, h)
 	if err == nil && h.Held {
 		err = s.Send.AwaitQuiet(ctx, h.OrgID, h.Phone.String())
 	}

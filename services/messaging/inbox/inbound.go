@@ -19,6 +19,7 @@ import (
 // Config is what a Service works with. Every field is needed but the copy.
 type Config struct {
 	Store   store
+	Notes   noteStore
 	Replies replyStore
 	Twilio  records
 	Send    *send.Service // sends our own answers, and knows what is on its way
@@ -35,14 +36,20 @@ type Service struct {
 	wake chan struct{} // wakes Loop when a message was recorded that may have left a reply to send
 }
 
-// store keeps what people and operators say. Every method is one transaction; postgres.Store implements it.
+// store keeps what people write. Every method is one transaction; postgres.Store implements it.
 type store interface {
 	// RecordInbound keeps the message and applies Entry.Decide to the recipient's consent, once per SID.
 	RecordInbound(ctx context.Context, e Entry) (send.Message, error)
 	// RecordedSIDs are those of the SIDs whose messages RecordInbound has stored.
 	RecordedSIDs(ctx context.Context, sids []string) ([]string, error)
+}
+
+// noteStore keeps what is said elsewhere than in a message. Every method is one transaction; postgres.Store implements it.
+type noteStore interface {
 	// SetConsent writes an operator's note and returns the ledger.
 	SetConsent(ctx context.Context, n Note) (Ledger, error)
+	// SetReminders keeps what is said about reminders, unless what is kept stands, and returns what is in force.
+	SetReminders(ctx context.Context, r Reminders) (Reminders, error)
 	// SetHold keeps the version of a hold, unless a later one is kept already.
 	SetHold(ctx context.Context, h Hold) error
 }
@@ -122,6 +129,9 @@ type Consequences struct {
 	Reply  *Reply       // nil when nothing is to be said, or Twilio says it
 	// Carrier is what Twilio has done about it.
 	Carrier consent.Carrier
+	// Preferences are what it asks of reminders and tips; Effect is then for callers that read none.
+	Preferences consent.Preferences
+	Reminders   *Reminders // what it says about reminders; nil when nothing
 }
 
 // Decide says what follows from the message for the consent of a person in state current. One that is overtaken by a later word of the
@@ -137,7 +147,13 @@ func (e Entry) Decide(current consent.State, last LastWords) Consequences {
 			r.Effect = consent.Overtaken
 		}
 	}
-	c := Consequences{Effect: r.Effect, Carrier: r.Carrier}
+	c := Consequences{Effect: r.Effect, Carrier: r.Carrier, Preferences: r.Preferences}
+	if r.Preferences.Reminders != consent.Unsaid {
+		c.Reminders = &Reminders{
+			OrgID: e.OrgID, Phone: e.From, Off: r.Preferences.Reminders == consent.Off, Source: SaidByPerson, SaidAt: e.ReceivedAt,
+			MessageID: e.ID, KeywordPack: consent.PreferencesVersion, At: e.At,
+		}
+	}
 	event, changes := consent.Record(current, r.Effect)
 	c.Reply = e.replyTo(r, current, changes)
 	if !changes {
@@ -159,7 +175,8 @@ func (e Entry) Decide(current consent.State, last LastWords) Consequences {
 // RecordInbound stores a message and applies its effect on consent in one transaction, so that an opt-out holds before
 // anybody hears of it. A SID that was recorded before gets the same message, with the same effect, and changes nothing.
 // An opt-out, a repeated one as well, is answered once nothing is on its way to the person any more: so Twilio accepts no message
-// after it has been acknowledged. It is send.ErrUnavailable, with the opt-out in force, when that takes too long.
+// after it has been acknowledged; and so is a wish for no reminders. It is send.ErrUnavailable, with what was asked in force, when that
+// takes too long.
 func (s *Service) RecordInbound(ctx context.Context, in Inbound) (send.Message, error) {
 	if in.SID == "" || in.From.IsZero() || in.To == "" || in.Segments < 0 {
 		return send.Message{}, fmt.Errorf("%w: an inbound text needs twilio_sid, from and to", send.ErrInvalid)
@@ -183,9 +200,9 @@ func (s *Service) RecordInbound(ctx context.Context, in Inbound) (send.Message, 
 		return send.Message{}, fmt.Errorf("record the inbound text: %w", err)
 	}
 	s.Log.LogAttrs(ctx, slog.LevelInfo, "messaging.sms_inbound_recorded",
-		slog.Any("message", m), slog.String("consent_effect", m.ConsentEffect.String()), slog.Bool("repeated", m.ID != e.ID))
+		slog.Any("message", m), slog.String("consent_effect", effectOf(m)), slog.Bool("repeated", m.ID != e.ID))
 	s.Metrics.inbound(ctx, m)
-	if m.ConsentEffect == consent.OptOut {
+	if m.ConsentEffect == consent.OptOut || m.Preferences.Reminders == consent.Off {
 		if err := s.Send.AwaitQuiet(ctx, m.OrgID, m.From); err != nil {
 			return send.Message{}, err
 		}

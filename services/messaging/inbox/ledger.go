@@ -100,7 +100,7 @@ const (
 // SetConsent writes an operator's note, also when it only confirms the state there is, and returns the ledger. An opt-out is
 // answered as one by SMS is: see RecordInbound.
 func (s *Service) SetConsent(ctx context.Context, n Note) (Ledger, error) {
-	ledger, err := s.Store.SetConsent(ctx, n)
+	ledger, err := s.Notes.SetConsent(ctx, n)
 	if err == nil && n.State == consent.OptedOut {
 		err = s.Send.AwaitQuiet(ctx, n.OrgID, n.Phone.String())
 	}

@@ -25,7 +25,15 @@ func NewMetrics(meter metric.Meter) (*Metrics, error) {
 }
 
 func (m *Metrics) inbound(ctx context.Context, message send.Message) {
-	m.messages.Add(ctx, 1, metric.WithAttributes(attribute.String("consent_effect", message.ConsentEffect.String())))
+	m.messages.Add(ctx, 1, metric.WithAttributes(attribute.String("consent_effect", effectOf(message))))
+}
+
+// effectOf is a message's effect in logs and metrics: a preference is one of its own.
+func effectOf(m send.Message) string {
+	if m.Preferences.Any() {
+		return "preference"
+	}
+	return m.ConsentEffect.String()
 }
 
 func (m *Metrics) replied(ctx context.Context, r Reply) {

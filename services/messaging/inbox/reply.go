@@ -80,11 +80,11 @@ func (r Reply) settled(result send.Result, now time.Time) Reply {
 	switch result.Outcome {
 	case send.Accepted, send.AlreadyAccepted:
 		r.Outcome, r.DueAt, r.SentAs = string(send.Accepted), time.Time{}, result.Message
-	case send.OptedOut, send.Rejected, send.Parked, send.GivenUp:
+	case send.OptedOut, send.RemindersOff, send.Rejected, send.Parked, send.GivenUp:
 		r.Outcome, r.DueAt = string(result.Outcome), time.Time{}
 	case send.InFlight, send.Unknown, send.Held: // a hold does not hold it
 		r.DueAt = now.Add(result.RetryAfter)
-	case send.Throttled:
+	case send.Throttled, send.Paced:
 		if r.DueAt = now.Add(result.RetryAfter); !r.DueAt.Before(r.ExpiresAt) {
 			r.Outcome, r.DueAt = replyExpired, time.Time{}
 		}

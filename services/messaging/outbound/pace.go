@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"context"
 	"math"
 	"sync/atomic"
 	"time"
@@ -75,8 +76,9 @@ func (p Pace) admit(waiting Pressure) (n int, wait time.Duration) {
 	return 0, min(max(waiting.Ahead-p.Slack(waiting.Urgent > 0), time.Millisecond), longestWait)
 }
 
-// Tally counts the segments that this process has sent beside the queue. The queue's next look charges them to the sender: so
-// the queue gives way to onboarding, and onboarding neither waits for the rate nor for the row that keeps it. A nil Tally counts nothing.
+// Tally counts the segments that this process has sent beside the queue. The queue's next look, or the next turn of outreach, charges them
+// to the sender: so both give way to onboarding, and onboarding neither waits for the rate nor for the row that keeps it. A nil Tally
+// counts nothing.
 type Tally struct{ segments atomic.Int64 }
 
 // Add counts a message.
@@ -86,10 +88,18 @@ func (t *Tally) Add(segments int) {
 	}
 }
 
-// take empties the tally.
-func (t *Tally) take() int {
+// charge empties the tally into the sender's rate.
+func (t *Tally) charge(ctx context.Context, rates rateStore, pace Pace, from string, now time.Time) error {
 	if t == nil {
-		return 0
+		return nil
 	}
-	return int(t.segments.Swap(0))
+	segments := int(t.segments.Swap(0))
+	if segments == 0 {
+		return nil
+	}
+	err := rates.Charge(ctx, from, pace.Cost(segments), pace.Limit(), now)
+	if err != nil {
+		t.Add(segments)
+	}
+	return err
 }

@@ -179,7 +179,7 @@ type Why string
 // The failures.
 const (
 	Expired   Why = "expired"   // it could not be sent in time
-	OptedOut  Why = "opted_out" // the recipient has said STOP
+	OptedOut  Why = "opted_out" // the recipient has said STOP, or wants no reminders and it is one
 	Rejected  Why = "rejected"  // Twilio refused it for good
 	Undecided Why = "undecided" // whether Twilio has it could not be found out in time
 	GivenUp   Why = "given_up"  // an operator gave its message up

@@ -158,11 +158,8 @@ func (r *Runner) admit(ctx context.Context, want int) (int, time.Duration, error
 	now := r.Now()
 	ctx, cancel := context.WithTimeout(ctx, admitTimeout)
 	defer cancel()
-	if segments := r.Tally.take(); segments > 0 {
-		if err := r.Rates.Charge(ctx, r.from, r.Pace.Cost(segments), r.Pace.Limit(), now); err != nil {
-			r.Tally.Add(segments)
-			return 0, 0, err
-		}
+	if err := r.Tally.charge(ctx, r.Rates, r.Pace, r.from, now); err != nil {
+		return 0, 0, err
 	}
 	r.paying.Lock()
 	defer r.paying.Unlock()
@@ -258,6 +255,7 @@ func (r *Runner) Handle(ctx context.Context, j queue.Job) error {
 	}
 	result, err := r.Send.Send(ctx, send.Request{
 		OrgID: t.OrgID, ProfileID: t.ProfileID, To: t.To, Body: t.Body, Key: t.Key, CorrelationID: j.ID, UnknownPolicy: t.UnknownPolicy,
+		Purpose: string(t.Purpose),
 	})
 	if err != nil {
 		return err
@@ -279,7 +277,7 @@ func after(result send.Result) error {
 	switch result.Outcome {
 	case send.Accepted, send.AlreadyAccepted:
 		return nil
-	case send.Throttled:
+	case send.Throttled, send.Paced:
 		cause := errNotTook
 		if result.Explanation != "" {
 			cause = fmt.Errorf("%w: %s", errNotTook, result.Explanation)
@@ -289,6 +287,8 @@ func after(result send.Result) error {
 		return &queue.Snooze{After: heldWait, Cause: errHeld}
 	case send.OptedOut:
 		return failed(OptedOut, "the recipient has opted out; nothing is sent until they write START")
+	case send.RemindersOff:
+		return failed(OptedOut, "the recipient wants no reminders; none is sent until they write \"start reminders\"")
 	case send.Rejected:
 		return failed(Rejected, result.Explanation)
 	case send.Parked:

@@ -17,8 +17,9 @@ const sqlBySID = `select ` + columns + ` from sms_messages where twilio_sid = @s
 
 const sqlInsertInbound = `
 insert into sms_messages (id, org_id, profile_id, direction, from_number, to_number, body, body_hash, status, twilio_sid,
-	segments, correlation_id, attempts, consent_effect, created_at, updated_at)
-values (@id, @org, @profile, 'inbound', @phone, @to, @body, @hash, 'received', @sid, @segments, '', 0, @effect, @received, @at)
+	segments, correlation_id, attempts, consent_effect, reminders, tips, created_at, updated_at)
+values (@id, @org, @profile, 'inbound', @phone, @to, @body, @hash, 'received', @sid, @segments, '', 0, @effect, @reminders, @tips,
+	@received, @at)
 returning ` + columns
 
 // sqlLastWords finds the last words about consent that are recorded. It runs under the lock on the consent row.
@@ -63,6 +64,7 @@ func record(ctx context.Context, tx pgx.Tx, e inbox.Entry) (send.Message, error)
 	}
 	follows := e.Decide(current, inbox.LastWords{Person: value(person), Others: value(others)})
 	args["effect"] = follows.Effect.String()
+	args["reminders"], args["tips"] = storedSwitch(follows.Preferences.Reminders), storedSwitch(follows.Preferences.Tips)
 	m, err := one(ctx, tx, sqlInsertInbound, args)
 	if err != nil {
 		return send.Message{}, err
@@ -75,6 +77,11 @@ func record(ctx context.Context, tx pgx.Tx, e inbox.Entry) (send.Message, error)
 	if follows.Carrier == consent.Blocks || follows.Carrier == consent.Lifts {
 		args["blocks"] = follows.Carrier == consent.Blocks
 		if err := exec(ctx, tx, sqlCarrierBlocks, args); err != nil {
+			return send.Message{}, err
+		}
+	}
+	if follows.Reminders != nil {
+		if err := keepReminders(ctx, tx, *follows.Reminders); err != nil {
 			return send.Message{}, err
 		}
 	}

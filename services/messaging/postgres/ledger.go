@@ -90,7 +90,7 @@ values (@org, @phone, @at, @state, 'operator', @words, @sender)`
 
 // sqlOptOut is the opt-out in force: when it was given last, and whether by the person. Theirs are the lines since the last opt-in that
 // are their own or Twilio's, a STOP that changed nothing because an operator had opted them out before, and free words that may be
-// an opt-out and that an operator's line follows. It runs under the lock on the consent.
+// an opt-out and that an operator's line follows; a preference is none. It runs under the lock on the consent.
 const sqlOptOut = `
 with last_in as (
 	select coalesce(max(id), 0) as id, coalesce(max(at), '-infinity') as at
@@ -106,7 +106,7 @@ select lines.at, lines.theirs or coalesce((
 ), false) or exists (
 	select from sms_messages m
 	where m.org_id = @org and m.from_number = @phone and m.direction = 'inbound' and m.consent_effect = 'doubtful'
-		and m.created_at > last_in.at and m.created_at <= lines.at
+		and m.reminders is null and m.tips is null and m.created_at > last_in.at and m.created_at <= lines.at
 )
 from last_in, lines`
 

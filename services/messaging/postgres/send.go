@@ -21,16 +21,20 @@ var errClaimContended = errors.New("consent kept changing during the claim")
 
 // A claim is one statement: what permits it, and then sqlInsert or sqlRenew. The consent row is locked against a STOP that commits at
 // this moment, so the STOP comes before the claim, which then finds nothing permitted, or after it. The opted-in test is what the row lock
-// waits for and reads again. A hold has no row before it is set: against that the phone is locked, see claimed.
+// waits for and reads again. A hold, and reminders that are off, are rows of other tables: against those the phone is locked, see claimed.
 const sqlPermitted = `
 with permitted as (
-	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' and not (` + sqlHeld + `) for share
+	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' and not (` + sqlHeld + `)
+		and not (` + sqlRemindersOff + `) for share
 )`
 
 // sqlHeld is whether the recipient is held, as far as the caller does not know better: one that has read a later version of the hold
 // has read that it is lifted.
 const sqlHeld = `not @despite_hold::boolean and exists (
 	select from holds where org_id = @org and phone = @to and held and version > @hold_version)`
+
+// sqlRemindersOff is whether the message is a reminder to a recipient who wants none.
+const sqlRemindersOff = `@reminds::boolean and exists (select from reminder_preferences where org_id = @org and phone = @to and off)`
 
 // sqlPermittedConfirmation has the one exception to what may be sent: a message to a person who has opted out, in the words that were
 // written into the ledger together with that opt-out, under the one key that was stored with it, in its time, and only while that
@@ -75,7 +79,7 @@ returning ` + columns
 const sqlByKey = `select ` + columns + ` from sms_messages where org_id = @org and idempotency_key = @key`
 
 const sqlRefused = `
-select coalesce((select state from consents where org_id = @org and phone = @to), ''), ` + sqlHeld
+select coalesce((select state from consents where org_id = @org and phone = @to), ''), ` + sqlHeld + `, ` + sqlRemindersOff
 
 // sqlFirstConsent notes on what grounds a person is texted of whom nothing is recorded.
 const sqlFirstConsent = `
@@ -98,9 +102,9 @@ where not exists (
 	select from consent_events where org_id = @org and phone = @to and source = @source and words = @words
 )`
 
-// Claim takes the row of an attempt, in one statement, if the recipient has not opted out and is not held: a new row if the key is new,
-// else the row that has the key, if Twilio did not process its last attempt. Otherwise it reports that row, and whether the recipient
-// has opted out or is held.
+// Claim takes the row of an attempt, in one statement, if the recipient has not opted out, is not held and wants such messages: a new row
+// if the key is new, else the row that has the key, if Twilio did not process its last attempt. Otherwise it reports that row, and
+// whether the recipient has opted out, is held or wants no reminders.
 func (s *Store) Claim(ctx context.Context, a send.Attempt) (claim send.Claim, err error) {
 	defer mark(&err)
 	args, permitted := claimArgs(a), sqlPermitted
@@ -126,7 +130,7 @@ func (s *Store) Claim(ctx context.Context, a send.Attempt) (claim send.Claim, er
 			sql = renewal // what was read is only a hint; the statement decides on the newest row
 		case there:
 			return s.resume(ctx, claim, a)
-		case claim.OptedOut, claim.Held:
+		case claim.OptedOut, claim.Held, claim.RemindersOff:
 			return claim, nil
 		case state == "":
 			if _, err := s.pool.Exec(ctx, sqlFirstConsent, args); err != nil {
@@ -174,6 +178,13 @@ func (s *Store) claimed(ctx context.Context, sql string, args pgx.NamedArgs) (m 
 	return m, won, nil
 }
 
+// Look is what a claim would find, without making one.
+func (s *Store) Look(ctx context.Context, a send.Attempt) (claim send.Claim, err error) {
+	defer mark(&err)
+	claim, _, err = s.lookUp(ctx, a, claimArgs(a))
+	return claim, err
+}
+
 // lookUp is why a claim was not won. The state is empty when nothing is recorded about the recipient. That the recipient has opted out
 // does not stand in the way of the confirmation of just that; without a row it may not be sent, for whatever reason.
 func (s *Store) lookUp(ctx context.Context, a send.Attempt, args pgx.NamedArgs) (claim send.Claim, state consent.State, err error) {
@@ -188,7 +199,7 @@ func (s *Store) lookUp(ctx context.Context, a send.Attempt, args pgx.NamedArgs) 
 		claim.OptedOut = !found
 		return claim, "", nil
 	}
-	if err := s.pool.QueryRow(ctx, sqlRefused, args).Scan(&state, &claim.Held); err != nil {
+	if err := s.pool.QueryRow(ctx, sqlRefused, args).Scan(&state, &claim.Held, &claim.RemindersOff); err != nil {
 		return send.Claim{}, "", err
 	}
 	claim.OptedOut = state == consent.OptedOut
@@ -205,7 +216,7 @@ func claimArgs(a send.Attempt) pgx.NamedArgs {
 		"id": a.MessageID, "org": a.OrgID, "profile": null(a.ProfileID), "from": a.From, "to": a.To.String(), "body": string(a.Body),
 		"phone": a.To.String(), "hash": a.BodyHash[:], "key": a.Key, "segments": a.Segments, "correlation": a.CorrelationID,
 		"policy": string(a.UnknownPolicy), "token": a.Token, "lease": a.LeaseUntil, "at": a.At, "confirms": null(a.Confirms),
-		"despite_hold": a.DespiteHold, "hold_version": a.HoldVersion,
+		"despite_hold": a.DespiteHold, "hold_version": a.HoldVersion, "reminds": a.Reminds(),
 	}
 }
 

@@ -48,7 +48,8 @@ type conn interface {
 
 const columns = `id, org_id, profile_id, direction, from_number, to_number, body, body_hash, idempotency_key, status, twilio_sid,
 	error_code, segments, correlation_id, attempt_token, attempted_at, lease_until, attempts, unknown_policy, absent_since,
-	next_look_at, looks, failing_since, failed_looks, accepted_at, asked_at, consent_effect, created_at, updated_at`
+	next_look_at, looks, failing_since, failed_looks, accepted_at, asked_at, consent_effect, reminders, tips, created_at,
+	updated_at`
 
 // row is sms_messages, column by column.
 type row struct {
@@ -79,6 +80,8 @@ type row struct {
 	AcceptedAt     *time.Time
 	AskedAt        *time.Time
 	ConsentEffect  *string
+	Reminders      *string
+	Tips           *string
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
 }
@@ -93,6 +96,11 @@ func (r row) message() (send.Message, error) {
 	if err != nil {
 		return send.Message{}, fmt.Errorf("message %s: %w", r.ID, err)
 	}
+	reminders, remindersErr := consent.ParseSwitch(value(r.Reminders))
+	tips, tipsErr := consent.ParseSwitch(value(r.Tips))
+	if err := errors.Join(remindersErr, tipsErr); err != nil {
+		return send.Message{}, fmt.Errorf("message %s: %w", r.ID, err)
+	}
 	m := send.Message{
 		ID: r.ID, OrgID: r.OrgID, ProfileID: value(r.ProfileID), Direction: send.Direction(r.Direction),
 		From: r.FromNumber, To: r.ToNumber, Body: r.Body, Key: value(r.IdempotencyKey),
@@ -102,7 +110,8 @@ func (r row) message() (send.Message, error) {
 		AbsentSince: value(r.AbsentSince).UTC(), NextCheckAt: value(r.NextLookAt).UTC(), Checks: r.Looks,
 		FailingSince: value(r.FailingSince).UTC(), FailedListings: r.FailedLooks,
 		Attempts: r.Attempts, AcceptedAt: value(r.AcceptedAt).UTC(), AskedAt: value(r.AskedAt).UTC(), ConsentEffect: effect,
-		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+		Preferences: consent.Preferences{Reminders: reminders, Tips: tips},
+		CreatedAt:   r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 	if m.Direction == send.Outbound && r.AttemptedAt == nil { // claimed by a release that did not note it
 		m.AttemptedAt = m.CreatedAt

@@ -28,6 +28,8 @@ with c as (
     values (gen_random_uuid(), @org, 'k', 'otp', '', '{"to": "+15005550001", "body": "Hi"}', 0, 'pending', @at, @at, @at)
 ), h as (
     insert into holds (org_id, phone, held, version, updated_at) values (@org, '+15005550001', true, 1, @at)
+), p as (
+    insert into reminder_preferences (org_id, phone, off, said_at, source, updated_at) values (@org, '+15005550001', true, @at, 'person', @at)
 ), l as (
     insert into sms_looks (message_id, at, finding, detail, candidates) select id, @at, 'absent', '', '[]' from m
 ), a as (

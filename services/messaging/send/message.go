@@ -51,10 +51,12 @@ type Message struct {
 	FailingSince   time.Time // when the first of the listings failed that have failed in a row; zero when the last one did not
 	FailedListings int       // how many those are
 	AcceptedAt     time.Time // zero until Twilio has it
-	AskedAt        time.Time // when the attempt began that Twilio has; zero until they do, and when it cannot be told which one it was
-	ConsentEffect  consent.Effect
-	CreatedAt      time.Time
-	UpdatedAt      time.Time
+	// AskedAt is when the attempt began that Twilio has; zero until they do, and when it cannot be told which one it was.
+	AskedAt       time.Time
+	ConsentEffect consent.Effect      // of an inbound one: to a caller that reads no preferences
+	Preferences   consent.Preferences // of an inbound one, without the locale
+	CreatedAt     time.Time
+	UpdatedAt     time.Time
 }
 
 // Query selects messages of one organisation, newest first.
@@ -81,6 +83,14 @@ func shown(sid string) string {
 		return "wamid.***"
 	}
 	return sid
+}
+
+// Effect is what an inbound message did to consent: a preference did nothing, to a caller that reads preferences.
+func (m Message) Effect(readsPreferences bool) consent.Effect {
+	if readsPreferences && m.Preferences.Any() {
+		return consent.None
+	}
+	return m.ConsentEffect
 }
 
 // Accepted reports whether Twilio has the message, whatever became of it there.

@@ -43,7 +43,7 @@ func (s *Service) RecordStatus(ctx context.Context, r Receipt) (matched bool, er
 		raw[Storable(name)] = Storable(value)
 	}
 	r.Raw = raw
-	recorded, err := s.Store.RecordReceipt(ctx, r)
+	recorded, err := s.Evidence.RecordReceipt(ctx, r)
 	if err != nil {
 		return false, fmt.Errorf("record the receipt: %w", err)
 	}

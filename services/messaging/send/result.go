@@ -23,9 +23,11 @@ const (
 	Throttled       Outcome = "throttled"
 	Rejected        Outcome = "rejected"
 	OptedOut        Outcome = "opted_out"
-	Held            Outcome = "held"     // by an operator's safety hold; it may be sent once that is lifted
-	Parked          Outcome = "parked"   // an operator has to say
-	GivenUp         Outcome = "given_up" // an operator said so
+	RemindersOff    Outcome = "reminders_off" // the recipient wants no reminders, and it is one
+	Held            Outcome = "held"          // by an operator's safety hold; it may be sent once that is lifted
+	Paced           Outcome = "paced"         // outreach whose turn has not come
+	Parked          Outcome = "parked"        // an operator has to say
+	GivenUp         Outcome = "given_up"      // an operator said so
 )
 
 // How long a caller is told to wait. A send in flight or in doubt is usually settled in seconds, by its answer or by its
@@ -48,7 +50,7 @@ type Result struct {
 }
 
 // resultOf is what a row says to somebody who asks for the same send without making an attempt. Twilio's possession
-// beats everything; an opt-out beats whatever has not been accepted, and a hold what could be sent now.
+// beats everything; an opt-out beats whatever has not been accepted, and reminders that are off, or a hold, what could be sent now.
 func resultOf(c Claim, now time.Time) Result {
 	m := c.Message
 	switch {
@@ -56,6 +58,8 @@ func resultOf(c Claim, now time.Time) Result {
 		return Result{Outcome: AlreadyAccepted, Message: m}
 	case c.OptedOut:
 		return Result{Outcome: OptedOut, Message: m}
+	case c.RemindersOff && (m == nil || m.Status == sms.Throttled):
+		return Result{Outcome: RemindersOff, Message: m}
 	case m == nil || c.Held && m.Status == sms.Throttled:
 		return Result{Outcome: Held, Message: m, RetryAfter: heldWait}
 	}

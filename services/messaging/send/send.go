@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -56,9 +57,19 @@ type Request struct {
 	HoldVersion int64
 	// Confirms is the person's message whose opt-out this one confirms, and uuid.Nil for every other message.
 	Confirms uuid.UUID
+	// Purpose is what the message is for, where that is known: whoever wants no reminders gets none of the purposes that Remind.
+	Purpose string
+	// Outreach is a message that its reader did not ask for just now: it waits for its turn before every attempt.
+	Outreach bool
 	// DespiteHold is for our own answers to words about consent, and only for them: their keys begin with AnswerKeys.
 	DespiteHold bool
 }
+
+// reminding are the purposes of engagement and of the outbound queue that are reminders.
+var reminding = []string{"goodbye", "reminder", "weekly_review", "invite", "post_event"}
+
+// Reminds reports whether the message is one of those that a person who wants no reminders does not get.
+func (r Request) Reminds() bool { return slices.Contains(reminding, r.Purpose) }
 
 // Attempt is one try of a request: the claim that it makes on the row.
 type Attempt struct {
@@ -78,12 +89,23 @@ type Attempt struct {
 type Claim struct {
 	// Won says that the attempt holds Message, and must now be made.
 	Won bool
-	// Message is the stored row; nil when there is none, which is so only for a recipient who has opted out or is held.
+	// Message is the stored row; nil when there is none, which is so only for a recipient who has opted out, is held, or wants no such
+	// message.
 	Message *Message
 	// OptedOut says that the recipient has opted out by now.
 	OptedOut bool
 	// Held says that the recipient is on a safety hold by now.
 	Held bool
+	// RemindersOff says that the message is a reminder, and that the recipient wants none by now.
+	RemindersOff bool
+}
+
+// open reports whether an attempt may be made now, as far as this was read before a claim.
+func (c Claim) open(a Attempt) bool {
+	if c.OptedOut || c.Held || c.RemindersOff {
+		return false
+	}
+	return c.Message == nil || c.Message.Matches(a) && c.Message.Retryable(a.At)
 }
 
 // Answer is what Twilio answered to an attempt.
@@ -103,16 +125,13 @@ func (a Answer) OptsOut() bool {
 // means that nothing is known to have been sent; asking again is always safe. It leaves one line in the log and one count per
 // answer, which name the message, never the number or the body.
 func (s *Service) Send(ctx context.Context, r Request) (Result, error) {
-	now := s.Now()
-	claim, err := s.claim(ctx, r, now)
+	a, err := s.attempt(r)
 	if err != nil {
 		return Result{}, err
 	}
-	result := resultOf(claim, now)
-	if claim.Won {
-		if result, err = s.transmit(ctx, *claim.Message); err != nil {
-			return Result{}, err
-		}
+	result, err := s.inTurn(ctx, a)
+	if err != nil {
+		return Result{}, err
 	}
 	if result.Outcome == Parked {
 		if result.Explanation, err = s.explainParked(ctx, *result.Message); err != nil {
@@ -128,30 +147,64 @@ func (s *Service) Send(ctx context.Context, r Request) (Result, error) {
 	return result, nil
 }
 
-// claim checks the request and takes the row of a new attempt, if it is to be had. Once it is asked for, the caller may hang up: a claim
-// that is committed and then not made would hold the row until its lease is over and be in doubt from then on. For the same reason a
-// claim whose answer is lost is asked for once more: the row that has our own token is ours.
-func (s *Service) claim(ctx context.Context, r Request, now time.Time) (Claim, error) {
+// inTurn makes the attempt, which of outreach is made in its turn only. The turn is taken before the row is claimed: a claim is held by
+// nobody who waits. It is asked for only if an attempt seems to be needed, so that all other answers cost none; an attempt that
+// is refused after all, because something has changed between the two, has taken one that is lost.
+func (s *Service) inTurn(ctx context.Context, a Attempt) (Result, error) {
+	if a.Outreach {
+		seen, err := s.Store.Look(ctx, a)
+		if err != nil {
+			return Result{}, fmt.Errorf("look for the send: %w", err)
+		}
+		if seen.open(a) {
+			wait, err := s.Turns.Turn(ctx, a.OrgID, a.Segments, a.At)
+			if err != nil {
+				return Result{}, fmt.Errorf("take a turn: %w", err)
+			}
+			if wait > 0 {
+				return Result{Outcome: Paced, Message: seen.Message, RetryAfter: wait}, nil
+			}
+		}
+	}
+	claim, err := s.claim(ctx, a)
+	switch {
+	case err != nil:
+		return Result{}, err
+	case claim.Won:
+		return s.transmit(ctx, *claim.Message)
+	}
+	return resultOf(claim, a.At), nil
+}
+
+// attempt checks the request and makes an attempt of it.
+func (s *Service) attempt(r Request) (Attempt, error) {
+	now := s.Now()
 	switch {
 	case r.To.IsZero():
-		return Claim{}, fmt.Errorf("%w: to is missing", ErrInvalid)
+		return Attempt{}, fmt.Errorf("%w: to is missing", ErrInvalid)
 	case r.Body == "":
-		return Claim{}, fmt.Errorf("%w: body is missing", ErrInvalid)
+		return Attempt{}, fmt.Errorf("%w: body is missing", ErrInvalid)
 	case r.Key == "" || utf8.RuneCountInString(r.Key) > MaxKey || Storable(r.Key) != r.Key:
-		return Claim{}, fmt.Errorf("%w: idempotency_key must have 1 to %d characters", ErrInvalid, MaxKey)
+		return Attempt{}, fmt.Errorf("%w: idempotency_key must have 1 to %d characters", ErrInvalid, MaxKey)
 	case strings.HasPrefix(r.Key, AnswerKeys) != r.DespiteHold, r.Confirms != uuid.Nil && !r.DespiteHold:
-		return Claim{}, fmt.Errorf("%w: idempotency_key must not begin with %s, which our own answers do", ErrInvalid, AnswerKeys)
+		return Attempt{}, fmt.Errorf("%w: idempotency_key must not begin with %s, which our own answers do", ErrInvalid, AnswerKeys)
 	}
 	from, err := s.Sender.Of(r.OrgID)
 	if err != nil {
-		return Claim{}, err
+		return Attempt{}, err
 	}
 	r.CorrelationID, r.UnknownPolicy = Storable(r.CorrelationID), cmp.Or(r.UnknownPolicy, ConfirmAbsentThenResend)
-	a := Attempt{
+	return Attempt{
 		Request: r, MessageID: uuid.Must(uuid.NewV7()), From: from, BodyHash: sha256.Sum256([]byte(r.Body)),
 		Segments: sms.Segments(string(r.Body)).Count, Token: uuid.Must(uuid.NewRandom()),
 		At: now, LeaseUntil: now.Add(s.Lease), Timeout: s.Timeout,
-	}
+	}, nil
+}
+
+// claim takes the row of a new attempt, if it is to be had. Once it is asked for, the caller may hang up: a claim
+// that is committed and then not made would hold the row until its lease is over and be in doubt from then on. For the same reason a
+// claim whose answer is lost is asked for once more: the row that has our own token is ours.
+func (s *Service) claim(ctx context.Context, a Attempt) (Claim, error) {
 	if err := ctx.Err(); err != nil {
 		return Claim{}, fmt.Errorf("claim the send: %w", err)
 	}

@@ -68,6 +68,7 @@ type Config struct {
 	Store         store
 	Evidence      evidenceStore
 	Carrier       carrier
+	Turns         turns // of outreach
 	Sender        Sender
 	PublicURL     string        // the origin that Twilio reaches us by
 	Timeout       time.Duration // of one call to Twilio; shorter than Lease
@@ -88,24 +89,33 @@ type Service struct {
 
 // store keeps the rows of a send. Every method is one transaction; postgres.Store implements it.
 type store interface {
-	// Claim takes the row of an attempt, a new one or one whose last attempt Twilio did not process, if consent and holds allow it;
+	// Claim takes the row of an attempt, a new one or one whose last attempt Twilio did not process, if consent, reminders and holds allow it;
 	// or reports the row that has the key. A row whose attempt was abandoned becomes unknown. ErrKeyReused.
 	Claim(ctx context.Context, a Attempt) (Claim, error)
+	// Look is what a claim would find, without making one.
+	Look(ctx context.Context, a Attempt) (Claim, error)
 	// Settle applies Message.Settle to the stored row and returns the row after it. An answer that the recipient has
 	// opted out is recorded as such in the same transaction.
 	Settle(ctx context.Context, a Answer) (Message, error)
-	// RecordReceipt keeps the receipt, applies Message.Receive, and returns the message after it.
-	RecordReceipt(ctx context.Context, r Receipt) (Recorded, error)
 	// OnItsWay reports whether an attempt to send to a number is still being made: one whose lease is not over by after.
 	OnItsWay(ctx context.Context, orgID uuid.UUID, phone string, after time.Time) (bool, error)
 }
 
-// evidenceStore keeps what is known of a message in doubt, and what an operator says about it; postgres.Store implements it.
+// evidenceStore keeps what Twilio reports, what is known of a message in doubt, and what an operator says about it; postgres.Store
+// implements it.
 type evidenceStore interface {
+	// RecordReceipt keeps the receipt, applies Message.Receive, and returns the message after it.
+	RecordReceipt(ctx context.Context, r Receipt) (Recorded, error)
 	// Evidence is everything known about a message of an organisation; ErrMessageNotFound when it has no such message.
 	Evidence(ctx context.Context, orgID, id uuid.UUID) (Evidence, error)
 	// Resolve applies Message.Resolve to the stored row, with its evidence, in one transaction, and returns the row after it.
 	Resolve(ctx context.Context, r Resolution) (m Message, changed bool, err error)
+}
+
+// turns paces outreach; outbound.Outreach implements it.
+type turns interface {
+	// Turn takes the turn of a message, or says how long until there may be one.
+	Turn(ctx context.Context, orgID uuid.UUID, segments int, now time.Time) (wait time.Duration, err error)
 }
 
 // carrier hands one message to Twilio, which always has an outcome, and says what Twilio has; twilio.Client implements it.

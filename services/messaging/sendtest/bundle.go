@@ -22,6 +22,7 @@ import (
 	emulator "paceline.internal/emulators/twilio"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/services/messaging/inbox"
+	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/postgres"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
@@ -43,6 +44,8 @@ const (
 	Lease = 30 * time.Second
 	// Interval is that of Reconciler.
 	Interval = 30 * time.Second
+	// OutreachInterval is that of Service.
+	OutreachInterval = 500 * time.Millisecond
 )
 
 // Bundle is the services on a real database and the emulator of Twilio.
@@ -90,8 +93,16 @@ func Setup(t *testing.T) *Bundle {
 		PublicURL: gateway.URL, Timeout: time.Second, Lease: Lease, StopWait: 10 * time.Second, Now: b.Clock.Now,
 		Log: slog.New(slog.NewJSONHandler(b.Logged, nil)), Metrics: metrics,
 	}
+	b.Config.Turns = b.Turns()
 	b.receiver = send.New(b.Config)
 	return b
+}
+
+// Turns are the bundle's: one message of outreach in Interval of OutreachInterval, of a sender that sends a hundred segments a second.
+func (b *Bundle) Turns() *outbound.Outreach {
+	return &outbound.Outreach{
+		Rates: postgres.NewOutbound(b.Pool), Sender: b.Config.Sender, Pace: outbound.NewPace(100), Interval: OutreachInterval,
+	}
 }
 
 // Silent is a Twilio that reports of no message what becomes of it, for a test that says so itself.
@@ -159,7 +170,7 @@ func (b *Bundle) Service(change func(*send.Config)) *send.Service {
 // Inbox is one on the bundle's database, with something changed.
 func (b *Bundle) Inbox(sending *send.Service, change func(*inbox.Config)) *inbox.Service {
 	cfg := inbox.Config{
-		Store: b.Store, Replies: b.Store, Twilio: b.Carrier, Send: sending, Copy: b.Copy, Now: b.Clock.Now, Log: b.Config.Log,
+		Store: b.Store, Notes: b.Store, Replies: b.Store, Twilio: b.Carrier, Send: sending, Copy: b.Copy, Now: b.Clock.Now, Log: b.Config.Log,
 		Metrics: b.inboxMetrics,
 	}
 	if change != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/services/messaging/inbox"
+	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/postgres"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/twilio"
@@ -33,6 +34,7 @@ const (
 type Process struct {
 	store   *postgres.Store
 	carrier *twilio.Client
+	turns   *outbound.Outreach
 	At      int // from 1; never when it is 0
 	Mishap  Mishap
 
@@ -94,6 +96,16 @@ func (p *Process) Claim(ctx context.Context, a send.Attempt) (send.Claim, error)
 	return called(p, "Claim", func() (send.Claim, error) { return p.store.Claim(ctx, a) })
 }
 
+// Look is a call of a port.
+func (p *Process) Look(ctx context.Context, a send.Attempt) (send.Claim, error) {
+	return called(p, "Look", func() (send.Claim, error) { return p.store.Look(ctx, a) })
+}
+
+// Turn is a call of a port.
+func (p *Process) Turn(ctx context.Context, orgID uuid.UUID, segments int, now time.Time) (time.Duration, error) {
+	return called(p, "Turn", func() (time.Duration, error) { return p.turns.Turn(ctx, orgID, segments, now) })
+}
+
 // Settle is a call of a port.
 func (p *Process) Settle(ctx context.Context, a send.Answer) (send.Message, error) {
 	return called(p, "Settle", func() (send.Message, error) { return p.store.Settle(ctx, a) })
@@ -136,6 +148,11 @@ func (p *Process) SettleReply(ctx context.Context, r inbox.Reply) error {
 // SetConsent is a call of a port.
 func (p *Process) SetConsent(ctx context.Context, n inbox.Note) (inbox.Ledger, error) {
 	return called(p, "SetConsent", func() (inbox.Ledger, error) { return p.store.SetConsent(ctx, n) })
+}
+
+// SetReminders is a call of a port.
+func (p *Process) SetReminders(ctx context.Context, r inbox.Reminders) (inbox.Reminders, error) {
+	return called(p, "SetReminders", func() (inbox.Reminders, error) { return p.store.SetReminders(ctx, r) })
 }
 
 // SetHold is a call of a port.
@@ -228,13 +245,13 @@ func Within(do func()) {
 
 // On makes p the process of the bundle. Receipts reach whichever process lives; a dead one answers nothing.
 func (b *Bundle) On(p *Process) *send.Service {
-	p.store, p.carrier = b.Store, b.Carrier
-	return b.Service(func(c *send.Config) { c.Store, c.Evidence, c.Carrier = p, p, p })
+	p.store, p.carrier, p.turns = b.Store, b.Carrier, b.Turns()
+	return b.Service(func(c *send.Config) { c.Store, c.Evidence, c.Carrier, c.Turns = p, p, p, p })
 }
 
 // InboxOn is the inbox of that process.
 func (b *Bundle) InboxOn(p *Process) *inbox.Service {
-	return b.Inbox(b.On(p), func(c *inbox.Config) { c.Store, c.Replies = p, p })
+	return b.Inbox(b.On(p), func(c *inbox.Config) { c.Store, c.Notes, c.Replies = p, p, p })
 }
 
 // TakeReceipts makes a service the one that takes the receipts from now on. With nil they are heard, and not taken to heart.

@@ -64,6 +64,73 @@ func readPhone(field, text string) (sms.Phone, error) {
 	return phone, nil
 }
 
+// purposeForm is what a purpose looks like.
+var purposeForm = regexp.MustCompile(`^[a-z_]{0,40}$`)
+
+func readSend(r *messagingv1.SendRequest) (request send.Request, err error) {
+	request = send.Request{
+		Key: r.GetIdempotencyKey(), CorrelationID: r.GetCorrelationId(), HoldVersion: r.GetHoldVersion(), Purpose: r.GetPurpose(),
+	}
+	if request.OrgID, err = readID("org_id", r.GetOrgId()); err != nil {
+		return send.Request{}, err
+	}
+	if request.ProfileID, err = readOptionalID("profile_id", r.GetProfileId()); err != nil {
+		return send.Request{}, err
+	}
+	if request.To, err = readPhone("to", r.GetTo()); err != nil {
+		return send.Request{}, err
+	}
+	if request.Body, err = sms.NewBody(r.GetBody()); err != nil {
+		return send.Request{}, fmt.Errorf("body: %w", err)
+	}
+	if request.UnknownPolicy, err = readPolicy(r.GetUnknownPolicy()); err != nil {
+		return send.Request{}, err
+	}
+	if request.Consent, err = readGiven(r.GetConsent()); err != nil {
+		return send.Request{}, err
+	}
+	if !purposeForm.MatchString(request.Purpose) {
+		return send.Request{}, invalid("purpose", "must have at most 40 characters of a to z and _")
+	}
+	switch r.GetMessageClass() {
+	case messagingv1.MessageClass_MESSAGE_CLASS_UNSPECIFIED, messagingv1.MessageClass_MESSAGE_CLASS_CONVERSATION:
+	case messagingv1.MessageClass_MESSAGE_CLASS_OUTREACH:
+		request.Outreach = true
+	default:
+		return send.Request{}, invalid("message_class", "is not one of ours")
+	}
+	return request, nil
+}
+
+func readReminders(r *messagingv1.SetRemindersRequest, now time.Time) (said inbox.Reminders, err error) {
+	said = inbox.Reminders{Source: inbox.RemindersSource(r.GetSource()), SaidAt: now, At: now}
+	if said.OrgID, err = readID("org_id", r.GetOrgId()); err != nil {
+		return inbox.Reminders{}, err
+	}
+	if said.Phone, err = sms.StoredPhone(r.GetPhone()); err != nil { // as of a hold
+		return inbox.Reminders{}, fmt.Errorf("phone: %w", err)
+	}
+	switch r.GetReminders() {
+	case messagingv1.Switch_SWITCH_OFF:
+		said.Off = true
+	case messagingv1.Switch_SWITCH_ON:
+	case messagingv1.Switch_SWITCH_UNSPECIFIED:
+		fallthrough
+	default:
+		return inbox.Reminders{}, invalid("reminders", "must be OFF or ON")
+	}
+	if said.Source != inbox.SaidByPerson && said.Source != inbox.SaidByOperator {
+		return inbox.Reminders{}, invalid("source", "must be person or operator")
+	}
+	if at := r.GetSaidAt(); at != nil {
+		said.SaidAt = at.AsTime()
+		if !at.IsValid() || said.SaidAt.After(now.Add(clockSkew)) { // a wish from the future would be in the way of every later one
+			return inbox.Reminders{}, invalid("said_at", "must be a time that is not in the future")
+		}
+	}
+	return said, nil
+}
+
 func readHold(r *messagingv1.SetHoldRequest, now time.Time) (inbox.Hold, error) {
 	orgID, err := readID("org_id", r.GetOrgId())
 	if err != nil {

@@ -3,11 +3,10 @@ package server
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/messaging/consent"
@@ -15,7 +14,6 @@ import (
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/postgres"
 	"paceline.internal/services/messaging/send"
-	"paceline.internal/services/messaging/sms"
 )
 
 // Config is what a Server works with. Every field is needed.
@@ -40,43 +38,19 @@ func New(cfg Config) *Server { return &Server{Config: cfg} }
 // Send hands one message to Twilio, at most once per organisation and key. An outcome that is younger than the callers there may be is
 // shown only to one that understands it.
 func (s *Server) Send(ctx context.Context, r *messagingv1.SendRequest) (*messagingv1.SendResponse, error) {
-	orgID, err := readID("org_id", r.GetOrgId())
+	request, err := readSend(r)
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	profileID, err := readOptionalID("profile_id", r.GetProfileId())
+	result, err := s.Sending.Send(ctx, request)
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	to, err := readPhone("to", r.GetTo())
-	if err != nil {
-		return nil, refuse(ctx, err)
+	answer := &messagingv1.SendResponse{
+		Outcome: writeOutcome(result.Outcome, r.GetUnderstands()), Explanation: result.Explanation,
 	}
-	body, err := sms.NewBody(r.GetBody())
-	if err != nil {
-		return nil, refuse(ctx, fmt.Errorf("body: %w", err))
-	}
-	policy, err := readPolicy(r.GetUnknownPolicy())
-	if err != nil {
-		return nil, refuse(ctx, err)
-	}
-	given, err := readGiven(r.GetConsent())
-	if err != nil {
-		return nil, refuse(ctx, err)
-	}
-	result, err := s.Sending.Send(ctx, send.Request{
-		OrgID: orgID, ProfileID: profileID, To: to, Body: body, Key: r.GetIdempotencyKey(), CorrelationID: r.GetCorrelationId(),
-		UnknownPolicy: policy, HoldVersion: r.GetHoldVersion(), Consent: given,
-	})
-	if err != nil {
-		return nil, refuse(ctx, err)
-	}
-	answer := &messagingv1.SendResponse{Outcome: writeOutcome(result.Outcome), Explanation: result.Explanation}
-	if result.Outcome == send.Accepted {
+	if result.Outcome == send.Accepted && !request.Outreach { // outreach has paid
 		s.Tally.Add(result.Message.Segments)
-	}
-	if result.Outcome == send.Held && !slices.Contains(r.GetUnderstands(), answer.GetOutcome()) {
-		answer.Outcome = messagingv1.Outcome_OUTCOME_THROTTLED
 	}
 	if m := result.Message; m != nil {
 		answer.Message = writeMessage(*m)
@@ -110,7 +84,10 @@ func (s *Server) RecordInbound(ctx context.Context, r *messagingv1.RecordInbound
 		return nil, refuse(ctx, err)
 	}
 	answer := &messagingv1.RecordInboundResponse{
-		Message: writeMessage(m), ConsentEffect: writeEffect(m.ConsentEffect), OrgId: m.OrgID.String(),
+		Message: writeMessage(m), ConsentEffect: writeEffect(m.Effect(r.GetUnderstandsPreferences())), OrgId: m.OrgID.String(),
+	}
+	if r.GetUnderstandsPreferences() {
+		answer.Reminders, answer.Tips = writeSwitch(m.Preferences.Reminders), writeSwitch(m.Preferences.Tips)
 	}
 	if m.ConsentEffect == consent.OptOut {
 		state, err := s.Store.ConsentState(ctx, m.OrgID, m.From)
@@ -247,6 +224,25 @@ func (s *Server) SetHold(ctx context.Context, r *messagingv1.SetHoldRequest) (*m
 		return nil, refuse(ctx, err)
 	}
 	return &messagingv1.SetHoldResponse{}, nil
+}
+
+// SetReminders records what was said about a person's reminders elsewhere than in a message.
+func (s *Server) SetReminders(ctx context.Context, r *messagingv1.SetRemindersRequest) (*messagingv1.SetRemindersResponse, error) {
+	said, err := readReminders(r, s.Now())
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	inForce, err := s.Inbox.SetReminders(ctx, said)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	answer := &messagingv1.SetRemindersResponse{
+		Reminders: messagingv1.Switch_SWITCH_ON, Source: string(inForce.Source), SaidAt: timestamppb.New(inForce.SaidAt),
+	}
+	if inForce.Off {
+		answer.Reminders = messagingv1.Switch_SWITCH_OFF
+	}
+	return answer, nil
 }
 
 // CheckSender reports what an organisation sends from, and whether the person that it asks about has opted out.

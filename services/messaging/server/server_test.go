@@ -194,7 +194,7 @@ func serverOf(t *testing.T, store *postgres.Store, cfg send.Config) *server.Serv
 	sending := send.New(cfg)
 	return server.New(server.Config{
 		Sending: sending, Store: store, Sender: cfg.Sender, Now: cfg.Now,
-		Inbox: inbox.New(inbox.Config{Store: store, Replies: store, Send: sending, Now: cfg.Now, Log: cfg.Log, Metrics: metrics}),
+		Inbox: inbox.New(inbox.Config{Store: store, Notes: store, Replies: store, Send: sending, Now: cfg.Now, Log: cfg.Log, Metrics: metrics}),
 	})
 }
 
@@ -269,6 +269,18 @@ func refusedSends(t *testing.T, s *server.Server) []refusedCall {
 			code: codes.FailedPrecondition, want: messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER,
 		},
 		{
+			name: "PurposeInOtherLetters", call: request(func(r *messagingv1.SendRequest) { r.Purpose = "Goodbye" }),
+			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
+		},
+		{
+			name: "LongPurpose", call: request(func(r *messagingv1.SendRequest) { r.Purpose = strings.Repeat("p", 41) }),
+			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
+		},
+		{
+			name: "UnknownClass", call: request(func(r *messagingv1.SendRequest) { r.MessageClass = 7 }),
+			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
+		},
+		{
 			name: "UnknownPolicy", call: request(func(r *messagingv1.SendRequest) { r.UnknownPolicy = 7 }),
 			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
 		},
@@ -282,6 +294,15 @@ func refusedCalls(t *testing.T, s *server.Server) []refusedCall {
 		{
 			name: "HoldWithoutAVersion", call: func() error {
 				_, err := s.SetHold(service, &messagingv1.SetHoldRequest{OrgId: orgA, Phone: theirs, Held: true})
+				return err
+			},
+			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
+		},
+		{
+			name: "RemindersInTheFuture", call: func() error {
+				_, err := s.SetReminders(service, &messagingv1.SetRemindersRequest{
+					OrgId: orgA, Phone: theirs, Reminders: off, Source: "person", SaidAt: timestamppb.New(noon.Add(2 * time.Minute)),
+				})
 				return err
 			},
 			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,

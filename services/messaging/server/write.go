@@ -2,6 +2,7 @@ package server
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,7 +14,14 @@ import (
 	"paceline.internal/services/messaging/send"
 )
 
-func writeOutcome(o send.Outcome) messagingv1.Outcome {
+// writeOutcome shows an outcome that is younger than the callers there may be only to one that understands it.
+func writeOutcome(o send.Outcome, understands []messagingv1.Outcome) messagingv1.Outcome {
+	understood := func(o, instead messagingv1.Outcome) messagingv1.Outcome {
+		if slices.Contains(understands, o) {
+			return o
+		}
+		return instead
+	}
 	switch o {
 	case send.Accepted:
 		return messagingv1.Outcome_OUTCOME_ACCEPTED
@@ -23,7 +31,7 @@ func writeOutcome(o send.Outcome) messagingv1.Outcome {
 		return messagingv1.Outcome_OUTCOME_IN_FLIGHT
 	case send.Unknown:
 		return messagingv1.Outcome_OUTCOME_UNKNOWN
-	case send.Throttled:
+	case send.Throttled, send.Paced:
 		return messagingv1.Outcome_OUTCOME_THROTTLED
 	case send.Rejected:
 		return messagingv1.Outcome_OUTCOME_REJECTED
@@ -34,7 +42,9 @@ func writeOutcome(o send.Outcome) messagingv1.Outcome {
 	case send.GivenUp:
 		return messagingv1.Outcome_OUTCOME_GIVEN_UP
 	case send.Held:
-		return messagingv1.Outcome_OUTCOME_HELD
+		return understood(messagingv1.Outcome_OUTCOME_HELD, messagingv1.Outcome_OUTCOME_THROTTLED)
+	case send.RemindersOff:
+		return understood(messagingv1.Outcome_OUTCOME_REMINDERS_OFF, messagingv1.Outcome_OUTCOME_OPTED_OUT)
 	}
 	return messagingv1.Outcome_OUTCOME_UNSPECIFIED
 }
@@ -55,6 +65,17 @@ func writeEffect(e consent.Effect) messagingv1.ConsentEffect {
 		return messagingv1.ConsentEffect_CONSENT_EFFECT_DOUBTFUL
 	}
 	return messagingv1.ConsentEffect_CONSENT_EFFECT_UNSPECIFIED
+}
+
+func writeSwitch(s consent.Switch) messagingv1.Switch {
+	switch s {
+	case consent.Off:
+		return messagingv1.Switch_SWITCH_OFF
+	case consent.On:
+		return messagingv1.Switch_SWITCH_ON
+	case consent.Unsaid:
+	}
+	return messagingv1.Switch_SWITCH_UNSPECIFIED
 }
 
 func writeMessage(m send.Message) *messagingv1.Message {

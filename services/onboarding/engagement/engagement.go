@@ -28,14 +28,24 @@ type Config struct {
 // store is where people's engagement is kept; postgres.Engagement implements it, and the crash matrix puts one in its place that fails at
 // the k-th call.
 type store interface {
-	// Person reads a person by their phone, and what a cause has done already; ErrNobody.
-	Person(ctx context.Context, orgID, phone, cause, jobID string) (View, error)
+	views
+
 	// Apply writes a change whole, or nothing of it; conversation.ErrConflict when the person no longer stands where it saw them.
 	Apply(ctx context.Context, c Change) error
-	// Prefer writes one preference, unless a later one is known. Repeating it changes nothing.
+	// Prefer writes one preference, unless a later one is known, or the person's own words bind who states it. Repeating it changes nothing.
 	Prefer(ctx context.Context, p Preference) error
 	// NoteConsent copies a change of consent, unless a later one is known.
 	NoteConsent(ctx context.Context, orgID, profileID string, optedOut bool, said, now time.Time) error
+}
+
+// views are what is known of people.
+type views interface {
+	// Person reads a person by their phone, and what a cause has done already; ErrNobody.
+	Person(ctx context.Context, orgID, phone, cause, jobID string) (View, error)
+	// PersonByID is Person of a profile; ErrNobody.
+	PersonByID(ctx context.Context, orgID, profileID, cause string) (View, error)
+	// ExpensesIn counts the expenses of a person in a category, from an instant until another.
+	ExpensesIn(ctx context.Context, v View, category string, from, until time.Time) (int, error)
 }
 
 // carrier is messaging; messaging.Client implements it.
@@ -49,7 +59,7 @@ type carrier interface {
 // RemindersSaid is what was said last about a person's reminders.
 type RemindersSaid struct {
 	Off    bool
-	Source string // person, operator
+	Source string // ByPerson, ByOperator
 	Said   time.Time
 }
 
@@ -75,8 +85,17 @@ type View struct {
 
 	RemindersOff, TipsOff, OptedOut bool
 
+	RemindersBy string // who said so last: ByPerson, ByOperator; empty while nothing was said
+
 	Destination rules.Destination
-	InHousehold bool // with somebody else
+	HouseholdID string // empty for none
+	InHousehold bool   // with somebody else
+
+	SignedUpAt   time.Time
+	Progress     rules.Progress
+	ProgressRead string // Progress as it is stored, which a change of it is guarded by
+	Expenses     int    // reported ever
+	MagicAt      time.Time
 
 	Known        bool // whether there is a row of their engagement
 	Person       rules.Person
@@ -88,8 +107,15 @@ type View struct {
 	Mode    session.Mode
 	Step    session.StepID // that is due in it
 
-	// Done are the transitions that the cause has made already.
-	Done []rules.Trigger
+	// Done are the transitions that the cause has made already, and Acted the action that it was; nil for none.
+	Done  []rules.Trigger
+	Acted *Acted
+}
+
+// Acted is an action that was counted before.
+type Acted struct {
+	Action string
+	Answer Answer
 }
 
 // silent reports whether nothing may be sent to the person that is not part of their conversation: in a burst, under a hold, and while an
@@ -115,9 +141,30 @@ type Change struct {
 	View     View
 	Cause    string
 	Moves    []rules.Move // in their order
+	Act      *Act         // nil for none
 	Outreach []Outreach
 	Events   []Event
 	At       time.Time
+}
+
+// Act is an action that a change counts.
+type Act struct {
+	rules.Action
+
+	Category string
+	Recorded rules.Recorded
+	Answer   Answer
+}
+
+// Expense reports whether the action counts as an expense of the person.
+func (a *Act) Expense() bool { return a.Name == rules.AddExpense && !a.Income }
+
+// Answer is what an action did, as it is stored and answered.
+type Answer struct {
+	Tier        int    `json:"tier"`                // the highest that is completed
+	Completed   []int  `json:"completed,omitempty"` // by this action
+	Hint        string `json:"hint,omitempty"`      // the text; empty for none
+	MagicMoment bool   `json:"magic_moment,omitempty"`
 }
 
 // Outreach is a row of outreach to be queued. A key that there is already is left as it is.
@@ -156,6 +203,8 @@ const (
 	EventGoodbyeResponse   = "engagement.goodbye_response"
 	EventUnpromptedReturn  = "engagement.unprompted_return"
 	EventPreferenceChanged = "engagement.preference_changed"
+	EventTierCompleted     = "engagement.tier_completed"
+	EventMagicMoment       = "engagement.magic_moment"
 )
 
 // PreferenceName names a preference, as events do.
@@ -168,13 +217,20 @@ const (
 	Destination PreferenceName = "destination"
 )
 
-// Preference is one preference that a person has stated.
+// Whose words a preference is.
+const (
+	ByPerson   = "person"
+	ByOperator = "operator"
+)
+
+// Preference is one preference that was stated.
 type Preference struct {
 	OrgID     string
 	ProfileID string
 	Name      PreferenceName
 	Value     string    // on, off; of a destination individual, group
-	Source    string    // chat, web
+	Source    string    // chat, web, app, operator
+	By        string    // ByPerson, ByOperator
 	Cause     string    // as Change.Cause
 	Said      time.Time // when they did
 	Now       time.Time

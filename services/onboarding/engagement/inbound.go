@@ -85,7 +85,7 @@ func (s *Service) follow(ctx context.Context, h conversation.Heard, w wish) (tak
 			return false, err
 		}
 	}
-	choice, err := s.move(ctx, v, h, w.choice)
+	choice, err := s.move(ctx, v, h, w)
 	if err != nil {
 		return w.prefers(), err
 	}
@@ -111,20 +111,23 @@ var responses = map[rules.Choice]rules.Trigger{
 func cause(h conversation.Heard) string { return "message:" + h.MessageID }
 
 // move writes what a message does to where its person stands, and returns the choice that it made, now or when it was worked before.
-func (s *Service) move(ctx context.Context, v View, h conversation.Heard, choice rules.Choice) (rules.Choice, error) {
-	if trigger := responses[choice]; trigger != "" && slices.Contains(v.Done, trigger) {
-		return choice, nil
+func (s *Service) move(ctx context.Context, v View, h conversation.Heard, w wish) (rules.Choice, error) {
+	if trigger := responses[w.choice]; trigger != "" && slices.Contains(v.Done, trigger) {
+		return w.choice, nil
 	}
-	moves, choice, err := s.decide(v, h, choice)
+	moves, choice, err := s.decide(v, h, w.choice)
 	if err != nil || len(moves) == 0 {
 		return rules.NoChoice, err
 	}
 	change := Change{View: v, Cause: cause(h), Moves: moves, At: s.Now()}
 	for _, m := range moves {
 		change.Events = append(change.Events, eventsOf(v, m)...)
-		if o, queued := s.outreachOf(v, m, h.At); queued {
-			change.Outreach = append(change.Outreach, o)
+		if m.Queue == rules.HelpRestart {
+			s.queue(&change, rules.Outreach{Type: m.Queue, At: h.At}, catalog.HelpRestart, catalog.Params{})
 		}
+	}
+	if w == (wish{}) && h.Effect == conversation.EffectNone {
+		s.read(&change, h)
 	}
 	return choice, s.Store.Apply(ctx, change)
 }
@@ -169,20 +172,39 @@ func eventsOf(v View, m rules.Move) []Event {
 	return events
 }
 
-// outreachOf is the outreach that a move of a person's message asks for, if they may be written to.
-func (s *Service) outreachOf(v View, m rules.Move, at time.Time) (Outreach, bool) {
-	if m.Queue != rules.HelpRestart || v.candidate().Eligible(m.Queue) != "" {
-		return Outreach{}, false
+// read adds what an ordinary message tells besides that its person is there: an expense, if those are to be recognised, and that it is
+// their first, which is greeted. Whoever ever had a session was greeted by its flow.
+func (s *Service) read(c *Change, h conversation.Heard) {
+	var expense *rules.Expense
+	if s.Rules.Recogniser && c.View.Acted == nil {
+		expense = rules.RecogniseExpense(h.Body)
 	}
-	o := rules.Outreach{Type: m.Queue, At: at, Zone: v.Zone}
-	due, skip := o.SendAt(s.Now())
-	if skip != "" {
-		return Outreach{}, false
+	if expense != nil && expense.Confidence >= rules.Confident {
+		a := rules.Action{Name: rules.AddExpense, OccurredAt: h.At, Source: rules.SourceNLP, Confidence: expense.Confidence}
+		if s.Rules.Check(a, c.At) == nil {
+			s.count(c, a, expense.Category)
+		}
 	}
-	return Outreach{
-		Type: o.Type, Key: o.Key(v.ProfileID), MessageKey: catalog.HelpRestart, LocalDay: rules.LocalDay(at, v.Zone), DueAt: due,
+	greeting := rules.Outreach{Type: rules.Welcome, At: h.At}
+	switch rules.FirstMessage(!c.View.Known, c.View.Session != "", expense) {
+	case rules.GreetExpense:
+		s.queue(c, greeting, catalog.WelcomeExpense, catalog.Params{Expense: h.Body})
+	case rules.GreetWithExample:
+		s.queue(c, greeting, catalog.Welcome, catalog.Params{})
+	}
+}
+
+// queue adds outreach to a change, if its person may be written to.
+func (s *Service) queue(c *Change, o rules.Outreach, key string, params catalog.Params) {
+	o.Zone = c.View.Zone
+	due, skip := o.SendAt(c.At)
+	if skip != "" || c.View.candidate().Eligible(o.Type) != "" || catalog.Check(key, params) != nil {
+		return
+	}
+	c.Outreach = append(c.Outreach, Outreach{
+		Type: o.Type, Key: o.Key(c.View.ProfileID), MessageKey: key, Params: params, LocalDay: rules.LocalDay(o.At, o.Zone), DueAt: due,
 		ExpiresAt: o.Expires(),
-	}, true
+	})
 }
 
 // prefer writes the preferences of a message, and returns the texts that confirm them.
@@ -191,7 +213,8 @@ func (s *Service) prefer(ctx context.Context, v View, h conversation.Heard, w wi
 	var answers []string
 	state := func(name PreferenceName, value, answer string) {
 		stated = append(stated, Preference{
-			OrgID: v.OrgID, ProfileID: v.ProfileID, Name: name, Value: value, Source: "chat", Cause: cause(h), Said: h.At, Now: s.Now(),
+			OrgID: v.OrgID, ProfileID: v.ProfileID, Name: name, Value: value, Source: "chat", By: ByPerson, Cause: cause(h), Said: h.At,
+			Now: s.Now(),
 		})
 		answers = append(answers, answer)
 	}

@@ -27,7 +27,9 @@ func (s *Store) Engagement() *Engagement { return &Engagement{s.pool} }
 // has no text yet, and ended one that is final and was not accepted. Without a row it offered nothing.
 const sqlPerson = `
 select p.id as profile_id, p.first_name, p.locale, p.time_zone, p.hold, p.hold_version, p.reengagement_opt_out, p.onboarding_tips_enabled,
-       p.opted_out_at is not null as opted_out, p.preferred_destination,
+       p.opted_out_at is not null as opted_out, p.preferred_destination, p.phone, p.created_at as signed_up_at,
+       p.reengagement_said_by, p.onboarding_tier_progress::text as progress, p.expense_count, p.magic_moment_at,
+       coalesce(h.household_id::text, '') as household_id,
        exists (select from household_members m join household_members o on o.org_id = m.org_id and o.household_id = m.household_id
                where m.profile_id = p.id and o.profile_id <> p.id) as in_household,
        coalesce(u.state, '') as state, u.last_activity_at, u.goodbye_sent_at, u.goodbye_expires_at, u.remind_at,
@@ -37,8 +39,11 @@ select p.id as profile_id, p.first_name, p.locale, p.time_zone, p.hold, p.hold_v
        exists (select from webhook_jobs j where j.org_id = p.org_id and j.subject = p.phone and j.status in ('pending', 'processing')
                and j.subject <> '' and j.id <> @job) as open_job,
        coalesce(c.status, '') as session_status, coalesce(c.mode, '') as session_mode, coalesce(c.next_step_id, '') as step,
-       array(select d.trigger from engagement_state_transitions d where d.profile_id = p.id and d.cause = @cause order by d.id) as done
+       array(select d.trigger from engagement_state_transitions d where d.profile_id = p.id and d.cause = @cause order by d.id) as done,
+       coalesce(a.action, '') as acted, coalesce(a.answer, '{}') as answer
 from profiles p
+left join household_members h on h.profile_id = p.id
+left join engagement_actions a on a.profile_id = p.id and a.cause = @cause
 left join user_engagement_states u on u.profile_id = p.id
 left join engagement_state_transitions t on t.id = u.transition_id
 left join lateral (select s.status, s.mode, s.next_step_id from conversation_sessions s where s.profile_id = p.id
@@ -47,7 +52,12 @@ left join lateral (select bool_and(o.body is null and o.status <> 'processing') 
         bool_and(o.status in ('completed', 'failed', 'cancelled') and o.outcome <> 'sent') as ended
     from engagement_outreach o where o.org_id = p.org_id and o.profile_id = p.id and o.event_type = 'goodbye'
         and o.created_at >= u.goodbye_sent_at) g on true
-where p.org_id = @org and p.phone = @phone`
+where p.org_id = @org and `
+
+const (
+	sqlPersonByPhone = sqlPerson + `p.phone = @phone`
+	sqlPersonByID    = sqlPerson + `p.id = @profile`
+)
 
 type personRow struct {
 	ProfileID             string
@@ -60,6 +70,13 @@ type personRow struct {
 	OnboardingTipsEnabled bool
 	OptedOut              bool
 	PreferredDestination  string
+	Phone                 string
+	SignedUpAt            time.Time
+	ReengagementSaidBy    string
+	Progress              string
+	ExpenseCount          int
+	MagicMomentAt         *time.Time
+	HouseholdID           string
 	InHousehold           bool
 	State                 string
 	LastActivityAt        *time.Time
@@ -77,12 +94,23 @@ type personRow struct {
 	SessionMode           string
 	Step                  string
 	Done                  []string
+	Acted                 string
+	Answer                []byte
 }
 
 // Person reads a person by their phone, with what a cause has done already, in one statement. jobID is the job that asks; other open jobs
 // of the phone are messages that wait. engagement.ErrNobody.
 func (s *Engagement) Person(ctx context.Context, orgID, phone, cause, jobID string) (engagement.View, error) {
-	rows, err := s.pool.Query(ctx, sqlPerson, pgx.NamedArgs{"org": orgID, "phone": phone, "cause": cause, "job": jobID})
+	return s.person(ctx, sqlPersonByPhone, pgx.NamedArgs{"org": orgID, "phone": phone, "cause": cause, "job": jobID})
+}
+
+// PersonByID is Person of a profile, asked by no job.
+func (s *Engagement) PersonByID(ctx context.Context, orgID, profileID, cause string) (engagement.View, error) {
+	return s.person(ctx, sqlPersonByID, pgx.NamedArgs{"org": orgID, "profile": profileID, "cause": cause, "job": uuid.Nil})
+}
+
+func (s *Engagement) person(ctx context.Context, sql string, args pgx.NamedArgs) (engagement.View, error) {
+	rows, err := s.pool.Query(ctx, sql, args)
 	if err != nil {
 		return engagement.View{}, fmt.Errorf("read a person's engagement: %w", err)
 	}
@@ -93,22 +121,36 @@ func (s *Engagement) Person(ctx context.Context, orgID, phone, cause, jobID stri
 	if err != nil {
 		return engagement.View{}, fmt.Errorf("read a person's engagement: %w", err)
 	}
-	return r.view(orgID, phone)
+	orgID, _ := args["org"].(string)
+	return r.view(orgID)
 }
 
-func (r personRow) view(orgID, phone string) (engagement.View, error) {
+func (r personRow) view(orgID string) (engagement.View, error) {
 	var newest rules.Metadata
 	if err := json.Unmarshal(r.NewestMetadata, &newest); err != nil {
 		return engagement.View{}, fmt.Errorf("read the metadata of a transition: %w", err)
+	}
+	var progress rules.Progress
+	if err := json.Unmarshal([]byte(r.Progress), &progress); err != nil {
+		return engagement.View{}, fmt.Errorf("read a person's progress: %w", err)
+	}
+	var acted *engagement.Acted
+	if r.Acted != "" {
+		acted = &engagement.Acted{Action: r.Acted}
+		if err := json.Unmarshal(r.Answer, &acted.Answer); err != nil {
+			return engagement.View{}, fmt.Errorf("read the answer to an action: %w", err)
+		}
 	}
 	zone, err := time.LoadLocation(r.TimeZone)
 	if err != nil {
 		zone = time.UTC
 	}
 	v := engagement.View{
-		OrgID: orgID, ProfileID: r.ProfileID, Phone: phone, FirstName: r.FirstName, Locale: r.Locale, Zone: zone,
+		OrgID: orgID, ProfileID: r.ProfileID, Phone: r.Phone, FirstName: r.FirstName, Locale: r.Locale, Zone: zone,
 		Hold: r.Hold, HoldVersion: r.HoldVersion, RemindersOff: r.ReengagementOptOut, TipsOff: !r.OnboardingTipsEnabled, OptedOut: r.OptedOut,
-		Destination: rules.Destination(r.PreferredDestination), InHousehold: r.InHousehold,
+		RemindersBy: r.ReengagementSaidBy, Destination: rules.Destination(r.PreferredDestination), HouseholdID: r.HouseholdID,
+		InHousehold: r.InHousehold, SignedUpAt: r.SignedUpAt, Progress: progress, ProgressRead: r.Progress, Expenses: r.ExpenseCount,
+		MagicAt: orZero(r.MagicMomentAt), Acted: acted,
 		Known: r.State != "", TransitionID: r.TransitionID,
 		Person: rules.Person{
 			State: rules.State(r.State), LastActivityAt: orZero(r.LastActivityAt), GoodbyeSentAt: orZero(r.GoodbyeSentAt),
@@ -170,6 +212,7 @@ set state = @to, last_activity_at = greatest(u.last_activity_at, @activity), goo
 
 const sqlResetProgress = `
 update profiles p set onboarding_tier = 0, celebration_epoch = p.celebration_epoch + 1, onboarding_tips_enabled = true,
+    tips_changed_at = greatest(p.tips_changed_at, @activity),
     onboarding_tier_progress = jsonb_build_object(
         'tier1', '{}'::jsonb, 'tier2', '{}'::jsonb, 'tier3', '{}'::jsonb, 'epoch', p.celebration_epoch + 1),
     updated_at = @at
@@ -179,7 +222,7 @@ const sqlQueueOutreach = `
 insert into engagement_outreach (id, org_id, idempotency_key, event_type, subject, payload, priority, status, next_retry_at, profile_id,
     transition_id, message_key, destination, local_day, scheduled_for, expires_at, created_at, updated_at)
 select @id, @org, @key, @type, p.phone, @payload, case when @type in ('help_restart', 'welcome', 'tier_unlock') then 0 else 1 end,
-    'pending', @due, p.id, @transition, @message_key, p.preferred_destination, @local_day::date, @due, @expires, @at, @at
+    'pending', @due, p.id, nullif(@transition, '')::uuid, @message_key, p.preferred_destination, @local_day::date, @due, @expires, @at, @at
 from profiles p where p.org_id = @org and p.id = @profile
 on conflict (org_id, idempotency_key) do nothing`
 
@@ -190,7 +233,10 @@ values (@id, @org, @type, @profile, @happened, @cause, @data)`
 // Apply writes a change whole: the person's row, guarded by what was read, the audit of its transitions, what is withdrawn and queued, and
 // the events. conversation.ErrConflict when the person has moved or the cause has made a transition already; then nothing has happened.
 func (s *Engagement) Apply(ctx context.Context, c engagement.Change) error {
-	last := c.Moves[len(c.Moves)-1]
+	var last rules.Move
+	if len(c.Moves) > 0 {
+		last = c.Moves[len(c.Moves)-1]
+	}
 	args := pgx.NamedArgs{
 		"org": c.View.OrgID, "profile": c.View.ProfileID, "newest": c.View.TransitionID, "was": string(c.View.Person.State),
 		"was_activity": orNull(c.View.Person.LastActivityAt), "was_sent": orNull(c.View.Person.GoodbyeSentAt),
@@ -198,14 +244,41 @@ func (s *Engagement) Apply(ctx context.Context, c engagement.Change) error {
 		"activity": last.Person.LastActivityAt, "sent": orNull(last.Person.GoodbyeSentAt), "expires": orNull(last.Person.GoodbyeExpiresAt),
 		"remind": orNull(last.Person.RemindAt), "at": c.At, "withdraw": withdrawn(c.Moves), "cause": c.Cause,
 	}
-	if last.Audit == nil {
-		var changed int
-		if err := s.pool.QueryRow(ctx, sqlActivity, args).Scan(&changed); err != nil {
-			return fmt.Errorf("note activity: %w", err)
-		}
-		return conflictUnless(changed == 1)
+	if last.Audit == nil && c.Act == nil {
+		return noteActivity(ctx, s.pool, args)
 	}
-	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error { return transit(ctx, tx, c, args) })
+	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		if c.Act != nil {
+			if err := keepAction(ctx, tx, c); err != nil {
+				return err
+			}
+		}
+		asked, err := "", error(nil)
+		switch {
+		case last.Audit != nil:
+			asked, err = transit(ctx, tx, c, args)
+		case len(c.Moves) > 0:
+			err = noteActivity(ctx, tx, args)
+		}
+		if err == nil && c.Act != nil {
+			err = advance(ctx, tx, c)
+		}
+		if err != nil {
+			return err
+		}
+		return follow(ctx, tx, c, args, asked)
+	})
+}
+
+func noteActivity(ctx context.Context, db interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}, args pgx.NamedArgs,
+) error {
+	var changed int
+	if err := db.QueryRow(ctx, sqlActivity, args).Scan(&changed); err != nil {
+		return fmt.Errorf("note activity: %w", err)
+	}
+	return conflictUnless(changed == 1)
 }
 
 func conflictUnless(held bool) error {
@@ -225,22 +298,15 @@ func withdrawn(moves []rules.Move) []string {
 	return types
 }
 
-// transit writes a change that has a transition. The transitions come first, because the person's row names the newest of them.
-func transit(ctx context.Context, tx pgx.Tx, c engagement.Change, args pgx.NamedArgs) error {
-	guarded := func(sql string) error {
-		tag, err := tx.Exec(ctx, sql, args)
-		if err != nil {
-			return fmt.Errorf("move a person: %w", err)
-		}
-		return conflictUnless(tag.RowsAffected() == 1)
-	}
-	first := ""
+// transit writes the transitions of a change, and returns the first. They come before the person's row, which names the newest of them.
+func transit(ctx context.Context, tx pgx.Tx, c engagement.Change, args pgx.NamedArgs) (first string, err error) {
+	guarded := func(sql string) error { return guard(ctx, tx, sql, args) }
 	for i, m := range c.Moves {
 		if err := auditIn(args, c.View, m, i == 0); err != nil {
-			return err
+			return "", err
 		}
 		if err := guarded(sqlTransition); err != nil {
-			return err
+			return "", err
 		}
 		args["transition"] = args["id"]
 		if first == "" {
@@ -251,10 +317,16 @@ func transit(ctx context.Context, tx pgx.Tx, c engagement.Change, args pgx.Named
 	if !c.View.Known {
 		sql, args["id"] = sqlBegin, newID()
 	}
-	if err := guarded(sql); err != nil {
-		return err
+	return first, guarded(sql)
+}
+
+// guard runs a guarded statement: conversation.ErrConflict when its guard did not hold.
+func guard(ctx context.Context, tx pgx.Tx, sql string, args pgx.NamedArgs) error {
+	tag, err := tx.Exec(ctx, sql, args)
+	if err != nil {
+		return fmt.Errorf("change a person: %w", err)
 	}
-	return follow(ctx, tx, c, args, first)
+	return conflictUnless(tag.RowsAffected() == 1)
 }
 
 // auditIn sets the arguments of one audit row. A choice is judged as if the goodbye were open; the row says where the person really was,
@@ -276,14 +348,16 @@ func auditIn(args pgx.NamedArgs, v engagement.View, m rules.Move, first bool) er
 	return nil
 }
 
-// follow writes what follows from a transition, in one round trip. asked is the transition that asks for outreach.
+// follow writes what follows, in one round trip. asked is the transition that asks for outreach; empty for none.
 func follow(ctx context.Context, tx pgx.Tx, c engagement.Change, args pgx.NamedArgs, asked string) error {
 	var batch pgx.Batch
-	batch.Queue(sqlWithdraw, args)
 	for _, m := range c.Moves {
 		if m.ResetProgress {
 			batch.Queue(sqlResetProgress, args)
 		}
+	}
+	if asked != "" { // an activity has withdrawn already; after the profile, as in Prefer
+		batch.Queue(sqlWithdraw, args)
 	}
 	for _, o := range c.Outreach {
 		params, err := json.Marshal(o.Params)
@@ -304,8 +378,11 @@ func follow(ctx context.Context, tx pgx.Tx, c engagement.Change, args pgx.NamedA
 			"id": newID(), "org": c.View.OrgID, "type": e.Type, "profile": c.View.ProfileID, "happened": e.Time, "cause": c.Cause, "data": data,
 		})
 	}
+	if batch.Len() == 0 {
+		return nil
+	}
 	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
-		return fmt.Errorf("write what follows from a transition: %w", err)
+		return fmt.Errorf("write what follows from a change: %w", err)
 	}
 	return nil
 }

@@ -52,6 +52,9 @@ with p as (
         local_day, scheduled_for, expires_at, created_at, updated_at)
     select gen_random_uuid(), @org, id || ':welcome:2026-11-21', 'welcome', @phone, 0, 'pending', @at, id, 'engagementFirstMessage', '2026-11-21', @at,
         @at, @at, @at from p
+), x as (
+    insert into engagement_actions (id, org_id, profile_id, cause, action, source, occurred_at, answer, created_at)
+    select gen_random_uuid(), @org, id, 'action:k', 'add_expense', 'web', @at, '{}', @at from p
 ), r as (
     insert into engagement_runs (id, org_id, job, period, nominal_at, status, config_hash, created_at, updated_at)
     values (gen_random_uuid(), @org, 'daily', '2026-11-21', @at, 'running', 'c', @at, @at) on conflict do nothing

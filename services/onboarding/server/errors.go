@@ -13,6 +13,8 @@ import (
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/engagement"
+	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/reservation"
 	"paceline.internal/services/onboarding/session"
 )
@@ -40,6 +42,13 @@ var table = []struct {
 	{conversation.ErrConsent, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{session.ErrWindow, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{conversation.ErrNoProfile, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},
+	{engagement.ErrNobody, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},
+	{engagement.ErrKeyReused, codes.AlreadyExists, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED},
+	{engagement.ErrPreference, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
+	{engagement.ErrRemindersOffByPerson, codes.FailedPrecondition, onboardingv1.Reason_REASON_REMINDERS_OFF_BY_PERSON},
+	{engagement.ErrNoHousehold, codes.FailedPrecondition, onboardingv1.Reason_REASON_NO_HOUSEHOLD},
+	{engagement.ErrHouseholdFull, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
+	{rules.ErrAction, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{conversation.ErrNoSession, codes.NotFound, onboardingv1.Reason_REASON_SESSION_NOT_FOUND},
 	{conversation.ErrNoSender, codes.FailedPrecondition, onboardingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER},
 	{conversation.ErrOnHold, codes.FailedPrecondition, onboardingv1.Reason_REASON_SAFETY_HOLD},

@@ -118,6 +118,9 @@ const (
 	silentAt = 24 * time.Hour  // what is older is counted and not celebrated
 )
 
+// Silenced reports whether an action is counted and nothing is told of it.
+func (a Action) Silenced(now time.Time) bool { return a.Silent || now.Sub(a.OccurredAt) > silentAt }
+
 // ErrAction is what every problem of an action wraps.
 var ErrAction = errors.New("action refused")
 
@@ -138,6 +141,12 @@ func (c Config) Check(a Action, now time.Time) error {
 		problems = append(problems, fmt.Errorf("%w: confidence %v must be 0 to 1", ErrAction, a.Confidence))
 	}
 	return errors.Join(problems...)
+}
+
+// News reports whether an action says that its person is there: it is newer than what is known of them, and not so old that they would be
+// inactive all the same. What is reported much later is counted and moves nobody: an import of old actions ends in no goodbyes.
+func (l Limits) News(p Person, a Action, now time.Time) bool {
+	return a.OccurredAt.After(p.LastActivityAt) && now.Sub(a.OccurredAt) < l.Inactivity
 }
 
 // Completion is a tier that an action completed.
@@ -181,7 +190,7 @@ func (c Config) Record(p Progress, a Action, signedUp time.Time, tipsOff bool, n
 		r.Completed = append(r.Completed, Completion{
 			Tier: number, Days: whole(a.OccurredAt.Sub(since), day), DaysSinceSignup: whole(a.OccurredAt.Sub(signedUp), day),
 		})
-		if !tipsOff && !a.Silent && now.Sub(a.OccurredAt) <= silentAt {
+		if !tipsOff && !a.Silenced(now) {
 			r.Celebrate = append(r.Celebrate, number)
 		}
 	}

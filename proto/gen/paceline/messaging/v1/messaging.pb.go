@@ -872,7 +872,7 @@ type SendResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How far it came.
 	Outcome Outcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=paceline.messaging.v1.Outcome" json:"outcome,omitempty"`
-	// The stored message; absent only when nothing was ever stored (opted out or held before the first attempt).
+	// The stored message; absent only when nothing was ever stored (opted out, held or throttled before the first attempt).
 	Message *Message `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// How long to wait before asking again (in flight, unknown, throttled, held).
 	RetryAfter *durationpb.Duration `protobuf:"bytes,3,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`

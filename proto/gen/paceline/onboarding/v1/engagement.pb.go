@@ -37,7 +37,8 @@ type ReportActionRequest struct {
 	Source string `protobuf:"bytes,4,opt,name=source,proto3" json:"source,omitempty"`
 	// Of nlp: how sure the recogniser was, 0 to 1; absent means 1.
 	Confidence *float64 `protobuf:"fixed64,5,opt,name=confidence,proto3,oneof" json:"confidence,omitempty"`
-	// What else is known; at most 20, each key 1 to 60 and each value at most 200 characters. "category" is the category of an expense.
+	// What else is known; at most 20, each key 1 to 60 and each value at most 200 characters. "category" is the category of an
+	// expense, and "income" is true of money that came in, which completes nothing.
 	Attributes map[string]string `protobuf:"bytes,6,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Unique per person, 1 to 200 characters; the same again is answered as the first was.
 	IdempotencyKey string `protobuf:"bytes,7,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`

@@ -40,7 +40,7 @@ const (
 type EngagementServiceClient interface {
 	// ReportAction counts something that a person did in the host application, once per idempotency key of the person. It answers with what
 	// the action completed, and with the hint that the host application may append to its own reply. It sends nothing itself. Errors:
-	// INVALID_ARGUMENT naming the field, NOT_FOUND (PROFILE_NOT_FOUND).
+	// INVALID_ARGUMENT naming the field, NOT_FOUND (PROFILE_NOT_FOUND), ALREADY_EXISTS (IDEMPOTENCY_KEY_REUSED) for another action under the key.
 	ReportAction(ctx context.Context, in *ReportActionRequest, opts ...grpc.CallOption) (*ReportActionResponse, error)
 	// SetPreferences changes what a person wants to get, and where. What the request leaves out stays. Only the person switches reminders on
 	// again: an operator's or a host application's "on" is refused (FAILED_PRECONDITION, REMINDERS_OFF_BY_PERSON) after the person's own words.
@@ -193,7 +193,7 @@ func (c *engagementServiceClient) GetEngagementStats(ctx context.Context, in *Ge
 type EngagementServiceServer interface {
 	// ReportAction counts something that a person did in the host application, once per idempotency key of the person. It answers with what
 	// the action completed, and with the hint that the host application may append to its own reply. It sends nothing itself. Errors:
-	// INVALID_ARGUMENT naming the field, NOT_FOUND (PROFILE_NOT_FOUND).
+	// INVALID_ARGUMENT naming the field, NOT_FOUND (PROFILE_NOT_FOUND), ALREADY_EXISTS (IDEMPOTENCY_KEY_REUSED) for another action under the key.
 	ReportAction(context.Context, *ReportActionRequest) (*ReportActionResponse, error)
 	// SetPreferences changes what a person wants to get, and where. What the request leaves out stays. Only the person switches reminders on
 	// again: an operator's or a host application's "on" is refused (FAILED_PRECONDITION, REMINDERS_OFF_BY_PERSON) after the person's own words.

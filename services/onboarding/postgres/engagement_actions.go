@@ -1,0 +1,99 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/services/onboarding/engagement"
+	"paceline.internal/services/onboarding/engagement/rules"
+)
+
+const sqlKeepAction = `
+insert into engagement_actions (id, org_id, profile_id, cause, action, category, source, occurred_at, answer, created_at)
+values (@id, @org, @profile, @cause, @action, @category, @source, @happened, @answer, @at)
+on conflict on constraint engagement_actions_once do nothing`
+
+// keepAction is the first statement of its transaction: of two of one cause the second waits for the first, and is a conflict then.
+func keepAction(ctx context.Context, tx pgx.Tx, c engagement.Change) error {
+	answer, err := json.Marshal(c.Act.Answer)
+	if err != nil {
+		return fmt.Errorf("encode an answer: %w", err)
+	}
+	category := strings.ToLower(c.Act.Category)
+	if !c.Act.Expense() {
+		category = ""
+	}
+	return guard(ctx, tx, sqlKeepAction, pgx.NamedArgs{
+		"id": newID(), "org": c.View.OrgID, "profile": c.View.ProfileID, "cause": c.Cause, "action": c.Act.Name, "category": category,
+		"source": string(c.Act.Source), "happened": c.Act.OccurredAt, "answer": answer, "at": c.At,
+	})
+}
+
+// What an action changes was decided on the progress, the expenses and the switch of the tips that were read. A concurrent action
+// has changed one of them, or nothing that matters.
+const sqlAdvance = `
+update profiles p set onboarding_tier = @tier, onboarding_tier_progress = @progress, expense_count = p.expense_count + @expenses,
+    magic_moment_at = case when @magic then @happened::timestamptz else p.magic_moment_at end, updated_at = @at
+where p.org_id = @org and p.id = @profile and p.onboarding_tier_progress = @was_progress::jsonb and p.expense_count = @was_expenses
+  and p.onboarding_tips_enabled <> @was_tips_off and (p.magic_moment_at is null or not @magic)`
+
+// advance writes what an action changes of its person, if anything.
+func advance(ctx context.Context, tx pgx.Tx, c engagement.Change) error {
+	expenses := 0
+	if c.Act.Expense() {
+		expenses = 1
+	}
+	if expenses == 0 && !c.Act.Recorded.Changed && !c.Act.Answer.MagicMoment {
+		return nil
+	}
+	progress, err := json.Marshal(c.Act.Recorded.Progress)
+	if err != nil {
+		return fmt.Errorf("encode a progress: %w", err)
+	}
+	return guard(ctx, tx, sqlAdvance, pgx.NamedArgs{
+		"org": c.View.OrgID, "profile": c.View.ProfileID, "tier": c.Act.Recorded.Tier, "progress": progress, "expenses": expenses,
+		"magic": c.Act.Answer.MagicMoment, "happened": c.Act.OccurredAt, "at": c.At, "was_progress": c.View.ProgressRead,
+		"was_expenses": c.View.Expenses, "was_tips_off": c.View.TipsOff,
+	})
+}
+
+const sqlExpensesIn = `
+select count(*) from engagement_actions
+where org_id = $1 and profile_id = $2 and action = $3 and category = $4 and occurred_at >= $5 and occurred_at < $6`
+
+// ExpensesIn counts the expenses of a person in a category, in any case, from an instant until another.
+func (s *Engagement) ExpensesIn(ctx context.Context, v engagement.View, category string, from, until time.Time) (n int, err error) {
+	row := s.pool.QueryRow(ctx, sqlExpensesIn, v.OrgID, v.ProfileID, rules.AddExpense, strings.ToLower(category), from, until)
+	if err := row.Scan(&n); err != nil {
+		return 0, fmt.Errorf("count expenses: %w", err)
+	}
+	return n, nil
+}
+
+// ActionsKept is how long an action is kept: for the month that its category is counted in, and for a key that is repeated.
+const ActionsKept = 62 * 24 * time.Hour
+
+const sqlForgetActions = `
+delete from engagement_actions where id = any (array(
+    select id from engagement_actions where created_at < $1 order by created_at, id limit $2 for update skip locked))`
+
+// ForgetActions deletes the actions that were reported before an instant, a thousand at a time, and says how many.
+func (s *Engagement) ForgetActions(ctx context.Context, before time.Time) (forgotten int64, err error) {
+	const batch = 1000
+	for ctx.Err() == nil {
+		tag, err := s.pool.Exec(ctx, sqlForgetActions, before, batch)
+		if err != nil {
+			return forgotten, fmt.Errorf("forget actions: %w", err)
+		}
+		forgotten += tag.RowsAffected()
+		if tag.RowsAffected() < batch {
+			break
+		}
+	}
+	return forgotten, ctx.Err()
+}
