@@ -83,13 +83,13 @@ func (w *world) leap(ctx context.Context, planned time.Time) (bool, error) {
 // due. A session that is held back waits for its release, and one whose step is past its due time for the sweeper.
 const sqlDue = `
 select exists (select from webhook_jobs where status = 'processing')
+    or exists (select from engagement_outreach where status = 'processing') or exists (select from engagement_runs where status = 'running')
     or exists (select from step_alarms where published_at is null)
     or exists (select from conversation_sessions s join profiles p on p.id = s.profile_id
                where s.status = 'active' and s.next_step_id is not null and not p.hold and not exists (
                  select from step_alarms a where a.session_id = s.id and a.step_id = s.next_step_id and a.due_at > $1)),
-    or exists (select from engagement_outreach where status = 'processing') or exists (select from engagement_runs where status = 'running'),
        least((select min(next_retry_at) from webhook_jobs where status = 'pending'),
-             (select min(next_retry_at) from engagement_outreach where status = 'pending'),
+             (select min(next_retry_at) from engagement_outreach where status = 'pending' and next_retry_at > $1),
              (select min(a.due_at) from step_alarms a join conversation_sessions s on s.id = a.session_id and s.next_step_id = a.step_id
               where s.status = 'active' and a.due_at > $1))`
 

@@ -139,7 +139,7 @@ func (p *person) do(ctx context.Context, n int, d doing) {
 
 // report has the host application report an action.
 func (p *person) report(ctx context.Context, key, action string, at time.Time) {
-	p.calls(ctx, rpc.RoleApp, http.MethodPost, "/actions", map[string]any{
+	p.calls(ctx, rpc.RoleOperator, http.MethodPost, "/actions", map[string]any{
 		"action": action, "occurred_at": at, "source": pick(p.c.dice.roll(key, p.i), []string{"nlp", "command", "web"}), "idempotency_key": key,
 	}, func() { p.did(at, doing{action: action}) })
 }
@@ -168,6 +168,7 @@ func (p *person) calls(ctx context.Context, as rpc.Role, method, path string, in
 	case refused(err):
 		p.c.problemf("person %d: %v", p.i, err)
 	default:
+		println(p.c.elapsed().String(), p.i, err.Error())
 		p.after(p.c.tempo.again, func(ctx context.Context) { p.calls(ctx, as, method, path, in, granted) })
 	}
 }

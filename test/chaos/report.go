@@ -109,6 +109,7 @@ func (r *Report) Print(to io.Writer) error {
 		s.linef(p.name, "%d%s", *p.count, map[bool]string{false: "   BROKEN"}[*p.count == 0])
 	}
 	s.linef("parked", "%s", counts(r.Parked))
+	r.Engaged.describe(&s)
 	if r.Killed != nil {
 		r.Killed.describe(&s)
 	}
