@@ -26,6 +26,7 @@ type shift struct {
 	odds    odds
 	longest time.Duration // bounds a world, on its own clock. By then every patience in the system has run out.
 	leaps   bool
+	least   time.Duration // shorter than no leap: what is due sooner is played
 	// second is whether there is a second replica of onboarding. It is called by nobody, but its loops are awake with those of the first.
 	second bool
 }
@@ -33,13 +34,13 @@ type shift struct {
 func (s Simulation) shift() (shift, error) {
 	switch g := s.Gear; {
 	case s.Engagement > 0:
-		f := shift{tempo: followed(s.Engagement), odds: often, longest: s.Engagement + 60*day, leaps: true, second: true}
+		f := shift{tempo: followed(s.Engagement), odds: often, longest: s.Engagement + 60*day, leaps: true, least: 5 * time.Second, second: true}
 		f.odds.patient = s.Engagement
 		return f, nil
 	case g == Slow, g == "":
 		return shift{tempo: minutes(), odds: often, longest: 6 * time.Hour}, nil
 	case g == Fast:
-		f := shift{tempo: months(), odds: often, longest: 400 * day, leaps: true}
+		f := shift{tempo: months(), odds: often, longest: 400 * day, leaps: true, least: time.Minute}
 		f.odds.patient = 300 * day
 		return f, nil
 	}
@@ -47,8 +48,6 @@ func (s Simulation) shift() (shift, error) {
 }
 
 const (
-	// leastLeap is shorter than no leap: what is due sooner is played.
-	leastLeap = time.Minute
 	// lead is how long before a planned instant a leap ends: for every loop to wake.
 	lead = time.Second
 	// askAgain is how long the clock of a world in which something is open is not asked to leap.
@@ -59,7 +58,7 @@ const (
 // it did.
 func (w *world) leap(ctx context.Context, planned time.Time) (bool, error) {
 	now := w.clock.Now()
-	if !w.shift.leaps || now.Before(w.openUntil) || planned.Sub(now) < leastLeap {
+	if !w.shift.leaps || now.Before(w.openUntil) || planned.Sub(now) < w.shift.least {
 		return false, nil
 	}
 	due, open, err := w.due(ctx)
@@ -69,7 +68,7 @@ func (w *world) leap(ctx context.Context, planned time.Time) (bool, error) {
 	if due != nil && due.Before(planned) {
 		planned = *due
 	}
-	if open || planned.Sub(now) < leastLeap {
+	if open || planned.Sub(now) < w.shift.least {
 		w.openUntil = now.Add(askAgain)
 		return false, nil
 	}
