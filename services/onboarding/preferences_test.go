@@ -69,7 +69,7 @@ func (b *bundle) stands(p conversation.Profile) *onboardingv1.Engagement {
 // wished is what a wish leaves behind, but for where it was said.
 func (b *bundle) wished(p conversation.Profile) []string {
 	b.t.Helper()
-	return listed[string](b, `select concat_ws(' ', p.reengagement_opt_out, p.reengagement_said_by, p.onboarding_tips_enabled, p.preferred_destination,
+	return listed[string](b, `select concat_ws(' ', p.reengagement_opt_out, p.onboarding_tips_enabled, p.preferred_destination,
 		(select string_agg(concat_ws('=', e.data ->> 'preference', e.data ->> 'value'), ' ' order by e.id) from event_outbox e
 			where e.subject = p.id::text and e.type = 'engagement.preference_changed'),
 		(select string_agg(concat_ws(' ', o.event_type, o.status, o.outcome), ' ' order by o.id) from engagement_outreach o
@@ -202,7 +202,7 @@ func TestSetPreferences(t *testing.T) {
 
 func TestGetEngagement(t *testing.T) {
 	t.Parallel()
-	subtest(t, "S4_02_ShowsWhereAPersonStandsAndWhyThereIsNoOutreach", setup, func(t *testing.T, b *bundle) {
+	subtest(t, "ShowsWhereAPersonStandsAndWhyThereIsNoOutreach", setup, func(t *testing.T, b *bundle) {
 		stranger, onboarding := b.person(), activated(b)
 		require.Equal(t, "onboarding", b.stands(onboarding).GetSkip())
 		require.Empty(t, b.stands(stranger).GetState())
@@ -273,6 +273,27 @@ func TestFirstMessage(t *testing.T) {
 		require.Empty(t, queued(b, p))
 		b.at(r.ID, session.AwaitingExplanationResponse, "")
 		require.Equal(t, 1, b.engaged(p).Expenses, "it is the conversation's, and an expense")
+	})
+
+	subtest(t, "S4_64_MakesAMemberOfAHouseholdAGroupUnlessTheyChose", setup, func(t *testing.T, b *bundle) {
+		p, chose, later, alone := b.person(), b.person(), b.person(), b.person()
+		b.together(alone)
+		b.reply(later, "hello")
+		b.together(p, chose, later)
+		_, err := b.prefers(rpc.RoleUser, chose, &onboardingv1.SetPreferencesRequest{Destination: "individual"})
+		require.NoError(t, err)
+		b.clock.Advance(time.Second)
+		for _, who := range []conversation.Profile{p, chose, later, alone} {
+			b.reply(who, "hello")
+		}
+		require.Equal(t, rules.Group, b.engaged(p).Destination)
+		require.False(t, b.engaged(p).DestinationChosen)
+		require.Equal(t, 1, b.count(`select count(*) from engagement_outreach where destination = 'group'`))
+		for _, who := range []conversation.Profile{chose, later, alone} {
+			require.Equal(t, rules.Individual, b.engaged(who).Destination)
+		}
+		b.reply(p, "switch to individual")
+		require.Equal(t, rules.Individual, b.engaged(p).Destination)
 	})
 
 	subtest(t, "S4_63_WishIsNotWelcomed", setup, func(t *testing.T, b *bundle) {

@@ -152,6 +152,46 @@ func mutations() []mutation {
 			old:  "\n  and u.last_activity_at = @was_activity`", without: "`",
 		},
 		{
+			guard: "an action is counted once", tests: onboardingSuite,
+			file: "services/onboarding/postgres/engagement_actions.go",
+			old:  "on conflict on constraint engagement_actions_once do nothing", without: "on conflict on constraint engagement_actions_once do update set answer = excluded.answer",
+		},
+		{
+			guard: "an action is counted on the progress that there is", tests: onboardingSuite,
+			file: "services/onboarding/postgres/engagement_actions.go",
+			old:  "p.onboarding_tier_progress = @was_progress::jsonb", without: "@was_progress::jsonb is not null",
+		},
+		{
+			guard: "an action is counted on the expenses that there are", tests: onboardingSuite,
+			file: "services/onboarding/postgres/engagement_actions.go",
+			old:  "and p.expense_count = @was_expenses\n", without: "and @was_expenses::int is not null\n",
+		},
+		{
+			guard: "an action is counted by the switch of the tips that there is", tests: onboardingSuite,
+			file: "services/onboarding/postgres/engagement_actions.go",
+			old:  "\n  and p.onboarding_tips_enabled <> @was_tips_off", without: "\n  and @was_tips_off::bool is not null",
+		},
+		{
+			guard: "the magic moment is once", tests: onboardingSuite,
+			file: "services/onboarding/postgres/engagement_actions.go",
+			old:  " and (p.magic_moment_at is null or not @magic)", without: "",
+		},
+		{
+			guard: "an old action moves nobody", tests: onboardingSuite,
+			file: "services/onboarding/engagement/actions.go",
+			old:  "	case !s.Rules.News(v.Person, a, now):", without: "	case false:",
+		},
+		{
+			guard: "a wish about tips that is worked late does not undo a later one", tests: onboardingSuite,
+			file: "services/onboarding/postgres/engagement_preferences.go",
+			old:  "(was.tips_changed_at is null or was.tips_changed_at < @said)", without: "true",
+		},
+		{
+			guard: "only the person switches on again what their own words have switched off", tests: onboardingSuite,
+			file: "services/onboarding/engagement/preferences.go",
+			old:  "		return ErrRemindersOffByPerson", without: "		return nil",
+		},
+		{
 			guard: "the compare-and-set of a session", tests: onboardingSuite,
 			file:    "services/onboarding/postgres/sessions.go",
 			old:     "where id = @id and status = @was and turn = @turn and state_token = @from and next_step_id is not distinct from nullif(@step, '')`",

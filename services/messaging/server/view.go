@@ -38,6 +38,7 @@ func viewOf(ctx context.Context, sender send.Sender) (view, error) {
 		if v.profileID, err = uuid.Parse(p.Subject); err == nil && v.profileID != uuid.Nil {
 			return v, nil
 		}
+	case rpc.RoleApp: // reads no messages
 	}
 	return view{}, errDenied
 }

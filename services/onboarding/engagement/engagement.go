@@ -32,7 +32,7 @@ type store interface {
 
 	// Apply writes a change whole, or nothing of it; conversation.ErrConflict when the person no longer stands where it saw them.
 	Apply(ctx context.Context, c Change) error
-	// Prefer writes one preference, unless a later one is known, or the person's own words bind who states it. Repeating it changes nothing.
+	// Prefer writes one preference, unless a later one is known. Repeating it changes nothing.
 	Prefer(ctx context.Context, p Preference) error
 	// NoteConsent copies a change of consent, unless a later one is known.
 	NoteConsent(ctx context.Context, orgID, profileID string, optedOut bool, said, now time.Time) error
@@ -85,11 +85,10 @@ type View struct {
 
 	RemindersOff, TipsOff, OptedOut bool
 
-	RemindersBy string // who said so last: ByPerson, ByOperator; empty while nothing was said
-
-	Destination rules.Destination
-	HouseholdID string // empty for none
-	InHousehold bool   // with somebody else
+	Destination       rules.Destination
+	DestinationChosen bool   // by the person, or by whoever set it
+	HouseholdID       string // empty for none
+	InHousehold       bool   // with somebody else
 
 	SignedUpAt   time.Time
 	Progress     rules.Progress
@@ -138,13 +137,15 @@ func (v View) candidate() rules.Candidate {
 
 // Change is what one cause changes, guarded by the view that it was decided on. It is written whole.
 type Change struct {
-	View     View
-	Cause    string
-	Moves    []rules.Move // in their order
-	Act      *Act         // nil for none
-	Outreach []Outreach
-	Events   []Event
-	At       time.Time
+	View  View
+	Cause string
+	Moves []rules.Move // in their order
+	Act   *Act         // nil for none
+	// Destination is what a person gets who has not chosen one; empty leaves it.
+	Destination rules.Destination
+	Outreach    []Outreach
+	Events      []Event
+	At          time.Time
 }
 
 // Act is an action that a change counts.
@@ -217,7 +218,7 @@ const (
 	Destination PreferenceName = "destination"
 )
 
-// Whose words a preference is.
+// Who says something about reminders. While the person has switched them off, only they switch them on.
 const (
 	ByPerson   = "person"
 	ByOperator = "operator"
@@ -230,7 +231,6 @@ type Preference struct {
 	Name      PreferenceName
 	Value     string    // on, off; of a destination individual, group
 	Source    string    // chat, web, app, operator
-	By        string    // ByPerson, ByOperator
 	Cause     string    // as Change.Cause
 	Said      time.Time // when they did
 	Now       time.Time

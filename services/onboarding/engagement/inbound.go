@@ -173,7 +173,8 @@ func eventsOf(v View, m rules.Move) []Event {
 }
 
 // read adds what an ordinary message tells besides that its person is there: an expense, if those are to be recognised, and that it is
-// their first, which is greeted. Whoever ever had a session was greeted by its flow.
+// their first, which is greeted, and from which on a member of a household who has not chosen is written to as one. Whoever ever had a
+// session was greeted by its flow.
 func (s *Service) read(c *Change, h conversation.Heard) {
 	var expense *rules.Expense
 	if s.Rules.Recogniser && c.View.Acted == nil {
@@ -183,6 +184,11 @@ func (s *Service) read(c *Change, h conversation.Heard) {
 		a := rules.Action{Name: rules.AddExpense, OccurredAt: h.At, Source: rules.SourceNLP, Confidence: expense.Confidence}
 		if s.Rules.Check(a, c.At) == nil {
 			s.count(c, a, expense.Category)
+		}
+	}
+	if v := c.View; !v.Known {
+		if to := rules.FirstDestination(v.Destination, v.DestinationChosen, v.InHousehold); to != v.Destination {
+			c.Destination = to
 		}
 	}
 	greeting := rules.Outreach{Type: rules.Welcome, At: h.At}
@@ -213,8 +219,7 @@ func (s *Service) prefer(ctx context.Context, v View, h conversation.Heard, w wi
 	var answers []string
 	state := func(name PreferenceName, value, answer string) {
 		stated = append(stated, Preference{
-			OrgID: v.OrgID, ProfileID: v.ProfileID, Name: name, Value: value, Source: "chat", By: ByPerson, Cause: cause(h), Said: h.At,
-			Now: s.Now(),
+			OrgID: v.OrgID, ProfileID: v.ProfileID, Name: name, Value: value, Source: "chat", Cause: cause(h), Said: h.At, Now: s.Now(),
 		})
 		answers = append(answers, answer)
 	}

@@ -61,9 +61,9 @@ func (s *Service) SetPreferences(ctx context.Context, orgID, profileID string, w
 	if w.Destination == rules.Group && !v.InHousehold {
 		return View{}, ErrNoHousehold
 	}
-	said := Preference{OrgID: orgID, ProfileID: profileID, Source: w.Source, By: w.By, Cause: w.Cause, Said: s.Now(), Now: s.Now()}
+	said := Preference{OrgID: orgID, ProfileID: profileID, Source: w.Source, Cause: w.Cause, Said: s.Now(), Now: s.Now()}
 	if w.Reminders != "" {
-		if err := s.setReminders(ctx, v, said, w.Reminders); err != nil {
+		if err := s.setReminders(ctx, v, said, w); err != nil {
 			return View{}, err
 		}
 	}
@@ -84,18 +84,18 @@ func (s *Service) SetPreferences(ctx context.Context, orgID, profileID string, w
 
 // setReminders has messaging keep the switch, and copies what is in force there. When something else was said later, that stands, and is
 // copied by who takes it.
-func (s *Service) setReminders(ctx context.Context, v View, said Preference, value string) error {
-	off := value == "off"
-	inForce, err := s.Carrier.SetReminders(ctx, v.OrgID, v.Phone, RemindersSaid{Off: off, Source: said.By, Said: said.Said})
+func (s *Service) setReminders(ctx context.Context, v View, said Preference, w Wishes) error {
+	off := w.Reminders == "off"
+	inForce, err := s.Carrier.SetReminders(ctx, v.OrgID, v.Phone, RemindersSaid{Off: off, Source: w.By, Said: said.Said})
 	switch {
 	case err != nil:
 		return err
-	case inForce.Off != off && said.By == ByOperator && inForce.Source == ByPerson:
+	case inForce.Off != off && w.By == ByOperator && inForce.Source == ByPerson:
 		return ErrRemindersOffByPerson
 	case inForce.Off != off:
 		return nil
 	}
-	said.Name, said.Value, said.By, said.Said = Reminders, value, inForce.Source, inForce.Said
+	said.Name, said.Value, said.Said = Reminders, w.Reminders, inForce.Said
 	return s.Store.Prefer(ctx, said)
 }
 

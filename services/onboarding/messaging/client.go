@@ -61,7 +61,8 @@ func (c *Client) Send(ctx context.Context, t conversation.Message) (conversation
 	asked := c.now()
 	answer, err := c.rpc.Send(ctx, &messagingv1.SendRequest{
 		OrgId: t.OrgID, ProfileId: t.ProfileID, To: t.To, Body: t.Body, IdempotencyKey: t.Key, CorrelationId: t.CorrelationID,
-		UnknownPolicy: policies[t.Unknown], MessageClass: class(t), Purpose: t.Purpose, Understands: understood, HoldVersion: t.HoldVersion, Consent: consentRecord(t.Consent),
+		UnknownPolicy: policies[t.Unknown], MessageClass: class(t), Purpose: t.Purpose, Understands: understood,
+		HoldVersion: t.HoldVersion, Consent: consentRecord(t.Consent),
 	})
 	if reasonOf(err) == messagingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED {
 		return conversation.Sent{Outcome: conversation.KeyReused}, nil
@@ -106,6 +107,9 @@ func (c *Client) SetReminders(ctx context.Context, orgID, phone string, r engage
 	answer, err := c.rpc.SetReminders(ctx, &messagingv1.SetRemindersRequest{
 		OrgId: orgID, Phone: phone, Reminders: switches[r.Off], Source: r.Source, SaidAt: timestamppb.New(r.Said),
 	})
+	if status.Code(err) == codes.Unimplemented { // the release before; its upgrade mends it
+		return engagement.RemindersSaid{}, fmt.Errorf("%w: this release of messaging keeps no reminders", conversation.ErrUnavailable)
+	}
 	if err != nil {
 		return engagement.RemindersSaid{}, translate(err)
 	}

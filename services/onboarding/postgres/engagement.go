@@ -27,9 +27,9 @@ func (s *Store) Engagement() *Engagement { return &Engagement{s.pool} }
 // has no text yet, and ended one that is final and was not accepted. Without a row it offered nothing.
 const sqlPerson = `
 select p.id as profile_id, p.first_name, p.locale, p.time_zone, p.hold, p.hold_version, p.reengagement_opt_out, p.onboarding_tips_enabled,
-       p.opted_out_at is not null as opted_out, p.preferred_destination, p.phone, p.created_at as signed_up_at,
-       p.reengagement_said_by, p.onboarding_tier_progress::text as progress, p.expense_count, p.magic_moment_at,
-       coalesce(h.household_id::text, '') as household_id,
+       p.opted_out_at is not null as opted_out, p.preferred_destination,
+       p.destination_chosen_at is not null as destination_chosen, p.phone, p.created_at as signed_up_at,
+       p.onboarding_tier_progress::text as progress, p.expense_count, p.magic_moment_at, coalesce(h.household_id::text, '') as household_id,
        exists (select from household_members m join household_members o on o.org_id = m.org_id and o.household_id = m.household_id
                where m.profile_id = p.id and o.profile_id <> p.id) as in_household,
        coalesce(u.state, '') as state, u.last_activity_at, u.goodbye_sent_at, u.goodbye_expires_at, u.remind_at,
@@ -70,9 +70,9 @@ type personRow struct {
 	OnboardingTipsEnabled bool
 	OptedOut              bool
 	PreferredDestination  string
+	DestinationChosen     bool
 	Phone                 string
 	SignedUpAt            time.Time
-	ReengagementSaidBy    string
 	Progress              string
 	ExpenseCount          int
 	MagicMomentAt         *time.Time
@@ -148,7 +148,7 @@ func (r personRow) view(orgID string) (engagement.View, error) {
 	v := engagement.View{
 		OrgID: orgID, ProfileID: r.ProfileID, Phone: r.Phone, FirstName: r.FirstName, Locale: r.Locale, Zone: zone,
 		Hold: r.Hold, HoldVersion: r.HoldVersion, RemindersOff: r.ReengagementOptOut, TipsOff: !r.OnboardingTipsEnabled, OptedOut: r.OptedOut,
-		RemindersBy: r.ReengagementSaidBy, Destination: rules.Destination(r.PreferredDestination), HouseholdID: r.HouseholdID,
+		Destination: rules.Destination(r.PreferredDestination), DestinationChosen: r.DestinationChosen, HouseholdID: r.HouseholdID,
 		InHousehold: r.InHousehold, SignedUpAt: r.SignedUpAt, Progress: progress, ProgressRead: r.Progress, Expenses: r.ExpenseCount,
 		MagicAt: orZero(r.MagicMomentAt), Acted: acted,
 		Known: r.State != "", TransitionID: r.TransitionID,
@@ -217,6 +217,10 @@ update profiles p set onboarding_tier = 0, celebration_epoch = p.celebration_epo
         'tier1', '{}'::jsonb, 'tier2', '{}'::jsonb, 'tier3', '{}'::jsonb, 'epoch', p.celebration_epoch + 1),
     updated_at = @at
 where p.org_id = @org and p.id = @profile`
+
+const sqlFirstDestination = `
+update profiles set preferred_destination = @destination, updated_at = @at
+where org_id = @org and id = @profile and destination_chosen_at is null`
 
 const sqlQueueOutreach = `
 insert into engagement_outreach (id, org_id, idempotency_key, event_type, subject, payload, priority, status, next_retry_at, profile_id,
@@ -355,6 +359,10 @@ func follow(ctx context.Context, tx pgx.Tx, c engagement.Change, args pgx.NamedA
 		if m.ResetProgress {
 			batch.Queue(sqlResetProgress, args)
 		}
+	}
+	if c.Destination != "" {
+		args["destination"] = string(c.Destination)
+		batch.Queue(sqlFirstDestination, args)
 	}
 	if asked != "" { // an activity has withdrawn already; after the profile, as in Prefer
 		batch.Queue(sqlWithdraw, args)

@@ -16,8 +16,8 @@ import (
 const (
 	sqlPreferBegin = `
 with was as (
-    select id, reengagement_opt_out, reengagement_changed_at, reengagement_said_by, onboarding_tips_enabled, tips_changed_at,
-        preferred_destination, destination_chosen_at
+    select id, reengagement_opt_out, reengagement_changed_at, onboarding_tips_enabled, tips_changed_at, preferred_destination,
+        destination_chosen_at
     from profiles where org_id = @org and id = @profile for update
 ), changed as (
     update profiles p set updated_at = @at, `
@@ -32,9 +32,8 @@ with was as (
 insert into event_outbox (event_id, org_id, type, subject, time, causation_id, data)
 select @event, @org, @type, @profile, @said, @cause, @data from changed, was where `
 
-	sqlPreferReminders = sqlPreferBegin + `reengagement_opt_out = @value = 'off', reengagement_changed_at = @said, reengagement_said_by = @by
-    from was where p.id = was.id and (was.reengagement_changed_at is null or was.reengagement_changed_at < @said)
-      and not (was.reengagement_opt_out and was.reengagement_said_by = 'person' and @by = 'operator')` + sqlPreferEnd +
+	sqlPreferReminders = sqlPreferBegin + `reengagement_opt_out = @value = 'off', reengagement_changed_at = @said
+    from was where p.id = was.id and (was.reengagement_changed_at is null or was.reengagement_changed_at < @said)` + sqlPreferEnd +
 		`was.reengagement_opt_out is distinct from (@value = 'off')`
 	sqlPreferTips = sqlPreferBegin + `onboarding_tips_enabled = @value = 'on', tips_changed_at = @said
     from was where p.id = was.id and (was.tips_changed_at is null or was.tips_changed_at < @said)` + sqlPreferEnd +
@@ -45,8 +44,7 @@ select @event, @org, @type, @profile, @said, @cause, @data from changed, was whe
 )
 
 // Prefer writes one preference, with its event if it differs from what was preferred. Each has the time of its change, so that a message
-// that is worked late does not undo a later one; repeating it changes nothing. An operator changes nothing while the person's own words
-// have switched the reminders off.
+// that is worked late does not undo a later one; repeating it changes nothing.
 func (s *Engagement) Prefer(ctx context.Context, p engagement.Preference) error {
 	data, err := json.Marshal(map[string]any{"preference": p.Name, "value": p.Value, "source": p.Source})
 	if err != nil {
@@ -56,7 +54,7 @@ func (s *Engagement) Prefer(ctx context.Context, p engagement.Preference) error 
 		engagement.Reminders: sqlPreferReminders, engagement.Tips: sqlPreferTips, engagement.Destination: sqlPreferDestination,
 	}[p.Name]
 	if _, err := s.pool.Exec(ctx, sql, pgx.NamedArgs{
-		"org": p.OrgID, "profile": p.ProfileID, "name": string(p.Name), "value": p.Value, "by": p.By, "said": p.Said, "at": p.Now,
+		"org": p.OrgID, "profile": p.ProfileID, "name": string(p.Name), "value": p.Value, "said": p.Said, "at": p.Now,
 		"event": newID(),
 		"type":  engagement.EventPreferenceChanged, "cause": p.Cause, "data": data,
 	}); err != nil {
