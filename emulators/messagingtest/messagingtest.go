@@ -237,7 +237,11 @@ func (s *Service) ListMessages(
 	case !known || caller.OrgID != s.orgID:
 		return &messagingv1.ListMessagesResponse{}, nil
 	}
-	return &messagingv1.ListMessagesResponse{Messages: []*messagingv1.Message{r.copy()}}, nil
+	m := r.copy()
+	if m.GetAcceptedAt() == nil {
+		m.Status = r.status()
+	}
+	return &messagingv1.ListMessagesResponse{Messages: []*messagingv1.Message{m}}, nil
 }
 
 // Taken are the messages that the carrier took for a phone, in their order.
@@ -502,6 +506,18 @@ func (s *Service) CheckSender(_ context.Context, in *messagingv1.CheckSenderRequ
 }
 
 // copy is what leaves the lock.
+// status is that of a message which the carrier is not known to have.
+func (r *row) status() string {
+	if r.sending {
+		return "sending"
+	}
+	return map[messagingv1.Outcome]string{
+		messagingv1.Outcome_OUTCOME_UNKNOWN: "unknown", messagingv1.Outcome_OUTCOME_PARKED: "parked",
+		messagingv1.Outcome_OUTCOME_THROTTLED: "throttled", messagingv1.Outcome_OUTCOME_REJECTED: "rejected",
+		messagingv1.Outcome_OUTCOME_GIVEN_UP: "given_up",
+	}[r.state]
+}
+
 func (r *row) copy() *messagingv1.Message { return proto.CloneOf(r.message) }
 
 func (s *Service) accepted(outcome messagingv1.Outcome, r *row) *messagingv1.SendResponse {

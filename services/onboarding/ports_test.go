@@ -44,6 +44,8 @@ type ports struct {
 	whileRecording func()
 	// beforeApply happens once, between the next decision on a person and its change.
 	beforeApply func()
+	// beforeBegin happens once, between the next decision to send outreach and its claim.
+	beforeBegin func()
 
 	mu    sync.Mutex
 	calls []string
@@ -240,6 +242,10 @@ func (p *ports) SetReminders(
 	})
 }
 
+func (p *ports) Fate(ctx context.Context, org, key string) (engagement.Fate, error) {
+	return call(p, "Fate", func() (engagement.Fate, error) { return p.carrier.Fate(ctx, org, key) })
+}
+
 func (p *ports) CheckSender(ctx context.Context, org, phone string) error {
 	return act(p, "CheckSender", func() error { return p.carrier.CheckSender(asItself(ctx), org, phone) })
 }
@@ -303,23 +309,44 @@ func (e people) NoteConsent(ctx context.Context, org, id string, out bool, said,
 	return act(e.p, "NoteConsent", func() error { return e.p.Store.Engagement().NoteConsent(ctx, org, id, out, said, now) })
 }
 
-// jobs is the queue of a process.
-type jobs struct{ p *ports }
+func (e people) Outreach(ctx context.Context, j queue.Job, now time.Time) (engagement.Due, error) {
+	return call(e.p, "Outreach", func() (engagement.Due, error) { return e.p.Store.Engagement().Outreach(ctx, j, now) })
+}
+
+func (e people) Begin(
+	ctx context.Context, d engagement.Due, r engagement.Rendered, group bool, at time.Time,
+) (engagement.Rendered, error) {
+	if do := e.p.beforeBegin; do != nil {
+		e.p.beforeBegin = nil
+		do()
+	}
+	return call(e.p, "Begin", func() (engagement.Rendered, error) { return e.p.Store.Engagement().Begin(ctx, d, r, group, at) })
+}
+
+func (e people) End(ctx context.Context, end engagement.End) error {
+	return act(e.p, "End", func() error { return e.p.Store.Engagement().End(ctx, end) })
+}
+
+// jobs is a queue of a process.
+type jobs struct {
+	p     *ports
+	queue *queue.Queue
+}
 
 func (j jobs) Claim(ctx context.Context, c queue.Claim) (queue.Claimed, error) {
-	return call(j.p, "Claim", func() (queue.Claimed, error) { return j.p.Store.Jobs().Claim(ctx, c) })
+	return call(j.p, "Claim", func() (queue.Claimed, error) { return j.queue.Claim(ctx, c) })
 }
 
 func (j jobs) Finish(ctx context.Context, ends []queue.Finish) ([]string, error) {
-	return call(j.p, "Finish", func() ([]string, error) { return j.p.Store.Jobs().Finish(ctx, ends) })
+	return call(j.p, "Finish", func() ([]string, error) { return j.queue.Finish(ctx, ends) })
 }
 
 func (j jobs) Extend(ctx context.Context, held []queue.Job, until time.Time) ([]string, error) {
-	return call(j.p, "Extend", func() ([]string, error) { return j.p.Store.Jobs().Extend(ctx, held, until) })
+	return call(j.p, "Extend", func() ([]string, error) { return j.queue.Extend(ctx, held, until) })
 }
 
 func (j jobs) Expedite(ctx context.Context, done []queue.Job, now time.Time) (bool, error) {
-	return call(j.p, "Expedite", func() (bool, error) { return j.p.Store.Jobs().Expedite(ctx, done, now) })
+	return call(j.p, "Expedite", func() (bool, error) { return j.queue.Expedite(ctx, done, now) })
 }
 
 // outboxRows are the alarms of a process.

@@ -21,6 +21,8 @@ type Config struct {
 	Rules   rules.Config
 	Texts   catalog.Engagement
 	Unknown session.UnknownSends // of its answers
+	Metrics *Metrics             // nil measures nothing
+	Notify  func()               // wakes the worker of outreach after rows of it were queued; nil wakes nothing
 	Log     *slog.Logger
 	Now     func() time.Time
 }
@@ -29,6 +31,7 @@ type Config struct {
 // the k-th call.
 type store interface {
 	views
+	outreachRows
 
 	// Apply writes a change whole, or nothing of it; conversation.ErrConflict when the person no longer stands where it saw them.
 	Apply(ctx context.Context, c Change) error
@@ -54,6 +57,8 @@ type carrier interface {
 	Send(ctx context.Context, m conversation.Message) (conversation.Sent, error)
 	// SetReminders records what was said elsewhere than in a message, and returns what is in force; conversation.ErrUnavailable.
 	SetReminders(ctx context.Context, orgID, phone string, said RemindersSaid) (RemindersSaid, error)
+	// Fate is what became of the message of a key; conversation.ErrUnavailable.
+	Fate(ctx context.Context, orgID, key string) (Fate, error)
 }
 
 // RemindersSaid is what was said last about a person's reminders.
@@ -66,11 +71,23 @@ type RemindersSaid struct {
 // ErrNobody is a phone of which the organisation has no profile.
 var ErrNobody = errors.New("engagement: there is no such person in this organisation")
 
+// Why an operator's request about outreach is refused.
+var (
+	ErrNoOutreach = errors.New("there is no such outreach in this organisation")
+	ErrBegun      = errors.New("the outreach may have been sent; it comes to its end by itself")
+	ErrOver       = errors.New("the outreach has expired; it would not be sent any more")
+)
+
 // Service follows people. It is safe for concurrent use.
 type Service struct{ Config }
 
 // New makes a Service.
-func New(cfg Config) *Service { return &Service{cfg} }
+func New(cfg Config) *Service {
+	if cfg.Notify == nil {
+		cfg.Notify = func() {}
+	}
+	return &Service{cfg}
+}
 
 // View is a person, as one read of the database saw them.
 type View struct {

@@ -129,7 +129,7 @@ func (s *Service) move(ctx context.Context, v View, h conversation.Heard, w wish
 	if w == (wish{}) && h.Effect == conversation.EffectNone {
 		s.read(&change, h)
 	}
-	return choice, s.Store.Apply(ctx, change)
+	return choice, s.apply(ctx, change)
 }
 
 func (s *Service) decide(v View, h conversation.Heard, choice rules.Choice) ([]rules.Move, rules.Choice, error) {
@@ -198,6 +198,15 @@ func (s *Service) read(c *Change, h conversation.Heard) {
 	case rules.GreetWithExample:
 		s.queue(c, greeting, catalog.Welcome, catalog.Params{})
 	}
+}
+
+// apply writes a change, and wakes the worker for the outreach in it.
+func (s *Service) apply(ctx context.Context, c Change) error {
+	err := s.Store.Apply(ctx, c)
+	if err == nil && len(c.Outreach) > 0 {
+		s.Notify()
+	}
+	return err
 }
 
 // queue adds outreach to a change, if its person may be written to.

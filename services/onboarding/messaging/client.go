@@ -168,6 +168,27 @@ func (c *Client) Receipt(ctx context.Context, orgID, key string) (conversation.R
 	return conversation.Receipt{AcceptedAt: m.GetAcceptedAt().AsTime(), Final: slices.Contains(final, m.GetStatus())}, nil
 }
 
+// Fate is what became of the message of a key, without asking for it to be sent; conversation.ErrUnavailable.
+func (c *Client) Fate(ctx context.Context, orgID, key string) (engagement.Fate, error) {
+	ctx = rpc.WithPrincipal(ctx, rpc.Principal{Subject: "onboarding", Role: rpc.RoleService, OrgID: orgID})
+	answer, err := c.rpc.ListMessages(ctx, &messagingv1.ListMessagesRequest{IdempotencyKey: key, PageSize: 1})
+	if err != nil {
+		return engagement.Fate{}, translate(err)
+	}
+	if len(answer.GetMessages()) == 0 {
+		return engagement.Fate{}, nil
+	}
+	m := answer.GetMessages()[0]
+	f := engagement.Fate{MessageID: m.GetMessageId(), InDoubt: slices.Contains(inDoubt, m.GetStatus())}
+	if at := m.GetAcceptedAt(); at != nil {
+		f.AcceptedAt = at.AsTime()
+	}
+	return f, nil
+}
+
+// inDoubt are the statuses of a message that the carrier may have.
+var inDoubt = []string{"sending", "unknown", "parked"}
+
 var effects = map[messagingv1.ConsentEffect]conversation.Effect{
 	messagingv1.ConsentEffect_CONSENT_EFFECT_NONE:      conversation.EffectNone,
 	messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_OUT:   conversation.EffectOptOut,

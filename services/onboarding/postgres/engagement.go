@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
@@ -18,10 +19,15 @@ import (
 )
 
 // Engagement is the store of engagement: people's states, what they prefer, and what follows from a change.
-type Engagement struct{ pool postgres.DB }
+type Engagement struct {
+	pool     postgres.DB
+	outreach *queue.Queue
+}
 
 // Engagement is the part of the store that engagement works on.
-func (s *Store) Engagement() *Engagement { return &Engagement{s.pool} }
+func (s *Store) Engagement() *Engagement {
+	return &Engagement{pool: s.pool, outreach: outreachQueue(s.pool)}
+}
 
 // The goodbye of the person's episode is every row of the newest goodbye, one for each phone that it goes to: never claimed is one that
 // has no text yet, and ended one that is final and was not accepted. Without a row it offered nothing.
