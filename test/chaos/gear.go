@@ -88,7 +88,7 @@ select exists (select from webhook_jobs where status = 'processing')
                where s.status = 'active' and s.next_step_id is not null and not p.hold and not exists (
                  select from step_alarms a where a.session_id = s.id and a.step_id = s.next_step_id and a.due_at > $1)),
        least((select min(next_retry_at) from webhook_jobs where status = 'pending'),
-             (select min(next_retry_at) from engagement_outreach where status = 'pending' and next_retry_at > $1),
+             (select min(next_retry_at) from engagement_outreach where status = 'pending'),
              (select min(a.due_at) from step_alarms a join conversation_sessions s on s.id = a.session_id and s.next_step_id = a.step_id
               where s.status = 'active' and a.due_at > $1))`
 

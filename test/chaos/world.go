@@ -49,10 +49,10 @@ var worldEnviron = map[string]string{
 	"TWILIO_TIMEOUT":         "3s", // long enough that nothing but a send that hangs ever reaches it
 }
 
-// loops of each service that rest on the world's clock: the jobs, their retention, the relay, the sweeper and what tells holds; the
-// reconciler, the responder, the outbound queue and its retention.
+// loops of each service that rest on the world's clock: the jobs, outreach, the retention of both, the relay, the sweeper and what tells
+// holds; the reconciler, the responder, the outbound queue and its retention.
 const (
-	onboardingLoops = 5
+	onboardingLoops = 7
 	messagingLoops  = 4
 )
 
@@ -109,6 +109,10 @@ func (w *world) serve(ctx context.Context) (err error) {
 		return err
 	}
 	environ = merged(environ, worldEnviron)
+	if w.tempo.days > 0 {
+		environ["ALARM_RELAY_INTERVAL"] = "4s" // half of all instants would be the relay's, which few have alarms for
+		environ["JOBS_RETENTION"] = "8760h"   // the rows of outreach are evidence
+	}
 	wired := map[string]map[string]string{} // by service: what is different for it
 	if wiring, ok := drawWire(w.dice); ok {
 		var value string
