@@ -111,7 +111,7 @@ func (w *world) serve(ctx context.Context) (err error) {
 	environ = merged(environ, worldEnviron)
 	if w.tempo.days > 0 {
 		environ["ALARM_RELAY_INTERVAL"] = "4s" // half of all instants would be the relay's, which few have alarms for
-		environ["JOBS_RETENTION"] = "8760h"   // the rows of outreach are evidence
+		environ["JOBS_RETENTION"] = "8760h"    // the rows of outreach are evidence
 	}
 	wired := map[string]map[string]string{} // by service: what is different for it
 	if wiring, ok := drawWire(w.dice); ok {
