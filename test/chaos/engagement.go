@@ -210,11 +210,11 @@ func (e *evidence) readWords(ctx context.Context, c *population, _ *Verdict) err
 
 const (
 	sqlTouches = `
-select profile_id::text, member_id is not null, event_type, idempotency_key, coalesce(recipient, subject), coalesce(transition_id::text, ''),
-       status, outcome, coalesce(message_id::text, ''), created_at
+select profile_id::text, member_id is not null, event_type, idempotency_key, coalesce(recipient, subject),
+       coalesce(transition_id::text, ''), status, outcome, coalesce(message_id::text, ''), created_at
 from engagement_outreach order by id`
 	sqlSends = `
-select id::text, idempotency_key, status, coalesce(twilio_sid, ''), coalesce(asked_at, created_at) from sms_messages where direction = 'outbound'`
+select id::text, idempotency_key, status, coalesce(asked_at, created_at) from sms_messages where direction = 'outbound'`
 )
 
 func (e *evidence) readTouches(ctx context.Context, c *population, v *Verdict) error {
@@ -228,9 +228,9 @@ func (e *evidence) readTouches(ctx context.Context, c *population, v *Verdict) e
 		t.sent.taken = append(t.sent.taken, taken{at: m.CreatedAt, sid: m.SID})
 	}
 	byKey := map[string]*touch{}
-	var id, key, status, sid string
+	var id, key, status string
 	var claimed time.Time
-	if err := each(ctx, c.messagingDB, sqlSends, []any{&id, &key, &status, &sid, &claimed}, func() {
+	if err := each(ctx, c.messagingDB, sqlSends, []any{&id, &key, &status, &claimed}, func() {
 		t := &touch{sent: &text{id: id, status: status}, claimed: claimed}
 		if seen := sends[id]; seen != nil {
 			t.sent.taken = seen.sent.taken
@@ -277,9 +277,6 @@ func (e *evidence) readRuns(ctx context.Context, c *population, v *Verdict) erro
 	for _, job := range rules.Jobs() {
 		recorded := periods[job]
 		if len(recorded) == 0 {
-			if e.until.Sub(c.began) > 8*day {
-				v.breakf(&v.RunsMissing, "there is no %s run at all", job)
-			}
 			continue
 		}
 		for at := e.until; ; at = at.Add(-day) { // from the newest back to the first that there is
@@ -375,8 +372,8 @@ func (e *evidence) judgeGoodbyes(f *follower, v *Verdict) {
 		}
 		decided[t.id] = t.at
 		if d, was := f.did(t.at.Add(-limits.Inactivity), t.at); was {
-			v.breakf(&v.WhileActive, "profile %s: a goodbye was decided for %s, and the person was active at %s", f.profile, t.at.Format(time.RFC3339),
-				d.to.Format(time.RFC3339))
+			v.breakf(&v.WhileActive, "profile %s: a goodbye was decided for %s, and the person was active at %s", f.profile,
+				t.at.Format(time.RFC3339), d.to.Format(time.RFC3339))
 		}
 	}
 	last, to := map[string]time.Time{}, map[string]int{}
@@ -385,7 +382,8 @@ func (e *evidence) judgeGoodbyes(f *follower, v *Verdict) {
 			continue
 		}
 		if to[t.transition+t.to]++; to[t.transition+t.to] > 1 || t.transition == "" {
-			v.breakf(&v.SecondGoodbyes, "profile %s: %s is one of %d goodbyes of transition %q", f.profile, t.key, to[t.transition+t.to], t.transition)
+			v.breakf(&v.SecondGoodbyes, "profile %s: %s is one of %d goodbyes of transition %q", f.profile, t.key,
+				to[t.transition+t.to], t.transition)
 		}
 		at := t.taken()
 		if at.IsZero() {
@@ -482,7 +480,8 @@ func (e *evidence) judgeTouches(f *follower, v *Verdict) {
 		}
 		if zone := e.zones[t.to]; zone != nil {
 			if quiet := (session.QuietHours{Window: session.DefaultWindow(), Zone: zone}); !quiet.Next(at).Equal(at) {
-				v.breakf(&v.AtNight, "profile %s: %s was taken at %s of the clock of who it went to", f.profile, t.key, at.In(zone).Format(time.RFC3339))
+				v.breakf(&v.AtNight, "profile %s: %s was taken at %s of the clock of who it went to", f.profile, t.key,
+					at.In(zone).Format(time.RFC3339))
 			}
 		}
 		if t.Type.Nudges() && e.wasOff(t.to, t.claimed) {
@@ -544,7 +543,9 @@ func (e *evidence) judgeStanding(f *follower, v *Verdict) {
 	}
 	f.person.mu.Lock()
 	defer f.person.mu.Unlock()
-	if wants := f.person.wantsReminders; wants != consent.Unsaid && (f.remindersOff != (wants == consent.Off) || e.off[f.phone] != (wants == consent.Off)) {
-		v.breakf(&v.WishesUndone, "profile %s wants reminders %s; off is %t here and %t in messaging", f.profile, wants, f.remindersOff, e.off[f.phone])
+	wants, off := f.person.wantsReminders, f.person.wantsReminders == consent.Off
+	if wants != consent.Unsaid && (f.remindersOff != off || e.off[f.phone] != off) {
+		v.breakf(&v.WishesUndone, "profile %s wants reminders %s; off is %t here and %t in messaging", f.profile, wants, f.remindersOff,
+			e.off[f.phone])
 	}
 }

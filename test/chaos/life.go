@@ -66,8 +66,12 @@ var (
 		{48 * time.Hour, 76 * time.Hour},
 		{3 * day, 10 * day},
 	}
-	chooses    = []string{"1", "2", "3", "1️⃣", "2.", " 3 ", "confused", "Achei confuso", "busy!", "na correria", "All good", "Tudo certo", "tudocerto"}
-	everyday   = []string{"12 for lunch", "gastei 50 no almoço", "vou sair hoje, gastei 50", "how are you?", "oi", "1 coffee", "11", "2?", "not busy"}
+	chooses = []string{
+		"1", "2", "3", "1️⃣", "2.", " 3 ", "confused", "Achei confuso", "busy!", "na correria", "All good", "Tudo certo", "tudocerto",
+	}
+	everyday = []string{
+		"12 for lunch", "gastei 50 no almoço", "vou sair hoje, gastei 50", "how are you?", "oi", "1 coffee", "11", "2?", "not busy",
+	}
 	everyphone = []string{"en", "pt"}
 )
 
@@ -168,7 +172,6 @@ func (p *person) calls(ctx context.Context, as rpc.Role, method, path string, in
 	case refused(err):
 		p.c.problemf("person %d: %v", p.i, err)
 	default:
-		println(p.c.elapsed().String(), p.i, err.Error())
 		p.after(p.c.tempo.again, func(ctx context.Context) { p.calls(ctx, as, method, path, in, granted) })
 	}
 }

@@ -125,7 +125,8 @@ func months() tempo {
 // followed is the tempo of a simulation of engagement: as that of months, but who is onboarded is so in the first two days.
 func followed(days time.Duration) tempo {
 	t := months()
-	t.days, t.join, t.think, t.comeBack = days, spans{{time.Second, 12 * time.Hour}}, spans{{300 * time.Millisecond, 15 * time.Second}}, t.comeBack[:1]
+	t.days, t.join, t.comeBack = days, spans{{time.Second, 12 * time.Hour}}, t.comeBack[:1]
+	t.think = spans{{300 * time.Millisecond, 15 * time.Second}}
 	t.stop, t.hold = spans{{3 * day, days}}, spans{{3 * day, days * 2 / 3}}
 	t.visits = int(days / t.visitEvery)
 	return t
