@@ -273,7 +273,11 @@ func TestActionIsActivity(t *testing.T) {
 
 	subtest(t, "S4_43_ReturnsFromAGoodbye", setup, func(t *testing.T, b *bundle) {
 		p := b.asked()
+		b.reports(p, "edit_category")
 		b.reports(p, "view_report")
+		b.celebrated(p, 3)
+		require.Zero(t, b.count(`select count(*) from engagement_outreach where event_type <> 'goodbye' and transition_id is not null`),
+			"no transition asks for a celebration")
 		b.in(p, rules.Active)
 		require.Equal(t, []rules.Trigger{rules.UserMessage, rules.Inactivity14d, rules.UserMessage}, b.triggers(p))
 	})

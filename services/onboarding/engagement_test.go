@@ -636,6 +636,15 @@ func TestCrashOfEngagement(t *testing.T) {
 			require.Equal(b.t, []rules.Trigger{rules.UserMessage, rules.Inactivity14d, rules.UserMessage}, b.triggers(p))
 			require.Equal(b.t, 1, b.outreach(p, rules.Goodbye, "cancelled", "returned"))
 		}},
+		{name: "S4_63_FirstMessageIsAnExpense", begin: func(b *bundle) conversation.Profile {
+			b.rules.Recogniser = true
+			return b.person()
+		}, cause: writes("gastei 50 no mercado"), want: func(b *bundle, p conversation.Profile) {
+			require.Equal(b.t, 1, b.in(p, rules.Active).Expenses)
+			b.tells(p, engagement.EventMagicMoment, "action", "add_expense")
+			require.Equal(b.t, 1, b.outreach(p, rules.Welcome, "pending", ""))
+			require.Len(b.t, b.triggers(p), 1)
+		}},
 		{name: "S4_72_SetPreferences", begin: func(b *bundle) conversation.Profile {
 			p := b.goodbyeQueued()
 			b.together(p, b.person())

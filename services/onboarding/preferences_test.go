@@ -80,6 +80,7 @@ func (b *bundle) wished(p conversation.Profile) []string {
 func TestSetPreferences(t *testing.T) {
 	t.Parallel()
 
+	// Also: S4-74.
 	subtest(t, "S4_72_WebDoesWhatTheWordsDo", setup, func(t *testing.T, b *bundle) {
 		chat, web := b.goodbyeQueued(), b.goodbyeQueued()
 		b.together(chat, web)
@@ -176,6 +177,14 @@ func TestSetPreferences(t *testing.T) {
 		refusedFor(t, b.joins(last, household), codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
 		require.Empty(t, b.stands(last).GetHouseholdId())
 		refusedFor(t, b.joins(conversation.Profile{ID: newID()}, household), codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND)
+	})
+
+	subtest(t, "S4_73_RemindersOffAreNoTipsOff", setup, func(t *testing.T, b *bundle) {
+		p := b.known()
+		require.NoError(t, b.switches(rpc.RoleUser, p, "off"))
+		require.NotEmpty(t, b.reports(p, "add_expense").GetHint())
+		b.tier(p, 1)
+		b.celebrated(p, 1)
 	})
 
 	subtest(t, "S4_70_LateWishAboutTipsDoesNotUndoALaterOne", setup, func(t *testing.T, b *bundle) {

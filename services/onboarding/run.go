@@ -63,8 +63,8 @@ func Migrate(ctx context.Context, cfg Config) error {
 // is behind, /readyz says so.
 //
 // An orchestrator has to wait before it kills, at most: 20 s for calls in flight, 10 s for the ops port, 30 s for each of
-// the jobs, outreach, the retention of both, the relay, the sweeper and the inbound audit, 10 s for each of the listener, the notifiers and the holds,
-// 5 s for the last spans, and a second for each.
+// the jobs, outreach, the retention of both, the relay, the sweeper and the inbound audit, 10 s for each of the listener, the
+// notifiers and the holds, 5 s for the last spans, and a second for each.
 func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	ctx = postgres.AcrossOrganisations(ctx) // what works without being called works for all; a call has a scope of its own
 	tel, err := telemetry.New(ctx, telemetry.Options{
@@ -322,7 +322,8 @@ func connect(ctx context.Context, cfg Config, tel *telemetry.Telemetry, tokens *
 		return nil, errors.Join(err, conn.Close())
 	}
 	return &wired{
-		pool: pool, store: store.NewStore(pool), messaging: conn, wakeJobs: make(chan struct{}, 1), wakeOutreach: make(chan struct{}, 1), wakeRelay: make(chan struct{}, 1),
+		pool: pool, store: store.NewStore(pool), messaging: conn,
+		wakeJobs: make(chan struct{}, 1), wakeOutreach: make(chan struct{}, 1), wakeRelay: make(chan struct{}, 1),
 	}, nil
 }
 

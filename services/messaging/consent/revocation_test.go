@@ -47,6 +47,7 @@ var english = sayings{
 		"Could you stop texting me at night", "don't text me, call me instead", "im blocking this number", "the person before me said stop texting me",
 		"unsubscribe from reminders", "Unsubscribe me from the reminders please", "opt out of reminders", "opt me out of your tips", "take me off the reminders",
 		"stop reminder texts", "Stop sending me reminder messages!", "no more reminder texts", "I don't want tip messages", "turn off reminder notifications",
+		"stop texts until tomorrow", "no more messages tonight please",
 		"stop texting me reminders", "stop reminding me", "Please stop reminding me, thanks", "stop sending me reminders",
 	},
 	nothing: []string{

@@ -32,9 +32,14 @@ type Config struct {
 type store interface {
 	views
 	outreachRows
+	preferences
 
 	// Apply writes a change whole, or nothing of it; conversation.ErrConflict when the person no longer stands where it saw them.
 	Apply(ctx context.Context, c Change) error
+}
+
+// preferences are what people prefer, as the organisation has it.
+type preferences interface {
 	// Prefer writes one preference, unless a later one is known. Repeating it changes nothing.
 	Prefer(ctx context.Context, p Preference) error
 	// NoteConsent copies a change of consent, unless a later one is known.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"paceline.internal/platform/queue"
@@ -234,7 +233,8 @@ func (s *Service) settle(ctx context.Context, d Due, sent conversation.Sent) err
 		cancelled.Outcome = outcomeRemindersOff
 		return s.end(ctx, cancelled)
 	case conversation.Rejected:
-		return &queue.Permanent{Cause: &errNotSent{outcome: outcomeRejected, why: fmt.Sprintf("refused with %d: %s", sent.Code, sent.Explanation)}}
+		why := fmt.Sprintf("refused with %d: %s", sent.Code, sent.Explanation)
+		return &queue.Permanent{Cause: &errNotSent{outcome: outcomeRejected, why: why}}
 	case conversation.Undecided, conversation.GivenUp, conversation.KeyReused:
 	}
 	return &queue.Permanent{Cause: fmt.Errorf("message %s was not sent, as far as is known: %s", sent.MessageID, sent.Explanation)}
@@ -268,15 +268,15 @@ func (s *Service) end(ctx context.Context, e End) error {
 	if err := s.Store.End(ctx, e); err != nil {
 		return err
 	}
-	level, event := slog.LevelInfo, "engagement.outreach_skipped"
+	log := s.Log.With("outreach_id", e.Due.Job.ID, "profile_id", e.Due.ProfileID, "type", string(e.Due.Type), "outcome", e.Outcome)
 	switch e.Status {
 	case queue.StatusCompleted:
-		event = "engagement.outreach_sent"
+		log.InfoContext(ctx, "engagement.outreach_sent", "message_id", e.MessageID)
 	case queue.StatusFailed:
-		level, event = slog.LevelError, "engagement.outreach_failed"
+		log.ErrorContext(ctx, "engagement.outreach_failed", "error", e.Why)
+	default:
+		log.InfoContext(ctx, "engagement.outreach_skipped")
 	}
-	s.Log.LogAttrs(ctx, level, event, slog.String("outreach_id", e.Due.Job.ID), slog.String("profile_id", e.Due.ProfileID),
-		slog.String("type", string(e.Due.Type)), slog.String("outcome", e.Outcome), slog.String("message_id", e.MessageID))
 	s.Metrics.ended(ctx, e.Due.Type, e.Outcome)
 	return queue.ErrEnded
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -358,7 +359,7 @@ func auditIn(args pgx.NamedArgs, v engagement.View, m rules.Move, first bool) er
 	return nil
 }
 
-// follow writes what follows, in one round trip. asked is the transition that asks for outreach; empty for none.
+// follow writes what follows, in one round trip. asked is the transition that asks for the outreach of a move; empty for none.
 func follow(ctx context.Context, tx pgx.Tx, c engagement.Change, args pgx.NamedArgs, asked string) error {
 	var batch pgx.Batch
 	for _, m := range c.Moves {
@@ -378,9 +379,13 @@ func follow(ctx context.Context, tx pgx.Tx, c engagement.Change, args pgx.NamedA
 		if err != nil {
 			return fmt.Errorf("encode parameters: %w", err)
 		}
+		transition := ""
+		if slices.ContainsFunc(c.Moves, func(m rules.Move) bool { return m.Queue == o.Type }) {
+			transition = asked
+		}
 		batch.Queue(sqlQueueOutreach, pgx.NamedArgs{
 			"id": newID(), "org": c.View.OrgID, "profile": c.View.ProfileID, "key": o.Key, "type": string(o.Type), "payload": params,
-			"due": o.DueAt, "transition": asked, "message_key": o.MessageKey, "local_day": o.LocalDay, "expires": o.ExpiresAt, "at": c.At,
+			"due": o.DueAt, "transition": transition, "message_key": o.MessageKey, "local_day": o.LocalDay, "expires": o.ExpiresAt, "at": c.At,
 		})
 	}
 	for _, e := range c.Events {

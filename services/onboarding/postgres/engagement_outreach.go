@@ -37,8 +37,8 @@ select o.event_type, o.idempotency_key, o.profile_id, coalesce(o.member_id::text
     array(
         select n.sent_at from engagement_outreach n
         where n.org_id = o.org_id and n.outcome = 'sent' and n.event_type in ('goodbye', 'reminder', 'weekly_review') and n.sent_at > @since
-          and (o.member_id is null and n.profile_id = o.profile_id and n.member_id is null or n.member_id = coalesce(o.member_id, o.profile_id)
-            or o.member_id is not null and n.profile_id = o.member_id and n.member_id is null)
+          and (n.member_id = coalesce(o.member_id, o.profile_id)
+            or n.member_id is null and n.profile_id = coalesce(o.member_id, o.profile_id))
         order by n.id desc limit 20) as nudges
 from engagement_outreach o where o.org_id = @org and o.id = @id`
 
@@ -77,8 +77,8 @@ func (s *Engagement) Outreach(ctx context.Context, j queue.Job, now time.Time) (
 	}, nil
 }
 
-// sqlClaimForSending claims a row for sending. A message of the person that is stored when this runs forbids a goodbye and a reminder: it will make
-// them active. One that is stored after it comes after the goodbye.
+// sqlClaimForSending claims a row for sending. A message of the person that is stored when this runs forbids a goodbye and a reminder: it
+// will make them active. One that is stored after it comes after the goodbye.
 const sqlClaimForSending = `
 update engagement_outreach o
 set recipient = coalesce(o.recipient, @phone), locale = coalesce(o.locale, @locale), body = coalesce(o.body, @body),
@@ -99,8 +99,8 @@ where m.org_id = @org and m.profile_id = @profile order by p.id`
 const sqlQueueForMember = `
 insert into engagement_outreach (id, org_id, idempotency_key, event_type, subject, payload, priority, max_attempts, status, next_retry_at,
     profile_id, member_id, transition_id, message_key, destination, local_day, scheduled_for, expires_at, created_at, updated_at)
-select @member_row, o.org_id, o.idempotency_key || ':' || @member, o.event_type, @phone, o.payload, o.priority, o.max_attempts, 'pending', @at,
-    o.profile_id, @member::uuid, o.transition_id, o.message_key, 'group', o.local_day, @at, o.expires_at, o.created_at, @at
+select @member_row, o.org_id, o.idempotency_key || ':' || @member, o.event_type, @phone, o.payload, o.priority, o.max_attempts, 'pending',
+    @at, o.profile_id, @member::uuid, o.transition_id, o.message_key, 'group', o.local_day, @at, o.expires_at, o.created_at, @at
 from engagement_outreach o where o.org_id = @org and o.id = @id
 on conflict (org_id, idempotency_key) do nothing`
 
@@ -221,7 +221,8 @@ select o.id::text, o.profile_id::text, coalesce(o.member_id::text, ''), o.event_
 from engagement_outreach o where o.org_id = @org`
 
 const sqlListOutreach = outreachColumns + `
-  and (@profile = '' or o.profile_id = nullif(@profile, '')::uuid) and (@status = '' or o.status = @status) and (@type = '' or o.event_type = @type)
+  and (@profile = '' or o.profile_id = nullif(@profile, '')::uuid) and (@status = '' or o.status = @status)
+  and (@type = '' or o.event_type = @type)
   and (@before = '' or o.id < nullif(@before, '')::uuid)
 order by o.id desc limit @limit`
 
@@ -282,8 +283,8 @@ func (s *Engagement) CancelOutreach(ctx context.Context, orgID, id string, now t
 	})
 }
 
-// RetryOutreach gives a failed row all of its tries again, while its time is not over. Errors: engagement.ErrNoOutreach, *queue.StatusError,
-// engagement.ErrOver.
+// RetryOutreach gives a failed row all of its tries again, while its time is not over. Errors: engagement.ErrNoOutreach,
+// *queue.StatusError, engagement.ErrOver.
 func (s *Engagement) RetryOutreach(ctx context.Context, orgID, id string, now time.Time) (OutreachRow, error) {
 	return s.operate(ctx, orgID, id, func(tx pgx.Tx, r OutreachRow) error {
 		if r.Status == queue.StatusFailed && !now.Before(r.ExpiresAt) {
