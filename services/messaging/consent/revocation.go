@@ -24,8 +24,8 @@ const (
 // that it was said in. A clear one is a clause that says nothing else: "please stop texting me", "não quero mais receber", with
 // courtesies around it, and with nothing anywhere in the text that takes it back, jokes, or speaks of a time ("until tomorrow").
 // Where the same words are only part of a clause, stand before such a time, or are those of somebody who has had enough ("leave
-// me alone"), it is unclear. The rules err towards unclear: what is stopped by mistake costs a conversation, and what is missed breaks the law,
-// but somebody who looks is right both times.
+// me alone"), it is unclear. The rules err towards unclear: what is stopped by mistake costs a conversation, and what is missed
+// breaks the law, but somebody who looks is right both times.
 func Revocation(body string) (Wish, Locale) {
 	clauses, text := clausesOf(body)
 	var before []string // what is said for a time
