@@ -2,6 +2,7 @@ package engagement
 
 import (
 	"context"
+	"errors"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -10,15 +11,21 @@ import (
 )
 
 // Metrics measures what a Service does; nil measures nothing. In Prometheus the names of the counters end in _total.
-type Metrics struct{ outreach metric.Int64Counter }
+type Metrics struct{ outreach, transitions metric.Int64Counter }
 
 // NewMetrics registers them. The ends that alerts watch begin at zero: to Prometheus a counter that appears has not increased.
 func NewMetrics(meter metric.Meter) (*Metrics, error) {
-	outreach, err := meter.Int64Counter("engagement_outreach", metric.WithDescription("Outreach that came to its end, by type and outcome."))
-	if err != nil {
+	outreach, outreachErr := meter.Int64Counter("engagement_outreach",
+		metric.WithDescription("Outreach that came to its end, by type and outcome."))
+	transitions, transitionsErr := meter.Int64Counter("engagement_transitions",
+		metric.WithDescription("Changes of where people stand, by trigger."))
+	if err := errors.Join(outreachErr, transitionsErr); err != nil {
 		return nil, err
 	}
-	m := &Metrics{outreach: outreach}
+	m := &Metrics{outreach: outreach, transitions: transitions}
+	for _, trigger := range rules.Triggers() {
+		m.moved(context.Background(), trigger, 0)
+	}
 	for _, kind := range rules.MessageTypes() {
 		for _, outcome := range []string{outcomeSent, outcomeRejected, outcomeGivenUp, outcomeExpired} {
 			m.outreach.Add(context.Background(), 0, ends(kind, outcome))
@@ -34,5 +41,12 @@ func ends(kind rules.MessageType, outcome string) metric.MeasurementOption {
 func (m *Metrics) ended(ctx context.Context, kind rules.MessageType, outcome string) {
 	if m != nil {
 		m.outreach.Add(ctx, 1, ends(kind, outcome))
+	}
+}
+
+// moved counts so many transitions.
+func (m *Metrics) moved(ctx context.Context, trigger rules.Trigger, n int) {
+	if m != nil {
+		m.transitions.Add(ctx, int64(n), metric.WithAttributes(attribute.String("trigger", string(trigger))))
 	}
 }
