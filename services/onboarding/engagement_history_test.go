@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -13,6 +15,7 @@ import (
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
 	store "paceline.internal/services/onboarding/postgres"
 )
@@ -136,16 +139,75 @@ func TestStats(t *testing.T) {
 			require.ErrorContains(t, err, field)
 		}
 	})
+}
 
-	subtest(t, "PeopleOfAllOrganisationsAreCountedForTheGauge", setup, func(t *testing.T, b *bundle) {
+func TestEngagementGauges(t *testing.T) {
+	t.Parallel()
+	subtest(t, "PeopleOfAllOrganisationsAreCountedByState", setup, func(t *testing.T, b *bundle) {
+		reader := b.observed()
+		counted := func() (found []float64) {
+			for _, state := range rules.States() {
+				found = append(found, gauge(t, reader, "engagement_people", attribute.String("state", string(state))))
+			}
+			return found
+		}
+		require.Equal(t, []float64{0, 0, 0, 0, 0}, counted())
 		b.asked()
+		b.known()
 		b.known()
 		b.exec(`update profiles set org_id = gen_random_uuid()`)
 		b.exec(`update user_engagement_states e set org_id = p.org_id from profiles p where p.id = e.profile_id`)
-		counted, err := b.store.Engagement().People(postgres.AcrossOrganisations(t.Context()))
-		require.NoError(t, err)
-		require.Equal(t, map[rules.State]int{rules.Active: 1, rules.GoodbyeSent: 1, rules.HelpFlow: 0, rules.RemindLater: 0, rules.Dormant: 0}, counted)
+		require.Equal(t, []float64{2, 1, 0, 0, 0}, counted())
 	})
+
+	subtest(t, "ARunIsLateUntilEveryOrganisationHasComeToItsEnd", setup, func(t *testing.T, b *bundle) {
+		reader := b.observed()
+		lag := func(job rules.Job) float64 {
+			return gauge(t, reader, "engagement_run_lag_seconds", attribute.String("job", string(job)))
+		}
+		require.Zero(t, lag(rules.Daily), "there is nobody to run for")
+		b.known()
+		require.InDelta(t, (6 * time.Hour).Seconds(), lag(rules.Daily), 0) // it is noon, and the daily run begins at six
+		require.InDelta(t, (4*day + 3*time.Hour).Seconds(), lag(rules.Weekly), 0)
+		b.exec(`insert into engagement_runs (id, org_id, job, period, nominal_at, status, config_hash, created_at, updated_at)
+			values (gen_random_uuid(), $1, 'daily', '2026-11-20', '2026-11-20 06:00Z', 'running', '', now(), now())`, orgID)
+		require.NotZero(t, lag(rules.Daily), "it is at work")
+		b.exec(`update engagement_runs set status = 'completed', finished_at = now()`)
+		require.Zero(t, lag(rules.Daily))
+		b.exec(`insert into engagement_runs (id, org_id, job, period, nominal_at, status, config_hash, finished_at, created_at, updated_at)
+			values (gen_random_uuid(), $1, 'weekly', '2026-W47', '2026-11-16 09:00Z', 'superseded', '', now(), now(), now())`, orgID)
+		require.Zero(t, lag(rules.Weekly), "it was too late to run it")
+		b.clock.Advance(day)
+		require.InDelta(t, (6 * time.Hour).Seconds(), lag(rules.Daily), 0)
+	})
+
+	subtest(t, "TransitionsAreCountedOnceByTrigger", setup, func(t *testing.T, b *bundle) {
+		reader := b.observed()
+		made := func(trigger rules.Trigger) float64 {
+			return gauge(t, reader, "engagement_transitions", attribute.String("trigger", string(trigger)))
+		}
+		for _, trigger := range rules.Triggers() {
+			require.Zero(t, made(trigger), "an alert sees the first")
+		}
+		p := b.asked()
+		b.reply(p, "3")
+		b.reply(p, "hello") // which is a transition of its own
+		require.InDelta(t, 1, made(rules.GoodbyeResponse3), 0)
+		require.InDelta(t, 2, made(rules.UserMessage), 0)
+		b.reply(p, "hello again") // which is none
+		require.InDelta(t, 2, made(rules.UserMessage), 0)
+	})
+}
+
+// observed measures what happens from now on.
+func (b *bundle) observed() *sdkmetric.ManualReader {
+	meter, reader := b.meter()
+	people := b.current().people.People
+	measured, err := engagement.NewMetrics(meter)
+	require.NoError(b.t, err)
+	people.Metrics = measured
+	require.NoError(b.t, people.Observe(b.t.Context(), meter, b.store.Engagement()))
+	return reader
 }
 
 func only(of map[string]string, names ...string) map[string]string {

@@ -334,12 +334,8 @@ func (e people) Organisations(ctx context.Context) ([]string, error) {
 	return call(e.p, "Organisations", func() ([]string, error) { return e.p.Store.Engagement().Organisations(ctx) })
 }
 
-func (e people) NewestRun(ctx context.Context, org string, job rules.Job) (name string, open bool, err error) {
-	err = act(e.p, "NewestRun", func() (err error) {
-		name, open, err = e.p.Store.Engagement().NewestRun(ctx, org, job)
-		return err
-	})
-	return name, open, err
+func (e people) NewestRun(ctx context.Context, org string, job rules.Job) (string, error) {
+	return call(e.p, "NewestRun", func() (string, error) { return e.p.Store.Engagement().NewestRun(ctx, org, job) })
 }
 
 func (e people) RecordRuns(ctx context.Context, org string, run *rules.Period, superseded []rules.Period, config string, now time.Time) error {

@@ -221,7 +221,8 @@ func (w *wiring) engagement(carrier *messaging.Client, flow session.Flow) (*enga
 // sendOutreach wires the queue of outreach.
 func (w *wiring) sendOutreach(ctx context.Context, counted *queue.Metrics) error {
 	rows, rest := w.store.Engagement().Queue(), w.deps.Rest
-	if err := queue.Observe(ctx, w.meter, engagement.OutreachTable, rows, w.deps.Now); err != nil {
+	if err := errors.Join(queue.Observe(ctx, w.meter, engagement.OutreachTable, rows, w.deps.Now),
+		w.people.Observe(ctx, w.meter, w.store.Engagement())); err != nil {
 		return err
 	}
 	w.outreach = queue.NewRunner(queue.Config{

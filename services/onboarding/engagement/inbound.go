@@ -200,13 +200,20 @@ func (s *Service) read(c *Change, h conversation.Heard) {
 	}
 }
 
-// apply writes a change, and wakes the worker for the outreach in it.
+// apply writes a change, wakes the worker for the outreach in it, and counts its transitions.
 func (s *Service) apply(ctx context.Context, c Change) error {
-	err := s.Store.Apply(ctx, c)
-	if err == nil && len(c.Outreach) > 0 {
+	if err := s.Store.Apply(ctx, c); err != nil {
+		return err
+	}
+	if len(c.Outreach) > 0 {
 		s.Notify()
 	}
-	return err
+	for _, m := range c.Moves {
+		if m.Audit != nil {
+			s.Metrics.moved(ctx, m.Audit.Trigger, 1)
+		}
+	}
+	return nil
 }
 
 // queue adds outreach to a change, if its person may be written to.

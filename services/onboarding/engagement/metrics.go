@@ -3,7 +3,6 @@ package engagement
 import (
 	"context"
 	"errors"
-	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -13,25 +12,28 @@ import (
 
 // Metrics measures what a Service does; nil measures nothing. In Prometheus the names of the counters end in _total.
 type Metrics struct {
-	outreach, people metric.Int64Counter
-	worked           metric.Float64Histogram
-	late             metric.Float64Gauge
+	outreach, transitions, people metric.Int64Counter
+	worked                        metric.Float64Histogram
+	late                          metric.Float64Gauge
 }
 
 // NewMetrics registers them. The ends that alerts watch begin at zero: to Prometheus a counter that appears has not increased.
 func NewMetrics(meter metric.Meter) (*Metrics, error) {
 	outreach, outreachErr := meter.Int64Counter("engagement_outreach",
 		metric.WithDescription("Outreach that came to its end, by type and outcome."))
+	transitions, transitionsErr := meter.Int64Counter("engagement_transitions",
+		metric.WithDescription("Changes of where people stand, by trigger."))
 	people, peopleErr := meter.Int64Counter("engagement_run_people",
 		metric.WithDescription("People whom runs looked at, by job and result: succeeded, failed or skipped."))
 	worked, workedErr := meter.Float64Histogram("engagement_run_seconds", metric.WithUnit("s"),
 		metric.WithDescription("How long a run worked, by job."), metric.WithExplicitBucketBoundaries(.1, 1, 5, 15, 60, 300, 1800))
-	late, lateErr := meter.Float64Gauge("engagement_run_lag_seconds", metric.WithUnit("s"),
-		metric.WithDescription("How long ago the newest period of a job was to begin that has not ended, by job; 0 when all have."))
-	if err := errors.Join(outreachErr, peopleErr, workedErr, lateErr); err != nil {
+	if err := errors.Join(outreachErr, transitionsErr, peopleErr, workedErr); err != nil {
 		return nil, err
 	}
-	m := &Metrics{outreach: outreach, people: people, worked: worked, late: late}
+	m := &Metrics{outreach: outreach, transitions: transitions, people: people, worked: worked}
+	for _, trigger := range rules.Triggers() {
+		m.moved(context.Background(), trigger, 0)
+	}
 	for _, job := range rules.Jobs() {
 		m.people.Add(context.Background(), 0, ofJob(job, attribute.String("result", "failed")))
 	}
@@ -72,9 +74,9 @@ func (m *Metrics) ran(ctx context.Context, r Run) {
 	m.worked.Record(ctx, r.Counts.Worked.Seconds(), ofJob(r.Period.Job))
 }
 
-// lag notes how late a job is.
-func (m *Metrics) lag(ctx context.Context, job rules.Job, behind time.Duration) {
+// moved counts so many transitions.
+func (m *Metrics) moved(ctx context.Context, trigger rules.Trigger, n int) {
 	if m != nil {
-		m.late.Record(ctx, behind.Seconds(), ofJob(job))
+		m.transitions.Add(ctx, int64(n), metric.WithAttributes(attribute.String("trigger", string(trigger))))
 	}
 }

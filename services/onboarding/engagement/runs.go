@@ -121,8 +121,8 @@ type runRows interface {
 type runPeriods interface {
 	// Organisations are those that have people.
 	Organisations(ctx context.Context) ([]string, error)
-	// NewestRun is the name of the newest period of a job that is recorded, empty for none, and whether it has not ended.
-	NewestRun(ctx context.Context, orgID string, job rules.Job) (name string, open bool, err error)
+	// NewestRun is the name of the newest period of a job that is recorded; empty for none.
+	NewestRun(ctx context.Context, orgID string, job rules.Job) (string, error)
 	// RecordRuns records the period that is to run, if any, and those that are superseded, each once. Runs of older periods that nobody works
 	// on are superseded with them.
 	RecordRuns(ctx context.Context, orgID string, run *rules.Period, superseded []rules.Period, config string, now time.Time) error
@@ -201,16 +201,11 @@ func (s *Service) WorkRuns(ctx context.Context, orgID string, slice time.Duratio
 // begin records the period of a job that is due.
 func (s *Service) begin(ctx context.Context, orgID string, job rules.Job) error {
 	now := s.Now()
-	recorded, open, err := s.Store.NewestRun(ctx, orgID, job)
+	recorded, err := s.Store.NewestRun(ctx, orgID, job)
 	if err != nil {
 		return err
 	}
 	run, superseded := s.Rules.Due(job, recorded, now)
-	if run != nil || open {
-		s.Metrics.lag(ctx, job, now.Sub(s.Rules.Newest(job, now).Nominal))
-	} else {
-		s.Metrics.lag(ctx, job, 0)
-	}
 	if run == nil && len(superseded) == 0 {
 		return nil
 	}
@@ -300,6 +295,9 @@ func (s *Service) batch(ctx context.Context, r *Run, found []Candidate, noSender
 	switch {
 	case err == nil:
 		after.Counts = after.Counts.Wrote(len(changes), changed)
+		if trigger := triggers[r.Stage]; trigger != "" {
+			s.Metrics.moved(ctx, trigger, changed)
+		}
 		*r = after
 		if queued {
 			s.Notify()

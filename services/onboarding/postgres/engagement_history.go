@@ -85,14 +85,16 @@ func (s *Engagement) Stats(ctx context.Context, orgID string, from, until time.T
 	return found, nil
 }
 
-// sqlPeople hops from organisation to organisation, and counts the people of a state by the index of the states, no further than a limit.
-const sqlPeople = `
+// organisations hops from one organisation that has people to the next, by the index of the states.
+const organisations = `
 with recursive orgs as (
     (select org_id from user_engagement_states order by org_id limit 1)
     union all
     select x.org_id from orgs o cross join lateral (
         select e.org_id from user_engagement_states e where e.org_id > o.org_id order by e.org_id limit 1) x
-)
+)`
+
+const sqlPeople = organisations + `
 select s.state, (select count(*) from (
     select 1 from orgs o cross join lateral (
         select 1 from user_engagement_states e where e.org_id = o.org_id and e.state = s.state limit $2) x limit $2) x)
@@ -117,4 +119,16 @@ func (s *Engagement) People(ctx context.Context) (map[rules.State]int, error) {
 		return nil, fmt.Errorf("count people by state: %w", err)
 	}
 	return counts, nil
+}
+
+const sqlRunMissing = organisations + `
+select exists (select from orgs o where not exists (
+    select from engagement_runs r where r.org_id = o.org_id and r.job = $1 and r.period = $2 and r.status <> 'running'))`
+
+// RunMissing reports whether any organisation with people, of those that ctx may see, has not come to the end of a period.
+func (s *Engagement) RunMissing(ctx context.Context, p rules.Period) (missing bool, err error) {
+	if err := s.pool.QueryRow(ctx, sqlRunMissing, p.Job, p.Name).Scan(&missing); err != nil {
+		return false, fmt.Errorf("look for runs that are missing: %w", err)
+	}
+	return missing, nil
 }

@@ -39,13 +39,12 @@ func (s *Engagement) Organisations(ctx context.Context) ([]string, error) {
 }
 
 // NewestRun is the newest recorded period of a job. Names sort as their periods do.
-func (s *Engagement) NewestRun(ctx context.Context, orgID string, job rules.Job) (name string, open bool, err error) {
-	const sql = `select period, status = 'running' from engagement_runs where org_id = $1 and job = $2 order by period desc limit 1`
-	err = s.pool.QueryRow(ctx, sql, orgID, string(job)).Scan(&name, &open)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return "", false, fmt.Errorf("read the newest run: %w", err)
+func (s *Engagement) NewestRun(ctx context.Context, orgID string, job rules.Job) (name string, err error) {
+	const sql = `select coalesce(max(period), '') from engagement_runs where org_id = $1 and job = $2`
+	if err := s.pool.QueryRow(ctx, sql, orgID, string(job)).Scan(&name); err != nil {
+		return "", fmt.Errorf("read the newest run: %w", err)
 	}
-	return name, open, nil
+	return name, nil
 }
 
 const sqlRecordRun = `
