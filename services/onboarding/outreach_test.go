@@ -1,7 +1,6 @@
 package onboarding_test
 
 import (
-	"context"
 	"sync"
 	"testing"
 	"time"
@@ -339,9 +338,6 @@ func TestWorkersOfOutreach(t *testing.T) {
 
 func TestOperatorsOfOutreach(t *testing.T) {
 	t.Parallel()
-	asOperator := func(b *bundle) context.Context {
-		return rpc.WithPrincipal(b.t.Context(), rpc.Principal{Subject: "operator", Role: rpc.RoleOperator, OrgID: orgID})
-	}
 	newest := func(b *bundle) *onboardingv1.Outreach {
 		page, err := b.current().people.ListOutreach(asOperator(b), &onboardingv1.ListOutreachRequest{Type: "goodbye", PageSize: 1})
 		require.NoError(b.t, err)

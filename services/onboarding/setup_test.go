@@ -171,7 +171,7 @@ type running struct {
 func (b *bundle) start(p *ports) *running {
 	logger, now := slog.New(slog.NewJSONHandler(b.log, nil)), b.clock.Now
 	follows := engagement.New(engagement.Config{
-		Store: people{p}, Carrier: p, Rules: b.rules, Texts: catalog.DefaultEngagement(), Unknown: b.flow.UnknownSends(), Log: logger, Now: now,
+		Store: people{p}, Carrier: p, Transient: func(err error) bool { return errors.Is(err, errMishap) }, Rules: b.rules, Texts: catalog.DefaultEngagement(), Unknown: b.flow.UnknownSends(), Log: logger, Now: now,
 	})
 	service := conversation.New(conversation.Config{
 		OrgID: orgID, Store: p, Carrier: p, Engagement: follows, Outbox: outboxRows{p}, QStash: p, Flow: b.flow, Catalog: catalog.Default(),

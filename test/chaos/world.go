@@ -49,10 +49,10 @@ var worldEnviron = map[string]string{
 	"TWILIO_TIMEOUT":         "3s", // long enough that nothing but a send that hangs ever reaches it
 }
 
-// loops of each service that rest on the world's clock: the jobs, outreach, the retention of both, the relay, the sweeper and what tells
+// loops of each service that rest on the world's clock: the jobs, outreach, the runs, the retention of both, the relay, the sweeper and what tells
 // holds; the reconciler, the responder, the outbound queue and its retention.
 const (
-	onboardingLoops = 7
+	onboardingLoops = 8
 	messagingLoops  = 4
 )
 

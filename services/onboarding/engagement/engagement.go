@@ -16,31 +16,32 @@ import (
 
 // Config is what a Service works with.
 type Config struct {
-	Store   store
-	Carrier carrier
-	Rules   rules.Config
-	Texts   catalog.Engagement
-	Unknown session.UnknownSends // of its answers
-	Metrics *Metrics             // nil measures nothing
-	Notify  func()               // wakes the worker of outreach after rows of it were queued; nil wakes nothing
-	Log     *slog.Logger
-	Now     func() time.Time
+	Store     store
+	Carrier   carrier
+	Rules     rules.Config
+	Texts     catalog.Engagement
+	Unknown   session.UnknownSends // of its answers
+	Metrics   *Metrics             // nil measures nothing
+	Transient func(err error) bool // an error that says nothing of what was written; nil knows none
+	Notify    func()               // wakes the worker of outreach after rows of it were queued; nil wakes nothing
+	Log       *slog.Logger
+	Now       func() time.Time
 }
 
 // store is where people's engagement is kept; postgres.Engagement implements it, and the crash matrix puts one in its place that fails at
 // the k-th call.
 type store interface {
 	views
+	changes
 	outreachRows
-	preferences
-
-	// Apply writes a change whole, or nothing of it; conversation.ErrConflict when the person no longer stands where it saw them.
-	Apply(ctx context.Context, c Change) error
+	runRows
 }
 
-// preferences are what people prefer, as the organisation has it.
-type preferences interface {
-	// Prefer writes one preference, unless a later one is known. Repeating it changes nothing.
+// changes are what is written of people.
+type changes interface {
+	// Apply writes a change whole, or nothing of it; conversation.ErrConflict when the person no longer stands where it saw them.
+	Apply(ctx context.Context, c Change) error
+	// Prefer writes one preference, unless a later one is known, or the person's own words bind who states it. Repeating it changes nothing.
 	Prefer(ctx context.Context, p Preference) error
 	// NoteConsent copies a change of consent, unless a later one is known.
 	NoteConsent(ctx context.Context, orgID, profileID string, optedOut bool, said, now time.Time) error
@@ -62,6 +63,8 @@ type carrier interface {
 	Send(ctx context.Context, m conversation.Message) (conversation.Sent, error)
 	// SetReminders records what was said elsewhere than in a message, and returns what is in force; conversation.ErrUnavailable.
 	SetReminders(ctx context.Context, orgID, phone string, said RemindersSaid) (RemindersSaid, error)
+	// Sender is what an organisation sends from; conversation.ErrNoSender.
+	Sender(ctx context.Context, orgID string) (string, error)
 	// Fate is what became of the message of a key; conversation.ErrUnavailable.
 	Fate(ctx context.Context, orgID, key string) (Fate, error)
 }
@@ -88,6 +91,9 @@ type Service struct{ Config }
 
 // New makes a Service.
 func New(cfg Config) *Service {
+	if cfg.Transient == nil {
+		cfg.Transient = func(error) bool { return false }
+	}
 	if cfg.Notify == nil {
 		cfg.Notify = func() {}
 	}
