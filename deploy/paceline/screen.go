@@ -87,6 +87,11 @@ func (s *screen) summary(r report) {
 		s.printf("  %-22s %6d %7.2f s %7.2f s\n", h.Step, h.Copies, seconds(h.AtMS), seconds(h.GapMS))
 	}
 	s.printf("\n")
+	s.promises(r)
+	s.printf("\n  %d texts, %d duplicates, %.1f s in all\n", len(r.Messages), r.Duplicates, seconds(r.TotalMS))
+}
+
+func (s *screen) promises(r report) {
 	for _, p := range r.Promises {
 		mark := "kept  "
 		if !p.Kept {
@@ -94,7 +99,6 @@ func (s *screen) summary(r report) {
 		}
 		s.printf("  %s  %-32s %s\n", mark, p.Name, p.Saw)
 	}
-	s.printf("\n  %d texts, %d duplicates, %.1f s in all\n", len(r.Messages), r.Duplicates, seconds(r.TotalMS))
 }
 
 func (s *screen) verdict(reports []report, kept bool) {
