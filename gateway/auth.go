@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -120,8 +121,8 @@ func (c claims) principal() (rpc.Principal, error) {
 		return rpc.Principal{}, errors.New("the token has no sub")
 	case err != nil || org == uuid.Nil:
 		return rpc.Principal{}, errors.New("the token's org_id must be a UUID")
-	case c.Role != string(rpc.RoleOperator) && c.Role != string(rpc.RoleUser):
-		return rpc.Principal{}, errors.New("the token's role must be operator or user")
+	case !slices.Contains([]rpc.Role{rpc.RoleOperator, rpc.RoleApp, rpc.RoleUser}, rpc.Role(c.Role)):
+		return rpc.Principal{}, errors.New("the token's role must be operator, app or user")
 	}
 	return rpc.Principal{Subject: c.Subject, OrgID: org.String(), Role: rpc.Role(c.Role)}, nil
 }

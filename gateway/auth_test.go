@@ -95,6 +95,10 @@ func TestPrincipal(t *testing.T) {
 			name: "UserIsTheirProfile", source: secret, header: hs("sub", ownProfile, "role", "user"),
 			want: rpc.Principal{Subject: ownProfile, OrgID: orgID, Role: rpc.RoleUser},
 		},
+		{
+			name: "AppIsItsOrganisation", source: secret, header: hs("sub", "shop", "role", "app"),
+			want: rpc.Principal{Subject: "shop", OrgID: orgID, Role: rpc.RoleApp},
+		},
 		{name: "OrganisationIsMadeCanonical", source: secret, header: hs("org_id", strings.ToUpper(orgID)), want: ada},
 		{name: "RS256WithTheKeys", source: keysOnly, header: "Bearer " + withKeyID(t, jwt.SigningMethodRS256, issuer.rsa, "rsa", good()), want: ada},
 		{name: "ES256WithTheKeys", source: keysOnly, header: "Bearer " + withKeyID(t, jwt.SigningMethodES256, issuer.ecdsa, "ecdsa", good()), want: ada},
@@ -151,8 +155,8 @@ func TestPrincipal(t *testing.T) {
 		{name: "NoSubject", source: secret, header: hs("sub", nil), problem: "the token has no sub"},
 		{name: "NoOrganisation", source: secret, header: hs("org_id", nil), problem: "the token's org_id must be a UUID"},
 		{name: "NilOrganisation", source: secret, header: hs("org_id", "00000000-0000-0000-0000-000000000000"), problem: "the token's org_id must be a UUID"},
-		{name: "NoRole", source: secret, header: hs("role", nil), problem: "the token's role must be operator or user"},
-		{name: "ServiceIsNoRoleOfTheAPI", source: secret, header: hs("role", "service"), problem: "the token's role must be operator or user"},
+		{name: "NoRole", source: secret, header: hs("role", nil), problem: "the token's role must be operator, app or user"},
+		{name: "ServiceIsNoRoleOfTheAPI", source: secret, header: hs("role", "service"), problem: "the token's role must be operator, app or user"},
 		{name: "RoleOfTheWrongType", source: secret, header: hs("role", []string{"operator"}), problem: "the token is malformed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

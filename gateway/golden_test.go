@@ -40,7 +40,7 @@ type golden struct {
 type goldenRequest struct {
 	Method  string              `yaml:"method"`
 	Path    string              `yaml:"path"`
-	As      string              `yaml:"as,omitempty"`   // operator, user: with their token
+	As      string              `yaml:"as,omitempty"`   // operator, app, user: with their token
 	Sign    string              `yaml:"sign,omitempty"` // see signed
 	Headers map[string]string   `yaml:"headers,omitempty"`
 	Body    string              `yaml:"body,omitempty"`
@@ -83,6 +83,7 @@ func TestKapsoWebhook(t *testing.T)    { runGolden(t, "testdata/kapso_webhook.ya
 func TestShopifyWebhook(t *testing.T)  { runGolden(t, "testdata/shopify_webhook.yaml") }  //nolint:paralleltest // in runGolden
 func TestWebhookJobs(t *testing.T)     { runGolden(t, "testdata/webhook_jobs.yaml") }     //nolint:paralleltest // in runGolden
 func TestOutbound(t *testing.T)        { runGolden(t, "testdata/outbound.yaml") }         //nolint:paralleltest // in runGolden
+func TestEngagement(t *testing.T)      { runGolden(t, "testdata/engagement.yaml") }       //nolint:paralleltest // in runGolden
 func TestAPI(t *testing.T)             { runGolden(t, "testdata/api.yaml") }              //nolint:paralleltest // in runGolden
 func TestSurface(t *testing.T)         { runGolden(t, "testdata/surface.yaml") }          //nolint:paralleltest // in runGolden
 

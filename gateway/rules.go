@@ -29,16 +29,24 @@ func rulesOf(services []string) (map[string]rpc.Rule, error) {
 func permit(rule rpc.Rule, p rpc.Principal, request proto.Message) error {
 	switch {
 	case !slices.Contains(rule.Callers, p.Role):
-		return denied("only an operator may do this")
+		return denied(onlyFor(rule))
 	case p.Role == rpc.RoleUser:
-		return ownOnly(p, request)
+		return ownOnly(rule, p, request)
 	}
 	return nil
 }
 
+// onlyFor says whose token a request about anybody takes.
+func onlyFor(rule rpc.Rule) string {
+	if slices.Contains(rule.Callers, rpc.RoleApp) {
+		return "only an operator or an app may do this"
+	}
+	return "only an operator may do this"
+}
+
 // ownOnly keeps a user's request to their own profile, if it names one: a list is narrowed to it. For any other request the service
 // checks who owns the row.
-func ownOnly(p rpc.Principal, request proto.Message) error {
+func ownOnly(rule rpc.Rule, p rpc.Principal, request proto.Message) error {
 	message := request.ProtoReflect()
 	fields := message.Descriptor().Fields()
 	field := fields.ByName("profile_id")
@@ -53,7 +61,7 @@ func ownOnly(p rpc.Principal, request proto.Message) error {
 	case list:
 		return denied("a user sees only their own profile")
 	default:
-		return denied("only an operator may do this")
+		return denied(onlyFor(rule))
 	}
 	return nil
 }

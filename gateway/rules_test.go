@@ -80,7 +80,7 @@ func TestRules(t *testing.T) {
 		// The service of a method that is added here has to check who owns the row: the gateway knows only a profile_id.
 		require.ElementsMatch(t, []string{
 			"OnboardingService/GetProfile", "OnboardingService/ListSessions", "OnboardingService/GetSession", "MessagingService/GetMessage",
-			"MessagingService/ListMessages",
+			"MessagingService/ListMessages", "EngagementService/GetEngagement", "EngagementService/SetPreferences", "EngagementService/ListEngagementTransitions",
 		}, own)
 	})
 

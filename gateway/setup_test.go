@@ -262,7 +262,7 @@ func mustConfig(t *testing.T) Config {
 // bearer is the Authorization header of one caller: "operator", "user" (who owns ownProfile) or "nobody".
 func bearer(t *testing.T, who string) string {
 	t.Helper()
-	subject := map[string]string{"operator": "ada", "user": ownProfile}[who]
+	subject := map[string]string{"operator": "ada", "app": "shop", "user": ownProfile}[who]
 	if subject == "" {
 		return ""
 	}

@@ -39,7 +39,7 @@ func (c *conversation) play(ctx context.Context) error {
 // reset brings the person to a clean baseline: nothing open, no hold, no opt-out. Messages and consent of earlier runs stay; they are
 // records, and keys of a new session are new.
 func (c *conversation) reset(ctx context.Context) error {
-	profile, err := c.api.Enrol(ctx, c.h.Config.Phone, "Ana", c.h.Config.Locale)
+	profile, err := c.api.Enrol(ctx, operator.Person{Phone: c.h.Config.Phone, FirstName: "Ana", Locale: c.h.Config.Locale})
 	if err != nil {
 		return fmt.Errorf("make the profile: %w", err)
 	}

@@ -105,7 +105,7 @@ func failed(r e2e.Report) (all []string) {
 // profile is that of the phone.
 func (s *site) profile() string {
 	s.t.Helper()
-	p, err := s.api.Enrol(s.t.Context(), phone, "Ana", "en")
+	p, err := s.api.Enrol(s.t.Context(), operator.Person{Phone: phone, FirstName: "Ana", Locale: "en"})
 	require.NoError(s.t, err)
 	return p.ProfileID
 }

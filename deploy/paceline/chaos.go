@@ -20,10 +20,12 @@ import (
 type chaosCommand struct {
 	Processes    bool          `help:"Real processes and a real Postgres, killed with SIGKILL at random, over wires that fall silent."`
 	Duration     time.Duration `default:"60s" help:"With --processes: how long processes are killed and wires are silent."`
-	Sessions     int           `help:"How many people take part. Default: 1000, with --processes 150."`
+	Sessions     int           `aliases:"people" help:"How many people take part. Default: 1000, with --processes 150."`
 	Parallel     int           `default:"4" help:"Without --processes: how many worlds are played at a time."`
 	PerWorld     int           `default:"50" help:"Without --processes: people to a world. Large worlds play faster, small ones differ more."`
 	Gear         chaos.Gear    `default:"slow" enum:"slow,fast" help:"Without --processes: slow plays minutes, fast leaps through months."`
+	Engagement   bool          `help:"Without --processes: people are followed by engagement, who drift away and return, in the fast gear."`
+	Days         int           `default:"60" help:"With --engagement: for how many days."`
 	Seed         *uint64       `help:"Makes the plan of the run. Default: random, and printed."`
 	KillEvery    time.Duration `default:"2s" help:"With --processes: how often a process is killed, on average; 0s never."`
 	SilenceEvery time.Duration `default:"10s" help:"With --processes: from the recovery from a silence to the next, on average; 0s has none."`

@@ -151,6 +151,7 @@ func TestToken(t *testing.T) {
 	}{
 		{name: "ForGRPC", args: []string{"token"}},
 		{name: "ForTheAPI", args: []string{"token", "--api", "--role", "user", "--subject", "01a1fa5b-67d5-70f4-8c4b-49f4142640b7"}},
+		{name: "ForTheHostApplication", args: []string{"token", "--api", "--role", "app", "--subject", "shop"}},
 		{name: "AnOrganisationThatIsNoUUIDIsRefused", args: []string{"token", "--org", "acme"}, want: "org_id"},
 		{name: "AnUnknownRoleIsRefused", args: []string{"token", "--role", "root"}, want: "role"},
 	} {

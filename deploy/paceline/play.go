@@ -52,7 +52,7 @@ func (s *stage) play(ctx context.Context, r scenario, locale string, screen *scr
 		s.breakThings(r.phone, screen)
 		defer s.mendThings()
 	}
-	profile, err := s.api.Enrol(ctx, r.phone, "Ana", locale)
+	profile, err := s.api.Enrol(ctx, operator.Person{Phone: r.phone, FirstName: "Ana", Locale: locale})
 	if err != nil {
 		return report{}, err
 	}

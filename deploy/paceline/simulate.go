@@ -29,6 +29,9 @@ func (c *chaosCommand) simulate(ctx context.Context, t terminal, seed uint64) er
 	simulation := chaos.Simulation{
 		Seed: seed, Sessions: people, PerWorld: c.PerWorld, Gear: c.Gear, Parallel: c.Parallel, Now: time.Now, Story: os.Stderr,
 	}
+	if c.Engagement {
+		simulation.Engagement = time.Duration(c.Days) * 24 * time.Hour
+	}
 	simulation.Progress = func(w chaos.World) {
 		done += w.People
 		if w.Err != nil || !w.Verdict.Kept() {

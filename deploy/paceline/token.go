@@ -13,7 +13,7 @@ import (
 // tokenCommand prints a token.
 type tokenCommand struct {
 	API     bool          `name:"api" help:"For /v1 over HTTP, signed with API_JWT_SECRET, instead of for gRPC."`
-	Role    string        `enum:"operator,user,service" default:"operator" help:"One of ${enum}."`
+	Role    string        `enum:"operator,app,user,service" default:"operator" help:"One of ${enum}."`
 	Org     string        `default:"00000000-0000-7000-8000-000000000001" help:"The organisation."`
 	Subject string        `default:"operator" help:"Who; the profile_id of a user."`
 	TTL     time.Duration `name:"ttl" default:"1h" help:"How long it lives."`

@@ -98,7 +98,8 @@ func New(orgID, ours string, now func() time.Time) *Service {
 	return &Service{
 		orgID: orgID, ours: ours, now: now,
 		rows: map[string]*row{}, inbound: map[string]*messagingv1.RecordInboundResponse{}, stopped: map[string]bool{},
-		decided: map[string]time.Time{}, holds: map[string]*messagingv1.SetHoldRequest{}, silent: map[string]*messagingv1.SetRemindersRequest{}, last: map[string]*messagingv1.RecordInboundRequest{},
+		decided: map[string]time.Time{}, holds: map[string]*messagingv1.SetHoldRequest{},
+		silent: map[string]*messagingv1.SetRemindersRequest{}, last: map[string]*messagingv1.RecordInboundRequest{},
 	}
 }
 
@@ -133,8 +134,8 @@ func (s *Service) SetDown(down bool) {
 	s.down = down
 }
 
-// SetOlder has it answer as the release before did, which keeps no holds and says neither how long ago a message was taken nor, when
-// it is asked for a sender, who has opted out; or as this one again.
+// SetOlder has it answer as the releases before did, which keep neither holds nor who wants no reminders, and say neither how long ago a
+// message was taken nor, when they are asked for a sender, who has opted out; or as this one again.
 func (s *Service) SetOlder(older bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,7 +237,11 @@ func (s *Service) ListMessages(
 	case !known || caller.OrgID != s.orgID:
 		return &messagingv1.ListMessagesResponse{}, nil
 	}
-	return &messagingv1.ListMessagesResponse{Messages: []*messagingv1.Message{r.copy()}}, nil
+	m := r.copy()
+	if m.GetAcceptedAt() == nil {
+		m.Status = r.status()
+	}
+	return &messagingv1.ListMessagesResponse{Messages: []*messagingv1.Message{m}}, nil
 }
 
 // Taken are the messages that the carrier took for a phone, in their order.
@@ -285,8 +290,11 @@ func (s *Service) Send(_ context.Context, in *messagingv1.SendRequest) (*messagi
 		return undecided(r), nil
 	case s.stopped[in.GetTo()]:
 		return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_OPTED_OUT}, nil
-	case s.silent[in.GetTo()].GetReminders() == messagingv1.Switch_SWITCH_OFF && slices.Contains(switchedOff, in.GetPurpose()):
-		return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_REMINDERS_OFF}, nil
+	case !s.older && s.refusesReminder(in):
+		if slices.Contains(in.GetUnderstands(), messagingv1.Outcome_OUTCOME_REMINDERS_OFF) {
+			return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_REMINDERS_OFF}, nil
+		}
+		return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_OPTED_OUT}, nil
 	case s.holds[in.GetTo()].GetHeld() && s.holds[in.GetTo()].GetVersion() > in.GetHoldVersion():
 		if slices.Contains(in.GetUnderstands(), messagingv1.Outcome_OUTCOME_HELD) {
 			return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_HELD, RetryAfter: durationpb.New(RetryAfter)}, nil
@@ -438,13 +446,10 @@ func (s *Service) RecordInbound(_ context.Context, in *messagingv1.RecordInbound
 		}
 	case "HELP":
 		effect = messagingv1.ConsentEffect_CONSENT_EFFECT_HELP
-	case "LEAVE ME ALONE":
+	case "LEAVE ME ALONE", "STOP SENDING ME REMINDERS":
 		effect = messagingv1.ConsentEffect_CONSENT_EFFECT_DOUBTFUL
 	}
-	asked := preferences[strings.ToLower(strings.TrimSpace(in.GetBody()))]
-	if asked[0] != messagingv1.Switch_SWITCH_UNSPECIFIED {
-		s.say(&messagingv1.SetRemindersRequest{Phone: in.GetFrom(), Reminders: asked[0], Source: "person", SaidAt: in.GetReceivedAt()})
-	}
+	asked := s.prefer(in)
 	answer := &messagingv1.RecordInboundResponse{
 		OrgId: s.orgID, ConsentEffect: effect, Reminders: asked[0], Tips: asked[1],
 		Message: &messagingv1.Message{
@@ -461,8 +466,11 @@ func (s *Service) inForce(
 	stored *messagingv1.RecordInboundResponse, in *messagingv1.RecordInboundRequest,
 ) *messagingv1.RecordInboundResponse {
 	answer := proto.CloneOf(stored)
-	if !in.GetUnderstandsPreferences() {
+	switch asks := answer.GetReminders() != 0 || answer.GetTips() != 0; {
+	case s.older || !in.GetUnderstandsPreferences():
 		answer.Reminders, answer.Tips = messagingv1.Switch_SWITCH_UNSPECIFIED, messagingv1.Switch_SWITCH_UNSPECIFIED
+	case asks:
+		answer.ConsentEffect = messagingv1.ConsentEffect_CONSENT_EFFECT_NONE
 	}
 	if answer.GetConsentEffect() == messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_OUT {
 		answer.ConsentState = map[bool]string{true: "opted_out", false: "opted_in"}[s.stopped[in.GetFrom()]]
@@ -498,6 +506,18 @@ func (s *Service) CheckSender(_ context.Context, in *messagingv1.CheckSenderRequ
 }
 
 // copy is what leaves the lock.
+// status is that of a message which the carrier is not known to have.
+func (r *row) status() string {
+	if r.sending {
+		return "sending"
+	}
+	return map[messagingv1.Outcome]string{
+		messagingv1.Outcome_OUTCOME_UNKNOWN: "unknown", messagingv1.Outcome_OUTCOME_PARKED: "parked",
+		messagingv1.Outcome_OUTCOME_THROTTLED: "throttled", messagingv1.Outcome_OUTCOME_REJECTED: "rejected",
+		messagingv1.Outcome_OUTCOME_GIVEN_UP: "given_up",
+	}[r.state]
+}
+
 func (r *row) copy() *messagingv1.Message { return proto.CloneOf(r.message) }
 
 func (s *Service) accepted(outcome messagingv1.Outcome, r *row) *messagingv1.SendResponse {

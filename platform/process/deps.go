@@ -64,7 +64,7 @@ func listen(ctx context.Context, given net.Listener, addr config.Addr) (net.List
 	return network.Listen(ctx, "tcp", addr.String())
 }
 
-// Scope bounds a call of an operator to the rows of their organisation, and one of a user to their own, in the database itself. A
+// Scope bounds a call of an operator or an app to the rows of their organisation, and one of a user to their own, in the database itself. A
 // service's call names sessions and messages by ids that say nothing of an organisation, so it sees them all.
 func Scope(ctx context.Context, caller rpc.Principal) context.Context {
 	switch caller.Role {

@@ -145,7 +145,7 @@ type verdict struct {
 }
 
 // judge turns a handler's answer into the job's next state.
-func judge(j Job, err error) verdict {
+func judge(j Job, err error, wait func(n int) time.Duration) verdict {
 	if ended := errors.Is(err, ErrEnded); err == nil || ended {
 		return verdict{status: StatusCompleted, attempts: j.Attempts, ended: ended}
 	}
@@ -157,6 +157,6 @@ func judge(j Job, err error) verdict {
 	case errors.As(err, &permanent), j.LastAttempt():
 		return verdict{status: StatusFailed, attempts: j.Attempts + 1, message: err.Error()}
 	default:
-		return verdict{status: StatusPending, attempts: j.Attempts + 1, after: backoff(j.Attempts + 1), message: err.Error()}
+		return verdict{status: StatusPending, attempts: j.Attempts + 1, after: wait(j.Attempts + 1), message: err.Error()}
 	}
 }

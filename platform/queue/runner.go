@@ -50,7 +50,9 @@ type Config struct {
 	Fetchers int           // claims at a time; default 1; 2 pay where handlers take less than a millisecond
 	Poll     time.Duration // how often to look without a wake-up; default 5 s
 	Lease    time.Duration // how long a claim lives between two heartbeats; default 40 s
-	Timeout  time.Duration // how long a handler may take; default half the lease. Beyond the lease it is extended by heartbeats.
+	// Backoff is how long to wait after the n-th failed attempt; default 30 s, 2 min, then 8 min.
+	Backoff func(n int) time.Duration
+	Timeout time.Duration // how long a handler may take; default half the lease. Beyond the lease it is extended by heartbeats.
 }
 
 // Runner claims due jobs and runs them. Several runners, in as many processes, share a queue.
@@ -75,6 +77,9 @@ func NewRunner(cfg Config) *Runner {
 	}
 	if cfg.GiveUp == nil {
 		cfg.GiveUp = func(context.Context, Job, error) error { return nil }
+	}
+	if cfg.Backoff == nil {
+		cfg.Backoff = backoff
 	}
 	if cfg.Wake == nil {
 		cfg.Wake = make(chan struct{}, 1)
@@ -176,7 +181,7 @@ func (r *Runner) run(caller, work context.Context, j Job, handle Handler) (Finis
 			err = &Snooze{After: againSoon, Cause: err}
 		}
 	}
-	v := judge(j, err)
+	v := judge(j, err, r.cfg.Backoff)
 	if v.status == StatusFailed {
 		v = r.giveUp(caller, j, err, v)
 	}
@@ -204,7 +209,7 @@ func (r *Runner) giveUp(caller context.Context, j Job, cause error, v verdict) v
 	if undone == nil {
 		return v
 	}
-	return judge(j, &Snooze{After: backoffLimit, Cause: errors.Join(cause, undone)})
+	return judge(j, &Snooze{After: backoffLimit, Cause: errors.Join(cause, undone)}, r.cfg.Backoff)
 }
 
 // outOfTime reports whether it was the caller's own deadline that ended the work.

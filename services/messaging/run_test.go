@@ -213,6 +213,32 @@ func TestRun(t *testing.T) {
 		require.NotContains(t, shown, secret)
 	})
 
+	t.Run("PacesOutreachAndKeepsRemindersForAService", func(t *testing.T) {
+		t.Parallel()
+		addr, ops := start(t, messaging.Migrations())
+		client := dial(t, addr, rpc.RoleService)
+		ask := func(key, purpose, body string) messagingv1.Outcome {
+			answer, err := client.Send(t.Context(), &messagingv1.SendRequest{
+				OrgId: org, To: theirs, Body: body, IdempotencyKey: key, Purpose: purpose, MessageClass: messagingv1.MessageClass_MESSAGE_CLASS_OUTREACH,
+				Understands: []messagingv1.Outcome{messagingv1.Outcome_OUTCOME_REMINDERS_OFF},
+			})
+			require.NoError(t, err)
+			return answer.GetOutcome()
+		}
+		require.Equal(t, messagingv1.Outcome_OUTCOME_ACCEPTED, ask("1", "welcome", strings.Repeat("a", 1500)))
+		require.Equal(t, messagingv1.Outcome_OUTCOME_THROTTLED, ask("2", "goodbye", "bye"), "for as many seconds as the first one has segments")
+		set, err := client.SetReminders(t.Context(), &messagingv1.SetRemindersRequest{
+			OrgId: org, Phone: theirs, Reminders: messagingv1.Switch_SWITCH_OFF, Source: "person",
+		})
+		require.NoError(t, err)
+		require.Equal(t, messagingv1.Switch_SWITCH_OFF, set.GetReminders())
+		require.Equal(t, messagingv1.Outcome_OUTCOME_REMINDERS_OFF, ask("2", "goodbye", "bye"))
+		_, metrics := get(t, ops+"/metrics")
+		require.Contains(t, metrics, `sms_sent_total{outcome="paced"} 1`)
+		_, err = dial(t, addr, rpc.RoleOperator).SetReminders(t.Context(), &messagingv1.SetRemindersRequest{OrgId: org})
+		require.Equal(t, codes.PermissionDenied, status.Code(err))
+	})
+
 	t.Run("S0_07_NoServiceMayCallTheOutboundQueue", func(t *testing.T) {
 		t.Parallel()
 		addr, _ := start(t, messaging.Migrations())

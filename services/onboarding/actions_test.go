@@ -1,20 +1,25 @@
 package onboarding_test
 
 import (
+	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
+	"pgregory.net/rapid"
 
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/postgres"
 )
 
 type (
@@ -228,6 +233,29 @@ func TestReportAction(t *testing.T) {
 	})
 }
 
+// TestActionsAreForgotten: the table is bounded.
+func TestActionsAreForgotten(t *testing.T) {
+	t.Parallel()
+	subtest(t, "S4_75_WhenTheyAreNotCountedAnyMore", setup, func(t *testing.T, b *bundle) {
+		p := b.person()
+		old := b.did(p, "add_expense")
+		_, err := b.report(old)
+		require.NoError(t, err)
+		b.clock.Advance(time.Second)
+		kept := b.did(p, "view_report", func(in *reportAction) { in.OccurredAt = timestamppb.New(b.clock.Now().Add(-365 * day)) })
+		_, err = b.report(kept)
+		require.NoError(t, err)
+		b.clock.Advance(postgres.ActionsKept)
+		forgotten, err := b.store.Engagement().ForgetActions(t.Context(), b.clock.Now().Add(-postgres.ActionsKept))
+		require.NoError(t, err)
+		require.EqualValues(t, 1, forgotten)
+		again, err := b.report(kept)
+		require.NoError(t, err)
+		require.True(t, again.GetDuplicate(), "by when it was reported, not by when it was")
+		require.Equal(t, 1, b.engaged(p).Expenses)
+	})
+}
+
 // TestActionIsActivity is about where an action leaves its person.
 func TestActionIsActivity(t *testing.T) {
 	t.Parallel()
@@ -245,7 +273,11 @@ func TestActionIsActivity(t *testing.T) {
 
 	subtest(t, "S4_43_ReturnsFromAGoodbye", setup, func(t *testing.T, b *bundle) {
 		p := b.asked()
+		b.reports(p, "edit_category")
 		b.reports(p, "view_report")
+		b.celebrated(p, 3)
+		require.Zero(t, b.count(`select count(*) from engagement_outreach where event_type <> 'goodbye' and transition_id is not null`),
+			"no transition asks for a celebration")
 		b.in(p, rules.Active)
 		require.Equal(t, []rules.Trigger{rules.UserMessage, rules.Inactivity14d, rules.UserMessage}, b.triggers(p))
 	})
@@ -347,4 +379,118 @@ func TestReportIsChecked(t *testing.T) {
 		b.refused(b.did(p, "dance", func(in *reportAction) { in.Source, in.IdempotencyKey = "fax", "" }), codes.InvalidArgument, "action", "source", "idempotency_key")
 		b.refused(b.did(conversation.Profile{ID: newID()}, "add_expense"), codes.NotFound)
 	})
+}
+
+// TestActionsAtOnce: whatever is reported together, repeated or not, comes to what one after the other does.
+func TestActionsAtOnce(t *testing.T) {
+	t.Parallel()
+
+	t.Run("S4_67_AreCountedAsOneAfterTheOther", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		decided := rules.DefaultConfig()
+		rapid.Check(t, func(t *rapid.T) {
+			p := b.person()
+			reports := rapid.SliceOfN(rapid.SampledFrom(decided.Actions()), 1, 16).Draw(t, "actions")
+			want, expenses := rules.Progress{}, 0
+			answers := make(chan *actionReported, 2*len(reports))
+			var all sync.WaitGroup
+			for _, name := range reports {
+				in := b.did(p, name, nlp)
+				want = decided.Record(want, rules.Action{Name: name, OccurredAt: b.clock.Now()}, p.CreatedAt, false, b.clock.Now()).Progress
+				if name == rules.AddExpense {
+					expenses++
+				}
+				for range 2 {
+					all.Go(func() { answers <- b.reportsAtLast(in) })
+				}
+			}
+			all.Wait()
+			close(answers)
+			var completed []int32
+			magic, fresh := 0, 0
+			for a := range answers {
+				if a.GetDuplicate() {
+					continue
+				}
+				fresh++
+				completed = append(completed, a.GetCompleted()...)
+				if a.GetMagicMoment() {
+					magic++
+				}
+			}
+			v := b.engaged(p)
+			require.Equal(t, len(reports), fresh)
+			require.Equal(t, asStored(t, want), asStored(t, v.Progress))
+			require.Equal(t, expenses, v.Expenses)
+			counted := slices.ContainsFunc(reports, func(name string) bool { return !slices.Contains(decided.Uncounted, name) })
+			require.Equal(t, counted, magic == 1)
+			require.LessOrEqual(t, magic, 1)
+			slices.Sort(completed)
+			require.Equal(t, slices.Compact(slices.Clone(completed)), completed, "no tier is completed twice")
+			require.Equal(t, len(completed), b.outreach(p, rules.TierUnlock, "pending", ""))
+			require.Len(t, b.triggers(p), 1)
+		})
+	})
+}
+
+// TestActionIsDecidedAgain: something happens between the read of a person and the write.
+func TestActionIsDecidedAgain(t *testing.T) {
+	t.Parallel()
+
+	subtest(t, "S4_66_AfterAnotherExpense", setup, func(t *testing.T, b *bundle) {
+		p := b.person()
+		b.reports(p, "add_expense", inCategory("food"))
+		b.current().ports.beforeApply = func() { require.Empty(t, b.reports(p, "add_expense", inCategory("food")).GetHint()) }
+		require.NotEmpty(t, b.reports(p, "add_expense", inCategory("food")).GetHint(), "it is the third")
+		require.Equal(t, 3, b.engaged(p).Expenses)
+	})
+
+	subtest(t, "S4_65_AfterTheMagicMoment", setup, func(t *testing.T, b *bundle) {
+		p := b.person()
+		b.reports(p, "view_report")
+		b.current().ports.beforeApply = func() { require.True(t, b.reports(p, "view_report", nlp).GetMagicMoment()) }
+		require.False(t, b.reports(p, "view_report", nlp).GetMagicMoment())
+		b.tells(p, engagement.EventMagicMoment, "action", "view_report")
+	})
+
+	subtest(t, "S4_69_AfterTipsWereSwitchedOff", setup, func(_ *testing.T, b *bundle) {
+		p := b.known()
+		b.reports(p, "view_report")
+		b.current().ports.beforeApply = func() { b.reply(p, "stop tips") }
+		require.Equal(b.t, []int32{3}, b.reports(p, "edit_category").GetCompleted())
+		b.celebrated(p)
+	})
+
+	subtest(t, "S4_40_AfterAMessage", setup, func(t *testing.T, b *bundle) {
+		p := b.asked()
+		b.current().ports.beforeApply = func() {
+			b.clock.Advance(time.Second)
+			b.reply(p, "2")
+		}
+		b.reports(p, "view_report")
+		b.in(p, rules.RemindLater)
+		require.Equal(t, 1, b.count(`select count(*) from engagement_actions`))
+	})
+}
+
+// reportsAtLast is a call of the host application, which repeats it while it is told to.
+func (b *bundle) reportsAtLast(in *reportAction) *actionReported {
+	for {
+		out, err := b.report(in)
+		refusal, known := rpc.ErrorFrom(err)
+		if err == nil || !known || refusal.Code != codes.Unavailable {
+			if err != nil {
+				b.t.Error(err) // require would end the wrong goroutine
+			}
+			return out
+		}
+	}
+}
+
+// asStored is a progress as JSON.
+func asStored(t require.TestingT, p rules.Progress) string {
+	stored, err := json.Marshal(p)
+	require.NoError(t, err)
+	return string(stored)
 }

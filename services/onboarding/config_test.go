@@ -111,7 +111,7 @@ func TestLoadConfig(t *testing.T) {
 		require.NoError(t, err)
 	})
 
-	t.Run("S4_16_NamesEveryProblemOfEngagementAtOnce", func(t *testing.T) {
+	t.Run("NamesEveryProblemOfEngagementAtOnce", func(t *testing.T) {
 		t.Parallel()
 		environ := complete()
 		environ["ENGAGEMENT_FILE"] = write(t, t.TempDir(), "engagement.json", `{"version": "", "inactivity_days": 0}`)

@@ -79,7 +79,7 @@ func TestJobThatEndsUndone(t *testing.T) {
 			waits: (*bundle).asleep,
 			ends: func(b *bundle) {
 				p := b.current()
-				p.runner = queue.NewRunner(queue.Config{Name: conversation.JobsTable, Store: jobs{p.ports}, Log: p.service.Log, Now: b.clock.Now, GiveUp: p.service.GiveUp})
+				p.runner = queue.NewRunner(queue.Config{Name: conversation.JobsTable, Store: jobs{p.ports, p.ports.Store.Jobs()}, Log: p.service.Log, Now: b.clock.Now, GiveUp: p.service.GiveUp})
 			},
 		},
 		{

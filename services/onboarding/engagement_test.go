@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/emulators/messagingtest"
+	"paceline.internal/platform/rpc"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
@@ -528,47 +530,20 @@ func TestConcurrentTransitions(t *testing.T) {
 	})
 }
 
-func TestHistory(t *testing.T) {
-	t.Parallel()
-	subtest(t, "S4_57_IsNewestFirstAndCountedByTime", setup, func(t *testing.T, b *bundle) {
-		began := b.clock.Now()
-		p := b.asked()
-		b.reply(p, "3")
-		store := b.store.Engagement()
-		all, err := store.History(t.Context(), orgID, p.ID, 100)
-		require.NoError(t, err)
-		require.Len(t, all, 3)
-		require.Equal(t, rules.GoodbyeResponse3, all[0].Trigger)
-		require.Equal(t, rules.ResponseAllGood, all[0].Metadata.ResponseType)
-		require.Equal(t, rules.GoodbyeSent, all[0].From)
-		require.Equal(t, rules.UserMessage, all[2].Trigger)
-		two, err := store.History(t.Context(), orgID, p.ID, 2)
-		require.NoError(t, err)
-		require.Equal(t, all[:2], two)
-
-		counts, err := store.Transitions(t.Context(), orgID, began, b.clock.Now())
-		require.NoError(t, err)
-		require.Equal(t, map[rules.Trigger]int{rules.UserMessage: 1, rules.Inactivity14d: 1}, counts, "the end of a range is not in it")
-		others, err := store.Transitions(t.Context(), newID(), began, b.clock.Now().Add(time.Second))
-		require.NoError(t, err)
-		require.Empty(t, others)
-	})
-}
-
-// spoken is one message of a person that engagement is asked about, whatever fails.
-type spoken struct {
+// asking is one thing that engagement is asked about a person, by them, the host application or an operator, whatever fails.
+type asking struct {
 	name  string
 	begin func(b *bundle) conversation.Profile
-	words string
+	cause func(b *bundle, p conversation.Profile) func() error
 	want  func(b *bundle, p conversation.Profile)
 }
 
-func (s spoken) play(b *bundle, p *ports) bool {
+func (s asking) play(b *bundle, p *ports) bool {
 	b.t.Helper()
 	b.serve(b.start(b.healthy()))
 	person := s.begin(b)
 	b.serve(b.start(p))
-	cause := writes(s.words)(b, person)
+	cause := s.cause(b, person)
 	for try := 1; cause() != nil; try++ {
 		require.Less(b.t, try, 5)
 	}
@@ -582,13 +557,23 @@ func (s spoken) play(b *bundle, p *ports) bool {
 	return happened
 }
 
-// TestCrashOfEngagement is the crash matrix of messages that engagement takes.
+// oneShort is a person with one action to go until tier 1, whose goodbye waits.
+func oneShort(b *bundle) conversation.Profile {
+	p := b.known()
+	for _, action := range []string{"edit_category", "delete_expense", "add_category"} {
+		b.reports(p, action)
+	}
+	b.clock.Advance(14 * day)
+	return b.standing(p, rules.Inactivity14d)
+}
+
+// TestCrashOfEngagement is the crash matrix of messages that engagement takes, of actions and of preferences.
 func TestCrashOfEngagement(t *testing.T) {
 	t.Parallel()
 	asked := func(b *bundle) conversation.Profile { return b.asked() }
 	known := func(b *bundle) conversation.Profile { return b.known() }
-	for _, s := range []spoken{
-		{name: "S4_48_BeginAgain", begin: asked, words: "1", want: func(b *bundle, p conversation.Profile) {
+	for _, s := range []asking{
+		{name: "S4_48_BeginAgain", begin: asked, cause: writes("1"), want: func(b *bundle, p conversation.Profile) {
 			b.in(p, rules.Active)
 			b.answered(p, catalog.GoodbyeConfused)
 			require.Equal(b.t, 1, b.outreach(p, rules.HelpRestart, "pending", ""))
@@ -596,15 +581,55 @@ func TestCrashOfEngagement(t *testing.T) {
 			require.Equal(b.t, 1, b.count(`select celebration_epoch from profiles where id = $1`, p.ID))
 			b.tells(p, engagement.EventGoodbyeResponse, "response_type", "confused")
 		}},
-		{name: "S4_42_Return", begin: asked, words: "coffee 5", want: func(b *bundle, p conversation.Profile) {
+		{name: "S4_42_Return", begin: asked, cause: writes("coffee 5"), want: func(b *bundle, p conversation.Profile) {
 			b.in(p, rules.Active)
 			b.answered(p)
 			require.Len(b.t, b.triggers(p), 3)
 		}},
-		{name: "S4_72_RemindersOff", begin: known, words: "stop reminders", want: func(b *bundle, p conversation.Profile) {
+		{name: "S4_72_RemindersOff", begin: known, cause: writes("stop reminders"), want: func(b *bundle, p conversation.Profile) {
 			require.True(b.t, b.in(p, rules.Active).RemindersOff)
 			b.answered(p, catalog.RemindersOff)
 			b.tells(p, engagement.EventPreferenceChanged, "value", "off")
+		}},
+		{name: "S4_75_ReportAction", begin: oneShort, cause: func(b *bundle, p conversation.Profile) func() error {
+			in := b.did(p, "add_expense", nlp, inCategory("food"))
+			return func() error {
+				out, err := b.report(in)
+				if err == nil {
+					require.Equal(b.t, []any{int32(1), []int32{1}, true}, []any{out.GetTier(), out.GetCompleted(), out.GetMagicMoment()})
+					require.NotEmpty(b.t, out.GetHint())
+				}
+				return err
+			}
+		}, want: func(b *bundle, p conversation.Profile) {
+			require.Equal(b.t, 1, b.in(p, rules.Active).Expenses)
+			b.celebrated(p, 1)
+			b.tells(p, engagement.EventTierCompleted, "tier", "1")
+			b.tells(p, engagement.EventMagicMoment, "action", "add_expense")
+			require.Equal(b.t, []rules.Trigger{rules.UserMessage, rules.Inactivity14d, rules.UserMessage}, b.triggers(p))
+			require.Equal(b.t, 1, b.outreach(p, rules.Goodbye, "cancelled", "returned"))
+		}},
+		{name: "S4_63_FirstMessageIsAnExpense", begin: func(b *bundle) conversation.Profile {
+			b.rules.Recogniser = true
+			return b.person()
+		}, cause: writes("gastei 50 no mercado"), want: func(b *bundle, p conversation.Profile) {
+			require.Equal(b.t, 1, b.in(p, rules.Active).Expenses)
+			b.tells(p, engagement.EventMagicMoment, "action", "add_expense")
+			require.Equal(b.t, 1, b.outreach(p, rules.Welcome, "pending", ""))
+			require.Len(b.t, b.triggers(p), 1)
+		}},
+		{name: "S4_72_SetPreferences", begin: func(b *bundle) conversation.Profile {
+			p := b.goodbyeQueued()
+			b.together(p, b.person())
+			return p
+		}, cause: func(b *bundle, p conversation.Profile) func() error {
+			return func() error {
+				_, err := b.prefers(rpc.RoleUser, p, &onboardingv1.SetPreferencesRequest{Reminders: "off", Tips: "off", Destination: "group"})
+				return err
+			}
+		}, want: func(b *bundle, p conversation.Profile) {
+			require.Equal(b.t, []string{"t f group reminders=off tips=off destination=group goodbye cancelled reminders_off"}, b.wished(p))
+			require.True(b.t, b.messaging.RemindersOff(p.Phone))
 		}},
 	} {
 		t.Run(s.name, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"paceline.internal/platform/rpc"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
+	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/messaging"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/session"
@@ -44,6 +45,10 @@ type ports struct {
 	whileRecording func()
 	// beforeApply happens once, between the next decision on a person and its change.
 	beforeApply func()
+	// beforeBegin happens once, between the next decision to send outreach and its claim.
+	beforeBegin func()
+	// beforeBatch happens once, between the next decisions of a run and their write.
+	beforeBatch func()
 
 	mu    sync.Mutex
 	calls []string
@@ -138,7 +143,7 @@ func (p *ports) LastMessageAt(ctx context.Context, sessionID string) (time.Time,
 }
 
 func (p *ports) Sender(ctx context.Context, org string) (string, error) {
-	return call(p, "Sender", func() (string, error) { return p.carrier.Sender(ctx, org) })
+	return call(p, "Sender", func() (string, error) { return p.carrier.Sender(asItself(ctx), org) })
 }
 
 func (p *ports) ListInbound(ctx context.Context, org string, since, until time.Time, page string) (conversation.InboundPage, error) {
@@ -240,6 +245,10 @@ func (p *ports) SetReminders(
 	})
 }
 
+func (p *ports) Fate(ctx context.Context, org, key string) (engagement.Fate, error) {
+	return call(p, "Fate", func() (engagement.Fate, error) { return p.carrier.Fate(asItself(ctx), org, key) })
+}
+
 func (p *ports) CheckSender(ctx context.Context, org, phone string) error {
 	return act(p, "CheckSender", func() error { return p.carrier.CheckSender(asItself(ctx), org, phone) })
 }
@@ -303,23 +312,86 @@ func (e people) NoteConsent(ctx context.Context, org, id string, out bool, said,
 	return act(e.p, "NoteConsent", func() error { return e.p.Store.Engagement().NoteConsent(ctx, org, id, out, said, now) })
 }
 
-// jobs is the queue of a process.
-type jobs struct{ p *ports }
+func (e people) Outreach(ctx context.Context, j queue.Job, now time.Time) (engagement.Due, error) {
+	return call(e.p, "Outreach", func() (engagement.Due, error) { return e.p.Store.Engagement().Outreach(ctx, j, now) })
+}
+
+func (e people) Begin(
+	ctx context.Context, d engagement.Due, r engagement.Rendered, group bool, at time.Time,
+) (engagement.Rendered, error) {
+	if do := e.p.beforeBegin; do != nil {
+		e.p.beforeBegin = nil
+		do()
+	}
+	return call(e.p, "Begin", func() (engagement.Rendered, error) { return e.p.Store.Engagement().Begin(ctx, d, r, group, at) })
+}
+
+func (e people) End(ctx context.Context, end engagement.End) error {
+	return act(e.p, "End", func() error { return e.p.Store.Engagement().End(ctx, end) })
+}
+
+func (e people) Organisations(ctx context.Context) ([]string, error) {
+	return call(e.p, "Organisations", func() ([]string, error) { return e.p.Store.Engagement().Organisations(ctx) })
+}
+
+func (e people) NewestRun(ctx context.Context, org string, job rules.Job) (string, error) {
+	return call(e.p, "NewestRun", func() (string, error) { return e.p.Store.Engagement().NewestRun(ctx, org, job) })
+}
+
+func (e people) RecordRuns(ctx context.Context, org string, run *rules.Period, superseded []rules.Period, config string, now time.Time) error {
+	return act(e.p, "RecordRuns", func() error { return e.p.Store.Engagement().RecordRuns(ctx, org, run, superseded, config, now) })
+}
+
+func (e people) ClaimRun(ctx context.Context, org string, now, until time.Time) (r engagement.Run, claimed bool, err error) {
+	err = act(e.p, "ClaimRun", func() (err error) {
+		r, claimed, err = e.p.Store.Engagement().ClaimRun(ctx, org, now, until)
+		return err
+	})
+	return r, claimed, err
+}
+
+func (e people) ReleaseRun(ctx context.Context, r engagement.Run) error {
+	return act(e.p, "ReleaseRun", func() error { return e.p.Store.Engagement().ReleaseRun(ctx, r) })
+}
+
+func (e people) Candidates(ctx context.Context, of engagement.Run, times engagement.RunTimes, limit int) ([]engagement.Candidate, error) {
+	return call(e.p, "Candidates", func() ([]engagement.Candidate, error) {
+		return e.p.Store.Engagement().Candidates(ctx, of, times, limit)
+	})
+}
+
+func (e people) WriteBatch(ctx context.Context, b engagement.Batch, until time.Time) (int, error) {
+	if do := e.p.beforeBatch; do != nil {
+		e.p.beforeBatch = nil
+		do()
+	}
+	return call(e.p, "WriteBatch", func() (int, error) { return e.p.Store.Engagement().WriteBatch(ctx, b, until) })
+}
+
+func (e people) EndRun(ctx context.Context, r engagement.Run, now time.Time) error {
+	return act(e.p, "EndRun", func() error { return e.p.Store.Engagement().EndRun(ctx, r, now) })
+}
+
+// jobs is a queue of a process.
+type jobs struct {
+	p     *ports
+	queue *queue.Queue
+}
 
 func (j jobs) Claim(ctx context.Context, c queue.Claim) (queue.Claimed, error) {
-	return call(j.p, "Claim", func() (queue.Claimed, error) { return j.p.Store.Jobs().Claim(ctx, c) })
+	return call(j.p, "Claim", func() (queue.Claimed, error) { return j.queue.Claim(ctx, c) })
 }
 
 func (j jobs) Finish(ctx context.Context, ends []queue.Finish) ([]string, error) {
-	return call(j.p, "Finish", func() ([]string, error) { return j.p.Store.Jobs().Finish(ctx, ends) })
+	return call(j.p, "Finish", func() ([]string, error) { return j.queue.Finish(ctx, ends) })
 }
 
 func (j jobs) Extend(ctx context.Context, held []queue.Job, until time.Time) ([]string, error) {
-	return call(j.p, "Extend", func() ([]string, error) { return j.p.Store.Jobs().Extend(ctx, held, until) })
+	return call(j.p, "Extend", func() ([]string, error) { return j.queue.Extend(ctx, held, until) })
 }
 
 func (j jobs) Expedite(ctx context.Context, done []queue.Job, now time.Time) (bool, error) {
-	return call(j.p, "Expedite", func() (bool, error) { return j.p.Store.Jobs().Expedite(ctx, done, now) })
+	return call(j.p, "Expedite", func() (bool, error) { return j.queue.Expedite(ctx, done, now) })
 }
 
 // outboxRows are the alarms of a process.

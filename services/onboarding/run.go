@@ -41,6 +41,8 @@ const (
 	sweepInterval = 15 * time.Second
 	// jobWorkers is how many jobs are at work at a time: each spends most of its time waiting for messaging and Twilio.
 	jobWorkers = 16
+	// outreachWorkers is how many rows of outreach are at work at a time: messaging lets an organisation's through one after the other.
+	outreachWorkers = 4
 	// maxRequest holds a webhook of a megabyte, which is Shopify's, twice as long once it is stored as JSON.
 	maxRequest = 3 << 20
 	// stopLoops bounds the end of a loop, which finishes the job or the publish it is at.
@@ -61,8 +63,8 @@ func Migrate(ctx context.Context, cfg Config) error {
 // is behind, /readyz says so.
 //
 // An orchestrator has to wait before it kills, at most: 20 s for calls in flight, 10 s for the ops port, 30 s for each of
-// the jobs, their retention, the relay, the sweeper and the inbound audit, 10 s for each of the listener, the notifier and the holds,
-// 5 s for the last spans, and a second for each.
+// the jobs, outreach, the runs, the retention of both, the relay, the sweeper and the inbound audit, 10 s for each of the listener, the
+// notifiers and the holds, 5 s for the last spans, and a second for each.
 func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	ctx = postgres.AcrossOrganisations(ctx) // what works without being called works for all; a call has a scope of its own
 	tel, err := telemetry.New(ctx, telemetry.Options{
@@ -105,9 +107,12 @@ type wired struct {
 	conversations *conversation.Service
 	people        *engagement.Service
 	notifier      *queue.Notifier
+	outreach      *queue.Runner
+	outreachBell  *queue.Notifier
 	failures      *reservation.Guard
 	grpc          *rpc.Server
 	wakeJobs      chan struct{}
+	wakeOutreach  chan struct{}
 	wakeRelay     chan struct{}
 	loops         *process.Loops
 	components    []process.Component // what works without being called
@@ -193,7 +198,7 @@ func (w *wiring) conversation(ctx context.Context) error {
 	})
 	w.conversations, w.notifier = c, queue.NewNotifier(w.pool, store.ChannelJobs, w.wakeJobs, w.deps.Log)
 	w.addLoops()
-	return nil
+	return w.sendOutreach(ctx, counted)
 }
 
 // engagement wires what people do and say to engagement.
@@ -202,10 +207,35 @@ func (w *wiring) engagement(carrier *messaging.Client, flow session.Flow) (*enga
 	if err != nil {
 		return nil, err
 	}
+	measured, err := engagement.NewMetrics(w.meter)
+	if err != nil {
+		return nil, err
+	}
+	w.outreachBell = queue.NewNotifier(w.pool, store.ChannelOutreach, w.wakeOutreach, w.deps.Log)
 	return engagement.New(engagement.Config{
-		Store: w.store.Engagement(), Carrier: carrier, Rules: decided, Texts: texts,
-		Unknown: flow.UnknownSends(), Log: w.deps.Log, Now: w.deps.Now,
+		Store: w.store.Engagement(), Carrier: carrier, Rules: decided, Texts: texts, Metrics: measured, Notify: w.outreachBell.Notify,
+		Transient: transient, Unknown: flow.UnknownSends(), Log: w.deps.Log, Now: w.deps.Now,
 	}), nil
+}
+
+// sendOutreach wires the queue of outreach.
+func (w *wiring) sendOutreach(ctx context.Context, counted *queue.Metrics) error {
+	rows, rest := w.store.Engagement().Queue(), w.deps.Rest
+	if err := errors.Join(queue.Observe(ctx, w.meter, engagement.OutreachTable, rows, w.deps.Now),
+		w.people.Observe(ctx, w.meter, w.store.Engagement())); err != nil {
+		return err
+	}
+	w.outreach = queue.NewRunner(queue.Config{
+		Name: engagement.OutreachTable, Store: rows, Handlers: w.people.Handlers(), GiveUp: w.people.GiveUp, Backoff: engagement.OutreachBackoff,
+		Workers: outreachWorkers, Transient: transient, Wake: w.wakeOutreach, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
+	})
+	retention := &queue.Retention{Queue: rows, Keep: store.KeptOutreach, For: w.cfg.JobsRetention, Log: w.deps.Log, Now: w.deps.Now}
+	w.components = append(w.components,
+		bounded(w.loops.Loop("outreach", w.outreach.Loop(rest).Run), stopLoops),
+		w.loops.Loop("outreach-bell", w.outreachBell.Run),
+		bounded(w.loops.Loop("runs", w.people.RunLoop(rest).Run), stopLoops),
+		bounded(w.loops.Loop("outreach-retention", retention.Loop(rest).Run), stopLoops))
+	return nil
 }
 
 // addLoops adds what works on the conversations without being called.
@@ -221,7 +251,7 @@ func (w *wiring) addLoops() {
 	w.components = append(w.components,
 		process.Component{Name: "wake-ups", Run: w.listen}, // each of its waits has a bound of its own
 		w.loops.Loop("bell", w.notifier.Run))
-	repeat("retention", retention.Loop(rest))
+	repeat("retention", w.forgetting(retention.Loop(rest)))
 	w.components = append(w.components, w.loops.Loop("holds", c.HoldsLoop(rest).Run))
 	if !w.cfg.InboundAuditInterval.Never() {
 		repeat("inbound-audit", c.AuditLoop(rest, w.cfg.InboundAuditInterval.Every()))
@@ -231,6 +261,17 @@ func (w *wiring) addLoops() {
 		repeat("relay", c.Alarms.RelayLoop(rest, w.cfg.AlarmRelayInterval, w.wakeRelay))
 		repeat("sweeper", c.Sweeper(policy).Loop(rest, min(policy.Grace/4, sweepInterval)))
 	}
+}
+
+// forgetting has a retention delete the actions too that are not counted any more.
+func (w *wiring) forgetting(r process.Repetition) process.Repetition {
+	jobs := r.Once
+	r.Once = func(ctx context.Context) (bool, error) {
+		more, err := jobs(ctx)
+		_, actions := w.store.Engagement().ForgetActions(ctx, w.deps.Now().Add(-store.ActionsKept))
+		return more, errors.Join(err, actions)
+	}
+	return r
 }
 
 // guard keeps the reservations of failure callbacks in the database, or in Redis when there is one.
@@ -283,7 +324,8 @@ func connect(ctx context.Context, cfg Config, tel *telemetry.Telemetry, tokens *
 		return nil, errors.Join(err, conn.Close())
 	}
 	return &wired{
-		pool: pool, store: store.NewStore(pool), messaging: conn, wakeJobs: make(chan struct{}, 1), wakeRelay: make(chan struct{}, 1),
+		pool: pool, store: store.NewStore(pool), messaging: conn,
+		wakeJobs: make(chan struct{}, 1), wakeOutreach: make(chan struct{}, 1), wakeRelay: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -309,8 +351,14 @@ func (s *wired) listen(ctx context.Context) error {
 		defer close(done)
 		postgres.Listen(ctx, s.pool.Direct(), store.ChannelAlarms, wake(s.wakeRelay))
 	}()
+	outreach := make(chan struct{})
+	go func() {
+		defer close(outreach)
+		postgres.Listen(ctx, s.pool.Direct(), store.ChannelOutreach, wake(s.wakeOutreach))
+	}()
 	postgres.Listen(ctx, s.pool.Direct(), store.ChannelJobs, wake(s.wakeJobs))
 	<-done
+	<-outreach
 	return nil
 }
 
@@ -334,7 +382,8 @@ func (s *wired) ready(ctx context.Context) error {
 func (s *wired) queues(now func() time.Time) func(ctx context.Context) (any, error) {
 	return func(ctx context.Context) (any, error) {
 		health, err := s.conversations.Jobs.Health(postgres.AcrossOrganisations(ctx), s.store.Jobs(), now())
-		return map[string]queue.Health{conversation.JobsTable: health}, err
+		sending, sendingErr := s.outreach.Health(postgres.AcrossOrganisations(ctx), s.store.Engagement().Queue(), now())
+		return map[string]queue.Health{conversation.JobsTable: health, engagement.OutreachTable: sending}, errors.Join(err, sendingErr)
 	}
 }
 

@@ -407,6 +407,7 @@ func TestWhoMayCall(t *testing.T) {
 	may := map[rpc.Role][]string{
 		rpc.RoleService:  {"ExecuteStep", "RecordStepFailure", "ReceiveMessage"},
 		rpc.RoleOperator: {"ExecuteStep", "CreateProfile", "GetProfile", "ActivateProfile", "HoldProfile", "ReleaseProfile", "ListSessions", "GetSession", "ResetSession", "ResumeSession", "ResumeSessions", "ListDeadLetters", "ReplayDeadLetter"},
+		rpc.RoleApp:      {"CreateProfile", "GetProfile", "ActivateProfile", "ListSessions", "GetSession"},
 		rpc.RoleUser:     {"GetProfile", "ListSessions", "GetSession"},
 	}
 	for _, role := range rpc.Roles() {
@@ -485,10 +486,12 @@ func TestWhoMayCall(t *testing.T) {
 // reasonsAreForOperators holds what people are shown of their own session, of which other has one that may be parked.
 func reasonsAreForOperators(t *testing.T, w *world, other *onboardingv1.Profile, hers *onboardingv1.Session) {
 	t.Helper()
-	t.Run("UserDoesNotSeeWhyTheirSessionIsParked", func(t *testing.T) {
+	t.Run("OnlyAnOperatorSeesWhyASessionIsParked", func(t *testing.T) {
 		t.Parallel()
 		w.receives("SM1", other.GetPhone(), "leave me alone")
-		for role, ctx := range map[rpc.Role]context.Context{rpc.RoleUser: w.as(rpc.RoleUser, other.GetProfileId(), orgID), rpc.RoleOperator: w.operator()} {
+		for role, ctx := range map[rpc.Role]context.Context{
+			rpc.RoleUser: w.as(rpc.RoleUser, other.GetProfileId(), orgID), rpc.RoleApp: w.as(rpc.RoleApp, "shop", orgID), rpc.RoleOperator: w.operator(),
+		} {
 			got, err := w.client.GetSession(ctx, &onboardingv1.GetSessionRequest{SessionId: hers.GetSessionId()})
 			require.NoError(t, err)
 			listed, err := w.client.ListSessions(ctx, &onboardingv1.ListSessionsRequest{ProfileId: other.GetProfileId()})
@@ -502,12 +505,14 @@ func reasonsAreForOperators(t *testing.T, w *world, other *onboardingv1.Profile,
 		}
 	})
 
-	t.Run("R_21_UserDoesNotSeeWhyTheyAreHeld", func(t *testing.T) {
+	t.Run("R_21_OnlyAnOperatorSeesWhyAPersonIsHeld", func(t *testing.T) {
 		t.Parallel()
 		held, theirs := w.enrolled("+5511987650003")
 		_, err := w.client.HoldProfile(w.operator(), &onboardingv1.HoldProfileRequest{ProfileId: held.GetProfileId(), Reason: "her sister called"})
 		require.NoError(t, err)
-		for role, ctx := range map[rpc.Role]context.Context{rpc.RoleUser: w.as(rpc.RoleUser, held.GetProfileId(), orgID), rpc.RoleOperator: w.operator()} {
+		for role, ctx := range map[rpc.Role]context.Context{
+			rpc.RoleUser: w.as(rpc.RoleUser, held.GetProfileId(), orgID), rpc.RoleApp: w.as(rpc.RoleApp, "shop", orgID), rpc.RoleOperator: w.operator(),
+		} {
 			got, err := w.client.GetSession(ctx, &onboardingv1.GetSessionRequest{SessionId: theirs.GetSessionId()})
 			require.NoError(t, err)
 			last := got.GetTimeline()[len(got.GetTimeline())-1]

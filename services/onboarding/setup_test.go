@@ -157,32 +157,37 @@ func setup(t *testing.T) *bundle {
 
 // running is one running service. Its ports may meet a mishap.
 type running struct {
-	ports   *ports
-	server  *server.Server
-	people  *server.Engagement
-	service *conversation.Service
-	runner  *queue.Runner
-	relay   *outbox.Outbox[session.Alarm]
-	sweeper *outbox.Sweeper[conversation.Overdue]
+	ports    *ports
+	server   *server.Server
+	people   *server.Engagement
+	service  *conversation.Service
+	runner   *queue.Runner
+	outreach *queue.Runner
+	relay    *outbox.Outbox[session.Alarm]
+	sweeper  *outbox.Sweeper[conversation.Overdue]
 }
 
 // start wires a process as run.go does.
 func (b *bundle) start(p *ports) *running {
 	logger, now := slog.New(slog.NewJSONHandler(b.log, nil)), b.clock.Now
 	follows := engagement.New(engagement.Config{
-		Store: people{p}, Carrier: p, Rules: b.rules, Texts: catalog.DefaultEngagement(), Unknown: b.flow.UnknownSends(), Log: logger, Now: now,
+		Store: people{p}, Carrier: p, Transient: func(err error) bool { return errors.Is(err, errMishap) }, Rules: b.rules, Texts: catalog.DefaultEngagement(), Unknown: b.flow.UnknownSends(), Log: logger, Now: now,
 	})
 	service := conversation.New(conversation.Config{
 		OrgID: orgID, Store: p, Carrier: p, Engagement: follows, Outbox: outboxRows{p}, QStash: p, Flow: b.flow, Catalog: catalog.Default(),
 		SchedulingDisabled: b.disabled, Log: logger, Now: now,
 	})
 	service.Jobs = queue.NewRunner(queue.Config{
-		Name: conversation.JobsTable, Store: jobs{p}, Log: logger, Now: now, GiveUp: service.GiveUp, Handlers: service.Handlers(),
+		Name: conversation.JobsTable, Store: jobs{p, p.Store.Jobs()}, Log: logger, Now: now, GiveUp: service.GiveUp, Handlers: service.Handlers(),
+	})
+	outreach := queue.NewRunner(queue.Config{
+		Name: engagement.OutreachTable, Store: jobs{p, p.Store.Engagement().Queue()}, Log: logger, Now: now, GiveUp: follows.GiveUp,
+		Handlers: follows.Handlers(), Backoff: engagement.OutreachBackoff,
 	})
 	failures, err := reservation.New(&postgres.Reservations{Pool: b.pool}, reservation.Lock, logger, now)
 	require.NoError(b.t, err)
 	return &running{
-		ports: p, service: service, runner: service.Jobs, relay: service.Alarms,
+		ports: p, service: service, runner: service.Jobs, outreach: outreach, relay: service.Alarms,
 		server:  &server.Server{Conversations: service, Store: b.store, Failures: failures, Notify: func() {}, Now: now},
 		people:  &server.Engagement{People: follows, Store: b.store.Engagement(), Now: now},
 		sweeper: service.Sweeper(outbox.Policy{Grace: grace, MaxGenerations: generations}),

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -61,7 +62,10 @@ var disruptionKinds = []disruption{
 	{whose: stack.Messaging, kind: losesDB},
 }
 
-const qstashVendor = "qstash"
+const (
+	qstashVendor     = "qstash"
+	secondOnboarding = "second onboarding"
+)
 
 // drawWire says which wire of a world falls silent; few have one.
 func drawWire(d dice) (wiring, bool) {
@@ -111,6 +115,9 @@ func (w *world) disrupt(ctx context.Context, t disruption) (later []disruption, 
 		w.silence.begin(t.manner)
 		return nil, nil
 	}
+	if w.second != nil && t.whose == stack.Onboarding && t.kind == restarts && oneIn(w.dice.roll("replica", t.at), 2) {
+		t.whose = secondOnboarding
+	}
 	w.strikes[t.name()]++
 	switch {
 	case t.kind == losesDB:
@@ -119,7 +126,10 @@ func (w *world) disrupt(ctx context.Context, t disruption) (later []disruption, 
 		if err := w.data.allow(ctx, t.whose, true); err != nil {
 			return nil, err
 		}
-		return nil, w.restart(ctx, t.whose)
+		if t.whose == stack.Onboarding && w.second != nil {
+			err = w.restart(ctx, secondOnboarding)
+		}
+		return nil, errors.Join(err, w.restart(ctx, t.whose))
 	case t.whose == qstashVendor:
 		w.vendors.QStash.Restart()
 		return nil, nil
@@ -132,7 +142,7 @@ func (w *world) disrupt(ctx context.Context, t disruption) (later []disruption, 
 // back, when it is restarted anyway.
 func (w *world) restart(ctx context.Context, name string) error {
 	s := w.services()[slices.IndexFunc(w.services(), func(s *running) bool { return s.name == name })]
-	if w.data.closed[name] {
+	if w.data.closed[name] || s == w.second && w.data.closed[stack.Onboarding] {
 		return nil
 	}
 	// Before the gateway stops, or it would wait for them; and after it, for a connection that was being put aside at that moment.

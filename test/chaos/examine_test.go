@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/emulators/clock"
 	"paceline.internal/emulators/twilio"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/services/messaging"
@@ -27,10 +28,10 @@ type scene struct {
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
+	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	s := &scene{
-		t: t, session: uuid.Must(uuid.NewV7()).String(), profile: uuid.Must(uuid.NewV7()).String(), phone: "+14155550001",
-		at: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
-		population: &population{recorder: &recorder{}, flow: session.DefaultFlow(), product: product{
+		t: t, at: at, session: uuid.Must(uuid.NewV7()).String(), profile: uuid.Must(uuid.NewV7()).String(), phone: "+14155550001",
+		population: &population{clock: clock.NewSettable(at), began: at, recorder: &recorder{}, flow: session.DefaultFlow(), product: product{
 			onboardingDB: pgtest.New(t, onboarding.Migrations()), messagingDB: pgtest.New(t, messaging.Migrations()),
 		}},
 	}

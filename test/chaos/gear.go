@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"paceline.internal/services/onboarding/engagement/rules"
 )
 
 // Gear is how a simulation passes time.
@@ -24,23 +26,28 @@ type shift struct {
 	odds    odds
 	longest time.Duration // bounds a world, on its own clock. By then every patience in the system has run out.
 	leaps   bool
+	least   time.Duration // shorter than no leap: what is due sooner is played
+	// second is whether there is a second replica of onboarding. It is called by nobody, but its loops are awake with those of the first.
+	second bool
 }
 
-func (g Gear) shift() (shift, error) {
-	switch g {
-	case Slow, "":
+func (s Simulation) shift() (shift, error) {
+	switch g := s.Gear; {
+	case s.Engagement > 0:
+		f := shift{tempo: followed(s.Engagement), odds: often, longest: s.Engagement + 60*day, leaps: true, least: 5 * time.Second, second: true}
+		f.odds.patient = s.Engagement
+		return f, nil
+	case g == Slow, g == "":
 		return shift{tempo: minutes(), odds: often, longest: 6 * time.Hour}, nil
-	case Fast:
-		s := shift{tempo: months(), odds: often, longest: 400 * day, leaps: true}
-		s.odds.patient = 300 * day
-		return s, nil
+	case g == Fast:
+		f := shift{tempo: months(), odds: often, longest: 400 * day, leaps: true, least: time.Minute}
+		f.odds.patient = 300 * day
+		return f, nil
 	}
-	return shift{}, fmt.Errorf("there is no gear %q: it is %s or %s", g, Slow, Fast)
+	return shift{}, fmt.Errorf("there is no gear %q: it is %s or %s", s.Gear, Slow, Fast)
 }
 
 const (
-	// leastLeap is shorter than no leap: what is due sooner is played.
-	leastLeap = time.Minute
 	// lead is how long before a planned instant a leap ends: for every loop to wake.
 	lead = time.Second
 	// askAgain is how long the clock of a world in which something is open is not asked to leap.
@@ -51,7 +58,7 @@ const (
 // it did.
 func (w *world) leap(ctx context.Context, planned time.Time) (bool, error) {
 	now := w.clock.Now()
-	if !w.shift.leaps || now.Before(w.openUntil) || planned.Sub(now) < leastLeap {
+	if !w.shift.leaps || now.Before(w.openUntil) || planned.Sub(now) < w.shift.least {
 		return false, nil
 	}
 	due, open, err := w.due(ctx)
@@ -61,7 +68,7 @@ func (w *world) leap(ctx context.Context, planned time.Time) (bool, error) {
 	if due != nil && due.Before(planned) {
 		planned = *due
 	}
-	if open || planned.Sub(now) < leastLeap {
+	if open || planned.Sub(now) < w.shift.least {
 		w.openUntil = now.Add(askAgain)
 		return false, nil
 	}
@@ -75,11 +82,13 @@ func (w *world) leap(ctx context.Context, planned time.Time) (bool, error) {
 // due. A session that is held back waits for its release, and one whose step is past its due time for the sweeper.
 const sqlDue = `
 select exists (select from webhook_jobs where status = 'processing')
+    or exists (select from engagement_outreach where status = 'processing') or exists (select from engagement_runs where status = 'running')
     or exists (select from step_alarms where published_at is null)
     or exists (select from conversation_sessions s join profiles p on p.id = s.profile_id
                where s.status = 'active' and s.next_step_id is not null and not p.hold and not exists (
                  select from step_alarms a where a.session_id = s.id and a.step_id = s.next_step_id and a.due_at > $1)),
        least((select min(next_retry_at) from webhook_jobs where status = 'pending'),
+             (select min(next_retry_at) from engagement_outreach where status = 'pending'),
              (select min(a.due_at) from step_alarms a join conversation_sessions s on s.id = a.session_id and s.next_step_id = a.step_id
               where s.status = 'active' and a.due_at > $1))`
 
@@ -89,6 +98,18 @@ func (w *world) due(ctx context.Context) (first *time.Time, open bool, err error
 	if w.onboardingDB.QueryRow(ctx, sqlDue, w.clock.Now()).Scan(&open, &first) != nil ||
 		w.messagingDB.QueryRow(ctx, sqlInDoubt).Scan(&inDoubt) != nil {
 		return nil, true, ctx.Err()
+	}
+	for _, job := range rules.Jobs() { // a leap ends at the instant of a run, not before it: every loop wakes then
+		calendar, now := rules.DefaultConfig().Calendar, w.clock.Now()
+		for ahead := time.Duration(0); ; ahead += day {
+			run := calendar.Newest(job, now.Add(ahead)).Nominal.Add(lead)
+			if run.After(now) && (first == nil || run.Before(*first)) {
+				first = &run
+			}
+			if run.After(now) {
+				break
+			}
+		}
 	}
 	return first, open || inDoubt, nil
 }

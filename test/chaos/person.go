@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"paceline.internal/platform/rpc"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/test/operator"
@@ -28,17 +29,20 @@ type person struct {
 	slot    time.Duration     // their instants are grid + slot, those of what is done to them a little later
 	profile string
 
-	mu       sync.Mutex
-	session  string
-	wish     consent.State // by the last STOP or START that was acknowledged; empty before the first, and while one is on its way
-	stopped  bool          // a STOP was acknowledged, and no START since
-	heard    []string      // for the digest: each text and when
-	asked    map[string]int
-	left     bool // said the STOP of stopDuring
-	turns    int  // what they said and heard, counted
-	spoke    int  // the turn of their last ordinary text that was acknowledged
-	listened int  // the turn of the last text that they heard
-	pending  int  // of their plans that have not been carried out
+	mu             sync.Mutex
+	wantsReminders consent.Switch // by what was acknowledged last; unsaid while something is on its way
+	dones          []done         // of their life, in the order of their acknowledgements
+	crossed        int            // goodbyes that they may have written while they were sent
+	session        string
+	wish           consent.State // by the last STOP or START that was acknowledged; empty before the first, and while one is on its way
+	stopped        bool          // a STOP was acknowledged, and no START since
+	heard          []string      // for the digest: each text and when
+	asked          map[string]int
+	left           bool // said the STOP of stopDuring
+	turns          int  // what they said and heard, counted
+	spoke          int  // the turn of their last ordinary text that was acknowledged
+	listened       int  // the turn of the last text that they heard
+	pending        int  // of their plans that have not been carried out
 }
 
 // newPerson is the i-th of so many people.
@@ -62,13 +66,20 @@ func newPerson(c *population, i, people int) (*person, error) {
 		}
 		p.texts[body] = key
 	}
-	return p, nil
+	goodbye, err := catalog.DefaultEngagement().Render(p.locale, catalog.Goodbye, p.name, catalog.Params{})
+	p.texts[goodbye] = catalog.Goodbye
+	return p, err
 }
 
 // plan makes the script's appointments.
 func (p *person) plan() {
 	begin := p.start + p.slot
-	p.after(begin, p.join)
+	if p.life != nil {
+		p.planLife()
+	}
+	if p.life == nil || p.life.invited {
+		p.after(begin, func(ctx context.Context) { p.enrol(ctx, p.activate) })
+	}
 	meddle := begin + grid/2 // on instants of their own, or the race between two events of one instant would decide
 	if p.stop > 0 {
 		p.after(meddle+p.stop, p.sayStop)
@@ -99,21 +110,21 @@ func (p *person) after(d time.Duration, do func(ctx context.Context)) {
 	})
 }
 
-// join enrols the person and opens their first session.
-func (p *person) join(ctx context.Context) {
-	if p.profile == "" {
-		profile, err := p.c.api.Enrol(ctx, p.phone, p.name, p.locale)
-		if err != nil {
-			if refused(err) {
-				p.c.problemf("person %d could not be enrolled: %v", p.i, err)
-				return
-			}
-			p.after(p.c.tempo.again, p.join)
-			return
-		}
+// enrol makes the person known, with those who live with them.
+func (p *person) enrol(ctx context.Context, then func(ctx context.Context)) {
+	profile, err := p.c.api.Enrol(ctx, operator.Person{Phone: p.phone, FirstName: p.name, Locale: p.locale, TimeZone: p.zone})
+	switch {
+	case err == nil:
 		p.profile = profile.ProfileID
+		if p.life != nil && p.life.home != "" {
+			p.calls(ctx, rpc.RoleOperator, http.MethodPut, "/household", map[string]string{"household_id": p.life.home}, func() {})
+		}
+		then(ctx)
+	case refused(err):
+		p.c.problemf("person %d could not be enrolled: %v", p.i, err)
+	default:
+		p.after(p.c.tempo.again, func(ctx context.Context) { p.enrol(ctx, then) })
 	}
-	p.activate(ctx)
 }
 
 // activate opens a session, unless the person has stopped us.
@@ -166,6 +177,10 @@ func (p *person) hear(body string) {
 	if words, ok := p.chatter[key]; ok && n == 1 {
 		p.after(1300*time.Millisecond, func(ctx context.Context) { p.say(ctx, words, p.c.tempo.patience) })
 	}
+	if key == catalog.Goodbye {
+		p.considersGoodbye(n)
+		return
+	}
 	answer, asks := p.replies[key]
 	if !asks || p.silentAt == key {
 		return
@@ -198,7 +213,14 @@ func (p *person) say(ctx context.Context, words string, patience int) {
 	if stopped {
 		return
 	}
+	from, reminders := p.c.clock.Now(), consent.PreferencesOf(words).Reminders
+	if patience < p.c.tempo.patience { // what was not acknowledged may have been taken
+		from = from.Add(-time.Duration(p.c.tempo.patience) * p.c.tempo.again)
+	}
+	p.prefers(reminders, false)
 	if p.text(ctx, words) {
+		p.prefers(reminders, true)
+		p.did(from, doing{words: words})
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.spoke = max(p.spoke, turn)
@@ -232,6 +254,7 @@ func (p *person) sayStop(ctx context.Context) {
 		p.after(p.c.tempo.again, p.sayStop)
 		return
 	}
+	p.did(p.c.clock.Now(), doing{words: p.stopWord})
 	p.c.recorder.stopped(p.phone, p.c.clock.Now())
 	p.wishes(consent.OptedOut)
 	if p.start2 > 0 {
@@ -246,6 +269,7 @@ func (p *person) sayStart(ctx context.Context) {
 		p.after(p.c.tempo.again, p.sayStart)
 		return
 	}
+	p.did(p.c.clock.Now(), doing{words: "START"})
 	p.wishes(consent.OptedIn)
 	switch {
 	case p.regrets:
@@ -258,6 +282,9 @@ func (p *person) sayStart(ctx context.Context) {
 
 // during is called while Twilio is being asked to take a text for the person.
 func (p *person) during(key string) {
+	if key == catalog.Goodbye {
+		p.crosses()
+	}
 	p.mu.Lock()
 	now := p.stopDuring != "" && string(p.stopDuring) == key && !p.left
 	p.left = p.left || now

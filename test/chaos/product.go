@@ -75,6 +75,8 @@ const (
 	sqlMoving = `
 select exists (select from webhook_jobs where status in ('pending', 'processing'))
     or exists (select from step_alarms where published_at is null)
+    or exists (select from engagement_outreach where status in ('pending', 'processing'))
+    or exists (select from engagement_runs where status = 'running')
     or exists (select from conversation_sessions s join profiles p on p.id = s.profile_id
                where s.status = 'active' and s.next_step_id is not null and not p.hold)`
 	sqlInDoubt = `select exists (select from sms_messages where status in ('sending', 'unknown'))`

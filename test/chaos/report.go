@@ -62,8 +62,9 @@ type World struct {
 	Seed    uint64         `json:"seed"`
 	People  int            `json:"people"`
 	Gear    Gear           `json:"gear,omitempty"`
-	Digest  string         `json:"digest"`     // the same whenever this seed is played with as many people
-	Swept   int            `json:"swept_jobs"` // that retention has deleted
+	Days    int            `json:"days,omitempty"` // for which people were followed by engagement
+	Digest  string         `json:"digest"`         // the same whenever this seed is played with as many people
+	Swept   int            `json:"swept_jobs"`     // that retention has deleted
 	Lasted  time.Duration  `json:"-"`
 	Took    time.Duration  `json:"-"`
 	Verdict Verdict        `json:"verdict"`
@@ -89,7 +90,10 @@ func (r *Report) add(w World) {
 // Again is the command that plays a world again.
 func (w World) Again() string {
 	again := fmt.Sprintf("go run ./deploy/paceline chaos --seed %d --sessions %d --per-world %d", w.Seed, w.People, w.People)
-	if w.Gear == Fast {
+	switch {
+	case w.Days > 0:
+		again += fmt.Sprintf(" --engagement --days %d", w.Days)
+	case w.Gear == Fast:
 		again += " --gear fast"
 	}
 	return again
@@ -105,6 +109,7 @@ func (r *Report) Print(to io.Writer) error {
 		s.linef(p.name, "%d%s", *p.count, map[bool]string{false: "   BROKEN"}[*p.count == 0])
 	}
 	s.linef("parked", "%s", counts(r.Parked))
+	r.Engaged.describe(&s)
 	if r.Killed != nil {
 		r.Killed.describe(&s)
 	}

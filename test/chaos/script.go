@@ -11,6 +11,8 @@ import (
 // unless they say otherwise; zero means never.
 type script struct {
 	locale string
+	zone   string        // empty for that of the phone
+	life   *life         // nil where nobody follows them
 	start  time.Duration // of the activation, from the beginning of the world
 
 	replies  map[string]reply // to the texts that ask something, by key
@@ -87,6 +89,7 @@ type tempo struct {
 	think, comeBack                                   spans
 	stop, start, rejoin, hold, release, reset, replay spans
 
+	days           time.Duration // for which people are followed; 0 where nobody does
 	races, regrets bool          // STOP comes while a text is being sent; STOP comes again right after START
 	again          time.Duration // when they try again what did not get through
 	patience       int           // and how often somebody does whose text did not
@@ -117,6 +120,16 @@ func months() tempo {
 		reset: spans{{0, time.Minute}, {day, 30 * day}}, replay: spans{{0, 90 * time.Second}, {day, 60 * day}},
 		races: true, again: 30 * time.Second, patience: 40, visitEvery: 2 * day, visits: 60,
 	}
+}
+
+// followed is the tempo of a simulation of engagement: as that of months, but who is onboarded is so in the first two days.
+func followed(days time.Duration) tempo {
+	t := months()
+	t.days, t.join, t.comeBack = days, spans{{time.Second, 12 * time.Hour}}, t.comeBack[:1]
+	t.think = spans{{300 * time.Millisecond, 15 * time.Second}}
+	t.stop, t.hold = spans{{3 * day, days}}, spans{{3 * day, days * 2 / 3}}
+	t.visits = int(days / t.visitEvery)
+	return t
 }
 
 // within is the tempo of a run of processes, on the machine's clock.
@@ -155,6 +168,9 @@ func writeScript(d dice, i int, flow session.Flow, t tempo) script {
 		}
 	}
 	s.interfere(r, steps, t)
+	if t.days > 0 {
+		s.zone, s.life = pick(r, zones), writeLife(d, i, t.days)
+	}
 	return s
 }
 

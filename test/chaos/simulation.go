@@ -13,12 +13,14 @@ import (
 
 // Simulation is a run of many worlds in this process, each with its own clock, its own databases and a seed of its own.
 type Simulation struct {
-	Seed     uint64           // of the first world; the next one has the next
-	Sessions int              // how many people are to join, over all worlds
-	PerWorld int              // default 50
-	Gear     Gear             // default Slow
-	Parallel int              // worlds at a time; default 4
-	Now      func() time.Time // by which it is told how long it took
+	Seed     uint64 // of the first world; the next one has the next
+	Sessions int    // how many people are to join, over all worlds
+	PerWorld int    // default 50
+	Gear     Gear   // default Slow
+	// Engagement is for how long people are followed by engagement, in whole days; 0 not at all. It is played in the fast gear.
+	Engagement time.Duration
+	Parallel   int              // worlds at a time; default 4
+	Now        func() time.Time // by which it is told how long it took
 	// Progress hears of every world that ended; may be nil. It is called by one goroutine at a time.
 	Progress func(World)
 	// Story, when set, gets what everybody did and heard in a world that broke a promise.
@@ -27,7 +29,7 @@ type Simulation struct {
 
 // Run plays all worlds, or as many as it comes to before ctx ends. The error is only of what kept it from playing at all.
 func (s Simulation) Run(ctx context.Context) (_ Report, err error) {
-	shift, err := s.Gear.shift()
+	shift, err := s.shift()
 	if err != nil {
 		return Report{}, err
 	}
@@ -70,7 +72,7 @@ func (s Simulation) Run(ctx context.Context) (_ Report, err error) {
 
 // play plays one world to its end and examines it.
 func (s Simulation) play(ctx context.Context, db *server, shift shift, seed uint64, people int) (result World) {
-	result = World{Seed: seed, People: people, Gear: s.Gear}
+	result = World{Seed: seed, People: people, Gear: s.Gear, Days: int(s.Engagement / day)}
 	start := s.Now()
 	defer func() { result.Took = s.Now().Sub(start) }()
 	data, err := db.world(ctx)
@@ -186,7 +188,7 @@ func (w *world) sweptJobs(ctx context.Context) (int, error) {
 
 // over reports whether all people have lived their scripts and nothing moves any more.
 func (w *world) over(ctx context.Context) (bool, error) {
-	if w.busy() {
+	if w.busy() || w.elapsed() < w.tempo.days {
 		return false, nil
 	}
 	moves, err := w.moving(ctx)

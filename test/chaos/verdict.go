@@ -15,6 +15,7 @@ import (
 	"paceline.internal/emulators/twilio"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -41,6 +42,7 @@ type Verdict struct {
 	Parked map[string]int `json:"parked"` // parked ones by reason
 	Broken []string       `json:"broken,omitempty"`
 
+	Engaged
 	*Intake // nil outside a soak
 
 	gaps          []gap
@@ -73,7 +75,7 @@ type promise struct {
 
 // promises are the lines of a verdict in the order in which they matter.
 func (v *Verdict) promises() []promise {
-	return []promise{
+	return append([]promise{
 		{"duplicates", &v.Duplicates},
 		{"losses", &v.Losses},
 		{"order errors", &v.OutOfOrder},
@@ -86,7 +88,7 @@ func (v *Verdict) promises() []promise {
 		{"unsettled sends", &v.Unsettled},
 		{"jobs and alarms left behind", &v.OrphanRows},
 		{"texts that no row knows", &v.OrphanTexts},
-	}
+	}, v.Engaged.promises()...)
 }
 
 // Add sums verdicts up.
@@ -98,6 +100,7 @@ func (v *Verdict) Add(o Verdict) {
 		*p.count += *theirs[i].count
 	}
 	v.Ended, v.Parked = sum(v.Ended, o.Ended), sum(v.Parked, o.Parked)
+	v.Engaged.add(o.Engaged)
 	v.gaps = append(v.gaps, o.gaps...)
 	v.Broken = append(v.Broken, o.Broken...)
 }
@@ -189,6 +192,9 @@ func (c *population) examine(ctx context.Context) (Verdict, error) {
 		if err := c.kapso.examine(ctx, &v); err != nil {
 			return v, err
 		}
+	}
+	if err := c.examineEngagement(ctx, &v); err != nil {
+		return v, err
 	}
 	return v, c.examinePeople(ctx, episodes, &v)
 }
@@ -434,8 +440,8 @@ func (c *population) examineRows(ctx context.Context, v *Verdict) error {
 
 // Replies without an answer: the person's last ordinary text is younger than the last text of ours, in a session that
 // waits for exactly that. A job that is still open is counted with the orphan rows.
-const sqlLastInbound = `
-select from_number, max(created_at) from sms_messages where direction = 'inbound' and consent_effect = 'none' group by 1`
+const sqlOrdinary = `
+select from_number, body, created_at from sms_messages where direction = 'inbound' and consent_effect = 'none' order by created_at`
 
 const sqlWaiting = `
 select s.id::text, p.phone, max(t.at) from conversation_sessions s
@@ -447,9 +453,13 @@ group by 1, 2`
 // unanswered finds active sessions that wait for a reply which the person has given.
 func (c *population) unanswered(ctx context.Context, v *Verdict) error {
 	wrote := map[string]time.Time{}
-	var phone, id string
+	var phone, id, body string
 	var at time.Time
-	if err := each(ctx, c.messagingDB, sqlLastInbound, []any{&phone, &at}, func() { wrote[phone] = at }); err != nil {
+	if err := each(ctx, c.messagingDB, sqlOrdinary, []any{&phone, &body, &at}, func() {
+		if _, moves := rules.ParseDestination(body); !moves && !consent.PreferencesOf(body).Any() { // those are no replies
+			wrote[phone] = at
+		}
+	}); err != nil {
 		return fmt.Errorf("read inbound messages: %w", err)
 	}
 	if err := each(ctx, c.onboardingDB, sqlWaiting, []any{&id, &phone, &at}, func() {

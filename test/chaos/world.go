@@ -32,6 +32,7 @@ type world struct {
 	pulse     *pulse
 
 	messaging, onboarding, gateway *running
+	second                         *running // replica of onboarding; nil without one
 	silence                        worldSilence
 	data                           *worldData
 
@@ -48,10 +49,10 @@ var worldEnviron = map[string]string{
 	"TWILIO_TIMEOUT":         "3s", // long enough that nothing but a send that hangs ever reaches it
 }
 
-// loops of each service that rest on the world's clock: the jobs, their retention, the relay, the sweeper and what tells holds; the
-// reconciler, the responder, the outbound queue and its retention.
+// loops of each service that rest on the world's clock: the jobs, outreach, the runs, the retention of both, the relay, the sweeper and what tells
+// holds; the reconciler, the responder, the outbound queue and its retention.
 const (
-	onboardingLoops = 5
+	onboardingLoops = 8
 	messagingLoops  = 4
 )
 
@@ -95,6 +96,11 @@ func (w *world) serve(ctx context.Context) (err error) {
 	if w.gateway, err = reserve(stack.Gateway, 0); err != nil {
 		return err
 	}
+	if w.shift.second {
+		if w.second, err = reserve(secondOnboarding, onboardingLoops); err != nil {
+			return err
+		}
+	}
 	environ, err := w.connect(stack.Addresses{
 		Gateway: w.gateway.addr, GatewayOps: w.gateway.opsAddr, Onboarding: w.onboarding.addr, OnboardingOps: w.onboarding.opsAddr,
 		Messaging: w.messaging.addr, MessagingOps: w.messaging.opsAddr,
@@ -103,6 +109,10 @@ func (w *world) serve(ctx context.Context) (err error) {
 		return err
 	}
 	environ = merged(environ, worldEnviron)
+	if w.tempo.days > 0 {
+		environ["ALARM_RELAY_INTERVAL"] = "4s" // half of all instants would be the relay's, which few have alarms for
+		environ["JOBS_RETENTION"] = "8760h"    // the rows of outreach are evidence
+	}
 	wired := map[string]map[string]string{} // by service: what is different for it
 	if wiring, ok := drawWire(w.dice); ok {
 		var value string
@@ -122,6 +132,9 @@ func (w *world) serve(ctx context.Context) (err error) {
 	}
 	w.messaging.run = func(ctx context.Context, d process.Deps) error { return messaging.Run(ctx, messagingCfg, d) }
 	w.onboarding.run = func(ctx context.Context, d process.Deps) error { return onboarding.Run(ctx, onboardingCfg, d) }
+	if w.second != nil {
+		w.second.run = w.onboarding.run
+	}
 	w.gateway.run = func(ctx context.Context, d process.Deps) error { return gateway.Run(ctx, gatewayCfg, d) }
 	for _, s := range w.services() {
 		s.deps = process.Deps{Log: slog.New(slog.DiscardHandler), Now: w.clock.Now, Rest: w.pulse.rest, PassBound: passBound}
@@ -132,7 +145,9 @@ func (w *world) serve(ctx context.Context) (err error) {
 	return nil
 }
 
-func (w *world) services() []*running { return []*running{w.messaging, w.onboarding, w.gateway} }
+func (w *world) services() []*running {
+	return slices.DeleteFunc([]*running{w.messaging, w.onboarding, w.second, w.gateway}, func(s *running) bool { return s == nil })
+}
 
 // end stops everything.
 func (w *world) end(ctx context.Context) error {
@@ -143,9 +158,7 @@ func (w *world) end(ctx context.Context) error {
 		w.vendors.HangUp()
 	}
 	for _, s := range slices.Backward(w.services()) {
-		if s != nil {
-			problems = append(problems, s.close())
-		}
+		problems = append(problems, s.close())
 	}
 	if w.silence.wire != nil {
 		problems = append(problems, w.silence.wire.Close())
@@ -163,9 +176,22 @@ func (w *world) end(ctx context.Context) error {
 // turningPoints are instants at which somebody in a world of months begins, changes or ends something; none in one that lasts minutes.
 func (w *world) turningPoints() []time.Duration {
 	var all []time.Duration
+	for at := w.tempo.days.Truncate(day); at > 0; at -= day / 2 { // the runs
+		if oneIn(w.dice.roll("turning point", at), 4) {
+			all = append(all, at-6*time.Hour-30*time.Second)
+		}
+	}
 	for _, p := range w.cast {
 		if !w.shift.leaps {
 			return nil
+		}
+		if p.life != nil {
+			for n, one := range p.life.doings {
+				if oneIn(w.dice.roll("turning point", p.i, n), 40) {
+					all = append(all, one.at)
+				}
+			}
+			continue
 		}
 		for _, after := range []time.Duration{0, p.replies[asksFirst].after, p.stop, p.hold, p.hold + p.release, p.reset} {
 			if r := w.dice.roll("turning point", p.i, after); after > 0 && oneIn(r, 3) {

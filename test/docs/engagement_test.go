@@ -29,6 +29,18 @@ func TestEngagement(t *testing.T) {
 		}
 		require.ElementsMatch(t, want, drawn)
 	})
+	t.Run("ListsTheEventsOfTheCode", func(t *testing.T) {
+		t.Parallel()
+		var written, listed []string
+		for _, found := range regexp.MustCompile(`= "(engagement\.\w+)"`).FindAllStringSubmatch(read(t, "services/onboarding/engagement/engagement.go"), -1) {
+			written = append(written, found[1])
+		}
+		for _, found := range regexp.MustCompile("(?m)^\\| `(engagement\\.\\w+)` \\|").FindAllStringSubmatch(text, -1) {
+			listed = append(listed, found[1])
+		}
+		require.NotEmpty(t, written)
+		require.ElementsMatch(t, written, listed)
+	})
 	t.Run("EveryWordIsUnderstoodAsItSays", func(t *testing.T) {
 		t.Parallel()
 		quoted := regexp.MustCompile("`([^`]+)`")

@@ -41,6 +41,46 @@ func mutations() []mutation {
 			old:  "not @despite_hold::boolean and exists (", without: "not @despite_hold::boolean and false and exists (",
 		},
 		{
+			guard: "the check of reminders inside a claim", tests: messagingSuite,
+			file: "services/messaging/postgres/send.go",
+			old:  "const sqlRemindersOff = `@reminds::boolean and exists (", without: "const sqlRemindersOff = `@reminds::boolean and false and exists (",
+		},
+		{
+			guard: "an older word about reminders does not undo a later one", tests: messagingSuite,
+			file: "services/messaging/postgres/reminders.go",
+			old:  "\nwhere r.said_at < excluded.said_at and", without: "\nwhere",
+		},
+		{
+			guard: "an operator changes no reminders that the person has switched off", tests: messagingSuite,
+			file: "services/messaging/postgres/reminders.go",
+			old:  " and not (r.off and r.source = 'person' and excluded.source = 'operator')`", without: "`",
+		},
+		{
+			guard: "whoever switches reminders off waits for a claim", tests: messagingSuite,
+			file: "services/messaging/postgres/reminders.go",
+			old:  "exec(ctx, tx, sqlLock, args)", without: "exec(ctx, tx, `select @org::uuid, @phone::text`, args)",
+		},
+		{
+			guard: "reminders off is answered when nothing is on its way", tests: messagingSuite,
+			file: "services/messaging/inbox/inbound.go",
+			old:  " || m.Preferences.Reminders == consent.Off {", without: " {",
+		},
+		{
+			guard: "outreach waits for its turn", tests: messagingSuite,
+			file: "services/messaging/send/send.go",
+			old:  "			if wait > 0 {", without: "			if false {",
+		},
+		{
+			guard: "only an attempt takes a turn of outreach", tests: messagingSuite,
+			file: "services/messaging/send/send.go",
+			old:  "		if seen.open(a) {", without: "		if true {",
+		},
+		{
+			guard: "outreach waits while conversations use the sender's rate up", tests: []string{"./services/messaging/outbound"},
+			file: "services/messaging/outbound/outreach.go",
+			old:  "return o.Rates.Take(ctx, from, o.Pace.Cost(segments), o.Pace.Slack(false), now)", without: "return 0, nil",
+		},
+		{
 			guard: "whoever has read that a hold is lifted is not held by it, but by a later one", tests: messagingSuite,
 			file: "services/messaging/postgres/send.go",
 			old:  "to and held and version > @hold_version)", without: "to and held and @hold_version::bigint = 0)",
@@ -110,6 +150,46 @@ func mutations() []mutation {
 			guard: "a transition is not made over activity that it has not seen", tests: onboardingSuite,
 			file: "services/onboarding/postgres/engagement.go",
 			old:  "\n  and u.last_activity_at = @was_activity`", without: "`",
+		},
+		{
+			guard: "an action is counted once", tests: onboardingSuite,
+			file: "services/onboarding/postgres/engagement_actions.go",
+			old:  "on conflict on constraint engagement_actions_once do nothing", without: "on conflict on constraint engagement_actions_once do update set answer = excluded.answer",
+		},
+		{
+			guard: "an action is counted on the progress that there is", tests: onboardingSuite,
+			file: "services/onboarding/postgres/engagement_actions.go",
+			old:  "p.onboarding_tier_progress = @was_progress::jsonb", without: "@was_progress::jsonb is not null",
+		},
+		{
+			guard: "an action is counted on the expenses that there are", tests: onboardingSuite,
+			file: "services/onboarding/postgres/engagement_actions.go",
+			old:  "and p.expense_count = @was_expenses\n", without: "and @was_expenses::int is not null\n",
+		},
+		{
+			guard: "an action is counted by the switch of the tips that there is", tests: onboardingSuite,
+			file: "services/onboarding/postgres/engagement_actions.go",
+			old:  "\n  and p.onboarding_tips_enabled <> @was_tips_off", without: "\n  and @was_tips_off::bool is not null",
+		},
+		{
+			guard: "the magic moment is once", tests: onboardingSuite,
+			file: "services/onboarding/postgres/engagement_actions.go",
+			old:  " and (p.magic_moment_at is null or not @magic)", without: "",
+		},
+		{
+			guard: "an old action moves nobody", tests: onboardingSuite,
+			file: "services/onboarding/engagement/actions.go",
+			old:  "	case !s.Rules.News(v.Person, a, now):", without: "	case false:",
+		},
+		{
+			guard: "a wish about tips that is worked late does not undo a later one", tests: onboardingSuite,
+			file: "services/onboarding/postgres/engagement_preferences.go",
+			old:  "(was.tips_changed_at is null or was.tips_changed_at < @said)", without: "true",
+		},
+		{
+			guard: "only the person switches on again what their own words have switched off", tests: onboardingSuite,
+			file: "services/onboarding/engagement/preferences.go",
+			old:  "		return ErrRemindersOffByPerson", without: "		return nil",
 		},
 		{
 			guard: "the compare-and-set of a session", tests: onboardingSuite,

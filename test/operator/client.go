@@ -59,12 +59,18 @@ type Message struct {
 	AcceptedAt     *time.Time `json:"accepted_at"`
 }
 
+// Person is somebody to be enrolled.
+type Person struct {
+	Phone     string `json:"phone"`
+	FirstName string `json:"first_name"`
+	Locale    string `json:"locale"`
+	TimeZone  string `json:"time_zone,omitempty"` // by default the phone's
+}
+
 // Enrol makes a profile, or finds the one that the phone has.
-func (c *Client) Enrol(ctx context.Context, phone, firstName, locale string) (Profile, error) {
+func (c *Client) Enrol(ctx context.Context, p Person) (Profile, error) {
 	var answer struct{ Profile Profile }
-	err := c.Call(ctx, http.MethodPost, "/v1/profiles", map[string]string{
-		"phone": phone, "first_name": firstName, "locale": locale,
-	}, &answer)
+	err := c.Call(ctx, http.MethodPost, "/v1/profiles", p, &answer)
 	return answer.Profile, err
 }
 

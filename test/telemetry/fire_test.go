@@ -79,6 +79,12 @@ func TestAlertsFire(t *testing.T) {
 			series: []string{`sms_sent_total{outcome="accepted"} 0+10x120`, `sms_sent_total{outcome="rejected"} 0+5x45 225x75`},
 		},
 		{
+			name: "SendsAreRefusedWhileOutreachWaitsForItsTurn", alert: "SendsFail", fires: 7, clears: 56,
+			series: []string{
+				`sms_sent_total{outcome="accepted"} 0+10x120`, `sms_sent_total{outcome="rejected"} 0+5x45 225x75`, `sms_sent_total{outcome="paced"} 0+900x120`,
+			},
+		},
+		{
 			name: "AHandfulIsRefused", alert: "SendsFail", fires: never,
 			series: []string{`sms_sent_total{outcome="accepted"} 0 0 0 0 1x60`, `sms_sent_total{outcome="rejected"} 0 0 0 0 4x60`},
 		},

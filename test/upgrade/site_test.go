@@ -17,6 +17,7 @@ import (
 	"paceline.internal/deploy/e2e"
 	"paceline.internal/emulators/clock"
 	"paceline.internal/emulators/twilio"
+	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/process"
 	"paceline.internal/test/stack"
@@ -31,6 +32,7 @@ type site struct {
 	ops      map[string]string // service -> where it says whether it is ready
 	running  map[string]*exec.Cmd
 	client   *http.Client
+	carrier  *twilio.Emulator
 	accepted chan twilio.Message // messages of ours that Twilio took
 }
 
@@ -48,6 +50,7 @@ func found(t *testing.T, schema release) *site {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, vendors.Stop(context.WithoutCancel(t.Context()))) })
 	t.Cleanup(s.close)
+	s.carrier = vendors.Twilio
 	ports, err := stack.FreePorts(t.Context(), 6)
 	require.NoError(t, err)
 	addresses := stack.Addresses{
@@ -121,6 +124,16 @@ func (s *site) close() {
 	for _, service := range []string{"gateway", "onboarding", "messaging"} {
 		s.stop(service)
 	}
+}
+
+// count runs a query of one number on a service's database.
+func (s *site) count(database, sql string) (n int) {
+	s.t.Helper()
+	pool, err := postgres.Open(s.t.Context(), postgres.Config{URL: s.environ[database]})
+	require.NoError(s.t, err)
+	defer pool.Close()
+	require.NoError(s.t, pool.QueryRow(s.t.Context(), sql).Scan(&n))
+	return n
 }
 
 // play has one whole conversation, from activation to its end, and checks every message, row and token of it.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/deploy/e2e"
+	"paceline.internal/test/stack"
 )
 
 // TestUpgrade is about the release before this one and this one: about what a rolling upgrade from one to the other meets.
@@ -21,6 +22,7 @@ func TestUpgrade(t *testing.T) {
 	before, after := releases(t, t.TempDir())
 	for name, test := range map[string]func(t *testing.T, before, after release){
 		"InAnyOrder": inAnyOrder, "UnderAConversationAndBack": underAConversation,
+		"WordsAboutReminders":           wordsAboutReminders,
 		"NewServicesWaitForTheirSchema": schemaBehind, "OldEnvironmentIsEnough": oldEnvironment,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,6 +101,37 @@ func underAConversation(t *testing.T, before, after release) {
 	t.Run("AndBack", func(t *testing.T) {
 		roll(t, func() { s.run(before, "gateway") }, func() { s.run(before, "onboarding") }, func() { s.run(before, "messaging") })
 	})
+}
+
+// wordsAboutReminders has somebody write of reminders while onboarding and messaging are of different releases: the message is recorded and
+// its job completed, whichever of them reads it. Messaging of this release keeps the words whoever asks.
+func wordsAboutReminders(t *testing.T, before, after release) {
+	t.Helper()
+	for name, mix := range map[string]struct {
+		onboarding, messaging release
+		kept                  int // wishes of a person
+	}{
+		"Onboarding_new_Messaging_old": {after, before, 0},
+		"Onboarding_old_Messaging_new": {before, after, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := found(t, after)
+			s.run(mix.messaging, "messaging")
+			s.run(mix.onboarding, "onboarding")
+			s.run(after, "gateway")
+			s.carrier.SetInboundURL(s.environ["PUBLIC_BASE_URL"] + "/api/webhooks/twilio/inbound#rt=4000&rc=3&rp=all")
+			for _, words := range []string{"stop reminders", "parar lembretes"} {
+				delivery, err := s.carrier.Receive(t.Context(), "+12025550123", stack.FromNumber, words)
+				require.NoError(t, err)
+				require.Equal(t, http.StatusOK, delivery.StatusCode)
+			}
+			require.Eventually(t, func() bool {
+				return s.count("ONBOARDING_DATABASE_URL", "select count(*) from webhook_jobs where status = 'completed'") == 2
+			}, time.Minute, 100*time.Millisecond)
+			require.Equal(t, mix.kept, s.count("MESSAGING_DATABASE_URL", "select count(*) from reminder_preferences where off"))
+		})
+	}
 }
 
 // schemaBehind starts the new services before migrate has run: they wait for it, and say so.

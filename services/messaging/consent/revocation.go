@@ -23,11 +23,15 @@ const (
 // Revocation reads a wish to receive no more texts out of free words, in English and in Brazilian Portuguese, and the language
 // that it was said in. A clear one is a clause that says nothing else: "please stop texting me", "não quero mais receber", with
 // courtesies around it, and with nothing anywhere in the text that takes it back, jokes, or speaks of a time ("until tomorrow").
-// Where the same words are only part of a clause, or the words are those of somebody who has had enough ("leave me alone"), it
-// is unclear. The rules err towards unclear: what is stopped by mistake costs a conversation, and what is missed breaks the law,
-// but somebody who looks is right both times.
+// Where the same words are only part of a clause, stand before such a time, or are those of somebody who has had enough ("leave
+// me alone"), it is unclear. The rules err towards unclear: what is stopped by mistake costs a conversation, and what is missed
+// breaks the law, but somebody who looks is right both times.
 func Revocation(body string) (Wish, Locale) {
 	clauses, text := clausesOf(body)
+	var before []string // what is said for a time
+	if at := untilThen.FindStringIndex(text); at != nil {
+		before, _ = clausesOf(text[:at[0]])
+	}
 	for _, rules := range [...]struct {
 		locale           Locale
 		clear, ambiguous *regexp.Regexp
@@ -36,7 +40,7 @@ func Revocation(body string) (Wish, Locale) {
 		switch {
 		case said && !qualified.MatchString(text):
 			return Clear, rules.locale
-		case said, rules.ambiguous.MatchString(negated.ReplaceAllString(text, " ")):
+		case said, slices.ContainsFunc(before, rules.clear.MatchString), rules.ambiguous.MatchString(negated.ReplaceAllString(text, " ")):
 			return Unclear, rules.locale
 		}
 	}
@@ -294,6 +298,9 @@ var ambiguousPortuguese = regexp.MustCompile(strings.Join([]string{
 // negated is a stop that is not asked for: "don't stop texting me", "he won't stop messaging me".
 var negated = regexp.MustCompile(` (?:dont|cant|couldnt|wont|wouldnt|didnt|doesnt|never|not|hasnt|havent|nao|nunca)(?: (?:you|` +
 	`ever|de|me))? (?:stop|quit|pare|para|parem|parar|parou|param|paro)(?: \w+)?(?: \w+)? `)
+
+// untilThen is a time until which the words before it are meant.
+var untilThen = regexp.MustCompile(` (?:until|till|til|tonight|tomorrow|later|for now|ate|amanha|depois|por enquanto) `)
 
 // qualified is what makes clear words ambiguous: a time after which it may be otherwise, another way, a joke, a taking back.
 var qualified = regexp.MustCompile(` (?:later|until|till|til|unless|while|tonight|tomorrow|maybe|perhaps|if|lol|lmao|haha\w*|` +

@@ -47,6 +47,7 @@ var english = sayings{
 		"Could you stop texting me at night", "don't text me, call me instead", "im blocking this number", "the person before me said stop texting me",
 		"unsubscribe from reminders", "Unsubscribe me from the reminders please", "opt out of reminders", "opt me out of your tips", "take me off the reminders",
 		"stop reminder texts", "Stop sending me reminder messages!", "no more reminder texts", "I don't want tip messages", "turn off reminder notifications",
+		"stop texts until tomorrow", "no more messages tonight please",
 		"stop texting me reminders", "stop reminding me", "Please stop reminding me, thanks", "stop sending me reminders",
 	},
 	nothing: []string{
@@ -151,6 +152,7 @@ func TestRevocation(t *testing.T) {
 
 func TestRead(t *testing.T) {
 	t.Parallel()
+	off := consent.Preferences{Reminders: consent.Off, Locale: consent.English}
 	tests := []struct {
 		name       string
 		body       string
@@ -229,6 +231,30 @@ func TestRead(t *testing.T) {
 		{
 			name: "OneLanguageForTheKeywordAndAnotherForTheCourtesy", body: "stop, por favor", current: consent.OptedIn,
 			want: consent.Reading{Effect: consent.OptOut, Locale: consent.Portuguese},
+		},
+		{
+			name: "PreferenceThatWasAnOrdinaryText", body: "stop reminders", current: consent.OptedIn,
+			want: consent.Reading{Locale: consent.English, Preferences: off},
+		},
+		{
+			name: "PreferenceThatWasAmbiguous", body: "Stop sending me reminders", current: consent.OptedIn,
+			want: consent.Reading{Effect: consent.Ambiguous, Rules: consent.RulesVersion, Locale: consent.English, Preferences: off},
+		},
+		{
+			name: "PreferenceOfSomebodyWhoIsOut", body: "parar dicas", current: consent.OptedOut,
+			want: consent.Reading{Locale: consent.English, Preferences: consent.Preferences{Tips: consent.Off, Locale: consent.Portuguese}},
+		},
+		{
+			name: "TwiliosReadingBeforeAPreference", body: "stop reminders", optOutType: "STOP", current: consent.OptedIn,
+			want: consent.Reading{Effect: consent.OptOut, Locale: consent.English, Carrier: consent.Blocks},
+		},
+		{
+			name: "ClearRevocationBeforeAPreference", body: "Stop texting me. No more reminders.", current: consent.OptedIn,
+			want: consent.Reading{Effect: consent.OptOut, Rules: consent.RulesVersion, Locale: consent.English},
+		},
+		{
+			name: "WordsOfConsentAboutRemindersAreForAnOperator", body: "unsubscribe from reminders", current: consent.OptedIn,
+			want: consent.Reading{Effect: consent.Ambiguous, Rules: consent.RulesVersion, Locale: consent.English},
 		},
 		{name: "OrdinaryText", body: "I can't stop smiling", current: consent.OptedIn, want: consent.Reading{Locale: consent.English}},
 	}

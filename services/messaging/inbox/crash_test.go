@@ -2,10 +2,12 @@ package inbox_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/inbox"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sendtest"
 )
@@ -36,6 +38,35 @@ func TestCrashMatrixOfRecordInbound(t *testing.T) {
 		require.Len(t, b.Ledger().Events, 1)
 		result := b.Send("")
 		require.Equal(t, send.OptedOut, result.Outcome)
+		require.Empty(t, b.Sent())
+	})
+}
+
+// TestCrashMatrixOfReminders delivers a message that wants no reminders, and says the same on the web, until both are answered. Whatever
+// happened, the message has its preference and no goodbye is sent.
+func TestCrashMatrixOfReminders(t *testing.T) {
+	t.Parallel()
+	sendtest.Matrix(t, func(t *testing.T, p *sendtest.Process) {
+		b := setup(t)
+		sick, healthy := b.InboxOn(p), b.inbox(nil)
+		written, set := false, false
+		for range 4 {
+			service := sick
+			if p.Over() {
+				service = healthy
+			}
+			sendtest.Within(func() {
+				m, err := service.RecordInbound(t.Context(), b.Inbound("SM1", "stop reminders"))
+				if err == nil {
+					written = true
+					require.Equal(t, consent.Off, m.Preferences.Reminders)
+				}
+				inForce, err := service.SetReminders(t.Context(), b.wish(true, inbox.SaidByPerson, b.Clock.Now().Add(time.Second)))
+				set = set || err == nil && inForce.Off
+			})
+		}
+		require.True(t, written && set)
+		require.Equal(t, send.RemindersOff, b.ask(purpose("goodbye")).Outcome)
 		require.Empty(t, b.Sent())
 	})
 }

@@ -1,7 +1,6 @@
 package inbox_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -125,11 +124,7 @@ func holdIsAnsweredAfterWhatIsOnItsWay(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		require.Equal(t, send.Accepted, b.ask(nil).Outcome)
-		tx, err := b.Pool.Begin(t.Context())
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
-		_, err = tx.Exec(t.Context(), "select from consents for update")
-		require.NoError(t, err)
+		release := b.block("select from consents for update")
 		claimed, answered := make(chan send.Result, 1), make(chan int, 1)
 		go func() {
 			r := b.Request()
@@ -144,12 +139,8 @@ func holdIsAnsweredAfterWhatIsOnItsWay(t *testing.T) {
 			}
 			close(answered)
 		}()
-		require.Eventually(t, func() bool { // either it waits, too, or it was answered too soon
-			var waiting int
-			err := b.Pool.QueryRow(t.Context(), "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'").Scan(&waiting)
-			return err == nil && (waiting == 2 || len(answered) == 1)
-		}, 10*time.Second, 2*time.Millisecond)
-		require.NoError(t, tx.Rollback(t.Context()))
+		b.awaitBoth(func() bool { return len(answered) == 1 }) // either it waits, too, or it was answered too soon
+		release()
 		require.Equal(t, send.Accepted, (<-claimed).Outcome)
 		require.Equal(t, len(b.Sent()), <-answered, "nothing reached Twilio after the answer")
 	})

@@ -48,7 +48,7 @@ type store interface {
 type noteStore interface {
 	// SetConsent writes an operator's note and returns the ledger.
 	SetConsent(ctx context.Context, n Note) (Ledger, error)
-	// SetReminders keeps what is said about reminders, unless something later is kept, and returns what is in force.
+	// SetReminders keeps what is said about reminders, unless what is kept stands, and returns what is in force.
 	SetReminders(ctx context.Context, r Reminders) (Reminders, error)
 	// SetHold keeps the version of a hold, unless a later one is kept already.
 	SetHold(ctx context.Context, h Hold) error

@@ -32,7 +32,8 @@ const (
 	SaidByOperator RemindersSource = "operator"
 )
 
-// SetReminders keeps what was said elsewhere than in a message, unless something was said later, and returns what is in force. Like an
+// SetReminders keeps what was said elsewhere than in a message, unless something was said later, or an operator says it while the person's
+// own words have switched reminders off, and returns what is in force. Like an
 // opt-out, reminders that are off are answered once nothing is on its way to the person any more: send.ErrUnavailable, with it in force,
 // when that takes too long.
 func (s *Service) SetReminders(ctx context.Context, r Reminders) (Reminders, error) {

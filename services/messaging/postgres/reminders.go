@@ -11,14 +11,15 @@ import (
 	"paceline.internal/services/messaging/inbox"
 )
 
-// sqlKeepReminders keeps what was said last: what was said before, or at the very same time, changes nothing. It runs under the phone's
-// lock, so that it comes before a claim, which then sees it, or after it.
+// sqlKeepReminders keeps what was said last: what was said before, or at the very same time, changes nothing. While the person's own words
+// have switched reminders off, an operator changes nothing either, neither on nor off. It runs under the phone's lock, so that it comes
+// before a claim, which then sees it, or after it.
 const sqlKeepReminders = `
 insert into reminder_preferences as r (org_id, phone, off, said_at, source, message_id, keyword_pack, updated_at)
 values (@org, @phone, @off, @said, @source, @message, @pack, @at)
 on conflict (org_id, phone) do update set off = excluded.off, said_at = excluded.said_at, source = excluded.source,
 	message_id = excluded.message_id, keyword_pack = excluded.keyword_pack, updated_at = excluded.updated_at
-where r.said_at < excluded.said_at`
+where r.said_at < excluded.said_at and not (r.off and r.source = 'person' and excluded.source = 'operator')`
 
 const sqlReminders = `select off, said_at, source from reminder_preferences where org_id = @org and phone = @phone`
 
@@ -29,7 +30,7 @@ func keepReminders(ctx context.Context, tx pgx.Tx, r inbox.Reminders) error {
 	})
 }
 
-// SetReminders keeps what is said about reminders, unless something later is kept, and returns what is in force, once no claim is under way
+// SetReminders keeps what is said about reminders, unless what is kept stands, and returns what is in force, once no claim is under way
 // that has not seen it.
 func (s *Store) SetReminders(ctx context.Context, r inbox.Reminders) (inForce inbox.Reminders, err error) {
 	defer mark(&err)

@@ -18,6 +18,7 @@ func TestCrashMatrixOfSend(t *testing.T) {
 	t.Parallel()
 	for _, scenario := range []struct {
 		name   string
+		change func(*send.Request)
 		first  sendtest.Mishap // of a process that claimed the send before, and left the row behind
 		script emulator.Script
 	}{
@@ -25,16 +26,21 @@ func TestCrashMatrixOfSend(t *testing.T) {
 		{name: "ThrottledFirst", script: sendtest.Lose(emulator.AnswerTooMany, false)},
 		{name: "AnswerLost", script: sendtest.Lose(emulator.AnswerReset, true)},
 		{name: "S1_36_AbandonedBeforeTheCall", first: sendtest.DieBefore},
+		{name: "OutreachInItsTurn", change: func(r *send.Request) { r.Outreach = true }},
 		{name: "RequestLost", script: sendtest.Lose(emulator.AnswerServerError, false)},
 	} {
 		t.Run(scenario.name, func(t *testing.T) {
 			t.Parallel()
 			sendtest.Matrix(t, func(t *testing.T, p *sendtest.Process) {
 				b := setup(t)
+				request := b.Request()
+				if scenario.change != nil {
+					scenario.change(&request)
+				}
 				b.Emulator.SetScript(scenario.script)
 				if scenario.first != "" {
 					sendtest.Within(func() {
-						_, _ = b.On(&sendtest.Process{At: 2, Mishap: scenario.first}).Send(t.Context(), b.Request())
+						_, _ = b.On(&sendtest.Process{At: 2, Mishap: scenario.first}).Send(t.Context(), request)
 					})
 					b.Clock.Advance(lease)
 				}
@@ -44,10 +50,10 @@ func TestCrashMatrixOfSend(t *testing.T) {
 					if p.Over() {
 						service = healthy
 					}
-					sendtest.Within(func() { _, _ = service.Send(t.Context(), b.Request()) })
+					sendtest.Within(func() { _, _ = service.Send(t.Context(), request) })
 					b.passOn(p, sick, healthy)
 				}
-				last, err := healthy.Send(t.Context(), b.Request())
+				last, err := healthy.Send(t.Context(), request)
 				require.NoError(t, err)
 				b.judge(last)
 			})

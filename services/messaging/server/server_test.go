@@ -269,6 +269,18 @@ func refusedSends(t *testing.T, s *server.Server) []refusedCall {
 			code: codes.FailedPrecondition, want: messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER,
 		},
 		{
+			name: "PurposeInOtherLetters", call: request(func(r *messagingv1.SendRequest) { r.Purpose = "Goodbye" }),
+			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
+		},
+		{
+			name: "LongPurpose", call: request(func(r *messagingv1.SendRequest) { r.Purpose = strings.Repeat("p", 41) }),
+			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
+		},
+		{
+			name: "UnknownClass", call: request(func(r *messagingv1.SendRequest) { r.MessageClass = 7 }),
+			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
+		},
+		{
 			name: "UnknownPolicy", call: request(func(r *messagingv1.SendRequest) { r.UnknownPolicy = 7 }),
 			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
 		},
@@ -282,6 +294,15 @@ func refusedCalls(t *testing.T, s *server.Server) []refusedCall {
 		{
 			name: "HoldWithoutAVersion", call: func() error {
 				_, err := s.SetHold(service, &messagingv1.SetHoldRequest{OrgId: orgA, Phone: theirs, Held: true})
+				return err
+			},
+			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
+		},
+		{
+			name: "RemindersInTheFuture", call: func() error {
+				_, err := s.SetReminders(service, &messagingv1.SetRemindersRequest{
+					OrgId: orgA, Phone: theirs, Reminders: off, Source: "person", SaidAt: timestamppb.New(noon.Add(2 * time.Minute)),
+				})
 				return err
 			},
 			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
@@ -435,6 +456,8 @@ func TestView(t *testing.T) {
 		{name: "ServiceSeesTheDefaultOrganisation", ctx: as(t, rpc.RoleService, "", "gateway"), want: 2},
 		{name: "OperatorSeesTheirOrganisation", ctx: as(t, rpc.RoleOperator, orgA, "op"), want: 2},
 		{name: "OperatorOfAnotherSeesNothing", ctx: as(t, rpc.RoleOperator, orgB, "op"), want: 0},
+		{name: "AppSeesItsOrganisation", ctx: as(t, rpc.RoleApp, orgA, "shop"), want: 2},
+		{name: "AppOfAnotherSeesNothing", ctx: as(t, rpc.RoleApp, orgB, "shop"), want: 0},
 		{name: "UserSeesTheirOwn", ctx: as(t, rpc.RoleUser, orgA, ana), want: 1},
 		{name: "UserOfAnotherOrganisationSeesNothing", ctx: as(t, rpc.RoleUser, orgB, ana), want: 0},
 	} {

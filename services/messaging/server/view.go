@@ -32,7 +32,7 @@ func viewOf(ctx context.Context, sender send.Sender) (view, error) {
 		}
 	}
 	switch p.Role {
-	case rpc.RoleService, rpc.RoleOperator:
+	case rpc.RoleService, rpc.RoleOperator, rpc.RoleApp:
 		return v, nil
 	case rpc.RoleUser:
 		if v.profileID, err = uuid.Parse(p.Subject); err == nil && v.profileID != uuid.Nil {

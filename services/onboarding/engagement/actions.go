@@ -116,7 +116,7 @@ func (s *Service) report(ctx context.Context, r Report) (Answer, bool, error) {
 	if c.Act.Answer.Hint, err = s.hint(ctx, &c); err != nil {
 		return Answer{}, false, err
 	}
-	return c.Act.Answer, false, s.Store.Apply(ctx, c)
+	return c.Act.Answer, false, s.apply(ctx, c)
 }
 
 // showsUp is what an action says of where its person stands: as much as a message, while it is news.

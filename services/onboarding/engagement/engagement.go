@@ -16,23 +16,32 @@ import (
 
 // Config is what a Service works with.
 type Config struct {
-	Store   store
-	Carrier carrier
-	Rules   rules.Config
-	Texts   catalog.Engagement
-	Unknown session.UnknownSends // of its answers
-	Log     *slog.Logger
-	Now     func() time.Time
+	Store     store
+	Carrier   carrier
+	Rules     rules.Config
+	Texts     catalog.Engagement
+	Unknown   session.UnknownSends // of its answers
+	Metrics   *Metrics             // nil measures nothing
+	Transient func(err error) bool // an error that says nothing of what was written; nil knows none
+	Notify    func()               // wakes the worker of outreach after rows of it were queued; nil wakes nothing
+	Log       *slog.Logger
+	Now       func() time.Time
 }
 
 // store is where people's engagement is kept; postgres.Engagement implements it, and the crash matrix puts one in its place that fails at
 // the k-th call.
 type store interface {
 	views
+	changes
+	outreachRows
+	runRows
+}
 
+// changes are what is written of people.
+type changes interface {
 	// Apply writes a change whole, or nothing of it; conversation.ErrConflict when the person no longer stands where it saw them.
 	Apply(ctx context.Context, c Change) error
-	// Prefer writes one preference, unless a later one is known. Repeating it changes nothing.
+	// Prefer writes one preference, unless a later one is known, or the person's own words bind who states it. Repeating it changes nothing.
 	Prefer(ctx context.Context, p Preference) error
 	// NoteConsent copies a change of consent, unless a later one is known.
 	NoteConsent(ctx context.Context, orgID, profileID string, optedOut bool, said, now time.Time) error
@@ -54,23 +63,42 @@ type carrier interface {
 	Send(ctx context.Context, m conversation.Message) (conversation.Sent, error)
 	// SetReminders records what was said elsewhere than in a message, and returns what is in force; conversation.ErrUnavailable.
 	SetReminders(ctx context.Context, orgID, phone string, said RemindersSaid) (RemindersSaid, error)
+	// Sender is what an organisation sends from; conversation.ErrNoSender.
+	Sender(ctx context.Context, orgID string) (string, error)
+	// Fate is what became of the message of a key; conversation.ErrUnavailable.
+	Fate(ctx context.Context, orgID, key string) (Fate, error)
 }
 
 // RemindersSaid is what was said last about a person's reminders.
 type RemindersSaid struct {
 	Off    bool
-	Source string // person, operator
+	Source string // ByPerson, ByOperator
 	Said   time.Time
 }
 
 // ErrNobody is a phone of which the organisation has no profile.
 var ErrNobody = errors.New("engagement: there is no such person in this organisation")
 
+// Why an operator's request about outreach is refused.
+var (
+	ErrNoOutreach = errors.New("there is no such outreach in this organisation")
+	ErrBegun      = errors.New("the outreach may have been sent; it comes to its end by itself")
+	ErrOver       = errors.New("the outreach has expired; it would not be sent any more")
+)
+
 // Service follows people. It is safe for concurrent use.
 type Service struct{ Config }
 
 // New makes a Service.
-func New(cfg Config) *Service { return &Service{cfg} }
+func New(cfg Config) *Service {
+	if cfg.Transient == nil {
+		cfg.Transient = func(error) bool { return false }
+	}
+	if cfg.Notify == nil {
+		cfg.Notify = func() {}
+	}
+	return &Service{cfg}
+}
 
 // View is a person, as one read of the database saw them.
 type View struct {
@@ -85,11 +113,10 @@ type View struct {
 
 	RemindersOff, TipsOff, OptedOut bool
 
-	RemindersBy string // who said so last: person, operator; empty while nothing was said
-
-	Destination rules.Destination
-	HouseholdID string // empty for none
-	InHousehold bool   // with somebody else
+	Destination       rules.Destination
+	DestinationChosen bool   // by the person, or by whoever set it
+	HouseholdID       string // empty for none
+	InHousehold       bool   // with somebody else
 
 	SignedUpAt   time.Time
 	Progress     rules.Progress
@@ -138,13 +165,15 @@ func (v View) candidate() rules.Candidate {
 
 // Change is what one cause changes, guarded by the view that it was decided on. It is written whole.
 type Change struct {
-	View     View
-	Cause    string
-	Moves    []rules.Move // in their order
-	Act      *Act         // nil for none
-	Outreach []Outreach
-	Events   []Event
-	At       time.Time
+	View  View
+	Cause string
+	Moves []rules.Move // in their order
+	Act   *Act         // nil for none
+	// Destination is what a person gets who has not chosen one; empty leaves it.
+	Destination rules.Destination
+	Outreach    []Outreach
+	Events      []Event
+	At          time.Time
 }
 
 // Act is an action that a change counts.
@@ -190,6 +219,13 @@ type Transition struct {
 	At         time.Time // of what caused it
 }
 
+// Stats are counts of an organisation: people by state as they are now, and transitions and outreach of a span of time.
+type Stats struct {
+	People      map[rules.State]int
+	Transitions map[rules.Trigger]int
+	Outreach    map[rules.MessageType]map[string]int // by outcome; open, or the status of a row that has none
+}
+
 // Event is something that happened, for the host application: ids, never words or phone numbers.
 type Event struct {
 	Type string
@@ -217,7 +253,13 @@ const (
 	Destination PreferenceName = "destination"
 )
 
-// Preference is one preference that a person has stated.
+// Who says something about reminders. While the person has switched them off, only they switch them on.
+const (
+	ByPerson   = "person"
+	ByOperator = "operator"
+)
+
+// Preference is one preference that was stated.
 type Preference struct {
 	OrgID     string
 	ProfileID string

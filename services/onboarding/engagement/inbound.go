@@ -129,7 +129,7 @@ func (s *Service) move(ctx context.Context, v View, h conversation.Heard, w wish
 	if w == (wish{}) && h.Effect == conversation.EffectNone {
 		s.read(&change, h)
 	}
-	return choice, s.Store.Apply(ctx, change)
+	return choice, s.apply(ctx, change)
 }
 
 func (s *Service) decide(v View, h conversation.Heard, choice rules.Choice) ([]rules.Move, rules.Choice, error) {
@@ -173,7 +173,8 @@ func eventsOf(v View, m rules.Move) []Event {
 }
 
 // read adds what an ordinary message tells besides that its person is there: an expense, if those are to be recognised, and that it is
-// their first, which is greeted. Whoever ever had a session was greeted by its flow.
+// their first, which is greeted, and from which on a member of a household who has not chosen is written to as one. Whoever ever had a
+// session was greeted by its flow.
 func (s *Service) read(c *Change, h conversation.Heard) {
 	var expense *rules.Expense
 	if s.Rules.Recogniser && c.View.Acted == nil {
@@ -185,6 +186,11 @@ func (s *Service) read(c *Change, h conversation.Heard) {
 			s.count(c, a, expense.Category)
 		}
 	}
+	if v := c.View; !v.Known {
+		if to := rules.FirstDestination(v.Destination, v.DestinationChosen, v.InHousehold); to != v.Destination {
+			c.Destination = to
+		}
+	}
 	greeting := rules.Outreach{Type: rules.Welcome, At: h.At}
 	switch rules.FirstMessage(!c.View.Known, c.View.Session != "", expense) {
 	case rules.GreetExpense:
@@ -192,6 +198,22 @@ func (s *Service) read(c *Change, h conversation.Heard) {
 	case rules.GreetWithExample:
 		s.queue(c, greeting, catalog.Welcome, catalog.Params{})
 	}
+}
+
+// apply writes a change, wakes the worker for the outreach in it, and counts its transitions.
+func (s *Service) apply(ctx context.Context, c Change) error {
+	if err := s.Store.Apply(ctx, c); err != nil {
+		return err
+	}
+	if len(c.Outreach) > 0 {
+		s.Notify()
+	}
+	for _, m := range c.Moves {
+		if m.Audit != nil {
+			s.Metrics.moved(ctx, m.Audit.Trigger, 1)
+		}
+	}
+	return nil
 }
 
 // queue adds outreach to a change, if its person may be written to.

@@ -61,7 +61,8 @@ func (c *Client) Send(ctx context.Context, t conversation.Message) (conversation
 	asked := c.now()
 	answer, err := c.rpc.Send(ctx, &messagingv1.SendRequest{
 		OrgId: t.OrgID, ProfileId: t.ProfileID, To: t.To, Body: t.Body, IdempotencyKey: t.Key, CorrelationId: t.CorrelationID,
-		UnknownPolicy: policies[t.Unknown], MessageClass: class(t), Purpose: t.Purpose, Understands: understood, HoldVersion: t.HoldVersion, Consent: consentRecord(t.Consent),
+		UnknownPolicy: policies[t.Unknown], MessageClass: class(t), Purpose: t.Purpose, Understands: understood,
+		HoldVersion: t.HoldVersion, Consent: consentRecord(t.Consent),
 	})
 	if reasonOf(err) == messagingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED {
 		return conversation.Sent{Outcome: conversation.KeyReused}, nil
@@ -106,6 +107,9 @@ func (c *Client) SetReminders(ctx context.Context, orgID, phone string, r engage
 	answer, err := c.rpc.SetReminders(ctx, &messagingv1.SetRemindersRequest{
 		OrgId: orgID, Phone: phone, Reminders: switches[r.Off], Source: r.Source, SaidAt: timestamppb.New(r.Said),
 	})
+	if status.Code(err) == codes.Unimplemented { // the release before; its upgrade mends it
+		return engagement.RemindersSaid{}, fmt.Errorf("%w: this release of messaging keeps no reminders", conversation.ErrUnavailable)
+	}
 	if err != nil {
 		return engagement.RemindersSaid{}, translate(err)
 	}
@@ -163,6 +167,27 @@ func (c *Client) Receipt(ctx context.Context, orgID, key string) (conversation.R
 	m := answer.GetMessages()[0]
 	return conversation.Receipt{AcceptedAt: m.GetAcceptedAt().AsTime(), Final: slices.Contains(final, m.GetStatus())}, nil
 }
+
+// Fate is what became of the message of a key, without asking for it to be sent; conversation.ErrUnavailable.
+func (c *Client) Fate(ctx context.Context, orgID, key string) (engagement.Fate, error) {
+	ctx = rpc.WithPrincipal(ctx, rpc.Principal{Subject: "onboarding", Role: rpc.RoleService, OrgID: orgID})
+	answer, err := c.rpc.ListMessages(ctx, &messagingv1.ListMessagesRequest{IdempotencyKey: key, PageSize: 1})
+	if err != nil {
+		return engagement.Fate{}, translate(err)
+	}
+	if len(answer.GetMessages()) == 0 {
+		return engagement.Fate{}, nil
+	}
+	m := answer.GetMessages()[0]
+	f := engagement.Fate{MessageID: m.GetMessageId(), InDoubt: slices.Contains(inDoubt, m.GetStatus())}
+	if at := m.GetAcceptedAt(); at != nil {
+		f.AcceptedAt = at.AsTime()
+	}
+	return f, nil
+}
+
+// inDoubt are the statuses of a message that the carrier may have.
+var inDoubt = []string{"sending", "unknown", "parked"}
 
 var effects = map[messagingv1.ConsentEffect]conversation.Effect{
 	messagingv1.ConsentEffect_CONSENT_EFFECT_NONE:      conversation.EffectNone,

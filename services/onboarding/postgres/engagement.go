@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
@@ -18,18 +20,23 @@ import (
 )
 
 // Engagement is the store of engagement: people's states, what they prefer, and what follows from a change.
-type Engagement struct{ pool postgres.DB }
+type Engagement struct {
+	pool     postgres.DB
+	outreach *queue.Queue
+}
 
 // Engagement is the part of the store that engagement works on.
-func (s *Store) Engagement() *Engagement { return &Engagement{s.pool} }
+func (s *Store) Engagement() *Engagement {
+	return &Engagement{pool: s.pool, outreach: outreachQueue(s.pool)}
+}
 
 // The goodbye of the person's episode is every row of the newest goodbye, one for each phone that it goes to: never claimed is one that
 // has no text yet, and ended one that is final and was not accepted. Without a row it offered nothing.
 const sqlPerson = `
 select p.id as profile_id, p.first_name, p.locale, p.time_zone, p.hold, p.hold_version, p.reengagement_opt_out, p.onboarding_tips_enabled,
-       p.opted_out_at is not null as opted_out, p.preferred_destination, p.phone, p.created_at as signed_up_at,
-       p.reengagement_said_by, p.onboarding_tier_progress::text as progress, p.expense_count, p.magic_moment_at,
-       coalesce(h.household_id::text, '') as household_id,
+       p.opted_out_at is not null as opted_out, p.preferred_destination,
+       p.destination_chosen_at is not null as destination_chosen, p.phone, p.created_at as signed_up_at,
+       p.onboarding_tier_progress::text as progress, p.expense_count, p.magic_moment_at, coalesce(h.household_id::text, '') as household_id,
        exists (select from household_members m join household_members o on o.org_id = m.org_id and o.household_id = m.household_id
                where m.profile_id = p.id and o.profile_id <> p.id) as in_household,
        coalesce(u.state, '') as state, u.last_activity_at, u.goodbye_sent_at, u.goodbye_expires_at, u.remind_at,
@@ -70,9 +77,9 @@ type personRow struct {
 	OnboardingTipsEnabled bool
 	OptedOut              bool
 	PreferredDestination  string
+	DestinationChosen     bool
 	Phone                 string
 	SignedUpAt            time.Time
-	ReengagementSaidBy    string
 	Progress              string
 	ExpenseCount          int
 	MagicMomentAt         *time.Time
@@ -148,7 +155,7 @@ func (r personRow) view(orgID string) (engagement.View, error) {
 	v := engagement.View{
 		OrgID: orgID, ProfileID: r.ProfileID, Phone: r.Phone, FirstName: r.FirstName, Locale: r.Locale, Zone: zone,
 		Hold: r.Hold, HoldVersion: r.HoldVersion, RemindersOff: r.ReengagementOptOut, TipsOff: !r.OnboardingTipsEnabled, OptedOut: r.OptedOut,
-		RemindersBy: r.ReengagementSaidBy, Destination: rules.Destination(r.PreferredDestination), HouseholdID: r.HouseholdID,
+		Destination: rules.Destination(r.PreferredDestination), DestinationChosen: r.DestinationChosen, HouseholdID: r.HouseholdID,
 		InHousehold: r.InHousehold, SignedUpAt: r.SignedUpAt, Progress: progress, ProgressRead: r.Progress, Expenses: r.ExpenseCount,
 		MagicAt: orZero(r.MagicMomentAt), Acted: acted,
 		Known: r.State != "", TransitionID: r.TransitionID,
@@ -212,10 +219,15 @@ set state = @to, last_activity_at = greatest(u.last_activity_at, @activity), goo
 
 const sqlResetProgress = `
 update profiles p set onboarding_tier = 0, celebration_epoch = p.celebration_epoch + 1, onboarding_tips_enabled = true,
+    tips_changed_at = greatest(p.tips_changed_at, @activity),
     onboarding_tier_progress = jsonb_build_object(
         'tier1', '{}'::jsonb, 'tier2', '{}'::jsonb, 'tier3', '{}'::jsonb, 'epoch', p.celebration_epoch + 1),
     updated_at = @at
 where p.org_id = @org and p.id = @profile`
+
+const sqlFirstDestination = `
+update profiles set preferred_destination = @destination, updated_at = @at
+where org_id = @org and id = @profile and destination_chosen_at is null`
 
 const sqlQueueOutreach = `
 insert into engagement_outreach (id, org_id, idempotency_key, event_type, subject, payload, priority, status, next_retry_at, profile_id,
@@ -347,25 +359,33 @@ func auditIn(args pgx.NamedArgs, v engagement.View, m rules.Move, first bool) er
 	return nil
 }
 
-// follow writes what follows, in one round trip. asked is the transition that asks for outreach; empty for none.
+// follow writes what follows, in one round trip. asked is the transition that asks for the outreach of a move; empty for none.
 func follow(ctx context.Context, tx pgx.Tx, c engagement.Change, args pgx.NamedArgs, asked string) error {
 	var batch pgx.Batch
-	if asked != "" { // an activity has withdrawn already
-		batch.Queue(sqlWithdraw, args)
-	}
 	for _, m := range c.Moves {
 		if m.ResetProgress {
 			batch.Queue(sqlResetProgress, args)
 		}
+	}
+	if c.Destination != "" {
+		args["destination"] = string(c.Destination)
+		batch.Queue(sqlFirstDestination, args)
+	}
+	if asked != "" { // an activity has withdrawn already; after the profile, as in Prefer
+		batch.Queue(sqlWithdraw, args)
 	}
 	for _, o := range c.Outreach {
 		params, err := json.Marshal(o.Params)
 		if err != nil {
 			return fmt.Errorf("encode parameters: %w", err)
 		}
+		transition := ""
+		if slices.ContainsFunc(c.Moves, func(m rules.Move) bool { return m.Queue == o.Type }) {
+			transition = asked
+		}
 		batch.Queue(sqlQueueOutreach, pgx.NamedArgs{
 			"id": newID(), "org": c.View.OrgID, "profile": c.View.ProfileID, "key": o.Key, "type": string(o.Type), "payload": params,
-			"due": o.DueAt, "transition": asked, "message_key": o.MessageKey, "local_day": o.LocalDay, "expires": o.ExpiresAt, "at": c.At,
+			"due": o.DueAt, "transition": transition, "message_key": o.MessageKey, "local_day": o.LocalDay, "expires": o.ExpiresAt, "at": c.At,
 		})
 	}
 	for _, e := range c.Events {

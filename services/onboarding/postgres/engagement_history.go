@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/services/onboarding/engagement"
@@ -14,11 +15,14 @@ import (
 
 const sqlHistory = `
 select id, coalesce(from_state, ''), to_state, trigger, cause, coalesce(supersedes::text, ''), metadata, created_at
-from engagement_state_transitions where org_id = $1 and profile_id = $2 order by id desc limit $3`
+from engagement_state_transitions where org_id = $1 and profile_id = $2 and id < $3 order by id desc limit $4`
 
-// History is the newest transitions of a person, newest first.
-func (s *Engagement) History(ctx context.Context, orgID, profileID string, limit int) ([]engagement.Transition, error) {
-	rows, err := s.pool.Query(ctx, sqlHistory, orgID, profileID, limit)
+// History is the newest transitions of a person, newest first; of those that are older than one, unless its id is empty.
+func (s *Engagement) History(ctx context.Context, orgID, profileID, before string, limit int) ([]engagement.Transition, error) {
+	if before == "" {
+		before = uuid.Max.String()
+	}
+	rows, err := s.pool.Query(ctx, sqlHistory, orgID, profileID, before, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read transitions: %w", err)
 	}
@@ -35,23 +39,96 @@ func (s *Engagement) History(ctx context.Context, orgID, profileID string, limit
 	return history, nil
 }
 
-const sqlTransitionCounts = `
-select trigger, count(*) from engagement_state_transitions where org_id = $1 and created_at >= $2 and created_at < $3 group by trigger`
+const (
+	sqlPeopleCounts     = `select '', state, count(*) from user_engagement_states where org_id = $1 group by state`
+	sqlTransitionCounts = `
+select '', trigger, count(*) from engagement_state_transitions where org_id = $1 and created_at >= $2 and created_at < $3 group by trigger`
+	// A row that was retried keeps the outcome of its last end until its next one.
+	sqlOutreachCounts = `
+select event_type, case when status in ('pending', 'processing') then 'open' when outcome = '' then status else outcome end, count(*)
+from engagement_outreach where org_id = $1 and created_at >= $2 and created_at < $3 group by 1, 2`
+)
 
-// Transitions counts the transitions of an organisation from an instant until another, by trigger.
-func (s *Engagement) Transitions(ctx context.Context, orgID string, from, until time.Time) (map[rules.Trigger]int, error) {
-	rows, err := s.pool.Query(ctx, sqlTransitionCounts, orgID, from, until)
-	if err != nil {
-		return nil, fmt.Errorf("count transitions: %w", err)
+// Stats counts the people of an organisation by state as they are now, and what there was from an instant until another.
+func (s *Engagement) Stats(ctx context.Context, orgID string, from, until time.Time) (engagement.Stats, error) {
+	found := engagement.Stats{
+		People: map[rules.State]int{}, Transitions: map[rules.Trigger]int{}, Outreach: map[rules.MessageType]map[string]int{},
 	}
-	counts := map[rules.Trigger]int{}
-	var trigger string
+	var of, what string
 	var n int
-	if _, err := pgx.ForEachRow(rows, []any{&trigger, &n}, func() error {
-		counts[rules.Trigger(trigger)] = n
-		return nil
-	}); err != nil {
-		return nil, fmt.Errorf("count transitions: %w", err)
+	for _, count := range []struct {
+		sql  string
+		args []any
+		add  func()
+	}{
+		{sqlPeopleCounts, []any{orgID}, func() { found.People[rules.State(what)] = n }},
+		{sqlTransitionCounts, []any{orgID, from, until}, func() { found.Transitions[rules.Trigger(what)] = n }},
+		{sqlOutreachCounts, []any{orgID, from, until}, func() {
+			kind := rules.MessageType(of)
+			if found.Outreach[kind] == nil {
+				found.Outreach[kind] = map[string]int{}
+			}
+			found.Outreach[kind][what] = n
+		}},
+	} {
+		rows, err := s.pool.Query(ctx, count.sql, count.args...)
+		if err == nil {
+			_, err = pgx.ForEachRow(rows, []any{&of, &what, &n}, func() error {
+				count.add()
+				return nil
+			})
+		}
+		if err != nil {
+			return engagement.Stats{}, fmt.Errorf("count engagement: %w", err)
+		}
+	}
+	return found, nil
+}
+
+// organisations hops from one organisation that has people to the next, by the index of the states.
+const organisations = `
+with recursive orgs as (
+    (select org_id from user_engagement_states order by org_id limit 1)
+    union all
+    select x.org_id from orgs o cross join lateral (
+        select e.org_id from user_engagement_states e where e.org_id > o.org_id order by e.org_id limit 1) x
+)`
+
+const sqlPeople = organisations + `
+select s.state, (select count(*) from (
+    select 1 from orgs o cross join lateral (
+        select 1 from user_engagement_states e where e.org_id = o.org_id and e.state = s.state limit $2) x limit $2) x)
+from unnest($1::text[]) as s (state)`
+
+// peopleLimit is where People stops counting, as the gauges of a queue do: a scrape costs no more than this, whoever it is about.
+const peopleLimit = 100_000
+
+// People counts the people of all organisations that ctx may see by state, up to a limit for each.
+func (s *Engagement) People(ctx context.Context) (map[rules.State]int, error) {
+	rows, err := s.pool.Query(ctx, sqlPeople, rules.States(), peopleLimit)
+	counts := map[rules.State]int{}
+	if err == nil {
+		var state rules.State
+		var n int
+		_, err = pgx.ForEachRow(rows, []any{&state, &n}, func() error {
+			counts[state] = n
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("count people by state: %w", err)
 	}
 	return counts, nil
+}
+
+const sqlRunMissing = organisations + `
+select exists (select from orgs o where not exists (
+    select from engagement_runs r where r.org_id = o.org_id and r.job = $1 and r.period = $2 and r.status <> 'running'))`
+
+// RunMissing reports whether any organisation with people, of those that ctx may see, has not come to the end of a period.
+func (s *Engagement) RunMissing(ctx context.Context, p rules.Period) (missing bool, err error) {
+	if err := s.pool.QueryRow(ctx, sqlRunMissing, p.Job, p.Name).Scan(&missing); err != nil {
+		return false, fmt.Errorf("look for runs that are missing: %w", err)
+	}
+	return missing, nil
 }

@@ -25,8 +25,9 @@ func Migrations() postgres.Migrations {
 
 // Channels on which the store notifies of work that no request does itself.
 const (
-	ChannelAlarms = "step_alarms"
-	ChannelJobs   = "webhook_jobs"
+	ChannelAlarms   = "step_alarms"
+	ChannelJobs     = "webhook_jobs"
+	ChannelOutreach = "engagement_outreach"
 )
 
 // Store holds the pool. Every time that a statement uses is handed in.

@@ -118,6 +118,16 @@ func TestIndexes(t *testing.T) {
 				and next_retry_at <= now() order by next_retry_at, id limit 9`,
 			want: "engagement_outreach_due",
 		},
+		{
+			name: "ActionsOfAMonth", sql: `select count(*) from engagement_actions where org_id = '00000000-0000-7000-8000-000000000001'
+				and profile_id = '00000000-0000-7000-8000-000000000001' and action = 'add_expense' and category = 'food' and occurred_at >= now() and occurred_at < now()`,
+			want: "engagement_actions_by_profile",
+		},
+		{name: "ActionsToForget", sql: `select id from engagement_actions where created_at < now() order by created_at, id limit 9`, want: "engagement_actions_by_age"},
+		{
+			name: "ActionOfACause", sql: `select answer from engagement_actions where profile_id = '00000000-0000-7000-8000-000000000001' and cause = 'action:1'`,
+			want: "engagement_actions_once",
+		},
 		{name: "S4_06_PendingOutreach", sql: `select count(*) from engagement_outreach where status = 'pending'`, want: "engagement_outreach_due"},
 		{
 			name: "S4_06_OutreachOfAPerson", sql: `select id from engagement_outreach where org_id = '00000000-0000-7000-8000-000000000001' and profile_id = '00000000-0000-7000-8000-000000000001' order by id desc limit 9`,
@@ -125,6 +135,11 @@ func TestIndexes(t *testing.T) {
 		},
 		{name: "AbandonedOutreach", sql: `select id from engagement_outreach where status = 'processing' and lease_until <= now()`, want: "engagement_outreach_leased"},
 		{name: "OutreachToClearAway", sql: `select id from engagement_outreach where processed_at is not null and processed_at < now() order by processed_at, id limit 9`, want: "engagement_outreach_ended"},
+		{
+			name: "OutreachOfATime", sql: `select event_type from engagement_outreach where org_id = '00000000-0000-7000-8000-000000000001'
+				and created_at >= now() order by created_at limit 9`,
+			want: "engagement_outreach_by_time",
+		},
 		{name: "OutreachOfAnOrganisation", sql: `select id from engagement_outreach where org_id = '00000000-0000-7000-8000-000000000001' order by id desc limit 9`, want: "engagement_outreach_by_org"},
 		{
 			name: "OpenMessagesOfAPhone", sql: `select id from webhook_jobs where org_id = '00000000-0000-7000-8000-000000000001' and subject = '+1' and status in ('pending', 'processing') limit 1`,

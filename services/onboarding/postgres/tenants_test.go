@@ -117,6 +117,7 @@ func TestScopeOfCallers(t *testing.T) {
 	}{
 		{name: "ServiceSeesAll", caller: rpc.Principal{Subject: "gateway", Role: rpc.RoleService}, want: 3},
 		{name: "OperatorSeesTheirOrganisation", caller: rpc.Principal{Subject: people[0], OrgID: orgs[0], Role: rpc.RoleOperator}, want: 2},
+		{name: "AppSeesItsOrganisation", caller: rpc.Principal{Subject: people[0], OrgID: orgs[0], Role: rpc.RoleApp}, want: 2},
 		{name: "S4_07_UserSeesThemselves", caller: rpc.Principal{Subject: people[0], OrgID: orgs[0], Role: rpc.RoleUser}, want: 1},
 		{name: "S4_07_UserOfAnotherOrganisationSeesNobody", caller: rpc.Principal{Subject: people[0], OrgID: orgs[1], Role: rpc.RoleUser}},
 		{name: "S4_07_UserWhoIsNoProfileSeesNobody", caller: rpc.Principal{Subject: "ada@example.com", OrgID: orgs[0], Role: rpc.RoleUser}},

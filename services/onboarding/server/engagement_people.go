@@ -2,7 +2,13 @@ package server
 
 import (
 	"context"
+	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/rpc"
+	"paceline.internal/platform/telemetry"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
@@ -41,6 +47,86 @@ func (s *Engagement) ReportAction(
 		out.Completed = append(out.Completed, tier(completed))
 	}
 	return out, nil
+}
+
+// SetPreferences changes what a person wants to get. A user's own call has been checked to be about themselves; what follows from it, such
+// as the withdrawal of what is queued, is their organisation's.
+func (s *Engagement) SetPreferences(
+	ctx context.Context, in *onboardingv1.SetPreferencesRequest,
+) (*onboardingv1.SetPreferencesResponse, error) {
+	if err := ownProfile(ctx, in.GetProfileId()); err != nil {
+		return nil, err
+	}
+	w := engagement.Wishes{
+		Reminders: in.GetReminders(), Tips: in.GetTips(), Destination: rules.Destination(in.GetDestination()), Source: "web",
+		By: engagement.ByPerson, Cause: "request:" + telemetry.RequestID(ctx),
+	}
+	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role != rpc.RoleUser {
+		w.Source, w.By = string(caller.Role), engagement.ByOperator
+	}
+	v, err := s.People.SetPreferences(postgres.ForOrganisation(ctx, org(ctx)), org(ctx), in.GetProfileId(), w)
+	if err != nil {
+		return nil, answer(err)
+	}
+	return &onboardingv1.SetPreferencesResponse{Preferences: preferences(v)}, nil
+}
+
+func preferences(v engagement.View) *onboardingv1.Preferences {
+	on := map[bool]string{false: "on", true: "off"}
+	return &onboardingv1.Preferences{Reminders: on[v.RemindersOff], Tips: on[v.TipsOff], Destination: string(v.Destination)}
+}
+
+// SetHousehold puts a person into a household.
+func (s *Engagement) SetHousehold(
+	ctx context.Context, in *onboardingv1.SetHouseholdRequest,
+) (*onboardingv1.SetHouseholdResponse, error) {
+	if err := validID("profile_id", in.GetProfileId()); err != nil {
+		return nil, err
+	}
+	if in.GetHouseholdId() != "" {
+		if err := validID("household_id", in.GetHouseholdId()); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.Store.JoinHousehold(ctx, org(ctx), in.GetProfileId(), in.GetHouseholdId(), s.Now()); err != nil {
+		return nil, answer(err)
+	}
+	return &onboardingv1.SetHouseholdResponse{}, nil
+}
+
+// GetEngagement reads where a person stands.
+func (s *Engagement) GetEngagement(
+	ctx context.Context, in *onboardingv1.GetEngagementRequest,
+) (*onboardingv1.GetEngagementResponse, error) {
+	if err := ownProfile(ctx, in.GetProfileId()); err != nil {
+		return nil, err
+	}
+	v, skip, err := s.People.Stands(postgres.ForOrganisation(ctx, org(ctx)), org(ctx), in.GetProfileId())
+	if err != nil {
+		return nil, answer(err)
+	}
+	out := &onboardingv1.Engagement{
+		ProfileId: v.ProfileID, State: string(v.Person.State), LastActivityAt: orAbsent(v.Person.LastActivityAt),
+		GoodbyeSentAt: orAbsent(v.Person.GoodbyeSentAt), GoodbyeExpiresAt: orAbsent(v.Person.GoodbyeExpiresAt),
+		RemindAt: orAbsent(v.Person.RemindAt), Preferences: preferences(v), Tier: tier(v.Progress.Highest()),
+		MagicMomentAt: orAbsent(v.MagicAt), HouseholdId: v.HouseholdID, Skip: string(skip),
+	}
+	for number := 1; number <= rules.TierCount; number++ {
+		done := v.Progress.Tier(number)
+		shown := &onboardingv1.TierProgress{Tier: tier(number), CompletedAt: orAbsent(done.CompletedAt)}
+		for _, action := range s.People.Rules.Tiers[number-1] {
+			shown.Actions = append(shown.Actions, &onboardingv1.TierAction{Action: action, Done: done.Done[action]})
+		}
+		out.Progress = append(out.Progress, shown)
+	}
+	return &onboardingv1.GetEngagementResponse{Engagement: out}, nil
+}
+
+func orAbsent(at time.Time) *timestamppb.Timestamp {
+	if at.IsZero() {
+		return nil
+	}
+	return timestamppb.New(at)
 }
 
 func tier(n int) int32 { return int32(min(max(n, 0), rules.TierCount)) }

@@ -105,7 +105,7 @@ func (s *Server) GetSession(ctx context.Context, in *onboardingv1.GetSessionRequ
 	}
 	out := &onboardingv1.GetSessionResponse{Session: shown(ctx, r)}
 	for _, e := range entries {
-		if caller.Role == rpc.RoleUser && (e.Trigger == session.TriggerOperator || e.Kind == session.KindParked) {
+		if caller.Role != rpc.RoleOperator && (e.Trigger == session.TriggerOperator || e.Kind == session.KindParked) {
 			e.Detail = "" // what operators wrote, such as why a person is held, and what they are to do is for operators
 		}
 		out.Timeline = append(out.Timeline, &onboardingv1.TimelineEntry{
@@ -118,7 +118,7 @@ func (s *Server) GetSession(ctx context.Context, in *onboardingv1.GetSessionRequ
 
 // shown is a session as the caller may see it: why it is parked, and what to do, is for operators.
 func shown(ctx context.Context, r session.Record) *onboardingv1.Session {
-	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role == rpc.RoleUser {
+	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role != rpc.RoleOperator {
 		r.Reason = ""
 	}
 	return record(r)

@@ -80,11 +80,16 @@ func (o Outreach) Expires() time.Time {
 // SendAt is the first instant, not before now, that is between 08:00 and 21:00 by the clock of the person; the skip is expired when
 // that is too late.
 func (o Outreach) SendAt(now time.Time) (time.Time, Skip) {
-	at := session.QuietHours{Window: session.DefaultWindow(), Zone: orUTC(o.Zone)}.Next(now)
+	at := Daytime(now, o.Zone)
 	if !at.Before(o.Expires()) {
 		return time.Time{}, SkipExpired
 	}
 	return at, ""
+}
+
+// Daytime is the first instant, not before now, that is between 08:00 and 21:00 by the clock of a zone; nil is UTC.
+func Daytime(now time.Time, zone *time.Location) time.Time {
+	return session.QuietHours{Window: session.DefaultWindow(), Zone: orUTC(zone)}.Next(now)
 }
 
 // WeeklyCap is how many messages that Nudges a person gets on any seven days of their calendar.

@@ -129,6 +129,7 @@ CREATE INDEX engagement_outreach_open_by_subject ON engagement_outreach (org_id,
 CREATE INDEX engagement_outreach_at_work_by_subject ON engagement_outreach (subject, org_id, id) WHERE status = 'processing' AND subject <> '';
 CREATE INDEX engagement_outreach_failed ON engagement_outreach (org_id, id DESC) WHERE status = 'failed';
 CREATE INDEX engagement_outreach_by_org ON engagement_outreach (org_id, id DESC);
+CREATE INDEX engagement_outreach_by_time ON engagement_outreach (org_id, created_at);
 CREATE INDEX engagement_outreach_ended ON engagement_outreach (processed_at, id) WHERE processed_at IS NOT NULL;
 -- What a person has got, is to get, or was spared: for the caps, for withdrawals, and for who asks.
 CREATE INDEX engagement_outreach_by_profile ON engagement_outreach (org_id, profile_id, id DESC);

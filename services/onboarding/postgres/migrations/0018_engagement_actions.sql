@@ -26,16 +26,13 @@ CREATE POLICY worker ON engagement_actions TO onboarding_worker USING (true);
 
 ALTER TABLE profiles
     -- When the tips were switched, so that an older wish does not undo a newer one.
-    ADD COLUMN tips_changed_at       timestamptz,
-    -- Whose words the copy of the reminders shows: those of the person bind an operator. Empty while nothing was said.
-    ADD COLUMN reengagement_said_by  text    NOT NULL DEFAULT '',
+    ADD COLUMN tips_changed_at timestamptz,
     -- How many expenses were reported ever: the first gets a hint.
-    ADD COLUMN expense_count         integer NOT NULL DEFAULT 0;
+    ADD COLUMN expense_count   integer     NOT NULL DEFAULT 0;
 
 -- +goose Down
 
 ALTER TABLE profiles
     DROP COLUMN expense_count,
-    DROP COLUMN reengagement_said_by,
     DROP COLUMN tips_changed_at;
 DROP TABLE engagement_actions;

@@ -3631,7 +3631,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x16RESOLUTION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fRESOLUTION_SENT\x10\x01\x12\x17\n" +
 	"\x13RESOLUTION_NOT_SENT\x10\x02\x12\x16\n" +
-	"\x12RESOLUTION_GIVE_UP\x10\x032\xbf\v\n" +
+	"\x12RESOLUTION_GIVE_UP\x10\x032\xc1\v\n" +
 	"\x10MessagingService\x12Z\n" +
 	"\x04Send\x12\".paceline.messaging.v1.SendRequest\x1a#.paceline.messaging.v1.SendResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01\x12r\n" +
@@ -3640,16 +3640,16 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\rRecordInbound\x12+.paceline.messaging.v1.RecordInboundRequest\x1a,.paceline.messaging.v1.RecordInboundResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01\x12o\n" +
 	"\vListInbound\x12).paceline.messaging.v1.ListInboundRequest\x1a*.paceline.messaging.v1.ListInboundResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12n\n" +
+	"\x01\x01\x10\x01\x12o\n" +
 	"\n" +
-	"GetMessage\x12(.paceline.messaging.v1.GetMessageRequest\x1a).paceline.messaging.v1.GetMessageResponse\"\v\xa2\xbb\x18\a\n" +
-	"\x03\x01\x02\x03\x10\x01\x12o\n" +
+	"GetMessage\x12(.paceline.messaging.v1.GetMessageRequest\x1a).paceline.messaging.v1.GetMessageResponse\"\f\xa2\xbb\x18\b\n" +
+	"\x04\x01\x02\x04\x03\x10\x01\x12o\n" +
 	"\vGetEvidence\x12).paceline.messaging.v1.GetEvidenceRequest\x1a*.paceline.messaging.v1.GetEvidenceResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x02\x10\x01\x12v\n" +
 	"\x0eResolveMessage\x12,.paceline.messaging.v1.ResolveMessageRequest\x1a-.paceline.messaging.v1.ResolveMessageResponse\"\a\xa2\xbb\x18\x03\n" +
-	"\x01\x02\x12t\n" +
-	"\fListMessages\x12*.paceline.messaging.v1.ListMessagesRequest\x1a+.paceline.messaging.v1.ListMessagesResponse\"\v\xa2\xbb\x18\a\n" +
-	"\x03\x01\x02\x03\x10\x01\x12m\n" +
+	"\x01\x02\x12u\n" +
+	"\fListMessages\x12*.paceline.messaging.v1.ListMessagesRequest\x1a+.paceline.messaging.v1.ListMessagesResponse\"\f\xa2\xbb\x18\b\n" +
+	"\x04\x01\x02\x04\x03\x10\x01\x12m\n" +
 	"\n" +
 	"GetConsent\x12(.paceline.messaging.v1.GetConsentRequest\x1a).paceline.messaging.v1.GetConsentResponse\"\n" +
 	"\xa2\xbb\x18\x06\n" +

@@ -77,8 +77,10 @@ type MessagingServiceClient interface {
 	// changes nothing. Errors: UNAVAILABLE, with the hold in force, when a message is on its way for too long.
 	SetHold(ctx context.Context, in *SetHoldRequest, opts ...grpc.CallOption) (*SetHoldResponse, error)
 	// SetReminders records that a person wants no reminders, or wants them again, when that was not said in a message: on the web, or to an
-	// operator. Messages of the purposes that SendRequest.purpose names are then refused. What was said last is in force; repeating it
-	// changes nothing. It is narrower than consent, which it leaves as it is.
+	// operator. Messages of the purposes that SendRequest.purpose names are then refused. What was said last is in force, but an
+	// operator changes nothing that the person has switched off; repeating it changes nothing. It is narrower than consent, which it leaves
+	// as it is. Reminders that are off are answered once nothing is on its way to the number any more. Errors: UNAVAILABLE, with them off, when
+	// a message is on its way for too long.
 	SetReminders(ctx context.Context, in *SetRemindersRequest, opts ...grpc.CallOption) (*SetRemindersResponse, error)
 	// CheckSender reports whether an organisation has a sender; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER) if not.
 	CheckSender(ctx context.Context, in *CheckSenderRequest, opts ...grpc.CallOption) (*CheckSenderResponse, error)
@@ -262,8 +264,10 @@ type MessagingServiceServer interface {
 	// changes nothing. Errors: UNAVAILABLE, with the hold in force, when a message is on its way for too long.
 	SetHold(context.Context, *SetHoldRequest) (*SetHoldResponse, error)
 	// SetReminders records that a person wants no reminders, or wants them again, when that was not said in a message: on the web, or to an
-	// operator. Messages of the purposes that SendRequest.purpose names are then refused. What was said last is in force; repeating it
-	// changes nothing. It is narrower than consent, which it leaves as it is.
+	// operator. Messages of the purposes that SendRequest.purpose names are then refused. What was said last is in force, but an
+	// operator changes nothing that the person has switched off; repeating it changes nothing. It is narrower than consent, which it leaves
+	// as it is. Reminders that are off are answered once nothing is on its way to the number any more. Errors: UNAVAILABLE, with them off, when
+	// a message is on its way for too long.
 	SetReminders(context.Context, *SetRemindersRequest) (*SetRemindersResponse, error)
 	// CheckSender reports whether an organisation has a sender; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER) if not.
 	CheckSender(context.Context, *CheckSenderRequest) (*CheckSenderResponse, error)

@@ -783,14 +783,17 @@ const file_paceline_messaging_v1_outbound_proto_rawDesc = "" +
 	"\x17CancelQueuedTextRequest\x12\x17\n" +
 	"\atext_id\x18\x01 \x01(\tR\x06textId\"Q\n" +
 	"\x18CancelQueuedTextResponse\x125\n" +
-	"\x04text\x18\x01 \x01(\v2!.paceline.messaging.v1.QueuedTextR\x04text2\xf6\x03\n" +
-	"\x0fOutboundService\x12o\n" +
-	"\vEnqueueText\x12).paceline.messaging.v1.EnqueueTextRequest\x1a*.paceline.messaging.v1.EnqueueTextResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x02\x10\x01\x12u\n" +
-	"\rGetQueuedText\x12+.paceline.messaging.v1.GetQueuedTextRequest\x1a,.paceline.messaging.v1.GetQueuedTextResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x02\x10\x01\x12{\n" +
-	"\x0fListQueuedTexts\x12-.paceline.messaging.v1.ListQueuedTextsRequest\x1a..paceline.messaging.v1.ListQueuedTextsResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x02\x10\x01\x12~\n" +
+	"\x04text\x18\x01 \x01(\v2!.paceline.messaging.v1.QueuedTextR\x04text2\xf9\x03\n" +
+	"\x0fOutboundService\x12p\n" +
+	"\vEnqueueText\x12).paceline.messaging.v1.EnqueueTextRequest\x1a*.paceline.messaging.v1.EnqueueTextResponse\"\n" +
+	"\xa2\xbb\x18\x06\n" +
+	"\x02\x02\x04\x10\x01\x12v\n" +
+	"\rGetQueuedText\x12+.paceline.messaging.v1.GetQueuedTextRequest\x1a,.paceline.messaging.v1.GetQueuedTextResponse\"\n" +
+	"\xa2\xbb\x18\x06\n" +
+	"\x02\x02\x04\x10\x01\x12|\n" +
+	"\x0fListQueuedTexts\x12-.paceline.messaging.v1.ListQueuedTextsRequest\x1a..paceline.messaging.v1.ListQueuedTextsResponse\"\n" +
+	"\xa2\xbb\x18\x06\n" +
+	"\x02\x02\x04\x10\x01\x12~\n" +
 	"\x10CancelQueuedText\x12..paceline.messaging.v1.CancelQueuedTextRequest\x1a/.paceline.messaging.v1.CancelQueuedTextResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x02\x10\x01B?Z=paceline.internal/proto/gen/paceline/messaging/v1;messagingv1b\x06proto3"
 

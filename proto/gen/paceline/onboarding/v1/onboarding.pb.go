@@ -2974,33 +2974,30 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +
-	"\x14STEP_OUTCOME_SKIPPED\x10\x022\x90\x10\n" +
+	"\x14STEP_OUTCOME_SKIPPED\x10\x022\x96\x10\n" +
 	"\x11OnboardingService\x12p\n" +
 	"\vExecuteStep\x12*.paceline.onboarding.v1.ExecuteStepRequest\x1a+.paceline.onboarding.v1.ExecuteStepResponse\"\b\xa2\xbb\x18\x04\n" +
 	"\x02\x01\x02\x12\x83\x01\n" +
 	"\x11RecordStepFailure\x120.paceline.onboarding.v1.RecordStepFailureRequest\x1a1.paceline.onboarding.v1.RecordStepFailureResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01\x12z\n" +
 	"\x0eReceiveMessage\x12-.paceline.onboarding.v1.ReceiveMessageRequest\x1a..paceline.onboarding.v1.ReceiveMessageResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12u\n" +
-	"\rCreateProfile\x12,.paceline.onboarding.v1.CreateProfileRequest\x1a-.paceline.onboarding.v1.CreateProfileResponse\"\a\xa2\xbb\x18\x03\n" +
-	"\x01\x02\x12o\n" +
+	"\x01\x01\x10\x01\x12v\n" +
+	"\rCreateProfile\x12,.paceline.onboarding.v1.CreateProfileRequest\x1a-.paceline.onboarding.v1.CreateProfileResponse\"\b\xa2\xbb\x18\x04\n" +
+	"\x02\x02\x04\x12p\n" +
 	"\n" +
-	"GetProfile\x12).paceline.onboarding.v1.GetProfileRequest\x1a*.paceline.onboarding.v1.GetProfileResponse\"\n" +
-	"\xa2\xbb\x18\x06\n" +
-	"\x02\x02\x03\x10\x01\x12{\n" +
-	"\x0fActivateProfile\x12..paceline.onboarding.v1.ActivateProfileRequest\x1a/.paceline.onboarding.v1.ActivateProfileResponse\"\a\xa2\xbb\x18\x03\n" +
-	"\x01\x02\x12o\n" +
+	"GetProfile\x12).paceline.onboarding.v1.GetProfileRequest\x1a*.paceline.onboarding.v1.GetProfileResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x03\x02\x04\x03\x10\x01\x12|\n" +
+	"\x0fActivateProfile\x12..paceline.onboarding.v1.ActivateProfileRequest\x1a/.paceline.onboarding.v1.ActivateProfileResponse\"\b\xa2\xbb\x18\x04\n" +
+	"\x02\x02\x04\x12o\n" +
 	"\vHoldProfile\x12*.paceline.onboarding.v1.HoldProfileRequest\x1a+.paceline.onboarding.v1.HoldProfileResponse\"\a\xa2\xbb\x18\x03\n" +
 	"\x01\x02\x12x\n" +
 	"\x0eReleaseProfile\x12-.paceline.onboarding.v1.ReleaseProfileRequest\x1a..paceline.onboarding.v1.ReleaseProfileResponse\"\a\xa2\xbb\x18\x03\n" +
-	"\x01\x02\x12u\n" +
-	"\fListSessions\x12+.paceline.onboarding.v1.ListSessionsRequest\x1a,.paceline.onboarding.v1.ListSessionsResponse\"\n" +
-	"\xa2\xbb\x18\x06\n" +
-	"\x02\x02\x03\x10\x01\x12o\n" +
+	"\x01\x02\x12v\n" +
+	"\fListSessions\x12+.paceline.onboarding.v1.ListSessionsRequest\x1a,.paceline.onboarding.v1.ListSessionsResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x03\x02\x04\x03\x10\x01\x12p\n" +
 	"\n" +
-	"GetSession\x12).paceline.onboarding.v1.GetSessionRequest\x1a*.paceline.onboarding.v1.GetSessionResponse\"\n" +
-	"\xa2\xbb\x18\x06\n" +
-	"\x02\x02\x03\x10\x01\x12u\n" +
+	"GetSession\x12).paceline.onboarding.v1.GetSessionRequest\x1a*.paceline.onboarding.v1.GetSessionResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x03\x02\x04\x03\x10\x01\x12u\n" +
 	"\rResumeSession\x12,.paceline.onboarding.v1.ResumeSessionRequest\x1a-.paceline.onboarding.v1.ResumeSessionResponse\"\a\xa2\xbb\x18\x03\n" +
 	"\x01\x02\x12x\n" +
 	"\x0eResumeSessions\x12-.paceline.onboarding.v1.ResumeSessionsRequest\x1a..paceline.onboarding.v1.ResumeSessionsResponse\"\a\xa2\xbb\x18\x03\n" +
@@ -3010,9 +3007,10 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x10ReplayDeadLetter\x12/.paceline.onboarding.v1.ReplayDeadLetterRequest\x1a0.paceline.onboarding.v1.ReplayDeadLetterResponse\"\a\xa2\xbb\x18\x03\n" +
 	"\x01\x02\x12r\n" +
 	"\fResetSession\x12+.paceline.onboarding.v1.ResetSessionRequest\x1a,.paceline.onboarding.v1.ResetSessionResponse\"\a\xa2\xbb\x18\x03\n" +
-	"\x01\x02\x12q\n" +
-	"\vGetSettings\x12*.paceline.onboarding.v1.GetSettingsRequest\x1a+.paceline.onboarding.v1.GetSettingsResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x02\x10\x01\x12x\n" +
+	"\x01\x02\x12r\n" +
+	"\vGetSettings\x12*.paceline.onboarding.v1.GetSettingsRequest\x1a+.paceline.onboarding.v1.GetSettingsResponse\"\n" +
+	"\xa2\xbb\x18\x06\n" +
+	"\x02\x02\x04\x10\x01\x12x\n" +
 	"\x0eUpdateSettings\x12-.paceline.onboarding.v1.UpdateSettingsRequest\x1a..paceline.onboarding.v1.UpdateSettingsResponse\"\a\xa2\xbb\x18\x03\n" +
 	"\x01\x02BAZ?paceline.internal/proto/gen/paceline/onboarding/v1;onboardingv1b\x06proto3"
 

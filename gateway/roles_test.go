@@ -1,0 +1,116 @@
+package gateway
+
+import (
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/rpc"
+)
+
+// whoMay is who may call each route of /v1, written out beside the protos, so that a caller who is added there is added here too: what an
+// app may not do is what takes an operator's judgement, and what only an operator may see.
+func whoMay() map[string]string {
+	return map[string]string{
+		"OnboardingService_CreateProfile":    "operator app",
+		"OnboardingService_GetProfile":       "operator app user",
+		"OnboardingService_ActivateProfile":  "operator app",
+		"OnboardingService_HoldProfile":      "operator",
+		"OnboardingService_ReleaseProfile":   "operator",
+		"OnboardingService_ListSessions":     "operator app user",
+		"OnboardingService_GetSession":       "operator app user",
+		"OnboardingService_ResetSession":     "operator",
+		"OnboardingService_ResumeSession":    "operator",
+		"OnboardingService_ResumeSessions":   "operator",
+		"OnboardingService_ListDeadLetters":  "operator",
+		"OnboardingService_ReplayDeadLetter": "operator",
+		"OnboardingService_GetSettings":      "operator app",
+		"OnboardingService_UpdateSettings":   "operator",
+
+		"WebhookJobService_EnqueueWebhookJob": "operator",
+		"WebhookJobService_ListWebhookJobs":   "operator",
+		"WebhookJobService_GetWebhookJob":     "operator",
+		"WebhookJobService_RetryWebhookJob":   "operator",
+		"WebhookJobService_CancelWebhookJob":  "operator",
+
+		"MessagingService_GetMessage":     "operator app user",
+		"MessagingService_ListMessages":   "operator app user",
+		"MessagingService_GetEvidence":    "operator",
+		"MessagingService_ResolveMessage": "operator",
+		"MessagingService_GetConsent":     "operator",
+		"MessagingService_SetConsent":     "operator",
+
+		"OutboundService_EnqueueText":      "operator app",
+		"OutboundService_GetQueuedText":    "operator app",
+		"OutboundService_ListQueuedTexts":  "operator app",
+		"OutboundService_CancelQueuedText": "operator",
+
+		"EngagementService_ReportAction":              "operator app",
+		"EngagementService_SetPreferences":            "operator app user",
+		"EngagementService_SetHousehold":              "operator app",
+		"EngagementService_GetEngagement":             "operator app user",
+		"EngagementService_ListEngagementTransitions": "operator app user",
+		"EngagementService_ListOutreach":              "operator app",
+		"EngagementService_CancelOutreach":            "operator",
+		"EngagementService_RetryOutreach":             "operator",
+		"EngagementService_RunEngagement":             "operator",
+		"EngagementService_ListEngagementRuns":        "operator",
+		"EngagementService_GetEngagementStats":        "operator app",
+	}
+}
+
+// TestWhoMay calls every route of /v1 as every role.
+func TestWhoMay(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	allowed := whoMay()
+	parameter := regexp.MustCompile(`\{\w+\}`)
+	for route, operation := range routes(t) {
+		method, template, _ := strings.Cut(route, " ")
+		path := strings.ReplaceAll(template, "{profileId}", ownProfile)
+		path = parameter.ReplaceAllString(strings.ReplaceAll(path, "{phone}", phone), otherProfile)
+		for _, role := range rpc.Roles() {
+			if role == rpc.RoleService {
+				continue // no token of /v1 has it (TestAuthenticator)
+			}
+			t.Run(string(role)+"/"+operation, func(t *testing.T) {
+				t.Parallel()
+				roles, known := allowed[operation]
+				require.True(t, known, "say in whoMay who may call it")
+				status, body := b.calls(t, role, method, path)
+				if slices.Contains(strings.Fields(roles), string(role)) {
+					require.Equal(t, http.StatusOK, status, body)
+					return
+				}
+				require.Equal(t, http.StatusForbidden, status, body)
+				require.Equal(t, strings.Contains(roles, "app"), strings.Contains(body, "only an operator or an app may do this"), body)
+				require.Contains(t, body, "REASON_PERMISSION_DENIED")
+			})
+		}
+	}
+	require.Len(t, routes(t), len(allowed))
+}
+
+// calls makes one request with an empty body.
+func (b *bench) calls(t *testing.T, role rpc.Role, method, path string) (status int, said string) {
+	t.Helper()
+	var content io.Reader
+	if method != http.MethodGet {
+		content = strings.NewReader("{}")
+	}
+	request, err := http.NewRequestWithContext(t.Context(), method, b.url+path, content)
+	require.NoError(t, err)
+	request.Header.Set("Authorization", bearer(t, string(role)))
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, response.Body.Close()) }()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return response.StatusCode, string(body)
+}

@@ -1,0 +1,114 @@
+package outbound_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"paceline.internal/services/messaging/outbound"
+	"paceline.internal/services/messaging/send"
+)
+
+// outreach is that of a process of its own, of the bundle's sender and rate.
+func (b *bundle) outreach() *outbound.Outreach {
+	return &outbound.Outreach{
+		Rates: b.store, Sender: b.sender, Pace: outbound.NewPace(b.rate), Tally: b.tally, Interval: 500 * time.Millisecond,
+	}
+}
+
+// turn is how long a message waits.
+func (b *bundle) turn(o *outbound.Outreach) time.Duration {
+	b.T.Helper()
+	wait, err := o.Turn(b.T.Context(), b.sender.OrgID, 1, b.Clock.Now())
+	require.NoError(b.T, err)
+	return wait
+}
+
+func TestTurnsOfOutreach(t *testing.T) {
+	t.Parallel()
+
+	t.Run("ProcessesShareOneTurnInAnInterval", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		for range 4 {
+			var both errgroup.Group
+			taken := make(chan bool, 8)
+			for range 8 {
+				o := b.outreach()
+				both.Go(func() error {
+					wait, err := o.Turn(t.Context(), b.sender.OrgID, 1, b.Clock.Now())
+					taken <- wait == 0
+					return err
+				})
+			}
+			require.NoError(t, both.Wait())
+			close(taken)
+			count := 0
+			for ok := range taken {
+				if ok {
+					count++
+				}
+			}
+			require.Equal(t, 1, count)
+			b.Clock.Advance(500 * time.Millisecond)
+		}
+	})
+
+	t.Run("ConversationsThatUseTheRateUpComeFirst", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.rate = 1
+		b.tally.Add(4)
+		require.Equal(t, 4*time.Second, b.turn(b.outreach()))
+		b.Clock.Advance(4 * time.Second)
+		b.tally.Add(1)
+		require.Equal(t, time.Second, b.turn(b.outreach()))
+		b.Clock.Advance(time.Second)
+		require.Zero(t, b.turn(b.outreach()))
+	})
+
+	t.Run("OutreachPaysTheSenderAsTheQueueDoes", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.rate = 1
+		require.Zero(t, b.turn(b.outreach()))
+		b.enqueue(nil)
+		b.drain()
+		require.Empty(t, b.sent())
+		b.pass(time.Second, 500*time.Millisecond)
+		require.Len(t, b.sent(), 1)
+		require.Equal(t, time.Second, b.turn(b.outreach()))
+	})
+
+	t.Run("OrganisationWithoutASenderHasNoTurn", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, err := b.outreach().Turn(t.Context(), uuid.Must(uuid.NewV7()), 1, b.Clock.Now())
+		require.ErrorIs(t, err, send.ErrNoSender)
+	})
+}
+
+// TestQueueKeepsReminders: the purposes of the queue that are reminders fail for a person who wants none, and say so.
+func TestQueueKeepsReminders(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.say("stop reminders")
+	var refused []outbound.Queued
+	for _, p := range outbound.Purposes() {
+		m := b.enqueue(func(r *outbound.Request) { r.Purpose = p })
+		if p == outbound.Reminder || p == outbound.Invite || p == outbound.PostEvent {
+			refused = append(refused, m)
+		}
+	}
+	b.drain()
+	require.Len(t, b.sent(), 2)
+	for _, m := range refused {
+		now := b.queued(m.ID)
+		require.Equal(t, outbound.Failed, now.Status)
+		require.Equal(t, outbound.OptedOut, now.Failure)
+		require.Contains(t, now.Explanation, "start reminders")
+	}
+}

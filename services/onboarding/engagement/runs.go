@@ -1,0 +1,433 @@
+package engagement
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/google/uuid"
+
+	"paceline.internal/platform/process"
+	"paceline.internal/services/onboarding/catalog"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/engagement/rules"
+)
+
+const (
+	// runEvery is how often it is looked whether a period has begun.
+	runEvery = time.Minute
+	// RunLease is how long a run belongs to the replica that works on it, from its last batch on.
+	RunLease = time.Minute
+	// runSlice is how long a run of one organisation is worked on before the next one gets its turn.
+	runSlice = 5 * time.Second
+	// runBatch is how many people are decided and written together.
+	runBatch = 500
+)
+
+// SkipChanged is a person who has moved, or written, between the decision and its write.
+const SkipChanged rules.Skip = "changed"
+
+// ErrRunLost is a run that another replica has taken over.
+var ErrRunLost = errors.New("engagement: the lease of the run was lost")
+
+// Stage is one pass of a run over people.
+type Stage string
+
+// The stages of the daily run, in their order, and the one of the weekly run.
+const (
+	StageReminders  Stage = "reminders"
+	StageTimeouts   Stage = "timeouts"
+	StageInactivity Stage = "inactivity"
+	StageReviews    Stage = "reviews"
+)
+
+// stages of a job. A person who moves in one is not met again in the next of the same run: each trigger has its own times.
+var stages = map[rules.Job][]Stage{
+	rules.Daily: {StageReminders, StageTimeouts, StageInactivity}, rules.Weekly: {StageReviews},
+}
+
+// Run is one run of a job for an organisation.
+type Run struct {
+	ID      string
+	OrgID   string
+	Period  rules.Period
+	Status  string
+	Token   string // of the lease
+	Stage   Stage
+	Cursor  Cursor
+	Counts  Counts
+	Ended   time.Time // zero while it runs
+	Started time.Time
+}
+
+// The statuses of runs.
+const (
+	RunRunning    = "running"
+	RunCompleted  = "completed"
+	RunSuperseded = "superseded"
+)
+
+// Cursor is how far a stage came: behind whom. The zero value is the beginning.
+type Cursor struct {
+	At        time.Time `json:"at,omitzero"` // by which the stage is ordered; zero for one that is ordered by person
+	ProfileID string    `json:"id,omitempty"`
+}
+
+// Counts is what a run did.
+type Counts struct {
+	Processed, Succeeded, Failed int
+	Skipped                      map[rules.Skip]int
+	Worked                       time.Duration
+}
+
+// RunTimes are the boundaries of a run: who was active last at Idle or before is silent, and at Since or after was active in the week.
+type RunTimes struct{ Idle, Since time.Time }
+
+func (s *Service) timesOf(r Run) RunTimes {
+	return RunTimes{Idle: r.Period.Nominal.Add(-s.Rules.Inactivity), Since: r.Period.Nominal.Add(-s.Rules.WeeklyWindow)}
+}
+
+// Candidate is a person whom a stage looks at.
+type Candidate struct {
+	View    View
+	Cursor  Cursor
+	Actions int // of the weekly window; of the weekly run only
+}
+
+// Planned is what a run does for a person: a change, or the reason why not.
+type Planned struct {
+	Change *Change // its cause is the run
+	Skip   rules.Skip
+}
+
+// Batch is what a run writes in one transaction, with how far it came.
+type Batch struct {
+	Run     Run // with the cursor and the counts as they are after it
+	Changes []Change
+	Now     time.Time
+}
+
+// runRows is where runs are kept. What changes a run is fenced by its lease; ErrRunLost.
+type runRows interface {
+	runPeriods
+	runLeases
+	runBatches
+}
+
+type runPeriods interface {
+	// Organisations are those that have people.
+	Organisations(ctx context.Context) ([]string, error)
+	// NewestRun is the name of the newest period of a job that is recorded; empty for none.
+	NewestRun(ctx context.Context, orgID string, job rules.Job) (string, error)
+	// RecordRuns records the period that is to run, if any, and those that are superseded, each once. Runs of older periods that nobody works
+	// on are superseded with them.
+	RecordRuns(ctx context.Context, orgID string, run *rules.Period, superseded []rules.Period, config string, now time.Time) error
+}
+
+type runLeases interface {
+	// ClaimRun leases the oldest run of an organisation that is open and that nobody works on; false when there is none.
+	ClaimRun(ctx context.Context, orgID string, now, until time.Time) (Run, bool, error)
+	// ReleaseRun gives a run back, for anybody to go on with.
+	ReleaseRun(ctx context.Context, r Run) error
+	// EndRun ends a run.
+	EndRun(ctx context.Context, r Run, now time.Time) error
+}
+
+type runBatches interface {
+	// Candidates are the next people of a stage.
+	Candidates(ctx context.Context, of Run, times RunTimes, limit int) ([]Candidate, error)
+	// WriteBatch writes changes and how far the run came, whole, and returns for how many people it changed something. A person who does
+	// not stand where they were read is left alone.
+	WriteBatch(ctx context.Context, b Batch, until time.Time) (changed int, err error)
+}
+
+// RunLoop begins and works the runs that are due. Any number of replicas may do so.
+func (s *Service) RunLoop(rest process.Rest) process.Repetition {
+	return process.Repetition{
+		Once: s.work,
+		Failed: func(ctx context.Context, err error) {
+			s.Log.ErrorContext(ctx, "engagement.runs_failed", "error", err)
+		},
+		Rest: rest, Every: runEvery, Bound: time.Minute,
+	}
+}
+
+// work gives each organisation a slice, and reports whether there is more to do.
+func (s *Service) work(ctx context.Context) (more bool, err error) {
+	orgs, err := s.Store.Organisations(ctx)
+	if err != nil {
+		return false, err
+	}
+	var problems []error
+	for _, org := range orgs {
+		process.Progress(ctx)
+		open, err := s.WorkRuns(ctx, org, runSlice)
+		more = more || open
+		problems = append(problems, err)
+	}
+	return more, errors.Join(problems...)
+}
+
+// WorkRuns begins the runs of an organisation that are due, works on what is open for as long as the slice is, and reports whether
+// something is left.
+func (s *Service) WorkRuns(ctx context.Context, orgID string, slice time.Duration) (open bool, err error) {
+	for _, job := range rules.Jobs() {
+		if err := s.begin(ctx, orgID, job); err != nil {
+			return false, err
+		}
+	}
+	until := s.Now().Add(slice)
+	for !s.Now().After(until) && ctx.Err() == nil {
+		process.Progress(ctx)
+		r, claimed, err := s.Store.ClaimRun(ctx, orgID, s.Now(), s.Now().Add(RunLease))
+		if err != nil || !claimed {
+			return false, err
+		}
+		if err := s.run(ctx, &r, until); err != nil {
+			if errors.Is(err, ErrRunLost) {
+				return true, nil
+			}
+			return false, errors.Join(fmt.Errorf("run %s of %s: %w", r.Period.Name, r.Period.Job, err),
+				s.Store.ReleaseRun(context.WithoutCancel(ctx), r))
+		}
+	}
+	return true, nil
+}
+
+// begin records the period of a job that is due.
+func (s *Service) begin(ctx context.Context, orgID string, job rules.Job) error {
+	now := s.Now()
+	recorded, err := s.Store.NewestRun(ctx, orgID, job)
+	if err != nil {
+		return err
+	}
+	run, superseded := s.Rules.Due(job, recorded, now)
+	if run == nil && len(superseded) == 0 {
+		return nil
+	}
+	return s.Store.RecordRuns(ctx, orgID, run, superseded, s.configHash(), now)
+}
+
+// configHash tells the configurations of runs apart.
+func (s *Service) configHash() string {
+	hash := sha256.Sum256(fmt.Appendf(nil, "%+v", s.Rules))
+	return hex.EncodeToString(hash[:8])
+}
+
+// run works on a run until it is done or its slice is over; then it is released.
+func (s *Service) run(ctx context.Context, r *Run, until time.Time) error {
+	noSender, err := s.withoutSender(ctx, r.OrgID)
+	if err != nil {
+		return err
+	}
+	if r.Stage == "" {
+		r.Stage = stages[r.Period.Job][0]
+	}
+	for {
+		process.Progress(ctx)
+		began := s.Now()
+		if began.After(until) {
+			return s.Store.ReleaseRun(ctx, *r)
+		}
+		found, err := s.Store.Candidates(ctx, *r, s.timesOf(*r), runBatch)
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			if r.Stage, err = s.next(ctx, *r); err != nil || r.Stage == "" {
+				return err
+			}
+			r.Cursor = Cursor{}
+			continue
+		}
+		if err := s.batch(ctx, r, found, noSender); err != nil {
+			return err
+		}
+		r.Counts.Worked += s.Now().Sub(began)
+	}
+}
+
+// next is the stage after that of a run, which ends with the last one.
+func (s *Service) next(ctx context.Context, r Run) (Stage, error) {
+	all := stages[r.Period.Job]
+	for i, stage := range all {
+		if stage == r.Stage && i+1 < len(all) {
+			return all[i+1], nil
+		}
+	}
+	if err := s.Store.EndRun(ctx, r, s.Now()); err != nil {
+		return "", err
+	}
+	s.Metrics.ran(ctx, r)
+	s.Log.InfoContext(ctx, "engagement.run_finished", "job", string(r.Period.Job), "period", r.Period.Name, "run_id", r.ID,
+		"processed", r.Counts.Processed, "succeeded", r.Counts.Succeeded, "failed", r.Counts.Failed, "skipped", r.Counts.Skipped,
+		"worked_ms", r.Counts.Worked.Milliseconds())
+	return "", nil
+}
+
+func (s *Service) withoutSender(ctx context.Context, orgID string) (bool, error) {
+	_, err := s.Carrier.Sender(ctx, orgID)
+	if errors.Is(err, conversation.ErrNoSender) {
+		return true, nil
+	}
+	return false, err
+}
+
+// batch decides on people and writes what was decided. A batch that cannot be written is halved, down to the person who is the reason.
+func (s *Service) batch(ctx context.Context, r *Run, found []Candidate, noSender bool) error {
+	after, changes, queued := *r, []Change{}, false
+	after.Cursor, after.Counts = found[len(found)-1].Cursor, r.Counts.plus(len(found))
+	for _, c := range found {
+		p := s.plan(*r, c, noSender)
+		if p.Skip != "" {
+			after.Counts.Skipped[p.Skip]++
+		}
+		if p.Change != nil {
+			changes, queued = append(changes, *p.Change), queued || len(p.Change.Outreach) > 0
+		}
+	}
+	now := s.Now()
+	changed, err := s.Store.WriteBatch(ctx, Batch{Run: after, Changes: changes, Now: now}, now.Add(RunLease))
+	switch {
+	case err == nil:
+		after.Counts = after.Counts.Wrote(len(changes), changed)
+		if trigger := triggers[r.Stage]; trigger != "" {
+			s.Metrics.moved(ctx, trigger, changed)
+		}
+		*r = after
+		if queued {
+			s.Notify()
+		}
+		return nil
+	case errors.Is(err, ErrRunLost) || ctx.Err() != nil || s.Transient(err):
+		return err
+	case len(found) > 1:
+		return errors.Join(s.batch(ctx, r, found[:len(found)/2], noSender), s.batch(ctx, r, found[len(found)/2:], noSender))
+	}
+	s.Log.ErrorContext(ctx, "engagement.run_person_failed", "run_id", r.ID, "profile_id", found[0].View.ProfileID, "error", err)
+	after.Counts.Failed++
+	_, err = s.Store.WriteBatch(ctx, Batch{Run: after, Now: now}, now.Add(RunLease))
+	*r = after
+	return err
+}
+
+// plus is a copy in which so many more are processed.
+func (c Counts) plus(processed int) Counts {
+	sum := c
+	sum.Processed += processed
+	sum.Skipped = map[rules.Skip]int{}
+	maps.Copy(sum.Skipped, c.Skipped)
+	return sum
+}
+
+// Wrote is a copy in which so many changes were written, and the others found their person changed.
+func (c Counts) Wrote(changes, changed int) Counts {
+	sum := c.plus(0)
+	sum.Succeeded += changed
+	if missed := changes - changed; missed > 0 {
+		sum.Skipped[SkipChanged] += missed
+	}
+	return sum
+}
+
+// triggers of the stages; the reviews have none.
+var triggers = map[Stage]rules.Trigger{
+	StageReminders: rules.ReminderDue, StageTimeouts: rules.GoodbyeTimeout, StageInactivity: rules.Inactivity14d,
+}
+
+// plan decides what a run does for a person. Everything is judged at its nominal instant.
+func (s *Service) plan(r Run, c Candidate, noSender bool) Planned {
+	v := c.View
+	able := v.candidate()
+	able.NoSender = noSender
+	change := Change{View: v, Cause: "run:" + r.ID, At: s.Now()}
+	var skip rules.Skip
+	var key string
+	kind, params := rules.WeeklyReview, catalog.Params{}
+	if trigger := triggers[r.Stage]; trigger != "" {
+		m, err := s.Rules.Decide(v.Person, v.Situation, rules.Event{Trigger: trigger, At: r.Period.Nominal, Now: change.At})
+		if err != nil {
+			return Planned{Skip: reasonOf(err)}
+		}
+		change.Moves, change.Events, kind = []rules.Move{m}, eventsOf(v, m), m.Queue
+		key = map[rules.MessageType]string{rules.Goodbye: catalog.Goodbye, rules.Reminder: catalog.Reminder}[kind]
+	} else {
+		review, why := s.Rules.WeeklyReview(v.Person, r.Period.Nominal, c.Actions)
+		if why != "" {
+			return Planned{Skip: why}
+		}
+		key, params = catalog.ReviewOf(review.Count)
+	}
+	if kind != "" {
+		o := rules.Outreach{Type: kind, At: r.Period.Nominal, Zone: v.Zone}
+		due, why := o.SendAt(change.At)
+		if skip = able.Eligible(kind); skip == "" {
+			skip = why
+		}
+		if skip == "" {
+			change.Outreach = []Outreach{{
+				Type: kind, Key: o.Key(v.ProfileID), MessageKey: key, Params: params, LocalDay: rules.LocalDay(o.At, o.Zone), DueAt: due,
+				ExpiresAt: o.Expires(),
+			}}
+		}
+	}
+	if skip != "" && kind != rules.Reminder { // who may not be reminded is dormant all the same
+		return Planned{Skip: skip}
+	}
+	return Planned{Change: &change, Skip: skip}
+}
+
+// refusals are the reasons of the rules, as runs count them.
+var refusals = map[error]rules.Skip{
+	rules.ErrTooEarly: "too_early", rules.ErrOpenJob: "open_job", rules.ErrInFlight: "in_flight", rules.ErrTransition: SkipChanged,
+}
+
+func reasonOf(err error) rules.Skip {
+	for reason, skip := range refusals {
+		if errors.Is(err, reason) {
+			return skip
+		}
+	}
+	return SkipChanged
+}
+
+// DryRun is what a run would do if it began now: the counts of everybody, and who would get what, from behind the first so many on.
+// It writes nothing.
+func (s *Service) DryRun(ctx context.Context, orgID string, job rules.Job, from, limit int) (Run, []Planned, error) {
+	r := Run{OrgID: orgID, Period: s.Rules.Newest(job, s.Now()), Status: RunRunning, Counts: Counts{}.plus(0), ID: uuid.Nil.String()}
+	noSender, err := s.withoutSender(ctx, orgID)
+	if err != nil {
+		return Run{}, nil, err
+	}
+	var planned []Planned
+	for _, stage := range stages[job] {
+		r.Stage, r.Cursor = stage, Cursor{}
+		for {
+			found, err := s.Store.Candidates(ctx, r, s.timesOf(r), runBatch)
+			if err != nil {
+				return Run{}, nil, err
+			}
+			if len(found) == 0 {
+				break
+			}
+			r.Cursor, r.Counts = found[len(found)-1].Cursor, r.Counts.plus(len(found))
+			for _, c := range found {
+				p := s.plan(r, c, noSender)
+				if p.Skip != "" {
+					r.Counts.Skipped[p.Skip]++
+				}
+				if p.Change == nil {
+					continue
+				}
+				if r.Counts.Succeeded++; r.Counts.Succeeded > from && len(planned) < limit {
+					planned = append(planned, p)
+				}
+			}
+		}
+	}
+	return r, planned, nil
+}

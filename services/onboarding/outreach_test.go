@@ -1,0 +1,386 @@
+package onboarding_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"paceline.internal/emulators/messagingtest"
+	"paceline.internal/platform/rpc"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/catalog"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/engagement/rules"
+)
+
+// sends works all outreach that is due.
+func (b *bundle) sends() {
+	b.t.Helper()
+	_, err := b.current().outreach.Drain(b.t.Context())
+	require.NoError(b.t, err)
+}
+
+// later lets time pass, and works the outreach that is due then.
+func (b *bundle) later(d time.Duration) {
+	b.t.Helper()
+	b.clock.Advance(d)
+	b.sends()
+}
+
+// away is a person who was here for a while and is silent now: what welcomed them has been sent.
+func (b *bundle) away() conversation.Profile {
+	b.t.Helper()
+	p := b.known()
+	b.sends()
+	b.exec(`delete from engagement_outreach where profile_id = $1`, p.ID)
+	b.clock.Advance(14 * day)
+	return p
+}
+
+// got is what reached a person's phone but for the welcome.
+func (b *bundle) got(p conversation.Profile) []string {
+	b.t.Helper()
+	welcome, err := catalog.DefaultEngagement().Render(p.Locale, catalog.Welcome, p.FirstName, catalog.Params{})
+	require.NoError(b.t, err)
+	texts := []string{}
+	for _, text := range b.messaging.Taken(p.Phone) {
+		if text.Body != welcome {
+			texts = append(texts, text.Body)
+		}
+	}
+	return texts
+}
+
+func goodbyeFor(t *testing.T, p conversation.Profile) string {
+	t.Helper()
+	text, err := catalog.DefaultEngagement().Render(p.Locale, catalog.Goodbye, p.FirstName, catalog.Params{})
+	require.NoError(t, err)
+	return text
+}
+
+func TestOutreach(t *testing.T) {
+	t.Parallel()
+
+	subtest(t, "S4_45_ChoicesOfAGoodbyeAreOpenFor48HoursAfterItsAcceptance", setup, func(t *testing.T, b *bundle) {
+		p := b.standing(b.away(), rules.Inactivity14d)
+		require.True(t, b.in(p, rules.GoodbyeSent).Person.GoodbyeExpiresAt.IsZero())
+		b.later(time.Hour)
+		v := b.in(p, rules.GoodbyeSent)
+		require.Equal(t, []string{goodbyeFor(t, p)}, b.got(p))
+		require.WithinDuration(t, b.clock.Now().Add(48*time.Hour), v.Person.GoodbyeExpiresAt, 0)
+		require.Equal(t, 1, b.outreach(p, rules.Goodbye, "completed", "sent"))
+		b.later(time.Hour)
+		require.Len(t, b.got(p), 1)
+	})
+
+	subtest(t, "S4_62_TriesAreASecondAndTwoApartAndTheThirdIsTheLast", setup, func(t *testing.T, b *bundle) {
+		p := b.standing(b.away(), rules.Inactivity14d)
+		b.exec(`alter table engagement_outreach add constraint broken check (body is null)`)
+		for _, tries := range []struct {
+			after time.Duration
+			used  int
+		}{{0, 1}, {999 * time.Millisecond, 1}, {time.Millisecond, 2}, {1999 * time.Millisecond, 2}, {time.Millisecond, 3}} {
+			b.later(tries.after)
+			require.Equal(t, tries.used, b.count(`select attempts from engagement_outreach where profile_id = $1`, p.ID))
+		}
+		require.Equal(t, 1, b.outreach(p, rules.Goodbye, "failed", "given_up"))
+		require.Positive(t, b.count(`select length(error_message) from engagement_outreach where profile_id = $1`, p.ID))
+		require.Empty(t, b.got(p))
+	})
+
+	subtest(t, "S4_34_RefusalForGoodFailsAtOnce", setup, func(t *testing.T, b *bundle) {
+		p := b.standing(b.away(), rules.Inactivity14d)
+		b.messaging.Script(messagingtest.First(messagingtest.Reject))
+		b.sends()
+		require.Equal(t, 1, b.outreach(p, rules.Goodbye, "failed", "rejected"))
+		require.Equal(t, 1, b.count(`select attempts from engagement_outreach where profile_id = $1`, p.ID))
+		require.True(t, b.engaged(p).Situation.GoodbyeEnded, "the daily run ends the goodbye")
+	})
+
+	subtest(t, "S4_61_MessagingThatIsAwayUsesNoTry", setup, func(t *testing.T, b *bundle) {
+		p := b.standing(b.away(), rules.Inactivity14d)
+		b.messaging.SetDown(true)
+		for range 10 {
+			b.later(time.Minute)
+		}
+		require.Zero(t, b.count(`select attempts from engagement_outreach where profile_id = $1`, p.ID))
+		b.messaging.SetDown(false)
+		b.later(time.Minute)
+		require.Len(t, b.got(p), 1)
+	})
+
+	subtest(t, "AnswerInDoubtIsWaitedForAndTheSameRequestIsAskedAgain", setup, func(t *testing.T, b *bundle) {
+		p := b.standing(b.away(), rules.Inactivity14d)
+		b.messaging.Script(messagingtest.First(messagingtest.UnknownTaken))
+		b.sends()
+		b.exec(`update profiles set first_name = 'Eva', locale = 'pt-BR' where id = $1`, p.ID)
+		b.later(time.Minute)
+		require.Equal(t, 1, b.outreach(p, rules.Goodbye, "pending", ""))
+		b.messaging.Settle()
+		b.later(time.Minute)
+		require.Equal(t, 1, b.outreach(p, rules.Goodbye, "completed", "sent"))
+		require.Equal(t, []string{goodbyeFor(t, p)}, b.got(p))
+	})
+
+	subtest(t, "WaitsForTheMorningOfThePerson", setup, func(t *testing.T, b *bundle) {
+		p := b.away()
+		b.exec(`update profiles set time_zone = 'Pacific/Auckland' where id = $1`, p.ID) // 01:00 there
+		b.standing(p, rules.Inactivity14d)
+		b.sends()
+		require.Empty(t, b.got(p))
+		b.later(7*time.Hour - time.Minute)
+		require.Empty(t, b.got(p))
+		b.later(time.Minute)
+		require.Len(t, b.got(p), 1)
+	})
+
+	subtest(t, "S4_46_GoesToTheHouseholdInTheLocaleOfEachAndStopSilencesItsWriter", setup, func(t *testing.T, b *bundle) {
+		p, partner, silent := b.away(), b.person(), b.person()
+		b.together(p, partner, silent)
+		b.exec(`update profiles set preferred_destination = 'group' where id = $1`, p.ID)
+		b.exec(`update profiles set locale = 'pt-BR' where id = $1`, partner.ID)
+		b.reply(silent, "STOP")
+		b.standing(p, rules.Inactivity14d)
+		b.sends()
+		b.later(time.Second)
+		partner.Locale = "pt-BR"
+		require.Equal(t, []string{goodbyeFor(t, p)}, b.got(p))
+		require.Equal(t, []string{goodbyeFor(t, partner)}, b.got(partner))
+		require.Empty(t, b.got(silent))
+		require.Equal(t, 2, b.outreach(p, rules.Goodbye, "completed", "sent"))
+		require.Equal(t, 1, b.outreach(p, rules.Goodbye, "cancelled", "opted_out"))
+		require.Equal(t, 1, b.count(`select count(*) from engagement_outreach
+			where member_id = $1 and idempotency_key = (select idempotency_key || ':' || $1 from engagement_outreach where member_id is null)`, partner.ID))
+	})
+
+	subtest(t, "S4_55_WithoutAHouseholdTheGroupIsTheOwnPhone", setup, func(t *testing.T, b *bundle) {
+		p := b.away()
+		b.exec(`update profiles set preferred_destination = 'group' where id = $1`, p.ID)
+		b.standing(p, rules.Inactivity14d)
+		b.sends()
+		require.Len(t, b.got(p), 1)
+		require.Equal(t, []string{"individual"}, listed[string](b, `select destination from engagement_outreach where profile_id = $1`, p.ID))
+	})
+}
+
+// TestOutreachThatIsNotWanted is about what changed after a row was queued.
+func TestOutreachThatIsNotWanted(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, outcome string
+		meanwhile     func(b *bundle, p conversation.Profile)
+	}{
+		{"S4_82_PersonWhoReturned", "returned", func(b *bundle, p conversation.Profile) { b.reply(p, "coffee 5") }},
+		{"S4_83_PersonWhoOptedOut", "opted_out", func(b *bundle, p conversation.Profile) {
+			b.exec(`update profiles set opted_out_at = $2 where id = $1`, p.ID, b.clock.Now())
+		}},
+		{"S4_73_PersonWithoutReminders", "reminders_off", func(b *bundle, p conversation.Profile) {
+			require.NoError(b.t, b.switches(rpc.RoleOperator, p, "off"))
+		}},
+		{"S4_83_RemindersThatOnlyMessagingKnowsToBeOff", "reminders_off", func(b *bundle, p conversation.Profile) {
+			_, err := b.messaging.SetReminders(b.t.Context(), &messagingv1.SetRemindersRequest{
+				OrgId: orgID, Phone: p.Phone, Reminders: messagingv1.Switch_SWITCH_OFF, Source: "person", SaidAt: timestamppb.New(b.clock.Now()),
+			})
+			require.NoError(b.t, err)
+		}},
+		{"S4_83_OptOutThatOnlyMessagingKnows", "opted_out", func(b *bundle, p conversation.Profile) {
+			b.reply(p, "STOP")
+			b.exec(`update profiles set opted_out_at = null where id = $1`, p.ID)
+		}},
+		{"PersonWhoBeganOnboarding", "ineligible", func(b *bundle, p conversation.Profile) { b.activate(p) }},
+		{"OneThatExpired", "expired", func(b *bundle, p conversation.Profile) {
+			b.hold(p)
+			b.later(8 * day)
+		}},
+	} {
+		subtest(t, tc.name, setup, func(t *testing.T, b *bundle) {
+			p := b.standing(b.away(), rules.Inactivity14d)
+			tc.meanwhile(b, p)
+			before := len(b.got(p))
+			b.later(time.Minute)
+			require.Len(t, b.got(p), before)
+			require.Equal(t, 1, b.outreach(p, rules.Goodbye, "cancelled", tc.outcome), "%v",
+				listed[string](b, `select status || ' ' || outcome from engagement_outreach where profile_id = $1`, p.ID))
+		})
+	}
+
+	subtest(t, "S4_82_MessageThatIsStoredBeforeTheClaimIsWaitedFor", setup, func(t *testing.T, b *bundle) {
+		p := b.standing(b.away(), rules.Inactivity14d)
+		b.current().ports.beforeBegin = func() { b.unrecorded(p, "coffee 5") }
+		b.sends()
+		b.later(time.Second)
+		require.Empty(t, b.got(p))
+		b.clock.Advance(time.Minute)
+		b.quiet()
+		b.later(time.Minute)
+		require.Empty(t, b.got(p))
+		b.in(p, rules.Active)
+	})
+
+	subtest(t, "OneThatMayHaveBeenSentIsNotTakenBack", setup, func(t *testing.T, b *bundle) {
+		p := b.standing(b.away(), rules.Inactivity14d)
+		b.messaging.Script(messagingtest.First(messagingtest.UnknownTaken))
+		b.sends()
+		b.reply(p, "coffee 5")
+		b.later(time.Minute)
+		require.Equal(t, 1, b.outreach(p, rules.Goodbye, "pending", ""))
+		b.messaging.Settle()
+		b.later(time.Minute)
+		require.Equal(t, 1, b.outreach(p, rules.Goodbye, "completed", "sent"))
+		require.False(t, b.in(p, rules.Active).Person.GoodbyeExpiresAt.IsZero(), "its choices are honoured")
+	})
+
+	subtest(t, "OneThatWasThrottledIsTakenBackWhenThePersonReturns", setup, func(t *testing.T, b *bundle) {
+		p := b.standing(b.away(), rules.Inactivity14d)
+		b.messaging.Script(messagingtest.First(messagingtest.Throttle))
+		b.sends()
+		b.reply(p, "coffee 5")
+		b.later(time.Minute)
+		require.Equal(t, 1, b.outreach(p, rules.Goodbye, "cancelled", "returned"))
+		require.True(t, b.in(p, rules.Active).Person.GoodbyeSentAt.IsZero(), "there is no choice to be made")
+	})
+}
+
+func TestCapsOfOutreach(t *testing.T) {
+	t.Parallel()
+	queued := func(b *bundle, p conversation.Profile, kind rules.MessageType) {
+		o := rules.Outreach{Type: kind, At: b.clock.Now()}
+		b.exec(`insert into engagement_outreach (id, org_id, idempotency_key, event_type, subject, payload, priority, status, next_retry_at, profile_id,
+			message_key, local_day, scheduled_for, expires_at, created_at, updated_at)
+			values ($1, $2, $3, $4, $5, '{"count": 3}', 1, 'pending', $6, $7, 'ENGAGEMENT_WEEKLY_REVIEW', $8, $6, $9, $6, $6)`,
+			newID(), orgID, o.Key(p.ID), string(kind), p.Phone, b.clock.Now(), p.ID, rules.LocalDay(b.clock.Now(), nil), o.Expires())
+	}
+
+	subtest(t, "OneADay", setup, func(t *testing.T, b *bundle) {
+		p := b.standing(b.away(), rules.Inactivity14d)
+		b.sends()
+		queued(b, p, rules.WeeklyReview)
+		b.later(time.Minute)
+		require.Len(t, b.got(p), 1)
+		require.Equal(t, 1, b.outreach(p, rules.WeeklyReview, "cancelled", "capped"))
+	})
+
+	subtest(t, "TwoAWeekOfAllThatReachesThePerson", setup, func(t *testing.T, b *bundle) {
+		p, partner := b.away(), b.person()
+		b.together(p, partner)
+		b.exec(`update profiles set preferred_destination = 'group' where id = $1`, p.ID)
+		b.standing(p, rules.Inactivity14d)
+		b.sends()
+		b.later(time.Second)
+		require.Len(t, b.got(partner), 1)
+		for range 2 {
+			b.clock.Advance(day)
+			queued(b, partner, rules.WeeklyReview)
+			b.exec(`update engagement_outreach set idempotency_key = idempotency_key || id where event_type = 'weekly_review'`)
+			b.sends()
+			require.Len(t, b.got(partner), 2)
+		}
+		require.Equal(t, 1, b.outreach(partner, rules.WeeklyReview, "cancelled", "capped"))
+	})
+}
+
+func TestWorkersOfOutreach(t *testing.T) {
+	t.Parallel()
+
+	subtest(t, "S4_80_TwoWorkersNeverSendOneRowTwice", setup, func(t *testing.T, b *bundle) {
+		people := make([]conversation.Profile, 12)
+		for i := range people {
+			people[i] = b.known()
+		}
+		b.exec(`delete from engagement_outreach`)
+		b.clock.Advance(14 * day)
+		for _, p := range people {
+			b.standing(p, rules.Inactivity14d)
+		}
+		var working sync.WaitGroup
+		for range 3 {
+			other := b.start(b.healthy())
+			working.Go(func() {
+				_, err := other.outreach.Drain(t.Context())
+				require.NoError(t, err)
+			})
+		}
+		working.Wait()
+		b.later(time.Minute)
+		for _, p := range people {
+			require.Len(t, b.got(p), 1)
+		}
+		require.Len(t, b.messaging.Attempts(), 12)
+	})
+
+	for _, m := range []mishap{failBefore, failAfter, dieBefore, dieAfter} {
+		subtest(t, "S4_36_IsSentOnceWhicheverCallFails_"+string(m), setup, func(t *testing.T, b *bundle) {
+			for at := 1; ; at++ {
+				p := b.standing(b.away(), rules.Inactivity14d)
+				ports := b.healthy()
+				ports.at, ports.mishap = at, m
+				dying := b.start(ports)
+				_, _ = dying.outreach.Drain(t.Context()) // it fails or dies, as the mishap says
+				for range 4 {
+					b.later(time.Minute)
+				}
+				require.Equal(t, []string{goodbyeFor(t, p)}, b.got(p))
+				require.Equal(t, 1, b.outreach(p, rules.Goodbye, "completed", "sent"))
+				require.False(t, b.in(p, rules.GoodbyeSent).Person.GoodbyeExpiresAt.IsZero())
+				if !ports.happened() {
+					require.Greater(t, at, 6, "hardly any port was called")
+					return
+				}
+			}
+		})
+	}
+}
+
+func TestOperatorsOfOutreach(t *testing.T) {
+	t.Parallel()
+	newest := func(b *bundle) *onboardingv1.Outreach {
+		page, err := b.current().people.ListOutreach(asOperator(b), &onboardingv1.ListOutreachRequest{Type: "goodbye", PageSize: 1})
+		require.NoError(b.t, err)
+		require.Len(b.t, page.GetOutreach(), 1)
+		return page.GetOutreach()[0]
+	}
+
+	subtest(t, "CancelAndRetryFollowWhatMayHaveBeenSent", setup, func(t *testing.T, b *bundle) {
+		ctx, server := asOperator(b), b.current()
+		b.standing(b.away(), rules.Inactivity14d)
+		id := newest(b).GetOutreachId()
+		_, err := server.people.RetryOutreach(ctx, &onboardingv1.RetryOutreachRequest{OutreachId: id})
+		refusedFor(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_OUTREACH_STATUS)
+		b.messaging.Script(messagingtest.First(messagingtest.UnknownForever))
+		b.sends()
+		_, err = server.people.CancelOutreach(ctx, &onboardingv1.CancelOutreachRequest{OutreachId: id})
+		refusedFor(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_OUTREACH_STATUS)
+		require.Equal(t, "pending", newest(b).GetStatus())
+		_, err = server.people.CancelOutreach(ctx, &onboardingv1.CancelOutreachRequest{OutreachId: newID()})
+		refusedFor(t, err, codes.NotFound, onboardingv1.Reason_REASON_OUTREACH_NOT_FOUND)
+	})
+
+	subtest(t, "FailedRowIsRetriedWhileItsTimeLasts", setup, func(t *testing.T, b *bundle) {
+		ctx, server := asOperator(b), b.current()
+		p := b.standing(b.away(), rules.Inactivity14d)
+		b.messaging.Script(messagingtest.First(messagingtest.ParkMissed))
+		b.sends()
+		require.Equal(t, "failed", newest(b).GetStatus())
+		require.True(t, b.messaging.Resolve(newest(b).GetIdempotencyKey(), wasNotSent))
+		_, err := server.people.RetryOutreach(ctx, &onboardingv1.RetryOutreachRequest{OutreachId: newest(b).GetOutreachId()})
+		require.NoError(t, err)
+		b.sends()
+		require.Len(t, b.got(p), 1)
+
+		late := b.standing(b.away(), rules.Inactivity14d)
+		b.messaging.Script(messagingtest.First(messagingtest.Reject))
+		b.sends()
+		b.clock.Advance(7 * day)
+		_, err = server.people.RetryOutreach(ctx, &onboardingv1.RetryOutreachRequest{OutreachId: newest(b).GetOutreachId()})
+		refusedFor(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_OUTREACH_STATUS)
+		cancelled, err := server.people.CancelOutreach(ctx, &onboardingv1.CancelOutreachRequest{OutreachId: newest(b).GetOutreachId()})
+		require.NoError(t, err)
+		require.Equal(t, "cancelled", cancelled.GetOutreach().GetStatus())
+		require.Equal(t, late.ID, cancelled.GetOutreach().GetProfileId())
+	})
+}

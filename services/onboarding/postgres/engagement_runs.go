@@ -1,0 +1,475 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/engagement"
+	"paceline.internal/services/onboarding/engagement/rules"
+)
+
+// sqlOrganisations goes from one organisation to the next in the index, however many people each has.
+const sqlOrganisations = `
+with recursive org as (
+    (select org_id from user_engagement_states order by org_id limit 1)
+    union all
+    select (select u.org_id from user_engagement_states u where u.org_id > org.org_id order by u.org_id limit 1)
+    from org where org.org_id is not null
+)
+select org_id::text from org where org_id is not null`
+
+// Organisations are those that have people.
+func (s *Engagement) Organisations(ctx context.Context) ([]string, error) {
+	rows, err := s.pool.Query(ctx, sqlOrganisations)
+	if err != nil {
+		return nil, fmt.Errorf("read the organisations: %w", err)
+	}
+	orgs, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("read the organisations: %w", err)
+	}
+	return orgs, nil
+}
+
+// NewestRun is the newest recorded period of a job. Names sort as their periods do.
+func (s *Engagement) NewestRun(ctx context.Context, orgID string, job rules.Job) (name string, err error) {
+	const sql = `select coalesce(max(period), '') from engagement_runs where org_id = $1 and job = $2`
+	if err := s.pool.QueryRow(ctx, sql, orgID, string(job)).Scan(&name); err != nil {
+		return "", fmt.Errorf("read the newest run: %w", err)
+	}
+	return name, nil
+}
+
+const sqlRecordRun = `
+insert into engagement_runs (id, org_id, job, period, nominal_at, status, config_hash, finished_at, created_at, updated_at)
+values (@id, @org, @job, @period, @nominal, @status, @config, case when @status <> 'running' then @at::timestamptz end, @at, @at)
+on conflict on constraint engagement_runs_once do nothing`
+
+// sqlSupersede ends what was left open of older periods, unless it is being worked on.
+const sqlSupersede = `
+update engagement_runs set status = 'superseded', finished_at = @at, lease_token = null, lease_until = null, updated_at = @at
+where org_id = @org and job = @job and period < @period and status = 'running' and (lease_until is null or lease_until < @at)`
+
+// RecordRuns records periods, each once.
+func (s *Engagement) RecordRuns(
+	ctx context.Context, orgID string, run *rules.Period, superseded []rules.Period, config string, now time.Time,
+) error {
+	var batch pgx.Batch
+	record := func(p rules.Period, status string) {
+		batch.Queue(sqlRecordRun, pgx.NamedArgs{
+			"id": newID(), "org": orgID, "job": string(p.Job), "period": p.Name, "nominal": p.Nominal, "status": status, "config": config, "at": now,
+		})
+	}
+	for _, p := range superseded {
+		record(p, engagement.RunSuperseded)
+	}
+	if run != nil {
+		record(*run, engagement.RunRunning)
+		batch.Queue(sqlSupersede, pgx.NamedArgs{"org": orgID, "job": string(run.Job), "period": run.Name, "at": now})
+	}
+	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return fmt.Errorf("record runs: %w", err)
+	}
+	return nil
+}
+
+const runColumns = `id::text, job, period, nominal_at, status, stage, cursor, processed, succeeded, failed, skipped, worked_ms,
+    finished_at, created_at`
+
+// sqlClaimRun passes over a run that another replica is claiming.
+const sqlClaimRun = `
+update engagement_runs set lease_token = @token, lease_until = @until, fence = fence + 1, updated_at = @at
+where id = (
+    select id from engagement_runs where org_id = @org and status = 'running' and (lease_until is null or lease_until < @at)
+    order by nominal_at, id limit 1 for update skip locked)
+returning ` + runColumns
+
+// ClaimRun leases the oldest open run of an organisation.
+func (s *Engagement) ClaimRun(ctx context.Context, orgID string, now, until time.Time) (engagement.Run, bool, error) {
+	token := uuid.Must(uuid.NewRandom()).String()
+	found, err := s.runs(ctx, orgID, sqlClaimRun, pgx.NamedArgs{"org": orgID, "token": token, "until": until, "at": now})
+	if err != nil || len(found) == 0 {
+		return engagement.Run{}, false, err
+	}
+	r := found[0]
+	r.Token = token
+	return r, true, nil
+}
+
+func (s *Engagement) runs(ctx context.Context, orgID, sql string, args pgx.NamedArgs) ([]engagement.Run, error) {
+	rows, err := s.pool.Query(ctx, sql, args)
+	if err != nil {
+		return nil, fmt.Errorf("read runs: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (engagement.Run, error) { return toRun(row, orgID) })
+	if err != nil {
+		return nil, fmt.Errorf("read runs: %w", err)
+	}
+	return found, nil
+}
+
+func toRun(row pgx.CollectableRow, orgID string) (r engagement.Run, err error) {
+	var job, stage, cursor string
+	var skipped []byte
+	var worked int64
+	var ended *time.Time
+	r.OrgID = orgID
+	if err := row.Scan(&r.ID, &job, &r.Period.Name, &r.Period.Nominal, &r.Status, &stage, &cursor, &r.Counts.Processed, &r.Counts.Succeeded,
+		&r.Counts.Failed, &skipped, &worked, &ended, &r.Started); err != nil {
+		return r, err
+	}
+	r.Period.Job, r.Stage, r.Ended = rules.Job(job), engagement.Stage(stage), orZero(ended)
+	r.Counts.Worked = time.Duration(worked) * time.Millisecond
+	if cursor != "" {
+		err = json.Unmarshal([]byte(cursor), &r.Cursor)
+	}
+	return r, errors.Join(err, json.Unmarshal(skipped, &r.Counts.Skipped))
+}
+
+const sqlReleaseRun = `
+update engagement_runs set lease_token = null, lease_until = null where org_id = @org and id = @id and lease_token = @token`
+
+// ReleaseRun gives a run back, if it is still had.
+func (s *Engagement) ReleaseRun(ctx context.Context, r engagement.Run) error {
+	if _, err := s.pool.Exec(ctx, sqlReleaseRun, pgx.NamedArgs{"org": r.OrgID, "id": r.ID, "token": r.Token}); err != nil {
+		return fmt.Errorf("release a run: %w", err)
+	}
+	return nil
+}
+
+// sqlWriteRun is how far a run came; the lease is its fence.
+const sqlWriteRun = `
+update engagement_runs set stage = @stage, cursor = @cursor, processed = @processed, succeeded = @succeeded, failed = @failed,
+    skipped = @skipped, worked_ms = @worked, lease_until = @until, updated_at = @at
+where org_id = @org and id = @id and lease_token = @token`
+
+func writeRun(ctx context.Context, tx pgx.Tx, r engagement.Run, now, until time.Time) error {
+	cursor, cursorErr := json.Marshal(r.Cursor)
+	skipped, skippedErr := json.Marshal(r.Counts.Skipped)
+	if err := errors.Join(cursorErr, skippedErr); err != nil {
+		return err
+	}
+	tag, err := tx.Exec(ctx, sqlWriteRun, pgx.NamedArgs{
+		"org": r.OrgID, "id": r.ID, "token": r.Token, "stage": string(r.Stage), "cursor": string(cursor), "processed": r.Counts.Processed,
+		"succeeded": r.Counts.Succeeded, "failed": r.Counts.Failed, "skipped": skipped, "worked": r.Counts.Worked.Milliseconds(),
+		"until": until, "at": now,
+	})
+	if err == nil && tag.RowsAffected() == 0 {
+		err = engagement.ErrRunLost
+	}
+	return err
+}
+
+const sqlEndRun = `
+update engagement_runs set status = 'completed', finished_at = @at, lease_token = null, lease_until = null, worked_ms = @worked,
+    updated_at = @at
+where org_id = @org and id = @id and lease_token = @token`
+
+// EndRun ends a run; engagement.ErrRunLost.
+func (s *Engagement) EndRun(ctx context.Context, r engagement.Run, now time.Time) error {
+	tag, err := s.pool.Exec(ctx, sqlEndRun, pgx.NamedArgs{
+		"org": r.OrgID, "id": r.ID, "token": r.Token, "at": now, "worked": r.Counts.Worked.Milliseconds(),
+	})
+	if err != nil {
+		return fmt.Errorf("end a run: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return engagement.ErrRunLost
+	}
+	return nil
+}
+
+const sqlListRuns = `select ` + runColumns + ` from engagement_runs
+where org_id = @org and (@job = '' or job = @job) and (@before = '' or id < nullif(@before, '')::uuid)
+order by id desc limit @limit`
+
+// Runs lists the runs of an organisation, newest first; an empty job is all.
+func (s *Engagement) Runs(ctx context.Context, orgID, job, before string, limit int) ([]engagement.Run, error) {
+	return s.runs(ctx, orgID, sqlListRuns, pgx.NamedArgs{"org": orgID, "job": job, "before": before, "limit": limit})
+}
+
+// sqlStages choose the people of a stage, in the order of an index.
+var sqlStages = map[engagement.Stage]string{
+	engagement.StageReminders: `
+select u.profile_id::text, u.remind_at from user_engagement_states u
+where u.org_id = @org and u.remind_at is not null and u.remind_at <= @nominal and (u.remind_at, u.profile_id) > (@at, @after)
+order by u.remind_at, u.profile_id limit @limit`,
+	engagement.StageTimeouts: `
+select u.profile_id::text, '0001-01-01'::timestamptz from user_engagement_states u
+where u.org_id = @org and u.state = 'goodbye_sent' and u.profile_id > @after
+order by u.profile_id limit @limit`,
+	engagement.StageInactivity: `
+select u.profile_id::text, u.last_activity_at from user_engagement_states u
+where u.org_id = @org and u.state in ('active', 'help_flow') and u.state = 'active' and u.last_activity_at <= @idle
+  and (u.last_activity_at, u.profile_id) > (@at, @after)
+order by u.last_activity_at, u.profile_id limit @limit`,
+	engagement.StageReviews: `
+select u.profile_id::text, u.last_activity_at from user_engagement_states u
+where u.org_id = @org and u.state in ('active', 'help_flow') and u.last_activity_at >= @since
+  and (u.last_activity_at, u.profile_id) > (@at, @after)
+order by u.last_activity_at, u.profile_id limit @limit`,
+}
+
+var sqlPeopleOfRun = sqlPerson + `p.id = any(@profiles::uuid[])`
+
+const sqlActed = `
+select profile_id::text, count(*) from engagement_actions
+where org_id = @org and profile_id = any(@profiles::uuid[]) and occurred_at >= @since and occurred_at < @nominal
+group by profile_id`
+
+// Candidates are the next people of a stage: who they are in one statement, and all that decides in another.
+func (s *Engagement) Candidates(
+	ctx context.Context, of engagement.Run, times engagement.RunTimes, limit int,
+) ([]engagement.Candidate, error) {
+	after := of.Cursor.ProfileID
+	if after == "" {
+		after = uuid.Nil.String()
+	}
+	args := pgx.NamedArgs{
+		"org": of.OrgID, "nominal": of.Period.Nominal, "idle": times.Idle, "since": times.Since, "at": of.Cursor.At, "after": after,
+		"limit": limit, "cause": "", "job": uuid.Nil,
+	}
+	rows, err := s.pool.Query(ctx, sqlStages[of.Stage], args)
+	if err != nil {
+		return nil, fmt.Errorf("read people for a run: %w", err)
+	}
+	cursors, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c engagement.Cursor, err error) {
+		err = row.Scan(&c.ProfileID, &c.At)
+		return c, err
+	})
+	if err != nil || len(cursors) == 0 {
+		return nil, err
+	}
+	profiles := make([]string, len(cursors))
+	for i, c := range cursors {
+		profiles[i] = c.ProfileID
+	}
+	args["profiles"] = profiles
+	views, err := s.people(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	acted := map[string]int{}
+	if of.Stage == engagement.StageReviews {
+		if acted, err = s.acted(ctx, args); err != nil {
+			return nil, err
+		}
+	}
+	found := make([]engagement.Candidate, len(cursors))
+	for i, c := range cursors {
+		found[i] = engagement.Candidate{View: views[c.ProfileID], Cursor: c, Actions: acted[c.ProfileID]}
+	}
+	return found, nil
+}
+
+func (s *Engagement) people(ctx context.Context, args pgx.NamedArgs) (map[string]engagement.View, error) {
+	rows, err := s.pool.Query(ctx, sqlPeopleOfRun, args)
+	if err != nil {
+		return nil, fmt.Errorf("read people for a run: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[personRow])
+	if err != nil {
+		return nil, fmt.Errorf("read people for a run: %w", err)
+	}
+	orgID, _ := args["org"].(string)
+	views := make(map[string]engagement.View, len(found))
+	for _, r := range found {
+		if views[r.ProfileID], err = r.view(orgID); err != nil {
+			return nil, err
+		}
+	}
+	return views, nil
+}
+
+func (s *Engagement) acted(ctx context.Context, args pgx.NamedArgs) (map[string]int, error) {
+	rows, err := s.pool.Query(ctx, sqlActed, args)
+	if err != nil {
+		return nil, fmt.Errorf("count actions: %w", err)
+	}
+	counts := map[string]int{}
+	var profile string
+	var n int
+	_, err = pgx.ForEachRow(rows, []any{&profile, &n}, func() error {
+		counts[profile] = n
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count actions: %w", err)
+	}
+	return counts, nil
+}
+
+// sqlMoveAll is the transitions of a batch. Its guard is the whole reason of each: the person stands where they were read, and no message
+// of theirs waits.
+const sqlMoveAll = `
+with i as (
+    select i.profile_id, i.id, i.was, i.newest, i.was_activity, i.was_expires, i."to", i.sent, i.trigger, i.metadata, i.happened
+    from unnest(@profiles::uuid[], @ids::uuid[], @was::text[], @newest::uuid[], @was_activity::timestamptz[],
+        @was_expires::timestamptz[], @to::text[], @sent::timestamptz[], @triggers::text[], @metadata::text[], @happened::timestamptz[])
+    i (profile_id, id, was, newest, was_activity, was_expires, "to", sent, trigger, metadata, happened)
+), moved as (
+    update user_engagement_states u
+    set state = i."to", goodbye_sent_at = i.sent, goodbye_expires_at = null, remind_at = null, transition_id = i.id, updated_at = @at
+    from i
+    where u.org_id = @org and u.profile_id = i.profile_id and u.profile_id = any(@profiles::uuid[]) and u.state = i.was
+      and u.transition_id is not distinct from i.newest and u.last_activity_at = i.was_activity
+      and u.goodbye_expires_at is not distinct from i.was_expires
+      and not exists (select from webhook_jobs j join profiles p on p.org_id = j.org_id and p.phone = j.subject
+          where p.id = u.profile_id and j.org_id = u.org_id and j.status in ('pending', 'processing') and j.subject <> '')
+    returning u.profile_id
+), audited as (
+    insert into engagement_state_transitions (id, org_id, profile_id, from_state, to_state, trigger, cause, metadata, created_at)
+    select i.id, @org, i.profile_id, i.was, i."to", i.trigger, @cause, i.metadata::jsonb, i.happened from i join moved using (profile_id)
+)
+select profile_id::text from moved`
+
+// sqlQueueAll is the outreach of a batch; a key that there is already is left as it is.
+const sqlQueueAll = `
+insert into engagement_outreach (id, org_id, idempotency_key, event_type, subject, payload, priority, status, next_retry_at, profile_id,
+    transition_id, message_key, destination, local_day, scheduled_for, expires_at, created_at, updated_at)
+select i.id, @org, i.key, i.type, p.phone, i.payload::jsonb, 1, 'pending', i.due, p.id, i.transition, i.message_key,
+    p.preferred_destination, i.local_day::date, i.due, i.expires, @at, @at
+from unnest(@ids::uuid[], @profiles::uuid[], @keys::text[], @types::text[], @payloads::text[], @due::timestamptz[], @transitions::uuid[],
+    @message_keys::text[], @local_days::text[], @expires::timestamptz[])
+    i (id, profile_id, key, type, payload, due, transition, message_key, local_day, expires)
+join profiles p on p.org_id = @org and p.id = i.profile_id
+where p.id = any(@profiles::uuid[])
+on conflict (org_id, idempotency_key) do nothing`
+
+const sqlTellAll = `
+insert into event_outbox (event_id, org_id, type, subject, time, causation_id, data)
+select i.id, @org, i.type, i.profile, i.happened, @cause, i.data::jsonb
+from unnest(@ids::uuid[], @types::text[], @profiles::text[], @happened::timestamptz[], @data::text[]) i (id, type, profile, happened, data)`
+
+const sqlHoldRun = `select from engagement_runs where org_id = @org and id = @id and lease_token = @token for update`
+
+// WriteBatch writes a batch of a run: the transitions whose people stand where they were read, with their outreach and events.
+func (s *Engagement) WriteBatch(ctx context.Context, b engagement.Batch, until time.Time) (changed int, err error) {
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, sqlHoldRun, pgx.NamedArgs{"org": b.Run.OrgID, "id": b.Run.ID, "token": b.Run.Token})
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return engagement.ErrRunLost
+		}
+		if changed, err = writeChanges(ctx, tx, b); err != nil {
+			return err
+		}
+		b.Run.Counts = b.Run.Counts.Wrote(len(b.Changes), changed)
+		return writeRun(ctx, tx, b.Run, b.Now, until)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("write a batch of a run: %w", err)
+	}
+	return changed, nil
+}
+
+func writeChanges(ctx context.Context, tx pgx.Tx, b engagement.Batch) (changed int, err error) {
+	if len(b.Changes) == 0 {
+		return 0, nil
+	}
+	transitions, moves := map[string]string{}, columns{}
+	for _, c := range b.Changes {
+		if len(c.Moves) == 0 {
+			continue
+		}
+		m, id := c.Moves[0], newID()
+		metadata, err := json.Marshal(m.Audit.Metadata)
+		if err != nil {
+			return 0, err
+		}
+		transitions[c.View.ProfileID] = id
+		was := c.View.Person
+		moves.add("profiles", c.View.ProfileID, "ids", id, "was", string(was.State), "newest", orNoID(c.View.TransitionID),
+			"was_activity", was.LastActivityAt, "was_expires", orNull(was.GoodbyeExpiresAt), "to", string(m.Person.State),
+			"sent", orNull(m.Person.GoodbyeSentAt), "triggers", string(m.Audit.Trigger), "metadata", string(metadata), "happened", m.Audit.At)
+	}
+	moved := map[string]bool{}
+	if len(transitions) > 0 {
+		rows, err := tx.Query(ctx, sqlMoveAll, moves.args(b))
+		if err != nil {
+			return 0, err
+		}
+		var id string
+		if _, err := pgx.ForEachRow(rows, []any{&id}, func() error { moved[id] = true; return nil }); err != nil {
+			return 0, err
+		}
+	}
+	return followAll(ctx, tx, b, transitions, moved)
+}
+
+// followAll writes what follows from the transitions of a batch, and what has no transition.
+func followAll(ctx context.Context, tx pgx.Tx, b engagement.Batch, transitions map[string]string, moved map[string]bool) (int, error) {
+	queued, told := columns{}, columns{}
+	for _, c := range b.Changes {
+		if len(c.Moves) > 0 && !moved[c.View.ProfileID] {
+			continue
+		}
+		for _, o := range c.Outreach {
+			params, err := json.Marshal(o.Params)
+			if err != nil {
+				return 0, err
+			}
+			queued.add("ids", newID(), "profiles", c.View.ProfileID, "keys", o.Key, "types", string(o.Type), "payloads", string(params),
+				"due", o.DueAt, "transitions", orNoID(transitions[c.View.ProfileID]), "message_keys", o.MessageKey, "local_days", o.LocalDay,
+				"expires", o.ExpiresAt)
+		}
+		for _, e := range c.Events {
+			data, err := json.Marshal(e.Data)
+			if err != nil {
+				return 0, err
+			}
+			told.add("ids", newID(), "types", e.Type, "profiles", c.View.ProfileID, "happened", e.Time, "data", string(data))
+		}
+	}
+	changed := len(moved)
+	if len(queued) > 0 {
+		tag, err := tx.Exec(ctx, sqlQueueAll, queued.args(b))
+		if err != nil {
+			return 0, err
+		}
+		if len(transitions) == 0 {
+			changed = int(tag.RowsAffected())
+		}
+	}
+	if len(told) > 0 {
+		if _, err := tx.Exec(ctx, sqlTellAll, told.args(b)); err != nil {
+			return 0, err
+		}
+	}
+	return changed, nil
+}
+
+// columns are the arguments of a statement over many rows, an array for each column.
+type columns map[string][]any
+
+// add adds a row: the names and values of its columns in turn.
+func (c columns) add(row ...any) {
+	for i := 0; i+1 < len(row); i += 2 {
+		name, _ := row[i].(string)
+		c[name] = append(c[name], row[i+1])
+	}
+}
+
+func (c columns) args(b engagement.Batch) pgx.NamedArgs {
+	args := pgx.NamedArgs{"org": b.Run.OrgID, "at": b.Now, "cause": "run:" + b.Run.ID}
+	for name, values := range c {
+		args[name] = values
+	}
+	return args
+}
+
+func orNoID(id string) any {
+	if id == "" {
+		return nil
+	}
+	return id
+}

@@ -1,0 +1,341 @@
+package onboarding_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/rpc"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/engagement"
+	"paceline.internal/services/onboarding/engagement/rules"
+)
+
+// works does all that runs have to do now.
+func (b *bundle) works() {
+	b.t.Helper()
+	worked(b.t, b.current())
+}
+
+func worked(t *testing.T, p *running) {
+	t.Helper()
+	for range 20 {
+		open, err := p.people.People.WorkRuns(t.Context(), orgID, time.Minute)
+		require.NoError(t, err)
+		if !open {
+			return
+		}
+	}
+	t.Fatal("the runs do not end")
+}
+
+// at sets the clock forward to a time of the day, UTC.
+func (b *bundle) onDay(days, hour int) {
+	b.t.Helper()
+	now := b.clock.Now()
+	then := time.Date(now.Year(), now.Month(), now.Day()+days, hour, 0, 0, 0, time.UTC)
+	b.clock.Advance(then.Sub(now))
+}
+
+// last is a person's last activity.
+func (b *bundle) last(p conversation.Profile, at time.Time) {
+	b.t.Helper()
+	b.exec(`update user_engagement_states set last_activity_at = $2 where profile_id = $1`, p.ID, at)
+}
+
+// runsOf are the runs of a job: period and status, oldest first.
+func (b *bundle) runsOf(job rules.Job) []string {
+	b.t.Helper()
+	return listed[string](b, `select period || ' ' || status from engagement_runs where job = $1 order by period`, string(job))
+}
+
+// began is somebody whose jobs have run today already, so that tomorrow's runs are the next.
+func runsToday(t *testing.T) *bundle {
+	t.Helper()
+	b := setup(t)
+	b.known()
+	b.works()
+	b.sends()
+	return b
+}
+
+func TestDailyRun(t *testing.T) {
+	t.Parallel()
+
+	subtest(t, "S4_59_ExactlyFourteenDaysAreEnoughAndAMomentLessIsNot", runsToday, func(t *testing.T, b *bundle) {
+		exactly, nearly := b.known(), b.known()
+		b.onDay(20, 6)
+		b.last(exactly, b.clock.Now().Add(-14*day))
+		b.last(nearly, b.clock.Now().Add(-14*day+time.Microsecond))
+		b.clock.Advance(5 * time.Hour) // everything is computed from 06:00
+		b.works()
+		b.in(exactly, rules.GoodbyeSent)
+		b.in(nearly, rules.Active)
+	})
+
+	subtest(t, "S4_59_ExactlyFortyEightHoursAreEnoughAndAMomentLessIsNot", runsToday, func(t *testing.T, b *bundle) {
+		exactly, nearly := b.asked(), b.asked()
+		b.onDay(3, 6)
+		for p, expires := range map[conversation.Profile]time.Time{exactly: b.clock.Now(), nearly: b.clock.Now().Add(time.Microsecond)} {
+			b.exec(`update user_engagement_states set goodbye_expires_at = $2 where profile_id = $1`, p.ID, expires)
+		}
+		b.works()
+		b.in(exactly, rules.Dormant)
+		b.in(nearly, rules.GoodbyeSent)
+	})
+
+	subtest(t, "S4_79_TransitionAuditOutreachAndEventAreOneBatch", runsToday, func(t *testing.T, b *bundle) {
+		p := b.known()
+		b.onDay(16, 7)
+		b.works()
+		v := b.in(p, rules.GoodbyeSent)
+		require.Equal(t, []rules.Trigger{rules.UserMessage, rules.Inactivity14d}, b.triggers(p))
+		require.Equal(t, 1, b.outreach(p, rules.Goodbye, "pending", ""))
+		require.Equal(t, 1, b.count(`select count(*) from engagement_outreach where transition_id = $1 and created_at = $2`,
+			v.TransitionID, v.Person.GoodbyeSentAt))
+		b.tells(p, engagement.EventStateChanged, "to", "active", "goodbye_sent")
+	})
+
+	subtest(t, "S4_53_SilenceAfterTheGoodbyeIsDormantAndSilentOnce", runsToday, func(t *testing.T, b *bundle) {
+		p := b.asked()
+		b.onDay(4, 7)
+		b.works()
+		b.works()
+		b.in(p, rules.Dormant)
+		require.Equal(t, rules.ResponseTimeout, b.metadata(p).ResponseType)
+		require.True(t, *b.metadata(p).Accepted)
+		b.tells(p, engagement.EventGoodbyeResponse, "response_type", "timeout")
+		require.Zero(t, b.count(`select count(*) from engagement_outreach where profile_id = $1 and status = 'pending' and event_type <> 'welcome'`, p.ID))
+	})
+
+	subtest(t, "S4_53_GoodbyeThatWasNeverAcceptedEndsWithoutAWait", runsToday, func(t *testing.T, b *bundle) {
+		p := b.goodbyeQueued()
+		b.exec(`update engagement_outreach set status = 'failed', outcome = 'rejected', next_retry_at = null, processed_at = $2
+			where profile_id = $1 and event_type = 'goodbye'`, p.ID, b.clock.Now())
+		b.onDay(1, 7)
+		b.works()
+		b.in(p, rules.Dormant)
+		require.False(t, *b.metadata(p).Accepted)
+	})
+
+	subtest(t, "S4_54_PromisedReminderIsSentAndThenThePersonIsDormant", runsToday, func(t *testing.T, b *bundle) {
+		p := b.asked()
+		b.reply(p, "2")
+		b.in(p, rules.RemindLater)
+		b.onDay(15, 8)
+		b.works()
+		b.in(p, rules.Dormant)
+		b.sends()
+		require.Equal(t, 1, b.outreach(p, rules.Reminder, "completed", "sent"))
+	})
+
+	subtest(t, "S4_58_SkipsAreCountedByReasonAndMoveNobody", runsToday, func(t *testing.T, b *bundle) {
+		out, silent, held, onboarding := b.known(), b.known(), b.known(), b.known()
+		b.exec(`update profiles set opted_out_at = now() where id = $1`, out.ID)
+		b.exec(`update profiles set reengagement_opt_out = true where id = $1`, silent.ID)
+		b.hold(held)
+		b.activate(onboarding)
+		b.onDay(16, 7)
+		b.works()
+		for _, p := range []conversation.Profile{out, silent, held, onboarding} {
+			b.in(p, rules.Active)
+		}
+		r := b.newestRun(rules.Daily)
+		require.Equal(t, map[string]int64{"opted_out": 1, "reminders_off": 1, "held": 1, "onboarding": 1}, r.GetSkipped())
+		require.Equal(t, int64(5), r.GetProcessed())
+		require.Equal(t, int64(1), r.GetSucceeded())
+	})
+
+	subtest(t, "S4_82_PersonWhoWritesBetweenTheDecisionAndItsWriteStaysActive", runsToday, func(t *testing.T, b *bundle) {
+		writes, waits := b.known(), b.known()
+		b.onDay(16, 7)
+		b.current().ports.beforeBatch = func() {
+			b.reply(writes, "coffee 5")
+			b.unrecorded(waits, "tea 3")
+		}
+		b.works()
+		b.in(writes, rules.Active)
+		b.in(waits, rules.Active)
+		require.Equal(t, int64(2), b.newestRun(rules.Daily).GetSkipped()["changed"])
+		require.Zero(t, b.count(`select count(*) from engagement_outreach where event_type = 'goodbye' and profile_id in ($1, $2)`, writes.ID, waits.ID))
+	})
+
+	subtest(t, "S4_58_PersonWhoCannotBeWrittenIsCountedAndSpoilsNobodyElse", runsToday, func(t *testing.T, b *bundle) {
+		people := []conversation.Profile{b.known(), b.known(), b.known()}
+		b.exec(fmt.Sprintf(`alter table engagement_state_transitions add constraint broken check (profile_id <> '%s' or trigger = 'user_message')`, people[1].ID))
+		b.onDay(16, 7)
+		b.works()
+		b.in(people[0], rules.GoodbyeSent)
+		b.in(people[1], rules.Active)
+		b.in(people[2], rules.GoodbyeSent)
+		require.Equal(t, int64(1), b.newestRun(rules.Daily).GetFailed())
+	})
+}
+
+// newestRun is the newest run of a job, as an operator sees it.
+func (b *bundle) newestRun(job rules.Job) *onboardingv1.EngagementRun {
+	b.t.Helper()
+	page, err := b.current().people.ListEngagementRuns(asOperator(b), &onboardingv1.ListEngagementRunsRequest{Job: string(job), PageSize: 1})
+	require.NoError(b.t, err)
+	require.Len(b.t, page.GetRuns(), 1)
+	return page.GetRuns()[0]
+}
+
+func asOperator(b *bundle) context.Context {
+	return rpc.WithPrincipal(b.t.Context(), rpc.Principal{Subject: "operator", Role: rpc.RoleOperator, OrgID: orgID})
+}
+
+func TestWeeklyRun(t *testing.T) {
+	t.Parallel()
+	review := func(b *bundle, p conversation.Profile) []string {
+		return listed[string](b, `select idempotency_key || ' ' || message_key || ' ' || payload::text from engagement_outreach
+			where profile_id = $1 and event_type = 'weekly_review' order by id`, p.ID)
+	}
+
+	subtest(t, "S4_60_CountsTheWeekAndAnswersSilenceWithSilence", runsToday, func(t *testing.T, b *bundle) { // it is a Friday
+		busy, idle, silent := b.known(), b.known(), b.known()
+		b.onDay(2, 12)
+		b.reports(busy, "add_expense")
+		b.reports(busy, "set_budget")
+		b.reply(idle, "hello")
+		b.last(silent, b.clock.Now().Add(-8*day))
+		b.onDay(1, 10)
+		b.works()
+		require.Equal(t, []string{busy.ID + ":weekly_review:2026-W48 ENGAGEMENT_WEEKLY_REVIEW " + `{"count": 2}`}, review(b, busy))
+		require.Equal(t, []string{idle.ID + ":weekly_review:2026-W48 ENGAGEMENT_WEEKLY_REVIEW_EMPTY {}"}, review(b, idle))
+		require.Empty(t, review(b, silent))
+		b.works()
+		require.Len(t, review(b, busy), 1)
+		require.Equal(t, []string{"2026-W47 superseded", "2026-W48 completed"}, b.runsOf(rules.Weekly))
+	})
+}
+
+func TestPeriodsOfRuns(t *testing.T) {
+	t.Parallel()
+
+	subtest(t, "S4_87_AfterDowntimeTheNewestPeriodRunsAndTheOlderAreSuperseded", runsToday, func(t *testing.T, b *bundle) {
+		p := b.known()
+		b.onDay(16, 5) // 05:00: yesterday's run is 23 hours late
+		b.works()
+		all := b.runsOf(rules.Daily)
+		require.Len(t, all, 16)
+		require.Equal(t, "2026-12-05 completed", all[15])
+		require.Equal(t, "2026-12-04 superseded", all[14])
+		b.in(p, rules.GoodbyeSent)
+		b.onDay(0, 6)
+		b.works()
+		require.Equal(t, "2026-12-06 completed", b.runsOf(rules.Daily)[16])
+	})
+
+	subtest(t, "S4_75_RunIsOncePerPeriodHoweverOftenItIsAskedFor", runsToday, func(t *testing.T, b *bundle) {
+		p := b.known()
+		b.onDay(16, 9)
+		for range 3 {
+			b.works()
+			_, err := b.current().people.RunEngagement(asOperator(b), &onboardingv1.RunEngagementRequest{})
+			require.NoError(t, err)
+		}
+		require.Equal(t, []rules.Trigger{rules.UserMessage, rules.Inactivity14d}, b.triggers(p))
+		b.sends()
+		b.sends()
+		require.Len(t, b.got(p), 1)
+	})
+
+	subtest(t, "S4_77_TwoReplicasMakeOneRun", runsToday, func(t *testing.T, b *bundle) {
+		var people []conversation.Profile
+		for range 8 {
+			people = append(people, b.known())
+		}
+		b.onDay(16, 7)
+		var working sync.WaitGroup
+		for range 3 {
+			other := b.start(b.healthy())
+			working.Go(func() { worked(t, other) })
+		}
+		working.Wait()
+		for range 3 {
+			b.works()
+		}
+		for _, p := range people {
+			require.Equal(t, []rules.Trigger{rules.UserMessage, rules.Inactivity14d}, b.triggers(p))
+			require.Equal(t, 1, b.count(`select count(*) from engagement_outreach where profile_id = $1 and event_type = 'goodbye'`, p.ID))
+		}
+		require.Equal(t, 1, b.count(`select count(*) from engagement_runs where period = '2026-12-06' and status = 'completed'`))
+	})
+
+	subtest(t, "ReplicaThatLostItsLeaseWritesNothing", runsToday, func(t *testing.T, b *bundle) {
+		p := b.known()
+		b.onDay(16, 7)
+		b.current().ports.beforeBatch = func() {
+			b.exec(`update engagement_runs set lease_token = gen_random_uuid(), fence = fence + 1 where status = 'running' and lease_token is not null`)
+		}
+		open, err := b.current().people.People.WorkRuns(t.Context(), orgID, time.Minute)
+		require.NoError(t, err)
+		require.True(t, open)
+		b.in(p, rules.Active)
+		b.clock.Advance(engagement.RunLease + time.Second)
+		b.works()
+		b.in(p, rules.GoodbyeSent)
+	})
+
+	subtest(t, "DryRunSaysWhoWouldGetWhatAndWritesNothing", runsToday, func(t *testing.T, b *bundle) {
+		first, second, out := b.known(), b.known(), b.known()
+		b.exec(`update profiles set opted_out_at = now() where id = $1`, out.ID)
+		b.onDay(16, 7)
+		before := b.count(`select count(*) from engagement_runs`)
+		shown, err := b.current().people.RunEngagement(asOperator(b), &onboardingv1.RunEngagementRequest{DryRun: true, PageSize: 2})
+		require.NoError(t, err)
+		require.Equal(t, map[string]int64{"opted_out": 1}, shown.GetRun().GetSkipped())
+		require.Len(t, shown.GetPlanned(), 2)
+		rest, err := b.current().people.RunEngagement(asOperator(b), &onboardingv1.RunEngagementRequest{
+			DryRun: true, PageSize: 2, PageToken: shown.GetNextPageToken(),
+		})
+		require.NoError(t, err)
+		require.Empty(t, rest.GetNextPageToken())
+		var who []string
+		for _, p := range append(shown.GetPlanned(), rest.GetPlanned()...) {
+			require.Equal(t, "goodbye", p.GetType())
+			who = append(who, p.GetProfileId())
+		}
+		require.Subset(t, who, []string{first.ID, second.ID})
+		require.Len(t, who, 3)
+		b.in(first, rules.Active)
+		require.Equal(t, before, b.count(`select count(*) from engagement_runs`))
+	})
+}
+
+// TestCrashOfRuns is the crash matrix of a run: whichever call fails, the rest is done, and nobody is met twice.
+func TestCrashOfRuns(t *testing.T) {
+	t.Parallel()
+	for _, m := range []mishap{failBefore, failAfter, dieBefore, dieAfter} {
+		subtest(t, "S4_76_"+string(m), runsToday, func(t *testing.T, b *bundle) {
+			for at := 1; ; at++ {
+				idle, asked := b.known(), b.asked()
+				b.exec(`delete from engagement_outreach where event_type = 'welcome'`)
+				b.last(idle, b.clock.Now().Add(-14*day))
+				b.onDay(4, 7)
+				ports := b.healthy()
+				ports.at, ports.mishap = at, m
+				dying := b.start(ports)
+				for range 3 {
+					_, _ = dying.people.People.WorkRuns(t.Context(), orgID, time.Minute) // it fails or dies, as the mishap says
+				}
+				b.clock.Advance(engagement.RunLease + time.Second)
+				b.works()
+				b.in(idle, rules.GoodbyeSent)
+				b.in(asked, rules.Dormant)
+				require.Equal(t, 1, b.count(`select count(*) from engagement_outreach where profile_id = $1 and event_type = 'goodbye'`, idle.ID))
+				require.Zero(t, b.count(`select count(*) from engagement_runs where status = 'running'`))
+				if !ports.happened() {
+					require.Greater(t, at, 8, "hardly any port was called")
+					return
+				}
+			}
+		})
+	}
+}

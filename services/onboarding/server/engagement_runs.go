@@ -1,0 +1,127 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"slices"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/engagement"
+	"paceline.internal/services/onboarding/engagement/rules"
+)
+
+// runNow is how long a call works on a run. What is left is the loop's.
+const runNow = 5 * time.Second
+
+// RunEngagement runs the newest period of a job now, or says what it would do.
+func (s *Engagement) RunEngagement(
+	ctx context.Context, in *onboardingv1.RunEngagementRequest,
+) (*onboardingv1.RunEngagementResponse, error) {
+	job := rules.Job(cmp.Or(in.GetJob(), string(rules.Daily)))
+	if !slices.Contains(rules.Jobs(), job) {
+		return nil, invalid("job must be daily or weekly")
+	}
+	if in.GetDryRun() {
+		return s.dryRun(ctx, job, in)
+	}
+	if in.GetPageSize() != 0 || in.GetPageToken() != "" {
+		return nil, invalid("page_size and page_token are of a dry_run")
+	}
+	if _, err := s.People.WorkRuns(ctx, org(ctx), runNow); err != nil {
+		return nil, answer(err)
+	}
+	found, err := s.Store.Runs(ctx, org(ctx), string(job), "", 1)
+	if err != nil {
+		return nil, answer(err)
+	}
+	out := &onboardingv1.RunEngagementResponse{}
+	if len(found) > 0 {
+		out.Run = run(found[0])
+	}
+	return out, nil
+}
+
+func (s *Engagement) dryRun(
+	ctx context.Context, job rules.Job, in *onboardingv1.RunEngagementRequest,
+) (*onboardingv1.RunEngagementResponse, error) {
+	size, from := int(cmp.Or(in.GetPageSize(), defaultPage)), 0
+	if size < 1 || size > maxPage {
+		return nil, invalid("page_size must be 0 to %d", maxPage)
+	}
+	if in.GetPageToken() != "" {
+		decoded, err := base64.RawURLEncoding.DecodeString(in.GetPageToken())
+		if err == nil {
+			from, err = strconv.Atoi(string(decoded))
+		}
+		if err != nil || from < 1 {
+			return nil, invalid("page_token is not one of ours; leave it out to begin again")
+		}
+	}
+	would, planned, err := s.People.DryRun(ctx, org(ctx), job, from, size)
+	if err != nil {
+		return nil, answer(err)
+	}
+	out := &onboardingv1.RunEngagementResponse{Run: run(would)}
+	out.Run.RunId = ""
+	for _, p := range planned {
+		change := &onboardingv1.PlannedChange{ProfileId: p.Change.View.ProfileID, Skip: string(p.Skip)}
+		for _, m := range p.Change.Moves {
+			change.Trigger = string(m.Audit.Trigger)
+		}
+		for _, o := range p.Change.Outreach {
+			change.Type = string(o.Type)
+		}
+		out.Planned = append(out.Planned, change)
+	}
+	if shown := from + len(planned); shown < would.Counts.Succeeded {
+		out.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(shown)))
+	}
+	return out, nil
+}
+
+// ListEngagementRuns lists the runs of the caller's organisation.
+func (s *Engagement) ListEngagementRuns(
+	ctx context.Context, in *onboardingv1.ListEngagementRunsRequest,
+) (*onboardingv1.ListEngagementRunsResponse, error) {
+	wanted, before, err := page(in)
+	if err != nil {
+		return nil, err
+	}
+	if in.GetJob() != "" && !slices.Contains(rules.Jobs(), rules.Job(in.GetJob())) {
+		return nil, invalid("job must be daily or weekly")
+	}
+	found, err := s.Store.Runs(ctx, org(ctx), in.GetJob(), before, wanted+1)
+	if err != nil {
+		return nil, answer(err)
+	}
+	out := &onboardingv1.ListEngagementRunsResponse{}
+	if len(found) > wanted {
+		found = found[:wanted]
+		out.NextPageToken = pageToken(found[wanted-1].ID)
+	}
+	for _, r := range found {
+		out.Runs = append(out.Runs, run(r))
+	}
+	return out, nil
+}
+
+func run(r engagement.Run) *onboardingv1.EngagementRun {
+	out := &onboardingv1.EngagementRun{
+		RunId: r.ID, Job: string(r.Period.Job), Period: r.Period.Name, NominalAt: timestamppb.New(r.Period.Nominal), Status: r.Status,
+		Processed: int64(r.Counts.Processed), Succeeded: int64(r.Counts.Succeeded), Failed: int64(r.Counts.Failed),
+		Skipped: map[string]int64{}, Duration: durationpb.New(r.Counts.Worked),
+	}
+	for skip, n := range r.Counts.Skipped {
+		out.Skipped[string(skip)] = int64(n)
+	}
+	if !r.Ended.IsZero() {
+		out.FinishedAt = timestamppb.New(r.Ended)
+	}
+	return out
+}
