@@ -36,7 +36,7 @@ func (d *demoCommand) Run(ctx context.Context, t terminal) (err error) {
 	}
 	screen.heading("Paceline: starting Postgres, messaging, onboarding and the gateway, with QStash and Twilio emulated ...")
 	began := time.Now()
-	stage, err := openStage(ctx, t, clock.System(), nil)
+	stage, err := openStage(ctx, t, clock.System(), nil, nil)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,9 @@ func (s *stage) keepLog() string {
 }
 
 // openStage starts everything on a clock. rest is how loops wait; nil is on the machine's.
-func openStage(ctx context.Context, t terminal, on clock.Clock, rest process.Rest) (s *stage, err error) {
+func openStage(
+	ctx context.Context, t terminal, on clock.Clock, environ map[string]string, rest process.Rest,
+) (s *stage, err error) {
 	s = &stage{}
 	defer func() {
 		if err != nil {
@@ -128,20 +130,23 @@ func openStage(ctx context.Context, t terminal, on clock.Clock, rest process.Res
 	}
 	s.services, err = stack.StartServices(ctx, s.vendors, stack.ServiceConfig{
 		OnboardingDatabaseURL: s.databases.Onboarding, MessagingDatabaseURL: s.databases.Messaging, Secrets: secrets, Log: log, Rest: rest,
+		Environ: environ,
 	})
 	if err != nil {
 		return s, err
 	}
-	token, err := secrets.APIToken("demo", stack.OrgID, rpc.RoleOperator, on.Now(), tokenLife)
-	if err != nil {
-		return s, err
-	}
-	s.api = &operator.Client{BaseURL: s.services.URL(), Token: token, HTTP: &http.Client{Timeout: 10 * time.Second}}
-	return s, nil
+	s.api = &operator.Client{BaseURL: s.services.URL(), HTTP: &http.Client{Timeout: 10 * time.Second}}
+	return s, s.renewToken(on.Now())
 }
 
-// tokenLife is longer than any demo.
-const tokenLife = (longestWeeks + 1) * 7 * 24 * time.Hour
+// renewToken gives the operator a token from now on; none may live for weeks.
+func (s *stage) renewToken(now time.Time) (err error) {
+	s.api.Token, err = s.services.Secrets.APIToken("demo", stack.OrgID, rpc.RoleOperator, now, tokenLife)
+	return err
+}
+
+// tokenLife is longer than a conversation.
+const tokenLife = 24 * time.Hour
 
 // stopBound is how long the end may take; deliveries in flight are finished first.
 const stopBound = 20 * time.Second

@@ -56,7 +56,7 @@ func (d *diary) did(when time.Time, action, hint string) {
 var meanings = map[string]string{
 	"user_message": "wrote", "inactivity_14d": "14 days without a word", "goodbye_response_1": "answered 1",
 	"goodbye_response_2": "answered 2", "goodbye_response_3": "answered 3", "goodbye_timeout": "48 hours without an answer",
-	"reminder_due": "the promised reminder is sent",
+	"reminder_due": "the promised reminder is due",
 }
 
 // told prints the messages and the changes of state that are new, by when they happened.

@@ -72,7 +72,11 @@ func (s *screen) mishap(at time.Time, what string) {
 }
 
 func (s *screen) text(at, arrow, text string) {
-	for i, line := range wrap(text, textWidth) {
+	var lines []string
+	for part := range strings.SplitSeq(text, "\n") {
+		lines = append(lines, wrap(part, textWidth)...)
+	}
+	for i, line := range lines {
 		if i > 0 {
 			at, arrow = strings.Repeat(" ", len(at)), strings.Repeat(" ", len(arrow))
 		}

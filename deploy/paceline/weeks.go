@@ -29,6 +29,9 @@ const (
 // weeksBegan is a Monday, on which nobody changes their clock for weeks.
 var weeksBegan = time.Date(2026, time.March, 9, 13, 0, 0, 0, time.UTC)
 
+// weeksEnviron keeps what became of outreach until the end.
+var weeksEnviron = map[string]string{"JOBS_RETENTION": "8760h"}
+
 // weeks is a person over weeks, on a clock that leaps from one thing to the next.
 type weeks struct {
 	*stage
@@ -48,7 +51,7 @@ func (d *demoCommand) playWeeks(ctx context.Context, t terminal, s *screen) (err
 	}
 	s.heading(fmt.Sprintf("Paceline: %d weeks of one person, on a clock that leaps ...", d.Weeks))
 	leaps, began := clock.NewSettable(weeksBegan), time.Now()
-	stage, err := openStage(ctx, t, leaps, func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
+	stage, err := openStage(ctx, t, leaps, weeksEnviron, func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 		return process.RestOnMachineClock(ctx, min(d, brisk), wake)
 	})
 	if err != nil {
@@ -118,6 +121,9 @@ func (w *weeks) pass(ctx context.Context, until time.Time) error {
 			return err
 		}
 		w.clock.Advance(max(next.Sub(now), time.Millisecond))
+		if err := w.renewToken(w.clock.Now()); err != nil {
+			return err
+		}
 	}
 }
 
@@ -171,7 +177,9 @@ select exists (select from webhook_jobs where status = 'processing' or status = 
     or exists (select from engagement_outreach where status = 'processing' or status = 'pending' and next_retry_at <= $1)
     or exists (select from step_alarms where published_at is null)
     or exists (select from engagement_runs where status = 'running')
-    or not exists (select from engagement_runs where job = 'daily' and period = to_char($2 at time zone 'utc', 'YYYY-MM-DD'))
+    or not exists (select from engagement_runs where job = 'daily' and period = to_char($2::timestamptz at time zone 'utc', 'YYYY-MM-DD'))
+       and exists (select from user_engagement_states)
+    or not exists (select from engagement_runs where job = 'weekly' and period = to_char($3::timestamptz at time zone 'utc', 'IYYY-"W"IW'))
        and exists (select from user_engagement_states)`
 
 // settle waits until all that is due now is done.
@@ -186,7 +194,7 @@ func (w *weeks) settle(ctx context.Context) error {
 		}
 		var open bool
 		now := w.clock.Now()
-		if err := w.onboarding.QueryRow(ctx, sqlOpen, now, now.Add(-dailyAt)).Scan(&open); err != nil || !open {
+		if err := w.onboarding.QueryRow(ctx, sqlOpen, now, now.Add(-dailyAt), now.Add(-weeklyAt)).Scan(&open); err != nil || !open {
 			return err
 		}
 		select {

@@ -35,7 +35,8 @@ func (w *weeks) judge(ctx context.Context) (report, error) {
 	var queued struct {
 		Outreach []outreach `json:"outreach"`
 	}
-	if err := w.api.Call(ctx, http.MethodGet, "/v1/outreach?page_size=200&profile_id="+url.QueryEscape(w.profileID), nil, &queued); err != nil {
+	of := "/v1/outreach?page_size=200&profile_id=" + url.QueryEscape(w.profileID)
+	if err := w.api.Call(ctx, http.MethodGet, of, nil, &queued); err != nil {
 		return report{}, err
 	}
 	texts := w.heard(w.person.phone)
@@ -68,7 +69,8 @@ func (r *report) once(texts []twilio.Message, stored []operator.Message) {
 			r.Duplicates++
 		}
 	}
-	r.promise("each text exactly once", r.Duplicates == 0 && len(texts) == len(known), fmt.Sprintf("%d texts, %d duplicates", len(texts), r.Duplicates))
+	r.promise("each text exactly once", r.Duplicates == 0 && len(texts) == len(known),
+		fmt.Sprintf("%d texts, %d duplicates", len(texts), r.Duplicates))
 }
 
 // When people may be written to without having asked, by their own clock.
