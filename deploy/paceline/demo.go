@@ -11,15 +11,17 @@ import (
 	"time"
 
 	"paceline.internal/emulators/clock"
+	"paceline.internal/platform/process"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	"paceline.internal/test/operator"
 	"paceline.internal/test/stack"
 )
 
-// demoCommand plays a conversation, and with Faults a second one under faults.
+// demoCommand plays a conversation, and with Faults a second one under faults; or with Weeks what comes after it.
 type demoCommand struct {
 	Faults bool `help:"Play it again while every alarm is delivered three times at once, a publish fails and an answer of Twilio is lost."`
+	Weeks  int  `help:"Play the weeks after it instead, on a clock that leaps: a person drifts away and returns."`
 	JSON   bool `name:"json" help:"Print only the summary, for machines."`
 	// A busy machine is late, never early; the caller decides how much is too late.
 	Late   time.Duration `default:"300ms" help:"How late a message may be before the promise of its gap counts as broken."`
@@ -29,9 +31,12 @@ type demoCommand struct {
 // Run plays, prints and judges.
 func (d *demoCommand) Run(ctx context.Context, t terminal) (err error) {
 	screen := newScreen(t.out, d.JSON)
+	if d.Weeks != 0 {
+		return d.playWeeks(ctx, t, screen)
+	}
 	screen.heading("Paceline: starting Postgres, messaging, onboarding and the gateway, with QStash and Twilio emulated ...")
 	began := time.Now()
-	stage, err := openStage(ctx, t)
+	stage, err := openStage(ctx, t, clock.System(), nil, nil)
 	if err != nil {
 		return err
 	}
@@ -99,7 +104,10 @@ func (s *stage) keepLog() string {
 	return s.logFile.Name()
 }
 
-func openStage(ctx context.Context, t terminal) (s *stage, err error) {
+// openStage starts everything on a clock. rest is how loops wait; nil is on the machine's.
+func openStage(
+	ctx context.Context, t terminal, on clock.Clock, environ map[string]string, rest process.Rest,
+) (s *stage, err error) {
 	s = &stage{}
 	defer func() {
 		if err != nil {
@@ -113,7 +121,7 @@ func openStage(ctx context.Context, t terminal) (s *stage, err error) {
 	if s.databases, err = openDatabases(ctx, t.environ, ""); err != nil {
 		return s, err
 	}
-	if s.vendors, err = stack.StartVendors(ctx, stack.VendorConfig{Clock: clock.System(), Log: log}); err != nil {
+	if s.vendors, err = stack.StartVendors(ctx, stack.VendorConfig{Clock: on, Log: log}); err != nil {
 		return s, err
 	}
 	secrets, err := newSecrets()
@@ -121,18 +129,24 @@ func openStage(ctx context.Context, t terminal) (s *stage, err error) {
 		return s, err
 	}
 	s.services, err = stack.StartServices(ctx, s.vendors, stack.ServiceConfig{
-		OnboardingDatabaseURL: s.databases.Onboarding, MessagingDatabaseURL: s.databases.Messaging, Secrets: secrets, Log: log,
+		OnboardingDatabaseURL: s.databases.Onboarding, MessagingDatabaseURL: s.databases.Messaging, Secrets: secrets, Log: log, Rest: rest,
+		Environ: environ,
 	})
 	if err != nil {
 		return s, err
 	}
-	token, err := secrets.APIToken("demo", stack.OrgID, rpc.RoleOperator, time.Now(), time.Hour)
-	if err != nil {
-		return s, err
-	}
-	s.api = &operator.Client{BaseURL: s.services.URL(), Token: token, HTTP: &http.Client{Timeout: 10 * time.Second}}
-	return s, nil
+	s.api = &operator.Client{BaseURL: s.services.URL(), HTTP: &http.Client{Timeout: 10 * time.Second}}
+	return s, s.renewToken(on.Now())
 }
+
+// renewToken gives the operator a token from now on; none may live for weeks.
+func (s *stage) renewToken(now time.Time) (err error) {
+	s.api.Token, err = s.services.Secrets.APIToken("demo", stack.OrgID, rpc.RoleOperator, now, tokenLife)
+	return err
+}
+
+// tokenLife is longer than a conversation.
+const tokenLife = 24 * time.Hour
 
 // stopBound is how long the end may take; deliveries in flight are finished first.
 const stopBound = 20 * time.Second

@@ -72,10 +72,22 @@ func TestDemo(t *testing.T) {
 		require.NotContains(t, string(out), "BROKEN")
 	})
 
+	for _, locale := range []string{"en", "pt-BR"} {
+		t.Run("PlaysWeeksIn"+locale, func(t *testing.T) {
+			t.Parallel()
+			out, err := command(t, "demo", "--weeks", "6", "--locale", locale).Output()
+			require.NoError(t, err, "%s", out)
+			require.NotContains(t, string(out), "BROKEN")
+			require.Contains(t, string(out), "kept    at most one nudge a day          weekly_review, goodbye, reminder, weekly_review")
+			require.Contains(t, string(out), "5 transitions, now active")
+		})
+	}
+
 	t.Run("SaysWhatIsWrongWithItsArguments", func(t *testing.T) {
 		t.Parallel()
 		var out bytes.Buffer
 		require.ErrorContains(t, run(t.Context(), []string{"demo", "--locale", "de"}, terminal{out: &out}), "locale")
+		require.ErrorContains(t, run(t.Context(), []string{"demo", "--weeks", "27"}, terminal{out: &out}), "1 to 26")
 		require.ErrorContains(t, run(t.Context(), []string{"demos"}, terminal{out: &out}), "demos")
 	})
 

@@ -120,6 +120,7 @@ func shellLines(page string) []string {
 // reader is a person who follows a runbook.
 type reader struct {
 	vars map[string]string
+	data string // the folder of the `up`, whose secrets sign tokens
 	up   *upProcess
 }
 
@@ -128,10 +129,7 @@ func newReader(t *testing.T) *reader {
 	onboarding, messaging := pgtest.URL(t, postgres.Migrations{}), pgtest.URL(t, postgres.Migrations{})
 	data := dataFolder(t)
 	up := startUpWith(t, data, "ONBOARDING_DATABASE_URL="+onboarding, "MESSAGING_DATABASE_URL="+messaging)
-	var token bytes.Buffer
-	require.NoError(t, run(t.Context(), []string{"token", "--data", data}, terminal{out: &token}))
-	return &reader{up: up, vars: map[string]string{
-		"TOKEN": up.token, "SERVICE_TOKEN": strings.TrimSpace(token.String()),
+	return &reader{up: up, data: data, vars: map[string]string{
 		"ONBOARDING_DATABASE_URL": onboarding, "MESSAGING_DATABASE_URL": messaging,
 	}}
 }
@@ -152,7 +150,10 @@ func (r *reader) do(t *testing.T, line string) {
 	}
 	switch {
 	case strings.HasPrefix(line, "go run ./deploy/paceline token"):
-		require.Contains(t, r.vars, name)
+		var token bytes.Buffer
+		args := append(shellWords(t, strings.TrimPrefix(line, "go run ./deploy/paceline ")), "--data", r.data)
+		require.NoError(t, run(t.Context(), args, terminal{out: &token}))
+		r.vars[name] = strings.TrimSpace(token.String())
 		return
 	case line == "date -u -d '+1 hour' +%FT%TZ":
 		r.vars[name] = time.Now().Add(time.Hour).UTC().Format(time.RFC3339)

@@ -72,7 +72,11 @@ func (s *screen) mishap(at time.Time, what string) {
 }
 
 func (s *screen) text(at, arrow, text string) {
-	for i, line := range wrap(text, textWidth) {
+	var lines []string
+	for part := range strings.SplitSeq(text, "\n") {
+		lines = append(lines, wrap(part, textWidth)...)
+	}
+	for i, line := range lines {
 		if i > 0 {
 			at, arrow = strings.Repeat(" ", len(at)), strings.Repeat(" ", len(arrow))
 		}
@@ -87,6 +91,11 @@ func (s *screen) summary(r report) {
 		s.printf("  %-22s %6d %7.2f s %7.2f s\n", h.Step, h.Copies, seconds(h.AtMS), seconds(h.GapMS))
 	}
 	s.printf("\n")
+	s.promises(r)
+	s.printf("\n  %d texts, %d duplicates, %.1f s in all\n", len(r.Messages), r.Duplicates, seconds(r.TotalMS))
+}
+
+func (s *screen) promises(r report) {
 	for _, p := range r.Promises {
 		mark := "kept  "
 		if !p.Kept {
@@ -94,7 +103,6 @@ func (s *screen) summary(r report) {
 		}
 		s.printf("  %s  %-32s %s\n", mark, p.Name, p.Saw)
 	}
-	s.printf("\n  %d texts, %d duplicates, %.1f s in all\n", len(r.Messages), r.Duplicates, seconds(r.TotalMS))
 }
 
 func (s *screen) verdict(reports []report, kept bool) {

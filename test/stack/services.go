@@ -42,6 +42,7 @@ type ServiceConfig struct {
 	Secrets               Secrets
 	Addresses             Addresses
 	Log                   *slog.Logger
+	Rest                  process.Rest      // how their loops wait; default: on the machine's clock
 	Environ               map[string]string // on top of what the stack sets itself
 }
 
@@ -107,23 +108,21 @@ func (s *Services) components(ctx context.Context, cfg ServiceConfig, ports *por
 	if err := errors.Join(messaging.Migrate(ctx, messagingCfg), onboarding.Migrate(ctx, onboardingCfg)); err != nil {
 		return nil, err
 	}
-	now := s.vendors.clock.Now
-	logger := func(service string) *slog.Logger { return cfg.Log.With("service", service) }
+	deps := process.Deps{Now: s.vendors.clock.Now, Rest: cfg.Rest}
+	given := func(service string, listener, ops net.Listener, ready func()) process.Deps {
+		d := deps
+		d.Log, d.Listener, d.OpsListener, d.Ready = cfg.Log.With("service", service), listener, ops, ready
+		return d
+	}
 	return concat(
 		serving("messaging", func(ctx context.Context, ready func()) error {
-			return messaging.Run(ctx, messagingCfg, process.Deps{
-				Log: logger("messaging"), Now: now, Listener: ports.messaging, OpsListener: ports.messagingOps, Ready: ready,
-			})
+			return messaging.Run(ctx, messagingCfg, given("messaging", ports.messaging, ports.messagingOps, ready))
 		}),
 		serving("onboarding", func(ctx context.Context, ready func()) error {
-			return onboarding.Run(ctx, onboardingCfg, process.Deps{
-				Log: logger("onboarding"), Now: now, Listener: ports.onboarding, OpsListener: ports.onboardingOps, Ready: ready,
-			})
+			return onboarding.Run(ctx, onboardingCfg, given("onboarding", ports.onboarding, ports.onboardingOps, ready))
 		}),
 		serving("gateway", func(ctx context.Context, ready func()) error {
-			return gateway.Run(ctx, gatewayCfg, process.Deps{
-				Log: logger("gateway"), Now: now, Listener: ports.gateway, OpsListener: ports.gatewayOps, Ready: ready,
-			})
+			return gateway.Run(ctx, gatewayCfg, given("gateway", ports.gateway, ports.gatewayOps, ready))
 		}),
 	), nil
 }

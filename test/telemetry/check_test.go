@@ -131,7 +131,7 @@ func TestDashboards(t *testing.T) {
 	e := conversation(t).metrics
 	files, err := filepath.Glob(filepath.Join(root, "deploy/telemetry/dashboards/*.json"))
 	require.NoError(t, err)
-	require.Len(t, files, 2)
+	require.Len(t, files, 3)
 	for _, path := range files {
 		file, err := os.ReadFile(path)
 		require.NoError(t, err)

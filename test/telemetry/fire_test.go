@@ -109,6 +109,47 @@ func TestAlertsFire(t *testing.T) {
 			name: "ForeignSignaturesOfMessages", alert: "TextsRefused", fires: 15, clears: 43,
 			series: []string{fmt.Sprintf(refused, "/api/webhooks/twilio/inbound", "403") + `0x5 0+10x30 300x60`},
 		},
+		{
+			name: "ARunThatBeginsAtOnce", alert: "EngagementRunLate", fires: never,
+			series: []string{`engagement_run_lag_seconds{job="daily"} 0x5 0 60 120 0x60`},
+		},
+		{
+			name: "ARunThatDoesNotBegin", alert: "EngagementRunLate", fires: 42, clears: 61,
+			series: []string{`engagement_run_lag_seconds{job="daily"} 0x5 0+60x54 0x60`, `engagement_run_lag_seconds{job="weekly"} 0x120`},
+		},
+		{
+			name: "APersonWhomARunCannotWrite", alert: "EngagementRunFailsPeople", fires: 7, clears: 65,
+			series: []string{`engagement_run_people_total{job="daily",result="failed"} 0x5 1x90`},
+		},
+		{
+			name: "OutreachIsRejected", alert: "OutreachFails", fires: 11, clears: 85,
+			series: []string{
+				`engagement_outreach_total{type="welcome",outcome="sent"} 0+3x120`, `engagement_outreach_total{type="welcome",outcome="rejected"} 0+1x45 45x80`,
+			},
+		},
+		{
+			name: "AFewAreRejected", alert: "OutreachFails", fires: never,
+			series: []string{
+				`engagement_outreach_total{type="welcome",outcome="sent"} 0+30x120`, `engagement_outreach_total{type="welcome",outcome="rejected"} 0+1x120`,
+			},
+		},
+		{
+			name: "GoodbyesExpire", alert: "GoodbyesNotAccepted", fires: 7, clears: never,
+			series: []string{
+				`engagement_outreach_total{type="goodbye",outcome="sent"} 0+10x120`, `engagement_outreach_total{type="goodbye",outcome="expired"} 0+1x120`,
+			},
+		},
+		{
+			name: "PeopleWhoReturnBeforeTheirGoodbye", alert: "GoodbyesNotAccepted", fires: never,
+			series: []string{
+				`engagement_outreach_total{type="goodbye",outcome="sent"} 0+10x120`, `engagement_outreach_total{type="goodbye",outcome="returned"} 0+10x120`,
+			},
+		},
+		{
+			name: "OutreachThatIsNotBegun", alert: "OutreachGrowsOld", fires: 26, clears: 61,
+			series: []string{`jobs_oldest_due_seconds{queue="engagement_outreach"} 0+60x60 0x60`},
+		},
+		{name: "OutreachThatWaitsForItsTurn", alert: "BacklogGrowsOld", series: []string{`jobs_oldest_due_seconds{queue="engagement_outreach"} 0+10x120`}, fires: never},
 		{name: "AJobThatWaits", alert: "BacklogGrowsOld", series: []string{`jobs_oldest_due_seconds{queue="webhook_jobs"} 0+60x20 0x60`}, fires: 8, clears: 21},
 		{name: "AJobThatFailedForGood", alert: "JobsFailed", series: []string{`jobs_failed{queue="outbound"} 0x5 1x30 0x60`}, fires: 21, clears: 37},
 		{name: "TooFewConnections", alert: "PoolExhausted", series: []string{`postgres_connection_wait_seconds_total{instance="a"} 0+120x30 3600x60`}, fires: 8, clears: 32},

@@ -116,6 +116,7 @@ func play(t *testing.T) seen {
 		require.Equal(t, http.StatusOK, said.StatusCode)
 	}
 	rest()
+	w.call(t, http.MethodPost, "/v1/engagement/runs", map[string]string{"job": "daily"}, &struct{}{})
 	w.forge(t)
 
 	left := seen{session: opened.Session.ID, metrics: exported{labels: map[string]map[string]map[string]bool{}, gauges: map[string]bool{}}}

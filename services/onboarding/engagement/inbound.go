@@ -161,10 +161,15 @@ func eventsOf(v View, m rules.Move) []Event {
 		"from": string(a.From), "to": string(a.To), "trigger": string(a.Trigger), "days_inactive": a.Metadata.DaysInactive,
 		"destination": string(v.Destination),
 	})}
-	if a.Metadata.ResponseType != "" {
-		events = append(events, of(EventGoodbyeResponse, map[string]any{
-			"response_type": string(a.Metadata.ResponseType), "days_since_goodbye": a.Metadata.DaysSinceGoodbye,
-		}))
+	response := map[string]any{"response_type": string(a.Metadata.ResponseType)}
+	switch a.Metadata.ResponseType {
+	case "":
+	case rules.ResponseTimeout:
+		response["hours_waited"], response["accepted"] = a.Metadata.HoursWaited, a.Metadata.Accepted
+		events = append(events, of(EventGoodbyeResponse, response))
+	default:
+		response["days_since_goodbye"] = a.Metadata.DaysSinceGoodbye
+		events = append(events, of(EventGoodbyeResponse, response))
 	}
 	if a.Metadata.UnpromptedReturn {
 		events = append(events, of(EventUnpromptedReturn, map[string]any{"days_inactive": a.Metadata.DaysInactive}))

@@ -14,7 +14,6 @@ import (
 type Metrics struct {
 	outreach, transitions, people metric.Int64Counter
 	worked                        metric.Float64Histogram
-	late                          metric.Float64Gauge
 }
 
 // NewMetrics registers them. The ends that alerts watch begin at zero: to Prometheus a counter that appears has not increased.

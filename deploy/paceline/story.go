@@ -1,0 +1,69 @@
+package main
+
+import "time"
+
+// storyPerson is who the weeks are about.
+type storyPerson struct {
+	name, phone, timeZone string
+	story                 []storyEvent
+}
+
+// storyEvent is one thing that the person does: they write, or do something in the host application.
+type storyEvent struct {
+	day              int // since the first
+	clock            string
+	text             string
+	action, category string
+}
+
+func (p storyPerson) zone() *time.Location {
+	zone, err := time.LoadLocation(p.timeZone)
+	if err != nil {
+		panic(err) // it is one of the two below, and the zones are compiled in
+	}
+	return zone
+}
+
+// at is when it happens, by the person's clock.
+func (e storyEvent) at(zone *time.Location) time.Time {
+	of, err := time.Parse("15:04", e.clock)
+	if err != nil {
+		panic(err) // it is one of the lines below
+	}
+	first := weeksBegan.In(zone)
+	return time.Date(first.Year(), first.Month(), first.Day()+e.day, of.Hour(), of.Minute(), 0, 0, zone)
+}
+
+// storyPeople are the people, by the language of their messages.
+var storyPeople = map[string]storyPerson{
+	"en": {name: "Ana", phone: "+12025550143", timeZone: "America/New_York", story: story(storyWords{
+		"Sounds good!", "ok, go ahead", "Yes", "groceries", "stop tips", "busy", "hi again, lunch 12",
+	})},
+	"pt-BR": {name: "Ana", phone: "+12025550143", timeZone: "America/Sao_Paulo", story: story(storyWords{
+		"Oi! Pode ser", "ok, pode mandar", "Sim", "mercado", "parar dicas", "na correria", "oi de novo, almoço 30",
+	})},
+}
+
+// storyWords are what the person writes.
+type storyWords struct {
+	opening, explanation, interview, category, noTips, busy, back string
+}
+
+// story is a person who begins well, is silent for two weeks, says that they are busy, lets the reminder pass, and returns.
+func story(say storyWords) []storyEvent {
+	return []storyEvent{
+		{day: 0, clock: "10:20", text: say.opening},
+		{day: 0, clock: "10:22", text: say.explanation},
+		{day: 0, clock: "10:30", text: say.interview},
+		{day: 0, clock: "12:40", action: "add_expense", category: say.category},
+		{day: 1, clock: "09:15", action: "edit_category", category: say.category},
+		{day: 1, clock: "19:05", action: "add_expense", category: say.category},
+		{day: 2, clock: "08:50", action: "delete_expense", category: say.category},
+		{day: 2, clock: "18:30", action: "add_category", category: say.category},
+		{day: 3, clock: "13:10", action: "add_expense", category: say.category},
+		{day: 4, clock: "20:15", text: say.noTips},
+		{day: 19, clock: "19:40", text: say.busy},
+		{day: 37, clock: "12:25", text: say.back},
+		{day: 37, clock: "12:26", action: "add_expense", category: say.category},
+	}
+}

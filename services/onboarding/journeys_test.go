@@ -1,0 +1,83 @@
+package onboarding_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/rpc"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/engagement/rules"
+)
+
+// journey is what a person does on the days after their first message, and where it leads them in thirty.
+type journey struct {
+	name  string
+	does  map[int]func(b *bundle, p conversation.Profile)
+	ends  rules.State
+	moves []rules.Trigger     // after the first message
+	gets  []rules.MessageType // in their order
+}
+
+func says(words string) func(b *bundle, p conversation.Profile) {
+	return func(b *bundle, p conversation.Profile) { b.reply(p, words) }
+}
+
+// TestJourneys plays thirty days, with the runs of each and all that they send.
+func TestJourneys(t *testing.T) {
+	t.Parallel()
+	always := map[int]func(b *bundle, p conversation.Profile){}
+	for day := 2; day <= 30; day += 2 {
+		always[day] = says("coffee 5")
+	}
+	const welcome, weekly = rules.Welcome, rules.WeeklyReview
+	for _, j := range []journey{
+		{
+			name: "S4_78_WhoKeepsWritingStaysActive", does: always, ends: rules.Active,
+			gets: []rules.MessageType{welcome, weekly, weekly, weekly, weekly},
+		},
+		{
+			name: "S4_78_WhoAsksForHelpBeginsAgain", ends: rules.Active,
+			does:  map[int]func(b *bundle, p conversation.Profile){15: says("1"), 20: says("lunch 12")},
+			moves: []rules.Trigger{rules.Inactivity14d, rules.GoodbyeResponse1, rules.UserMessage},
+			gets:  []rules.MessageType{welcome, weekly, rules.Goodbye, rules.HelpRestart, weekly, weekly},
+		},
+		{
+			name: "S4_78_WhoIsBusyIsRemindedOnceAndThenLeftAlone", does: map[int]func(b *bundle, p conversation.Profile){15: says("2")}, ends: rules.Dormant,
+			moves: []rules.Trigger{rules.Inactivity14d, rules.GoodbyeResponse2, rules.ReminderDue},
+			gets:  []rules.MessageType{welcome, weekly, rules.Goodbye, rules.Reminder},
+		},
+		{
+			name: "S4_78_WhoSaysNothingIsLeftAlone", ends: rules.Dormant,
+			moves: []rules.Trigger{rules.Inactivity14d, rules.GoodbyeTimeout},
+			gets:  []rules.MessageType{welcome, weekly, rules.Goodbye},
+		},
+		{
+			name: "S4_78_WhoWantsNoRemindersGetsNone", ends: rules.Active,
+			does: map[int]func(b *bundle, p conversation.Profile){0: func(b *bundle, p conversation.Profile) {
+				require.NoError(b.t, b.switches(rpc.RoleUser, p, "off"))
+			}},
+			gets: []rules.MessageType{welcome},
+		},
+	} {
+		subtest(t, j.name, runsToday, func(t *testing.T, b *bundle) {
+			p := b.known()
+			for day := 0; day <= 30; day++ {
+				if day > 0 {
+					b.onDay(1, 10)
+				}
+				b.works()
+				b.sends()
+				if do := j.does[day]; do != nil {
+					do(b, p)
+				}
+				b.sends()
+			}
+			b.in(p, j.ends)
+			require.Equal(t, append([]rules.Trigger{rules.UserMessage}, j.moves...), b.triggers(p))
+			require.Equal(t, j.gets, listed[rules.MessageType](b, `select event_type from engagement_outreach
+				where profile_id = $1 and outcome = 'sent' order by sent_at, id`, p.ID))
+			require.Zero(t, b.count(`select count(*) from engagement_outreach where profile_id = $1 and status in ('pending', 'processing')`, p.ID))
+		})
+	}
+}
