@@ -34,7 +34,7 @@ type shift struct {
 func (s Simulation) shift() (shift, error) {
 	switch g := s.Gear; {
 	case s.Engagement > 0:
-		f := shift{tempo: followed(s.Engagement), odds: often, longest: s.Engagement + 60*day, leaps: true, least: 5 * time.Second, second: true}
+		f := shift{tempo: followed(s.Engagement), odds: often, longest: s.Engagement + 60*day, leaps: true, least: 2 * time.Second, second: true}
 		f.odds.patient = s.Engagement
 		return f, nil
 	case g == Slow, g == "":
@@ -69,7 +69,7 @@ func (w *world) leap(ctx context.Context, planned time.Time) (bool, error) {
 		planned = *due
 	}
 	if open || planned.Sub(now) < w.shift.least {
-		w.openUntil = now.Add(askAgain)
+		w.openUntil = now.Add(min(askAgain, w.shift.least))
 		return false, nil
 	}
 	until := planned.Add(-lead).Truncate(grid)
@@ -79,8 +79,8 @@ func (w *world) leap(ctx context.Context, planned time.Time) (bool, error) {
 }
 
 // sqlDue is what the services are going to do by themselves: whether something is open now, and the first instant at which something is
-// due. A session that is held back waits for its release, and one whose step is past its due time for the sweeper. Outreach waits for what was
-// queued for the same phone before it.
+// due. A session that is held back waits for its release, and one whose step is past its due time for the sweeper. Outreach waits for what
+// was queued for the same phone before it.
 const sqlDue = `
 select exists (select from webhook_jobs where status = 'processing')
     or exists (select from engagement_outreach where status = 'processing') or exists (select from engagement_runs where status = 'running')
