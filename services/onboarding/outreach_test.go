@@ -78,6 +78,7 @@ func TestOutreach(t *testing.T) {
 		require.Len(t, b.got(p), 1)
 	})
 
+	// Also: S4-33.
 	subtest(t, "S4_62_TriesAreASecondAndTwoApartAndTheThirdIsTheLast", setup, func(t *testing.T, b *bundle) {
 		p := b.standing(b.away(), rules.Inactivity14d)
 		b.exec(`alter table engagement_outreach add constraint broken check (body is null)`)
@@ -234,6 +235,16 @@ func TestOutreachThatIsNotWanted(t *testing.T) {
 		b.in(p, rules.Active)
 	})
 
+	subtest(t, "S4_82_PersonWhoReturnsBeforeTheClaimGetsNone", setup, func(t *testing.T, b *bundle) {
+		p := b.standing(b.away(), rules.Inactivity14d)
+		b.current().ports.beforeBegin = func() { b.reply(p, "coffee 5") }
+		b.later(time.Second)
+		b.in(p, rules.Active)
+		b.later(time.Minute)
+		require.Empty(t, b.got(p))
+		require.Equal(t, 1, b.outreach(p, rules.Goodbye, "cancelled", "returned"))
+	})
+
 	subtest(t, "OneThatMayHaveBeenSentIsNotTakenBack", setup, func(t *testing.T, b *bundle) {
 		p := b.standing(b.away(), rules.Inactivity14d)
 		b.messaging.Script(messagingtest.First(messagingtest.UnknownTaken))
@@ -255,6 +266,78 @@ func TestOutreachThatIsNotWanted(t *testing.T) {
 		b.later(time.Minute)
 		require.Equal(t, 1, b.outreach(p, rules.Goodbye, "cancelled", "returned"))
 		require.True(t, b.in(p, rules.Active).Person.GoodbyeSentAt.IsZero(), "there is no choice to be made")
+	})
+}
+
+// TestChoicesOfAGoodbye is about which goodbye its choices are of, and from when on.
+func TestChoicesOfAGoodbye(t *testing.T) {
+	t.Parallel()
+
+	subtest(t, "CountFromItsFirstAcceptanceInTheHousehold", setup, func(t *testing.T, b *bundle) {
+		p, partner := b.away(), b.person()
+		b.together(p, partner)
+		b.exec(`update profiles set preferred_destination = 'group' where id = $1`, p.ID)
+		b.hold(partner)
+		b.standing(p, rules.Inactivity14d)
+		b.sends()
+		until := b.in(p, rules.GoodbyeSent).Person.GoodbyeExpiresAt
+		b.release(partner)
+		b.later(time.Hour)
+		require.Equal(t, []string{goodbyeFor(t, partner)}, b.got(partner))
+		require.True(t, b.in(p, rules.GoodbyeSent).Person.GoodbyeExpiresAt.Equal(until))
+	})
+
+	subtest(t, "AreNotOpenedByTheLateAcceptanceOfAnotherGoodbye", setup, func(t *testing.T, b *bundle) {
+		p := b.standing(b.away(), rules.Inactivity14d)
+		b.messaging.Script(messagingtest.First(messagingtest.UnknownTaken))
+		b.sends()
+		b.reply(p, "coffee 5")
+		b.clock.Advance(14 * day)
+		b.standing(p, rules.Inactivity14d)
+		b.exec(`update engagement_outreach set next_retry_at = $2 where profile_id = $1 and body is null`, p.ID, b.clock.Now().Add(day))
+		b.messaging.Settle()
+		b.later(time.Minute)
+		require.Equal(t, 1, b.outreach(p, rules.Goodbye, "completed", "sent"))
+		require.True(t, b.in(p, rules.GoodbyeSent).Person.GoodbyeExpiresAt.IsZero())
+	})
+
+	subtest(t, "StayWhileItMayStillBeAcceptedForAnotherMember", setup, func(t *testing.T, b *bundle) {
+		p, partner := b.away(), b.person()
+		b.together(p, partner)
+		b.exec(`update profiles set preferred_destination = 'group' where id = $1`, p.ID)
+		b.hold(partner)
+		b.standing(p, rules.Inactivity14d)
+		b.messaging.Script(messagingtest.First(messagingtest.UnknownTaken))
+		b.sends()
+		b.reply(p, "coffee 5")
+		b.later(10 * time.Minute)
+		require.Equal(t, 1, b.outreach(p, rules.Goodbye, "cancelled", "returned"), "the partner's")
+		require.Equal(t, 1, b.outreach(p, rules.Goodbye, "pending", ""))
+		require.False(t, b.in(p, rules.Active).Person.GoodbyeSentAt.IsZero())
+	})
+}
+
+// TestQueueOfOutreach is about what is queued, before anything is sent.
+func TestQueueOfOutreach(t *testing.T) {
+	t.Parallel()
+
+	subtest(t, "S4_30_WhatIsQueuedIsPendingWithoutATry", setup, func(t *testing.T, b *bundle) {
+		p := b.goodbyeQueued()
+		require.Equal(t, []string{"pending 0"}, listed[string](b, `select status || ' ' || attempts from engagement_outreach
+			where profile_id = $1 and event_type = 'goodbye'`, p.ID))
+		require.Equal(t, []string{"pending 0"}, listed[string](b, `select status || ' ' || retry_count from engagement_message_queue
+			where user_id = $1 and message_type = 'goodbye'`, p.ID))
+	})
+
+	subtest(t, "S4_31_KeyIsQueuedOnceAndTheFirstStays", setup, func(t *testing.T, b *bundle) {
+		p := b.goodbyeQueued()
+		const queued = `select id || ' ' || idempotency_key from engagement_outreach where profile_id = $1 and event_type = 'goodbye'`
+		first := listed[string](b, queued, p.ID)
+		b.exec(`update user_engagement_states set state = 'active', goodbye_sent_at = null where profile_id = $1`, p.ID)
+		b.standing(p, rules.Inactivity14d)
+		require.Len(t, b.triggers(p), 3)
+		require.Len(t, first, 1)
+		require.Equal(t, first, listed[string](b, queued, p.ID))
 	})
 }
 
@@ -323,6 +406,16 @@ func TestWorkersOfOutreach(t *testing.T) {
 			require.Len(t, b.got(p), 1)
 		}
 		require.Len(t, b.messaging.Attempts(), 12)
+	})
+
+	subtest(t, "WorkerThatLostItsLeaseSendsNothing", setup, func(t *testing.T, b *bundle) {
+		p := b.standing(b.away(), rules.Inactivity14d)
+		b.current().ports.beforeBegin = func() {
+			b.exec(`update engagement_outreach set lease_token = gen_random_uuid() where profile_id = $1`, p.ID)
+		}
+		b.sends()
+		require.Empty(t, b.messaging.Taken(p.Phone)[1:], "but for the welcome")
+		require.Zero(t, b.count(`select count(*) from engagement_outreach where profile_id = $1 and body is not null`, p.ID))
 	})
 
 	for _, m := range []mishap{failBefore, failAfter, dieBefore, dieAfter} {

@@ -356,6 +356,8 @@ func TestEngagementCallers(t *testing.T) {
 		require.Equal(t, 2, w.count(`select count(*) from event_outbox where type = 'engagement.preference_changed'`))
 		_, err = people.SetPreferences(user, &onboardingv1.SetPreferencesRequest{ProfileId: other.GetProfileId(), Reminders: "off"})
 		require.Equal(t, codes.PermissionDenied, status.Code(err))
+		_, err = people.GetEngagement(user, &onboardingv1.GetEngagementRequest{ProfileId: other.GetProfileId()})
+		require.Equal(t, codes.PermissionDenied, status.Code(err))
 		_, err = people.ReportAction(user, &onboardingv1.ReportActionRequest{ProfileId: hers.GetProfileId(), Action: "add_expense"})
 		require.Equal(t, codes.PermissionDenied, status.Code(err))
 		_, err = people.GetEngagement(w.as(rpc.RoleOperator, "operator", newID()), &onboardingv1.GetEngagementRequest{ProfileId: hers.GetProfileId()})

@@ -165,6 +165,59 @@ func TestDailyRun(t *testing.T) {
 		require.Zero(t, b.count(`select count(*) from engagement_outreach where event_type = 'goodbye' and profile_id in ($1, $2)`, writes.ID, waits.ID))
 	})
 
+	subtest(t, "PersonWhoCameBackToWhereTheyWereReadHasMovedAllTheSame", runsToday, func(t *testing.T, b *bundle) {
+		p := b.known()
+		b.onDay(16, 7)
+		b.current().ports.beforeBatch = func() {
+			b.standing(p, rules.Inactivity14d)
+			b.exec(`update user_engagement_states set state = 'active', goodbye_sent_at = null where profile_id = $1`, p.ID)
+		}
+		b.works()
+		b.in(p, rules.Active)
+		require.Len(t, b.triggers(p), 2)
+	})
+
+	subtest(t, "S4_47_EpisodeHasOneGoodbyeHoweverManyRuns", runsToday, func(t *testing.T, b *bundle) {
+		p := b.known()
+		b.onDay(16, 9)
+		b.works()
+		b.sends()
+		for range 40 { // it is sent, times out, and they are dormant
+			b.onDay(1, 9)
+			b.works()
+			b.sends()
+		}
+		require.Equal(t, []string{goodbyeFor(t, p)}, b.got(p))
+		require.Equal(t, 1, b.count(`select count(*) from engagement_outreach where profile_id = $1 and event_type = 'goodbye'`, p.ID))
+	})
+
+	subtest(t, "S4_47_DayHasOneGoodbyeAlsoOfTwoEpisodes", runsToday, func(t *testing.T, b *bundle) {
+		p := b.known()
+		b.onDay(16, 9)
+		b.works()
+		b.exec(`update user_engagement_states set state = 'active', goodbye_sent_at = null where profile_id = $1`, p.ID)
+		b.standing(p, rules.Inactivity14d)
+		require.Equal(t, 1, b.count(`select count(*) from engagement_outreach where profile_id = $1 and event_type = 'goodbye'`, p.ID))
+	})
+
+	subtest(t, "OrganisationWithoutANumberMovesNobody", setup, func(t *testing.T, b *bundle) {
+		elsewhere := newID()
+		p, err := b.current().service.Enrol(t.Context(), elsewhere, conversation.Person{Phone: "+5511987659999", FirstName: "Ana"})
+		require.NoError(t, err)
+		at := b.clock.Now()
+		m, err := rules.Begin(rules.Event{Trigger: rules.UserMessage, At: at, Now: at})
+		require.NoError(t, err)
+		require.NoError(t, b.store.Engagement().Apply(t.Context(), engagement.Change{
+			View: engagement.View{OrgID: elsewhere, ProfileID: p.ID}, Cause: "message:" + newID(), Moves: []rules.Move{m}, At: at,
+		}))
+		b.onDay(16, 7)
+		_, err = b.current().people.People.WorkRuns(t.Context(), elsewhere, time.Minute)
+		require.NoError(t, err)
+		require.Equal(t, []string{"active"}, listed[string](b, `select state from user_engagement_states where profile_id = $1`, p.ID))
+		require.Equal(t, []string{"1"}, listed[string](b, `select skipped ->> 'no_sender' from engagement_runs where status = 'completed' and job = 'daily'`))
+	})
+
+	// Also: S4-35.
 	subtest(t, "S4_58_PersonWhoCannotBeWrittenIsCountedAndSpoilsNobodyElse", runsToday, func(t *testing.T, b *bundle) {
 		people := []conversation.Profile{b.known(), b.known(), b.known()}
 		b.exec(fmt.Sprintf(`alter table engagement_state_transitions add constraint broken check (profile_id <> '%s' or trigger = 'user_message')`, people[1].ID))
@@ -173,7 +226,9 @@ func TestDailyRun(t *testing.T) {
 		b.in(people[0], rules.GoodbyeSent)
 		b.in(people[1], rules.Active)
 		b.in(people[2], rules.GoodbyeSent)
-		require.Equal(t, int64(1), b.newestRun(rules.Daily).GetFailed())
+		r := b.newestRun(rules.Daily)
+		require.Equal(t, []int64{4, 3, 1}, []int64{r.GetProcessed(), r.GetSucceeded(), r.GetFailed()})
+		require.Equal(t, people[1].ID, b.log.of(t, "engagement.run_person_failed")[0]["profile_id"])
 	})
 }
 
@@ -281,6 +336,26 @@ func TestPeriodsOfRuns(t *testing.T) {
 		b.clock.Advance(engagement.RunLease + time.Second)
 		b.works()
 		b.in(p, rules.GoodbyeSent)
+	})
+
+	subtest(t, "RunThatIsWorkedOnIsLeftAlone", runsToday, func(t *testing.T, b *bundle) {
+		p := b.known()
+		b.onDay(16, 7)
+		b.current().ports.beforeBatch = func() {
+			worked(t, b.start(b.healthy()))
+			b.in(p, rules.Active)
+		}
+		b.works()
+		b.in(p, rules.GoodbyeSent)
+	})
+
+	subtest(t, "PeriodIsRecordedOnce", runsToday, func(t *testing.T, b *bundle) {
+		b.onDay(1, 7)
+		b.works()
+		before := b.runsOf(rules.Daily)
+		again := rules.DefaultConfig().Newest(rules.Daily, b.clock.Now())
+		require.NoError(t, b.store.Engagement().RecordRuns(t.Context(), orgID, &again, nil, "", b.clock.Now()))
+		require.Equal(t, before, b.runsOf(rules.Daily))
 	})
 
 	subtest(t, "DryRunSaysWhoWouldGetWhatAndWritesNothing", runsToday, func(t *testing.T, b *bundle) {

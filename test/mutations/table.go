@@ -192,6 +192,136 @@ func mutations() []mutation {
 			old:  "		return ErrRemindersOffByPerson", without: "		return nil",
 		},
 		{
+			guard: "outreach is claimed by the worker that has it", tests: onboardingSuite,
+			file: "services/onboarding/postgres/engagement_outreach.go",
+			old:  " and o.lease_token = @token and (o.event_type", without: " and (o.event_type",
+		},
+		{
+			guard: "outreach is claimed while its person stands where they were left", tests: onboardingSuite,
+			file: "services/onboarding/postgres/engagement_outreach.go",
+			old:  "exists (select from user_engagement_states u where u.profile_id = o.profile_id and u.transition_id = o.transition_id)\n    and not", without: "not",
+		},
+		{
+			guard: "outreach is not claimed over a message that waits", tests: onboardingSuite,
+			file: "services/onboarding/postgres/engagement_outreach.go",
+			old:  "\n    and not exists (select from webhook_jobs j join profiles p on p.org_id = j.org_id and p.phone = j.subject\n        where j.org_id = o.org_id and p.id = o.profile_id and j.status in ('pending', 'processing') and j.subject <> ''))", without: "\n    )",
+		},
+		{
+			guard: "an acceptance opens the choices of its own goodbye", tests: onboardingSuite,
+			file: "services/onboarding/postgres/engagement_outreach.go",
+			old:  " and goodbye_sent_at = @decided\n  and goodbye_expires_at is null`", without: " and @decided::timestamptz is not null\n  and goodbye_expires_at is null`",
+		},
+		{
+			guard: "the choices of a goodbye count from its first acceptance", tests: onboardingSuite,
+			file: "services/onboarding/postgres/engagement_outreach.go",
+			old:  " and goodbye_sent_at = @decided\n  and goodbye_expires_at is null`", without: " and goodbye_sent_at = @decided`",
+		},
+		{
+			guard: "the choices of a goodbye stay while a row of it may be accepted", tests: onboardingSuite,
+			file: "services/onboarding/postgres/engagement_outreach.go",
+			old:  "\n  and not exists (select from engagement_outreach o where o.org_id = u.org_id and o.profile_id = u.profile_id and o.event_type = 'goodbye'\n    and o.created_at = @decided and (o.status in ('pending', 'processing') or o.outcome = 'sent'))`", without: "`",
+		},
+		{
+			guard: "outreach whose time is over is not tried again", tests: onboardingSuite,
+			file: "services/onboarding/postgres/engagement_outreach.go",
+			old:  "if r.Status == queue.StatusFailed && !now.Before(r.ExpiresAt) {", without: "if false {",
+		},
+		{
+			guard: "outreach that may have been sent is not cancelled", tests: onboardingSuite,
+			file: "services/onboarding/postgres/engagement_outreach.go",
+			old:  "		if begun {", without: "		if false {",
+		},
+		{
+			guard: "outreach expires", tests: onboardingSuite,
+			file: "services/onboarding/engagement/outreach.go",
+			old:  "	if !at.Before(d.ExpiresAt) {", without: "	if false {",
+		},
+		{
+			guard: "outreach to a person who returned is taken back", tests: onboardingSuite,
+			file: "services/onboarding/engagement/outreach.go",
+			old:  "	if answersTransition && about.TransitionID != d.TransitionID {", without: "	if false {",
+		},
+		{
+			guard: "outreach waits for the morning", tests: onboardingSuite,
+			file: "services/onboarding/engagement/outreach.go",
+			old:  "	case at.After(now):", without: "	case false:",
+		},
+		{
+			guard: "the caps of outreach", tests: onboardingSuite,
+			file: "services/onboarding/engagement/outreach.go",
+			old:  "	return outcomes[nudge.Capped(now, d.Nudges)], 0", without: "	_ = nudge\n	return \"\", 0",
+		},
+		{
+			guard: "outreach that may have been sent is asked about before it is skipped", tests: onboardingSuite,
+			file: "services/onboarding/engagement/outreach.go",
+			old:  "	if d.Begun {\n		fate", without: "	if false {\n		fate",
+		},
+		{
+			guard: "outreach in doubt is not skipped", tests: onboardingSuite,
+			file: "services/onboarding/engagement/outreach.go",
+			old:  "		case fate.InDoubt:", without: "		case false:",
+		},
+		{
+			guard: "a run moves nobody who has moved since they were read", tests: onboardingSuite,
+			file: "services/onboarding/postgres/engagement_runs.go",
+			old:  "\n      and u.transition_id is not distinct from i.newest and u.last", without: "\n      and u.last",
+		},
+		{
+			guard: "a run moves nobody who was active since they were read", tests: onboardingSuite,
+			file: "services/onboarding/postgres/engagement_runs.go",
+			old:  " and u.last_activity_at = i.was_activity\n", without: "\n",
+		},
+		{
+			guard: "a run moves nobody whose message waits", tests: onboardingSuite,
+			file: "services/onboarding/postgres/engagement_runs.go",
+			old:  "\n      and not exists (select from webhook_jobs j join profiles p on p.org_id = j.org_id and p.phone = j.subject\n          where p.id = u.profile_id and j.org_id = u.org_id and j.status in ('pending', 'processing') and j.subject <> '')", without: "",
+		},
+		{
+			guard: "a batch is written by the replica that has its run", tests: onboardingSuite,
+			file: "services/onboarding/postgres/engagement_runs.go",
+			old:  "id = @id and lease_token = @token for update`", without: "id = @id for update`",
+		},
+		{
+			guard: "how far a run came is written by the replica that has it", tests: onboardingSuite,
+			file: "services/onboarding/postgres/engagement_runs.go",
+			old:  "lease_until = @until, updated_at = @at\nwhere org_id = @org and id = @id and lease_token = @token`", without: "lease_until = @until, updated_at = @at\nwhere org_id = @org and id = @id`",
+		},
+		{
+			guard: "a run that is worked on is left alone", tests: onboardingSuite,
+			file: "services/onboarding/postgres/engagement_runs.go",
+			old:  "and status = 'running' and (lease_until is null or lease_until < @at)\n    order by", without: "and status = 'running'\n    order by",
+		},
+		{
+			guard: "a period is run once", tests: onboardingSuite,
+			file: "services/onboarding/postgres/engagement_runs.go",
+			old:  "on conflict on constraint engagement_runs_once do nothing`", without: "on conflict on constraint engagement_runs_once do update set status = excluded.status, finished_at = null`",
+		},
+		{
+			guard: "a run counts whom it found changed", tests: onboardingSuite,
+			file: "services/onboarding/engagement/runs.go",
+			old:  "missed > 0 {", without: "missed > 0 && false {",
+		},
+		{
+			guard: "a run of an organisation without a number moves nobody", tests: onboardingSuite,
+			file: "services/onboarding/engagement/runs.go",
+			old:  "	able.NoSender = noSender", without: "	able.NoSender = false && noSender",
+		},
+		{
+			guard: "users change only their own preferences", tests: onboardingSuite,
+			file: "services/onboarding/server/engagement_people.go",
+			old:  "	if err := ownProfile(ctx, in.GetProfileId()); err != nil {\n		return nil, err\n	}\n	w :=", without: "	w :=",
+		},
+		{
+			guard: "users read only their own engagement", tests: onboardingSuite,
+			file: "services/onboarding/server/engagement_people.go",
+			old:  "	if err := ownProfile(ctx, in.GetProfileId()); err != nil {\n		return nil, err\n	}\n	v, skip", without: "	v, skip",
+		},
+		{
+			guard: "what others switch is not the person's own word", tests: onboardingSuite,
+			file: "services/onboarding/server/engagement_people.go",
+			old:  "caller.Role != rpc.RoleUser {", without: "caller.Role != rpc.RoleUser && false {",
+		},
+		{
 			guard: "the compare-and-set of a session", tests: onboardingSuite,
 			file:    "services/onboarding/postgres/sessions.go",
 			old:     "where id = @id and status = @was and turn = @turn and state_token = @from and next_step_id is not distinct from nullif(@step, '')`",
