@@ -269,6 +269,22 @@ func mutations() []mutation {
 			old:  "if d.verified(r.Header); d.messageID == \"\" {", without: "if d.verified(r.Header); false {",
 		},
 		{
+			guard: "who may call a method of /v1", tests: []string{"./gateway"},
+			file: "gateway/rules.go",
+			old:  "	case !slices.Contains(rule.Callers, p.Role):\n", without: "	case false:\n",
+		},
+		{
+			guard: "why a person is held is shown to operators alone", tests: onboardingSuite,
+			file: "services/onboarding/server/sessions.go",
+			old:  "if caller.Role != rpc.RoleOperator && (e.Trigger", without: "if caller.Role == rpc.RoleUser && (e.Trigger",
+		},
+		{
+			guard: "why a session is parked is shown to operators alone", tests: onboardingSuite,
+			file:    "services/onboarding/server/sessions.go",
+			old:     "	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role != rpc.RoleOperator {\n",
+			without: "	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role == rpc.RoleUser {\n",
+		},
+		{
 			guard: "a webhook is answered before its vendor gives up", tests: []string{"./gateway"},
 			file: "gateway/webhooks.go",
 			old:  "webhookTimeout = 4 * time.Second", without: "webhookTimeout = 6 * time.Second",
