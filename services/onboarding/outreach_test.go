@@ -127,6 +127,18 @@ func TestOutreach(t *testing.T) {
 		require.Equal(t, []string{goodbyeFor(t, p)}, b.got(p))
 	})
 
+	subtest(t, "OneThatIsNotWantedAnyMoreAndStaysInDoubtIsAskedAboutMoreSeldom", setup, func(t *testing.T, b *bundle) {
+		p := b.standing(b.away(), rules.Inactivity14d)
+		b.messaging.Script(messagingtest.First(messagingtest.UnknownTaken))
+		b.sends()
+		b.reply(p, "hi")
+		for range 12 {
+			b.later(time.Hour)
+		}
+		require.Equal(t, 1, b.count(`select count(*) from engagement_outreach
+			where profile_id = $1 and status = 'pending' and next_retry_at = updated_at + interval '1 hour'`, p.ID))
+	})
+
 	subtest(t, "WaitsForTheMorningOfThePerson", setup, func(t *testing.T, b *bundle) {
 		p := b.away()
 		b.exec(`update profiles set time_zone = 'Pacific/Auckland' where id = $1`, p.ID) // 01:00 there

@@ -277,6 +277,9 @@ func (e *evidence) readRuns(ctx context.Context, c *population, v *Verdict) erro
 	for _, job := range rules.Jobs() {
 		recorded := periods[job]
 		if len(recorded) == 0 {
+			if e.until.Sub(c.began) > 8*day {
+				v.breakf(&v.RunsMissing, "there is no %s run at all", job)
+			}
 			continue
 		}
 		for at := e.until; ; at = at.Add(-day) { // from the newest back to the first that there is

@@ -34,7 +34,7 @@ type shift struct {
 func (s Simulation) shift() (shift, error) {
 	switch g := s.Gear; {
 	case s.Engagement > 0:
-		f := shift{tempo: followed(s.Engagement), odds: often, longest: s.Engagement + 60*day, leaps: true, least: 5 * time.Second, second: true}
+		f := shift{tempo: followed(s.Engagement), odds: often, longest: s.Engagement + 60*day, leaps: true, least: 2 * time.Second, second: true}
 		f.odds.patient = s.Engagement
 		return f, nil
 	case g == Slow, g == "":
@@ -69,7 +69,7 @@ func (w *world) leap(ctx context.Context, planned time.Time) (bool, error) {
 		planned = *due
 	}
 	if open || planned.Sub(now) < w.shift.least {
-		w.openUntil = now.Add(askAgain)
+		w.openUntil = now.Add(min(askAgain, w.shift.least))
 		return false, nil
 	}
 	until := planned.Add(-lead).Truncate(grid)
@@ -79,7 +79,8 @@ func (w *world) leap(ctx context.Context, planned time.Time) (bool, error) {
 }
 
 // sqlDue is what the services are going to do by themselves: whether something is open now, and the first instant at which something is
-// due. A session that is held back waits for its release, and one whose step is past its due time for the sweeper.
+// due. A session that is held back waits for its release, and one whose step is past its due time for the sweeper. Outreach waits for what
+// was queued for the same phone before it.
 const sqlDue = `
 select exists (select from webhook_jobs where status = 'processing')
     or exists (select from engagement_outreach where status = 'processing') or exists (select from engagement_runs where status = 'running')
@@ -88,7 +89,8 @@ select exists (select from webhook_jobs where status = 'processing')
                where s.status = 'active' and s.next_step_id is not null and not p.hold and not exists (
                  select from step_alarms a where a.session_id = s.id and a.step_id = s.next_step_id and a.due_at > $1)),
        least((select min(next_retry_at) from webhook_jobs where status = 'pending'),
-             (select min(next_retry_at) from engagement_outreach where status = 'pending'),
+             (select min(o.next_retry_at) from engagement_outreach o where o.status = 'pending' and not exists (
+                select from engagement_outreach e where e.subject = o.subject and e.id < o.id and e.status in ('pending', 'processing'))),
              (select min(a.due_at) from step_alarms a join conversation_sessions s on s.id = a.session_id and s.next_step_id = a.step_id
               where s.status = 'active' and a.due_at > $1))`
 

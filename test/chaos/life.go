@@ -143,7 +143,7 @@ func (p *person) do(ctx context.Context, n int, d doing) {
 
 // report has the host application report an action.
 func (p *person) report(ctx context.Context, key, action string, at time.Time) {
-	p.calls(ctx, rpc.RoleOperator, http.MethodPost, "/actions", map[string]any{
+	p.calls(ctx, rpc.RoleApp, http.MethodPost, "/actions", map[string]any{
 		"action": action, "occurred_at": at, "source": pick(p.c.dice.roll(key, p.i), []string{"nlp", "command", "web"}), "idempotency_key": key,
 	}, func() { p.did(at, doing{action: action}) })
 }

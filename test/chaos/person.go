@@ -117,7 +117,7 @@ func (p *person) enrol(ctx context.Context, then func(ctx context.Context)) {
 	case err == nil:
 		p.profile = profile.ProfileID
 		if p.life != nil && p.life.home != "" {
-			p.calls(ctx, rpc.RoleOperator, http.MethodPut, "/household", map[string]string{"household_id": p.life.home}, func() {})
+			p.calls(ctx, rpc.RoleApp, http.MethodPut, "/household", map[string]string{"household_id": p.life.home}, func() {})
 		}
 		then(ctx)
 	case refused(err):

@@ -83,6 +83,33 @@ func TestMonths(t *testing.T) {
 	})
 }
 
+// TestEngagement plays a world in which engagement follows people who drift away and return, with two replicas of onboarding. What has to
+// come about in it is asked for, so that it cannot keep its promises by doing nothing.
+func TestEngagement(t *testing.T) {
+	t.Parallel()
+	t.Run("S4_77_TwoReplicasStayInTouchWithEverybodyAsTheRulesSay", func(t *testing.T) {
+		t.Parallel()
+		simulation := chaos.Simulation{
+			Seed: 20261123, Sessions: followed, PerWorld: followed, Engagement: 30 * 24 * time.Hour, Now: time.Now, Story: os.Stderr,
+		}
+		report, err := simulation.Run(t.Context())
+		require.NoError(t, err)
+		for _, w := range report.Failed {
+			t.Errorf("world %d broke a promise; play it again with `%s`: %v %v", w.Seed, w.Again(), w.Err, w.Verdict.Broken)
+		}
+		t.Logf("in %d s: %v; %v; %v; %v; faults: %v", report.TookMS/1000, report.Standing, report.Transitions, report.Outreach, report.Runs,
+			report.Faults)
+		for _, sent := range []string{"goodbye sent", "weekly_review sent"} {
+			require.Positive(t, report.Outreach[sent], sent)
+		}
+		for _, trigger := range []string{"inactivity_14d", "goodbye_timeout", "user_message"} {
+			require.Positive(t, report.Transitions[trigger], trigger)
+		}
+		require.Positive(t, report.Transitions["goodbye_response_1"]+report.Transitions["goodbye_response_2"]+report.Transitions["goodbye_response_3"])
+		require.NotEmpty(t, report.Faults)
+	})
+}
+
 func TestSameSeedIsTheSameRun(t *testing.T) { //nolint:paralleltest // alone: a machine that is too busy comes to the services' own bounds
 	play := func(seed uint64, sessions int) (report chaos.Report, digest string) {
 		simulation := chaos.Simulation{Seed: seed, Sessions: sessions, Now: time.Now, Progress: func(w chaos.World) { digest = w.Digest }}

@@ -49,8 +49,8 @@ var worldEnviron = map[string]string{
 	"TWILIO_TIMEOUT":         "3s", // long enough that nothing but a send that hangs ever reaches it
 }
 
-// loops of each service that rest on the world's clock: the jobs, outreach, the runs, the retention of both, the relay, the sweeper and what tells
-// holds; the reconciler, the responder, the outbound queue and its retention.
+// loops of each service that rest on the world's clock: the jobs, outreach, the runs, the retention of jobs and outreach, the relay, the
+// sweeper and what tells holds; the reconciler, the responder, the outbound queue and its retention.
 const (
 	onboardingLoops = 8
 	messagingLoops  = 4

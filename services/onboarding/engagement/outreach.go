@@ -40,6 +40,7 @@ const (
 	soon         = 2 * time.Second  // a decision that was overtaken, a message of the person that is being worked on, messaging
 	whileHeld    = 5 * time.Minute  // a safety hold
 	whileInDoubt = 30 * time.Second // the reconciler of messaging
+	longInDoubt  = time.Hour        // an operator, who may take days
 )
 
 // firstPause is the pause after the first failed try; each one after that is twice as long.
@@ -180,7 +181,8 @@ func (s *Service) skip(ctx context.Context, d Due, outcome string) error {
 		case !fate.AcceptedAt.IsZero():
 			return s.sent(ctx, d, fate.MessageID, fate.AcceptedAt)
 		case fate.InDoubt:
-			return &queue.Snooze{After: whileInDoubt, Cause: errors.New("it may have been sent")}
+			pause := min(max(whileInDoubt, s.Now().Sub(d.CreatedAt)/10), longInDoubt)
+			return &queue.Snooze{After: pause, Cause: errors.New("it may have been sent")}
 		}
 	}
 	return s.end(ctx, End{Due: d, Status: queue.StatusCancelled, Outcome: outcome, At: s.Now()})

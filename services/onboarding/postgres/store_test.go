@@ -136,6 +136,14 @@ func TestIndexes(t *testing.T) {
 		{name: "AbandonedOutreach", sql: `select id from engagement_outreach where status = 'processing' and lease_until <= now()`, want: "engagement_outreach_leased"},
 		{name: "OutreachToClearAway", sql: `select id from engagement_outreach where processed_at is not null and processed_at < now() order by processed_at, id limit 9`, want: "engagement_outreach_ended"},
 		{
+			name: "PeopleOfAState", sql: `select 1 from user_engagement_states where org_id = '00000000-0000-7000-8000-000000000001' and state = 'dormant' limit 9`,
+			want: "user_engagement_states_by_state",
+		},
+		{
+			name: "RunOfAPeriod", sql: `select from engagement_runs where org_id = '00000000-0000-7000-8000-000000000001' and job = 'daily' and period = '2026-11-20'`,
+			want: "engagement_runs_once",
+		},
+		{
 			name: "OutreachOfATime", sql: `select event_type from engagement_outreach where org_id = '00000000-0000-7000-8000-000000000001'
 				and created_at >= now() order by created_at limit 9`,
 			want: "engagement_outreach_by_time",
