@@ -336,7 +336,7 @@ func (p *person) busy() bool {
 	return p.pending > 0
 }
 
-// story is what the person heard of their conversation, and when. The workers of outreach take turns, and whose turn comes first is up to the
+// story is what the person heard of their conversation, and when. The workers of outreach take turns, and whose comes first is up to the
 // machine.
 func (p *person) story() []string {
 	p.mu.Lock()
