@@ -13,9 +13,10 @@ import (
 
 // benchCommand measures Paceline beside other systems.
 type benchCommand struct {
-	Queue   benchQueueCommand   `cmd:"" help:"Our job queue, the seed's loop and River, side by side on the same Postgres."`
-	Steps   benchStepsCommand   `cmd:"" help:"Due steps a second through three real processes, also beside another revision."`
-	Measure benchMeasureCommand `cmd:"" hidden:"" help:"One measurement, in this process."`
+	Queue      benchQueueCommand      `cmd:"" help:"Our job queue, the seed's loop and River, side by side on the same Postgres."`
+	Steps      benchStepsCommand      `cmd:"" help:"Due steps a second through three real processes, also beside another revision."`
+	Engagement benchEngagementCommand `cmd:"" help:"A daily run over very many people, beside one person at a time."`
+	Measure    benchMeasureCommand    `cmd:"" hidden:"" help:"One measurement, in this process."`
 }
 
 // benchQueueCommand compares job queues.
@@ -101,6 +102,33 @@ func (c *benchStepsCommand) Run(ctx context.Context, t terminal) error {
 	report, err := bench.Steps{
 		Steps: c.Steps, Rounds: c.Rounds, Callers: c.Callers, Against: c.Against, Repository: ".",
 		Program: []string{program}, Environ: inherited(t.environ), Now: time.Now, Tell: newScreen(t.out, c.JSON).heading,
+	}.Run(ctx)
+	if err != nil {
+		return err
+	}
+	return printReport(t.out, &report, c.JSON)
+}
+
+// benchEngagementCommand measures runs.
+type benchEngagementCommand struct {
+	People []int `default:"10000,100000,1000000" help:"How many people to a measurement."`
+	Sample int   `default:"1000" help:"How many of them are moved one at a time."`
+	JSON   bool  `name:"json" help:"Print one JSON object, for machines."`
+}
+
+// Help is the long text of --help.
+func (c *benchEngagementCommand) Help() string {
+	return `Everybody has been silent for more than two weeks, so that the daily run of a private, durable Postgres has a transition, an audit
+row, an event and a row of outreach to write for each. Some of them are read, decided and written alone before. Afterwards each person must
+have been moved exactly once: else there are no figures, and the exit code is 1.
+
+The machine should do nothing else: the load is printed, and figures of different runs are not to be compared.`
+}
+
+// Run returns an error unless everybody was moved exactly once.
+func (c *benchEngagementCommand) Run(ctx context.Context, t terminal) error {
+	report, err := bench.Engagement{
+		People: c.People, Sample: c.Sample, Now: time.Now, Tell: newScreen(t.out, c.JSON).heading,
 	}.Run(ctx)
 	if err != nil {
 		return err

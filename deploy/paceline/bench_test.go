@@ -84,3 +84,18 @@ func TestBenchSteps(t *testing.T) {
 			terminal{out: io.Discard}), "nowhere")
 	})
 }
+
+func TestBenchEngagement(t *testing.T) {
+	t.Parallel()
+	out, err := command(t, "bench", "engagement", "--people", "600,1200", "--sample", "20", "--json").Output()
+	require.NoError(t, err, "%s", out)
+	var report bench.EngagementReport
+	require.NoError(t, json.Unmarshal(out, &report))
+	require.True(t, report.Durable)
+	require.Len(t, report.Sizes, 2)
+	for _, f := range report.Sizes {
+		require.Positive(t, f.Micros)
+		require.Positive(t, f.Ratio)
+	}
+	require.ErrorContains(t, run(t.Context(), []string{"bench", "engagement", "--people", "5", "--sample", "9"}, terminal{out: io.Discard}), "--sample")
+}

@@ -201,8 +201,12 @@ func (p *person) prefers(to consent.Switch, acknowledged bool) {
 	}
 }
 
-// considersGoodbye is what the person makes of the n-th goodbye that they hear.
+// considersGoodbye is what the person makes of the n-th goodbye that they hear. When the days are over they are silent: who answered would
+// get another one two weeks later.
 func (p *person) considersGoodbye(n int) {
+	if p.c.elapsed() >= p.c.tempo.days {
+		return
+	}
 	r := p.c.dice.roll("goodbye", p.i, n)
 	after := considers.draw(r)
 	say := func(words string) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -177,9 +178,8 @@ func (p *person) hear(body string) {
 	if words, ok := p.chatter[key]; ok && n == 1 {
 		p.after(1300*time.Millisecond, func(ctx context.Context) { p.say(ctx, words, p.c.tempo.patience) })
 	}
-	if key == catalog.Goodbye {
+	if key == catalog.Goodbye && p.life != nil {
 		p.considersGoodbye(n)
-		return
 	}
 	answer, asks := p.replies[key]
 	if !asks || p.silentAt == key {
@@ -282,7 +282,7 @@ func (p *person) sayStart(ctx context.Context) {
 
 // during is called while Twilio is being asked to take a text for the person.
 func (p *person) during(key string) {
-	if key == catalog.Goodbye {
+	if key == catalog.Goodbye && p.life != nil {
 		p.crosses()
 	}
 	p.mu.Lock()
@@ -336,11 +336,12 @@ func (p *person) busy() bool {
 	return p.pending > 0
 }
 
-// story is what the person heard, and when.
+// story is what the person heard of their conversation, and when. The workers of outreach take turns, and whose comes first is up to the
+// machine.
 func (p *person) story() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Clone(p.heard)
+	return slices.DeleteFunc(slices.Clone(p.heard), func(line string) bool { return !strings.Contains(line, " ONBOARDING_") })
 }
 
 // tell prints what the person was going to do and what they heard, for who looks into a failing seed.

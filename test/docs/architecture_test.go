@@ -43,8 +43,8 @@ func TestArchitecture(t *testing.T) {
 
 var (
 	folderOfService = regexp.MustCompile(`^(services/\w+)/\n`)
-	pureFolder      = regexp.MustCompile(`^  (\w+)/ +pure: `)
-	strictFolder    = regexp.MustCompile(`(?m)^ +- "\*\*/(services/\w+/\w+)/\*\*"$`)
+	pureFolder      = regexp.MustCompile(`^  ([\w/]+)/ +pure: `)
+	strictFolder    = regexp.MustCompile(`(?m)^ +- "\*\*/(services(?:/\w+)+)/\*\*"$`)
 	exceptFolders   = regexp.MustCompile(`path-except: &pureFolders (.+)\n`)
 )
 

@@ -35,14 +35,7 @@ func (s *Service) Observe(ctx context.Context, meter metric.Meter, store gauges)
 	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), observeTimeout)
 		defer cancel()
-		counted, err := store.People(ctx)
-		if err != nil {
-			return err
-		}
-		for _, state := range rules.States() { // none is a number, too
-			o.ObserveInt64(people, int64(counted[state]), metric.WithAttributes(attribute.String("state", string(state))))
-		}
-		now := s.Now()
+		now := s.Now() // the lag comes first: an alert watches it, and people take longer to count
 		for _, job := range rules.Jobs() {
 			newest, late := s.Rules.Newest(job, now), 0.
 			missing, err := store.RunMissing(ctx, newest)
@@ -53,6 +46,13 @@ func (s *Service) Observe(ctx context.Context, meter metric.Meter, store gauges)
 				late = now.Sub(newest.Nominal).Seconds()
 			}
 			o.ObserveFloat64(lag, late, metric.WithAttributes(attribute.String("job", string(job))))
+		}
+		counted, err := store.People(ctx)
+		if err != nil {
+			return err
+		}
+		for _, state := range rules.States() { // none is a number, too
+			o.ObserveInt64(people, int64(counted[state]), metric.WithAttributes(attribute.String("state", string(state))))
 		}
 		return nil
 	}, people, lag)

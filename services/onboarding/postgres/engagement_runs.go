@@ -348,11 +348,18 @@ insert into event_outbox (event_id, org_id, type, subject, time, causation_id, d
 select i.id, @org, i.type, i.profile, i.happened, @cause, i.data::jsonb
 from unnest(@ids::uuid[], @types::text[], @profiles::text[], @happened::timestamptz[], @data::text[]) i (id, type, profile, happened, data)`
 
+// sqlByIndexes keeps the batch, and what Postgres itself looks up for its foreign keys, from the plans that it has made for tables which
+// were empty then: they read all of a table for each row, and a connection keeps them until the table is analyzed.
+const sqlByIndexes = `set local enable_seqscan = off`
+
 const sqlHoldRun = `select from engagement_runs where org_id = @org and id = @id and lease_token = @token for update`
 
 // WriteBatch writes a batch of a run: the transitions whose people stand where they were read, with their outreach and events.
 func (s *Engagement) WriteBatch(ctx context.Context, b engagement.Batch, until time.Time) (changed int, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, sqlByIndexes); err != nil {
+			return err
+		}
 		tag, err := tx.Exec(ctx, sqlHoldRun, pgx.NamedArgs{"org": b.Run.OrgID, "id": b.Run.ID, "token": b.Run.Token})
 		if err != nil {
 			return err
