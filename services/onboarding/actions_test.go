@@ -102,6 +102,7 @@ func (b *bundle) refused(in *reportAction, code codes.Code, says ...string) {
 func TestReportAction(t *testing.T) {
 	t.Parallel()
 
+	// Also: S4-12.
 	subtest(t, "S4_67_TierIsCompletedOnceByItsActionsInAnyOrder", setup, func(t *testing.T, b *bundle) {
 		p := b.person()
 		b.clock.Advance(3 * day)

@@ -175,6 +175,7 @@ func TestActivity(t *testing.T) {
 		require.True(t, b.engaged(p).Person.LastActivityAt.Equal(latest))
 	})
 
+	// Also: S4-18.
 	subtest(t, "S4_42_MessageAfterTheGoodbyeMakesActiveAndIsAnswered", setup, func(t *testing.T, b *bundle) {
 		p := b.asked()
 		r := b.activate(p)
@@ -339,6 +340,7 @@ func TestChoices(t *testing.T) {
 func TestPreferences(t *testing.T) {
 	t.Parallel()
 
+	// Also: S4-13.
 	subtest(t, "S4_72_S4_74_RemindersAreSwitchedOnceAndConfirmedEachTime", setup, func(t *testing.T, b *bundle) {
 		p := b.known()
 		for _, words := range []string{"stop reminders", "stop reminders", "start reminders"} {

@@ -36,6 +36,7 @@ func TestJourneys(t *testing.T) {
 			name: "S4_78_WhoKeepsWritingStaysActive", does: always, ends: rules.Active,
 			gets: []rules.MessageType{welcome, weekly, weekly, weekly, weekly},
 		},
+		// Also: S4-09, S4-14, S4-17.
 		{
 			name: "S4_78_WhoAsksForHelpBeginsAgain", ends: rules.Active,
 			does:  map[int]func(b *bundle, p conversation.Profile){15: says("1"), 20: says("lunch 12")},
@@ -47,6 +48,7 @@ func TestJourneys(t *testing.T) {
 			moves: []rules.Trigger{rules.Inactivity14d, rules.GoodbyeResponse2, rules.ReminderDue},
 			gets:  []rules.MessageType{welcome, weekly, rules.Goodbye, rules.Reminder},
 		},
+		// Also: S4-19.
 		{
 			name: "S4_78_WhoSaysNothingIsLeftAlone", ends: rules.Dormant,
 			moves: []rules.Trigger{rules.Inactivity14d, rules.GoodbyeTimeout},
@@ -62,7 +64,7 @@ func TestJourneys(t *testing.T) {
 	} {
 		subtest(t, j.name, runsToday, func(t *testing.T, b *bundle) {
 			p := b.known()
-			for day := 0; day <= 30; day++ {
+			for day := range 31 {
 				if day > 0 {
 					b.onDay(1, 10)
 				}

@@ -66,6 +66,7 @@ func goodbyeFor(t *testing.T, p conversation.Profile) string {
 func TestOutreach(t *testing.T) {
 	t.Parallel()
 
+	// Also: S4-10.
 	subtest(t, "S4_45_ChoicesOfAGoodbyeAreOpenFor48HoursAfterItsAcceptance", setup, func(t *testing.T, b *bundle) {
 		p := b.standing(b.away(), rules.Inactivity14d)
 		require.True(t, b.in(p, rules.GoodbyeSent).Person.GoodbyeExpiresAt.IsZero())
@@ -305,10 +306,10 @@ func TestChoicesOfAGoodbye(t *testing.T) {
 		p, partner := b.away(), b.person()
 		b.together(p, partner)
 		b.exec(`update profiles set preferred_destination = 'group' where id = $1`, p.ID)
-		b.hold(partner)
 		b.standing(p, rules.Inactivity14d)
-		b.messaging.Script(messagingtest.First(messagingtest.UnknownTaken))
+		b.messaging.Script(messagingtest.First(messagingtest.UnknownTaken, messagingtest.Throttle))
 		b.sends()
+		b.later(time.Millisecond)
 		b.reply(p, "coffee 5")
 		b.later(10 * time.Minute)
 		require.Equal(t, 1, b.outreach(p, rules.Goodbye, "cancelled", "returned"), "the partner's")

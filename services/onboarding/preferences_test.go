@@ -250,6 +250,7 @@ func TestFirstMessage(t *testing.T) {
 		return b
 	}
 
+	// Also: S4-11.
 	subtest(t, "S4_63_IsWelcomedWithAnExampleOnce", setup, func(t *testing.T, b *bundle) {
 		p := b.person()
 		b.reply(p, "hello")

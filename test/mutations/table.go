@@ -282,11 +282,6 @@ func mutations() []mutation {
 			old:  "id = @id and lease_token = @token for update`", without: "id = @id for update`",
 		},
 		{
-			guard: "how far a run came is written by the replica that has it", tests: onboardingSuite,
-			file: "services/onboarding/postgres/engagement_runs.go",
-			old:  "lease_until = @until, updated_at = @at\nwhere org_id = @org and id = @id and lease_token = @token`", without: "lease_until = @until, updated_at = @at\nwhere org_id = @org and id = @id`",
-		},
-		{
 			guard: "a run that is worked on is left alone", tests: onboardingSuite,
 			file: "services/onboarding/postgres/engagement_runs.go",
 			old:  "and status = 'running' and (lease_until is null or lease_until < @at)\n    order by", without: "and status = 'running'\n    order by",

@@ -144,11 +144,11 @@ func (s *Engagement) ReleaseRun(ctx context.Context, r engagement.Run) error {
 	return nil
 }
 
-// sqlWriteRun is how far a run came; the lease is its fence.
+// sqlWriteRun is how far a run came. sqlHoldRun is its fence: it holds the row until the end of the transaction.
 const sqlWriteRun = `
 update engagement_runs set stage = @stage, cursor = @cursor, processed = @processed, succeeded = @succeeded, failed = @failed,
     skipped = @skipped, worked_ms = @worked, lease_until = @until, updated_at = @at
-where org_id = @org and id = @id and lease_token = @token`
+where org_id = @org and id = @id`
 
 func writeRun(ctx context.Context, tx pgx.Tx, r engagement.Run, now, until time.Time) error {
 	cursor, cursorErr := json.Marshal(r.Cursor)
@@ -156,14 +156,11 @@ func writeRun(ctx context.Context, tx pgx.Tx, r engagement.Run, now, until time.
 	if err := errors.Join(cursorErr, skippedErr); err != nil {
 		return err
 	}
-	tag, err := tx.Exec(ctx, sqlWriteRun, pgx.NamedArgs{
-		"org": r.OrgID, "id": r.ID, "token": r.Token, "stage": string(r.Stage), "cursor": string(cursor), "processed": r.Counts.Processed,
+	_, err := tx.Exec(ctx, sqlWriteRun, pgx.NamedArgs{
+		"org": r.OrgID, "id": r.ID, "stage": string(r.Stage), "cursor": string(cursor), "processed": r.Counts.Processed,
 		"succeeded": r.Counts.Succeeded, "failed": r.Counts.Failed, "skipped": skipped, "worked": r.Counts.Worked.Milliseconds(),
 		"until": until, "at": now,
 	})
-	if err == nil && tag.RowsAffected() == 0 {
-		err = engagement.ErrRunLost
-	}
 	return err
 }
 

@@ -1,0 +1,139 @@
+package onboarding_test
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/services/onboarding/catalog"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/engagement"
+	"paceline.internal/services/onboarding/engagement/rules"
+)
+
+// crowd is people who stand anywhere around the boundaries of the daily run that is due now; the same for the same seed.
+func (b *bundle) crowd(seed uint64, size int) []conversation.Profile {
+	b.t.Helper()
+	chance := rand.New(rand.NewPCG(seed, 1))
+	people := make([]conversation.Profile, size)
+	for i := range people {
+		people[i] = b.known()
+	}
+	b.onDay(16, 6)
+	nominal := b.clock.Now()
+	b.clock.Advance(30 * time.Minute)
+	one := func(of ...time.Duration) time.Duration { return of[chance.IntN(len(of))] }
+	const moment = time.Microsecond
+	for _, p := range people {
+		b.exec(`update profiles set time_zone = $2 where id = $1`, p.ID, []string{"UTC", "America/Sao_Paulo", "Pacific/Auckland"}[chance.IntN(3)])
+		const stands = `update user_engagement_states set state = $2, last_activity_at = $3, goodbye_sent_at = $4, goodbye_expires_at = $5, remind_at = $6
+			where profile_id = $1`
+		last := nominal.Add(-14*day + one(0, moment, -moment, -day, day, 14*day))
+		switch chance.IntN(6) {
+		case 0:
+			b.exec(stands, p.ID, "goodbye_sent", last, nominal.Add(-3*day), nominal.Add(one(0, moment, -moment, -day, day)), nil)
+		case 1: // that was not accepted, or not yet
+			b.standing(p, rules.Inactivity14d)
+			if chance.IntN(2) == 0 {
+				b.exec(`update engagement_outreach set status = 'failed', outcome = 'rejected', next_retry_at = null, processed_at = $2
+					where profile_id = $1 and event_type = 'goodbye'`, p.ID, b.clock.Now())
+			}
+		case 2:
+			b.exec(stands, p.ID, "remind_later", last, nil, nil, nominal.Add(one(0, moment, -moment, -day, day)))
+		case 3:
+			b.exec(stands, p.ID, []string{"help_flow", "dormant"}[chance.IntN(2)], last, nil, nil, nil)
+		default:
+			b.exec(stands, p.ID, "active", last, nil, nil, nil)
+		}
+		switch chance.IntN(9) {
+		case 0:
+			b.exec(`update profiles set opted_out_at = $2 where id = $1`, p.ID, nominal)
+		case 1:
+			b.exec(`update profiles set reengagement_opt_out = true where id = $1`, p.ID)
+		case 2:
+			b.hold(p)
+		case 3:
+			b.activate(p)
+		case 4:
+			b.unrecorded(p, "coffee 5")
+		}
+	}
+	return people
+}
+
+// decides does what the rules say a daily run does for a person, with no other person and no other code of runs.
+func (b *bundle) decides(p conversation.Profile, trigger rules.Trigger, nominal time.Time) {
+	b.t.Helper()
+	v, err := b.store.Engagement().PersonByID(b.t.Context(), orgID, p.ID, "")
+	require.NoError(b.t, err)
+	now := b.clock.Now()
+	m, err := rules.DefaultConfig().Limits.Decide(v.Person, v.Situation, rules.Event{Trigger: trigger, At: nominal, Now: now})
+	if err != nil {
+		return
+	}
+	c := engagement.Change{View: v, Cause: "run:" + newID(), Moves: []rules.Move{m}, At: now}
+	if m.Queue != "" {
+		able := rules.Candidate{OptedOut: v.OptedOut, Held: v.Hold, RemindersOff: v.RemindersOff, Session: v.Session, Mode: v.Mode}
+		o := rules.Outreach{Type: m.Queue, At: nominal, Zone: v.Zone}
+		due, late := o.SendAt(now)
+		unwanted := able.Eligible(m.Queue) != "" || late != ""
+		if unwanted && m.Queue == rules.Goodbye {
+			return
+		}
+		if !unwanted {
+			c.Outreach = []engagement.Outreach{{
+				Type: m.Queue, Key: o.Key(p.ID), DueAt: due, LocalDay: rules.LocalDay(nominal, v.Zone), ExpiresAt: o.Expires(),
+				MessageKey: map[rules.MessageType]string{rules.Goodbye: catalog.Goodbye, rules.Reminder: catalog.Reminder}[m.Queue],
+			}}
+		}
+	}
+	require.NoError(b.t, b.store.Engagement().Apply(b.t.Context(), c))
+}
+
+// written is where a person stands, with their audit and what is queued for them, without what differs between two databases.
+func (b *bundle) written(p conversation.Profile) []string {
+	b.t.Helper()
+	all := listed[string](b, `select concat_ws(' ', state, last_activity_at, goodbye_sent_at, goodbye_expires_at, remind_at)
+		from user_engagement_states where profile_id = $1`, p.ID)
+	all = append(all, listed[string](b, `select concat_ws(' ', from_state, to_state, trigger, created_at, metadata, supersedes is null)
+		from engagement_state_transitions where profile_id = $1 order by id`, p.ID)...)
+	all = append(all, listed[string](b, `select concat_ws(' ', o.idempotency_key, o.status, o.outcome, o.priority, o.subject, o.payload, o.message_key,
+		o.destination, o.local_day, o.scheduled_for, o.next_retry_at, o.expires_at, o.created_at, t.trigger)
+		from engagement_outreach o left join engagement_state_transitions t on t.id = o.transition_id
+		where o.profile_id = $1 and o.event_type in ('goodbye', 'reminder') order by o.idempotency_key`, p.ID)...)
+	for i := range all {
+		all[i] = strings.ReplaceAll(all[i], p.ID, "the person")
+	}
+	return all
+}
+
+// TestRunIsTheRules: the statements of a run over hundreds do to everybody what the rules do to each alone.
+func TestRunIsTheRules(t *testing.T) {
+	t.Parallel()
+	subtest(t, "DailyRunDoesWhatTheRulesDoOneByOne", runsToday, func(t *testing.T, b *bundle) {
+		const size = 60
+		seed := uint64(time.Now().UnixNano())
+		t.Logf("seed %d", seed)
+		alone := runsToday(t)
+		together, each := b.crowd(seed, size), alone.crowd(seed, size)
+		b.works()
+		nominal := rules.DefaultConfig().Newest(rules.Daily, alone.clock.Now()).Nominal
+		for _, trigger := range []rules.Trigger{rules.ReminderDue, rules.GoodbyeTimeout, rules.Inactivity14d} {
+			for _, p := range each {
+				alone.decides(p, trigger, nominal)
+			}
+		}
+		moved := 0
+		for i := range together {
+			got := b.written(together[i])
+			require.Equal(t, alone.written(each[i]), got, "person %d", i)
+			if len(b.triggers(together[i])) > 1 {
+				moved++
+			}
+		}
+		require.Positive(t, moved)
+	})
+}
