@@ -62,7 +62,7 @@ func TestJourneys(t *testing.T) {
 	} {
 		subtest(t, j.name, runsToday, func(t *testing.T, b *bundle) {
 			p := b.known()
-			for day := 0; day <= 30; day++ {
+			for day := range 31 {
 				if day > 0 {
 					b.onDay(1, 10)
 				}
