@@ -490,3 +490,80 @@ func TestOperatorsOfOutreach(t *testing.T) {
 		require.Equal(t, late.ID, cancelled.GetOutreach().GetProfileId())
 	})
 }
+
+// TestOutreachBegun is about rows that were claimed for sending, and of which nothing was sent.
+func TestOutreachBegun(t *testing.T) {
+	t.Parallel()
+
+	subtest(t, "RowThatWaitsInMessagingOffersNoChoiceAndIsTakenBack", setup, func(t *testing.T, b *bundle) {
+		p := b.standing(b.away(), rules.Inactivity14d)
+		_, err := b.messaging.SetHold(t.Context(), &messagingv1.SetHoldRequest{OrgId: orgID, Phone: p.Phone, Held: true, Version: 9})
+		require.NoError(t, err)
+		b.sends()
+		require.Zero(t, b.count(`select count(*) from engagement_outreach where profile_id = $1 and body is not null`, p.ID))
+		b.reply(p, "2")
+		b.in(p, rules.Active)
+		require.Equal(t, 1, b.outreach(p, rules.Goodbye, "cancelled", "returned"))
+	})
+
+	subtest(t, "NothingIsBegunBeforeTheNextTurn", setup, func(t *testing.T, b *bundle) {
+		first, second := b.away(), b.known()
+		b.exec(`delete from engagement_outreach`)
+		b.clock.Advance(14 * day)
+		b.standing(first, rules.Inactivity14d)
+		b.standing(second, rules.Inactivity14d)
+		for _, p := range []conversation.Profile{first, second} {
+			_, err := b.messaging.SetHold(t.Context(), &messagingv1.SetHoldRequest{OrgId: orgID, Phone: p.Phone, Held: true, Version: 9})
+			require.NoError(t, err)
+		}
+		people := b.current().people.People
+		n, wait, err := people.Admit(t.Context(), 4)
+		require.NoError(t, err)
+		require.Equal(t, 4, n)
+		require.Zero(t, wait)
+		b.sends()
+		n, wait, err = people.Admit(t.Context(), 4)
+		require.NoError(t, err)
+		require.Zero(t, n)
+		require.Positive(t, wait)
+		b.clock.Advance(wait)
+		n, _, err = people.Admit(t.Context(), 4)
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+	})
+
+	subtest(t, "MemberWhoLeftTheHouseholdGetsNothing", setup, func(t *testing.T, b *bundle) {
+		p, partner := b.away(), b.person()
+		b.together(p, partner)
+		b.exec(`update profiles set preferred_destination = 'group' where id = $1`, p.ID)
+		b.standing(p, rules.Inactivity14d)
+		b.hold(partner)
+		b.sends()
+		require.NoError(t, b.joins(partner, ""))
+		b.release(partner)
+		b.later(10 * time.Minute)
+		require.Empty(t, b.got(partner))
+		require.Equal(t, 1, b.outreach(p, rules.Goodbye, "cancelled", "ineligible"))
+	})
+
+	subtest(t, "RowOfANewerReleaseIsLeftToIt", setup, func(t *testing.T, b *bundle) {
+		p := b.standing(b.away(), rules.Inactivity14d)
+		b.exec(`update engagement_outreach set payload = '{"of_tomorrow": 1}' where profile_id = $1`, p.ID)
+		for range 5 {
+			b.later(10 * time.Minute)
+		}
+		require.Equal(t, 1, b.outreach(p, rules.Goodbye, "pending", ""))
+		b.later(8 * day)
+		require.Equal(t, 1, b.outreach(p, rules.Goodbye, "cancelled", "expired"))
+	})
+
+	subtest(t, "RowThatFailedForGoodAndWasTakenAllTheSameIsSent", setup, func(t *testing.T, b *bundle) {
+		p := b.standing(b.away(), rules.Inactivity14d)
+		b.messaging.Script(func(int, *messagingv1.SendRequest) messagingtest.Outcome { return messagingtest.AcceptNoRow })
+		for range 5 {
+			b.later(time.Minute)
+		}
+		require.Equal(t, 1, b.outreach(p, rules.Goodbye, "completed", "sent"))
+		require.Len(t, b.got(p), 1)
+	})
+}

@@ -49,6 +49,7 @@ type ports struct {
 	beforeBegin func()
 	// beforeBatch happens once, between the next decisions of a run and their write.
 	beforeBatch func()
+	failBatch   bool // once
 
 	mu    sync.Mutex
 	calls []string
@@ -326,6 +327,10 @@ func (e people) Begin(
 	return call(e.p, "Begin", func() (engagement.Rendered, error) { return e.p.Store.Engagement().Begin(ctx, d, r, group, at) })
 }
 
+func (e people) Unbegin(ctx context.Context, d engagement.Due, at time.Time) error {
+	return act(e.p, "Unbegin", func() error { return e.p.Store.Engagement().Unbegin(ctx, d, at) })
+}
+
 func (e people) End(ctx context.Context, end engagement.End) error {
 	return act(e.p, "End", func() error { return e.p.Store.Engagement().End(ctx, end) })
 }
@@ -364,6 +369,10 @@ func (e people) WriteBatch(ctx context.Context, b engagement.Batch, until time.T
 	if do := e.p.beforeBatch; do != nil {
 		e.p.beforeBatch = nil
 		do()
+	}
+	if e.p.failBatch {
+		e.p.failBatch = false
+		return 0, errMishap
 	}
 	return call(e.p, "WriteBatch", func() (int, error) { return e.p.Store.Engagement().WriteBatch(ctx, b, until) })
 }

@@ -227,6 +227,7 @@ func (w *wiring) sendOutreach(ctx context.Context, counted *queue.Metrics) error
 	}
 	w.outreach = queue.NewRunner(queue.Config{
 		Name: engagement.OutreachTable, Store: rows, Handlers: w.people.Handlers(), GiveUp: w.people.GiveUp, Backoff: engagement.OutreachBackoff,
+		Admit:   w.people.Admit,
 		Workers: outreachWorkers, Transient: transient, Wake: w.wakeOutreach, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
 	})
 	retention := &queue.Retention{Queue: rows, Keep: store.KeptOutreach, For: w.cfg.JobsRetention, Log: w.deps.Log, Now: w.deps.Now}

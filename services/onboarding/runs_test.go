@@ -2,7 +2,9 @@ package onboarding_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
@@ -413,4 +416,53 @@ func TestCrashOfRuns(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRunsOnAClockThatMoves is about the time that passes while a batch is decided.
+func TestRunsOnAClockThatMoves(t *testing.T) {
+	t.Parallel()
+	moving := func(b *bundle) *engagement.Service {
+		p := b.healthy()
+		return engagement.New(engagement.Config{
+			Store: people{p}, Carrier: p, Rules: b.rules, Texts: catalog.DefaultEngagement(), Log: slog.New(slog.DiscardHandler),
+			Transient: func(err error) bool { return errors.Is(err, errMishap) },
+			Now:       func() time.Time { b.clock.Advance(time.Microsecond); return b.clock.Now() },
+		})
+	}
+
+	subtest(t, "EveryGoodbyeIsRecognisedByItsPerson", runsToday, func(t *testing.T, b *bundle) {
+		for range 5 {
+			b.known()
+		}
+		b.onDay(16, 9)
+		_, err := moving(b).WorkRuns(t.Context(), orgID, time.Minute)
+		require.NoError(t, err)
+		require.Equal(t, 6, b.count(`select count(*) from engagement_outreach o join user_engagement_states u using (profile_id)
+			where o.event_type = 'goodbye' and o.transition_id = u.transition_id and o.created_at = u.goodbye_sent_at`))
+		b.sends()
+		require.Equal(t, 6, b.count(`select count(*) from user_engagement_states where goodbye_expires_at is not null`))
+	})
+}
+
+func TestBatchThatIsHalved(t *testing.T) {
+	t.Parallel()
+
+	subtest(t, "AnOutageInTheFirstHalfDoesNotPassItOver", runsToday, func(t *testing.T, b *bundle) {
+		var idle []conversation.Profile
+		for range 4 {
+			idle = append(idle, b.known())
+		}
+		b.exec(fmt.Sprintf(`alter table engagement_state_transitions add constraint broken check (profile_id <> '%s' or trigger = 'user_message')`, idle[3].ID))
+		b.onDay(16, 7)
+		p := b.current().ports
+		p.beforeBatch = func() { p.beforeBatch = func() { p.failBatch = true } } // the batch meets its bad person, and its first half an outage
+		_, err := b.current().people.People.WorkRuns(t.Context(), orgID, time.Minute)
+		require.ErrorIs(t, err, errMishap)
+		b.clock.Advance(engagement.RunLease + time.Second)
+		b.works()
+		for _, p := range idle[:3] {
+			b.in(p, rules.GoodbyeSent)
+		}
+		require.Equal(t, int64(1), b.newestRun(rules.Daily).GetFailed())
+	})
 }

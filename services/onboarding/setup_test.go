@@ -182,7 +182,7 @@ func (b *bundle) start(p *ports) *running {
 	})
 	outreach := queue.NewRunner(queue.Config{
 		Name: engagement.OutreachTable, Store: jobs{p, p.Store.Engagement().Queue()}, Log: logger, Now: now, GiveUp: follows.GiveUp,
-		Handlers: follows.Handlers(), Backoff: engagement.OutreachBackoff,
+		Handlers: follows.Handlers(), Backoff: engagement.OutreachBackoff, Admit: follows.Admit,
 	})
 	failures, err := reservation.New(&postgres.Reservations{Pool: b.pool}, reservation.Lock, logger, now)
 	require.NoError(b.t, err)

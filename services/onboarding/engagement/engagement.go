@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"paceline.internal/services/onboarding/catalog"
@@ -87,7 +88,11 @@ var (
 )
 
 // Service follows people. It is safe for concurrent use.
-type Service struct{ Config }
+type Service struct {
+	Config
+
+	turn atomic.Int64 // when the next row of outreach may be begun, after one that had to wait; 0 while none had to
+}
 
 // New makes a Service.
 func New(cfg Config) *Service {
@@ -97,7 +102,7 @@ func New(cfg Config) *Service {
 	if cfg.Notify == nil {
 		cfg.Notify = func() {}
 	}
-	return &Service{cfg}
+	return &Service{Config: cfg}
 }
 
 // View is a person, as one read of the database saw them.

@@ -37,10 +37,11 @@ var outcomes = map[rules.Skip]string{
 
 // How long outreach waits for what it cannot go on without.
 const (
-	soon         = 2 * time.Second  // a decision that was overtaken, a message of the person that is being worked on, messaging
-	whileHeld    = 5 * time.Minute  // a safety hold
-	whileInDoubt = 30 * time.Second // the reconciler of messaging
-	longInDoubt  = time.Hour        // an operator, who may take days
+	soon            = 2 * time.Second  // a decision that was overtaken, a message of the person that is being worked on, messaging
+	whileHeld       = 5 * time.Minute  // a safety hold
+	whileUnreadable = time.Minute      // a replica of the release that wrote it
+	whileInDoubt    = 30 * time.Second // the reconciler of messaging
+	longInDoubt     = time.Hour        // an operator, who may take days
 )
 
 // firstPause is the pause after the first failed try; each one after that is twice as long.
@@ -57,6 +58,8 @@ type outreachRows interface {
 	// person stands where its transition left them and no message of theirs waits; conversation.ErrConflict, queue.ErrFenced. members are to
 	// get it too, each as a row of its own.
 	Begin(ctx context.Context, d Due, rendered Rendered, group bool, at time.Time) (Rendered, error)
+	// Unbegin takes the claim for sending back, of a row of which nothing can have been sent; queue.ErrFenced.
+	Unbegin(ctx context.Context, d Due, at time.Time) error
 	// End ends a row with its job, and what the end of a goodbye means to where its person stands; queue.ErrFenced.
 	End(ctx context.Context, e End) error
 }
@@ -71,6 +74,7 @@ type Due struct {
 	TransitionID string // that asked for it; empty for none
 	MessageKey   string
 	Params       catalog.Params
+	Unreadable   error // the parameters are of a release that this one is not
 	CreatedAt    time.Time
 	ExpiresAt    time.Time
 	Begun        bool        // it may have been sent
@@ -97,7 +101,8 @@ type End struct {
 type Fate struct {
 	MessageID  string
 	AcceptedAt time.Time // zero unless the carrier has it
-	InDoubt    bool      // the carrier may have it
+	InDoubt    bool      // the carrier may have it, which is found out
+	Parked     bool      // the carrier may have it, which an operator has to find out
 }
 
 // errNotSent is why a row failed for good.
@@ -117,6 +122,19 @@ func (s *Service) Handlers() map[string]queue.Handler {
 	return all
 }
 
+// Admit lets one row at a time be begun after one that had to wait for its turn, and none before the next turn: else all that are due
+// would ask for it, the urgent ones behind them.
+func (s *Service) Admit(_ context.Context, want int) (int, time.Duration, error) {
+	turn := s.turn.Load()
+	if turn == 0 {
+		return want, 0, nil
+	}
+	if wait := time.Unix(0, turn).Sub(s.Now()); wait > 0 {
+		return 0, wait, nil
+	}
+	return min(want, 1), 0, nil
+}
+
 // deliver brings a row of outreach to its end, or says when to come back. Whether it is still wanted is decided anew at each try.
 func (s *Service) deliver(ctx context.Context, j queue.Job) error {
 	d, err := s.Store.Outreach(ctx, j, s.Now())
@@ -134,9 +152,11 @@ func (s *Service) deliver(ctx context.Context, j queue.Job) error {
 	outcome, wait := s.wanted(d, about, to)
 	switch {
 	case outcome != "":
-		return s.skip(ctx, d, outcome)
+		return s.unsent(ctx, End{Due: d, Status: queue.StatusCancelled, Outcome: outcome})
 	case wait > 0:
 		return &queue.Snooze{After: wait, Cause: errors.New("it may not be sent yet")}
+	case d.Unreadable != nil: // of a newer release, whose replicas can read it
+		return &queue.Snooze{After: whileUnreadable, Cause: d.Unreadable}
 	}
 	return s.send(ctx, d, about, to)
 }
@@ -147,6 +167,9 @@ func (s *Service) wanted(d Due, about, to View) (outcome string, wait time.Durat
 	at := rules.Daytime(now, to.Zone)
 	if !at.Before(d.ExpiresAt) {
 		return outcomeExpired, 0
+	}
+	if d.MemberID != "" && (about.HouseholdID == "" || about.HouseholdID != to.HouseholdID || about.Destination != rules.Group) {
+		return outcomeIneligible, 0
 	}
 	answersTransition := d.Type == rules.Goodbye || d.Type == rules.Reminder
 	if answersTransition && about.TransitionID != d.TransitionID {
@@ -169,28 +192,36 @@ func (s *Service) wanted(d Due, about, to View) (outcome string, wait time.Durat
 	return outcomes[nudge.Capped(now, d.Nudges)], 0
 }
 
-// skip ends a row that is not wanted any more. One that was begun may have been sent: what became of it is found out first.
-func (s *Service) skip(ctx context.Context, d Due, outcome string) error {
-	if d.Begun {
-		fate, err := s.Carrier.Fate(ctx, d.Job.OrgID, d.Key)
-		switch {
-		case errors.Is(err, conversation.ErrUnavailable):
-			return &queue.Snooze{After: soon, Cause: err}
-		case err != nil:
-			return err
-		case !fate.AcceptedAt.IsZero():
-			return s.sent(ctx, d, fate.MessageID, fate.AcceptedAt)
-		case fate.InDoubt:
-			pause := min(max(whileInDoubt, s.Now().Sub(d.CreatedAt)/10), longInDoubt)
-			return &queue.Snooze{After: pause, Cause: errors.New("it may have been sent")}
-		}
+// unsent ends a row that was not sent, as far as is known. One that was begun may have been: what became of it is found out first.
+func (s *Service) unsent(ctx context.Context, e End) error {
+	d := e.Due
+	e.At = s.Now()
+	if !d.Begun {
+		return s.end(ctx, e)
 	}
-	return s.end(ctx, End{Due: d, Status: queue.StatusCancelled, Outcome: outcome, At: s.Now()})
+	fate, err := s.Carrier.Fate(ctx, d.Job.OrgID, d.Key)
+	switch {
+	case errors.Is(err, conversation.ErrUnavailable):
+		return &queue.Snooze{After: soon, Cause: err}
+	case err != nil:
+		return err
+	case !fate.AcceptedAt.IsZero():
+		return s.sent(ctx, d, fate.MessageID, fate.AcceptedAt)
+	case fate.InDoubt:
+		pause := min(max(whileInDoubt, s.Now().Sub(d.CreatedAt)/10), longInDoubt)
+		return &queue.Snooze{After: pause, Cause: errors.New("it may have been sent")}
+	case fate.Parked: // nothing but an operator moves it, and others of this phone wait behind it
+		e.Status, e.Outcome, e.Why = queue.StatusFailed, outcomeGivenUp, "an operator has to resolve message "+fate.MessageID
+	}
+	return s.end(ctx, e)
 }
 
 func (s *Service) send(ctx context.Context, d Due, about, to View) error {
 	text, err := s.Texts.Render(to.Locale, d.MessageKey, to.FirstName, d.Params)
-	if err != nil {
+	switch {
+	case errors.Is(err, catalog.ErrUnknownText): // as above
+		return &queue.Snooze{After: whileUnreadable, Cause: err}
+	case err != nil:
 		return &queue.Permanent{Cause: fmt.Errorf("render %s: %w", d.MessageKey, err)}
 	}
 	resolved, _ := rules.Resolve(about.Destination, about.InHousehold)
@@ -211,7 +242,7 @@ func (s *Service) send(ctx context.Context, d Due, about, to View) error {
 	})
 	switch {
 	case errors.Is(err, conversation.ErrNoSender):
-		return s.end(ctx, End{Due: d, Status: queue.StatusCancelled, Outcome: outcomeIneligible, At: s.Now()})
+		return s.unsent(ctx, End{Due: d, Status: queue.StatusCancelled, Outcome: outcomeIneligible})
 	case errors.Is(err, conversation.ErrUnavailable):
 		return &queue.Snooze{After: soon, Cause: err}
 	case err != nil:
@@ -222,18 +253,24 @@ func (s *Service) send(ctx context.Context, d Due, about, to View) error {
 
 // settle takes messaging's answer.
 func (s *Service) settle(ctx context.Context, d Due, sent conversation.Sent) error {
-	cancelled := End{Due: d, Status: queue.StatusCancelled, At: s.Now()}
+	cancelled := End{Due: d, Status: queue.StatusCancelled}
 	switch sent.Outcome {
 	case conversation.Accepted, conversation.AlreadyAccepted:
 		return s.sent(ctx, d, sent.MessageID, sent.AcceptedAt)
 	case conversation.InFlight, conversation.Unknown, conversation.Throttled, conversation.Held:
+		if sent.MessageID == "" { // it never left messaging: it waits for its turn, or for the release
+			if err := s.Store.Unbegin(ctx, d, s.Now()); err != nil {
+				return err
+			}
+			s.turn.Store(s.Now().Add(sent.RetryAfter).UnixNano())
+		}
 		return &queue.Snooze{After: max(sent.RetryAfter, OutreachBackoff(1)), Cause: &conversation.Pending{Outcome: sent.Outcome}}
 	case conversation.OptedOut:
 		cancelled.Outcome = outcomeOptedOut
-		return s.end(ctx, cancelled)
+		return s.unsent(ctx, cancelled)
 	case conversation.RemindersOff:
 		cancelled.Outcome = outcomeRemindersOff
-		return s.end(ctx, cancelled)
+		return s.unsent(ctx, cancelled)
 	case conversation.Rejected:
 		why := fmt.Sprintf("refused with %d: %s", sent.Code, sent.Explanation)
 		return &queue.Permanent{Cause: &errNotSent{outcome: outcomeRejected, why: why}}
@@ -255,11 +292,11 @@ func (s *Service) GiveUp(ctx context.Context, j queue.Job, cause error) error {
 	if err != nil {
 		return err
 	}
-	e := End{Due: d, Status: queue.StatusFailed, Outcome: outcomeGivenUp, Why: cause.Error(), At: s.Now()}
+	e := End{Due: d, Status: queue.StatusFailed, Outcome: outcomeGivenUp, Why: cause.Error()}
 	if refused, found := errors.AsType[*errNotSent](cause); found {
 		e.Outcome = refused.outcome
 	}
-	if err := s.end(ctx, e); !errors.Is(err, queue.ErrEnded) && !errors.Is(err, queue.ErrFenced) {
+	if err := s.unsent(ctx, e); !errors.Is(err, queue.ErrEnded) && !errors.Is(err, queue.ErrFenced) {
 		return err
 	}
 	return nil

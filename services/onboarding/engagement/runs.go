@@ -93,9 +93,10 @@ func (s *Service) timesOf(r Run) RunTimes {
 
 // Candidate is a person whom a stage looks at.
 type Candidate struct {
-	View    View
-	Cursor  Cursor
-	Actions int // of the weekly window; of the weekly run only
+	View       View
+	Cursor     Cursor
+	Actions    int   // of the weekly window; of the weekly run only
+	Unreadable error // what is stored of the person cannot be read
 }
 
 // Planned is what a run does for a person: a change, or the reason why not.
@@ -279,18 +280,21 @@ func (s *Service) withoutSender(ctx context.Context, orgID string) (bool, error)
 
 // batch decides on people and writes what was decided. A batch that cannot be written is halved, down to the person who is the reason.
 func (s *Service) batch(ctx context.Context, r *Run, found []Candidate, noSender bool) error {
+	now := s.Now() // one for all: a goodbye is recognised by the instant at which it was decided
 	after, changes, queued := *r, []Change{}, false
 	after.Cursor, after.Counts = found[len(found)-1].Cursor, r.Counts.plus(len(found))
 	for _, c := range found {
-		p := s.plan(*r, c, noSender)
-		if p.Skip != "" {
+		p := s.plan(*r, c, noSender, now)
+		switch {
+		case c.Unreadable != nil:
+			after.Counts.Failed++
+			s.Log.ErrorContext(ctx, "engagement.run_person_failed", "run_id", r.ID, "profile_id", c.Cursor.ProfileID, "error", c.Unreadable)
+		case p.Change == nil:
 			after.Counts.Skipped[p.Skip]++
-		}
-		if p.Change != nil {
+		default:
 			changes, queued = append(changes, *p.Change), queued || len(p.Change.Outreach) > 0
 		}
 	}
-	now := s.Now()
 	changed, err := s.Store.WriteBatch(ctx, Batch{Run: after, Changes: changes, Now: now}, now.Add(RunLease))
 	switch {
 	case err == nil:
@@ -306,7 +310,10 @@ func (s *Service) batch(ctx context.Context, r *Run, found []Candidate, noSender
 	case errors.Is(err, ErrRunLost) || ctx.Err() != nil || s.Transient(err):
 		return err
 	case len(found) > 1:
-		return errors.Join(s.batch(ctx, r, found[:len(found)/2], noSender), s.batch(ctx, r, found[len(found)/2:], noSender))
+		if err := s.batch(ctx, r, found[:len(found)/2], noSender); err != nil {
+			return err // the cursor must not pass those who were not written
+		}
+		return s.batch(ctx, r, found[len(found)/2:], noSender)
 	}
 	s.Log.ErrorContext(ctx, "engagement.run_person_failed", "run_id", r.ID, "profile_id", found[0].View.ProfileID, "error", err)
 	after.Counts.Failed++
@@ -340,11 +347,14 @@ var triggers = map[Stage]rules.Trigger{
 }
 
 // plan decides what a run does for a person. Everything is judged at its nominal instant.
-func (s *Service) plan(r Run, c Candidate, noSender bool) Planned {
+func (s *Service) plan(r Run, c Candidate, noSender bool, now time.Time) Planned {
 	v := c.View
+	if c.Unreadable != nil {
+		return Planned{}
+	}
 	able := v.candidate()
 	able.NoSender = noSender
-	change := Change{View: v, Cause: "run:" + r.ID, At: s.Now()}
+	change := Change{View: v, Cause: "run:" + r.ID, At: now}
 	var skip rules.Skip
 	var key string
 	kind, params := rules.WeeklyReview, catalog.Params{}
@@ -398,7 +408,8 @@ func reasonOf(err error) rules.Skip {
 // DryRun is what a run would do if it began now: the counts of everybody, and who would get what, from behind the first so many on.
 // It writes nothing.
 func (s *Service) DryRun(ctx context.Context, orgID string, job rules.Job, from, limit int) (Run, []Planned, error) {
-	r := Run{OrgID: orgID, Period: s.Rules.Newest(job, s.Now()), Status: RunRunning, Counts: Counts{}.plus(0), ID: uuid.Nil.String()}
+	now := s.Now()
+	r := Run{OrgID: orgID, Period: s.Rules.Newest(job, now), Status: RunRunning, Counts: Counts{}.plus(0), ID: uuid.Nil.String()}
 	noSender, err := s.withoutSender(ctx, orgID)
 	if err != nil {
 		return Run{}, nil, err
@@ -416,11 +427,9 @@ func (s *Service) DryRun(ctx context.Context, orgID string, job rules.Job, from,
 			}
 			r.Cursor, r.Counts = found[len(found)-1].Cursor, r.Counts.plus(len(found))
 			for _, c := range found {
-				p := s.plan(r, c, noSender)
-				if p.Skip != "" {
-					r.Counts.Skipped[p.Skip]++
-				}
+				p := s.plan(r, c, noSender, now)
 				if p.Change == nil {
+					r.Counts.Skipped[p.Skip]++
 					continue
 				}
 				if r.Counts.Succeeded++; r.Counts.Succeeded > from && len(planned) < limit {

@@ -179,15 +179,15 @@ func (c *Client) Fate(ctx context.Context, orgID, key string) (engagement.Fate, 
 		return engagement.Fate{}, nil
 	}
 	m := answer.GetMessages()[0]
-	f := engagement.Fate{MessageID: m.GetMessageId(), InDoubt: slices.Contains(inDoubt, m.GetStatus())}
+	f := engagement.Fate{MessageID: m.GetMessageId(), InDoubt: slices.Contains(inDoubt, m.GetStatus()), Parked: m.GetStatus() == "parked"}
 	if at := m.GetAcceptedAt(); at != nil {
 		f.AcceptedAt = at.AsTime()
 	}
 	return f, nil
 }
 
-// inDoubt are the statuses of a message that the carrier may have.
-var inDoubt = []string{"sending", "unknown", "parked"}
+// inDoubt are the statuses of a message that the carrier may have, and of which messaging finds out whether it has.
+var inDoubt = []string{"sending", "unknown"}
 
 var effects = map[messagingv1.ConsentEffect]conversation.Effect{
 	messagingv1.ConsentEffect_CONSENT_EFFECT_NONE:      conversation.EffectNone,

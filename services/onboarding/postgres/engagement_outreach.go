@@ -67,11 +67,9 @@ func (s *Engagement) Outreach(ctx context.Context, j queue.Job, now time.Time) (
 		return engagement.Due{}, fmt.Errorf("read outreach: %w", err)
 	}
 	params, err := catalog.ParseParams(r.Payload)
-	if err != nil {
-		return engagement.Due{}, &queue.Permanent{Cause: err}
-	}
 	return engagement.Due{
-		Job: j, Type: rules.MessageType(r.EventType), Key: r.IdempotencyKey, ProfileID: r.ProfileID, MemberID: r.MemberID,
+		Unreadable: err,
+		Job:        j, Type: rules.MessageType(r.EventType), Key: r.IdempotencyKey, ProfileID: r.ProfileID, MemberID: r.MemberID,
 		TransitionID: r.TransitionID, MessageKey: r.MessageKey, Params: params, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt, Begun: r.Begun,
 		Nudges: r.Nudges,
 	}, nil
@@ -148,6 +146,22 @@ func queueForMembers(ctx context.Context, tx pgx.Tx, args pgx.NamedArgs) error {
 		})
 	}
 	return tx.SendBatch(ctx, &batch).Close()
+}
+
+const sqlUnbegin = `
+update engagement_outreach set recipient = null, locale = null, body = null, updated_at = @at
+where org_id = @org and id = @id and lease_token = @token`
+
+// Unbegin takes the claim for sending back.
+func (s *Engagement) Unbegin(ctx context.Context, d engagement.Due, at time.Time) error {
+	tag, err := s.pool.Exec(ctx, sqlUnbegin, pgx.NamedArgs{"org": d.Job.OrgID, "id": d.Job.ID, "token": d.Job.LeaseToken, "at": at})
+	if err != nil {
+		return fmt.Errorf("unbegin outreach: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return queue.ErrFenced
+	}
+	return nil
 }
 
 const sqlEndOutreach = `
@@ -268,6 +282,10 @@ func (s *Engagement) CancelOutreach(ctx context.Context, orgID, id string, now t
 			_, err := s.outreach.Dismiss(ctx, tx, orgID, id, now)
 			return err
 		}
+		// Their person first, as what they write does.
+		if _, err := tx.Exec(ctx, `select from user_engagement_states where profile_id = $1 for update`, r.ProfileID); err != nil {
+			return err
+		}
 		if _, err := s.outreach.Cancel(ctx, tx, orgID, id, now); err != nil {
 			return err
 		}
@@ -290,7 +308,10 @@ func (s *Engagement) RetryOutreach(ctx context.Context, orgID, id string, now ti
 		if r.Status == queue.StatusFailed && !now.Before(r.ExpiresAt) {
 			return engagement.ErrOver
 		}
-		_, err := s.outreach.Retry(ctx, tx, orgID, id, now)
+		if _, err := s.outreach.Retry(ctx, tx, orgID, id, now); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `update engagement_outreach set outcome = '' where id = $1`, id)
 		return err
 	})
 }

@@ -209,7 +209,7 @@ where u.org_id = @org and u.state in ('active', 'help_flow') and u.state = 'acti
 order by u.last_activity_at, u.profile_id limit @limit`,
 	engagement.StageReviews: `
 select u.profile_id::text, u.last_activity_at from user_engagement_states u
-where u.org_id = @org and u.state in ('active', 'help_flow') and u.last_activity_at >= @since
+where u.org_id = @org and u.state in ('active', 'help_flow') and u.last_activity_at >= @since and u.created_at <= @nominal
   and (u.last_activity_at, u.profile_id) > (@at, @after)
 order by u.last_activity_at, u.profile_id limit @limit`,
 }
@@ -261,12 +261,13 @@ func (s *Engagement) Candidates(
 	}
 	found := make([]engagement.Candidate, len(cursors))
 	for i, c := range cursors {
-		found[i] = engagement.Candidate{View: views[c.ProfileID], Cursor: c, Actions: acted[c.ProfileID]}
+		found[i] = views[c.ProfileID]
+		found[i].Cursor, found[i].Actions = c, acted[c.ProfileID]
 	}
 	return found, nil
 }
 
-func (s *Engagement) people(ctx context.Context, args pgx.NamedArgs) (map[string]engagement.View, error) {
+func (s *Engagement) people(ctx context.Context, args pgx.NamedArgs) (map[string]engagement.Candidate, error) {
 	rows, err := s.pool.Query(ctx, sqlPeopleOfRun, args)
 	if err != nil {
 		return nil, fmt.Errorf("read people for a run: %w", err)
@@ -276,11 +277,10 @@ func (s *Engagement) people(ctx context.Context, args pgx.NamedArgs) (map[string
 		return nil, fmt.Errorf("read people for a run: %w", err)
 	}
 	orgID, _ := args["org"].(string)
-	views := make(map[string]engagement.View, len(found))
+	views := make(map[string]engagement.Candidate, len(found))
 	for _, r := range found {
-		if views[r.ProfileID], err = r.view(orgID); err != nil {
-			return nil, err
-		}
+		v, err := r.view(orgID)
+		views[r.ProfileID] = engagement.Candidate{View: v, Unreadable: err}
 	}
 	return views, nil
 }
