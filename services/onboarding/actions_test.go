@@ -318,8 +318,8 @@ func TestHints(t *testing.T) {
 			"Curious how FOOD adds up over the month? A budget for it keeps the total in view.", "",
 		}, hints(p))
 		require.Equal(t, []string{
-			"Aliás, dá pra guardar esse gasto na categoria que você quiser, até numa inventada por você.", "", "",
-			"Quer saber quanto FOOD soma no mês? Com um orçamento, dá pra acompanhar o total.", "",
+			"Aliás, dá pra colocar esse gasto na categoria que você quiser, até numa que você inventar.", "", "",
+			"Se quiser acompanhar quanto vai pra FOOD no mês, dá pra criar um orçamento.", "",
 		}, hints(brazilian))
 	})
 

@@ -63,8 +63,8 @@ func Migrate(ctx context.Context, cfg Config) error {
 // is behind, /readyz says so.
 //
 // An orchestrator has to wait before it kills, at most: 20 s for calls in flight, 10 s for the ops port, 30 s for each of
-// the jobs, outreach, the runs, the retention of both, the relay, the sweeper and the inbound audit, 10 s for each of the listener, the
-// notifiers and the holds, 5 s for the last spans, and a second for each.
+// the jobs, their retention, outreach, the relay, the sweeper and the inbound audit, 10 s for each of the listener, the two notifiers, the
+// holds, the runs and the retention of outreach, 5 s for the last spans, and a second for each.
 func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	ctx = postgres.AcrossOrganisations(ctx) // what works without being called works for all; a call has a scope of its own
 	tel, err := telemetry.New(ctx, telemetry.Options{
@@ -234,8 +234,8 @@ func (w *wiring) sendOutreach(ctx context.Context, counted *queue.Metrics) error
 	w.components = append(w.components,
 		bounded(w.loops.Loop("outreach", w.outreach.Loop(rest).Run), stopLoops),
 		w.loops.Loop("outreach-bell", w.outreachBell.Run),
-		bounded(w.loops.Loop("runs", w.people.RunLoop(rest).Run), stopLoops),
-		bounded(w.loops.Loop("outreach-retention", retention.Loop(rest).Run), stopLoops))
+		w.loops.Loop("runs", w.people.RunLoop(rest).Run),
+		w.loops.Loop("outreach-retention", retention.Loop(rest).Run))
 	return nil
 }
 

@@ -39,7 +39,7 @@ func contracts() map[string]contract {
 		"onboarding": {
 			variables: config.Describe[onboarding.Config](), load: loading(onboarding.LoadConfig),
 			addr: "ONBOARDING_ADDR", ops: "ONBOARDING_OPS_ADDR",
-			stop: 20*time.Second + 10*time.Second + 5*30*time.Second + 3*10*time.Second + 5*time.Second + 11*time.Second,
+			stop: 20*time.Second + 10*time.Second + 6*30*time.Second + 6*10*time.Second + 5*time.Second + 15*time.Second,
 		},
 		"messaging": {
 			variables: config.Describe[messaging.Config](), load: loading(messaging.LoadConfig),
@@ -147,7 +147,8 @@ func TestStopBounds(t *testing.T) {
 	for path, want := range map[string]string{
 		"gateway/run.go": "An orchestrator has to wait before it kills, at most: this, 10 s for the ops port, 5 s for the last spans, and a second for each.",
 		"services/onboarding/run.go": "An orchestrator has to wait before it kills, at most: 20 s for calls in flight, 10 s for the ops port, 30 s for each of " +
-			"the jobs, their retention, the relay, the sweeper and the inbound audit, 10 s for each of the listener, the notifier and the holds, 5 s for the last spans, and a second for each.",
+			"the jobs, their retention, outreach, the relay, the sweeper and the inbound audit, 10 s for each of the listener, the two notifiers, the holds, " +
+			"the runs and the retention of outreach, 5 s for the last spans, and a second for each.",
 		"services/messaging/run.go": "An orchestrator has to wait before it kills, at most: TWILIO_TIMEOUT and 10 s for sends in flight, 10 s for the ops port, " +
 			"5 s for the reconciler, as long as for sends for the responder, 5 s more than that for the outbound queue, 5 s for its retention, 5 s for the last spans, and a second for each.",
 	} {

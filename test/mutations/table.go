@@ -254,12 +254,12 @@ func mutations() []mutation {
 		{
 			guard: "outreach that may have been sent is asked about before it is skipped", tests: onboardingSuite,
 			file: "services/onboarding/engagement/outreach.go",
-			old:  "	if d.Begun {\n		fate", without: "	if false {\n		fate",
+			old:  "	if !d.Begun {\n", without: "	if true {\n",
 		},
 		{
 			guard: "outreach in doubt is not skipped", tests: onboardingSuite,
 			file: "services/onboarding/engagement/outreach.go",
-			old:  "		case fate.InDoubt:", without: "		case false:",
+			old:  "	case fate.InDoubt:", without: "	case false:",
 		},
 		{
 			guard: "a run moves nobody who has moved since they were read", tests: onboardingSuite,

@@ -1,7 +1,9 @@
 package catalog_test
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -380,4 +382,20 @@ func TestLoadEngagementRefuses(t *testing.T) {
 			require.NoError(t, err, text)
 		}
 	})
+}
+
+// TestEngagementCopyWasRead holds that no text of engagement is sent that no native reader has read.
+func TestEngagementCopyWasRead(t *testing.T) {
+	t.Parallel()
+	list, err := os.ReadFile("testdata/read.tsv")
+	require.NoError(t, err)
+	for _, locale := range builtIn.Locales() {
+		t.Run("S4_28_"+locale, func(t *testing.T) {
+			t.Parallel()
+			file, err := os.ReadFile("engagement/2026-11." + locale + ".json")
+			require.NoError(t, err)
+			require.Contains(t, string(list), fmt.Sprintf("\n%s\t2026-11-23\t%x\n", locale, sha256.Sum256(file)),
+				"have the texts read, see testdata/read.tsv")
+		})
+	}
 }
