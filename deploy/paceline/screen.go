@@ -117,7 +117,8 @@ func (s *screen) verdict(reports []report, kept bool) {
 	if len(reports) > 1 {
 		next = "\nNext:\n"
 	}
-	s.printf("%s", next+"      go run ./deploy/paceline up               keep it running, with URLs and a token\n"+
+	s.printf("%s", next+"      go run ./deploy/paceline demo --weeks 6   the weeks after it, in seconds\n"+
+		"      go run ./deploy/paceline up               keep it running, with URLs and a token\n"+
 		"      docs/architecture.md                      how it is built, and why it cannot send twice\n")
 }
 
