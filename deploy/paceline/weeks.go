@@ -26,7 +26,7 @@ const (
 	settleBound = 30 * time.Second
 )
 
-// weeksBegan is a Monday, on which nobody changes their clock for weeks.
+// weeksBegan is a Monday, with no change of clocks in the weeks after it.
 var weeksBegan = time.Date(2026, time.March, 9, 13, 0, 0, 0, time.UTC)
 
 // weeksEnviron keeps what became of outreach until the end.

@@ -89,7 +89,7 @@ func (w *weeks) civil(r *report, texts []twilio.Message) {
 	r.promise("only between 08:00 and 21:00", at == 0, fmt.Sprintf("%d texts at other hours, by the clock of %s", at, w.person.timeZone))
 }
 
-// isNudge is whether a type of outreach is one that nobody waits for.
+// isNudge is whether a type of outreach is one that the person does not wait for.
 func isNudge(kind string) bool {
 	return slices.Contains([]string{"goodbye", "reminder", "weekly_review"}, kind)
 }

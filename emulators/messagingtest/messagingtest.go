@@ -81,6 +81,7 @@ type Service struct {
 	gate    func(in *messagingv1.SendRequest) // called while the carrier is being called
 	down    bool
 	older   bool // of the release before
+	paced   bool // outreach waits for its turn
 }
 
 type row struct {
@@ -140,6 +141,13 @@ func (s *Service) SetOlder(older bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.older = older
+}
+
+// SetPaced has all outreach wait for its turn, or none any more.
+func (s *Service) SetPaced(paced bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paced = paced
 }
 
 // Settle finds out what became of the messages in doubt, as by a receipt that arrives now.
@@ -295,6 +303,8 @@ func (s *Service) Send(_ context.Context, in *messagingv1.SendRequest) (*messagi
 			return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_REMINDERS_OFF}, nil
 		}
 		return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_OPTED_OUT}, nil
+	case s.paced && !known && in.GetMessageClass() == messagingv1.MessageClass_MESSAGE_CLASS_OUTREACH:
+		return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_THROTTLED, RetryAfter: durationpb.New(RetryAfter)}, nil
 	case s.holds[in.GetTo()].GetHeld() && s.holds[in.GetTo()].GetVersion() > in.GetHoldVersion():
 		if slices.Contains(in.GetUnderstands(), messagingv1.Outcome_OUTCOME_HELD) {
 			return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_HELD, RetryAfter: durationpb.New(RetryAfter)}, nil

@@ -501,6 +501,10 @@ func TestOutreachBegun(t *testing.T) {
 		require.NoError(t, err)
 		b.sends()
 		require.Zero(t, b.count(`select count(*) from engagement_outreach where profile_id = $1 and body is not null`, p.ID))
+		n, wait, err := b.current().people.People.Admit(t.Context(), 4)
+		require.NoError(t, err)
+		require.Equal(t, 4, n, "others do not wait for one that is held")
+		require.Zero(t, wait)
 		b.reply(p, "2")
 		b.in(p, rules.Active)
 		require.Equal(t, 1, b.outreach(p, rules.Goodbye, "cancelled", "returned"))
@@ -512,10 +516,7 @@ func TestOutreachBegun(t *testing.T) {
 		b.clock.Advance(14 * day)
 		b.standing(first, rules.Inactivity14d)
 		b.standing(second, rules.Inactivity14d)
-		for _, p := range []conversation.Profile{first, second} {
-			_, err := b.messaging.SetHold(t.Context(), &messagingv1.SetHoldRequest{OrgId: orgID, Phone: p.Phone, Held: true, Version: 9})
-			require.NoError(t, err)
-		}
+		b.messaging.SetPaced(true)
 		people := b.current().people.People
 		n, wait, err := people.Admit(t.Context(), 4)
 		require.NoError(t, err)
@@ -526,10 +527,18 @@ func TestOutreachBegun(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, n)
 		require.Positive(t, wait)
+		b.messaging.SetPaced(false)
 		b.clock.Advance(wait)
 		n, _, err = people.Admit(t.Context(), 4)
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
+		b.clock.Advance(time.Minute)
+		n, _, err = people.Admit(t.Context(), 4)
+		require.NoError(t, err)
+		require.Equal(t, 4, n)
+		b.sends()
+		require.Len(t, b.got(first), 1)
+		require.Len(t, b.got(second), 1)
 	})
 
 	subtest(t, "MemberWhoLeftTheHouseholdGetsNothing", setup, func(t *testing.T, b *bundle) {

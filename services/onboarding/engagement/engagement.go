@@ -91,7 +91,7 @@ var (
 type Service struct {
 	Config
 
-	turn atomic.Int64 // when the next row of outreach may be begun, after one that had to wait; 0 while none had to
+	turn atomic.Int64 // when the next row of outreach may be begun, in ns, after one had to wait for its turn
 }
 
 // New makes a Service.

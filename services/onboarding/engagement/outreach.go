@@ -122,17 +122,19 @@ func (s *Service) Handlers() map[string]queue.Handler {
 	return all
 }
 
-// Admit lets one row at a time be begun after one that had to wait for its turn, and none before the next turn: else all that are due
-// would ask for it, the urgent ones behind them.
+// pacedFor is how long rows are begun one at a time after one had to wait for its turn.
+const pacedFor = time.Minute
+
+// Admit lets no row be begun before the next turn, when one had to wait for it, and then for a while one at a time: else all that are due
+// would ask for each turn, the urgent ones behind them.
 func (s *Service) Admit(_ context.Context, want int) (int, time.Duration, error) {
-	turn := s.turn.Load()
-	if turn == 0 {
-		return want, 0, nil
-	}
-	if wait := time.Unix(0, turn).Sub(s.Now()); wait > 0 {
+	switch wait := time.Unix(0, s.turn.Load()).Sub(s.Now()); {
+	case wait > 0:
 		return 0, wait, nil
+	case wait > -pacedFor:
+		return min(want, 1), 0, nil
 	}
-	return min(want, 1), 0, nil
+	return want, 0, nil
 }
 
 // deliver brings a row of outreach to its end, or says when to come back. Whether it is still wanted is decided anew at each try.
@@ -262,7 +264,9 @@ func (s *Service) settle(ctx context.Context, d Due, sent conversation.Sent) err
 			if err := s.Store.Unbegin(ctx, d, s.Now()); err != nil {
 				return err
 			}
-			s.turn.Store(s.Now().Add(sent.RetryAfter).UnixNano())
+			if sent.Outcome == conversation.Throttled { // a hold keeps its own recipient waiting, and no other
+				s.turn.Store(s.Now().Add(sent.RetryAfter).UnixNano())
+			}
 		}
 		return &queue.Snooze{After: max(sent.RetryAfter, OutreachBackoff(1)), Cause: &conversation.Pending{Outcome: sent.Outcome}}
 	case conversation.OptedOut:

@@ -124,13 +124,13 @@ type runPeriods interface {
 	Organisations(ctx context.Context) ([]string, error)
 	// NewestRun is the name of the newest period of a job that is recorded; empty for none.
 	NewestRun(ctx context.Context, orgID string, job rules.Job) (string, error)
-	// RecordRuns records the period that is to run, if any, and those that are superseded, each once. Runs of older periods that nobody works
-	// on are superseded with them.
+	// RecordRuns records the period that is to run, if any, and those that are superseded, each once. Runs of older periods that no replica
+	// works on are superseded with them.
 	RecordRuns(ctx context.Context, orgID string, run *rules.Period, superseded []rules.Period, config string, now time.Time) error
 }
 
 type runLeases interface {
-	// ClaimRun leases the oldest run of an organisation that is open and that nobody works on; false when there is none.
+	// ClaimRun leases the oldest run of an organisation that is open and not leased; false when there is none.
 	ClaimRun(ctx context.Context, orgID string, now, until time.Time) (Run, bool, error)
 	// ReleaseRun gives a run back, for anybody to go on with.
 	ReleaseRun(ctx context.Context, r Run) error
@@ -405,7 +405,7 @@ func reasonOf(err error) rules.Skip {
 	return SkipChanged
 }
 
-// DryRun is what a run would do if it began now: the counts of everybody, and who would get what, from behind the first so many on.
+// DryRun is what a run would do if it began now: the counts of all people, and who would get what, from behind the first so many on.
 // It writes nothing.
 func (s *Service) DryRun(ctx context.Context, orgID string, job rules.Job, from, limit int) (Run, []Planned, error) {
 	now := s.Now()
