@@ -68,7 +68,7 @@ type Queue struct {
 
 // statements are those of the table, each of a constant shape, so that every connection prepares it once.
 type statements struct {
-	byIndex, enqueue, byKey            string
+	byIndex, idle, enqueue, byKey      string
 	claim, claimOne, release           string
 	snoozeBehind                       string
 	complete, finish, extend, expedite string
@@ -82,7 +82,7 @@ type statements struct {
 func NewQueue(pool postgres.DB, table Table) *Queue {
 	write := table.fill
 	return &Queue{pool: pool, table: table, sql: statements{
-		byIndex: write(sqlByIndex), enqueue: write(sqlEnqueue), byKey: write(sqlByKey),
+		byIndex: write(sqlByIndex), idle: write(sqlIdle), enqueue: write(sqlEnqueue), byKey: write(sqlByKey),
 		claim: write(sqlClaim), claimOne: write(sqlClaimOne), release: write(sqlRelease),
 		snoozeBehind: write(sqlSnoozeBehind),
 		complete:     write(sqlComplete), finish: write(sqlFinish), extend: write(sqlExtend), expedite: write(sqlExpedite),
