@@ -96,6 +96,26 @@ const (
 	Reason_REASON_OUTREACH_NOT_FOUND Reason = 31
 	// The status of the outreach does not allow it.
 	Reason_REASON_OUTREACH_STATUS Reason = 32
+	// There is no such goal, or it is of another organisation.
+	Reason_REASON_GOAL_NOT_FOUND Reason = 33
+	// The goal is not in a status in which that can be done to it; details name the status, and started_at of one that began.
+	Reason_REASON_GOAL_STATUS Reason = 34
+	// There is no such device, or it is not the person's.
+	Reason_REASON_DEVICE_NOT_FOUND Reason = 35
+	// The owner has a device of that name.
+	Reason_REASON_DEVICE_EXISTS Reason = 36
+	// The device is not connected: try again.
+	Reason_REASON_DEVICE_OFFLINE Reason = 37
+	// The words name a time that is not understood for certain; the details say what was read. Nothing was scheduled.
+	Reason_REASON_TIME_UNCLEAR Reason = 38
+	// The time has passed.
+	Reason_REASON_TIME_PAST Reason = 39
+	// The time is further away than the plan of the scheduler allows.
+	Reason_REASON_TIME_TOO_FAR Reason = 40
+	// The words name no time, and a text to a phone needs one.
+	Reason_REASON_TIME_MISSING Reason = 41
+	// The person has as many open goals as they may have, or has asked for too many today.
+	Reason_REASON_TOO_MANY_GOALS Reason = 42
 )
 
 // Enum value maps for Reason.
@@ -134,6 +154,16 @@ var (
 		30: "REASON_NO_HOUSEHOLD",
 		31: "REASON_OUTREACH_NOT_FOUND",
 		32: "REASON_OUTREACH_STATUS",
+		33: "REASON_GOAL_NOT_FOUND",
+		34: "REASON_GOAL_STATUS",
+		35: "REASON_DEVICE_NOT_FOUND",
+		36: "REASON_DEVICE_EXISTS",
+		37: "REASON_DEVICE_OFFLINE",
+		38: "REASON_TIME_UNCLEAR",
+		39: "REASON_TIME_PAST",
+		40: "REASON_TIME_TOO_FAR",
+		41: "REASON_TIME_MISSING",
+		42: "REASON_TOO_MANY_GOALS",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -169,6 +199,16 @@ var (
 		"REASON_NO_HOUSEHOLD":                30,
 		"REASON_OUTREACH_NOT_FOUND":          31,
 		"REASON_OUTREACH_STATUS":             32,
+		"REASON_GOAL_NOT_FOUND":              33,
+		"REASON_GOAL_STATUS":                 34,
+		"REASON_DEVICE_NOT_FOUND":            35,
+		"REASON_DEVICE_EXISTS":               36,
+		"REASON_DEVICE_OFFLINE":              37,
+		"REASON_TIME_UNCLEAR":                38,
+		"REASON_TIME_PAST":                   39,
+		"REASON_TIME_TOO_FAR":                40,
+		"REASON_TIME_MISSING":                41,
+		"REASON_TOO_MANY_GOALS":              42,
 	}
 )
 
@@ -2935,7 +2975,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x10UnresumedSession\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason*\x9d\a\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason*\x9e\t\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12\x17\n" +
@@ -2970,7 +3010,17 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x1eREASON_REMINDERS_OFF_BY_PERSON\x10\x1d\x12\x17\n" +
 	"\x13REASON_NO_HOUSEHOLD\x10\x1e\x12\x1d\n" +
 	"\x19REASON_OUTREACH_NOT_FOUND\x10\x1f\x12\x1a\n" +
-	"\x16REASON_OUTREACH_STATUS\x10 *\\\n" +
+	"\x16REASON_OUTREACH_STATUS\x10 \x12\x19\n" +
+	"\x15REASON_GOAL_NOT_FOUND\x10!\x12\x16\n" +
+	"\x12REASON_GOAL_STATUS\x10\"\x12\x1b\n" +
+	"\x17REASON_DEVICE_NOT_FOUND\x10#\x12\x18\n" +
+	"\x14REASON_DEVICE_EXISTS\x10$\x12\x19\n" +
+	"\x15REASON_DEVICE_OFFLINE\x10%\x12\x17\n" +
+	"\x13REASON_TIME_UNCLEAR\x10&\x12\x14\n" +
+	"\x10REASON_TIME_PAST\x10'\x12\x17\n" +
+	"\x13REASON_TIME_TOO_FAR\x10(\x12\x17\n" +
+	"\x13REASON_TIME_MISSING\x10)\x12\x19\n" +
+	"\x15REASON_TOO_MANY_GOALS\x10**\\\n" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +

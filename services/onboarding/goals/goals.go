@@ -1,0 +1,191 @@
+// Package goals is what people ask to happen later: a goal runs on the device that it was asked from, once, or says why not. The row is the
+// truth; its alarm, a callback of QStash, only says that it is time to look.
+package goals
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Status is where a goal stands.
+type Status string
+
+// The statuses: scheduled, then running, then completed or failed; or scheduled, then cancelled or failed.
+const (
+	Scheduled Status = "scheduled"
+	Running   Status = "running"
+	Completed Status = "completed"
+	Failed    Status = "failed"
+	Cancelled Status = "cancelled"
+)
+
+// Kind is what a device is.
+type Kind string
+
+// The kinds.
+const (
+	Stream Kind = "stream" // connected by a WebSocket
+	Phone  Kind = "phone"  // the person's own: what runs is a text to them
+)
+
+// Source is where a goal was said.
+type Source string
+
+// The sources.
+const (
+	SourceREST   Source = "rest"
+	SourceDevice Source = "device"
+	SourceVoice  Source = "voice"
+	SourceText   Source = "text"
+)
+
+// Why a goal failed. A device that ended a run says it in its own words.
+const (
+	ReasonOffline     = "device_offline" // its alarm and all retries found the device offline
+	ReasonBusy        = "device_busy"    // another goal ran on the device, or a conversation on the phone, for an hour
+	ReasonLost        = "device_lost"    // the device was silent for RUN_LEASE
+	ReasonRemoved     = "device_removed" // the device was deleted
+	ReasonLimit       = "run_limit"      // the run lasted for RUN_LIMIT
+	ReasonNoAlarm     = "alarm_lost"     // no alarm of it came through
+	ReasonHeld        = "on_hold"        // of a phone: the person is held
+	ReasonOptedOut    = "opted_out"      // of a phone: the person has opted out
+	ReasonUndelivered = "undelivered"    // of a phone: the carrier refused the text, or gave it up
+)
+
+// Goal is one row.
+type Goal struct {
+	ID             string // UUIDv7
+	OrgID          string
+	ProfileID      string
+	DeviceID       string
+	Kind           Kind // of the device
+	Source         Source
+	Key            string // of idempotency, with its source's prefix; unique per person
+	Said           string // with the time in it
+	Goal           string // what the device gets
+	Locale         string
+	Understood     string
+	Note           string
+	Status         Status
+	Reason         string
+	ScheduledFor   time.Time // whole seconds
+	Delay          time.Duration
+	CalledAt       time.Time // its alarm found the device connected and free
+	WaitingSince   time.Time
+	OfflineTries   int
+	RunID          string // fences a run; empty until there is one
+	OfferedAt      time.Time
+	AcknowledgedAt time.Time
+	HeardAt        time.Time // when the device last spoke of the run
+	Progress       string
+	StopAskedAt    time.Time
+	StartedAt      time.Time
+	EndedAt        time.Time
+	UndoOf         string
+	CreatedBy      string
+	CreatedAt      time.Time
+}
+
+// Transition is one line of a goal's timeline.
+type Transition struct {
+	At       time.Time
+	From, To Status
+	Event    string
+	Actor    string // user:<id>, operator:<subject>, app:<subject>, device:<id>, alarm, sweeper or text
+	Detail   string
+}
+
+// Device is one row.
+type Device struct {
+	ID            string // UUIDv7
+	OrgID         string
+	ProfileID     string
+	Name          string
+	Kind          Kind
+	Configuration json.RawMessage // an object, at most 4 KiB
+	Online        bool
+	Epoch         int64 // of its newest stream
+	ConnectedAt   time.Time
+	CreatedAt     time.Time
+}
+
+// Owner is who says a goal, with what its time is read by.
+type Owner struct {
+	OrgID     string
+	ProfileID string
+	Locale    string
+	Zone      *time.Location
+}
+
+// Alarm is a row of the outbox: when QStash is to call for a goal.
+type Alarm struct {
+	ID         string // UUIDv7
+	OrgID      string
+	GoalID     string
+	Generation int
+	Cause      string
+	DueAt      time.Time
+	LeaseToken string
+}
+
+// End is how a run ends.
+type End struct {
+	RunID    string
+	DeviceID string // only its own runs
+	OK       bool
+	Reason   string // of a failure
+	Detail   string // in the device's words, at most 200 characters
+	Actor    string
+	At       time.Time
+}
+
+// Errors that callers see. Their texts hold no words of a person.
+var (
+	ErrInvalid    = errors.New("the goal is not valid")
+	ErrNoGoal     = errors.New("there is no such goal")
+	ErrNoDevice   = errors.New("there is no such device of this person")
+	ErrNoOwner    = errors.New("there is no such person")
+	ErrExists     = errors.New("the person has a device of that name")
+	ErrToken      = errors.New("this is not the token of the device; rotate it, or register the device")
+	ErrNotOwner   = errors.New("the goal is another person's")
+	ErrOffline    = errors.New("the device is not connected")
+	ErrTooMany    = errors.New("too many goals: at most 100 open ones, and 20 new ones a day by text")
+	ErrKeyReused  = errors.New("the idempotency key was used for another goal")
+	ErrConflict   = errors.New("the goal changed meanwhile; try again")
+	ErrNoTime     = errors.New("a text to a phone needs a time: say when")
+	ErrPast       = errors.New("the time has passed")
+	ErrBegun      = errors.New("the goal is not scheduled any more")
+	ErrNotRunning = errors.New("the goal does not run")
+)
+
+// UnclearError is a time that was not understood for certain; nothing was scheduled.
+type UnclearError struct{ Understood string } // what was read, in the person's language; may be empty
+
+func (e *UnclearError) Error() string {
+	if e.Understood == "" {
+		return "it is not clear when this is meant; say it as in \"in 20 minutes\" or \"tomorrow at 9am\""
+	}
+	return fmt.Sprintf("it is not clear when this is meant; what was read is %q", e.Understood)
+}
+
+// TooFarError is a time beyond what the plan of the scheduler allows.
+type TooFarError struct{ Limit time.Duration }
+
+func (e *TooFarError) Error() string {
+	return fmt.Sprintf("the time is more than %s ahead, which is as far as QSTASH_MAX_DELAY allows", e.Limit)
+}
+
+// StatusError is what cannot be done to a goal as it stands. It says when one that has begun did.
+type StatusError struct {
+	Status    Status
+	StartedAt time.Time
+}
+
+func (e *StatusError) Error() string {
+	if e.StartedAt.IsZero() {
+		return fmt.Sprintf("the goal is %s", e.Status)
+	}
+	return fmt.Sprintf("the goal is %s; it started at %s", e.Status, e.StartedAt.UTC().Format(time.RFC3339))
+}
