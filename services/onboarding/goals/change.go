@@ -15,8 +15,8 @@ type Caller struct {
 	Actor     string
 }
 
-// find reads a goal that the caller may change. ErrNoGoal, ErrNotOwner.
-func (s *Service) find(ctx context.Context, c Caller, goalID string) (Situation, error) {
+// Find reads a goal that the caller may see, with what an alarm of it would find. ErrNoGoal, ErrNotOwner.
+func (s *Service) Find(ctx context.Context, c Caller, goalID string) (Situation, error) {
 	v, err := s.Store.Goal(ctx, c.OrgID, goalID, s.Now())
 	if err == nil && c.ProfileID != "" && v.ProfileID != c.ProfileID {
 		return Situation{}, ErrNotOwner
@@ -27,7 +27,7 @@ func (s *Service) find(ctx context.Context, c Caller, goalID string) (Situation,
 // Cancel cancels a goal that has not begun. What it returns is decided in the database: a goal that is cancelled never runs, whatever
 // becomes of its alarm. Errors: ErrNoGoal, ErrNotOwner, *StatusError of one that has begun or ended.
 func (s *Service) Cancel(ctx context.Context, c Caller, goalID string) (Goal, error) {
-	if _, err := s.find(ctx, c, goalID); err != nil {
+	if _, err := s.Find(ctx, c, goalID); err != nil {
 		return Goal{}, err
 	}
 	g, messageID, err := s.Store.Cancel(ctx, goalID, c.Actor, s.Now())
@@ -46,7 +46,7 @@ type Moment struct {
 
 // Reschedule moves a goal that has not begun. Errors as of Cancel, and of the time as of Create.
 func (s *Service) Reschedule(ctx context.Context, c Caller, goalID string, to Moment) (Goal, error) {
-	v, err := s.find(ctx, c, goalID)
+	v, err := s.Find(ctx, c, goalID)
 	if err != nil {
 		return Goal{}, err
 	}
@@ -88,7 +88,7 @@ func (s *Service) Reschedule(ctx context.Context, c Caller, goalID string, to Mo
 
 // Stop asks the device to end a goal that runs; again it changes nothing. Errors as of Cancel.
 func (s *Service) Stop(ctx context.Context, c Caller, goalID string) (Goal, error) {
-	if _, err := s.find(ctx, c, goalID); err != nil {
+	if _, err := s.Find(ctx, c, goalID); err != nil {
 		return Goal{}, err
 	}
 	return s.Store.AskStop(ctx, goalID, c.Actor, s.Now())

@@ -21,6 +21,9 @@ const (
 	Cancelled Status = "cancelled"
 )
 
+// Statuses are all of them.
+func Statuses() []Status { return []Status{Scheduled, Running, Completed, Failed, Cancelled} }
+
 // Kind is what a device is.
 type Kind string
 
