@@ -21,6 +21,9 @@ const (
 	Cancelled Status = "cancelled"
 )
 
+// Statuses are all of them.
+func Statuses() []Status { return []Status{Scheduled, Running, Completed, Failed, Cancelled} }
+
 // Kind is what a device is.
 type Kind string
 
@@ -143,21 +146,20 @@ type End struct {
 
 // Errors that callers see. Their texts hold no words of a person.
 var (
-	ErrInvalid    = errors.New("the goal is not valid")
-	ErrNoGoal     = errors.New("there is no such goal")
-	ErrNoDevice   = errors.New("there is no such device of this person")
-	ErrNoOwner    = errors.New("there is no such person")
-	ErrExists     = errors.New("the person has a device of that name")
-	ErrToken      = errors.New("this is not the token of the device; rotate it, or register the device")
-	ErrNotOwner   = errors.New("the goal is another person's")
-	ErrOffline    = errors.New("the device is not connected")
-	ErrTooMany    = errors.New("too many goals: at most 100 open ones, and 20 new ones a day by text")
-	ErrKeyReused  = errors.New("the idempotency key was used for another goal")
-	ErrConflict   = errors.New("the goal changed meanwhile; try again")
-	ErrNoTime     = errors.New("a text to a phone needs a time: say when")
-	ErrPast       = errors.New("the time has passed")
-	ErrBegun      = errors.New("the goal is not scheduled any more")
-	ErrNotRunning = errors.New("the goal does not run")
+	ErrInvalid   = errors.New("the goal is not valid")
+	ErrNoGoal    = errors.New("there is no such goal")
+	ErrNoDevice  = errors.New("there is no such device of this person")
+	ErrNoOwner   = errors.New("there is no such person")
+	ErrExists    = errors.New("the person has a device of that name")
+	ErrToken     = errors.New("this is not the token of the device; rotate it, or register the device")
+	ErrNotOwner  = errors.New("the goal is another person's")
+	ErrOffline   = errors.New("the device is not connected")
+	ErrTooMany   = errors.New("too many goals: at most 100 open ones, and 20 new ones a day by text")
+	ErrKeyReused = errors.New("the idempotency key was used for another goal")
+	ErrConflict  = errors.New("the goal changed meanwhile; try again")
+	ErrNoTime    = errors.New("a text to a phone needs a time: say when")
+	ErrPast      = errors.New("the time has passed")
+	ErrUndone    = errors.New("the goal was brought back already")
 )
 
 // UnclearError is a time that was not understood for certain; nothing was scheduled.

@@ -25,9 +25,11 @@ func Migrations() postgres.Migrations {
 
 // Channels on which the store notifies of work that no request does itself.
 const (
-	ChannelAlarms   = "step_alarms"
-	ChannelJobs     = "webhook_jobs"
-	ChannelOutreach = "engagement_outreach"
+	ChannelAlarms     = "step_alarms"
+	ChannelJobs       = "webhook_jobs"
+	ChannelOutreach   = "engagement_outreach"
+	ChannelGoalAlarms = "goal_alarms"
+	ChannelGoals      = "goals" // some goal may have to begin, or has moved
 )
 
 // Store holds the pool. Every time that a statement uses is handed in.

@@ -15,6 +15,7 @@ import (
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/reservation"
 	"paceline.internal/services/onboarding/session"
 )
@@ -63,6 +64,20 @@ var table = []struct {
 	{conversation.ErrOtherOpen, codes.FailedPrecondition, onboardingv1.Reason_REASON_CONFLICT},
 	{conversation.ErrInvalidMessage, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{conversation.ErrUnknownSender, codes.NotFound, onboardingv1.Reason_REASON_UNKNOWN_SENDER},
+	{goals.ErrInvalid, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
+	{goals.ErrNoGoal, codes.NotFound, onboardingv1.Reason_REASON_GOAL_NOT_FOUND},
+	{goals.ErrNoDevice, codes.NotFound, onboardingv1.Reason_REASON_DEVICE_NOT_FOUND},
+	{goals.ErrNoOwner, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},
+	{goals.ErrExists, codes.AlreadyExists, onboardingv1.Reason_REASON_DEVICE_EXISTS},
+	{goals.ErrToken, codes.Unauthenticated, onboardingv1.Reason_REASON_DEVICE_NOT_FOUND},
+	{goals.ErrNotOwner, codes.PermissionDenied, onboardingv1.Reason_REASON_PERMISSION_DENIED},
+	{goals.ErrOffline, codes.Unavailable, onboardingv1.Reason_REASON_DEVICE_OFFLINE},
+	{goals.ErrTooMany, codes.ResourceExhausted, onboardingv1.Reason_REASON_TOO_MANY_GOALS},
+	{goals.ErrKeyReused, codes.AlreadyExists, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED},
+	{goals.ErrConflict, codes.Unavailable, onboardingv1.Reason_REASON_CONFLICT},
+	{goals.ErrNoTime, codes.InvalidArgument, onboardingv1.Reason_REASON_TIME_MISSING},
+	{goals.ErrPast, codes.InvalidArgument, onboardingv1.Reason_REASON_TIME_PAST},
+	{goals.ErrUndone, codes.FailedPrecondition, onboardingv1.Reason_REASON_GOAL_STATUS},
 	{queue.ErrNoJob, codes.NotFound, onboardingv1.Reason_REASON_WEBHOOK_JOB_NOT_FOUND},
 	{queue.ErrPayload, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{queue.ErrPayloadMismatch, codes.AlreadyExists, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED},

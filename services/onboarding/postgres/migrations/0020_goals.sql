@@ -20,7 +20,7 @@ CREATE TABLE devices (
     CHECK ((kind = 'phone') = (token_hash IS NULL)),
     CHECK (node_id IS NULL OR deleted_at IS NULL)
 );
-CREATE UNIQUE INDEX devices_one_name ON devices (profile_id, name) WHERE deleted_at IS NULL;
+CREATE UNIQUE INDEX devices_one_name ON devices (profile_id, name) WHERE deleted_at IS NULL AND kind = 'stream';
 CREATE UNIQUE INDEX devices_one_phone ON devices (profile_id) WHERE kind = 'phone';
 CREATE INDEX devices_by_org ON devices (org_id, id DESC);
 CREATE INDEX devices_by_node ON devices (node_id) WHERE node_id IS NOT NULL;

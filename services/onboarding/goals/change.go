@@ -1,0 +1,95 @@
+package goals
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Caller is who asks for a change: a user only changes their own goals, everyone else those of their organisation.
+type Caller struct {
+	OrgID     string
+	ProfileID string // of a user; empty of everyone else
+	Actor     string
+}
+
+// Find reads a goal that the caller may see, with what an alarm of it would find. ErrNoGoal, ErrNotOwner.
+func (s *Service) Find(ctx context.Context, c Caller, goalID string) (Situation, error) {
+	v, err := s.Store.Goal(ctx, c.OrgID, goalID, s.Now())
+	if err == nil && c.ProfileID != "" && v.ProfileID != c.ProfileID {
+		return Situation{}, ErrNotOwner
+	}
+	return v, err
+}
+
+// Cancel cancels a goal that has not begun. What it returns is decided in the database: a goal that is cancelled never runs, whatever
+// becomes of its alarm. Errors: ErrNoGoal, ErrNotOwner, *StatusError of one that has begun or ended.
+func (s *Service) Cancel(ctx context.Context, c Caller, goalID string) (Goal, error) {
+	if _, err := s.Find(ctx, c, goalID); err != nil {
+		return Goal{}, err
+	}
+	g, messageID, err := s.Store.Cancel(ctx, goalID, c.Actor, s.Now())
+	if err != nil {
+		return Goal{}, err
+	}
+	s.withdraw(ctx, g, messageID)
+	return g, nil
+}
+
+// Moment is a time in words, or as it is.
+type Moment struct {
+	Words string
+	At    time.Time
+}
+
+// Reschedule moves a goal that has not begun. Errors as of Cancel, and of the time as of Create.
+func (s *Service) Reschedule(ctx context.Context, c Caller, goalID string, to Moment) (Goal, error) {
+	v, err := s.Find(ctx, c, goalID)
+	if err != nil {
+		return Goal{}, err
+	}
+	if v.Status != Scheduled {
+		return Goal{}, &StatusError{Status: v.Status, StartedAt: v.StartedAt}
+	}
+	n := New{OrgID: v.OrgID, ProfileID: v.ProfileID, DeviceID: v.DeviceID, Said: to.Words, At: to.At, SaidAt: s.Now(), Key: "when:" + uuid.NewString()}
+	if to.Words == "" && to.At.IsZero() || to.Words != "" && !to.At.IsZero() {
+		return Goal{}, fmt.Errorf("%w: give either when or scheduled_for", ErrInvalid)
+	}
+	p, err := s.Store.Prepare(ctx, n)
+	if err != nil {
+		return Goal{}, err
+	}
+	if to.Words == "" {
+		n.Said = v.Said
+	}
+	read, err := s.read(ctx, n, p)
+	if err != nil {
+		return Goal{}, err
+	}
+	if to.Words != "" && read.Understood == "" {
+		return Goal{}, ErrNoTime
+	}
+	if err := s.within(read.ScheduledFor, s.Now()); err != nil {
+		return Goal{}, err
+	}
+	g := v.Goal
+	g.ScheduledFor, g.Delay, g.Understood, g.Note = read.ScheduledFor, read.Delay, read.Understood, read.Note
+	a := Alarm{ID: newID(), OrgID: g.OrgID, GoalID: g.ID, Cause: "rescheduled", DueAt: g.ScheduledFor, LeaseToken: uuid.NewString()}
+	stored, a, messageID, err := s.Store.Reschedule(ctx, g, a, c.Actor, s.Now())
+	if err != nil {
+		return Goal{}, err
+	}
+	s.Alarms.PublishOrLeave(ctx, a)
+	s.withdraw(ctx, stored, messageID)
+	return stored, nil
+}
+
+// Stop asks the device to end a goal that runs; again it changes nothing. Errors as of Cancel.
+func (s *Service) Stop(ctx context.Context, c Caller, goalID string) (Goal, error) {
+	if _, err := s.Find(ctx, c, goalID); err != nil {
+		return Goal{}, err
+	}
+	return s.Store.AskStop(ctx, goalID, c.Actor, s.Now())
+}

@@ -1,0 +1,199 @@
+package goals
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"paceline.internal/services/onboarding/goals/when"
+)
+
+// MaxSaid bounds what is said, in characters.
+const MaxSaid = 1000
+
+// New is a goal as it was said.
+type New struct {
+	OrgID     string
+	ProfileID string
+	DeviceID  string // empty is the person's phone
+	Said      string
+	At        time.Time      // when, instead of words of time; zero reads the words
+	Zone      *time.Location // that the words are meant in; nil is the person's
+	Source    Source
+	Key       string    // with its source's prefix
+	SaidAt    time.Time // when it reached us; zero is now
+	UndoOf    string    // a cancelled goal to bring back instead
+	By        string    // the actor
+}
+
+// Prepared is what a new goal is decided by.
+type Prepared struct {
+	Owner    Owner
+	Device   Device // a phone that is not made yet has no id
+	Existing *Goal  // that the key has already
+	UndoOf   *Goal
+}
+
+// Create reads when a goal is meant, and schedules it. The same key again returns the goal that there is. Errors: ErrInvalid, ErrNoOwner,
+// ErrNoDevice, ErrNoGoal, *StatusError of UndoOf, *UnclearError, ErrPast, ErrNoTime, *TooFarError, ErrTooMany, ErrKeyReused.
+func (s *Service) Create(ctx context.Context, n New) (g Goal, duplicate bool, err error) {
+	now := s.Now()
+	if n.SaidAt.IsZero() {
+		n.SaidAt = now
+	}
+	if err := n.check(); err != nil {
+		return Goal{}, false, err
+	}
+	p, err := s.Store.Prepare(ctx, n)
+	if err != nil {
+		return Goal{}, false, err
+	}
+	if p.Existing != nil {
+		return sameGoal(*p.Existing, n)
+	}
+	if g, err = s.read(ctx, n, p); err != nil {
+		return Goal{}, false, err
+	}
+	if err := s.within(g.ScheduledFor, now); err != nil {
+		return Goal{}, false, err
+	}
+	a := Alarm{
+		ID: newID(), OrgID: g.OrgID, GoalID: g.ID, Generation: 1, Cause: "due", DueAt: g.ScheduledFor, LeaseToken: uuid.NewString(),
+	}
+	stored, duplicate, err := s.Store.Insert(ctx, g, a)
+	if err != nil {
+		return Goal{}, false, err
+	}
+	if duplicate {
+		return sameGoal(stored, n)
+	}
+	s.Alarms.PublishOrLeave(ctx, a)
+	return stored, false, nil
+}
+
+func (n New) check() error {
+	length := utf8.RuneCountInString(n.Said)
+	switch {
+	case n.UndoOf != "" && (n.Said != "" || n.DeviceID != "" || !n.At.IsZero()):
+		return fmt.Errorf("%w: undo_of brings back a goal as it was; leave goal, device_id and scheduled_for out", ErrInvalid)
+	case n.UndoOf == "" && (strings.TrimSpace(n.Said) == "" || length > MaxSaid):
+		return fmt.Errorf("%w: goal must have 1 to %d characters", ErrInvalid, MaxSaid)
+	case !utf8.ValidString(n.Said) || strings.ContainsRune(n.Said, 0):
+		return fmt.Errorf("%w: goal must be text", ErrInvalid)
+	}
+	return nil
+}
+
+// sameGoal answers for a key that has a goal.
+func sameGoal(g Goal, n New) (Goal, bool, error) {
+	if g.UndoOf != n.UndoOf || n.UndoOf == "" && g.Said != n.Said || n.DeviceID != "" && g.DeviceID != n.DeviceID {
+		return Goal{}, false, ErrKeyReused
+	}
+	return g, true, nil
+}
+
+// read makes the goal of what was said.
+func (s *Service) read(ctx context.Context, n New, p Prepared) (Goal, error) {
+	g := Goal{
+		ID: newID(), OrgID: n.OrgID, ProfileID: n.ProfileID, DeviceID: p.Device.ID, Kind: p.Device.Kind, Source: n.Source, Key: n.Key,
+		Said: n.Said, Goal: n.Said, Locale: p.Owner.Locale, Status: Scheduled, ScheduledFor: n.SaidAt.Truncate(time.Second),
+		UndoOf: n.UndoOf, CreatedBy: n.By, CreatedAt: s.Now(),
+	}
+	switch {
+	case p.UndoOf != nil:
+		if p.UndoOf.Status != Cancelled {
+			return Goal{}, &StatusError{Status: p.UndoOf.Status, StartedAt: p.UndoOf.StartedAt}
+		}
+		g.Said, g.Goal, g.Understood, g.Note = p.UndoOf.Said, p.UndoOf.Goal, p.UndoOf.Understood, p.UndoOf.Note
+		g.ScheduledFor, g.Source = p.UndoOf.ScheduledFor, p.UndoOf.Source
+		if !g.ScheduledFor.After(n.SaidAt) {
+			return Goal{}, ErrPast
+		}
+	case !n.At.IsZero():
+		if n.At.Before(n.SaidAt.Truncate(time.Second)) {
+			return Goal{}, ErrPast
+		}
+		g.ScheduledFor = n.At.Truncate(time.Second)
+	default:
+		zone := n.Zone
+		if zone == nil {
+			zone = p.Owner.Zone
+		}
+		if err := s.readWords(ctx, &g, n, zone); err != nil {
+			return Goal{}, err
+		}
+	}
+	g.Delay = max(0, g.ScheduledFor.Sub(n.SaidAt.Truncate(time.Second)))
+	return g, nil
+}
+
+// readWords sets the goal's time by its words: by the rules, and where they leave it unclear by a model, if there is one.
+func (s *Service) readWords(ctx context.Context, g *Goal, n New, zone *time.Location) error {
+	read := when.Read(n.Said, g.Locale, zone, n.SaidAt)
+	if read.Kind == when.Unclear && !read.Past && s.Reader != nil && s.Reader.Reads(n.OrgID) {
+		asked, err := s.ask(ctx, n, g.Locale, zone)
+		if err != nil {
+			return err
+		}
+		if asked != nil {
+			read = *asked
+		}
+	}
+	switch {
+	case read.Past:
+		return ErrPast
+	case read.Kind == when.Unclear:
+		return &UnclearError{Understood: read.Understood}
+	case read.Kind == when.None && g.Kind == Phone:
+		return ErrNoTime
+	case read.Kind == when.None:
+		return nil
+	}
+	g.ScheduledFor, g.Goal, g.Understood, g.Note = read.At, read.Goal, read.Understood, read.Note
+	if g.Goal == "" {
+		g.Goal = n.Said
+	}
+	return nil
+}
+
+// ask asks the model once: what it read is kept under the key, and a repeat does not ask again. A failure of the model leaves it to the rules.
+func (s *Service) ask(ctx context.Context, n New, locale string, zone *time.Location) (*when.Reading, error) {
+	kept, err := s.Store.Reading(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	if kept == nil {
+		read, err := s.Reader.Read(ctx, n.Said, locale, zone, n.SaidAt)
+		if err != nil {
+			s.Log.WarnContext(ctx, "goals.model_failed", "error", err)
+			return nil, nil //nolint:nilnil // then the rules decide
+		}
+		encoded, err := json.Marshal(read)
+		if err != nil {
+			return nil, fmt.Errorf("encode a reading: %w", err)
+		}
+		if kept, err = s.Store.KeepReading(ctx, n, encoded, s.Now()); err != nil {
+			return nil, err
+		}
+	}
+	var read when.Reading
+	if err := json.Unmarshal(kept, &read); err != nil {
+		return nil, fmt.Errorf("decode a reading: %w", err)
+	}
+	return &read, nil
+}
+
+// within refuses what the scheduler's plan does not reach.
+func (s *Service) within(at, now time.Time) error {
+	if at.Sub(now) > s.MaxDelay {
+		return &TooFarError{Limit: s.MaxDelay}
+	}
+	return nil
+}
+
+func newID() string { return uuid.Must(uuid.NewV7()).String() }

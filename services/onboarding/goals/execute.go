@@ -1,0 +1,180 @@
+package goals
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Situation is a goal with what an alarm of it finds.
+type Situation struct {
+	Goal
+
+	Online  bool // the device is connected, or a phone
+	Busy    bool // another goal runs on the device
+	Removed bool // the device was deleted
+}
+
+// The outcomes of an alarm that are no status of its goal.
+const (
+	OutcomeUnknown = "unknown" // there is no such goal
+	OutcomeStarted = "started"
+	OutcomeEarly   = "early" // an old alarm of a goal that was moved to later
+	OutcomeBusy    = "busy"  // the end of the goal that runs sets the next alarm
+	OutcomeWaiting = "waiting"
+)
+
+// decision is what an alarm does.
+type decision int
+
+const (
+	nothing decision = iota // the goal stands as its status says, or is not due
+	noteOffline
+	noteBusy
+	callNode
+	beginPhone
+	continuePhone
+)
+
+// onAlarm decides what an alarm does to a goal. A stream's goal that runs is its device's; a phone's is continued, for its text has a key of
+// its own and is sent at most once.
+func (v Situation) onAlarm(now time.Time) decision {
+	switch {
+	case v.Status == Running && v.Kind == Phone:
+		return continuePhone
+	case v.Status != Scheduled, now.Before(v.ScheduledFor.Add(-tolerance)):
+		return nothing
+	case !v.Online:
+		return noteOffline
+	case v.Busy:
+		return noteBusy
+	case v.Kind == Phone:
+		return beginPhone
+	}
+	return callNode
+}
+
+// Execute is the alarm of a goal. It returns once the goal has begun, or says why it has not. ErrOffline, and any other error, ask for
+// another try.
+func (s *Service) Execute(ctx context.Context, goalID string) (outcome string, err error) {
+	v, err := s.Store.Goal(ctx, "", goalID, s.Now())
+	if errors.Is(err, ErrNoGoal) {
+		return OutcomeUnknown, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	now := s.Now()
+	switch v.onAlarm(now) {
+	case noteOffline:
+		return "", errors.Join(unmoved(s.Store.Offline(ctx, v.Goal, now)), ErrOffline)
+	case noteBusy:
+		return OutcomeBusy, unmoved(s.Store.Busy(ctx, v.Goal, now))
+	case callNode:
+		if err := unmoved(s.Store.Call(ctx, v.Goal, now)); err != nil {
+			return "", err
+		}
+		return s.awaitBegin(ctx, goalID)
+	case beginPhone:
+		return s.beginPhone(ctx, v.Goal)
+	case continuePhone:
+		return s.runPhone(ctx, v.Goal)
+	case nothing:
+	}
+	if v.Status == Scheduled {
+		return OutcomeEarly, nil
+	}
+	return string(v.Status), nil
+}
+
+// awaitBegin waits until the device's node has begun the goal, for as long as an alarm may take.
+func (s *Service) awaitBegin(ctx context.Context, goalID string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, awaitBegin)
+	defer cancel()
+	s.Moved() // it may be this process
+	for {
+		moved := s.nextMove()
+		v, err := s.Store.Goal(ctx, "", goalID, s.Now())
+		switch {
+		case err != nil:
+			return "", err
+		case v.Status == Running:
+			return OutcomeStarted, nil
+		case v.Status != Scheduled:
+			return string(v.Status), nil
+		case v.Busy: // another one was begun in between
+			return OutcomeBusy, unmoved(s.Store.Busy(ctx, v.Goal, s.Now()))
+		}
+		again := time.NewTimer(lookAgain)
+		select {
+		case <-ctx.Done():
+			again.Stop()
+			return "", ErrOffline
+		case <-moved:
+		case <-again.C:
+		}
+		again.Stop()
+	}
+}
+
+// beginPhone begins a goal of a phone, and sends its text.
+func (s *Service) beginPhone(ctx context.Context, g Goal) (string, error) {
+	wait, err := s.Phone.Wait(ctx, g)
+	if err != nil {
+		return "", err
+	}
+	if wait {
+		return OutcomeWaiting, unmoved(s.Store.Busy(ctx, g, s.Now()))
+	}
+	g.RunID = uuid.Must(uuid.NewV7()).String()
+	err = s.Store.BeginPhone(ctx, g, g.RunID, s.Now())
+	if errors.Is(err, ErrConflict) { // another one runs, or it was moved: the row says which
+		v, err := s.Store.Goal(ctx, "", g.ID, s.Now())
+		if err != nil {
+			return "", err
+		}
+		if v.Status == Scheduled && v.Busy {
+			return OutcomeBusy, unmoved(s.Store.Busy(ctx, v.Goal, s.Now()))
+		}
+		if v.Status == Scheduled {
+			return "", ErrConflict
+		}
+		return string(v.Status), nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return s.runPhone(ctx, g)
+}
+
+// phone is how a phone runs a goal: by a text to the person.
+type phone interface {
+	// Wait reports whether the person must not be texted now, because a burst goes on.
+	Wait(ctx context.Context, g Goal) (bool, error)
+	// Text sends the goal's text, once however often it is called. The end is not OK when the text will never be sent; an error is no end.
+	Text(ctx context.Context, g Goal) (End, error)
+}
+
+// runPhone sends the text of a goal that has begun, and ends it.
+func (s *Service) runPhone(ctx context.Context, g Goal) (string, error) {
+	end, err := s.Phone.Text(ctx, g)
+	if err != nil {
+		return "", err
+	}
+	end.RunID, end.DeviceID, end.Actor, end.At = g.RunID, g.DeviceID, "device:"+g.DeviceID, s.Now()
+	if _, err := s.Store.End(ctx, end); err != nil {
+		return "", err
+	}
+	if end.OK {
+		return string(Completed), nil
+	}
+	return string(Failed), nil
+}
+
+// AlarmFailed takes QStash's word that an alarm failed with every retry. It ends the goal only if that was its newest alarm and found the
+// device offline: what else kept it from the device is an outage of ours, after which the sweeper sets it again.
+func (s *Service) AlarmFailed(ctx context.Context, goalID, messageID string) (failed bool, err error) {
+	return s.Store.FailedAlarm(ctx, goalID, messageID, s.Now())
+}

@@ -1,0 +1,173 @@
+package goals
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"paceline.internal/platform/outbox"
+	"paceline.internal/platform/qstash"
+	"paceline.internal/services/onboarding/goals/when"
+)
+
+// Route is where QStash takes the alarms of goals: two callbacks of the gateway.
+var Route = qstash.Route{Path: "/api/goals/execute", FailurePath: "/api/goals/execute/failed", Label: "goal"}
+
+// Limits of one person.
+const (
+	MaxOpen      = 100 // open goals
+	MaxTextDaily = 20  // new goals by text in 24 hours
+)
+
+const (
+	// tolerance is how much before its time an alarm still counts: QStash's clock and ours differ.
+	tolerance = 2 * time.Second
+	// awaitBegin is how long an alarm waits for the device's node to begin the goal.
+	awaitBegin = 5 * time.Second
+	// CallWindow is how long after its alarm a goal may begin: a device that comes back later gets it by the next try.
+	CallWindow = 10 * time.Second
+	// MaxBusy is how long a goal waits for its device to be free.
+	MaxBusy = time.Hour
+	// lookAgain bounds how long a waiting alarm trusts that it will be notified.
+	lookAgain = time.Second
+	// deleteTimeout bounds the withdrawal of an alarm, which changes nothing but a call less.
+	deleteTimeout = 2 * time.Second
+)
+
+// store is where goals are kept. Each method is one guarded statement, or a transaction of its own. postgres.Goals implements it, and the
+// crash matrix puts one in its place that fails at the k-th call.
+type store interface {
+	// Prepare reads whom and what a new goal is for, and the goal that its key has already; ErrNoOwner, ErrNoDevice.
+	Prepare(ctx context.Context, n New) (Prepared, error)
+	// Insert stores a goal with its alarm; a goal that the key has meanwhile is returned. ErrNoDevice, ErrTooMany.
+	Insert(ctx context.Context, g Goal, a Alarm) (stored Goal, duplicate bool, err error)
+	// Reading and KeepReading are what a model read of a text; the first reading that is kept stays.
+	Reading(ctx context.Context, n New) (json.RawMessage, error)
+	KeepReading(ctx context.Context, n New, reading json.RawMessage, at time.Time) (json.RawMessage, error)
+	// Goal reads a goal of an organisation; of any with an empty one. ErrNoGoal.
+	Goal(ctx context.Context, orgID, goalID string, now time.Time) (Situation, error)
+
+	// Offline, Busy and Call note what an alarm found, unless the goal was moved since it was read.
+	Offline(ctx context.Context, g Goal, at time.Time) error
+	Busy(ctx context.Context, g Goal, at time.Time) error
+	Call(ctx context.Context, g Goal, at time.Time) error
+	// BeginPhone begins a goal of a phone; ErrConflict when another one of the phone runs or the goal has moved.
+	BeginPhone(ctx context.Context, g Goal, runID string, at time.Time) error
+	// End ends a run, and reports whether it was this call that did.
+	End(ctx context.Context, e End) (bool, error)
+	// Fail fails a goal that is scheduled, and was not moved since it was read.
+	Fail(ctx context.Context, g Goal, reason, actor string, at time.Time) error
+	// FailedAlarm fails a scheduled goal whose newest alarm is the message that QStash gave up after it had found the device offline.
+	FailedAlarm(ctx context.Context, goalID, messageID string, at time.Time) (bool, error)
+
+	// Cancel, Reschedule and AskStop change a goal that stands as they demand, and return it as it is now with the message of the alarm that it
+	// had; a *StatusError with the goal where it does not.
+	Cancel(ctx context.Context, goalID, actor string, at time.Time) (g Goal, messageID string, err error)
+	Reschedule(ctx context.Context, g Goal, a Alarm, actor string, at time.Time) (stored Goal, set Alarm, messageID string, err error)
+	AskStop(ctx context.Context, goalID, actor string, at time.Time) (Goal, error)
+
+	// Overdue are scheduled goals whose newest alarm should have brought something, and running ones that should have been heard of or ended.
+	Overdue(ctx context.Context, p Patience, limit int, now time.Time) ([]Overdue, error)
+	// Rearm sets the next alarm of a goal that has not moved.
+	Rearm(ctx context.Context, g Goal, a Alarm, at time.Time) error
+}
+
+// scheduler is QStash; qstash.Publisher publishes and qstash.Client deletes.
+type scheduler interface {
+	outbox.Publisher
+	Delete(ctx context.Context, messageID string) error
+}
+
+// reader is a model that reads what the rules cannot; classifier.Client implements it.
+type reader interface {
+	Reads(orgID string) bool
+	Read(ctx context.Context, text, locale string, zone *time.Location, now time.Time) (when.Reading, error)
+}
+
+// Config is what a Service needs.
+type Config struct {
+	Store  store
+	Outbox outbox.Rows[Alarm]
+	QStash scheduler
+	Reader reader // nil reads by the rules alone
+	Phone  phone
+	// MaxDelay is how far ahead the scheduler's plan lets a goal be.
+	MaxDelay time.Duration
+	// RunLease is how long a run may be silent, and RunLimit how long one may take.
+	RunLease, RunLimit time.Duration
+	Disabled           bool // alarms are recorded and not published
+	// Begin starts the span of a publish.
+	Begin func(ctx context.Context, a Alarm) (context.Context, func())
+	Log   *slog.Logger
+	Now   func() time.Time
+}
+
+// Service creates, moves and ends goals.
+type Service struct {
+	Config
+
+	Alarms *outbox.Outbox[Alarm]
+
+	mu    sync.Mutex
+	moved chan struct{} // closed and replaced whenever some goal may have moved
+}
+
+// NewService wires a service.
+func NewService(cfg Config) *Service {
+	s := &Service{Config: cfg, moved: make(chan struct{})}
+	s.Alarms = &outbox.Outbox[Alarm]{
+		Name: "goal_alarms", Rows: cfg.Outbox, QStash: cfg.QStash, Job: job, Begin: cfg.Begin, Disabled: cfg.Disabled, Log: cfg.Log, Now: cfg.Now,
+		Attrs: func(a Alarm) []any { return []any{"goal_id", a.GoalID, "generation", a.Generation} },
+	}
+	return s
+}
+
+// job is what QStash delivers: the goal's id and nothing else. Its identity is goal-{goal_id}-{generation}.
+func job(a Alarm) (qstash.Job, error) {
+	body, err := json.Marshal(struct {
+		GoalID string `json:"goal_id"`
+	}{a.GoalID})
+	if err != nil {
+		return qstash.Job{}, fmt.Errorf("encode alarm: %w", err)
+	}
+	id, err := qstash.NewDedupID("goal", a.GoalID, fmt.Sprint(a.Generation))
+	return qstash.Job{Route: Route, DedupID: id, Body: body, Due: a.DueAt}, err
+}
+
+// Moved tells the alarms that wait here that some goal may have moved.
+func (s *Service) Moved() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.moved)
+	s.moved = make(chan struct{})
+}
+
+func (s *Service) nextMove() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.moved
+}
+
+// withdraw deletes an alarm at QStash, as far as that is possible: one that comes all the same finds the goal moved.
+func (s *Service) withdraw(ctx context.Context, g Goal, messageID string) {
+	if messageID == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
+	defer cancel()
+	if err := s.QStash.Delete(ctx, messageID); err != nil {
+		s.Log.WarnContext(ctx, "goals.alarm_not_withdrawn", "goal_id", g.ID, "error", err)
+	}
+}
+
+// unmoved turns the conflict of a goal that moved meanwhile into nothing, for whom that is as good.
+func unmoved(err error) error {
+	if errors.Is(err, ErrConflict) {
+		return nil
+	}
+	return err
+}

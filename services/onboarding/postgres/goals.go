@@ -1,0 +1,252 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/outbox"
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/goals"
+)
+
+// Goals is the store of goals and of the devices that they run on.
+type Goals struct {
+	pool   postgres.DB
+	alarms *outbox.Store[goals.Alarm]
+}
+
+// Goals is the part of the store that goals are kept in.
+func (s *Store) Goals() *Goals { return &Goals{pool: s.pool, alarms: goalAlarms(s.pool)} }
+
+// goalAlarms is goal_alarms as platform/outbox has it.
+func goalAlarms(pool postgres.DB) *outbox.Store[goals.Alarm] {
+	return outbox.NewStore(pool, outbox.Table[goals.Alarm]{
+		Name:    ChannelGoalAlarms,
+		Columns: []string{"id", "org_id", "goal_id", "generation", "cause", "due_at"},
+		Values: func(a goals.Alarm) (values []any, leaseToken string) {
+			return []any{a.ID, a.OrgID, a.GoalID, a.Generation, a.Cause, a.DueAt}, a.LeaseToken
+		},
+	})
+}
+
+// Alarms is the outbox of the goals' alarms.
+func (s *Goals) Alarms() *outbox.Store[goals.Alarm] { return s.alarms }
+
+// online is whether the device d, with its node n, can be reached.
+const online = `(d.deleted_at is null and (d.kind = 'phone' or coalesce(n.lease_until > @now, false)))`
+
+const sqlGoalColumns = `
+select g.id::text, g.org_id::text, g.profile_id::text, g.device_id::text, d.kind, g.source, g.idempotency_key as key, g.said, g.goal, g.locale,
+       g.understood, g.note, g.status, g.reason, g.scheduled_for, g.scheduled_delay, g.called_at, g.waiting_since, g.offline_tries,
+       coalesce(g.run_id::text, '') as run_id, g.offered_at, g.acknowledged_at, g.heard_at, g.progress, g.stop_requested_at, g.started_at,
+       g.ended_at, coalesce(g.undo_of::text, '') as undo_of, g.created_by, g.created_at`
+
+type goalRow struct {
+	ID, OrgID, ProfileID, DeviceID, Kind, Source, Key, Said, Goal, Locale, Understood, Note, Status, Reason string
+
+	ScheduledFor    time.Time
+	ScheduledDelay  int64
+	CalledAt        *time.Time
+	WaitingSince    *time.Time
+	OfflineTries    int
+	RunID           string
+	OfferedAt       *time.Time
+	AcknowledgedAt  *time.Time
+	HeardAt         *time.Time
+	Progress        string
+	StopRequestedAt *time.Time
+	StartedAt       *time.Time
+	EndedAt         *time.Time
+	UndoOf          string
+	CreatedBy       string
+	CreatedAt       time.Time
+}
+
+func (r goalRow) goal() goals.Goal {
+	return goals.Goal{
+		ID: r.ID, OrgID: r.OrgID, ProfileID: r.ProfileID, DeviceID: r.DeviceID, Kind: goals.Kind(r.Kind), Source: goals.Source(r.Source),
+		Key: r.Key, Said: r.Said, Goal: r.Goal, Locale: r.Locale, Understood: r.Understood, Note: r.Note, Status: goals.Status(r.Status),
+		Reason: r.Reason, ScheduledFor: r.ScheduledFor, Delay: time.Duration(r.ScheduledDelay) * time.Second, CalledAt: orZero(r.CalledAt),
+		WaitingSince: orZero(r.WaitingSince), OfflineTries: r.OfflineTries, RunID: r.RunID, OfferedAt: orZero(r.OfferedAt),
+		AcknowledgedAt: orZero(r.AcknowledgedAt), HeardAt: orZero(r.HeardAt), Progress: r.Progress, StopAskedAt: orZero(r.StopRequestedAt),
+		StartedAt: orZero(r.StartedAt), EndedAt: orZero(r.EndedAt), UndoOf: r.UndoOf, CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt,
+	}
+}
+
+func toGoal(row pgx.CollectableRow) (goals.Goal, error) {
+	r, err := pgx.RowToStructByName[goalRow](row)
+	return r.goal(), err
+}
+
+// goalWhere reads goals by a condition on g and d.
+func goalWhere(ctx context.Context, db postgres.DB, where string, args pgx.NamedArgs) ([]goals.Goal, error) {
+	rows, err := db.Query(ctx, sqlGoalColumns+` from goals g join devices d on d.id = g.device_id where `+where, args)
+	if err != nil {
+		return nil, fmt.Errorf("read goals: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, toGoal)
+	if err != nil {
+		return nil, fmt.Errorf("read goals: %w", err)
+	}
+	return found, nil
+}
+
+// oneGoal is the only goal that a condition finds; goals.ErrNoGoal.
+func oneGoal(ctx context.Context, db postgres.DB, where string, args pgx.NamedArgs) (goals.Goal, error) {
+	found, err := goalWhere(ctx, db, where, args)
+	if err != nil {
+		return goals.Goal{}, err
+	}
+	if len(found) == 0 {
+		return goals.Goal{}, goals.ErrNoGoal
+	}
+	return found[0], nil
+}
+
+const sqlSituation = sqlGoalColumns + `, ` + online + ` as online, d.deleted_at is not null as removed,
+       exists (select from goals r where r.device_id = g.device_id and r.status = 'running' and r.id <> g.id) as busy
+from goals g join devices d on d.id = g.device_id left join device_nodes n on n.id = d.node_id
+where g.id = @goal and (@org = '' or g.org_id = nullif(@org, '')::uuid)`
+
+type situationRow struct {
+	goalRow
+
+	Online, Removed, Busy bool
+}
+
+// Goal reads a goal of an organisation, or of any, with what an alarm of it finds. goals.ErrNoGoal.
+func (s *Goals) Goal(ctx context.Context, orgID, goalID string, now time.Time) (goals.Situation, error) {
+	rows, err := s.pool.Query(ctx, sqlSituation, pgx.NamedArgs{"goal": goalID, "org": orgID, "now": now})
+	if err != nil {
+		return goals.Situation{}, fmt.Errorf("read a goal: %w", err)
+	}
+	r, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[situationRow])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return goals.Situation{}, goals.ErrNoGoal
+	}
+	if err != nil {
+		return goals.Situation{}, fmt.Errorf("read a goal: %w", err)
+	}
+	return goals.Situation{Goal: r.goal(), Online: r.Online, Removed: r.Removed, Busy: r.Busy}, nil
+}
+
+// GoalFilter narrows a list of goals. Empty fields do not.
+type GoalFilter struct {
+	ProfileID, DeviceID, Status string
+	Before                      string // only goals older than this id
+	Limit                       int
+}
+
+// List lists the goals that ctx may see, newest first.
+func (s *Goals) List(ctx context.Context, f GoalFilter) ([]goals.Goal, error) {
+	return goalWhere(ctx, s.pool, `(@profile = '' or g.profile_id = nullif(@profile, '')::uuid)
+  and (@device = '' or g.device_id = nullif(@device, '')::uuid) and (@status = '' or g.status = @status)
+  and (@before = '' or g.id < nullif(@before, '')::uuid) order by g.id desc limit @limit`, pgx.NamedArgs{
+		"profile": f.ProfileID, "device": f.DeviceID, "status": f.Status, "before": f.Before, "limit": f.Limit,
+	})
+}
+
+// maxTimeline bounds a goal's timeline: the tries of its alarms are bounded, so there are never as many.
+const maxTimeline = 500
+
+const sqlGoalTimeline = `
+select at, from_status, to_status, event, actor, detail from goal_transitions where goal_id = @goal order by id limit @limit`
+
+// Timeline is what happened to a goal, oldest first.
+func (s *Goals) Timeline(ctx context.Context, goalID string) ([]goals.Transition, error) {
+	rows, err := s.pool.Query(ctx, sqlGoalTimeline, pgx.NamedArgs{"goal": goalID, "limit": maxTimeline})
+	if err != nil {
+		return nil, fmt.Errorf("read a goal's timeline: %w", err)
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[goals.Transition])
+}
+
+const sqlOwner = `
+select p.locale, p.time_zone, coalesce(d.id::text, '') as device_id, coalesce(d.kind, '') as kind
+from profiles p left join devices d on d.profile_id = p.id and d.deleted_at is null
+    and case when @device = '' then d.kind = 'phone' else d.id = nullif(@device, '')::uuid end
+where p.org_id = @org and p.id = @profile`
+
+// Prepare reads whom and what a new goal is for, and the goal that its key has already. goals.ErrNoOwner, goals.ErrNoDevice,
+// goals.ErrNoGoal of the goal that it is to bring back.
+func (s *Goals) Prepare(ctx context.Context, n goals.New) (p goals.Prepared, err error) {
+	args := pgx.NamedArgs{"org": n.OrgID, "profile": n.ProfileID, "device": n.DeviceID, "key": n.Key, "undo": n.UndoOf}
+	if n.UndoOf != "" {
+		undone, err := oneGoal(ctx, s.pool, `g.org_id = @org and g.profile_id = @profile and g.id = @undo`, args)
+		if err != nil {
+			return p, err
+		}
+		p.UndoOf, args["device"] = &undone, undone.DeviceID
+	}
+	var zone, kind string
+	p.Owner.OrgID, p.Owner.ProfileID, p.Device.Kind = n.OrgID, n.ProfileID, goals.Phone
+	err = s.pool.QueryRow(ctx, sqlOwner, args).Scan(&p.Owner.Locale, &zone, &p.Device.ID, &kind)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return p, goals.ErrNoOwner
+	case err != nil:
+		return p, fmt.Errorf("read a goal's owner: %w", err)
+	case p.Device.ID != "":
+		p.Device.Kind = goals.Kind(kind)
+	case args["device"] != "":
+		return p, goals.ErrNoDevice
+	}
+	if p.Owner.Zone, err = time.LoadLocation(zone); err != nil {
+		p.Owner.Zone = time.UTC
+	}
+	existing, err := oneGoal(ctx, s.pool, `g.profile_id = @profile and g.idempotency_key = @key`, args)
+	if errors.Is(err, goals.ErrNoGoal) {
+		return p, nil
+	}
+	p.Existing = &existing
+	return p, err
+}
+
+const sqlReading = `select reading from goal_readings where profile_id = @profile and idempotency_key = @key`
+
+// Reading is what a model read of a text before; nil when it was not asked.
+func (s *Goals) Reading(ctx context.Context, n goals.New) (reading json.RawMessage, err error) {
+	err = s.pool.QueryRow(ctx, sqlReading, pgx.NamedArgs{"profile": n.ProfileID, "key": n.Key}).Scan(&reading)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read a reading: %w", err)
+	}
+	return reading, nil
+}
+
+const sqlKeepReading = `
+with kept as (
+    insert into goal_readings (org_id, profile_id, idempotency_key, reading, created_at) values (@org, @profile, @key, @reading, @at)
+    on conflict (profile_id, idempotency_key) do nothing returning reading
+)
+select reading from kept union all select reading from goal_readings where profile_id = @profile and idempotency_key = @key limit 1`
+
+// KeepReading keeps what a model read; the first that is kept stays, and is returned.
+func (s *Goals) KeepReading(ctx context.Context, n goals.New, reading json.RawMessage, at time.Time) (kept json.RawMessage, err error) {
+	err = s.pool.QueryRow(ctx, sqlKeepReading, pgx.NamedArgs{
+		"org": n.OrgID, "profile": n.ProfileID, "key": n.Key, "reading": []byte(reading), "at": at,
+	}).Scan(&kept)
+	if err != nil {
+		return nil, fmt.Errorf("keep a reading: %w", err)
+	}
+	return kept, nil
+}
+
+const sqlForgetReadings = `
+delete from goal_readings where (profile_id, idempotency_key) in (
+    select profile_id, idempotency_key from goal_readings where created_at < @before order by created_at limit @limit)`
+
+// ForgetReadings deletes one batch of readings that no repeat asks for any more.
+func (s *Goals) ForgetReadings(ctx context.Context, before time.Time, limit int) error {
+	if _, err := s.pool.Exec(ctx, sqlForgetReadings, pgx.NamedArgs{"before": before, "limit": limit}); err != nil {
+		return fmt.Errorf("delete readings: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/goals"
+)
+
+// inGoalOutbox writes alarms in transactions that exist already.
+var inGoalOutbox = goalAlarms(nil)
+
+const sqlNewestAlarm = `
+select coalesce(max(generation), 0), coalesce((array_agg(coalesce(qstash_message_id, '') order by generation desc))[1], '')
+from goal_alarms where goal_id = $1`
+
+// addGoalAlarm writes the next alarm of a goal, whose row the transaction has locked.
+func addGoalAlarm(ctx context.Context, tx pgx.Tx, a *goals.Alarm, at time.Time) error {
+	var before string
+	if err := tx.QueryRow(ctx, sqlNewestAlarm, a.GoalID).Scan(&a.Generation, &before); err != nil {
+		return fmt.Errorf("read a goal's alarms: %w", err)
+	}
+	a.Generation++
+	return inGoalOutbox.Insert(ctx, tx, *a, at)
+}
+
+// newestMessage is QStash's id of a goal's newest alarm; empty when QStash does not have it.
+func newestMessage(ctx context.Context, db postgres.DB, goalID string) (messageID string, err error) {
+	var generation int
+	if err := db.QueryRow(ctx, sqlNewestAlarm, goalID).Scan(&generation, &messageID); err != nil {
+		return "", fmt.Errorf("read a goal's alarms: %w", err)
+	}
+	return messageID, nil
+}
+
+const (
+	// One person's goals are stored one after the other, so that none is one too many.
+	sqlLockOwner = `select id from profiles where id = @profile and org_id = @org for no key update`
+
+	sqlPhone = `
+insert into devices (id, org_id, profile_id, name, kind, created_at, updated_at) values (@device, @org, @profile, 'phone', 'phone', @at, @at)
+on conflict (profile_id) where kind = 'phone' do nothing`
+
+	sqlPhoneOf = `select id::text from devices where profile_id = @profile and kind = 'phone'`
+
+	sqlCounts = `
+select (select count(*) from goals where profile_id = @profile and status in ('scheduled', 'running')),
+       (select count(*) from goals where profile_id = @profile and source = 'text' and created_at > @at::timestamptz - interval '24 hours')`
+
+	// The device is locked against its removal, which fails what it has by then.
+	sqlInsertGoal = `
+insert into goals (id, org_id, profile_id, device_id, source, idempotency_key, said, goal, locale, understood, note, status, scheduled_for,
+    scheduled_delay, undo_of, created_by, created_at, updated_at)
+select @id, @org, @profile, d.id, @source, @key, @said, @goal, @locale, @understood, @note, 'scheduled', @for, @delay,
+    nullif(@undo, '')::uuid, @actor, @at, @at
+from (select id from devices where id = @device and profile_id = @profile and deleted_at is null for share) d
+on conflict on constraint goals_one_per_key do nothing`
+)
+
+var goalCreated = goalChange{
+	set: `status = g.status`, where: `g.id = @goal`, from: "", event: "created", tells: eventGoalScheduled,
+}
+
+// Insert stores a goal with its alarm, its line of the timeline and its event. A goal that the key has meanwhile is returned, and nothing
+// stored. goals.ErrNoOwner, goals.ErrNoDevice, goals.ErrTooMany, goals.ErrUndone.
+func (s *Goals) Insert(ctx context.Context, g goals.Goal, a goals.Alarm) (stored goals.Goal, duplicate bool, err error) {
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		stored, duplicate, err = insertGoal(ctx, tx, g, a)
+		return err
+	})
+	if postgres.IsUniqueViolation(err, "goals_one_undo") {
+		return goals.Goal{}, false, goals.ErrUndone
+	}
+	return stored, duplicate, err
+}
+
+func insertGoal(ctx context.Context, tx pgx.Tx, g goals.Goal, a goals.Alarm) (stored goals.Goal, duplicate bool, err error) {
+	args := pgx.NamedArgs{
+		"id": g.ID, "org": g.OrgID, "profile": g.ProfileID, "device": g.DeviceID, "source": string(g.Source), "key": g.Key, "said": g.Said,
+		"goal": g.Goal, "locale": g.Locale, "understood": g.Understood, "note": g.Note, "for": g.ScheduledFor,
+		"delay": int64(g.Delay.Seconds()), "undo": g.UndoOf, "actor": g.CreatedBy, "at": g.CreatedAt,
+	}
+	tag, err := tx.Exec(ctx, sqlLockOwner, args)
+	switch {
+	case err != nil:
+		return g, false, fmt.Errorf("lock a goal's owner: %w", err)
+	case tag.RowsAffected() == 0:
+		return g, false, goals.ErrNoOwner
+	}
+	stored, err = oneGoal(ctx, tx, `g.profile_id = @profile and g.idempotency_key = @key`, args)
+	if !errors.Is(err, goals.ErrNoGoal) {
+		return stored, err == nil, err
+	}
+	var open, today int
+	if err := tx.QueryRow(ctx, sqlCounts, args).Scan(&open, &today); err != nil {
+		return g, false, fmt.Errorf("count goals: %w", err)
+	}
+	if open >= goals.MaxOpen || g.Source == goals.SourceText && today >= goals.MaxTextDaily {
+		return g, false, goals.ErrTooMany
+	}
+	if g.DeviceID == "" {
+		if err := ensurePhone(ctx, tx, args); err != nil {
+			return g, false, err
+		}
+	}
+	tag, err = tx.Exec(ctx, sqlInsertGoal, args)
+	switch {
+	case err != nil:
+		return g, false, fmt.Errorf("store a goal: %w", err)
+	case tag.RowsAffected() == 0:
+		return g, false, goals.ErrNoDevice
+	}
+	if err := goalCreated.one(ctx, tx, g.CreatedAt, g.CreatedBy, "", pgx.NamedArgs{"goal": g.ID}); err != nil {
+		return g, false, err
+	}
+	if err := inGoalOutbox.Insert(ctx, tx, a, g.CreatedAt); err != nil {
+		return g, false, err
+	}
+	stored, err = oneGoal(ctx, tx, `g.id = @id`, args)
+	return stored, false, err
+}
+
+// ensurePhone sets the device to the person's phone, which is made with its first goal.
+func ensurePhone(ctx context.Context, tx pgx.Tx, args pgx.NamedArgs) error {
+	args["device"] = newID()
+	if _, err := tx.Exec(ctx, sqlPhone, args); err != nil {
+		return fmt.Errorf("make a phone: %w", err)
+	}
+	var id string
+	if err := tx.QueryRow(ctx, sqlPhoneOf, args).Scan(&id); err != nil {
+		return fmt.Errorf("read a phone: %w", err)
+	}
+	args["device"] = id
+	return nil
+}
+
+// Reschedule moves a goal that stands as it was read, sets its next alarm, and returns the message of the one before. A *goals.StatusError
+// of one that has begun or ended, goals.ErrConflict of one that was moved.
+func (s *Goals) Reschedule(
+	ctx context.Context, g goals.Goal, a goals.Alarm, actor string, at time.Time,
+) (stored goals.Goal, set goals.Alarm, messageID string, err error) {
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		before, err := oneGoal(ctx, tx, `g.id = @goal for update of g`, pgx.NamedArgs{"goal": g.ID})
+		if err != nil {
+			return err
+		}
+		if before.Status != goals.Scheduled {
+			return &goals.StatusError{Status: before.Status, StartedAt: before.StartedAt}
+		}
+		if err := moveGoal.one(ctx, tx, at, actor, "", pgx.NamedArgs{
+			"goal": g.ID, "for": before.ScheduledFor, "to": g.ScheduledFor, "delay": int64(g.Delay.Seconds()), "understood": g.Understood, "note": g.Note,
+		}); err != nil {
+			return err
+		}
+		if messageID, err = newestMessage(ctx, tx, g.ID); err != nil {
+			return err
+		}
+		set = a
+		if err := addGoalAlarm(ctx, tx, &set, at); err != nil {
+			return err
+		}
+		stored, err = oneGoal(ctx, tx, `g.id = @goal`, pgx.NamedArgs{"goal": g.ID})
+		return err
+	})
+	return stored, set, messageID, err
+}
+
+const sqlAlarmAhead = `
+select exists (select from goal_alarms where goal_id = $1 and (generation >= $2 and $2 > 0 or due_at > $3))`
+
+// Rearm sets the next alarm of a goal that has not moved, unless it has one of that generation already, or one that is still to come.
+// goals.ErrConflict; postgres.ErrLocked when another transaction has the goal.
+func (s *Goals) Rearm(ctx context.Context, g goals.Goal, a goals.Alarm, at time.Time) error {
+	return postgres.InTxUnlessLocked(ctx, s.pool, func(tx pgx.Tx) error {
+		_, err := oneGoal(ctx, tx, asRead+` for update of g`, read(g))
+		if errors.Is(err, goals.ErrNoGoal) {
+			return goals.ErrConflict
+		}
+		if err != nil {
+			return err
+		}
+		var ahead bool
+		if err := tx.QueryRow(ctx, sqlAlarmAhead, g.ID, a.Generation, at).Scan(&ahead); err != nil {
+			return fmt.Errorf("read a goal's alarms: %w", err)
+		}
+		if ahead {
+			return goals.ErrConflict
+		}
+		return addGoalAlarm(ctx, tx, &a, at)
+	})
+}
+
+// goalReach is how many goals one listing of overdue ones reads, as overdueReach.
+const goalReach = 10_000
+
+// sqlOverdueGoals compares with the newest alarm, as sqlOverdue does for steps. A goal whose device is busy waits for the end of the one that
+// runs, until it has waited for too long.
+const sqlOverdueGoals = sqlGoalColumns + `, ` + online + ` as online, d.deleted_at is not null as removed, b.busy,
+    coalesce(a.generation, 0) as generation, coalesce(a.repeats, 0) as repeats
+from goals g join devices d on d.id = g.device_id left join device_nodes n on n.id = d.node_id
+cross join lateral (select exists (select from goals r where r.device_id = g.device_id and r.status = 'running' and r.id <> g.id) as busy) b
+left join lateral (
+    select a.generation, a.published_at, greatest(a.due_at, a.published_at) as rung_at, a.generation - meant.generation as repeats
+    from goal_alarms a cross join lateral (
+        select coalesce(max(m.generation), 1) as generation from goal_alarms m where m.goal_id = g.id and m.cause <> 'overdue') meant
+    where a.goal_id = g.id order by a.generation desc limit 1) a on true
+where g.status = 'scheduled' and g.id = any(array(
+        select w.id from goals w where w.status = 'scheduled' and w.scheduled_for <= @now::timestamptz - @grace::interval
+        order by w.scheduled_for limit @reach))
+    and (g.waiting_since <= @now::timestamptz - @busy::interval
+        or not (b.busy and g.waiting_since is not null)
+            and a.rung_at + @grace::interval * power(2, least(a.repeats, @doublings::int)) <= @now)
+   or g.status = 'running' and g.id = any(array(
+        select w.id from goals w where w.status = 'running'
+          and (w.heard_at <= @now::timestamptz - @lease::interval or w.started_at <= @now::timestamptz - @limit_of_run::interval)
+        order by w.heard_at limit @reach))
+order by g.scheduled_for limit @limit`
+
+type overdueRow struct {
+	situationRow
+
+	Generation, Repeats int
+}
+
+// Overdue lists goals that wait in vain, at most limit.
+func (s *Goals) Overdue(ctx context.Context, p goals.Patience, limit int, now time.Time) (found []goals.Overdue, err error) {
+	var batch pgx.Batch
+	batch.Queue(sqlPlannedNow)
+	batch.Queue(sqlOverdueGoals, pgx.NamedArgs{
+		"now": now, "grace": p.Grace, "doublings": p.Doublings, "busy": p.Busy, "lease": p.Lease, "limit_of_run": p.Limit, "limit": limit,
+		"reach": goalReach,
+	}).Query(func(rows pgx.Rows) (err error) {
+		found, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (o goals.Overdue, err error) {
+			r, err := pgx.RowToStructByName[overdueRow](row)
+			o.Situation = goals.Situation{Goal: r.goal(), Online: r.Online, Removed: r.Removed, Busy: r.Busy}
+			o.Generation, o.Repeats = r.Generation, r.Repeats
+			return o, err
+		})
+		return err
+	})
+	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, fmt.Errorf("list overdue goals: %w", err)
+	}
+	return found, nil
+}

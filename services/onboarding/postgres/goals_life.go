@@ -1,0 +1,271 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/goals"
+)
+
+// Types of events that goals tell of.
+const (
+	eventGoalScheduled   = "goal.scheduled"
+	eventGoalRescheduled = "goal.rescheduled"
+	eventGoalStarted     = "goal.started"
+	eventGoalCompleted   = "goal.completed"
+	eventGoalFailed      = "goal.failed"
+	eventGoalCancelled   = "goal.cancelled"
+)
+
+// goalChange is one guarded statement on goals with its line of the timeline, and the event that tells of it.
+type goalChange struct {
+	set   string // what changes
+	where string // whose, and as they must stand; d is the device, n its node
+	from  goals.Status
+	event string // of the timeline
+	tells string // type of the event; empty tells nothing
+}
+
+// sql is the statement. It returns the ids of what it changed.
+func (c goalChange) sql() string {
+	return `
+with moved as (
+    update goals g set ` + c.set + `, updated_at = @at
+    from devices d left join device_nodes n on n.id = d.node_id
+    where d.id = g.device_id and ` + c.where + `
+    returning g.id, g.org_id, g.profile_id, g.device_id, g.status, g.reason, g.run_id
+), noted as (
+    insert into goal_transitions (org_id, profile_id, goal_id, at, from_status, to_status, event, actor, detail)
+    select org_id, profile_id, id, @at, '` + string(c.from) + `', status, '` + c.event + `', @actor, @detail from moved
+), told as (
+    insert into event_outbox (event_id, org_id, type, subject, time, causation_id, data)
+    select gen_random_uuid(), org_id, '` + c.tells + `', profile_id::text, @at, 'goal:' || id, jsonb_strip_nulls(jsonb_build_object(
+        'goal_id', id, 'device_id', device_id, 'run_id', run_id, 'reason', nullif(reason, '')))
+    from moved where '` + c.tells + `' <> ''
+)
+select id::text from moved`
+}
+
+// querier is a pool or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// change makes a change, and returns the ids of the goals that it was made to.
+func (c goalChange) change(ctx context.Context, db querier, at time.Time, actor, detail string, args pgx.NamedArgs) ([]string, error) {
+	args["at"], args["now"], args["actor"], args["detail"] = at, at, actor, detail
+	rows, err := db.Query(ctx, c.sql(), args)
+	if err == nil {
+		var ids []string
+		if ids, err = pgx.CollectRows(rows, pgx.RowTo[string]); err == nil {
+			return ids, nil
+		}
+	}
+	return nil, fmt.Errorf("goal, %s: %w", c.event, err)
+}
+
+// one is change to one goal; goals.ErrConflict when it does not stand as it must.
+func (c goalChange) one(ctx context.Context, db querier, at time.Time, actor, detail string, args pgx.NamedArgs) error {
+	ids, err := c.change(ctx, db, at, actor, detail, args)
+	if err == nil && len(ids) != 1 {
+		return goals.ErrConflict
+	}
+	return err
+}
+
+// asRead is a goal that is scheduled for when it was read to be.
+const asRead = `g.id = @goal and g.status = 'scheduled' and g.scheduled_for = @for`
+
+var (
+	noteOffline = goalChange{
+		set: `offline_tries = g.offline_tries + 1`, where: asRead + ` and not ` + online, from: goals.Scheduled, event: "offline",
+	}
+	noteBusy = goalChange{
+		set: `waiting_since = @at`, where: asRead + ` and g.waiting_since is null`, from: goals.Scheduled, event: "busy",
+	}
+	callGoal  = goalChange{set: `called_at = @at`, where: asRead, from: goals.Scheduled, event: "alarm"}
+	beginGoal = goalChange{
+		set:   `status = 'running', run_id = @run::uuid, started_at = @at, heard_at = @at, offered_at = @at`,
+		where: asRead, from: goals.Scheduled, event: "started", tells: eventGoalStarted,
+	}
+	failGoal = goalChange{
+		set: `status = 'failed', reason = @reason, ended_at = @at`, where: asRead, from: goals.Scheduled, event: "failed", tells: eventGoalFailed,
+	}
+	cancelGoal = goalChange{
+		set: `status = 'cancelled', ended_at = @at`, where: `g.id = @goal and g.status = 'scheduled'`, from: goals.Scheduled,
+		event: "cancelled", tells: eventGoalCancelled,
+	}
+	moveGoal = goalChange{
+		set: `scheduled_for = @to, scheduled_delay = @delay, understood = @understood, note = @note, waiting_since = null, offline_tries = 0,
+        called_at = null`,
+		where: asRead, from: goals.Scheduled, event: "rescheduled", tells: eventGoalRescheduled,
+	}
+	askStop = goalChange{
+		set: `stop_requested_at = @at`, where: `g.id = @goal and g.status = 'running' and g.stop_requested_at is null`, from: goals.Running,
+		event: "stop_requested",
+	}
+	completeRun = goalChange{
+		set:   `status = 'completed', ended_at = @at, heard_at = @at`,
+		where: `g.run_id = @run::uuid and g.device_id = @device and g.status = 'running'`, from: goals.Running, event: "ended",
+		tells: eventGoalCompleted,
+	}
+	failRun = goalChange{
+		set:   `status = 'failed', reason = @reason, ended_at = @at, heard_at = @at`,
+		where: completeRun.where, from: goals.Running, event: "failed", tells: eventGoalFailed,
+	}
+	failAlarm = goalChange{
+		set: `status = 'failed', reason = '` + goals.ReasonOffline + `', ended_at = @at`,
+		where: `g.id = @goal and g.status = 'scheduled' and g.offline_tries > 0 and @message = (
+        select a.qstash_message_id from goal_alarms a where a.goal_id = g.id order by a.generation desc limit 1)`,
+		from: goals.Scheduled, event: "failed", tells: eventGoalFailed,
+	}
+	failOfDevice = goalChange{
+		set:   `status = 'failed', reason = @reason, ended_at = @at`,
+		where: `g.device_id = @device and g.status = 'scheduled'`, from: goals.Scheduled, event: "failed", tells: eventGoalFailed,
+	}
+)
+
+func read(g goals.Goal) pgx.NamedArgs { return pgx.NamedArgs{"goal": g.ID, "for": g.ScheduledFor} }
+
+// Offline notes that an alarm found the device offline, which uses a try. goals.ErrConflict when the goal has moved, or the device is back.
+func (s *Goals) Offline(ctx context.Context, g goals.Goal, at time.Time) error {
+	return noteOffline.one(ctx, s.pool, at, "alarm", "", read(g))
+}
+
+// Busy notes since when the goal waits; goals.ErrConflict when that is noted, or it has moved.
+func (s *Goals) Busy(ctx context.Context, g goals.Goal, at time.Time) error {
+	return noteBusy.one(ctx, s.pool, at, "alarm", "", read(g))
+}
+
+// Call has the node that holds the device begin the goal; goals.ErrConflict when it has moved.
+func (s *Goals) Call(ctx context.Context, g goals.Goal, at time.Time) error {
+	return s.andNotify(ctx, func(tx pgx.Tx) error { return callGoal.one(ctx, tx, at, "alarm", "", read(g)) })
+}
+
+// andNotify does something in a transaction whose commit notifies of it the nodes, and the alarms that wait.
+func (s *Goals) andNotify(ctx context.Context, fn func(tx pgx.Tx) error) error {
+	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		if err := fn(tx); err != nil {
+			return err
+		}
+		return notifyGoals(ctx, tx)
+	})
+}
+
+func notifyGoals(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, `select pg_notify($1, '')`, ChannelGoals); err != nil {
+		return fmt.Errorf("notify of goals: %w", err)
+	}
+	return nil
+}
+
+// BeginPhone begins a goal of a phone; goals.ErrConflict when another one of the phone runs, or the goal has moved.
+func (s *Goals) BeginPhone(ctx context.Context, g goals.Goal, runID string, at time.Time) error {
+	args := read(g)
+	args["run"] = runID
+	err := beginGoal.one(ctx, s.pool, at, "alarm", "", args)
+	if postgres.IsUniqueViolation(err, "goals_one_running") {
+		return goals.ErrConflict
+	}
+	return err
+}
+
+// Fail fails a goal that has not begun; goals.ErrConflict when it has moved.
+func (s *Goals) Fail(ctx context.Context, g goals.Goal, reason, actor string, at time.Time) error {
+	args := read(g)
+	args["reason"] = reason
+	return failGoal.one(ctx, s.pool, at, actor, reason, args)
+}
+
+// FailedAlarm fails a goal that has not begun if the message is its newest alarm and found the device offline.
+func (s *Goals) FailedAlarm(ctx context.Context, goalID, messageID string, at time.Time) (bool, error) {
+	err := failAlarm.one(ctx, s.pool, at, "alarm", goals.ReasonOffline, pgx.NamedArgs{"goal": goalID, "message": messageID})
+	if errors.Is(err, goals.ErrConflict) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// End ends a run, and sets the alarm of the goal that has waited for its device longest. It reports whether it was this call that did.
+func (s *Goals) End(ctx context.Context, e goals.End) (ended bool, err error) {
+	err = s.andNotify(ctx, func(tx pgx.Tx) error {
+		change, args := completeRun, pgx.NamedArgs{"run": e.RunID, "device": e.DeviceID}
+		if !e.OK {
+			change, args["reason"] = failRun, e.Reason
+		}
+		ids, err := change.change(ctx, tx, e.At, e.Actor, e.Detail, args)
+		if ended = len(ids) == 1; err != nil || !ended {
+			return err
+		}
+		return nextOnDevice(ctx, tx, e.DeviceID, e.At)
+	})
+	return ended && err == nil, err
+}
+
+const sqlNextOnDevice = `
+select id::text, org_id::text from goals where device_id = $1 and status = 'scheduled' and waiting_since is not null
+order by scheduled_for, id limit 1 for update skip locked`
+
+// nextOnDevice sets the alarm of the goal that waits for a device that has become free.
+func nextOnDevice(ctx context.Context, tx pgx.Tx, deviceID string, at time.Time) error {
+	a := goals.Alarm{ID: newID(), Cause: "free", DueAt: at}
+	err := tx.QueryRow(ctx, sqlNextOnDevice, deviceID).Scan(&a.GoalID, &a.OrgID)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read who waits for a device: %w", err)
+	}
+	return addGoalAlarm(ctx, tx, &a, at)
+}
+
+// FailAll fails what has not begun of a device that is removed.
+func failAll(ctx context.Context, tx pgx.Tx, deviceID, reason, actor string, at time.Time) error {
+	_, err := failOfDevice.change(ctx, tx, at, actor, reason, pgx.NamedArgs{"device": deviceID, "reason": reason})
+	return err
+}
+
+// stands is why a goal could not be changed: as it stands, or it is gone.
+func stands(ctx context.Context, db postgres.DB, goalID string) (goals.Goal, error) {
+	g, err := oneGoal(ctx, db, `g.id = @goal`, pgx.NamedArgs{"goal": goalID})
+	if err != nil {
+		return goals.Goal{}, err
+	}
+	return g, &goals.StatusError{Status: g.Status, StartedAt: g.StartedAt}
+}
+
+// Cancel cancels a goal that has not begun, and returns it with the message of its alarm; one that is cancelled is returned as it is.
+// A *goals.StatusError of one that has begun or ended.
+func (s *Goals) Cancel(ctx context.Context, goalID, actor string, at time.Time) (g goals.Goal, messageID string, err error) {
+	err = cancelGoal.one(ctx, s.pool, at, actor, "", pgx.NamedArgs{"goal": goalID})
+	if err != nil && !errors.Is(err, goals.ErrConflict) {
+		return goals.Goal{}, "", err
+	}
+	cancelled := err == nil
+	g, err = stands(ctx, s.pool, goalID)
+	if g.Status != goals.Cancelled {
+		return goals.Goal{}, "", err
+	}
+	if cancelled {
+		messageID, err = newestMessage(ctx, s.pool, goalID)
+		return g, messageID, err
+	}
+	return g, "", nil
+}
+
+// AskStop notes that a run is to end; a *goals.StatusError of a goal that does not run.
+func (s *Goals) AskStop(ctx context.Context, goalID, actor string, at time.Time) (g goals.Goal, err error) {
+	err = s.andNotify(ctx, func(tx pgx.Tx) error { return askStop.one(ctx, tx, at, actor, "", pgx.NamedArgs{"goal": goalID}) })
+	if err != nil && !errors.Is(err, goals.ErrConflict) {
+		return goals.Goal{}, err
+	}
+	if g, err = stands(ctx, s.pool, goalID); g.Status == goals.Running {
+		return g, nil
+	}
+	return goals.Goal{}, err
+}

@@ -1,0 +1,310 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	platform "paceline.internal/platform/postgres"
+	"paceline.internal/platform/rpc"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/goals"
+	"paceline.internal/services/onboarding/postgres"
+)
+
+// Goals serves GoalService.
+type Goals struct {
+	onboardingv1.UnimplementedGoalServiceServer
+
+	Goals *goals.Service
+	Store *postgres.Goals
+	Now   func() time.Time
+}
+
+const (
+	maxGoalKey = 200
+)
+
+// CreateGoal schedules a goal.
+func (s *Goals) CreateGoal(ctx context.Context, in *onboardingv1.CreateGoalRequest) (*onboardingv1.CreateGoalResponse, error) {
+	ctx, c := s.caller(ctx)
+	n := goals.New{
+		OrgID: c.OrgID, ProfileID: in.GetProfileId(), DeviceID: in.GetDeviceId(), Said: in.GetGoal(), Source: goals.SourceREST,
+		Key: "api:" + in.GetIdempotencyKey(), UndoOf: in.GetUndoOf(), By: c.Actor,
+	}
+	if c.ProfileID != "" && n.ProfileID == "" {
+		n.ProfileID = c.ProfileID
+	}
+	if c.ProfileID != "" && n.ProfileID != c.ProfileID {
+		return nil, answer(errNotYours)
+	}
+	if err := checkGoal(in, &n); err != nil {
+		return nil, err
+	}
+	g, duplicate, err := s.Goals.Create(ctx, n)
+	if err != nil {
+		return nil, answerGoal(err)
+	}
+	return &onboardingv1.CreateGoalResponse{Goal: s.goal(g), Duplicate: duplicate}, nil
+}
+
+// checkGoal checks the fields of a new goal, each by its name, and takes over what has to be parsed.
+func checkGoal(in *onboardingv1.CreateGoalRequest, n *goals.New) error {
+	if err := validID("profile_id", n.ProfileID); err != nil {
+		return err
+	}
+	for field, id := range map[string]string{"device_id": n.DeviceID, "undo_of": n.UndoOf} {
+		if id != "" && !isID(id) {
+			return invalid("%s must be a UUID", field)
+		}
+	}
+	if key := in.GetIdempotencyKey(); key == "" || utf8.RuneCountInString(key) > maxGoalKey {
+		return invalid("idempotency_key must have 1 to %d characters", maxGoalKey)
+	}
+	switch in.GetSource() {
+	case "", string(goals.SourceREST):
+	case string(goals.SourceVoice):
+		n.Source = goals.SourceVoice
+	default:
+		return invalid("source must be rest or voice")
+	}
+	if at := in.GetScheduledFor(); at != nil {
+		if err := wholeSecond(at); err != nil {
+			return err
+		}
+		n.At = at.AsTime()
+	}
+	if name := in.GetTimeZone(); name != "" {
+		zone, err := time.LoadLocation(name)
+		if err != nil || name == "Local" {
+			return invalid("time_zone must be a name such as America/Sao_Paulo")
+		}
+		n.Zone = zone
+	}
+	return nil
+}
+
+func wholeSecond(at *timestamppb.Timestamp) error {
+	if at.CheckValid() != nil || at.GetNanos() != 0 {
+		return invalid("scheduled_for must be a time in whole seconds")
+	}
+	return nil
+}
+
+// caller is who calls, in the scope of their organisation: what a user may do to a goal is checked against its row.
+func (s *Goals) caller(ctx context.Context) (context.Context, goals.Caller) {
+	p, _ := rpc.PrincipalFrom(ctx)
+	c := goals.Caller{OrgID: p.OrgID, Actor: string(p.Role) + ":" + p.Subject}
+	if p.Role == rpc.RoleUser {
+		c.ProfileID = p.Subject
+	}
+	return platform.ForOrganisation(ctx, p.OrgID), c
+}
+
+// GetGoal reads a goal with its timeline.
+func (s *Goals) GetGoal(ctx context.Context, in *onboardingv1.GetGoalRequest) (*onboardingv1.GetGoalResponse, error) {
+	ctx, v, err := s.find(ctx, in.GetGoalId())
+	if err != nil {
+		return nil, err
+	}
+	timeline, err := s.Store.Timeline(ctx, v.ID)
+	if err != nil {
+		return nil, answerGoal(err)
+	}
+	out := &onboardingv1.GetGoalResponse{Goal: s.goal(v.Goal)}
+	for _, t := range timeline {
+		out.Timeline = append(out.Timeline, &onboardingv1.GoalTransition{
+			At: timestamppb.New(t.At), FromStatus: string(t.From), ToStatus: string(t.To), Event: t.Event, Actor: t.Actor, Detail: t.Detail,
+		})
+	}
+	return out, nil
+}
+
+// find reads a goal that the caller may see.
+func (s *Goals) find(ctx context.Context, goalID string) (context.Context, goals.Situation, error) {
+	if err := validID("goal_id", goalID); err != nil {
+		return ctx, goals.Situation{}, err
+	}
+	ctx, c := s.caller(ctx)
+	v, err := s.Goals.Find(ctx, c, goalID)
+	if err != nil {
+		return ctx, v, answerGoal(err)
+	}
+	return ctx, v, nil
+}
+
+// ListGoals lists goals that the caller may see.
+func (s *Goals) ListGoals(ctx context.Context, in *onboardingv1.ListGoalsRequest) (*onboardingv1.ListGoalsResponse, error) {
+	wanted, before, err := page(in)
+	if err != nil {
+		return nil, err
+	}
+	ctx, c := s.caller(ctx)
+	f := postgres.GoalFilter{
+		ProfileID: in.GetProfileId(), DeviceID: in.GetDeviceId(), Status: in.GetStatus(), Before: before, Limit: wanted + 1,
+	}
+	if c.ProfileID != "" {
+		if f.ProfileID != "" && f.ProfileID != c.ProfileID {
+			return nil, answer(errNotYours)
+		}
+		f.ProfileID = c.ProfileID
+	}
+	for field, id := range map[string]string{"profile_id": f.ProfileID, "device_id": f.DeviceID} {
+		if id != "" && !isID(id) {
+			return nil, invalid("%s must be a UUID", field)
+		}
+	}
+	if f.Status != "" && !slices.Contains(goals.Statuses(), goals.Status(f.Status)) {
+		return nil, invalid("status must be scheduled, running, completed, failed or cancelled")
+	}
+	found, err := s.Store.List(ctx, f)
+	if err != nil {
+		return nil, answerGoal(err)
+	}
+	out := &onboardingv1.ListGoalsResponse{}
+	if len(found) > wanted {
+		found = found[:wanted]
+		out.NextPageToken = pageToken(found[wanted-1].ID)
+	}
+	for _, g := range found {
+		out.Goals = append(out.Goals, s.goal(g))
+	}
+	return out, nil
+}
+
+// ExplainGoal says where a goal stands, and why.
+func (s *Goals) ExplainGoal(ctx context.Context, in *onboardingv1.ExplainGoalRequest) (*onboardingv1.ExplainGoalResponse, error) {
+	_, v, err := s.find(ctx, in.GetGoalId())
+	if err != nil {
+		return nil, err
+	}
+	e := v.Explain(s.Now(), s.Goals.Disabled)
+	return &onboardingv1.ExplainGoalResponse{Summary: e.Summary, Next: e.Next, Advice: e.Advice}, nil
+}
+
+// CancelGoal cancels a goal that has not begun.
+func (s *Goals) CancelGoal(ctx context.Context, in *onboardingv1.CancelGoalRequest) (*onboardingv1.CancelGoalResponse, error) {
+	g, err := s.change(ctx, in.GetGoalId(), s.Goals.Cancel)
+	if err != nil {
+		return nil, err
+	}
+	return &onboardingv1.CancelGoalResponse{Goal: g}, nil
+}
+
+// StopGoal asks the device to end a goal.
+func (s *Goals) StopGoal(ctx context.Context, in *onboardingv1.StopGoalRequest) (*onboardingv1.StopGoalResponse, error) {
+	g, err := s.change(ctx, in.GetGoalId(), s.Goals.Stop)
+	if err != nil {
+		return nil, err
+	}
+	return &onboardingv1.StopGoalResponse{Goal: g}, nil
+}
+
+// RescheduleGoal moves a goal that has not begun.
+func (s *Goals) RescheduleGoal(
+	ctx context.Context, in *onboardingv1.RescheduleGoalRequest,
+) (*onboardingv1.RescheduleGoalResponse, error) {
+	to := goals.Moment{Words: in.GetWhen()}
+	if at := in.GetScheduledFor(); at != nil {
+		if err := wholeSecond(at); err != nil {
+			return nil, err
+		}
+		to.At = at.AsTime()
+	}
+	g, err := s.change(ctx, in.GetGoalId(), func(ctx context.Context, c goals.Caller, goalID string) (goals.Goal, error) {
+		return s.Goals.Reschedule(ctx, c, goalID, to)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &onboardingv1.RescheduleGoalResponse{Goal: g}, nil
+}
+
+func (s *Goals) change(
+	ctx context.Context, goalID string, do func(ctx context.Context, c goals.Caller, goalID string) (goals.Goal, error),
+) (*onboardingv1.Goal, error) {
+	if err := validID("goal_id", goalID); err != nil {
+		return nil, err
+	}
+	ctx, c := s.caller(ctx)
+	g, err := do(ctx, c, goalID)
+	if err != nil {
+		return nil, answerGoal(err)
+	}
+	return s.goal(g), nil
+}
+
+// ExecuteGoal is the alarm of a goal.
+func (s *Goals) ExecuteGoal(ctx context.Context, in *onboardingv1.ExecuteGoalRequest) (*onboardingv1.ExecuteGoalResponse, error) {
+	if err := validID("goal_id", in.GetGoalId()); err != nil {
+		return nil, err
+	}
+	outcome, err := s.Goals.Execute(ctx, in.GetGoalId())
+	if err != nil {
+		return nil, answerGoal(err)
+	}
+	return &onboardingv1.ExecuteGoalResponse{Outcome: outcome}, nil
+}
+
+// RecordGoalFailure takes QStash's word that an alarm failed with every retry.
+func (s *Goals) RecordGoalFailure(
+	ctx context.Context, in *onboardingv1.RecordGoalFailureRequest,
+) (*onboardingv1.RecordGoalFailureResponse, error) {
+	if in.GetSourceMessageId() == "" {
+		return nil, invalid("source_message_id must not be empty")
+	}
+	if !isID(in.GetGoalId()) { // its body was not one of ours, or cannot be read
+		return &onboardingv1.RecordGoalFailureResponse{}, nil
+	}
+	failed, err := s.Goals.AlarmFailed(ctx, in.GetGoalId(), in.GetSourceMessageId())
+	if err != nil {
+		return nil, answerGoal(err)
+	}
+	return &onboardingv1.RecordGoalFailureResponse{Failed: failed}, nil
+}
+
+func (s *Goals) goal(g goals.Goal) *onboardingv1.Goal {
+	return &onboardingv1.Goal{
+		GoalId: g.ID, OrgId: g.OrgID, ProfileId: g.ProfileID, DeviceId: g.DeviceID, DeviceKind: string(g.Kind), Goal: g.Goal, Said: g.Said,
+		Source: string(g.Source), Status: string(g.Status), Reason: g.Reason, ScheduledFor: timestamppb.New(g.ScheduledFor),
+		ScheduledDelay: int64(g.Delay.Seconds()), Understood: g.Understood, Note: g.Note,
+		SchedulingPaused: s.Goals.Disabled && g.Status == goals.Scheduled, WaitingSince: orAbsent(g.WaitingSince),
+		OfflineTries: int32(min(g.OfflineTries, maxTries)), //nolint:gosec // bounded
+		StartedAt:    orAbsent(g.StartedAt), EndedAt: orAbsent(g.EndedAt), Progress: g.Progress, StopRequestedAt: orAbsent(g.StopAskedAt),
+		UndoOf: g.UndoOf, CreatedAt: timestamppb.New(g.CreatedAt),
+	}
+}
+
+// maxTries is far beyond what any policy of retries has.
+const maxTries = 1 << 20
+
+// answerGoal is answer for the errors of goals that carry something.
+func answerGoal(err error) error {
+	var unclear *goals.UnclearError
+	var far *goals.TooFarError
+	var status *goals.StatusError
+	switch {
+	case errors.As(err, &unclear):
+		return &rpc.Error{
+			Code: codes.InvalidArgument, Reason: onboardingv1.Reason_REASON_TIME_UNCLEAR.String(), Domain: domain, Message: unclear.Error(),
+			Meta: map[string]string{"goal": "say it as in \"in 20 minutes\" or \"tomorrow at 9am\"", "understood": unclear.Understood},
+		}
+	case errors.As(err, &far):
+		return refuse(codes.InvalidArgument, onboardingv1.Reason_REASON_TIME_TOO_FAR, far.Error(), 0)
+	case errors.As(err, &status):
+		meta := map[string]string{"status": string(status.Status)}
+		if !status.StartedAt.IsZero() {
+			meta["started_at"] = status.StartedAt.UTC().Format(time.RFC3339Nano)
+		}
+		return &rpc.Error{
+			Code: codes.FailedPrecondition, Reason: onboardingv1.Reason_REASON_GOAL_STATUS.String(), Domain: domain, Message: status.Error(),
+			Meta: meta,
+		}
+	}
+	return answer(err)
+}
