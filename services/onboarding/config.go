@@ -45,6 +45,11 @@ type Config struct {
 	// JobsRetention keeps what a person asks about within a month; jobs that a conversation still refers to stay beyond it.
 	JobsRetention time.Duration `env:"JOBS_RETENTION" envDefault:"720h" help:"how long finished webhook jobs are kept"`
 
+	// QStashMaxDelay is what QStash's plan allows: 7 days on the free one, a year on a paid one.
+	QStashMaxDelay time.Duration `env:"QSTASH_MAX_DELAY" envDefault:"168h" help:"how far ahead a goal may be; QStash's free plan takes 7 days, paid ones a year"`
+	RunLease       time.Duration `env:"RUN_LEASE" envDefault:"60s" help:"how long a device may be silent about a goal that it runs, before the goal fails as device_lost"`
+	RunLimit       time.Duration `env:"RUN_LIMIT" envDefault:"1h" help:"how long a device may run a goal"`
+
 	FlowFile string `env:"ONBOARDING_FLOW_FILE" help:"a flow file that replaces the built-in one"`
 	CopyDir  string `env:"ONBOARDING_COPY_DIR" help:"a folder of copy files that replaces the built-in one"`
 
@@ -58,6 +63,13 @@ type Config struct {
 
 // maxRetries is far beyond any sensible policy; QStash refuses more than its plan has.
 const maxRetries = 20
+
+const (
+	// maxDelay is what QStash's largest plans take.
+	maxDelay = 365 * 24 * time.Hour
+	// minRunLease leaves a device time for several signs of life.
+	minRunLease = 10 * time.Second
+)
 
 // database is how the service reaches its database.
 func (c *Config) database() postgres.Config {
@@ -101,6 +113,14 @@ func (c *Config) Validate() error {
 	}
 	if c.AlarmMaxGenerations < 1 {
 		problems = append(problems, &config.Problem{Variable: "ALARM_MAX_GENERATIONS", Reason: "must be 1 or more", Help: "such as 5"})
+	}
+	if c.QStashMaxDelay < time.Minute || c.QStashMaxDelay > maxDelay {
+		problems = append(problems, &config.Problem{Variable: "QSTASH_MAX_DELAY", Reason: "must be 1m to 8760h", Help: "such as 168h"})
+	}
+	if c.RunLease < minRunLease || c.RunLimit < c.RunLease {
+		problems = append(problems, &config.Problem{
+			Variable: "RUN_LEASE", Reason: "must be 10s or more, and RUN_LIMIT no less than it", Help: "such as 60s and 1h",
+		})
 	}
 	if c.JobsRetention < time.Hour {
 		problems = append(problems, &config.Problem{Variable: "JOBS_RETENTION", Reason: "must be 1h or more", Help: "such as 720h"})

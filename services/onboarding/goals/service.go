@@ -78,9 +78,8 @@ type store interface {
 	Rearm(ctx context.Context, g Goal, a Alarm, at time.Time) error
 }
 
-// scheduler is QStash; qstash.Publisher publishes and qstash.Client deletes.
-type scheduler interface {
-	outbox.Publisher
+// messages deletes what was published; qstash.Client implements it.
+type messages interface {
 	Delete(ctx context.Context, messageID string) error
 }
 
@@ -94,9 +93,11 @@ type reader interface {
 type Config struct {
 	Store  store
 	Outbox outbox.Rows[Alarm]
-	QStash scheduler
-	Reader reader // nil reads by the rules alone
-	Phone  phone
+	QStash outbox.Publisher
+	// Messages withdraws what was published.
+	Messages messages
+	Reader   reader // nil reads by the rules alone
+	Phone    phone
 	// MaxDelay is how far ahead the scheduler's plan lets a goal be.
 	MaxDelay time.Duration
 	// RunLease is how long a run may be silent, and RunLimit how long one may take.
@@ -161,7 +162,7 @@ func (s *Service) withdraw(ctx context.Context, g Goal, messageID string) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
 	defer cancel()
-	if err := s.QStash.Delete(ctx, messageID); err != nil {
+	if err := s.Messages.Delete(ctx, messageID); err != nil {
 		s.Log.WarnContext(ctx, "goals.alarm_not_withdrawn", "goal_id", g.ID, "error", err)
 	}
 }
