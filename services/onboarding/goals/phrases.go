@@ -103,6 +103,15 @@ func (w Words) problem(word string, begin []string) string {
 	return ""
 }
 
+// String lists them, folded.
+func (w Words) String() string {
+	var all []string
+	for _, begin := range w.begins {
+		all = append(all, strings.Join(begin, " "))
+	}
+	return strings.Join(all, ", ")
+}
+
 // After is what a message says after its goal words, as it was written. Case, diacritics and punctuation are set aside.
 func (w Words) After(message string) (said string, found bool) {
 	words, ends := wordsOf(message)
@@ -148,12 +157,23 @@ const (
 	undoReminder      // a reminder, by name
 )
 
-// undoOf reads a message that must be nothing else, in both languages. CANCEL alone is STOP.
+// These must be all that a message says, with courtesies around it. CANCEL alone is STOP.
+var (
+	takesBack = regexp.MustCompile(`^` + courteous + `(?:undo|desfazer)` + thankful + `$`)
+	cancels   = regexp.MustCompile(`^` + courteous + `(?:cancel reminder|cancelar lembrete)` + thankful + `$`)
+)
+
+const (
+	courteous = `(?:(?:please|pls|ok|okay|hi|hey|oi|por favor) )*`
+	thankful  = `(?: (?:please|pls|now|thanks|thank you|por favor|obrigad[oa]))*`
+)
+
+// undoOf reads what a message asks to take back, in both languages at once.
 func undoOf(message string) undo {
-	switch strings.Join(session.Words(message), " ") {
-	case "undo", "desfazer":
+	switch words := strings.Join(session.Words(message), " "); {
+	case takesBack.MatchString(words):
 		return undoLast
-	case "cancel reminder", "cancelar lembrete":
+	case cancels.MatchString(words):
 		return undoReminder
 	}
 	return noUndo
