@@ -129,7 +129,8 @@ func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 	messages := messagingv1.NewMessagingServiceClient(messaging)
 	g.handler = surface{
 		alarms: alarms{
-			verifier: verifier, onboarding: conversations, origin: cfg.PublicBaseURL, lateness: measured, places: g.ofQStash, log: deps.Log,
+			verifier: verifier, onboarding: conversations, goals: onboardingv1.NewGoalServiceClient(onboarding), origin: cfg.PublicBaseURL,
+			lateness: measured, places: g.ofQStash, log: deps.Log,
 		},
 		carrier: carrier{
 			signatures: signatures, places: g.ofTwilio, origin: cfg.PublicBaseURL, onboarding: conversations, messaging: messages,

@@ -59,9 +59,9 @@ type bundle struct {
 	undeletable bool // QStash refuses to delete
 
 	mu      sync.Mutex
-	left    int  // calls of the store until one fails; negative for none
-	effects bool // it has its effect all the same
-	bodies []string // of every callback
+	left    int      // calls of the store until one fails; negative for none
+	effects bool     // it has its effect all the same
+	bodies  []string // of every callback
 }
 
 // handset is the person's phone, as messaging answers for it.
