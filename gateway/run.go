@@ -160,7 +160,7 @@ func openSources(cfg Config) ([]source, error) {
 var (
 	onboardingServices = []string{
 		onboardingv1.OnboardingService_ServiceDesc.ServiceName, onboardingv1.WebhookJobService_ServiceDesc.ServiceName,
-		onboardingv1.EngagementService_ServiceDesc.ServiceName,
+		onboardingv1.EngagementService_ServiceDesc.ServiceName, onboardingv1.GoalService_ServiceDesc.ServiceName,
 	}
 	messagingServices = []string{
 		messagingv1.MessagingService_ServiceDesc.ServiceName, messagingv1.OutboundService_ServiceDesc.ServiceName,
