@@ -14,6 +14,7 @@ import (
 	"paceline.internal/platform/telemetry"
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/reservation"
 	"paceline.internal/services/onboarding/session"
 )
@@ -52,6 +53,8 @@ type Config struct {
 
 	FlowFile string `env:"ONBOARDING_FLOW_FILE" help:"a flow file that replaces the built-in one"`
 	CopyDir  string `env:"ONBOARDING_COPY_DIR" help:"a folder of copy files that replaces the built-in one"`
+
+	GoalWordsFile string `env:"GOAL_WORDS_FILE" help:"a JSON file of lists of words by locale that replaces the built-in ones: what a text begins with that says a goal"`
 
 	EngagementFile    string `env:"ENGAGEMENT_FILE" help:"an engagement file that replaces the built-in one: limits, calendar, tiers, recogniser"`
 	EngagementCopyDir string `env:"ENGAGEMENT_COPY_DIR" help:"a folder of copy files, each text of which replaces the built-in one of engagement"`
@@ -129,6 +132,9 @@ func (c *Config) Validate() error {
 		problems = append(problems, err)
 	}
 	if _, _, err := c.engagement(); err != nil {
+		problems = append(problems, err)
+	}
+	if _, err := c.goalWords(); err != nil {
 		problems = append(problems, err)
 	}
 	return errors.Join(problems...)
@@ -216,4 +222,22 @@ func (c *Config) engagement() (rules.Config, catalog.Engagement, error) {
 		}
 	}
 	return decided, texts, errors.Join(problems...)
+}
+
+// goalWords are what a text begins with that says a goal, built in or from the file.
+func (c *Config) goalWords() (goals.Words, error) {
+	if c.GoalWordsFile == "" {
+		return goals.DefaultWords(), nil
+	}
+	var words goals.Words
+	file, err := os.ReadFile(c.GoalWordsFile)
+	if err == nil {
+		words, err = goals.ParseWords(file)
+	}
+	if err != nil {
+		return words, &config.Problem{
+			Variable: "GOAL_WORDS_FILE", Reason: "cannot be used: " + err.Error(), Help: "lists of words by locale, see docs/goals.md, By text",
+		}
+	}
+	return words, nil
 }

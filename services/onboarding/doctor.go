@@ -31,6 +31,10 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 			Mend: "mend the file, or leave ENGAGEMENT_FILE and ENGAGEMENT_COPY_DIR out for the built-in ones",
 		},
 		{
+			Name: "goal words", Look: about(lookAtGoalWords),
+			Mend: "mend the file, or leave GOAL_WORDS_FILE out for the built-in ones",
+		},
+		{
 			Name: "database", Look: about(lookAtDatabase),
 			Mend: "check ONBOARDING_DATABASE_URL and that Postgres runs; if the schema is behind, run: onboarding migrate",
 		},
@@ -75,6 +79,14 @@ func lookAtEngagement(_ context.Context, cfg Config) (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf("engagement %s with %d actions, texts in %v", decided.Version, len(decided.Actions()), texts.Locales()), nil
+}
+
+func lookAtGoalWords(_ context.Context, cfg Config) (string, error) {
+	words, err := cfg.goalWords()
+	if err != nil {
+		return "", err
+	}
+	return "a text that begins so says a goal: " + words.String(), nil
 }
 
 func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {

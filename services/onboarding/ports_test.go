@@ -12,6 +12,7 @@ import (
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/messaging"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/session"
@@ -379,6 +380,70 @@ func (e people) WriteBatch(ctx context.Context, b engagement.Batch, until time.T
 
 func (e people) EndRun(ctx context.Context, r engagement.Run, now time.Time) error {
 	return act(e.p, "EndRun", func() error { return e.p.Store.Engagement().EndRun(ctx, r, now) })
+}
+
+func (p *ports) ConversationOf(ctx context.Context, org, profileID string) (conversation.View, error) {
+	return call(p, "ConversationOf", func() (conversation.View, error) { return p.Store.ConversationOf(ctx, org, profileID) })
+}
+
+func (p *ports) DoneBy(ctx context.Context, profileID, messageID string) (goals.Goal, error) {
+	return call(p, "DoneBy", func() (goals.Goal, error) { return p.Store.DoneBy(ctx, profileID, messageID) })
+}
+
+func (p *ports) ByText(ctx context.Context, profileID string, since time.Time) ([]goals.Goal, error) {
+	return call(p, "ByText", func() ([]goals.Goal, error) { return p.Store.ByText(ctx, profileID, since) })
+}
+
+// Delete withdraws an alarm of a goal. It is let be, so that every alarm of a goal that was cancelled comes all the same.
+func (p *ports) Delete(context.Context, string) error {
+	return act(p, "Delete", func() error { return nil })
+}
+
+// goalRows are the goals of a process.
+type goalRows struct {
+	*postgres.Goals
+
+	p *ports
+}
+
+func (g goalRows) Prepare(ctx context.Context, n goals.New) (goals.Prepared, error) {
+	return call(g.p, "Prepare", func() (goals.Prepared, error) { return g.Goals.Prepare(ctx, n) })
+}
+
+func (g goalRows) Insert(ctx context.Context, n goals.Goal, a goals.Alarm) (stored goals.Goal, duplicate bool, err error) {
+	err = act(g.p, "Insert", func() (err error) {
+		stored, duplicate, err = g.Goals.Insert(ctx, n, a)
+		return err
+	})
+	return stored, duplicate, err
+}
+
+func (g goalRows) Goal(ctx context.Context, org, goalID string, now time.Time) (goals.Situation, error) {
+	return call(g.p, "Goal", func() (goals.Situation, error) { return g.Goals.Goal(ctx, org, goalID, now) })
+}
+
+func (g goalRows) Busy(ctx context.Context, of goals.Goal, at time.Time) error {
+	return act(g.p, "Busy", func() error { return g.Goals.Busy(ctx, of, at) })
+}
+
+func (g goalRows) Rearm(ctx context.Context, of goals.Goal, a goals.Alarm, at time.Time) error {
+	return act(g.p, "RearmGoal", func() error { return g.Goals.Rearm(ctx, of, a, at) })
+}
+
+func (g goalRows) BeginPhone(ctx context.Context, of goals.Goal, runID string, at time.Time) error {
+	return act(g.p, "BeginPhone", func() error { return g.Goals.BeginPhone(ctx, of, runID, at) })
+}
+
+func (g goalRows) End(ctx context.Context, e goals.End) (bool, error) {
+	return call(g.p, "EndGoal", func() (bool, error) { return g.Goals.End(ctx, e) })
+}
+
+func (g goalRows) Cancel(ctx context.Context, goalID, actor string, at time.Time) (c goals.Goal, messageID string, err error) {
+	err = act(g.p, "Cancel", func() (err error) {
+		c, messageID, err = g.Goals.Cancel(ctx, goalID, actor, at)
+		return err
+	})
+	return c, messageID, err
 }
 
 // jobs is a queue of a process.

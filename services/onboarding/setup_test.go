@@ -37,6 +37,7 @@ import (
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/messaging"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/reservation"
@@ -147,7 +148,7 @@ func setup(t *testing.T) *bundle {
 	client, err := qstash.New(qstash.Config{URL: api.URL, Token: emulator.DevToken, HTTPClient: &http.Client{Transport: transport}})
 	require.NoError(t, err)
 	b.alarms, err = qstash.NewPublisher(qstash.PublisherConfig{
-		Client: client, Origin: b.gateway, Routes: []qstash.Route{conversation.StepRoute},
+		Client: client, Origin: b.gateway, Routes: []qstash.Route{conversation.StepRoute, goals.Route},
 		HashKey: []byte("a key of the tests with over 32 bytes"), Log: slog.New(slog.NewJSONHandler(b.log, nil)), Now: b.clock.Now,
 	})
 	require.NoError(t, err)
@@ -160,6 +161,7 @@ type running struct {
 	ports    *ports
 	server   *server.Server
 	people   *server.Engagement
+	goals    *goals.Service
 	service  *conversation.Service
 	runner   *queue.Runner
 	outreach *queue.Runner
@@ -173,8 +175,17 @@ func (b *bundle) start(p *ports) *running {
 	follows := engagement.New(engagement.Config{
 		Store: people{p}, Carrier: p, Transient: func(err error) bool { return errors.Is(err, errMishap) }, Rules: b.rules, Texts: catalog.DefaultEngagement(), Unknown: b.flow.UnknownSends(), Log: logger, Now: now,
 	})
+	later := goals.NewService(goals.Config{
+		Store: goalRows{p.Store.Goals(), p}, Outbox: p.Store.Goals().Alarms(), QStash: p, Messages: p, MaxDelay: 7 * day, RunLease: time.Minute,
+		RunLimit: time.Hour, Log: logger, Now: now, Begin: func(ctx context.Context, _ goals.Alarm) (context.Context, func()) { return ctx, func() {} },
+		Phone: &goals.TextPhone{Store: p, Carrier: p, Copy: catalog.DefaultEngagement(), Unknown: b.flow.UnknownSends(), Now: now},
+	})
+	texts := &goals.Texts{
+		Goals: later, Store: p, Carrier: p, Copy: catalog.DefaultEngagement(), Words: goals.DefaultWords(), Unknown: b.flow.UnknownSends(),
+		Log: logger, Now: now,
+	}
 	service := conversation.New(conversation.Config{
-		OrgID: orgID, Store: p, Carrier: p, Engagement: follows, Outbox: outboxRows{p}, QStash: p, Flow: b.flow, Catalog: catalog.Default(),
+		OrgID: orgID, Store: p, Carrier: p, Engagement: follows, Goals: texts, Outbox: outboxRows{p}, QStash: p, Flow: b.flow, Catalog: catalog.Default(),
 		SchedulingDisabled: b.disabled, Log: logger, Now: now,
 	})
 	service.Jobs = queue.NewRunner(queue.Config{
@@ -187,7 +198,7 @@ func (b *bundle) start(p *ports) *running {
 	failures, err := reservation.New(&postgres.Reservations{Pool: b.pool}, reservation.Lock, logger, now)
 	require.NoError(b.t, err)
 	return &running{
-		ports: p, service: service, runner: service.Jobs, outreach: outreach, relay: service.Alarms,
+		ports: p, goals: later, service: service, runner: service.Jobs, outreach: outreach, relay: service.Alarms,
 		server:  &server.Server{Conversations: service, Store: b.store, Failures: failures, Notify: func() {}, Now: now},
 		people:  &server.Engagement{People: follows, Store: b.store.Engagement(), Now: now},
 		sweeper: service.Sweeper(outbox.Policy{Grace: grace, MaxGenerations: generations}),
@@ -223,7 +234,7 @@ func (b *bundle) takeCallback(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ctx := telemetry.WithRequestID(rpc.WithPrincipal(r.Context(), rpc.Principal{Subject: "gateway", Role: rpc.RoleService}), "request-1")
-	if strings.HasSuffix(r.URL.Path, "/failed") {
+	if r.URL.Path == conversation.StepRoute.FailurePath {
 		failure, err := qstash.DecodeFailure(body)
 		if err == nil {
 			_, err = b.current().server.RecordStepFailure(ctx, &onboardingv1.RecordStepFailureRequest{
@@ -231,6 +242,16 @@ func (b *bundle) takeCallback(w http.ResponseWriter, r *http.Request) {
 				Status: int32(failure.Status), Body: failure.Body, Retried: int32(failure.Retried),
 				DeliveryId: r.Header.Get(qstash.HeaderMessageID),
 			})
+		}
+		answer(w, err)
+		return
+	}
+	if r.URL.Path == goals.Route.Path {
+		var in struct {
+			GoalID string `json:"goal_id"`
+		}
+		if err = json.Unmarshal(body, &in); err == nil {
+			_, err = b.current().goals.Execute(ctx, in.GoalID)
 		}
 		answer(w, err)
 		return
@@ -495,6 +516,7 @@ func (b *bundle) work() {
 			break
 		}
 	}
+	_, _ = p.goals.Alarms.Relay(b.t.Context())
 	_, _ = p.relay.Relay(b.t.Context()) // a mishap of the ports; the next pass mends it
 	_, _ = p.sweeper.Sweep(b.t.Context())
 	_, _ = p.service.ForwardHolds(b.t.Context())
@@ -549,14 +571,23 @@ func (b *bundle) until(done func() bool) {
 	}
 }
 
-// waiting is how much is still to be done: open jobs, unpublished alarms, and messages at QStash.
+// waiting is how much is still to be done: open jobs, unpublished alarms, and messages at QStash. A goal may be due much later, and its
+// alarm may come several times.
 func (b *bundle) waiting() int {
 	b.t.Helper()
 	record := b.qstash.Record()
-	at := len(record.Of(emulator.Published)) -
-		len(record.Of(emulator.Delivered, emulator.DeadLettered, emulator.Cancelled, emulator.Lost))
+	at := 0
+	for _, e := range record.Of(emulator.Published, emulator.Delivered, emulator.DeadLettered, emulator.Cancelled, emulator.Lost) {
+		switch {
+		case strings.Contains(e.URL, goals.Route.Path):
+		case e.Kind == emulator.Published:
+			at++
+		default:
+			at--
+		}
+	}
 	return at + b.count(`select (select count(*) from webhook_jobs where status in ('pending', 'processing'))
-		+ (select count(*) from step_alarms where published_at is null)`)
+		+ (select count(*) from step_alarms where published_at is null) + (select count(*) from goal_alarms where published_at is null)`)
 }
 
 // quiet lets the clock run until nothing is left to be done.

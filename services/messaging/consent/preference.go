@@ -7,7 +7,7 @@ import (
 )
 
 // PreferencesVersion names the words of this file beside what was said in them, as Version names the keywords in the ledger.
-const PreferencesVersion = "2026-11-22.1"
+const PreferencesVersion = "2026-11-23.1"
 
 // Switch is what a message asks of one kind of messages.
 type Switch int
@@ -49,7 +49,7 @@ func (p Preferences) Any() bool { return p.Reminders != Unsaid || p.Tips != Unsa
 // message must be it, after case, diacritics, punctuation and emoji are set aside; courtesies may stand around it. Only the words
 // reminder, tip, lembrete and dica are read: text, message, notification, unsubscribe, opt out and sair speak of consent, and
 // whatever revokes consent is none of these. "Don't stop the reminders", "stop reminders until Monday" and "stop reminding me of my
-// ex" ask nothing here.
+// ex" ask nothing here. Neither do the words by which a person takes back one reminder of their own, which onboarding reads.
 func PreferencesOf(body string) Preferences {
 	nothing := Preferences{Locale: English}
 	asked := nothing
@@ -59,7 +59,7 @@ func PreferencesOf(body string) Preferences {
 			continue
 		}
 		things, to, locale := phraseOf(clause)
-		if to == Unsaid || specific.MatchString(clause) {
+		if to == Unsaid || specific.MatchString(clause) || ofOne.MatchString(clause) {
 			return nothing
 		}
 		asked.Locale = locale
@@ -111,6 +111,9 @@ var alone = regexp.MustCompile(`^(?:yes|no|sim|nao|yeah|` + courteous + `)(?: ` 
 // specific is one of them and not their kind: "cancel my reminder" is about an appointment.
 var specific = regexp.MustCompile(` (?:the|this|that|my|your|a|o|meu|minha|seu|sua|esse|essa|este|esta|um|uma) ` +
 	`(?:reminder|tip|lembrete|dica)(?: |$)`)
+
+// ofOne are the words that cancel a goal which was said by text: one reminder, not reminders.
+var ofOne = regexp.MustCompile(`^(?:` + courteous + ` )*(?:cancel reminder|cancelar lembrete)(?: ` + courteous + `)*$`)
 
 const (
 	courteous = `(?:please|pls|plz|thanks|thank you|thank you so much|thx|ty|ok|okay|hi|hey|hello|sorry|now|` +

@@ -41,6 +41,22 @@ const (
 	Apology               = "ENGAGEMENT_APOLOGY"                // when a choice, preference or switch failed
 )
 
+// The texts about goals that people say by text. None remembers what was said before: who is asked back sends the whole sentence again.
+const (
+	GoalScheduled = "GOAL_SCHEDULED"      // what was scheduled, and how to undo it
+	GoalNoted     = "GOAL_SCHEDULED_NOTE" // the same, with what was chosen where the words leave a choice
+	GoalAskWhat   = "GOAL_ASK_WHAT"       // to words that say nothing to be reminded of
+	GoalAskWhen   = "GOAL_ASK_WHEN"       // to words without a time
+	GoalUnclear   = "GOAL_UNCLEAR"        // to a time that was not understood for certain
+	GoalPast      = "GOAL_PAST"           // to one that has passed
+	GoalTooFar    = "GOAL_TOO_FAR"        // to one beyond what the scheduler takes
+	GoalTooMany   = "GOAL_TOO_MANY"       // to more than a person may have
+	GoalReminder  = "GOAL_REMINDER"       // the goal itself, at its time
+	GoalCancelled = "GOAL_CANCELLED"      // to undo
+	GoalBegun     = "GOAL_BEGUN"          // to undo of what was sent
+	GoalNone      = "GOAL_NONE"           // to undo of nothing
+)
+
 // shapes are the texts of engagement, and what each has to be.
 func shapes() map[string]shape {
 	return map[string]shape{
@@ -67,6 +83,18 @@ func shapes() map[string]shape {
 		DestinationIndividual: {undo: "household"},
 		DestinationNone:       {},
 		Apology:               {},
+		GoalScheduled:         {params: []string{"when", "goal"}, undo: "undo", segments: 3},
+		GoalNoted:             {params: []string{"when", "goal", "note"}, undo: "undo", segments: 3},
+		GoalAskWhat:           {example: true},
+		GoalAskWhen:           {example: true},
+		GoalUnclear:           {example: true},
+		GoalPast:              {},
+		GoalTooFar:            {params: []string{"count"}},
+		GoalTooMany:           {},
+		GoalReminder:          {params: []string{"whole_goal"}, segments: 5},
+		GoalCancelled:         {params: []string{"goal"}},
+		GoalBegun:             {params: []string{"goal"}},
+		GoalNone:              {},
 	}
 }
 
@@ -76,11 +104,11 @@ func Offered() map[string]map[string]string {
 	return map[string]map[string]string{
 		"en": {
 			"reminders on": "start reminders", "reminders off": "stop reminders", "tips on": "start tips", "tips off": "stop tips",
-			"household": "switch to household", "individual": "switch to my phone",
+			"household": "switch to household", "individual": "switch to my phone", "undo": "undo",
 		},
 		"pt": {
 			"reminders on": "ativar lembretes", "reminders off": "parar lembretes", "tips on": "ativar dicas", "tips off": "parar dicas",
-			"household": "mudar para o grupo", "individual": "mudar para meu celular",
+			"household": "mudar para o grupo", "individual": "mudar para meu celular", "undo": "desfazer",
 		},
 	}
 }
@@ -146,12 +174,22 @@ type Params struct {
 	Count    int    `json:"count,omitempty"`    // of the things noted, from 1
 	Category string `json:"category,omitempty"` // of the expenses
 	Expense  string `json:"expense,omitempty"`  // what was noted, in the person's words: coffee 5
+
+	Goal      string `json:"goal,omitempty"`       // what is to happen, in the person's words: call John
+	WholeGoal string `json:"whole_goal,omitempty"` // the same where it is said
+	When      string `json:"when,omitempty"`       // as it was understood
+	Note      string `json:"note,omitempty"`       // what was chosen where the words leave a choice
 }
 
-// maxCount is the largest count, and maxWords how many units of a category or an expense are used.
+// maxCount is the largest count, and the others are how many units are used: maxWords of a category or an expense, maxGoal of a goal that is
+// spoken of and maxWholeGoal of one that is said, maxWhen and maxNote of how its time was read.
 const (
-	maxCount = 99_999
-	maxWords = 20
+	maxCount     = 99_999
+	maxWords     = 20
+	maxGoal      = 40
+	maxWholeGoal = 300
+	maxWhen      = 48
+	maxNote      = 50
 )
 
 // ParseParams reads stored parameters. One that no text has, or of the wrong type, is ErrParams.
@@ -222,7 +260,11 @@ func (p Params) values() map[string]string {
 	if p.Count >= 1 && p.Count <= maxCount {
 		count = strconv.Itoa(p.Count)
 	}
-	return map[string]string{"count": count, "category": readableName(p.Category), "expense": readableExpense(p.Expense)}
+	return map[string]string{
+		"count": count, "category": readableName(p.Category), "expense": readableExpense(p.Expense),
+		"goal": readableWords(p.Goal, maxGoal), "whole_goal": readableWords(p.WholeGoal, maxWholeGoal),
+		"when": readableWords(p.When, maxWhen), "note": readableWords(p.Note, maxNote),
+	}
 }
 
 func (p Params) absent(name string) bool {
@@ -231,6 +273,14 @@ func (p Params) absent(name string) bool {
 		return p.Count == 0
 	case "category":
 		return p.Category == ""
+	case "goal":
+		return p.Goal == ""
+	case "whole_goal":
+		return p.WholeGoal == ""
+	case "when":
+		return p.When == ""
+	case "note":
+		return p.Note == ""
 	}
 	return p.Expense == ""
 }
@@ -250,6 +300,30 @@ func readableExpense(raw string) string {
 	return wholeWords(string(kept), maxWords)
 }
 
+// cut marks words that go on, in three units.
+const cut = "..."
+
+// readableWords are words that a person has written, on one line and without what cannot be seen. Their end is cut, and marked, when they take
+// more than limit units.
+func readableWords(raw string, limit int) string {
+	text := strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r), unicode.IsControl(r):
+			return ' '
+		case !unicode.IsGraphic(r), unicode.Is(unicode.Cf, r):
+			return -1
+		}
+		return r
+	}, raw)), " ")
+	if units(text) <= limit {
+		return text
+	}
+	return wholeWords(text, limit-len(cut)) + cut
+}
+
+// Segments is how many segments a text of engagement takes at most, whatever fills it.
+func Segments(key string) int { return shapes()[key].most() }
+
 // Widest are the parameters of a key that make its text longest, and a name that does: lint and docs/copy.md count segments with
 // them.
 func Widest(key string) (firstName string, params Params) {
@@ -262,6 +336,14 @@ func Widest(key string) (firstName string, params Params) {
 			params.Category = words
 		case "expense":
 			params.Expense = words
+		case "goal":
+			params.Goal = strings.Repeat("ã", maxGoal)
+		case "whole_goal":
+			params.WholeGoal = strings.Repeat("ã", maxWholeGoal)
+		case "when":
+			params.When = strings.Repeat("ã", maxWhen)
+		case "note":
+			params.Note = strings.Repeat("ã", maxNote)
 		}
 	}
 	return strings.Repeat("ã", maxName), params

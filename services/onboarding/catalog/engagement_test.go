@@ -23,8 +23,16 @@ func sample(key string) (params catalog.Params, shown string) {
 		return catalog.Params{Expense: "coffee 5"}, "coffee 5"
 	case catalog.HintBudget:
 		return catalog.Params{Category: "Mercado"}, "Mercado"
-	case catalog.WeeklyReview:
+	case catalog.WeeklyReview, catalog.GoalTooFar:
 		return catalog.Params{Count: 3}, "3"
+	case catalog.GoalScheduled:
+		return catalog.Params{Goal: "call John", When: "tomorrow at 09:00"}, "tomorrow at 09:00: call John"
+	case catalog.GoalNoted:
+		return catalog.Params{Goal: "call John", When: "tomorrow at 14:00", Note: "2 was read as 14:00"}, "(2 was read as 14:00): call John"
+	case catalog.GoalCancelled, catalog.GoalBegun:
+		return catalog.Params{Goal: "call John"}, "call John"
+	case catalog.GoalReminder:
+		return catalog.Params{WholeGoal: "call John"}, ": call John"
 	}
 	return catalog.Params{}, ""
 }
@@ -57,6 +65,10 @@ func TestEngagementCopy(t *testing.T) {
 			catalog.HintCategories, catalog.HintBudget, catalog.DestinationHousehold, catalog.DestinationIndividual, catalog.DestinationNone,
 			catalog.Apology,
 		}},
+		{name: "GoalsByTextInBothLanguages", keys: []string{
+			catalog.GoalScheduled, catalog.GoalNoted, catalog.GoalAskWhat, catalog.GoalAskWhen, catalog.GoalUnclear, catalog.GoalPast,
+			catalog.GoalTooFar, catalog.GoalTooMany, catalog.GoalReminder, catalog.GoalCancelled, catalog.GoalBegun, catalog.GoalNone,
+		}},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			t.Parallel()
@@ -74,7 +86,7 @@ func TestEngagementCopy(t *testing.T) {
 		t.Parallel()
 		texts := builtIn
 		require.Equal(t, []string{"en", "pt-BR"}, texts.Locales())
-		require.Len(t, catalog.EngagementKeys(), 23)
+		require.Len(t, catalog.EngagementKeys(), 35)
 		for _, key := range catalog.EngagementKeys() {
 			for _, locale := range texts.Locales() {
 				require.NotEmpty(t, render(t, locale, key))
@@ -150,6 +162,9 @@ func TestEngagementKeysOfTheSource(t *testing.T) {
 			require.Contains(t, catalog.EngagementKeys(), key, source)
 			used[key] = true
 		}
+	}
+	for _, key := range catalog.EngagementKeys() {
+		used[key] = used[key] || strings.HasPrefix(key, "GOAL_") // which it had none of
 	}
 	require.Len(t, used, len(catalog.EngagementKeys()))
 }
@@ -253,7 +268,7 @@ func TestRenderOfEngagement(t *testing.T) {
 	})
 	require.NoError(t, err)
 	tests := []struct {
-		name, locale, key, firstName, expense, want string
+		name, locale, key, firstName, expense, goal, want string
 	}{
 		{name: "S4_52_InTheLanguageOfThePerson", locale: "pt-BR", key: catalog.Welcome, firstName: "Ana", want: "Oi, Ana!"},
 		{name: "S4_52_AnotherCountryOfTheLanguage", locale: "pt-PT", key: catalog.Welcome, firstName: "Ana", want: "Oi, Ana!"},
@@ -263,12 +278,14 @@ func TestRenderOfEngagement(t *testing.T) {
 		{name: "ExpenseKeepsItsNumber", locale: "en", key: catalog.WelcomeExpense, expense: "café R$ 5,50", want: "Hi café R$ 5,50."},
 		{name: "ExpenseLosesItsLink", locale: "en", key: catalog.WelcomeExpense, expense: "https://evil.example 5", want: "Hi httpsevilexample 5."},
 		{name: "ExpenseHasNoPlaceholders", locale: "en", key: catalog.WelcomeExpense, expense: "{first_name} 5", want: "Hi firstname 5."},
+		{name: "GoalStaysOnOneLineAndAsItWasWritten", locale: "en", key: catalog.GoalReminder, goal: "call\n\u202eJohn:  {first_name} \x07at https://x.example, \u200b\"now\"?", want: "Reminder: call John: {first_name} at https://x.example, \"now\"?"},
+		{name: "LongGoalIsCutAndMarked", locale: "en", key: catalog.GoalReminder, goal: strings.Repeat("call John ", 40), want: "Reminder: " + strings.TrimSpace(strings.Repeat("call John ", 29)) + " call..."},
 		{name: "LongExpenseLosesItsLastWords", locale: "en", key: catalog.WelcomeExpense, expense: "lunch with the whole team 120", want: "Hi lunch with the whole."},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := texts.Render(tt.locale, tt.key, tt.firstName, catalog.Params{Expense: tt.expense})
+			got, err := texts.Render(tt.locale, tt.key, tt.firstName, catalog.Params{Expense: tt.expense, WholeGoal: tt.goal})
 			require.NoError(t, err)
 			require.Equal(t, tt.want, got)
 		})

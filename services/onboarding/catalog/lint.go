@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -20,7 +21,12 @@ type shape struct {
 	choices int      // it asks for one of the digits 1 to this
 	example bool     // it may quote one example
 	undo    string   // it must offer the words that do this
+
+	segments int // that it may take at most, with the person's own words in it; 0 is two
 }
+
+// most is how many segments a text of the shape may take.
+func (s shape) most() int { return cmp.Or(s.segments, 2) }
 
 // set is the texts of one purpose, and the rules that they have in common.
 type set struct {
@@ -33,8 +39,8 @@ type set struct {
 	more      func(locale string, s shape, text string) []string
 }
 
-// A text must fit two segments. In GSM-7 those hold 306 characters, and a few are kept in hand; one character outside
-// moves the whole text to UCS-2, where they hold 134. A text with a name always counts as UCS-2: João would make it so.
+// A text must fit two segments, and one with the person's own words a few more. In GSM-7 two hold 306 characters, and a few are kept in
+// hand; one character outside moves the whole text to UCS-2, where they hold 134. A text with a name always counts as UCS-2: João would make it so.
 const (
 	maxGSM7 = 300
 	maxUCS2 = 134
@@ -117,31 +123,34 @@ func (s set) textProblems(locale, key, text string) []string {
 	if strings.TrimSpace(text) != text {
 		found = append(found, "has a line break or space around it")
 	}
-	if problem := lengthProblem(key, text, fixed); problem != "" {
+	if problem := lengthProblem(s.shapes[key].most(), key, text, fixed); problem != "" {
 		found = append(found, problem)
 	}
 	found = append(found, s.toneProblems(fixed)...)
 	return append(found, s.more(locale, s.shapes[key], text)...)
 }
 
-// lengthProblem says when a text takes more than two segments with the widest name and parameters. fixed is what is written of it.
-func lengthProblem(key, text, fixed string) string {
+// lengthProblem says when a text takes more segments than it may with the widest name and parameters. fixed is what is written of it.
+func lengthProblem(segments int, key, text, fixed string) string {
 	name, params := Widest(key)
 	full := fill(text, name, params)
-	limit, why := maxGSM7, "in GSM-7"
-	if strings.ContainsFunc(full, outsideGSM7) {
-		limit, why = maxUCS2, "because a name may leave GSM-7"
+	limit, why := maxGSM7/2*segments, "in GSM-7"
+	ucs2 := strings.ContainsFunc(full, outsideGSM7)
+	if ucs2 {
+		limit, why = maxUCS2/2*segments, "because a name may leave GSM-7"
 	}
 	if i := strings.IndexFunc(fixed, outsideGSM7); i >= 0 {
 		r, _ := utf8.DecodeRuneInString(fixed[i:])
 		why = fmt.Sprintf("because %q is not in GSM-7", r)
 	}
 	length := units(full)
-	if limit == maxUCS2 && pairAt(full, maxUCS2/2) {
-		length++ // a pair is not cut in two, so the first segment stays one unit short
+	for cut := 1; ucs2 && cut < segments; cut++ {
+		if pairAt(full, cut*maxUCS2/2) {
+			length++ // a pair is not cut in two, so the segment before stays one unit short
+		}
 	}
 	if length > limit {
-		return fmt.Sprintf("is %d characters; two segments hold %d %s", length, limit, why)
+		return fmt.Sprintf("is %d characters; %s segments hold %d %s", length, [...]string{2: "two", 3: "three", 4: "four", 5: "five"}[segments], limit, why)
 	}
 	return ""
 }

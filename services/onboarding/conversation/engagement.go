@@ -7,9 +7,9 @@ import (
 	"paceline.internal/platform/queue"
 )
 
-// engagement follows what people do, and takes the messages that speak to it and not to the conversation.
-type engagement interface {
-	// Taken reports whether a recorded message was for engagement, which has answered it then. Every message counts as activity.
+// taker takes the messages of people that speak to it and not to the conversation: engagement, which follows what people do, and goals.
+type taker interface {
+	// Taken reports whether a recorded message was for the taker, which has answered it then.
 	Taken(ctx context.Context, h Heard) (bool, error)
 }
 
@@ -29,7 +29,7 @@ type Preferences struct{ Reminders, Tips Switch }
 // Any reports whether something is asked.
 func (p Preferences) Any() bool { return p.Reminders != Unsaid || p.Tips != Unsaid }
 
-// Heard is a recorded message of a person, as engagement is asked about it.
+// Heard is a recorded message of a person, as those are asked about it that may take it.
 type Heard struct {
 	OrgID       string
 	Phone       string
@@ -42,11 +42,32 @@ type Heard struct {
 	JobSince    time.Time // when its job was stored
 }
 
-// taken asks engagement about a message, before the conversation is asked. What is taken takes effect there; the runner ends its job.
+// taken asks engagement about a message, whose activity every message is, and then goals, before the conversation is asked. What is taken
+// takes effect there; the runner ends its job.
 func (c *Service) taken(ctx context.Context, j queue.Job, m reply, recorded Recorded) (bool, error) {
 	at, _ := m.said()
-	return c.Engagement.Taken(ctx, Heard{
+	heard := Heard{
 		OrgID: recorded.OrgID, Phone: m.Message.From, MessageID: recorded.MessageID, Body: m.Message.Body, At: at,
 		Effect: recorded.Effect, Preferences: recorded.Preferences, JobID: j.ID, JobSince: j.CreatedAt,
-	})
+	}
+	taken, err := c.Engagement.Taken(ctx, heard)
+	if taken || err != nil || c.Goals == nil {
+		return taken, err
+	}
+	return c.Goals.Taken(ctx, heard)
+}
+
+// Answered reports whether an answer that no conversation waits for was taken, or may not be sent to the person. *Pending while it is worth
+// asking again, which is measured by the age of its job.
+func (s Sent) Answered(age time.Duration) (bool, error) {
+	switch s.Outcome {
+	case Accepted, AlreadyAccepted, OptedOut, Held:
+		return true, nil
+	case InFlight, Unknown, Throttled:
+		if age < unsettledLimit {
+			return false, &Pending{Outcome: s.Outcome, RetryAfter: s.RetryAfter}
+		}
+	case Rejected, KeyReused, Undecided, GivenUp, RemindersOff:
+	}
+	return false, nil
 }

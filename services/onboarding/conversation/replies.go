@@ -19,7 +19,7 @@ const maxDecisions = 3
 // left would send the answer of a place that is over. A decision on a session that has moved since is a conflict, and taken anew on what is
 // there now. A session that is over does not move when the next one is opened, so only an open one is decided by that view.
 //
-// What engagement takes answers nothing in the conversation.
+// What engagement takes, or goals, answers nothing in the conversation.
 func (c *Service) answer(ctx context.Context, j queue.Job, m reply, recorded Recorded, view View) error {
 	taken, err := c.taken(ctx, j, m, recorded)
 	switch {

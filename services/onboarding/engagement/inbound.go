@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/conversation"
@@ -15,9 +14,6 @@ import (
 
 // maxDecisions bounds how often a message is decided anew because the person moved meanwhile.
 const maxDecisions = 3
-
-// unsettledLimit is how long an answer is waited for whose outcome is not known, with all that the person writes behind it.
-const unsettledLimit = 30 * time.Minute
 
 // wish is what the words of a message may ask of engagement.
 type wish struct {
@@ -288,14 +284,8 @@ func (s *Service) answer(ctx context.Context, v View, h conversation.Heard, keys
 	if err != nil {
 		return fmt.Errorf("answer: %w", err)
 	}
-	switch sent.Outcome {
-	case conversation.Accepted, conversation.AlreadyAccepted, conversation.OptedOut, conversation.Held:
-		return nil
-	case conversation.InFlight, conversation.Unknown, conversation.Throttled:
-		if s.Now().Sub(h.JobSince) < unsettledLimit {
-			return &conversation.Pending{Outcome: sent.Outcome, RetryAfter: sent.RetryAfter}
-		}
-	case conversation.Rejected, conversation.KeyReused, conversation.Undecided, conversation.GivenUp, conversation.RemindersOff:
+	if done, err := sent.Answered(s.Now().Sub(h.JobSince)); done || err != nil {
+		return err
 	}
 	s.Log.WarnContext(ctx, "engagement.answer_not_sent", "message_id", h.MessageID, "outcome", int(sent.Outcome), "error_code", sent.Code)
 	return nil

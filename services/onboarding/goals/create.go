@@ -155,6 +155,11 @@ func (s *Service) readWords(ctx context.Context, g *Goal, n New, zone *time.Loca
 		return nil
 	}
 	g.ScheduledFor, g.Goal, g.Understood, g.Note = read.At, read.Goal, read.Understood, read.Note
+	if n.Source == SourceText {
+		if g.Goal = spoken(g.Goal); g.Goal == "" {
+			return fmt.Errorf("%w: it has a time and nothing to do", ErrInvalid)
+		}
+	}
 	if g.Goal == "" {
 		g.Goal = n.Said
 	}

@@ -126,7 +126,7 @@ func (s *Service) beginPhone(ctx context.Context, g Goal) (string, error) {
 		return "", err
 	}
 	if wait {
-		return OutcomeWaiting, unmoved(s.Store.Busy(ctx, g, s.Now()))
+		return OutcomeWaiting, s.lookLater(ctx, g)
 	}
 	g.RunID = uuid.Must(uuid.NewV7()).String()
 	err = s.Store.BeginPhone(ctx, g, g.RunID, s.Now())
@@ -147,6 +147,21 @@ func (s *Service) beginPhone(ctx context.Context, g Goal) (string, error) {
 		return "", err
 	}
 	return s.runPhone(ctx, g)
+}
+
+// lookLater sets the alarm of a goal again whose person is in a burst: soon at first, then the later the longer it has waited. Nothing else
+// does, for no goal's end frees the person.
+func (s *Service) lookLater(ctx context.Context, g Goal) error {
+	now := s.Now()
+	waited := time.Duration(0)
+	if !g.WaitingSince.IsZero() {
+		waited = now.Sub(g.WaitingSince)
+	}
+	if err := unmoved(s.Store.Busy(ctx, g, now)); err != nil {
+		return err
+	}
+	a := Alarm{ID: newID(), OrgID: g.OrgID, GoalID: g.ID, Cause: "burst", DueAt: now.Add(min(max(waited/2, lookSoon), lookLate))}
+	return unmoved(s.Store.Rearm(ctx, g, a, now))
 }
 
 // phone is how a phone runs a goal: by a text to the person.

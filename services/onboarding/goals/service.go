@@ -34,6 +34,8 @@ const (
 	MaxBusy = time.Hour
 	// lookAgain bounds how long a waiting alarm trusts that it will be notified.
 	lookAgain = time.Second
+	// lookSoon and lookLate are how long a goal waits at least and at most before it is looked again whether a burst is over.
+	lookSoon, lookLate = 10 * time.Second, 5 * time.Minute
 	// deleteTimeout bounds the withdrawal of an alarm, which changes nothing but a call less.
 	deleteTimeout = 2 * time.Second
 )

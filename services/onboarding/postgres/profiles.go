@@ -55,8 +55,6 @@ func collectProfile(rows pgx.Rows, err error) (conversation.Profile, error) {
 	return p, nil
 }
 
-const sqlProfileID = `select id from profiles where org_id = $1 and phone = $2`
-
 const sqlHoldProfile = `
 update profiles set hold = true, hold_reason = @reason, updated_at = @at
 where org_id = @org_id and id = @id and not hold

@@ -91,15 +91,43 @@ where p.org_id = $1 and p.phone = $2 order by s.status = 'active' desc, s.id des
 // was resumed may be older than another that was closed. Of a person who has none the profile is there, and nothing is for a phone that
 // the organisation does not know.
 func (s *Store) Conversation(ctx context.Context, orgID, phone string) (conversation.View, error) {
-	rows, err := s.pool.Query(ctx, sqlConversation, orgID, phone)
+	view, err := s.conversationOr(ctx, sqlConversation, sqlPersonByPhoneOnly, orgID, phone)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return conversation.View{Session: session.Record{OrgID: orgID}}, nil
+	}
+	return view, err
+}
+
+const sqlConversationOf = sqlSession + `
+where p.org_id = $1 and p.id = $2 order by s.status = 'active' desc, s.id desc limit 1`
+
+// ConversationOf is Conversation of a profile; conversation.ErrNoProfile.
+func (s *Store) ConversationOf(ctx context.Context, orgID, profileID string) (conversation.View, error) {
+	view, err := s.conversationOr(ctx, sqlConversationOf, sqlPersonByIDOnly, orgID, profileID)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return conversation.View{}, conversation.ErrNoProfile
+	}
+	return view, err
+}
+
+const (
+	sqlPersonOnly        = `select id, phone, first_name, locale, hold, hold_version from profiles where org_id = $1 and `
+	sqlPersonByPhoneOnly = sqlPersonOnly + `phone = $2`
+	sqlPersonByIDOnly    = sqlPersonOnly + `id = $2`
+)
+
+// conversationOr is a session with its person, or else the person only; pgx.ErrNoRows without one.
+func (s *Store) conversationOr(ctx context.Context, sqlSession, sqlPerson, orgID, of string) (conversation.View, error) {
+	rows, err := s.pool.Query(ctx, sqlSession, orgID, of)
 	view, err := collectView(rows, err)
 	if !isNoSession(err) {
 		return view, err
 	}
-	view.Session.OrgID = orgID
-	err = s.pool.QueryRow(ctx, sqlProfileID, orgID, phone).Scan(&view.Session.ProfileID)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return conversation.View{}, fmt.Errorf("read conversation by phone: %w", err)
+	view = conversation.View{Session: session.Record{OrgID: orgID}}
+	err = s.pool.QueryRow(ctx, sqlPerson, orgID, of).Scan(
+		&view.Session.ProfileID, &view.Phone, &view.FirstName, &view.Locale, &view.Hold, &view.HoldVersion)
+	if err != nil {
+		return conversation.View{}, fmt.Errorf("read a person: %w", err)
 	}
 	return view, nil
 }

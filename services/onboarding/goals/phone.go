@@ -1,0 +1,95 @@
+package goals
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"paceline.internal/services/onboarding/catalog"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/session"
+)
+
+// burstAhead is how far ahead the next text of a burst may be for the burst to go on: one that waits for the end of quiet hours is no reason to
+// wait.
+const burstAhead = 2 * time.Minute
+
+// TextPhone runs goals on people's phones: by a text to them. They asked for it, so that quiet hours and a wish for no reminders do not keep it.
+type TextPhone struct {
+	Store   phoneStore
+	Carrier carrier
+	Copy    catalog.Engagement
+	Unknown session.UnknownSends
+	Now     func() time.Time
+}
+
+// phoneStore is what TextPhone reads; postgres implements it.
+type phoneStore interface {
+	// ConversationOf is Conversation of a profile.
+	ConversationOf(ctx context.Context, orgID, profileID string) (conversation.View, error)
+	// LoadStep reads a session, with when its step that is due was to be sent.
+	LoadStep(ctx context.Context, id string) (conversation.View, conversation.StepDue, error)
+}
+
+// Wait reports whether the person is in the middle of a burst, into which no other text falls.
+func (p *TextPhone) Wait(ctx context.Context, g Goal) (bool, error) {
+	v, err := p.Store.ConversationOf(ctx, g.OrgID, g.ProfileID)
+	if err != nil || v.Hold || v.Session.Status != session.Active || v.Session.NextStep == "" {
+		return false, err
+	}
+	_, due, err := p.Store.LoadStep(ctx, v.Session.ID)
+	return err == nil && due.Now.Before(p.Now().Add(burstAhead)), err
+}
+
+// Text sends the text of a goal, at most once under the goal's own key. Its end says what became of it; an error that this is not known yet,
+// or that messaging cannot be reached, and then it is to be called again. Errors: *conversation.Pending, conversation.ErrUnavailable, and what
+// the ports return.
+func (p *TextPhone) Text(ctx context.Context, g Goal) (End, error) {
+	v, err := p.Store.ConversationOf(ctx, g.OrgID, g.ProfileID)
+	if err != nil {
+		return End{}, err
+	}
+	key := "goal:" + g.ID
+	if v.Hold { // which messaging may not know yet
+		return p.settled(ctx, g, key, ReasonHeld)
+	}
+	body, err := p.Copy.Render(g.Locale, catalog.GoalReminder, "", catalog.Params{WholeGoal: g.Goal})
+	if err != nil {
+		return End{}, fmt.Errorf("render %s: %w", catalog.GoalReminder, err)
+	}
+	sent, err := p.Carrier.Send(ctx, conversation.Message{
+		OrgID: g.OrgID, ProfileID: g.ProfileID, To: v.Phone, Body: body, Key: key, CorrelationID: g.ID, Unknown: p.Unknown,
+		HoldVersion: v.HoldVersion,
+	})
+	if err != nil {
+		return End{}, fmt.Errorf("text a goal: %w", err)
+	}
+	switch sent.Outcome {
+	case conversation.Accepted, conversation.AlreadyAccepted:
+		return End{OK: true, Detail: "message " + sent.MessageID}, nil
+	case conversation.InFlight, conversation.Unknown, conversation.Throttled:
+		return End{}, &conversation.Pending{Outcome: sent.Outcome, RetryAfter: sent.RetryAfter}
+	case conversation.OptedOut:
+		return End{Reason: ReasonOptedOut}, nil
+	case conversation.Held:
+		return End{Reason: ReasonHeld}, nil
+	case conversation.KeyReused: // the phone, the copy or the way to write it was changed since the first try
+		return p.settled(ctx, g, key, ReasonUndelivered)
+	case conversation.Rejected, conversation.Undecided, conversation.GivenUp, conversation.RemindersOff:
+	}
+	return End{Reason: ReasonUndelivered, Detail: fmt.Sprintf("message %s, carrier's code %d", sent.MessageID, sent.Code)}, nil
+}
+
+// settled is the end of a goal whose text may not be sent any more: by what became of it before.
+func (p *TextPhone) settled(ctx context.Context, g Goal, key, reason string) (End, error) {
+	fate, err := p.Carrier.Fate(ctx, g.OrgID, key)
+	switch {
+	case err != nil:
+		return End{}, fmt.Errorf("look for the text of a goal: %w", err)
+	case !fate.AcceptedAt.IsZero():
+		return End{OK: true, Detail: "message " + fate.MessageID}, nil
+	case fate.InDoubt:
+		return End{}, &conversation.Pending{Outcome: conversation.Unknown}
+	}
+	return End{Reason: reason}, nil
+}

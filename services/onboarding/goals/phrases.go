@@ -1,0 +1,192 @@
+package goals
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"paceline.internal/services/onboarding/catalog"
+	"paceline.internal/services/onboarding/session"
+)
+
+// ErrWords is a file of goal words that cannot be used.
+var ErrWords = errors.New("goal words refused")
+
+// Bounds of a file of goal words.
+const (
+	maxPerLocale  = 20
+	maxLetters    = 60 // of one
+	fewestLetters = 3  // of one: fewer begin ordinary messages
+)
+
+// Words are what a text begins with that says a goal, in every language at once, as keywords are. The zero value has none; DefaultWords and
+// ParseWords make one, and it never changes.
+type Words struct{ begins [][]string } // folded, the longest first
+
+// DefaultWords are those without GOAL_WORDS_FILE.
+func DefaultWords() Words {
+	words, err := ParseWords([]byte(`{"en": ["remind me"], "pt-BR": ["lembre-me", "me lembra"]}`))
+	if err != nil {
+		panic(err) // it is part of the program, and a test reads it
+	}
+	return words
+}
+
+// ParseWords reads a file of goal words: an object of lists by locale. Every problem is reported at once, each wrapping ErrWords.
+func ParseWords(file []byte) (Words, error) {
+	var lists map[string][]string
+	decoder := json.NewDecoder(bytes.NewReader(file))
+	if err := decoder.Decode(&lists); err != nil {
+		return Words{}, fmt.Errorf("%w: it must be an object of lists of words by locale: %w", ErrWords, err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return Words{}, fmt.Errorf("%w: something follows the object", ErrWords)
+	}
+	var words Words
+	var problems []error
+	refuse := func(format string, args ...any) {
+		problems = append(problems, fmt.Errorf("%w: "+format, append([]any{ErrWords}, args...)...))
+	}
+	if len(lists) == 0 {
+		refuse("there is no locale in it")
+	}
+	for _, locale := range slices.Sorted(maps.Keys(lists)) {
+		switch n := len(lists[locale]); {
+		case !aLocale.MatchString(locale):
+			refuse("%.20q is no locale, such as en or pt-BR", locale)
+		case n == 0, n > maxPerLocale:
+			refuse("%s has %d words; it may have 1 to %d", locale, n, maxPerLocale)
+		}
+		for _, word := range lists[locale] {
+			begin := session.Words(word)
+			if problem := words.problem(word, begin); problem != "" {
+				refuse("%.60q of %s %s", word, locale, problem)
+				continue
+			}
+			words.begins = append(words.begins, begin)
+		}
+	}
+	slices.SortStableFunc(words.begins, func(a, b []string) int { return len(b) - len(a) })
+	if err := errors.Join(problems...); err != nil {
+		return Words{}, err
+	}
+	return words, nil
+}
+
+var (
+	aLocale = regexp.MustCompile(`^[a-z]{2,3}(-[A-Za-z]{2,4})?$`)
+	stops   = regexp.MustCompile(`^(?:` + catalog.StopWords + `)$`)
+)
+
+// problem is what is wrong with a word, as the end of a sentence; empty when nothing is.
+func (w Words) problem(word string, begin []string) string {
+	folded := strings.Join(begin, " ")
+	switch letters := len([]rune(strings.Join(begin, ""))); {
+	case letters < fewestLetters:
+		return fmt.Sprintf("has fewer than %d letters", fewestLetters)
+	case len([]rune(word)) > maxLetters:
+		return fmt.Sprintf("has more than %d characters", maxLetters)
+	case stops.MatchString(folded):
+		return "means STOP"
+	case undoOf(folded) != noUndo:
+		return "undoes a goal"
+	case slices.ContainsFunc(w.begins, func(other []string) bool { return slices.Equal(other, begin) }):
+		return "is there twice"
+	}
+	return ""
+}
+
+// String lists them, folded.
+func (w Words) String() string {
+	var all []string
+	for _, begin := range w.begins {
+		all = append(all, strings.Join(begin, " "))
+	}
+	return strings.Join(all, ", ")
+}
+
+// After is what a message says after its goal words, as it was written. Case, diacritics and punctuation are set aside.
+func (w Words) After(message string) (said string, found bool) {
+	words, ends := wordsOf(message)
+	for _, begin := range w.begins {
+		if len(begin) <= len(words) && slices.Equal(words[:len(begin)], begin) {
+			return strings.TrimFunc(message[ends[len(begin)-1]:], func(r rune) bool {
+				return unicode.IsSpace(r) || strings.ContainsRune(`,;:-–—`, r)
+			}), true
+		}
+	}
+	return "", false
+}
+
+// wordsOf is session.Words with where each word ends.
+func wordsOf(message string) (words []string, ends []int) {
+	begin := -1
+	end := func(at int) {
+		if begin >= 0 {
+			if word := session.Words(message[begin:at]); len(word) > 0 {
+				words, ends = append(words, word[0]), append(ends, at)
+			}
+		}
+		begin = -1
+	}
+	for at, r := range message {
+		switch part := unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.In(r, unicode.Mn, unicode.Cf); {
+		case !part:
+			end(at)
+		case begin < 0:
+			begin = at
+		}
+	}
+	end(len(message))
+	return words, ends
+}
+
+// undo is what a message asks to take back.
+type undo int
+
+const (
+	noUndo       undo = iota
+	undoLast          // what was said last, which may be something else than a goal
+	undoReminder      // a reminder, by name
+)
+
+// These must be all that a message says, with courtesies around it. CANCEL alone is STOP.
+var (
+	takesBack = regexp.MustCompile(`^` + courteous + `(?:undo|desfazer)` + thankful + `$`)
+	cancels   = regexp.MustCompile(`^` + courteous + `(?:cancel reminder|cancelar lembrete)` + thankful + `$`)
+)
+
+const (
+	courteous = `(?:(?:please|pls|ok|okay|hi|hey|oi|por favor) )*`
+	thankful  = `(?: (?:please|pls|now|thanks|thank you|por favor|obrigad[oa]))*`
+)
+
+// undoOf reads what a message asks to take back, in both languages at once.
+func undoOf(message string) undo {
+	switch words := strings.Join(session.Words(message), " "); {
+	case takesBack.MatchString(words):
+		return undoLast
+	case cancels.MatchString(words):
+		return undoReminder
+	}
+	return noUndo
+}
+
+// joins is a word between "remind me" and what is to be done, wherever the time stood.
+var joins = regexp.MustCompile(`(?i)^(?:to|that|about|de|que|pra|para)(?:\s+|$)`)
+
+// spoken is a goal that was said by text without the words that join it to "remind me"; empty when nothing is left of it.
+func spoken(goal string) string {
+	goal = strings.TrimSpace(joins.ReplaceAllString(strings.TrimSpace(goal), ""))
+	if !strings.ContainsFunc(goal, unicode.IsLetter) && !strings.ContainsFunc(goal, unicode.IsDigit) {
+		return ""
+	}
+	return goal
+}
