@@ -84,6 +84,7 @@ func TestShopifyWebhook(t *testing.T)  { runGolden(t, "testdata/shopify_webhook.
 func TestWebhookJobs(t *testing.T)     { runGolden(t, "testdata/webhook_jobs.yaml") }     //nolint:paralleltest // in runGolden
 func TestOutbound(t *testing.T)        { runGolden(t, "testdata/outbound.yaml") }         //nolint:paralleltest // in runGolden
 func TestEngagement(t *testing.T)      { runGolden(t, "testdata/engagement.yaml") }       //nolint:paralleltest // in runGolden
+func TestGoals(t *testing.T)           { runGolden(t, "testdata/goals.yaml") }            //nolint:paralleltest // in runGolden
 func TestAPI(t *testing.T)             { runGolden(t, "testdata/api.yaml") }              //nolint:paralleltest // in runGolden
 func TestSurface(t *testing.T)         { runGolden(t, "testdata/surface.yaml") }          //nolint:paralleltest // in runGolden
 
@@ -196,7 +197,7 @@ func (b *bench) checkPrivacy(t *testing.T) {
 		}
 	}
 	for _, secret := range []string{
-		phone, strings.TrimPrefix(phone, "+"), "hello there", currentKey, nextKey, twilioToken, serviceSecret, jwtSecret, kapsoSecret, shopifySecret, "wamid", "eyJ", "?",
+		phone, strings.TrimPrefix(phone, "+"), "hello there", currentKey, nextKey, twilioToken, serviceSecret, jwtSecret, kapsoSecret, shopifySecret, "wamid", "eyJ", "?", "open the door", "pld_",
 	} {
 		require.NotContains(t, said, secret)
 	}

@@ -45,6 +45,8 @@ func (s surface) handler() http.Handler {
 	routes := []route{
 		{http.MethodPost, pathStep, s.alarms.step().serve},
 		{http.MethodPost, pathStepFailed, s.alarms.failed().serve},
+		{http.MethodPost, pathGoal, s.alarms.goal().serve},
+		{http.MethodPost, pathGoalFailed, s.alarms.goalFailed().serve},
 		{http.MethodPost, pathInbound, s.carrier.inbound().serve},
 		{http.MethodPost, pathStatus, s.carrier.receipt().serve},
 		{http.MethodGet, "/openapi.yaml", serveOpenAPI},

@@ -28,10 +28,11 @@ const (
 	defaultRetryAfter = 2 * time.Second
 )
 
-// alarms answers QStash: the alarm of a step, and the callback of an alarm whose every attempt failed.
+// alarms answers QStash: the alarm of a step or a goal, and the callback of an alarm whose every attempt failed.
 type alarms struct {
 	verifier   *qstash.Verifier
 	onboarding onboardingv1.OnboardingServiceClient
+	goals      onboardingv1.GoalServiceClient
 	origin     config.Origin // what QStash calls; the Host header is the caller's and is not used
 	lateness   lateness
 	places     places

@@ -61,6 +61,18 @@ func whoMay() map[string]string {
 		"EngagementService_RunEngagement":             "operator",
 		"EngagementService_ListEngagementRuns":        "operator",
 		"EngagementService_GetEngagementStats":        "operator app",
+
+		"GoalService_CreateGoal":     "operator app user",
+		"GoalService_GetGoal":        "operator app user",
+		"GoalService_ListGoals":      "operator app user",
+		"GoalService_ExplainGoal":    "operator app user",
+		"GoalService_CancelGoal":     "operator user",
+		"GoalService_RescheduleGoal": "operator user",
+		"GoalService_StopGoal":       "operator user",
+		"GoalService_RegisterDevice": "operator app user",
+		"GoalService_ListDevices":    "operator app user",
+		"GoalService_RotateDevice":   "operator app user",
+		"GoalService_DeleteDevice":   "operator app user",
 	}
 }
 

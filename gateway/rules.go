@@ -44,8 +44,8 @@ func onlyFor(rule rpc.Rule) string {
 	return "only an operator may do this"
 }
 
-// ownOnly keeps a user's request to their own profile, if it names one: a list is narrowed to it. For any other request the service
-// checks who owns the row.
+// ownOnly keeps a user's request to their own profile, if it has room for one: a list, or what is made for whom it names, is narrowed to it.
+// For any other request the service checks who owns the row.
 func ownOnly(rule rpc.Rule, p rpc.Principal, request proto.Message) error {
 	message := request.ProtoReflect()
 	fields := message.Descriptor().Fields()
@@ -56,7 +56,7 @@ func ownOnly(rule rpc.Rule, p rpc.Principal, request proto.Message) error {
 	list := fields.ByName("page_token") != nil
 	switch wanted := message.Get(field).String(); {
 	case wanted == p.Subject:
-	case list && wanted == "":
+	case wanted == "": // of a path it is never empty
 		message.Set(field, protoreflect.ValueOfString(p.Subject))
 	case list:
 		return denied("a user sees only their own profile")

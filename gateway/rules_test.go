@@ -81,6 +81,9 @@ func TestRules(t *testing.T) {
 		require.ElementsMatch(t, []string{
 			"OnboardingService/GetProfile", "OnboardingService/ListSessions", "OnboardingService/GetSession", "MessagingService/GetMessage",
 			"MessagingService/ListMessages", "EngagementService/GetEngagement", "EngagementService/SetPreferences", "EngagementService/ListEngagementTransitions",
+			"GoalService/CreateGoal", "GoalService/GetGoal", "GoalService/ListGoals", "GoalService/ExplainGoal", "GoalService/CancelGoal",
+			"GoalService/RescheduleGoal", "GoalService/StopGoal", "GoalService/RegisterDevice", "GoalService/ListDevices",
+			"GoalService/RotateDevice", "GoalService/DeleteDevice",
 		}, own)
 	})
 

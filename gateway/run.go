@@ -129,7 +129,8 @@ func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 	messages := messagingv1.NewMessagingServiceClient(messaging)
 	g.handler = surface{
 		alarms: alarms{
-			verifier: verifier, onboarding: conversations, origin: cfg.PublicBaseURL, lateness: measured, places: g.ofQStash, log: deps.Log,
+			verifier: verifier, onboarding: conversations, goals: onboardingv1.NewGoalServiceClient(onboarding), origin: cfg.PublicBaseURL,
+			lateness: measured, places: g.ofQStash, log: deps.Log,
 		},
 		carrier: carrier{
 			signatures: signatures, places: g.ofTwilio, origin: cfg.PublicBaseURL, onboarding: conversations, messaging: messages,
@@ -159,7 +160,7 @@ func openSources(cfg Config) ([]source, error) {
 var (
 	onboardingServices = []string{
 		onboardingv1.OnboardingService_ServiceDesc.ServiceName, onboardingv1.WebhookJobService_ServiceDesc.ServiceName,
-		onboardingv1.EngagementService_ServiceDesc.ServiceName,
+		onboardingv1.EngagementService_ServiceDesc.ServiceName, onboardingv1.GoalService_ServiceDesc.ServiceName,
 	}
 	messagingServices = []string{
 		messagingv1.MessagingService_ServiceDesc.ServiceName, messagingv1.OutboundService_ServiceDesc.ServiceName,

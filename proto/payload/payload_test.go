@@ -100,7 +100,7 @@ func requireFixed(t *testing.T, issues map[string]string) {
 	for field, issue := range issues {
 		require.Contains(t, []string{Whole, "profile_id", "session_id", "step_id", "expected_state_token", "idempotency_key"}, field)
 		require.Contains(t, []string{
-			"is not one JSON value in UTF-8", "is not a JSON object", "has a field that is none of the five",
+			"is not one JSON value in UTF-8", "is not a JSON object", "has a field that does not belong there",
 			"is there more than once", "is not text", "is empty", "is missing",
 		}, issue)
 	}

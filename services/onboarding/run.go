@@ -24,6 +24,7 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
+	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/messaging"
 	store "paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/reservation"
@@ -45,6 +46,8 @@ const (
 	outreachWorkers = 4
 	// maxRequest holds a webhook of a megabyte, which is Shopify's, twice as long once it is stored as JSON.
 	maxRequest = 3 << 20
+	// forgottenReadings is how many readings of times a pass of the retention deletes.
+	forgottenReadings = 1000
 	// stopLoops bounds the end of a loop, which finishes the job or the publish it is at.
 	stopLoops = 30 * time.Second
 )
@@ -63,8 +66,8 @@ func Migrate(ctx context.Context, cfg Config) error {
 // is behind, /readyz says so.
 //
 // An orchestrator has to wait before it kills, at most: 20 s for calls in flight, 10 s for the ops port, 30 s for each of
-// the jobs, their retention, outreach, the relay, the sweeper and the inbound audit, 10 s for each of the listener, the two notifiers, the
-// holds, the runs and the retention of outreach, 5 s for the last spans, and a second for each.
+// the jobs, their retention, outreach, the relay, the sweeper and the inbound audit, 10 s for each of the two listeners, the two notifiers, the
+// holds, the runs, the retention of outreach, and the relay and the sweeper of goals, 5 s for the last spans, and a second for each.
 func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	ctx = postgres.AcrossOrganisations(ctx) // what works without being called works for all; a call has a scope of its own
 	tel, err := telemetry.New(ctx, telemetry.Options{
@@ -106,6 +109,7 @@ type wired struct {
 	redis         *reservation.Redis // nil without REDIS_URL
 	conversations *conversation.Service
 	people        *engagement.Service
+	later         *goals.Service
 	notifier      *queue.Notifier
 	outreach      *queue.Runner
 	outreachBell  *queue.Notifier
@@ -114,6 +118,7 @@ type wired struct {
 	wakeJobs      chan struct{}
 	wakeOutreach  chan struct{}
 	wakeRelay     chan struct{}
+	wakeGoals     chan struct{} // the relay of their alarms
 	loops         *process.Loops
 	components    []process.Component // what works without being called
 }
@@ -142,6 +147,7 @@ func wire(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 	s.loops = loops
 	w := wiring{wired: s, cfg: cfg, deps: deps, tel: tel, meter: tel.Meter.Meter(name)}
 	for _, feature := range []func() error{
+		w.openQStash,
 		func() error { return w.conversation(ctx) },
 		w.guard,
 		func() error { return w.serve(tokens, files) },
@@ -157,6 +163,9 @@ func wire(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 type wiring struct {
 	*wired
 
+	qstash    *qstash.Client
+	publisher *qstash.Publisher
+
 	cfg   Config
 	deps  process.Deps
 	tel   *telemetry.Telemetry
@@ -166,10 +175,6 @@ type wiring struct {
 // conversation wires the conversations, the queue of their jobs, and the loops of both.
 func (w *wiring) conversation(ctx context.Context) error {
 	flow, texts, err := w.cfg.script()
-	if err != nil {
-		return err
-	}
-	alarmClock, err := openQStash(w.cfg, w.deps, w.tel)
 	if err != nil {
 		return err
 	}
@@ -183,9 +188,13 @@ func (w *wiring) conversation(ctx context.Context) error {
 	if w.people, err = w.engagement(carrier, flow); err != nil {
 		return err
 	}
+	goalTexts, err := w.goals(carrier, flow)
+	if err != nil {
+		return err
+	}
 	c := conversation.New(conversation.Config{
 		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: carrier, Engagement: w.people,
-		Outbox: w.store.Alarms(), QStash: alarmClock, Flow: flow, Catalog: texts, Metrics: measured,
+		Goals: goalTexts, Outbox: w.store.Alarms(), QStash: w.publisher, Flow: flow, Catalog: texts, Metrics: measured,
 		Spans:              telemetry.Conversations{Tracer: w.tel.Tracer.Tracer("paceline.internal/services/" + name)},
 		SchedulingDisabled: w.cfg.SchedulingDisabled, Log: w.deps.Log, Now: w.deps.Now,
 	})
@@ -270,7 +279,7 @@ func (w *wiring) forgetting(r process.Repetition) process.Repetition {
 	r.Once = func(ctx context.Context) (bool, error) {
 		more, err := jobs(ctx)
 		_, actions := w.store.Engagement().ForgetActions(ctx, w.deps.Now().Add(-store.ActionsKept))
-		return more, errors.Join(err, actions)
+		return more, errors.Join(err, actions, w.store.Goals().ForgetReadings(ctx, w.deps.Now().Add(-store.ActionsKept), forgottenReadings))
 	}
 	return r
 }
@@ -306,6 +315,7 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 	onboardingv1.RegisterEngagementServiceServer(w.grpc, &server.Engagement{
 		People: w.people, Store: w.store.Engagement(), Now: w.deps.Now,
 	})
+	onboardingv1.RegisterGoalServiceServer(w.grpc, &server.Goals{Goals: w.later, Store: w.store.Goals(), Now: w.deps.Now})
 	return w.grpc.CheckRules()
 }
 
@@ -326,23 +336,23 @@ func connect(ctx context.Context, cfg Config, tel *telemetry.Telemetry, tokens *
 	}
 	return &wired{
 		pool: pool, store: store.NewStore(pool), messaging: conn,
-		wakeJobs: make(chan struct{}, 1), wakeOutreach: make(chan struct{}, 1), wakeRelay: make(chan struct{}, 1),
+		wakeJobs: make(chan struct{}, 1), wakeOutreach: make(chan struct{}, 1), wakeRelay: make(chan struct{}, 1), wakeGoals: make(chan struct{}, 1),
 	}, nil
 }
 
-// openQStash is the one publisher, with the policy of the environment.
-func openQStash(cfg Config, deps process.Deps, tel *telemetry.Telemetry) (*qstash.Publisher, error) {
-	client, err := qstash.New(qstash.Config{URL: cfg.QStashURL.String(), Token: cfg.QStashToken.Reveal()})
-	if err != nil {
-		return nil, err
+// openQStash opens the one publisher, with the policy of the environment.
+func (w *wiring) openQStash() (err error) {
+	if w.qstash, err = qstash.New(qstash.Config{URL: w.cfg.QStashURL.String(), Token: w.cfg.QStashToken.Reveal()}); err != nil {
+		return err
 	}
-	key := hmac.New(sha256.New, []byte(cfg.ServiceAuthSecret.First())) // one secret, another key for every purpose
+	key := hmac.New(sha256.New, []byte(w.cfg.ServiceAuthSecret.First())) // one secret, another key for every purpose
 	key.Write([]byte("qstash dedup id"))
-	return qstash.NewPublisher(qstash.PublisherConfig{
-		Client: client, Origin: cfg.PublicBaseURL.String(), Routes: []qstash.Route{conversation.StepRoute},
-		Policy:  qstash.Policy{Retries: cfg.QStashRetries, RetryDelay: cfg.QStashRetryDelay, Timeout: qstash.PolicyTimeout},
-		HashKey: key.Sum(nil), Log: deps.Log, TracerProvider: tel.Tracer, Now: deps.Now,
+	w.publisher, err = qstash.NewPublisher(qstash.PublisherConfig{
+		Client: w.qstash, Origin: w.cfg.PublicBaseURL.String(), Routes: []qstash.Route{conversation.StepRoute, goals.Route},
+		Policy:  qstash.Policy{Retries: w.cfg.QStashRetries, RetryDelay: w.cfg.QStashRetryDelay, Timeout: qstash.PolicyTimeout},
+		HashKey: key.Sum(nil), Log: w.deps.Log, TracerProvider: w.tel.Tracer, Now: w.deps.Now,
 	})
+	return err
 }
 
 // listen wakes the loops when the database notifies of work that another request, here or in another process, left them.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"flag"
 	"io"
 	"log/slog"
 	"net/http"
@@ -27,7 +27,12 @@ import (
 	"paceline.internal/services/onboarding/postgres"
 )
 
-func TestMain(m *testing.M) { pgtest.Run(m) }
+func TestMain(m *testing.M) {
+	if err := flag.Set("rapid.checks", "8"); err != nil { // each is a database of its own
+		panic(err)
+	}
+	pgtest.Run(m)
+}
 
 const (
 	orgID       = "00000000-0000-7000-8000-000000000001"
@@ -51,8 +56,12 @@ type bundle struct {
 	phone   *handset
 	owner   string
 
-	mu    sync.Mutex
-	calls []string // the outcome of every callback
+	undeletable bool // QStash refuses to delete
+
+	mu      sync.Mutex
+	left    int      // calls of the store until one fails; negative for none
+	effects bool     // it has its effect all the same
+	bodies  []string // of every callback
 }
 
 // handset is the person's phone, as messaging answers for it.
@@ -62,6 +71,12 @@ type handset struct {
 	fails error
 	end   goals.End
 	texts map[string]int // by goal
+}
+
+func (h *handset) set(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.fails = err
 }
 
 func (h *handset) Wait(context.Context, goals.Goal) (bool, error) {
@@ -84,7 +99,7 @@ func setup(t *testing.T) *bundle {
 	t.Helper()
 	b := &bundle{
 		t: t, pool: pgtest.New(t, postgres.Migrations()), clock: clock.NewSettable(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)),
-		phone: &handset{texts: map[string]int{}, end: goals.End{OK: true}},
+		left: -1, phone: &handset{texts: map[string]int{}, end: goals.End{OK: true}},
 	}
 	b.store = postgres.NewStore(b.pool).Goals()
 	b.qstash = emulator.New(emulator.Config{Clock: b.clock})
@@ -104,7 +119,7 @@ func setup(t *testing.T) *bundle {
 	})
 	require.NoError(t, err)
 	b.service = goals.NewService(goals.Config{
-		Store: b.store, Outbox: b.store.Alarms(), QStash: publisher, Messages: b.client, Phone: b.phone, MaxDelay: maxDelay,
+		Store: crashing{b.store, b}, Outbox: b.store.Alarms(), QStash: publisher, Messages: deleter{b}, Phone: b.phone, MaxDelay: maxDelay,
 		RunLease: runLease, RunLimit: runLimit, Log: slog.New(slog.DiscardHandler), Now: b.clock.Now,
 		Begin: func(ctx context.Context, _ goals.Alarm) (context.Context, func()) { return ctx, func() {} },
 	})
@@ -125,11 +140,10 @@ func (b *bundle) callback(w http.ResponseWriter, r *http.Request) {
 			_, err = b.service.AlarmFailed(r.Context(), in.GoalID, failure.SourceMessageID)
 		}
 	} else if err = errors.Join(err, json.Unmarshal(body, &in)); err == nil {
-		var outcome string
-		outcome, err = b.service.Execute(r.Context(), in.GoalID)
 		b.mu.Lock()
-		b.calls = append(b.calls, fmt.Sprint(outcome, err))
+		b.bodies = append(b.bodies, string(body))
 		b.mu.Unlock()
+		_, err = b.service.Execute(r.Context(), in.GoalID)
 	}
 	if err != nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -162,7 +176,7 @@ func (b *bundle) device() string {
 	b.t.Helper()
 	id := uuid.Must(uuid.NewV7()).String()
 	b.exec(`insert into devices (id, org_id, profile_id, name, kind, token_hash, created_at, updated_at)
-values ($1, $2, $3, $1::text, 'stream', decode(md5($1::text), 'hex'), $4, $4)`, id, orgID, b.owner, b.clock.Now())
+values ($1, $2, $3, $5, 'stream', decode(md5($5), 'hex'), $4, $4)`, id, orgID, b.owner, b.clock.Now(), id)
 	b.connect(id)
 	return id
 }
@@ -204,10 +218,14 @@ func (b *bundle) is(g goals.Goal, status goals.Status) goals.Situation {
 	return v
 }
 
+func (b *bundle) sweeper() *outbox.Sweeper[goals.Overdue] {
+	return b.service.Sweeper(outbox.Policy{Grace: grace, MaxGenerations: generations})
+}
+
 // sweeps is one pass of the sweeper.
 func (b *bundle) sweeps() {
 	b.t.Helper()
-	_, err := b.service.Sweeper(outbox.Policy{Grace: grace, MaxGenerations: generations}).Sweep(b.t.Context())
+	_, err := b.sweeper().Sweep(b.t.Context())
 	require.NoError(b.t, err)
 	for {
 		n, err := b.service.Alarms.Relay(b.t.Context())

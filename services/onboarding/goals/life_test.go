@@ -1,0 +1,331 @@
+package goals_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	emulator "paceline.internal/emulators/qstash"
+	"paceline.internal/services/onboarding/goals"
+)
+
+// plays lets time pass with every callback that is due in it.
+func (b *bundle) plays(d time.Duration) {
+	b.t.Helper()
+	end := b.clock.Now().Add(d)
+	for {
+		require.NoError(b.t, b.qstash.Idle(b.t.Context()))
+		next, ok := b.clock.Next()
+		if !ok || next.After(end) {
+			break
+		}
+		b.clock.Advance(next.Sub(b.clock.Now()))
+	}
+	b.clock.Advance(end.Sub(b.clock.Now()))
+	require.NoError(b.t, b.qstash.Idle(b.t.Context()))
+}
+
+// alarmed is one callback of a goal, as QStash makes it.
+func (b *bundle) alarmed(g goals.Goal) (string, error) { return b.service.Execute(b.t.Context(), g.ID) }
+
+func (b *bundle) timeline(g goals.Goal) (events []string) {
+	b.t.Helper()
+	found, err := b.store.Timeline(b.t.Context(), g.ID)
+	require.NoError(b.t, err)
+	for _, t := range found {
+		events = append(events, t.Event)
+	}
+	return events
+}
+
+func (b *bundle) told(g goals.Goal) string {
+	b.t.Helper()
+	rows, err := b.pool.Query(b.t.Context(), `select type from event_outbox where data->>'goal_id' = $1 order by id`, g.ID)
+	require.NoError(b.t, err)
+	defer rows.Close()
+	var types []string
+	for rows.Next() {
+		var one string
+		require.NoError(b.t, rows.Scan(&one))
+		types = append(types, strings.TrimPrefix(one, "goal."))
+	}
+	require.NoError(b.t, rows.Err())
+	return strings.Join(types, " ")
+}
+
+func TestGoal(t *testing.T) {
+	t.Parallel()
+
+	t.Run("S3_08_IsARowWithItsTimeAndTheMessageOfItsAlarm", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		g := b.says("", 5*time.Minute)
+		require.Equal(t, b.clock.Now().Add(5*time.Minute), g.ScheduledFor.UTC())
+		require.Equal(t, 5*time.Minute, g.Delay)
+		require.Equal(t, 1, b.count(`select count(*) from goals where id = $1 and status = 'scheduled' and scheduled_delay = 300`, g.ID))
+		require.Equal(t, 1, b.count(`select count(*) from goal_alarms where goal_id = $1 and qstash_message_id is not null`, g.ID))
+		require.Equal(t, []string{"created"}, b.timeline(g))
+		require.Equal(t, "scheduled", b.told(g))
+	})
+
+	// Also S3-24 and S3-34.
+	t.Run("S3_09_AlarmComesWhenItIsDueWithTheIdAlone", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		g := b.says("", 5*time.Minute)
+		b.plays(5*time.Minute - time.Second)
+		b.is(g, goals.Scheduled)
+		b.plays(time.Second)
+		require.Equal(t, []string{fmt.Sprintf(`{"goal_id":%q}`, g.ID)}, b.bodies)
+		b.is(g, goals.Completed)
+		require.Equal(t, 1, b.phone.texts[g.ID])
+		require.Equal(t, []string{"created", "started", "ended"}, b.timeline(g))
+		require.Equal(t, "scheduled started completed", b.told(g))
+	})
+
+	// Also S3-14.
+	t.Run("S3_13_UnknownCancelledAndEndedAreHandledAndRunNothing", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		outcome, err := b.service.Execute(t.Context(), uuid.NewString())
+		require.NoError(t, err)
+		require.Equal(t, goals.OutcomeUnknown, outcome)
+		g := b.says("", time.Minute)
+		_, err = b.service.Cancel(t.Context(), b.me(), g.ID)
+		require.NoError(t, err)
+		b.clock.Advance(time.Hour)
+		outcome, err = b.alarmed(g)
+		require.NoError(t, err)
+		require.Equal(t, "cancelled", outcome)
+		require.Zero(t, b.phone.texts[g.ID])
+	})
+
+	t.Run("S3_32_RepeatedAlarmRunsItOnce", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		g := b.says("", time.Minute)
+		b.clock.Advance(time.Minute)
+		ended := make(chan error, 20)
+		for range cap(ended) {
+			go func() {
+				_, err := b.alarmed(g)
+				ended <- err
+			}()
+		}
+		for range cap(ended) {
+			<-ended
+		}
+		b.is(g, goals.Completed)
+		require.Equal(t, 1, b.count(`select count(*) from goal_transitions where goal_id = $1 and to_status = 'running' and from_status = 'scheduled'`, g.ID))
+	})
+
+	t.Run("AlarmBeforeItsTimeChangesNothing", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		g := b.says("", time.Hour)
+		for _, left := range []time.Duration{time.Hour, 3 * time.Second} {
+			b.clock.Advance(g.ScheduledFor.Add(-left).Sub(b.clock.Now()))
+			outcome, err := b.alarmed(g)
+			require.NoError(t, err)
+			require.Equal(t, goals.OutcomeEarly, outcome)
+		}
+		b.clock.Advance(time.Second) // QStash's clock is a little ahead of ours
+		_, err := b.alarmed(g)
+		require.NoError(t, err)
+		b.is(g, goals.Completed)
+	})
+}
+
+func TestCreate(t *testing.T) {
+	t.Parallel()
+
+	t.Run("S3_40_ForADeviceThatIsNotTheirsIsRefused", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		device := b.device()
+		theirs := b.goal(device, time.Minute)
+		theirs.ProfileID = b.person(orgID)
+		foreign := b.goal(device, time.Minute)
+		foreign.OrgID = otherOrgID
+		deleted := b.device()
+		b.exec(`update devices set deleted_at = now(), node_id = null where id = $1`, deleted)
+		for name, n := range map[string]goals.New{
+			"unknown": b.goal(uuid.NewString(), time.Minute), "another person's": theirs, "deleted": b.goal(deleted, time.Minute),
+		} {
+			_, _, err := b.service.Create(t.Context(), n)
+			require.ErrorIs(t, err, goals.ErrNoDevice, name)
+		}
+		_, _, err := b.service.Create(t.Context(), foreign)
+		require.ErrorIs(t, err, goals.ErrNoOwner)
+		require.Zero(t, b.count(`select count(*) from goals`))
+	})
+
+	t.Run("S3_30_BeyondThePlanIsRefusedWithTheReason", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.says("", maxDelay)
+		_, _, err := b.service.Create(t.Context(), b.goal("", maxDelay+time.Second))
+		require.ErrorContains(t, err, "QSTASH_MAX_DELAY")
+	})
+
+	t.Run("SameKeyIsTheSameGoalAndAnotherGoalIsRefused", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		n := b.goal("", time.Minute)
+		g, _, err := b.service.Create(t.Context(), n)
+		require.NoError(t, err)
+		again, duplicate, err := b.service.Create(t.Context(), n)
+		require.NoError(t, err)
+		require.True(t, duplicate)
+		require.Equal(t, g.ID, again.ID)
+		n.Said = "close the door"
+		_, _, err = b.service.Create(t.Context(), n)
+		require.ErrorIs(t, err, goals.ErrKeyReused)
+	})
+
+	t.Run("PersonHasAHundredOpenGoalsAtMost", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		outcomes := make(chan error, goals.MaxOpen+10)
+		for range cap(outcomes) {
+			go func() {
+				_, _, err := b.service.Create(t.Context(), b.goal("", time.Hour))
+				outcomes <- err
+			}()
+		}
+		refused := 0
+		for range cap(outcomes) {
+			if err := <-outcomes; err != nil {
+				require.ErrorIs(t, err, goals.ErrTooMany)
+				refused++
+			}
+		}
+		require.Equal(t, 10, refused)
+		require.Equal(t, goals.MaxOpen, b.count(`select count(*) from goals`))
+	})
+
+	t.Run("PastIsRefused", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, _, err := b.service.Create(t.Context(), b.goal("", -time.Second))
+		require.ErrorIs(t, err, goals.ErrPast)
+	})
+
+	t.Run("S3_35_GoalOfARequestThatDiedBeforeItPublishedRunsAllTheSame", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.qstash.SetFaults(emulator.Script{OnPublish: func(int, emulator.Message) emulator.PublishFault { return emulator.PublishFault{Status: 500} }})
+		g := b.says("", time.Minute)
+		require.Zero(t, b.count(`select count(*) from goal_alarms where published_at is not null`))
+		b.qstash.SetFaults(emulator.Script{})
+		b.clock.Advance(20 * time.Second)
+		b.sweeps()
+		b.plays(time.Minute)
+		b.is(g, goals.Completed)
+	})
+}
+
+func TestOffline(t *testing.T) {
+	t.Parallel()
+
+	// Also S3-16 and S3-17.
+	t.Run("S3_15_StaysScheduledIsTriedFiveTimesAndThenFails", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		device := b.device()
+		b.disconnect(device)
+		g := b.says(device, time.Minute)
+		b.plays(time.Minute)
+		v := b.is(g, goals.Scheduled)
+		require.Equal(t, 1, v.OfflineTries)
+		b.plays(10 * time.Minute)
+		v = b.is(g, goals.Failed)
+		require.Equal(t, goals.ReasonOffline, v.Reason)
+		require.Equal(t, 6, v.OfflineTries)
+		require.Equal(t, "scheduled failed", b.told(g))
+	})
+
+	t.Run("FailsBySweeperWhenTheFailureCallbackNeverComes", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		device := b.device()
+		b.disconnect(device)
+		g := b.says(device, time.Minute)
+		b.clock.Advance(time.Minute)
+		_, err := b.alarmed(g)
+		require.ErrorIs(t, err, goals.ErrOffline)
+		b.qstash.SetFaults(emulator.Script{}) // what QStash does from here on does not matter
+		b.clock.Advance(grace + time.Minute)
+		b.sweeps()
+		require.Equal(t, goals.ReasonOffline, b.is(g, goals.Failed).Reason)
+	})
+
+	t.Run("FailureOfAnAlarmThatIsNotTheNewestDoesNotCount", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		device := b.device()
+		b.disconnect(device)
+		g := b.says(device, time.Minute)
+		var old string
+		require.NoError(t, b.pool.QueryRow(t.Context(), `select qstash_message_id from goal_alarms where goal_id = $1`, g.ID).Scan(&old))
+		b.clock.Advance(time.Minute)
+		_, err := b.alarmed(g)
+		require.ErrorIs(t, err, goals.ErrOffline)
+		_, err = b.service.Reschedule(t.Context(), b.me(), g.ID, goals.Moment{At: b.clock.Now().Add(time.Hour)})
+		require.NoError(t, err)
+		failed, err := b.service.AlarmFailed(t.Context(), g.ID, old)
+		require.NoError(t, err)
+		require.False(t, failed)
+		b.is(g, goals.Scheduled)
+	})
+}
+
+// errDoubt is what a text that is in doubt ends in.
+var errDoubt = errors.New("it is in doubt")
+
+func TestBusy(t *testing.T) {
+	t.Parallel()
+
+	t.Run("S3_36_WaitsWithoutUsingATryAndRunsWhenTheOtherEnds", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		first, second := b.says("", time.Minute), b.says("", 2*time.Minute)
+		b.phone.fails = errDoubt
+		b.clock.Advance(2 * time.Minute)
+		_, err := b.alarmed(first)
+		require.ErrorIs(t, err, errDoubt)
+		b.is(first, goals.Running)
+		outcome, err := b.alarmed(second)
+		require.NoError(t, err)
+		require.Equal(t, goals.OutcomeBusy, outcome)
+		v := b.is(second, goals.Scheduled)
+		require.Zero(t, v.OfflineTries)
+		require.Equal(t, b.clock.Now(), v.WaitingSince.UTC())
+		b.phone.fails = nil
+		_, err = b.alarmed(first)
+		require.NoError(t, err)
+		b.is(first, goals.Completed)
+		b.sweeps() // the relay publishes what the end has set
+		b.plays(0)
+		b.is(second, goals.Completed)
+	})
+
+	t.Run("S3_36_FailsAfterAnHour", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		first, second := b.says("", time.Minute), b.says("", time.Minute+time.Second)
+		b.phone.fails = errDoubt
+		b.plays(time.Minute + time.Second)
+		b.is(first, goals.Running)
+		require.Equal(t, b.clock.Now(), b.is(second, goals.Scheduled).WaitingSince.UTC())
+		b.clock.Advance(time.Hour)
+		b.sweeps()
+		require.Equal(t, 1, b.count(`select count(*) from goals where reason = $1`, goals.ReasonBusy))
+		require.Equal(t, 1, b.count(`select count(*) from goals where reason = $1`, goals.ReasonLimit))
+	})
+}

@@ -1,0 +1,68 @@
+package onboarding
+
+import (
+	"context"
+
+	"paceline.internal/platform/outbox"
+	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/process"
+	"paceline.internal/platform/telemetry"
+	"paceline.internal/services/onboarding/goals"
+	"paceline.internal/services/onboarding/messaging"
+	store "paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/session"
+)
+
+// goalGrace is how many times the grace of a step a goal gets: its alarm is tried for over five minutes while its device is offline.
+const goalGrace = 10
+
+// goals wires goals: what people say by text, the texts to phones, and the loops.
+func (w *wiring) goals(carrier *messaging.Client, flow session.Flow) (*goals.Texts, error) {
+	_, copies, err := w.cfg.engagement()
+	if err != nil {
+		return nil, err
+	}
+	words, err := w.cfg.goalWords()
+	if err != nil {
+		return nil, err
+	}
+	rows, spans := w.store.Goals(), telemetry.Conversations{Tracer: w.tel.Tracer.Tracer("paceline.internal/services/" + name)}
+	w.later = goals.NewService(goals.Config{
+		Store: rows, Outbox: rows.Alarms(), QStash: w.publisher, Messages: w.qstash, MaxDelay: w.cfg.QStashMaxDelay,
+		Phone:    &goals.TextPhone{Store: w.store, Carrier: carrier, Copy: copies, Unknown: flow.UnknownSends(), Now: w.deps.Now},
+		RunLease: w.cfg.RunLease, RunLimit: w.cfg.RunLimit, Disabled: w.cfg.SchedulingDisabled, Log: w.deps.Log, Now: w.deps.Now,
+		Begin: func(ctx context.Context, a goals.Alarm) (context.Context, func()) {
+			return spans.Begin(ctx, "onboarding.goal_alarm", a.GoalID)
+		},
+	})
+	w.addGoalLoops()
+	return &goals.Texts{
+		Goals: w.later, Store: w.store, Carrier: carrier, Copy: copies, Words: words, Unknown: flow.UnknownSends(), Log: w.deps.Log,
+		Now: w.deps.Now,
+	}, nil
+}
+
+// addGoalLoops adds what works on goals without being called.
+func (w *wiring) addGoalLoops() {
+	repeat := func(name string, r process.Repetition) {
+		w.components = append(w.components, w.loops.Loop(name, r.Run))
+	}
+	w.components = append(w.components, process.Component{Name: "goal-wake-ups", Run: w.listenToGoals})
+	if !w.cfg.SchedulingDisabled {
+		repeat("goal-relay", w.later.Alarms.RelayLoop(w.deps.Rest, w.cfg.AlarmRelayInterval, w.wakeGoals))
+	}
+	policy := outbox.Policy{Grace: goalGrace * w.cfg.AlarmOverdueGrace, MaxGenerations: w.cfg.AlarmMaxGenerations}
+	repeat("goal-sweeper", w.later.Sweeper(policy).Loop(w.deps.Rest, min(w.cfg.RunLease/4, w.cfg.AlarmOverdueGrace/4, sweepInterval)))
+}
+
+// listenToGoals wakes the relay, and the alarms that wait for a goal to begin.
+func (w *wiring) listenToGoals(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		postgres.Listen(ctx, w.pool.Direct(), store.ChannelGoalAlarms, wake(w.wakeGoals))
+	}()
+	postgres.Listen(ctx, w.pool.Direct(), store.ChannelGoals, w.later.Moved)
+	<-done
+	return nil
+}
