@@ -46,7 +46,8 @@ type ClientConfig struct {
 
 // Dial makes the one connection to an upstream. It connects in the background; the owner closes it.
 //
-// Every call gets a timeout, a fresh token, the trace and the request id of its context.
+// Every call gets a timeout, a fresh token, the trace and the request id of its context. A stream has no timeout; it ends with its token,
+// after StreamLife at the latest.
 func Dial(cfg ClientConfig) (*grpc.ClientConn, error) {
 	if cfg.Tokens == nil || cfg.TracerProvider == nil || cfg.MeterProvider == nil {
 		return nil, errors.New("rpc client: Tokens, TracerProvider and MeterProvider are required")
@@ -73,6 +74,7 @@ func Dial(cfg ClientConfig) (*grpc.ClientConn, error) {
 			otelgrpc.WithPropagators(telemetry.Propagator()),
 		)),
 		grpc.WithUnaryInterceptor(bound(cfg.Timeout)),
+		grpc.WithStreamInterceptor(lasting),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: connectTimeout}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{
 			Time: keepaliveTime, Timeout: keepaliveTimeout, PermitWithoutStream: true,
@@ -94,12 +96,25 @@ func bound(timeout time.Duration) grpc.UnaryClientInterceptor {
 	) error {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		id := telemetry.RequestID(ctx)
-		if id == "" {
-			id = newRequestID()
-		}
-		return invoke(metadata.AppendToOutgoingContext(ctx, requestIDHeader, id), method, request, reply, conn, opts...)
+		return invoke(withRequestID(ctx), method, request, reply, conn, opts...)
 	}
+}
+
+type streamKey struct{}
+
+// lasting gives a stream its request id, and a token that lives as long as a stream may.
+func lasting(
+	ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	return open(context.WithValue(withRequestID(ctx), streamKey{}, true), desc, conn, method, opts...)
+}
+
+func withRequestID(ctx context.Context) context.Context {
+	id := telemetry.RequestID(ctx)
+	if id == "" {
+		id = newRequestID()
+	}
+	return metadata.AppendToOutgoingContext(ctx, requestIDHeader, id)
 }
 
 // bearerTokens puts a token on every call. It does not insist on TLS: inside one machine or one encrypted network the
@@ -123,6 +138,10 @@ func (b *bearerTokens) GetRequestMetadata(ctx context.Context, _ ...string) (map
 	caller, ok := ctx.Value(actsAsKey{}).(Principal)
 	if !ok {
 		caller = b.caller
+	}
+	if ctx.Value(streamKey{}) != nil {
+		token, err := b.tokens.Mint(caller, StreamLife)
+		return map[string]string{"authorization": "Bearer " + token}, err
 	}
 	header, err := b.header(caller)
 	if err != nil {

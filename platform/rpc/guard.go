@@ -56,7 +56,7 @@ func deadline(byDefault time.Duration, now func() time.Time) layer {
 func authenticate(tokens *Tokens, rules map[string]Rule) layer {
 	anonymous := new(anonymousStreams)
 	return func(ctx context.Context, method string, next func(context.Context) error) error {
-		caller, err := bearer(ctx, tokens)
+		caller, expiry, err := bearer(ctx, tokens)
 		if public(method) {
 			if err != nil {
 				defer anonymous.enter(ctx)()
@@ -71,7 +71,7 @@ func authenticate(tokens *Tokens, rules map[string]Rule) layer {
 		if !slices.Contains(rules[method].Callers, caller.Role) {
 			return status.Error(codes.PermissionDenied, "this role may not call this method")
 		}
-		return next(context.WithValue(ctx, callerKey{}, caller))
+		return next(context.WithValue(context.WithValue(ctx, callerKey{}, caller), expiryKey{}, expiry))
 	}
 }
 
@@ -85,19 +85,22 @@ func scoped(scope func(context.Context, Principal) context.Context) layer {
 	}
 }
 
-func bearer(ctx context.Context, tokens *Tokens) (Principal, error) {
+// expiryKey is when the token of a call ends.
+type expiryKey struct{}
+
+func bearer(ctx context.Context, tokens *Tokens) (caller Principal, expiry time.Time, err error) {
 	given := metadata.ValueFromIncomingContext(ctx, "authorization")
 	if len(given) != 1 {
-		return Principal{}, fmt.Errorf("%d authorization headers", len(given))
+		return caller, expiry, fmt.Errorf("%d authorization headers", len(given))
 	}
 	scheme, token, _ := strings.Cut(given[0], " ")
 	if !strings.EqualFold(scheme, "bearer") {
-		return Principal{}, errors.New("authorization is not a bearer token")
+		return caller, expiry, errors.New("authorization is not a bearer token")
 	}
 	if len(token) > maxToken {
-		return Principal{}, errors.New("the token is too long")
+		return caller, expiry, errors.New("the token is too long")
 	}
-	return tokens.Verify(token)
+	return tokens.verify(token)
 }
 
 // seal lets only answers leave the handler. An error passes when it is itself an answer. One that merely wraps an answer

@@ -36,7 +36,8 @@ func unary(layers ...layer) grpc.UnaryServerInterceptor {
 func stream(layers ...layer) grpc.StreamServerInterceptor {
 	return func(service any, s grpc.ServerStream, call *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 		return around(layers, call.FullMethod, func(ctx context.Context) error {
-			return handler(service, contextStream{s, ctx})
+			_, known := PrincipalFrom(ctx)
+			return handler(service, &contextStream{ServerStream: s, ctx: ctx, known: known})
 		})(s.Context())
 	}
 }
@@ -45,11 +46,23 @@ func stream(layers ...layer) grpc.StreamServerInterceptor {
 type contextStream struct {
 	grpc.ServerStream
 
-	ctx context.Context //nolint:containedctx // a stream hands out its context, that is its interface
+	ctx   context.Context //nolint:containedctx // a stream hands out its context, that is its interface
+	known bool            // its caller is authenticated
+	begun bool            // its first message came; only RecvMsg looks, which is never called twice at once
 }
 
-func (s contextStream) Context() context.Context { return s.ctx }
+func (s *contextStream) Context() context.Context { return s.ctx }
 
-func (s contextStream) RecvMsg(message any) error {
+// RecvMsg waits for a message. A known caller that has sent one may be silent from then on; whether it is still there the keepalive says.
+func (s *contextStream) RecvMsg(message any) error {
+	if s.known && s.begun {
+		return s.ServerStream.RecvMsg(message)
+	}
+	s.begun = true
 	return inTime(s.ctx, s.ServerStream.RecvMsg)(message)
+}
+
+// SendMsg ends the stream of a caller that does not read.
+func (s *contextStream) SendMsg(message any) error {
+	return inTime(s.ctx, s.ServerStream.SendMsg)(message)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,7 @@ const (
 	org    = "00000000-0000-7000-8000-000000000001"
 	echo   = "/paceline.test.v1.EchoService/Echo"   // for services and users; may be repeated
 	once   = "/paceline.test.v1.EchoService/Once"   // the same, and may not be repeated
+	talk   = "/paceline.test.v1.EchoService/Talk"   // a stream, for the same
 	closed = "/paceline.test.v1.ClosedService/Echo" // its proto does not say who may call it
 )
 
@@ -61,6 +63,7 @@ func TestMain(m *testing.M) {
 		Service: []*descriptorpb.ServiceDescriptorProto{
 			{Name: new("EchoService"), Method: []*descriptorpb.MethodDescriptorProto{
 				method("Echo", &methodv1.Method{Callers: callers, Retry: true}), method("Once", &methodv1.Method{Callers: callers}),
+				method("Talk", &methodv1.Method{Callers: callers}),
 			}},
 			{Name: new("ClosedService"), Method: []*descriptorpb.MethodDescriptorProto{
 				method("Echo", nil), method("ForNobody", &methodv1.Method{Retry: true}),
@@ -128,7 +131,9 @@ func setup(t *testing.T, handle handler, adjust ...func(*rpc.ServerConfig)) *ben
 	}
 	b.Server, err = rpc.NewServer(cfg)
 	require.NoError(t, err)
-	b.RegisterService(echoService(&b.read, "EchoService", "Echo", "Once"), handle)
+	service := echoService(&b.read, "EchoService", "Echo", "Once")
+	service.Streams = []grpc.StreamDesc{{StreamName: "Talk", Handler: conversation, ServerStreams: true, ClientStreams: true}}
+	b.RegisterService(service, handle)
 	b.RegisterService(echoService(&b.read, "ClosedService", "Echo"), handle)
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -139,6 +144,32 @@ func setup(t *testing.T, handle handler, adjust ...func(*rpc.ServerConfig)) *ben
 		require.NoError(t, b.tel.Shutdown(context.WithoutCancel(t.Context())))
 	})
 	return b
+}
+
+// conversation answers each message of a stream with what the handler says; to "much" it talks until it cannot.
+func conversation(srv any, s grpc.ServerStream) error {
+	handle, ok := srv.(handler)
+	if !ok {
+		return fmt.Errorf("registered with a %T", srv)
+	}
+	for {
+		request := new(wrapperspb.StringValue)
+		if err := s.RecvMsg(request); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		text, err := handle(s.Context(), request.GetValue())
+		if err != nil {
+			return err
+		}
+		for more := true; more; more = request.GetValue() == "much" {
+			if err := s.SendMsg(wrapperspb.String(text)); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 func tokens(t *testing.T) *rpc.Tokens {

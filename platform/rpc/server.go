@@ -38,7 +38,7 @@ const (
 	// connectionAge is when a caller is asked to connect anew, which a balancer of connections sends to any replica: else all callers
 	// would stay with the replicas that were there first. Calls in flight get connectionGrace to end, longer than any has.
 	connectionAge   = 5 * time.Minute
-	connectionGrace = time.Minute
+	connectionGrace = StreamLife + time.Minute
 
 	// maxStreams bounds what one client connection may have in flight. The gateway has one to each service for all the callbacks
 	// that it works on: with fewer streams a storm of alarms would keep the texts out.
@@ -108,8 +108,8 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 				otelgrpc.WithFilter(func(call *stats.RPCTagInfo) bool { return !public(call.FullMethodName) }),
 			)),
 			grpc.UnaryInterceptor(unary(slices.Concat(outer, []layer{deadline(cfg.Timeout, now)}, inner)...)),
-			// Streams are only those of health and reflection, which may last: they get no deadline.
-			grpc.StreamInterceptor(stream(slices.Concat(outer, inner)...)),
+			// Streams may last: they get no deadline but the end of their token.
+			grpc.StreamInterceptor(stream(slices.Concat(outer, inner[:1], []layer{mortal(cfg.Tokens.now)}, inner[1:])...)),
 			grpc.MaxConcurrentStreams(maxStreams),
 			grpc.InTapHandle(endable),
 			grpc.ConnectionTimeout(connectTimeout),

@@ -16,8 +16,12 @@ import (
 )
 
 const (
-	// messageTimeout is how long a stream may go without the message that is waited for.
+	// messageTimeout is how long a stream may go without the message that is waited for, or without taking the one that is sent.
 	messageTimeout = 5 * time.Second
+	// StreamLife is how long a stream lasts at most. The tokens that the client chain opens streams with live as long.
+	StreamLife = time.Hour
+	// heedGrace is what a handler gets to end its stream by itself.
+	heedGrace = time.Second
 	// maxAnonymous is how many streams of callers without a token, which are those of health and reflection, there are at once.
 	// Times the largest message it is what they can make us hold: gRPC has one limit of messages for a whole server.
 	maxAnonymous = 8
@@ -69,13 +73,34 @@ func ender(ctx context.Context) func() {
 	return func() {}
 }
 
-// inTime ends the stream if the message that is read does not come.
-func inTime(ctx context.Context, read func(any) error) func(any) error {
+// inTime ends the stream if the message that is read does not come, or the one that is sent is not taken.
+func inTime(ctx context.Context, move func(any) error) func(any) error {
 	return func(message any) error {
 		timer := time.AfterFunc(messageTimeout, ender(ctx))
-		err := read(message)
+		err := move(message)
 		if !timer.Stop() && err != nil {
-			return status.Error(codes.DeadlineExceeded, "the message did not come in time")
+			return status.Error(codes.DeadlineExceeded, "the message did not come, or was not taken, in time")
+		}
+		return err
+	}
+}
+
+// mortal ends a stream when its token ends, which is only looked at when it is opened, and at the latest after StreamLife: a connection
+// that is asked to end waits for its streams. The handler finds that end in the deadline of its context; one that does not heed it is cut
+// off.
+func mortal(now func() time.Time) layer {
+	return func(ctx context.Context, _ string, next func(context.Context) error) error {
+		expiry, known := ctx.Value(expiryKey{}).(time.Time)
+		if !known { // health and reflection
+			return next(ctx)
+		}
+		life := max(0, min(expiry.Sub(now()), StreamLife))
+		ctx, cancel := context.WithTimeout(ctx, life)
+		defer cancel()
+		defer time.AfterFunc(life+heedGrace, ender(ctx)).Stop()
+		err := next(ctx)
+		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return status.Error(codes.Unauthenticated, "the token of the stream has expired; open another")
 		}
 		return err
 	}

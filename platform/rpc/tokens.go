@@ -115,22 +115,28 @@ func (t *Tokens) Mint(p Principal, ttl time.Duration) (string, error) {
 
 // Verify returns whom a token speaks for, or an error that is ErrInvalidToken.
 func (t *Tokens) Verify(token string) (Principal, error) {
+	p, _, err := t.verify(token)
+	return p, err
+}
+
+// verify is Verify, with the end of the token.
+func (t *Tokens) verify(token string) (p Principal, expiry time.Time, err error) {
 	var c claims
 	if _, err := t.parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return t.keys, nil }); err != nil {
-		return Principal{}, fmt.Errorf("%w: %w", ErrInvalidToken, err)
+		return Principal{}, expiry, fmt.Errorf("%w: %w", ErrInvalidToken, err)
 	}
 	// Replicas of the release before set no audience.
 	if len(c.Audience) > 0 && !slices.Contains(c.Audience, audience) {
-		return Principal{}, fmt.Errorf("%w: its aud is not %s", ErrInvalidToken, audience)
+		return Principal{}, expiry, fmt.Errorf("%w: its aud is not %s", ErrInvalidToken, audience)
 	}
 	if err := CheckLife(token, c.RegisteredClaims, t.now(), longestLife); err != nil {
-		return Principal{}, fmt.Errorf("%w: %w", ErrInvalidToken, err)
+		return Principal{}, expiry, fmt.Errorf("%w: %w", ErrInvalidToken, err)
 	}
-	p := Principal{Subject: c.Subject, OrgID: c.OrgID, Role: c.Role}
+	p = Principal{Subject: c.Subject, OrgID: c.OrgID, Role: c.Role}
 	if err := p.Validate(); err != nil {
-		return Principal{}, fmt.Errorf("%w: %w", ErrInvalidToken, err)
+		return Principal{}, expiry, fmt.Errorf("%w: %w", ErrInvalidToken, err)
 	}
-	return p, nil
+	return p, c.ExpiresAt.Time, nil
 }
 
 // CheckLife refuses a verified token with a time that is not a number, which the library reads all the same, and one that lives longer than

@@ -65,9 +65,10 @@ func Migrate(ctx context.Context, cfg Config) error {
 // Run serves until ctx ends, then finishes what is in flight and returns nil. It does not migrate: on a database that
 // is behind, /readyz says so.
 //
-// An orchestrator has to wait before it kills, at most: 20 s for calls in flight, 10 s for the ops port, 30 s for each of
-// the jobs, their retention, outreach, the relay, the sweeper and the inbound audit, 10 s for each of the two listeners, the two notifiers, the
-// holds, the runs, the retention of outreach, and the relay and the sweeper of goals, 5 s for the last spans, and a second for each.
+// An orchestrator has to wait before it kills, at most: 10 s for the streams of devices, 20 s for calls in flight, 10 s for the ops port,
+// 30 s for each of the jobs, their retention, outreach, the relay, the sweeper and the inbound audit, 10 s for each of the two listeners, the
+// two notifiers, the holds, the runs, the retention of outreach, and of goals the relay, the sweeper, the devices and the offers, 5 s for the
+// last spans, and a second for each.
 func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	ctx = postgres.AcrossOrganisations(ctx) // what works without being called works for all; a call has a scope of its own
 	tel, err := telemetry.New(ctx, telemetry.Options{
@@ -97,6 +98,7 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	return process.Run(ctx, deps.Log, append(s.components,
 		process.HTTPServer("ops", ops, deps.OpsListener),
 		bounded(process.GRPCServer("grpc", s.grpc.Server, deps.Listener, s.grpc.Health), stepTimeout),
+		process.Component{Name: "streams", Stop: s.hub.Drain}, // before the calls in flight, which streams are
 		process.Component{Name: "ready", Start: func(context.Context) error { deps.Ready(); return nil }},
 	)...)
 }
@@ -110,6 +112,7 @@ type wired struct {
 	conversations *conversation.Service
 	people        *engagement.Service
 	later         *goals.Service
+	hub           *goals.Hub
 	notifier      *queue.Notifier
 	outreach      *queue.Runner
 	outreachBell  *queue.Notifier
@@ -315,7 +318,9 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 	onboardingv1.RegisterEngagementServiceServer(w.grpc, &server.Engagement{
 		People: w.people, Store: w.store.Engagement(), Now: w.deps.Now,
 	})
-	onboardingv1.RegisterGoalServiceServer(w.grpc, &server.Goals{Goals: w.later, Store: w.store.Goals(), Now: w.deps.Now})
+	onboardingv1.RegisterGoalServiceServer(w.grpc, &server.Goals{
+		Goals: w.later, Devices: &goals.Devices{Store: w.store.Goals(), Now: w.deps.Now}, Hub: w.hub, Store: w.store.Goals(), Now: w.deps.Now,
+	})
 	return w.grpc.CheckRules()
 }
 

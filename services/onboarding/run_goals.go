@@ -35,6 +35,16 @@ func (w *wiring) goals(carrier *messaging.Client, flow session.Flow) (*goals.Tex
 			return spans.Begin(ctx, "onboarding.goal_alarm", a.GoalID)
 		},
 	})
+	measured, err := goals.NewMetrics(w.meter)
+	if err != nil {
+		return nil, err
+	}
+	w.hub = goals.NewHub(goals.HubConfig{
+		Store: rows, Goals: w.later, RunLease: w.cfg.RunLease, Metrics: measured, Log: w.deps.Log, Now: w.deps.Now,
+	})
+	if err := w.hub.Observe(w.meter); err != nil {
+		return nil, err
+	}
 	w.addGoalLoops()
 	return &goals.Texts{
 		Goals: w.later, Store: w.store, Carrier: carrier, Copy: copies, Words: words, Unknown: flow.UnknownSends(), Log: w.deps.Log,
@@ -48,6 +58,8 @@ func (w *wiring) addGoalLoops() {
 		w.components = append(w.components, w.loops.Loop(name, r.Run))
 	}
 	w.components = append(w.components, process.Component{Name: "goal-wake-ups", Run: w.listenToGoals})
+	repeat("devices", w.hub.KeepLoop(w.deps.Rest))
+	repeat("offers", w.hub.OfferLoop(w.deps.Rest))
 	if !w.cfg.SchedulingDisabled {
 		repeat("goal-relay", w.later.Alarms.RelayLoop(w.deps.Rest, w.cfg.AlarmRelayInterval, w.wakeGoals))
 	}
@@ -55,14 +67,17 @@ func (w *wiring) addGoalLoops() {
 	repeat("goal-sweeper", w.later.Sweeper(policy).Loop(w.deps.Rest, min(w.cfg.RunLease/4, w.cfg.AlarmOverdueGrace/4, sweepInterval)))
 }
 
-// listenToGoals wakes the relay, and the alarms that wait for a goal to begin.
+// listenToGoals wakes the relay, the hub of devices, and the alarms that wait for a goal to begin.
 func (w *wiring) listenToGoals(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		postgres.Listen(ctx, w.pool.Direct(), store.ChannelGoalAlarms, wake(w.wakeGoals))
 	}()
-	postgres.Listen(ctx, w.pool.Direct(), store.ChannelGoals, w.later.Moved)
+	postgres.Listen(ctx, w.pool.Direct(), store.ChannelGoals, func() {
+		w.hub.Wake()
+		w.later.Moved()
+	})
 	<-done
 	return nil
 }

@@ -21,9 +21,11 @@ import (
 type Goals struct {
 	onboardingv1.UnimplementedGoalServiceServer
 
-	Goals *goals.Service
-	Store *postgres.Goals
-	Now   func() time.Time
+	Goals   *goals.Service
+	Devices *goals.Devices
+	Hub     *goals.Hub
+	Store   *postgres.Goals
+	Now     func() time.Time
 }
 
 const (

@@ -75,6 +75,8 @@ CREATE UNIQUE INDEX goals_one_undo ON goals (undo_of) WHERE undo_of IS NOT NULL;
 CREATE INDEX goals_scheduled ON goals (device_id, scheduled_for, id) WHERE status = 'scheduled';
 CREATE INDEX goals_due ON goals (scheduled_for) WHERE status = 'scheduled';
 CREATE INDEX goals_running ON goals (heard_at) WHERE status = 'running';
+CREATE INDEX goals_called ON goals (called_at) WHERE status = 'scheduled' AND called_at IS NOT NULL;
+CREATE INDEX goals_to_stop ON goals (device_id) WHERE status = 'running' AND stop_requested_at IS NOT NULL;
 CREATE INDEX goals_open_by_profile ON goals (profile_id) WHERE status IN ('scheduled', 'running');
 CREATE INDEX goals_by_profile ON goals (profile_id, id DESC);
 CREATE INDEX goals_by_org ON goals (org_id, id DESC);

@@ -1,0 +1,101 @@
+package goals
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	// MaxDevices bounds the stream devices of one person.
+	MaxDevices = 20
+	// MaxConfiguration bounds what a device gets with each goal, in bytes.
+	MaxConfiguration = 4 << 10
+
+	maxDeviceName = 60
+	// tokenPrefix tells who finds a token what it is.
+	tokenPrefix = "pld_"
+	tokenBytes  = 32
+)
+
+// registry is where devices are kept; each method is one transaction. postgres.Goals implements it.
+type registry interface {
+	// RegisterDevice stores a device. ErrNoOwner, ErrExists, ErrInvalid for one too many.
+	RegisterDevice(ctx context.Context, d Device, tokenHash []byte) error
+	// RotateDevice replaces the token and ends the stream. ErrNoDevice, also of another person's.
+	RotateDevice(ctx context.Context, c Caller, deviceID string, tokenHash []byte, at time.Time) (Device, error)
+	// RemoveDevice ends the stream and fails the goals that have not begun; again it changes nothing. ErrNoDevice as of RotateDevice.
+	RemoveDevice(ctx context.Context, c Caller, deviceID string, at time.Time) error
+}
+
+// Devices registers the devices that goals run on.
+type Devices struct {
+	Store registry
+	Now   func() time.Time
+}
+
+// Register makes a device known, and returns its token, which is kept only as a hash. ErrInvalid, ErrNoOwner, ErrExists.
+func (d *Devices) Register(ctx context.Context, device Device) (registered Device, token string, err error) {
+	if err := device.check(); err != nil {
+		return Device{}, "", err
+	}
+	device.ID, device.Kind, device.CreatedAt = newID(), Stream, d.Now()
+	if len(device.Configuration) == 0 {
+		device.Configuration = json.RawMessage("{}")
+	}
+	token, hash := newToken()
+	if err := d.Store.RegisterDevice(ctx, device, hash); err != nil {
+		return Device{}, "", err
+	}
+	return device, token, nil
+}
+
+// Rotate gives a device another token. The old one is void, and the stream that was opened with it ends. ErrNoDevice.
+func (d *Devices) Rotate(ctx context.Context, c Caller, deviceID string) (device Device, token string, err error) {
+	token, hash := newToken()
+	device, err = d.Store.RotateDevice(ctx, c, deviceID, hash, d.Now())
+	if err != nil {
+		return Device{}, "", err
+	}
+	return device, token, nil
+}
+
+// Remove deletes a device for good. ErrNoDevice.
+func (d *Devices) Remove(ctx context.Context, c Caller, deviceID string) error {
+	return d.Store.RemoveDevice(ctx, c, deviceID, d.Now())
+}
+
+func (d *Device) check() error {
+	length := utf8.RuneCountInString(d.Name)
+	switch {
+	case length < 1 || length > maxDeviceName || !utf8.ValidString(d.Name) || strings.TrimSpace(d.Name) != d.Name ||
+		strings.ContainsFunc(d.Name, unicode.IsControl):
+		return fmt.Errorf("%w: name must have 1 to %d characters", ErrInvalid, maxDeviceName)
+	case d.Kind != Stream && d.Kind != "":
+		return fmt.Errorf("%w: kind must be stream; every person has a phone without registering it", ErrInvalid)
+	case len(d.Configuration) > MaxConfiguration || bytes.Contains(d.Configuration, []byte(`\u0000`)):
+		return fmt.Errorf("%w: configuration must be at most %d bytes of JSON, without NUL", ErrInvalid, MaxConfiguration)
+	}
+	return nil
+}
+
+// newToken makes a token, and what is kept of it. It has as many random bits as its hash, so that a plain hash is as good as a slow one.
+func newToken() (token string, hash []byte) {
+	random := make([]byte, tokenBytes)
+	_, _ = rand.Read(random) // never fails
+	token = tokenPrefix + base64.RawURLEncoding.EncodeToString(random)
+	return token, hashToken(token)
+}
+
+func hashToken(token string) []byte {
+	hash := sha256.Sum256([]byte(token))
+	return hash[:]
+}

@@ -1,0 +1,447 @@
+package goals
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"paceline.internal/platform/process"
+)
+
+const (
+	// MaxStreams is how many streams a process holds, unless its configuration says otherwise.
+	MaxStreams = 2000
+
+	// nodeLease is how long the devices of a node count as connected after it was last heard of, and renewLease how often it says so.
+	nodeLease  = 15 * time.Second
+	renewLease = 5 * time.Second
+	// keepEvery is how often a node compares its streams with their rows, and looks for calls that it was not notified of.
+	keepEvery = time.Second
+
+	// callTimeout bounds a call of the database, sayTimeout the creation of a goal, which may ask a model and publishes an alarm.
+	callTimeout = 5 * time.Second
+	sayTimeout  = 10 * time.Second
+	// maxCalls and maxSaying bound how many streams are at such a call at once, so that devices leave connections to the conversations.
+	maxCalls  = 8
+	maxSaying = 8
+
+	// reportWithin is how long a device has for its reports: until then it is offered nothing.
+	reportWithin = 10 * time.Second
+	// renewBefore is how long before the end of its token a stream is replaced, spread over renewSpread.
+	renewBefore = 30 * time.Second
+	renewSpread = time.Minute
+	// comeBack spreads the devices of a process that ends.
+	comeBack = 5 * time.Second
+
+	// maxClient bounds what a device says of itself, in characters.
+	maxClient = 100
+	// progressEvery is how often the progress of a run is stored.
+	progressEvery = time.Second
+)
+
+// Why a stream ends. Their texts are for who maintains the device.
+var (
+	ErrFrame    = errors.New("the frame is out of order")
+	ErrReplaced = errors.New("a newer stream of the device is open, or its token was replaced, or it was deleted")
+	ErrSlow     = errors.New("the device does not read what it is sent; connect again")
+	ErrFull     = errors.New("as many devices are connected as may be; try again")
+	ErrDraining = errors.New("the process ends; connect again")
+)
+
+// ErrForgotten is a run that the device has acknowledged, and says that it never saw.
+var ErrForgotten = errors.New("the device has acknowledged the run before")
+
+var errUnreported = fmt.Errorf("%w: a report of each run of the welcome did not come in time", ErrFrame)
+
+// Call is what a node is to do for one of its devices: begin a goal, or stop a run.
+type Call struct {
+	GoalID, DeviceID string
+	Epoch            int64
+	Stop             string // the run
+}
+
+// streams is where the presence of devices and their runs are kept. Each method is one guarded statement, or a transaction of its own.
+type streams interface {
+	// Connect gives a device to a node by a new epoch. ErrToken.
+	Connect(ctx context.Context, nodeID string, hello Hello, tokenHash []byte, at time.Time) (Connection, error)
+	// Disconnect takes the device from the node, unless a newer stream has it.
+	Disconnect(ctx context.Context, nodeID, deviceID string, epoch int64, at time.Time) error
+	// Renew extends the node's lease, Retire ends it with its devices.
+	Renew(ctx context.Context, nodeID string, until, now time.Time) error
+	Retire(ctx context.Context, nodeID string, at time.Time) error
+	// Held are the epochs of the devices that the node has by their rows.
+	Held(ctx context.Context, nodeID string) (map[string]int64, error)
+	// Calls are the goals to begin, one per device, and the runs to stop.
+	Calls(ctx context.Context, nodeID string, now time.Time) ([]Call, error)
+	// Begin begins a goal. ErrReplaced when the stream has lost the device, ErrConflict when the goal cannot begin any more.
+	Begin(ctx context.Context, nodeID string, c Call, runID string, at time.Time) (Offer, error)
+	// OfferAgain is the offer of a run that was never acknowledged. ErrReplaced, ErrForgotten of one that was, ErrConflict of one that is over.
+	OfferAgain(ctx context.Context, nodeID string, c Call, runID string, at time.Time) (Offer, error)
+	// Acknowledge and Hear note what a device says of a run, and report whether that changed a run that is open on it.
+	Acknowledge(ctx context.Context, deviceID, runID string, at time.Time) (bool, error)
+	Hear(ctx context.Context, deviceID, runID, progress string, at time.Time) (bool, error)
+	// End ends a run, and reports whether it was this call that did.
+	End(ctx context.Context, e End) (bool, error)
+}
+
+// creator takes the goals that are said to devices; Service implements it.
+type creator interface {
+	Create(ctx context.Context, n New) (g Goal, duplicate bool, err error)
+}
+
+// HubConfig is what a Hub needs.
+type HubConfig struct {
+	Store      streams
+	Goals      creator
+	RunLease   time.Duration
+	MaxStreams int // MaxStreams when 0
+	Metrics    *Metrics
+	Log        *slog.Logger
+	Now        func() time.Time
+}
+
+// Hub holds the streams of one process, a node. What it knows of them is a copy: which node has a device, and what runs on it, is in the
+// rows, so that a process may end at any point.
+type Hub struct {
+	HubConfig
+
+	node   string
+	wake   chan struct{}
+	calls  chan struct{} // a place for each call of the database
+	saying chan struct{}
+
+	mu       sync.Mutex
+	open     map[*stream]struct{}
+	devices  map[string]*stream // those that have their device
+	arriving map[string]int     // devices whose rows may name this node already
+	draining bool
+	empty    chan struct{} // closed once it drains and the last stream has ended
+
+	renewAt time.Time // only the loop looks
+}
+
+// NewHub returns the hub of a process that begins: its node is new.
+func NewHub(cfg HubConfig) *Hub {
+	if cfg.MaxStreams == 0 {
+		cfg.MaxStreams = MaxStreams
+	}
+	return &Hub{
+		HubConfig: cfg, node: uuid.NewString(), wake: make(chan struct{}, 1), calls: make(chan struct{}, maxCalls),
+		saying: make(chan struct{}, maxSaying), open: map[*stream]struct{}{}, devices: map[string]*stream{}, arriving: map[string]int{},
+		empty: make(chan struct{}),
+	}
+}
+
+// Wake has the hub look for goals to begin.
+func (h *Hub) Wake() {
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Connected is how many devices are connected to this process.
+func (h *Hub) Connected() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.devices)
+}
+
+// Connect serves one stream until it ends, and returns why: nil when it ended in order. The deadline of ctx, if any, is the end of its
+// token: the device is asked to come back before.
+func (h *Hub) Connect(ctx context.Context, w wire) error {
+	s := newStream(ctx)
+	defer s.end(nil)
+	if err := h.enter(s); err != nil {
+		return err
+	}
+	defer h.leave(s)
+	defer h.depart(s)
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		for range s.write(w) {
+			h.Metrics.offer(ctx, offerUnsent)
+		}
+	}()
+	go s.read(w) // it ends with the stream of gRPC
+	s.end(h.serve(s))
+	<-written
+	cause := context.Cause(s.ctx)
+	if left := (*leaving)(nil); errors.As(cause, &left) || errors.Is(cause, io.EOF) {
+		return nil
+	}
+	return cause
+}
+
+func (h *Hub) enter(s *stream) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.draining:
+		return ErrDraining
+	case len(h.open) >= h.MaxStreams:
+		return ErrFull
+	}
+	h.open[s] = struct{}{}
+	return nil
+}
+
+func (h *Hub) leave(s *stream) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.open, s)
+	if h.draining && len(h.open) == 0 {
+		close(h.empty)
+	}
+}
+
+// serve plays the server's part of the protocol. It always returns an error.
+func (h *Hub) serve(s *stream) error {
+	first, err := s.next()
+	if err != nil {
+		return err
+	}
+	if err := s.accept(first); err != nil {
+		return err
+	}
+	hello, _ := first.(Hello)
+	if err := h.arrive(s, hello); err != nil {
+		return err
+	}
+	defer time.AfterFunc(s.life(), func() { s.end(&leaving{after: s.spread(time.Second)}) }).Stop()
+	reports := time.AfterFunc(reportWithin, func() { s.end(errUnreported) })
+	defer reports.Stop()
+	for {
+		if s.ready() && s.mayBegin.CompareAndSwap(false, true) {
+			reports.Stop()
+			h.Wake()
+		}
+		frame, err := s.next()
+		if err != nil {
+			return err
+		}
+		if err := s.accept(frame); err != nil {
+			return err
+		}
+		if err := h.handle(s, frame); err != nil {
+			return err
+		}
+	}
+}
+
+// arrive gives the stream its device, and welcomes it.
+func (h *Hub) arrive(s *stream, hello Hello) error {
+	if uuid.Validate(hello.DeviceID) != nil {
+		return ErrToken
+	}
+	hello.Client = brief(hello.Client, maxClient)
+	h.expect(hello.DeviceID, 1)
+	defer h.expect(hello.DeviceID, -1)
+	var c Connection
+	err := h.call(s.ctx, func(ctx context.Context) (err error) {
+		c, err = h.Store.Connect(ctx, h.node, hello, hashToken(hello.Token), h.Now())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.welcome(c.Runs)
+	s.send(Welcome{Epoch: c.Epoch, Runs: c.Runs, RunLease: h.RunLease})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.Connection = c
+	if older := h.devices[s.DeviceID]; older != nil {
+		if older.Epoch > s.Epoch {
+			return ErrReplaced
+		}
+		older.end(ErrReplaced)
+	}
+	h.devices[s.DeviceID] = s
+	h.Log.InfoContext(s.ctx, "goals.device_connected", "device_id", s.DeviceID, "epoch", s.Epoch, "open_runs", len(s.Runs))
+	return nil
+}
+
+// depart gives the device back. What fails here the loop does, or the end of the node's lease.
+func (h *Hub) depart(s *stream) {
+	if s.Epoch == 0 {
+		return
+	}
+	h.mu.Lock()
+	if h.devices[s.DeviceID] == s {
+		delete(h.devices, s.DeviceID)
+	}
+	h.mu.Unlock()
+	ctx := context.WithoutCancel(s.ctx)
+	err := h.call(ctx, func(ctx context.Context) error {
+		return h.Store.Disconnect(ctx, h.node, s.DeviceID, s.Epoch, h.Now())
+	})
+	h.Log.InfoContext(ctx, "goals.device_disconnected", "device_id", s.DeviceID, "epoch", s.Epoch, "cause", context.Cause(s.ctx).Error())
+	if err != nil {
+		h.Log.WarnContext(ctx, "goals.device_not_released", "device_id", s.DeviceID, "error", err)
+	}
+}
+
+// expect notes that a device's row may name this node before its stream is known here.
+func (h *Hub) expect(deviceID string, n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.arriving[deviceID] += n; h.arriving[deviceID] == 0 {
+		delete(h.arriving, deviceID)
+	}
+}
+
+// call makes one call of the database for a stream, once there is a place.
+func (h *Hub) call(ctx context.Context, do func(ctx context.Context) error) error {
+	return within(ctx, h.calls, callTimeout, do)
+}
+
+// within does something in a place of its own, and within a time that begins with it.
+func within(ctx context.Context, places chan struct{}, timeout time.Duration, do func(ctx context.Context) error) error {
+	select {
+	case places <- struct{}{}:
+		defer func() { <-places }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return do(ctx)
+}
+
+// KeepLoop keeps the node's lease, and its streams and their rows alike.
+func (h *Hub) KeepLoop(rest process.Rest) process.Repetition {
+	return process.Repetition{
+		Once: func(ctx context.Context) (bool, error) { return false, h.Keep(ctx) }, Rest: rest, Every: keepEvery,
+		Failed: func(ctx context.Context, err error) { h.Log.ErrorContext(ctx, "goals.devices_not_kept", "error", err) },
+	}
+}
+
+// Keep is one pass of KeepLoop. A stream whose device has moved on, on whatever node, is closed; a device whose stream has ended without
+// that reaching its row is given back.
+func (h *Hub) Keep(ctx context.Context) error {
+	now := h.Now()
+	h.mu.Lock()
+	draining := h.draining
+	before := maps.Clone(h.devices)
+	h.mu.Unlock()
+	if draining {
+		return nil
+	}
+	if !now.Before(h.renewAt) {
+		if err := h.Store.Renew(ctx, h.node, now.Add(nodeLease), now); err != nil {
+			return err
+		}
+		h.renewAt = now.Add(renewLease)
+	}
+	held, err := h.Store.Held(ctx, h.node)
+	if err != nil {
+		return err
+	}
+	for deviceID, s := range before {
+		if held[deviceID] != s.Epoch {
+			s.end(ErrReplaced)
+		}
+	}
+	var problems []error
+	for deviceID, epoch := range held {
+		if !h.knows(deviceID) {
+			problems = append(problems, h.Store.Disconnect(ctx, h.node, deviceID, epoch, now))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func (h *Hub) knows(deviceID string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.devices[deviceID] != nil || h.arriving[deviceID] > 0
+}
+
+// OfferLoop begins the goals whose alarms have called this node.
+func (h *Hub) OfferLoop(rest process.Rest) process.Repetition {
+	return process.Repetition{
+		Once: func(ctx context.Context) (bool, error) { return false, h.Offer(ctx) }, Rest: rest, Every: keepEvery, Wake: h.wake,
+		Failed: func(ctx context.Context, err error) { h.Log.ErrorContext(ctx, "goals.offers_failed", "error", err) },
+	}
+}
+
+// Offer is one pass of OfferLoop.
+func (h *Hub) Offer(ctx context.Context) error {
+	calls, err := h.Store.Calls(ctx, h.node, h.Now())
+	if err != nil {
+		return err
+	}
+	var begins errgroup.Group
+	begins.SetLimit(maxCalls)
+	for _, c := range calls {
+		h.mu.Lock()
+		s := h.devices[c.DeviceID]
+		h.mu.Unlock()
+		switch {
+		case s == nil || s.Epoch != c.Epoch || s.ctx.Err() != nil || !s.mayBegin.Load():
+		case c.Stop != "":
+			s.stop(c.Stop)
+		default:
+			begins.Go(func() error {
+				defer process.Progress(ctx)
+				return h.begin(ctx, s, c)
+			})
+		}
+	}
+	return begins.Wait()
+}
+
+// begin begins a goal and offers it. After an error it is not known whether it has begun: the device is asked at its next hello.
+func (h *Hub) begin(ctx context.Context, s *stream, c Call) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	offer, err := h.Store.Begin(ctx, h.node, c, newID(), h.Now())
+	switch {
+	case errors.Is(err, ErrConflict):
+		return nil
+	case errors.Is(err, ErrReplaced):
+		s.end(ErrReplaced)
+		return nil
+	case err != nil:
+		s.end(&leaving{after: s.spread(time.Second)})
+		return err
+	}
+	h.offer(ctx, s, offer, offerSent)
+	return nil
+}
+
+func (h *Hub) offer(ctx context.Context, s *stream, offer Offer, outcome string) {
+	if !s.send(offer) {
+		outcome = offerUnsent
+	}
+	h.Metrics.offer(ctx, outcome)
+}
+
+// Drain ends every stream in order, its device to come back to another process, and then the node. No stream is taken any more.
+func (h *Hub) Drain(ctx context.Context) error {
+	h.mu.Lock()
+	h.draining = true
+	if len(h.open) == 0 {
+		close(h.empty)
+	}
+	for s := range h.open {
+		s.end(&leaving{after: s.spread(comeBack)})
+	}
+	h.mu.Unlock()
+	select {
+	case <-h.empty:
+	case <-ctx.Done(): // the end of the process ends the rest
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	return h.Store.Retire(ctx, h.node, h.Now())
+}

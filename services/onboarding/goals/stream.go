@@ -1,0 +1,194 @@
+package goals
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// streamLife bounds a stream whose context has no end.
+const streamLife = time.Hour
+
+// outgoing is how many commands wait for a device. One that lets them pile up is dropped: it loses nothing, for it says at its next hello
+// what it has seen.
+const outgoing = 16
+
+// wire is a stream as gRPC has it. Receive waits for as long as the device is silent; a Send that is not taken fails within seconds.
+type wire interface {
+	Receive() (Frame, error)
+	Send(c Command) error
+}
+
+// Connection is a stream of a device that has the device by its row.
+type Connection struct {
+	OrgID, ProfileID, DeviceID string
+	Epoch                      int64
+	Runs                       []string // open by their rows
+}
+
+// stream is one that is open in this process.
+type stream struct {
+	Connection
+	protocol
+
+	ctx context.Context //nolint:containedctx // it ends the stream, from whichever side
+	end context.CancelCauseFunc
+	out chan Command
+
+	received chan received
+
+	mayBegin atomic.Bool // the device has said what it knows of each open run
+
+	mu      sync.Mutex
+	stopped string // the run that a stop was sent for
+
+	heard   string // the run whose progress was stored last
+	heardAt time.Time
+}
+
+type received struct {
+	frame Frame
+	err   error
+}
+
+func newStream(ctx context.Context) *stream {
+	ctx, end := context.WithCancelCause(ctx)
+	return &stream{ctx: ctx, end: end, out: make(chan Command, outgoing), received: make(chan received)}
+}
+
+// leaving ends a stream in order: what waits is sent, and then when to come back.
+type leaving struct{ after time.Duration }
+
+func (*leaving) Error() string { return "the stream ends in order" }
+
+// send queues a command, and reports whether it did. A device that does not keep up loses its stream.
+func (s *stream) send(c Command) bool {
+	if s.ctx.Err() != nil {
+		return false
+	}
+	select {
+	case s.out <- c:
+		return true
+	default:
+		s.end(ErrSlow)
+		return false
+	}
+}
+
+// stop asks for the end of a run, once.
+func (s *stream) stop(runID string) {
+	s.mu.Lock()
+	again := s.stopped == runID
+	s.stopped = runID
+	s.mu.Unlock()
+	if !again {
+		s.send(StopRun{RunID: runID})
+	}
+}
+
+// read hands over one frame after the other, each when the one before was dealt with.
+func (s *stream) read(w wire) {
+	for {
+		frame, err := w.Receive()
+		select {
+		case s.received <- received{frame, err}:
+		case <-s.ctx.Done():
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// next waits for a frame. Its error is why the stream ends: io.EOF when the device has closed it.
+func (s *stream) next() (Frame, error) {
+	select {
+	case <-s.ctx.Done():
+		return nil, context.Cause(s.ctx)
+	case r := <-s.received:
+		return r.frame, r.err
+	}
+}
+
+// life is how long the stream may last, so that it ends before its token. Streams that were opened together do not end together.
+func (s *stream) life() time.Duration {
+	end, ok := s.ctx.Deadline()
+	if !ok {
+		return streamLife
+	}
+	left := time.Until(end)
+	return max(left/2, left-renewBefore-s.spread(renewSpread))
+}
+
+// spread is a part of d, always the same one for a stream.
+func (s *stream) spread(d time.Duration) time.Duration {
+	h := fnv.New64a()
+	_, _ = fmt.Fprint(h, s.DeviceID, s.Epoch)   // never fails
+	return time.Duration(h.Sum64() % uint64(d)) //nolint:gosec // less than d
+}
+
+// write sends what is queued until the stream ends, and then why it does. It returns how many offers were left over.
+func (s *stream) write(w wire) (unsent int) {
+	for {
+		select {
+		case <-s.ctx.Done():
+			return s.finish(w)
+		case c := <-s.out:
+			if err := w.Send(c); err != nil {
+				s.end(err)
+				_, offer := c.(Offer)
+				return s.rest(offer)
+			}
+		}
+	}
+}
+
+// finish says why the stream ends. The device of a stream that ends in order gets what was queued for it first.
+func (s *stream) finish(w wire) (unsent int) {
+	cause := context.Cause(s.ctx)
+	var left *leaving
+	if errors.As(cause, &left) {
+		for {
+			select {
+			case c := <-s.out:
+				if w.Send(c) != nil {
+					_, offer := c.(Offer)
+					return s.rest(offer)
+				}
+				continue
+			default:
+			}
+			_ = w.Send(Reconnect{After: left.after})
+			return 0
+		}
+	}
+	switch {
+	case errors.Is(cause, context.Canceled), errors.Is(cause, context.DeadlineExceeded), errors.Is(cause, io.EOF), errors.Is(cause, ErrSlow):
+	default:
+		_ = w.Send(Refusal{Err: cause})
+	}
+	return s.rest(false)
+}
+
+// rest counts the offers that are still queued.
+func (s *stream) rest(one bool) (unsent int) {
+	if one {
+		unsent++
+	}
+	for {
+		select {
+		case c := <-s.out:
+			if _, offer := c.(Offer); offer {
+				unsent++
+			}
+		default:
+			return unsent
+		}
+	}
+}

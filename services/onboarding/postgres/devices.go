@@ -1,0 +1,359 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/goals"
+)
+
+const sqlDevices = `
+select d.id::text, d.org_id::text, d.profile_id::text, d.name, d.kind, d.epoch, ` + online + ` as online, d.connected_at, d.created_at
+from devices d left join device_nodes n on n.id = d.node_id where d.deleted_at is null and `
+
+type deviceRow struct {
+	ID, OrgID, ProfileID, Name, Kind string
+
+	Epoch       int64
+	Online      bool
+	ConnectedAt *time.Time
+	CreatedAt   time.Time
+}
+
+func devicesWhere(ctx context.Context, db postgres.DB, where string, args pgx.NamedArgs) ([]goals.Device, error) {
+	rows, err := db.Query(ctx, sqlDevices+where, args)
+	if err != nil {
+		return nil, fmt.Errorf("read devices: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (goals.Device, error) {
+		r, err := pgx.RowToStructByName[deviceRow](row)
+		return goals.Device{
+			ID: r.ID, OrgID: r.OrgID, ProfileID: r.ProfileID, Name: r.Name, Kind: goals.Kind(r.Kind), Epoch: r.Epoch, Online: r.Online,
+			ConnectedAt: orZero(r.ConnectedAt), CreatedAt: r.CreatedAt,
+		}, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read devices: %w", err)
+	}
+	return found, nil
+}
+
+// Devices lists the devices of a person, or of all that ctx may see, newest first, without their configurations.
+func (s *Goals) Devices(ctx context.Context, profileID, before string, limit int, now time.Time) ([]goals.Device, error) {
+	return devicesWhere(ctx, s.pool, `(@profile = '' or d.profile_id = nullif(@profile, '')::uuid)
+  and (@before = '' or d.id < nullif(@before, '')::uuid) order by d.id desc limit @limit`,
+		pgx.NamedArgs{"profile": profileID, "before": before, "limit": limit, "now": now})
+}
+
+const (
+	sqlCountDevices = `select count(*) from devices where profile_id = @profile and kind = 'stream' and deleted_at is null`
+
+	sqlRegisterDevice = `
+insert into devices (id, org_id, profile_id, name, kind, token_hash, configuration, created_at, updated_at)
+values (@device, @org, @profile, @name, 'stream', @hash, @configuration, @at, @at)`
+)
+
+// RegisterDevice stores a device. goals.ErrNoOwner, goals.ErrExists, and goals.ErrInvalid for one too many.
+func (s *Goals) RegisterDevice(ctx context.Context, d goals.Device, tokenHash []byte) error {
+	args := pgx.NamedArgs{
+		"device": d.ID, "org": d.OrgID, "profile": d.ProfileID, "name": d.Name, "hash": tokenHash, "configuration": []byte(d.Configuration),
+		"at": d.CreatedAt,
+	}
+	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, sqlLockOwner, args) // so that none is one too many
+		switch {
+		case err != nil:
+			return fmt.Errorf("lock a device's owner: %w", err)
+		case tag.RowsAffected() == 0:
+			return goals.ErrNoOwner
+		}
+		var count int
+		if err := tx.QueryRow(ctx, sqlCountDevices, args).Scan(&count); err != nil {
+			return fmt.Errorf("count devices: %w", err)
+		}
+		if count >= goals.MaxDevices {
+			return fmt.Errorf("%w: the person has %d devices, which is as many as there may be", goals.ErrInvalid, goals.MaxDevices)
+		}
+		_, err = tx.Exec(ctx, sqlRegisterDevice, args)
+		return err
+	})
+	if postgres.IsUniqueViolation(err, "devices_one_name") {
+		return goals.ErrExists
+	}
+	return err
+}
+
+// ofCaller is a stream device that a caller may change.
+const ofCaller = `id = @device and org_id = @org and kind = 'stream' and (@profile = '' or profile_id = nullif(@profile, '')::uuid)`
+
+const (
+	// The next epoch is nobody's: a node that has a stream of an older one closes it.
+	sqlRotateDevice = `
+update devices set token_hash = @hash, epoch = epoch + 1, node_id = null, updated_at = @at where deleted_at is null and ` + ofCaller
+
+	sqlRemoveDevice = `
+update devices set deleted_at = coalesce(deleted_at, @at), epoch = epoch + 1, node_id = null, updated_at = @at where ` + ofCaller
+)
+
+// RotateDevice replaces a device's token, and ends its stream on whatever node it is. goals.ErrNoDevice.
+func (s *Goals) RotateDevice(ctx context.Context, c goals.Caller, deviceID string, tokenHash []byte, at time.Time) (d goals.Device, err error) {
+	args := pgx.NamedArgs{"device": deviceID, "org": c.OrgID, "profile": c.ProfileID, "hash": tokenHash, "at": at, "now": at}
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, sqlRotateDevice, args)
+		switch {
+		case err != nil:
+			return fmt.Errorf("rotate a device: %w", err)
+		case tag.RowsAffected() == 0:
+			return goals.ErrNoDevice
+		}
+		found, err := devicesWhere(ctx, tx, `d.id = @device`, args)
+		if err != nil {
+			return err
+		}
+		d = found[0]
+		return nil
+	})
+	return d, err
+}
+
+// RemoveDevice deletes a device, ends its stream and fails its goals that have not begun; again it changes nothing. goals.ErrNoDevice.
+func (s *Goals) RemoveDevice(ctx context.Context, c goals.Caller, deviceID string, at time.Time) error {
+	args := pgx.NamedArgs{"device": deviceID, "org": c.OrgID, "profile": c.ProfileID, "at": at}
+	return s.andNotify(ctx, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, sqlRemoveDevice, args)
+		switch {
+		case err != nil:
+			return fmt.Errorf("remove a device: %w", err)
+		case tag.RowsAffected() == 0:
+			return goals.ErrNoDevice
+		}
+		return failAll(ctx, tx, deviceID, goals.ReasonRemoved, c.Actor, at)
+	})
+}
+
+const (
+	sqlConnectDevice = `
+update devices set node_id = @node, epoch = epoch + 1, connected_at = @at, client = @client, updated_at = @at
+where id = @device and token_hash = @hash and kind = 'stream' and deleted_at is null
+returning org_id::text, profile_id::text, epoch`
+
+	sqlOpenRuns = `select run_id::text from goals where device_id = @device and status = 'running'`
+)
+
+// Connect gives a device to a node, by a new epoch, and returns the runs that are open on it. goals.ErrToken.
+func (s *Goals) Connect(ctx context.Context, nodeID string, hello goals.Hello, tokenHash []byte, at time.Time) (c goals.Connection, err error) {
+	args := pgx.NamedArgs{"node": nodeID, "device": hello.DeviceID, "hash": tokenHash, "client": hello.Client, "at": at}
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		c = goals.Connection{DeviceID: hello.DeviceID}
+		err := tx.QueryRow(ctx, sqlConnectDevice, args).Scan(&c.OrgID, &c.ProfileID, &c.Epoch)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return goals.ErrToken
+		case err != nil:
+			return fmt.Errorf("connect a device: %w", err)
+		}
+		rows, err := tx.Query(ctx, sqlOpenRuns, args) // a node that begins one holds the device's row
+		if err != nil {
+			return fmt.Errorf("read open runs: %w", err)
+		}
+		c.Runs, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	return c, err
+}
+
+const sqlDisconnectDevice = `update devices set node_id = null, updated_at = @at where id = @device and node_id = @node and epoch = @epoch`
+
+// Disconnect takes a device from a node, unless a newer stream has it.
+func (s *Goals) Disconnect(ctx context.Context, nodeID, deviceID string, epoch int64, at time.Time) error {
+	_, err := s.pool.Exec(ctx, sqlDisconnectDevice, pgx.NamedArgs{"node": nodeID, "device": deviceID, "epoch": epoch, "at": at})
+	if err != nil {
+		return fmt.Errorf("disconnect a device: %w", err)
+	}
+	return nil
+}
+
+const (
+	sqlRenewNode = `
+insert into device_nodes (id, lease_until, started_at) values (@node, @until, @now)
+on conflict (id) do update set lease_until = excluded.lease_until`
+
+	// Nodes that are long gone. A device that still names one is offline.
+	sqlForgetNodes = `
+delete from device_nodes where id in (
+    select id from device_nodes where lease_until < @now::timestamptz - interval '1 hour' order by id limit 100 for update skip locked)`
+)
+
+// Renew extends the lease of a node, and deletes what nodes have left that are long gone.
+func (s *Goals) Renew(ctx context.Context, nodeID string, until, now time.Time) error {
+	args := pgx.NamedArgs{"node": nodeID, "until": until, "now": now}
+	if _, err := s.pool.Exec(ctx, sqlRenewNode, args); err != nil {
+		return fmt.Errorf("renew a node: %w", err)
+	}
+	if _, err := s.pool.Exec(ctx, sqlForgetNodes, args); err != nil {
+		return fmt.Errorf("delete nodes: %w", err)
+	}
+	return nil
+}
+
+// Retire takes all devices from a node that ends, and its lease.
+func (s *Goals) Retire(ctx context.Context, nodeID string, at time.Time) error {
+	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		args := pgx.NamedArgs{"node": nodeID, "at": at}
+		for _, sql := range []string{
+			`delete from device_nodes where id = @node`, `update devices set node_id = null, updated_at = @at where node_id = @node`,
+		} {
+			if _, err := tx.Exec(ctx, sql, args); err != nil {
+				return fmt.Errorf("retire a node: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
+const sqlHeldDevices = `select id::text as device_id, epoch from devices where node_id = @node`
+
+// Held are the devices that a node has by their rows.
+func (s *Goals) Held(ctx context.Context, nodeID string) (map[string]int64, error) {
+	rows, err := s.pool.Query(ctx, sqlHeldDevices, pgx.NamedArgs{"node": nodeID})
+	if err != nil {
+		return nil, fmt.Errorf("read held devices: %w", err)
+	}
+	held, deviceID, epoch := map[string]int64{}, "", int64(0)
+	_, err = pgx.ForEachRow(rows, []any{&deviceID, &epoch}, func() error {
+		held[deviceID] = epoch
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read held devices: %w", err)
+	}
+	return held, nil
+}
+
+// sqlCalls are the goals whose alarm has called a node, and the runs that a stop was asked for. Two indexes hold these, and nothing else.
+const sqlCalls = `
+(select distinct on (g.device_id) g.id::text as goal_id, g.device_id::text, d.epoch, '' as stop
+from goals g join devices d on d.id = g.device_id
+where g.status = 'scheduled' and g.called_at >= @window and d.node_id = @node
+  and not exists (select from goals r where r.device_id = g.device_id and r.status = 'running')
+order by g.device_id, g.scheduled_for, g.id)
+union all
+select g.id::text, g.device_id::text, d.epoch, g.run_id::text
+from goals g join devices d on d.id = g.device_id
+where g.status = 'running' and g.stop_requested_at is not null and d.node_id = @node`
+
+// Calls are what a node is to do for its devices, for each at most one goal to begin or one run to stop.
+func (s *Goals) Calls(ctx context.Context, nodeID string, now time.Time) ([]goals.Call, error) {
+	rows, err := s.pool.Query(ctx, sqlCalls, pgx.NamedArgs{"node": nodeID, "window": now.Add(-goals.CallWindow)})
+	if err != nil {
+		return nil, fmt.Errorf("read calls: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[goals.Call])
+	if err != nil {
+		return nil, fmt.Errorf("read calls: %w", err)
+	}
+	return found, nil
+}
+
+const (
+	// The device's row is locked against a newer stream, which reads the open runs once it has it.
+	sqlHoldDevice = `
+select configuration from devices where id = @device and node_id = @node and epoch = @epoch and deleted_at is null for share`
+
+	ofRun = `g.run_id = @run::uuid and g.device_id = @device and g.status = 'running'`
+)
+
+var (
+	offerGoal = goalChange{
+		set: `status = 'running', run_id = @run::uuid, started_at = @at, heard_at = @at, offered_at = @at`,
+		where: `g.id = @goal and g.device_id = @device and g.status = 'scheduled' and g.called_at >= @window and n.lease_until > @now
+        and not exists (select from goals r where r.device_id = g.device_id and r.status = 'running')`,
+		from: goals.Scheduled, event: "offered", tells: eventGoalStarted,
+	}
+	offerAgain = goalChange{
+		set: `offered_at = @at, heard_at = @at`, where: ofRun + ` and g.acknowledged_at is null`, from: goals.Running, event: "offered",
+	}
+	acknowledgeRun = goalChange{
+		set: `acknowledged_at = @at, heard_at = @at`, where: ofRun + ` and g.acknowledged_at is null`, from: goals.Running, event: "acknowledged",
+	}
+)
+
+// Begin begins a goal that was called, on the device of a stream that still has it. goals.ErrReplaced when it does not, goals.ErrConflict
+// when the goal has moved, or another one runs.
+func (s *Goals) Begin(ctx context.Context, nodeID string, c goals.Call, runID string, at time.Time) (o goals.Offer, err error) {
+	args := pgx.NamedArgs{"goal": c.GoalID, "window": at.Add(-goals.CallWindow)}
+	err = s.andNotify(ctx, func(tx pgx.Tx) (err error) {
+		o, err = offer(ctx, tx, offerGoal, nodeID, c, runID, at, args)
+		return err
+	})
+	if postgres.IsUniqueViolation(err, "goals_one_running") {
+		return goals.Offer{}, goals.ErrConflict
+	}
+	return o, err
+}
+
+// OfferAgain returns the offer of a run that the device has never seen. goals.ErrReplaced as of Begin; goals.ErrForgotten when the device
+// has acknowledged it, goals.ErrConflict when it has ended.
+func (s *Goals) OfferAgain(ctx context.Context, nodeID string, c goals.Call, runID string, at time.Time) (o goals.Offer, err error) {
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) (err error) {
+		o, err = offer(ctx, tx, offerAgain, nodeID, c, runID, at, pgx.NamedArgs{})
+		if !errors.Is(err, goals.ErrConflict) {
+			return err
+		}
+		_, open := oneGoal(ctx, tx, ofRun, pgx.NamedArgs{"run": runID, "device": c.DeviceID})
+		switch {
+		case open == nil:
+			return goals.ErrForgotten
+		case errors.Is(open, goals.ErrNoGoal):
+			return err
+		}
+		return open
+	})
+	return o, err
+}
+
+func offer(
+	ctx context.Context, tx pgx.Tx, change goalChange, nodeID string, c goals.Call, runID string, at time.Time, args pgx.NamedArgs,
+) (o goals.Offer, err error) {
+	args["device"], args["node"], args["epoch"], args["run"] = c.DeviceID, nodeID, c.Epoch, runID
+	o.RunID = runID
+	err = tx.QueryRow(ctx, sqlHoldDevice, args).Scan(&o.Configuration)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return o, goals.ErrReplaced
+	case err != nil:
+		return o, fmt.Errorf("hold a device: %w", err)
+	}
+	if err := change.one(ctx, tx, at, "device:"+c.DeviceID, "", args); err != nil {
+		return o, err
+	}
+	g, err := oneGoal(ctx, tx, ofRun, args)
+	o.GoalID, o.Goal, o.ScheduledFor = g.ID, g.Goal, g.ScheduledFor
+	return o, err
+}
+
+const sqlHearRun = `
+update goals g set heard_at = greatest(g.heard_at, @at), progress = case when @progress = '' then g.progress else @progress end, updated_at = @at where ` + ofRun
+
+// Acknowledge notes that the device has noted a run; it reports whether it was this call that did.
+func (s *Goals) Acknowledge(ctx context.Context, deviceID, runID string, at time.Time) (bool, error) {
+	err := acknowledgeRun.one(ctx, s.pool, at, "device:"+deviceID, "", pgx.NamedArgs{"device": deviceID, "run": runID})
+	if errors.Is(err, goals.ErrConflict) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Hear notes that the device has spoken of a run that is open on it, and reports whether it is.
+func (s *Goals) Hear(ctx context.Context, deviceID, runID, progress string, at time.Time) (bool, error) {
+	tag, err := s.pool.Exec(ctx, sqlHearRun, pgx.NamedArgs{"device": deviceID, "run": runID, "progress": progress, "at": at})
+	if err != nil {
+		return false, fmt.Errorf("hear of a run: %w", err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
