@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"hash/fnv"
 	"io"
 	"runtime/debug"
@@ -85,8 +86,8 @@ func (s *deviceStream) run(ctx context.Context) {
 		defer s.client.complete()
 	}
 	late := time.AfterFunc(helloTimeout, s.late)
-	s.safely(func() ending { return s.up(ctx, late) })
-	s.safely(func() ending { return s.keepalive(awake) })
+	s.safely(ctx, func() ending { return s.up(ctx, late) })
+	s.safely(ctx, func() ending { return s.keepalive(awake) })
 	var end ending
 	select {
 	case end = <-s.ends:
@@ -111,16 +112,17 @@ func (s *deviceStream) late() {
 		s.ends <- ending{code: websocket.StatusPolicyViolation, reason: "INVALID", text: "hello did not come in time"}
 		return
 	}
-	s.ends <- ending{code: websocket.StatusTryAgainLater, reason: "UNAVAILABLE", text: "a service does not answer right now; connect again", cause: "no welcome"}
+	s.ends <- comeAgain("no welcome")
 }
 
 // safely runs a part of the stream, whose panic would otherwise end the process, and reports how it ended.
-func (s *deviceStream) safely(part func() ending) {
+func (s *deviceStream) safely(ctx context.Context, part func() ending) {
 	s.work.Go(func() {
 		end := ending{code: websocket.StatusInternalError, text: "something went wrong on our side", cause: "panic"}
 		defer func() {
 			if cause := recover(); cause != nil {
-				s.of.log.Error("gateway.device_stream_panic", "device_id", s.deviceID, "panic", cause, "stack", string(debug.Stack())) //nolint:sloglint // it may have come from anywhere
+				s.of.log.ErrorContext(ctx, "gateway.device_stream_panic",
+					"device_id", s.deviceID, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
 			}
 			s.ends <- end
 		}()
@@ -170,7 +172,7 @@ func (s *deviceStream) up(ctx context.Context, late *time.Timer) ending {
 		leave()
 		return endOf(err)
 	}
-	s.safely(func() ending {
+	s.safely(ctx, func() ending {
 		defer leave()
 		return s.down(ctx, stream, late)
 	})
@@ -291,13 +293,20 @@ func endOf(err error) ending {
 	case codes.InvalidArgument, codes.FailedPrecondition, codes.OutOfRange, codes.AlreadyExists:
 		end.code = websocket.StatusProtocolError
 	case codes.Unavailable, codes.ResourceExhausted, codes.DeadlineExceeded, codes.Canceled:
-		return ending{code: websocket.StatusTryAgainLater, reason: "UNAVAILABLE", text: "a service cannot be reached right now; connect again", cause: e.Message}
+		return comeAgain(e.Message)
 	case codes.OK, codes.Unknown, codes.PermissionDenied, codes.Unimplemented, codes.Internal, codes.DataLoss:
 		fallthrough
 	default:
 		return ending{code: websocket.StatusInternalError, reason: "INTERNAL", text: "something went wrong on our side", cause: e.Message}
 	}
 	return end
+}
+
+// comeAgain is the end of a stream that may well be served a little later.
+func comeAgain(cause string) ending {
+	return ending{
+		code: websocket.StatusTryAgainLater, reason: "UNAVAILABLE", text: "a service cannot be reached right now; connect again", cause: cause,
+	}
 }
 
 // reconnectAfter spreads the devices over the window, each always at the same place.

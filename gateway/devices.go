@@ -59,7 +59,8 @@ func newDevices(client rpc.ClientConfig, meter metric.Meter, log *slog.Logger) (
 	d := &devices{log: log, now: time.Now, draining: make(chan struct{}), used: make([]int, streamConns)}
 	var failed, problem error
 	d.open, failed = meter.Int64UpDownCounter("device_streams", metric.WithDescription("Devices that are connected to this process."))
-	d.ends, problem = meter.Int64Counter("device_stream_ends_total", metric.WithDescription("Streams of devices that ended, by the close code; 0 without one."))
+	d.ends, problem = meter.Int64Counter("device_stream_ends_total",
+		metric.WithDescription("Streams of devices that ended, by the close code; 0 without one."))
 	failed = errors.Join(failed, problem)
 	client.Services = nil // no stream is tried again here: the device comes again
 	for range streamConns {
@@ -100,7 +101,8 @@ func (d *devices) serve(w http.ResponseWriter, r *http.Request) {
 	eventFrom(r.Context()).add(slog.String("device_id", deviceID))
 	if !d.begin() {
 		answer{status: http.StatusServiceUnavailable, err: &rpc.Error{
-			Code: codes.Unavailable, Reason: reasonUnavailable, Domain: domain, Message: "the gateway is stopping; connect again", RetryAfter: time.Second,
+			Code: codes.Unavailable, Reason: reasonUnavailable, Domain: domain, Message: "the gateway is stopping; connect again",
+			RetryAfter: time.Second,
 		}}.write(r.Context(), w)
 		return
 	}
@@ -124,21 +126,24 @@ func readConnect(header http.Header, r *http.Request) (deviceID, token string, r
 	key, badKey := base64.StdEncoding.DecodeString(r.Header.Get("Sec-WebSocket-Key"))
 	switch {
 	case r.Header.Values("Origin") != nil:
-		return "", "", &answer{status: http.StatusForbidden, err: refuse(codes.PermissionDenied, reasonPermissionDenied, "a browser is not a device")}
+		return "", "", &answer{status: http.StatusForbidden, err: refuse(
+			codes.PermissionDenied, reasonPermissionDenied, "a browser is not a device")}
 	case r.URL.RawQuery != "":
 		return "", "", new(malformed(errors.New("this route takes no query; the token goes into the header Authorization")))
 	case err != nil || len(r.PathValue("device_id")) != len(id.String()):
-		return "", "", &answer{status: http.StatusNotFound, err: refuse(codes.NotFound, onboardingv1.Reason_REASON_DEVICE_NOT_FOUND.String(), "there is no such device")}
+		return "", "", &answer{status: http.StatusNotFound, err: refuse(
+			codes.NotFound, onboardingv1.Reason_REASON_DEVICE_NOT_FOUND.String(), "there is no such device")}
 	case !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > maxDeviceToken || len(r.Header.Values("Authorization")) != 1:
 		header.Set("WWW-Authenticate", "Bearer")
 		return "", "", &answer{status: http.StatusUnauthorized, err: refuse(codes.Unauthenticated, reasonUnauthenticated,
 			"send the header Authorization: Bearer <token of the device>")}
-	case !offers(r.Header, "Connection", "upgrade") || !offers(r.Header, "Upgrade", "websocket") || r.Header.Get("Sec-WebSocket-Version") != "13" ||
-		!r.ProtoAtLeast(1, 1) || r.Method != http.MethodGet:
+	case !offers(r.Header, "Connection", "upgrade") || !offers(r.Header, "Upgrade", "websocket") ||
+		r.Header.Get("Sec-WebSocket-Version") != "13" || !r.ProtoAtLeast(1, 1) || r.Method != http.MethodGet:
 		header.Set("Connection", "Upgrade")
 		header.Set("Upgrade", "websocket")
 		header.Set("Sec-WebSocket-Version", "13")
-		return "", "", &answer{status: http.StatusUpgradeRequired, err: refuse(codes.InvalidArgument, reasonUpgrade, "this route is a WebSocket, version 13")}
+		return "", "", &answer{status: http.StatusUpgradeRequired, err: refuse(
+			codes.InvalidArgument, reasonUpgrade, "this route is a WebSocket, version 13")}
 	case badKey != nil || len(key) != 16 || len(r.Header.Values("Sec-WebSocket-Key")) != 1 || r.ContentLength != 0:
 		return "", "", new(malformed(errors.New("the handshake takes one Sec-WebSocket-Key of 16 bytes in base64, and no body")))
 	}
@@ -173,8 +178,9 @@ func (d *devices) ended(ctx context.Context, s *deviceStream, e ending) {
 	}
 	d.ends.Add(ctx, 1, metric.WithAttributes(attribute.Int("code", int(e.code))))
 	d.log.LogAttrs(ctx, level, "gateway.device_stream_ended",
-		slog.String("device_id", s.deviceID), slog.Int("close_code", int(e.code)), slog.String("reason", e.reason), slog.String("cause", clip(e.cause)),
-		slog.Int64("received", s.received.Load()), slog.Int64("sent", s.sent.Load()), slog.Float64("duration_ms", float64(d.now().Sub(s.began).Microseconds())/1000),
+		slog.String("device_id", s.deviceID), slog.Int("close_code", int(e.code)), slog.String("reason", e.reason),
+		slog.String("cause", clip(e.cause)), slog.Int64("received", s.received.Load()), slog.Int64("sent", s.sent.Load()),
+		slog.Float64("duration_ms", float64(d.now().Sub(s.began).Microseconds())/1000),
 	)
 }
 
