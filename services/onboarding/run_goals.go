@@ -29,7 +29,7 @@ func (w *wiring) goals(carrier *messaging.Client, flow session.Flow) (*goals.Tex
 	rows, spans := w.store.Goals(), telemetry.Conversations{Tracer: w.tel.Tracer.Tracer("paceline.internal/services/" + name)}
 	w.later = goals.NewService(goals.Config{
 		Store: rows, Outbox: rows.Alarms(), QStash: w.publisher, Messages: w.qstash, MaxDelay: w.cfg.QStashMaxDelay,
-		Phone:    &goals.TextPhone{Store: w.store, Carrier: carrier, Copy: copies, Unknown: flow.UnknownSends(), Now: w.deps.Now},
+		Phone:    &goals.TextPhone{Store: w.store, Carrier: carrier, Copy: copies, Words: words, Unknown: flow.UnknownSends(), Now: w.deps.Now},
 		RunLease: w.cfg.RunLease, RunLimit: w.cfg.RunLimit, Disabled: w.cfg.SchedulingDisabled, Log: w.deps.Log, Now: w.deps.Now,
 		Begin: func(ctx context.Context, a goals.Alarm) (context.Context, func()) {
 			return spans.Begin(ctx, "onboarding.goal_alarm", a.GoalID)

@@ -125,6 +125,14 @@ func (w Words) After(message string) (said string, found bool) {
 	return "", false
 }
 
+// reminder is a goal as its reminder says it: "call John" of "remind me to call John", which a goal from elsewhere may say.
+func (w Words) reminder(goal string) string {
+	if said, found := w.After(goal); found && spoken(said) != "" {
+		return spoken(said)
+	}
+	return goal
+}
+
 // wordsOf is session.Words with where each word ends.
 func wordsOf(message string) (words []string, ends []int) {
 	begin := -1
