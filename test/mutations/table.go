@@ -358,6 +358,26 @@ func mutations() []mutation {
 			old:  "	case m.Place != anyPlace && m.Place != s.Place():", without: "	case false:",
 		},
 		{
+			guard: "a message takes back one goal, however often it is worked", tests: onboardingSuite,
+			file: "services/onboarding/postgres/goals_texts.go",
+			old:  "or g.status = 'cancelled' and exists (", without: "or false and exists (",
+		},
+		{
+			guard: "the text of a goal has the goal's key at every try", tests: onboardingSuite,
+			file: "services/onboarding/goals/phone.go",
+			old:  "	key := \"goal:\" + g.ID\n", without: "	key := \"goal:\" + g.ID + p.Now().String()\n",
+		},
+		{
+			guard: "words of a goal are an ordinary reply in an open session", tests: onboardingSuite,
+			file: "services/onboarding/goals/texts.go",
+			old:  "	if one.done == nil && one.inSession() {", without: "	if false {",
+		},
+		{
+			guard: "a bare undo is about a goal of the last day only", tests: onboardingSuite,
+			file: "services/onboarding/goals/texts.go",
+			old:  "back == undoLast && g.CreatedAt.After(at.Add(-undoWindow))", without: "back == undoLast",
+		},
+		{
 			guard: "only a parked session is resumed", tests: onboardingSuite,
 			file: "services/onboarding/postgres/recovery.go",
 			old:  "		case resumed.Status.Parked():\n			resumed, err = resume(", without: "		case resumed.Status != \"\":\n			resumed, err = resume(",
