@@ -60,10 +60,10 @@ func (m *meaning) resolve(lang *language, say *phrases, zone *time.Location, now
 // chosen says which half of the day a bare hour was taken for.
 func (m *meaning) chosen(lang *language, say *phrases, minute int) string {
 	c := m.clock
-	if m.part != 0 || c.strict || c.now || !c.half && (c.plainNumber == 0 || c.hour >= 7) {
+	if m.part != 0 || c.strict || c.now || c.hour == 12 || !c.half && (c.plainNumber == 0 || c.hour >= 7) {
 		return ""
 	}
-	return fmt.Sprintf(say.chosen, c.said, clockText(minute))
+	return fmt.Sprintf(say.chosen, c.said, clockText(minute), clockText(minute+12*60))
 }
 
 // minutes are the minutes of the day that the time of day can be, the more likely first.
@@ -330,7 +330,7 @@ type phrases struct {
 }
 
 var englishPhrases = phrases{
-	chosen:   "I read %s as %s.",
+	chosen:   "I took %s as %s, not %s.",
 	skipped:  "The clocks change: %s does not exist on that day, so it is %s.",
 	first:    "The clocks change: %s comes twice on that day, and it is the first.",
 	second:   "The clocks change: %s comes twice on that day, and it is the second.",
@@ -344,7 +344,7 @@ var englishPhrases = phrases{
 }
 
 var portuguesePhrases = phrases{
-	chosen:   "Entendi %s como %s.",
+	chosen:   "Entendi %s como %s, e não %s.",
 	skipped:  "O relógio muda: %s não existe nesse dia, então fica %s.",
 	first:    "O relógio muda: %s acontece duas vezes nesse dia, e vale a primeira.",
 	second:   "O relógio muda: %s acontece duas vezes nesse dia, e vale a segunda.",
