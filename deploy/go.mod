@@ -9,7 +9,7 @@ require (
 	google.golang.org/protobuf v1.36.12
 	paceline.internal/gateway v0.0.0 // indirect
 	paceline.internal/platform v0.0.0
-	paceline.internal/proto v0.0.0 // indirect
+	paceline.internal/proto v0.0.0
 	paceline.internal/services/messaging v0.0.0
 	paceline.internal/services/onboarding v0.0.0
 )
@@ -80,6 +80,7 @@ require (
 
 require (
 	github.com/alecthomas/kong v1.17.0
+	github.com/coder/websocket v1.8.15
 	github.com/golang-jwt/jwt/v5 v5.3.1
 	github.com/google/uuid v1.6.0
 	github.com/stretchr/testify v1.12.1

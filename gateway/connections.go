@@ -99,6 +99,17 @@ func (c *connection) complete() {
 	c.leave()
 }
 
+// awaited says that the client of a connection that the server has given away has yet to show who it is. It is for complete to say that it
+// has, or has gone: the server does not.
+func (c *connection) awaited() {
+	c.of.mu.Lock()
+	c.place = c.of.waiting.PushBack(c)
+	c.grow(connectionCost)
+	excess := c.of.excess()
+	c.of.mu.Unlock()
+	closeAll(excess)
+}
+
 // grow and leave are called with the lock.
 func (c *connection) grow(n int64) {
 	c.cost += n

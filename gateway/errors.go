@@ -31,6 +31,7 @@ const (
 	reasonMediaType        = "REASON_UNSUPPORTED_MEDIA_TYPE"
 	reasonNoRoute          = "REASON_NO_SUCH_ROUTE"
 	reasonMethod           = "REASON_METHOD_NOT_ALLOWED"
+	reasonUpgrade          = "REASON_UPGRADE_REQUIRED"
 )
 
 // refuse makes an error of the gateway's own.

@@ -55,7 +55,8 @@ func (a alarms) goalFailed() callback[*delivery] {
 }
 
 func malformedGoal(issues map[string]string) *rpc.Error {
-	e := refuse(codes.InvalidArgument, reasonInvalid, "the payload must be one JSON object with exactly goal_id, once, as text that is not empty")
+	e := refuse(codes.InvalidArgument, reasonInvalid,
+		"the payload must be one JSON object with exactly goal_id, once, as text that is not empty")
 	e.Meta = issues
 	return e
 }

@@ -71,7 +71,7 @@ type goldenCall struct {
 }
 
 // shown are the headers that a golden case holds.
-var shown = []string{"Content-Type", "Retry-After", "Allow", "Www-Authenticate", qstash.HeaderNonRetryable} //nolint:gochecknoglobals // a constant list
+var shown = []string{"Content-Type", "Retry-After", "Allow", "Www-Authenticate", "Upgrade", qstash.HeaderNonRetryable} //nolint:gochecknoglobals // a constant list
 
 var update = flag.Bool("update", false, "write what came of the golden cases into their files") //nolint:gochecknoglobals // a flag
 
@@ -85,6 +85,7 @@ func TestWebhookJobs(t *testing.T)     { runGolden(t, "testdata/webhook_jobs.yam
 func TestOutbound(t *testing.T)        { runGolden(t, "testdata/outbound.yaml") }         //nolint:paralleltest // in runGolden
 func TestEngagement(t *testing.T)      { runGolden(t, "testdata/engagement.yaml") }       //nolint:paralleltest // in runGolden
 func TestGoals(t *testing.T)           { runGolden(t, "testdata/goals.yaml") }            //nolint:paralleltest // in runGolden
+func TestConnect(t *testing.T)         { runGolden(t, "testdata/connect.yaml") }          //nolint:paralleltest // in runGolden
 func TestAPI(t *testing.T)             { runGolden(t, "testdata/api.yaml") }              //nolint:paralleltest // in runGolden
 func TestSurface(t *testing.T)         { runGolden(t, "testdata/surface.yaml") }          //nolint:paralleltest // in runGolden
 

@@ -27,6 +27,7 @@ type surface struct {
 	hooks   webhooks
 	sources []source     // of webhooks
 	api     http.Handler // /v1, behind the authenticator
+	devices *devices
 	ready   func(context.Context) error
 
 	log    *slog.Logger
@@ -49,6 +50,7 @@ func (s surface) handler() http.Handler {
 		{http.MethodPost, pathGoalFailed, s.alarms.goalFailed().serve},
 		{http.MethodPost, pathInbound, s.carrier.inbound().serve},
 		{http.MethodPost, pathStatus, s.carrier.receipt().serve},
+		{http.MethodGet, pathConnect, s.devices.serve},
 		{http.MethodGet, "/openapi.yaml", serveOpenAPI},
 		{http.MethodGet, "/healthz", serveHealth},
 		{http.MethodGet, "/readyz", s.serveReady},

@@ -29,7 +29,7 @@ import (
 )
 
 // stopTimeout lets the longest call finish. An orchestrator has to wait before it kills, at most: this, 10 s for the ops
-// port, 5 s for the last spans, and a second for each.
+// port, 8 s for the devices, 5 s for the last spans, and a second for each.
 const stopTimeout = stepTimeout + time.Second
 
 // Run serves until ctx ends, then finishes what is in flight. It returns nil after a clean end.
@@ -57,6 +57,7 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	return process.Run(ctx, deps.Log,
 		process.HTTPServer("ops", telemetry.OpsServer(ops), deps.OpsListener),
 		public,
+		process.Component{Name: "devices", Stop: g.devices.drain, StopTimeout: drainTimeout},
 		process.Component{Name: "ready", Start: func(context.Context) error { deps.Ready(); return nil }, Stop: g.drain},
 	)
 }
@@ -65,6 +66,7 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 type gateway struct {
 	handler   http.Handler
 	upstreams []upstream
+	devices   *devices
 	ofQStash  places
 	ofTwilio  places
 	stopJWKS  context.CancelFunc
@@ -102,7 +104,16 @@ func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 	if err != nil {
 		return nil, err
 	}
+	client, err := calling(cfg, tokens, tel)
+	if err != nil {
+		return nil, errors.Join(err, onboarding.Close(), messaging.Close())
+	}
+	streams, err := newDevices(client, tel.Meter.Meter("gateway"), deps.Log)
+	if err != nil {
+		return nil, errors.Join(err, onboarding.Close(), messaging.Close())
+	}
 	g := &gateway{
+		devices:   streams,
 		upstreams: []upstream{{"onboarding", onboarding}, {"messaging", messaging}}, ofQStash: newPlaces(), ofTwilio: newPlaces(),
 		now: time.Now, asking: make(chan struct{}, 1),
 	}
@@ -136,7 +147,7 @@ func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 			signatures: signatures, places: g.ofTwilio, origin: cfg.PublicBaseURL, onboarding: conversations, messaging: messages,
 		},
 		hooks: webhooks{onboarding: conversations, messaging: messages, jobs: events}, sources: sources,
-		api: auth.require(api), ready: g.ready,
+		api: auth.require(api), devices: streams, ready: g.ready,
 		log: deps.Log, now: deps.Now, tracer: tel.Tracer, meter: tel.Meter,
 	}.handler()
 	return g, nil
@@ -170,15 +181,10 @@ var (
 // dial connects to the services. What QStash and Twilio say is passed on as the gateway itself; what a person asks for
 // on /v1, as that person.
 func dial(cfg Config, tokens *rpc.Tokens, tel *telemetry.Telemetry) (onboarding, messaging *grpc.ClientConn, err error) {
-	files, err := rpc.LoadTLS(cfg.TLS)
+	client, err := calling(cfg, tokens, tel)
 	if err != nil {
 		return nil, nil, err
 	}
-	client := rpc.ClientConfig{
-		Tokens: tokens, Caller: rpc.Principal{Subject: "gateway", Role: rpc.RoleService},
-		TracerProvider: tel.Tracer, MeterProvider: tel.Meter, TLS: files.Client, Timeout: stepTimeout,
-	}
-	client.Target = cfg.OnboardingAddr.String()
 	client.Services = onboardingServices
 	if onboarding, err = rpc.Dial(client); err != nil {
 		return nil, nil, fmt.Errorf("onboarding: %w", err)
@@ -189,6 +195,15 @@ func dial(cfg Config, tokens *rpc.Tokens, tel *telemetry.Telemetry) (onboarding,
 		return nil, nil, errors.Join(fmt.Errorf("messaging: %w", err), onboarding.Close())
 	}
 	return onboarding, messaging, nil
+}
+
+// calling is how the gateway calls onboarding.
+func calling(cfg Config, tokens *rpc.Tokens, tel *telemetry.Telemetry) (rpc.ClientConfig, error) {
+	files, err := rpc.LoadTLS(cfg.TLS)
+	return rpc.ClientConfig{
+		Target: cfg.OnboardingAddr.String(), Tokens: tokens, Caller: rpc.Principal{Subject: "gateway", Role: rpc.RoleService},
+		TracerProvider: tel.Tracer, MeterProvider: tel.Meter, TLS: files.Client, Timeout: stepTimeout,
+	}, err
 }
 
 func openAuth(ctx context.Context, cfg Config, deps process.Deps) (*authenticator, error) {
@@ -269,7 +284,7 @@ func (u upstream) serving(ctx context.Context, name string) error {
 // close ends the connections and the look-ups of keys.
 func (g *gateway) close() error {
 	g.stopJWKS()
-	var problems []error
+	problems := []error{g.devices.close()}
 	for _, u := range g.upstreams {
 		problems = append(problems, u.Close())
 	}

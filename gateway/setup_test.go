@@ -100,6 +100,7 @@ func setup(t *testing.T, changes ...string) *bench {
 	web.Start()
 	t.Cleanup(func() {
 		web.Close()
+		require.NoError(t, g.devices.drain(context.Background())) // they outlive the server
 		require.NoError(t, g.close())
 	})
 	b.url, b.handler, b.gateway, b.stop = web.URL, g.handler, g, web.Close
@@ -122,6 +123,7 @@ type services struct {
 	calls   []call
 	answers map[string]func(ctx context.Context) (json.RawMessage, error) // by Service/Method; none means an empty answer
 	away    atomic.Bool                                                   // their database
+	connect func(deviceStreamServer) error                                // onboarding's side of a device's stream
 }
 
 func startServices(t *testing.T) *services {
@@ -190,6 +192,16 @@ func (s *services) recording(t *testing.T, d *grpc.ServiceDesc) *grpc.ServiceDes
 				})
 			},
 		})
+	}
+	for _, m := range d.Streams {
+		require.Equal(t, "ConnectDevice", m.StreamName)
+		m.Handler = func(_ any, stream grpc.ServerStream) error {
+			s.mu.Lock()
+			connect := s.connect
+			s.mu.Unlock()
+			return connect(&grpc.GenericServerStream[onboardingv1.ConnectDeviceRequest, onboardingv1.ConnectDeviceResponse]{ServerStream: stream})
+		}
+		out.Streams = append(out.Streams, m)
 	}
 	return out
 }

@@ -26,13 +26,15 @@ type commands struct {
 	Chaos     chaosCommand     `cmd:"" help:"Let many conversations happen while everything fails, and examine what the people got."`
 	Soak      soakCommand      `cmd:"" help:"Take webhooks at a constant rate across kills, and count what became of each."`
 	Attack    attackCommand    `cmd:"" help:"Do to a deployment on this machine what a stranger could do, and measure what others notice."`
+	Device    deviceCommand    `cmd:"" help:"Be a device: connect to a gateway and run a command for each goal. docs/goals.md, A device of your own."`
 	Bench     benchCommand     `cmd:"" help:"Measure what is fast, beside others, on this machine."`
 	Emulators emulatorsCommand `cmd:"" help:"Run the emulated QStash and Twilio alone, for services that run elsewhere."`
 	Serve     serveCommand     `cmd:"" help:"Run one service in this process, from the environment, as its own binary does."`
 }
 
-// terminal is where a command prints, and its environment.
+// terminal is where a command reads and prints, and its environment.
 type terminal struct {
+	in      io.Reader // nil for none
 	out     io.Writer
 	environ map[string]string
 }
@@ -43,7 +45,7 @@ var errBroken = errors.New("a promise was broken; see above")
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	err := run(ctx, os.Args[1:], terminal{out: os.Stdout, environ: config.Environ(os.Environ())})
+	err := run(ctx, os.Args[1:], terminal{in: os.Stdin, out: os.Stdout, environ: config.Environ(os.Environ())})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "paceline:", err)
 		os.Exit(1)

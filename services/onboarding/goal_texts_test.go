@@ -243,7 +243,7 @@ func TestUndoByText(t *testing.T) {
 	})
 
 	subtest(t, "OfOneThatWasSentSaysSo", setup, func(t *testing.T, b *bundle) {
-		p, g := b.reminded(johnAtNine)
+		p, g := b.reminded("remind me in 20 minutes to call John")
 		b.comes(g)
 		b.reply(p, "undo")
 		require.Equal(t, b.says(p, catalog.GoalBegun, catalog.Params{Goal: "call John"}), b.texted(p)[2])

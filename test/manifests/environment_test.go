@@ -34,12 +34,12 @@ func contracts() map[string]contract {
 		"gateway": {
 			variables: config.Describe[gateway.Config](), load: loading(gateway.LoadConfig),
 			addr: "GATEWAY_ADDR", ops: "GATEWAY_OPS_ADDR",
-			stop: 26*time.Second + 10*time.Second + 5*time.Second + 3*time.Second,
+			stop: 26*time.Second + 10*time.Second + 8*time.Second + 5*time.Second + 4*time.Second,
 		},
 		"onboarding": {
 			variables: config.Describe[onboarding.Config](), load: loading(onboarding.LoadConfig),
 			addr: "ONBOARDING_ADDR", ops: "ONBOARDING_OPS_ADDR",
-			stop: 20*time.Second + 10*time.Second + 6*30*time.Second + 6*10*time.Second + 5*time.Second + 15*time.Second,
+			stop: 10*time.Second + 20*time.Second + 10*time.Second + 6*30*time.Second + 11*10*time.Second + 5*time.Second + 21*time.Second,
 		},
 		"messaging": {
 			variables: config.Describe[messaging.Config](), load: loading(messaging.LoadConfig),
@@ -145,10 +145,11 @@ func (p process) calls() map[string]string {
 func TestStopBounds(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{
-		"gateway/run.go": "An orchestrator has to wait before it kills, at most: this, 10 s for the ops port, 5 s for the last spans, and a second for each.",
-		"services/onboarding/run.go": "An orchestrator has to wait before it kills, at most: 20 s for calls in flight, 10 s for the ops port, 30 s for each of " +
-			"the jobs, their retention, outreach, the relay, the sweeper and the inbound audit, 10 s for each of the listener, the two notifiers, the holds, " +
-			"the runs and the retention of outreach, 5 s for the last spans, and a second for each.",
+		"gateway/run.go": "An orchestrator has to wait before it kills, at most: this, 10 s for the ops port, 8 s for the devices, 5 s for the last spans, and a second for each.",
+		"services/onboarding/run.go": "An orchestrator has to wait before it kills, at most: 10 s for the streams of devices, 20 s for calls in flight, 10 s for the ops port, " +
+			"30 s for each of the jobs, their retention, outreach, the relay, the sweeper and the inbound audit, 10 s for each of the two listeners, " +
+			"the two notifiers, the holds, the runs, the retention of outreach, and of goals the relay, the sweeper, the devices and the offers, " +
+			"5 s for the last spans, and a second for each.",
 		"services/messaging/run.go": "An orchestrator has to wait before it kills, at most: TWILIO_TIMEOUT and 10 s for sends in flight, 10 s for the ops port, " +
 			"5 s for the reconciler, as long as for sends for the responder, 5 s more than that for the outbound queue, 5 s for its retention, 5 s for the last spans, and a second for each.",
 	} {

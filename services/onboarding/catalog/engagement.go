@@ -84,7 +84,7 @@ func shapes() map[string]shape {
 		DestinationNone:       {},
 		Apology:               {},
 		GoalScheduled:         {params: []string{"when", "goal"}, undo: "undo", segments: 3},
-		GoalNoted:             {params: []string{"when", "goal", "note"}, undo: "undo", segments: 3},
+		GoalNoted:             {params: []string{"when", "goal", "note"}, undo: "undo", segments: 4},
 		GoalAskWhat:           {example: true},
 		GoalAskWhen:           {example: true},
 		GoalUnclear:           {example: true},
@@ -189,7 +189,7 @@ const (
 	maxGoal      = 40
 	maxWholeGoal = 300
 	maxWhen      = 48
-	maxNote      = 50
+	maxNote      = 100
 )
 
 // ParseParams reads stored parameters. One that no text has, or of the wrong type, is ErrParams.

@@ -28,7 +28,7 @@ func sample(key string) (params catalog.Params, shown string) {
 	case catalog.GoalScheduled:
 		return catalog.Params{Goal: "call John", When: "tomorrow at 09:00"}, "tomorrow at 09:00: call John"
 	case catalog.GoalNoted:
-		return catalog.Params{Goal: "call John", When: "tomorrow at 14:00", Note: "2 was read as 14:00"}, "(2 was read as 14:00): call John"
+		return catalog.Params{Goal: "call John", When: "today at 14:00", Note: "I read 2 as 14:00."}, "today at 14:00: call John. I read 2 as 14:00. "
 	case catalog.GoalCancelled, catalog.GoalBegun:
 		return catalog.Params{Goal: "call John"}, "call John"
 	case catalog.GoalReminder:

@@ -22,7 +22,7 @@ type Config struct {
 	OrgID   string // owns the configured sender; its messages are stored under it, and it sees dead letters that name no session of ours
 	Store   store
 	Carrier carrier
-	// Engagement is asked about every message of a person before the conversation is, and Goals in between; nil takes none.
+	// Engagement is asked about every message of a person before the conversation is, and Goals in between.
 	Engagement taker
 	Goals      taker
 	Outbox     outbox.Rows[session.Alarm]

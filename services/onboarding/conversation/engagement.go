@@ -51,7 +51,7 @@ func (c *Service) taken(ctx context.Context, j queue.Job, m reply, recorded Reco
 		Effect: recorded.Effect, Preferences: recorded.Preferences, JobID: j.ID, JobSince: j.CreatedAt,
 	}
 	taken, err := c.Engagement.Taken(ctx, heard)
-	if taken || err != nil || c.Goals == nil {
+	if taken || err != nil {
 		return taken, err
 	}
 	return c.Goals.Taken(ctx, heard)

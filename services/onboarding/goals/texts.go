@@ -99,6 +99,9 @@ func (h heard) silent() bool {
 // schedule creates the goal of a message, and says what was scheduled or asks back.
 func (t *Texts) schedule(ctx context.Context, h heard, said string) error {
 	if h.done == nil {
+		if spoken(said) == "" {
+			said = "" // such as "remind me to ..."
+		}
 		g, _, err := t.Goals.Create(ctx, New{
 			OrgID: h.OrgID, ProfileID: h.person.Session.ProfileID, Said: said, Source: SourceText, Key: MessageKey(h.MessageID), SaidAt: h.At, By: "text",
 		})

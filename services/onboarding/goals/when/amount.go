@@ -44,7 +44,7 @@ func (p *parser) quantity(i int) (n, next int, ok bool) {
 // amountBody reads an amount: "an hour and a half", "1h30", "2 hours and 5 minutes".
 func (p *parser) amountBody(i int) (Amount, int) {
 	var total Amount
-	last := unitKind(years + 1)
+	last := years + 1
 	for next := i; ; {
 		one, u, to := p.single(next)
 		if to == next || u >= last { // a larger unit after a smaller one is another amount
@@ -60,7 +60,7 @@ func (p *parser) amountBody(i int) (Amount, int) {
 		}
 		if u == hours && p.item(next).kind == digits && p.item(next).num < 60 && !p.is(next+1, number|measure) { // "1h30", "1 hora e 30"
 			glued := p.item(next).glued
-			if !p.is(next+1, unit) && (glued || p.is(next-1, and) && p.bareEnd(next+1)) {
+			if !p.is(next+1, unit) && (glued || p.bareEnd(next+1)) {
 				total.Exact += time.Duration(p.item(next).num) * time.Minute
 				return total, next + 1
 			}
@@ -151,7 +151,7 @@ func (p *parser) relative(i int) element {
 	led := p.is(first, in|after) && !p.is(first, vague)
 	if led {
 		first++
-		if p.reads(first, "just") || p.reads(first, "exactly") || p.reads(first, "exatamente") || p.reads(first, "mais") || p.reads(first, "another") {
+		if p.reads(first, "just") || p.reads(first, "exactly") || p.reads(first, "exatamente") || p.reads(first, "mais") && p.item(first).to-p.item(first).from == 1 || p.reads(first, "another") {
 			first++
 		}
 	}
@@ -160,6 +160,9 @@ func (p *parser) relative(i int) element {
 		return none
 	}
 	if led && p.is(first, once) && p.item(next-1).value == int(seconds) { // "in a second" is said, not counted
+		return none
+	}
+	if p.lang != english && p.is(first-1, after) && (p.reads(next-1, "h") || p.reads(next-1, "hs")) { // "após 17h"
 		return none
 	}
 	switch {
@@ -196,11 +199,12 @@ func (p *parser) fromDay(amount Amount, next int) element {
 
 // ago reads an amount that has passed, and days that have.
 func (p *parser) ago(i int) element {
+	of := p.is(i-1, on) && p.item(i-1).kind == word && p.item(i-1).text != "on" && p.item(i-1).text != "em" || p.item(i-1).text == "from" // "e-mail de ontem"
 	if p.is(i, passed) {
-		return element{kind: aPassed, to: i + 1}
+		return element{kind: aPassed, to: i + 1, named: of}
 	}
 	if p.is(i, last) && p.is(i+1, weekday|part|month) && !p.is(i+1, counted) {
-		return element{kind: aPassed, to: i + 2}
+		return element{kind: aPassed, to: i + 2, named: of}
 	}
 	if p.is(i, weekday) && p.is(i+1, last) {
 		return element{kind: aPassed, to: i + 2}
@@ -217,7 +221,7 @@ func (p *parser) ago(i int) element {
 		if p.is(next, ago) {
 			next++
 		}
-		return element{kind: aPassed, to: next}
+		return element{kind: aPassed, to: next, named: of && first == i}
 	}
 	return element{}
 }

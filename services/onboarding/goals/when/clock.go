@@ -81,7 +81,7 @@ func (p *parser) firm(k int) bool {
 // money reports whether the number at i is one of money or of something else that is counted.
 func (p *parser) money(i int) bool {
 	before := p.item(i - 1)
-	return before.kind == mark && before.from >= 0 && strings.Contains("$€£#¥+*=^", before.text)
+	return before.kind == mark && before.from >= 0 && strings.ContainsAny(before.text, "$€£#¥+*=^")
 }
 
 // frame reports whether the text asks for a reminder or an alarm, so that "for 7" is a time.
@@ -167,17 +167,12 @@ func (p *parser) clockBody(i int, led bool) (clock, int) {
 	}
 	if p.is(to, meridiem) && !c.strict && c.hour >= 1 && c.hour <= 12 && !p.is(i, noon) {
 		mark := p.item(to)
-		if mark.text != "a" || mark.glued {
-			c.twelve = c.hour == 12 && mark.value == 0
-			c.hour = c.hour%12 + mark.value
-			c.half, c.plainNumber, c.strict, c.words = false, 0, true, false
-			if c.dotted {
-				c.dotted = false
-			}
-			to++
-		}
+		c.twelve = c.hour == 12 && mark.value == 0
+		c.hour = c.hour%12 + mark.value
+		c.half, c.plainNumber, c.strict, c.words, c.dotted = false, 0, true, false, false
+		to++
 	} else if s := p.item(to); p.lang == english && s.glued && (s.text == "a" || s.text == "p") && p.item(to-1).kind == digits && c.hour >= 1 && c.hour <= 12 && !c.strict {
-		c.hour = c.hour % 12
+		c.hour %= 12
 		if s.text == "p" {
 			c.hour += 12
 		}
@@ -274,7 +269,7 @@ func (p *parser) andMinutes(i int) (int, int) {
 func (p *parser) hourFirst(i int, led bool) (clock, int) {
 	it := p.item(i)
 	if it.kind == digits && it.is(number) && it.to-it.from == 1 {
-		return p.figureClock(i)
+		return p.figureClock(i, led)
 	}
 	n, next, ok := p.count(i)
 	if !ok || n < 1 || n > 24 || it.to-it.from > 1 {
@@ -310,7 +305,7 @@ func (p *parser) hourFirst(i int, led bool) (clock, int) {
 }
 
 // figureClock reads a time of day that begins with figures.
-func (p *parser) figureClock(i int) (clock, int) {
+func (p *parser) figureClock(i int, led bool) (clock, int) {
 	it := p.item(i)
 	n, length := it.num, len(it.text)
 	next := i + 1
@@ -322,7 +317,7 @@ func (p *parser) figureClock(i int) (clock, int) {
 	case length > 2:
 		hour, minute := n/100, n%100
 		military := p.is(next, hourMark) && p.lang == english && length == 4
-		if length > 4 || minute > 59 || !p.is(next, meridiem) && !military && !(length == 4 && it.text[0] == '0' && hour > 0) {
+		if length > 4 || minute > 59 || !p.is(next, meridiem) && !military && !(led && length == 4 && it.text[0] == '0' && hour > 0) {
 			return clock{}, i
 		}
 		if military {
@@ -357,8 +352,12 @@ func (p *parser) figureClock(i int) (clock, int) {
 		}
 		return c, next + 1
 	}
+	if two(next) && p.is(next+1, meridiem) && n > 0 && n <= 12 { // "10 30 pm"
+		c.minute = p.item(next).num
+		return c, next + 1
+	}
 	if m, to := p.andMinutes(next); to > next {
-		c.minute = m
+		c.minute, c.words = m, !led
 		return c, to
 	}
 	if n == 0 {
@@ -378,14 +377,13 @@ func (p *parser) partElement(i int) element {
 	k := i
 	switch {
 	case p.lang == english:
-		if p.is(k, in|at|on) && !p.is(k, dayWord) {
+		if p.is(k, in|at) {
 			k++
+		} else if !p.afterDay(i) {
+			return element{}
 		}
 		if p.reads(k, "the") {
 			k++
-		}
-		if k == i && !p.afterDay(i) {
-			return element{}
 		}
 	case p.is(k, on|at):
 		k++

@@ -163,20 +163,27 @@ func (p *parser) dateBody(i int) (day, int) {
 	if d, to := p.figureDate(i); to > i {
 		return d, to
 	}
+	if d, to := p.figureDate(i + 1); to > i+1 && p.reads(i, "dia") {
+		return d, to
+	}
 	k := i
 	if p.reads(k, "the") || p.reads(k, "dia") {
 		k++
 	}
 	if p.is(k, month) && k == i { // "December 5th, 2026"
-		n, to, suffixed := p.dayNumber(k + 1)
-		if to == k+1 {
+		k++
+		if p.reads(k, ".") || p.reads(k, "the") { // "Dec. 5", "May the 4th"
+			k++
+		}
+		n, to, suffixed := p.dayNumber(k)
+		if to == k {
 			return day{}, i
 		}
 		if !suffixed && (p.item(to).plain() || p.is(to, measure|unit) || p.reads(to, ":") || p.item(to).glued && p.is(to, meridiem|hourMark)) {
 			return day{}, i
 		}
 		year, after := p.year(to)
-		return day{kind: date, month: time.Month(p.item(k).value), day: n, year: year}, after
+		return day{kind: date, month: time.Month(p.item(i).value), day: n, year: year}, after
 	}
 	n, to, suffixed := p.dayNumber(k)
 	if to == k {
@@ -186,8 +193,8 @@ func (p *parser) dateBody(i int) (day, int) {
 	for p.is(of, on) && !p.is(of, at) && of-to < 2 {
 		of++
 	}
-	if p.is(of, month) && (!p.is(of, weak) || of > to || suffixed || len(p.item(of).text) > 3 || p.ends(of+1) || p.item(of+1).kind == digits) &&
-		!(p.item(of).is(number) && of == to) && p.item(of).text != "may" || p.is(of, month) && p.item(of).text == "may" && (suffixed || of > to || p.item(of).capital) {
+	if p.is(of, month) && (!p.is(of, weak) || of > to || suffixed || len(p.item(of).text) > 3 || p.ends(of+1) || p.item(of+1).kind == digits || p.is(of+1, number|noon)) &&
+		!(p.item(of).is(number) && of == to && p.item(i).kind == word) && p.item(of).text != "may" || p.is(of, month) && p.item(of).text == "may" && (suffixed || of > to || p.item(of).capital) {
 		year, after := p.year(of + 1)
 		return day{kind: date, month: time.Month(p.item(of).value), day: n, year: year}, after
 	}

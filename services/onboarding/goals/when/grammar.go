@@ -1,6 +1,9 @@
 package when
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 type elementKind int
 
@@ -79,11 +82,29 @@ func (p *parser) neutral(i int) int {
 
 // joined makes an element unclear that is part of a longer word, such as 9am of 9am/10am.
 func (p *parser) joined(e *element) {
-	first, after := p.item(e.from), p.item(e.to)
-	if first.glued && e.from > 0 && (p.item(e.from-1).kind != mark || !around([]rune(p.item(e.from - 1).text)[0])) && first.text != "@" ||
-		after.from >= 0 && after.glued && (after.kind != mark || !around([]rune(after.text)[0])) {
-		e.kind = aWrong
+	before, after := e.from, e.to // the marks beside it may be glued to it, and to no other word
+	for before > 0 && p.item(before).glued && loose(p.item(before-1)) {
+		before--
 	}
+	for after < len(p.items) && p.item(after).glued && loose(p.item(after)) {
+		after++
+	}
+	if p.item(before).glued && before > 0 && !parts(p.item(before-1)) && !parts(p.item(before)) && p.item(e.from).text != "@" ||
+		after < len(p.items) && p.item(after).glued && !parts(p.item(after)) && !(after > e.to && parts(p.item(after-1))) {
+		e.kind, e.named = aWrong, false
+	}
+}
+
+// loose reports whether an item is a mark that does not belong to the word beside it.
+func loose(it *item) bool {
+	r, _ := utf8.DecodeRuneInString(it.text)
+	return it.kind == mark && around(r)
+}
+
+// parts reports whether an item is a mark that parts words without a space.
+func parts(it *item) bool {
+	r, _ := utf8.DecodeRuneInString(it.text)
+	return it.kind == mark && parting(r)
 }
 
 // ranges makes unclear what has another time beside it that is not the same: "9 to 10", "an hour or two".
@@ -94,10 +115,10 @@ func (p *parser) ranges() {
 		if e.kind == aWrong || e.kind == aPassed {
 			continue
 		}
-		between := next.is(or) && !next.is(at|on) || next.text == "-" || next.text == "/" || next.is(at) && next.text == "a" && p.is(e.to+1, number)
+		between := next.is(or) && !next.is(at|on) || next.text == "-" || next.text == "/" || e.kind == aClock && next.text == "a" && !next.accent && p.is(e.to+1, number)
 		if next.is(ish) || e.kind == aClock && p.place(e.to) || between && p.is(e.to+1, number|half|once|noon|dayWord|weekday) ||
 			next.is(and) && e.kind == aClock && p.is(e.to+1, number) ||
-			e.kind == aRelative && (next.is(vague|after|ago|later()) || p.is(e.to+1, toHour) && next.is(pastHour)) {
+			e.kind == aRelative && (next.is(vague|after|ago) || p.is(e.from-1, number) || next.is(number) && next.kind == digits && !p.is(e.to+1, meridiem|hourMark) && p.item(e.to+1).text != ":") {
 			e.kind = aWrong
 		}
 		if next.text == "-" && p.reads(e.to+1, "ish") {
@@ -108,8 +129,6 @@ func (p *parser) ranges() {
 		}
 	}
 }
-
-func later() class { return bound }
 
 // place reports whether what follows a time of day is where it is that time: "9am London time", "9h UTC".
 func (p *parser) place(i int) bool {
@@ -132,13 +151,16 @@ func (p *parser) ends(i int) bool {
 	if it.from < 0 {
 		return true
 	}
+	if it.text == "dia" {
+		return true
+	}
 	if it.is(measure) || it.is(unit) && !it.is(foreign) {
 		return false
 	}
 	if it.kind == mark && it.class == 0 {
-		return !it.glued || around([]rune(it.text)[0])
+		return !it.glued || loose(it)
 	}
-	return it.plain() && p.infinitiveAt(i) || it.is(function | verb | dayWord | weekday | part | tonight | on | purpose | at | coming | this | remind | sharp | ish | or | and | bound | nothing | in | place)
+	return it.plain() && p.infinitiveAt(i) || it.is(function|verb|dayWord|weekday|part|tonight|on|purpose|at|coming|this|remind|sharp|ish|or|and|bound|nothing|in|place)
 }
 
 // start reports whether only a greeting or the like stands before item i.
@@ -174,6 +196,10 @@ func (p *parser) wrong(i int) element {
 		to = i + 2 // "in 5"
 	case it.is(in) && p.item(i+1).kind == digits && p.item(i+1).num >= 1900 && p.item(i+1).num < 2200:
 		to = i + 2 // "in 2027"
+	case it.is(coming) && it.is(unit):
+		to = i + 1
+	case it.is(possessive):
+		return element{kind: aWrong, to: i + 1, named: true}
 	case it.is(bound | every | coming | this | last):
 		to = p.qualified(i)
 	case it.is(dayWord | tonight | nowClock | passed | ago&^after):
@@ -201,6 +227,9 @@ func (p *parser) wrong(i int) element {
 func (p *parser) loose(i int) (bool, int) {
 	if p.is(i, fixed) {
 		return true, i + 1
+	}
+	if _, next, ok := p.quantity(i); ok && p.reads(next, "-") && p.item(next).glued && p.is(next+1, unit) { // "a 2-week pass"
+		return true, next + 2
 	}
 	if n, next, ok := p.quantity(i); ok && p.is(next, unit) && (!p.is(next, short) || p.item(next).glued) {
 		u := p.item(next)
@@ -235,7 +264,7 @@ func (p *parser) qualified(i int) int {
 		if it.is(weak) && len(it.text) <= 3 && !p.is(i, every|coming|this) || it.is(nothing) {
 			return 0
 		}
-		if p.is(i, last) && it.is(event) || p.is(i, every) && it.is(event) {
+		if p.is(i, last|every) && it.is(event) || p.is(i, every) && p.vagueNumber(i) && !it.is(unit) {
 			return 0
 		}
 		if it.is(unit) && p.is(i, bound) || it.is(unit) && p.is(i, this) && !p.is(i, coming) && it.is(foreign) {
@@ -247,7 +276,7 @@ func (p *parser) qualified(i int) int {
 		return next + 1
 	}
 	if p.is(i, bound) {
-		if c, to := p.clockBody(next, true); to > next && (c.plainNumber == 0 || p.ends(to) && c.plainNumber <= 24) {
+		if c, to := p.clockBody(next, true); to > next && !c.dotted && (c.plainNumber == 0 || p.ends(to) && p.hours(i)) {
 			return to
 		}
 		if p.is(next, at) {
@@ -276,6 +305,15 @@ func (p *parser) qualified(i int) int {
 	return 0
 }
 
+// hours reports whether a bare number after a word such as "until" is an hour.
+func (p *parser) hours(i int) bool {
+	switch p.item(i).text {
+	case "until", "untill", "til", "till", "by", "since", "around", "between", "from", "starting", "entre", "pelas", "la", "desde", "umas":
+		return true
+	}
+	return p.lang != english && strings.HasSuffix(p.text[:p.item(i).end], "s") && p.item(i).to-p.item(i).from > 1 // "até as", "a partir das"
+}
+
 // monthAlone finds a month that is no part of a date.
 func (p *parser) monthAlone(i int) int {
 	it := p.item(i)
@@ -302,6 +340,9 @@ func (p *parser) partAlone(i int) int {
 	}
 	led := p.is(i-1, determiner|at|on|in|bound|coming|this|last|every|dayWord|weekday|vague|passed) || p.item(i-1).text == "early" ||
 		p.item(i-1).text == "late" || p.item(i-1).text == "mid" || p.item(i-1).text == "by"
+	if led && p.is(i-1, determiner|on|in) && p.item(i+1).plain() { // "the night light"
+		return 0
+	}
 	if led || p.item(i+1).from < 0 || p.item(i+1).kind == mark {
 		return i + 1
 	}
@@ -310,28 +351,43 @@ func (p *parser) partAlone(i int) int {
 
 // figures finds figures that look like a time or a date and were not read as one.
 func (p *parser) figures(i int) int {
-	if p.is(i, at) && !(p.item(i).text == "a" && !p.item(i).accent) {
+	if p.is(i, at) && !(p.item(i).text == "a" && !p.item(i).accent) && (!p.is(i, purpose) || p.firm(i)) {
 		if c, to := p.clockBody(i+1, true); to > i+1 {
 			switch {
 			case c.plainNumber == 0:
 				return to
-			case p.is(to, measure|counted), p.item(to).kind == mark && p.item(to).glued && !around([]rune(p.item(to).text)[0]) && p.item(to).text != "/",
+			case p.is(to, measure|counted), p.item(to).kind == mark && p.item(to).glued && !loose(p.item(to)) && p.item(to).text != "/",
 				c.plainNumber > 24, p.lang != english && !p.item(i).accent && p.plural(to):
 				return 0
 			}
 			return to
+		}
+		if p.item(i+1).kind == digits && p.reads(i+2, ":") && p.item(i+3).kind == digits { // "at 25:00"
+			return i + 4
+		}
+		if n := p.item(i + 1); n.kind == digits && len(n.text) == 4 && n.num%100 < 60 && n.num < 2400 && p.ends(i+2) { // "at 1530"
+			return i + 2
 		}
 		if p.lang == english && p.is(i+1, half|quarter) && p.is(i+2, number|pastHour|toHour) {
 			return i + 3
 		}
 		return 0
 	}
-	if p.item(i).kind != digits && !p.is(i, number|half|quarter) {
+	if p.item(i).kind != digits && !p.is(i, number|half|quarter) || p.money(i) {
 		return 0
 	}
+	if p.is(i+1, pastHour|toHour) && p.is(i+2, number) && p.ends(i+3) && (p.is(i+1, pastHour) || p.item(i).num%5 == 0 && p.lang == english) { // "20 past 3"
+		return i + 3
+	}
+	if n := p.item(i).num; n >= 1 && n < 24 && p.item(i+1).from < 0 && p.frame() && !p.is(i-1, function|counted) || p.start(i) && p.is(i+1, verb) && n <= 24 {
+		return i + 1 // "remind me gym 6", "9 call John"
+	}
 	if c, to := p.clockBody(i, false); to > i && c.plainNumber == 0 && !c.words {
+		if c.dotted {
+			return 0
+		}
 		return to
-	} else if to > i && c.words && (p.item(to).from < 0 || p.item(to).kind == mark) {
+	} else if to > i && c.words && p.item(i).kind == word && (p.item(to).from < 0 || p.item(to).kind == mark) {
 		return to
 	}
 	if d, to := p.dayBody(i); to > i && d.kind != 0 {
@@ -352,7 +408,7 @@ func (p *parser) plural(i int) bool {
 // misspelt finds a word that is one letter away from an unmistakable one.
 func (p *parser) misspelt(i int) int {
 	it := p.item(i)
-	if it.class != 0 || len(it.text) < 6 || it.capital && i > 0 && false {
+	if it.class != 0 || len(it.text) < 6 || it.text == "domingos" && it.capital && !p.start(i) {
 		return 0
 	}
 	for _, right := range p.lang.unmistakable() {
@@ -377,25 +433,47 @@ func (l *language) unmistakable() []string {
 	}
 }
 
-// near reports whether two words differ by at most one letter, or by two that changed places.
-func near(a, b string) bool {
-	if len(a) > len(b) {
-		a, b = b, a
-	}
-	if len(b)-len(a) > 1 {
+// near reports whether a word is another one misspelt: one letter is wrong, or two in a long word.
+func near(a, right string) bool {
+	if a[0] != right[0] {
 		return false
 	}
-	i := 0
-	for i < len(a) && a[i] == b[i] {
-		i++
+	allowed := 1
+	if len(right) >= 8 {
+		allowed = 2
 	}
-	if len(a) != len(b) {
-		return a[i:] == b[i+1:]
+	if len(a)-len(right) > allowed || len(right)-len(a) > allowed {
+		return false
 	}
-	if i >= len(a) {
+	before, row := []int(nil), make([]int, len(right)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		next := make([]int, len(right)+1)
+		next[0] = i + 1
+		for j := range len(right) {
+			cost := 1
+			if a[i] == right[j] {
+				cost = 0
+			}
+			next[j+1] = min(next[j]+1, row[j+1]+1, row[j]+cost)
+			if i > 0 && j > 0 && a[i] == right[j-1] && a[i-1] == right[j] {
+				next[j+1] = min(next[j+1], before[j-1]+1)
+			}
+		}
+		before, row = row, next
+	}
+	return row[len(right)] <= allowed
+}
+
+// vagueNumber reports whether item i counts without a number: "some", "several".
+func (p *parser) vagueNumber(i int) bool {
+	switch p.item(i).text {
+	case "some", "many", "several", "few", "a", "multiple", "any", "alguns", "algumas", "varios", "varias", "muitos", "muitas", "poucos", "poucas":
 		return true
 	}
-	return a[i+1:] == b[i+1:] || i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
+	return false
 }
 
 // found are the words of time as the text has them.

@@ -101,7 +101,7 @@ func (p *parser) quoted(e *element) bool {
 // afterColon reports whether the element stands in what a colon begins: "text Ana: see you at 9".
 func (p *parser) afterColon(e *element) bool {
 	for i := range e.from {
-		if !p.reads(i, ":") || p.item(i).kind != mark {
+		if !p.reads(i, ":") || p.item(i).kind != mark || p.inside(i) {
 			continue
 		}
 		ok := i <= 3 && p.has(heading|remind)
@@ -132,7 +132,7 @@ func (p *parser) reported(e *element) bool {
 			return true
 		case it.is(that) && told, it.text == "if" || it.text == "whether" || it.text == "caso":
 			return true
-		case it.is(infinitive) && asked && p.infinitiveAt(i+1):
+		case it.is(infinitive) && asked && (p.infinitiveAt(i+1) || p.lang != english && p.infinitiveAt(i+2) && p.item(i+1).kind == word):
 			return true
 		}
 		told = told || it.is(report|remind)

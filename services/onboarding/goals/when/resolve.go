@@ -42,7 +42,7 @@ func (m *meaning) resolve(lang *language, say *phrases, zone *time.Location, now
 			if reading.Kind != At {
 				continue
 			}
-			if note := m.chosen(lang, say, minute); note != "" {
+			if note := m.chosen(say, minute); note != "" {
 				reading.Note = strings.TrimSpace(note + " " + reading.Note)
 			}
 			return reading
@@ -58,12 +58,12 @@ func (m *meaning) resolve(lang *language, say *phrases, zone *time.Location, now
 }
 
 // chosen says which half of the day a bare hour was taken for.
-func (m *meaning) chosen(lang *language, say *phrases, minute int) string {
+func (m *meaning) chosen(say *phrases, minute int) string {
 	c := m.clock
-	if m.part != 0 || c.strict || c.now || !c.half && (c.plainNumber == 0 || c.hour >= 7) {
+	if m.part != 0 || c.strict || c.now || c.hour == 12 || !c.half && (c.plainNumber == 0 || c.hour >= 7) {
 		return ""
 	}
-	return fmt.Sprintf(say.chosen, c.said, clockText(minute))
+	return fmt.Sprintf(say.chosen, c.said, clockText(minute), clockText(minute+12*60))
 }
 
 // minutes are the minutes of the day that the time of day can be, the more likely first.
@@ -330,7 +330,7 @@ type phrases struct {
 }
 
 var englishPhrases = phrases{
-	chosen:   "I read %s as %s.",
+	chosen:   "I took %s as %s, not %s.",
 	skipped:  "The clocks change: %s does not exist on that day, so it is %s.",
 	first:    "The clocks change: %s comes twice on that day, and it is the first.",
 	second:   "The clocks change: %s comes twice on that day, and it is the second.",
@@ -344,7 +344,7 @@ var englishPhrases = phrases{
 }
 
 var portuguesePhrases = phrases{
-	chosen:   "Entendi %s como %s.",
+	chosen:   "Entendi %s como %s, e não %s.",
 	skipped:  "O relógio muda: %s não existe nesse dia, então fica %s.",
 	first:    "O relógio muda: %s acontece duas vezes nesse dia, e vale a primeira.",
 	second:   "O relógio muda: %s acontece duas vezes nesse dia, e vale a segunda.",
@@ -361,10 +361,9 @@ var portuguesePhrases = phrases{
 func (s *phrases) understood(instant, now time.Time) string {
 	clock := instant.Format("15:04")
 	date := func(t time.Time) time.Time { return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC) }
-	switch date(instant).Sub(date(now)) {
-	case 0:
+	if ahead := date(instant).Sub(date(now)); ahead == 0 {
 		return fmt.Sprintf(s.today, clock)
-	case 24 * time.Hour:
+	} else if ahead == 24*time.Hour {
 		return fmt.Sprintf(s.tomorrow, clock)
 	}
 	year := ""

@@ -68,6 +68,7 @@ const (
 	ish                          // after a time: "ish", "e pouco"
 	place                        // after a time: "UTC", "London time"
 	decade                       // "noughts" between: "oh"
+	possessive                   // "yesterday's"
 )
 
 type unitKind int

@@ -124,6 +124,11 @@ func (l *language) items(tokens []token) []item {
 		if it.kind == digits && found.class == 0 {
 			it.class, it.num = number, value(it.text)
 		}
+		if base, ok := strings.CutSuffix(it.text, "'s"); ok && found.class == 0 {
+			if node := l.words.next[base]; node != nil && node.entry.class&(dayWord|weekday|passed|tonight) != 0 {
+				it.class = possessive
+			}
+		}
 		if it.class == nothing {
 			it.class = 0
 		}
@@ -166,13 +171,16 @@ func Subsequence(goal, text string) bool {
 // bare are the words of a text without the marks around them.
 func bare(text string) []string {
 	var words []string
-	for word := range strings.FieldsSeq(text) {
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return unicode.IsSpace(r) || r == 0x200b || r == 0xfeff || parting(r) }) {
 		if word = strings.TrimFunc(word, around); word != "" {
 			words = append(words, word)
 		}
 	}
 	return words
 }
+
+// parting is a mark that parts words without a space.
+func parting(r rune) bool { return strings.ContainsRune(",;!?()[]{}\"“”…", r) }
 
 // around is a mark that is no part of a word: what is written "12%" or "#3" is not "12" or "3".
 func around(r rune) bool { return strings.ContainsRune(".,;:!?()[]{}<>\"'“”‘’-–—…", r) }
