@@ -75,9 +75,9 @@ func (g *gadget) visits(h *goals.Hub) {
 func TestEveryCallOfAHubMayFail(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	for _, effects := range []bool{false, true} {
+	for _, effects := range []bool{false, true} { //nolint:paralleltest // they share a database
 		for k, hit := 0, true; hit; k++ {
-			t.Run(fmt.Sprintf("Call%dEffects%t", k, effects), func(t *testing.T) { //nolint:paralleltest // they share a database
+			t.Run(fmt.Sprintf("Call%dEffects%t", k, effects), func(t *testing.T) {
 				b.t = t
 				b.owner = b.person(orgID)
 				d, h := b.gadget(), b.hub()

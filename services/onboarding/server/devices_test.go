@@ -46,7 +46,8 @@ values ($1, $2, '+15005550001', 'Ada', 'en', 'UTC', $3, $3)`, n.person, b.orgID,
 	})
 	n.hub = goals.NewHub(goals.HubConfig{Store: rows, Goals: service, RunLease: time.Minute, MaxStreams: 3, Log: log, Now: b.clock.Now})
 	require.NoError(t, n.hub.Keep(t.Context()))
-	tokens, err := rpc.NewTokens(config.NewSecret("0123456789abcdef0123456789abcdef"), time.Now)
+	now := time.Now // tokens are on the machine's clock
+	tokens, err := rpc.NewTokens(config.NewSecret("0123456789abcdef0123456789abcdef"), now)
 	require.NoError(t, err)
 	served, err := rpc.NewServer(rpc.ServerConfig{Tokens: tokens, Log: log, TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: noop.NewMeterProvider()})
 	require.NoError(t, err)
