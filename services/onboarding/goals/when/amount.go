@@ -44,7 +44,7 @@ func (p *parser) quantity(i int) (n, next int, ok bool) {
 // amountBody reads an amount: "an hour and a half", "1h30", "2 hours and 5 minutes".
 func (p *parser) amountBody(i int) (Amount, int) {
 	var total Amount
-	last := unitKind(years + 1)
+	last := years + 1
 	for next := i; ; {
 		one, u, to := p.single(next)
 		if to == next || u >= last { // a larger unit after a smaller one is another amount

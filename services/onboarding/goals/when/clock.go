@@ -81,7 +81,7 @@ func (p *parser) firm(k int) bool {
 // money reports whether the number at i is one of money or of something else that is counted.
 func (p *parser) money(i int) bool {
 	before := p.item(i - 1)
-	return before.kind == mark && before.from >= 0 && strings.Contains("$€£#¥+*=^", before.text)
+	return before.kind == mark && before.from >= 0 && strings.ContainsAny(before.text, "$€£#¥+*=^")
 }
 
 // frame reports whether the text asks for a reminder or an alarm, so that "for 7" is a time.
@@ -172,7 +172,7 @@ func (p *parser) clockBody(i int, led bool) (clock, int) {
 		c.half, c.plainNumber, c.strict, c.words, c.dotted = false, 0, true, false, false
 		to++
 	} else if s := p.item(to); p.lang == english && s.glued && (s.text == "a" || s.text == "p") && p.item(to-1).kind == digits && c.hour >= 1 && c.hour <= 12 && !c.strict {
-		c.hour = c.hour % 12
+		c.hour %= 12
 		if s.text == "p" {
 			c.hour += 12
 		}

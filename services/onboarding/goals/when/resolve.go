@@ -42,7 +42,7 @@ func (m *meaning) resolve(lang *language, say *phrases, zone *time.Location, now
 			if reading.Kind != At {
 				continue
 			}
-			if note := m.chosen(lang, say, minute); note != "" {
+			if note := m.chosen(say, minute); note != "" {
 				reading.Note = strings.TrimSpace(note + " " + reading.Note)
 			}
 			return reading
@@ -58,7 +58,7 @@ func (m *meaning) resolve(lang *language, say *phrases, zone *time.Location, now
 }
 
 // chosen says which half of the day a bare hour was taken for.
-func (m *meaning) chosen(lang *language, say *phrases, minute int) string {
+func (m *meaning) chosen(say *phrases, minute int) string {
 	c := m.clock
 	if m.part != 0 || c.strict || c.now || c.hour == 12 || !c.half && (c.plainNumber == 0 || c.hour >= 7) {
 		return ""
@@ -361,10 +361,9 @@ var portuguesePhrases = phrases{
 func (s *phrases) understood(instant, now time.Time) string {
 	clock := instant.Format("15:04")
 	date := func(t time.Time) time.Time { return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC) }
-	switch date(instant).Sub(date(now)) {
-	case 0:
+	if ahead := date(instant).Sub(date(now)); ahead == 0 {
 		return fmt.Sprintf(s.today, clock)
-	case 24 * time.Hour:
+	} else if ahead == 24*time.Hour {
 		return fmt.Sprintf(s.tomorrow, clock)
 	}
 	year := ""
