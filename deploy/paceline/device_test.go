@@ -101,7 +101,7 @@ func (p playing) stop() error {
 func deviceOf(t *testing.T, g *gatewayOf, dir, script string, args ...string) playing {
 	t.Helper()
 	program := filepath.Join(dir, "run-goal")
-	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\necho \"$PACELINE_RUN_ID\" >> '"+dir+"/begun'\n"+script+"\n"), 0o700)) //nolint:gosec // it is run
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\necho \"$PACELINE_RUN_ID\" >> '"+dir+"/begun'\n"+script+"\n"), 0o700))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
@@ -114,7 +114,7 @@ func deviceOf(t *testing.T, g *gatewayOf, dir, script string, args ...string) pl
 
 func begun(t *testing.T, dir string) []string {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(dir, "begun")) //nolint:gosec // the test's own
+	content, err := os.ReadFile(filepath.Join(dir, "begun"))
 	require.NoError(t, err)
 	return strings.Fields(string(content))
 }
