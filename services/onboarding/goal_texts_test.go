@@ -342,12 +342,13 @@ func TestTextOfAGoal(t *testing.T) {
 		p, r := b.inBurst(1)
 		b.exec(`update step_alarms set due_at = due_at + interval '9 hours' where session_id = $1`, r.ID)
 		g, _, err := b.current().goals.Create(t.Context(), goals.New{
-			OrgID: orgID, ProfileID: p.ID, Said: "call John", At: b.clock.Now().Add(time.Second), Source: goals.SourceREST, Key: "1", By: "user:" + p.ID,
+			OrgID: orgID, ProfileID: p.ID, Said: "Remind me to call John", At: b.clock.Now().Add(time.Second), Source: goals.SourceREST, Key: "1", By: "user:" + p.ID,
 		})
 		require.NoError(t, err)
 		b.unmute()
 		b.comes(g)
 		require.Equal(t, "completed", b.nowIs(g))
+		require.Contains(t, b.texted(p), "Reminder: call John")
 	})
 
 	subtest(t, "OfAHeldPersonWhoseTextIsOnItsWayIsToldByWhatBecameOfIt", setup, func(t *testing.T, b *bundle) {

@@ -27,18 +27,19 @@ func (w *wiring) goals(carrier *messaging.Client, flow session.Flow) (*goals.Tex
 		return nil, err
 	}
 	rows, spans := w.store.Goals(), telemetry.Conversations{Tracer: w.tel.Tracer.Tracer("paceline.internal/services/" + name)}
-	w.later = goals.NewService(goals.Config{
-		Store: rows, Outbox: rows.Alarms(), QStash: w.publisher, Messages: w.qstash, MaxDelay: w.cfg.QStashMaxDelay,
-		Phone:    &goals.TextPhone{Store: w.store, Carrier: carrier, Copy: copies, Unknown: flow.UnknownSends(), Now: w.deps.Now},
-		RunLease: w.cfg.RunLease, RunLimit: w.cfg.RunLimit, Disabled: w.cfg.SchedulingDisabled, Log: w.deps.Log, Now: w.deps.Now,
-		Begin: func(ctx context.Context, a goals.Alarm) (context.Context, func()) {
-			return spans.Begin(ctx, "onboarding.goal_alarm", a.GoalID)
-		},
-	})
 	measured, err := goals.NewMetrics(w.meter)
 	if err != nil {
 		return nil, err
 	}
+	w.later = goals.NewService(goals.Config{
+		Store: rows, Outbox: rows.Alarms(), QStash: w.publisher, Messages: w.qstash, MaxDelay: w.cfg.QStashMaxDelay,
+		Phone:   &goals.TextPhone{Store: w.store, Carrier: carrier, Copy: copies, Words: words, Unknown: flow.UnknownSends(), Now: w.deps.Now},
+		Metrics: measured, RunLease: w.cfg.RunLease, RunLimit: w.cfg.RunLimit, Disabled: w.cfg.SchedulingDisabled,
+		Log: w.deps.Log, Now: w.deps.Now,
+		Begin: func(ctx context.Context, a goals.Alarm) (context.Context, func()) {
+			return spans.Begin(ctx, "onboarding.goal_alarm", a.GoalID)
+		},
+	})
 	w.hub = goals.NewHub(goals.HubConfig{
 		Store: rows, Goals: w.later, RunLease: w.cfg.RunLease, Metrics: measured, Log: w.deps.Log, Now: w.deps.Now,
 	})

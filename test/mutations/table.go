@@ -14,6 +14,7 @@ var (
 	messagingSuite  = []string{"./services/messaging/send", "./services/messaging/inbox", "./services/messaging/postgres"}
 	onboardingSuite = []string{"./services/onboarding"}
 	jobsSuite       = []string{"./platform/queue"}
+	devicesSuite    = []string{"./services/onboarding/goals", "-run", "TestRunOfADevice|TestReports|TestPresence|TestModelOfDevices"}
 )
 
 // mutations are the guards that at most one SMS, order, consent and liveness rest on.
@@ -139,6 +140,31 @@ func mutations() []mutation {
 			guard: "a STOP is answered when nothing is on its way", tests: messagingSuite,
 			file: "services/messaging/send/quiet.go",
 			old:  "		if !busy {", without: "		if !busy || true {",
+		},
+		{
+			guard: "a run that a device has acknowledged is not offered again", tests: devicesSuite,
+			file: "services/onboarding/postgres/devices.go",
+			old:  "set: `offered_at = @at, heard_at = @at`, where: ofRun + ` and g.acknowledged_at is null`", without: "set: `offered_at = @at, heard_at = @at`, where: ofRun",
+		},
+		{
+			guard: "a device speaks of its own runs alone", tests: devicesSuite,
+			file: "services/onboarding/postgres/devices.go",
+			old:  "ofRun = `g.run_id = @run::uuid and g.device_id = @device and g.status", without: "ofRun = `g.run_id = @run::uuid and (true or g.device_id = @device) and g.status",
+		},
+		{
+			guard: "a node without a lease begins no goal", tests: devicesSuite,
+			file: "services/onboarding/postgres/devices.go",
+			old:  "g.called_at >= @window and n.lease_until > @now", without: "g.called_at >= @window",
+		},
+		{
+			guard: "a stream is opened with the device's own token", tests: devicesSuite,
+			file: "services/onboarding/postgres/devices.go",
+			old:  "where id = @device and token_hash = @hash and kind", without: "where id = @device and @hash::bytea is not null and kind",
+		},
+		{
+			guard: "the end of an older stream takes the device from no newer one", tests: devicesSuite,
+			file: "services/onboarding/postgres/devices.go",
+			old:  "where id = @device and node_id = @node and epoch = @epoch`", without: "where id = @device and (true or node_id = @node and epoch = @epoch)`",
 		},
 		{
 			guard: "a person who has moved since they were read is decided anew", tests: onboardingSuite,
@@ -356,6 +382,26 @@ func mutations() []mutation {
 			guard: "a resumed reply answers only what it was for", tests: onboardingSuite,
 			file: "services/onboarding/conversation/replies.go",
 			old:  "	case m.Place != anyPlace && m.Place != s.Place():", without: "	case false:",
+		},
+		{
+			guard: "a message takes back one goal, however often it is worked", tests: onboardingSuite,
+			file: "services/onboarding/postgres/goals_texts.go",
+			old:  "or g.status = 'cancelled' and exists (", without: "or false and exists (",
+		},
+		{
+			guard: "the text of a goal has the goal's key at every try", tests: onboardingSuite,
+			file: "services/onboarding/goals/phone.go",
+			old:  "	key := \"goal:\" + g.ID\n", without: "	key := \"goal:\" + g.ID + p.Now().String()\n",
+		},
+		{
+			guard: "words of a goal are an ordinary reply in an open session", tests: onboardingSuite,
+			file: "services/onboarding/goals/texts.go",
+			old:  "	if one.done == nil && one.inSession() {", without: "	if false {",
+		},
+		{
+			guard: "a bare undo is about a goal of the last day only", tests: onboardingSuite,
+			file: "services/onboarding/goals/texts.go",
+			old:  "back == undoLast && g.CreatedAt.After(at.Add(-undoWindow))", without: "back == undoLast",
 		},
 		{
 			guard: "only a parked session is resumed", tests: onboardingSuite,

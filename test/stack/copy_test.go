@@ -11,6 +11,7 @@ import (
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/goals"
 )
 
 // The services do not know of each other's packages; what the texts of the one cost and promise in the other is checked
@@ -91,7 +92,8 @@ func TestCopyOfEngagement(t *testing.T) {
 				require.NoError(t, err)
 				for _, words := range quoted.FindAllStringSubmatch(body, -1) {
 					_, destination := rules.ParseDestination(words[1])
-					require.True(t, destination || consent.PreferencesOf(words[1]).Any() || rules.RecogniseExpense(words[1]) != nil, "%s in %s offers %q", key, locale, words[1])
+					_, goal := goals.DefaultWords().After(words[1])
+					require.True(t, destination || goal || goals.Undoes(words[1]) || consent.PreferencesOf(words[1]).Any() || rules.RecogniseExpense(words[1]) != nil, "%s in %s offers %q", key, locale, words[1])
 				}
 			}
 		}

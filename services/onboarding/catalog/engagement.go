@@ -181,8 +181,8 @@ type Params struct {
 	Note      string `json:"note,omitempty"`       // what was chosen where the words leave a choice
 }
 
-// maxCount is the largest count, and the others are how many units are used: maxWords of a category or an expense, maxGoal of a goal that is
-// spoken of and maxWholeGoal of one that is said, maxWhen and maxNote of how its time was read.
+// maxCount is the largest count, and the others are how many units are used: maxWords of a category or an expense, maxGoal of a goal that
+// is spoken of and maxWholeGoal of one that is said, maxWhen and maxNote of how its time was read.
 const (
 	maxCount     = 99_999
 	maxWords     = 20
@@ -303,8 +303,8 @@ func readableExpense(raw string) string {
 // cut marks words that go on, in three units.
 const cut = "..."
 
-// readableWords are words that a person has written, on one line and without what cannot be seen. Their end is cut, and marked, when they take
-// more than limit units.
+// readableWords are words that a person has written, on one line and without what cannot be seen. Their end is cut, and marked, when they
+// take more than limit units.
 func readableWords(raw string, limit int) string {
 	text := strings.Join(strings.Fields(strings.Map(func(r rune) rune {
 		switch {

@@ -40,7 +40,8 @@ type set struct {
 }
 
 // A text must fit two segments, and one with the person's own words a few more. In GSM-7 two hold 306 characters, and a few are kept in
-// hand; one character outside moves the whole text to UCS-2, where they hold 134. A text with a name always counts as UCS-2: João would make it so.
+// hand; one character outside moves the whole text to UCS-2, where they hold 134. A text with a name always counts as UCS-2: João would
+// make it so.
 const (
 	maxGSM7 = 300
 	maxUCS2 = 134
@@ -150,7 +151,8 @@ func lengthProblem(segments int, key, text, fixed string) string {
 		}
 	}
 	if length > limit {
-		return fmt.Sprintf("is %d characters; %s segments hold %d %s", length, [...]string{2: "two", 3: "three", 4: "four", 5: "five"}[segments], limit, why)
+		held := [...]string{2: "two", 3: "three", 4: "four", 5: "five"}[segments]
+		return fmt.Sprintf("is %d characters; %s segments hold %d %s", length, held, limit, why)
 	}
 	return ""
 }

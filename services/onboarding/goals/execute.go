@@ -69,6 +69,7 @@ func (s *Service) Execute(ctx context.Context, goalID string) (outcome string, e
 	now := s.Now()
 	switch v.onAlarm(now) {
 	case noteOffline:
+		s.Metrics.foundOffline(ctx)
 		return "", errors.Join(unmoved(s.Store.Offline(ctx, v.Goal, now)), ErrOffline)
 	case noteBusy:
 		return OutcomeBusy, unmoved(s.Store.Busy(ctx, v.Goal, now))

@@ -90,8 +90,8 @@ func (Answer) isCommand()    {}
 func (Reconnect) isCommand() {}
 func (Refusal) isCommand()   {}
 
-// protocol is the order of a device's frames: hello; once welcomed a report of each open run; from then on anything about runs. What was said
-// to the device may come at any time after the welcome.
+// protocol is the order of a device's frames: hello; once welcomed a report of each open run; from then on anything about runs. What was
+// said to the device may come at any time after the welcome.
 type protocol struct {
 	welcomed bool
 	owed     map[string]bool // runs that a report is owed of

@@ -69,7 +69,7 @@ type Call struct {
 }
 
 // streams is where the presence of devices and their runs are kept. Each method is one guarded statement, or a transaction of its own.
-type streams interface {
+type streams interface { //nolint:interfacebloat // each is one step of a stream that a crash may come after
 	// Connect gives a device to a node by a new epoch. ErrToken.
 	Connect(ctx context.Context, nodeID string, hello Hello, tokenHash []byte, at time.Time) (Connection, error)
 	// Disconnect takes the device from the node, unless a newer stream has it.
@@ -83,7 +83,8 @@ type streams interface {
 	Calls(ctx context.Context, nodeID string, now time.Time) ([]Call, error)
 	// Begin begins a goal. ErrReplaced when the stream has lost the device, ErrConflict when the goal cannot begin any more.
 	Begin(ctx context.Context, nodeID string, c Call, runID string, at time.Time) (Offer, error)
-	// OfferAgain is the offer of a run that was never acknowledged. ErrReplaced, ErrForgotten of one that was, ErrConflict of one that is over.
+	// OfferAgain is the offer of a run that was never acknowledged. ErrReplaced, ErrForgotten of one that was, ErrConflict of one that is
+	// over.
 	OfferAgain(ctx context.Context, nodeID string, c Call, runID string, at time.Time) (Offer, error)
 	// Acknowledge and Hear note what a device says of a run, and report whether that changed a run that is open on it.
 	Acknowledge(ctx context.Context, deviceID, runID string, at time.Time) (bool, error)
@@ -176,7 +177,7 @@ func (h *Hub) Connect(ctx context.Context, w wire) error {
 	s.end(h.serve(s))
 	<-written
 	cause := context.Cause(s.ctx)
-	if left := (*leaving)(nil); errors.As(cause, &left) || errors.Is(cause, io.EOF) {
+	if _, inOrder := errors.AsType[*leaving](cause); inOrder || errors.Is(cause, io.EOF) {
 		return nil
 	}
 	return cause

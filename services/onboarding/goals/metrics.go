@@ -25,7 +25,8 @@ type Metrics struct {
 // NewMetrics registers them. They begin at zero: to Prometheus a counter that appears has not increased.
 func NewMetrics(meter metric.Meter) (*Metrics, error) {
 	offers, offersErr := meter.Int64Counter("goal_offers", metric.WithDescription("Goals offered to stream devices, by outcome."))
-	offline, offlineErr := meter.Int64Counter("goal_alarms_offline", metric.WithDescription("Alarms of goals that found their device offline."))
+	offline, offlineErr := meter.Int64Counter("goal_alarms_offline",
+		metric.WithDescription("Alarms of goals that found their device offline."))
 	if err := errors.Join(offersErr, offlineErr); err != nil {
 		return nil, err
 	}

@@ -19,7 +19,11 @@ func (d deleter) Delete(ctx context.Context, id string) error {
 }
 
 // mishap has the n-th call of the store from now on fail, before or after its effect.
-func (b *bundle) mishap(n int, effects bool) { b.left, b.effects = n, effects }
+func (b *bundle) mishap(n int, effects bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.left, b.effects = n, effects
+}
 
 // fails reports whether this call is the one, and whether it has its effect.
 func (b *bundle) fails() (fails, effects bool) {

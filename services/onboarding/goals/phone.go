@@ -10,15 +10,16 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// burstAhead is how far ahead the next text of a burst may be for the burst to go on: one that waits for the end of quiet hours is no reason to
-// wait.
+// burstAhead is how far ahead the next text of a burst may be for the burst to go on: one that waits for the end of quiet hours is no reason
+// to wait.
 const burstAhead = 2 * time.Minute
 
-// TextPhone runs goals on people's phones: by a text to them. They asked for it, so that quiet hours and a wish for no reminders do not keep it.
+// TextPhone runs goals on people's phones: by a text to them. They asked for it: quiet hours and a wish for no reminders do not keep it.
 type TextPhone struct {
 	Store   phoneStore
 	Carrier carrier
 	Copy    catalog.Engagement
+	Words   Words // that a goal from elsewhere may begin with too
 	Unknown session.UnknownSends
 	Now     func() time.Time
 }
@@ -42,8 +43,8 @@ func (p *TextPhone) Wait(ctx context.Context, g Goal) (bool, error) {
 }
 
 // Text sends the text of a goal, at most once under the goal's own key. Its end says what became of it; an error that this is not known yet,
-// or that messaging cannot be reached, and then it is to be called again. Errors: *conversation.Pending, conversation.ErrUnavailable, and what
-// the ports return.
+// or that messaging cannot be reached, and then it is to be called again. Errors: *conversation.Pending, conversation.ErrUnavailable, and
+// what the ports return.
 func (p *TextPhone) Text(ctx context.Context, g Goal) (End, error) {
 	v, err := p.Store.ConversationOf(ctx, g.OrgID, g.ProfileID)
 	if err != nil {
@@ -53,7 +54,7 @@ func (p *TextPhone) Text(ctx context.Context, g Goal) (End, error) {
 	if v.Hold { // which messaging may not know yet
 		return p.settled(ctx, g, key, ReasonHeld)
 	}
-	body, err := p.Copy.Render(g.Locale, catalog.GoalReminder, "", catalog.Params{WholeGoal: g.Goal})
+	body, err := p.Copy.Render(g.Locale, catalog.GoalReminder, "", catalog.Params{WholeGoal: p.Words.reminder(g.Goal)})
 	if err != nil {
 		return End{}, fmt.Errorf("render %s: %w", catalog.GoalReminder, err)
 	}

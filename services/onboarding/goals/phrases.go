@@ -95,7 +95,7 @@ func (w Words) problem(word string, begin []string) string {
 		return fmt.Sprintf("has more than %d characters", maxLetters)
 	case stops.MatchString(folded):
 		return "means STOP"
-	case undoOf(folded) != noUndo:
+	case Undoes(folded):
 		return "undoes a goal"
 	case slices.ContainsFunc(w.begins, func(other []string) bool { return slices.Equal(other, begin) }):
 		return "is there twice"
@@ -123,6 +123,14 @@ func (w Words) After(message string) (said string, found bool) {
 		}
 	}
 	return "", false
+}
+
+// reminder is a goal as its reminder says it: "call John" of "remind me to call John", which a goal from elsewhere may say.
+func (w Words) reminder(goal string) string {
+	if said, found := w.After(goal); found && spoken(said) != "" {
+		return spoken(said)
+	}
+	return goal
 }
 
 // wordsOf is session.Words with where each word ends.
@@ -167,6 +175,9 @@ const (
 	courteous = `(?:(?:please|pls|ok|okay|hi|hey|oi|por favor) )*`
 	thankful  = `(?: (?:please|pls|now|thanks|thank you|por favor|obrigad[oa]))*`
 )
+
+// Undoes reports whether a message takes a goal back, if there is one.
+func Undoes(message string) bool { return undoOf(message) != noUndo }
 
 // undoOf reads what a message asks to take back, in both languages at once.
 func undoOf(message string) undo {

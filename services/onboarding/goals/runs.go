@@ -91,7 +91,8 @@ func (h *Hub) ended(s *stream, f Ended) error {
 	})
 }
 
-// again offers a run to a device that has never seen it. One that has acknowledged the run may have begun it before it forgot: it is given up.
+// again offers a run to a device that has never seen it. One that has acknowledged the run may have begun it before it forgot: the run is
+// given up.
 func (h *Hub) again(s *stream, runID string) error {
 	return h.call(s.ctx, func(ctx context.Context) error {
 		offer, err := h.Store.OfferAgain(ctx, h.node, Call{DeviceID: s.DeviceID, Epoch: s.Epoch}, runID, h.Now())

@@ -104,9 +104,10 @@ type Config struct {
 	RunLease, RunLimit time.Duration
 	Disabled           bool // alarms are recorded and not published
 	// Begin starts the span of a publish.
-	Begin func(ctx context.Context, a Alarm) (context.Context, func())
-	Log   *slog.Logger
-	Now   func() time.Time
+	Begin   func(ctx context.Context, a Alarm) (context.Context, func())
+	Metrics *Metrics
+	Log     *slog.Logger
+	Now     func() time.Time
 }
 
 // Service creates, moves and ends goals.

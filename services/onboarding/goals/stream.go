@@ -122,7 +122,7 @@ func (s *stream) life() time.Duration {
 	if !ok {
 		return streamLife
 	}
-	left := time.Until(end)
+	left := time.Until(end) //nolint:forbidigo // the deadline of a context is the machine's
 	return max(left/2, left-renewBefore-s.spread(renewSpread))
 }
 
@@ -152,8 +152,7 @@ func (s *stream) write(w wire) (unsent int) {
 // finish says why the stream ends. The device of a stream that ends in order gets what was queued for it first.
 func (s *stream) finish(w wire) (unsent int) {
 	cause := context.Cause(s.ctx)
-	var left *leaving
-	if errors.As(cause, &left) {
+	if left, inOrder := errors.AsType[*leaving](cause); inOrder {
 		for {
 			select {
 			case c := <-s.out:

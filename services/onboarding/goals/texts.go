@@ -103,7 +103,8 @@ func (t *Texts) schedule(ctx context.Context, h heard, said string) error {
 			said = "" // such as "remind me to ..."
 		}
 		g, _, err := t.Goals.Create(ctx, New{
-			OrgID: h.OrgID, ProfileID: h.person.Session.ProfileID, Said: said, Source: SourceText, Key: MessageKey(h.MessageID), SaidAt: h.At, By: "text",
+			OrgID: h.OrgID, ProfileID: h.person.Session.ProfileID, Said: said, Source: SourceText, Key: MessageKey(h.MessageID), SaidAt: h.At,
+			By: "text",
 		})
 		if err != nil {
 			key, params, asks := askedBack(err)
@@ -174,8 +175,8 @@ func (t *Texts) undo(ctx context.Context, h heard, back undo) (taken bool, err e
 	return true, t.answer(ctx, h, key, params)
 }
 
-// meant is the goal that is to be undone, of those that may be: by a bare "undo" the newest if it was said within the window, by name the newest
-// that is scheduled, or else the newest. Nil when there is none.
+// meant is the goal that is to be undone, of those that may be: by a bare "undo" the newest if it was said within the window, by name the
+// newest that is scheduled, or else the newest. Nil when there is none.
 func meant(found []Goal, back undo, at time.Time) *Goal {
 	for i, g := range found {
 		if back == undoLast && g.CreatedAt.After(at.Add(-undoWindow)) || back == undoReminder && g.Status == Scheduled {

@@ -101,7 +101,9 @@ update devices set deleted_at = coalesce(deleted_at, @at), epoch = epoch + 1, no
 )
 
 // RotateDevice replaces a device's token, and ends its stream on whatever node it is. goals.ErrNoDevice.
-func (s *Goals) RotateDevice(ctx context.Context, c goals.Caller, deviceID string, tokenHash []byte, at time.Time) (d goals.Device, err error) {
+func (s *Goals) RotateDevice(
+	ctx context.Context, c goals.Caller, deviceID string, tokenHash []byte, at time.Time,
+) (d goals.Device, err error) {
 	args := pgx.NamedArgs{"device": deviceID, "org": c.OrgID, "profile": c.ProfileID, "hash": tokenHash, "at": at, "now": at}
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, sqlRotateDevice, args)
@@ -146,7 +148,9 @@ returning org_id::text, profile_id::text, epoch`
 )
 
 // Connect gives a device to a node, by a new epoch, and returns the runs that are open on it. goals.ErrToken.
-func (s *Goals) Connect(ctx context.Context, nodeID string, hello goals.Hello, tokenHash []byte, at time.Time) (c goals.Connection, err error) {
+func (s *Goals) Connect(
+	ctx context.Context, nodeID string, hello goals.Hello, tokenHash []byte, at time.Time,
+) (c goals.Connection, err error) {
 	args := pgx.NamedArgs{"node": nodeID, "device": hello.DeviceID, "hash": tokenHash, "client": hello.Client, "at": at}
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		c = goals.Connection{DeviceID: hello.DeviceID}
@@ -338,7 +342,9 @@ func offer(
 }
 
 const sqlHearRun = `
-update goals g set heard_at = greatest(g.heard_at, @at), progress = case when @progress = '' then g.progress else @progress end, updated_at = @at where ` + ofRun
+update goals g set heard_at = greatest(g.heard_at, @at), progress = case when @progress = '' then g.progress else @progress end,
+    updated_at = @at
+where ` + ofRun
 
 // Acknowledge notes that the device has noted a run; it reports whether it was this call that did.
 func (s *Goals) Acknowledge(ctx context.Context, deviceID, runID string, at time.Time) (bool, error) {

@@ -11,8 +11,10 @@ import (
 
 // DoneBy is the goal that a message has scheduled, by its key, or cancelled, by the actor of its timeline. goals.ErrNoGoal.
 func (s *Store) DoneBy(ctx context.Context, profileID, messageID string) (goals.Goal, error) {
-	return oneGoal(ctx, s.pool, `g.profile_id = @profile and g.source = 'text' and (g.idempotency_key = @key or g.status = 'cancelled' and exists (
-    select from goal_transitions t where t.goal_id = g.id and t.event = 'cancelled' and t.actor = @actor)) limit 1`,
+	return oneGoal(ctx, s.pool, `g.profile_id = @profile and g.source = 'text'
+  and (g.idempotency_key = @key or g.status = 'cancelled' and exists (
+    select from goal_transitions t where t.goal_id = g.id and t.event = 'cancelled' and t.actor = @actor))
+limit 1`,
 		pgx.NamedArgs{"profile": profileID, "key": goals.MessageKey(messageID), "actor": goals.Canceller(messageID)})
 }
 
