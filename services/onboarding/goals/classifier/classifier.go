@@ -1,7 +1,8 @@
 // Package classifier asks a language model when a goal is meant, for texts that package when leaves unclear. It speaks the chat protocol of
 // OpenAI, which many servers speak. The text leaves to that server, so it is asked only for the organisations that are configured.
 //
-// The model reads, and decides nothing: it names wall-clock fields or an amount, and package when makes the instant of them. What it is told to
+// The model reads, and decides nothing: it names wall-clock fields or an amount, and package when makes the instant of them. What it is
+// told to
 // answer by words in a goal is checked like every answer, so the worst that they bring about is another time that is still to come.
 package classifier
 
@@ -63,7 +64,8 @@ type Client struct {
 func New(cfg Config) (*Client, error) {
 	base, err := url.Parse(cfg.URL)
 	switch {
-	case err != nil || base.Scheme != "https" && base.Scheme != "http" || base.Host == "" || base.User != nil || base.RawQuery != "" || base.Fragment != "":
+	case err != nil || base.Scheme != "https" && base.Scheme != "http" || base.Host == "" || base.User != nil || base.RawQuery != "" ||
+		base.Fragment != "":
 		return nil, errors.New("classifier: the URL must be http or https, with a host and no user, query or fragment")
 	case cfg.Model == "":
 		return nil, errors.New("classifier: the model is empty")
@@ -87,7 +89,8 @@ func (c *Client) Reads(orgID string) bool { return slices.Contains(c.cfg.Orgs, o
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Read asks the model about a text that reached us at now. The kind of what it returns is At; where the model did not name a time that is still
+// Read asks the model about a text that reached us at now. The kind of what it returns is At; where the model did not name a time that is
+// still
 // to come, or anything failed, it returns an error, and the caller keeps to what the rules read. That the model finds no time is no reading
 // either: the rules found one, and a goal that runs at once by mistake cannot be taken back.
 func (c *Client) Read(ctx context.Context, text, locale string, zone *time.Location, now time.Time) (when.Reading, error) {
@@ -112,7 +115,8 @@ func negated(text string) int {
 	count := 0
 	for word := range strings.FieldsSeq(strings.ToLower(text)) {
 		switch strings.Trim(strings.ReplaceAll(word, "’", "'"), ".,;:!?()\"'") {
-		case "not", "no", "never", "don't", "dont", "without", "cancel", "stop", "não", "nao", "nunca", "sem", "cancela", "cancele", "para", "pare":
+		case "not", "no", "never", "don't", "dont", "without", "cancel", "stop", "não", "nao", "nunca", "sem", "cancela", "cancele", "para",
+			"pare":
 			count++
 		}
 	}
@@ -143,7 +147,8 @@ func (a *answer) reading(goal, locale string, zone *time.Location, now time.Time
 			return read, ErrAnswer
 		}
 		wall := time.Date(*a.Year, time.Month(*a.Month), *a.Day, *a.Hour, *a.Minute, 0, 0, time.UTC)
-		if wall.Year() != *a.Year || int(wall.Month()) != *a.Month || wall.Day() != *a.Day || wall.Hour() != *a.Hour || wall.Minute() != *a.Minute {
+		if wall.Year() != *a.Year || int(wall.Month()) != *a.Month || wall.Day() != *a.Day || wall.Hour() != *a.Hour ||
+			wall.Minute() != *a.Minute {
 			return read, ErrAnswer // 30 February, 25:00
 		}
 		read = when.OnClock(wall, goal, locale, zone, now)

@@ -151,7 +151,8 @@ func (p *parser) relative(i int) element {
 	led := p.is(first, in|after) && !p.is(first, vague)
 	if led {
 		first++
-		if p.reads(first, "just") || p.reads(first, "exactly") || p.reads(first, "exatamente") || p.reads(first, "mais") && p.item(first).to-p.item(first).from == 1 || p.reads(first, "another") {
+		if p.reads(first, "just") || p.reads(first, "exactly") || p.reads(first, "exatamente") || p.reads(first, "mais") &&
+			p.item(first).to-p.item(first).from == 1 || p.reads(first, "another") {
 			first++
 		}
 	}
@@ -185,7 +186,8 @@ func (p *parser) relative(i int) element {
 
 // fromDay reads days and weeks that are counted from a day: "a week from tomorrow".
 func (p *parser) fromDay(amount Amount, next int) element {
-	if amount.Exact != 0 || amount.Months != 0 || !p.reads(next, "from") && !(p.lang == english && (p.reads(next, "after") || p.reads(next, "on"))) ||
+	if amount.Exact != 0 || amount.Months != 0 || !p.reads(next, "from") && !(p.lang == english && (p.reads(next, "after") ||
+		p.reads(next, "on"))) ||
 		p.reads(next, "on") && amount.Days%7 != 0 {
 		return element{}
 	}
@@ -199,7 +201,8 @@ func (p *parser) fromDay(amount Amount, next int) element {
 
 // ago reads an amount that has passed, and days that have.
 func (p *parser) ago(i int) element {
-	of := p.is(i-1, on) && p.item(i-1).kind == word && p.item(i-1).text != "on" && p.item(i-1).text != "em" || p.item(i-1).text == "from" // "e-mail de ontem"
+	// "e-mail de ontem"
+	of := p.is(i-1, on) && p.item(i-1).kind == word && p.item(i-1).text != "on" && p.item(i-1).text != "em" || p.item(i-1).text == "from"
 	if p.is(i, passed) {
 		return element{kind: aPassed, to: i + 1, named: of}
 	}

@@ -40,7 +40,8 @@ func (p *parser) clockElement(i int) element {
 	}
 	c.said = strings.TrimSpace(p.text[p.item(k).start:p.item(to-1).end])
 	e := element{kind: aClock, to: to, clock: c}
-	if p.is(i-1, bound|every|vague|after|last) && !p.is(i-1, function) || p.item(i-1).text == "from" || p.money(k) {
+	if p.is(i-1, bound|every|vague|after|last) && !p.is(i-1, function) || p.reads(i-1, "from") && p.item(i-1).to-p.item(i-1).from == 1 ||
+		p.money(k) {
 		return element{}
 	}
 	if led && p.is(i-1, reading) && p.lang != english && !p.item(i).accent {
@@ -53,7 +54,8 @@ func (p *parser) clockElement(i int) element {
 		if c.plainNumber > 0 && !p.bareHour(i, to) || c.dotted && !p.besideDay(i, to) {
 			return element{}
 		}
-		if led && p.lang != english && !p.item(i).accent && c.plainNumber > 0 && c.plainNumber < 7 && p.item(to).from < 0 && !p.besideDay(i, to) &&
+		if led && p.lang != english && !p.item(i).accent && c.plainNumber > 0 && c.plainNumber < 7 && p.item(to).from < 0 &&
+			!p.besideDay(i, to) &&
 			!p.frame() { // "compra as 2"
 			return element{}
 		}
@@ -87,7 +89,8 @@ func (p *parser) money(i int) bool {
 // frame reports whether the text asks for a reminder or an alarm, so that "for 7" is a time.
 func (p *parser) frame() bool {
 	for i := range p.items {
-		if p.is(i, remind) || p.reads(i, "schedule") || p.reads(i, "wake") || p.reads(i, "alarm") || p.reads(i, "agenda") || p.reads(i, "agende") {
+		if p.is(i, remind) || p.reads(i, "schedule") || p.reads(i, "wake") || p.reads(i, "alarm") || p.reads(i, "agenda") ||
+			p.reads(i, "agende") {
 			return true
 		}
 	}
@@ -106,7 +109,8 @@ func (p *parser) bareHour(i, to int) bool {
 // besideDay reports whether a day or a part of it stands beside the items.
 func (p *parser) besideDay(from, to int) bool {
 	if n := len(p.elements); n > 0 {
-		if last := p.elements[n-1]; (last.kind == aDay || last.kind == aPart || last.kind == aRelative && last.amount.Days > 0) && p.beside(last.to, from) {
+		if last := p.elements[n-1]; (last.kind == aDay || last.kind == aPart || last.kind == aRelative && last.amount.Days > 0) &&
+			p.beside(last.to, from) {
 			return true
 		}
 	}
@@ -132,7 +136,8 @@ func (p *parser) unled(i, to int, c clock) bool {
 	case c.words:
 		return beside
 	case p.item(i).is(noon):
-		return beside || (p.start(i) || p.item(to).from < 0 || p.item(to).kind == mark) && p.item(i-1).text != "high" && p.item(i-1).text != "after"
+		return beside || (p.start(i) || p.item(to).from < 0 || p.item(to).kind == mark) && p.item(i-1).text != "high" &&
+			p.item(i-1).text != "after"
 	case p.is(to-1, meridiem), p.is(i, half|quarter), p.is(i+1, pastHour|toHour|quarter|half), p.is(i+2, toHour|pastHour):
 		return true
 	case p.is(i+1, hourMark) && p.lang != english:
@@ -171,7 +176,8 @@ func (p *parser) clockBody(i int, led bool) (clock, int) {
 		c.hour = c.hour%12 + mark.value
 		c.half, c.plainNumber, c.strict, c.words, c.dotted = false, 0, true, false, false
 		to++
-	} else if s := p.item(to); p.lang == english && s.glued && (s.text == "a" || s.text == "p") && p.item(to-1).kind == digits && c.hour >= 1 && c.hour <= 12 && !c.strict {
+	} else if s := p.item(to); p.lang == english && s.glued && (s.text == "a" || s.text == "p") && p.item(to-1).kind == digits &&
+		c.hour >= 1 && c.hour <= 12 && !c.strict {
 		c.hour %= 12
 		if s.text == "p" {
 			c.hour += 12
@@ -200,7 +206,8 @@ func (p *parser) beforeHour(i int, led bool) (clock, int) {
 		}
 		return c, i + 1
 	}
-	m, next, sure := 0, i, false
+	var m, next int
+	sure := false
 	switch {
 	case p.is(i, half) && p.lang == english:
 		if !p.is(i+1, pastHour) {
@@ -295,7 +302,8 @@ func (p *parser) hourFirst(i int, led bool) (clock, int) {
 		if p.is(minute, decade) {
 			minute++
 		}
-		if m, to, ok := p.count(minute); ok && p.item(minute).kind == word && m < 60 && (m >= 10 || p.is(minute-1, decade)) && p.item(minute).to-p.item(minute).from == 1 &&
+		if m, to, ok := p.count(minute); ok && p.item(minute).kind == word && m < 60 && (m >= 10 || p.is(minute-1, decade)) &&
+			p.item(minute).to-p.item(minute).from == 1 &&
 			(p.ends(to) || p.is(to, meridiem)) {
 			c.minute, c.plainNumber, c.words = m, 0, !led
 			return c, to
@@ -315,15 +323,7 @@ func (p *parser) figureClock(i int, led bool) (clock, int) {
 	c.strict = !c.half && p.lang == english
 	switch {
 	case length > 2:
-		hour, minute := n/100, n%100
-		military := p.is(next, hourMark) && p.lang == english && length == 4
-		if length > 4 || minute > 59 || !p.is(next, meridiem) && !military && !(led && length == 4 && it.text[0] == '0' && hour > 0) {
-			return clock{}, i
-		}
-		if military {
-			next++
-		}
-		return clock{hour: hour, minute: minute, strict: length == 4 && !p.is(next, meridiem)}, next
+		return p.together(i, led)
 	case p.reads(next, ":") && glued(next) && two(next+1) && glued(next+1):
 		c.minute, next = p.item(next+1).num, next+2
 		if p.reads(next, ":") && p.item(next).glued && p.item(next+1).kind == digits && p.item(next+1).glued {
@@ -360,16 +360,25 @@ func (p *parser) figureClock(i int, led bool) (clock, int) {
 		c.minute, c.words = m, !led
 		return c, to
 	}
-	if n == 0 {
+	if n == 0 || n > 24 {
 		return clock{}, i
 	}
-	if c.plainNumber = n; n > 12 && p.lang == english && !p.is(next, meridiem) {
-		c.plainNumber = n
-	}
-	if n > 24 {
-		return clock{}, i
-	}
+	c.plainNumber = n
 	return c, next
+}
+
+// together reads hour and minute written as one number: 930pm, 0730.
+func (p *parser) together(i int, led bool) (clock, int) {
+	it, next := p.item(i), i+1
+	hour, minute, length := it.num/100, it.num%100, len(it.text)
+	military := p.is(next, hourMark) && p.lang == english && length == 4
+	if length > 4 || minute > 59 || !p.is(next, meridiem) && !military && !(led && length == 4 && it.text[0] == '0' && hour > 0) {
+		return clock{}, i
+	}
+	if military {
+		next++
+	}
+	return clock{hour: hour, minute: minute, strict: length == 4 && !p.is(next, meridiem)}, next
 }
 
 // partElement reads a part of the day: "in the morning", "da noite", "de manhã".

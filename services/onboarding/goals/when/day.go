@@ -50,8 +50,14 @@ func (p *parser) dayElement(i int) element {
 	if d.kind == ambiguous {
 		e.kind = aWrong
 	}
-	if p.is(i-1, bound|every|last|vague|after) && !p.is(i-1, function) || p.item(i-1).text == "from" {
+	if p.is(i-1, bound|every|last|vague|after) && !p.is(i-1, function) || p.reads(i-1, "from") && p.item(i-1).to-p.item(i-1).from == 1 {
 		return element{}
+	}
+	if (d.kind == date || d.kind == ofMonth) && p.street(i-1) {
+		return element{}
+	}
+	if p.lang != english && p.reads(to, "agora") {
+		e.to++
 	}
 	if d.kind == ofMonth && !led && !p.reads(k, "the") && !p.reads(k, "dia") {
 		return element{}
@@ -60,6 +66,15 @@ func (p *parser) dayElement(i int) element {
 		return element{}
 	}
 	return e
+}
+
+// street reports whether item i makes a date the name of a street: "rua 25 de Março".
+func (p *parser) street(i int) bool {
+	switch p.item(i).text {
+	case "rua", "r", "avenida", "av", "praca", "travessa", "largo", "alameda", "viaduto", "tunel":
+		return p.lang != english
+	}
+	return false
 }
 
 // weekdayStands reports whether a weekday is a day, and not a verb or an ordinal; one that names something is marked.
@@ -80,11 +95,11 @@ func (p *parser) weekdayStands(i, k, to int, led bool, e *element) bool {
 	if e.day.next || e.day.nextWeek || p.ends(to) || clocks(to) || p.is(to, number) {
 		return true
 	}
-	if p.is(i-1, determiner) && !led || p.is(i, determiner) && led && p.lang != english && false {
+	if p.is(i-1, determiner) && !led {
 		e.named = true
 		return true
 	}
-	if !led && !beside || led && p.item(to).plain() && p.item(to).capital && false {
+	if !led && !beside {
 		e.kind = aWrong
 	}
 	return true
@@ -193,8 +208,10 @@ func (p *parser) dateBody(i int) (day, int) {
 	for p.is(of, on) && !p.is(of, at) && of-to < 2 {
 		of++
 	}
-	if p.is(of, month) && (!p.is(of, weak) || of > to || suffixed || len(p.item(of).text) > 3 || p.ends(of+1) || p.item(of+1).kind == digits || p.is(of+1, number|noon)) &&
-		!(p.item(of).is(number) && of == to && p.item(i).kind == word) && p.item(of).text != "may" || p.is(of, month) && p.item(of).text == "may" && (suffixed || of > to || p.item(of).capital) {
+	if p.is(of, month) && (!p.is(of, weak) || of > to || suffixed || len(p.item(of).text) > 3 || p.ends(of+1) ||
+		p.item(of+1).kind == digits || p.is(of+1, number|noon)) &&
+		!(p.item(of).is(number) && of == to && p.item(i).kind == word) && p.item(of).text != "may" || p.is(of, month) &&
+		p.item(of).text == "may" && (suffixed || of > to || p.item(of).capital) {
 		year, after := p.year(of + 1)
 		return day{kind: date, month: time.Month(p.item(of).value), day: n, year: year}, after
 	}

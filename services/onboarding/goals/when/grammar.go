@@ -115,10 +115,13 @@ func (p *parser) ranges() {
 		if e.kind == aWrong || e.kind == aPassed {
 			continue
 		}
-		between := next.is(or) && !next.is(at|on) || next.text == "-" || next.text == "/" || e.kind == aClock && next.text == "a" && !next.accent && p.is(e.to+1, number)
+		between := next.is(or) && !next.is(at|on) || next.text == "-" || next.text == "/" || e.kind == aClock && next.text == "a" &&
+			!next.accent && p.is(e.to+1, number)
 		if next.is(ish) || e.kind == aClock && p.place(e.to) || between && p.is(e.to+1, number|half|once|noon|dayWord|weekday) ||
 			next.is(and) && e.kind == aClock && p.is(e.to+1, number) ||
-			e.kind == aRelative && (next.is(vague|after|ago) || p.is(e.from-1, number) || next.is(number) && next.kind == digits && !p.is(e.to+1, meridiem|hourMark) && p.item(e.to+1).text != ":") {
+			e.kind == aRelative && (next.is(vague|after|ago) || p.is(e.from, after) && (p.reads(e.to, "of") || p.reads(e.to, "de")) ||
+				p.is(e.from-1, number) || next.is(number) && next.kind == digits &&
+				!p.is(e.to+1, meridiem|hourMark) && p.item(e.to+1).text != ":") {
 			e.kind = aWrong
 		}
 		if next.text == "-" && p.reads(e.to+1, "ish") {
@@ -132,7 +135,8 @@ func (p *parser) ranges() {
 
 // place reports whether what follows a time of day is where it is that time: "9am London time", "9h UTC".
 func (p *parser) place(i int) bool {
-	return p.is(i, place) || p.item(i).plain() && p.item(i+1).text == "time" || p.item(i).plain() && p.item(i+1).plain() && p.item(i+2).text == "time"
+	return p.is(i, place) || p.item(i).plain() && p.item(i+1).text == "time" || p.item(i).plain() && p.item(i+1).plain() &&
+		p.item(i+2).text == "time"
 }
 
 // beside reports whether nothing but a comma stands between two items.
@@ -160,7 +164,8 @@ func (p *parser) ends(i int) bool {
 	if it.kind == mark && it.class == 0 {
 		return !it.glued || loose(it)
 	}
-	return it.plain() && p.infinitiveAt(i) || it.is(function|verb|dayWord|weekday|part|tonight|on|purpose|at|coming|this|remind|sharp|ish|or|and|bound|nothing|in|place)
+	return it.plain() && p.infinitiveAt(i) ||
+		it.is(function|verb|dayWord|weekday|part|tonight|on|purpose|at|coming|this|remind|sharp|ish|or|and|bound|nothing|in|place)
 }
 
 // start reports whether only a greeting or the like stands before item i.
@@ -212,7 +217,8 @@ func (p *parser) wrong(i int) element {
 		to = p.partAlone(i)
 	case it.is(noon), it.is(meridiem) && p.is(i-1, number) && p.item(i).text != "am":
 		to = i + 1
-	case it.is(event) && p.is(i-1, on|at|in|bound|coming|this|purpose) && !p.is(i-1, determiner&^this) && p.item(i-1).text != "do" && p.item(i-1).text != "de":
+	case it.is(event) && p.is(i-1, on|at|in|bound|coming|this|purpose) && !p.is(i-1, determiner&^this) && p.item(i-1).text != "do" &&
+		p.item(i-1).text != "de":
 		to = i + 1
 	case it.kind == word:
 		to = p.misspelt(i)
@@ -233,7 +239,8 @@ func (p *parser) loose(i int) (bool, int) {
 	}
 	if n, next, ok := p.quantity(i); ok && p.is(next, unit) && (!p.is(next, short) || p.item(next).glued) {
 		u := p.item(next)
-		if u.is(ordinal|weekday|weak) && n == 1 || u.text == "m" || u.text == "s" && n > 90 || u.text == "d" && p.item(next).glued && !p.bareEnd(next+1) {
+		if u.is(ordinal|weekday|weak) && n == 1 || u.text == "m" || u.text == "s" && n > 90 || u.text == "d" && p.item(next).glued &&
+			!p.bareEnd(next+1) {
 			return false, 0 // "a second coffee", "30m of cable"
 		}
 		return true, next + 1
@@ -308,7 +315,7 @@ func (p *parser) qualified(i int) int {
 // hours reports whether a bare number after a word such as "until" is an hour.
 func (p *parser) hours(i int) bool {
 	switch p.item(i).text {
-	case "until", "untill", "til", "till", "by", "since", "around", "between", "from", "starting", "entre", "pelas", "la", "desde", "umas":
+	case "until", "til", "till", "by", "since", "around", "between", "from", "starting", "entre", "pelas", "la", "desde", "umas":
 		return true
 	}
 	return p.lang != english && strings.HasSuffix(p.text[:p.item(i).end], "s") && p.item(i).to-p.item(i).from > 1 // "até as", "a partir das"
@@ -376,10 +383,15 @@ func (p *parser) figures(i int) int {
 	if p.item(i).kind != digits && !p.is(i, number|half|quarter) || p.money(i) {
 		return 0
 	}
-	if p.is(i+1, pastHour|toHour) && p.is(i+2, number) && p.ends(i+3) && (p.is(i+1, pastHour) || p.item(i).num%5 == 0 && p.lang == english) { // "20 past 3"
+	// "20 past 3"
+	if p.is(i+1, pastHour|toHour) && p.is(i+2, number) && p.ends(i+3) && (p.is(i+1, pastHour) || p.item(i).num%5 == 0 && p.lang == english) {
 		return i + 3
 	}
-	if n := p.item(i).num; n >= 1 && n < 24 && p.item(i+1).from < 0 && p.frame() && !p.is(i-1, function|counted) || p.start(i) && p.is(i+1, verb) && n <= 24 {
+	if p.reads(i+1, "ish") || p.reads(i+1, "-") && p.reads(i+2, "ish") { // "5ish"
+		return i + 2
+	}
+	if n := p.item(i).num; n >= 1 && n < 24 && p.item(i+1).from < 0 && p.frame() && !p.is(i-1, function|counted) || p.start(i) &&
+		p.is(i+1, verb) && n <= 24 {
 		return i + 1 // "remind me gym 6", "9 call John"
 	}
 	if c, to := p.clockBody(i, false); to > i && c.plainNumber == 0 && !c.words {
@@ -393,7 +405,8 @@ func (p *parser) figures(i int) int {
 	if d, to := p.dayBody(i); to > i && d.kind != 0 {
 		return to
 	}
-	if s := p.item(i + 1).text; (s == "/") && p.item(i+1).glued && p.item(i+2).kind == digits && p.item(i+2).glued && p.item(i).num <= 31 && p.item(i+2).num <= 31 {
+	if s := p.item(i + 1).text; (s == "/") && p.item(i+1).glued && p.item(i+2).kind == digits && p.item(i+2).glued && p.item(i).num <= 31 &&
+		p.item(i+2).num <= 31 {
 		return i + 3
 	}
 	return 0
@@ -422,13 +435,16 @@ func (p *parser) misspelt(i int) int {
 func (l *language) unmistakable() []string {
 	if l == english {
 		return []string{
-			"tomorrow", "tonight", "minutes", "monday", "mondays", "tuesday", "tuesdays", "wednesday", "wednesdays", "thursday", "thursdays", "friday",
-			"fridays", "saturday", "saturdays", "sundays", "afternoon", "morning", "mornings", "evening", "evenings", "january", "february", "september",
+			"tomorrow", "tonight", "minutes", "monday", "mondays", "tuesday", "tuesdays", "wednesday", "wednesdays", "thursday", "thursdays",
+			"friday",
+			"fridays", "saturday", "saturdays", "sundays", "afternoon", "morning", "mornings", "evening", "evenings", "january", "february",
+			"september",
 			"october", "november", "december", "tomorrow's",
 		}
 	}
 	return []string{
-		"amanha", "minutos", "segundas", "tercas", "quartas", "quintas", "sextas", "sabados", "domingos", "madrugada", "janeiro", "fevereiro", "setembro",
+		"amanha", "minutos", "segundas", "tercas", "quartas", "quintas", "sextas", "sabados", "domingos", "madrugada", "janeiro", "fevereiro",
+		"setembro",
 		"outubro", "novembro", "dezembro", "manhas", "noites", "tardes", "amanhas",
 	}
 }
@@ -470,7 +486,8 @@ func near(a, right string) bool {
 // vagueNumber reports whether item i counts without a number: "some", "several".
 func (p *parser) vagueNumber(i int) bool {
 	switch p.item(i).text {
-	case "some", "many", "several", "few", "a", "multiple", "any", "alguns", "algumas", "varios", "varias", "muitos", "muitas", "poucos", "poucas":
+	case "some", "many", "several", "few", "a", "multiple", "any", "alguns", "algumas", "varios", "varias", "muitos", "muitas", "poucos",
+		"poucas":
 		return true
 	}
 	return false

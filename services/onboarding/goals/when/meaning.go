@@ -13,7 +13,7 @@ type meaning struct {
 // meant puts the elements together, and reports whether that leaves no doubt.
 func (p *parser) meant() (meaning, bool) {
 	var m meaning
-	named, lasting := false, false
+	named := false
 	for i := range p.elements {
 		e := &p.elements[i]
 		if e.named {
@@ -43,8 +43,7 @@ func (p *parser) meant() (meaning, bool) {
 				return m, false
 			}
 			m.amount = &e.amount
-		case aDuration:
-			lasting = true
+		case aDuration: // stays in the goal
 		case aPassed, aWrong:
 			return m, false
 		}
@@ -57,7 +56,6 @@ func (p *parser) meant() (meaning, bool) {
 		onlyDays := m.amount.Exact == 0 && m.amount.Months == 0
 		return m, len(m.days) == 0 && (m.clock == nil && m.part == 0 || m.clock != nil && onlyDays)
 	}
-	_ = lasting
 	return m, true
 }
 
@@ -85,7 +83,8 @@ func (p *parser) content(e *element) bool {
 		return true
 	}
 	before := p.item(e.from - 1)
-	if before.text == "to" || before.is(or) && before.text != "a" && before.from >= 0 && before.kind == word || before.text == "not" || before.text == "nao" ||
+	if before.text == "to" || before.is(or) && before.text != "a" && before.from >= 0 && before.kind == word || before.text == "not" ||
+		before.text == "nao" ||
 		before.is(and) && !before.accent && e != &p.elements[0] && !before.is(at) {
 		return true
 	}
@@ -95,7 +94,8 @@ func (p *parser) content(e *element) bool {
 // quoted reports whether the element stands between quotation marks.
 func (p *parser) quoted(e *element) bool {
 	before := p.text[:p.item(e.from).start]
-	return strings.Count(before, `"`)%2 == 1 || strings.Count(before, "“") > strings.Count(before, "”") || strings.Count(before, "«") > strings.Count(before, "»")
+	odd := strings.Count(before, `"`)%2 == 1
+	return odd || strings.Count(before, "“") > strings.Count(before, "”") || strings.Count(before, "«") > strings.Count(before, "»")
 }
 
 // afterColon reports whether the element stands in what a colon begins: "text Ana: see you at 9".
@@ -136,7 +136,8 @@ func (p *parser) reported(e *element) bool {
 			return true
 		}
 		told = told || it.is(report|remind)
-		asked = asked || it.is(report) && !it.is(remind) && it.text != "remind" && it.text != "lembra" && it.text != "lembre" && it.text != "lembrar"
+		asked = asked || it.is(report) && !it.is(remind) && it.text != "remind" && it.text != "lembra" && it.text != "lembre" &&
+			it.text != "lembrar"
 	}
 	return false
 }
@@ -156,10 +157,11 @@ func (p *parser) infinitiveAt(i int) bool {
 	if p.lang == english {
 		return it.is(verb)
 	}
-	if it.text == "ele" || it.text == "ela" || it.text == "eles" || it.text == "elas" || it.text == "me" {
+	if strings.TrimSuffix(it.text, "s") == "ele" || strings.TrimSuffix(it.text, "s") == "ela" || it.text == "me" {
 		return true
 	}
-	return it.kind == word && !it.capital && len(it.text) > 2 && (strings.HasSuffix(it.text, "ar") || strings.HasSuffix(it.text, "er") || strings.HasSuffix(it.text, "ir"))
+	return it.kind == word && !it.capital && len(it.text) > 2 && (strings.HasSuffix(it.text, "ar") || strings.HasSuffix(it.text, "er") ||
+		strings.HasSuffix(it.text, "ir"))
 }
 
 // booked reports whether the element is when something is that shall be booked now, or where something is moved to.

@@ -143,7 +143,8 @@ func (m *meaning) partMinutes(lang *language, today, dayless bool) []int {
 	return nil
 }
 
-// dates are the days that are possible, the first to be taken if its time is still to come; each is midnight in UTC. It is not certain which
+// dates are the days that are possible, the first to be taken if its time is still to come; each is midnight in UTC. It is not certain
+// which
 // day is meant where two ways to count give two days.
 func (m *meaning) dates(local time.Time) ([]time.Time, bool) {
 	today := time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, time.UTC)
@@ -295,7 +296,8 @@ func (s *phrases) in(amount Amount, zone *time.Location, now time.Time) Reading 
 	return reading
 }
 
-// instants are those at which clocks in the zone show a wall-clock time: one, two where a change repeats it. Where a change skips it, it is the
+// instants are those at which clocks in the zone show a wall-clock time: one, two where a change repeats it. Where a change skips it, it
+// is the
 // first instant after the change. The wall-clock time is given as if in UTC.
 func instants(wall time.Time, zone *time.Location) (found []time.Time, skipped bool) {
 	var after time.Time

@@ -1,8 +1,10 @@
 // Package when reads when a goal is meant: "call John tomorrow at nine" is the goal "call John" and an instant.
 //
-// A text is cut into words (words.go), a vocabulary for each language says what the words can be (english.go, portuguese.go), one grammar finds
+// A text is cut into words (words.go), a vocabulary for each language says what the words can be (english.go, portuguese.go), one grammar
+// finds
 // the times among them (clock.go, day.go, amount.go, grammar.go), and what was found is put together to an instant, or to nothing: whatever
-// looks like a time and was not understood for certain is Unclear, because a goal that runs at once although a time was meant is the worst error.
+// looks like a time and was not understood for certain is Unclear, because a goal that runs at once although a time was meant is the
+// worst error.
 package when
 
 import (
@@ -36,7 +38,8 @@ type Reading struct {
 	Past bool
 }
 
-// Read reads a text that reached us at now from a person in this zone. A locale that begins with "pt" is Portuguese, every other one English; a
+// Read reads a text that reached us at now from a person in this zone. A locale that begins with "pt" is Portuguese, every other one
+// English; a
 // text that holds the other language's words of time and none of its own is read as the other.
 func Read(text, locale string, zone *time.Location, now time.Time) Reading {
 	if zone == nil {

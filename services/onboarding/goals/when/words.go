@@ -171,7 +171,10 @@ func Subsequence(goal, text string) bool {
 // bare are the words of a text without the marks around them.
 func bare(text string) []string {
 	var words []string
-	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return unicode.IsSpace(r) || r == 0x200b || r == 0xfeff || parting(r) }) {
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool {
+		return unicode.IsSpace(r) || r == 0x200b || r == 0xfeff ||
+			parting(r)
+	}) {
 		if word = strings.TrimFunc(word, around); word != "" {
 			words = append(words, word)
 		}
