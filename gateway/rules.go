@@ -44,8 +44,8 @@ func onlyFor(rule rpc.Rule) string {
 	return "only an operator may do this"
 }
 
-// ownOnly keeps a user's request to their own profile, if it has room for one: when it names none, it gets theirs. For any other request the
-// service checks who owns the row.
+// ownOnly keeps a user's request to their own profile, if it has room for one: when it names none, it gets theirs. For any other request
+// the service checks who owns the row.
 func ownOnly(rule rpc.Rule, p rpc.Principal, request proto.Message) error {
 	message := request.ProtoReflect()
 	fields := message.Descriptor().Fields()

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"os"
@@ -29,9 +29,16 @@ type deviceCommand struct {
 	URL       string `name:"url" default:"http://127.0.0.1:8080" help:"The gateway."`
 	Device    string `required:"" help:"The device_id that POST /v1/devices answered."`
 	TokenFile string `type:"existingfile" help:"The file that holds the device's token; else PACELINE_DEVICE_TOKEN does."`
-	Exec      string `required:"" help:"The program to run for each goal: the goal on its standard input, PACELINE_RUN_ID, PACELINE_GOAL_ID, PACELINE_SCHEDULED_FOR and PACELINE_CONFIGURATION in its environment. It is asked to end by SIGTERM. Its last line is what the goal ends with."`
+	Exec      string `required:"" help:"The program to run for each goal."`
 	State     string `required:"" help:"The file that remembers runs across restarts, so that none begins twice."`
-	Say       string `help:"A goal for this device, with its time in it, such as \"in 5 minutes open the door\". So is each line of the standard input."`
+	Say       string `help:"A goal for this device, such as \"in 5 minutes open the door\"."`
+}
+
+// Help is what --help says after the first line.
+func (c *deviceCommand) Help() string {
+	return "The program gets the goal on its standard input, and PACELINE_RUN_ID, PACELINE_GOAL_ID, PACELINE_SCHEDULED_FOR and " +
+		"PACELINE_CONFIGURATION in its environment. It is asked to end by SIGTERM, and killed 10 s later. It has succeeded when it exits " +
+		"with 0; its last line is what the goal ends with. Each line of the standard input is a goal as of --say. docs/goals.md, A device of your own."
 }
 
 // Run serves until it is stopped, or cannot serve any more.
@@ -78,7 +85,7 @@ type streamDevice struct {
 }
 
 const (
-	// The pause before the next try doubles, and is made random, so that the devices of a gateway that was away do not come at once.
+	// The pause before the next try doubles, and differs by device, so that the devices of a gateway that was away do not come at once.
 	firstPause, longestPause = 500 * time.Millisecond, 30 * time.Second
 	// A device waits for a frame to be sent, or a connection to be made, for this long.
 	deviceTimeout = 10 * time.Second
@@ -89,12 +96,12 @@ const (
 // serve connects again and again until ctx ends, or the gateway says that it is of no use.
 func (d *streamDevice) serve(ctx context.Context) error {
 	defer d.runs.stopAll()
-	pause := firstPause
+	pause, tries := firstPause, 0
 	for {
 		s := &deviceSession{device: d}
 		err := s.play(ctx)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // it was stopped
+			return nil // it was stopped
 		}
 		if useless(err) {
 			return fmt.Errorf("the gateway does not want this device: %w", err)
@@ -104,10 +111,11 @@ func (d *streamDevice) serve(ctx context.Context) error {
 		}
 		wait := s.after
 		if wait == 0 {
-			wait = pause/2 + rand.N(pause) //nolint:gosec // a pause is no secret
+			tries++
+			wait = pause/2 + d.spread(tries, pause)
 			pause = min(2*pause, longestPause)
 		}
-		d.print("disconnected: %v; again in %s", err, wait.Round(time.Millisecond))
+		d.notef("disconnected: %v; again in %s", err, wait.Round(time.Millisecond))
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
@@ -116,6 +124,13 @@ func (d *streamDevice) serve(ctx context.Context) error {
 		case <-timer.C:
 		}
 	}
+}
+
+// spread is a part of a pause, another for each device and try.
+func (d *streamDevice) spread(tries int, pause time.Duration) time.Duration {
+	h := fnv.New64a()
+	_, _ = fmt.Fprint(h, d.url, tries)              // never fails
+	return time.Duration(h.Sum64() % uint64(pause)) //nolint:gosec // less than pause
 }
 
 // refusedError is an upgrade that was answered like any other request.
@@ -150,7 +165,7 @@ func (d *streamDevice) listen(ctx context.Context, in io.Reader) {
 	}
 }
 
-func (d *streamDevice) print(format string, args ...any) {
+func (d *streamDevice) notef(format string, args ...any) {
 	d.printing.Lock()
 	defer d.printing.Unlock()
 	_, _ = fmt.Fprintf(d.out, format+"\n", args...) // there is nobody to tell
@@ -162,7 +177,7 @@ type deviceSession struct {
 	conn     *websocket.Conn
 	welcomed bool
 	after    time.Duration // when to come back, as the gateway said
-	beat     <-chan time.Time
+	beat     *time.Ticker  // nil before the welcome
 }
 
 // play connects, and answers what comes until the connection ends.
@@ -190,7 +205,21 @@ func (s *deviceSession) play(ctx context.Context) error {
 	reading, stop := context.WithCancel(context.WithoutCancel(ctx)) // the end of ctx is told to the gateway
 	defer stop()
 	go func() { failed <- s.read(reading, frames) }()
+	defer func() {
+		if s.beat != nil {
+			s.beat.Stop()
+		}
+	}()
+	return s.answer(ctx, frames, failed)
+}
+
+// answer does one thing after the other until the connection ends.
+func (s *deviceSession) answer(ctx context.Context, frames <-chan *onboardingv1.ConnectDeviceResponse, failed <-chan error) (err error) {
 	for {
+		var beat <-chan time.Time
+		if s.beat != nil {
+			beat = s.beat.C
+		}
 		var said <-chan string
 		if s.welcomed && len(s.device.unanswered) < maxUnanswered {
 			said = s.device.said
@@ -198,13 +227,12 @@ func (s *deviceSession) play(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			s.device.runs.stopAll()
-			err = errors.Join(s.tellEnds(), conn.Close(websocket.StatusNormalClosure, ""))
-			return err
+			return errors.Join(s.tellEnds(), s.conn.Close(websocket.StatusNormalClosure, ""))
 		case err := <-failed:
 			return err
 		case frame := <-frames:
 			err = s.take(frame)
-		case <-s.beat:
+		case <-beat:
 			err = s.beatAll()
 		case <-s.device.runs.changed:
 			err = s.tellEnds()
@@ -250,14 +278,14 @@ func (s *deviceSession) take(frame *onboardingv1.ConnectDeviceResponse) error {
 	case *onboardingv1.ConnectDeviceResponse_Goal:
 		delete(s.device.unanswered, f.Goal.GetKey())
 		if g := f.Goal.GetGoal(); g != nil {
-			s.device.print("goal %s is %s, for %s", g.GetGoalId(), g.GetStatus(), g.GetScheduledFor().AsTime().Format(time.RFC3339))
+			s.device.notef("goal %s is %s, for %s", g.GetGoalId(), g.GetStatus(), g.GetScheduledFor().AsTime().Format(time.RFC3339))
 		} else {
-			s.device.print("not taken: %s: %s", f.Goal.GetReason(), f.Goal.GetMessage())
+			s.device.notef("not taken: %s: %s", f.Goal.GetReason(), f.Goal.GetMessage())
 		}
 	case *onboardingv1.ConnectDeviceResponse_Reconnect:
 		s.after = max(time.Millisecond, time.Duration(f.Reconnect.GetAfterMs())*time.Millisecond)
 	case *onboardingv1.ConnectDeviceResponse_Error:
-		s.device.print("the gateway says %s: %s", f.Error.GetReason(), f.Error.GetMessage())
+		s.device.notef("the gateway says %s: %s", f.Error.GetReason(), f.Error.GetMessage())
 	}
 	return nil
 }
@@ -265,8 +293,10 @@ func (s *deviceSession) take(frame *onboardingv1.ConnectDeviceResponse) error {
 // welcome says what is known of each run that the server believes to be open, and says again what was not answered.
 func (s *deviceSession) welcome(w *onboardingv1.DeviceWelcome) error {
 	s.welcomed = true
-	s.beat = time.Tick(max(time.Second, time.Duration(w.GetRunLeaseSeconds())*time.Second/3))
-	s.device.print("connected, for the %d. time", w.GetEpoch())
+	if s.beat == nil {
+		s.beat = time.NewTicker(max(time.Second, time.Duration(w.GetRunLeaseSeconds())*time.Second/3))
+	}
+	s.device.notef("connected, for the %d. time", w.GetEpoch())
 	for _, id := range w.GetRuns() {
 		known := s.device.runs.book.find(id)
 		report := &onboardingv1.DeviceRun{RunId: id, State: string(known.State), Ok: known.OK, Detail: known.Detail}
@@ -292,7 +322,7 @@ func (s *deviceSession) offer(o *onboardingv1.DeviceOffer) error {
 		Acknowledge: &onboardingv1.DeviceAcknowledge{RunId: o.GetRunId()},
 	}})
 	if fresh { // also if it could not be acknowledged: the report after connecting again does
-		s.device.print("run %s begins", o.GetRunId())
+		s.device.notef("run %s begins", o.GetRunId())
 		s.device.runs.begin(o)
 	} else if known := s.device.runs.book.find(o.GetRunId()); sent == nil && known.State == runEnded {
 		sent = s.end(o.GetRunId(), known)
@@ -319,7 +349,7 @@ func (s *deviceSession) tellEnds() error {
 	}
 	for _, id := range s.device.runs.takeEnded() {
 		known := s.device.runs.book.find(id)
-		s.device.print("run %s ended, ok=%t", id, known.OK)
+		s.device.notef("run %s ended, ok=%t", id, known.OK)
 		if err := s.end(id, known); err != nil {
 			return err
 		}

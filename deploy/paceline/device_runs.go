@@ -60,15 +60,15 @@ type runBook struct {
 
 // openRunBook reads the file. A run that had begun and has no end ended with the process that ran it.
 func openRunBook(path string) (*runBook, error) {
-	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the caller's own file
+	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("--state: %w", err)
 	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { //nolint:gosec // a file descriptor fits
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return nil, errors.Join(fmt.Errorf("--state: another process uses %s: %w", path, err), lock.Close())
 	}
 	b := &runBook{path: path, lock: lock, runs: map[string]notedRun{}}
-	content, err := os.ReadFile(path) //nolint:gosec // the same
+	content, err := os.ReadFile(path)
 	if err == nil {
 		err = json.Unmarshal(content, &b.runs)
 	} else if errors.Is(err, fs.ErrNotExist) {
@@ -109,7 +109,7 @@ func (b *runBook) begin(id string) (fresh bool, err error) {
 	if _, seen := b.runs[id]; seen {
 		return false, nil
 	}
-	b.runs[id] = notedRun{State: runStarted, At: time.Now()} //nolint:forbidigo // a device lives by the machine's clock
+	b.runs[id] = notedRun{State: runStarted, At: time.Now()}
 	if err := b.write(); err != nil {
 		delete(b.runs, id)
 		return false, err
@@ -220,8 +220,8 @@ func (r *runs) execute(ctx context.Context, o *onboardingv1.DeviceOffer) (ok boo
 	cmd := exec.CommandContext(ctx, r.program) //nolint:gosec // it is what the device is for
 	cmd.Stdin, cmd.Stdout = strings.NewReader(o.GetGoal()), output
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, deviceTokenVariable+"=") })
-	cmd.Env = append(cmd.Env, "PACELINE_RUN_ID="+o.GetRunId(), "PACELINE_GOAL_ID="+o.GetGoalId(), "PACELINE_CONFIGURATION="+string(configuration),
-		"PACELINE_SCHEDULED_FOR="+o.GetScheduledFor().AsTime().Format(time.RFC3339))
+	cmd.Env = append(cmd.Env, "PACELINE_RUN_ID="+o.GetRunId(), "PACELINE_GOAL_ID="+o.GetGoalId(),
+		"PACELINE_CONFIGURATION="+string(configuration), "PACELINE_SCHEDULED_FOR="+o.GetScheduledFor().AsTime().Format(time.RFC3339))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = stopGrace // then it is killed; also what holds its output open for so long

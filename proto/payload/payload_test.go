@@ -121,3 +121,20 @@ func countStrings(t *testing.T, body []byte) int {
 		}
 	}
 }
+
+// FuzzDecodeGoal holds the decoder to its promise: what it accepts is one JSON object that has goal_id, once, and nothing else.
+func FuzzDecodeGoal(f *testing.F) {
+	f.Fuzz(func(t *testing.T, body []byte) {
+		goal, issues := DecodeGoal(body)
+		if issues != nil {
+			require.Nil(t, goal)
+			require.NotEmpty(t, issues)
+			return
+		}
+		var fields map[string]string
+		require.NoError(t, json.Unmarshal(body, &fields))
+		require.Equal(t, map[string]string{"goal_id": goal.GetGoalId()}, fields)
+		require.NotEmpty(t, goal.GetGoalId())
+		require.Equal(t, 2, countStrings(t, body))
+	})
+}

@@ -111,6 +111,16 @@ func TestLoadConfig(t *testing.T) {
 		require.NoError(t, err)
 	})
 
+	t.Run("NamesEveryProblemOfTheGoalWordsAtOnce", func(t *testing.T) {
+		t.Parallel()
+		environ := complete()
+		environ["GOAL_WORDS_FILE"] = write(t, t.TempDir(), "words.json", `{"en": ["stop", "no"]}`)
+		_, err := onboarding.LoadConfig(environ)
+		for _, problem := range []string{"GOAL_WORDS_FILE", `"stop" of en means STOP`, `"no" of en has fewer than 3 letters`} {
+			require.ErrorContains(t, err, problem)
+		}
+	})
+
 	t.Run("NamesEveryProblemOfEngagementAtOnce", func(t *testing.T) {
 		t.Parallel()
 		environ := complete()

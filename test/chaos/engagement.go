@@ -449,7 +449,7 @@ func (e *evidence) judgeChoices(f *follower, v *Verdict) {
 		w := e.said[f.phone][i]
 		choice := rules.ParseChoice(w.body)
 		d, acted := f.touched(at.Add(-time.Hour), w.at)
-		if choice == rules.NoChoice || !w.at.Before(at.Add(limits.GoodbyeTimeout)) || acted && d.words != w.body {
+		if choice == rules.NoChoice || !w.at.Before(at.Add(limits.GoodbyeTimeout)) || acted && d.to.Before(w.at) {
 			continue
 		}
 		if !slices.ContainsFunc(f.trail, func(t trace) bool {

@@ -39,8 +39,11 @@ type done struct {
 	from, to time.Time
 }
 
-// active reports whether it counts as activity: what is set on a page does not.
-func (d done) active() bool { return d.page == nil }
+// active reports whether it counts as activity: what is set on a page does not, nor what messaging takes for a STOP, a HELP or a doubt.
+func (d done) active() bool {
+	read := consent.Read(d.words, "", consent.OptedIn)
+	return d.page == nil && (read.Preferences.Any() || read.Effect == consent.None || read.Effect == consent.OptIn)
+}
 
 var (
 	zones = []string{

@@ -14,7 +14,7 @@ import (
 
 const sqlDevices = `
 select d.id::text, d.org_id::text, d.profile_id::text, d.name, d.kind, d.epoch, ` + online + ` as online, d.connected_at, d.created_at
-from devices d left join device_nodes n on n.id = d.node_id where d.deleted_at is null and `
+from devices d where d.deleted_at is null and `
 
 type deviceRow struct {
 	ID, OrgID, ProfileID, Name, Kind string

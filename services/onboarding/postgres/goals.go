@@ -37,8 +37,8 @@ func goalAlarms(pool postgres.DB) *outbox.Store[goals.Alarm] {
 // Alarms is the outbox of the goals' alarms.
 func (s *Goals) Alarms() *outbox.Store[goals.Alarm] { return s.alarms }
 
-// online is whether the device d, with its node n, can be reached.
-const online = `(d.deleted_at is null and (d.kind = 'phone' or coalesce(n.lease_until > @now, false)))`
+// online is whether the device d can be reached.
+const online = `(d.deleted_at is null and (d.kind = 'phone' or d.node_id is not null and node_alive(d.node_id, @now)))`
 
 const sqlGoalColumns = `
 select g.id::text, g.org_id::text, g.profile_id::text, g.device_id::text, d.kind, g.source, g.idempotency_key as key, g.said, g.goal, g.locale,
@@ -110,7 +110,7 @@ func oneGoal(ctx context.Context, db postgres.DB, where string, args pgx.NamedAr
 
 const sqlSituation = sqlGoalColumns + `, ` + online + ` as online, d.deleted_at is not null as removed,
        exists (select from goals r where r.device_id = g.device_id and r.status = 'running' and r.id <> g.id) as busy
-from goals g join devices d on d.id = g.device_id left join device_nodes n on n.id = d.node_id
+from goals g join devices d on d.id = g.device_id
 where g.id = @goal and (@org = '' or g.org_id = nullif(@org, '')::uuid)`
 
 type situationRow struct {

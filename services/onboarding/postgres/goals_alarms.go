@@ -202,7 +202,7 @@ const goalReach = 10_000
 // runs, until it has waited for too long.
 const sqlOverdueGoals = sqlGoalColumns + `, ` + online + ` as online, d.deleted_at is not null as removed, b.busy,
     coalesce(a.generation, 0) as generation, coalesce(a.repeats, 0) as repeats
-from goals g join devices d on d.id = g.device_id left join device_nodes n on n.id = d.node_id
+from goals g join devices d on d.id = g.device_id
 cross join lateral (select exists (select from goals r where r.device_id = g.device_id and r.status = 'running' and r.id <> g.id) as busy) b
 left join lateral (
     select a.generation, a.published_at, greatest(a.due_at, a.published_at) as rung_at, a.generation - meant.generation as repeats

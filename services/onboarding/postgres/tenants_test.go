@@ -58,6 +58,21 @@ with p as (
 ), r as (
     insert into engagement_runs (id, org_id, job, period, nominal_at, status, config_hash, created_at, updated_at)
     values (gen_random_uuid(), @org, 'daily', '2026-11-21', @at, 'running', 'c', @at, @at) on conflict do nothing
+), d as (
+    insert into devices (id, org_id, profile_id, name, kind, created_at, updated_at) select gen_random_uuid(), @org, id, 'phone', 'phone', @at, @at from p
+    returning id, profile_id
+), g as (
+    insert into goals (id, org_id, profile_id, device_id, source, idempotency_key, said, goal, locale, status, scheduled_for, scheduled_delay, created_by,
+        created_at, updated_at)
+    select gen_random_uuid(), @org, profile_id, id, 'rest', 'k', 's', 'g', 'en', 'scheduled', @at, 0, 'x', @at, @at from d returning id, profile_id
+), b as (
+    insert into goal_alarms (id, org_id, goal_id, generation, cause, due_at, lease_until, created_at)
+    select gen_random_uuid(), @org, id, 1, 'due', @at, @at, @at from g
+), c as (
+    insert into goal_transitions (org_id, profile_id, goal_id, at, to_status, event, actor)
+    select @org, profile_id, id, @at, 'scheduled', 'created', 'x' from g
+), f as (
+    insert into goal_readings (org_id, profile_id, idempotency_key, reading, created_at) select @org, id, 'k', '{}', @at from p
 ), v as (
     insert into event_outbox (event_id, org_id, type, subject, time) select gen_random_uuid(), @org, 'engagement.state_changed', id::text, @at from p
 )
@@ -91,14 +106,15 @@ func TestTenants(t *testing.T) {
 	const ofSession, ofPerson = "session_id in (select id from conversation_sessions where org_id = $1)", "profile_id = $1"
 	const ofTheirSession = "session_id in (select id from conversation_sessions where profile_id = $1)"
 	pgtest.CheckTenants(t, "S2_19_S2_20", pgtest.Tenants{
-		URL: url, Service: "onboarding", Orgs: orgs, Shared: []string{"delivery_reservations"},
+		URL: url, Service: "onboarding", Orgs: orgs, Shared: []string{"delivery_reservations", "device_nodes"},
 		Rows:   map[string]string{"session_transitions": ofSession, "held_replies": ofSession},
 		People: people,
 		Person: map[string]string{
 			"profiles": "id = $1", "conversation_sessions": ofPerson, "session_transitions": ofTheirSession, "held_replies": ofTheirSession,
 			"step_alarms": ofPerson, "household_members": ofPerson, "user_engagement_states": ofPerson, "engagement_state_transitions": ofPerson,
+			"devices": ofPerson, "goals": ofPerson, "goal_transitions": ofPerson,
 		},
-		ReadOnly: []string{"household_members", "user_engagement_states", "engagement_state_transitions"},
+		ReadOnly: []string{"devices", "goals", "goal_transitions", "household_members", "user_engagement_states", "engagement_state_transitions"},
 		Open:     []string{"organisation_settings", "inbound_audits"},
 	})
 }

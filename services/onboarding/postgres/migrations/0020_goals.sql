@@ -145,13 +145,21 @@ BEGIN
             USING (current_profile_id() IS NULL OR profile_id = current_profile_id())', held);
     END LOOP;
     ALTER TABLE device_nodes ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-    CREATE POLICY tenant ON device_nodes FOR SELECT TO onboarding_tenant USING (true); -- whether a device is online
     CREATE POLICY worker ON device_nodes TO onboarding_worker USING (true);
 END
 $$;
 -- +goose StatementEnd
 
+-- Whether a device's node lives, for whoever may see the device: a tenant sees no node.
+-- +goose StatementBegin
+CREATE FUNCTION node_alive(node uuid, at timestamptz) RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public AS $$
+    SELECT EXISTS (SELECT FROM device_nodes WHERE id = node AND lease_until > at)
+$$;
+-- +goose StatementEnd
+
 -- +goose Down
+
+DROP FUNCTION node_alive(uuid, timestamptz);
 
 DROP TABLE goal_readings;
 DROP TABLE goal_transitions;
