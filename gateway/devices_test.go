@@ -145,7 +145,9 @@ func TestDeviceFramesPass(t *testing.T) {
 	require.NoError(t, d.Close(websocket.StatusNormalClosure, ""))
 
 	require.NoError(t, b.gateway.devices.drain(t.Context()))
-	require.Contains(t, b.log.String(), `"gateway.device_stream_ended"`)
+	require.Eventually(t, func() bool { // the device's end and the line about it are two goroutines'
+		return strings.Contains(b.log.String(), `"gateway.device_stream_ended"`)
+	}, 10*time.Second, 10*time.Millisecond)
 	require.Contains(t, b.log.String(), `"close_code":0,"reason":"","cause":"StatusNormalClosure","received":3,"sent":3`)
 	b.checkPrivacy(t)
 }

@@ -58,9 +58,10 @@ func (v Situation) explainScheduled(now time.Time, paused bool, at func(time.Tim
 	return e
 }
 
-// failures says why in words; what is not among them the device said.
+// failures says why in words.
 func failures(reason string) string {
 	if words, ok := map[string]string{
+		ReasonDevice:  "its device said so; the timeline has its words",
 		ReasonOffline: "its device was offline at every try", ReasonBusy: "its device was not free for an hour",
 		ReasonLost: "the device fell silent while it ran", ReasonRemoved: "the device was deleted",
 		ReasonLimit: "it ran for longer than a run may", ReasonNoAlarm: "no alarm of it came through",
@@ -68,7 +69,7 @@ func failures(reason string) string {
 	}[reason]; ok {
 		return words
 	}
-	return fmt.Sprintf("the device said %q", reason)
+	return reason
 }
 
 var advice = map[string]string{

@@ -44,8 +44,9 @@ const (
 	SourceText   Source = "text"
 )
 
-// Why a goal failed. A device that ended a run says it in its own words.
+// Why a goal failed. The words of a device that ended a run are in the timeline: events have reasons, and no words.
 const (
+	ReasonDevice      = "device_failed"  // the device said so
 	ReasonOffline     = "device_offline" // its alarm and all retries found the device offline
 	ReasonBusy        = "device_busy"    // another goal ran on the device, or a conversation on the phone, for an hour
 	ReasonLost        = "device_lost"    // the device was silent for RUN_LEASE

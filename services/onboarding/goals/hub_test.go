@@ -272,7 +272,7 @@ func TestRunOfADevice(t *testing.T) {
 		require.NoError(t, h.Offer(t.Context()))
 		c.says(goals.Ended{RunID: offer.RunID, Detail: "stopped"})
 		c.settled(t)
-		require.Equal(t, "stopped", b.is(g, goals.Failed).Reason)
+		require.Equal(t, goals.ReasonDevice, b.is(g, goals.Failed).Reason)
 	})
 
 	t.Run("WhatIsSaidToADeviceIsAnswered", func(t *testing.T) {
@@ -326,7 +326,7 @@ func TestReports(t *testing.T) {
 		{name: "ARunThatItHasBegunGoesOn", report: goals.Report{State: goals.RunStarted}, want: goals.Running},
 		{name: "ARunThatHasCompletedIsOver", report: goals.Report{State: goals.RunEnded, OK: true}, want: goals.Completed},
 		{
-			name: "ARunThatHasFailedIsOver", report: goals.Report{State: goals.RunEnded, Detail: "stuck"}, want: goals.Failed, reason: "stuck",
+			name: "ARunThatHasFailedIsOver", report: goals.Report{State: goals.RunEnded, Detail: "stuck"}, want: goals.Failed, reason: goals.ReasonDevice,
 		},
 		{
 			name: "ARunThatItHadNotedAndForgotIsNotOfferedAgain", acknowledged: true, report: goals.Report{State: goals.RunNeverSaw},

@@ -81,9 +81,7 @@ func (h *Hub) ended(s *stream, f Ended) error {
 		RunID: f.RunID, DeviceID: s.DeviceID, OK: f.OK, Detail: brief(f.Detail, maxDetail), Actor: "device:" + s.DeviceID, At: h.Now(),
 	}
 	if !f.OK {
-		if end.Reason = end.Detail; end.Reason == "" {
-			end.Reason = "failed"
-		}
+		end.Reason = ReasonDevice
 	}
 	return h.call(s.ctx, func(ctx context.Context) error {
 		_, err := h.Store.End(ctx, end)

@@ -45,7 +45,7 @@ type Goal struct {
 	Source string `protobuf:"bytes,8,opt,name=source,proto3" json:"source,omitempty"`
 	// scheduled, running, completed, failed or cancelled.
 	Status string `protobuf:"bytes,9,opt,name=status,proto3" json:"status,omitempty"`
-	// Why it failed, such as device_offline, device_busy, device_lost, device_removed, on_hold, opted_out, run_limit; or what the device said.
+	// Why it failed: device_failed, device_offline, device_busy, device_lost, device_removed, alarm_lost, on_hold, opted_out, undelivered or run_limit.
 	Reason string `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
 	// When it is due, in whole seconds.
 	ScheduledFor *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=scheduled_for,json=scheduledFor,proto3" json:"scheduled_for,omitempty"`
