@@ -113,6 +113,7 @@ type wired struct {
 	people        *engagement.Service
 	later         *goals.Service
 	hub           *goals.Hub
+	closeReader   func() // of the model that reads times; nil without one
 	notifier      *queue.Notifier
 	outreach      *queue.Runner
 	outreachBell  *queue.Notifier
@@ -408,6 +409,9 @@ func (s *wired) close() error {
 	err := s.messaging.Close()
 	if s.redis != nil {
 		err = errors.Join(err, s.redis.Close())
+	}
+	if s.closeReader != nil {
+		s.closeReader()
 	}
 	return err
 }

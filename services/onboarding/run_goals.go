@@ -31,7 +31,11 @@ func (w *wiring) goals(carrier *messaging.Client, flow session.Flow) (*goals.Tex
 	if err != nil {
 		return nil, err
 	}
-	w.later = goals.NewService(goals.Config{
+	read, err := w.cfg.Classifier.client()
+	if err != nil {
+		return nil, err
+	}
+	cfg := goals.Config{
 		Store: rows, Outbox: rows.Alarms(), QStash: w.publisher, Messages: w.qstash, MaxDelay: w.cfg.QStashMaxDelay,
 		Phone:   &goals.TextPhone{Store: w.store, Carrier: carrier, Copy: copies, Words: words, Unknown: flow.UnknownSends(), Now: w.deps.Now},
 		Metrics: measured, RunLease: w.cfg.RunLease, RunLimit: w.cfg.RunLimit, Disabled: w.cfg.SchedulingDisabled,
@@ -39,7 +43,11 @@ func (w *wiring) goals(carrier *messaging.Client, flow session.Flow) (*goals.Tex
 		Begin: func(ctx context.Context, a goals.Alarm) (context.Context, func()) {
 			return spans.Begin(ctx, "onboarding.goal_alarm", a.GoalID)
 		},
-	})
+	}
+	if read != nil { // a nil client in the interface would be asked
+		cfg.Reader, w.closeReader = read, read.Close
+	}
+	w.later = goals.NewService(cfg)
 	w.hub = goals.NewHub(goals.HubConfig{
 		Store: rows, Goals: w.later, RunLease: w.cfg.RunLease, Metrics: measured, Log: w.deps.Log, Now: w.deps.Now,
 	})
