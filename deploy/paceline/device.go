@@ -38,7 +38,8 @@ type deviceCommand struct {
 func (c *deviceCommand) Help() string {
 	return "The program gets the goal on its standard input, and PACELINE_RUN_ID, PACELINE_GOAL_ID, PACELINE_SCHEDULED_FOR and " +
 		"PACELINE_CONFIGURATION in its environment. It is asked to end by SIGTERM, and killed 10 s later. It has succeeded when it exits " +
-		"with 0; its last line is what the goal ends with. Each line of the standard input is a goal as of --say. docs/goals.md, A device of your own."
+		"with 0; its last line is what the goal ends with. Each line of the standard input is a goal as of --say. " +
+		"docs/goals.md, A device of your own."
 }
 
 // Run serves until it is stopped, or cannot serve any more.

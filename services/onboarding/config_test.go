@@ -153,6 +153,7 @@ func TestDoctor(t *testing.T) {
 		require.Regexp(t, `(?m)\Aok +configuration .*
 ok +flow and copy +flow 2026-11 with 4 steps, copy 2026-11 in \[en pt-BR\]
 ok +engagement +engagement 2026-11 with 9 actions, texts in \[en pt-BR\]
+ok +goal words +a text that begins so says a goal: .*
 ok +database +schema version \d+
 ok +clock +the database's clock is .* off ours
 ok +qstash +the token is accepted at .*

@@ -65,10 +65,10 @@ func Migrate(ctx context.Context, cfg Config) error {
 // Run serves until ctx ends, then finishes what is in flight and returns nil. It does not migrate: on a database that
 // is behind, /readyz says so.
 //
-// An orchestrator has to wait before it kills, at most: 10 s for the streams of devices, 20 s for calls in flight, 10 s for the ops port,
-// 30 s for each of the jobs, their retention, outreach, the relay, the sweeper and the inbound audit, 10 s for each of the two listeners, the
-// two notifiers, the holds, the runs, the retention of outreach, and of goals the relay, the sweeper, the devices and the offers, 5 s for the
-// last spans, and a second for each.
+// An orchestrator has to wait before it kills, at most: 10 s for the streams of devices, 20 s for calls in flight, 10 s for the ops
+// port, 30 s for each of the jobs, their retention, outreach, the relay, the sweeper and the inbound audit, 10 s for each of the two
+// listeners, the two notifiers, the holds, the runs, the retention of outreach, and of goals the relay, the sweeper, the devices and the
+// offers, 5 s for the last spans, and a second for each.
 func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	ctx = postgres.AcrossOrganisations(ctx) // what works without being called works for all; a call has a scope of its own
 	tel, err := telemetry.New(ctx, telemetry.Options{
@@ -342,7 +342,8 @@ func connect(ctx context.Context, cfg Config, tel *telemetry.Telemetry, tokens *
 	}
 	return &wired{
 		pool: pool, store: store.NewStore(pool), messaging: conn,
-		wakeJobs: make(chan struct{}, 1), wakeOutreach: make(chan struct{}, 1), wakeRelay: make(chan struct{}, 1), wakeGoals: make(chan struct{}, 1),
+		wakeJobs: make(chan struct{}, 1), wakeOutreach: make(chan struct{}, 1), wakeRelay: make(chan struct{}, 1),
+		wakeGoals: make(chan struct{}, 1),
 	}, nil
 }
 

@@ -53,7 +53,9 @@ func (s *Service) Reschedule(ctx context.Context, c Caller, goalID string, to Mo
 	if v.Status != Scheduled {
 		return Goal{}, &StatusError{Status: v.Status, StartedAt: v.StartedAt}
 	}
-	n := New{OrgID: v.OrgID, ProfileID: v.ProfileID, DeviceID: v.DeviceID, Said: to.Words, At: to.At, SaidAt: s.Now(), Key: "when:" + uuid.NewString()}
+	n := New{
+		OrgID: v.OrgID, ProfileID: v.ProfileID, DeviceID: v.DeviceID, Said: to.Words, At: to.At, SaidAt: s.Now(), Key: "when:" + uuid.NewString(),
+	}
 	if to.Words == "" && to.At.IsZero() || to.Words != "" && !to.At.IsZero() {
 		return Goal{}, fmt.Errorf("%w: give either when or scheduled_for", ErrInvalid)
 	}

@@ -166,7 +166,8 @@ func (s *Service) readWords(ctx context.Context, g *Goal, n New, zone *time.Loca
 	return nil
 }
 
-// ask asks the model once: what it read is kept under the key, and a repeat does not ask again. A failure of the model leaves it to the rules.
+// ask asks the model once: what it read is kept under the key, and a repeat does not ask again. A failure of the model leaves it to the
+// rules.
 func (s *Service) ask(ctx context.Context, n New, locale string, zone *time.Location) (*when.Reading, error) {
 	kept, err := s.Store.Reading(ctx, n)
 	if err != nil {

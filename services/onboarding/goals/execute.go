@@ -38,8 +38,8 @@ const (
 	continuePhone
 )
 
-// onAlarm decides what an alarm does to a goal. A stream's goal that runs is its device's; a phone's is continued, for its text has a key of
-// its own and is sent at most once.
+// onAlarm decides what an alarm does to a goal. A stream's goal that runs is its device's; a phone's is continued, for its text has a key
+// of its own and is sent at most once.
 func (v Situation) onAlarm(now time.Time) decision {
 	switch {
 	case v.Status == Running && v.Kind == Phone:

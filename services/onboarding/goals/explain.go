@@ -13,7 +13,9 @@ func (v Situation) Explain(now time.Time, paused bool) Explanation {
 	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 	switch v.Status {
 	case Completed:
-		return Explanation{Summary: fmt.Sprintf("The goal was due at %s, began at %s and completed at %s.", at(v.ScheduledFor), at(v.StartedAt), at(v.EndedAt))}
+		return Explanation{
+			Summary: fmt.Sprintf("The goal was due at %s, began at %s and completed at %s.", at(v.ScheduledFor), at(v.StartedAt), at(v.EndedAt)),
+		}
 	case Cancelled:
 		return Explanation{
 			Summary: fmt.Sprintf("The goal was cancelled at %s, before it began. It will never run.", at(v.EndedAt)),

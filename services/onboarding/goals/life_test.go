@@ -118,10 +118,10 @@ func TestGoal(t *testing.T) {
 			}()
 		}
 		for range cap(ended) {
-			<-ended
+			require.NoError(t, <-ended)
 		}
 		b.is(g, goals.Completed)
-		require.Equal(t, 1, b.count(`select count(*) from goal_transitions where goal_id = $1 and to_status = 'running' and from_status = 'scheduled'`, g.ID))
+		require.Equal(t, 1, b.count(`select count(*) from goal_transitions where goal_id = $1 and event = 'started'`, g.ID))
 	})
 
 	t.Run("AlarmBeforeItsTimeChangesNothing", func(t *testing.T) {

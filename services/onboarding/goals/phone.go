@@ -10,8 +10,8 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// burstAhead is how far ahead the next text of a burst may be for the burst to go on: one that waits for the end of quiet hours is no reason
-// to wait.
+// burstAhead is how far ahead the next text of a burst may be for the burst to go on: one that waits for the end of quiet hours is no
+// reason to wait.
 const burstAhead = 2 * time.Minute
 
 // TextPhone runs goals on people's phones: by a text to them. They asked for it: quiet hours and a wish for no reminders do not keep it.
@@ -42,9 +42,9 @@ func (p *TextPhone) Wait(ctx context.Context, g Goal) (bool, error) {
 	return err == nil && due.Now.Before(p.Now().Add(burstAhead)), err
 }
 
-// Text sends the text of a goal, at most once under the goal's own key. Its end says what became of it; an error that this is not known yet,
-// or that messaging cannot be reached, and then it is to be called again. Errors: *conversation.Pending, conversation.ErrUnavailable, and
-// what the ports return.
+// Text sends the text of a goal, at most once under the goal's own key. Its end says what became of it; an error that this is not known
+// yet, or that messaging cannot be reached, and then it is to be called again. Errors: *conversation.Pending, conversation.ErrUnavailable,
+// and what the ports return.
 func (p *TextPhone) Text(ctx context.Context, g Goal) (End, error) {
 	v, err := p.Store.ConversationOf(ctx, g.OrgID, g.ProfileID)
 	if err != nil {

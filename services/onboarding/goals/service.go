@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"sync"
 	"time"
 
@@ -42,7 +43,7 @@ const (
 
 // store is where goals are kept. Each method is one guarded statement, or a transaction of its own. postgres.Goals implements it, and the
 // crash matrix puts one in its place that fails at the k-th call.
-type store interface {
+type store interface { //nolint:interfacebloat // each is one intention
 	// Prepare reads whom and what a new goal is for, and the goal that its key has already; ErrNoOwner, ErrNoDevice.
 	Prepare(ctx context.Context, n New) (Prepared, error)
 	// Insert stores a goal with its alarm; a goal that the key has meanwhile is returned. ErrNoDevice, ErrTooMany.
@@ -66,8 +67,8 @@ type store interface {
 	// FailedAlarm fails a scheduled goal whose newest alarm is the message that QStash gave up after it had found the device offline.
 	FailedAlarm(ctx context.Context, goalID, messageID string, at time.Time) (bool, error)
 
-	// Cancel, Reschedule and AskStop change a goal that stands as they demand, and return it as it is now with the message of the alarm that it
-	// had; a *StatusError with the goal where it does not.
+	// Cancel, Reschedule and AskStop change a goal that stands as they demand, and return it as it is now with the message of the alarm that
+	// it had; a *StatusError with the goal where it does not.
 	Cancel(ctx context.Context, goalID, actor string, at time.Time) (g Goal, messageID string, err error)
 	Reschedule(ctx context.Context, g Goal, a Alarm, actor string, at time.Time) (stored Goal, set Alarm, messageID string, err error)
 	AskStop(ctx context.Context, goalID, actor string, at time.Time) (Goal, error)
@@ -138,7 +139,7 @@ func job(a Alarm) (qstash.Job, error) {
 	if err != nil {
 		return qstash.Job{}, fmt.Errorf("encode alarm: %w", err)
 	}
-	id, err := qstash.NewDedupID("goal", a.GoalID, fmt.Sprint(a.Generation))
+	id, err := qstash.NewDedupID("goal", a.GoalID, strconv.Itoa(a.Generation))
 	return qstash.Job{Route: Route, DedupID: id, Body: body, Due: a.DueAt}, err
 }
 

@@ -56,8 +56,8 @@ type heard struct {
 }
 
 // Taken follows a recorded message, and reports whether it was about a goal, which has been answered then. Words of a goal are an ordinary
-// reply while an onboarding session is open. Repeating it changes nothing and sends the same answer under the same key: what the message has
-// done is found before anything is decided. Errors: *conversation.Pending, and what the ports return.
+// reply while an onboarding session is open. Repeating it changes nothing and sends the same answer under the same key: what the message
+// has done is found before anything is decided. Errors: *conversation.Pending, and what the ports return.
 func (t *Texts) Taken(ctx context.Context, h conversation.Heard) (bool, error) {
 	said, says := t.Words.After(h.Body)
 	back := undoOf(h.Body)

@@ -41,8 +41,9 @@ func (s *Goals) Alarms() *outbox.Store[goals.Alarm] { return s.alarms }
 const online = `(d.deleted_at is null and (d.kind = 'phone' or d.node_id is not null and node_alive(d.node_id, @now)))`
 
 const sqlGoalColumns = `
-select g.id::text, g.org_id::text, g.profile_id::text, g.device_id::text, d.kind, g.source, g.idempotency_key as key, g.said, g.goal, g.locale,
-       g.understood, g.note, g.status, g.reason, g.scheduled_for, g.scheduled_delay, g.called_at, g.waiting_since, g.offline_tries,
+select g.id::text, g.org_id::text, g.profile_id::text, g.device_id::text, d.kind, g.source, g.idempotency_key as key, g.said, g.goal,
+       g.locale, g.understood, g.note, g.status, g.reason, g.scheduled_for, g.scheduled_delay, g.called_at, g.waiting_since,
+       g.offline_tries,
        coalesce(g.run_id::text, '') as run_id, g.offered_at, g.acknowledged_at, g.heard_at, g.progress, g.stop_requested_at, g.started_at,
        g.ended_at, coalesce(g.undo_of::text, '') as undo_of, g.created_by, g.created_at`
 

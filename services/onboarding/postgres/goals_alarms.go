@@ -153,7 +153,8 @@ func (s *Goals) Reschedule(
 			return &goals.StatusError{Status: before.Status, StartedAt: before.StartedAt}
 		}
 		if err := moveGoal.one(ctx, tx, at, actor, "", pgx.NamedArgs{
-			"goal": g.ID, "for": before.ScheduledFor, "to": g.ScheduledFor, "delay": int64(g.Delay.Seconds()), "understood": g.Understood, "note": g.Note,
+			"goal": g.ID, "for": before.ScheduledFor, "to": g.ScheduledFor, "delay": int64(g.Delay.Seconds()),
+			"understood": g.Understood, "note": g.Note,
 		}); err != nil {
 			return err
 		}
@@ -198,8 +199,8 @@ func (s *Goals) Rearm(ctx context.Context, g goals.Goal, a goals.Alarm, at time.
 // goalReach is how many goals one listing of overdue ones reads, as overdueReach.
 const goalReach = 10_000
 
-// sqlOverdueGoals compares with the newest alarm, as sqlOverdue does for steps. A goal whose device is busy waits for the end of the one that
-// runs, until it has waited for too long.
+// sqlOverdueGoals compares with the newest alarm, as sqlOverdue does for steps. A goal whose device is busy waits for the end of the one
+// that runs, until it has waited for too long.
 const sqlOverdueGoals = sqlGoalColumns + `, ` + online + ` as online, d.deleted_at is not null as removed, b.busy,
     coalesce(a.generation, 0) as generation, coalesce(a.repeats, 0) as repeats
 from goals g join devices d on d.id = g.device_id

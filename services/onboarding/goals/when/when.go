@@ -24,18 +24,18 @@ const (
 
 // Reading is what was read of a text.
 type Reading struct {
-	Kind Kind
+	Kind Kind `json:"kind"`
 	// At is the instant in whole seconds, in UTC.
-	At time.Time
+	At time.Time `json:"at"`
 	// Goal is the text without its words of time, where they were understood; the whole text otherwise. It is empty only where the text was
 	// nothing but a time.
-	Goal string
+	Goal string `json:"goal"`
 	// Understood is the instant as a person says it, in the language of the locale; of an unclear text its words of time.
-	Understood string
+	Understood string `json:"understood"`
 	// Note says in the language of the locale what was chosen where more than one time was possible.
-	Note string
+	Note string `json:"note"`
 	// Past is set for a time that was named and has passed. The kind is Unclear.
-	Past bool
+	Past bool `json:"past"`
 }
 
 // Read reads a text that reached us at now from a person in this zone. A locale that begins with "pt" is Portuguese, every other one
