@@ -129,7 +129,7 @@ const races = 300
 func TestS3_33_CancelAndAlarmAtOnceHaveOneWinnerAndTheAnswerIsTrue(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.phone.fails = errDoubt // so that each goes on running until it is ended here
+	b.phone.set(errDoubt) // so that each goes on running until it is ended here
 	won := map[bool]int{}
 	for n := range races {
 		g := b.says("", time.Second)

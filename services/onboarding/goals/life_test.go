@@ -295,19 +295,14 @@ func TestBusy(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		first, second := b.says("", time.Minute), b.says("", 2*time.Minute)
-		b.phone.fails = errDoubt
-		b.clock.Advance(2 * time.Minute)
-		_, err := b.alarmed(first)
-		require.ErrorIs(t, err, errDoubt)
+		b.phone.set(errDoubt)
+		b.plays(2 * time.Minute)
 		b.is(first, goals.Running)
-		outcome, err := b.alarmed(second)
-		require.NoError(t, err)
-		require.Equal(t, goals.OutcomeBusy, outcome)
 		v := b.is(second, goals.Scheduled)
 		require.Zero(t, v.OfflineTries)
 		require.Equal(t, b.clock.Now(), v.WaitingSince.UTC())
-		b.phone.fails = nil
-		_, err = b.alarmed(first)
+		b.phone.set(nil)
+		_, err := b.alarmed(first)
 		require.NoError(t, err)
 		b.is(first, goals.Completed)
 		b.sweeps() // the relay publishes what the end has set
@@ -319,7 +314,7 @@ func TestBusy(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		first, second := b.says("", time.Minute), b.says("", time.Minute+time.Second)
-		b.phone.fails = errDoubt
+		b.phone.set(errDoubt)
 		b.plays(time.Minute + time.Second)
 		b.is(first, goals.Running)
 		require.Equal(t, b.clock.Now(), b.is(second, goals.Scheduled).WaitingSince.UTC())

@@ -31,6 +31,9 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("rapid.checks", "8"); err != nil { // each is a database of its own
 		panic(err)
 	}
+	if err := flag.Set("rapid.steps", "15"); err != nil {
+		panic(err)
+	}
 	pgtest.Run(m)
 }
 
