@@ -58,8 +58,8 @@ wire is silent in which manner. How it interleaves is up to the machine, so a se
 With --goals the processes are two of each service behind balancers, and stream devices take part: real WebSockets, 250 to a process. Goals
 are said over the API at a steady rate and fall due some seconds later. Connections of devices are cut every few seconds, and one process
 or Postgres is killed with SIGKILL, those that hold devices included. In the end each goal must have run exactly once by what its device
-wrote down, or have failed with a reason that is true. --duration, --kill-every, --settle, --seed, --keep and --json are as with --processes.
---cancel 1 has every goal cancelled while its callback is under way, and compares the answers with what ran.
+wrote down, or have failed with a reason that is true. --cancel 1 has every goal cancelled while its callback is under way, and compares
+the answers with what ran. --duration, --kill-every, --settle, --seed, --keep and --json are as with --processes.
 
 The variables ALARM_RELAY_INTERVAL, ALARM_OVERDUE_GRACE, SEND_LEASE, TWILIO_TIMEOUT and RECONCILE_INTERVAL are shortened, with --goals
 RUN_LEASE and QSTASH_RETRY_DELAY as well, and printed; those that are set in the environment are left as they are.
