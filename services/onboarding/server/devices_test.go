@@ -132,7 +132,7 @@ func ends(t *testing.T, s streaming) (*onboardingv1.DeviceError, codes.Code) {
 func TestConnectDevice(t *testing.T) {
 	t.Parallel()
 
-	t.Run("AGoalThatWasSaidRunsOnTheDevice", func(t *testing.T) {
+	t.Run("S3_12_AGoalRunsOnItsDeviceWithTheConfigurationOfItsRow", func(t *testing.T) {
 		t.Parallel()
 		n := listen(t)
 		s := n.connect("kitchen")
