@@ -85,8 +85,14 @@ var (
 	noteOffline = goalChange{
 		set: `offline_tries = g.offline_tries + 1`, where: asRead + ` and not ` + online, from: goals.Scheduled, event: "offline",
 	}
-	noteBusy = goalChange{
+	noteWaiting = goalChange{
 		set: `waiting_since = @at`, where: asRead + ` and g.waiting_since is null`, from: goals.Scheduled, event: "busy",
+	}
+	// The run is locked: its end, which sets the alarm of who waits, comes after this, or there is nothing to wait for.
+	noteBusy = goalChange{
+		set: noteWaiting.set, from: goals.Scheduled, event: noteWaiting.event,
+		where: noteWaiting.where + ` and exists (
+        select from goals r where r.device_id = g.device_id and r.status = 'running' and r.id <> g.id for share)`,
 	}
 	callGoal  = goalChange{set: `called_at = @at`, where: asRead, from: goals.Scheduled, event: "alarm"}
 	beginGoal = goalChange{
@@ -137,9 +143,15 @@ func (s *Goals) Offline(ctx context.Context, g goals.Goal, at time.Time) error {
 	return noteOffline.one(ctx, s.pool, at, "alarm", "", read(g))
 }
 
-// Busy notes since when the goal waits; goals.ErrConflict when that is noted, or it has moved.
+// Busy notes since when the goal waits for the end of the one that runs; goals.ErrConflict when none runs now, that is noted, or it has
+// moved.
 func (s *Goals) Busy(ctx context.Context, g goals.Goal, at time.Time) error {
 	return noteBusy.one(ctx, s.pool, at, "alarm", "", read(g))
+}
+
+// Waits notes since when the goal waits for something else; goals.ErrConflict when that is noted, or it has moved.
+func (s *Goals) Waits(ctx context.Context, g goals.Goal, at time.Time) error {
+	return noteWaiting.one(ctx, s.pool, at, "alarm", "", read(g))
 }
 
 // Call has the node that holds the device begin the goal; goals.ErrConflict when it has moved.

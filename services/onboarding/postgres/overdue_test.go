@@ -89,12 +89,12 @@ func blocksOf(t *testing.T, pool *pgxpool.Pool, sql string, args pgx.NamedArgs) 
 	return plans[0].Plan.Hit + plans[0].Plan.Read
 }
 
-// goalsOf are @count goals of one device that fell due at @due, with an alarm each.
+// goalsOf are @count goals of each device that fell due at @due, with an alarm each.
 const goalsOf = `
 with g as (
     insert into goals (id, org_id, profile_id, device_id, source, idempotency_key, said, goal, locale, status, reason, scheduled_for,
         scheduled_delay, ended_at, created_by, created_at, updated_at)
-    select gen_random_uuid(), d.org_id, d.profile_id, d.id, 'rest', @status || n, 'x', 'x', 'en', @status,
+    select gen_random_uuid(), d.org_id, d.profile_id, d.id, 'rest', @status || n || d.id, 'x', 'x', 'en', @status,
         case @status when 'failed' then 'device_offline' else '' end, @due, 0,
         case @status when 'failed' then @due::timestamptz end, 'x', @due, @due
     from devices d, generate_series(1, @count::int) n returning id, org_id
