@@ -106,7 +106,7 @@ func (g *Goals) plan(n int) errand {
 }
 
 // mostHesitation has cancellations come before and after the device's node begins the goal, which takes about ten milliseconds.
-const mostHesitation = 20 * time.Millisecond
+const mostHesitation = 12 * time.Millisecond
 
 // errandWords say how long the device works, and that it fails, which one in twenty does.
 func errandWords(r *rand.Rand) string {
