@@ -212,11 +212,13 @@ left join lateral (
     where a.goal_id = g.id order by a.generation desc limit 1) a on true
 where g.id = any(array(
         select w.id from goals w where w.status = 'scheduled' and w.scheduled_for <= @now::timestamptz - @grace::interval
-        order by w.scheduled_for limit @reach) || array(
+        order by w.scheduled_for limit @reach)
+    || array(
         select w.id from goals w where w.status = 'running'
           and (w.heard_at <= @now::timestamptz - @lease::interval or w.started_at <= @now::timestamptz - @limit_of_run::interval)
         order by w.heard_at limit @reach))
-    and (g.status = 'running' or g.waiting_since <= @now::timestamptz - @busy::interval
+    and (g.status = 'running'
+        or g.waiting_since <= @now::timestamptz - @busy::interval
         or not (b.busy and g.waiting_since is not null)
             and a.rung_at + @grace::interval * power(2, least(a.repeats, @doublings::int)) <= @now)
 order by g.scheduled_for limit @limit`
