@@ -94,7 +94,8 @@ type errand struct {
 
 // plan is the n-th goal.
 func (g *Goals) plan(n int) errand {
-	const leastLead, mostLead = 3 * time.Second, 15 * time.Second
+	leastLead := 3 * time.Second
+	mostLead := min(15*time.Second, leastLead+g.Duration/4)
 	r := dice(g.Seed).roll("goal", n)
 	e := errand{n: n, device: r.IntN(g.Devices)}
 	e.said = time.Duration(r.Int64N(int64(g.Duration)))
