@@ -348,6 +348,24 @@ func TestBusy(t *testing.T) {
 		require.ErrorIs(t, <-noted, goals.ErrConflict, "run %s ended without a look at who waits", running.RunID)
 	})
 
+	t.Run("S3_36_RunsAlsoWhenTheOneWhoseTurnItIsIsCancelled", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		first, second, third := b.says("", time.Minute), b.says("", 2*time.Minute), b.says("", 3*time.Minute)
+		b.phone.set(errDoubt)
+		b.plays(3 * time.Minute)
+		b.is(first, goals.Running)
+		b.phone.set(nil)
+		_, err := b.alarmed(first)
+		require.NoError(t, err)
+		b.is(first, goals.Completed)
+		_, err = b.service.Cancel(t.Context(), b.me(), second.ID)
+		require.NoError(t, err)
+		b.sweeps() // the relay publishes what the cancellation has set
+		b.plays(0)
+		b.is(third, goals.Completed)
+	})
+
 	t.Run("S3_36_FailsAfterAnHour", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

@@ -236,6 +236,22 @@ func nextOnDevice(ctx context.Context, tx pgx.Tx, deviceID string, at time.Time)
 	return addGoalAlarm(ctx, tx, &a, at)
 }
 
+const sqlWaited = `select device_id::text from goals where id = $1 and waiting_since is not null`
+
+// passOn sets the alarm of the next one for a goal that waited for its device and does not any more: its own may be the one that says that
+// the device is free.
+func passOn(ctx context.Context, tx pgx.Tx, goalID string, at time.Time) error {
+	var deviceID string
+	err := tx.QueryRow(ctx, sqlWaited, goalID).Scan(&deviceID)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read whether a goal waited: %w", err)
+	}
+	return nextOnDevice(ctx, tx, deviceID, at)
+}
+
 // FailAll fails what has not begun of a device that is removed.
 func failAll(ctx context.Context, tx pgx.Tx, deviceID, reason, actor string, at time.Time) error {
 	_, err := failOfDevice.change(ctx, tx, at, actor, reason, pgx.NamedArgs{"device": deviceID, "reason": reason})
@@ -254,7 +270,12 @@ func stands(ctx context.Context, db postgres.DB, goalID string) (goals.Goal, err
 // Cancel cancels a goal that has not begun, and returns it with the message of its alarm; one that is cancelled is returned as it is.
 // A *goals.StatusError of one that has begun or ended.
 func (s *Goals) Cancel(ctx context.Context, goalID, actor string, at time.Time) (g goals.Goal, messageID string, err error) {
-	err = cancelGoal.one(ctx, s.pool, at, actor, "", pgx.NamedArgs{"goal": goalID})
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		if err := cancelGoal.one(ctx, tx, at, actor, "", pgx.NamedArgs{"goal": goalID}); err != nil {
+			return err
+		}
+		return passOn(ctx, tx, goalID, at)
+	})
 	if err != nil && !errors.Is(err, goals.ErrConflict) {
 		return goals.Goal{}, "", err
 	}
