@@ -1,9 +1,8 @@
 package postgres
 
-// SQLOverdue, SQLOverdueGoals and SQLPlannedNow show tests what the sweeper asks the database, to count what it reads.
+// SQLOverdue and SQLPlannedNow show tests what the sweeper asks the database, to count what it reads.
 const (
-	SQLOverdue      = sqlOverdue
-	SQLOverdueGoals = sqlOverdueGoals
-	SQLPlannedNow   = sqlPlannedNow
-	OverdueReach    = overdueReach
+	SQLOverdue    = sqlOverdue
+	SQLPlannedNow = sqlPlannedNow
+	OverdueReach  = overdueReach
 )
