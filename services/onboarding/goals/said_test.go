@@ -40,7 +40,7 @@ func TestWordsOfTime(t *testing.T) {
 
 	t.Run("S3_05_ATimeThatIsPastOrNotUnderstoodRunsNothing", func(t *testing.T) { //nolint:paralleltest // they share a clock
 		before := b.count(`select count(*) from goals`)
-		for _, said := range []string{"call John on Fryday at 9", "call John in 0 minutes", "call John in -5 minutes", "call John later", "call John in a dozen moons at 9"} {
+		for _, said := range []string{"call John on Fryday at 9", "call John in 0 minutes", "call John in -5 minutes", "call John later"} {
 			n := b.said(said)
 			n.DeviceID = device
 			_, _, err := b.service.Create(t.Context(), n)
@@ -92,7 +92,7 @@ func TestScope(t *testing.T) {
 		b.service.Alarms.Disabled = true
 		g := b.says("", time.Minute)
 		b.plays(time.Hour)
-		b.sweeps()
+		b.sweepsAnyway()
 		b.is(g, goals.Scheduled)
 		require.Empty(t, b.qstash.Record())
 		b.service.Alarms.Disabled = false
