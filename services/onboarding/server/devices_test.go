@@ -178,6 +178,15 @@ func TestConnectDevice(t *testing.T) {
 		require.Zero(t, n.hub.Connected())
 	})
 
+	t.Run("S3_29_WithTheKillSwitchAGoalIsAcceptedAndSaysThatSchedulingIsPaused", func(t *testing.T) {
+		t.Parallel()
+		n := listen(t)
+		out, err := n.client.CreateGoal(n.user(), &onboardingv1.CreateGoalRequest{Goal: "call John in 5 minutes", IdempotencyKey: "k"})
+		require.NoError(t, err)
+		require.Equal(t, "scheduled", out.GetGoal().GetStatus())
+		require.True(t, out.GetGoal().GetSchedulingPaused())
+	})
+
 	t.Run("OnlyItsOwnTokenOpensAStream", func(t *testing.T) {
 		t.Parallel()
 		n := listen(t)
