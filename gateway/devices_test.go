@@ -206,7 +206,7 @@ func TestDeviceStreamThatOnboardingEnds(t *testing.T) {
 		{"TheTokenIsWrong", said(codes.Unauthenticated, "REASON_UNAUTHENTICATED"), closeToken, "UNAUTHENTICATED"},
 		{"OurOwnTokenHasExpired", said(codes.Unauthenticated, ""), websocket.StatusServiceRestart, ""},
 		{"TheDeviceWasRemoved", said(codes.NotFound, "REASON_DEVICE_NOT_FOUND"), closeRemoved, "DEVICE_NOT_FOUND"},
-		{"ANewerStreamCame", said(codes.Aborted, "REASON_DEVICE_REPLACED"), closeReplaced, "DEVICE_REPLACED"},
+		{"ANewerStreamCameOrTheTokenWasRotated", said(codes.Aborted, "REASON_CONFLICT"), closeReplaced, "CONFLICT"},
 		{"AFrameIsOutOfOrder", said(codes.InvalidArgument, "REASON_INVALID"), websocket.StatusProtocolError, "INVALID"},
 		{"TheDatabaseIsAway", said(codes.Unavailable, "REASON_UNAVAILABLE"), websocket.StatusTryAgainLater, "UNAVAILABLE"},
 		{"SomethingIsWrong", said(codes.Internal, ""), websocket.StatusInternalError, "INTERNAL"},

@@ -43,6 +43,23 @@ func item23ReadAndCancel(t *testing.T) {
 		r.run(time.Hour)
 		require.Empty(t, r.dest.received())
 	})
+	t.Run("WhatTheClientOfTheServicesWithdrawsIsNeverDelivered", func(t *testing.T) {
+		t.Parallel()
+		r := setup(t)
+		m := r.message("a")
+		m.Delay = time.Minute
+		receipt := r.publish(m)
+		require.NoError(t, r.client.Delete(t.Context(), receipt.MessageID))
+		status, _ := r.waiting(receipt.MessageID)
+		require.Equal(t, 404, status)
+		require.NoError(t, r.client.Delete(t.Context(), receipt.MessageID), "one that is gone is withdrawn")
+		other := r.message("b")
+		other.Delay = time.Minute
+		r.publish(other)
+		require.ErrorIs(t, r.client.Delete(t.Context(), ""), qstash.ErrInvalid)
+		r.run(time.Hour)
+		require.Len(t, r.dest.received(), 1, "no other one is withdrawn")
+	})
 	t.Run("WithoutAnIDEverythingIsCancelled", func(t *testing.T) {
 		t.Parallel()
 		r := setup(t)

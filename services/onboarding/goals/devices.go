@@ -32,7 +32,7 @@ type registry interface {
 	RegisterDevice(ctx context.Context, d Device, tokenHash []byte) error
 	// RotateDevice replaces the token and ends the stream. ErrNoDevice, also of another person's.
 	RotateDevice(ctx context.Context, c Caller, deviceID string, tokenHash []byte, at time.Time) (Device, error)
-	// RemoveDevice ends the stream and fails the goals that have not begun; again it changes nothing. ErrNoDevice as of RotateDevice.
+	// RemoveDevice ends the stream and fails the open goals; again it changes nothing. ErrNoDevice as of RotateDevice.
 	RemoveDevice(ctx context.Context, c Caller, deviceID string, at time.Time) error
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	emulator "paceline.internal/emulators/qstash"
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/postgres"
 )
@@ -278,6 +279,7 @@ func TestRunOfADevice(t *testing.T) {
 	t.Run("S3_07_FromRESTDeviceAndVoiceAlike", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
+		b.qstash.SetFaults(emulator.Script{OnPublish: func(int, emulator.Message) emulator.PublishFault { return emulator.PublishFault{Status: 500} }})
 		h, d := b.hub(), b.gadget()
 		c, _ := d.connects(h)
 		const words = "open the door in 5 minutes"
@@ -503,6 +505,31 @@ func TestPresence(t *testing.T) {
 				require.Equal(t, goals.ReasonRemoved, v.Reason)
 			}
 		}
+	})
+
+	t.Run("ADeviceThatIsDeletedWhileItRunsAGoalFailsItAtOnce", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		h, d := b.hub(), b.gadget()
+		c, _ := d.connects(h)
+		c.settled(t)
+		g := d.called()
+		require.NoError(t, h.Offer(t.Context()))
+		offer := c.offered(t, g)
+		waits := d.bundle.says(d.id, time.Hour)
+		registry := &goals.Devices{Store: b.store, Now: b.clock.Now}
+		for range 2 {
+			require.NoError(t, registry.Remove(t.Context(), b.me(), d.id))
+			for _, open := range []goals.Goal{g, waits} {
+				require.Equal(t, goals.ReasonRemoved, b.is(open, goals.Failed).Reason)
+			}
+			require.Equal(t, "scheduled started failed", b.told(g))
+			require.Equal(t, "scheduled failed", b.told(waits))
+		}
+		c.says(goals.Ended{RunID: offer.RunID, OK: true}) // before the stream is closed
+		require.NoError(t, h.Keep(t.Context()))
+		require.Equal(t, goals.Refusal{Err: goals.ErrReplaced}, c.next())
+		b.is(g, goals.Failed)
 	})
 
 	t.Run("AStreamWhoseEndDidNotReachItsRowIsFoundOut", func(t *testing.T) {

@@ -123,7 +123,7 @@ func (s *Goals) RotateDevice(
 	return d, err
 }
 
-// RemoveDevice deletes a device, ends its stream and fails its goals that have not begun; again it changes nothing. goals.ErrNoDevice.
+// RemoveDevice deletes a device, ends its stream and fails its open goals; again it changes nothing. goals.ErrNoDevice.
 func (s *Goals) RemoveDevice(ctx context.Context, c goals.Caller, deviceID string, at time.Time) error {
 	args := pgx.NamedArgs{"device": deviceID, "org": c.OrgID, "profile": c.ProfileID, "at": at}
 	return s.andNotify(ctx, func(tx pgx.Tx) error {

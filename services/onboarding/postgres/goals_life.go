@@ -134,6 +134,9 @@ var (
 		set:   `status = 'failed', reason = @reason, ended_at = @at`,
 		where: `g.device_id = @device and g.status = 'scheduled'`, from: goals.Scheduled, event: "failed", tells: eventGoalFailed,
 	}
+	failRunOfDevice = goalChange{
+		set: failOfDevice.set, where: `g.device_id = @device and g.status = 'running'`, from: goals.Running, event: "failed", tells: eventGoalFailed,
+	}
 )
 
 func read(g goals.Goal) pgx.NamedArgs { return pgx.NamedArgs{"goal": g.ID, "for": g.ScheduledFor} }
@@ -252,10 +255,15 @@ func passOn(ctx context.Context, tx pgx.Tx, goalID string, at time.Time) error {
 	return nextOnDevice(ctx, tx, deviceID, at)
 }
 
-// FailAll fails what has not begun of a device that is removed.
+// failAll fails what is open of a device that is removed, also what runs: the device cannot say any more how that ends.
 func failAll(ctx context.Context, tx pgx.Tx, deviceID, reason, actor string, at time.Time) error {
-	_, err := failOfDevice.change(ctx, tx, at, actor, reason, pgx.NamedArgs{"device": deviceID, "reason": reason})
-	return err
+	for _, change := range []goalChange{failOfDevice, failRunOfDevice} {
+		_, err := change.change(ctx, tx, at, actor, reason, pgx.NamedArgs{"device": deviceID, "reason": reason})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // stands is why a goal could not be changed: as it stands, or it is gone.

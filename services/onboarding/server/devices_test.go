@@ -207,6 +207,31 @@ func TestConnectDevice(t *testing.T) {
 		require.NotNil(t, in.GetWelcome())
 	})
 
+	t.Run("ARotatedTokenAndADeletedDeviceEndTheStreamAsReplaced", func(t *testing.T) {
+		t.Parallel()
+		n := listen(t)
+		for name, take := range map[string]func(id string) error{
+			"rotated": func(id string) error {
+				_, err := n.client.RotateDevice(n.user(), &onboardingv1.RotateDeviceRequest{DeviceId: id})
+				return err
+			},
+			"deleted": func(id string) error {
+				_, err := n.client.DeleteDevice(n.user(), &onboardingv1.DeleteDeviceRequest{DeviceId: id})
+				return err
+			},
+		} {
+			d := n.register(name)
+			s := n.open(hello(d.GetDevice().GetDeviceId(), d.GetToken()))
+			_, err := s.Recv()
+			require.NoError(t, err)
+			require.NoError(t, take(d.GetDevice().GetDeviceId()))
+			require.NoError(t, n.hub.Keep(t.Context()))
+			why, code := ends(t, s)
+			require.Equal(t, codes.Aborted, code, "which the gateway closes by 4409: %s", name)
+			require.Equal(t, "CONFLICT", why.GetReason())
+		}
+	})
+
 	t.Run("AFrameOutOfOrderEndsTheStream", func(t *testing.T) {
 		t.Parallel()
 		n := listen(t)
