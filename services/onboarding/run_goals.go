@@ -2,6 +2,7 @@ package onboarding
 
 import (
 	"context"
+	"errors"
 
 	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/postgres"
@@ -17,7 +18,7 @@ import (
 const goalGrace = 10
 
 // goals wires goals: what people say by text, the texts to phones, and the loops.
-func (w *wiring) goals(carrier *messaging.Client, flow session.Flow) (*goals.Texts, error) {
+func (w *wiring) goals(ctx context.Context, carrier *messaging.Client, flow session.Flow) (*goals.Texts, error) {
 	_, copies, err := w.cfg.engagement()
 	if err != nil {
 		return nil, err
@@ -51,7 +52,7 @@ func (w *wiring) goals(carrier *messaging.Client, flow session.Flow) (*goals.Tex
 	w.hub = goals.NewHub(goals.HubConfig{
 		Store: rows, Goals: w.later, RunLease: w.cfg.RunLease, Metrics: measured, Log: w.deps.Log, Now: w.deps.Now,
 	})
-	if err := w.hub.Observe(w.meter); err != nil {
+	if err := errors.Join(w.hub.Observe(w.meter), w.later.Observe(ctx, w.meter, rows)); err != nil {
 		return nil, err
 	}
 	w.addGoalLoops()

@@ -224,10 +224,10 @@ func nextOnDevice(ctx context.Context, tx pgx.Tx, deviceID string, at time.Time)
 	return addGoalAlarm(ctx, tx, &a, at)
 }
 
-// FailAll fails what has not begun of a device that is removed.
-func failAll(ctx context.Context, tx pgx.Tx, deviceID, reason, actor string, at time.Time) error {
-	_, err := failOfDevice.change(ctx, tx, at, actor, reason, pgx.NamedArgs{"device": deviceID, "reason": reason})
-	return err
+// failAll fails what has not begun of a device that is removed, and says how many that were.
+func failAll(ctx context.Context, tx pgx.Tx, deviceID, reason, actor string, at time.Time) (failed int, err error) {
+	ids, err := failOfDevice.change(ctx, tx, at, actor, reason, pgx.NamedArgs{"device": deviceID, "reason": reason})
+	return len(ids), err
 }
 
 // stands is why a goal could not be changed: as it stands, or it is gone.
