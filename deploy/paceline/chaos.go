@@ -26,6 +26,10 @@ type chaosCommand struct {
 	Gear         chaos.Gear    `default:"slow" enum:"slow,fast" help:"Without --processes: slow plays minutes, fast leaps through months."`
 	Engagement   bool          `help:"Without --processes: people are followed by engagement, who drift away and return, in the fast gear."`
 	Days         int           `default:"60" help:"With --engagement: for how many days."`
+	Goals        int           `help:"Devices take part, not people, in so many goals, with two real processes of each service."`
+	Devices      int           `default:"1000" help:"With --goals: how many devices are connected."`
+	CutEvery     time.Duration `default:"2s" help:"With --goals: how often connections of devices are cut, on average; 0s never."`
+	Cancel       float64       `help:"With --goals: the share of goals that are cancelled while their callback is under way."`
 	Seed         *uint64       `help:"Makes the plan of the run. Default: random, and printed."`
 	KillEvery    time.Duration `default:"2s" help:"With --processes: how often a process is killed, on average; 0s never."`
 	SilenceEvery time.Duration `default:"10s" help:"With --processes: from the recovery from a silence to the next, on average; 0s has none."`
@@ -51,8 +55,14 @@ work. Then it speaks again, or its connections are cut. --silence-every 0s has n
 The seed makes the plan: who comes when, what they say, what the vendors do wrong with which message, who is killed at which instant, which
 wire is silent in which manner. How it interleaves is up to the machine, so a seed repeats the plan and not the run.
 
-The variables ALARM_RELAY_INTERVAL, ALARM_OVERDUE_GRACE, SEND_LEASE, TWILIO_TIMEOUT and RECONCILE_INTERVAL are shortened, and printed;
-those that are set in the environment are left as they are.
+With --goals the processes are two of each service behind balancers, and stream devices take part: real WebSockets, 250 to a process. Goals
+are said over the API at a steady rate and fall due some seconds later. Connections of devices are cut every few seconds, and one process
+or Postgres is killed with SIGKILL, those that hold devices included. In the end each goal must have run exactly once by what its device
+wrote down, or have failed with a reason that is true. --cancel 1 has every goal cancelled while its callback is under way, and compares
+the answers with what ran. --duration, --kill-every, --settle, --seed, --keep and --json are as with --processes.
+
+The variables ALARM_RELAY_INTERVAL, ALARM_OVERDUE_GRACE, SEND_LEASE, TWILIO_TIMEOUT and RECONCILE_INTERVAL are shortened, with --goals
+RUN_LEASE and QSTASH_RETRY_DELAY as well, and printed; those that are set in the environment are left as they are.
 
 The exit code is 0 only if every promise was kept. Otherwise the output of every process is kept, and its folder is named.`
 }
@@ -67,33 +77,59 @@ func (c *chaosCommand) Run(ctx context.Context, t terminal) error {
 	if c.Seed != nil {
 		seed = *c.Seed
 	}
-	if !c.Processes {
-		return c.simulate(ctx, t, seed)
+	switch {
+	case c.Goals != 0:
+		return c.goals(ctx, t, seed)
+	case c.Processes:
+		return c.processes(ctx, t, seed)
 	}
-	return c.processes(ctx, t, seed)
+	return c.simulate(ctx, t, seed)
 }
 
 func (c *chaosCommand) processes(ctx context.Context, t terminal, seed uint64) error {
-	program, err := os.Executable()
+	p, err := c.killed(t, seed, chaos.Knobs())
 	if err != nil {
-		return fmt.Errorf("find this program, to start it again as the services: %w", err)
+		return err
 	}
-	environ := chaos.Knobs()
-	for name := range environ { // the user's own
-		if value, set := t.environ[name]; set {
-			environ[name] = value
-		}
-	}
-	maps.Copy(environ, inherited(t.environ))
-	report, err := chaos.Processes{
-		Seed: seed, Duration: c.Duration, Sessions: cmp.Or(c.Sessions, driven), KillEvery: c.KillEvery, Settle: c.Settle,
-		SilenceEvery: c.SilenceEvery, SilenceFor: c.SilenceFor, Gap: c.Gap, Keep: c.Keep,
-		Program: []string{program, "serve"}, Environ: environ, Clock: clock.System(), Tell: newScreen(t.out, c.JSON).heading,
-	}.Run(ctx)
+	p.Sessions, p.SilenceEvery, p.SilenceFor, p.Gap = cmp.Or(c.Sessions, driven), c.SilenceEvery, c.SilenceFor, c.Gap
+	report, err := p.Run(ctx)
 	if err != nil {
 		return err
 	}
 	return sumUp(t, c.JSON, &report, report.Kept)
+}
+
+func (c *chaosCommand) goals(ctx context.Context, t terminal, seed uint64) error {
+	p, err := c.killed(t, seed, chaos.GoalKnobs())
+	if err != nil {
+		return err
+	}
+	g := chaos.Goals{
+		Processes: p, Devices: c.Devices, Count: c.Goals, CutEvery: c.CutEvery, Cancel: c.Cancel, Fleet: []string{p.Program[0], "devices"},
+	}
+	report, err := g.Run(ctx)
+	if err != nil {
+		return err
+	}
+	return sumUp(t, c.JSON, &report, report.Kept)
+}
+
+// killed are processes that are killed. The environment of the user goes before the knobs.
+func (c *chaosCommand) killed(t terminal, seed uint64, knobs map[string]string) (chaos.Processes, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return chaos.Processes{}, fmt.Errorf("find this program, to start it again as the services: %w", err)
+	}
+	for name := range knobs {
+		if value, set := t.environ[name]; set {
+			knobs[name] = value
+		}
+	}
+	maps.Copy(knobs, inherited(t.environ))
+	return chaos.Processes{
+		Seed: seed, Duration: c.Duration, KillEvery: c.KillEvery, Settle: c.Settle, Keep: c.Keep, Program: []string{program, "serve"},
+		Environ: knobs, Clock: clock.System(), Tell: newScreen(t.out, c.JSON).heading,
+	}, nil
 }
 
 // sumUp shows the result of a run, for people or machines. Its error says that a promise was broken.

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/test/chaos"
 )
 
 // deviceTokenVariable holds the token where there is no file of it. The command of a run does not get it.
@@ -63,7 +64,8 @@ func (c *deviceCommand) Run(ctx context.Context, t terminal) error {
 	defer func() { _ = book.Close() }() // each change was synced
 	d := &streamDevice{
 		url: where.JoinPath("v1/devices", c.Device, "connect").String(), token: token, out: t.out,
-		runs: newRuns(c.Exec, book), said: make(chan string, 16), unanswered: map[string]string{},
+		saw:  func(string, *onboardingv1.DeviceOffer) {},
+		runs: newRuns(program(c.Exec), book), said: make(chan string, 16), unanswered: map[string]string{},
 	}
 	if c.Say != "" {
 		d.said <- c.Say
@@ -78,6 +80,7 @@ func (c *deviceCommand) Run(ctx context.Context, t terminal) error {
 type streamDevice struct {
 	url, token string
 	out        io.Writer
+	saw        func(what string, offer *onboardingv1.DeviceOffer) // told of what a fleet measures; the offer of that alone
 	runs       *runs
 	said       chan string
 	unanswered map[string]string // what was said, by its key, until it is answered
@@ -101,6 +104,9 @@ func (d *streamDevice) serve(ctx context.Context) error {
 	for {
 		s := &deviceSession{device: d}
 		err := s.play(ctx)
+		if s.welcomed {
+			d.saw(chaos.DeviceDisconnected, nil)
+		}
 		if ctx.Err() != nil {
 			return nil // it was stopped
 		}
@@ -298,6 +304,7 @@ func (s *deviceSession) welcome(w *onboardingv1.DeviceWelcome) error {
 		s.beat = time.NewTicker(max(time.Second, time.Duration(w.GetRunLeaseSeconds())*time.Second/3))
 	}
 	s.device.notef("connected, for the %d. time", w.GetEpoch())
+	s.device.saw(chaos.DeviceConnected, nil)
 	for _, id := range w.GetRuns() {
 		known := s.device.runs.book.find(id)
 		report := &onboardingv1.DeviceRun{RunId: id, State: string(known.State), Ok: known.OK, Detail: known.Detail}
@@ -315,6 +322,7 @@ func (s *deviceSession) welcome(w *onboardingv1.DeviceWelcome) error {
 
 // offer begins a run that is new, once it is on disk; the acknowledgement says that it is.
 func (s *deviceSession) offer(o *onboardingv1.DeviceOffer) error {
+	s.device.saw(chaos.DeviceOffered, o)
 	fresh, err := s.device.runs.note(o.GetRunId())
 	if err != nil { // what is not on disk is not begun: it is reported as never seen, and offered again
 		return fmt.Errorf("the run cannot be noted: %w", err)

@@ -164,9 +164,12 @@ func (b *runBook) forget() {
 	}
 }
 
-// runs are the commands that go on.
+// execute runs a goal until it ends, or ctx asks it to.
+type execute func(ctx context.Context, o *onboardingv1.DeviceOffer) (ok bool, detail string)
+
+// runs are those that go on.
 type runs struct {
-	program string
+	execute execute
 	book    *runBook
 	changed chan struct{} // has an element when a run has ended
 
@@ -176,14 +179,14 @@ type runs struct {
 	working sync.WaitGroup
 }
 
-func newRuns(program string, book *runBook) *runs {
-	return &runs{program: program, book: book, changed: make(chan struct{}, 1), stops: map[string]context.CancelFunc{}}
+func newRuns(do execute, book *runBook) *runs {
+	return &runs{execute: do, book: book, changed: make(chan struct{}, 1), stops: map[string]context.CancelFunc{}}
 }
 
 // note puts a run that is new onto the disk.
 func (r *runs) note(id string) (fresh bool, err error) { return r.book.begin(id) }
 
-// begin runs the command of a run that was noted.
+// begin executes a run that was noted.
 func (r *runs) begin(o *onboardingv1.DeviceOffer) {
 	ctx, stop := context.WithCancel(context.Background())
 	r.mu.Lock()
@@ -210,14 +213,20 @@ func (r *runs) begin(o *onboardingv1.DeviceOffer) {
 	})
 }
 
-// execute runs the command to its end, in a process group of its own, of which nothing is left afterwards.
-func (r *runs) execute(ctx context.Context, o *onboardingv1.DeviceOffer) (ok bool, detail string) {
+// program runs a command to its end, in a process group of its own, of which nothing is left afterwards.
+func program(command string) execute {
+	return func(ctx context.Context, o *onboardingv1.DeviceOffer) (ok bool, detail string) {
+		return runProgram(ctx, command, o)
+	}
+}
+
+func runProgram(ctx context.Context, command string, o *onboardingv1.DeviceOffer) (ok bool, detail string) {
 	configuration, err := protojson.Marshal(o.GetConfiguration())
 	if o.GetConfiguration() == nil || err != nil {
 		configuration = []byte("{}")
 	}
 	output := new(tail)
-	cmd := exec.CommandContext(ctx, r.program) //nolint:gosec // it is what the device is for
+	cmd := exec.CommandContext(ctx, command)
 	cmd.Stdin, cmd.Stdout = strings.NewReader(o.GetGoal()), output
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, deviceTokenVariable+"=") })
 	cmd.Env = append(cmd.Env, "PACELINE_RUN_ID="+o.GetRunId(), "PACELINE_GOAL_ID="+o.GetGoalId(),

@@ -27,6 +27,7 @@ type commands struct {
 	Soak      soakCommand      `cmd:"" help:"Take webhooks at a constant rate across kills, and count what became of each."`
 	Attack    attackCommand    `cmd:"" help:"Do to a deployment on this machine what a stranger could do, and measure what others notice."`
 	Device    deviceCommand    `cmd:"" help:"Be a device: connect to a gateway and run a command for each goal."`
+	Devices   fleetCommand     `cmd:"" hidden:"" help:"Be many devices, for chaos --goals."`
 	Bench     benchCommand     `cmd:"" help:"Measure what is fast, beside others, on this machine."`
 	Emulators emulatorsCommand `cmd:"" help:"Run the emulated QStash and Twilio alone, for services that run elsewhere."`
 	Serve     serveCommand     `cmd:"" help:"Run one service in this process, from the environment, as its own binary does."`

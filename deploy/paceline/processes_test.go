@@ -63,6 +63,28 @@ func TestChaosOfProcesses(t *testing.T) {
 		}
 	})
 
+	t.Run("EveryGoalRunsOnceOrSaysWhyNotWhileConnectionsAreCutAndProcessesAreKilled", func(t *testing.T) {
+		t.Parallel()
+		out, err := command(t, "chaos", "--goals", "40", "--devices", "12", "--duration", "6s", "--kill-every", "2s", "--cut-every", "500ms",
+			"--cancel", "0.3", "--seed", "7", "--json").Output()
+		require.NoError(t, err, "%s", out)
+
+		var report chaos.GoalsReport
+		require.NoError(t, json.Unmarshal(out, &report))
+		require.True(t, report.Kept)
+		require.Empty(t, report.Broken)
+		require.Equal(t, 40, report.Goals)
+		require.Positive(t, report.Ends["completed"])
+		require.Positive(t, report.GoalsVerdict.Runs)
+		require.Positive(t, report.Granted+report.Refused)
+		require.Positive(t, report.Severed)
+		require.Greater(t, report.Connections, 12)
+		require.Positive(t, report.ToOfferAll.Count)
+		require.Positive(t, report.RecoveryToReady.Count)
+		require.Equal(t, "10s", report.Knobs["RUN_LEASE"])
+		require.Empty(t, report.Folder)
+	})
+
 	t.Run("NoProcessOutlivesAKill9OfTheCommand", func(t *testing.T) {
 		t.Parallel()
 		cmd := command(t, "chaos", "--processes", "--sessions", "1", "--duration", "1m")
@@ -116,6 +138,9 @@ func TestChaosOfProcesses(t *testing.T) {
 		{name: "NoTimeIsRefused", args: []string{"--duration", "0s"}, want: "--duration"},
 		{name: "R_03_SilenceOfNoTimeIsRefused", args: []string{"--silence-for", "0s"}, want: "--silence-for"},
 		{name: "APauseBackwardsIsRefused", args: []string{"--gap=-1s"}, want: "--gap"},
+		{name: "MoreDevicesThanAGatewayTakesAreRefused", args: []string{"--goals=1", "--devices=1025"}, want: "--devices"},
+		{name: "LessThanNoGoalsAreRefused", args: []string{"--goals=-1"}, want: "--goals"},
+		{name: "MoreCancellationsThanGoalsAreRefused", args: []string{"--goals=1", "--cancel=1.1"}, want: "--cancel"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -36,10 +37,12 @@ const Dead Manner = "for ever"
 // delivered, an end or a reset neither, and what a side writes is acknowledged as long as buffers last. So do a host that lost its power, a
 // firewall that forgot a connection, and a stalled disk behind a kernel that is well.
 type Wire struct {
-	Addr        string // where it listens
-	network, to string
-	listener    net.Listener
-	work        sync.WaitGroup
+	Addr     string // where it listens
+	network  string
+	to       []string
+	turn     atomic.Uint32 // of the next connection
+	listener net.Listener
+	work     sync.WaitGroup
 
 	mu sync.Mutex
 	// harmless says what a connection may say before a silence begins for it, such as a greeting; nil: nothing, it begins at once.
@@ -49,8 +52,8 @@ type Wire struct {
 	closed   bool
 }
 
-// Open listens on the loopback until Close.
-func Open(ctx context.Context, network, to string) (*Wire, error) {
+// Open listens on the loopback until Close. Of several servers, replicas of each other, each connection goes to the next one that takes it.
+func Open(ctx context.Context, network string, to ...string) (*Wire, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("open a wire: %w", err)
@@ -99,6 +102,18 @@ func (w *Wire) Thaw() {
 
 // Cut ends the silence, and with it every connection that was silent. What was held back is lost.
 func (w *Wire) Cut() { w.sever((*line).isSilent) }
+
+// CutSome cuts up to n connections, whichever they are, and reports how many.
+func (w *Wire) CutSome(n int) (cut int) {
+	w.sever(func(*line) bool {
+		if cut == n {
+			return false
+		}
+		cut++
+		return true
+	})
+	return cut
+}
 
 // CutHeld cuts the connections that hold something back; the others go on as if nothing had been.
 func (w *Wire) CutHeld() { w.sever((*line).holds) }
@@ -168,7 +183,7 @@ func (w *Wire) Close() error {
 
 // connect is one connection, from its beginning to its end. A silent wire does not pass on that a server refuses it.
 func (w *Wire) connect(caller net.Conn) {
-	server, err := net.DialTimeout(w.network, w.to, dialBound) //nolint:noctx // a wire has no caller; the bound is its own
+	server, err := w.dial()
 	l := &line{caller: caller, server: server, done: make(chan struct{})}
 	l.changed.L = &l.mu
 	defer l.end()
@@ -190,6 +205,18 @@ func (w *Wire) connect(caller net.Conn) {
 	delete(w.lines, l)
 	w.mu.Unlock()
 	close(l.done)
+}
+
+// dial connects to the server whose turn it is, or to the next one that is there.
+func (w *Wire) dial() (server net.Conn, err error) {
+	turn := int(w.turn.Add(1))
+	for i := range w.to {
+		//nolint:noctx // a wire has no caller; the bound is its own
+		if server, err = net.DialTimeout(w.network, w.to[(turn+i)%len(w.to)], dialBound); err == nil {
+			return server, nil
+		}
+	}
+	return nil, err
 }
 
 const (

@@ -240,6 +240,36 @@ func endsOfAWire(t *testing.T) {
 		}
 	})
 
+	t.Run("EachOfSeveralServersTakesItsTurnAndOneThatIsGoneIsPassedOver", func(t *testing.T) {
+		t.Parallel()
+		one, other := newEcho(t), newEcho(t)
+		gone, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		require.NoError(t, gone.Close())
+		w, err := Open(t.Context(), "tcp", one.Addr, gone.Addr().String(), other.Addr)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, w.Close()) }()
+		var conns []net.Conn
+		for range 6 {
+			conn := (&echo{Wire: w}).call(t)
+			say(t, conn, "hello\n")
+			requireAnswer(t, conn, "hello\n")
+			conns = append(conns, conn)
+		}
+		require.GreaterOrEqual(t, len(one.heard), 2)
+		require.GreaterOrEqual(t, len(other.heard), 2)
+
+		require.Equal(t, 2, w.CutSome(2))
+		ended := 0
+		for _, conn := range conns {
+			if _, open := hears(t, conn); !open {
+				ended++
+			}
+		}
+		require.Equal(t, 2, ended)
+		require.Equal(t, 4, w.CutSome(9))
+	})
+
 	t.Run("R_03_ARefusalIsHeldBackToo", func(t *testing.T) {
 		t.Parallel()
 		unused, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

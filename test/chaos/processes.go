@@ -12,7 +12,6 @@ import (
 	"paceline.internal/emulators/clock"
 	"paceline.internal/platform/process"
 	"paceline.internal/services/onboarding/session"
-	"paceline.internal/test/stack"
 )
 
 // Processes is a run of the product as it is deployed: three processes and a Postgres of their own, of which one is killed
@@ -36,7 +35,16 @@ type Processes struct {
 	Clock   clock.Clock       // the machine's: real processes know no other
 	Tell    func(line string) // told what happens
 
-	soak *Soak // nil when people take part
+	soak  *Soak  // nil when people or devices take part
+	goals *Goals // nil when people or Kapso take part
+}
+
+// replicas is how many processes of each service there are.
+func (p Processes) replicas() int {
+	if p.goals != nil {
+		return 2
+	}
+	return 1
 }
 
 // MaxPeople is how many phone numbers there are.
@@ -48,6 +56,14 @@ func Knobs() map[string]string {
 		"ALARM_RELAY_INTERVAL": "250ms", "ALARM_OVERDUE_GRACE": "5s", "SEND_LEASE": "5s", "TWILIO_TIMEOUT": "3s",
 		"RECONCILE_INTERVAL": "500ms",
 	}
+}
+
+// knobs are those of this kind of run.
+func (p Processes) knobs() map[string]string {
+	if p.goals != nil {
+		return GoalKnobs()
+	}
+	return Knobs()
 }
 
 func (p Processes) check() error {
@@ -84,7 +100,7 @@ func (p Processes) run(ctx context.Context) (s *site, report Report, err error) 
 		s.keep = p.Keep || ctx.Err() == nil
 		return s, Report{}, err
 	}
-	p.Tell(fmt.Sprintf("seed %d; three processes and Postgres %s are up, their output in %s", p.Seed, s.postgres.version, s.dir))
+	p.Tell(fmt.Sprintf("seed %d; %d processes and Postgres %s are up, their output in %s", p.Seed, len(s.services), s.postgres.version, s.dir))
 	report, err = s.play(ctx)
 	s.keep = p.Keep || ctx.Err() == nil && (err != nil || !report.Kept)
 	if s.keep {
@@ -99,12 +115,18 @@ func (s *site) play(ctx context.Context) (Report, error) {
 	defer finished()
 	began := s.now()
 	s.begin()
+	if s.goals != nil {
+		s.goals.begin()
+	}
 	if s.cfg.soak != nil {
 		s.watchers.Go(func() { s.watchBacklog(life, began) })
 	}
 	var silent sync.WaitGroup
 	if s.cfg.SilenceEvery > 0 {
 		silent.Go(func() { s.fallSilent(ctx, s.cfg.Duration) })
+	}
+	if s.goals != nil {
+		silent.Go(func() { s.goals.cut(ctx, s.cfg.Duration) })
 	}
 	killed := s.kill(ctx, s.cfg.Duration)
 	silent.Wait()
@@ -143,6 +165,9 @@ func (s *site) settle(ctx context.Context) time.Duration {
 
 // quiet reports whether nobody has anything left to do.
 func (s *site) quiet(ctx context.Context) bool {
+	if s.goals != nil && s.goals.moving(ctx) {
+		return false
+	}
 	moves, err := s.moving(ctx)
 	return err == nil && !moves && s.vendors.Idle(ctx) == nil
 }
@@ -163,10 +188,13 @@ func (s *site) examine(ctx context.Context, total, settled time.Duration) (Repor
 	defer cancel()
 	r := Report{Seed: s.cfg.Seed, People: s.cfg.Sessions, Killed: &Killed{
 		DurationMS: s.cfg.Duration.Milliseconds(), SettleMS: settled.Milliseconds(), TotalMS: total.Milliseconds(),
-		Kills: map[string]int{stack.Onboarding: 0, stack.Messaging: 0, stack.Gateway: 0, postgresVictim: 0}, EndedByThemselves: map[string]int{},
+		Kills: map[string]int{postgresVictim: 0}, EndedByThemselves: map[string]int{},
 		VendorFaults: s.faults.counts(), Postgres: s.postgres.version, Knobs: map[string]string{},
 	}}
-	for name := range Knobs() {
+	for name := range s.services {
+		r.Kills[name] = 0
+	}
+	for name := range s.cfg.knobs() {
 		r.Knobs[name] = s.environ[name]
 	}
 	if s.kapso != nil { // what it knows would still change
@@ -183,6 +211,11 @@ func (s *site) examine(ctx context.Context, total, settled time.Duration) (Repor
 	s.measureSpacing(&r)
 	s.measureSilences(&r)
 	s.measureRecovery(&r)
+	if s.goals != nil {
+		if err := s.examineGoals(ctx, &r); err != nil {
+			return r, err
+		}
+	}
 	if s.cfg.soak != nil && !s.settled {
 		r.breakf(nil, "jobs were still open when the time was over")
 	}

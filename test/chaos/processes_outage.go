@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -70,7 +71,22 @@ func (p Processes) plan(n int) (rest time.Duration, victim string) {
 		return p.Duration, ""
 	}
 	r := dice(p.Seed).roll("kill", n)
-	return p.KillEvery/2 + time.Duration(r.Int64N(int64(p.KillEvery)+1)), pick(r, victims)
+	rest = p.KillEvery/2 + time.Duration(r.Int64N(int64(p.KillEvery)+1))
+	switch victim = pick(r, p.victims()); victim {
+	case postgresVictim:
+	case devicesVictim:
+		victim = replica(victim, r.IntN(p.goals.fleets()), p.goals.fleets())
+	default:
+		victim = replica(victim, r.IntN(p.replicas()), p.replicas())
+	}
+	return rest, victim
+}
+
+func (p Processes) victims() []string {
+	if p.goals != nil {
+		return goalsVictims
+	}
+	return victims
 }
 
 // kill kills until the time is over. Its only error is a Postgres that does not come back.
@@ -106,7 +122,7 @@ func (s *site) strike(ctx context.Context, victim string) error {
 			return fmt.Errorf("postgres did not come back: %w", err)
 		}
 	} else {
-		s.services[victim].kill()
+		s.process(victim).kill()
 	}
 	s.log.InfoContext(ctx, "chaos.killed", "victim", victim, "at", at)
 	s.watchers.Go(func() {
@@ -123,15 +139,22 @@ func (s *site) strike(ctx context.Context, victim string) error {
 	return nil
 }
 
-// affected are those whose readiness says that a victim is back: itself and the gateway, which asks the others, and for
-// Postgres everybody.
+// affected are those whose readiness says that a victim is back: itself and the gateways, which ask the others, and for
+// Postgres everybody. A process that holds devices has no readiness of its own.
 func (s *site) affected(victim string) []*supervisor {
-	switch victim {
-	case postgresVictim:
-		return []*supervisor{s.services[stack.Messaging], s.services[stack.Onboarding], s.services[stack.Gateway]}
-	case stack.Gateway:
-		return []*supervisor{s.services[stack.Gateway]}
-	default:
-		return []*supervisor{s.services[victim], s.services[stack.Gateway]}
+	var all []*supervisor
+	for name, k := range s.services {
+		if victim == postgresVictim || name == victim || strings.HasPrefix(name, stack.Gateway) && !strings.HasPrefix(victim, stack.Gateway) {
+			all = append(all, k)
+		}
 	}
+	return all
+}
+
+// process is a service, or a process that holds devices.
+func (s *site) process(name string) *supervisor {
+	if k := s.services[name]; k != nil {
+		return k
+	}
+	return s.goals.holders[name]
 }

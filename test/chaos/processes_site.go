@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,9 +33,12 @@ type site struct {
 
 	leave     context.CancelFunc // of the population
 	postgres  *privatePostgres
-	addresses stack.Addresses
+	addresses stack.Addresses       // where the services are called
+	replicas  []stack.Addresses     // where they listen
+	balancers []*wire.Wire          // between the two, where there are several replicas
 	wires     map[string]*wire.Wire // by name; none in a run without silence
 	services  map[string]*supervisor
+	goals     *errands // nil without goals
 
 	outages  outages
 	settled  bool            // nothing was left to do before the time was over
@@ -52,10 +57,13 @@ func (p Processes) open(ctx context.Context) (*site, error) {
 	}
 	life, leave := context.WithCancel(context.WithoutCancel(ctx))
 	s.population, s.leave = newPopulation(life, dice(p.Seed), p.Clock, within(p.Duration)), leave
+	if p.goals != nil {
+		s.goals = newErrands(*p.goals, s.population)
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, upBound, errors.New("the processes did not come up"))
 	defer cancel()
 	for _, stage := range []func(context.Context) error{
-		s.openFolder, s.openAddresses, s.playVendors, s.openPostgres, s.openServices, s.openSoak,
+		s.openFolder, s.openAddresses, s.playVendors, s.openPostgres, s.openServices, s.openSoak, s.openGoals,
 	} {
 		if err := stage(ctx); err != nil {
 			return s, err
@@ -79,14 +87,44 @@ func (s *site) openFolder(context.Context) (err error) {
 }
 
 func (s *site) openAddresses(ctx context.Context) error {
-	ports, err := stack.FreePorts(ctx, 6)
+	ports, err := stack.FreePorts(ctx, 6*s.cfg.replicas())
 	if err != nil {
 		return err
 	}
-	s.addresses = stack.Addresses{
-		Gateway: ports[0], GatewayOps: ports[1], Onboarding: ports[2], OnboardingOps: ports[3], Messaging: ports[4], MessagingOps: ports[5],
+	for ; len(ports) > 0; ports = ports[6:] {
+		s.replicas = append(s.replicas, stack.Addresses{
+			Gateway: ports[0], GatewayOps: ports[1], Onboarding: ports[2], OnboardingOps: ports[3], Messaging: ports[4], MessagingOps: ports[5],
+		})
+	}
+	s.addresses = s.replicas[0]
+	if len(s.replicas) == 1 {
+		return nil
+	}
+	for called, listens := range map[*string]func(stack.Addresses) string{
+		&s.addresses.Gateway:    func(a stack.Addresses) string { return a.Gateway },
+		&s.addresses.Onboarding: func(a stack.Addresses) string { return a.Onboarding },
+		&s.addresses.Messaging:  func(a stack.Addresses) string { return a.Messaging },
+	} {
+		w, err := s.balance(ctx, listens)
+		if err != nil {
+			return err
+		}
+		*called = w.Addr
 	}
 	return nil
+}
+
+// balance puts an address before the replicas of a service.
+func (s *site) balance(ctx context.Context, listens func(stack.Addresses) string) (*wire.Wire, error) {
+	var to []string
+	for _, replica := range s.replicas {
+		to = append(to, listens(replica))
+	}
+	w, err := wire.Open(ctx, "tcp", to...)
+	if err == nil {
+		s.balancers = append(s.balancers, w)
+	}
+	return w, err
 }
 
 func (s *site) playVendors(ctx context.Context) error {
@@ -96,6 +134,9 @@ func (s *site) playVendors(ctx context.Context) error {
 			s.outages.texted(e.At)
 		}
 	}}
+	if s.goals != nil {
+		cfg.OnQStash = s.goals.alarmed
+	}
 	if err := s.wireVendors(ctx, &cfg); err != nil {
 		return err
 	}
@@ -125,20 +166,10 @@ func (s *site) openServices(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for name, ops := range map[string]string{
-		stack.Onboarding: s.addresses.OnboardingOps, stack.Messaging: s.addresses.MessagingOps, stack.Gateway: s.addresses.GatewayOps,
-	} {
-		service, err := stack.ServiceNamed(name)
-		if err != nil {
+	for _, name := range []string{stack.Onboarding, stack.Messaging, stack.Gateway} {
+		if err := s.serve(ctx, name, wired[name]); err != nil {
 			return err
 		}
-		if err := service.Migrate(ctx, s.environ); err != nil {
-			return err
-		}
-		s.services[name] = supervise(stack.ChildConfig{
-			Name: name, Command: append(append([]string{}, s.cfg.Program...), name), Environ: merged(s.environ, wired[name]),
-			Log: filepath.Join(s.dir, name+".log"),
-		}, "http://"+ops+"/readyz", s.log)
 	}
 	for name, k := range s.services {
 		if !s.ready(ctx, k) {
@@ -146,6 +177,39 @@ func (s *site) openServices(ctx context.Context) error {
 		}
 	}
 	return s.openPools(ctx, s.postgres.onboarding, s.postgres.messaging)
+}
+
+// serve migrates for a service, and starts its replicas.
+func (s *site) serve(ctx context.Context, name string, wired map[string]string) error {
+	service, err := stack.ServiceNamed(name)
+	if err != nil {
+		return err
+	}
+	if err := service.Migrate(ctx, s.environ); err != nil {
+		return err
+	}
+	for i, a := range s.replicas {
+		listens := map[string]map[string]string{
+			stack.Gateway:    {"GATEWAY_ADDR": a.Gateway, "GATEWAY_OPS_ADDR": a.GatewayOps},
+			stack.Onboarding: {"ONBOARDING_ADDR": a.Onboarding, "ONBOARDING_OPS_ADDR": a.OnboardingOps},
+			stack.Messaging:  {"MESSAGING_ADDR": a.Messaging, "MESSAGING_OPS_ADDR": a.MessagingOps},
+		}[name]
+		ops := map[string]string{stack.Gateway: a.GatewayOps, stack.Onboarding: a.OnboardingOps, stack.Messaging: a.MessagingOps}[name]
+		process := replica(name, i, len(s.replicas))
+		s.services[process] = supervise(stack.ChildConfig{
+			Name: process, Command: append(append([]string{}, s.cfg.Program...), name), Environ: merged(s.environ, wired, listens),
+			Log: filepath.Join(s.dir, process+".log"),
+		}, "http://"+ops+"/readyz", s.log)
+	}
+	return nil
+}
+
+// replica is what the i-th process of so many is called.
+func replica(name string, i, of int) string {
+	if of == 1 {
+		return name
+	}
+	return fmt.Sprintf("%s-%d", name, i+1)
 }
 
 // openSoak has Kapso come, and the ends of jobs written down.
@@ -195,13 +259,16 @@ func (s *site) close() error {
 	defer cancel()
 	s.end()
 	s.leave()
+	if s.goals != nil {
+		s.goals.close()
+	}
 	for _, k := range s.services {
 		k.close()
 	}
 	s.watchers.Wait() // they look at what has just been closed, and have a bound of their own
 	s.closePools()
 	var problems []error
-	for _, w := range s.wires {
+	for _, w := range slices.Concat(s.balancers, slices.Collect(maps.Values(s.wires))) {
 		problems = append(problems, w.Close()) // before the vendors, who would wait for what is under way
 	}
 	if s.vendors != nil {

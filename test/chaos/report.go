@@ -145,6 +145,10 @@ func (r *Killed) describe(s *page) {
 	s.linef("vendor faults", "%s", counts(r.VendorFaults))
 	s.linef("time", "%.1f s of faults, %.1f s in all, the last %.1f s to settle",
 		seconds(r.DurationMS), seconds(r.TotalMS), seconds(r.SettleMS))
+	r.describeKnobs(s)
+}
+
+func (r *Killed) describeKnobs(s *page) {
 	var knobs []string
 	for _, name := range slices.Sorted(maps.Keys(r.Knobs)) {
 		knobs = append(knobs, name+"="+r.Knobs[name])

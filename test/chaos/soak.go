@@ -50,7 +50,7 @@ func (s Soak) Run(ctx context.Context) (SoakReport, error) {
 	if err := s.check(); err != nil {
 		return SoakReport{}, err
 	}
-	load, p := loadBefore(), s.Processes
+	load, p := machineLoad(), s.Processes
 	p.soak, p.Environ = &s, merged(p.Environ, map[string]string{signsWith: rand.Text()})
 	site, report, err := p.run(ctx)
 	if err != nil {
@@ -82,8 +82,8 @@ type BacklogSample struct {
 	Running int   `json:"running"`
 }
 
-// loadBefore is the load of the machine, over a minute; -1 is unknown.
-func loadBefore() float64 {
+// machineLoad is the load of the machine, over the last minute; -1 is unknown.
+func machineLoad() float64 {
 	content, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return -1

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/test/chaos"
+)
+
+// fleetCommand is many stream devices in one process, which work as the goals of chaos say and write down what happens to them.
+type fleetCommand struct {
+	URL     string `name:"url" required:"" help:"The gateway."`
+	Devices string `required:"" type:"existingfile" help:"A line of JSON for each device: device_id and token."`
+	State   string `required:"" type:"existingdir" help:"The folder where the devices remember their runs."`
+}
+
+// Run serves until it is stopped.
+func (c *fleetCommand) Run(ctx context.Context, t terminal) error {
+	gateway, err := url.Parse(c.URL)
+	if err != nil {
+		return fmt.Errorf("--url: %w", err)
+	}
+	file, err := os.Open(c.Devices)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	diary := &fleetDiary{out: t.out}
+	var all sync.WaitGroup
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		var of struct {
+			DeviceID string `json:"device_id"`
+			Token    string `json:"token"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &of); err != nil {
+			return fmt.Errorf("--devices: %w", err)
+		}
+		book, err := openRunBook(filepath.Join(c.State, of.DeviceID+".json"))
+		if err != nil {
+			return err
+		}
+		note := func(what string, o *onboardingv1.DeviceOffer, ok bool) {
+			diary.note(chaos.DeviceEvent{Device: of.DeviceID, What: what, Run: o.GetRunId(), Goal: o.GetGoalId(), OK: ok})
+		}
+		d := &streamDevice{
+			url: gateway.JoinPath("v1/devices", of.DeviceID, "connect").String(), token: of.Token, out: io.Discard,
+			saw: func(what string, o *onboardingv1.DeviceOffer) { note(what, o, false) },
+			runs: newRuns(func(ctx context.Context, o *onboardingv1.DeviceOffer) (bool, string) {
+				note(chaos.DeviceBegins, o, false)
+				ok, detail := chaos.Work(ctx, o.GetGoal())
+				note(chaos.DeviceEnded, o, ok)
+				return ok, detail
+			}, book),
+			unanswered: map[string]string{},
+		}
+		all.Go(func() {
+			if err := d.serve(ctx); err != nil {
+				note(chaos.DeviceGaveUp, nil, false)
+				fmt.Fprintln(os.Stderr, "paceline: device", of.DeviceID, err)
+			}
+			_ = book.Close() // each change was synced
+		})
+	}
+	all.Wait()
+	return diary.problem()
+}
+
+// fleetDiary is what happened to devices, a line of JSON each, written at once: it outlives a SIGKILL of the process.
+type fleetDiary struct {
+	mu  sync.Mutex
+	out io.Writer
+	err error
+}
+
+func (d *fleetDiary) note(e chaos.DeviceEvent) {
+	e.At = time.Now()
+	line, err := json.Marshal(e)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err == nil {
+		_, err = d.out.Write(append(line, '\n'))
+	}
+	if d.err == nil {
+		d.err = err
+	}
+}
+
+func (d *fleetDiary) problem() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.err
+}
