@@ -320,7 +320,8 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 		People: w.people, Store: w.store.Engagement(), Now: w.deps.Now,
 	})
 	onboardingv1.RegisterGoalServiceServer(w.grpc, &server.Goals{
-		Goals: w.later, Devices: &goals.Devices{Store: w.store.Goals(), Metrics: w.later.Metrics, Now: w.deps.Now}, Hub: w.hub, Store: w.store.Goals(), Now: w.deps.Now,
+		Goals: w.later, Devices: &goals.Devices{Store: w.store.Goals(), Metrics: w.later.Metrics, Now: w.deps.Now},
+		Hub: w.hub, Store: w.store.Goals(), Now: w.deps.Now,
 	})
 	return w.grpc.CheckRules()
 }

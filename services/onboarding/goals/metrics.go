@@ -142,7 +142,7 @@ type gauges interface {
 // loop that stands still measures nothing.
 func (s *Service) Observe(ctx context.Context, meter metric.Meter, store gauges) error {
 	lag, lagErr := meter.Float64ObservableGauge("goal_lag_seconds", metric.WithUnit("s"),
-		metric.WithDescription("How long ago the goal was due that has waited longest for its alarm; without those whose device is busy or offline."))
+		metric.WithDescription("How long ago the goal was due that has waited longest for its alarm; without waits for a device."))
 	oldest, oldestErr := meter.Float64ObservableGauge("goal_alarms_unpublished_oldest_seconds", metric.WithUnit("s"),
 		metric.WithDescription("How long ago the oldest alarm of a goal was written that QStash does not have yet."))
 	if err := errors.Join(lagErr, oldestErr); err != nil {

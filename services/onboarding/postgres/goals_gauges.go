@@ -10,8 +10,8 @@ import (
 	"paceline.internal/services/onboarding/goals"
 )
 
-// sqlGoalGauges looks for what waits for us among the goals that are due for longest, as many as one listing of overdue ones reads: a crowd of
-// goals whose devices are offline costs a scrape no more than that.
+// sqlGoalGauges looks for what waits for us among the goals that are due for longest, as many as one listing of overdue ones reads: a
+// crowd of goals whose devices are offline costs a scrape no more than that.
 const sqlGoalGauges = `
 select
     (select min(g.scheduled_for)
