@@ -77,6 +77,29 @@ func (w *wiring) addGoalLoops() {
 	repeat("goal-sweeper", w.later.Sweeper(policy).Loop(w.deps.Rest, min(w.cfg.RunLease/4, w.cfg.AlarmOverdueGrace/4, sweepInterval)))
 }
 
+// forgottenGoals is how many goals one statement deletes, each with a handful of alarms and lines of its timeline.
+const forgottenGoals = 500
+
+// forgetGoals deletes what was over long ago, a batch after the other.
+func (w *wiring) forgetGoals(ctx context.Context) error {
+	var all store.Forgotten
+	for ctx.Err() == nil {
+		f, err := w.store.Goals().Forget(ctx, w.deps.Now().Add(-w.cfg.GoalsRetention), forgottenGoals)
+		if err != nil {
+			return err
+		}
+		process.Progress(ctx)
+		all.Goals, all.Devices, all.Readings = all.Goals+f.Goals, all.Devices+f.Devices, all.Readings+f.Readings
+		if max(f.Goals, f.Devices, f.Readings) < forgottenGoals {
+			break
+		}
+	}
+	if all != (store.Forgotten{}) {
+		w.deps.Log.InfoContext(ctx, "goals.forgotten", "goals", all.Goals, "devices", all.Devices, "readings", all.Readings)
+	}
+	return nil
+}
+
 // listenToGoals wakes the relay, the hub of devices, and the alarms that wait for a goal to begin.
 func (w *wiring) listenToGoals(ctx context.Context) error {
 	done := make(chan struct{})
