@@ -14,6 +14,7 @@ var (
 	messagingSuite  = []string{"./services/messaging/send", "./services/messaging/inbox", "./services/messaging/postgres"}
 	onboardingSuite = []string{"./services/onboarding"}
 	jobsSuite       = []string{"./platform/queue"}
+	goalsRetention  = []string{"./services/onboarding/goals", "-run", "TestRetention|TestEventsHoldNoWords"}
 	devicesSuite    = []string{"./services/onboarding/goals", "-run", "TestRunOfADevice|TestReports|TestPresence|TestModelOfDevices"}
 )
 
@@ -382,6 +383,17 @@ func mutations() []mutation {
 			guard: "a resumed reply answers only what it was for", tests: onboardingSuite,
 			file: "services/onboarding/conversation/replies.go",
 			old:  "	case m.Place != anyPlace && m.Place != s.Place():", without: "	case false:",
+		},
+		{
+			guard: "a cancelled goal that can be brought back is not deleted", tests: goalsRetention,
+			file:    "services/onboarding/postgres/goals_retention.go",
+			old:     "    where g.ended_at is not null and greatest(g.ended_at, g.scheduled_for) < @before\n",
+			without: "    where g.ended_at is not null and g.ended_at < @before\n",
+		},
+		{
+			guard: "what a device says of its failure is in no event", tests: goalsRetention,
+			file: "services/onboarding/goals/runs.go",
+			old:  "		end.Reason = ReasonDevice\n", without: "		end.Reason = f.Detail\n",
 		},
 		{
 			guard: "a message takes back one goal, however often it is worked", tests: onboardingSuite,

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// sqlForgetGoals takes a goal with its alarms and its timeline. One that was cancelled can be brought back until its time, and one that was
-	// brought back stays as long as the goal that says so.
+	// sqlForgetGoals takes a goal with its alarms and its timeline. One that was cancelled can be brought back until its time, and one that
+	// was brought back stays as long as the goal that says so.
 	sqlForgetGoals = `
 with old as materialized (
     select g.id from goals g
@@ -32,7 +32,8 @@ delete from devices where id = any(array(
 
 	sqlForgetReadings = `
 delete from goal_readings where (profile_id, idempotency_key) in (
-    select profile_id, idempotency_key from goal_readings where created_at < @before order by created_at limit @limit for update skip locked)`
+    select profile_id, idempotency_key from goal_readings where created_at < @before
+    order by created_at limit @limit for update skip locked)`
 )
 
 // Forgotten is what one batch has deleted.
