@@ -93,6 +93,19 @@ func TestRetention(t *testing.T) {
 		require.Zero(t, b.count(`select count(*) from goal_transitions`))
 	})
 
+	t.Run("NodesOfProcessesThatAreLongGoneGoWithTheNextLease", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.hub()
+		b.clock.Advance(time.Hour)
+		b.hub()
+		require.Equal(t, 2, b.count(`select count(*) from device_nodes`), "its lease ended less than an hour ago")
+		b.clock.Advance(time.Minute)
+		b.hub()
+		require.Equal(t, 2, b.count(`select count(*) from device_nodes where lease_until > $1::timestamptz - interval '1 hour'`, b.clock.Now()))
+		require.Equal(t, 2, b.count(`select count(*) from device_nodes`))
+	})
+
 	t.Run("ABatchHasItsLimitAndPassesOverWhatIsLocked", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
