@@ -18,10 +18,12 @@ import (
 	"paceline.internal/test/stack"
 )
 
-// demoCommand plays a conversation, and with Faults a second one under faults; or with Weeks what comes after it.
+// demoCommand plays a conversation, and with Faults a second one under faults; or with Weeks what comes after it; or with Goals what a
+// person asks to happen later.
 type demoCommand struct {
 	Faults bool `help:"Play it again while every alarm is delivered three times at once, a publish fails and an answer of Twilio is lost."`
 	Weeks  int  `help:"Play the weeks after it instead, on a clock that leaps: a person drifts away and returns."`
+	Goals  bool `help:"Play what a person asks to happen later instead: on a device that comes and goes, and on their phone."`
 	JSON   bool `name:"json" help:"Print only the summary, for machines."`
 	// A busy machine is late, never early; the caller decides how much is too late.
 	Late   time.Duration `default:"300ms" help:"How late a message may be before the promise of its gap counts as broken."`
@@ -33,6 +35,9 @@ func (d *demoCommand) Run(ctx context.Context, t terminal) (err error) {
 	screen := newScreen(t.out, d.JSON)
 	if d.Weeks != 0 {
 		return d.playWeeks(ctx, t, screen)
+	}
+	if d.Goals {
+		return d.playGoals(ctx, t, screen)
 	}
 	screen.heading("Paceline: starting Postgres, messaging, onboarding and the gateway, with QStash and Twilio emulated ...")
 	began := time.Now()

@@ -13,13 +13,16 @@ import (
 type diary struct {
 	*screen
 
-	zone          *time.Location
-	texts, states int // printed
-	day           string
-	last          time.Time
+	zone   *time.Location
+	layout string // of the time of day
+	texts  int    // printed
+	day    string
+	last   time.Time
 }
 
-func newDiary(s *screen, zone *time.Location) *diary { return &diary{screen: s, zone: zone} }
+func newDiary(s *screen, zone *time.Location) *diary {
+	return &diary{screen: s, zone: zone, layout: "15:04"}
+}
 
 // quietAfter is how many days without a line are worth a line.
 const quietAfter = 3
@@ -38,7 +41,7 @@ func (d *diary) at(when time.Time) string {
 		d.printf("\n")
 	}
 	d.day = local.Format("Mon 2 Jan")
-	return fmt.Sprintf("%-10s  %s", day, local.Format("15:04"))
+	return fmt.Sprintf("%-10s  %s", day, local.Format(d.layout))
 }
 
 func (d *diary) wrote(when time.Time, text string) { d.text(d.at(when), "<--", text) }
@@ -59,29 +62,20 @@ var meanings = map[string]string{
 	"reminder_due": "the promised reminder is due",
 }
 
-// told prints the messages and the changes of state that are new, by when they happened.
-func (d *diary) told(texts []twilio.Message, moved []transition) {
-	type line struct {
-		at    time.Time
-		print func()
-	}
-	var lines []line
-	for _, m := range texts[d.texts:] {
-		lines = append(lines, line{m.CreatedAt, func() { d.text(d.at(m.CreatedAt), "-->", m.Body) }})
-	}
-	for _, m := range moved[d.states:] {
-		lines = append(lines, line{m.At, func() { d.printf("%s  [%s] %s\n", d.at(m.At), m.To, meanings[m.Trigger]) }})
-	}
-	d.texts, d.states = len(texts), len(moved)
-	slices.SortStableFunc(lines, func(a, b line) int { return a.at.Compare(b.at) })
-	for _, l := range lines {
-		l.print()
-	}
+// diaryLine is one that is still to be printed, behind its margin.
+type diaryLine struct {
+	at    time.Time
+	print func(margin string)
 }
 
-// weeks prints the summary of weeks.
-func (s *screen) weeks(r report, weeks int, took time.Duration) {
-	s.printf("\n")
-	s.promises(r)
-	s.printf("\n  %d texts in %d weeks, played in %.1f s\n", len(r.Messages), weeks, took.Seconds())
+// told prints the messages that are new, and what else is, by when they happened.
+func (d *diary) told(texts []twilio.Message, lines []diaryLine) {
+	for _, m := range texts[d.texts:] {
+		lines = append(lines, diaryLine{m.CreatedAt, func(margin string) { d.text(margin, "-->", m.Body) }})
+	}
+	d.texts = len(texts)
+	slices.SortStableFunc(lines, func(a, b diaryLine) int { return a.at.Compare(b.at) })
+	for _, l := range lines {
+		l.print(d.at(l.at))
+	}
 }

@@ -83,11 +83,25 @@ func TestDemo(t *testing.T) {
 		})
 	}
 
+	for _, locale := range []string{"en", "pt-BR"} {
+		t.Run("PlaysGoalsIn"+locale, func(t *testing.T) {
+			t.Parallel()
+			out, err := command(t, "demo", "--goals", "--locale", locale).Output()
+			require.NoError(t, err, "%s", out)
+			require.NotContains(t, string(out), "BROKEN")
+			require.Contains(t, string(out), "kept    each at its time                 10:40:00, 14:00:30, 15:00:00")
+			require.Contains(t, string(out), "4 goals, 3 runs, 1 cancelled")
+			require.Contains(t, string(out), "2 tries in vain, runs: 1")
+			require.Contains(t, string(out), "kept    an unclear time is asked back")
+		})
+	}
+
 	t.Run("SaysWhatIsWrongWithItsArguments", func(t *testing.T) {
 		t.Parallel()
 		var out bytes.Buffer
 		require.ErrorContains(t, run(t.Context(), []string{"demo", "--locale", "de"}, terminal{out: &out}), "locale")
 		require.ErrorContains(t, run(t.Context(), []string{"demo", "--weeks", "27"}, terminal{out: &out}), "1 to 26")
+		require.ErrorContains(t, run(t.Context(), []string{"demo", "--goals", "--faults"}, terminal{out: &out}), "without --faults")
 		require.ErrorContains(t, run(t.Context(), []string{"demos"}, terminal{out: &out}), "demos")
 	})
 

@@ -16,6 +16,7 @@ type report struct {
 	SessionID  string    `json:"session_id"`
 	Kept       bool      `json:"kept"`
 	Messages   []heard   `json:"messages"`
+	Runs       []ran     `json:"runs,omitempty"`
 	Duplicates int       `json:"duplicates"`
 	TotalMS    int64     `json:"total_ms"`
 	Promises   []promise `json:"promises"`

@@ -118,6 +118,7 @@ func (s *screen) verdict(reports []report, kept bool) {
 		next = "\nNext:\n"
 	}
 	s.printf("%s", next+"      go run ./deploy/paceline demo --weeks 6   the weeks after it, in seconds\n"+
+		"      go run ./deploy/paceline demo --goals     what people ask to happen later, on a device\n"+
 		"      go run ./deploy/paceline up               keep it running, with URLs and a token\n"+
 		"      docs/architecture.md                      how it is built, and why it cannot send twice\n")
 }

@@ -26,12 +26,17 @@ func (p storyPerson) zone() *time.Location {
 
 // at is when it happens, by the person's clock.
 func (e storyEvent) at(zone *time.Location) time.Time {
-	of, err := time.Parse("15:04", e.clock)
+	return wall(zone, e.day, e.clock)
+}
+
+// wall is a time of day, with seconds or without, so many days after the first.
+func wall(zone *time.Location, day int, clock string) time.Time {
+	of, err := time.Parse(time.TimeOnly[:len(clock)], clock)
 	if err != nil {
-		panic(err) // it is one of the lines below
+		panic(err) // it is one of a story's
 	}
-	first := weeksBegan.In(zone)
-	return time.Date(first.Year(), first.Month(), first.Day()+e.day, of.Hour(), of.Minute(), 0, 0, zone)
+	first := leapsBegin.In(zone)
+	return time.Date(first.Year(), first.Month(), first.Day()+day, of.Hour(), of.Minute(), of.Second(), 0, zone)
 }
 
 // storyPeople are the people, by the language of their messages.

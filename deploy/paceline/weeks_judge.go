@@ -40,12 +40,7 @@ func (w *weeks) judge(ctx context.Context) (report, error) {
 		return report{}, err
 	}
 	texts := w.heard(w.person.phone)
-	out := report{Title: "Weeks of one person", TotalMS: w.clock.Now().Sub(weeksBegan).Milliseconds()}
-	for _, text := range texts {
-		out.Messages = append(out.Messages, heard{
-			Step: stepOf(text, stored), Body: text.Body, Copies: 1, AtMS: text.CreatedAt.Sub(weeksBegan).Milliseconds(),
-		})
-	}
+	out := report{Title: "Weeks of one person", TotalMS: w.clock.Now().Sub(leapsBegin).Milliseconds()}
 	out.once(texts, stored)
 	w.civil(&out, texts)
 	out.nudges(queued.Outreach, w.person.zone())
@@ -56,7 +51,7 @@ func (w *weeks) judge(ctx context.Context) (report, error) {
 	return out, nil
 }
 
-// once holds that every message that the carrier took is one of ours, and none of ours was taken twice.
+// once reports the texts, and holds that every message that the carrier took is one of ours, and none of ours was taken twice.
 func (r *report) once(texts []twilio.Message, stored []operator.Message) {
 	known := map[string]bool{}
 	for _, m := range stored {
@@ -65,6 +60,9 @@ func (r *report) once(texts []twilio.Message, stored []operator.Message) {
 		}
 	}
 	for _, text := range texts {
+		r.Messages = append(r.Messages, heard{
+			Step: stepOf(text, stored), Body: text.Body, Copies: 1, AtMS: text.CreatedAt.Sub(leapsBegin).Milliseconds(),
+		})
 		if !known[text.SID] {
 			r.Duplicates++
 		}

@@ -94,7 +94,8 @@ type errand struct {
 
 // plan is the n-th goal.
 func (g *Goals) plan(n int) errand {
-	const leastLead, mostLead = 3 * time.Second, 15 * time.Second
+	leastLead := 3 * time.Second
+	mostLead := min(15*time.Second, leastLead+g.Duration/4)
 	r := dice(g.Seed).roll("goal", n)
 	e := errand{n: n, device: r.IntN(g.Devices)}
 	e.said = time.Duration(r.Int64N(int64(g.Duration)))
@@ -106,7 +107,7 @@ func (g *Goals) plan(n int) errand {
 }
 
 // mostHesitation has cancellations come before and after the device's node begins the goal, which takes about ten milliseconds.
-const mostHesitation = 20 * time.Millisecond
+const mostHesitation = 12 * time.Millisecond
 
 // errandWords say how long the device works, and that it fails, which one in twenty does.
 func errandWords(r *rand.Rand) string {

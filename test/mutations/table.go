@@ -15,6 +15,7 @@ var (
 	onboardingSuite = []string{"./services/onboarding"}
 	jobsSuite       = []string{"./platform/queue"}
 	goalsRetention  = []string{"./services/onboarding/goals", "-run", "TestRetention|TestEventsHoldNoWords"}
+	busySuite       = []string{"./services/onboarding/goals", "-run", "TestBusy"}
 	devicesSuite    = []string{"./services/onboarding/goals", "-run", "TestRunOfADevice|TestReports|TestPresence|TestModelOfDevices"}
 )
 
@@ -156,6 +157,12 @@ func mutations() []mutation {
 			guard: "a node without a lease begins no goal", tests: devicesSuite,
 			file: "services/onboarding/postgres/devices.go",
 			old:  "g.called_at >= @window and n.lease_until > @now", without: "g.called_at >= @window",
+		},
+		{
+			guard: "a goal waits for a run that has not ended, nor is about to", tests: busySuite,
+			file:    "services/onboarding/postgres/goals_life.go",
+			old:     " and exists (\n        select from goals r where r.device_id = g.device_id and r.status = 'running' and r.id <> g.id for share)`",
+			without: "`",
 		},
 		{
 			guard: "a stream is opened with the device's own token", tests: devicesSuite,

@@ -74,7 +74,7 @@ func (s *Service) Execute(ctx context.Context, goalID string) (outcome string, e
 		s.Metrics.foundOffline(ctx)
 		return "", errors.Join(unmoved(s.Store.Offline(ctx, v.Goal, now)), ErrOffline)
 	case noteBusy:
-		return OutcomeBusy, unmoved(s.Store.Busy(ctx, v.Goal, now))
+		return s.busy(ctx, v.Goal)
 	case callNode:
 		if err := unmoved(s.Store.Call(ctx, v.Goal, now)); err != nil {
 			return "", err
@@ -90,6 +90,20 @@ func (s *Service) Execute(ctx context.Context, goalID string) (outcome string, e
 		return OutcomeEarly, nil
 	}
 	return string(v.Status), nil
+}
+
+// busy has a goal wait for the end of the one that runs on its device. Where that has just ended nothing would end the waiting: the goal is
+// executed anew.
+func (s *Service) busy(ctx context.Context, g Goal) (string, error) {
+	err := s.Store.Busy(ctx, g, s.Now())
+	if !errors.Is(err, ErrConflict) {
+		return OutcomeBusy, err
+	}
+	v, err := s.Store.Goal(ctx, "", g.ID, s.Now())
+	if err != nil || v.Busy {
+		return OutcomeBusy, err
+	}
+	return s.Execute(ctx, g.ID)
 }
 
 // awaitBegin waits until the device's node has begun the goal, for as long as an alarm may take.
@@ -108,7 +122,7 @@ func (s *Service) awaitBegin(ctx context.Context, goalID string) (string, error)
 		case v.Status != Scheduled:
 			return string(v.Status), nil
 		case v.Busy: // another one was begun in between
-			return OutcomeBusy, unmoved(s.Store.Busy(ctx, v.Goal, s.Now()))
+			return s.busy(ctx, v.Goal)
 		}
 		again := time.NewTimer(lookAgain)
 		select {
@@ -139,7 +153,7 @@ func (s *Service) beginPhone(ctx context.Context, g Goal) (string, error) {
 			return "", err
 		}
 		if v.Status == Scheduled && v.Busy {
-			return OutcomeBusy, unmoved(s.Store.Busy(ctx, v.Goal, s.Now()))
+			return s.busy(ctx, v.Goal)
 		}
 		if v.Status == Scheduled {
 			return "", ErrConflict
@@ -160,7 +174,7 @@ func (s *Service) lookLater(ctx context.Context, g Goal) error {
 	if !g.WaitingSince.IsZero() {
 		waited = now.Sub(g.WaitingSince)
 	}
-	if err := unmoved(s.Store.Busy(ctx, g, now)); err != nil {
+	if err := unmoved(s.Store.Waits(ctx, g, now)); err != nil {
 		return err
 	}
 	a := Alarm{ID: newID(), OrgID: g.OrgID, GoalID: g.ID, Cause: "burst", DueAt: now.Add(min(max(waited/2, lookSoon), lookLate))}

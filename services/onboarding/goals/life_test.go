@@ -310,6 +310,62 @@ func TestBusy(t *testing.T) {
 		b.is(second, goals.Completed)
 	})
 
+	t.Run("S3_36_RunsAtOnceWhenTheOtherEndsWhileItIsFoundBusy", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		first, second := b.says("", time.Minute), b.says("", 2*time.Minute)
+		b.phone.set(errDoubt)
+		b.plays(time.Minute)
+		b.is(first, goals.Running)
+		b.phone.set(nil)
+		b.beforeBusy = func() {
+			_, err := b.alarmed(first)
+			require.NoError(t, err)
+			b.is(first, goals.Completed)
+		}
+		b.plays(time.Minute)
+		b.is(second, goals.Completed)
+	})
+
+	t.Run("S3_36_WaitsForAnEndThatIsOnItsWay", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		first, second := b.says("", time.Minute), b.says("", 2*time.Minute)
+		b.phone.set(errDoubt)
+		b.plays(time.Minute)
+		running := b.is(first, goals.Running)
+		tx, err := b.pool.Begin(t.Context())
+		require.NoError(t, err)
+		defer func() { _ = tx.Rollback(t.Context()) }() // after the commit it is nothing
+		_, err = tx.Exec(t.Context(), `update goals set status = 'completed', ended_at = $2 where id = $1`, first.ID, b.clock.Now())
+		require.NoError(t, err)
+		noted := make(chan error, 1)
+		go func() { noted <- b.store.Busy(t.Context(), second, b.clock.Now()) }()
+		require.Eventually(t, func() bool {
+			return b.count(`select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) == 1
+		}, time.Minute, time.Millisecond)
+		require.NoError(t, tx.Commit(t.Context()))
+		require.ErrorIs(t, <-noted, goals.ErrConflict, "run %s ended without a look at who waits", running.RunID)
+	})
+
+	t.Run("S3_36_RunsAlsoWhenTheOneWhoseTurnItIsIsCancelled", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		first, second, third := b.says("", time.Minute), b.says("", 2*time.Minute), b.says("", 3*time.Minute)
+		b.phone.set(errDoubt)
+		b.plays(3 * time.Minute)
+		b.is(first, goals.Running)
+		b.phone.set(nil)
+		_, err := b.alarmed(first)
+		require.NoError(t, err)
+		b.is(first, goals.Completed)
+		_, err = b.service.Cancel(t.Context(), b.me(), second.ID)
+		require.NoError(t, err)
+		b.sweeps() // the relay publishes what the cancellation has set
+		b.plays(0)
+		b.is(third, goals.Completed)
+	})
+
 	t.Run("S3_36_FailsAfterAnHour", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

@@ -87,6 +87,14 @@ func (c crashing) Goal(ctx context.Context, org, id string, now time.Time) (goal
 	return met(c.b, func() (goals.Situation, error) { return c.Goals.Goal(ctx, org, id, now) })
 }
 
+func (c crashing) Busy(ctx context.Context, g goals.Goal, at time.Time) error {
+	if then := c.b.beforeBusy; then != nil {
+		c.b.beforeBusy = nil
+		then()
+	}
+	return c.Goals.Busy(ctx, g, at)
+}
+
 func (c crashing) BeginPhone(ctx context.Context, g goals.Goal, runID string, at time.Time) error {
 	return meets(c.b, func() error { return c.Goals.BeginPhone(ctx, g, runID, at) })
 }

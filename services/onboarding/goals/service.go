@@ -54,9 +54,11 @@ type store interface { //nolint:interfacebloat // each is one intention
 	// Goal reads a goal of an organisation; of any with an empty one. ErrNoGoal.
 	Goal(ctx context.Context, orgID, goalID string, now time.Time) (Situation, error)
 
-	// Offline, Busy and Call note what an alarm found, unless the goal was moved since it was read.
+	// Offline, Busy, Waits and Call note what an alarm found, unless the goal was moved since it was read. ErrConflict then; of Busy also
+	// when the device is free by now.
 	Offline(ctx context.Context, g Goal, at time.Time) error
 	Busy(ctx context.Context, g Goal, at time.Time) error
+	Waits(ctx context.Context, g Goal, at time.Time) error
 	Call(ctx context.Context, g Goal, at time.Time) error
 	// BeginPhone begins a goal of a phone; ErrConflict when another one of the phone runs or the goal has moved.
 	BeginPhone(ctx context.Context, g Goal, runID string, at time.Time) error

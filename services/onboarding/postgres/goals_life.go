@@ -85,8 +85,14 @@ var (
 	noteOffline = goalChange{
 		set: `offline_tries = g.offline_tries + 1`, where: asRead + ` and not ` + online, from: goals.Scheduled, event: "offline",
 	}
-	noteBusy = goalChange{
+	noteWaiting = goalChange{
 		set: `waiting_since = @at`, where: asRead + ` and g.waiting_since is null`, from: goals.Scheduled, event: "busy",
+	}
+	// The run is locked: its end, which sets the alarm of who waits, comes after this, or there is nothing to wait for.
+	noteBusy = goalChange{
+		set: noteWaiting.set, from: goals.Scheduled, event: noteWaiting.event,
+		where: noteWaiting.where + ` and exists (
+        select from goals r where r.device_id = g.device_id and r.status = 'running' and r.id <> g.id for share)`,
 	}
 	callGoal  = goalChange{set: `called_at = @at`, where: asRead, from: goals.Scheduled, event: "alarm"}
 	beginGoal = goalChange{
@@ -137,9 +143,15 @@ func (s *Goals) Offline(ctx context.Context, g goals.Goal, at time.Time) error {
 	return noteOffline.one(ctx, s.pool, at, "alarm", "", read(g))
 }
 
-// Busy notes since when the goal waits; goals.ErrConflict when that is noted, or it has moved.
+// Busy notes since when the goal waits for the end of the one that runs; goals.ErrConflict when none runs now, that is noted, or it has
+// moved.
 func (s *Goals) Busy(ctx context.Context, g goals.Goal, at time.Time) error {
 	return noteBusy.one(ctx, s.pool, at, "alarm", "", read(g))
+}
+
+// Waits notes since when the goal waits for something else; goals.ErrConflict when that is noted, or it has moved.
+func (s *Goals) Waits(ctx context.Context, g goals.Goal, at time.Time) error {
+	return noteWaiting.one(ctx, s.pool, at, "alarm", "", read(g))
 }
 
 // Call has the node that holds the device begin the goal; goals.ErrConflict when it has moved.
@@ -224,6 +236,22 @@ func nextOnDevice(ctx context.Context, tx pgx.Tx, deviceID string, at time.Time)
 	return addGoalAlarm(ctx, tx, &a, at)
 }
 
+const sqlWaited = `select device_id::text from goals where id = $1 and waiting_since is not null`
+
+// passOn sets the alarm of the next one for a goal that waited for its device and does not any more: its own may be the one that says that
+// the device is free.
+func passOn(ctx context.Context, tx pgx.Tx, goalID string, at time.Time) error {
+	var deviceID string
+	err := tx.QueryRow(ctx, sqlWaited, goalID).Scan(&deviceID)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read whether a goal waited: %w", err)
+	}
+	return nextOnDevice(ctx, tx, deviceID, at)
+}
+
 // failAll fails what has not begun of a device that is removed, and says how many that were.
 func failAll(ctx context.Context, tx pgx.Tx, deviceID, reason, actor string, at time.Time) (failed int, err error) {
 	ids, err := failOfDevice.change(ctx, tx, at, actor, reason, pgx.NamedArgs{"device": deviceID, "reason": reason})
@@ -242,7 +270,12 @@ func stands(ctx context.Context, db postgres.DB, goalID string) (goals.Goal, err
 // Cancel cancels a goal that has not begun, and returns it with the message of its alarm; one that is cancelled is returned as it is.
 // A *goals.StatusError of one that has begun or ended.
 func (s *Goals) Cancel(ctx context.Context, goalID, actor string, at time.Time) (g goals.Goal, messageID string, err error) {
-	err = cancelGoal.one(ctx, s.pool, at, actor, "", pgx.NamedArgs{"goal": goalID})
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		if err := cancelGoal.one(ctx, tx, at, actor, "", pgx.NamedArgs{"goal": goalID}); err != nil {
+			return err
+		}
+		return passOn(ctx, tx, goalID, at)
+	})
 	if err != nil && !errors.Is(err, goals.ErrConflict) {
 		return goals.Goal{}, "", err
 	}

@@ -131,7 +131,11 @@ func answer(err error) error {
 			continue
 		}
 		if row.code == codes.Unavailable {
-			return refuse(row.code, row.reason, row.err.Error(), retrySoon)
+			again := retrySoon
+			if row.reason == onboardingv1.Reason_REASON_DEVICE_OFFLINE {
+				again = 0 // the backoff of its alarm says: five tries 2 s apart would fail the goal after 10 s
+			}
+			return refuse(row.code, row.reason, row.err.Error(), again)
 		}
 		return refuse(row.code, row.reason, err.Error(), 0)
 	}

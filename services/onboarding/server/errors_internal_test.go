@@ -13,6 +13,7 @@ import (
 
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/goals"
 )
 
 func TestAnswer(t *testing.T) {
@@ -46,4 +47,13 @@ func TestAnswer(t *testing.T) {
 			require.NotContains(t, refusal.Message, "move session")
 		})
 	}
+
+	t.Run("AnOfflineDeviceAsksForNoPauseOfItsOwn", func(t *testing.T) {
+		t.Parallel()
+		refusal, ok := rpc.ErrorFrom(answer(errors.Join(nil, goals.ErrOffline)))
+		require.True(t, ok)
+		require.Equal(t, codes.Unavailable, refusal.Code)
+		require.Equal(t, onboardingv1.Reason_REASON_DEVICE_OFFLINE.String(), refusal.Reason)
+		require.Zero(t, refusal.RetryAfter, "QStash would take it instead of the backoff")
+	})
 }
