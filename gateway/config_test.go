@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	emulator "paceline.internal/emulators/qstash"
+	"paceline.internal/platform/qstash"
 )
 
 func TestLoadConfig(t *testing.T) {
@@ -55,6 +57,22 @@ func TestLoadConfig(t *testing.T) {
 			"API_JWT_SECRET or API_JWKS_URL",
 		} {
 			require.True(t, strings.HasPrefix(problems[i], variable+" is missing ("), problems[i])
+		}
+	})
+
+	t.Run("S3_39_WithoutSigningKeysNothingIsServed", func(t *testing.T) {
+		t.Parallel()
+		for _, variable := range []string{"QSTASH_CURRENT_SIGNING_KEY", "QSTASH_NEXT_SIGNING_KEY"} {
+			for _, value := range []string{"", " "} {
+				env := environ()
+				env[variable] = value
+				_, err := LoadConfig(env)
+				require.ErrorContains(t, err, variable+" is missing", "the process does not start")
+			}
+		}
+		for _, keys := range []qstash.VerifierConfig{{Now: time.Now}, {CurrentKey: "sig_1", Now: time.Now}, {NextKey: "sig_2", Now: time.Now}} {
+			_, err := qstash.NewVerifier(keys)
+			require.Error(t, err)
 		}
 	})
 

@@ -55,6 +55,16 @@ func TestLoadConfig(t *testing.T) {
 		require.NotContains(t, err.Error(), "s3cret")
 	})
 
+	t.Run("S3_29_WithoutASchedulerTheProcessDoesNotStart", func(t *testing.T) {
+		t.Parallel()
+		for _, variable := range []string{"QSTASH_TOKEN", "PUBLIC_BASE_URL"} {
+			environ := complete()
+			delete(environ, variable)
+			_, err := onboarding.LoadConfig(environ)
+			require.ErrorContains(t, err, variable)
+		}
+	})
+
 	for _, tt := range []struct {
 		name  string
 		value string

@@ -480,6 +480,16 @@ func mutations() []mutation {
 			old:  "webhookTimeout = 4 * time.Second", without: "webhookTimeout = 6 * time.Second",
 		},
 		{
+			guard: "a goal whose device is offline is tried again by its alarm's backoff", tests: []string{"./services/onboarding/server", "-run", "TestAnswer"},
+			file: "services/onboarding/server/errors.go",
+			old:  "				again = 0 // the backoff", without: "				again = retrySoon // the backoff",
+		},
+		{
+			guard: "no answer of the gateway replaces that backoff", tests: []string{"./gateway", "-run", "TestGoalCallback"},
+			file: "gateway/qstash.go",
+			old:  "	case e.Reason == onboardingv1.Reason_REASON_DEVICE_OFFLINE.String():", without: "	case false:",
+		},
+		{
 			guard: "QStash's signature has one spelling", tests: []string{"./platform/qstash"},
 			file: "platform/qstash/verifier.go",
 			old:  "			jwt.WithStrictDecoding(), // else the last character has four spellings\n", without: "",

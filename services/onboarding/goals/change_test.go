@@ -34,7 +34,6 @@ func TestCancel(t *testing.T) {
 		require.Equal(t, []string{"created", "cancelled"}, b.timeline(g))
 	})
 
-	// Also S3-38: the row decides, whatever an alarm says.
 	t.Run("S3_23_GoalWhoseMessageCannotBeDeletedNeverRuns", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -61,11 +60,19 @@ func TestCancel(t *testing.T) {
 		b.is(g, goals.Scheduled)
 	})
 
-	t.Run("S3_19_OperatorOfTheOrganisationMayAndIsRecorded", func(t *testing.T) {
+	t.Run("S3_19_OwnerAndOperatorOfTheOrganisationMayAndAreRecordedAndNoOther", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		g := b.says("", time.Minute)
-		_, err := b.service.Cancel(t.Context(), goals.Caller{OrgID: orgID, Actor: "operator:rui"}, g.ID)
+		g, own := b.says("", time.Minute), b.says("", time.Minute)
+		stranger := b.person(orgID)
+		_, err := b.service.Cancel(t.Context(), goals.Caller{OrgID: orgID, ProfileID: stranger, Actor: "user:" + stranger}, g.ID)
+		require.ErrorIs(t, err, goals.ErrNotOwner)
+		_, err = b.service.Cancel(t.Context(), goals.Caller{OrgID: otherOrgID, Actor: "operator:ada"}, g.ID)
+		require.ErrorIs(t, err, goals.ErrNoGoal)
+		_, err = b.service.Cancel(t.Context(), b.me(), own.ID)
+		require.NoError(t, err)
+		require.Equal(t, 1, b.count(`select count(*) from goal_transitions where goal_id = $1 and actor = $2 and event = 'cancelled'`, own.ID, "user:"+b.owner))
+		_, err = b.service.Cancel(t.Context(), goals.Caller{OrgID: orgID, Actor: "operator:rui"}, g.ID)
 		require.NoError(t, err)
 		require.Equal(t, 1, b.count(`select count(*) from goal_transitions where goal_id = $1 and actor = 'operator:rui' and event = 'cancelled'`, g.ID))
 	})

@@ -71,7 +71,7 @@ func (g *gadget) visits(h *goals.Hub) {
 	}
 }
 
-// TestEveryCallOfAHubMayFail lets one call after the other fail, before or after its effect, as a process that dies there does. Also: S3-32.
+// TestEveryCallOfAHubMayFail lets one call after the other fail, before or after its effect, as a process that dies there does.
 func TestEveryCallOfAHubMayFail(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

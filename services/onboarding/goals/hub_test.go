@@ -275,6 +275,37 @@ func TestRunOfADevice(t *testing.T) {
 		require.Equal(t, goals.ReasonDevice, b.is(g, goals.Failed).Reason)
 	})
 
+	t.Run("S3_07_FromRESTDeviceAndVoiceAlike", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		h, d := b.hub(), b.gadget()
+		c, _ := d.connects(h)
+		const words = "open the door in 5 minutes"
+		n := b.said(words)
+		n.DeviceID = d.id
+		rest, _, err := b.service.Create(t.Context(), n)
+		require.NoError(t, err)
+		accepted := map[goals.Source]goals.Goal{goals.SourceREST: rest}
+		for source, said := range map[goals.Source]string{goals.SourceDevice: "", goals.SourceVoice: "voice"} {
+			c.says(goals.Said{Key: string(source), Goal: words, Source: said})
+			answer, ok := c.next().(goals.Answer)
+			require.True(t, ok)
+			require.NoError(t, answer.Err)
+			accepted[source] = answer.Goal
+		}
+		b.clock.Advance(5 * time.Minute)
+		require.NoError(t, h.Keep(t.Context()))
+		for source, g := range accepted {
+			require.Equal(t, source, g.Source)
+			require.Equal(t, []any{d.id, "open the door", 5 * time.Minute, goals.Scheduled}, []any{g.DeviceID, g.Goal, g.Delay, g.Status})
+			require.NoError(t, b.store.Call(t.Context(), g, b.clock.Now()))
+			require.NoError(t, h.Offer(t.Context()))
+			c.says(goals.Ended{RunID: c.offered(t, g).RunID, OK: true})
+			c.settled(t)
+			b.is(g, goals.Completed)
+		}
+	})
+
 	t.Run("WhatIsSaidToADeviceIsAnswered", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

@@ -73,7 +73,6 @@ func TestGoal(t *testing.T) {
 		require.Equal(t, "scheduled", b.told(g))
 	})
 
-	// Also S3-24 and S3-34.
 	t.Run("S3_09_AlarmComesWhenItIsDueWithTheIdAlone", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -88,18 +87,37 @@ func TestGoal(t *testing.T) {
 		require.Equal(t, "scheduled started completed", b.told(g))
 	})
 
-	// Also S3-14.
-	t.Run("S3_13_UnknownCancelledAndEndedAreHandledAndRunNothing", func(t *testing.T) {
+	t.Run("S3_34_TheRowThatWasScheduledIsTheOneThatCompletes", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		device := b.device()
+		g := b.says("", 5*time.Minute)
+		other := b.says(device, 5*time.Hour)
+		b.plays(5 * time.Minute)
+		v := b.is(g, goals.Completed)
+		require.Equal(t, g.ScheduledFor, v.ScheduledFor)
+		require.Equal(t, 1, b.phone.texts[g.ID])
+		b.is(other, goals.Scheduled)
+		require.Equal(t, 2, b.count(`select count(*) from goals`))
+	})
+
+	t.Run("S3_13_UnknownIsHandledAndRunsNothing", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		outcome, err := b.service.Execute(t.Context(), uuid.NewString())
 		require.NoError(t, err)
 		require.Equal(t, goals.OutcomeUnknown, outcome)
+		require.Zero(t, b.count(`select count(*) from goals`))
+	})
+
+	t.Run("S3_14_CancelledIsHandledAndNotRun", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
 		g := b.says("", time.Minute)
-		_, err = b.service.Cancel(t.Context(), b.me(), g.ID)
+		_, err := b.service.Cancel(t.Context(), b.me(), g.ID)
 		require.NoError(t, err)
 		b.clock.Advance(time.Hour)
-		outcome, err = b.alarmed(g)
+		outcome, err := b.alarmed(g)
 		require.NoError(t, err)
 		require.Equal(t, "cancelled", outcome)
 		require.Zero(t, b.phone.texts[g.ID])
@@ -124,7 +142,7 @@ func TestGoal(t *testing.T) {
 		require.Equal(t, 1, b.count(`select count(*) from goal_transitions where goal_id = $1 and event = 'started'`, g.ID))
 	})
 
-	t.Run("AlarmBeforeItsTimeChangesNothing", func(t *testing.T) {
+	t.Run("S3_38_AlarmBeforeTheTimeOfTheRowChangesNothing", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		g := b.says("", time.Hour)
@@ -233,21 +251,51 @@ func TestCreate(t *testing.T) {
 func TestOffline(t *testing.T) {
 	t.Parallel()
 
-	// Also S3-16 and S3-17.
-	t.Run("S3_15_StaysScheduledIsTriedFiveTimesAndThenFails", func(t *testing.T) {
-		t.Parallel()
+	offline := func(t *testing.T) (*bundle, goals.Goal) {
+		t.Helper()
 		b := setup(t)
 		device := b.device()
 		b.disconnect(device)
-		g := b.says(device, time.Minute)
+		return b, b.says(device, time.Minute)
+	}
+
+	t.Run("S3_15_IsARetryableFailureAndTheGoalStaysScheduled", func(t *testing.T) {
+		t.Parallel()
+		b, g := offline(t)
+		b.clock.Advance(time.Minute)
+		_, err := b.alarmed(g)
+		require.ErrorIs(t, err, goals.ErrOffline)
+		b.is(g, goals.Scheduled)
+		require.Equal(t, "scheduled", b.told(g))
+	})
+
+	t.Run("S3_16_IsTriedFiveTimesMoreEachTwiceAsLateAsTheOneBefore", func(t *testing.T) {
+		t.Parallel()
+		b, g := offline(t)
 		b.plays(time.Minute)
-		v := b.is(g, goals.Scheduled)
-		require.Equal(t, 1, v.OfflineTries)
-		b.plays(10 * time.Minute)
-		v = b.is(g, goals.Failed)
+		tries := 1
+		for _, pause := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second} {
+			b.plays(pause - time.Second)
+			require.Equal(t, tries, b.is(g, goals.Scheduled).OfflineTries, "%s", pause)
+			b.plays(time.Second)
+			tries++
+			require.Equal(t, tries, b.is(g, goals.Scheduled).OfflineTries, "%s", pause)
+		}
+		b.plays(159 * time.Second)
+		require.Equal(t, tries, b.is(g, goals.Scheduled).OfflineTries)
+		b.plays(24 * time.Hour)
+		require.Len(t, b.bodies, 6)
+	})
+
+	t.Run("S3_17_FailsWithTheReasonOnceTheTriesAreUsedUp", func(t *testing.T) {
+		t.Parallel()
+		b, g := offline(t)
+		b.plays(11 * time.Minute)
+		v := b.is(g, goals.Failed)
 		require.Equal(t, goals.ReasonOffline, v.Reason)
 		require.Equal(t, 6, v.OfflineTries)
 		require.Equal(t, "scheduled failed", b.told(g))
+		require.Len(t, b.bodies, 6)
 	})
 
 	t.Run("FailsBySweeperWhenTheFailureCallbackNeverComes", func(t *testing.T) {

@@ -132,7 +132,7 @@ func ends(t *testing.T, s streaming) (*onboardingv1.DeviceError, codes.Code) {
 func TestConnectDevice(t *testing.T) {
 	t.Parallel()
 
-	t.Run("AGoalThatWasSaidRunsOnTheDevice", func(t *testing.T) {
+	t.Run("S3_12_AGoalRunsOnItsDeviceWithTheConfigurationOfItsRow", func(t *testing.T) {
 		t.Parallel()
 		n := listen(t)
 		s := n.connect("kitchen")
@@ -176,6 +176,15 @@ func TestConnectDevice(t *testing.T) {
 		require.Equal(t, "completed", v.GetGoal().GetStatus())
 		require.Equal(t, "half", v.GetGoal().GetProgress())
 		require.Zero(t, n.hub.Connected())
+	})
+
+	t.Run("S3_29_WithTheKillSwitchAGoalIsAcceptedAndSaysThatSchedulingIsPaused", func(t *testing.T) {
+		t.Parallel()
+		n := listen(t)
+		out, err := n.client.CreateGoal(n.user(), &onboardingv1.CreateGoalRequest{Goal: "call John in 5 minutes", IdempotencyKey: "k"})
+		require.NoError(t, err)
+		require.Equal(t, "scheduled", out.GetGoal().GetStatus())
+		require.True(t, out.GetGoal().GetSchedulingPaused())
 	})
 
 	t.Run("OnlyItsOwnTokenOpensAStream", func(t *testing.T) {
