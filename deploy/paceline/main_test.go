@@ -125,6 +125,9 @@ func TestUp(t *testing.T) {
 		require.Len(t, first.curl(t, 3, nil)["sessions"], 1)
 		require.NotEmpty(t, first.curl(t, 4, map[string]string{"SESSION_ID": session})["timeline"])
 		require.Len(t, first.curl(t, 5, nil)["messages"], 3, "the opening, the reply and the explanation")
+		goal := first.curl(t, 6, map[string]string{"PROFILE_ID": profile})["goal"].(map[string]any)
+		require.Equal(t, []any{"scheduled", "call John"}, []any{goal["status"], goal["goal"]})
+		require.NotEmpty(t, first.curl(t, 7, map[string]string{"PROFILE_ID": profile})["token"])
 		first.stop(t, os.Interrupt)
 
 		second := startUp(t, data)

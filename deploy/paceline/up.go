@@ -173,7 +173,8 @@ Try, in another terminal (the token lives twelve hours):
   curl -sH "Authorization: Bearer $TOKEN" http://%[2]s/v1/sessions
   curl -sH "Authorization: Bearer $TOKEN" http://%[2]s/v1/sessions/SESSION_ID
   curl -sH "Authorization: Bearer $TOKEN" http://%[2]s/v1/messages
-  curl -s --data-urlencode From=+12025550143 --data-urlencode 'Body=remind me to call John in 2 minutes' %[9]s/phone
+  curl -sH "Authorization: Bearer $TOKEN" -d '{"profile_id":"PROFILE_ID","goal":"call John in 2 minutes","idempotency_key":"1"}' `+
+		`http://%[2]s/v1/goals
   curl -sH "Authorization: Bearer $TOKEN" -d '{"profile_id":"PROFILE_ID","name":"desk"}' http://%[2]s/v1/devices
   PACELINE_DEVICE_TOKEN=... go run ./deploy/paceline device --url http://%[2]s \
     --device DEVICE_ID --exec /bin/cat --state /tmp/desk --say 'in 1 minute open the door'

@@ -51,6 +51,8 @@ type Config struct {
 	RunLease       time.Duration `env:"RUN_LEASE" envDefault:"60s" help:"how long a device may be silent about a goal that it runs, before the goal fails as device_lost"`
 	RunLimit       time.Duration `env:"RUN_LIMIT" envDefault:"1h" help:"how long a device may run a goal"`
 	Classifier     ClassifierConfig
+	// GoalsRetention has to cover the day in which a goal that was said by text is undone and counted.
+	GoalsRetention time.Duration `env:"GOALS_RETENTION" envDefault:"2160h" help:"how long a goal is kept once it has ended and its time is over, with the words of its person; and a deleted device"`
 
 	FlowFile string `env:"ONBOARDING_FLOW_FILE" help:"a flow file that replaces the built-in one"`
 	CopyDir  string `env:"ONBOARDING_COPY_DIR" help:"a folder of copy files that replaces the built-in one"`
@@ -73,6 +75,8 @@ const (
 	maxDelay = 365 * 24 * time.Hour
 	// minRunLease leaves a device time for several signs of life.
 	minRunLease = 10 * time.Second
+	// minGoalsRetention is for how long what was said by text is undone by a bare word, and counted.
+	minGoalsRetention = 24 * time.Hour
 )
 
 // database is how the service reaches its database.
@@ -125,6 +129,9 @@ func (c *Config) Validate() error {
 		problems = append(problems, &config.Problem{
 			Variable: "RUN_LEASE", Reason: "must be 10s or more, and RUN_LIMIT no less than it", Help: "such as 60s and 1h",
 		})
+	}
+	if c.GoalsRetention < minGoalsRetention {
+		problems = append(problems, &config.Problem{Variable: "GOALS_RETENTION", Reason: "must be 24h or more", Help: "such as 2160h"})
 	}
 	if c.JobsRetention < time.Hour {
 		problems = append(problems, &config.Problem{Variable: "JOBS_RETENTION", Reason: "must be 1h or more", Help: "such as 720h"})

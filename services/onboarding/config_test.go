@@ -41,13 +41,14 @@ func TestLoadConfig(t *testing.T) {
 		t.Parallel()
 		_, err := onboarding.LoadConfig(map[string]string{
 			"QSTASH_RETRIES": "21", "DEFAULT_ORG_ID": "x", "ALARM_RELAY_INTERVAL": "0s", "ALARM_OVERDUE_GRACE": "10ms", "ALARM_MAX_GENERATIONS": "0",
+			"GOALS_RETENTION":      "23h",
 			"ONBOARDING_FLOW_FILE": "/nowhere/flow.json", "ONBOARDING_SCHEDULING_DISABLED": "perhaps",
 			"REDIS_URL": "https://:s3cret@redis.example",
 		})
 		for _, variable := range []string{
 			"ONBOARDING_DATABASE_URL", "PUBLIC_BASE_URL", "QSTASH_TOKEN", "SERVICE_AUTH_SECRET", "QSTASH_RETRIES", "DEFAULT_ORG_ID",
 			"ALARM_RELAY_INTERVAL", "ALARM_OVERDUE_GRACE", "ALARM_MAX_GENERATIONS", "ONBOARDING_FLOW_FILE", "ONBOARDING_SCHEDULING_DISABLED",
-			"REDIS_URL",
+			"REDIS_URL", "GOALS_RETENTION",
 		} {
 			require.ErrorContains(t, err, variable)
 		}

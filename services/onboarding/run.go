@@ -46,8 +46,6 @@ const (
 	outreachWorkers = 4
 	// maxRequest holds a webhook of a megabyte, which is Shopify's, twice as long once it is stored as JSON.
 	maxRequest = 3 << 20
-	// forgottenReadings is how many readings of times a pass of the retention deletes.
-	forgottenReadings = 1000
 	// stopLoops bounds the end of a loop, which finishes the job or the publish it is at.
 	stopLoops = 30 * time.Second
 )
@@ -192,7 +190,7 @@ func (w *wiring) conversation(ctx context.Context) error {
 	if w.people, err = w.engagement(carrier, flow); err != nil {
 		return err
 	}
-	goalTexts, err := w.goals(carrier, flow)
+	goalTexts, err := w.goals(ctx, carrier, flow)
 	if err != nil {
 		return err
 	}
@@ -277,13 +275,13 @@ func (w *wiring) addLoops() {
 	}
 }
 
-// forgetting has a retention delete the actions too that are not counted any more.
+// forgetting has a retention delete the actions too that are not counted any more, and the goals that were over long ago.
 func (w *wiring) forgetting(r process.Repetition) process.Repetition {
 	jobs := r.Once
 	r.Once = func(ctx context.Context) (bool, error) {
 		more, err := jobs(ctx)
 		_, actions := w.store.Engagement().ForgetActions(ctx, w.deps.Now().Add(-store.ActionsKept))
-		return more, errors.Join(err, actions, w.store.Goals().ForgetReadings(ctx, w.deps.Now().Add(-store.ActionsKept), forgottenReadings))
+		return more, errors.Join(err, actions, w.forgetGoals(ctx))
 	}
 	return r
 }
@@ -320,7 +318,8 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 		People: w.people, Store: w.store.Engagement(), Now: w.deps.Now,
 	})
 	onboardingv1.RegisterGoalServiceServer(w.grpc, &server.Goals{
-		Goals: w.later, Devices: &goals.Devices{Store: w.store.Goals(), Now: w.deps.Now}, Hub: w.hub, Store: w.store.Goals(), Now: w.deps.Now,
+		Goals: w.later, Devices: &goals.Devices{Store: w.store.Goals(), Metrics: w.later.Metrics, Now: w.deps.Now},
+		Hub: w.hub, Store: w.store.Goals(), Now: w.deps.Now,
 	})
 	return w.grpc.CheckRules()
 }

@@ -2,6 +2,7 @@ package onboarding
 
 import (
 	"context"
+	"errors"
 
 	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/postgres"
@@ -17,7 +18,7 @@ import (
 const goalGrace = 10
 
 // goals wires goals: what people say by text, the texts to phones, and the loops.
-func (w *wiring) goals(carrier *messaging.Client, flow session.Flow) (*goals.Texts, error) {
+func (w *wiring) goals(ctx context.Context, carrier *messaging.Client, flow session.Flow) (*goals.Texts, error) {
 	_, copies, err := w.cfg.engagement()
 	if err != nil {
 		return nil, err
@@ -51,7 +52,7 @@ func (w *wiring) goals(carrier *messaging.Client, flow session.Flow) (*goals.Tex
 	w.hub = goals.NewHub(goals.HubConfig{
 		Store: rows, Goals: w.later, RunLease: w.cfg.RunLease, Metrics: measured, Log: w.deps.Log, Now: w.deps.Now,
 	})
-	if err := w.hub.Observe(w.meter); err != nil {
+	if err := errors.Join(w.hub.Observe(w.meter), w.later.Observe(ctx, w.meter, rows)); err != nil {
 		return nil, err
 	}
 	w.addGoalLoops()
@@ -74,6 +75,29 @@ func (w *wiring) addGoalLoops() {
 	}
 	policy := outbox.Policy{Grace: goalGrace * w.cfg.AlarmOverdueGrace, MaxGenerations: w.cfg.AlarmMaxGenerations}
 	repeat("goal-sweeper", w.later.Sweeper(policy).Loop(w.deps.Rest, min(w.cfg.RunLease/4, w.cfg.AlarmOverdueGrace/4, sweepInterval)))
+}
+
+// forgottenGoals is how many goals one statement deletes, each with a handful of alarms and lines of its timeline.
+const forgottenGoals = 500
+
+// forgetGoals deletes what was over long ago, a batch after the other.
+func (w *wiring) forgetGoals(ctx context.Context) error {
+	var all store.Forgotten
+	for ctx.Err() == nil {
+		f, err := w.store.Goals().Forget(ctx, w.deps.Now().Add(-w.cfg.GoalsRetention), forgottenGoals)
+		if err != nil {
+			return err
+		}
+		process.Progress(ctx)
+		all.Goals, all.Devices, all.Readings = all.Goals+f.Goals, all.Devices+f.Devices, all.Readings+f.Readings
+		if max(f.Goals, f.Devices, f.Readings) < forgottenGoals {
+			break
+		}
+	}
+	if all != (store.Forgotten{}) {
+		w.deps.Log.InfoContext(ctx, "goals.forgotten", "goals", all.Goals, "devices", all.Devices, "readings", all.Readings)
+	}
+	return nil
 }
 
 // listenToGoals wakes the relay, the hub of devices, and the alarms that wait for a goal to begin.

@@ -350,6 +350,31 @@ func TestRunAsConfigured(t *testing.T) {
 	})
 }
 
+// TestRunForgetsGoals is about the retention of the process: by more than one batch, and of what is old enough alone.
+func TestRunForgetsGoals(t *testing.T) {
+	t.Parallel()
+	subtest(t, "ThatWereOverBeforeGOALS_RETENTION", newWorld, func(t *testing.T, w *world) {
+		w.environ["GOALS_RETENTION"] = "48h"
+		_, err := w.pool.Exec(t.Context(), `
+with p as (
+    insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)
+    values (gen_random_uuid(), $1, '+5511987650001', 'Ana', 'en', 'UTC', $2, $2) returning id
+), d as (
+    insert into devices (id, org_id, profile_id, name, kind, created_at, updated_at)
+    select gen_random_uuid(), $1, id, 'phone', 'phone', $2, $2 from p returning id, profile_id
+)
+insert into goals (id, org_id, profile_id, device_id, source, idempotency_key, said, goal, locale, status, scheduled_for, scheduled_delay, ended_at,
+    created_by, created_at, updated_at)
+select gen_random_uuid(), $1, d.profile_id, d.id, 'rest', n::text, 's', 'g', 'en', 'cancelled', at, 0, at, 'x', at, at
+from d, generate_series(1, 1203) n cross join lateral (
+    select $2::timestamptz - case when n <= 3 then interval '47 hours' else interval '49 hours' end as at) a`, orgID, w.clock.Now())
+		require.NoError(t, err)
+		defer w.run()()
+		w.eventually(func() bool { return w.count(`select count(*) from goals`) == 3 })
+		w.eventually(func() bool { return strings.Contains(w.log.String(), `"goals.forgotten","goals":1200`) })
+	})
+}
+
 // database is what health says of it, as the gateway asks.
 func (w *world) database() healthpb.HealthCheckResponse_ServingStatus {
 	w.t.Helper()

@@ -14,6 +14,7 @@ var (
 	messagingSuite  = []string{"./services/messaging/send", "./services/messaging/inbox", "./services/messaging/postgres"}
 	onboardingSuite = []string{"./services/onboarding"}
 	jobsSuite       = []string{"./platform/queue"}
+	goalsRetention  = []string{"./services/onboarding/goals", "-run", "TestRetention|TestEventsHoldNoWords"}
 	busySuite       = []string{"./services/onboarding/goals", "-run", "TestBusy"}
 	devicesSuite    = []string{"./services/onboarding/goals", "-run", "TestRunOfADevice|TestReports|TestPresence|TestModelOfDevices"}
 )
@@ -391,6 +392,17 @@ func mutations() []mutation {
 			old:  "	case m.Place != anyPlace && m.Place != s.Place():", without: "	case false:",
 		},
 		{
+			guard: "a cancelled goal that can be brought back is not deleted", tests: goalsRetention,
+			file:    "services/onboarding/postgres/goals_retention.go",
+			old:     "    where g.ended_at is not null and greatest(g.ended_at, g.scheduled_for) < @before\n",
+			without: "    where g.ended_at is not null and g.ended_at < @before\n",
+		},
+		{
+			guard: "what a device says of its failure is in no event", tests: goalsRetention,
+			file: "services/onboarding/goals/runs.go",
+			old:  "		end.Reason = ReasonDevice\n", without: "		end.Reason = f.Detail\n",
+		},
+		{
 			guard: "a message takes back one goal, however often it is worked", tests: onboardingSuite,
 			file: "services/onboarding/postgres/goals_texts.go",
 			old:  "or g.status = 'cancelled' and exists (", without: "or false and exists (",
@@ -466,6 +478,16 @@ func mutations() []mutation {
 			guard: "a webhook is answered before its vendor gives up", tests: []string{"./gateway"},
 			file: "gateway/webhooks.go",
 			old:  "webhookTimeout = 4 * time.Second", without: "webhookTimeout = 6 * time.Second",
+		},
+		{
+			guard: "a goal whose device is offline is tried again by its alarm's backoff", tests: []string{"./services/onboarding/server", "-run", "TestAnswer"},
+			file: "services/onboarding/server/errors.go",
+			old:  "				again = 0 // the backoff", without: "				again = retrySoon // the backoff",
+		},
+		{
+			guard: "no answer of the gateway replaces that backoff", tests: []string{"./gateway", "-run", "TestGoalCallback"},
+			file: "gateway/qstash.go",
+			old:  "	case e.Reason == onboardingv1.Reason_REASON_DEVICE_OFFLINE.String():", without: "	case false:",
 		},
 		{
 			guard: "QStash's signature has one spelling", tests: []string{"./platform/qstash"},

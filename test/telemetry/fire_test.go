@@ -149,6 +149,47 @@ func TestAlertsFire(t *testing.T) {
 			name: "OutreachThatIsNotBegun", alert: "OutreachGrowsOld", fires: 26, clears: 61,
 			series: []string{`jobs_oldest_due_seconds{queue="engagement_outreach"} 0+60x60 0x60`},
 		},
+		{name: "AGoalWhoseAlarmDoesNotCome", alert: "GoalsWaitForAlarms", series: []string{`goal_lag_seconds 0x5 60+60x20 0x60`}, fires: 13, clears: 27},
+		{
+			name: "AlarmsOfGoalsThatQStashDoesNotTake", alert: "GoalsWaitForAlarms", fires: 5, clears: 11,
+			series: []string{`goal_lag_seconds 0x90`, `goal_alarms_unpublished_oldest_seconds 0+60x10 0x60`},
+		},
+		{name: "AGoalThatTheSweeperMends", alert: "GoalsWaitForAlarms", series: []string{`goal_lag_seconds 0+60x6 0x14`}, fires: never},
+		{
+			name: "EveryFifthGoalIsLate", alert: "GoalsLate", fires: 20, clears: 63,
+			series: []string{
+				`goal_lateness_seconds_bucket{device="stream",waited="nothing",le="2.0"} 0+10x5 58+8x55 508+10x80`,
+				`goal_lateness_seconds_count{device="stream",waited="nothing"} 0+10x141`,
+			},
+		},
+		{
+			name: "GoalsThatWaitForTheirDevicesAreNotLate", alert: "GoalsLate", fires: never,
+			series: []string{
+				`goal_lateness_seconds_bucket{device="stream",waited="nothing",le="2.0"} 0+10x65`,
+				`goal_lateness_seconds_count{device="stream",waited="nothing"} 0+10x65`,
+				`goal_lateness_seconds_bucket{device="stream",waited="busy",le="2.0"} 0x65`,
+				`goal_lateness_seconds_count{device="stream",waited="busy"} 0+10x65`,
+			},
+		},
+		{
+			name: "OneLateGoalOfAHandful", alert: "GoalsLate", fires: never,
+			series: []string{
+				`goal_lateness_seconds_bucket{device="phone",waited="nothing",le="2.0"} 0x90`,
+				`goal_lateness_seconds_count{device="phone",waited="nothing"} 0x5 1x20 2x65`,
+			},
+		},
+		{
+			name: "DevicesThatAllAreOffline", alert: "GoalsFail", fires: 11, clears: 85,
+			series: []string{
+				`goals_ended_total{device="stream",outcome="completed"} 0+3x120`, `goals_ended_total{device="stream",outcome="device_offline"} 0+1x45 45x80`,
+			},
+		},
+		{
+			name: "DevicesThatSayThatTheyFailed", alert: "GoalsFail", fires: never,
+			series: []string{
+				`goals_ended_total{device="stream",outcome="completed"} 0+3x120`, `goals_ended_total{device="stream",outcome="device_failed"} 0+3x120`,
+			},
+		},
 		{name: "OutreachThatWaitsForItsTurn", alert: "BacklogGrowsOld", series: []string{`jobs_oldest_due_seconds{queue="engagement_outreach"} 0+10x120`}, fires: never},
 		{name: "AJobThatWaits", alert: "BacklogGrowsOld", series: []string{`jobs_oldest_due_seconds{queue="webhook_jobs"} 0+60x20 0x60`}, fires: 8, clears: 21},
 		{name: "AJobThatFailedForGood", alert: "JobsFailed", series: []string{`jobs_failed{queue="outbound"} 0x5 1x30 0x60`}, fires: 21, clears: 37},

@@ -46,6 +46,7 @@ const longest = 30 * time.Second
 // seen is what one whole conversation leaves in logs, metrics and traces.
 type seen struct {
 	session string
+	goal    string
 	spans   []*traces.Span
 	metrics exported // of all three services
 }
@@ -117,9 +118,18 @@ func play(t *testing.T) seen {
 	}
 	rest()
 	w.call(t, http.MethodPost, "/v1/engagement/runs", map[string]string{"job": "daily"}, &struct{}{})
+	var scheduled struct {
+		Goal struct {
+			ID string `json:"goal_id"`
+		} `json:"goal"`
+	}
+	w.call(t, http.MethodPost, "/v1/goals", map[string]string{
+		"profile_id": created.Profile.ID, "goal": "in 5 minutes remind me to call John", "idempotency_key": "john",
+	}, &scheduled)
+	rest()
 	w.forge(t)
 
-	left := seen{session: opened.Session.ID, metrics: exported{labels: map[string]map[string]map[string]bool{}, gauges: map[string]bool{}}}
+	left := seen{session: opened.Session.ID, goal: scheduled.Goal.ID, metrics: exported{labels: map[string]map[string]map[string]bool{}, gauges: map[string]bool{}}}
 	for _, addr := range []string{services.Addresses.GatewayOps, services.Addresses.OnboardingOps, services.Addresses.MessagingOps} {
 		scrape(t, addr, left.metrics)
 	}

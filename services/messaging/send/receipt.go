@@ -64,12 +64,15 @@ func (s *Service) RecordStatus(ctx context.Context, r Receipt) (matched bool, er
 	return recorded.Message != nil, nil
 }
 
-// conversationOf is the session whose message has this key, onboarding:PROFILE:SESSION:STEP; empty for other messages. The trace of a
-// conversation has its id (telemetry.Conversations), and Twilio's callback brings no trace along.
+// conversationOf is the session whose message has this key, onboarding:PROFILE:SESSION:STEP, or the goal of goal:GOAL; empty for other
+// messages. The trace of a conversation has its id (telemetry.Conversations), and Twilio's callback brings no trace along.
 func conversationOf(key string) string {
 	parts := strings.SplitN(key, ":", 4)
-	if len(parts) < 4 || parts[0] != "onboarding" {
-		return ""
+	switch {
+	case len(parts) == 4 && parts[0] == "onboarding":
+		return parts[2]
+	case len(parts) == 2 && parts[0] == "goal":
+		return parts[1]
 	}
-	return parts[2]
+	return ""
 }

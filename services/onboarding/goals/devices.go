@@ -32,14 +32,15 @@ type registry interface {
 	RegisterDevice(ctx context.Context, d Device, tokenHash []byte) error
 	// RotateDevice replaces the token and ends the stream. ErrNoDevice, also of another person's.
 	RotateDevice(ctx context.Context, c Caller, deviceID string, tokenHash []byte, at time.Time) (Device, error)
-	// RemoveDevice ends the stream and fails the open goals; again it changes nothing. ErrNoDevice as of RotateDevice.
-	RemoveDevice(ctx context.Context, c Caller, deviceID string, at time.Time) error
+	// RemoveDevice ends the stream and fails the open goals, and says how many; again it changes nothing. ErrNoDevice as of RotateDevice.
+	RemoveDevice(ctx context.Context, c Caller, deviceID string, at time.Time) (failed int, err error)
 }
 
 // Devices registers the devices that goals run on.
 type Devices struct {
-	Store registry
-	Now   func() time.Time
+	Store   registry
+	Metrics *Metrics
+	Now     func() time.Time
 }
 
 // Register makes a device known, and returns its token, which is kept only as a hash. ErrInvalid, ErrNoOwner, ErrExists.
@@ -70,7 +71,12 @@ func (d *Devices) Rotate(ctx context.Context, c Caller, deviceID string) (device
 
 // Remove deletes a device for good. ErrNoDevice.
 func (d *Devices) Remove(ctx context.Context, c Caller, deviceID string) error {
-	return d.Store.RemoveDevice(ctx, c, deviceID, d.Now())
+	failed, err := d.Store.RemoveDevice(ctx, c, deviceID, d.Now())
+	if err != nil {
+		return err
+	}
+	d.Metrics.ended(ctx, Stream, ReasonRemoved, failed)
+	return nil
 }
 
 func (d *Device) check() error {

@@ -59,14 +59,16 @@ func (v Situation) onAlarm(now time.Time) decision {
 // Execute is the alarm of a goal. It returns once the goal has begun, or says why it has not. ErrOffline, and any other error, ask for
 // another try.
 func (s *Service) Execute(ctx context.Context, goalID string) (outcome string, err error) {
-	v, err := s.Store.Goal(ctx, "", goalID, s.Now())
+	now := s.Now() // before anything else, for it is measured how long the goal takes from here
+	v, err := s.Store.Goal(ctx, "", goalID, now)
 	if errors.Is(err, ErrNoGoal) {
 		return OutcomeUnknown, nil
 	}
 	if err != nil {
 		return "", err
 	}
-	now := s.Now()
+	called := v.Goal
+	called.CalledAt = now
 	switch v.onAlarm(now) {
 	case noteOffline:
 		s.Metrics.foundOffline(ctx)
@@ -79,9 +81,9 @@ func (s *Service) Execute(ctx context.Context, goalID string) (outcome string, e
 		}
 		return s.awaitBegin(ctx, goalID)
 	case beginPhone:
-		return s.beginPhone(ctx, v.Goal)
+		return s.beginPhone(ctx, called)
 	case continuePhone:
-		return s.runPhone(ctx, v.Goal)
+		return s.runPhone(ctx, called)
 	case nothing:
 	}
 	if v.Status == Scheduled {
@@ -187,6 +189,23 @@ type phone interface {
 	Text(ctx context.Context, g Goal) (End, error)
 }
 
+// end ends a run, and counts it if it was this call that did.
+func (s *Service) end(ctx context.Context, kind Kind, e End) (ended bool, err error) {
+	if ended, err = s.Store.End(ctx, e); ended {
+		s.Metrics.ended(ctx, kind, e.outcome(), 1)
+	}
+	return ended, err
+}
+
+// fail fails a goal that has not begun, unless it has moved, and counts it.
+func (s *Service) fail(ctx context.Context, g Goal, reason string, at time.Time) error {
+	err := s.Store.Fail(ctx, g, reason, "sweeper", at)
+	if err == nil {
+		s.Metrics.ended(ctx, g.Kind, reason, 1)
+	}
+	return unmoved(err)
+}
+
 // runPhone sends the text of a goal that has begun, and ends it.
 func (s *Service) runPhone(ctx context.Context, g Goal) (string, error) {
 	end, err := s.Phone.Text(ctx, g)
@@ -194,8 +213,12 @@ func (s *Service) runPhone(ctx context.Context, g Goal) (string, error) {
 		return "", err
 	}
 	end.RunID, end.DeviceID, end.Actor, end.At = g.RunID, g.DeviceID, "device:"+g.DeviceID, s.Now()
-	if _, err := s.Store.End(ctx, end); err != nil {
+	ended, err := s.end(ctx, Phone, end)
+	if err != nil {
 		return "", err
+	}
+	if ended && end.OK {
+		s.Metrics.began(ctx, Phone, g.Waited(), g.ScheduledFor, g.CalledAt, end.At)
 	}
 	if end.OK {
 		return string(Completed), nil
@@ -206,5 +229,8 @@ func (s *Service) runPhone(ctx context.Context, g Goal) (string, error) {
 // AlarmFailed takes QStash's word that an alarm failed with every retry. It ends the goal only if that was its newest alarm and found the
 // device offline: what else kept it from the device is an outage of ours, after which the sweeper sets it again.
 func (s *Service) AlarmFailed(ctx context.Context, goalID, messageID string) (failed bool, err error) {
-	return s.Store.FailedAlarm(ctx, goalID, messageID, s.Now())
+	if failed, err = s.Store.FailedAlarm(ctx, goalID, messageID, s.Now()); failed {
+		s.Metrics.ended(ctx, Stream, ReasonOffline, 1) // a phone is never offline
+	}
+	return failed, err
 }

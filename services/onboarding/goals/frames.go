@@ -68,6 +68,10 @@ type (
 		RunID, GoalID, Goal string
 		ScheduledFor        time.Time
 		Configuration       json.RawMessage
+
+		// What is measured of it, and not told to the device.
+		CalledAt time.Time
+		Waited   string
 	}
 	// StopRun asks for the end of a run.
 	StopRun struct{ RunID string }

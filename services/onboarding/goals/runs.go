@@ -84,9 +84,17 @@ func (h *Hub) ended(s *stream, f Ended) error {
 		end.Reason = ReasonDevice
 	}
 	return h.call(s.ctx, func(ctx context.Context) error {
-		_, err := h.Store.End(ctx, end)
-		return err
+		return h.end(ctx, end)
 	})
+}
+
+// end ends a run, and counts it if it was this call that did.
+func (h *Hub) end(ctx context.Context, e End) error {
+	ended, err := h.Store.End(ctx, e)
+	if ended {
+		h.Metrics.ended(ctx, Stream, e.outcome(), 1)
+	}
+	return err
 }
 
 // again offers a run to a device that has never seen it. One that has acknowledged the run may have begun it before it forgot: the run is
@@ -97,10 +105,9 @@ func (h *Hub) again(s *stream, runID string) error {
 		switch {
 		case errors.Is(err, ErrForgotten):
 			h.Metrics.offer(ctx, offerForgotten)
-			_, err = h.Store.End(ctx, End{
+			return h.end(ctx, End{
 				RunID: runID, DeviceID: s.DeviceID, Reason: ReasonLost, Detail: ErrForgotten.Error(), Actor: "device:" + s.DeviceID, At: h.Now(),
 			})
-			return err
 		case errors.Is(err, ErrConflict): // it has ended meanwhile
 			return nil
 		case err != nil:

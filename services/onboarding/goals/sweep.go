@@ -52,17 +52,17 @@ func (s *Service) mend(ctx context.Context, o Overdue, policy outbox.Policy) err
 	case o.Status == Running:
 		return s.endSilent(ctx, o.Goal, ReasonLost, now)
 	case !o.WaitingSince.IsZero() && !now.Before(o.WaitingSince.Add(MaxBusy)):
-		return unmoved(s.Store.Fail(ctx, o.Goal, ReasonBusy, "sweeper", now))
+		return s.fail(ctx, o.Goal, ReasonBusy, now)
 	case o.OfflineTries > 0:
-		return unmoved(s.Store.Fail(ctx, o.Goal, ReasonOffline, "sweeper", now))
+		return s.fail(ctx, o.Goal, ReasonOffline, now)
 	case o.Repeats+1 >= policy.MaxGenerations:
-		return unmoved(s.Store.Fail(ctx, o.Goal, ReasonNoAlarm, "sweeper", now))
+		return s.fail(ctx, o.Goal, ReasonNoAlarm, now)
 	}
 	a := Alarm{ID: newID(), OrgID: o.OrgID, GoalID: o.ID, Generation: o.Generation + 1, Cause: "overdue", DueAt: now}
 	return unmoved(s.Store.Rearm(ctx, o.Goal, a, now))
 }
 
 func (s *Service) endSilent(ctx context.Context, g Goal, reason string, now time.Time) error {
-	_, err := s.Store.End(ctx, End{RunID: g.RunID, DeviceID: g.DeviceID, Reason: reason, Actor: "sweeper", At: now})
+	_, err := s.end(ctx, g.Kind, End{RunID: g.RunID, DeviceID: g.DeviceID, Reason: reason, Actor: "sweeper", At: now})
 	return err
 }

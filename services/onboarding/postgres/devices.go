@@ -123,10 +123,10 @@ func (s *Goals) RotateDevice(
 	return d, err
 }
 
-// RemoveDevice deletes a device, ends its stream and fails its open goals; again it changes nothing. goals.ErrNoDevice.
-func (s *Goals) RemoveDevice(ctx context.Context, c goals.Caller, deviceID string, at time.Time) error {
+// RemoveDevice deletes a device, ends its stream and fails its open goals, and says how many; again it changes nothing. goals.ErrNoDevice.
+func (s *Goals) RemoveDevice(ctx context.Context, c goals.Caller, deviceID string, at time.Time) (failed int, err error) {
 	args := pgx.NamedArgs{"device": deviceID, "org": c.OrgID, "profile": c.ProfileID, "at": at}
-	return s.andNotify(ctx, func(tx pgx.Tx) error {
+	err = s.andNotify(ctx, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, sqlRemoveDevice, args)
 		switch {
 		case err != nil:
@@ -134,8 +134,10 @@ func (s *Goals) RemoveDevice(ctx context.Context, c goals.Caller, deviceID strin
 		case tag.RowsAffected() == 0:
 			return goals.ErrNoDevice
 		}
-		return failAll(ctx, tx, deviceID, goals.ReasonRemoved, c.Actor, at)
+		failed, err = failAll(ctx, tx, deviceID, goals.ReasonRemoved, c.Actor, at)
+		return err
 	})
+	return failed, err
 }
 
 const (
@@ -339,7 +341,7 @@ func offer(
 		return o, err
 	}
 	g, err := oneGoal(ctx, tx, ofRun, args)
-	o.GoalID, o.Goal, o.ScheduledFor = g.ID, g.Goal, g.ScheduledFor
+	o.GoalID, o.Goal, o.ScheduledFor, o.CalledAt, o.Waited = g.ID, g.Goal, g.ScheduledFor, g.CalledAt, g.Waited()
 	return o, err
 }
 

@@ -255,15 +255,17 @@ func passOn(ctx context.Context, tx pgx.Tx, goalID string, at time.Time) error {
 	return nextOnDevice(ctx, tx, deviceID, at)
 }
 
-// failAll fails what is open of a device that is removed, also what runs: the device cannot say any more how that ends.
-func failAll(ctx context.Context, tx pgx.Tx, deviceID, reason, actor string, at time.Time) error {
+// failAll fails what is open of a device that is removed, and says how many that were: also what runs, for the device cannot say any more how
+// that ends.
+func failAll(ctx context.Context, tx pgx.Tx, deviceID, reason, actor string, at time.Time) (failed int, err error) {
 	for _, change := range []goalChange{failOfDevice, failRunOfDevice} {
-		_, err := change.change(ctx, tx, at, actor, reason, pgx.NamedArgs{"device": deviceID, "reason": reason})
+		ids, err := change.change(ctx, tx, at, actor, reason, pgx.NamedArgs{"device": deviceID, "reason": reason})
 		if err != nil {
-			return err
+			return 0, err
 		}
+		failed += len(ids)
 	}
-	return nil
+	return failed, nil
 }
 
 // stands is why a goal could not be changed: as it stands, or it is gone.

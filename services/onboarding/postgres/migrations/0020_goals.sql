@@ -24,6 +24,7 @@ CREATE UNIQUE INDEX devices_one_name ON devices (profile_id, name) WHERE deleted
 CREATE UNIQUE INDEX devices_one_phone ON devices (profile_id) WHERE kind = 'phone';
 CREATE INDEX devices_by_org ON devices (org_id, id DESC);
 CREATE INDEX devices_by_node ON devices (node_id) WHERE node_id IS NOT NULL;
+CREATE INDEX devices_deleted ON devices (deleted_at) WHERE deleted_at IS NOT NULL;
 
 -- The processes that hold streams. One whose lease has expired holds none.
 CREATE TABLE device_nodes (
@@ -80,6 +81,10 @@ CREATE INDEX goals_to_stop ON goals (device_id) WHERE status = 'running' AND sto
 CREATE INDEX goals_open_by_profile ON goals (profile_id) WHERE status IN ('scheduled', 'running');
 CREATE INDEX goals_by_profile ON goals (profile_id, id DESC);
 CREATE INDEX goals_by_org ON goals (org_id, id DESC);
+CREATE INDEX goals_by_org_and_status ON goals (org_id, status, id DESC);
+CREATE INDEX goals_by_device ON goals (device_id, id DESC);
+-- For retention: a goal that was cancelled can be brought back until its time.
+CREATE INDEX goals_over ON goals (greatest(ended_at, scheduled_for)) WHERE ended_at IS NOT NULL;
 
 -- The outbox of the goals' alarms, as step_alarms is of the steps'.
 CREATE TABLE goal_alarms (

@@ -1,0 +1,182 @@
+package goals_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	emulator "paceline.internal/emulators/qstash"
+	"paceline.internal/services/onboarding/goals"
+)
+
+// measured is what was measured of a bundle.
+type measured struct {
+	t      *testing.T
+	reader *sdkmetric.ManualReader
+}
+
+// measures has the bundle's service measure, and the hub that it returns.
+func (b *bundle) measures() (*goals.Hub, measured) {
+	b.t.Helper()
+	reader := sdkmetric.NewManualReader()
+	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
+	b.t.Cleanup(func() { require.NoError(b.t, provider.Shutdown(context.WithoutCancel(b.t.Context()))) })
+	m, err := goals.NewMetrics(provider.Meter("test"))
+	require.NoError(b.t, err)
+	h := b.hub()
+	b.service.Metrics, h.Metrics = m, m
+	require.NoError(b.t, b.service.Observe(b.t.Context(), provider.Meter("test"), b.store))
+	require.NoError(b.t, h.Observe(provider.Meter("test")))
+	return h, measured{t: b.t, reader: reader}
+}
+
+// mutes has QStash take alarms, and deliver none.
+func (b *bundle) mutes() {
+	b.qstash.SetFaults(emulator.Script{OnDeliver: emulator.Every(emulator.DeliverFault{Lose: true})})
+}
+
+// value is that of a counter or a gauge, or how often a histogram was recorded and the sum of it, by pairs of label and value.
+func (m measured) value(name string, labels ...string) (value, sum float64) {
+	m.t.Helper()
+	var attrs []attribute.KeyValue
+	for i := 0; i < len(labels); i += 2 {
+		attrs = append(attrs, attribute.String(labels[i], labels[i+1]))
+	}
+	want := attribute.NewSet(attrs...)
+	var got metricdata.ResourceMetrics
+	require.NoError(m.t, m.reader.Collect(m.t.Context(), &got))
+	for _, scope := range got.ScopeMetrics {
+		for _, one := range scope.Metrics {
+			if one.Name == name {
+				return valueOf(one.Data, want)
+			}
+		}
+	}
+	return 0, 0
+}
+
+func valueOf(data metricdata.Aggregation, want attribute.Set) (value, sum float64) {
+	switch points := data.(type) {
+	case metricdata.Sum[int64]:
+		for _, p := range points.DataPoints {
+			if p.Attributes.Equals(&want) {
+				return float64(p.Value), 0
+			}
+		}
+	case metricdata.Gauge[float64]:
+		return points.DataPoints[0].Value, 0
+	case metricdata.Gauge[int64]:
+		return float64(points.DataPoints[0].Value), 0
+	case metricdata.Histogram[float64]:
+		for _, p := range points.DataPoints {
+			if p.Attributes.Equals(&want) {
+				return float64(p.Count), p.Sum
+			}
+		}
+	}
+	return 0, 0
+}
+
+// is requires the value of a counter or a gauge.
+func (m measured) is(want float64, name string, labels ...string) {
+	m.t.Helper()
+	got, _ := m.value(name, labels...)
+	require.InDelta(m.t, want, got, 1e-6, "%s %v", name, labels)
+}
+
+// once requires one recording of a histogram.
+func (m measured) once(want time.Duration, name string, labels ...string) {
+	m.t.Helper()
+	count, sum := m.value(name, labels...)
+	require.InDelta(m.t, 1, count, 0, "%s %v", name, labels)
+	require.InDelta(m.t, want.Seconds(), sum, 1e-6, "%s %v", name, labels)
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+
+	t.Run("TextIsMeasuredUntilItIsAccepted", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.mutes()
+		_, m := b.measures()
+		g := b.says("", time.Minute)
+		b.clock.Advance(time.Minute + 3*time.Second)
+		for range 2 {
+			_, err := b.alarmed(g)
+			require.NoError(t, err)
+		}
+		m.once(3*time.Second, "goal_lateness_seconds", "device", "phone", "waited", "nothing")
+		m.once(0, "goal_call_seconds", "device", "phone")
+		m.is(1, "goals_ended", "device", "phone", "outcome", "completed")
+	})
+}
+
+func TestMetricsOfEnds(t *testing.T) {
+	t.Parallel()
+
+	t.Run("AnOfflineDeviceIsCountedByTryAndOnceByItsEnd", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, m := b.measures()
+		device := b.device()
+		b.disconnect(device)
+		g := b.says(device, time.Minute)
+		b.plays(11 * time.Minute)
+		b.is(g, goals.Failed)
+		b.clock.Advance(time.Hour)
+		b.sweeps()
+		m.is(6, "goal_alarms_offline")
+		m.is(1, "goals_ended", "device", "stream", "outcome", goals.ReasonOffline)
+	})
+
+	t.Run("WhatTheSweeperEndsIsCountedByItsReason", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, m := b.measures()
+		b.says("", time.Minute)
+		b.says("", time.Minute+time.Second)
+		b.phone.set(errDoubt)
+		b.plays(time.Minute + time.Second)
+		b.clock.Advance(time.Hour)
+		for range 2 {
+			b.sweeps()
+		}
+		m.is(1, "goals_ended", "device", "phone", "outcome", goals.ReasonBusy)
+		m.is(1, "goals_ended", "device", "phone", "outcome", goals.ReasonLimit)
+	})
+
+	t.Run("GoalsOfARemovedDeviceAreCountedOnce", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, m := b.measures()
+		d := b.gadget()
+		b.says(d.id, time.Minute)
+		b.says(d.id, time.Hour)
+		registry := &goals.Devices{Store: b.store, Metrics: b.service.Metrics, Now: b.clock.Now}
+		for range 2 {
+			require.NoError(t, registry.Remove(t.Context(), b.me(), d.id))
+		}
+		m.is(2, "goals_ended", "device", "stream", "outcome", goals.ReasonRemoved)
+	})
+
+	t.Run("LagIsOfTheGoalThatHasWaitedLongestForItsAlarm", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, m := b.measures()
+		b.qstash.SetFaults(emulator.Script{OnPublish: func(int, emulator.Message) emulator.PublishFault { return emulator.PublishFault{Status: 500} }})
+		b.says("", time.Hour)
+		g := b.says("", time.Minute)
+		m.is(0, "goal_lag_seconds")
+		b.clock.Advance(3 * time.Minute)
+		m.is(120, "goal_lag_seconds")
+		m.is(180, "goal_alarms_unpublished_oldest_seconds")
+		require.NoError(t, b.store.Waits(t.Context(), g, b.clock.Now()))
+		m.is(0, "goal_lag_seconds")
+	})
+}

@@ -1,0 +1,31 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/services/onboarding/goals"
+)
+
+// sqlGoalGauges looks for what waits for us among the goals that are due for longest, as many as one listing of overdue ones reads: a
+// crowd of goals whose devices are offline costs a scrape no more than that.
+const sqlGoalGauges = `
+select
+    (select min(g.scheduled_for)
+     from (select scheduled_for, waiting_since, offline_tries from goals
+           where status = 'scheduled' and scheduled_for <= @now order by scheduled_for limit @reach) g
+     where g.waiting_since is null and g.offline_tries = 0) as due_at,
+    (select min(created_at) from goal_alarms where published_at is null) as written_at`
+
+// Gauges are how the goals of all organisations stand that ctx may see.
+func (s *Goals) Gauges(ctx context.Context, now time.Time) (goals.Gauges, error) {
+	var dueAt, writtenAt *time.Time
+	err := s.pool.QueryRow(ctx, sqlGoalGauges, pgx.NamedArgs{"now": now, "reach": goalReach}).Scan(&dueAt, &writtenAt)
+	if err != nil {
+		return goals.Gauges{}, fmt.Errorf("see how the goals stand: %w", err)
+	}
+	return goals.Gauges{Lag: since(dueAt, now), OldestAlarm: since(writtenAt, now)}, nil
+}

@@ -1,0 +1,102 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/services/onboarding/postgres"
+)
+
+// TestQueriesOfGoals asks the planner about what is asked of goals again and again, with statistics of a table in which nearly all is over.
+// The lists are an operator's, bounded by the policies.
+func TestQueriesOfGoals(t *testing.T) {
+	t.Parallel()
+	cfg, err := pgxpool.ParseConfig(pgtest.URL(t, postgres.Migrations()))
+	require.NoError(t, err)
+	l := &listener{}
+	cfg.ConnConfig.Tracer, cfg.MaxConns = l, 1
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	defer pool.Close()
+	org, now := uuid.NewString(), time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	for _, sql := range []string{
+		`
+		insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)
+		select md5('p' || n)::uuid, $1, '+1555' || n, 'Ana', 'en', 'UTC', $2, $2 from generate_series(1000000, 1000199) n`, `
+		insert into devices (id, org_id, profile_id, name, kind, token_hash, created_at, updated_at, deleted_at)
+		select md5('d' || n)::uuid, $1, md5('p' || 1000000 + n / 10)::uuid, n::text, 'stream', decode(md5('d' || n), 'hex'), $2, $2,
+		    case when n % 100 = 0 then $2::timestamptz end
+		from generate_series(0, 1999) n`, `
+		insert into goals (id, org_id, profile_id, device_id, source, idempotency_key, said, goal, locale, status, scheduled_for, scheduled_delay,
+		    run_id, heard_at, started_at, ended_at, created_by, created_at, updated_at)
+		select gen_random_uuid(), case when n % 2 = 0 then $1::uuid else gen_random_uuid() end, md5('p' || 1000000 + n % 200)::uuid, md5('d' || n % 2000)::uuid,
+		    'rest', n::text, 's', 'g', 'en', s.status, at, 0, case when s.status = 'completed' then gen_random_uuid() end, at, at,
+		    case when s.status <> 'scheduled' then at end, 'x', at, at
+		from generate_series(1, 20000) n cross join lateral (select $2::timestamptz - n * interval '1 minute' as at, case
+		    when n % 1000 = 0 then 'scheduled' when n % 1000 = 2 then 'failed' else 'completed' end as status) s`, `
+		insert into goal_alarms (id, org_id, goal_id, generation, cause, due_at, lease_until, published_at, qstash_message_id, created_at)
+		select gen_random_uuid(), org_id, id, 1, 'due', $2, $2, $2, $1::text, $2 from goals`, `
+		insert into goal_transitions (org_id, profile_id, goal_id, at, to_status, event, actor)
+		select org_id, profile_id, id, $2, 'scheduled', 'created', $1::text from goals`, `
+		insert into goal_readings (org_id, profile_id, idempotency_key, reading, created_at)
+		select $1, profile_id, idempotency_key, '{}', $2::timestamptz - interval '1 hour' from goals`,
+	} {
+		_, err := pool.Exec(t.Context(), sql, org, now)
+		require.NoError(t, err)
+	}
+	_, err = pool.Exec(t.Context(), `analyze profiles, devices, goals, goal_alarms, goal_transitions, goal_readings`)
+	require.NoError(t, err)
+	var person, device string
+	require.NoError(t, pool.QueryRow(t.Context(), `select profile_id::text, device_id::text from goals where status = 'scheduled' and org_id = $1 limit 1`, org).
+		Scan(&person, &device))
+	store, operator := postgres.NewStore(pool).Goals(), asked{
+		sql: `select set_config('role', 'onboarding_tenant', true), set_config('app.current_org_id', $1, true)`, args: []any{org},
+	}
+	list := func(f postgres.GoalFilter) func(context.Context) error {
+		return func(ctx context.Context) error {
+			f.Limit = 21
+			found, err := store.List(ctx, f)
+			require.NotEmpty(t, found)
+			return err
+		}
+	}
+	for _, tt := range []struct {
+		name       string
+		ask        func(context.Context) error
+		first      []asked // whose rows
+		want, none []string
+	}{
+		{name: "AllGoalsOfAnOrganisation", ask: list(postgres.GoalFilter{}), first: []asked{operator}, want: []string{"goals_by_org on"}, none: []string{"Sort Key: w.id"}},
+		{name: "FailedGoalsOfAnOrganisation", ask: list(postgres.GoalFilter{Status: "failed"}), first: []asked{operator}, want: []string{"goals_by_org_and_status"}},
+		{name: "GoalsOfADevice", ask: list(postgres.GoalFilter{DeviceID: device}), first: []asked{operator}, want: []string{"goals_by_device"}},
+		{name: "GoalsOfAPerson", ask: list(postgres.GoalFilter{ProfileID: person}), first: []asked{operator}, want: []string{"goals_by_profile"}},
+		{
+			name: "Gauges", ask: func(ctx context.Context) error { _, err := store.Gauges(ctx, now); return err },
+			want: []string{"goals_due", "goal_alarms_unpublished"},
+		},
+		{
+			name: "Retention", ask: func(ctx context.Context) error { _, err := store.Forget(ctx, now.Add(-600*time.Hour), 100); return err },
+			want: []string{"goals_over", "goals_one_undo", "goal_alarms_goal_id_generation_key", "goal_transitions_by_goal", "devices_deleted", "goals_by_device"},
+		},
+	} {
+		l.heard = nil
+		require.NoError(t, tt.ask(t.Context()))
+		plan := explained(t, pool, "goal", append(tt.first, l.heard...))
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			require.NotContains(t, plan, "Seq Scan on goal")
+			for _, name := range tt.want {
+				require.Contains(t, plan, name)
+			}
+			for _, name := range tt.none {
+				require.NotContains(t, plan, name)
+			}
+		})
+	}
+}

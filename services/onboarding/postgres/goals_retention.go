@@ -1,0 +1,56 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	// sqlForgetGoals takes a goal with its alarms and its timeline. One that was cancelled can be brought back until its time, and one that
+	// was brought back stays as long as the goal that says so.
+	sqlForgetGoals = `
+with old as materialized (
+    select g.id from goals g
+    where g.ended_at is not null and greatest(g.ended_at, g.scheduled_for) < @before
+      and not exists (select from goals u where u.undo_of = g.id)
+    order by greatest(g.ended_at, g.scheduled_for) limit @limit for update of g skip locked
+), alarms as (
+    delete from goal_alarms where goal_id = any(array(select id from old))
+), timeline as (
+    delete from goal_transitions where goal_id = any(array(select id from old))
+)
+delete from goals where id = any(array(select id from old))`
+
+	// A device stays as long as a goal names it.
+	sqlForgetDevices = `
+delete from devices where id = any(array(
+    select d.id from devices d where d.deleted_at < @before and not exists (select from goals g where g.device_id = d.id)
+    order by d.deleted_at limit @limit for update skip locked))`
+
+	sqlForgetReadings = `
+delete from goal_readings where (profile_id, idempotency_key) in (
+    select profile_id, idempotency_key from goal_readings where created_at < @before
+    order by created_at limit @limit for update skip locked)`
+)
+
+// Forgotten is what one batch has deleted.
+type Forgotten struct{ Goals, Devices, Readings int64 }
+
+// Forget deletes one batch, of at most limit rows of each kind, of goals that were over before an instant, devices that were deleted, and
+// readings that no repeat asks for any more.
+func (s *Goals) Forget(ctx context.Context, before time.Time, limit int) (f Forgotten, err error) {
+	for _, one := range []struct {
+		sql     string
+		deleted *int64
+	}{{sqlForgetGoals, &f.Goals}, {sqlForgetDevices, &f.Devices}, {sqlForgetReadings, &f.Readings}} {
+		tag, err := s.pool.Exec(ctx, one.sql, pgx.NamedArgs{"before": before, "limit": limit})
+		if err != nil {
+			return f, fmt.Errorf("forget goals: %w", err)
+		}
+		*one.deleted = tag.RowsAffected()
+	}
+	return f, nil
+}
