@@ -1,3 +1,0 @@
-package postgres
-
-const SQLOverdueGoals = sqlOverdueGoals
