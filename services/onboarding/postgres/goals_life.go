@@ -135,7 +135,8 @@ var (
 		where: `g.device_id = @device and g.status = 'scheduled'`, from: goals.Scheduled, event: "failed", tells: eventGoalFailed,
 	}
 	failRunOfDevice = goalChange{
-		set: failOfDevice.set, where: `g.device_id = @device and g.status = 'running'`, from: goals.Running, event: "failed", tells: eventGoalFailed,
+		set: failOfDevice.set, where: `g.device_id = @device and g.status = 'running'`, from: goals.Running, event: failOfDevice.event,
+		tells: failOfDevice.tells,
 	}
 )
 
@@ -255,8 +256,8 @@ func passOn(ctx context.Context, tx pgx.Tx, goalID string, at time.Time) error {
 	return nextOnDevice(ctx, tx, deviceID, at)
 }
 
-// failAll fails what is open of a device that is removed, and says how many that were: also what runs, for the device cannot say any more how
-// that ends.
+// failAll fails what is open of a device that is removed, and says how many that were: also what runs, for the device cannot say any more
+// how that ends.
 func failAll(ctx context.Context, tx pgx.Tx, deviceID, reason, actor string, at time.Time) (failed int, err error) {
 	for _, change := range []goalChange{failOfDevice, failRunOfDevice} {
 		ids, err := change.change(ctx, tx, at, actor, reason, pgx.NamedArgs{"device": deviceID, "reason": reason})

@@ -41,8 +41,8 @@ where s.id = any(array(
   and newest.rung_at + @grace::interval * power(2, least(newest.repeats, @doublings::int)) <= @now
 order by s.step_due_at limit @limit`
 
-// sqlPlannedNow, sent ahead in the same transaction, has a statement planned for the tables as they are, and not read in a row. What may not
-// be read in a row counts as so dear that the database would compile the statement each time, for half a second: it does not.
+// sqlPlannedNow, sent ahead in the same transaction, has a statement planned for the tables as they are, and not read in a row. What may
+// not be read in a row counts as so dear that the database would compile the statement each time, for half a second: it does not.
 const sqlPlannedNow = `
 select set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)`
 
