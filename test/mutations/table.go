@@ -17,6 +17,9 @@ var (
 	goalsRetention  = []string{"./services/onboarding/goals", "-run", "TestRetention|TestEventsHoldNoWords"}
 	busySuite       = []string{"./services/onboarding/goals", "-run", "TestBusy"}
 	devicesSuite    = []string{"./services/onboarding/goals", "-run", "TestRunOfADevice|TestReports|TestPresence|TestModelOfDevices"}
+	goalsSuite      = []string{"./services/onboarding/goals", "-run", "TestGoal$|TestCreate|TestCancel|TestOffline|TestS3_06"}
+	wordsSuite      = []string{"./services/onboarding/goals/when"}
+	framesSuite     = []string{"./gateway", "-run", "TestDeviceFrames|TestConnect|TestADeviceThatReads|TestGoalCallback"}
 )
 
 // mutations are the guards that at most one SMS, order, consent and liveness rest on.
@@ -173,6 +176,91 @@ func mutations() []mutation {
 			guard: "the end of an older stream takes the device from no newer one", tests: devicesSuite,
 			file: "services/onboarding/postgres/devices.go",
 			old:  "where id = @device and node_id = @node and epoch = @epoch`", without: "where id = @device and (true or node_id = @node and epoch = @epoch)`",
+		},
+		{
+			guard: "an alarm before the time of a goal begins nothing", tests: goalsSuite,
+			file: "services/onboarding/goals/execute.go",
+			old:  "	case v.Status != Scheduled, now.Before(v.ScheduledFor.Add(-tolerance)):", without: "	case v.Status != Scheduled:",
+		},
+		{
+			guard: "an alarm begins a goal that is scheduled, and no other", tests: goalsSuite,
+			file: "services/onboarding/postgres/goals_life.go",
+			old:  "const asRead = `g.id = @goal and g.status = 'scheduled' and", without: "const asRead = `g.id = @goal and g.status <> 'cancelled' and",
+		},
+		{
+			guard: "a goal that has begun is not cancelled", tests: goalsSuite,
+			file: "services/onboarding/postgres/goals_life.go",
+			old:  "where: `g.id = @goal and g.status = 'scheduled'`, from: goals.Scheduled,\n		event: \"cancelled\"", without: "where: `g.id = @goal and g.status <> 'cancelled'`, from: goals.Scheduled,\n		event: \"cancelled\"",
+		},
+		{
+			guard: "a user changes their own goals alone", tests: goalsSuite,
+			file: "services/onboarding/goals/change.go",
+			old:  "	if err == nil && c.ProfileID != \"\" && v.ProfileID != c.ProfileID {", without: "	if false {",
+		},
+		{
+			guard: "the failure of an older alarm ends no goal", tests: goalsSuite,
+			file: "services/onboarding/postgres/goals_life.go",
+			old:  "g.offline_tries > 0 and @message = (", without: "g.offline_tries > 0 and @message::text is not null and '' <> (",
+		},
+		{
+			guard: "a goal beyond the plan of the scheduler is refused", tests: goalsSuite,
+			file: "services/onboarding/goals/create.go",
+			old:  "	if at.Sub(now) > s.MaxDelay {", without: "	if false {",
+		},
+		{
+			guard: "a repeat asks no model", tests: goalsSuite,
+			file: "services/onboarding/goals/create.go",
+			old:  "	if p.Existing != nil {\n		return sameGoal(*p.Existing, n)\n	}\n", without: "	p.Existing = nil\n",
+		},
+		{
+			guard: "a goal that runs ends with its device", tests: devicesSuite,
+			file: "services/onboarding/postgres/goals_life.go",
+			old:  "[]goalChange{failOfDevice, failRunOfDevice}", without: "[]goalChange{failOfDevice}",
+		},
+		{
+			guard: "a stream ends when its device was taken away", tests: devicesSuite,
+			file: "services/onboarding/goals/hub.go",
+			old:  "		if held[deviceID] != s.Epoch {", without: "		if false {",
+		},
+		{
+			guard: "a time that the goal may be about schedules nothing", tests: wordsSuite,
+			file: "services/onboarding/goals/when/meaning.go",
+			old:  "		if p.content(e) {", without: "		if false {",
+		},
+		{
+			guard: "a vague word of time runs nothing at once", tests: wordsSuite,
+			file: "services/onboarding/goals/when/meaning.go",
+			old:  "p.has(soft), len(m.days) > 2:", without: "len(m.days) > 2:",
+		},
+		{
+			guard: "two times of day are not understood", tests: wordsSuite,
+			file: "services/onboarding/goals/when/meaning.go",
+			old:  "			if m.clock != nil {\n				return m, false\n			}\n			m.clock = &e.clock", without: "			m.clock = &e.clock",
+		},
+		{
+			guard: "hello is the first frame of a device, and no other", tests: framesSuite,
+			file: "gateway/device_stream.go",
+			old:  "	case first != (hello != nil):", without: "	case false:",
+		},
+		{
+			guard: "a device and its token are in no frame", tests: framesSuite,
+			file: "gateway/device_stream.go",
+			old:  "	case hello.GetDeviceId() != \"\" || hello.GetToken() != \"\":", without: "	case false:",
+		},
+		{
+			guard: "a browser is no device", tests: framesSuite,
+			file: "gateway/devices.go",
+			old:  "	case r.Header.Values(\"Origin\") != nil:", without: "	case false:",
+		},
+		{
+			guard: "a frame has a bound", tests: framesSuite,
+			file: "gateway/device_stream.go",
+			old:  "	s.conn.SetReadLimit(maxFrame)\n", without: "	s.conn.SetReadLimit(-1)\n",
+		},
+		{
+			guard: "a device that answers no ping is gone", tests: framesSuite,
+			file: "gateway/device_stream.go",
+			old:  "		waiting, cancel := context.WithTimeout(ctx, pongTimeout)", without: "		waiting, cancel := context.WithTimeout(ctx, 10*pongTimeout)",
 		},
 		{
 			guard: "a person who has moved since they were read is decided anew", tests: onboardingSuite,
