@@ -228,7 +228,7 @@ func mutations() []mutation {
 			old:  "		if p.content(e) {", without: "		if false {",
 		},
 		{
-			guard: "a vague word of time runs nothing at once", tests: wordsSuite,
+			guard: "a doubt beside a time schedules nothing", tests: wordsSuite,
 			file: "services/onboarding/goals/when/meaning.go",
 			old:  "p.has(soft), len(m.days) > 2:", without: "len(m.days) > 2:",
 		},

@@ -326,6 +326,9 @@ func TestOffline(t *testing.T) {
 		require.ErrorIs(t, err, goals.ErrOffline)
 		_, err = b.service.Reschedule(t.Context(), b.me(), g.ID, goals.Moment{At: b.clock.Now().Add(time.Hour)})
 		require.NoError(t, err)
+		b.clock.Advance(time.Hour)
+		_, err = b.alarmed(g) // the newest finds it offline, too, and has tries left
+		require.ErrorIs(t, err, goals.ErrOffline)
 		failed, err := b.service.AlarmFailed(t.Context(), g.ID, old)
 		require.NoError(t, err)
 		require.False(t, failed)
