@@ -184,7 +184,8 @@ type wire struct {
 	counted bool
 	unit    unit
 	trip    []byte
-	waiting int // answers that are still to come
+	asking  bool // the trip has a statement, and does not only prepare one, which a warm connection has done
+	waiting int  // answers that are still to come
 }
 
 // asks sees what the service sends.
@@ -205,13 +206,17 @@ func (w *wire) asks(kind byte, frame []byte) {
 		w.unit.ids = append(w.unit.ids, idsOf(frame)...)
 	}
 	w.trip = append(w.trip, frame...)
-	if w.tape.running && (kind == 'E' || kind == 'Q') {
-		w.asked.statements++
+	if kind == 'E' || kind == 'Q' {
+		w.asking = true
+		if w.tape.running {
+			w.asked.statements++
+		}
 	}
 	if kind == 'S' || kind == 'Q' { // what is answered by "ready"
-		if w.tape.running {
+		if w.tape.running && w.asking {
 			w.asked.trips++
 		}
+		w.asking = false
 		w.waiting++
 		w.unit.trips = append(w.unit.trips, w.trip)
 		w.trip = nil

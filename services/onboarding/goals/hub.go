@@ -25,6 +25,8 @@ const (
 	renewLease = 5 * time.Second
 	// keepEvery is how often a node compares its streams with their rows, and looks for calls that it was not notified of.
 	keepEvery = time.Second
+	// idleEvery is how often it does so while no stream is open: a connection that comes ends that rest.
+	idleEvery = time.Minute
 
 	// callTimeout bounds a call of the database, sayTimeout the creation of a goal, which may ask a model and publishes an alarm.
 	callTimeout = 5 * time.Second
@@ -116,6 +118,7 @@ type Hub struct {
 
 	node   string
 	wake   chan struct{}
+	opened chan struct{}
 	calls  chan struct{} // a place for each call of the database
 	saying chan struct{}
 
@@ -123,10 +126,9 @@ type Hub struct {
 	open     map[*stream]struct{}
 	devices  map[string]*stream // those that have their device
 	arriving map[string]int     // devices whose rows may name this node already
+	renewAt  time.Time
 	draining bool
 	empty    chan struct{} // closed once it drains and the last stream has ended
-
-	renewAt time.Time // only the loop looks
 }
 
 // NewHub returns the hub of a process that begins: its node is new.
@@ -135,16 +137,18 @@ func NewHub(cfg HubConfig) *Hub {
 		cfg.MaxStreams = MaxStreams
 	}
 	return &Hub{
-		HubConfig: cfg, node: uuid.NewString(), wake: make(chan struct{}, 1), calls: make(chan struct{}, maxCalls),
+		HubConfig: cfg, node: uuid.NewString(), wake: make(chan struct{}, 1), opened: make(chan struct{}, 1), calls: make(chan struct{}, maxCalls),
 		saying: make(chan struct{}, maxSaying), open: map[*stream]struct{}{}, devices: map[string]*stream{}, arriving: map[string]int{},
 		empty: make(chan struct{}),
 	}
 }
 
 // Wake has the hub look for goals to begin.
-func (h *Hub) Wake() {
+func (h *Hub) Wake() { signal(h.wake) }
+
+func signal(c chan<- struct{}) {
 	select {
-	case h.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -193,6 +197,7 @@ func (h *Hub) enter(s *stream) error {
 		return ErrFull
 	}
 	h.open[s] = struct{}{}
+	signal(h.opened)
 	return nil
 }
 
@@ -249,6 +254,9 @@ func (h *Hub) arrive(s *stream, hello Hello) error {
 	defer h.expect(hello.DeviceID, -1)
 	var c Connection
 	err := h.call(s.ctx, func(ctx context.Context) (err error) {
+		if err := h.renew(ctx, h.Now()); err != nil {
+			return err
+		}
 		c, err = h.Store.Connect(ctx, h.node, hello, hashToken(hello.Token), h.Now())
 		return err
 	})
@@ -321,8 +329,20 @@ func within(ctx context.Context, places chan struct{}, timeout time.Duration, do
 // KeepLoop keeps the node's lease, and its streams and their rows alike.
 func (h *Hub) KeepLoop(rest process.Rest) process.Repetition {
 	return process.Repetition{
-		Once: func(ctx context.Context) (bool, error) { return false, h.Keep(ctx) }, Rest: rest, Every: keepEvery,
+		Once: func(ctx context.Context) (bool, error) { return false, h.Keep(ctx) }, Rest: h.rest(rest), Every: keepEvery, Wake: h.opened,
 		Failed: func(ctx context.Context, err error) { h.Log.ErrorContext(ctx, "goals.devices_not_kept", "error", err) },
+	}
+}
+
+// rest rests for longer while no stream is open.
+func (h *Hub) rest(rest process.Rest) process.Rest {
+	return func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
+		h.mu.Lock()
+		if len(h.open) == 0 {
+			d = idleEvery
+		}
+		h.mu.Unlock()
+		return rest(ctx, d, wake)
 	}
 }
 
@@ -337,11 +357,8 @@ func (h *Hub) Keep(ctx context.Context) error {
 	if draining {
 		return nil
 	}
-	if !now.Before(h.renewAt) {
-		if err := h.Store.Renew(ctx, h.node, now.Add(nodeLease), now); err != nil {
-			return err
-		}
-		h.renewAt = now.Add(renewLease)
+	if err := h.renew(ctx, now); err != nil {
+		return err
 	}
 	held, err := h.Store.Held(ctx, h.node)
 	if err != nil {
@@ -361,6 +378,23 @@ func (h *Hub) Keep(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
+// renew extends the node's lease when that is due. It has ended by itself while no stream was open.
+func (h *Hub) renew(ctx context.Context, now time.Time) error {
+	h.mu.Lock()
+	due := !now.Before(h.renewAt)
+	h.mu.Unlock()
+	if !due {
+		return nil
+	}
+	if err := h.Store.Renew(ctx, h.node, now.Add(nodeLease), now); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.renewAt = now.Add(renewLease)
+	return nil
+}
+
 func (h *Hub) knows(deviceID string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -370,7 +404,7 @@ func (h *Hub) knows(deviceID string) bool {
 // OfferLoop begins the goals whose alarms have called this node.
 func (h *Hub) OfferLoop(rest process.Rest) process.Repetition {
 	return process.Repetition{
-		Once: func(ctx context.Context) (bool, error) { return false, h.Offer(ctx) }, Rest: rest, Every: keepEvery, Wake: h.wake,
+		Once: func(ctx context.Context) (bool, error) { return false, h.Offer(ctx) }, Rest: h.rest(rest), Every: keepEvery, Wake: h.wake,
 		Failed: func(ctx context.Context, err error) { h.Log.ErrorContext(ctx, "goals.offers_failed", "error", err) },
 	}
 }

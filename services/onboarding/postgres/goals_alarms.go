@@ -210,16 +210,17 @@ left join lateral (
     from goal_alarms a cross join lateral (
         select coalesce(max(m.generation), 1) as generation from goal_alarms m where m.goal_id = g.id and m.cause <> 'overdue') meant
     where a.goal_id = g.id order by a.generation desc limit 1) a on true
-where g.status = 'scheduled' and g.id = any(array(
+where g.id = any(array(
         select w.id from goals w where w.status = 'scheduled' and w.scheduled_for <= @now::timestamptz - @grace::interval
-        order by w.scheduled_for limit @reach))
-    and (g.waiting_since <= @now::timestamptz - @busy::interval
-        or not (b.busy and g.waiting_since is not null)
-            and a.rung_at + @grace::interval * power(2, least(a.repeats, @doublings::int)) <= @now)
-   or g.status = 'running' and g.id = any(array(
+        order by w.scheduled_for limit @reach)
+    || array(
         select w.id from goals w where w.status = 'running'
           and (w.heard_at <= @now::timestamptz - @lease::interval or w.started_at <= @now::timestamptz - @limit_of_run::interval)
         order by w.heard_at limit @reach))
+    and (g.status = 'running'
+        or g.waiting_since <= @now::timestamptz - @busy::interval
+        or not (b.busy and g.waiting_since is not null)
+            and a.rung_at + @grace::interval * power(2, least(a.repeats, @doublings::int)) <= @now)
 order by g.scheduled_for limit @limit`
 
 type overdueRow struct {

@@ -58,18 +58,10 @@ func TestOverdue(t *testing.T) {
 		defer func() { require.NoError(t, tx.Rollback(t.Context())) }()
 		_, err = tx.Exec(t.Context(), postgres.SQLPlannedNow)
 		require.NoError(t, err)
-		var explained []byte
-		require.NoError(t, tx.QueryRow(t.Context(), "explain (analyze, buffers, format json) "+postgres.SQLOverdue, pgx.NamedArgs{
+		plan := explain(t, tx, postgres.SQLOverdue, pgx.NamedArgs{
 			"grace": time.Minute, "now": now, "limit": 256, "reach": postgres.OverdueReach, "doublings": 4,
-		}).Scan(&explained))
-		var plans []struct {
-			Plan struct {
-				Hit  int `json:"Shared Hit Blocks"`
-				Read int `json:"Shared Read Blocks"`
-			}
-		}
-		require.NoError(t, json.Unmarshal(explained, &plans))
-		require.Less(t, plans[0].Plan.Hit+plans[0].Plan.Read, 200)
+		})
+		require.Less(t, plan.Plan.Hit+plan.Plan.Read, 200)
 	})
 
 	t.Run("R_14_AnAlarmOfTheReleaseBeforeIsFoundToo", func(t *testing.T) {
@@ -80,4 +72,61 @@ func TestOverdue(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, found, 1)
 	})
+}
+
+// plannedGoals are @goals that are due at @due, on one device.
+const plannedGoals = `
+with p as (
+    insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)
+    values (gen_random_uuid(), @org, '+15550100', 'Ada', 'en', 'UTC', @at, @at) returning id
+), d as (
+    insert into devices (id, org_id, profile_id, name, kind, created_at, updated_at)
+    select gen_random_uuid(), @org, id, 'phone', 'phone', @at, @at from p returning id, profile_id
+)
+insert into goals (id, org_id, profile_id, device_id, source, idempotency_key, said, goal, locale, status, scheduled_for, scheduled_delay,
+    created_by, created_at, updated_at)
+select gen_random_uuid(), @org, profile_id, d.id, 'rest', 'key-' || g, 'milk', 'milk', 'en', 'scheduled', @due, 0, 'user', @at, @at
+from d, generate_series(1, @goals::int) g`
+
+func TestOverdueGoals(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	t.Run("GoalsThatWaitForTheirTimeAreNotReadForTheFewThatAreOverdue", func(t *testing.T) {
+		t.Parallel()
+		pool := pgtest.New(t, postgres.Migrations())
+		_, err := pool.Exec(t.Context(), `alter table goals set (autovacuum_enabled = off)`)
+		require.NoError(t, err)
+		_, err = pool.Exec(t.Context(), `analyze goals`)
+		require.NoError(t, err)
+		_, err = pool.Exec(t.Context(), plannedGoals, pgx.NamedArgs{"org": uuid.Nil, "goals": 20_000, "at": now.Add(-time.Hour), "due": now.Add(time.Hour)})
+		require.NoError(t, err)
+		tx, err := pool.Begin(t.Context())
+		require.NoError(t, err)
+		defer func() { require.NoError(t, tx.Rollback(t.Context())) }()
+		_, err = tx.Exec(t.Context(), postgres.SQLPlannedNow)
+		require.NoError(t, err)
+		plan := explain(t, tx, postgres.SQLOverdueGoals, pgx.NamedArgs{
+			"now": now, "grace": time.Minute, "doublings": 4, "busy": time.Hour, "lease": time.Minute, "limit_of_run": time.Hour, "limit": 256,
+			"reach": postgres.GoalReach,
+		})
+		require.Less(t, plan.Plan.Hit+plan.Plan.Read, 200)
+		require.Nil(t, plan.JIT, "compiling it takes longer than everything that it does")
+	})
+}
+
+type plan struct {
+	Plan struct {
+		Hit  int `json:"Shared Hit Blocks"`
+		Read int `json:"Shared Read Blocks"`
+	}
+	JIT any
+}
+
+func explain(t *testing.T, tx pgx.Tx, sql string, args pgx.NamedArgs) plan {
+	t.Helper()
+	var explained []byte
+	require.NoError(t, tx.QueryRow(t.Context(), "explain (analyze, buffers, format json) "+sql, args).Scan(&explained))
+	var plans []plan
+	require.NoError(t, json.Unmarshal(explained, &plans))
+	return plans[0]
 }
