@@ -200,7 +200,7 @@ func (s *Goals) Rearm(ctx context.Context, g goals.Goal, a goals.Alarm, at time.
 const goalReach = 10_000
 
 // sqlOverdueGoals compares with the newest alarm, as sqlOverdue does for steps. A goal whose device is busy waits for the end of the one
-// that runs, until it has waited for too long.
+// that runs, until it has waited for too long. One list of ids, and no alternative of two, keeps it from reading the goals that have ended.
 const sqlOverdueGoals = sqlGoalColumns + `, ` + online + ` as online, d.deleted_at is not null as removed, b.busy,
     coalesce(a.generation, 0) as generation, coalesce(a.repeats, 0) as repeats
 from goals g join devices d on d.id = g.device_id
@@ -210,16 +210,17 @@ left join lateral (
     from goal_alarms a cross join lateral (
         select coalesce(max(m.generation), 1) as generation from goal_alarms m where m.goal_id = g.id and m.cause <> 'overdue') meant
     where a.goal_id = g.id order by a.generation desc limit 1) a on true
-where g.status = 'scheduled' and g.id = any(array(
+where g.id = any(array(
         select w.id from goals w where w.status = 'scheduled' and w.scheduled_for <= @now::timestamptz - @grace::interval
-        order by w.scheduled_for limit @reach))
-    and (g.waiting_since <= @now::timestamptz - @busy::interval
-        or not (b.busy and g.waiting_since is not null)
-            and a.rung_at + @grace::interval * power(2, least(a.repeats, @doublings::int)) <= @now)
-   or g.status = 'running' and g.id = any(array(
+        order by w.scheduled_for limit @reach)
+    || array(
         select w.id from goals w where w.status = 'running'
           and (w.heard_at <= @now::timestamptz - @lease::interval or w.started_at <= @now::timestamptz - @limit_of_run::interval)
         order by w.heard_at limit @reach))
+    and (g.status = 'running'
+        or g.waiting_since <= @now::timestamptz - @busy::interval
+        or not (b.busy and g.waiting_since is not null)
+            and a.rung_at + @grace::interval * power(2, least(a.repeats, @doublings::int)) <= @now)
 order by g.scheduled_for limit @limit`
 
 type overdueRow struct {
