@@ -43,7 +43,8 @@ const (
 	sqlLockOwner = `select id from profiles where id = @profile and org_id = @org for no key update`
 
 	sqlPhone = `
-insert into devices (id, org_id, profile_id, name, kind, created_at, updated_at) values (@device, @org, @profile, 'phone', 'phone', @at, @at)
+insert into devices (id, org_id, profile_id, name, kind, created_at, updated_at)
+values (@device, @org, @profile, 'phone', 'phone', @at, @at)
 on conflict (profile_id) where kind = 'phone' do nothing`
 
 	sqlPhoneOf = `select id::text from devices where profile_id = @profile and kind = 'phone'`
@@ -200,7 +201,7 @@ func (s *Goals) Rearm(ctx context.Context, g goals.Goal, a goals.Alarm, at time.
 const goalReach = 10_000
 
 // sqlOverdueGoals compares with the newest alarm, as sqlOverdue does for steps. A goal whose device is busy waits for the end of the one
-// that runs, until it has waited for too long.
+// that runs, until it has waited for too long. One list of ids, and no alternative of two, keeps it from reading the goals that have ended.
 const sqlOverdueGoals = sqlGoalColumns + `, ` + online + ` as online, d.deleted_at is not null as removed, b.busy,
     coalesce(a.generation, 0) as generation, coalesce(a.repeats, 0) as repeats
 from goals g join devices d on d.id = g.device_id
