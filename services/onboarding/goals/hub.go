@@ -450,15 +450,20 @@ func (h *Hub) begin(ctx context.Context, s *stream, c Call) error {
 		s.end(&leaving{after: s.spread(time.Second)})
 		return err
 	}
-	h.offer(ctx, s, offer, offerSent)
+	if h.offer(ctx, s, offer, offerSent) {
+		h.Metrics.began(ctx, Stream, offer.Waited, offer.ScheduledFor, offer.CalledAt, h.Now())
+	}
 	return nil
 }
 
-func (h *Hub) offer(ctx context.Context, s *stream, offer Offer, outcome string) {
-	if !s.send(offer) {
+// offer hands an offer to the stream, and reports whether it did.
+func (h *Hub) offer(ctx context.Context, s *stream, offer Offer, outcome string) bool {
+	sent := s.send(offer)
+	if !sent {
 		outcome = offerUnsent
 	}
 	h.Metrics.offer(ctx, outcome)
+	return sent
 }
 
 // Drain ends every stream in order, its device to come back to another process, and then the node. No stream is taken any more.

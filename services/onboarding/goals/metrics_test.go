@@ -100,6 +100,32 @@ func (m measured) once(want time.Duration, name string, labels ...string) {
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 
+	t.Run("OfferIsMeasuredFromTheTimeOfTheGoalAndFromItsAlarm", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.mutes()
+		h, m := b.measures()
+		d := b.gadget()
+		c, _ := d.connects(h)
+		c.settled(t)
+		m.is(1, "devices_connected")
+		g := b.says(d.id, time.Minute)
+		b.clock.Advance(time.Minute + time.Second)
+		require.NoError(t, h.Keep(t.Context()), "the node's lease")
+		require.NoError(t, b.store.Call(t.Context(), g, b.clock.Now()))
+		b.clock.Advance(40 * time.Millisecond)
+		require.NoError(t, h.Offer(t.Context()))
+		offer := c.offered(t, g)
+		m.once(1040*time.Millisecond, "goal_lateness_seconds", "device", "stream", "waited", "nothing")
+		m.once(40*time.Millisecond, "goal_call_seconds", "device", "stream")
+		for range 2 {
+			c.says(goals.Ended{RunID: offer.RunID, Detail: "the words of the device"})
+		}
+		c.settled(t)
+		m.is(1, "goals_ended", "device", "stream", "outcome", goals.ReasonDevice)
+		m.is(0, "goals_ended", "device", "stream", "outcome", "completed")
+	})
+
 	t.Run("TextIsMeasuredUntilItIsAccepted", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -114,6 +140,27 @@ func TestMetrics(t *testing.T) {
 		m.once(3*time.Second, "goal_lateness_seconds", "device", "phone", "waited", "nothing")
 		m.once(0, "goal_call_seconds", "device", "phone")
 		m.is(1, "goals_ended", "device", "phone", "outcome", "completed")
+	})
+
+	t.Run("GoalThatWaitedForItsDeviceIsNotLateOfOurs", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.mutes()
+		h, m := b.measures()
+		d := b.gadget()
+		g := b.says(d.id, time.Minute)
+		b.clock.Advance(time.Minute)
+		_, err := b.alarmed(g)
+		require.ErrorIs(t, err, goals.ErrOffline)
+		c, _ := d.connects(h)
+		c.settled(t)
+		b.clock.Advance(10 * time.Second)
+		require.NoError(t, b.store.Call(t.Context(), g, b.clock.Now()))
+		require.NoError(t, h.Keep(t.Context()))
+		require.NoError(t, h.Offer(t.Context()))
+		c.offered(t, g)
+		m.is(1, "goal_alarms_offline")
+		m.once(10*time.Second, "goal_lateness_seconds", "device", "stream", "waited", "offline")
 	})
 }
 
