@@ -137,8 +137,8 @@ func NewHub(cfg HubConfig) *Hub {
 		cfg.MaxStreams = MaxStreams
 	}
 	return &Hub{
-		HubConfig: cfg, node: uuid.NewString(), wake: make(chan struct{}, 1), opened: make(chan struct{}, 1), calls: make(chan struct{}, maxCalls),
-		saying: make(chan struct{}, maxSaying), open: map[*stream]struct{}{}, devices: map[string]*stream{}, arriving: map[string]int{},
+		HubConfig: cfg, node: uuid.NewString(), wake: make(chan struct{}, 1), opened: make(chan struct{}, 1),
+		calls: make(chan struct{}, maxCalls), saying: make(chan struct{}, maxSaying), open: map[*stream]struct{}{}, devices: map[string]*stream{}, arriving: map[string]int{},
 		empty: make(chan struct{}),
 	}
 }
