@@ -43,7 +43,6 @@ const (
 // Close codes of our own; docs/goals.md lists all of them.
 const (
 	closeToken    websocket.StatusCode = 4401
-	closeRemoved  websocket.StatusCode = 4404
 	closeReplaced websocket.StatusCode = 4409
 )
 
@@ -286,15 +285,13 @@ func endOf(err error) ending {
 			return ending{code: websocket.StatusServiceRestart, text: "connect again", cause: e.Message}
 		}
 		end.code = closeToken
-	case codes.NotFound:
-		end.code = closeRemoved
 	case codes.Aborted:
 		end.code = closeReplaced
 	case codes.InvalidArgument, codes.FailedPrecondition, codes.OutOfRange, codes.AlreadyExists:
 		end.code = websocket.StatusProtocolError
 	case codes.Unavailable, codes.ResourceExhausted, codes.DeadlineExceeded, codes.Canceled:
 		return comeAgain(e.Message)
-	case codes.OK, codes.Unknown, codes.PermissionDenied, codes.Unimplemented, codes.Internal, codes.DataLoss:
+	case codes.OK, codes.Unknown, codes.NotFound, codes.PermissionDenied, codes.Unimplemented, codes.Internal, codes.DataLoss:
 		fallthrough
 	default:
 		return ending{code: websocket.StatusInternalError, reason: "INTERNAL", text: "something went wrong on our side", cause: e.Message}

@@ -205,7 +205,6 @@ func TestDeviceStreamThatOnboardingEnds(t *testing.T) {
 		{"ItStops", nil, websocket.StatusServiceRestart, ""},
 		{"TheTokenIsWrong", said(codes.Unauthenticated, "REASON_UNAUTHENTICATED"), closeToken, "UNAUTHENTICATED"},
 		{"OurOwnTokenHasExpired", said(codes.Unauthenticated, ""), websocket.StatusServiceRestart, ""},
-		{"TheDeviceWasRemoved", said(codes.NotFound, "REASON_DEVICE_NOT_FOUND"), closeRemoved, "DEVICE_NOT_FOUND"},
 		{"ANewerStreamCameOrTheTokenWasRotated", said(codes.Aborted, "REASON_CONFLICT"), closeReplaced, "CONFLICT"},
 		{"AFrameIsOutOfOrder", said(codes.InvalidArgument, "REASON_INVALID"), websocket.StatusProtocolError, "INVALID"},
 		{"TheDatabaseIsAway", said(codes.Unavailable, "REASON_UNAVAILABLE"), websocket.StatusTryAgainLater, "UNAVAILABLE"},

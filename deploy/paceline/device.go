@@ -151,7 +151,7 @@ func useless(err error) bool {
 		return refused.status == http.StatusUnauthorized || refused.status == http.StatusForbidden || refused.status == http.StatusNotFound
 	}
 	switch websocket.CloseStatus(err) {
-	case 4401, 4404, 4409:
+	case 4401, 4409:
 		return true
 	default:
 		return false

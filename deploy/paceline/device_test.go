@@ -183,7 +183,7 @@ func TestDeviceSaysGoals(t *testing.T) {
 
 func TestDeviceThatIsNotWantedGivesUp(t *testing.T) {
 	t.Parallel()
-	for _, code := range []websocket.StatusCode{4401, 4404, 4409} {
+	for _, code := range []websocket.StatusCode{4401, 4409} {
 		g := newGateway(t)
 		d := deviceOf(t, g, t.TempDir(), "")
 		t.Cleanup(d.cancel)

@@ -71,7 +71,7 @@ type GoalServiceClient interface {
 	ListDevices(ctx context.Context, in *ListDevicesRequest, opts ...grpc.CallOption) (*ListDevicesResponse, error)
 	// RotateDevice replaces the token: the old one is void, and a stream that was opened with it is closed. NOT_FOUND (DEVICE_NOT_FOUND).
 	RotateDevice(ctx context.Context, in *RotateDeviceRequest, opts ...grpc.CallOption) (*RotateDeviceResponse, error)
-	// DeleteDevice removes a device and closes its stream; its goals that have not begun fail as device_removed. NOT_FOUND (DEVICE_NOT_FOUND).
+	// DeleteDevice removes a device and closes its stream; its goals that have not ended fail as device_removed. NOT_FOUND (DEVICE_NOT_FOUND).
 	DeleteDevice(ctx context.Context, in *DeleteDeviceRequest, opts ...grpc.CallOption) (*DeleteDeviceResponse, error)
 	// ConnectDevice is the stream of one device for as long as it is connected; the gateway speaks for it. The first frame is hello. A frame
 	// out of order ends the stream with INVALID_ARGUMENT, a wrong token with UNAUTHENTICATED, a newer stream of the device with ABORTED.
@@ -265,7 +265,7 @@ type GoalServiceServer interface {
 	ListDevices(context.Context, *ListDevicesRequest) (*ListDevicesResponse, error)
 	// RotateDevice replaces the token: the old one is void, and a stream that was opened with it is closed. NOT_FOUND (DEVICE_NOT_FOUND).
 	RotateDevice(context.Context, *RotateDeviceRequest) (*RotateDeviceResponse, error)
-	// DeleteDevice removes a device and closes its stream; its goals that have not begun fail as device_removed. NOT_FOUND (DEVICE_NOT_FOUND).
+	// DeleteDevice removes a device and closes its stream; its goals that have not ended fail as device_removed. NOT_FOUND (DEVICE_NOT_FOUND).
 	DeleteDevice(context.Context, *DeleteDeviceRequest) (*DeleteDeviceResponse, error)
 	// ConnectDevice is the stream of one device for as long as it is connected; the gateway speaks for it. The first frame is hello. A frame
 	// out of order ends the stream with INVALID_ARGUMENT, a wrong token with UNAUTHENTICATED, a newer stream of the device with ABORTED.
