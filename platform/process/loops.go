@@ -222,7 +222,8 @@ type Repetition struct {
 	Failed func(ctx context.Context, err error)
 	Rest   Rest
 	Every  time.Duration
-	Wake   <-chan struct{} // may be nil
+	Next   func() time.Duration // instead of Every, where the rest depends on what there is to do
+	Wake   <-chan struct{}      // may be nil
 	// Bound is how long Once may rightly take between two calls of Progress, if that may be more than PassBound.
 	Bound time.Duration
 }
@@ -233,7 +234,10 @@ type Repetition struct {
 func (r Repetition) Run(ctx context.Context) error {
 	started := make(chan struct{})
 	close(started)
-	if !r.Rest(ctx, r.Every, started) {
+	if r.Next == nil {
+		r.Next = func() time.Duration { return r.Every }
+	}
+	if !r.Rest(ctx, r.Next(), started) {
 		return nil
 	}
 	for {
@@ -248,7 +252,7 @@ func (r Repetition) Run(ctx context.Context) error {
 		if (more && err == nil || errors.Is(err, ErrSilent)) && ctx.Err() == nil {
 			continue
 		}
-		if !r.Rest(ctx, r.Every, r.Wake) {
+		if !r.Rest(ctx, r.Next(), r.Wake) {
 			return nil
 		}
 	}

@@ -329,21 +329,19 @@ func within(ctx context.Context, places chan struct{}, timeout time.Duration, do
 // KeepLoop keeps the node's lease, and its streams and their rows alike.
 func (h *Hub) KeepLoop(rest process.Rest) process.Repetition {
 	return process.Repetition{
-		Once: func(ctx context.Context) (bool, error) { return false, h.Keep(ctx) }, Rest: h.rest(rest), Every: keepEvery, Wake: h.opened,
+		Once: func(ctx context.Context) (bool, error) { return false, h.Keep(ctx) }, Rest: rest, Next: h.next, Wake: h.opened,
 		Failed: func(ctx context.Context, err error) { h.Log.ErrorContext(ctx, "goals.devices_not_kept", "error", err) },
 	}
 }
 
-// rest rests for longer while no stream is open.
-func (h *Hub) rest(rest process.Rest) process.Rest {
-	return func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
-		h.mu.Lock()
-		if len(h.open) == 0 {
-			d = idleEvery
-		}
-		h.mu.Unlock()
-		return rest(ctx, d, wake)
+// next is the rest until a loop's next pass: longer while no stream is open.
+func (h *Hub) next() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.open) == 0 {
+		return idleEvery
 	}
+	return keepEvery
 }
 
 // Keep is one pass of KeepLoop. A stream whose device has moved on, on whatever node, is closed; a device whose stream has ended without
@@ -404,7 +402,7 @@ func (h *Hub) knows(deviceID string) bool {
 // OfferLoop begins the goals whose alarms have called this node.
 func (h *Hub) OfferLoop(rest process.Rest) process.Repetition {
 	return process.Repetition{
-		Once: func(ctx context.Context) (bool, error) { return false, h.Offer(ctx) }, Rest: h.rest(rest), Every: keepEvery, Wake: h.wake,
+		Once: func(ctx context.Context) (bool, error) { return false, h.Offer(ctx) }, Rest: rest, Next: h.next, Wake: h.wake,
 		Failed: func(ctx context.Context, err error) { h.Log.ErrorContext(ctx, "goals.offers_failed", "error", err) },
 	}
 }
