@@ -95,6 +95,12 @@ func (p *parser) single(i int) (Amount, unitKind, int) {
 	if p.is(next, once) && p.is(next+1, unit) && p.is(i, number) && p.item(i).kind == word {
 		next++ // "half of an hour", "a couple of an"
 	}
+	if p.lang == english && p.reads(next, "-") && p.reads(next+1, "ish") && p.item(next+1).glued {
+		next++
+	}
+	if p.lang == english && p.reads(next, "ish") && p.item(next).glued { // "20ish minutes"
+		next++
+	}
 	it := p.item(next)
 	if !it.is(unit) || it.is(number) {
 		return Amount{}, 0, i
@@ -132,6 +138,8 @@ func unitAmount(halves int, u unitKind) (Amount, bool) {
 		return Amount{Days: n}, true
 	case u == weeks:
 		return Amount{Days: 7 * n}, true
+	case u == fortnights:
+		return Amount{Days: 14 * n}, true
 	case u == months:
 		return Amount{Months: n}, true
 	case u == years:
@@ -144,6 +152,9 @@ func unitAmount(halves int, u unitKind) (Amount, bool) {
 // relative reads an amount from now: "in 5 minutes", "daqui a 2 horas", "10 minutes from now".
 func (p *parser) relative(i int) element {
 	none := element{}
+	if awaited := p.awaited(i); awaited.to > i {
+		return awaited
+	}
 	first := i
 	if p.is(i, purpose) && p.is(i+1, in) { // "para daqui a 10 minutos", "for in 10 minutes"
 		first++
@@ -156,8 +167,10 @@ func (p *parser) relative(i int) element {
 			first++
 		}
 	}
+	exact := first
+	first = p.approximate(first)
 	amount, next := p.amountBody(first)
-	if next == first {
+	if next == first || !led && first > exact && !p.is(next, fromNow) {
 		return none
 	}
 	if led && p.is(first, once) && p.item(next-1).value == int(seconds) { // "in a second" is said, not counted
@@ -182,6 +195,64 @@ func (p *parser) relative(i int) element {
 		return element{kind: aRelative, to: next, amount: amount}
 	}
 	return element{kind: aRelative, to: next, amount: amount}
+}
+
+// awaited reads an amount that the goal waits for before what it does: "wait 10 minutes then", "espera meia hora e depois". Only with such a
+// word: who waits "and" calls may mean one thing.
+func (p *parser) awaited(i int) element {
+	first := i
+	switch it := p.item(i); {
+	case !p.start(i) || it.kind != word:
+		return element{}
+	case p.lang == english && it.text == "wait", p.lang != english && (it.text == "espera" || it.text == "espere" || it.text == "aguarda" ||
+		it.text == "aguarde"):
+		first++
+		if p.is(first, lasting) || p.reads(first, "another") || p.reads(first, "mais") && p.item(first).to-p.item(first).from == 1 {
+			first++
+		}
+	case p.lang == english && it.text == "give" && (p.reads(i+1, "it") || p.reads(i+1, "me")):
+		first += 2
+		if p.reads(first, "another") {
+			first++
+		}
+	case p.lang != english && it.text == "me" && p.reads(i+1, "da"):
+		first += 2
+	default:
+		return element{}
+	}
+	first = p.approximate(first)
+	amount, next := p.amountBody(first)
+	if next == first {
+		return element{}
+	}
+	for p.reads(next, ",") || p.is(next, and) && !p.item(next).accent {
+		next++
+	}
+	then := p.item(next)
+	if then.to-then.from != 1 || p.item(next+1).kind == mark || p.is(next+1, or) || p.reads(next+1, "disso") {
+		return element{}
+	}
+	switch then.text {
+	case "then", "depois", "dai", "ai", "entao":
+		return element{kind: aRelative, to: next + 1, amount: amount}
+	}
+	return element{}
+}
+
+// approximate skips a word that makes an amount approximate: nobody waits for another instant after "in about 10 minutes". What counts with
+// "uns" or "mais ou menos" may be any number and is asked back.
+func (p *parser) approximate(i int) int {
+	switch p.item(i).text {
+	case "about", "abt", "around", "roughly", "approximately", "approx", "circa", "like":
+		if p.lang == english && p.item(i).to-p.item(i).from == 1 {
+			return i + 1
+		}
+	case "cerca", "em", "aproximadamente":
+		if p.lang != english && p.is(i, bound) {
+			return i + 1
+		}
+	}
+	return i
 }
 
 // fromDay reads days and weeks that are counted from a day: "a week from tomorrow".

@@ -210,6 +210,9 @@ func (p *parser) beforeHour(i int, led bool) (clock, int) {
 	sure := false
 	switch {
 	case p.is(i, half) && p.lang == english:
+		if n, to, ok := p.count(i + 1); ok && n >= 1 && n <= 12 && p.ends(to) && !p.is(to, half|quarter|or) { // "half ten"
+			return clock{hour: n, minute: 30, half: true, words: !led}, to
+		}
 		if !p.is(i+1, pastHour) {
 			return clock{}, i
 		}

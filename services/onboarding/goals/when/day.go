@@ -65,6 +65,9 @@ func (p *parser) dayElement(i int) element {
 	if d.kind == aWeekday && !p.weekdayStands(i, k, to, led, &e) {
 		return element{}
 	}
+	if p.lang != english && p.item(i).text == "de" && led && p.item(i-1).plain() { // "ingressos pro show de sexta"
+		e.named = true
+	}
 	return e
 }
 

@@ -51,7 +51,14 @@ func (p *parser) reads(i int, t string) bool { return p.item(i).text == t && p.i
 
 // scan finds the elements: at each item the longest one of those that begin there.
 func (p *parser) scan() {
+	if p.converted() {
+		return
+	}
 	for i := 0; i < len(p.items); {
+		if to := p.property(i); to > i {
+			i = to
+			continue
+		}
 		var best element
 		for _, rule := range []func(int) element{p.relative, p.ago, p.dayElement, p.clockElement, p.partElement, p.duration, p.wrong} {
 			if found := rule(i); found.to > i && found.to > best.to {
@@ -120,7 +127,7 @@ func (p *parser) ranges() {
 		if next.is(ish) || e.kind == aClock && p.place(e.to) || between && p.is(e.to+1, number|half|once|noon|dayWord|weekday) ||
 			next.is(and) && e.kind == aClock && p.is(e.to+1, number) ||
 			e.kind == aRelative && (next.is(vague|after|ago) || p.is(e.from, after) && (p.reads(e.to, "of") || p.reads(e.to, "de")) ||
-				p.is(e.from-1, number) || next.is(number) && next.kind == digits &&
+				p.is(e.from-1, number) && !p.setting(e.from-1) || next.is(number) && next.kind == digits &&
 				!p.is(e.to+1, meridiem|hourMark) && p.item(e.to+1).text != ":") {
 			e.kind = aWrong
 		}
@@ -131,6 +138,19 @@ func (p *parser) ranges() {
 			e.kind = aWrong
 		}
 	}
+}
+
+// setting reports whether the number at i is what the goal sets or chooses: "to 68", "page 3", "para 22".
+func (p *parser) setting(i int) bool {
+	n := p.item(i)
+	if n.kind != digits || p.is(i+1, in) && p.reads(i+2, n.text) || p.inside(i) { // "de 5 em 5 minutos"
+		return false
+	}
+	switch p.item(i - 1).text {
+	case "to", "up", "para", "pra", "pro":
+		return !p.is(i-2, number|quarter|half) && !p.is(i-2, unit)
+	}
+	return p.lang == english && p.is(i-1, counted) && !p.is(i-1, number)
 }
 
 // place reports whether what follows a time of day is where it is that time: "9am London time", "9h UTC".
@@ -206,13 +226,16 @@ func (p *parser) wrong(i int) element {
 	case it.is(possessive):
 		return element{kind: aWrong, to: i + 1, named: true}
 	case it.is(bound | every | coming | this | last):
-		to = p.qualified(i)
+		to = max(p.qualified(i), p.recurrent(i))
 	case it.is(dayWord | tonight | nowClock | passed | ago&^after):
 		to = i + 1
 	case it.is(weekday) && !it.is(weak), it.is(weekday) && len(it.text) > 3 && !p.is(i+1, counted):
 		to = i + 1
 	case it.is(month):
 		to = p.monthAlone(i)
+		if to > i && p.lang == english && p.is(i-1, determiner) && p.item(to).plain() { // "my april fools joke"
+			return element{kind: aWrong, to: to, named: true}
+		}
 	case it.is(part):
 		to = p.partAlone(i)
 	case it.is(noon), it.is(meridiem) && p.is(i-1, number) && p.item(i).text != "am":
@@ -226,7 +249,7 @@ func (p *parser) wrong(i int) element {
 	if to == 0 {
 		to = p.figures(i)
 	}
-	return element{kind: aWrong, to: to}
+	return element{kind: aWrong, to: max(to, p.unread(i))}
 }
 
 // loose finds an amount of time wherever it stands.

@@ -16,6 +16,7 @@ func (p *parser) meant() (meaning, bool) {
 	named := false
 	for i := range p.elements {
 		e := &p.elements[i]
+		e.named = e.named || p.told(e)
 		if e.named {
 			named = true
 			continue
@@ -168,6 +169,9 @@ func (p *parser) infinitiveAt(i int) bool {
 func (p *parser) booked(e *element) bool {
 	for i := range e.from {
 		purposed := p.is(e.from, purpose)
+		if purposed && (p.reads(i, "calendar") || p.reads(i, "agenda") && p.reads(i-1, "na")) { // "add lunch to my calendar for Friday"
+			return true
+		}
 		if p.is(i, booking) && !p.is(i-1, determiner) && p.item(i-1).text != "a" && (purposed || !p.has(remind)) ||
 			p.is(i, moving) && purposed && e.kind != aPart {
 			return true

@@ -79,6 +79,7 @@ const (
 	hours
 	days
 	weeks
+	fortnights
 	months
 	years
 )

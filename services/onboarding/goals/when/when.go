@@ -1,10 +1,9 @@
 // Package when reads when a goal is meant: "call John tomorrow at nine" is the goal "call John" and an instant.
 //
 // A text is cut into words (words.go), a vocabulary for each language says what the words can be (english.go, portuguese.go), one grammar
-// finds
-// the times among them (clock.go, day.go, amount.go, grammar.go), and what was found is put together to an instant, or to nothing: whatever
-// looks like a time and was not understood for certain is Unclear, because a goal that runs at once although a time was meant is the
-// worst error.
+// finds the times among them (clock.go, day.go, amount.go, grammar.go), and what was found is put together to an instant, or to nothing:
+// whatever looks like a time and was not understood for certain (doubt.go) is Unclear, because a goal that runs at once although a time was
+// meant is the worst error. What is a time in form and a property in fact, such as a recipe of 30 minutes, is left to the goal (task.go).
 package when
 
 import (
@@ -39,8 +38,7 @@ type Reading struct {
 }
 
 // Read reads a text that reached us at now from a person in this zone. A locale that begins with "pt" is Portuguese, every other one
-// English; a
-// text that holds the other language's words of time and none of its own is read as the other.
+// English; a text that holds the other language's words of time and none of its own is read as the other.
 func Read(text, locale string, zone *time.Location, now time.Time) Reading {
 	if zone == nil {
 		zone = time.UTC
