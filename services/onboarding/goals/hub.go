@@ -138,7 +138,8 @@ func NewHub(cfg HubConfig) *Hub {
 	}
 	return &Hub{
 		HubConfig: cfg, node: uuid.NewString(), wake: make(chan struct{}, 1), opened: make(chan struct{}, 1),
-		calls: make(chan struct{}, maxCalls), saying: make(chan struct{}, maxSaying), open: map[*stream]struct{}{}, devices: map[string]*stream{}, arriving: map[string]int{},
+		calls: make(chan struct{}, maxCalls), saying: make(chan struct{}, maxSaying), open: map[*stream]struct{}{},
+		devices: map[string]*stream{}, arriving: map[string]int{},
 		empty: make(chan struct{}),
 	}
 }
