@@ -197,8 +197,8 @@ func (p *parser) relative(i int) element {
 	return element{kind: aRelative, to: next, amount: amount}
 }
 
-// awaited reads an amount that the goal waits for before what it does: "wait 10 minutes then", "espera meia hora e depois". Only with such a
-// word: who waits "and" calls may mean one thing.
+// awaited reads an amount that the goal waits for before what it does: "wait 10 minutes then", "espera meia hora e depois". Only with
+// such a word: who waits "and" calls may mean one thing.
 func (p *parser) awaited(i int) element {
 	first := i
 	switch it := p.item(i); {
@@ -239,8 +239,8 @@ func (p *parser) awaited(i int) element {
 	return element{}
 }
 
-// approximate skips a word that makes an amount approximate: nobody waits for another instant after "in about 10 minutes". What counts with
-// "uns" or "mais ou menos" may be any number and is asked back.
+// approximate skips a word that makes an amount approximate: "in about 10 minutes" is meant as 10. What counts with "uns" or "mais ou
+// menos" may be any number and is asked back.
 func (p *parser) approximate(i int) int {
 	switch p.item(i).text {
 	case "about", "abt", "around", "roughly", "approximately", "approx", "circa", "like":

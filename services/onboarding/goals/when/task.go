@@ -1,7 +1,7 @@
 package when
 
-// told reports whether an element belongs to what somebody shall be told, in a goal that begins with its whole time: "in 20 minutes tell Ana
-// that I arrive at 9".
+// told reports whether an element belongs to what a person shall be told, in a goal that begins with its whole time: "in 20 minutes
+// tell Ana that I arrive at 9".
 func (p *parser) told(e *element) bool {
 	lead := p.lead()
 	if lead == 0 || e.from < lead || e.kind != aDay && e.kind != aClock && e.kind != aPart {
@@ -46,8 +46,8 @@ func (p *parser) lead() int {
 	return to
 }
 
-// converted reports whether the text asks for nothing but one amount in another unit: "convert 90 minutes to hours", "how many hours are in a
-// week".
+// converted reports whether the text asks for nothing but one amount in another unit: "convert 90 minutes to hours", "how many hours
+// are in a week".
 func (p *parser) converted() bool {
 	k := 0
 	asked := func() bool {
@@ -93,8 +93,8 @@ func (p *parser) over(i int) bool {
 	return true
 }
 
-// property finds an amount that only describes what the goal finds or makes: "find a 30 minute recipe", "grava um vídeo de 1 minuto", "files
-// older than 30 days". It stays in the goal. What counts time itself, such as a timer, is no such thing.
+// property finds an amount that only describes what the goal finds or makes: "find a 30 minute recipe", "grava um vídeo de 1 minuto",
+// "files older than 30 days". It stays in the goal. What counts time itself, such as a timer, is no such thing.
 func (p *parser) property(i int) int {
 	older := p.reads(i, "than") && (p.reads(i-1, "older") || p.reads(i-1, "newer")) && p.lang == english
 	more := p.lang != english && p.is(i, bound) && (p.reads(i, "mais") || p.reads(i, "menos")) && p.reads(i-1, "com") && p.thing(i-2)
@@ -142,8 +142,8 @@ func (p *parser) made(i int) bool {
 // thing reports whether item i names something that does not count time itself.
 func (p *parser) thing(i int) bool {
 	switch p.item(i).text {
-	case "timer", "alarm", "countdown", "delay", "wait", "break", "pause", "warning", "notice", "window", "gap", "interval", "snooze", "alarme",
-		"lembrete", "cronometro", "contagem", "pausa", "intervalo", "soneca", "espera", "prazo", "aviso", "atraso", "temporizador":
+	case "timer", "alarm", "countdown", "delay", "wait", "break", "pause", "warning", "notice", "window", "gap", "interval", "snooze",
+		"alarme", "lembrete", "cronometro", "contagem", "pausa", "intervalo", "soneca", "espera", "prazo", "aviso", "atraso", "temporizador":
 		return false
 	}
 	return p.item(i).plain() || p.is(i, counted)
