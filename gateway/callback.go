@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"time"
 
@@ -28,6 +29,8 @@ type callback[T any] struct {
 	work   func(ctx context.Context, said T) answer
 	// answered gets the answer, also after a panic, and what verify returned, the zero value when it was not reached; may be nil.
 	answered func(r *http.Request, said T, given answer)
+	// backoff leaves the next try to the vendor's own schedule: no answer has a Retry-After, which would replace it.
+	backoff bool
 }
 
 // serve is the pipeline.
@@ -39,7 +42,9 @@ func (c callback[T]) serve(w http.ResponseWriter, r *http.Request) {
 	if c.answered != nil {
 		defer func() { c.answered(r, said, given) }()
 	}
-	given = c.answer(ctx, w, r, &said)
+	if given = c.answer(ctx, w, r, &said); c.backoff {
+		given = given.withoutRetryAfter()
+	}
 	given.write(ctx, w)
 }
 
@@ -87,6 +92,16 @@ func (a answer) write(ctx context.Context, w http.ResponseWriter) {
 		return
 	}
 	write(w, a.status, a.contentType, a.body)
+}
+
+func (a answer) withoutRetryAfter() answer {
+	if a.err != nil {
+		e := *a.err
+		e.RetryAfter, a.err = 0, &e
+	}
+	a.header = maps.Clone(a.header)
+	delete(a.header, "Retry-After")
+	return a
 }
 
 // malformed is the answer to a signed request that cannot be decoded.

@@ -102,6 +102,23 @@ func TestCallbacks(t *testing.T) {
 		})
 	}
 
+	t.Run("AGoalsAlarmThatFindsNoPlaceIsTriedAgainByItsOwnBackoff", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		for range maxCallbacks {
+			b.gateway.ofQStash <- struct{}{}
+		}
+		alarm := goldenRequest{
+			Method: http.MethodPost, Path: pathGoal, Sign: "qstash current", Headers: headers("0", "5"),
+			Body: `{"goal_id":"01900000-0000-7000-8000-0000000000f1"}`,
+		}
+		answer := httptest.NewRecorder()
+		b.handler.ServeHTTP(answer, alarm.build(t, b.url))
+		require.Equal(t, http.StatusTooManyRequests, answer.Code)
+		require.Empty(t, answer.Header().Get("Retry-After"))
+		require.NotContains(t, answer.Body.String(), "retry_delay")
+	})
+
 	t.Run("R_15_NoCallerTakesAPlaceWithoutASignature", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

@@ -17,9 +17,10 @@ const (
 	pathGoalFailed = "/api/goals/execute/failed"
 )
 
-// goal runs one due goal.
+// goal runs one due goal. Its alarm's backoff spreads the tries over five minutes: with a Retry-After of ours a short outage would use them
+// up.
 func (a alarms) goal() callback[*delivery] {
-	return a.callback("goals.alarm_failed_finally", func(ctx context.Context, d *delivery) answer {
+	c := a.callback("goals.alarm_failed_finally", func(ctx context.Context, d *delivery) answer {
 		request, issues := payload.DecodeGoal(d.body)
 		if issues != nil {
 			return neverRetry(malformedGoal(issues))
@@ -31,6 +32,8 @@ func (a alarms) goal() callback[*delivery] {
 		}
 		return done(ctx, response.GetOutcome(), "")
 	})
+	c.backoff = true
+	return c
 }
 
 // goalFailed records a goal's alarm that QStash has given up.

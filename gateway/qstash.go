@@ -175,8 +175,6 @@ func failed(ctx context.Context, err error) answer {
 		return neverRetry(e)
 	case e.Reason == onboardingv1.Reason_REASON_DELIVERY_IN_PROGRESS.String():
 		return answer{status: http.StatusConflict, err: e, header: soon}
-	case e.Reason == onboardingv1.Reason_REASON_DEVICE_OFFLINE.String(): // by its own schedule; Retry-After would replace it
-		return answer{status: http.StatusServiceUnavailable, err: e}
 	case transient(e.Code):
 		return answer{status: http.StatusServiceUnavailable, err: e, header: soon}
 	default:

@@ -162,6 +162,26 @@ func mutations() []mutation {
 			old:  "g.called_at >= @window and n.lease_until > @now", without: "g.called_at >= @window",
 		},
 		{
+			guard: "a stream that ended while it connected takes no device", tests: devicesSuite,
+			file: "services/onboarding/postgres/devices.go",
+			old:  " and (connected_at > @at and connected_at < @at::timestamptz + interval '1 minute') is not true", without: "",
+		},
+		{
+			guard: "a goal that fails or is cancelled before it begins passes its turn on", tests: busySuite,
+			file: "services/onboarding/postgres/goals_life.go",
+			old:  "		return passOn(ctx, tx, goalID, at)\n", without: "		return nil\n",
+		},
+		{
+			guard: "a goal that is moved passes its turn on", tests: busySuite,
+			file: "services/onboarding/postgres/goals_alarms.go",
+			old:  "if !before.WaitingSince.IsZero() {", without: "if false {",
+		},
+		{
+			guard: "a goal whose alarm QStash never got is not given up", tests: goalsSuite,
+			file: "services/onboarding/postgres/goals_alarms.go",
+			old:  "a.published_at is not null and (g.waiting_since", without: "(g.waiting_since",
+		},
+		{
 			guard: "a goal waits for a run that has not ended, nor is about to", tests: busySuite,
 			file:    "services/onboarding/postgres/goals_life.go",
 			old:     " and exists (\n        select from goals r where r.device_id = g.device_id and r.status = 'running' and r.id <> g.id for share)`",
@@ -170,7 +190,7 @@ func mutations() []mutation {
 		{
 			guard: "a stream is opened with the device's own token", tests: devicesSuite,
 			file: "services/onboarding/postgres/devices.go",
-			old:  "where id = @device and token_hash = @hash and kind", without: "where id = @device and @hash::bytea is not null and kind",
+			old:  "ofHello = ` id = @device and token_hash = @hash and kind", without: "ofHello = ` id = @device and @hash::bytea is not null and kind",
 		},
 		{
 			guard: "the end of an older stream takes the device from no newer one", tests: devicesSuite,
@@ -574,8 +594,8 @@ func mutations() []mutation {
 		},
 		{
 			guard: "no answer of the gateway replaces that backoff", tests: []string{"./gateway", "-run", "TestGoalCallback"},
-			file: "gateway/qstash.go",
-			old:  "	case e.Reason == onboardingv1.Reason_REASON_DEVICE_OFFLINE.String():", without: "	case false:",
+			file: "gateway/goals.go",
+			old:  "	c.backoff = true\n", without: "",
 		},
 		{
 			guard: "QStash's signature has one spelling", tests: []string{"./platform/qstash"},

@@ -51,11 +51,12 @@ const (
 
 // Why a stream ends. Their texts are for who maintains the device.
 var (
-	ErrFrame    = errors.New("the frame is out of order")
-	ErrReplaced = errors.New("a newer stream of the device is open, or its token was replaced, or it was deleted")
-	ErrSlow     = errors.New("the device does not read what it is sent; connect again")
-	ErrFull     = errors.New("as many devices are connected as may be; try again")
-	ErrDraining = errors.New("the process ends; connect again")
+	ErrFrame     = errors.New("the frame is out of order")
+	ErrOvertaken = errors.New("a stream of the device that was opened later came first; connect again")
+	ErrReplaced  = errors.New("a newer stream of the device is open, or its token was replaced, or it was deleted")
+	ErrSlow      = errors.New("the device does not read what it is sent; connect again")
+	ErrFull      = errors.New("as many devices are connected as may be; try again")
+	ErrDraining  = errors.New("the process ends; connect again")
 )
 
 // ErrForgotten is a run that the device has acknowledged, and says that it never saw.
@@ -72,8 +73,9 @@ type Call struct {
 
 // streams is where the presence of devices and their runs are kept. Each method is one guarded statement, or a transaction of its own.
 type streams interface { //nolint:interfacebloat // each is one step of a stream that a crash may come after
-	// Connect gives a device to a node by a new epoch. ErrToken.
-	Connect(ctx context.Context, nodeID string, hello Hello, tokenHash []byte, at time.Time) (Connection, error)
+	// Connect gives a device to a node by a new epoch, for a stream that was opened at an instant. ErrToken; ErrOvertaken when one that was
+	// opened later has it.
+	Connect(ctx context.Context, nodeID string, hello Hello, tokenHash []byte, opened time.Time) (Connection, error)
 	// Disconnect takes the device from the node, unless a newer stream has it.
 	Disconnect(ctx context.Context, nodeID, deviceID string, epoch int64, at time.Time) error
 	// Renew extends the node's lease, Retire ends it with its devices.
@@ -164,7 +166,7 @@ func (h *Hub) Connected() int {
 // Connect serves one stream until it ends, and returns why: nil when it ended in order. The deadline of ctx, if any, is the end of its
 // token: the device is asked to come back before.
 func (h *Hub) Connect(ctx context.Context, w wire) error {
-	s := newStream(ctx)
+	s := newStream(ctx, h.Now())
 	defer s.end(nil)
 	if err := h.enter(s); err != nil {
 		return err
@@ -258,7 +260,7 @@ func (h *Hub) arrive(s *stream, hello Hello) error {
 		if err := h.renew(ctx, h.Now()); err != nil {
 			return err
 		}
-		c, err = h.Store.Connect(ctx, h.node, hello, hashToken(hello.Token), h.Now())
+		c, err = h.Store.Connect(ctx, h.node, hello, hashToken(hello.Token), s.opened)
 		return err
 	})
 	if err != nil {

@@ -23,8 +23,12 @@ type hubStore struct {
 	b *bundle
 }
 
-func (s hubStore) Connect(ctx context.Context, node string, hello goals.Hello, hash []byte, at time.Time) (goals.Connection, error) {
-	return met(s.b, func() (goals.Connection, error) { return s.Goals.Connect(ctx, node, hello, hash, at) })
+func (s hubStore) Connect(ctx context.Context, node string, hello goals.Hello, hash []byte, opened time.Time) (goals.Connection, error) {
+	if before := s.b.beforeConnect; before != nil {
+		s.b.beforeConnect = nil
+		before()
+	}
+	return met(s.b, func() (goals.Connection, error) { return s.Goals.Connect(ctx, node, hello, hash, opened) })
 }
 
 func (s hubStore) Disconnect(ctx context.Context, node, device string, epoch int64, at time.Time) error {
@@ -474,6 +478,31 @@ func TestPresence(t *testing.T) {
 		third, _ := d.connects(two)
 		require.Equal(t, goals.Refusal{Err: goals.ErrReplaced}, newer.next(), "on one node the older one ends at once")
 		third.closes()
+	})
+
+	t.Run("AStreamThatEndedWhileItConnectedTakesNothingFromTheOneThatCameAfterIt", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		d, one, two := b.gadget(), b.hub(), b.hub()
+		var newer *connection
+		var welcome goals.Welcome
+		older := b.opens(one)
+		b.beforeConnect = func() {
+			close(older.in) // the device has gone, and comes again
+			b.clock.Advance(time.Second)
+			newer, welcome = d.connects(two)
+			newer.settled(t)
+		}
+		older.says(goals.Hello{DeviceID: d.id, Token: d.token})
+		<-older.ended
+		require.ErrorIs(t, older.err, goals.ErrOvertaken)
+		require.NoError(t, two.Keep(t.Context()))
+		newer.settled(t)
+		require.Equal(t, 1, b.count(`select count(*) from devices where id = $1 and epoch = $2 and node_id is not null`, d.id, welcome.Epoch))
+
+		b.exec(`update devices set connected_at = $2 where id = $1`, d.id, b.clock.Now().Add(time.Hour)) // by a clock that was wrong
+		again, _ := d.connects(one)
+		again.settled(t)
 	})
 
 	t.Run("ADeviceThatWasTakenAwayLosesItsStream", func(t *testing.T) {

@@ -234,6 +234,24 @@ func TestCreate(t *testing.T) {
 		require.ErrorIs(t, err, goals.ErrPast)
 	})
 
+	t.Run("GoalWhoseAlarmQStashNeverGotIsLeftToTheRelayHoweverLongThatTakes", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.qstash.SetFaults(emulator.Script{OnPublish: func(int, emulator.Message) emulator.PublishFault { return emulator.PublishFault{Status: 500} }})
+		g := b.says("", time.Minute)
+		for range 2 * generations { // as long as the kill switch is set, it is the same
+			b.clock.Advance(24 * grace)
+			_, err := b.sweeper().Sweep(t.Context())
+			require.NoError(t, err)
+		}
+		b.is(g, goals.Scheduled)
+		require.Equal(t, 1, b.count(`select count(*) from goal_alarms`))
+		b.qstash.SetFaults(emulator.Script{})
+		b.sweeps()
+		b.plays(time.Minute)
+		b.is(g, goals.Completed)
+	})
+
 	t.Run("S3_35_GoalOfARequestThatDiedBeforeItPublishedRunsAllTheSame", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -416,6 +434,48 @@ func TestBusy(t *testing.T) {
 		b.plays(0)
 		b.is(third, goals.Completed)
 	})
+
+	for name, leaves := range map[string]func(b *bundle, g goals.Goal) error{
+		"FailsOffline": func(b *bundle, g goals.Goal) error {
+			b.plays(6 * time.Minute) // QStash gives its alarm up
+			require.Equal(b.t, goals.ReasonOffline, b.is(g, goals.Failed).Reason)
+			return nil
+		},
+		"FailsBusy": func(b *bundle, g goals.Goal) error {
+			return b.store.Fail(b.t.Context(), g, goals.ReasonBusy, "sweeper", b.clock.Now())
+		},
+		"IsMoved": func(b *bundle, g goals.Goal) error {
+			_, err := b.service.Reschedule(b.t.Context(), b.me(), g.ID, goals.Moment{At: b.clock.Now().Add(time.Hour)})
+			return err
+		},
+	} {
+		t.Run("S3_36_RunsAlsoWhenTheOneWhoseTurnItIs"+name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			h, d := b.hub(), b.gadget()
+			c, _ := d.connects(h)
+			c.settled(t)
+			first := d.called()
+			require.NoError(t, h.Offer(t.Context()))
+			run := c.offered(t, first).RunID
+			second, third := d.bundle.says(d.id, 0), d.bundle.says(d.id, time.Second)
+			b.clock.Advance(time.Second)
+			for _, g := range []goals.Goal{second, third} {
+				outcome, err := b.alarmed(g)
+				require.NoError(t, err)
+				require.Equal(t, goals.OutcomeBusy, outcome)
+			}
+			c.says(goals.Ended{RunID: run, OK: true})
+			c.settled(t)
+			c.closes()
+			_, err := b.service.Alarms.Relay(t.Context()) // whose turn it is
+			require.NoError(t, err)
+			const turns = `select count(*) from goal_alarms where goal_id = $1 and cause = 'free'`
+			require.Equal(t, []int{1, 0}, []int{b.count(turns, second.ID), b.count(turns, third.ID)})
+			require.NoError(t, leaves(b, second))
+			require.Equal(t, 1, b.count(turns, third.ID), "at once, without the sweeper")
+		})
+	}
 
 	t.Run("S3_36_FailsAfterAnHour", func(t *testing.T) {
 		t.Parallel()

@@ -59,8 +59,9 @@ type bundle struct {
 	phone   *handset
 	owner   string
 
-	undeletable bool   // QStash refuses to delete
-	beforeBusy  func() // once, between what an alarm has read and that it notes that the device is busy
+	undeletable   bool   // QStash refuses to delete
+	beforeConnect func() // once, between a hello and that the device is given to its stream
+	beforeBusy    func() // once, between what an alarm has read and that it notes that the device is busy
 
 	mu      sync.Mutex
 	left    int      // calls of the store until one fails; negative for none

@@ -40,6 +40,8 @@ type stream struct {
 	end context.CancelCauseFunc
 	out chan Command
 
+	opened time.Time
+
 	received chan received
 
 	mayBegin atomic.Bool // the device has said what it knows of each open run
@@ -56,9 +58,9 @@ type received struct {
 	err   error
 }
 
-func newStream(ctx context.Context) *stream {
+func newStream(ctx context.Context, opened time.Time) *stream {
 	ctx, end := context.WithCancelCause(ctx)
-	return &stream{ctx: ctx, end: end, out: make(chan Command, outgoing), received: make(chan received)}
+	return &stream{ctx: ctx, end: end, opened: opened, out: make(chan Command, outgoing), received: make(chan received)}
 }
 
 // leaving ends a stream in order: what waits is sent, and then when to come back.

@@ -141,25 +141,32 @@ func (s *Goals) RemoveDevice(ctx context.Context, c goals.Caller, deviceID strin
 }
 
 const (
+	ofHello = ` id = @device and token_hash = @hash and kind = 'stream' and deleted_at is null`
+
+	// A stream may have ended while it waited for this, and must not take the device from the one that came after it. What connected more
+	// than a minute later is a clock that was wrong: no stream waits for as long.
 	sqlConnectDevice = `
 update devices set node_id = @node, epoch = epoch + 1, connected_at = @at, client = @client, updated_at = @at
-where id = @device and token_hash = @hash and kind = 'stream' and deleted_at is null
+where` + ofHello + ` and (connected_at > @at and connected_at < @at::timestamptz + interval '1 minute') is not true
 returning org_id::text, profile_id::text, epoch`
+
+	sqlKnowsHello = `select exists (select from devices where` + ofHello + `)`
 
 	sqlOpenRuns = `select run_id::text from goals where device_id = @device and status = 'running'`
 )
 
-// Connect gives a device to a node, by a new epoch, and returns the runs that are open on it. goals.ErrToken.
+// Connect gives a device to a node, by a new epoch, and returns the runs that are open on it. goals.ErrToken; goals.ErrOvertaken when a
+// stream has it that was opened later.
 func (s *Goals) Connect(
-	ctx context.Context, nodeID string, hello goals.Hello, tokenHash []byte, at time.Time,
+	ctx context.Context, nodeID string, hello goals.Hello, tokenHash []byte, opened time.Time,
 ) (c goals.Connection, err error) {
-	args := pgx.NamedArgs{"node": nodeID, "device": hello.DeviceID, "hash": tokenHash, "client": hello.Client, "at": at}
+	args := pgx.NamedArgs{"node": nodeID, "device": hello.DeviceID, "hash": tokenHash, "client": hello.Client, "at": opened}
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		c = goals.Connection{DeviceID: hello.DeviceID}
 		err := tx.QueryRow(ctx, sqlConnectDevice, args).Scan(&c.OrgID, &c.ProfileID, &c.Epoch)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
-			return goals.ErrToken
+			return notConnected(ctx, tx, args)
 		case err != nil:
 			return fmt.Errorf("connect a device: %w", err)
 		}
@@ -171,6 +178,18 @@ func (s *Goals) Connect(
 		return err
 	})
 	return c, err
+}
+
+// notConnected is why a device was not given to a stream.
+func notConnected(ctx context.Context, tx pgx.Tx, args pgx.NamedArgs) error {
+	var overtaken bool
+	if err := tx.QueryRow(ctx, sqlKnowsHello, args).Scan(&overtaken); err != nil {
+		return fmt.Errorf("check a device's token: %w", err)
+	}
+	if overtaken {
+		return goals.ErrOvertaken
+	}
+	return goals.ErrToken
 }
 
 const sqlDisconnectDevice = `update devices set node_id = null, updated_at = @at where id = @device and node_id = @node and epoch = @epoch`

@@ -166,6 +166,11 @@ func (s *Goals) Reschedule(
 		if err := addGoalAlarm(ctx, tx, &set, at); err != nil {
 			return err
 		}
+		if !before.WaitingSince.IsZero() { // it gives its turn up
+			if err := nextOnDevice(ctx, tx, g.DeviceID, at); err != nil {
+				return err
+			}
+		}
 		stored, err = oneGoal(ctx, tx, `g.id = @goal`, pgx.NamedArgs{"goal": g.ID})
 		return err
 	})
@@ -219,9 +224,9 @@ where g.id = any(array(
           and (w.heard_at <= @now::timestamptz - @lease::interval or w.started_at <= @now::timestamptz - @limit_of_run::interval)
         order by w.heard_at limit @reach))
     and (g.status = 'running'
-        or g.waiting_since <= @now::timestamptz - @busy::interval
-        or not (b.busy and g.waiting_since is not null)
-            and a.rung_at + @grace::interval * power(2, least(a.repeats, @doublings::int)) <= @now)
+        or a.published_at is not null and (g.waiting_since <= @now::timestamptz - @busy::interval
+            or not (b.busy and g.waiting_since is not null)
+                and a.rung_at + @grace::interval * power(2, least(a.repeats, @doublings::int)) <= @now))
 order by g.scheduled_for limit @limit`
 
 type overdueRow struct {

@@ -195,12 +195,12 @@ func (s *Goals) BeginPhone(ctx context.Context, g goals.Goal, runID string, at t
 func (s *Goals) Fail(ctx context.Context, g goals.Goal, reason, actor string, at time.Time) error {
 	args := read(g)
 	args["reason"] = reason
-	return failGoal.one(ctx, s.pool, at, actor, reason, args)
+	return s.leave(ctx, failGoal, g.ID, at, actor, reason, args)
 }
 
 // FailedAlarm fails a goal that has not begun if the message is its newest alarm and found the device offline.
 func (s *Goals) FailedAlarm(ctx context.Context, goalID, messageID string, at time.Time) (bool, error) {
-	err := failAlarm.one(ctx, s.pool, at, "alarm", goals.ReasonOffline, pgx.NamedArgs{"goal": goalID, "message": messageID})
+	err := s.leave(ctx, failAlarm, goalID, at, "alarm", goals.ReasonOffline, pgx.NamedArgs{"goal": goalID, "message": messageID})
 	if errors.Is(err, goals.ErrConflict) {
 		return false, nil
 	}
@@ -238,6 +238,18 @@ func nextOnDevice(ctx context.Context, tx pgx.Tx, deviceID string, at time.Time)
 		return fmt.Errorf("read who waits for a device: %w", err)
 	}
 	return addGoalAlarm(ctx, tx, &a, at)
+}
+
+// leave ends a goal that has not begun, and lets the next one have its turn.
+func (s *Goals) leave(
+	ctx context.Context, end goalChange, goalID string, at time.Time, actor, detail string, args pgx.NamedArgs,
+) error {
+	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		if err := end.one(ctx, tx, at, actor, detail, args); err != nil {
+			return err
+		}
+		return passOn(ctx, tx, goalID, at)
+	})
 }
 
 const sqlWaited = `select device_id::text from goals where id = $1 and waiting_since is not null`
@@ -281,12 +293,7 @@ func stands(ctx context.Context, db postgres.DB, goalID string) (goals.Goal, err
 // Cancel cancels a goal that has not begun, and returns it with the message of its alarm; one that is cancelled is returned as it is.
 // A *goals.StatusError of one that has begun or ended.
 func (s *Goals) Cancel(ctx context.Context, goalID, actor string, at time.Time) (g goals.Goal, messageID string, err error) {
-	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		if err := cancelGoal.one(ctx, tx, at, actor, "", pgx.NamedArgs{"goal": goalID}); err != nil {
-			return err
-		}
-		return passOn(ctx, tx, goalID, at)
-	})
+	err = s.leave(ctx, cancelGoal, goalID, at, actor, "", pgx.NamedArgs{"goal": goalID})
 	if err != nil && !errors.Is(err, goals.ErrConflict) {
 		return goals.Goal{}, "", err
 	}

@@ -77,6 +77,7 @@ var table = []struct {
 	{goals.ErrConflict, codes.Unavailable, onboardingv1.Reason_REASON_CONFLICT},
 	{goals.ErrFrame, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{goals.ErrReplaced, codes.Aborted, onboardingv1.Reason_REASON_CONFLICT},
+	{goals.ErrOvertaken, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{goals.ErrSlow, codes.ResourceExhausted, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{goals.ErrFull, codes.ResourceExhausted, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{goals.ErrDraining, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
