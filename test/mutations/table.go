@@ -162,6 +162,21 @@ func mutations() []mutation {
 			old:  "g.called_at >= @window and n.lease_until > @now", without: "g.called_at >= @window",
 		},
 		{
+			guard: "a run that the device has spoken of is not offered again", tests: devicesSuite,
+			file: "services/onboarding/postgres/devices.go",
+			old:  "set acknowledged_at = coalesce(g.acknowledged_at, @at), heard_at", without: "set heard_at",
+		},
+		{
+			guard: "the log holds no words of what is said to a device", tests: []string{"./services/onboarding/goals", "-run", "TestLogHolds"},
+			file: "services/onboarding/goals/goals.go",
+			old:  `slog.StringValue("it is not clear when this is meant")`, without: "slog.StringValue(e.Error())",
+		},
+		{
+			guard: "a goal is moved by no more words than it may be said in", tests: []string{"./services/onboarding/goals", "-run", "TestAGoalIsMoved"},
+			file: "services/onboarding/goals/change.go",
+			old:  "	if err := n.check(); err != nil {\n		return Goal{}, err\n	}\n", without: "",
+		},
+		{
 			guard: "a stream that ended while it connected takes no device", tests: devicesSuite,
 			file: "services/onboarding/postgres/devices.go",
 			old:  " and (connected_at > @at and connected_at < @at::timestamptz + interval '1 minute') is not true", without: "",

@@ -59,12 +59,15 @@ func (s *Service) Reschedule(ctx context.Context, c Caller, goalID string, to Mo
 	if to.Words == "" && to.At.IsZero() || to.Words != "" && !to.At.IsZero() {
 		return Goal{}, fmt.Errorf("%w: give either when or scheduled_for", ErrInvalid)
 	}
+	if to.Words == "" {
+		n.Said = v.Said
+	}
+	if err := n.check(); err != nil {
+		return Goal{}, err
+	}
 	p, err := s.Store.Prepare(ctx, n)
 	if err != nil {
 		return Goal{}, err
-	}
-	if to.Words == "" {
-		n.Said = v.Said
 	}
 	read, err := s.read(ctx, n, p)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -110,6 +111,16 @@ func TestCancel(t *testing.T) {
 		b.is(g, goals.Cancelled)
 		b.is(again, goals.Completed)
 	})
+}
+
+func TestAGoalIsMovedByNoMoreWordsThanItMayBeSaidIn(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	g := b.says("", time.Minute)
+	words := "in 5 minutes" + strings.Repeat(" 5", goals.MaxSaid/2) // reading 64 KiB of them takes minutes
+	_, err := b.service.Reschedule(t.Context(), b.me(), g.ID, goals.Moment{Words: words})
+	require.ErrorIs(t, err, goals.ErrInvalid)
+	require.Equal(t, g.ScheduledFor, b.is(g, goals.Scheduled).ScheduledFor)
 }
 
 func TestReschedule(t *testing.T) {

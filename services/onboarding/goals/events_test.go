@@ -1,6 +1,8 @@
 package goals_test
 
 import (
+	"bytes"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -34,4 +36,23 @@ func TestEventsHoldNoWords(t *testing.T) {
 	require.Zero(t, b.count(`select count(*) from event_outbox, jsonb_object_keys(data) key where key not in ('goal_id', 'device_id', 'run_id', 'reason')`))
 	require.Zero(t, b.count(`select count(*) from event_outbox e where e::text like '%door%' or e::text like '%hours%'`))
 	require.Equal(t, 1, b.count(`select count(*) from goal_transitions where goal_id = $1 and detail = 'the door is stuck'`, g.ID))
+}
+
+func TestLogHoldsNoWordsOfWhatIsSaidToADevice(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var log bytes.Buffer
+	h := goals.NewHub(goals.HubConfig{
+		Store: b.store, Goals: b.service, RunLease: runLease, Log: slog.New(slog.NewJSONHandler(&log, nil)), Now: b.clock.Now,
+	})
+	d := b.gadget()
+	c, _ := d.connects(h)
+	c.says(goals.Said{Key: "k", Goal: "open the door at nine or at ten tonight"})
+	answer, ok := c.next().(goals.Answer)
+	require.True(t, ok)
+	require.ErrorContains(t, answer.Err, "ten")
+	c.closes()
+	require.Contains(t, log.String(), "goals.said_not_taken")
+	require.NotContains(t, log.String(), "nine")
+	require.NotContains(t, log.String(), "ten tonight")
 }

@@ -110,7 +110,6 @@ func (s *Service) busy(ctx context.Context, g Goal) (string, error) {
 func (s *Service) awaitBegin(ctx context.Context, goalID string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, awaitBegin)
 	defer cancel()
-	s.Moved() // it may be this process
 	for {
 		moved := s.nextMove()
 		v, err := s.Store.Goal(ctx, "", goalID, s.Now())

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 )
 
@@ -171,6 +172,11 @@ func (e *UnclearError) Error() string {
 		return "it is not clear when this is meant; say it as in \"in 20 minutes\" or \"tomorrow at 9am\""
 	}
 	return fmt.Sprintf("it is not clear when this is meant; what was read is %q", e.Understood)
+}
+
+// LogValue keeps the words out of the log.
+func (e *UnclearError) LogValue() slog.Value {
+	return slog.StringValue("it is not clear when this is meant")
 }
 
 // TooFarError is a time beyond what the plan of the scheduler allows.

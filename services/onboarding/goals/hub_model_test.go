@@ -227,6 +227,9 @@ func (f *fleet) saysAny(t *rapid.T) {
 		}
 	case "progress":
 		frame = goals.Progress{RunID: id, Text: "on"}
+		if inOrder && mine != nil {
+			mine.acknowledged = true
+		}
 	case "end":
 		frame = goals.Ended{RunID: id, OK: rapid.Bool().Draw(t, "ok")}
 		if inOrder && mine != nil {

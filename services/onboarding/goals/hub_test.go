@@ -261,6 +261,24 @@ func TestRunOfADevice(t *testing.T) {
 		require.Equal(t, 1, b.count(`select count(*) from goal_transitions where goal_id = $1 and event = 'acknowledged'`, g.ID))
 	})
 
+	t.Run("S3_32_ARunThatTheDeviceHasSpokenOfIsNotOfferedAgain", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		h, d := b.hub(), b.gadget()
+		c, _ := d.connects(h)
+		c.settled(t)
+		g := d.called()
+		require.NoError(t, h.Offer(t.Context()))
+		run := c.offered(t, g).RunID
+		c.says(goals.Progress{RunID: run, Text: "half"}) // and no acknowledgement
+		c.settled(t)
+		c.closes()
+		c, _ = d.connects(h)
+		c.says(goals.Report{RunID: run, State: goals.RunNeverSaw})
+		c.settled(t)
+		require.Equal(t, goals.ReasonLost, b.is(g, goals.Failed).Reason)
+	})
+
 	t.Run("AStopIsSentOnce", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

@@ -365,7 +365,8 @@ func offer(
 }
 
 const sqlHearRun = `
-update goals g set heard_at = greatest(g.heard_at, @at), progress = case when @progress = '' then g.progress else @progress end,
+update goals g set acknowledged_at = coalesce(g.acknowledged_at, @at), heard_at = greatest(g.heard_at, @at),
+    progress = case when @progress = '' then g.progress else @progress end,
     updated_at = @at
 where ` + ofRun
 
@@ -378,7 +379,7 @@ func (s *Goals) Acknowledge(ctx context.Context, deviceID, runID string, at time
 	return err == nil, err
 }
 
-// Hear notes that the device has spoken of a run that is open on it, and reports whether it is.
+// Hear notes that the device has spoken of a run that is open on it, which is as good as an acknowledgement, and reports whether it is.
 func (s *Goals) Hear(ctx context.Context, deviceID, runID, progress string, at time.Time) (bool, error) {
 	tag, err := s.pool.Exec(ctx, sqlHearRun, pgx.NamedArgs{"device": deviceID, "run": runID, "progress": progress, "at": at})
 	if err != nil {
