@@ -88,7 +88,7 @@ func TestConnectionThatNeverAnswers(t *testing.T) {
 	subtest(t, "R_01_TheRelayGoesOnWhenItsConnectionNeverAnswersAgain", newWorld, func(t *testing.T, w *world) {
 		proxy, through, err := wire.OpenPostgres(t.Context(), w.environ["ONBOARDING_DATABASE_URL"])
 		require.NoError(t, err)
-		w.environ["ONBOARDING_DATABASE_URL"], w.passBound = through, time.Second
+		w.environ["ONBOARDING_DATABASE_URL"], w.passBound = through, 3*time.Second
 		w.qstash.SetFaults(emulator.Script{OnPublish: func(int, emulator.Message) emulator.PublishFault {
 			return emulator.PublishFault{Status: http.StatusServiceUnavailable}
 		}})
