@@ -187,6 +187,11 @@ func mutations() []mutation {
 			old:  "		return passOn(ctx, tx, goalID, at)\n", without: "		return nil\n",
 		},
 		{
+			guard: "texts that are in doubt leave no device to wait for the sweeper", tests: busySuite,
+			file: "services/onboarding/postgres/goals_alarms.go",
+			old:  "order by d.kind = 'phone', g.scheduled_for limit", without: "order by g.scheduled_for limit",
+		},
+		{
 			guard: "a goal that is moved passes its turn on", tests: busySuite,
 			file: "services/onboarding/postgres/goals_alarms.go",
 			old:  "if !before.WaitingSince.IsZero() {", without: "if false {",

@@ -360,6 +360,34 @@ var errDoubt = errors.New("it is in doubt")
 func TestBusy(t *testing.T) {
 	t.Parallel()
 
+	t.Run("TextsThatAreInDoubtLeaveNoDeviceToWaitForTheSweeper", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.exec(`
+with people as (
+    insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)
+    select gen_random_uuid(), $1, '+1666' || 1000000 + n, 'Ana', 'en', 'UTC', $2, $2 from generate_series(1, 300) n returning id
+), phones as (
+    insert into devices (id, org_id, profile_id, name, kind, created_at, updated_at) select id, $1, id, 'phone', 'phone', $2, $2 from people
+)
+insert into goals (id, org_id, profile_id, device_id, source, idempotency_key, said, goal, locale, status, scheduled_for, scheduled_delay, run_id,
+    heard_at, started_at, created_by, created_at, updated_at)
+select gen_random_uuid(), $1, id, id, 'rest', 'k', 's', 'g', 'en', 'running', $2, 0, gen_random_uuid(), $2, $2, 'x', $2, $2 from people`,
+			orgID, b.clock.Now())
+		b.phone.set(errDoubt)
+		b.clock.Advance(time.Second)
+		h, d := b.hub(), b.gadget()
+		c, _ := d.connects(h)
+		c.settled(t)
+		g := d.called()
+		require.NoError(t, h.Offer(t.Context()))
+		c.offered(t, g)
+		b.clock.Advance(runLease)
+		_, err := b.sweeper().Sweep(t.Context())
+		require.ErrorIs(t, err, errDoubt)
+		require.Equal(t, goals.ReasonLost, b.is(g, goals.Failed).Reason)
+	})
+
 	t.Run("S3_36_WaitsWithoutUsingATryAndRunsWhenTheOtherEnds", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

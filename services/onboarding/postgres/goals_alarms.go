@@ -206,7 +206,8 @@ func (s *Goals) Rearm(ctx context.Context, g goals.Goal, a goals.Alarm, at time.
 const goalReach = 10_000
 
 // sqlOverdueGoals compares with the newest alarm, as sqlOverdue does for steps. A goal whose device is busy waits for the end of the one
-// that runs, until it has waited for too long. One list of ids, and no alternative of two, keeps it from reading the goals that have ended.
+// that runs, until it has waited for too long. Phones come last: while messaging cannot be reached their texts go on failing, and would
+// leave the limit to no other goal. One list of ids, and no alternative of two, keeps it from reading the goals that have ended.
 const sqlOverdueGoals = sqlGoalColumns + `, ` + online + ` as online, d.deleted_at is not null as removed, b.busy,
     coalesce(a.generation, 0) as generation, coalesce(a.repeats, 0) as repeats
 from goals g join devices d on d.id = g.device_id
@@ -227,7 +228,7 @@ where g.id = any(array(
         or a.published_at is not null and (g.waiting_since <= @now::timestamptz - @busy::interval
             or not (b.busy and g.waiting_since is not null)
                 and a.rung_at + @grace::interval * power(2, least(a.repeats, @doublings::int)) <= @now))
-order by g.scheduled_for limit @limit`
+order by d.kind = 'phone', g.scheduled_for limit @limit`
 
 type overdueRow struct {
 	situationRow
