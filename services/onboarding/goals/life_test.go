@@ -493,6 +493,7 @@ select gen_random_uuid(), $1, id, id, 'rest', 'k', 's', 'g', 'en', 'running', $2
 				require.NoError(t, err)
 				require.Equal(t, goals.OutcomeBusy, outcome)
 			}
+			require.NoError(t, b.qstash.Idle(t.Context())) // their alarms have been answered, too
 			c.says(goals.Ended{RunID: run, OK: true})
 			c.settled(t)
 			c.closes()
