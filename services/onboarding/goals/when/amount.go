@@ -77,6 +77,9 @@ func (p *parser) single(i int) (Amount, unitKind, int) {
 	if it := p.item(i); it.is(fixed) && it.num > 0 {
 		return Amount{Exact: time.Duration(it.num) * time.Minute}, hours, i + 1
 	}
+	if p.lang != english && p.reads(i, "meio") && p.is(i+1, unit) && unitKind(p.item(i+1).value) == minutes {
+		return Amount{Exact: 30 * time.Second}, minutes, i + 2
+	}
 	n, next, ok := p.quantity(i)
 	if !ok || n > maxCount || p.is(i, coming) {
 		return Amount{}, 0, i

@@ -40,9 +40,10 @@ var portuguese = &language{say: portuguesePhrases, words: lexicon(slices.Concat(
 		{unit | short, int(seconds), "s, seg"},
 		{unit | short, int(days), "d"},
 		{fixed, 30, "meia hora, meia horinha, meiahora, 1 / 2 hora"},
+		{fixed, 90, "hora e meia, uma hora e meia, 1 hora e meia, 1 h e meia"},
 		{fixed, 15, "um quarto de hora"},
 		{fixed, 45, "tres quartos de hora"},
-		{fixed, 0, "meio minuto, meio segundo, meio mes, meio ano"},
+		{fixed, 0, "meio segundo, meio mes, meio ano"},
 
 		{in, 0, "daqui a uns, daqui uns, daqui a umas, daqui umas, daqui ha uns, daqui ha umas, daki uns, daki a uns, em uns, em umas, dentro de uns, dentro de umas, daqui, daqui a, daqui ha, daqui em, daqui em torno de, daki, daki a, daq a, daqui mais, em, dentro de, em mais, dq a, ate daqui a"},
 		{after, 0, "apos, depois de, passados, passadas, depois que passar, depois que passarem"},
