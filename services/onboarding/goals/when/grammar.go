@@ -54,7 +54,10 @@ func (p *parser) scan() {
 	if p.converted() {
 		return
 	}
-	for i := 0; i < len(p.items); {
+	if p.conditional() {
+		p.elements = append(p.elements, element{kind: aWrong, to: 1})
+	}
+	for i := len(p.elements); i < len(p.items); {
 		if to := p.property(i); to > i {
 			i = to
 			continue

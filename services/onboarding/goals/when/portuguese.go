@@ -29,7 +29,7 @@ var portuguese = &language{say: portuguesePhrases, words: lexicon(slices.Concat(
 		{determiner, 0, "o, os, meu, minha, nosso, nossa, seu, sua, esse, essa, aquele, aquela, este, esta, desse, dessa, deste, desta, do, da, das, dos, um, uma"},
 
 		{unit, int(seconds), "segundo, segundos, segs"},
-		{unit, int(minutes), "minuto, minutos, min, mins, minutinho, minutinhos, minuts, minuitos, mintuos, mintos, miutos, mnutos, minutoss"},
+		{unit, int(minutes), "minuto, minutos, min, mins, minutinho, minutinhos, minuitos, mintuos, mintos, miutos, mnutos, minutoss"},
 		{unit | hourMark, int(hours), "hora, horas, hr, hrs, hs, horinha, horinhas, oras"},
 		{unit, int(days), "dia, dias, diazinhos"},
 		{unit, int(weeks), "semana, semanas"},

@@ -148,3 +148,18 @@ func (p *parser) thing(i int) bool {
 	}
 	return p.item(i).plain() || p.is(i, counted)
 }
+
+// conditional reports whether the text begins with what has to happen first: "if it rains", "se chover". Not with mere politeness.
+func (p *parser) conditional() bool {
+	switch p.item(0).text {
+	case "if", "unless":
+		return p.lang == english && !p.reads(1, "possible") && !p.reads(1, "you")
+	case "se", "caso":
+		switch p.item(1).text {
+		case "puder", "der", "possivel", "for", "nao", "vc", "voce", "poder":
+			return false
+		}
+		return p.lang != english && p.item(1).kind == word && p.item(1).from >= 0
+	}
+	return false
+}
