@@ -64,7 +64,7 @@ func (c callback[T]) answer(ctx context.Context, w http.ResponseWriter, r *http.
 	if *said, refused = c.verify(r, body); refused != nil {
 		return *refused
 	}
-	leave, ok := c.places.enter()
+	leave, ok := c.places.enter(ctx, c.timeout/waitShare)
 	if !ok {
 		full := refuse(codes.ResourceExhausted, reasonFull, "too many callbacks are being worked on; come again")
 		full.RetryAfter = fullRetryAfter
@@ -109,26 +109,48 @@ func malformed(err error) answer {
 	return answer{status: http.StatusBadRequest, err: refuse(codes.InvalidArgument, reasonInvalid, err.Error())}
 }
 
-// maxCallbacks is how many callbacks of one vendor are worked on at once: far more than a healthy upstream ever holds up,
-// and at most 64 MiB of bodies. It is per vendor, so that a burst of alarms never keeps a STOP out.
-const maxCallbacks = 1024
+const (
+	// maxCallbacks is how many callbacks of one vendor are worked on at once: far more than a healthy upstream ever holds up, and at most
+	// 64 MiB of bodies. It is per vendor, so that a burst of alarms never keeps a STOP out.
+	maxCallbacks = 1024
+	// maxAlarms is the same of alarms: as many as keep the services busy, and no more, so that each of them is soon done. maxWaiting
+	// more wait for that, in the order in which they came, which is that of their due times: what is refused comes back seconds later, and a
+	// burst is eight seconds long. An alarm has some hundred bytes.
+	maxAlarms        = 512
+	maxWaitingAlarms = 4096
+	// waitShare is the part of its time that a callback may wait, so that enough is left for the work.
+	waitShare = 4
+)
 
 // fullRetryAfter is when a vendor that was refused may try again.
 const fullRetryAfter = 2 * time.Second
 
-// places bound the callbacks of one vendor. One is taken once the body is there and its signature was found to be the vendor's,
-// so that no other caller can take one. There is no queue: it would only hold connections until their callers give
-// up, while the vendors keep what was refused and send it again.
-type places chan struct{}
+// places bound the callbacks of one vendor. One is taken once the body is there and its signature was found to be the vendor's, so that no
+// other caller can take one. What finds none waits for a while, where there is room to wait; else it is refused, and the vendor keeps it
+// and sends it again.
+type places struct {
+	taken   chan struct{} // by those who work and those who wait
+	working chan struct{} // senders of a channel are served in their order
+}
 
-func newPlaces() places { return make(places, maxCallbacks) }
+func newPlaces(working, waiting int) places {
+	return places{taken: make(chan struct{}, working+waiting), working: make(chan struct{}, working)}
+}
 
-// enter takes a place, if one is free; leave releases it.
-func (p places) enter() (leave func(), ok bool) {
+// enter takes a place, once one is free but within so long; leave releases it.
+func (p places) enter(ctx context.Context, within time.Duration) (leave func(), ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	select {
-	case p <- struct{}{}:
-		return func() { <-p }, true
+	case p.taken <- struct{}{}:
 	default:
+		return nil, false
+	}
+	select {
+	case p.working <- struct{}{}:
+		return func() { <-p.working; <-p.taken }, true
+	case <-ctx.Done():
+		<-p.taken
 		return nil, false
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -58,8 +59,8 @@ func TestCallbacks(t *testing.T) {
 		if strings.HasPrefix(path, pathStep) {
 			places = b.gateway.ofQStash
 		}
-		for range maxCallbacks - 1 {
-			places <- struct{}{}
+		for range cap(places.taken) - 1 {
+			places.taken <- struct{}{}
 		}
 		begun, end := make(chan struct{}), make(chan struct{})
 		b.services.on(callbacks()[path].rpc, func(context.Context) (json.RawMessage, error) {
@@ -74,7 +75,8 @@ func TestCallbacks(t *testing.T) {
 			b.services.on(callbacks()[path].rpc, nil)
 			close(end)
 			working.Wait()
-			require.Len(t, places, maxCallbacks-1, "it gave its place back")
+			require.Len(t, places.taken, cap(places.taken)-1, "it gave its place back")
+			require.Empty(t, places.working)
 		})
 	}
 	for _, tc := range []struct{ name, full, same, other string }{
@@ -105,8 +107,8 @@ func TestCallbacks(t *testing.T) {
 	t.Run("AGoalsAlarmThatFindsNoPlaceIsTriedAgainByItsOwnBackoff", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		for range maxCallbacks {
-			b.gateway.ofQStash <- struct{}{}
+		for range cap(b.gateway.ofQStash.taken) {
+			b.gateway.ofQStash.taken <- struct{}{}
 		}
 		alarm := goldenRequest{
 			Method: http.MethodPost, Path: pathGoal, Sign: "qstash current", Headers: headers("0", "5"),
@@ -117,6 +119,23 @@ func TestCallbacks(t *testing.T) {
 		require.Equal(t, http.StatusTooManyRequests, answer.Code)
 		require.Empty(t, answer.Header().Get("Retry-After"))
 		require.NotContains(t, answer.Body.String(), "retry_delay")
+	})
+
+	t.Run("S1_33_AnAlarmThatFindsEveryPlaceAtWorkWaitsForOne", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		for range maxAlarms {
+			b.gateway.ofQStash.taken <- struct{}{}
+			b.gateway.ofQStash.working <- struct{}{}
+		}
+		answered := make(chan int, 1)
+		go func() { answered <- post(t, b, pathStep).Code }()
+		require.Eventually(t, func() bool { return len(b.gateway.ofQStash.taken) == maxAlarms+1 }, 10*time.Second, time.Millisecond)
+		require.Empty(t, b.services.seen())
+		<-b.gateway.ofQStash.working
+		require.NotEqual(t, http.StatusTooManyRequests, <-answered)
+		require.Len(t, b.services.seen(), 1)
+		require.Len(t, b.gateway.ofQStash.taken, maxAlarms)
 	})
 
 	t.Run("R_15_NoCallerTakesAPlaceWithoutASignature", func(t *testing.T) {
@@ -144,7 +163,7 @@ func TestCallbacks(t *testing.T) {
 
 	t.Run("S1_33_AHandlerThatPanicsReleasesItsPlace", func(t *testing.T) {
 		t.Parallel()
-		places := make(places, 1)
+		places := newPlaces(1, 0)
 		cfg := mustConfig(t)
 		signatures, err := newTwilioSignatures(cfg.TwilioAuthToken)
 		require.NoError(t, err)
@@ -153,7 +172,8 @@ func TestCallbacks(t *testing.T) {
 		request.Method = http.MethodPost
 		for range 2 {
 			require.Panics(t, func() { c.inbound().serve(httptest.NewRecorder(), request.build(t, origin)) })
-			require.Empty(t, places)
+			require.Empty(t, places.taken)
+			require.Empty(t, places.working)
 		}
 	})
 }

@@ -144,10 +144,10 @@ func TestDeviceFramesPass(t *testing.T) {
 	d.says(t, `{"end":{"run_id":"`+aRun+`","ok":true,"detail":"done"}}`)
 	require.NoError(t, d.Close(websocket.StatusNormalClosure, ""))
 
-	require.NoError(t, b.gateway.devices.drain(t.Context()))
-	require.Eventually(t, func() bool { // the device's end and the line about it are two goroutines'
+	require.Eventually(t, func() bool { // before the drain: a stream that had not read its device's end yet would end by the drain
 		return strings.Contains(b.log.String(), `"gateway.device_stream_ended"`)
 	}, 10*time.Second, 10*time.Millisecond)
+	require.NoError(t, b.gateway.devices.drain(t.Context()))
 	require.Contains(t, b.log.String(), `"close_code":0,"reason":"","cause":"StatusNormalClosure","received":3,"sent":3`)
 	b.checkPrivacy(t)
 }

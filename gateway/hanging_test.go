@@ -63,7 +63,7 @@ func TestStoreThatHangs(t *testing.T) {
 	sources, err := openSources(cfg)
 	require.NoError(t, err)
 	twilio := carrier{
-		signatures: signatures, places: newPlaces(), origin: cfg.PublicBaseURL, onboarding: hangingOnboarding{}, messaging: hangingMessaging{},
+		signatures: signatures, places: newPlaces(maxCallbacks, 0), origin: cfg.PublicBaseURL, onboarding: hangingOnboarding{}, messaging: hangingMessaging{},
 	}
 	twilios := func(path string) func(*testing.T) *http.Request {
 		return func(t *testing.T) *http.Request {

@@ -41,7 +41,9 @@ const (
 // newKapso makes the source. An empty phoneNumberID takes the events of every number that signs with our secret.
 func newKapso(keys webhookKeys, phoneNumberID string) source {
 	k := kapso{phoneNumberID: phoneNumberID}
-	return source{name: "kapso", keys: keys, limit: maxBody, places: newPlaces(), signature: kapsoSignature, read: k.read}
+	return source{
+		name: "kapso", keys: keys, limit: maxBody, places: newPlaces(maxCallbacks, 0), signature: kapsoSignature, read: k.read,
+	}
 }
 
 func kapsoSignature(header http.Header) ([]byte, error) {

@@ -114,7 +114,8 @@ func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 	}
 	g := &gateway{
 		devices:   streams,
-		upstreams: []upstream{{"onboarding", onboarding}, {"messaging", messaging}}, ofQStash: newPlaces(), ofTwilio: newPlaces(),
+		upstreams: []upstream{{"onboarding", onboarding}, {"messaging", messaging}},
+		ofQStash:  newPlaces(maxAlarms, maxWaitingAlarms), ofTwilio: newPlaces(maxCallbacks, 0),
 		now: time.Now, asking: make(chan struct{}, 1),
 	}
 	// The keys are refreshed until the last request is answered, which is after ctx has ended.

@@ -35,7 +35,7 @@ const (
 
 func newShopify(keys webhookKeys) source {
 	return source{
-		name: "shopify", keys: keys, limit: maxShopifyBody, places: make(places, shopifyPlaces), signature: shopifySignature, read: readShopify,
+		name: "shopify", keys: keys, limit: maxShopifyBody, places: newPlaces(shopifyPlaces, 0), signature: shopifySignature, read: readShopify,
 	}
 }
 

@@ -15,6 +15,10 @@ import (
 type benchCommand struct {
 	Queue      benchQueueCommand      `cmd:"" help:"Our job queue, the seed's loop and River, side by side on the same Postgres."`
 	Steps      benchStepsCommand      `cmd:"" help:"Due steps a second through three real processes, also beside another revision."`
+	Replies    benchRepliesCommand    `cmd:"" help:"Replies a second, and what each costs."`
+	Webhooks   benchWebhooksCommand   `cmd:"" help:"Webhooks a second, accepted and done."`
+	Pacing     benchPacingCommand     `cmd:"" help:"How late texts go out while thousands of bursts run at once."`
+	Growth     benchGrowthCommand     `cmd:"" help:"What a step and the lists cost beside a million conversations."`
 	Engagement benchEngagementCommand `cmd:"" help:"A daily run over very many people, beside one person at a time."`
 	Measure    benchMeasureCommand    `cmd:"" hidden:"" help:"One measurement, in this process."`
 }
@@ -72,11 +76,12 @@ func printReport(out io.Writer, report interface{ Print(out io.Writer) error }, 
 
 // benchStepsCommand measures the whole way of a step.
 type benchStepsCommand struct {
-	Steps   int    `default:"4000" help:"How many steps to a measurement."`
-	Rounds  int    `default:"5" help:"How often everything is measured, the contenders in turn."`
-	Callers int    `default:"64" help:"How many callbacks are in flight."`
-	Against string `help:"Another revision of this checkout, a commit or a tag: it is built, and measured in turn with this program."`
-	JSON    bool   `name:"json" help:"Print one JSON object, for machines."`
+	Steps   int           `default:"4000" help:"How many to a measurement."`
+	Rounds  int           `default:"5" help:"How often everything is measured, the contenders in turn."`
+	Callers []int         `default:"1,16,64,256" help:"How many callbacks are in flight; each is measured."`
+	Twilio  time.Duration `default:"1ms" help:"How long Twilio takes to answer."`
+	Against string        `help:"Another revision of this checkout, a commit or a tag: it is built, and measured in turn with this program."`
+	JSON    bool          `name:"json" help:"Print one JSON object, for machines."`
 }
 
 // Help is the long text of --help.
@@ -85,9 +90,10 @@ func (c *benchStepsCommand) Help() string {
 answer at once and do nothing else. Signed callbacks of due steps are delivered, so many at once; each must be answered "sent", and
 afterwards each step must be stored, sent and moved on exactly once: else there are no figures, and the exit code is 1.
 
-What a step asks of the databases is counted before, on a wire between services and Postgres, and recorded there. In every round the same
-databases are asked the same again without any service ("its statements alone"), and pgbench does the least that a step can ask.
-Figures are medians of the rounds, a ratio is the median of the rounds' ratios, and rounds are interleaved.
+What a step asks of the databases is counted before, one step after the other, on a wire between services and Postgres, and the statements
+of one step are taken from there, with its parameters. In every round pgbench does those, with 16 connections and the parameters of other
+sessions, in a database that has the tables of both services. Figures are medians of the rounds, a ratio is the median of the rounds'
+ratios, and rounds are interleaved.
 
 --against needs git, go and the history of this repository. The machine should do nothing else: the load is printed, and figures of
 different runs are not to be compared.`
@@ -95,13 +101,116 @@ different runs are not to be compared.`
 
 // Run returns an error unless every step was done exactly once.
 func (c *benchStepsCommand) Run(ctx context.Context, t terminal) error {
+	return c.measure(ctx, t, "steps", 0)
+}
+
+// measure is the run of a work.
+func (c *benchStepsCommand) measure(ctx context.Context, t terminal, work string, backlog int) error {
 	program, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program, to start it as each of the services: %w", err)
 	}
 	report, err := bench.Steps{
-		Steps: c.Steps, Rounds: c.Rounds, Callers: c.Callers, Against: c.Against, Repository: ".",
+		Steps: c.Steps, Rounds: c.Rounds, Callers: c.Callers, Twilio: c.Twilio, Work: work, Backlog: backlog, Against: c.Against, Repository: ".",
 		Program: []string{program}, Environ: inherited(t.environ), Now: time.Now, Tell: newScreen(t.out, c.JSON).heading,
+	}.Run(ctx)
+	if err != nil {
+		return err
+	}
+	return printReport(t.out, &report, c.JSON)
+}
+
+// benchRepliesCommand measures the whole way of a reply.
+type benchRepliesCommand struct{ benchStepsCommand }
+
+// Help is the long text of --help.
+func (c *benchRepliesCommand) Help() string {
+	return `As bench steps, with people who answer an opening: a reply is done when the explanation was handed to Twilio and the session has
+moved.`
+}
+
+// Run returns an error unless every reply was answered exactly once.
+func (c *benchRepliesCommand) Run(ctx context.Context, t terminal) error {
+	return c.measure(ctx, t, "replies", 0)
+}
+
+// benchWebhooksCommand measures the whole way of a webhook.
+type benchWebhooksCommand struct {
+	benchStepsCommand
+
+	Backlog int `default:"0" help:"How many of another organisation's wait already, for an hour."`
+}
+
+// Help is the long text of --help.
+func (c *benchWebhooksCommand) Help() string {
+	return `As bench steps, with events of Kapso that only take a job: one is done when its job has ended, which may be after it was answered.`
+}
+
+// Run returns an error unless every webhook was done exactly once.
+func (c *benchWebhooksCommand) Run(ctx context.Context, t terminal) error {
+	return c.measure(ctx, t, "webhooks", c.Backlog)
+}
+
+// benchPacingCommand measures lateness.
+type benchPacingCommand struct {
+	Bursts int           `default:"2000" help:"How many bursts."`
+	Over   time.Duration `default:"8s" help:"They begin spread over this; 0s is all in one instant."`
+	Twilio time.Duration `default:"1ms" help:"How long Twilio takes to answer."`
+	JSON   bool          `name:"json" help:"Print one JSON object, for machines."`
+}
+
+// Help is the long text of --help.
+func (c *benchPacingCommand) Help() string {
+	return `Gateway, onboarding and messaging run as three processes on a private, durable Postgres. QStash is a stub that delivers each alarm
+when it is due, as many at once as are due, and again when it is refused. A text is as late as Twilio is asked for it after its alarm was
+due; the rig's own timers are part of that, and are shown beside it. Afterwards each text must have been sent once, in order: else there are
+no figures, and the exit code is 1.
+
+The machine should do nothing else: the load is printed, and figures of different runs are not to be compared.`
+}
+
+// Run returns an error unless every text was sent exactly once, in order.
+func (c *benchPacingCommand) Run(ctx context.Context, t terminal) error {
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program, to start it as each of the services: %w", err)
+	}
+	report, err := bench.Pacing{
+		Bursts: c.Bursts, Over: c.Over, Twilio: c.Twilio, Program: []string{program}, Environ: inherited(t.environ), Now: time.Now,
+		Tell: newScreen(t.out, c.JSON).heading,
+	}.Run(ctx)
+	if err != nil {
+		return err
+	}
+	return printReport(t.out, &report, c.JSON)
+}
+
+// benchGrowthCommand measures what history costs.
+type benchGrowthCommand struct {
+	Sessions []int `default:"0,100000,1000000" help:"How many conversations there have been; each is measured."`
+	Steps    int   `default:"3000" help:"How many steps to a measurement."`
+	Rounds   int   `default:"3" help:"How often everything is measured, the sizes in turn."`
+	Callers  int   `default:"64" help:"How many callbacks are in flight."`
+	JSON     bool  `name:"json" help:"Print one JSON object, for machines."`
+}
+
+// Help is the long text of --help.
+func (c *benchGrowthCommand) Help() string {
+	return `As bench steps, beside conversations that have come to their end, with their people, messages, alarms, timelines and jobs; and the
+lists of /v1, asked for three times by an operator. A conversation takes about 8 KB here, and a million of them some minutes to make.
+
+The machine should do nothing else: the load is printed, and figures of different runs are not to be compared.`
+}
+
+// Run returns an error unless every step was done exactly once.
+func (c *benchGrowthCommand) Run(ctx context.Context, t terminal) error {
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program, to start it as each of the services: %w", err)
+	}
+	report, err := bench.Growth{
+		Sessions: c.Sessions, Steps: c.Steps, Rounds: c.Rounds, Callers: c.Callers, Program: []string{program},
+		Environ: inherited(t.environ), Now: time.Now, Tell: newScreen(t.out, c.JSON).heading,
 	}.Run(ctx)
 	if err != nil {
 		return err

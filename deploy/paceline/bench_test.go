@@ -57,18 +57,22 @@ func TestBenchSteps(t *testing.T) {
 	// As above no figure is asserted; that every step is done exactly once is asserted by the command itself.
 	t.Run("MeasuresADozenSteps", func(t *testing.T) {
 		t.Parallel()
-		out, err := command(t, "bench", "steps", "--steps", "12", "--rounds", "1", "--callers", "4", "--json").Output()
+		out, err := command(t, "bench", "steps", "--steps", "12", "--rounds", "1", "--callers", "1,4", "--json").Output()
 		require.NoError(t, err, "%s", out)
 		var report bench.StepsReport
 		require.NoError(t, json.Unmarshal(out, &report))
 		require.True(t, report.Durable, "figures of a server that may lose what it acknowledged mean nothing")
 		require.Len(t, report.Builds, 1)
 		figure := report.Builds[0]
-		require.Positive(t, figure.Rate)
-		require.Positive(t, figure.P99MS)
-		require.Positive(t, figure.Replayed)
-		for _, run := range figure.Runs {
-			require.InDelta(t, 1, run.Replayed.Alike, 1e-9, "the same statements have the same effect")
+		require.Len(t, figure.Callers, 2)
+		for _, c := range figure.Callers {
+			require.Positive(t, c.Rate)
+			require.Positive(t, c.P99MS)
+			require.Positive(t, c.Use.Allocations)
+			require.Len(t, c.Use.CPUMicros, 4, "the services and Postgres")
+		}
+		for _, p := range report.Pgbench {
+			require.Positive(t, p.Rate)
 		}
 		for _, cost := range []bench.StepCost{figure.Onboarding, figure.Messaging} {
 			require.GreaterOrEqual(t, cost.RoundTrips, 2.0)
@@ -83,6 +87,50 @@ func TestBenchSteps(t *testing.T) {
 		require.ErrorContains(t, run(t.Context(), []string{"bench", "steps", "--steps", "4", "--against", "nowhere"},
 			terminal{out: io.Discard}), "nowhere")
 	})
+}
+
+func TestBenchRepliesAndWebhooks(t *testing.T) {
+	t.Parallel()
+	for work, args := range map[string][]string{"replies": nil, "webhooks": {"--backlog", "50"}} {
+		t.Run(work, func(t *testing.T) {
+			t.Parallel()
+			out, err := command(t, append([]string{"bench", work, "--steps", "12", "--rounds", "1", "--callers", "3", "--json"}, args...)...).Output()
+			require.NoError(t, err, "%s", out)
+			var report bench.StepsReport
+			require.NoError(t, json.Unmarshal(out, &report))
+			require.Equal(t, work, report.Work)
+			require.Positive(t, report.Builds[0].Callers[0].Rate)
+			require.Positive(t, report.Builds[0].Callers[0].Answered)
+			require.Greater(t, report.Builds[0].Onboarding.Statements, 1.0)
+		})
+	}
+}
+
+func TestBenchPacing(t *testing.T) {
+	t.Parallel()
+	out, err := command(t, "bench", "pacing", "--bursts", "6", "--over", "1s", "--json").Output()
+	require.NoError(t, err, "%s", out)
+	var report bench.PacingReport
+	require.NoError(t, json.Unmarshal(out, &report))
+	require.True(t, report.Durable)
+	require.Equal(t, 24, report.Texts)
+	require.Positive(t, report.P99MS)
+	require.ErrorContains(t, run(t.Context(), []string{"bench", "pacing", "--bursts", "0"}, terminal{out: io.Discard}), "--bursts")
+}
+
+func TestBenchGrowth(t *testing.T) {
+	t.Parallel()
+	out, err := command(t, "bench", "growth", "--sessions", "0,30", "--steps", "8", "--rounds", "1", "--callers", "2", "--json").Output()
+	require.NoError(t, err, "%s", out)
+	var report bench.GrowthReport
+	require.NoError(t, json.Unmarshal(out, &report))
+	require.True(t, report.Durable)
+	require.Len(t, report.Sizes, 2)
+	for _, f := range report.Sizes {
+		require.Positive(t, f.Rate)
+		require.NotEmpty(t, f.Lists)
+	}
+	require.ErrorContains(t, run(t.Context(), []string{"bench", "growth", "--steps", "1"}, terminal{out: io.Discard}), "--steps")
 }
 
 func TestBenchEngagement(t *testing.T) {

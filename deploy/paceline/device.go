@@ -303,7 +303,7 @@ func (s *deviceSession) welcome(w *onboardingv1.DeviceWelcome) error {
 	if s.beat == nil {
 		s.beat = time.NewTicker(max(time.Second, time.Duration(w.GetRunLeaseSeconds())*time.Second/3))
 	}
-	s.device.notef("connected, for the %d. time", w.GetEpoch())
+	s.device.notef("connected (stream %d of this device)", w.GetEpoch())
 	s.device.saw(chaos.DeviceConnected, nil)
 	for _, id := range w.GetRuns() {
 		known := s.device.runs.book.find(id)

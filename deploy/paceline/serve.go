@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"paceline.internal/platform/process"
 	"paceline.internal/test/stack"
 )
 
@@ -25,6 +26,7 @@ func (s *serveCommand) Run(ctx context.Context, t terminal) error {
 	case "doctor":
 		return service.Doctor(ctx, t.environ).Report(t.out, false)
 	default:
+		process.CollectLess()
 		return service.Serve(ctx, t.environ)
 	}
 }

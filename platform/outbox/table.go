@@ -13,8 +13,8 @@ import (
 	"paceline.internal/platform/postgres"
 )
 
-// publishLease is how long the request that wrote an alarm has for publishing it before the relay may.
-const publishLease = 10 * time.Second
+// PublishLease is how long the request that wrote an alarm has for publishing it before the relay may.
+const PublishLease = 10 * time.Second
 
 // Table describes the table of alarms of type A. Besides the columns named here it has org_id, due_at, lease_token, lease_until, attempts,
 // last_error, published_at, qstash_message_id and created_at, and an index on lease_until of the rows whose published_at is null.
@@ -30,6 +30,7 @@ type Table[A any] struct {
 // Store is the SQL of an outbox on one table.
 type Store[A any] struct {
 	db    postgres.DB
+	hot   *postgres.Combiner // of what every alarm does
 	table Table[A]
 
 	insert, claim, published, release, unpublished string
@@ -44,7 +45,7 @@ func NewStore[A any](db postgres.DB, table Table[A]) *Store[A] {
 	}
 	write := func(sql string) string { return strings.ReplaceAll(sql, "{table}", table.Name) }
 	return &Store[A]{
-		db: db, table: table,
+		db: db, hot: postgres.NewCombiner(db), table: table,
 		insert: write(fmt.Sprintf(`insert into {table} (%s, lease_token, lease_until, created_at) values (%s, nullif($%d, '')::uuid, $%d, $%d)`,
 			strings.Join(table.Columns, ", "), strings.Join(places, ", "), n+1, n+2, n+3)),
 		claim:     write(sqlClaim) + "a." + strings.Join(table.Columns, ", a.") + ", a.lease_token",
@@ -58,7 +59,7 @@ func (s *Store[A]) Insert(ctx context.Context, tx pgx.Tx, a A, at time.Time) err
 	values, token := s.table.Values(a)
 	leaseUntil := at
 	if token != "" {
-		leaseUntil = at.Add(publishLease)
+		leaseUntil = at.Add(PublishLease)
 	}
 	if _, err := tx.Exec(ctx, s.insert, append(values, token, leaseUntil, at)...); err != nil {
 		return fmt.Errorf("write alarm: %w", err)
@@ -90,7 +91,7 @@ func (s *Store[A]) Claim(ctx context.Context, limit int, now, leaseUntil time.Ti
 	if err != nil {
 		return nil, fmt.Errorf("lease token: %w", err)
 	}
-	rows, err := s.db.Query(ctx, s.claim, pgx.NamedArgs{"limit": limit, "now": now, "lease_until": leaseUntil, "token": token.String()})
+	rows, err := s.db.Query(ctx, s.claim, postgres.Args{"limit": limit, "now": now, "lease_until": leaseUntil, "token": token.String()})
 	if err != nil {
 		return nil, fmt.Errorf("claim alarms: %w", err)
 	}
@@ -99,13 +100,15 @@ func (s *Store[A]) Claim(ctx context.Context, limit int, now, leaseUntil time.Ti
 
 // An alarm that is published stays published, whichever process did it: so its lease need not match.
 const sqlPublished = `
-update {table} set published_at = @at, qstash_message_id = @message, last_error = '', lease_token = null
-where id = @id and published_at is null`
+update {table} a set published_at = u.at, qstash_message_id = u.message, last_error = '', lease_token = null
+from unnest(@id::uuid[], @message::text[], @at::timestamptz[]) u (id, message, at) where a.id = u.id and a.published_at is null`
 
 // Published records that QStash has the alarm.
 func (s *Store[A]) Published(ctx context.Context, a A, qstashMessageID string, at time.Time) error {
 	values, _ := s.table.Values(a)
-	if _, err := s.db.Exec(ctx, s.published, pgx.NamedArgs{"id": values[0], "message": qstashMessageID, "at": at}); err != nil {
+	id := fmt.Sprint(values[0])
+	args := postgres.Args{"id": id, "message": qstashMessageID, "at": at}
+	if err := s.hot.Do(ctx, id, postgres.Statement{SQL: s.published, Args: args}); err != nil {
 		return fmt.Errorf("record published alarm: %w", err)
 	}
 	return nil
@@ -118,7 +121,7 @@ where id = @id and lease_token = @token and published_at is null`
 // Release returns an alarm to the relay of any instance, for another try at retryAt.
 func (s *Store[A]) Release(ctx context.Context, a A, cause string, retryAt time.Time) error {
 	values, token := s.table.Values(a)
-	_, err := s.db.Exec(ctx, s.release, pgx.NamedArgs{"id": values[0], "token": token, "retry_at": retryAt, "cause": cause})
+	_, err := s.db.Exec(ctx, s.release, postgres.Args{"id": values[0], "token": token, "retry_at": retryAt, "cause": cause})
 	if err != nil {
 		return fmt.Errorf("release alarm: %w", err)
 	}
@@ -138,7 +141,7 @@ select n, written_at, case when n > 0 then pg_notify('{table}', '') end is not n
 func (s *Store[A]) NotifyUnpublished(ctx context.Context, before, now time.Time) (n int, since time.Time, err error) {
 	var writtenAt *time.Time
 	var notified bool
-	err = s.db.QueryRow(ctx, s.unpublished, pgx.NamedArgs{"before": before, "now": now}).Scan(&n, &writtenAt, &notified)
+	err = s.db.QueryRow(ctx, s.unpublished, postgres.Args{"before": before, "now": now}).Scan(&n, &writtenAt, &notified)
 	if err != nil {
 		return 0, time.Time{}, fmt.Errorf("count unpublished alarms: %w", err)
 	}

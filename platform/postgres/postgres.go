@@ -26,6 +26,11 @@ const (
 	pingTimeout = 2 * time.Second
 )
 
+// sqlByIndex has the planner take an index wherever there is one. A connection keeps the plan of a statement that it made when a table was
+// empty, and one that reads the whole of an empty table is the cheapest there is: an hour later it reads a million rows for each step.
+// What the services ask is made for the indexes. A statement of a few rows is never worth compiling either.
+const sqlByIndex = `set enable_seqscan = off; set jit = off; `
+
 // ErrURL is a database URL that cannot be parsed. Its text never repeats the URL, which holds a password.
 var ErrURL = errors.New("postgres: the database URL cannot be parsed, want postgres://user:password@host:port/database")
 
@@ -100,11 +105,10 @@ func (cfg *Config) pool(url string) (*pgxpool.Config, error) {
 	}
 	poolConfig.PingTimeout = pingTimeout
 	poolConfig.ConnConfig.ConnectTimeout = connectTimeout
-	if sql := cfg.Timeouts.set(poolConfig.ConnConfig.RuntimeParams); sql != "" {
-		poolConfig.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-			_, err := conn.Exec(ctx, sql)
-			return err
-		}
+	sql := cfg.Timeouts.set(poolConfig.ConnConfig.RuntimeParams) + sqlByIndex
+	poolConfig.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, sql)
+		return err
 	}
 	if cfg.TracerProvider != nil {
 		poolConfig.ConnConfig.Tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(cfg.TracerProvider))

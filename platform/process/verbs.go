@@ -63,6 +63,7 @@ func (v Verbs[Config]) run(ctx context.Context, name string, args []string, envi
 	case "health":
 		return askReady(ctx, v.OpsAddr(cfg), out)
 	default:
+		CollectLess()
 		return v.Serve(ctx, cfg)
 	}
 }

@@ -235,8 +235,13 @@ else false end`
 
 // byIndex sends a statement behind sqlByIndex, and reads its answer.
 func (q *Queue) byIndex(ctx context.Context, db postgres.DB, read func(rows pgx.Rows) error, sql string, args ...any) error {
+	return behind(ctx, db, q.sql.byIndex, read, sql, args...)
+}
+
+// behind sends a statement behind one that says how it is planned, in the same transaction, and reads its answer.
+func behind(ctx context.Context, db postgres.DB, first string, read func(rows pgx.Rows) error, sql string, args ...any) error {
 	var batch pgx.Batch
-	batch.Queue(q.sql.byIndex)
+	batch.Queue(first)
 	batch.Queue(sql, args...)
 	results := db.SendBatch(ctx, &batch)
 	_, err := results.Exec()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -122,6 +123,7 @@ func setup(t *testing.T, handle handler, adjust ...func(*rpc.ServerConfig)) *ben
 	var err error
 	b.tel, err = telemetry.New(t.Context(), telemetry.Options{Service: "test", Output: b, Registry: telemetry.NewRegistry()})
 	require.NoError(t, err)
+	b.tel.Tracer = sdktrace.NewTracerProvider() // one that records, although there is no endpoint
 	cfg := rpc.ServerConfig{
 		Tokens: b.tokens, Log: b.tel.Log,
 		TracerProvider: b.tel.Tracer, MeterProvider: b.tel.Meter,

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -40,7 +41,24 @@ type Tokens struct {
 	keys   jwt.VerificationKeySet
 	now    func() time.Time
 	parser *jwt.Parser
+
+	mu       sync.Mutex
+	verified map[string]verification // by the token
 }
+
+// verification is what a token was found to be.
+type verification struct {
+	caller Principal
+	expiry time.Time
+	at     time.Time
+}
+
+const (
+	// believedFor is how long a token that was found valid is not looked at again: callers send one token with each of their calls.
+	believedFor = time.Second
+	// maxVerified bounds what is kept; it is emptied when it is full.
+	maxVerified = 1024
+)
 
 // CheckSecret reports a secret that is too short to sign with, or one of several, under the name of its variable.
 func CheckSecret(variable string, secret config.Secret) error {
@@ -71,9 +89,10 @@ func NewTokens(secret config.Secret, now func() time.Time) (*Tokens, error) {
 		believed.Keys = append(believed.Keys, []byte(key))
 	}
 	return &Tokens{
-		secret: []byte(keys[0]),
-		keys:   believed,
-		now:    now,
+		verified: map[string]verification{},
+		secret:   []byte(keys[0]),
+		keys:     believed,
+		now:      now,
 		parser: jwt.NewParser(
 			jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}),
 			jwt.WithIssuer(issuer),
@@ -119,8 +138,30 @@ func (t *Tokens) Verify(token string) (Principal, error) {
 	return p, err
 }
 
-// verify is Verify, with the end of the token.
+// verify is Verify, with the end of the token. A token is read again once a second, and at its end.
 func (t *Tokens) verify(token string) (p Principal, expiry time.Time, err error) {
+	now := t.now()
+	t.mu.Lock()
+	known, ok := t.verified[token]
+	t.mu.Unlock()
+	if age := now.Sub(known.at); ok && age >= 0 && age < believedFor && now.Before(known.expiry) {
+		return known.caller, known.expiry, nil
+	}
+	p, expiry, err = t.read(token)
+	if err != nil {
+		return p, expiry, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.verified) >= maxVerified {
+		clear(t.verified)
+	}
+	t.verified[token] = verification{caller: p, expiry: expiry, at: now}
+	return p, expiry, nil
+}
+
+// read verifies a token.
+func (t *Tokens) read(token string) (p Principal, expiry time.Time, err error) {
 	var c claims
 	if _, err := t.parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return t.keys, nil }); err != nil {
 		return Principal{}, expiry, fmt.Errorf("%w: %w", ErrInvalidToken, err)

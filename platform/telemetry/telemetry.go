@@ -67,9 +67,14 @@ func New(ctx context.Context, opts Options) (*Telemetry, error) {
 	limits := sdktrace.NewSpanLimits()
 	limits.AttributeValueLengthLimit = longestAttribute
 	// Every trace is recorded, whatever OTEL_TRACES_SAMPLER says: by the ids of conversations, which are UUIDs, a ratio would keep all of
-	// them or none. A collector can sample them by the conversation.
+	// them or none. A collector can sample them by the conversation. Without an endpoint none is recorded; log
+	// lines have their trace ids all the same.
+	sampler := sdktrace.NeverSample()
+	if !opts.Config.OTLPEndpoint.IsZero() {
+		sampler = sdktrace.AlwaysSample()
+	}
 	tracing := []sdktrace.TracerProviderOption{
-		sdktrace.WithResource(about), sdktrace.WithRawSpanLimits(limits), sdktrace.WithSampler(sdktrace.AlwaysSample()),
+		sdktrace.WithResource(about), sdktrace.WithRawSpanLimits(limits), sdktrace.WithSampler(sampler),
 	}
 	if endpoint := opts.Config.OTLPEndpoint; !endpoint.IsZero() {
 		if t.exporter, err = otlptracegrpc.New(ctx, otlptracegrpc.WithEndpointURL(endpoint.String())); err != nil {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -187,9 +186,12 @@ func TestTraces(t *testing.T) {
 
 	t.Run("AnAttributeIsCutShort", func(t *testing.T) {
 		t.Parallel()
-		tel, err := telemetry.New(t.Context(), telemetry.Options{Service: "paceline", Output: io.Discard, Registry: telemetry.NewRegistry()})
-		require.NoError(t, err)
-		defer func() { require.NoError(t, tel.Shutdown(t.Context())) }()
+		tel := traced(t, listen(t))
+		defer func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond) // the span is not taken
+			defer cancel()
+			_ = tel.Shutdown(ctx)
+		}()
 		_, span := tel.Tracer.Tracer("test").Start(t.Context(), "call", trace.WithAttributes(
 			attribute.String("user_agent.original", strings.Repeat("x", 32<<10))))
 		defer span.End()

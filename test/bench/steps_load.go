@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -46,8 +45,9 @@ select org_id, phone, now(), 'opted_in', 'first_send', 'seeded for a measurement
 	sqlDueSteps = `
 select s.profile_id::text as profile, s.id::text as session, s.next_step_id as step
 from conversation_sessions s where s.next_step_id is not null order by s.id limit $1`
-	sqlAccepted = `select count(*), count(distinct idempotency_key), count(twilio_sid) from sms_messages`
-	sqlMoved    = `
+	sqlAccepted = `
+select count(*), count(distinct idempotency_key), count(twilio_sid) from sms_messages where starts_with(idempotency_key, 'onboarding:')`
+	sqlMoved = `
 select count(*) from conversation_sessions s
 where exists (select from step_alarms a where a.session_id = s.id and a.generation = 1 and a.qstash_message_id = 'msg_seeded'
     and a.step_id is distinct from s.next_step_id)`
@@ -117,51 +117,60 @@ func callbacks(ctx context.Context, database, target string, n int, now time.Tim
 	return all, nil
 }
 
-// drive has steps done, some to warm up and then those that are measured, and checks that each was done once.
-func (s Steps) drive(ctx context.Context, p *place, stubs *stubs, urls map[string]string, warmed func() error) (StepsRun, error) {
-	target := p.origin + "/api/onboarding/step"
-	all, err := callbacks(ctx, urls["onboarding"], target, s.warm()+s.Steps, s.Now())
+// drive has work done, some to warm up and then what is measured, and checks that each piece was done once.
+func (s Steps) drive(
+	ctx context.Context, server *server, p *place, stubs *stubs, urls map[string]string, callers int, warmed func() error,
+) (run StepsRun, err error) {
+	warm, load := s.warm(callers), s.load()
+	all, err := load.requests(ctx, p, urls, warm+s.Steps, s.Now())
 	if err != nil {
 		return StepsRun{}, err
 	}
 	stubs.reset()
-	if _, err := s.call(ctx, p, target, all[:s.warm()]); err != nil {
+	if _, err := s.call(ctx, all[:warm], callers); err != nil {
+		return StepsRun{}, fmt.Errorf("before the measurement: %w; %s", err, p.complaints())
+	}
+	if err := load.done(ctx, urls, warm); err != nil {
 		return StepsRun{}, fmt.Errorf("before the measurement: %w; %s", err, p.complaints())
 	}
 	if err := warmed(); err != nil {
 		return StepsRun{}, err
 	}
-	before, err := p.cpu(ctx)
+	before, err := server.used(ctx, p, urls)
 	if err != nil {
 		return StepsRun{}, err
 	}
 	began := s.Now()
-	took, err := s.call(ctx, p, target, all[s.warm():])
+	took, err := s.call(ctx, all[warm:], callers)
 	if err != nil {
 		return StepsRun{}, fmt.Errorf("%w; %s", err, p.complaints())
 	}
+	answered := s.Now().Sub(began)
+	if err := load.done(ctx, urls, len(all)); err != nil {
+		return StepsRun{}, fmt.Errorf("%w; %s", err, p.complaints())
+	}
 	elapsed := s.Now().Sub(began)
-	after, err := p.cpu(ctx)
+	after, err := server.used(ctx, p, urls)
 	if err != nil {
 		return StepsRun{}, err
 	}
-	if err := examineSteps(ctx, urls, stubs, len(all)); err != nil {
+	if err := load.examine(ctx, urls, stubs, len(all)); err != nil {
 		return StepsRun{}, err
 	}
-	n := float64(s.Steps)
 	return StepsRun{
-		Rate: n / elapsed.Seconds(), P50MS: quantile(took, 0.5), P99MS: quantile(took, 0.99), CPUMicros: (after - before) * 1e6 / n,
+		Rate: float64(s.Steps) / elapsed.Seconds(), Answered: float64(s.Steps) / answered.Seconds(),
+		P50MS: quantile(took, 0.5), P99MS: quantile(took, 0.99), StepUse: after.less(before, float64(s.Steps)),
 	}, nil
 }
 
-// call delivers callbacks, as many at once as there are callers, and returns how long each took in milliseconds.
-func (s Steps) call(ctx context.Context, p *place, target string, all []callback) ([]float64, error) {
+// call makes requests, so many at once, and returns how long each took in milliseconds.
+func (s Steps) call(ctx context.Context, all []request, callers int) ([]float64, error) {
 	took := make([]float64, len(all))
 	var next atomic.Int64
-	err := together(s.Callers, func(int) error {
+	err := together(callers, func(int) error {
 		for i := int(next.Add(1)) - 1; i < len(all); i = int(next.Add(1)) - 1 {
 			began := s.Now()
-			if err := p.deliver(ctx, target, all[i]); err != nil {
+			if err := all[i](ctx); err != nil {
 				next.Store(int64(len(all)))
 				return err
 			}
@@ -172,28 +181,39 @@ func (s Steps) call(ctx context.Context, p *place, target string, all []callback
 	return took, err
 }
 
+// dueSteps are alarms of QStash.
+type dueSteps struct{}
+
+func (dueSteps) seed(ctx context.Context, database, service string, n int) error {
+	return seedSteps(ctx, database, service, n)
+}
+
+func (dueSteps) requests(ctx context.Context, p *place, urls map[string]string, n int, now time.Time) ([]request, error) {
+	target := p.origin + "/api/onboarding/step"
+	signed, err := callbacks(ctx, urls["onboarding"], target, n, now)
+	all := make([]request, len(signed))
+	for i, c := range signed {
+		all[i] = func(ctx context.Context) error { return p.deliver(ctx, target, c) }
+	}
+	return all, err
+}
+
+// done is at once: a step is done when it is answered.
+func (dueSteps) done(context.Context, map[string]string, int) error { return nil }
+
+func (dueSteps) examine(ctx context.Context, urls map[string]string, stubs *stubs, n int) error {
+	return examineSteps(ctx, urls, stubs, n)
+}
+
 // deliver makes one delivery, whose message must have been sent.
 func (p *place) deliver(ctx context.Context, target string, c callback) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(c.body))
-	if err != nil {
-		return err
+	said, err := p.post(ctx, target, string(c.body), map[string]string{
+		"Content-Type": "application/json", qstash.HeaderSignature: c.signature, qstash.HeaderMessageID: c.id, qstash.HeaderRetried: "0",
+	}, http.StatusOK)
+	if err == nil && !bytes.Contains(said, []byte(`"outcome":"sent"`)) {
+		err = fmt.Errorf("a step was answered: %s", said)
 	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set(qstash.HeaderSignature, c.signature)
-	request.Header.Set(qstash.HeaderMessageID, c.id)
-	request.Header.Set(qstash.HeaderRetried, "0")
-	response, err := p.client.Do(request)
-	if err != nil {
-		return err
-	}
-	said, err := io.ReadAll(io.LimitReader(response.Body, 1<<12))
-	if err := errors.Join(err, response.Body.Close()); err != nil {
-		return err
-	}
-	if response.StatusCode != http.StatusOK || !bytes.Contains(said, []byte(`"outcome":"sent"`)) {
-		return fmt.Errorf("a step was answered %d: %s", response.StatusCode, said)
-	}
-	return nil
+	return err
 }
 
 // examineSteps is an error unless n steps were done exactly once.

@@ -3,24 +3,28 @@ package bench
 import (
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 )
 
 // StepsReport is the result of a run of Steps.
 type StepsReport struct {
-	// Ratio is how many times as many steps a second as Against this build does: the median of the rounds' ratios. Zero alone.
-	Ratio float64 `json:"ratio,omitempty"`
-	// CPURatio is the same of the processor's time that the three services use for a step, which depends less on other load of the machine.
-	CPURatio float64       `json:"cpu_ratio,omitempty"`
-	Builds   []StepsFigure `json:"builds"`
-	// Pgbench is, for each round, how many steps a second pgbench does that ask the least of the database that a step can.
-	Pgbench []float64 `json:"pgbench"`
+	Builds []StepsFigure `json:"builds"`
+	// Pgbench is, for each round, what pgbench did with the product's own statements, one step after the other on each connection; none where
+	// there is no pgbench.
+	Pgbench []PgbenchRun `json:"pgbench"`
 
-	Steps    int    `json:"steps"`
-	Rounds   int    `json:"rounds"`
-	Callers  int    `json:"callers"`
-	Postgres string `json:"postgres"`
-	Durable  bool   `json:"durable"`
+	// River is how many steps a second River did in each round, with as many workers as there were callers at the most.
+	River        []float64 `json:"river"`
+	RiverVersion string    `json:"river_version"`
+
+	Work     string  `json:"work"`
+	Backlog  int     `json:"backlog,omitempty"`
+	Steps    int     `json:"steps"`
+	Rounds   int     `json:"rounds"`
+	TwilioMS float64 `json:"twilio_ms"`
+	Postgres string  `json:"postgres"`
+	Durable  bool    `json:"durable"`
 
 	CPUs        int     `json:"cpus"`
 	LoadBefore  float64 `json:"load_before"` // of the machine, over a minute; -1 is unknown
@@ -30,21 +34,31 @@ type StepsReport struct {
 
 // StepsFigure is one build.
 type StepsFigure struct {
-	Build string  `json:"build"`
-	Rate  float64 `json:"rate"` // steps a second, as all figures here the median of the rounds
-	P50MS float64 `json:"p50_ms"`
-	P99MS float64 `json:"p99_ms"`
-	// CPUMicros is what the three services use of a processor for a step.
-	CPUMicros float64 `json:"cpu_us"`
-	// Replayed is how many steps a second the databases alone do with the same statements, and OfReplayed the build's share of that.
-	Replayed   float64 `json:"replayed"`
-	OfReplayed float64 `json:"of_replayed"`
-	OfPgbench  float64 `json:"of_pgbench,omitempty"`
-
-	Onboarding StepCost        `json:"onboarding"`
+	Build      string          `json:"build"`
+	Callers    []CallersFigure `json:"callers"`
+	Onboarding StepCost        `json:"onboarding"` // of a step alone
 	Messaging  StepCost        `json:"messaging"`
 	Statements []StepStatement `json:"statements"`
-	Runs       []StepsRun      `json:"runs"`
+}
+
+// CallersFigure is a build with so many callbacks in flight. Figures are medians of the rounds, and ratios medians of the rounds' ratios.
+type CallersFigure struct {
+	Callers int     `json:"callers"`
+	Rate    float64 `json:"rate"` // done, a second
+	// Answered is how many requests a second were answered, which of webhooks is sooner than done.
+	Answered float64 `json:"answered"`
+	P50MS    float64 `json:"p50_ms"`
+	P99MS    float64 `json:"p99_ms"`
+	// OfPgbench and CPUOfPgbench are the share of pgbench's rate, and of its processor time for a step.
+	OfPgbench    float64 `json:"of_pgbench,omitempty"`
+	CPUOfPgbench float64 `json:"cpu_of_pgbench,omitempty"`
+	// OfRiver is the share of River's rate, of the most callers alone.
+	OfRiver float64 `json:"of_river,omitempty"`
+	// Ratio and CPURatio are the same of the first build to this one.
+	Ratio    float64    `json:"ratio,omitempty"`
+	CPURatio float64    `json:"cpu_ratio,omitempty"`
+	Use      StepUse    `json:"use"`
+	Runs     []StepsRun `json:"runs"`
 }
 
 // StepCost is what a step asks of a service's database.
@@ -63,17 +77,19 @@ type StepStatement struct {
 
 // StepsRun is one measurement.
 type StepsRun struct {
-	Rate      float64 `json:"rate"`
-	P50MS     float64 `json:"p50_ms"`
-	P99MS     float64 `json:"p99_ms"`
-	CPUMicros float64 `json:"cpu_us"`
-	Replayed  Replay  `json:"replayed"`
+	StepUse
+
+	Rate float64 `json:"rate"` // done, a second
+	// Answered is how many requests a second were answered, which of webhooks is sooner than done.
+	Answered float64 `json:"answered"`
+	P50MS    float64 `json:"p50_ms"`
+	P99MS    float64 `json:"p99_ms"`
 }
 
 // String is for people.
 func (r StepsRun) String() string {
-	return fmt.Sprintf("%7.0f steps/s, p50 %.1f ms, p99 %.1f ms, %.0f us of a processor; its statements alone %.0f steps/s, %.0f %% alike",
-		r.Rate, r.P50MS, r.P99MS, r.CPUMicros, r.Replayed.Rate, 100*r.Replayed.Alike)
+	return fmt.Sprintf("%7.0f done/s, p50 %.1f ms, p99 %.1f ms, %.0f us of a processor, %.2f commits, %.2f syncs", r.Rate, r.P50MS, r.P99MS,
+		r.total(), r.Commits, r.WALSyncs)
 }
 
 func (f *StepsFigure) costs() string {
@@ -82,7 +98,7 @@ func (f *StepsFigure) costs() string {
 }
 
 // of are the values of all runs.
-func of(runs []StepsRun, value func(StepsRun) float64) []float64 {
+func of[R any](runs []R, value func(R) float64) []float64 {
 	values := make([]float64, len(runs))
 	for i, r := range runs {
 		values[i] = value(r)
@@ -102,41 +118,71 @@ func within(of, to []float64) float64 {
 }
 
 func rateOf(r StepsRun) float64 { return r.Rate }
-func cpuOf(r StepsRun) float64  { return r.CPUMicros }
+func cpuOf(r StepsRun) float64  { return r.total() }
 
 // conclude makes figures of the runs.
-func (r *StepsReport) conclude(builds []*build) {
-	for _, b := range builds {
-		f, runs := b.figure, b.figure.Runs
-		replayed := of(runs, func(r StepsRun) float64 { return r.Replayed.Rate })
-		f.Rate, f.Replayed = median(of(runs, rateOf)), median(replayed)
-		f.P50MS = median(of(runs, func(r StepsRun) float64 { return r.P50MS }))
-		f.P99MS = median(of(runs, func(r StepsRun) float64 { return r.P99MS }))
-		f.CPUMicros = median(of(runs, cpuOf))
-		f.OfReplayed, f.OfPgbench = within(of(runs, rateOf), replayed), within(of(runs, rateOf), r.Pgbench)
+func (r *StepsReport) conclude(builds []*build, callers []int) {
+	rates := of(r.Pgbench, func(p PgbenchRun) float64 { return p.Rate })
+	cpus := of(r.Pgbench, func(p PgbenchRun) float64 { return p.CPUMicros })
+	for i, b := range builds {
+		f := b.figure
+		for _, n := range callers {
+			runs := b.runs[n]
+			figure := CallersFigure{
+				Callers: n, Rate: median(of(runs, rateOf)), P50MS: median(of(runs, func(r StepsRun) float64 { return r.P50MS })),
+				P99MS:    median(of(runs, func(r StepsRun) float64 { return r.P99MS })),
+				Answered: median(of(runs, func(r StepsRun) float64 { return r.Answered })), Use: medianUse(runs), Runs: runs,
+			}
+			if len(r.Pgbench) > 0 {
+				figure.OfPgbench, figure.CPUOfPgbench = within(of(runs, rateOf), rates), within(of(runs, cpuOf), cpus)
+			}
+			if n == slices.Max(callers) {
+				figure.OfRiver = within(of(runs, rateOf), r.River)
+			}
+			if i > 0 {
+				first := builds[0].runs[n]
+				figure.Ratio, figure.CPURatio = within(of(first, rateOf), of(runs, rateOf)), within(of(first, cpuOf), of(runs, cpuOf))
+			}
+			f.Callers = append(f.Callers, figure)
+		}
 		r.Builds = append(r.Builds, f)
 	}
-	if len(r.Builds) > 1 {
-		r.Ratio = within(of(r.Builds[0].Runs, rateOf), of(r.Builds[1].Runs, rateOf))
-		r.CPURatio = within(of(r.Builds[0].Runs, cpuOf), of(r.Builds[1].Runs, cpuOf))
+}
+
+func medianUse(runs []StepsRun) StepUse {
+	use := StepUse{
+		CPUMicros:   map[string]float64{},
+		Allocations: median(of(runs, func(r StepsRun) float64 { return r.Allocations })),
+		Commits:     median(of(runs, func(r StepsRun) float64 { return r.Commits })),
+		WALSyncs:    median(of(runs, func(r StepsRun) float64 { return r.WALSyncs })),
+		WALBytes:    median(of(runs, func(r StepsRun) float64 { return r.WALBytes })),
 	}
+	for who := range runs[0].CPUMicros {
+		use.CPUMicros[who] = median(of(runs, func(r StepsRun) float64 { return r.CPUMicros[who] }))
+	}
+	return use
 }
 
 // Print writes the report for people.
 func (r *StepsReport) Print(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	_, _ = fmt.Fprint(table, "\nbuild\tsteps/s\tp50 ms\tp99 ms\tCPU us\tits statements alone\tof that\tof pgbench\t"+ // Flush has the error
-		"onboarding statements/round trips\tmessaging\t\n")
+	_, _ = fmt.Fprint(table, "\nbuild\tat once\tdone/s\tanswered/s\tp50 ms\tp99 ms\tof pgbench\t"+
+		"CPU us: gateway\tonboarding\tmessaging\tPostgres\tof pgbench's\t"+
+		"commits\tsyncs\tWAL kB\tallocations\t\n") // Flush has the error
 	for _, f := range r.Builds {
-		_, _ = fmt.Fprintf(table, "%s\t%.0f\t%.1f\t%.1f\t%.0f\t%.0f\t%.2f\t%.2f\t%.1f / %.1f\t%.1f / %.1f\t\n", f.Build, f.Rate, f.P50MS, f.P99MS,
-			f.CPUMicros, f.Replayed, f.OfReplayed, f.OfPgbench, f.Onboarding.Statements, f.Onboarding.RoundTrips,
-			f.Messaging.Statements, f.Messaging.RoundTrips)
+		for _, c := range f.Callers {
+			u := c.Use
+			_, _ = fmt.Fprintf(table, "%s\t%d\t%.0f\t%.0f\t%.1f\t%.1f\t%.2f\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f\t%.2f\t%.1f\t%.0f\t\n",
+				f.Build, c.Callers, c.Rate, c.Answered, c.P50MS, c.P99MS, c.OfPgbench, u.CPUMicros["gateway"],
+				u.CPUMicros["onboarding"], u.CPUMicros["messaging"], u.CPUMicros["postgres"],
+				c.CPUOfPgbench, u.Commits, u.WALSyncs, u.WALBytes/1e3, u.Allocations)
+		}
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
 	for _, f := range r.Builds {
-		if _, err := fmt.Fprintf(out, "\n%s, for each step:\n", f.Build); err != nil {
+		if _, err := fmt.Fprintf(out, "\n%s, for each of the %s, one after the other: %s\n", f.Build, r.Work, f.costs()); err != nil {
 			return err
 		}
 		for _, s := range f.Statements {
@@ -144,14 +190,28 @@ func (r *StepsReport) Print(out io.Writer) error {
 				return err
 			}
 		}
+		for _, c := range f.Callers {
+			if c.Ratio == 0 {
+				continue
+			}
+			if _, err := fmt.Fprintf(out, "%s / %s, %d at once: %.2f of the steps a second, %.2f of the processor's time for a step\n",
+				r.Builds[0].Build, f.Build, c.Callers, c.Ratio, c.CPURatio); err != nil {
+				return err
+			}
+		}
 	}
-	ratio := ""
-	if len(r.Builds) > 1 {
-		ratio = fmt.Sprintf("\n%s / %s: %.2f of the steps a second, %.2f of the processor's time for a step\n",
-			r.Builds[0].Build, r.Builds[1].Build, r.Ratio, r.CPURatio)
+	if len(r.River) > 0 {
+		c := r.Builds[0].Callers[len(r.Builds[0].Callers)-1]
+		if _, err := fmt.Fprintf(out, "\nRiver %s: %.0f steps/s; this does %.2f of that.\n", r.RiverVersion, median(r.River),
+			c.OfRiver); err != nil {
+			return err
+		}
 	}
-	_, err := fmt.Fprintf(out, "%s\nEvery step was done exactly once. %d steps, %d rounds, %d callbacks at once; pgbench %.0f steps/s.\n"+
+	_, err := fmt.Fprintf(out, "\nEach was done exactly once. %d %s, %d rounds, Twilio takes %.0f ms; pgbench %.0f steps/s, "+
+		"%.0f us of a processor.\n"+
 		"Postgres %s, durable: %t, an fsync takes %.0f us; %d CPUs, load %.1f before and %.1f after.\n",
-		ratio, r.Steps, r.Rounds, r.Callers, median(r.Pgbench), r.Postgres, r.Durable, r.FsyncMicros, r.CPUs, r.LoadBefore, r.LoadAfter)
+		r.Steps, r.Work, r.Rounds, r.TwilioMS, median(of(r.Pgbench, func(p PgbenchRun) float64 { return p.Rate })),
+		median(of(r.Pgbench, func(p PgbenchRun) float64 { return p.CPUMicros })),
+		r.Postgres, r.Durable, r.FsyncMicros, r.CPUs, r.LoadBefore, r.LoadAfter)
 	return err
 }

@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -63,7 +62,7 @@ func (s Steps) makeTemplate(ctx context.Context, server *server, b *build, servi
 	if err := migrate.Err(); err != nil {
 		return fmt.Errorf("migrate: %w: %s", err, tail(log))
 	}
-	return seedSteps(ctx, server.urlOf(name, "postgres"), service, s.warm()+max(s.Steps, min(s.Steps, countedSteps)))
+	return s.load().seed(ctx, server.urlOf(name, "postgres"), service, s.due())
 }
 
 // cloned copies both databases of a build for one measurement.
@@ -97,16 +96,21 @@ func (s Steps) environ(ctx context.Context, stubs *stubs, urls map[string]string
 	}
 	environ := stack.ProcessEnviron(&stack.Vendors{QStashURL: stubs.qstash, TwilioURL: stubs.twilio}, stack.Addresses{
 		Gateway: ports[0], GatewayOps: ports[1], Onboarding: ports[2], OnboardingOps: ports[3], Messaging: ports[4], MessagingOps: ports[5],
-	}, stack.Secrets{ServiceAuth: rand.Text() + rand.Text(), APIJWT: rand.Text() + rand.Text()})
+	}, stack.Secrets{ServiceAuth: rand.Text() + rand.Text(), APIJWT: apiKey})
 	environ["ONBOARDING_DATABASE_URL"], environ["MESSAGING_DATABASE_URL"] = urls["onboarding"], urls["messaging"]
-	environ["INBOUND_AUDIT_INTERVAL"] = "0" // no person writes here
+	environ["INBOUND_AUDIT_INTERVAL"] = "0" // the stub of Twilio has no record of what people write
+	environ["KAPSO_WEBHOOK_SECRET"] = webhookKey
 	maps.Copy(environ, s.Environ)
 	return environ, nil
 }
 
+// apiKey signs what the operator of a measurement asks. Its processes are on this machine alone, and end with it.
+const apiKey = "the operator of a measurement asks with this key"
+
 // place is the three services of a build, running.
 type place struct {
 	origin   string
+	environ  map[string]string
 	ops      map[string]string // where each says what it has used
 	logs     []string
 	children []*stack.Child
@@ -117,16 +121,19 @@ type place struct {
 const readyBound = time.Minute
 
 // open starts the three services and waits until they are ready.
-func (s Steps) open(ctx context.Context, server *server, stubs *stubs, b *build, urls map[string]string) (_ *place, err error) {
+func (s Steps) open(
+	ctx context.Context, server *server, stubs *stubs, b *build, urls map[string]string, callers int,
+) (_ *place, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyBound, errors.New("the services do not become ready"))
 	defer cancel()
 	environ, err := s.environ(ctx, stubs, urls)
 	if err != nil {
 		return nil, err
 	}
-	transport := &http.Transport{MaxIdleConnsPerHost: s.Callers, MaxConnsPerHost: s.Callers}
+	transport := &http.Transport{MaxIdleConnsPerHost: callers, MaxConnsPerHost: callers}
 	p := &place{
-		origin: environ["PUBLIC_BASE_URL"], ops: map[string]string{}, client: &http.Client{Timeout: readyBound, Transport: transport},
+		origin: environ["PUBLIC_BASE_URL"], environ: environ, ops: map[string]string{},
+		client: &http.Client{Timeout: readyBound, Transport: transport},
 	}
 	for _, service := range []string{stack.Messaging, stack.Onboarding, stack.Gateway} {
 		log := filepath.Join(server.dir, service+".log")
@@ -173,28 +180,6 @@ func (p *place) ask(ctx context.Context, service, page string) ([]byte, error) {
 		return nil, fmt.Errorf("%s of %s: %s", page, service, response.Status)
 	}
 	return said, nil
-}
-
-var cpuSeconds = regexp.MustCompile(`(?m)^process_cpu_seconds_total ([0-9.e+]+)$`)
-
-// cpu is how many seconds of a processor the three services have used so far, by their own metrics.
-func (p *place) cpu(ctx context.Context) (total float64, err error) {
-	for service := range p.ops {
-		said, err := p.ask(ctx, service, "/metrics")
-		if err != nil {
-			return 0, err
-		}
-		found := cpuSeconds.FindSubmatch(said)
-		if found == nil {
-			return 0, fmt.Errorf("%s does not say what it has used", service)
-		}
-		used, err := strconv.ParseFloat(string(found[1]), 64)
-		if err != nil {
-			return 0, err
-		}
-		total += used
-	}
-	return total, nil
 }
 
 // close ends the services at once: their databases are dropped next.

@@ -10,21 +10,24 @@ import (
 	"sync/atomic"
 	"time"
 
+	"paceline.internal/platform/process"
 	"paceline.internal/test/stack"
 )
 
 // stubs take the place of QStash and Twilio. The emulators remember every message, make timers and call back, which is work on the
 // machine that is measured; these only answer.
 type stubs struct {
-	qstash, twilio string // their origins
+	qstash, twilio string        // their origins
+	takes          time.Duration // of Twilio
 	taken          atomic.Int64
 	published      atomic.Int64
 	servers        []*http.Server
 	served         chan error
+	clock          *alarmClock // nil takes alarms and delivers none
 }
 
-func startStubs(ctx context.Context) (*stubs, error) {
-	s := &stubs{served: make(chan error, 2)}
+func startStubs(ctx context.Context, takes time.Duration) (*stubs, error) {
+	s := &stubs{takes: takes, served: make(chan error, 2)}
 	for _, stub := range []struct {
 		origin *string
 		handle http.HandlerFunc
@@ -46,19 +49,28 @@ func (s *stubs) reset() {
 	s.published.Store(0)
 }
 
-// publish takes an alarm. The measurement delivers it.
+// publish takes an alarm.
 func (s *stubs) publish(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body) // the connection is used again
+	body, _ := io.ReadAll(io.LimitReader(r.Body, 1<<16)) // the connection is used again
+	if s.clock != nil {
+		s.clock.published(r, body)
+	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = fmt.Fprintf(w, `{"messageId":"msg_%d"}`, s.published.Add(1)) // a client that has gone tries again
 }
 
 // take accepts a message. Any other request is answered with 404.
 func (s *stubs) take(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body) // the connection is used again
+	body, _ := io.ReadAll(io.LimitReader(r.Body, 1<<16)) // the connection is used again
+	if s.clock != nil && r.Method == http.MethodPost {
+		s.clock.taken(phoneOf(body))
+	}
 	w.Header().Set("Content-Type", "application/json")
 	if r.Method != http.MethodPost {
 		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	if !process.RestOnMachineClock(r.Context(), s.takes, nil) {
 		return
 	}
 	w.WriteHeader(http.StatusCreated)

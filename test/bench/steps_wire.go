@@ -12,64 +12,55 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
-	"time"
-
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgconn"
-	"golang.org/x/sync/errgroup"
-
-	"paceline.internal/test/stack"
 )
 
-// tape is what the services sent to their databases: how much, and byte for byte, so that it can be replayed without them.
+// tape is what the services asked of their databases.
 type tape struct {
 	mu       sync.Mutex
 	running  bool
-	order    int
-	steps    int // that were done while it ran
 	services map[string]*asked
+	units    []unit // in the order in which they ended
 }
 
-// asked is what one service asked of its database.
+// asked is how much one service asked of its database.
 type asked struct {
-	statements, trips int
-	prepared          map[string][]byte // statements by their names, which all connections have alike
-	units             []unit
-	conns             int
+	statements, trips, units int
+	prepared                 map[string]string // statements by their names, which all connections have alike
 }
 
-// unit is a transaction, or what is one by itself: what was sent before each answer, and the ids that were in it.
+// unit is a transaction, or what is one by itself.
 type unit struct {
-	order int
-	trips [][]byte
-	ids   []uuid.UUID
+	service    string
+	statements []bound
+}
+
+// bound is a statement with the parameters of one call, as they were sent.
+type bound struct {
+	sql        string
+	parameters []parameter
+}
+
+// parameter is nil in its bytes for null.
+type parameter struct {
+	binary bool
+	bytes  []byte
 }
 
 func newTape() *tape { return &tape{services: map[string]*asked{}} }
 
-func (t *tape) start() {
+func (t *tape) run(on bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.running = true
-}
-
-func (t *tape) stop(steps int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.running, t.steps = false, steps
+	t.running = on
 }
 
 // cost is what a step cost a service.
-func (t *tape) cost(service string) StepCost {
+func (t *tape) cost(service string, steps int) StepCost {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	a, n := t.services[service], t.steps
-	return StepCost{
-		Statements: float64(a.statements) / float64(n), RoundTrips: float64(a.trips) / float64(n),
-		Transactions: float64(len(a.units)) / float64(n),
-	}
+	a, n := t.services[service], float64(steps)
+	return StepCost{Statements: float64(a.statements) / n, RoundTrips: float64(a.trips) / n, Transactions: float64(a.units) / n}
 }
 
 // tap puts a wire before each database; urls lead through it.
@@ -96,7 +87,7 @@ func (t *tape) tap(ctx context.Context, dir string, databases map[string]string)
 			return nil, nil, err
 		}
 		listeners = append(listeners, listener)
-		t.services[service] = &asked{prepared: map[string][]byte{}}
+		t.services[service] = &asked{prepared: map[string]string{}}
 		u, err := url.Parse(database)
 		if err != nil {
 			closeAll()
@@ -106,12 +97,12 @@ func (t *tape) tap(ctx context.Context, dir string, databases map[string]string)
 		query.Set("host", folder)
 		u.RawQuery = query.Encode()
 		urls[service] = u.String()
-		go t.accept(ctx, listener, socket, t.services[service])
+		go t.accept(ctx, listener, socket, service, t.services[service])
 	}
 	return urls, closeAll, nil
 }
 
-func (t *tape) accept(ctx context.Context, listener net.Listener, socket string, a *asked) {
+func (t *tape) accept(ctx context.Context, listener net.Listener, socket, service string, a *asked) {
 	for {
 		client, err := listener.Accept()
 		if err != nil {
@@ -122,7 +113,7 @@ func (t *tape) accept(ctx context.Context, listener net.Listener, socket string,
 			_ = client.Close()
 			continue
 		}
-		w := &wire{tape: t, asked: a}
+		w := &wire{tape: t, asked: a, unit: unit{service: service}}
 		pass := func(from, to net.Conn, see func(kind byte, frame []byte), greeting bool) {
 			_ = relay(from, to, see, greeting) // it ends when either side hangs up
 			_ = errors.Join(from.Close(), to.Close())
@@ -181,45 +172,42 @@ func readFrame(reader *bufio.Reader, greeting bool) ([]byte, error) {
 type wire struct {
 	tape    *tape
 	asked   *asked
-	counted bool
 	unit    unit
-	trip    []byte
-	asking  bool // the trip has a statement, and does not only prepare one, which a warm connection has done
+	asking  bool // what was sent has a statement, and does not only prepare one, which a warm connection has done
 	waiting int  // answers that are still to come
+	open    bool // something was sent that no answer was waited for yet
 }
 
 // asks sees what the service sends.
 func (w *wire) asks(kind byte, frame []byte) {
 	w.tape.mu.Lock()
 	defer w.tape.mu.Unlock()
-	if kind == 'P' { // kept from the beginning: warm connections prepare nothing
-		if name, _ := cutName(frame[5:]); name != "" {
-			w.asked.prepared[name] = frame
-			return
-		}
-	}
-	if len(w.unit.trips) == 0 && len(w.trip) == 0 {
-		w.unit.order = w.tape.order
-		w.tape.order++
-	}
-	if kind == 'B' {
-		w.unit.ids = append(w.unit.ids, idsOf(frame)...)
-	}
-	w.trip = append(w.trip, frame...)
-	if kind == 'E' || kind == 'Q' {
+	w.open = true
+	switch kind {
+	case 'P': // kept from the beginning: warm connections prepare nothing
+		name, rest := cutName(frame[5:])
+		sql, _ := cutName(rest)
+		w.asked.prepared[name] = sql
+	case 'B':
+		_, rest := cutName(frame[5:])
+		name, rest := cutName(rest)
+		w.unit.statements = append(w.unit.statements, bound{sql: w.asked.prepared[name], parameters: parametersOf(rest)})
+	case 'E', 'Q':
 		w.asking = true
 		if w.tape.running {
 			w.asked.statements++
+		}
+		if kind == 'Q' {
+			sql, _ := cutName(frame[5:])
+			w.unit.statements = append(w.unit.statements, bound{sql: sql})
 		}
 	}
 	if kind == 'S' || kind == 'Q' { // what is answered by "ready"
 		if w.tape.running && w.asking {
 			w.asked.trips++
 		}
-		w.asking = false
+		w.asking, w.open = false, false
 		w.waiting++
-		w.unit.trips = append(w.unit.trips, w.trip)
-		w.trip = nil
 	}
 }
 
@@ -231,191 +219,51 @@ func (w *wire) answers(kind byte, frame []byte) {
 	w.tape.mu.Lock()
 	defer w.tape.mu.Unlock()
 	w.waiting--
-	if frame[5] != 'I' || w.waiting > 0 || len(w.trip) > 0 {
+	if frame[5] != 'I' || w.waiting > 0 || w.open {
 		return
 	}
-	if w.tape.running && len(w.unit.trips) > 0 {
-		w.asked.units = append(w.asked.units, w.unit)
-		if !w.counted {
-			w.counted = true
-			w.asked.conns++
-		}
+	if w.tape.running && len(w.unit.statements) > 0 {
+		w.asked.units++
+		w.tape.units = append(w.tape.units, w.unit)
 	}
-	w.unit = unit{}
+	w.unit = unit{service: w.unit.service}
 }
 
-// chains are the units of a service in their order, those of one step together: they name a session, a message or an alarm that another
-// one of them names too. The organisation does not count: all of them name it.
-func chains(units []unit) [][]unit {
-	slices.SortFunc(units, func(x, y unit) int { return x.order - y.order })
-	of := map[uuid.UUID]int{uuid.MustParse(stack.OrgID): -1}
-	var all [][]unit
-	for _, u := range units {
-		at := -1
-		for _, id := range u.ids {
-			if known, ok := of[id]; ok && known >= 0 {
-				at = known
-			}
-		}
-		if at < 0 {
-			at = len(all)
-			all = append(all, nil)
-		}
-		all[at] = append(all[at], u)
-		for _, id := range u.ids {
-			if _, ok := of[id]; !ok {
-				of[id] = at
-			}
-		}
-	}
-	return all
-}
-
-// idsOf are the UUIDs among the parameters of a Bind, in either of their forms.
-func idsOf(bind []byte) (ids []uuid.UUID) {
-	_, rest := cutName(bind[5:])
-	_, rest = cutName(rest)
-	count := func(size int) int { // of things of a size, which are left out
+// parametersOf are those of a Bind, from behind its names.
+func parametersOf(rest []byte) []parameter {
+	number := func() int {
 		if len(rest) < 2 {
 			return 0
 		}
 		n := int(binary.BigEndian.Uint16(rest))
-		rest = rest[min(len(rest), 2+n*size):]
+		rest = rest[2:]
 		return n
 	}
-	count(2) // the formats
-	for range count(0) {
+	var formats []bool
+	for range number() {
+		formats = append(formats, number() == 1)
+	}
+	parameters := make([]parameter, number())
+	for i := range parameters {
 		if len(rest) < 4 {
-			return ids
+			return nil
 		}
 		size := int(int32(binary.BigEndian.Uint32(rest))) //nolint:gosec // -1 is null
 		rest = rest[4:]
 		if size > len(rest) {
-			return ids
+			return nil
 		}
-		var id uuid.UUID
-		var err error
-		switch size {
-		case 16:
-			id, err = uuid.FromBytes(rest[:size])
-		case 36:
-			id, err = uuid.ParseBytes(rest[:size])
-		default:
-			err = errors.New("is no id")
+		p := parameter{binary: len(formats) == 1 && formats[0] || i < len(formats) && formats[i]}
+		if size >= 0 {
+			p.bytes, rest = bytes.Clone(rest[:size]), rest[size:]
 		}
-		if err == nil && id.Variant() == uuid.RFC4122 { // which no string of sixteen letters has
-			ids = append(ids, id)
-		}
-		rest = rest[max(0, size):]
+		parameters[i] = p
 	}
-	return ids
+	return parameters
 }
 
 // cutName cuts the text that payload begins with.
 func cutName(payload []byte) (name string, rest []byte) {
 	text, rest, _ := bytes.Cut(payload, []byte{0})
 	return string(text), rest
-}
-
-// Replay is what the databases did alone with what was recorded.
-type Replay struct {
-	Rate  float64 `json:"rate"`  // steps a second
-	Alike float64 `json:"alike"` // the share of the steps that had the same effect
-}
-
-// replay asks both databases, at once and over as many connections as the services had, what was asked of them when the tape was
-// recorded. No service decides anything and no vendor is called: so this is the rate that the database allows.
-func (t *tape) replay(ctx context.Context, urls map[string]string, now func() time.Time) (Replay, error) {
-	var players []*player
-	defer func() {
-		for _, p := range players {
-			_ = p.conn.Close()
-		}
-	}()
-	for service, a := range t.services {
-		all := chains(a.units)
-		todo := make(chan []unit, len(all))
-		for _, chain := range all {
-			todo <- chain
-		}
-		close(todo)
-		for range a.conns {
-			p, err := openPlayer(ctx, urls[service], a.prepared, todo)
-			if err != nil {
-				return Replay{}, err
-			}
-			players = append(players, p)
-		}
-	}
-	began := now()
-	var group errgroup.Group
-	for _, p := range players {
-		group.Go(p.play)
-	}
-	if err := group.Wait(); err != nil {
-		return Replay{}, err
-	}
-	elapsed := now().Sub(began)
-	var accepted, moved int
-	if err := errors.Join(
-		queryRow(ctx, urls["messaging"], `select count(twilio_sid) from sms_messages`, &accepted),
-		queryRow(ctx, urls["onboarding"], sqlMoved, &moved),
-	); err != nil {
-		return Replay{}, err
-	}
-	return Replay{Rate: float64(t.steps) / elapsed.Seconds(), Alike: float64(min(accepted, moved)) / float64(t.steps)}, nil
-}
-
-// player is a connection that replays what it is given.
-type player struct {
-	conn   net.Conn
-	reader *bufio.Reader
-	todo   <-chan []unit
-}
-
-func openPlayer(ctx context.Context, database string, prepared map[string][]byte, todo <-chan []unit) (*player, error) {
-	conn, err := pgconn.Connect(ctx, database)
-	if err != nil {
-		return nil, err
-	}
-	hijacked, err := conn.Hijack()
-	if err != nil {
-		return nil, errors.Join(err, conn.Close(ctx))
-	}
-	p := &player{conn: hijacked.Conn, reader: bufio.NewReaderSize(hijacked.Conn, 1<<16), todo: todo}
-	for _, parse := range prepared {
-		if err := p.say(append(slices.Clip(parse), 'S', 0, 0, 0, 4)); err != nil {
-			return nil, errors.Join(err, p.conn.Close())
-		}
-	}
-	return p, nil
-}
-
-func (p *player) play() error {
-	for chain := range p.todo {
-		for _, u := range chain {
-			for _, trip := range u.trips {
-				if err := p.say(trip); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// say sends, and waits until the server is ready for more. The answer is ignored.
-func (p *player) say(trip []byte) error {
-	if _, err := p.conn.Write(trip); err != nil {
-		return err
-	}
-	for {
-		frame, err := readFrame(p.reader, false)
-		if err != nil {
-			return err
-		}
-		if frame[0] == 'Z' {
-			return nil
-		}
-	}
 }

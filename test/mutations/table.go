@@ -38,18 +38,18 @@ func mutations() []mutation {
 		{
 			guard: "the consent check inside the claim", tests: messagingSuite,
 			file:    "services/messaging/postgres/send.go",
-			old:     "const sqlPermitted = `\nwith permitted as (\n	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' and",
-			without: "const sqlPermitted = `\nwith permitted as (\n	select 1 from consents where org_id = @org and phone = @to and",
+			old:     "	where c.state = 'opted_in' and not (",
+			without: "	where not (",
 		},
 		{
 			guard: "the check of a safety hold inside a claim", tests: messagingSuite,
 			file: "services/messaging/postgres/send.go",
-			old:  "not @despite_hold::boolean and exists (", without: "not @despite_hold::boolean and false and exists (",
+			old:  "not u.despite_hold and exists (", without: "not u.despite_hold and false and exists (",
 		},
 		{
 			guard: "the check of reminders inside a claim", tests: messagingSuite,
 			file: "services/messaging/postgres/send.go",
-			old:  "const sqlRemindersOff = `@reminds::boolean and exists (", without: "const sqlRemindersOff = `@reminds::boolean and false and exists (",
+			old:  "const sqlRemindersOff = `u.reminds and exists (", without: "const sqlRemindersOff = `u.reminds and false and exists (",
 		},
 		{
 			guard: "an older word about reminders does not undo a later one", tests: messagingSuite,
@@ -89,7 +89,7 @@ func mutations() []mutation {
 		{
 			guard: "whoever has read that a hold is lifted is not held by it, but by a later one", tests: messagingSuite,
 			file: "services/messaging/postgres/send.go",
-			old:  "to and held and version > @hold_version)", without: "to and held and @hold_version::bigint = 0)",
+			old:  "h.held and h.version > u.hold_version)", without: "h.held and u.hold_version = 0)",
 		},
 		{
 			guard: "an older word about a hold does not undo a later one", tests: messagingSuite,
@@ -99,7 +99,7 @@ func mutations() []mutation {
 		{
 			guard: "a claim waits for whoever sets a hold, and they for it", tests: messagingSuite,
 			file: "services/messaging/postgres/send.go",
-			old:  "batch.Queue(sqlShareLock, args)", without: "batch.Queue(`select @org::uuid, @phone::text`, args)",
+			old:  "postgres.Statement{SQL: sqlShareLocks, Args:", without: "postgres.Statement{SQL: `select @org::uuid[], @phone::text[]`, Args:",
 		},
 		{
 			guard: "words about consent of one phone are taken one after the other, also the first ones", tests: messagingSuite,
@@ -109,7 +109,7 @@ func mutations() []mutation {
 		{
 			guard: "a renewed claim only on what was certainly not processed", tests: messagingSuite,
 			file: "services/messaging/postgres/send.go",
-			old:  "	and status = 'throttled' and twilio_sid is null", without: "	and status <> 'sending' and twilio_sid is null",
+			old:  "	and m.status = 'throttled' and m.twilio_sid is null", without: "	and m.status <> 'sending' and m.twilio_sid is null",
 		},
 		{
 			guard: "the same key with another text is an error", tests: messagingSuite,
@@ -481,13 +481,28 @@ func mutations() []mutation {
 		{
 			guard: "the compare-and-set of a session", tests: onboardingSuite,
 			file:    "services/onboarding/postgres/sessions.go",
-			old:     "where id = @id and status = @was and turn = @turn and state_token = @from and next_step_id is not distinct from nullif(@step, '')`",
-			without: "where id = @id and (@was, @turn::int, @from, @step) is not null`",
+			old:     "and s.status = u.was and s.turn = u.turn and s.state_token = u.came\n      and s.next_step_id is not distinct from nullif(u.step, '')",
+			without: "",
 		},
 		{
 			guard: "the outbox: the alarm is written with the move", tests: onboardingSuite,
-			file: "services/onboarding/postgres/sessions.go",
-			old:  "		if m.Alarm != nil {\n			if err := inOutbox", without: "		if false {\n			if err := inOutbox",
+			file: "services/onboarding/postgres/alarms.go",
+			old:  "on u.n = m.n and u.id is not null", without: "on u.n = m.n and u.id is null",
+		},
+		{
+			guard: "the end of a burst that was overtaken by a parking answers no held reply", tests: []string{"./services/onboarding/postgres", "-run", "TestMove"},
+			file: "services/onboarding/postgres/held_replies.go",
+			old:  "\n        and s.status = 'active' and s.next_step_id is null", without: "",
+		},
+		{
+			guard: "a row is settled as its attempt claimed it, or is read again", tests: messagingSuite,
+			file: "services/messaging/postgres/send.go",
+			old:  " and m.status = 'sending' and m.twilio_sid is null and m.attempt_token = u.token", without: "",
+		},
+		{
+			guard: "a combined transaction that is refused is tried piece by piece", tests: []string{"./platform/postgres", "-run", "Combined"},
+			file: "platform/postgres/combiner.go",
+			old:  "	if undone(err) && (len(batch) > 1 ||", without: "	if undone(err) && (false ||",
 		},
 		{
 			guard: "the relay: what was not published is published", tests: onboardingSuite,

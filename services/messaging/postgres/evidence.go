@@ -22,7 +22,7 @@ func (s *Store) Evidence(ctx context.Context, orgID, id uuid.UUID) (evidence sen
 	if evidence.Message, err = s.Message(ctx, orgID, id); err != nil {
 		return send.Evidence{}, err
 	}
-	args := pgx.NamedArgs{"id": id}
+	args := postgres.Args{"id": id}
 	if evidence.Items, err = collect(ctx, s.pool, sqlEvidence, args, evidenceItem); err != nil {
 		return send.Evidence{}, err
 	}
@@ -44,7 +44,7 @@ func evidenceItem(row pgx.CollectableRow) (send.EvidenceItem, error) {
 	return item, err
 }
 
-func collect[T any](ctx context.Context, c conn, sql string, args pgx.NamedArgs, read pgx.RowToFunc[T]) ([]T, error) {
+func collect[T any](ctx context.Context, c conn, sql string, args postgres.Args, read pgx.RowToFunc[T]) ([]T, error) {
 	rows, err := c.Query(ctx, sql, args)
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func collect[T any](ctx context.Context, c conn, sql string, args pgx.NamedArgs,
 func (s *Store) Resolve(ctx context.Context, r send.Resolution) (m send.Message, changed bool, err error) {
 	defer mark(&err)
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		stored, err := one(ctx, tx, sqlByIDForUpdate, pgx.NamedArgs{"id": r.MessageID})
+		stored, err := one(ctx, tx, sqlByIDForUpdate, postgres.Args{"id": r.MessageID})
 		if err != nil {
 			return err
 		}

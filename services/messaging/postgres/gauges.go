@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"paceline.internal/platform/postgres"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
 )
@@ -38,6 +39,6 @@ func (s *Store) Gauges(ctx context.Context, now time.Time, overdue time.Duration
 	if err != nil {
 		return send.Gauges{}, err
 	}
-	err = s.pool.QueryRow(ctx, sqlMissing, pgx.NamedArgs{"before": now.Add(-overdue)}).Scan(&gauges.Missing)
+	err = s.pool.QueryRow(ctx, sqlMissing, postgres.Args{"before": now.Add(-overdue)}).Scan(&gauges.Missing)
 	return gauges, err
 }

@@ -40,14 +40,14 @@ func (s *Store) RecordInbound(ctx context.Context, e inbox.Entry) (m send.Messag
 		return err
 	})
 	if postgres.IsUniqueViolation(err, "sms_messages_twilio_sid_key") {
-		return one(ctx, s.pool, sqlBySID, pgx.NamedArgs{"sid": e.SID})
+		return one(ctx, s.pool, sqlBySID, postgres.Args{"sid": e.SID})
 	}
 	return m, err
 }
 
 func record(ctx context.Context, tx pgx.Tx, e inbox.Entry) (send.Message, error) {
 	hash := sha256.Sum256([]byte(e.Body))
-	args := pgx.NamedArgs{
+	args := postgres.Args{
 		"id": e.ID, "org": e.OrgID, "profile": null(e.ProfileID), "phone": e.From.String(), "to": e.To, "body": e.Body,
 		"hash": hash[:], "sid": e.SID, "segments": e.Segments, "at": e.At, "received": e.ReceivedAt,
 	}
@@ -99,5 +99,5 @@ func (s *Store) RecordedSIDs(ctx context.Context, sids []string) (recorded []str
 		return nil, nil
 	}
 	defer mark(&err)
-	return collect(ctx, s.pool, sqlRecordedSIDs, pgx.NamedArgs{"sids": sids}, pgx.RowTo[string])
+	return collect(ctx, s.pool, sqlRecordedSIDs, postgres.Args{"sids": sids}, pgx.RowTo[string])
 }

@@ -19,14 +19,15 @@ import (
 // that was inserted meanwhile.
 const sqlLock = `select pg_advisory_xact_lock(hashtextextended(@org::uuid::text || @phone::text, 0))`
 
-// sqlShareLock is the same of a claim, which waits for changes and not for other claims.
-const sqlShareLock = `select pg_advisory_xact_lock_shared(hashtextextended(@org::uuid::text || @phone::text, 0))`
+// sqlShareLocks is the same of claims, which wait for changes and not for other claims.
+const sqlShareLocks = `
+select pg_advisory_xact_lock_shared(hashtextextended(u.org::text || u.phone, 0)) from unnest(@org::uuid[], @phone::text[]) u (org, phone)`
 
 const sqlLockConsent = `select state from consents where org_id = @org and phone = @phone for no key update`
 
 // lockConsent reads the state of consent and keeps every send and every other change waiting until the transaction
 // ends, in one round trip. The state is empty when nothing is recorded. The row is locked, too: the release before knows no other lock.
-func lockConsent(ctx context.Context, tx pgx.Tx, args pgx.NamedArgs) (state consent.State, err error) {
+func lockConsent(ctx context.Context, tx pgx.Tx, args postgres.Args) (state consent.State, err error) {
 	var batch pgx.Batch
 	batch.Queue(sqlLock, args)
 	batch.Queue(sqlLockConsent, args).QueryRow(func(row pgx.Row) error {
@@ -68,7 +69,7 @@ const sqlCarrierRefuses = `
 update consents set carrier_blocks = true where org_id = @org and phone = @phone and state = 'opted_out' and not carrier_blocks`
 
 func change(ctx context.Context, tx pgx.Tx, c consentChange) error {
-	args := pgx.NamedArgs{
+	args := postgres.Args{
 		"org": c.OrgID, "phone": c.Phone, "state": string(c.Event.State), "at": c.Event.At, "not_after": null(c.NotAfter),
 		"source": string(c.Event.Source), "words": c.Event.Words, "sender": c.Event.Sender, "message": null(c.Event.MessageID),
 		"pack": c.Event.KeywordPack, "rules": c.Event.Rules, "by": string(c.Event.ConfirmedBy), "confirmation": c.Event.Confirmation,
@@ -111,7 +112,7 @@ select lines.at, lines.theirs or coalesce((
 from last_in, lines`
 
 // optOut reads the opt-out in force; zero when the state is another one.
-func optOut(ctx context.Context, tx pgx.Tx, state consent.State, args pgx.NamedArgs) (o inbox.OptOut, err error) {
+func optOut(ctx context.Context, tx pgx.Tx, state consent.State, args postgres.Args) (o inbox.OptOut, err error) {
 	if state != consent.OptedOut {
 		return o, nil
 	}
@@ -126,7 +127,7 @@ func optOut(ctx context.Context, tx pgx.Tx, state consent.State, args pgx.NamedA
 func (s *Store) SetConsent(ctx context.Context, n inbox.Note) (ledger inbox.Ledger, err error) {
 	defer mark(&err)
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		args := pgx.NamedArgs{
+		args := postgres.Args{
 			"org": n.OrgID, "phone": n.Phone.String(), "state": string(n.State), "at": n.At, "words": n.Words(), "sender": n.Sender,
 		}
 		state, err := lockConsent(ctx, tx, args)
@@ -157,7 +158,7 @@ const sqlConsentState = `select state from consents where org_id = @org and phon
 // ConsentState is the state in force, empty when nothing is recorded.
 func (s *Store) ConsentState(ctx context.Context, orgID uuid.UUID, phone string) (state consent.State, err error) {
 	defer mark(&err)
-	err = s.pool.QueryRow(ctx, sqlConsentState, pgx.NamedArgs{"org": orgID, "phone": phone}).Scan(&state)
+	err = s.pool.QueryRow(ctx, sqlConsentState, postgres.Args{"org": orgID, "phone": phone}).Scan(&state)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", nil
 	}
@@ -174,7 +175,7 @@ where h.version < excluded.version`
 func (s *Store) SetHold(ctx context.Context, h inbox.Hold) (err error) {
 	defer mark(&err)
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		args := pgx.NamedArgs{"org": h.OrgID, "phone": h.Phone.String(), "held": h.Held, "version": h.Version, "at": h.At}
+		args := postgres.Args{"org": h.OrgID, "phone": h.Phone.String(), "held": h.Held, "version": h.Version, "at": h.At}
 		if err := exec(ctx, tx, sqlLock, args); err != nil {
 			return err
 		}
@@ -245,7 +246,7 @@ func (r ledgerRow) line(n int) inbox.LedgerLine {
 func readLedger(
 	ctx context.Context, c conn, orgID uuid.UUID, phone sms.Phone, page inbox.LedgerPage,
 ) (inbox.Ledger, error) {
-	rows, err := c.Query(ctx, sqlLedger, pgx.NamedArgs{"org": orgID, "phone": phone.String()})
+	rows, err := c.Query(ctx, sqlLedger, postgres.Args{"org": orgID, "phone": phone.String()})
 	if err != nil {
 		return inbox.Ledger{}, err
 	}

@@ -102,7 +102,7 @@ func (r queuedRow) queued() (outbound.Queued, error) {
 	return t, nil
 }
 
-func queuedMessages(ctx context.Context, c conn, sql string, args pgx.NamedArgs) ([]outbound.Queued, error) {
+func queuedMessages(ctx context.Context, c conn, sql string, args postgres.Args) ([]outbound.Queued, error) {
 	rows, err := c.Query(ctx, sql, args)
 	if err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (o *Outbound) Queued(ctx context.Context, orgID, id uuid.UUID) (m outbound.
 }
 
 func queued(ctx context.Context, c conn, orgID, id uuid.UUID) (outbound.Queued, error) {
-	found, err := queuedMessages(ctx, c, sqlQueued, pgx.NamedArgs{"org": orgID, "id": id})
+	found, err := queuedMessages(ctx, c, sqlQueued, postgres.Args{"org": orgID, "id": id})
 	if err == nil && len(found) == 0 {
 		err = outbound.ErrNotFound
 	}
@@ -167,7 +167,7 @@ func (o *Outbound) List(ctx context.Context, q outbound.Query) (found []outbound
 	case q.Status == outbound.Failed:
 		sql = sqlQueuedFailed
 	}
-	return queuedMessages(ctx, o.pool, sql, pgx.NamedArgs{
+	return queuedMessages(ctx, o.pool, sql, postgres.Args{
 		"org": q.OrgID, "profile": null(q.ProfileID), "key": q.Key, "status": null(string(q.Status)), "purpose": null(string(q.Purpose)),
 		"before": q.Before, "limit": q.Limit,
 	})
@@ -180,7 +180,7 @@ const sqlLockQueued = `select from sms_outbound_jobs where org_id = @org and id 
 func (o *Outbound) Cancel(ctx context.Context, orgID, id uuid.UUID, now time.Time) (m outbound.Queued, err error) {
 	defer mark(&err)
 	err = postgres.InTx(ctx, o.pool, func(tx pgx.Tx) error {
-		if err := exec(ctx, tx, sqlLockQueued, pgx.NamedArgs{"org": orgID, "id": id}); err != nil {
+		if err := exec(ctx, tx, sqlLockQueued, postgres.Args{"org": orgID, "id": id}); err != nil {
 			return err
 		}
 		if m, err = queued(ctx, tx, orgID, id); err != nil {
@@ -210,7 +210,7 @@ const sqlHeldNow = `select exists (select from holds where org_id = @org and pho
 // Progress is what Send has made of a message so far, and whether its recipient is on a safety hold, in one round trip.
 func (o *Outbound) Progress(ctx context.Context, orgID uuid.UUID, key string, to sms.Phone) (p outbound.Progress, err error) {
 	defer mark(&err)
-	args := pgx.NamedArgs{"org": orgID, "key": key, "phone": to.String()}
+	args := postgres.Args{"org": orgID, "key": key, "phone": to.String()}
 	var batch pgx.Batch
 	batch.Queue(sqlByKey, args).Query(func(rows pgx.Rows) error {
 		found, err := pgx.CollectRows(rows, toMessage)
@@ -235,6 +235,6 @@ func (o *Outbound) Fail(ctx context.Context, j queue.Job, f outbound.Failure, no
 		}); err != nil {
 			return err
 		}
-		return exec(ctx, tx, sqlFailure, pgx.NamedArgs{"id": j.ID, "failure": string(f.Why)})
+		return exec(ctx, tx, sqlFailure, postgres.Args{"id": j.ID, "failure": string(f.Why)})
 	})
 }

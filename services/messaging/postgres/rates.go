@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"paceline.internal/platform/postgres"
 	"paceline.internal/services/messaging/outbound"
 )
 
@@ -23,7 +24,7 @@ const sqlArrival = `select arrival from sender_rates where sender = @sender`
 // Take moves the sender's arrival on by cost if it is no further ahead of now than slack, or says how long until it will be.
 func (o *Outbound) Take(ctx context.Context, from string, cost, slack time.Duration, now time.Time) (wait time.Duration, err error) {
 	defer mark(&err)
-	args := pgx.NamedArgs{"sender": from, "at": now, "cost": cost, "slack": slack}
+	args := postgres.Args{"sender": from, "at": now, "cost": cost, "slack": slack}
 	var taken bool
 	if err := o.pool.QueryRow(ctx, sqlTake, args).Scan(&taken); err == nil || !errors.Is(err, pgx.ErrNoRows) {
 		return 0, err
@@ -43,7 +44,7 @@ set arrival = greatest(r.arrival, least(greatest(r.arrival, @at) + @cost::interv
 // Charge moves the sender's arrival on whatever it is, but not beyond limit ahead of now.
 func (o *Outbound) Charge(ctx context.Context, from string, cost, limit time.Duration, now time.Time) (err error) {
 	defer mark(&err)
-	_, err = o.pool.Exec(ctx, sqlCharge, pgx.NamedArgs{"sender": from, "at": now, "cost": cost, "limit": limit})
+	_, err = o.pool.Exec(ctx, sqlCharge, postgres.Args{"sender": from, "at": now, "cost": cost, "limit": limit})
 	return err
 }
 
@@ -65,7 +66,7 @@ func (o *Outbound) Pressure(
 ) (waiting outbound.Pressure, err error) {
 	defer mark(&err)
 	var arrival *time.Time
-	err = o.pool.QueryRow(ctx, sqlPressure, pgx.NamedArgs{
+	err = o.pool.QueryRow(ctx, sqlPressure, postgres.Args{
 		"org": orgID, "sender": from, "limit": limit, "at": now, "lanes": outbound.Priorities,
 	}).Scan(&arrival, &waiting.Urgent, &waiting.Others)
 	if arrival != nil {
@@ -85,6 +86,6 @@ from generate_series(0, @lanes::integer - 1) p (priority) cross join lateral (
 func (o *Outbound) Next(ctx context.Context, orgID uuid.UUID, then time.Time) (at time.Time, err error) {
 	defer mark(&err)
 	var next *time.Time
-	err = o.pool.QueryRow(ctx, sqlNext, pgx.NamedArgs{"org": orgID, "then": then, "lanes": outbound.Priorities}).Scan(&next)
+	err = o.pool.QueryRow(ctx, sqlNext, postgres.Args{"org": orgID, "then": then, "lanes": outbound.Priorities}).Scan(&next)
 	return value(next), err
 }

@@ -26,7 +26,7 @@ on conflict (twilio_sid, status, error_code) do nothing`
 
 // keep stores a receipt as it came; messageID is uuid.Nil when it is about none of ours.
 func keep(ctx context.Context, tx pgx.Tx, messageID uuid.UUID, r send.Receipt) error {
-	return exec(ctx, tx, sqlKeepReceipt, pgx.NamedArgs{
+	return exec(ctx, tx, sqlKeepReceipt, postgres.Args{
 		"message": null(messageID), "sid": r.SID, "status": r.Status, "code": r.ErrorCode, "raw": r.Raw, "at": r.At,
 	})
 }
@@ -37,7 +37,7 @@ func (s *Store) RecordReceipt(ctx context.Context, r send.Receipt) (recorded sen
 	defer mark(&err)
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		recorded = send.Recorded{}
-		found, err := messages(ctx, tx, sqlAbout, pgx.NamedArgs{"id": r.MessageID, "sid": r.SID})
+		found, err := messages(ctx, tx, sqlAbout, postgres.Args{"id": r.MessageID, "sid": r.SID})
 		if err != nil {
 			return err
 		}

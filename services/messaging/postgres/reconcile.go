@@ -24,7 +24,7 @@ where id in (
 // ExpireAbandoned makes at most limit rows unknown whose leases have been over for timeout, and reports how many.
 func (s *Store) ExpireAbandoned(ctx context.Context, now time.Time, timeout time.Duration, limit int) (n int, err error) {
 	defer mark(&err)
-	done, err := s.pool.Exec(ctx, sqlExpireAll, pgx.NamedArgs{"now": now, "over": now.Add(-timeout), "limit": limit})
+	done, err := s.pool.Exec(ctx, sqlExpireAll, postgres.Args{"now": now, "over": now.Add(-timeout), "limit": limit})
 	return int(done.RowsAffected()), err
 }
 
@@ -40,7 +40,7 @@ returning ` + columns
 // ClaimDue takes at most limit rows whose check is due, and puts their next one at until. Of those that cannot be read it says why.
 func (s *Store) ClaimDue(ctx context.Context, now, until time.Time, limit int) (due []send.Message, unread []error, err error) {
 	defer mark(&err)
-	rows, err := s.pool.Query(ctx, sqlClaimDue, pgx.NamedArgs{"now": now, "until": until, "limit": limit})
+	rows, err := s.pool.Query(ctx, sqlClaimDue, postgres.Args{"now": now, "until": until, "limit": limit})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -52,7 +52,7 @@ func (s *Store) ClaimDue(ctx context.Context, now, until time.Time, limit int) (
 func (s *Store) RecordListing(ctx context.Context, l send.Listing) (decision send.Decision, err error) {
 	defer mark(&err)
 	err = postgres.InTxUnlessLocked(ctx, s.pool, func(tx pgx.Tx) error {
-		stored, err := one(ctx, tx, sqlByIDForUpdate, pgx.NamedArgs{"id": l.MessageID})
+		stored, err := one(ctx, tx, sqlByIDForUpdate, postgres.Args{"id": l.MessageID})
 		if err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ union
 select twilio_sid from sms_receipts where twilio_sid = any(@sids) and message_id <> @id`
 
 func taken(ctx context.Context, tx pgx.Tx, id uuid.UUID, sids []string) (map[string]bool, error) {
-	found, err := collect(ctx, tx, sqlTaken, pgx.NamedArgs{"id": id, "sids": sids}, pgx.RowTo[string])
+	found, err := collect(ctx, tx, sqlTaken, postgres.Args{"id": id, "sids": sids}, pgx.RowTo[string])
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ where to_number = @to and direction = 'outbound' and status in ('sending', 'unkn
 	and (status in ('sending', 'unknown') or lease_until >= @since)`
 
 func rivals(ctx context.Context, tx pgx.Tx, m send.Message, timeout time.Duration) ([]send.Rival, error) {
-	args := pgx.NamedArgs{"to": m.To, "id": m.ID, "since": m.RivalsSince(timeout)}
+	args := postgres.Args{"to": m.To, "id": m.ID, "since": m.RivalsSince(timeout)}
 	return collect(ctx, tx, sqlRivals, args, func(row pgx.CollectableRow) (send.Rival, error) {
 		var r send.Rival
 		var status string
@@ -130,7 +130,7 @@ func keepEvidence(ctx context.Context, tx pgx.Tx, messageID uuid.UUID, item send
 	if candidates == nil {
 		candidates = []send.Candidate{}
 	}
-	return exec(ctx, tx, sqlKeepEvidence, pgx.NamedArgs{
+	return exec(ctx, tx, sqlKeepEvidence, postgres.Args{
 		"message": messageID, "at": item.At, "kind": string(item.Kind), "detail": item.Detail, "candidates": candidates,
 	})
 }
@@ -139,7 +139,7 @@ func keepEvidence(ctx context.Context, tx pgx.Tx, messageID uuid.UUID, item send
 func (s *Store) RecordPoll(ctx context.Context, p send.Poll) (recorded send.Recorded, err error) {
 	defer mark(&err)
 	err = postgres.InTxUnlessLocked(ctx, s.pool, func(tx pgx.Tx) error {
-		stored, err := one(ctx, tx, sqlByIDForUpdate, pgx.NamedArgs{"id": p.MessageID})
+		stored, err := one(ctx, tx, sqlByIDForUpdate, postgres.Args{"id": p.MessageID})
 		if err != nil {
 			return err
 		}

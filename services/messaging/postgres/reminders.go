@@ -24,7 +24,7 @@ where r.said_at < excluded.said_at and not (r.off and r.source = 'person' and ex
 const sqlReminders = `select off, said_at, source from reminder_preferences where org_id = @org and phone = @phone`
 
 func keepReminders(ctx context.Context, tx pgx.Tx, r inbox.Reminders) error {
-	return exec(ctx, tx, sqlKeepReminders, pgx.NamedArgs{
+	return exec(ctx, tx, sqlKeepReminders, postgres.Args{
 		"org": r.OrgID, "phone": r.Phone.String(), "off": r.Off, "said": r.SaidAt, "source": string(r.Source), "message": null(r.MessageID),
 		"pack": r.KeywordPack, "at": r.At,
 	})
@@ -36,7 +36,7 @@ func (s *Store) SetReminders(ctx context.Context, r inbox.Reminders) (inForce in
 	defer mark(&err)
 	inForce = inbox.Reminders{OrgID: r.OrgID, Phone: r.Phone}
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		args := pgx.NamedArgs{"org": r.OrgID, "phone": r.Phone.String()}
+		args := postgres.Args{"org": r.OrgID, "phone": r.Phone.String()}
 		if err := exec(ctx, tx, sqlLock, args); err != nil {
 			return err
 		}

@@ -26,7 +26,7 @@ func keepReply(ctx context.Context, tx pgx.Tx, r inbox.Reply) error {
 	if r.Kind == inbox.ConfirmStop {
 		pause = inbox.StopPause
 	}
-	return exec(ctx, tx, sqlKeepReply, pgx.NamedArgs{
+	return exec(ctx, tx, sqlKeepReply, postgres.Args{
 		"message": r.MessageID, "org": r.OrgID, "phone": r.Phone.String(), "kind": string(r.Kind), "body": r.Body, "key": r.Key,
 		"at": r.CreatedAt, "expires": r.ExpiresAt, "due": r.DueAt, "since": r.CreatedAt.Add(-pause),
 	})
@@ -58,7 +58,7 @@ type replyRow struct {
 // ClaimReplies takes at most limit replies that are due, and makes them due again at until.
 func (s *Store) ClaimReplies(ctx context.Context, now, until time.Time, limit int) (due []inbox.Reply, err error) {
 	defer mark(&err)
-	rows, err := s.pool.Query(ctx, sqlClaimReplies, pgx.NamedArgs{"now": now, "until": until, "limit": limit})
+	rows, err := s.pool.Query(ctx, sqlClaimReplies, postgres.Args{"now": now, "until": until, "limit": limit})
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ select org_id, phone, @at, state, 'confirmation', @words, @sender, @message from
 func (s *Store) SettleReply(ctx context.Context, r inbox.Reply) (err error) {
 	defer mark(&err)
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		args := pgx.NamedArgs{
+		args := postgres.Args{
 			"reply_to": r.MessageID, "org": r.OrgID, "phone": r.Phone.String(), "due": null(r.DueAt), "outcome": r.Outcome,
 		}
 		if _, err := lockConsent(ctx, tx, args); err != nil {

@@ -22,64 +22,78 @@ var errClaimContended = errors.New("consent kept changing during the claim")
 // A claim is one statement: what permits it, and then sqlInsert or sqlRenew. The consent row is locked against a STOP that commits at
 // this moment, so the STOP comes before the claim, which then finds nothing permitted, or after it. The opted-in test is what the row lock
 // waits for and reads again. A hold, and reminders that are off, are rows of other tables: against those the phone is locked, see claimed.
-const sqlPermitted = `
-with permitted as (
-	select 1 from consents where org_id = @org and phone = @to and state = 'opted_in' and not (` + sqlHeld + `)
-		and not (` + sqlRemindersOff + `) for share
+const sqlPermitted = sqlAttempts + `
+	join consents c on c.org_id = u.org and c.phone = u.recipient
+	where c.state = 'opted_in' and not (` + sqlHeld + `) and not (` + sqlRemindersOff + `) for share of c
 )`
+
+// sqlAttempts begins the claims of many attempts, each of them an u.
+const sqlAttempts = `
+with permitted as (
+	select u.id, u.org, u.profile, u.sender, u.recipient, u.body, u.hash, u.key, u.segments, u.correlation, u.policy, u.token, u.at,
+		u.lease, u.n
+	from unnest(@id::uuid[], @org::uuid[], @profile::uuid[], @from::text[], @to::text[], @body::text[], @hash::bytea[], @key::text[],
+		@segments::int[], @correlation::text[], @policy::text[], @token::uuid[], @at::timestamptz[], @lease::timestamptz[],
+		@confirms::uuid[], @despite_hold::boolean[], @hold_version::bigint[], @reminds::boolean[]) with ordinality
+		as u (id, org, profile, sender, recipient, body, hash, key, segments, correlation, policy, token, at, lease, confirms, despite_hold,
+		hold_version, reminds, n)`
 
 // sqlHeld is whether the recipient is held, as far as the caller does not know better: one that has read a later version of the hold
 // has read that it is lifted.
-const sqlHeld = `not @despite_hold::boolean and exists (
-	select from holds where org_id = @org and phone = @to and held and version > @hold_version)`
+const sqlHeld = `not u.despite_hold and exists (
+	select from holds h where h.org_id = u.org and h.phone = u.recipient and h.held and h.version > u.hold_version)`
 
 // sqlRemindersOff is whether the message is a reminder to a recipient who wants none.
-const sqlRemindersOff = `@reminds::boolean and exists (select from reminder_preferences where org_id = @org and phone = @to and off)`
+const sqlRemindersOff = `u.reminds and exists (
+	select from reminder_preferences r where r.org_id = u.org and r.phone = u.recipient and r.off)`
 
 // sqlPermittedConfirmation has the one exception to what may be sent: a message to a person who has opted out, in the words that were
 // written into the ledger together with that opt-out, under the one key that was stored with it, in its time, and only while that
 // opt-out is the last line of the ledger. The length of the ledger is read again when the lock is had, so a START or a second STOP
 // that commits at this moment forbids it.
-const sqlPermittedConfirmation = `
-with permitted as (
-	select 1 from consents c
-	where c.org_id = @org and c.phone = @to and c.state = 'opted_out' and c.chain_length = (
+const sqlPermittedConfirmation = sqlAttempts + `
+	join consents c on c.org_id = u.org and c.phone = u.recipient
+	where c.state = 'opted_out' and c.chain_length = (
 		select e.seq from consent_events e
-		where e.org_id = @org and e.phone = @to and e.message_id = @confirms and e.source = 'inbound' and e.state = 'opted_out'
-			and e.confirmation = @body
+		where e.org_id = u.org and e.phone = u.recipient and e.message_id = u.confirms and e.source = 'inbound' and e.state = 'opted_out'
+			and e.confirmation = u.body
 	) and exists (
 		select from consent_replies r
-		where r.message_id = @confirms and r.kind = 'stop' and r.idempotency_key = @key and r.expires_at > @at
+		where r.message_id = u.confirms and r.kind = 'stop' and r.idempotency_key = u.key and r.expires_at > u.at
 	)
 	for share of c
 )`
 
 // sqlInsert makes a new row, once for each key. It does not look for the key itself: Postgres keeps the plan of a statement until the table
 // is analyzed, and one that it has made for the empty table of a new database reads the whole table, ever longer, for each message.
-const sqlInsert = `
-insert into sms_messages (id, org_id, profile_id, direction, from_number, to_number, body, body_hash, idempotency_key, status,
-	segments, correlation_id, unknown_policy, attempt_token, attempted_at, lease_until, attempts, created_at, updated_at)
-select @id, @org, @profile, 'outbound', @from, @to, @body, @hash, @key, 'sending',
-	@segments, @correlation, @policy, @token, @at, @lease, 1, @at, @at
-from permitted
-on conflict (org_id, idempotency_key) do nothing
-returning ` + columns
+var sqlInsert = `, claimed as (
+	insert into sms_messages (id, org_id, profile_id, direction, from_number, to_number, body, body_hash, idempotency_key, status,
+		segments, correlation_id, unknown_policy, attempt_token, attempted_at, lease_until, attempts, created_at, updated_at)
+	select id, org, profile, 'outbound', sender, recipient, body, hash, key, 'sending', segments, correlation, policy, token, at, lease, 1, at,
+		at
+	from permitted
+	on conflict (org_id, idempotency_key) do nothing
+	returning *
+)
+select p.n, ` + columnsOfClaimed + ` from claimed m join permitted p on p.id = m.id`
 
 // sqlRenew makes a new attempt on the row of this very send whose last one Twilio certainly did not process. It locks no row that cannot be
 // taken: a caller that asks again of a message that another transaction has locked must not hold up the words of its recipient.
-const sqlRenew = `
-update sms_messages
-set status = 'sending', error_code = null, attempt_token = @token, attempted_at = @at, lease_until = @lease,
-	attempts = attempts + 1, absent_since = null, next_look_at = null, looks = 0, failing_since = null, failed_looks = 0, updated_at = @at
-from permitted
-where org_id = @org and idempotency_key = @key and to_number = @to and body_hash = @hash
-	and status = 'throttled' and twilio_sid is null and lease_until <= @at
-returning ` + columns
+var sqlRenew = `
+update sms_messages m
+set status = 'sending', error_code = null, attempt_token = p.token, attempted_at = p.at, lease_until = p.lease,
+	attempts = m.attempts + 1, absent_since = null, next_look_at = null, looks = 0, failing_since = null, failed_looks = 0, updated_at = p.at
+from permitted p
+where m.org_id = p.org and m.idempotency_key = p.key and m.to_number = p.recipient and m.body_hash = p.hash
+	and m.status = 'throttled' and m.twilio_sid is null and m.lease_until <= p.at
+returning p.n, ` + columnsOfClaimed
 
 const sqlByKey = `select ` + columns + ` from sms_messages where org_id = @org and idempotency_key = @key`
 
 const sqlRefused = `
-select coalesce((select state from consents where org_id = @org and phone = @to), ''), ` + sqlHeld + `, ` + sqlRemindersOff
+select coalesce((select state from consents where org_id = u.org and phone = u.recipient), ''), ` + sqlHeld + `, ` + sqlRemindersOff + `
+from (select @org::uuid as org, @to::text as recipient, @despite_hold::boolean as despite_hold, @hold_version::bigint as hold_version,
+	@reminds::boolean as reminds) u`
 
 // sqlFirstConsent notes on what grounds a person is texted of whom nothing is recorded.
 const sqlFirstConsent = `
@@ -118,7 +132,7 @@ func (s *Store) Claim(ctx context.Context, a send.Attempt) (claim send.Claim, er
 	}
 	sql, renewal := permitted+sqlInsert, permitted+sqlRenew
 	for range claimRounds {
-		m, won, err := s.claimed(ctx, sql, args)
+		m, won, err := s.claimed(ctx, a, sql, args)
 		if err != nil || won {
 			return send.Claim{Won: won, Message: &m}, err
 		}
@@ -149,7 +163,7 @@ func (s *Store) resume(ctx context.Context, claim send.Claim, a send.Attempt) (s
 	case m.HeldBy(a):
 		claim.Won = true
 	case m.Abandoned(a.At):
-		expired, done, err := message(ctx, s.pool, sqlExpire, pgx.NamedArgs{
+		expired, done, err := message(ctx, s.pool, sqlExpire, postgres.Args{
 			"id": m.ID, "token": m.AttemptToken, "now": a.At, "over": a.At.Add(-a.Timeout),
 		})
 		if done {
@@ -160,22 +174,22 @@ func (s *Store) resume(ctx context.Context, claim send.Claim, a send.Attempt) (s
 	return claim, nil
 }
 
-// claimed runs a claim under the phone's lock, in one transaction and one round trip. The lock is a statement of its own, so that the
-// claim sees what was committed by the transaction that had it before.
-func (s *Store) claimed(ctx context.Context, sql string, args pgx.NamedArgs) (m send.Message, won bool, err error) {
-	var batch pgx.Batch
-	batch.Queue(sqlShareLock, args)
-	batch.Queue(sql, args).Query(func(rows pgx.Rows) error {
-		found, err := pgx.CollectRows(rows, toMessage)
-		if won = err == nil && len(found) > 0; won {
-			m = found[0]
-		}
-		return err
-	})
-	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil { // only now it is committed
+// claimed runs a claim under the phone's lock, in one transaction and one round trip, which claims for other phones may share. The lock is
+// a statement of its own, so that the claim sees what was committed by the transaction that had it before.
+func (s *Store) claimed(ctx context.Context, a send.Attempt, sql string, args postgres.Args) (m send.Message, won bool, err error) {
+	var claimed int
+	var read send.Message
+	err = s.hot.Do(ctx, a.To.String(),
+		postgres.Statement{SQL: sqlShareLocks, Args: postgres.Args{"org": a.OrgID, "phone": a.To.String()}},
+		postgres.Statement{SQL: sql, Args: args, Rows: &claimed, Read: func(row pgx.CollectableRow) (err error) {
+			read, err = toMessage(row)
+			return err
+		}},
+	)
+	if err != nil || claimed == 0 {
 		return send.Message{}, false, err
 	}
-	return m, won, nil
+	return read, true, nil
 }
 
 // Look is what a claim would find, without making one.
@@ -187,7 +201,7 @@ func (s *Store) Look(ctx context.Context, a send.Attempt) (claim send.Claim, err
 
 // lookUp is why a claim was not won. The state is empty when nothing is recorded about the recipient. That the recipient has opted out
 // does not stand in the way of the confirmation of just that; without a row it may not be sent, for whatever reason.
-func (s *Store) lookUp(ctx context.Context, a send.Attempt, args pgx.NamedArgs) (claim send.Claim, state consent.State, err error) {
+func (s *Store) lookUp(ctx context.Context, a send.Attempt, args postgres.Args) (claim send.Claim, state consent.State, err error) {
 	m, found, err := message(ctx, s.pool, sqlByKey, args)
 	if err != nil {
 		return send.Claim{}, "", err
@@ -206,12 +220,12 @@ func (s *Store) lookUp(ctx context.Context, a send.Attempt, args pgx.NamedArgs) 
 	return claim, state, nil
 }
 
-func claimArgs(a send.Attempt) pgx.NamedArgs {
+func claimArgs(a send.Attempt) postgres.Args {
 	source, words := inbox.FromElsewhere, a.Consent.Words()
 	if words != "" {
 		source = inbox.FromFirstSend
 	}
-	return pgx.NamedArgs{
+	return postgres.Args{
 		"source": string(source), "words": words,
 		"id": a.MessageID, "org": a.OrgID, "profile": null(a.ProfileID), "from": a.From, "to": a.To.String(), "body": string(a.Body),
 		"phone": a.To.String(), "hash": a.BodyHash[:], "key": a.Key, "segments": a.Segments, "correlation": a.CorrelationID,
@@ -238,17 +252,45 @@ set from_number = @from, status = @status, twilio_sid = @sid, error_code = @code
 	accepted_at = @accepted, asked_at = @asked, updated_at = @updated
 where id = @id`
 
-// Settle applies Message.Settle to the stored row and returns the row after it. When Twilio says that the recipient has
-// opted out, that is recorded too, even if the attempt has lost its row: it is true all the same.
-func (s *Store) Settle(ctx context.Context, a send.Answer) (settled send.Message, err error) {
+// sqlSettle is sqlUpdate of rows that are as their attempts claimed them: whatever else becomes of one changes its status, its SID or its
+// token.
+const sqlSettle = `
+update sms_messages m
+set from_number = u.sender, status = u.status, twilio_sid = u.sid, error_code = u.code, segments = u.segments, lease_until = u.lease,
+	absent_since = u.absent, next_look_at = u.look, looks = u.looks, failing_since = u.failing, failed_looks = u.failed,
+	accepted_at = u.accepted, asked_at = u.asked, updated_at = u.updated
+from unnest(@id::uuid[], @token::uuid[], @from::text[], @status::text[], @sid::text[], @code::int[], @segments::int[],
+	@lease::timestamptz[], @absent::timestamptz[], @look::timestamptz[], @looks::int[], @failing::timestamptz[], @failed::int[],
+	@accepted::timestamptz[], @asked::timestamptz[], @updated::timestamptz[]) with ordinality
+	as u (id, token, sender, status, sid, code, segments, lease, absent, look, looks, failing, failed, accepted, asked, updated, n)
+where m.id = u.id and m.status = 'sending' and m.twilio_sid is null and m.attempt_token = u.token
+returning u.n`
+
+// Settle applies Message.Settle to the stored row and returns the row after it. A row that still is as it was claimed is settled by one
+// guarded statement; any other is locked and read first. When Twilio says that the recipient has opted out, that is recorded too, even if
+// the attempt has lost its row: it is true all the same.
+func (s *Store) Settle(ctx context.Context, claimed send.Message, a send.Answer) (settled send.Message, err error) {
 	defer mark(&err)
+	if after, changed := claimed.Settle(a); changed && !a.OptsOut() {
+		args, done := updateArgs(after), 0
+		args["token"] = a.Token
+		err := s.hot.Do(ctx, a.MessageID.String(), postgres.Statement{SQL: sqlSettle, Args: args, Rows: &done})
+		if err != nil || done > 0 {
+			return after, err
+		}
+	}
+	return s.settleLocked(ctx, a)
+}
+
+// settleLocked is Settle of a row that is not, or may not be, as it was claimed.
+func (s *Store) settleLocked(ctx context.Context, a send.Answer) (settled send.Message, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		if a.OptsOut() {
 			if err := recordRefusal(ctx, tx, a.MessageID, a.At); err != nil {
 				return err
 			}
 		}
-		stored, err := one(ctx, tx, sqlByIDForUpdate, pgx.NamedArgs{"id": a.MessageID})
+		stored, err := one(ctx, tx, sqlByIDForUpdate, postgres.Args{"id": a.MessageID})
 		if err != nil {
 			return err
 		}
@@ -263,7 +305,7 @@ func (s *Store) Settle(ctx context.Context, a send.Answer) (settled send.Message
 
 // recordRefusal opts the recipient of a message out, in Twilio's name.
 func recordRefusal(ctx context.Context, tx pgx.Tx, id uuid.UUID, at time.Time) error {
-	m, err := one(ctx, tx, sqlByID, pgx.NamedArgs{"id": id})
+	m, err := one(ctx, tx, sqlByID, postgres.Args{"id": id})
 	if err != nil {
 		return err
 	}
@@ -274,12 +316,16 @@ func recordRefusal(ctx context.Context, tx pgx.Tx, id uuid.UUID, at time.Time) e
 }
 
 func update(ctx context.Context, tx pgx.Tx, m send.Message) error {
-	return exec(ctx, tx, sqlUpdate, pgx.NamedArgs{
+	return exec(ctx, tx, sqlUpdate, updateArgs(m))
+}
+
+func updateArgs(m send.Message) postgres.Args {
+	return postgres.Args{
 		"id": m.ID, "from": m.From, "status": string(m.Status), "sid": null(m.SID), "code": null(m.ErrorCode),
 		"segments": m.Segments, "lease": m.LeaseUntil, "absent": null(m.AbsentSince), "look": null(m.NextCheckAt), "looks": m.Checks,
 		"failing": null(m.FailingSince), "failed": m.FailedListings, "accepted": null(m.AcceptedAt), "asked": null(m.AskedAt),
 		"updated": m.UpdatedAt,
-	})
+	}
 }
 
 // sqlOnItsWay looks for attempts that can still reach Twilio. The confirmation of an opt-out may come after it.
@@ -292,6 +338,6 @@ select exists (
 // OnItsWay reports whether an attempt to send to a number is still being made: one whose lease is not over by after.
 func (s *Store) OnItsWay(ctx context.Context, orgID uuid.UUID, phone string, after time.Time) (busy bool, err error) {
 	defer mark(&err)
-	err = s.pool.QueryRow(ctx, sqlOnItsWay, pgx.NamedArgs{"org": orgID, "phone": phone, "after": after}).Scan(&busy)
+	err = s.pool.QueryRow(ctx, sqlOnItsWay, postgres.Args{"org": orgID, "phone": phone, "after": after}).Scan(&busy)
 	return busy, err
 }

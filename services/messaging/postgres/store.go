@@ -10,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -36,10 +38,11 @@ func Migrations() postgres.Migrations {
 // Store is the messaging database.
 type Store struct {
 	pool postgres.DB
+	hot  *postgres.Combiner // of what every message does
 }
 
 // NewStore works on a migrated database; the caller keeps owning the pool.
-func NewStore(pool postgres.DB) *Store { return &Store{pool: pool} }
+func NewStore(pool postgres.DB) *Store { return &Store{pool: pool, hot: postgres.NewCombiner(pool)} }
 
 // conn is what a query runs on: the pool, or a transaction.
 type conn interface {
@@ -50,6 +53,9 @@ const columns = `id, org_id, profile_id, direction, from_number, to_number, body
 	error_code, segments, correlation_id, attempt_token, attempted_at, lease_until, attempts, unknown_policy, absent_since,
 	next_look_at, looks, failing_since, failed_looks, accepted_at, asked_at, consent_effect, reminders, tips, created_at,
 	updated_at`
+
+// columnsOfClaimed are the columns of an m.
+var columnsOfClaimed = "m." + strings.Join(strings.FieldsFunc(columns, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }), ", m.")
 
 // row is sms_messages, column by column.
 type row struct {
@@ -134,7 +140,7 @@ func parseEffect(stored string) (consent.Effect, error) {
 }
 
 // messages runs a query of columns.
-func messages(ctx context.Context, c conn, sql string, args pgx.NamedArgs) ([]send.Message, error) {
+func messages(ctx context.Context, c conn, sql string, args postgres.Args) ([]send.Message, error) {
 	rows, err := c.Query(ctx, sql, args)
 	if err != nil {
 		return nil, err
@@ -166,7 +172,7 @@ func legible[T any](rows pgx.Rows, read pgx.RowToFunc[T]) (all []T, unread []err
 }
 
 // message runs a query of columns that finds one row at most.
-func message(ctx context.Context, c conn, sql string, args pgx.NamedArgs) (send.Message, bool, error) {
+func message(ctx context.Context, c conn, sql string, args postgres.Args) (send.Message, bool, error) {
 	found, err := messages(ctx, c, sql, args)
 	if err != nil || len(found) == 0 {
 		return send.Message{}, false, err
@@ -175,7 +181,7 @@ func message(ctx context.Context, c conn, sql string, args pgx.NamedArgs) (send.
 }
 
 // one runs a statement that must find its row.
-func one(ctx context.Context, c conn, sql string, args pgx.NamedArgs) (send.Message, error) {
+func one(ctx context.Context, c conn, sql string, args postgres.Args) (send.Message, error) {
 	m, found, err := message(ctx, c, sql, args)
 	if err == nil && !found {
 		err = errNoRow
@@ -203,7 +209,7 @@ func null[T comparable](v T) *T {
 	return &v
 }
 
-func exec(ctx context.Context, tx pgx.Tx, sql string, args pgx.NamedArgs) error {
+func exec(ctx context.Context, tx pgx.Tx, sql string, args postgres.Args) error {
 	_, err := tx.Exec(ctx, sql, args)
 	return err
 }

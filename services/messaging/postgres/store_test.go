@@ -316,7 +316,7 @@ func TestReclaimAfterSTOP(t *testing.T) {
 	first := attempt(t, org, who, "key")
 	claim, err := store.Claim(t.Context(), first)
 	require.NoError(t, err)
-	throttled, err := store.Settle(t.Context(), send.Answer{
+	throttled, err := store.Settle(t.Context(), *claim.Message, send.Answer{
 		MessageID: claim.Message.ID, Token: first.Token, Outcome: twilio.Outcome{Kind: twilio.Throttled}, At: first.At,
 	})
 	require.NoError(t, err)
@@ -352,7 +352,7 @@ func TestReclaimOfARowInDoubt(t *testing.T) {
 			first := attempt(t, org, who, "key")
 			claim, err := store.Claim(t.Context(), first)
 			require.NoError(t, err)
-			settled, err := store.Settle(t.Context(), send.Answer{MessageID: claim.Message.ID, Token: first.Token, Outcome: tt.outcome, At: first.At})
+			settled, err := store.Settle(t.Context(), *claim.Message, send.Answer{MessageID: claim.Message.ID, Token: first.Token, Outcome: tt.outcome, At: first.At})
 			require.NoError(t, err)
 			second := attempt(t, org, who, "key")
 			second.At, second.LeaseUntil = first.LeaseUntil.Add(time.Hour), first.LeaseUntil.Add(2*time.Hour)

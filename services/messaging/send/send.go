@@ -233,7 +233,7 @@ func (s *Service) transmit(ctx context.Context, m Message) (Result, error) {
 	defer cancel()
 	outcome := s.Carrier.Send(calling, twilio.Outgoing{To: m.To, Body: m.Body, StatusCallback: s.callback(m.ID)})
 	answer := Answer{MessageID: m.ID, Token: m.AttemptToken, Outcome: outcome, At: s.Now()}
-	settled, err := s.settle(ctx, answer)
+	settled, err := s.settle(ctx, m, answer)
 	if err != nil {
 		return Result{}, fmt.Errorf("write down Twilio's answer (%s, SID %q) about message %s: %w", outcome.Kind, outcome.SID, m.ID, err)
 	}
@@ -248,7 +248,7 @@ func (s *Service) transmit(ctx context.Context, m Message) (Result, error) {
 }
 
 // settle tries more than once: the database may be failing over, and Twilio's answer cannot be asked for again.
-func (s *Service) settle(ctx context.Context, a Answer) (Message, error) {
+func (s *Service) settle(ctx context.Context, claimed Message, a Answer) (Message, error) {
 	ctx, cancel := context.WithTimeout(ctx, SettleBound)
 	defer cancel()
 	pause := time.NewTimer(0)
@@ -261,7 +261,7 @@ func (s *Service) settle(ctx context.Context, a Answer) (Message, error) {
 			return Message{}, errors.Join(append(failures, ctx.Err())...)
 		}
 		trying, cancel := context.WithTimeout(ctx, SettleTimeout)
-		m, err := s.Store.Settle(trying, a)
+		m, err := s.Store.Settle(trying, claimed, a)
 		cancel()
 		if err == nil {
 			return m, nil

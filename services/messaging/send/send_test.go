@@ -639,7 +639,7 @@ type unsettling struct {
 	tries *int
 }
 
-func (u unsettling) Settle(context.Context, send.Answer) (send.Message, error) {
+func (u unsettling) Settle(context.Context, send.Message, send.Answer) (send.Message, error) {
 	*u.tries++
 	return send.Message{}, sendtest.ErrMishap
 }

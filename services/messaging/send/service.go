@@ -96,7 +96,7 @@ type store interface {
 	Look(ctx context.Context, a Attempt) (Claim, error)
 	// Settle applies Message.Settle to the stored row and returns the row after it. An answer that the recipient has
 	// opted out is recorded as such in the same transaction.
-	Settle(ctx context.Context, a Answer) (Message, error)
+	Settle(ctx context.Context, claimed Message, a Answer) (Message, error)
 	// OnItsWay reports whether an attempt to send to a number is still being made: one whose lease is not over by after.
 	OnItsWay(ctx context.Context, orgID uuid.UUID, phone string, after time.Time) (bool, error)
 }

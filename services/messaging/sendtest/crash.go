@@ -107,8 +107,8 @@ func (p *Process) Turn(ctx context.Context, orgID uuid.UUID, segments int, now t
 }
 
 // Settle is a call of a port.
-func (p *Process) Settle(ctx context.Context, a send.Answer) (send.Message, error) {
-	return called(p, "Settle", func() (send.Message, error) { return p.store.Settle(ctx, a) })
+func (p *Process) Settle(ctx context.Context, claimed send.Message, a send.Answer) (send.Message, error) {
+	return called(p, "Settle", func() (send.Message, error) { return p.store.Settle(ctx, claimed, a) })
 }
 
 // RecordReceipt is a call of a port.

@@ -51,7 +51,7 @@ func (v Situation) explainScheduled(now time.Time, paused bool, at func(time.Tim
 		e.Summary = fmt.Sprintf("The goal was due at %s and waits since %s for its device to be free.", at(v.ScheduledFor), at(v.WaitingSince))
 		e.Next = fmt.Sprintf("It begins when the device is free; if it is not by %s, it fails as device_busy.", at(v.WaitingSince.Add(MaxBusy)))
 	case v.OfflineTries > 0:
-		e.Summary = fmt.Sprintf("The goal was due at %s; %d alarms have found its device offline.", at(v.ScheduledFor), v.OfflineTries)
+		e.Summary = fmt.Sprintf("The goal was due at %s; its device was offline at %d of its alarms.", at(v.ScheduledFor), v.OfflineTries)
 		e.Next, e.Advice = "QStash tries again, each time after a longer pause; then the goal fails as device_offline.", "Connect the device."
 	default:
 		e.Summary = fmt.Sprintf("The goal was due at %s, and its alarm has not come.", at(v.ScheduledFor))

@@ -28,6 +28,34 @@ func stepAlarms(pool postgres.DB) *outbox.Store[session.Alarm] {
 	})
 }
 
+// sqlAlarmOfMove writes the alarm of each session that was moved and has one. The due time is the session's, too: so the trigger of an
+// alarm has nothing left to do.
+const sqlAlarmOfMove = `
+    insert into step_alarms (id, org_id, session_id, profile_id, step_id, expected_state_token, generation, cause, due_at, lease_token,
+        lease_until, created_at)
+    select u.id, u.org, m.id, u.profile, u.step, u.token, u.generation, u.cause, u.due, u.lease, u.lease_until, m.at
+    from moved m join unnest(@alarm::uuid[], @alarm_org::uuid[], @alarm_profile::uuid[], @alarm_step::text[], @alarm_token::text[],
+        @generation::int[], @alarm_cause::text[], @due::timestamptz[], @lease::uuid[], @lease_until::timestamptz[]) with ordinality
+        as u (id, org, profile, step, token, generation, cause, due, lease, lease_until, n) on u.n = m.n and u.id is not null`
+
+// alarmArgs adds the arguments of an alarm; without one all of them are null.
+func alarmArgs(args postgres.Args, a *session.Alarm, at time.Time) {
+	for _, name := range []string{
+		"alarm", "alarm_org", "alarm_profile", "alarm_step", "alarm_token", "generation", "alarm_cause", "due", "lease", "lease_until",
+	} {
+		args[name] = nil
+	}
+	if a == nil {
+		return
+	}
+	args["alarm"], args["alarm_org"], args["alarm_profile"], args["alarm_step"] = a.ID, a.OrgID, a.ProfileID, string(a.StepID)
+	args["alarm_token"], args["generation"], args["alarm_cause"] = string(a.ExpectedStateToken), a.Generation, string(a.Cause)
+	args["due"], args["lease_until"] = a.DueAt, at
+	if a.LeaseToken != "" { // whoever moved the session publishes it; without a lease it is the relay's
+		args["lease"], args["lease_until"] = a.LeaseToken, at.Add(outbox.PublishLease)
+	}
+}
+
 // inOutbox writes alarms in transactions that exist already.
 var inOutbox = stepAlarms(nil)
 

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"paceline.internal/platform/postgres"
 	"paceline.internal/services/onboarding/conversation"
 )
 
@@ -28,7 +29,7 @@ func (s *Store) ClaimAudit(
 	if err != nil {
 		return conversation.Audit{}, false, fmt.Errorf("lease token: %w", err)
 	}
-	rows, err := s.pool.Query(ctx, sqlClaimAudit, pgx.NamedArgs{
+	rows, err := s.pool.Query(ctx, sqlClaimAudit, postgres.Args{
 		"org": of.OrgID, "sender": of.Name, "first": first, "now": now, "token": token.String(), "lease_until": leaseUntil,
 	})
 	if err != nil {
@@ -46,7 +47,7 @@ update inbound_audits set lease_until = @lease_until where org_id = @org and sen
 
 // ExtendAudit extends the lease of a sweep; conversation.ErrAuditLost when another process has taken it over.
 func (s *Store) ExtendAudit(ctx context.Context, sweep conversation.Audit, leaseUntil time.Time) error {
-	return s.ofAudit(ctx, sqlExtendAudit, sweep, pgx.NamedArgs{"lease_until": leaseUntil})
+	return s.ofAudit(ctx, sqlExtendAudit, sweep, postgres.Args{"lease_until": leaseUntil})
 }
 
 // sqlFinishAudit moves the mark, never back.
@@ -58,7 +59,7 @@ where org_id = @org and sender = @sender and lease_token = @token`
 
 // FinishAudit ends a sweep of which everything that was found is stored; conversation.ErrAuditLost.
 func (s *Store) FinishAudit(ctx context.Context, sweep conversation.Audit, end conversation.AuditEnd) error {
-	return s.ofAudit(ctx, sqlFinishAudit, sweep, pgx.NamedArgs{
+	return s.ofAudit(ctx, sqlFinishAudit, sweep, postgres.Args{
 		"until": end.SweptUntil, "at": end.At, "due_at": end.DueAt, "listed": end.Listed, "found": end.Found,
 	})
 }
@@ -68,11 +69,11 @@ update inbound_audits set lease_token = null, lease_until = null where org_id = 
 
 // ReleaseAudit breaks a sweep off: it is as due as it was; conversation.ErrAuditLost.
 func (s *Store) ReleaseAudit(ctx context.Context, sweep conversation.Audit) error {
-	return s.ofAudit(ctx, sqlReleaseAudit, sweep, pgx.NamedArgs{})
+	return s.ofAudit(ctx, sqlReleaseAudit, sweep, postgres.Args{})
 }
 
 // ofAudit runs a statement that changes something only under the lease.
-func (s *Store) ofAudit(ctx context.Context, sql string, sweep conversation.Audit, args pgx.NamedArgs) error {
+func (s *Store) ofAudit(ctx context.Context, sql string, sweep conversation.Audit, args postgres.Args) error {
 	args["org"], args["sender"], args["token"] = sweep.Sender.OrgID, sweep.Sender.Name, sweep.LeaseToken
 	tag, err := s.pool.Exec(ctx, sql, args)
 	if err != nil {

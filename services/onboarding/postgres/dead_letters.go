@@ -45,7 +45,7 @@ func (s *Store) AddDeadLetter(ctx context.Context, d DeadLetter) error {
 	}
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		var sessionID *string
-		err := tx.QueryRow(ctx, sqlDeadLetter, pgx.NamedArgs{
+		err := tx.QueryRow(ctx, sqlDeadLetter, postgres.Args{
 			"id": id.String(), "source": d.SourceMessageID, "dlq": d.DLQID, "session": d.SessionID, "step": d.StepID,
 			"payload": d.Payload, "status": d.Status, "response": d.Response, "retried": d.Retried, "at": d.At,
 		}).Scan(&sessionID)
@@ -88,7 +88,7 @@ order by d.id desc limit @limit`
 
 // DeadLetters lists dead letters, newest first.
 func (s *Store) DeadLetters(ctx context.Context, f DeadLetterFilter) ([]DeadLetter, error) {
-	rows, err := s.pool.Query(ctx, sqlListDeadLetters, pgx.NamedArgs{
+	rows, err := s.pool.Query(ctx, sqlListDeadLetters, postgres.Args{
 		"org_id": f.Scope.OrgID, "unowned": f.Scope.Unowned, "session": f.SessionID, "before": f.Before, "limit": f.Limit,
 	})
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *Store) ReplayDeadLetter(
 ) (conversation.Replayed, error) {
 	var out conversation.Replayed
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, sqlLockDeadLetter, pgx.NamedArgs{"org_id": within.OrgID, "unowned": within.Unowned, "id": id})
+		rows, err := tx.Query(ctx, sqlLockDeadLetter, postgres.Args{"org_id": within.OrgID, "unowned": within.Unowned, "id": id})
 		if err != nil {
 			return fmt.Errorf("read dead letter: %w", err)
 		}
@@ -160,7 +160,7 @@ func (s *Store) ReplayDeadLetter(
 		if out, err = replay(ctx, tx, view.Session, view.Hold, payload, at); err != nil || !out.AlarmSet {
 			return err
 		}
-		_, err = tx.Exec(ctx, sqlDeadLetterReplayed, pgx.NamedArgs{"id": id, "at": at})
+		_, err = tx.Exec(ctx, sqlDeadLetterReplayed, postgres.Args{"id": id, "at": at})
 		return err
 	})
 	return out, err

@@ -25,7 +25,7 @@ type deviceRow struct {
 	CreatedAt   time.Time
 }
 
-func devicesWhere(ctx context.Context, db postgres.DB, where string, args pgx.NamedArgs) ([]goals.Device, error) {
+func devicesWhere(ctx context.Context, db postgres.DB, where string, args postgres.Args) ([]goals.Device, error) {
 	rows, err := db.Query(ctx, sqlDevices+where, args)
 	if err != nil {
 		return nil, fmt.Errorf("read devices: %w", err)
@@ -47,7 +47,7 @@ func devicesWhere(ctx context.Context, db postgres.DB, where string, args pgx.Na
 func (s *Goals) Devices(ctx context.Context, profileID, before string, limit int, now time.Time) ([]goals.Device, error) {
 	return devicesWhere(ctx, s.pool, `(@profile = '' or d.profile_id = nullif(@profile, '')::uuid)
   and (@before = '' or d.id < nullif(@before, '')::uuid) order by d.id desc limit @limit`,
-		pgx.NamedArgs{"profile": profileID, "before": before, "limit": limit, "now": now})
+		postgres.Args{"profile": profileID, "before": before, "limit": limit, "now": now})
 }
 
 const (
@@ -60,7 +60,7 @@ values (@device, @org, @profile, @name, 'stream', @hash, @configuration, @at, @a
 
 // RegisterDevice stores a device. goals.ErrNoOwner, goals.ErrExists, and goals.ErrInvalid for one too many.
 func (s *Goals) RegisterDevice(ctx context.Context, d goals.Device, tokenHash []byte) error {
-	args := pgx.NamedArgs{
+	args := postgres.Args{
 		"device": d.ID, "org": d.OrgID, "profile": d.ProfileID, "name": d.Name, "hash": tokenHash, "configuration": []byte(d.Configuration),
 		"at": d.CreatedAt,
 	}
@@ -104,7 +104,7 @@ update devices set deleted_at = coalesce(deleted_at, @at), epoch = epoch + 1, no
 func (s *Goals) RotateDevice(
 	ctx context.Context, c goals.Caller, deviceID string, tokenHash []byte, at time.Time,
 ) (d goals.Device, err error) {
-	args := pgx.NamedArgs{"device": deviceID, "org": c.OrgID, "profile": c.ProfileID, "hash": tokenHash, "at": at, "now": at}
+	args := postgres.Args{"device": deviceID, "org": c.OrgID, "profile": c.ProfileID, "hash": tokenHash, "at": at, "now": at}
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, sqlRotateDevice, args)
 		switch {
@@ -125,7 +125,7 @@ func (s *Goals) RotateDevice(
 
 // RemoveDevice deletes a device, ends its stream and fails its open goals, and says how many; again it changes nothing. goals.ErrNoDevice.
 func (s *Goals) RemoveDevice(ctx context.Context, c goals.Caller, deviceID string, at time.Time) (failed int, err error) {
-	args := pgx.NamedArgs{"device": deviceID, "org": c.OrgID, "profile": c.ProfileID, "at": at}
+	args := postgres.Args{"device": deviceID, "org": c.OrgID, "profile": c.ProfileID, "at": at}
 	err = s.andNotify(ctx, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, sqlRemoveDevice, args)
 		switch {
@@ -160,7 +160,7 @@ returning org_id::text, profile_id::text, epoch`
 func (s *Goals) Connect(
 	ctx context.Context, nodeID string, hello goals.Hello, tokenHash []byte, opened time.Time,
 ) (c goals.Connection, err error) {
-	args := pgx.NamedArgs{"node": nodeID, "device": hello.DeviceID, "hash": tokenHash, "client": hello.Client, "at": opened}
+	args := postgres.Args{"node": nodeID, "device": hello.DeviceID, "hash": tokenHash, "client": hello.Client, "at": opened}
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		c = goals.Connection{DeviceID: hello.DeviceID}
 		err := tx.QueryRow(ctx, sqlConnectDevice, args).Scan(&c.OrgID, &c.ProfileID, &c.Epoch)
@@ -181,7 +181,7 @@ func (s *Goals) Connect(
 }
 
 // notConnected is why a device was not given to a stream.
-func notConnected(ctx context.Context, tx pgx.Tx, args pgx.NamedArgs) error {
+func notConnected(ctx context.Context, tx pgx.Tx, args postgres.Args) error {
 	var overtaken bool
 	if err := tx.QueryRow(ctx, sqlKnowsHello, args).Scan(&overtaken); err != nil {
 		return fmt.Errorf("check a device's token: %w", err)
@@ -196,7 +196,7 @@ const sqlDisconnectDevice = `update devices set node_id = null, updated_at = @at
 
 // Disconnect takes a device from a node, unless a newer stream has it.
 func (s *Goals) Disconnect(ctx context.Context, nodeID, deviceID string, epoch int64, at time.Time) error {
-	_, err := s.pool.Exec(ctx, sqlDisconnectDevice, pgx.NamedArgs{"node": nodeID, "device": deviceID, "epoch": epoch, "at": at})
+	_, err := s.pool.Exec(ctx, sqlDisconnectDevice, postgres.Args{"node": nodeID, "device": deviceID, "epoch": epoch, "at": at})
 	if err != nil {
 		return fmt.Errorf("disconnect a device: %w", err)
 	}
@@ -216,7 +216,7 @@ delete from device_nodes where id in (
 
 // Renew extends the lease of a node, and deletes what nodes have left that are long gone.
 func (s *Goals) Renew(ctx context.Context, nodeID string, until, now time.Time) error {
-	args := pgx.NamedArgs{"node": nodeID, "until": until, "now": now}
+	args := postgres.Args{"node": nodeID, "until": until, "now": now}
 	if _, err := s.pool.Exec(ctx, sqlRenewNode, args); err != nil {
 		return fmt.Errorf("renew a node: %w", err)
 	}
@@ -229,7 +229,7 @@ func (s *Goals) Renew(ctx context.Context, nodeID string, until, now time.Time) 
 // Retire takes all devices from a node that ends, and its lease.
 func (s *Goals) Retire(ctx context.Context, nodeID string, at time.Time) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		args := pgx.NamedArgs{"node": nodeID, "at": at}
+		args := postgres.Args{"node": nodeID, "at": at}
 		for _, sql := range []string{
 			`delete from device_nodes where id = @node`, `update devices set node_id = null, updated_at = @at where node_id = @node`,
 		} {
@@ -245,7 +245,7 @@ const sqlHeldDevices = `select id::text as device_id, epoch from devices where n
 
 // Held are the devices that a node has by their rows.
 func (s *Goals) Held(ctx context.Context, nodeID string) (map[string]int64, error) {
-	rows, err := s.pool.Query(ctx, sqlHeldDevices, pgx.NamedArgs{"node": nodeID})
+	rows, err := s.pool.Query(ctx, sqlHeldDevices, postgres.Args{"node": nodeID})
 	if err != nil {
 		return nil, fmt.Errorf("read held devices: %w", err)
 	}
@@ -276,7 +276,7 @@ where d.node_id = @node`
 
 // Calls are what a node is to do for its devices, for each at most one goal to begin or one run to stop.
 func (s *Goals) Calls(ctx context.Context, nodeID string, now time.Time) ([]goals.Call, error) {
-	rows, err := s.pool.Query(ctx, sqlCalls, pgx.NamedArgs{"node": nodeID, "window": now.Add(-goals.CallWindow)})
+	rows, err := s.pool.Query(ctx, sqlCalls, postgres.Args{"node": nodeID, "window": now.Add(-goals.CallWindow)})
 	if err != nil {
 		return nil, fmt.Errorf("read calls: %w", err)
 	}
@@ -313,7 +313,7 @@ var (
 // Begin begins a goal that was called, on the device of a stream that still has it. goals.ErrReplaced when it does not, goals.ErrConflict
 // when the goal has moved, or another one runs.
 func (s *Goals) Begin(ctx context.Context, nodeID string, c goals.Call, runID string, at time.Time) (o goals.Offer, err error) {
-	args := pgx.NamedArgs{"goal": c.GoalID, "window": at.Add(-goals.CallWindow)}
+	args := postgres.Args{"goal": c.GoalID, "window": at.Add(-goals.CallWindow)}
 	err = s.andNotify(ctx, func(tx pgx.Tx) (err error) {
 		o, err = offer(ctx, tx, offerGoal, nodeID, c, runID, at, args)
 		return err
@@ -328,11 +328,11 @@ func (s *Goals) Begin(ctx context.Context, nodeID string, c goals.Call, runID st
 // has acknowledged it, goals.ErrConflict when it has ended.
 func (s *Goals) OfferAgain(ctx context.Context, nodeID string, c goals.Call, runID string, at time.Time) (o goals.Offer, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) (err error) {
-		o, err = offer(ctx, tx, offerAgain, nodeID, c, runID, at, pgx.NamedArgs{})
+		o, err = offer(ctx, tx, offerAgain, nodeID, c, runID, at, postgres.Args{})
 		if !errors.Is(err, goals.ErrConflict) {
 			return err
 		}
-		_, open := oneGoal(ctx, tx, ofRun, pgx.NamedArgs{"run": runID, "device": c.DeviceID})
+		_, open := oneGoal(ctx, tx, ofRun, postgres.Args{"run": runID, "device": c.DeviceID})
 		switch {
 		case open == nil:
 			return goals.ErrForgotten
@@ -345,7 +345,7 @@ func (s *Goals) OfferAgain(ctx context.Context, nodeID string, c goals.Call, run
 }
 
 func offer(
-	ctx context.Context, tx pgx.Tx, change goalChange, nodeID string, c goals.Call, runID string, at time.Time, args pgx.NamedArgs,
+	ctx context.Context, tx pgx.Tx, change goalChange, nodeID string, c goals.Call, runID string, at time.Time, args postgres.Args,
 ) (o goals.Offer, err error) {
 	args["device"], args["node"], args["epoch"], args["run"] = c.DeviceID, nodeID, c.Epoch, runID
 	o.RunID = runID
@@ -372,7 +372,7 @@ where ` + ofRun
 
 // Acknowledge notes that the device has noted a run; it reports whether it was this call that did.
 func (s *Goals) Acknowledge(ctx context.Context, deviceID, runID string, at time.Time) (bool, error) {
-	err := acknowledgeRun.one(ctx, s.pool, at, "device:"+deviceID, "", pgx.NamedArgs{"device": deviceID, "run": runID})
+	err := acknowledgeRun.one(ctx, s.pool, at, "device:"+deviceID, "", postgres.Args{"device": deviceID, "run": runID})
 	if errors.Is(err, goals.ErrConflict) {
 		return false, nil
 	}
@@ -381,7 +381,7 @@ func (s *Goals) Acknowledge(ctx context.Context, deviceID, runID string, at time
 
 // Hear notes that the device has spoken of a run that is open on it, which is as good as an acknowledgement, and reports whether it is.
 func (s *Goals) Hear(ctx context.Context, deviceID, runID, progress string, at time.Time) (bool, error) {
-	tag, err := s.pool.Exec(ctx, sqlHearRun, pgx.NamedArgs{"device": deviceID, "run": runID, "progress": progress, "at": at})
+	tag, err := s.pool.Exec(ctx, sqlHearRun, postgres.Args{"device": deviceID, "run": runID, "progress": progress, "at": at})
 	if err != nil {
 		return false, fmt.Errorf("hear of a run: %w", err)
 	}

@@ -108,15 +108,15 @@ type personRow struct {
 // Person reads a person by their phone, with what a cause has done already, in one statement. jobID is the job that asks; other open jobs
 // of the phone are messages that wait. engagement.ErrNobody.
 func (s *Engagement) Person(ctx context.Context, orgID, phone, cause, jobID string) (engagement.View, error) {
-	return s.person(ctx, sqlPersonByPhone, pgx.NamedArgs{"org": orgID, "phone": phone, "cause": cause, "job": jobID})
+	return s.person(ctx, sqlPersonByPhone, postgres.Args{"org": orgID, "phone": phone, "cause": cause, "job": jobID})
 }
 
 // PersonByID is Person of a profile, asked by no job.
 func (s *Engagement) PersonByID(ctx context.Context, orgID, profileID, cause string) (engagement.View, error) {
-	return s.person(ctx, sqlPersonByID, pgx.NamedArgs{"org": orgID, "profile": profileID, "cause": cause, "job": uuid.Nil})
+	return s.person(ctx, sqlPersonByID, postgres.Args{"org": orgID, "profile": profileID, "cause": cause, "job": uuid.Nil})
 }
 
-func (s *Engagement) person(ctx context.Context, sql string, args pgx.NamedArgs) (engagement.View, error) {
+func (s *Engagement) person(ctx context.Context, sql string, args postgres.Args) (engagement.View, error) {
 	rows, err := s.pool.Query(ctx, sql, args)
 	if err != nil {
 		return engagement.View{}, fmt.Errorf("read a person's engagement: %w", err)
@@ -248,7 +248,7 @@ func (s *Engagement) Apply(ctx context.Context, c engagement.Change) error {
 	if len(c.Moves) > 0 {
 		last = c.Moves[len(c.Moves)-1]
 	}
-	args := pgx.NamedArgs{
+	args := postgres.Args{
 		"org": c.View.OrgID, "profile": c.View.ProfileID, "newest": c.View.TransitionID, "was": string(c.View.Person.State),
 		"was_activity": orNull(c.View.Person.LastActivityAt), "was_sent": orNull(c.View.Person.GoodbyeSentAt),
 		"was_expires": orNull(c.View.Person.GoodbyeExpiresAt), "was_remind": orNull(c.View.Person.RemindAt), "to": string(last.Person.State),
@@ -283,7 +283,7 @@ func (s *Engagement) Apply(ctx context.Context, c engagement.Change) error {
 
 func noteActivity(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}, args pgx.NamedArgs,
+}, args postgres.Args,
 ) error {
 	var changed int
 	if err := db.QueryRow(ctx, sqlActivity, args).Scan(&changed); err != nil {
@@ -310,7 +310,7 @@ func withdrawn(moves []rules.Move) []string {
 }
 
 // transit writes the transitions of a change, and returns the first. They come before the person's row, which names the newest of them.
-func transit(ctx context.Context, tx pgx.Tx, c engagement.Change, args pgx.NamedArgs) (first string, err error) {
+func transit(ctx context.Context, tx pgx.Tx, c engagement.Change, args postgres.Args) (first string, err error) {
 	guarded := func(sql string) error { return guard(ctx, tx, sql, args) }
 	for i, m := range c.Moves {
 		if err := auditIn(args, c.View, m, i == 0); err != nil {
@@ -332,7 +332,7 @@ func transit(ctx context.Context, tx pgx.Tx, c engagement.Change, args pgx.Named
 }
 
 // guard runs a guarded statement: conversation.ErrConflict when its guard did not hold.
-func guard(ctx context.Context, tx pgx.Tx, sql string, args pgx.NamedArgs) error {
+func guard(ctx context.Context, tx pgx.Tx, sql string, args postgres.Args) error {
 	tag, err := tx.Exec(ctx, sql, args)
 	if err != nil {
 		return fmt.Errorf("change a person: %w", err)
@@ -342,7 +342,7 @@ func guard(ctx context.Context, tx pgx.Tx, sql string, args pgx.NamedArgs) error
 
 // auditIn sets the arguments of one audit row. A choice is judged as if the goodbye were open; the row says where the person really was,
 // and which timeout it overrules.
-func auditIn(args pgx.NamedArgs, v engagement.View, m rules.Move, first bool) error {
+func auditIn(args postgres.Args, v engagement.View, m rules.Move, first bool) error {
 	metadata, err := json.Marshal(m.Audit.Metadata)
 	if err != nil {
 		return fmt.Errorf("encode metadata: %w", err)
@@ -360,7 +360,7 @@ func auditIn(args pgx.NamedArgs, v engagement.View, m rules.Move, first bool) er
 }
 
 // follow writes what follows, in one round trip. asked is the transition that asks for the outreach of a move; empty for none.
-func follow(ctx context.Context, tx pgx.Tx, c engagement.Change, args pgx.NamedArgs, asked string) error {
+func follow(ctx context.Context, tx pgx.Tx, c engagement.Change, args postgres.Args, asked string) error {
 	var batch pgx.Batch
 	for _, m := range c.Moves {
 		if m.ResetProgress {
@@ -383,7 +383,7 @@ func follow(ctx context.Context, tx pgx.Tx, c engagement.Change, args pgx.NamedA
 		if slices.ContainsFunc(c.Moves, func(m rules.Move) bool { return m.Queue == o.Type }) {
 			transition = asked
 		}
-		batch.Queue(sqlQueueOutreach, pgx.NamedArgs{
+		batch.Queue(sqlQueueOutreach, postgres.Args{
 			"id": newID(), "org": c.View.OrgID, "profile": c.View.ProfileID, "key": o.Key, "type": string(o.Type), "payload": params,
 			"due": o.DueAt, "transition": transition, "message_key": o.MessageKey, "local_day": o.LocalDay, "expires": o.ExpiresAt, "at": c.At,
 		})
@@ -393,7 +393,7 @@ func follow(ctx context.Context, tx pgx.Tx, c engagement.Change, args pgx.NamedA
 		if err != nil {
 			return fmt.Errorf("encode an event: %w", err)
 		}
-		batch.Queue(sqlEvent, pgx.NamedArgs{
+		batch.Queue(sqlEvent, postgres.Args{
 			"id": newID(), "org": c.View.OrgID, "type": e.Type, "profile": c.View.ProfileID, "happened": e.Time, "cause": c.Cause, "data": data,
 		})
 	}

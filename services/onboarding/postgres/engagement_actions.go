@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"paceline.internal/platform/postgres"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
 )
@@ -28,7 +29,7 @@ func keepAction(ctx context.Context, tx pgx.Tx, c engagement.Change) error {
 	if !c.Act.Expense() {
 		category = ""
 	}
-	return guard(ctx, tx, sqlKeepAction, pgx.NamedArgs{
+	return guard(ctx, tx, sqlKeepAction, postgres.Args{
 		"id": newID(), "org": c.View.OrgID, "profile": c.View.ProfileID, "cause": c.Cause, "action": c.Act.Name, "category": category,
 		"source": string(c.Act.Source), "happened": c.Act.OccurredAt, "answer": answer, "at": c.At,
 	})
@@ -55,7 +56,7 @@ func advance(ctx context.Context, tx pgx.Tx, c engagement.Change) error {
 	if err != nil {
 		return fmt.Errorf("encode a progress: %w", err)
 	}
-	return guard(ctx, tx, sqlAdvance, pgx.NamedArgs{
+	return guard(ctx, tx, sqlAdvance, postgres.Args{
 		"org": c.View.OrgID, "profile": c.View.ProfileID, "tier": c.Act.Recorded.Tier, "progress": progress, "expenses": expenses,
 		"magic": c.Act.Answer.MagicMoment, "happened": c.Act.OccurredAt, "at": c.At, "was_progress": c.View.ProgressRead,
 		"was_expenses": c.View.Expenses, "was_tips_off": c.View.TipsOff,

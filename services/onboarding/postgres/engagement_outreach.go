@@ -58,7 +58,7 @@ type outreachRow struct {
 
 // Outreach reads a claimed row.
 func (s *Engagement) Outreach(ctx context.Context, j queue.Job, now time.Time) (engagement.Due, error) {
-	rows, err := s.pool.Query(ctx, sqlOutreach, pgx.NamedArgs{"org": j.OrgID, "id": j.ID, "since": now.Add(-capsReach)})
+	rows, err := s.pool.Query(ctx, sqlOutreach, postgres.Args{"org": j.OrgID, "id": j.ID, "since": now.Add(-capsReach)})
 	if err != nil {
 		return engagement.Due{}, fmt.Errorf("read outreach: %w", err)
 	}
@@ -106,7 +106,7 @@ on conflict (org_id, idempotency_key) do nothing`
 func (s *Engagement) Begin(
 	ctx context.Context, d engagement.Due, rendered engagement.Rendered, group bool, at time.Time,
 ) (begun engagement.Rendered, err error) {
-	args := pgx.NamedArgs{
+	args := postgres.Args{
 		"org": d.Job.OrgID, "id": d.Job.ID, "token": d.Job.LeaseToken, "phone": rendered.Phone, "locale": rendered.Locale,
 		"body": rendered.Body, "at": at, "profile": d.ProfileID, "destination": string(rules.Individual),
 	}
@@ -129,7 +129,7 @@ func (s *Engagement) Begin(
 	return begun, nil
 }
 
-func queueForMembers(ctx context.Context, tx pgx.Tx, args pgx.NamedArgs) error {
+func queueForMembers(ctx context.Context, tx pgx.Tx, args postgres.Args) error {
 	rows, err := tx.Query(ctx, sqlMembers, args)
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func queueForMembers(ctx context.Context, tx pgx.Tx, args pgx.NamedArgs) error {
 	}
 	var batch pgx.Batch
 	for _, m := range members {
-		batch.Queue(sqlQueueForMember, pgx.NamedArgs{
+		batch.Queue(sqlQueueForMember, postgres.Args{
 			"org": args["org"], "id": args["id"], "member_row": newID(), "member": m.ID, "phone": m.Phone, "at": args["at"],
 		})
 	}
@@ -154,7 +154,7 @@ where org_id = @org and id = @id and lease_token = @token`
 
 // Unbegin takes the claim for sending back.
 func (s *Engagement) Unbegin(ctx context.Context, d engagement.Due, at time.Time) error {
-	tag, err := s.pool.Exec(ctx, sqlUnbegin, pgx.NamedArgs{"org": d.Job.OrgID, "id": d.Job.ID, "token": d.Job.LeaseToken, "at": at})
+	tag, err := s.pool.Exec(ctx, sqlUnbegin, postgres.Args{"org": d.Job.OrgID, "id": d.Job.ID, "token": d.Job.LeaseToken, "at": at})
 	if err != nil {
 		return fmt.Errorf("unbegin outreach: %w", err)
 	}
@@ -189,7 +189,7 @@ func (s *Engagement) End(ctx context.Context, e engagement.End) error {
 	if e.Status == queue.StatusFailed {
 		finish.Attempts++
 	}
-	args := pgx.NamedArgs{
+	args := postgres.Args{
 		"org": d.Job.OrgID, "id": d.Job.ID, "outcome": e.Outcome, "message": e.MessageID, "accepted": orNull(e.AcceptedAt), "at": e.At,
 		"profile": d.ProfileID, "decided": d.CreatedAt, "until": e.OpenUntil,
 	}
@@ -242,12 +242,12 @@ order by o.id desc limit @limit`
 
 // List lists outreach of an organisation, newest first.
 func (s *Engagement) List(ctx context.Context, f OutreachFilter) ([]OutreachRow, error) {
-	return s.listed(ctx, sqlListOutreach, pgx.NamedArgs{
+	return s.listed(ctx, sqlListOutreach, postgres.Args{
 		"org": f.OrgID, "profile": f.ProfileID, "status": f.Status, "type": f.Type, "before": f.Before, "limit": f.Limit,
 	})
 }
 
-func (s *Engagement) listed(ctx context.Context, sql string, args pgx.NamedArgs) ([]OutreachRow, error) {
+func (s *Engagement) listed(ctx context.Context, sql string, args postgres.Args) ([]OutreachRow, error) {
 	rows, err := s.pool.Query(ctx, sql, args)
 	if err != nil {
 		return nil, fmt.Errorf("list outreach: %w", err)
@@ -264,7 +264,7 @@ func (s *Engagement) listed(ctx context.Context, sql string, args pgx.NamedArgs)
 }
 
 func (s *Engagement) outreachByID(ctx context.Context, orgID, id string) (OutreachRow, error) {
-	found, err := s.listed(ctx, outreachColumns+` and o.id = @id`, pgx.NamedArgs{"org": orgID, "id": id})
+	found, err := s.listed(ctx, outreachColumns+` and o.id = @id`, postgres.Args{"org": orgID, "id": id})
 	if err == nil && len(found) == 0 {
 		err = engagement.ErrNoOutreach
 	}
@@ -296,7 +296,7 @@ func (s *Engagement) CancelOutreach(ctx context.Context, orgID, id string, now t
 		if begun {
 			return engagement.ErrBegun
 		}
-		_, err := tx.Exec(ctx, sqlGoodbyeEnded, pgx.NamedArgs{"org": orgID, "profile": r.ProfileID, "decided": r.CreatedAt, "at": now})
+		_, err := tx.Exec(ctx, sqlGoodbyeEnded, postgres.Args{"org": orgID, "profile": r.ProfileID, "decided": r.CreatedAt, "at": now})
 		return err
 	})
 }

@@ -53,7 +53,7 @@ func (s *Engagement) Prefer(ctx context.Context, p engagement.Preference) error 
 	sql := map[engagement.PreferenceName]string{
 		engagement.Reminders: sqlPreferReminders, engagement.Tips: sqlPreferTips, engagement.Destination: sqlPreferDestination,
 	}[p.Name]
-	if _, err := s.pool.Exec(ctx, sql, pgx.NamedArgs{
+	if _, err := s.pool.Exec(ctx, sql, postgres.Args{
 		"org": p.OrgID, "profile": p.ProfileID, "name": string(p.Name), "value": p.Value, "said": p.Said, "at": p.Now,
 		"event": newID(),
 		"type":  engagement.EventPreferenceChanged, "cause": p.Cause, "data": data,
@@ -69,7 +69,7 @@ where org_id = @org and id = @profile and (consent_changed_at is null or consent
 
 // NoteConsent copies a change of consent, unless a later one is known.
 func (s *Engagement) NoteConsent(ctx context.Context, orgID, profileID string, optedOut bool, said, now time.Time) error {
-	_, err := s.pool.Exec(ctx, sqlNoteConsent, pgx.NamedArgs{"org": orgID, "profile": profileID, "out": optedOut, "said": said, "at": now})
+	_, err := s.pool.Exec(ctx, sqlNoteConsent, postgres.Args{"org": orgID, "profile": profileID, "out": optedOut, "said": said, "at": now})
 	if err != nil {
 		return fmt.Errorf("copy a change of consent: %w", err)
 	}
@@ -109,7 +109,7 @@ func (s *Engagement) JoinHousehold(ctx context.Context, orgID, profileID, househ
 		}
 		sql, args := sqlLeaveHousehold, []any{orgID, profileID}
 		if householdID != "" {
-			sql, args = sqlJoinHousehold, []any{pgx.NamedArgs{
+			sql, args = sqlJoinHousehold, []any{postgres.Args{
 				"org": orgID, "profile": profileID, "household": householdID, "at": now, "most": maxHousehold,
 			}}
 		}

@@ -63,7 +63,7 @@ func (s *Engagement) RecordRuns(
 ) error {
 	var batch pgx.Batch
 	record := func(p rules.Period, status string) {
-		batch.Queue(sqlRecordRun, pgx.NamedArgs{
+		batch.Queue(sqlRecordRun, postgres.Args{
 			"id": newID(), "org": orgID, "job": string(p.Job), "period": p.Name, "nominal": p.Nominal, "status": status, "config": config, "at": now,
 		})
 	}
@@ -72,7 +72,7 @@ func (s *Engagement) RecordRuns(
 	}
 	if run != nil {
 		record(*run, engagement.RunRunning)
-		batch.Queue(sqlSupersede, pgx.NamedArgs{"org": orgID, "job": string(run.Job), "period": run.Name, "at": now})
+		batch.Queue(sqlSupersede, postgres.Args{"org": orgID, "job": string(run.Job), "period": run.Name, "at": now})
 	}
 	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return fmt.Errorf("record runs: %w", err)
@@ -94,7 +94,7 @@ returning ` + runColumns
 // ClaimRun leases the oldest open run of an organisation.
 func (s *Engagement) ClaimRun(ctx context.Context, orgID string, now, until time.Time) (engagement.Run, bool, error) {
 	token := uuid.Must(uuid.NewRandom()).String()
-	found, err := s.runs(ctx, orgID, sqlClaimRun, pgx.NamedArgs{"org": orgID, "token": token, "until": until, "at": now})
+	found, err := s.runs(ctx, orgID, sqlClaimRun, postgres.Args{"org": orgID, "token": token, "until": until, "at": now})
 	if err != nil || len(found) == 0 {
 		return engagement.Run{}, false, err
 	}
@@ -103,7 +103,7 @@ func (s *Engagement) ClaimRun(ctx context.Context, orgID string, now, until time
 	return r, true, nil
 }
 
-func (s *Engagement) runs(ctx context.Context, orgID, sql string, args pgx.NamedArgs) ([]engagement.Run, error) {
+func (s *Engagement) runs(ctx context.Context, orgID, sql string, args postgres.Args) ([]engagement.Run, error) {
 	rows, err := s.pool.Query(ctx, sql, args)
 	if err != nil {
 		return nil, fmt.Errorf("read runs: %w", err)
@@ -138,7 +138,7 @@ update engagement_runs set lease_token = null, lease_until = null where org_id =
 
 // ReleaseRun gives a run back, if it is still had.
 func (s *Engagement) ReleaseRun(ctx context.Context, r engagement.Run) error {
-	if _, err := s.pool.Exec(ctx, sqlReleaseRun, pgx.NamedArgs{"org": r.OrgID, "id": r.ID, "token": r.Token}); err != nil {
+	if _, err := s.pool.Exec(ctx, sqlReleaseRun, postgres.Args{"org": r.OrgID, "id": r.ID, "token": r.Token}); err != nil {
 		return fmt.Errorf("release a run: %w", err)
 	}
 	return nil
@@ -156,7 +156,7 @@ func writeRun(ctx context.Context, tx pgx.Tx, r engagement.Run, now, until time.
 	if err := errors.Join(cursorErr, skippedErr); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, sqlWriteRun, pgx.NamedArgs{
+	_, err := tx.Exec(ctx, sqlWriteRun, postgres.Args{
 		"org": r.OrgID, "id": r.ID, "stage": string(r.Stage), "cursor": string(cursor), "processed": r.Counts.Processed,
 		"succeeded": r.Counts.Succeeded, "failed": r.Counts.Failed, "skipped": skipped, "worked": r.Counts.Worked.Milliseconds(),
 		"until": until, "at": now,
@@ -171,7 +171,7 @@ where org_id = @org and id = @id and lease_token = @token`
 
 // EndRun ends a run; engagement.ErrRunLost.
 func (s *Engagement) EndRun(ctx context.Context, r engagement.Run, now time.Time) error {
-	tag, err := s.pool.Exec(ctx, sqlEndRun, pgx.NamedArgs{
+	tag, err := s.pool.Exec(ctx, sqlEndRun, postgres.Args{
 		"org": r.OrgID, "id": r.ID, "token": r.Token, "at": now, "worked": r.Counts.Worked.Milliseconds(),
 	})
 	if err != nil {
@@ -189,7 +189,7 @@ order by id desc limit @limit`
 
 // Runs lists the runs of an organisation, newest first; an empty job is all.
 func (s *Engagement) Runs(ctx context.Context, orgID, job, before string, limit int) ([]engagement.Run, error) {
-	return s.runs(ctx, orgID, sqlListRuns, pgx.NamedArgs{"org": orgID, "job": job, "before": before, "limit": limit})
+	return s.runs(ctx, orgID, sqlListRuns, postgres.Args{"org": orgID, "job": job, "before": before, "limit": limit})
 }
 
 // sqlStages choose the people of a stage, in the order of an index.
@@ -229,7 +229,7 @@ func (s *Engagement) Candidates(
 	if after == "" {
 		after = uuid.Nil.String()
 	}
-	args := pgx.NamedArgs{
+	args := postgres.Args{
 		"org": of.OrgID, "nominal": of.Period.Nominal, "idle": times.Idle, "since": times.Since, "at": of.Cursor.At, "after": after,
 		"limit": limit, "cause": "", "job": uuid.Nil,
 	}
@@ -267,7 +267,7 @@ func (s *Engagement) Candidates(
 	return found, nil
 }
 
-func (s *Engagement) people(ctx context.Context, args pgx.NamedArgs) (map[string]engagement.Candidate, error) {
+func (s *Engagement) people(ctx context.Context, args postgres.Args) (map[string]engagement.Candidate, error) {
 	rows, err := s.pool.Query(ctx, sqlPeopleOfRun, args)
 	if err != nil {
 		return nil, fmt.Errorf("read people for a run: %w", err)
@@ -285,7 +285,7 @@ func (s *Engagement) people(ctx context.Context, args pgx.NamedArgs) (map[string
 	return views, nil
 }
 
-func (s *Engagement) acted(ctx context.Context, args pgx.NamedArgs) (map[string]int, error) {
+func (s *Engagement) acted(ctx context.Context, args postgres.Args) (map[string]int, error) {
 	rows, err := s.pool.Query(ctx, sqlActed, args)
 	if err != nil {
 		return nil, fmt.Errorf("count actions: %w", err)
@@ -357,7 +357,7 @@ func (s *Engagement) WriteBatch(ctx context.Context, b engagement.Batch, until t
 		if _, err := tx.Exec(ctx, sqlByIndexes); err != nil {
 			return err
 		}
-		tag, err := tx.Exec(ctx, sqlHoldRun, pgx.NamedArgs{"org": b.Run.OrgID, "id": b.Run.ID, "token": b.Run.Token})
+		tag, err := tx.Exec(ctx, sqlHoldRun, postgres.Args{"org": b.Run.OrgID, "id": b.Run.ID, "token": b.Run.Token})
 		if err != nil {
 			return err
 		}
@@ -463,8 +463,8 @@ func (c columns) add(row ...any) {
 	}
 }
 
-func (c columns) args(b engagement.Batch) pgx.NamedArgs {
-	args := pgx.NamedArgs{"org": b.Run.OrgID, "at": b.Now, "cause": "run:" + b.Run.ID}
+func (c columns) args(b engagement.Batch) postgres.Args {
+	args := postgres.Args{"org": b.Run.OrgID, "at": b.Now, "cause": "run:" + b.Run.ID}
 	for name, values := range c {
 		args[name] = values
 	}

@@ -48,7 +48,7 @@ func (s *Store) OpenSession(ctx context.Context, o conversation.Opening) (sessio
 			opened = existing
 			return nil
 		}
-		tag, err := tx.Exec(ctx, sqlOpenSession, pgx.NamedArgs{
+		tag, err := tx.Exec(ctx, sqlOpenSession, postgres.Args{
 			"id": r.ID, "org_id": r.OrgID, "profile": r.ProfileID, "mode": string(r.Mode), "token": string(r.Token),
 			"copy": r.CopyVersion, "at": r.CreatedAt,
 		})
@@ -114,7 +114,7 @@ where id = @id and org_id = @org_id and status <> 'closed'`
 func (s *Store) CloseSession(ctx context.Context, orgID, sessionID string, at time.Time) (session.Record, error) {
 	var closed session.Record
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, sqlCloseSession, pgx.NamedArgs{"id": sessionID, "org_id": orgID, "at": at})
+		tag, err := tx.Exec(ctx, sqlCloseSession, postgres.Args{"id": sessionID, "org_id": orgID, "at": at})
 		if err != nil {
 			return fmt.Errorf("close session: %w", err)
 		}

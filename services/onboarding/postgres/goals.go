@@ -85,7 +85,7 @@ func toGoal(row pgx.CollectableRow) (goals.Goal, error) {
 }
 
 // goalWhere reads goals by a condition on g and d.
-func goalWhere(ctx context.Context, db postgres.DB, where string, args pgx.NamedArgs) ([]goals.Goal, error) {
+func goalWhere(ctx context.Context, db postgres.DB, where string, args postgres.Args) ([]goals.Goal, error) {
 	rows, err := db.Query(ctx, sqlGoalColumns+` from goals g join devices d on d.id = g.device_id where `+where, args)
 	if err != nil {
 		return nil, fmt.Errorf("read goals: %w", err)
@@ -98,7 +98,7 @@ func goalWhere(ctx context.Context, db postgres.DB, where string, args pgx.Named
 }
 
 // oneGoal is the only goal that a condition finds; goals.ErrNoGoal.
-func oneGoal(ctx context.Context, db postgres.DB, where string, args pgx.NamedArgs) (goals.Goal, error) {
+func oneGoal(ctx context.Context, db postgres.DB, where string, args postgres.Args) (goals.Goal, error) {
 	found, err := goalWhere(ctx, db, where, args)
 	if err != nil {
 		return goals.Goal{}, err
@@ -122,7 +122,7 @@ type situationRow struct {
 
 // Goal reads a goal of an organisation, or of any, with what an alarm of it finds. goals.ErrNoGoal.
 func (s *Goals) Goal(ctx context.Context, orgID, goalID string, now time.Time) (goals.Situation, error) {
-	rows, err := s.pool.Query(ctx, sqlSituation, pgx.NamedArgs{"goal": goalID, "org": orgID, "now": now})
+	rows, err := s.pool.Query(ctx, sqlSituation, postgres.Args{"goal": goalID, "org": orgID, "now": now})
 	if err != nil {
 		return goals.Situation{}, fmt.Errorf("read a goal: %w", err)
 	}
@@ -158,7 +158,7 @@ order by g.id desc`
 func (s *Goals) List(ctx context.Context, f GoalFilter) (found []goals.Goal, err error) {
 	var batch pgx.Batch
 	batch.Queue(sqlPlannedNow)
-	batch.Queue(sqlListGoals, pgx.NamedArgs{
+	batch.Queue(sqlListGoals, postgres.Args{
 		"profile": f.ProfileID, "device": f.DeviceID, "status": f.Status, "before": f.Before, "limit": f.Limit,
 	}).Query(func(rows pgx.Rows) (err error) {
 		found, err = pgx.CollectRows(rows, toGoal)
@@ -178,7 +178,7 @@ select at, from_status, to_status, event, actor, detail from goal_transitions wh
 
 // Timeline is what happened to a goal, oldest first.
 func (s *Goals) Timeline(ctx context.Context, goalID string) ([]goals.Transition, error) {
-	rows, err := s.pool.Query(ctx, sqlGoalTimeline, pgx.NamedArgs{"goal": goalID, "limit": maxTimeline})
+	rows, err := s.pool.Query(ctx, sqlGoalTimeline, postgres.Args{"goal": goalID, "limit": maxTimeline})
 	if err != nil {
 		return nil, fmt.Errorf("read a goal's timeline: %w", err)
 	}
@@ -194,7 +194,7 @@ where p.org_id = @org and p.id = @profile`
 // Prepare reads whom and what a new goal is for, and the goal that its key has already. goals.ErrNoOwner, goals.ErrNoDevice,
 // goals.ErrNoGoal of the goal that it is to bring back.
 func (s *Goals) Prepare(ctx context.Context, n goals.New) (p goals.Prepared, err error) {
-	args := pgx.NamedArgs{"org": n.OrgID, "profile": n.ProfileID, "device": n.DeviceID, "key": n.Key, "undo": n.UndoOf}
+	args := postgres.Args{"org": n.OrgID, "profile": n.ProfileID, "device": n.DeviceID, "key": n.Key, "undo": n.UndoOf}
 	if n.UndoOf != "" {
 		undone, err := oneGoal(ctx, s.pool, `g.org_id = @org and g.profile_id = @profile and g.id = @undo`, args)
 		if err != nil {
@@ -230,7 +230,7 @@ const sqlReading = `select reading from goal_readings where profile_id = @profil
 
 // Reading is what a model read of a text before; nil when it was not asked.
 func (s *Goals) Reading(ctx context.Context, n goals.New) (reading json.RawMessage, err error) {
-	err = s.pool.QueryRow(ctx, sqlReading, pgx.NamedArgs{"profile": n.ProfileID, "key": n.Key}).Scan(&reading)
+	err = s.pool.QueryRow(ctx, sqlReading, postgres.Args{"profile": n.ProfileID, "key": n.Key}).Scan(&reading)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
@@ -249,7 +249,7 @@ select reading from kept union all select reading from goal_readings where profi
 
 // KeepReading keeps what a model read; the first that is kept stays, and is returned.
 func (s *Goals) KeepReading(ctx context.Context, n goals.New, reading json.RawMessage, at time.Time) (kept json.RawMessage, err error) {
-	err = s.pool.QueryRow(ctx, sqlKeepReading, pgx.NamedArgs{
+	err = s.pool.QueryRow(ctx, sqlKeepReading, postgres.Args{
 		"org": n.OrgID, "profile": n.ProfileID, "key": n.Key, "reading": []byte(reading), "at": at,
 	}).Scan(&kept)
 	if err != nil {

@@ -81,7 +81,7 @@ func (s *Goals) Insert(ctx context.Context, g goals.Goal, a goals.Alarm) (stored
 }
 
 func insertGoal(ctx context.Context, tx pgx.Tx, g goals.Goal, a goals.Alarm) (stored goals.Goal, duplicate bool, err error) {
-	args := pgx.NamedArgs{
+	args := postgres.Args{
 		"id": g.ID, "org": g.OrgID, "profile": g.ProfileID, "device": g.DeviceID, "source": string(g.Source), "key": g.Key, "said": g.Said,
 		"goal": g.Goal, "locale": g.Locale, "understood": g.Understood, "note": g.Note, "for": g.ScheduledFor,
 		"delay": int64(g.Delay.Seconds()), "undo": g.UndoOf, "actor": g.CreatedBy, "at": g.CreatedAt,
@@ -116,7 +116,7 @@ func insertGoal(ctx context.Context, tx pgx.Tx, g goals.Goal, a goals.Alarm) (st
 	case tag.RowsAffected() == 0:
 		return g, false, goals.ErrNoDevice
 	}
-	if err := goalCreated.one(ctx, tx, g.CreatedAt, g.CreatedBy, "", pgx.NamedArgs{"goal": g.ID}); err != nil {
+	if err := goalCreated.one(ctx, tx, g.CreatedAt, g.CreatedBy, "", postgres.Args{"goal": g.ID}); err != nil {
 		return g, false, err
 	}
 	if err := inGoalOutbox.Insert(ctx, tx, a, g.CreatedAt); err != nil {
@@ -127,7 +127,7 @@ func insertGoal(ctx context.Context, tx pgx.Tx, g goals.Goal, a goals.Alarm) (st
 }
 
 // ensurePhone sets the device to the person's phone, which is made with its first goal.
-func ensurePhone(ctx context.Context, tx pgx.Tx, args pgx.NamedArgs) error {
+func ensurePhone(ctx context.Context, tx pgx.Tx, args postgres.Args) error {
 	args["device"] = newID()
 	if _, err := tx.Exec(ctx, sqlPhone, args); err != nil {
 		return fmt.Errorf("make a phone: %w", err)
@@ -146,14 +146,14 @@ func (s *Goals) Reschedule(
 	ctx context.Context, g goals.Goal, a goals.Alarm, actor string, at time.Time,
 ) (stored goals.Goal, set goals.Alarm, messageID string, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		before, err := oneGoal(ctx, tx, `g.id = @goal for update of g`, pgx.NamedArgs{"goal": g.ID})
+		before, err := oneGoal(ctx, tx, `g.id = @goal for update of g`, postgres.Args{"goal": g.ID})
 		if err != nil {
 			return err
 		}
 		if before.Status != goals.Scheduled {
 			return &goals.StatusError{Status: before.Status, StartedAt: before.StartedAt}
 		}
-		if err := moveGoal.one(ctx, tx, at, actor, "", pgx.NamedArgs{
+		if err := moveGoal.one(ctx, tx, at, actor, "", postgres.Args{
 			"goal": g.ID, "for": before.ScheduledFor, "to": g.ScheduledFor, "delay": int64(g.Delay.Seconds()),
 			"understood": g.Understood, "note": g.Note,
 		}); err != nil {
@@ -171,7 +171,7 @@ func (s *Goals) Reschedule(
 				return err
 			}
 		}
-		stored, err = oneGoal(ctx, tx, `g.id = @goal`, pgx.NamedArgs{"goal": g.ID})
+		stored, err = oneGoal(ctx, tx, `g.id = @goal`, postgres.Args{"goal": g.ID})
 		return err
 	})
 	return stored, set, messageID, err
@@ -240,7 +240,7 @@ type overdueRow struct {
 func (s *Goals) Overdue(ctx context.Context, p goals.Patience, limit int, now time.Time) (found []goals.Overdue, err error) {
 	var batch pgx.Batch
 	batch.Queue(sqlPlannedNow)
-	batch.Queue(sqlOverdueGoals, pgx.NamedArgs{
+	batch.Queue(sqlOverdueGoals, postgres.Args{
 		"now": now, "grace": p.Grace, "doublings": p.Doublings, "busy": p.Busy, "lease": p.Lease, "limit_of_run": p.Limit, "limit": limit,
 		"reach": goalReach,
 	}).Query(func(rows pgx.Rows) (err error) {

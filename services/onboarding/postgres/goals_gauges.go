@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
+	"paceline.internal/platform/postgres"
 	"paceline.internal/services/onboarding/goals"
 )
 
@@ -23,7 +22,7 @@ select
 // Gauges are how the goals of all organisations stand that ctx may see.
 func (s *Goals) Gauges(ctx context.Context, now time.Time) (goals.Gauges, error) {
 	var dueAt, writtenAt *time.Time
-	err := s.pool.QueryRow(ctx, sqlGoalGauges, pgx.NamedArgs{"now": now, "reach": goalReach}).Scan(&dueAt, &writtenAt)
+	err := s.pool.QueryRow(ctx, sqlGoalGauges, postgres.Args{"now": now, "reach": goalReach}).Scan(&dueAt, &writtenAt)
 	if err != nil {
 		return goals.Gauges{}, fmt.Errorf("see how the goals stand: %w", err)
 	}

@@ -57,7 +57,7 @@ type querier interface {
 }
 
 // change makes a change, and returns the ids of the goals that it was made to.
-func (c goalChange) change(ctx context.Context, db querier, at time.Time, actor, detail string, args pgx.NamedArgs) ([]string, error) {
+func (c goalChange) change(ctx context.Context, db querier, at time.Time, actor, detail string, args postgres.Args) ([]string, error) {
 	args["at"], args["now"], args["actor"], args["detail"] = at, at, actor, detail
 	rows, err := db.Query(ctx, c.sql(), args)
 	if err == nil {
@@ -70,7 +70,7 @@ func (c goalChange) change(ctx context.Context, db querier, at time.Time, actor,
 }
 
 // one is change to one goal; goals.ErrConflict when it does not stand as it must.
-func (c goalChange) one(ctx context.Context, db querier, at time.Time, actor, detail string, args pgx.NamedArgs) error {
+func (c goalChange) one(ctx context.Context, db querier, at time.Time, actor, detail string, args postgres.Args) error {
 	ids, err := c.change(ctx, db, at, actor, detail, args)
 	if err == nil && len(ids) != 1 {
 		return goals.ErrConflict
@@ -140,7 +140,7 @@ var (
 	}
 )
 
-func read(g goals.Goal) pgx.NamedArgs { return pgx.NamedArgs{"goal": g.ID, "for": g.ScheduledFor} }
+func read(g goals.Goal) postgres.Args { return postgres.Args{"goal": g.ID, "for": g.ScheduledFor} }
 
 // Offline notes that an alarm found the device offline, which uses a try. goals.ErrConflict when the goal has moved, or the device is back.
 func (s *Goals) Offline(ctx context.Context, g goals.Goal, at time.Time) error {
@@ -200,7 +200,7 @@ func (s *Goals) Fail(ctx context.Context, g goals.Goal, reason, actor string, at
 
 // FailedAlarm fails a goal that has not begun if the message is its newest alarm and found the device offline.
 func (s *Goals) FailedAlarm(ctx context.Context, goalID, messageID string, at time.Time) (bool, error) {
-	err := s.leave(ctx, failAlarm, goalID, at, "alarm", goals.ReasonOffline, pgx.NamedArgs{"goal": goalID, "message": messageID})
+	err := s.leave(ctx, failAlarm, goalID, at, "alarm", goals.ReasonOffline, postgres.Args{"goal": goalID, "message": messageID})
 	if errors.Is(err, goals.ErrConflict) {
 		return false, nil
 	}
@@ -210,7 +210,7 @@ func (s *Goals) FailedAlarm(ctx context.Context, goalID, messageID string, at ti
 // End ends a run, and sets the alarm of the goal that has waited for its device longest. It reports whether it was this call that did.
 func (s *Goals) End(ctx context.Context, e goals.End) (ended bool, err error) {
 	err = s.andNotify(ctx, func(tx pgx.Tx) error {
-		change, args := completeRun, pgx.NamedArgs{"run": e.RunID, "device": e.DeviceID}
+		change, args := completeRun, postgres.Args{"run": e.RunID, "device": e.DeviceID}
 		if !e.OK {
 			change, args["reason"] = failRun, e.Reason
 		}
@@ -242,7 +242,7 @@ func nextOnDevice(ctx context.Context, tx pgx.Tx, deviceID string, at time.Time)
 
 // leave ends a goal that has not begun, and lets the next one have its turn.
 func (s *Goals) leave(
-	ctx context.Context, end goalChange, goalID string, at time.Time, actor, detail string, args pgx.NamedArgs,
+	ctx context.Context, end goalChange, goalID string, at time.Time, actor, detail string, args postgres.Args,
 ) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		if err := end.one(ctx, tx, at, actor, detail, args); err != nil {
@@ -272,7 +272,7 @@ func passOn(ctx context.Context, tx pgx.Tx, goalID string, at time.Time) error {
 // how that ends.
 func failAll(ctx context.Context, tx pgx.Tx, deviceID, reason, actor string, at time.Time) (failed int, err error) {
 	for _, change := range []goalChange{failOfDevice, failRunOfDevice} {
-		ids, err := change.change(ctx, tx, at, actor, reason, pgx.NamedArgs{"device": deviceID, "reason": reason})
+		ids, err := change.change(ctx, tx, at, actor, reason, postgres.Args{"device": deviceID, "reason": reason})
 		if err != nil {
 			return 0, err
 		}
@@ -283,7 +283,7 @@ func failAll(ctx context.Context, tx pgx.Tx, deviceID, reason, actor string, at 
 
 // stands is why a goal could not be changed: as it stands, or it is gone.
 func stands(ctx context.Context, db postgres.DB, goalID string) (goals.Goal, error) {
-	g, err := oneGoal(ctx, db, `g.id = @goal`, pgx.NamedArgs{"goal": goalID})
+	g, err := oneGoal(ctx, db, `g.id = @goal`, postgres.Args{"goal": goalID})
 	if err != nil {
 		return goals.Goal{}, err
 	}
@@ -293,7 +293,7 @@ func stands(ctx context.Context, db postgres.DB, goalID string) (goals.Goal, err
 // Cancel cancels a goal that has not begun, and returns it with the message of its alarm; one that is cancelled is returned as it is.
 // A *goals.StatusError of one that has begun or ended.
 func (s *Goals) Cancel(ctx context.Context, goalID, actor string, at time.Time) (g goals.Goal, messageID string, err error) {
-	err = s.leave(ctx, cancelGoal, goalID, at, actor, "", pgx.NamedArgs{"goal": goalID})
+	err = s.leave(ctx, cancelGoal, goalID, at, actor, "", postgres.Args{"goal": goalID})
 	if err != nil && !errors.Is(err, goals.ErrConflict) {
 		return goals.Goal{}, "", err
 	}
@@ -311,7 +311,7 @@ func (s *Goals) Cancel(ctx context.Context, goalID, actor string, at time.Time) 
 
 // AskStop notes that a run is to end; a *goals.StatusError of a goal that does not run.
 func (s *Goals) AskStop(ctx context.Context, goalID, actor string, at time.Time) (g goals.Goal, err error) {
-	err = s.andNotify(ctx, func(tx pgx.Tx) error { return askStop.one(ctx, tx, at, actor, "", pgx.NamedArgs{"goal": goalID}) })
+	err = s.andNotify(ctx, func(tx pgx.Tx) error { return askStop.one(ctx, tx, at, actor, "", postgres.Args{"goal": goalID}) })
 	if err != nil && !errors.Is(err, goals.ErrConflict) {
 		return goals.Goal{}, err
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"paceline.internal/platform/postgres"
 )
 
 const (
@@ -46,7 +46,7 @@ func (s *Goals) Forget(ctx context.Context, before time.Time, limit int) (f Forg
 		sql     string
 		deleted *int64
 	}{{sqlForgetGoals, &f.Goals}, {sqlForgetDevices, &f.Devices}, {sqlForgetReadings, &f.Readings}} {
-		tag, err := s.pool.Exec(ctx, one.sql, pgx.NamedArgs{"before": before, "limit": limit})
+		tag, err := s.pool.Exec(ctx, one.sql, postgres.Args{"before": before, "limit": limit})
 		if err != nil {
 			return f, fmt.Errorf("forget goals: %w", err)
 		}

@@ -4,8 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
+	"paceline.internal/platform/postgres"
 	"paceline.internal/services/onboarding/goals"
 )
 
@@ -15,12 +14,12 @@ func (s *Store) DoneBy(ctx context.Context, profileID, messageID string) (goals.
   and (g.idempotency_key = @key or g.status = 'cancelled' and exists (
     select from goal_transitions t where t.goal_id = g.id and t.event = 'cancelled' and t.actor = @actor))
 limit 1`,
-		pgx.NamedArgs{"profile": profileID, "key": goals.MessageKey(messageID), "actor": goals.Canceller(messageID)})
+		postgres.Args{"profile": profileID, "key": goals.MessageKey(messageID), "actor": goals.Canceller(messageID)})
 }
 
 // ByText are a person's goals by text that are scheduled, or were said since an instant and have begun or are done. Newest first.
 func (s *Store) ByText(ctx context.Context, profileID string, since time.Time) ([]goals.Goal, error) {
 	return goalWhere(ctx, s.pool, `g.profile_id = @profile and g.source = 'text'
   and (g.status = 'scheduled' or g.status in ('running', 'completed') and g.created_at > @since) order by g.id desc limit @limit`,
-		pgx.NamedArgs{"profile": profileID, "since": since, "limit": goals.MaxOpen + goals.MaxTextDaily})
+		postgres.Args{"profile": profileID, "since": since, "limit": goals.MaxOpen + goals.MaxTextDaily})
 }

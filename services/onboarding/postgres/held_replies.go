@@ -56,7 +56,7 @@ func (s *Store) HoldReply(ctx context.Context, at session.Record, cause conversa
 		if err := still(ctx, tx, at); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, sqlHold, pgx.NamedArgs{
+		if _, err := tx.Exec(ctx, sqlHold, postgres.Args{
 			"job": cause.Job.ID, "session": at.ID, "turn": at.Place(),
 		}); err != nil {
 			return fmt.Errorf("hold reply: %w", err)
@@ -73,37 +73,59 @@ func (s *Store) HoldReply(ctx context.Context, at session.Record, cause conversa
 // wrapped with that place: if another reply is answered there first, it is overtaken. A reply can count in two places: one that
 // was held while the message before it was in doubt first brings that message to its end, and then answers it. The payload of a message
 // that came late has a received_at of its own, which is the carrier's, in whole seconds: it counts from the second of that instant.
-const sqlAnswerHeld = `
-with last as (
-    select j.id, j.org_id, j.subject, h.received_at, m.message
-    from held_replies h join webhook_jobs j on j.id = h.job_id
-    cross join lateral (select case when j.event_type = @wrapped then j.payload -> 'message' else j.payload end as message) m
-    where h.session_id = @session and h.turn = @turn
-      and (h.received_at > @since or m.message ? 'received_at' and h.received_at >= date_trunc('second', @since::timestamptz))
-    order by h.received_at desc, h.job_id desc limit 1
+const sqlAnswerHeld = sqlAnswers + sqlAnswerLast
+
+const sqlAnswers = `
+with asked as (
+    select u.id, u.session, u.turn, u.answers, u.since, u.at
+    from unnest(@id::uuid[], @session::uuid[], @turn::int[], @answers::int[], @since::timestamptz[], @at::timestamptz[])
+        as u (id, session, turn, answers, since, at)`
+
+const sqlAnswerLast = `
+), last as (
+    select u.id as job, u.answers, u.at, l.* from asked u cross join lateral (
+        select j.id, j.org_id, j.subject, h.received_at, m.message
+        from held_replies h join webhook_jobs j on j.id = h.job_id
+        cross join lateral (
+            select case j.event_type when '` + conversation.EventResumedReply + `' then j.payload -> 'message' else j.payload end as message
+        ) m
+        where h.session_id = u.session and h.turn = u.turn
+          and (h.received_at > u.since or m.message ? 'received_at' and h.received_at >= date_trunc('second', u.since))
+        order by h.received_at desc, h.job_id desc limit 1
+    ) l
 )
 insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
-select @id, org_id, 'held:' || id || ':' || @answers::int, 'internal', @wrapped, subject,
-       jsonb_build_object('place', @answers::int, 'message', message, 'received_at', received_at), 'pending', @at, @at, @at
+select job, org_id, 'held:' || id || ':' || answers, 'internal', '` + conversation.EventResumedReply + `', subject,
+       jsonb_build_object('place', answers, 'message', message, 'received_at', received_at),
+       'pending', at as due, at as created, at as updated
 from last
-on conflict (org_id, idempotency_key) do nothing`
+on conflict (org_id, idempotency_key) do nothing
+returning pg_notify('` + ChannelJobs + `', '')`
+
+// sqlAnswerMoved is sqlAnswerHeld of sessions whose burst this very transaction has ended: it stands behind sqlMove in one round trip, and
+// one that was overtaken answers nothing. That the transaction has moved the session is not enough: it may have parked it, for another
+// execution of the same step.
+const sqlAnswerMoved = sqlAnswers + `
+    join conversation_sessions s on s.id = u.session and s.xmin = pg_current_xact_id_if_assigned()::xid
+        and s.status = 'active' and s.next_step_id is null` + sqlAnswerLast
 
 func answerHeld(ctx context.Context, tx pgx.Tx, r session.Record, answers int, since, at time.Time) error {
-	id, err := uuid.NewV7()
+	args, err := answerHeldArgs(r, answers, since, at)
 	if err != nil {
-		return fmt.Errorf("job id: %w", err)
+		return err
 	}
-	tag, err := tx.Exec(ctx, sqlAnswerHeld, pgx.NamedArgs{
-		"id": id.String(), "session": r.ID, "turn": r.Place(), "answers": answers, "since": since, "at": at,
-		"wrapped": conversation.EventResumedReply,
-	})
-	if err != nil {
+	if _, err := tx.Exec(ctx, sqlAnswerHeld, args.Each()); err != nil {
 		return fmt.Errorf("route held reply: %w", err)
 	}
-	if tag.RowsAffected() == 0 {
-		return nil
+	return nil
+}
+
+func answerHeldArgs(r session.Record, answers int, since, at time.Time) (postgres.Args, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, fmt.Errorf("job id: %w", err)
 	}
-	return notify(ctx, tx, ChannelJobs)
+	return postgres.Args{"id": id.String(), "session": r.ID, "turn": r.Place(), "answers": answers, "since": since, "at": at}, nil
 }
 
 // notify notifies the loops of every instance when the transaction commits. It serialises commits, so it stays off the

@@ -53,7 +53,7 @@ func (s *Store) Overdue(
 ) (found []conversation.Overdue, err error) {
 	var batch pgx.Batch
 	batch.Queue(sqlPlannedNow)
-	batch.Queue(sqlOverdue, pgx.NamedArgs{"grace": grace, "now": now, "limit": limit, "reach": overdueReach, "doublings": doublings}).
+	batch.Queue(sqlOverdue, postgres.Args{"grace": grace, "now": now, "limit": limit, "reach": overdueReach, "doublings": doublings}).
 		Query(func(rows pgx.Rows) (err error) {
 			found, err = pgx.CollectRows(rows, toOverdue)
 			return err
@@ -75,7 +75,7 @@ update conversation_sessions set unavailable_at = @at where id = @id and (unavai
 
 // Unavailable notes that a step could not be done because messaging cannot be reached.
 func (s *Store) Unavailable(ctx context.Context, sessionID string, at time.Time) error {
-	if _, err := s.pool.Exec(ctx, sqlUnavailable, pgx.NamedArgs{"id": sessionID, "at": at}); err != nil {
+	if _, err := s.pool.Exec(ctx, sqlUnavailable, postgres.Args{"id": sessionID, "at": at}); err != nil {
 		return fmt.Errorf("note that messaging cannot be reached: %w", err)
 	}
 	return nil
@@ -102,7 +102,7 @@ func (s *Store) Rearm(ctx context.Context, r session.Record, a session.Alarm, th
 		if err := inOutbox.Insert(ctx, tx, a, at); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, sqlRest, pgx.NamedArgs{"id": r.ID, "until": then}); err != nil {
+		if _, err := tx.Exec(ctx, sqlRest, postgres.Args{"id": r.ID, "until": then}); err != nil {
 			return fmt.Errorf("let a step rest: %w", err)
 		}
 		return nil

@@ -24,7 +24,7 @@ const sqlProfileByPhone = `select ` + profileColumns + ` from profiles where org
 
 // CreateProfile stores a profile, or returns the one that its phone has in the organisation already.
 func (s *Store) CreateProfile(ctx context.Context, p conversation.Profile) (conversation.Profile, error) {
-	args := pgx.NamedArgs{
+	args := postgres.Args{
 		"id": p.ID, "org_id": p.OrgID, "phone": p.Phone, "first_name": p.FirstName, "locale": p.Locale,
 		"time_zone": p.TimeZone, "at": p.CreatedAt,
 	}
@@ -38,7 +38,7 @@ const sqlProfile = `select ` + profileColumns + ` from profiles where org_id = @
 
 // Profile reads a profile; conversation.ErrNoProfile when the organisation has none with this id.
 func (s *Store) Profile(ctx context.Context, orgID, profileID string) (conversation.Profile, error) {
-	return collectProfile(s.pool.Query(ctx, sqlProfile, pgx.NamedArgs{"org_id": orgID, "id": profileID}))
+	return collectProfile(s.pool.Query(ctx, sqlProfile, postgres.Args{"org_id": orgID, "id": profileID}))
 }
 
 func collectProfile(rows pgx.Rows, err error) (conversation.Profile, error) {
@@ -70,7 +70,7 @@ const sqlActive = sqlSession + `where s.profile_id = $1 and s.status = 'active' 
 
 // SetHold holds a person; holding twice changes nothing. conversation.ErrNoProfile.
 func (s *Store) SetHold(ctx context.Context, orgID, profileID, reason string, at time.Time) (conversation.Profile, error) {
-	args := pgx.NamedArgs{"org_id": orgID, "id": profileID, "reason": reason, "at": at}
+	args := postgres.Args{"org_id": orgID, "id": profileID, "reason": reason, "at": at}
 	return s.switchHold(ctx, sqlHoldProfile, args, func(tx pgx.Tx, open session.Record) error {
 		return writeTimeline(ctx, tx, open.ID, []session.Entry{{
 			At: at, Kind: session.KindHeld, Trigger: session.TriggerOperator, Detail: reason,
@@ -81,7 +81,7 @@ func (s *Store) SetHold(ctx context.Context, orgID, profileID, reason string, at
 // Release lifts a hold. The due step of a burst gets its alarm set again; otherwise the last reply held in this place is routed.
 // conversation.ErrNoProfile.
 func (s *Store) Release(ctx context.Context, orgID, profileID string, at time.Time) (conversation.Profile, error) {
-	args := pgx.NamedArgs{"org_id": orgID, "id": profileID, "at": at}
+	args := postgres.Args{"org_id": orgID, "id": profileID, "at": at}
 	return s.switchHold(ctx, sqlReleaseProfile, args, func(tx pgx.Tx, open session.Record) error {
 		entry := session.Entry{At: at, Kind: session.KindReleased, Trigger: session.TriggerOperator, Step: open.NextStep}
 		if err := writeTimeline(ctx, tx, open.ID, []session.Entry{entry}); err != nil {
@@ -122,7 +122,7 @@ func (s *Store) HoldForwarded(ctx context.Context, profileID string, version int
 
 // switchHold flips the hold and, only if it was flipped, follows with what that means for the open session.
 func (s *Store) switchHold(
-	ctx context.Context, sql string, args pgx.NamedArgs, follow func(tx pgx.Tx, open session.Record) error,
+	ctx context.Context, sql string, args postgres.Args, follow func(tx pgx.Tx, open session.Record) error,
 ) (conversation.Profile, error) {
 	var p conversation.Profile
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {

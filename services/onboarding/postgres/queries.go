@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"paceline.internal/platform/postgres"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/session"
 )
@@ -21,15 +22,22 @@ type SessionFilter struct {
 	Limit      int
 }
 
-const sqlListSessions = sqlSession + `
-where s.org_id = @org_id
-  and (@profile = '' or s.profile_id = nullif(@profile, '')::uuid)
-  and (@token = '' or s.state_token = @token)
-  and (@before = '' or s.id < nullif(@before, '')::uuid)`
+// sqlListSessions finds the page before it looks at people: the planner takes nearly all of those for hidden by their policies, and would
+// begin with them.
+const sqlListSessions = sqlSessionColumns + `
+from (
+    select w.id as page_id from conversation_sessions w
+    where w.org_id = @org_id
+      and (@profile = '' or w.profile_id = nullif(@profile, '')::uuid)
+      and (@before = '' or w.id < nullif(@before, '')::uuid)`
 
 const (
-	sqlOnlyParked  = ` and s.status in ('stuck', 'undeliverable')` // as the index conversation_sessions_parked says it
-	sqlNewestFirst = ` order by s.id desc limit @limit`
+	sqlOnlyParked  = ` and w.status in ('stuck', 'undeliverable')` // as the index conversation_sessions_parked says it
+	sqlOnlyAt      = ` and w.state_token = @token`
+	sqlNewestFirst = ` order by w.id desc limit @limit
+) page join conversation_sessions s on s.id = page.page_id join profiles p on p.id = s.profile_id
+left join organisation_settings o on o.org_id = s.org_id
+order by s.id desc`
 )
 
 // ListSessions lists sessions, newest first.
@@ -38,16 +46,25 @@ func (s *Store) ListSessions(ctx context.Context, f SessionFilter) ([]session.Re
 	if f.Stuck {
 		sql += sqlOnlyParked
 	}
-	rows, err := s.pool.Query(ctx, sql+sqlNewestFirst, pgx.NamedArgs{
+	if f.StateToken != "" {
+		sql += sqlOnlyAt
+	}
+	var found []session.Record
+	var batch pgx.Batch
+	batch.Queue(sqlPlannedNow)
+	batch.Queue(sql+sqlNewestFirst, postgres.Args{
 		"org_id": f.OrgID, "profile": f.ProfileID, "token": f.StateToken, "before": f.Before, "limit": f.Limit,
+	}).Query(func(rows pgx.Rows) (err error) {
+		found, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (session.Record, error) {
+			view, err := scanView(r)
+			return view.Session, err
+		})
+		return err
 	})
-	if err != nil {
+	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
-	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (session.Record, error) {
-		found, err := scanView(r)
-		return found.Session, err
-	})
+	return found, nil
 }
 
 const sqlTimelineOf = `

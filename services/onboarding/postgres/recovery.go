@@ -38,7 +38,7 @@ type ParkedFilter struct {
 
 // ParkedSessions lists the ids of parked sessions, newest first, and counts them regardless of the limit, up to 10,000.
 func (s *Store) ParkedSessions(ctx context.Context, c ParkedFilter) (ids []string, matched int, err error) {
-	err = s.pool.QueryRow(ctx, sqlParkedSessions, pgx.NamedArgs{
+	err = s.pool.QueryRow(ctx, sqlParkedSessions, postgres.Args{
 		"org_id": c.OrgID, "contains": c.Contains, "since": orNull(c.Since), "until": orNull(c.Until), "before": c.Before, "limit": c.Limit,
 	}).Scan(&matched, &ids)
 	if err != nil {
@@ -136,7 +136,7 @@ func openAgain(ctx context.Context, tx pgx.Tx, r session.Record, at time.Time) e
 	if err != nil {
 		return fmt.Errorf("job id: %w", err)
 	}
-	tag, err := tx.Exec(ctx, sqlOpenAgain, pgx.NamedArgs{
+	tag, err := tx.Exec(ctx, sqlOpenAgain, postgres.Args{
 		"id": id.String(), "session": r.ID, "opening": conversation.EventOpening, "called": conversation.OpeningJob(r.ID), "at": at,
 	})
 	if err != nil {
@@ -169,7 +169,7 @@ func takeUp(ctx context.Context, tx pgx.Tx, r session.Record, at time.Time) (fou
 	if err != nil {
 		return false, fmt.Errorf("job id: %w", err)
 	}
-	tag, err := tx.Exec(ctx, sqlTakeUp, pgx.NamedArgs{
+	tag, err := tx.Exec(ctx, sqlTakeUp, postgres.Args{
 		"id": id.String(), "session": r.ID, "place": r.Place(), "at": at,
 		"opening": conversation.EventOpening, "again": conversation.EventResumedReply,
 	})

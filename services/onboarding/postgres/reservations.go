@@ -24,7 +24,7 @@ returning state = 'done' as done, owner, expires_at as until`
 
 // Reserve gives the key to the claim's owner if it is absent, and returns its value.
 func (s *Reservations) Reserve(ctx context.Context, c reservation.Claim) (reservation.Value, error) {
-	rows, err := s.Pool.Query(ctx, sqlReserve, pgx.NamedArgs{"key": c.Key, "owner": c.Owner, "now": c.Now, "until": c.Until})
+	rows, err := s.Pool.Query(ctx, sqlReserve, postgres.Args{"key": c.Key, "owner": c.Owner, "now": c.Now, "until": c.Until})
 	if err != nil {
 		return reservation.Value{}, err
 	}
@@ -53,7 +53,7 @@ const sqlRelease = `delete from delivery_reservations where key = @key and owner
 // Finish turns the owner's lease into done, and deletes some rows that have long expired, or makes it absent; reservation.ErrLost.
 func (s *Reservations) Finish(ctx context.Context, c reservation.Claim, done bool) error {
 	sql := map[bool]string{false: sqlRelease, true: sqlComplete}[done]
-	tag, err := s.Pool.Exec(ctx, sql, pgx.NamedArgs{
+	tag, err := s.Pool.Exec(ctx, sql, postgres.Args{
 		"key": c.Key, "owner": c.Owner, "now": c.Now, "until": c.Until, "expired": c.Now.Add(-reservation.Slack), "sweep": sweepLimit,
 	})
 	if err == nil && tag.RowsAffected() == 0 {

@@ -41,11 +41,11 @@ func scanView(r pgx.CollectableRow, further ...any) (conversation.View, error) {
 	return v, err
 }
 
-func collectView(rows pgx.Rows, err error, further ...any) (conversation.View, error) {
+func collectView(rows pgx.Rows, err error) (conversation.View, error) {
 	if err != nil {
 		return conversation.View{}, fmt.Errorf("load session: %w", err)
 	}
-	v, err := pgx.CollectExactlyOneRow(rows, func(r pgx.CollectableRow) (conversation.View, error) { return scanView(r, further...) })
+	v, err := pgx.CollectExactlyOneRow(rows, func(r pgx.CollectableRow) (conversation.View, error) { return scanView(r) })
 	if errors.Is(err, pgx.ErrNoRows) {
 		return conversation.View{}, conversation.ErrNoSession
 	}
@@ -63,18 +63,33 @@ func (s *Store) LoadSession(ctx context.Context, id string) (conversation.View, 
 
 // sqlStep adds when the due step was to be sent: by the step before it, and by its newest alarm. Alarms that only read a receipt again
 // do not make it due later.
-const sqlStep = sqlSessionColumns + `,
+const sqlStep = `
+with loaded as (` + sqlSessionColumns + `,
        (select a.due_at from step_alarms a where a.session_id = s.id and a.step_id = s.next_step_id and a.cause = 'due'
         order by a.generation desc limit 1) as due_first,
        (select a.due_at from step_alarms a where a.session_id = s.id and a.step_id = s.next_step_id and a.cause <> 'delivery'
-        order by a.generation desc limit 1) as due_now` + sqlSessionTables + `where s.id = $1`
+        order by a.generation desc limit 1) as due_now` + sqlSessionTables + `where s.id = any(@id::uuid[])
+)
+select u.n, loaded.* from unnest(@id::uuid[]) with ordinality u (id, n) join loaded using (id)`
 
 // LoadStep is LoadSession, with when the step that is due was to be sent.
 func (s *Store) LoadStep(ctx context.Context, id string) (conversation.View, conversation.StepDue, error) {
+	var view conversation.View
 	var first, now *time.Time
-	rows, err := s.pool.Query(ctx, sqlStep, id)
-	view, err := collectView(rows, err, &first, &now)
-	return view, conversation.StepDue{First: orZero(first), Now: orZero(now)}, err
+	var found int
+	err := s.hot.Do(ctx, id, postgres.Statement{
+		SQL: sqlStep, Args: postgres.Args{"id": id}, Rows: &found, Read: func(row pgx.CollectableRow) (err error) {
+			view, err = scanView(row, &first, &now)
+			return err
+		},
+	})
+	switch {
+	case err != nil:
+		return conversation.View{}, conversation.StepDue{}, fmt.Errorf("load step: %w", err)
+	case found == 0:
+		return conversation.View{}, conversation.StepDue{}, conversation.ErrNoSession
+	}
+	return view, conversation.StepDue{First: orZero(first), Now: orZero(now)}, nil
 }
 
 func orZero(at *time.Time) time.Time {
@@ -164,13 +179,30 @@ func (s *Store) lastSaid(ctx context.Context, sql, sessionID string) (time.Time,
 	return orZero(at), nil
 }
 
+// sqlMove changes sessions that stand where their moves saw them, and only of those adds to the timeline and writes the alarm.
 const sqlMove = `
-update conversation_sessions
-set state_token = @to, next_step_id = nullif(@next, ''), mode = @mode, status = @status, status_reason = @reason,
-    paused_at = case when @paused then coalesce(paused_at, @at::timestamptz) end, turn = turn + 1,
-    detours = detours + @detour::int, parked_job_id = case when @parked then nullif(@job, '')::uuid end, updated_at = @at,
-    step_due_at = coalesce(@due, step_due_at)
-where id = @id and status = @was and turn = @turn and state_token = @from and next_step_id is not distinct from nullif(@step, '')`
+with moved as (
+    update conversation_sessions s
+    set state_token = u.becomes, next_step_id = nullif(u.next, ''), mode = u.mode, status = u.status, status_reason = u.reason,
+        paused_at = case when u.paused then coalesce(s.paused_at, u.at) end, turn = s.turn + 1, detours = s.detours + u.detour,
+        parked_job_id = case when u.parked then nullif(u.job, '')::uuid end, updated_at = u.at, step_due_at = coalesce(u.due, s.step_due_at)
+    from unnest(@id::uuid[], @was::text[], @turn::int[], @from::text[], @step::text[], @to::text[], @next::text[], @mode::text[],
+        @status::text[], @reason::text[], @paused::boolean[], @detour::int[], @parked::boolean[], @job::text[], @at::timestamptz[],
+        @due::timestamptz[], @entries::jsonb[]) with ordinality
+        as u (id, was, turn, came, step, becomes, next, mode, status, reason, paused, detour, parked, job, at, due, entries, n)
+    where s.id = u.id and s.status = u.was and s.turn = u.turn and s.state_token = u.came
+      and s.next_step_id is not distinct from nullif(u.step, '')
+    returning u.n, s.id, u.entries, u.at
+), noted as (
+    insert into session_transitions
+        (session_id, at, kind, from_state_token, to_state_token, trigger, step_id, message_id, detail, asked_at)
+    select m.id, e.at, e.kind, e.came, e.becomes, e.trigger, e.step, nullif(e.message, '')::uuid, e.detail, e.asked
+    from moved m cross join rows from (jsonb_to_recordset(m.entries) as (at timestamptz, kind text, came text, becomes text, trigger text,
+        step text, message text, detail text, asked timestamptz)) with ordinality
+        as e (at, kind, came, becomes, trigger, step, message, detail, asked, n)
+    order by m.n, e.n
+), alarmed as (` + sqlAlarmOfMove + `)
+select n from moved`
 
 const sqlTimeline = `
 insert into session_transitions
@@ -181,14 +213,12 @@ values (@session, @at, @kind, @from, @to, @trigger, @step, nullif(@message, ''):
 // session no longer stands where the move saw it, queue.ErrFenced when the job that causes it was taken over; then
 // nothing has happened.
 func (s *Store) Move(ctx context.Context, m session.Move, cause *conversation.Cause) error {
+	if cause == nil {
+		return s.step(ctx, m)
+	}
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		if err := move(ctx, tx, m, cause); err != nil {
 			return err
-		}
-		if m.Alarm != nil {
-			if err := inOutbox.Insert(ctx, tx, *m.Alarm, m.At); err != nil {
-				return err
-			}
 		}
 		if !m.AnswerHeldSince.IsZero() {
 			if err := answerHeld(ctx, tx, m.From, m.From.Place()+1, m.AnswerHeldSince, m.At); err != nil {
@@ -199,32 +229,79 @@ func (s *Store) Move(ctx context.Context, m session.Move, cause *conversation.Ca
 	})
 }
 
-// move changes the session and adds to its timeline. Parking and resuming are detours; a parked session keeps the job that was
-// under way, for its resume.
+// step is Move without a job that causes it, as every step moves its session: in a transaction that those of other sessions may share.
+func (s *Store) step(ctx context.Context, m session.Move) error {
+	var moved int
+	statements := []postgres.Statement{{SQL: sqlMove, Args: moveArgs(m, nil), Rows: &moved}}
+	if !m.AnswerHeldSince.IsZero() {
+		held, err := answerHeldArgs(m.From, m.From.Place()+1, m.AnswerHeldSince, m.At)
+		if err != nil {
+			return err
+		}
+		statements = append(statements, postgres.Statement{SQL: sqlAnswerMoved, Args: held})
+	}
+	switch err := s.hot.Do(ctx, m.From.ID, statements...); {
+	case err != nil:
+		return fmt.Errorf("move session: %w", err)
+	case moved == 0:
+		return conversation.ErrConflict
+	}
+	return nil
+}
+
+// move changes the session, adds to its timeline and writes its alarm.
 func move(ctx context.Context, tx pgx.Tx, m session.Move, cause *conversation.Cause) error {
-	detour, job := 0, ""
-	var due *time.Time // written here, so that the alarm's trigger has nothing left to do
-	if m.Alarm != nil {
-		due = &m.Alarm.DueAt
-	}
-	if m.From.Status.Parked() != m.Status.Parked() && m.Status != session.Stopped {
-		detour = 1
-	}
-	if cause != nil && !m.Settled {
-		job = cause.Job.ID
-	}
-	tag, err := tx.Exec(ctx, sqlMove, pgx.NamedArgs{
-		"id": m.From.ID, "was": string(m.From.Status), "turn": m.From.Turn, "from": string(m.From.Token), "step": string(m.From.NextStep),
-		"to": string(m.Token), "next": string(m.NextStep), "mode": string(m.Mode), "status": string(m.Status),
-		"reason": m.Reason, "paused": m.Paused, "detour": detour, "parked": m.Status.Parked(), "job": job, "at": m.At, "due": due,
-	})
+	tag, err := tx.Exec(ctx, sqlMove, moveArgs(m, cause).Each())
 	if err != nil {
 		return fmt.Errorf("move session: %w", err)
 	}
 	if tag.RowsAffected() == 0 {
 		return conversation.ErrConflict
 	}
-	return writeTimeline(ctx, tx, m.From.ID, m.Entries)
+	return nil
+}
+
+// moveArgs are the arguments of sqlMove. Parking and resuming are detours; a parked session keeps the job that was under way, for its
+// resume.
+func moveArgs(m session.Move, cause *conversation.Cause) postgres.Args {
+	detour, job := 0, ""
+	if m.From.Status.Parked() != m.Status.Parked() && m.Status != session.Stopped {
+		detour = 1
+	}
+	if cause != nil && !m.Settled {
+		job = cause.Job.ID
+	}
+	args := postgres.Args{
+		"id": m.From.ID, "was": string(m.From.Status), "turn": m.From.Turn, "from": string(m.From.Token), "step": string(m.From.NextStep),
+		"to": string(m.Token), "next": string(m.NextStep), "mode": string(m.Mode), "status": string(m.Status),
+		"reason": m.Reason, "paused": m.Paused, "detour": detour, "parked": m.Status.Parked(), "job": job, "at": m.At,
+	}
+	alarmArgs(args, m.Alarm, m.At)
+	entries := make([]noted, len(m.Entries))
+	for i, e := range m.Entries {
+		entries[i] = noted{
+			At: e.At, Kind: string(e.Kind), Came: string(e.From), Becomes: string(e.To), Trigger: string(e.Trigger), Step: string(e.Step),
+			Message: e.MessageID, Detail: e.Detail,
+		}
+		if !e.AskedAt.IsZero() {
+			entries[i].Asked = &e.AskedAt
+		}
+	}
+	args["entries"] = entries
+	return args
+}
+
+// noted is a line of the timeline as sqlMove reads it.
+type noted struct {
+	At      time.Time  `json:"at"`
+	Kind    string     `json:"kind"`
+	Came    string     `json:"came"`
+	Becomes string     `json:"becomes"`
+	Trigger string     `json:"trigger"`
+	Step    string     `json:"step"`
+	Message string     `json:"message"`
+	Detail  string     `json:"detail"`
+	Asked   *time.Time `json:"asked"`
 }
 
 // Note writes the timeline of a session that still stands where it was read, and ends the job that causes it. conversation.ErrConflict,
@@ -264,7 +341,7 @@ func writeTimeline(ctx context.Context, tx pgx.Tx, sessionID string, entries []s
 		if !e.AskedAt.IsZero() {
 			asked = &e.AskedAt
 		}
-		batch.Queue(sqlTimeline, pgx.NamedArgs{
+		batch.Queue(sqlTimeline, postgres.Args{
 			"session": sessionID, "at": e.At, "kind": string(e.Kind), "from": string(e.From), "to": string(e.To),
 			"trigger": string(e.Trigger), "step": string(e.Step), "message": e.MessageID, "detail": e.Detail, "asked": asked,
 		})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"paceline.internal/platform/postgres"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -40,7 +41,7 @@ returning quiet_hours, quiet_until, quiet_from, require_consent_record, updated_
 // SetSettings replaces what an organisation had decided. It counts from the next message on; an alarm that is set keeps its time,
 // and a step whose alarm is delivered in the new quiet hours waits for their end.
 func (s *Store) SetSettings(ctx context.Context, orgID string, wanted Settings, at time.Time) (Settings, error) {
-	rows, err := s.pool.Query(ctx, sqlSetSettings, pgx.NamedArgs{
+	rows, err := s.pool.Query(ctx, sqlSetSettings, postgres.Args{
 		"org_id": orgID, "quiet_hours": wanted.QuietHours, "quiet_until": wanted.Window.Opens().String(),
 		"quiet_from": wanted.Window.Closes().String(), "require_consent_record": wanted.RequireConsentRecord, "at": at,
 	})

@@ -35,6 +35,7 @@ const (
 // Store holds the pool. Every time that a statement uses is handed in.
 type Store struct {
 	pool   postgres.DB
+	hot    *postgres.Combiner // of what every step does
 	alarms *outbox.Store[session.Alarm]
 	jobs   *queue.Queue
 	intake *queue.Intake
@@ -43,5 +44,5 @@ type Store struct {
 // NewStore returns a store on an open pool.
 func NewStore(pool postgres.DB) *Store {
 	jobs := tableOfJobs(pool)
-	return &Store{pool: pool, alarms: stepAlarms(pool), jobs: jobs, intake: queue.NewIntake(jobs)}
+	return &Store{pool: pool, hot: postgres.NewCombiner(pool), alarms: stepAlarms(pool), jobs: jobs, intake: queue.NewIntake(jobs)}
 }

@@ -62,7 +62,19 @@ func TestIndexes(t *testing.T) {
 		{name: "DueJobs", sql: `select id from webhook_jobs where status = 'pending' and next_retry_at <= now()`, want: "idx_webhook_jobs_pending"},
 		{name: "SessionOfAJobThatIsClearedAway", sql: `select id from conversation_sessions where parked_job_id = '00000000-0000-7000-8000-000000000001'`, want: "conversation_sessions_by_parked_job"},
 		{name: "S2_12_DueJobsOfAnOrganisation", sql: `select id from webhook_jobs where status = 'pending' and org_id = gen_random_uuid() and next_retry_at <= now() order by next_retry_at, id limit 9`, want: "idx_webhook_jobs_pending"},
-		{name: "JobsOfAnOrganisation", sql: `select id from webhook_jobs where org_id = gen_random_uuid() order by id desc limit 9`, want: "webhook_jobs_by_org"},
+		{name: "JobsOfAnOrganisation", sql: `select id from webhook_jobs where org_id = '00000000-0000-7000-8000-000000000001' order by id desc limit 9`, want: "webhook_jobs_by_org"},
+		{
+			name: "JobsOfAType", sql: `select id from webhook_jobs where org_id = '00000000-0000-7000-8000-000000000001' and event_type = 'rare' order by id desc limit 9`,
+			want: "webhook_jobs_by_type",
+		},
+		{
+			name: "OutreachOfAType", sql: `select id from engagement_outreach where org_id = '00000000-0000-7000-8000-000000000001' and event_type = 'rare' order by id desc limit 9`,
+			want: "engagement_outreach_by_type",
+		},
+		{
+			name: "SessionsWhereTheyStand", sql: `select id from conversation_sessions where org_id = '00000000-0000-7000-8000-000000000001' and state_token = 'rare' order by id desc limit 9`,
+			want: "conversation_sessions_by_token",
+		},
 		{name: "JobsToClearAway", sql: `select id from webhook_jobs where processed_at is not null and processed_at < now() order by processed_at, id limit 9`, want: "webhook_jobs_ended"},
 		{name: "AbandonedJobs", sql: `select id from webhook_jobs where status = 'processing' and lease_until <= now()`, want: "webhook_jobs_leased"},
 		{name: "ExpiredReservations", sql: `select key from delivery_reservations where expires_at <= now() order by expires_at limit 16`, want: "delivery_reservations_expired"},
@@ -255,4 +267,37 @@ func TestMove(t *testing.T) {
 			require.Empty(t, alarms)
 		})
 	}
+
+	t.Run("TheEndOfABurstAnswersItsHeldReplyAndOneThatWasOvertakenDoesNot", func(t *testing.T) {
+		t.Parallel()
+		store, r, job := setup(t)
+		require.NoError(t, store.Move(t.Context(), begins(r), nil))
+		r.Token, r.NextStep, r.Turn = session.AwaitingBurst, "onboarding_message_1", 1
+		require.NoError(t, store.HoldReply(t.Context(), r, conversation.Cause{Job: job}, session.Entry{At: now, Kind: session.KindHeld}))
+		ends := session.Stay(r, now)
+		ends.Token, ends.NextStep, ends.AnswerHeldSince = session.AwaitingInterviewStart, "", now.Add(-time.Hour)
+		pending := func() int {
+			claimed, err := store.Jobs().Claim(t.Context(), queue.Claim{Limit: 9, Now: now, Until: now.Add(time.Minute)})
+			require.NoError(t, err)
+			return len(claimed.Jobs)
+		}
+
+		overtaken := ends
+		overtaken.From.Turn, overtaken.From.Detours = 2, 1 // the same place of the conversation, and another turn
+		require.ErrorIs(t, store.Move(t.Context(), overtaken, nil), conversation.ErrConflict)
+		require.Zero(t, pending())
+		require.NoError(t, store.Move(t.Context(), ends, nil))
+		require.Equal(t, 1, pending())
+	})
+
+	t.Run("AHeldReplyIsNotAnsweredBehindAMoveThatParkedItsSession", func(t *testing.T) {
+		t.Parallel()
+		store, r, job := setup(t)
+		require.NoError(t, store.Move(t.Context(), begins(r), nil))
+		r.Token, r.NextStep, r.Turn = session.AwaitingBurst, "onboarding_message_1", 1
+		require.NoError(t, store.HoldReply(t.Context(), r, conversation.Cause{Job: job}, session.Entry{At: now, Kind: session.KindHeld}))
+		answered, err := store.AnsweredBehind(t.Context(), session.Park(r, now, session.Stuck, session.TriggerStep, "", "two executions at once"))
+		require.NoError(t, err)
+		require.Zero(t, answered, "the one that lost must not route the reply, which the resume does")
+	})
 }

@@ -18,6 +18,11 @@ func (p *parser) count(i int) (n, next int, ok bool) {
 		return 0, i, false
 	}
 	n, next = it.num, i+1
+	if it.text == "cento" && p.lang != english && p.is(next, and) { // "cento e vinte"
+		if low, to, ok := p.count(next + 1); ok && low < 100 && p.item(next+1).kind == word {
+			return n + low, to, true
+		}
+	}
 	if it.kind != word || n < 20 || n > 90 || n%10 != 0 {
 		return n, next, true
 	}
@@ -50,6 +55,9 @@ func (p *parser) amountBody(i int) (Amount, int) {
 		if to == next || u >= last { // a larger unit after a smaller one is another amount
 			break
 		}
+		if last <= years && u == hours && p.is(to, on|at) && p.is(to+1, part) { // "daqui a 10 dias, 9h da manhã"
+			break
+		}
 		total.Months += one.Months
 		total.Days += one.Days
 		total.Exact += one.Exact
@@ -65,7 +73,12 @@ func (p *parser) amountBody(i int) (Amount, int) {
 				return total, next + 1
 			}
 		}
-		if u < hours || p.is(next, and) {
+		if m, after, ok := p.count(next); u == hours && ok && p.lang != english && p.is(next-1, and) && p.item(next).kind == word &&
+			m >= 5 && m < 60 && (p.item(after).from < 0 || p.is(after, verb|remind)) { // "duas horas e quinze"
+			total.Exact += time.Duration(m) * time.Minute
+			return total, after
+		}
+		if u < minutes || p.is(next, and) {
 			break
 		}
 	}
@@ -94,6 +107,9 @@ func (p *parser) single(i int) (Amount, unitKind, int) {
 		halves, next = halves+1, next+2
 	case p.reads(next, "½"):
 		halves, next = halves+1, next+1
+	case p.item(i).kind == digits && p.reads(next, "1") && !p.item(next).glued && p.reads(next+1, "/") && p.reads(next+2, "2"):
+		// "1 1/2 hours"
+		halves, next = halves+1, next+3
 	}
 	if p.is(next, once) && p.is(next+1, unit) && p.is(i, number) && p.item(i).kind == word {
 		next++ // "half of an hour", "a couple of an"
@@ -200,44 +216,98 @@ func (p *parser) relative(i int) element {
 	return element{kind: aRelative, to: next, amount: amount}
 }
 
-// awaited reads an amount that the goal waits for before what it does: "wait 10 minutes then", "espera meia hora e depois". Only with
-// such a word: who waits "and" calls may mean one thing.
+// awaited reads an amount that the goal waits for before what it does: "wait 10 minutes then", "espera meia hora e liga", "10 mins then",
+// "two hours later". Who only waits, or waits "and" does what is no verb, may mean one thing.
 func (p *parser) awaited(i int) element {
-	first := i
-	switch it := p.item(i); {
-	case !p.start(i) || it.kind != word:
-		return element{}
-	case p.lang == english && it.text == "wait", p.lang != english && (it.text == "espera" || it.text == "espere" || it.text == "aguarda" ||
-		it.text == "aguarde"):
-		first++
-		if p.is(first, lasting) || p.reads(first, "another") || p.reads(first, "mais") && p.item(first).to-p.item(first).from == 1 {
-			first++
-		}
-	case p.lang == english && it.text == "give" && (p.reads(i+1, "it") || p.reads(i+1, "me")):
-		first += 2
-		if p.reads(first, "another") {
-			first++
-		}
-	case p.lang != english && it.text == "me" && p.reads(i+1, "da"):
-		first += 2
-	default:
+	if !p.start(i) || p.item(i).kind == mark {
 		return element{}
 	}
+	if reached := p.reached(i); reached.to > i {
+		return reached
+	}
+	first, led := p.waiting(i)
 	first = p.approximate(first)
 	amount, next := p.amountBody(first)
-	if next == first {
+	if next == first || amount.Exact == 0 {
 		return element{}
 	}
+	if p.lang == english && !led && p.reads(next, "later") && p.item(next).to-p.item(next).from == 1 {
+		return element{kind: aRelative, to: next + 1, amount: amount}
+	}
+	joined := false
 	for p.reads(next, ",") || p.is(next, and) && !p.item(next).accent {
+		joined = joined || p.is(next, and)
 		next++
 	}
 	then := p.item(next)
-	if then.to-then.from != 1 || p.item(next+1).kind == mark || p.is(next+1, or) || p.reads(next+1, "disso") {
+	if then.to-then.from == 1 && p.item(next+1).kind != mark && !p.is(next+1, or) && !p.reads(next+1, "disso") {
+		switch then.text {
+		case "then", "depois", "dps", "dai", "ai", "entao":
+			return element{kind: aRelative, to: next + 1, amount: amount}
+		}
+	}
+	if joined && p.lang != english && then.text == "em" && then.is(vague) { // "em seguida"
+		return element{kind: aRelative, to: next + 1, amount: amount}
+	}
+	if led && joined && then.is(verb) && !then.is(enduring) {
+		return element{kind: aRelative, to: next, amount: amount}
+	}
+	return element{}
+}
+
+// waiting reads the words that ask to wait. "Wait 10 minutes and call" may mean one thing that is done now; "give it 10 minutes and call"
+// does not.
+func (p *parser) waiting(i int) (first int, led bool) {
+	more := func(k int) int {
+		if p.lang != english && p.reads(k, "ai") {
+			k++
+		}
+		if p.reads(k, "uns") || p.reads(k, "umas") || p.is(k, lasting) || p.reads(k, "another") ||
+			p.reads(k, "mais") && p.item(k).to-p.item(k).from == 1 {
+			k++
+		}
+		return k
+	}
+	switch it := p.item(i); {
+	case p.lang == english && (it.text == "wait" || it.text == "hold" && it.to-it.from == 2):
+		return more(i + 1), false
+	case p.lang == english && it.text == "give" && (p.reads(i+1, "it") || p.reads(i+1, "me")):
+		return more(i + 2), true
+	case p.lang != english && it.text == "me" && p.reads(i+1, "da"):
+		return more(i + 2), true
+	}
+	if p.lang != english {
+		switch p.item(i).text {
+		case "espera", "espere", "aguarda", "aguarde", "segura", "segure", "conta", "conte", "da", "de":
+			if p.item(i).to-p.item(i).from == 1 {
+				return more(i + 1), p.reads(i, "segura") || p.reads(i, "conta") || p.reads(i, "da")
+			}
+		}
+	}
+	return i, false
+}
+
+// reached reads when a clock or an amount is reached: "quando der 18 horas", "assim que passar meia hora".
+func (p *parser) reached(i int) element {
+	if p.lang == english || !p.reads(i, "quando") && !p.reads(i, "qdo") && !p.reads(i, "qnd") && !p.reads(i, "assim") {
 		return element{}
 	}
-	switch then.text {
-	case "then", "depois", "dai", "ai", "entao":
-		return element{kind: aRelative, to: next + 1, amount: amount}
+	k := i + 1
+	clocks := false
+	switch p.item(k).text {
+	case "der", "derem", "for", "forem":
+		clocks = true
+	case "passar", "passarem", "completar", "completarem", "fizer":
+	default:
+		return element{}
+	}
+	if k++; clocks {
+		if c, to := p.clockBody(k, true); to > k && c.plainNumber == 0 {
+			return element{kind: aClock, to: to, clock: c}
+		}
+	}
+	if amount, to := p.amountBody(k); to > k && amount.Exact > 0 {
+		return element{kind: aRelative, to: to, amount: amount}
 	}
 	return element{}
 }

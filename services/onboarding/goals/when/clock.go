@@ -128,6 +128,10 @@ func (p *parser) unled(i, to int, c clock) bool {
 	case p.is(i-1, reading|bound|toHour|number) && !beside, p.has(reading) && !beside && !c.twelve && p.item(i+1).text == ":":
 		return false
 	case c.plainNumber > 0:
+		if n := len(p.elements); p.lang != english && n > 0 && p.elements[n-1].to == i && p.elements[n-1].day.kind == aWeekday &&
+			!p.is(to, part) { // "sexta 13" may be a date
+			return false
+		}
 		day := len(p.elements) > 0 && p.elements[len(p.elements)-1].to == i && beside && p.elements[len(p.elements)-1].kind != aRelative
 		return day && (p.item(to).from < 0 || p.item(to).kind == mark && !p.item(to).glued || p.reads(to, ",") || p.is(to, part)) ||
 			beside && p.partElement(to).to > to
@@ -232,7 +236,7 @@ func (p *parser) beforeHour(i int, led bool) (clock, int) {
 	}
 	before := p.is(next, toHour)
 	if !before && !p.is(next, pastHour) || p.lang != english && before && !p.firm(next) && !(p.item(next).to-p.item(next).from > 1) ||
-		!sure && !led && p.lang == english {
+		!sure && !led && p.lang == english && !p.start(i) {
 		return clock{}, i
 	}
 	next++
@@ -375,7 +379,8 @@ func (p *parser) together(i int, led bool) (clock, int) {
 	it, next := p.item(i), i+1
 	hour, minute, length := it.num/100, it.num%100, len(it.text)
 	military := p.is(next, hourMark) && p.lang == english && length == 4
-	if length > 4 || minute > 59 || !p.is(next, meridiem) && !military && !(led && length == 4 && it.text[0] == '0' && hour > 0) {
+	if length > 4 || minute > 59 || p.item(next).kind == digits || !p.is(next, meridiem) && !military && !(led && length == 4 &&
+		(it.text[0] == '0' && hour > 0 || hour > 12 && hour < 24 && p.ends(next))) {
 		return clock{}, i
 	}
 	if military {

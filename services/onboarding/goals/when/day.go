@@ -88,7 +88,8 @@ func (p *parser) weekdayStands(i, k, to int, led bool, e *element) bool {
 	}
 	beside := len(p.elements) > 0 && p.beside(p.elements[len(p.elements)-1].to, i) && p.elements[len(p.elements)-1].kind != aWrong
 	if to == k+1 && it.is(weak) && len(it.text) <= 3 {
-		if !(led && (p.ends(to) || clocks(to)) && it.text != "sun" || beside || clocks(to)) || it.text == "ter" && !led {
+		if !(led && (p.ends(to) || clocks(to)) && it.text != "sun" || beside || clocks(to) || p.is(to, part)) ||
+			it.text == "ter" && !led && !(p.start(i) && p.reads(to+1, ":")) {
 			return false
 		}
 	}
@@ -221,6 +222,9 @@ func (p *parser) dateBody(i int) (day, int) {
 	if after := p.week(to, months); after > 0 && (suffixed || p.reads(i, "dia")) {
 		return day{kind: ofMonth, day: n, nextMonth: true}, after
 	}
+	if p.reads(i, "dia") && p.is(to, this|on) && p.reads(to+1, "mes") {
+		return day{kind: ofMonth, day: n}, to + 2
+	}
 	if (p.reads(i, "dia") || suffixed) && !p.is(to, counted) && p.dayEnds(to) {
 		return day{kind: ofMonth, day: n}, to
 	}
@@ -284,7 +288,8 @@ func (p *parser) figureDate(i int) (day, int) {
 		}
 		return day{kind: date, year: a.num, month: time.Month(b), day: p.item(i + 4).num}, i + 5
 	}
-	if !figure(i, 1, 2) || sep.text != "/" && (!third || len(p.item(i+4).text) != 4) {
+	dotted := p.lang != english && sep.text == "." && figure(i, 2, 2) && figure(i+2, 2, 2) && p.is(i+3, at) // "20.04 às 12h"
+	if !figure(i, 1, 2) || sep.text != "/" && !dotted && (!third || len(p.item(i+4).text) != 4) {
 		return day{}, i
 	}
 	d, to := day{kind: date, day: a.num, month: time.Month(b)}, i+3

@@ -40,7 +40,7 @@ var english = &language{halfClock: true, monthDay: true, say: englishPhrases, wo
 		{unit | short, int(days), "d"},
 		{unit | short, int(weeks), "w"},
 		{number, 14, "fortnight of"},
-		{fixed, 30, "half n hour, half an hr, half a hour, half hr, half an houre, half an hour, half hour, a half hour, a half an hour, half of an hour, 1 / 2 hour, 1 / 2 an hour"},
+		{fixed, 30, "half n hour, half an hr, half a hour, half hr, half an houre, half an hour, half hour, a half hour, a half an hour, half of an hour, half an hour's, 1 / 2 hour, 1 / 2 an hour"},
 		{fixed, 15, "quarter of an hour, a quarter of an hour, quarter hour, a quarter hour"},
 		{fixed, 45, "three quarters of an hour, three quarter hours, three quarters of hour, 3 / 4 hour"},
 		{fixed, 0, "half a day, half day, half a minute, half a second, half a week, half a year, half a month"},

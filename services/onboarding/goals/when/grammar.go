@@ -84,6 +84,11 @@ func (p *parser) scan() {
 
 // neutral skips words that look temporal together and are not: "segunda via", "second floor".
 func (p *parser) neutral(i int) int {
+	if p.street(i) {
+		if d, to := p.dateBody(i + 1); to > i+1 && d.kind == date && !p.is(to, at) {
+			return to
+		}
+	}
 	if p.is(i, weekday|ordinal) && p.is(i+1, counted) {
 		return i + 2
 	}
@@ -158,6 +163,9 @@ func (p *parser) setting(i int) bool {
 
 // place reports whether what follows a time of day is where it is that time: "9am London time", "9h UTC".
 func (p *parser) place(i int) bool {
+	if p.lang != english && p.reads(i, "de") && p.item(i+1).plain() && p.item(i+1).capital { // "às 10h de Lisboa"
+		return true
+	}
 	return p.is(i, place) || p.item(i).plain() && p.item(i+1).text == "time" || p.item(i).plain() && p.item(i+1).plain() &&
 		p.item(i+2).text == "time"
 }
@@ -352,6 +360,8 @@ func (p *parser) monthAlone(i int) int {
 	it := p.item(i)
 	led := p.is(i-1, in|on|bound|coming|this|last|every)
 	switch {
+	case p.lang == english && p.is(i-1, report) && !p.is(i-1, remind) && p.start(i-1) && (p.item(i+1).is(that) || p.reads(i+1, "about")):
+		return 0 // "email April about the invoice"
 	case it.text == "may" || it.text == "march" || it.text == "marco" && !it.accent && it.capital:
 		if led && p.bareEnd(i+1) && !p.is(i-1, foreign&^on) || p.is(i-1, in) && it.text != "marco" {
 			return i + 1

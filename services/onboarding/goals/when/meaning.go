@@ -84,6 +84,12 @@ func (p *parser) content(e *element) bool {
 		return true
 	}
 	before := p.item(e.from - 1)
+	if e.kind == aRelative && (before.text == "ready" || strings.HasPrefix(before.text, "pront")) { // "a dish that is ready in 20 minutes"
+		return true
+	}
+	if e.kind == aRelative && p.is(e.from-2, that) && before.kind == word && e.from > 2 { // "a cake that bakes in 40 minutes"
+		return true
+	}
 	if before.text == "to" || before.is(or) && before.text != "a" && before.from >= 0 && before.kind == word || before.text == "not" ||
 		before.text == "nao" ||
 		before.is(and) && !before.accent && e != &p.elements[0] && !before.is(at) {
@@ -131,6 +137,8 @@ func (p *parser) reported(e *element) bool {
 			return true
 		case it.is(clause) && !(it.is(question) && i == 0):
 			return true
+		case it.is(that) && told && e.kind == aRelative && p.happened(i+1, e.from):
+			return false
 		case it.is(that) && told, it.text == "if" || it.text == "whether" || it.text == "caso":
 			return true
 		case it.is(infinitive) && asked && (p.infinitiveAt(i+1) || p.lang != english && p.infinitiveAt(i+2) && p.item(i+1).kind == word):
@@ -139,6 +147,19 @@ func (p *parser) reported(e *element) bool {
 		told = told || it.is(report|remind)
 		asked = asked || it.is(report) && !it.is(remind) && it.text != "remind" && it.text != "lembra" && it.text != "lembre" &&
 			it.text != "lembrar"
+	}
+	return false
+}
+
+// happened reports whether the clause between two items has its verb in the past, so that an amount to come is not its own: "confere se o
+// reembolso caiu daqui a duas semanas".
+func (p *parser) happened(from, to int) bool {
+	for i := from; i < to && p.lang != english; i++ {
+		for _, ending := range []string{"ou", "iu", "eu", "aram", "iram", "eram"} {
+			if it := p.item(i); it.plain() && len(it.text) > 3 && strings.HasSuffix(it.text, ending) {
+				return true
+			}
+		}
 	}
 	return false
 }
@@ -168,6 +189,9 @@ func (p *parser) infinitiveAt(i int) bool {
 // booked reports whether the element is when something is that shall be booked now, or where something is moved to.
 func (p *parser) booked(e *element) bool {
 	for i := range e.from {
+		if e.kind == aRelative && p.rides(i) {
+			continue
+		}
 		purposed := p.is(e.from, purpose)
 		if purposed && (p.reads(i, "calendar") || p.reads(i, "agenda") && p.reads(i-1, "na")) { // "add lunch to my calendar for Friday"
 			return true
@@ -178,4 +202,11 @@ func (p *parser) booked(e *element) bool {
 		}
 	}
 	return false
+}
+
+// rides reports whether the booking at i is of a car, which is ordered when it is wanted: "get me a cab in 20 minutes".
+func (p *parser) rides(i int) bool {
+	said := strings.ToLower(p.text[p.item(i).start:p.item(i).end])
+	return p.is(i, booking) && (strings.HasSuffix(said, "cab") || strings.HasSuffix(said, "taxi") || strings.HasSuffix(said, "táxi") ||
+		strings.HasSuffix(said, "uber"))
 }

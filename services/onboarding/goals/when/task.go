@@ -111,6 +111,9 @@ func (p *parser) property(i int) int {
 		return 0
 	}
 	if p.lang != english {
+		if p.is(next, unit) && p.reads(i-1, "de") && p.program(i-1) && !p.is(next+1, in|ago|vague) && !p.reads(next+1, "em") {
+			return next + 1
+		}
 		if p.is(next, unit) && p.item(next).value <= int(hours) && p.reads(i-1, "de") && p.thing(i-2) && p.is(i-3, once) && p.made(i-4) {
 			return next + 1
 		}
@@ -132,9 +135,25 @@ func (p *parser) made(i int) bool {
 		i--
 	}
 	switch p.item(i).text {
-	case "find", "search", "suggest", "recommend", "play", "record", "write", "show", "grava", "grave", "gravar", "procura", "procure", "acha",
+	case "find", "search", "suggest", "recommend", "book", "play", "record", "write", "show", "grava", "grave", "gravar", "procura", "procure",
+		"acha",
 		"ache", "busca", "busque", "encontra", "encontre", "sugere", "sugira", "recomenda", "recomende":
 		return p.start(i)
+	}
+	return false
+}
+
+// program reports whether what ends before item i is something that has a length, and waits for nothing: "treino de perna de 20 minutos".
+func (p *parser) program(i int) bool {
+	for k := i - 1; k >= max(0, i-3); k-- {
+		switch p.item(k).text {
+		case "massagem", "treino", "podcast", "video", "aula", "filme", "playlist", "meditacao", "caminhada", "corrida", "alongamento", "curso",
+			"plano", "episodio", "documentario", "assinatura", "yoga", "pilates":
+			return true
+		}
+		if k < i-1 && !p.reads(k, "de") && !p.reads(k+1, "de") {
+			return false
+		}
 	}
 	return false
 }

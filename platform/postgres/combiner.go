@@ -1,0 +1,273 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+const (
+	// combinerLanes transactions may be under way at once, so that one waits for its commit while the next is worked.
+	combinerLanes = 2
+	// maxCombined is how many pieces of work share a transaction.
+	maxCombined = 128
+	// combinedTimeout bounds a shared transaction, which none of its callers may break off for the others; laneTimeout one that a caller runs
+	// alone in a lane.
+	combinedTimeout = 10 * time.Second
+	laneTimeout     = 5 * time.Second
+)
+
+// sqlByRow plans a statement once for any number of rows, and so that each row is looked up by itself: what a hash join does best is to
+// read a whole table. sqlBrief keeps one row that another transaction holds from holding up a lane, and all who wait for it: after
+// this long the piece that waits goes by itself, outside of the lanes.
+const (
+	sqlByRow = `select set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_hashjoin', 'off', true),
+	set_config('enable_mergejoin', 'off', true)`
+	sqlBrief = sqlByRow + `, set_config('lock_timeout', '200ms', true)`
+)
+
+// Combiner runs the statements of many callers in few transactions: what has come together while the lanes were busy goes to the server in
+// one round trip and shares one commit, and what is the same statement is run once for all of them. A caller alone goes at once, in a
+// transaction of its own; a crowd waits for one transaction that is under way and for its own. Nobody is answered before the commit.
+//
+// What is combined must be correct in any order and beside anything: statements that are guarded by themselves. The zero value is not
+// usable; see NewCombiner.
+type Combiner struct {
+	db DB
+
+	mu      sync.Mutex
+	lanes   int // in use
+	waiting []*piece
+}
+
+// NewCombiner returns a combiner on a database.
+func NewCombiner(db DB) *Combiner { return &Combiner{db: db} }
+
+// Statement is one statement of a piece of work, in the form for many rows at once: each argument is an array of the values of all callers,
+// as in unnest(@id::uuid[], @at::timestamptz[]) with ordinality u (id, at, n).
+type Statement struct {
+	SQL string
+	// Args are the caller's own values, which become the elements of the arrays.
+	Args Args
+	// Rows is set to how many rows of the result are the caller's: those whose first column, the ordinality n, is theirs. Nil where that is
+	// of no interest. A transaction that is undone and tried again counts anew.
+	Rows *int
+	// Read reads such a row, by the columns behind the first one. Nil for none. It may be called again by another try, so what it read is
+	// only good together with Rows. Its error is its caller's alone, and undoes nothing.
+	Read func(pgx.CollectableRow) error
+}
+
+// piece is what one caller brings: its statements, one after the other in one transaction.
+type piece struct {
+	ctx        context.Context //nolint:containedctx // of the caller who waits for the answer
+	key        string
+	statements []Statement
+	unread     error      // of Read
+	answer     chan error // of one
+}
+
+// Do runs statements in one transaction, which may be shared with those of other callers, and returns once it is committed. The key orders
+// the pieces of a transaction, so that two transactions that meet the same rows meet them in the same order: pieces that lock the same
+// rows have the same key. An error of the server undoes all statements of the piece, and of no other. When ctx ends first the statements
+// may have happened all the same, and may still be read: after an error nothing of what they set is to be looked at.
+//
+// A context that is bounded to an organisation has its transaction for itself.
+func (c *Combiner) Do(ctx context.Context, key string, statements ...Statement) error {
+	p := &piece{ctx: ctx, key: key, statements: statements}
+	if !across(ctx) {
+		return c.alone(ctx, p)
+	}
+	c.mu.Lock()
+	if c.lanes < combinerLanes {
+		c.lanes++
+		c.mu.Unlock()
+		err := c.inLane(ctx, p)
+		if lockedOut(err) || lostConflict(err) {
+			return c.alone(ctx, p)
+		}
+		return cmp.Or(err, p.unread)
+	}
+	p.answer = make(chan error, 1)
+	c.waiting = append(c.waiting, p)
+	c.mu.Unlock()
+	select {
+	case err := <-p.answer:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// inLane runs a piece in the lane that its caller has taken, for no longer than others can wait.
+func (c *Combiner) inLane(ctx context.Context, p *piece) error {
+	defer c.leave()
+	ctx, cancel := context.WithTimeout(ctx, laneTimeout)
+	defer cancel()
+	return c.run(ctx, sqlBrief, p)
+}
+
+// leave gives the lane of a caller who came first to those who came meanwhile.
+func (c *Combiner) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.waiting) == 0 {
+		c.lanes--
+		return
+	}
+	go func() {
+		for batch := c.next(); len(batch) > 0; batch = c.next() {
+			c.together(batch)
+		}
+	}()
+}
+
+// next takes those who wait. None means that the lane is free again.
+func (c *Combiner) next() []*piece {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = slices.DeleteFunc(c.waiting, func(p *piece) bool { return p.ctx.Err() != nil }) // the caller has gone
+	n := min(len(c.waiting), maxCombined)
+	batch := slices.Clone(c.waiting[:n])
+	c.waiting = slices.Delete(c.waiting, 0, n)
+	if n == 0 {
+		c.lanes--
+	}
+	return batch
+}
+
+// together runs a batch in one transaction. If the server refuses it nothing of it has happened, and each piece goes by itself, at once, so
+// that those who wait for nothing do not wait for the one that does. A lost connection is the error of all: whether the transaction was
+// committed is not known, and only the callers know how to find out.
+func (c *Combiner) together(batch []*piece) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), combinedTimeout)
+	defer cancel()
+	err := c.run(ctx, sqlBrief, batch...)
+	if undone(err) && (len(batch) > 1 || lockedOut(err) || lostConflict(err)) {
+		for _, p := range batch {
+			go func() { p.answer <- c.alone(p.ctx, p) }()
+		}
+		return
+	}
+	for _, p := range batch {
+		p.answer <- cmp.Or(err, p.unread)
+	}
+}
+
+// undone reports whether an error says that nothing of a transaction has happened, on a connection that goes on: the server refused a
+// statement, or one was never sent because its arguments have no form.
+func undone(err error) bool {
+	if _, unsent := errors.AsType[pgx.ErrPreprocessingBatch](err); unsent {
+		return true
+	}
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && refused.SeverityUnlocalized == "ERROR"
+}
+
+// alone runs a piece in a transaction of its own; again, at once, when it lost a conflict: of two that wait for each other one has gone on.
+func (c *Combiner) alone(ctx context.Context, p *piece) error {
+	var err error
+	for range txAttempts {
+		if err = c.run(ctx, sqlByRow, p); !lostConflict(err) {
+			break
+		}
+	}
+	return cmp.Or(err, p.unread)
+}
+
+// run sends all statements at once, those of pieces that are alike together. Without a begin of its own what is sent at once is one
+// transaction.
+func (c *Combiner) run(ctx context.Context, first string, pieces ...*piece) error {
+	slices.SortStableFunc(pieces, func(a, b *piece) int {
+		return cmp.Or(slices.CompareFunc(a.statements, b.statements, func(a, b Statement) int { return strings.Compare(a.SQL, b.SQL) }),
+			cmp.Compare(a.key, b.key))
+	})
+	var batch pgx.Batch
+	batch.Queue(first)
+	for len(pieces) > 0 {
+		alike := 1
+		for alike < len(pieces) && slices.EqualFunc(pieces[0].statements, pieces[alike].statements,
+			func(a, b Statement) bool { return a.SQL == b.SQL }) {
+			alike++
+		}
+		for i := range pieces[0].statements {
+			queue(&batch, i, pieces[:alike])
+		}
+		pieces = pieces[alike:]
+	}
+	return c.db.SendBatch(ctx, &batch).Close() // only now it is committed
+}
+
+// queue adds the statement at a place of pieces that are alike, once for all of them.
+func queue(batch *pgx.Batch, place int, pieces []*piece) {
+	one := pieces[0].statements[place]
+	args := make(Args, len(one.Args))
+	for name := range one.Args {
+		values := make([]any, len(pieces))
+		for i, p := range pieces {
+			values[i] = p.statements[place].Args[name]
+		}
+		args[name] = values
+	}
+	for _, p := range pieces {
+		if place == 0 {
+			p.unread = nil
+		}
+		if rows := p.statements[place].Rows; rows != nil {
+			*rows = 0
+		}
+	}
+	queued := batch.Queue(one.SQL, args)
+	if one.Rows == nil && one.Read == nil {
+		return
+	}
+	queued.Query(func(rows pgx.Rows) error {
+		defer rows.Close()
+		for rows.Next() {
+			n := 0
+			into := make([]any, len(rows.FieldDescriptions())) // a column without a destination is passed over
+			into[0] = &n
+			if err := rows.Scan(into...); err != nil {
+				return err
+			}
+			p := pieces[n-1]
+			of := p.statements[place]
+			if of.Rows != nil {
+				*of.Rows++
+			}
+			if of.Read != nil {
+				p.unread = cmp.Or(p.unread, of.Read(behind{rows}))
+			}
+		}
+		return rows.Err()
+	})
+}
+
+// behind is a row without its first column.
+type behind struct{ rows pgx.Rows }
+
+// FieldDescriptions implements pgx.CollectableRow.
+func (b behind) FieldDescriptions() []pgconn.FieldDescription { return b.rows.FieldDescriptions()[1:] }
+
+// Scan implements pgx.CollectableRow. Its error is of this row alone: that of pgx.Rows would end the rows of all callers.
+func (b behind) Scan(dest ...any) error {
+	return pgx.ScanRow(b.rows.TypeMap(), b.FieldDescriptions(), b.RawValues(), dest...)
+}
+
+// Values implements pgx.CollectableRow.
+func (b behind) Values() ([]any, error) {
+	values, err := b.rows.Values()
+	if err != nil {
+		return nil, err
+	}
+	return values[1:], nil
+}
+
+// RawValues implements pgx.CollectableRow.
+func (b behind) RawValues() [][]byte { return b.rows.RawValues()[1:] }
