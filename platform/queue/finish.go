@@ -11,12 +11,16 @@ import (
 	"paceline.internal/platform/postgres"
 )
 
+// SetCompleted is what completes a job, for a statement of the owner's that does so beside its own change: "update jobs j set" comes before,
+// and behind it "from ... done", where done.at is when. The statement has to hold the job's lease, as sqlComplete does.
+const SetCompleted = `status = 'completed', error_message = '', updated_at = done.at, processed_at = done.at,
+    lease_token = null, lease_until = null, lost_leases = 0`
+
 // sqlComplete is sqlFinish for what most jobs come to, for those of one claim. The ids are an array because a join would be planned, while
 // the table is still empty, as a walk through all of it, and the plan is kept.
 const sqlComplete = `
-update {table} j
-set status = 'completed', error_message = '', updated_at = $3::timestamptz, processed_at = $3::timestamptz,
-    lease_token = null, lease_until = null, lost_leases = 0
+update {table} j set ` + SetCompleted + `
+from (select $3::timestamptz as at) done
 where j.id = any($1::uuid[]) and j.lease_token = $2::uuid
 returning j.id::text`
 

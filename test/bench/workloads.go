@@ -104,7 +104,9 @@ func (replies) seed(ctx context.Context, database, service string, n int) error 
 	if err := seedSteps(ctx, database, service, n); err != nil || service != stack.Onboarding {
 		return err
 	}
-	return execEach(ctx, database, `delete from step_alarms`,
+	return execEach(ctx, database, `insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at, processed_at)
+select gen_random_uuid(), '01900000-0000-7000-8000-0000000000bb', 'done:' || n, 'kapso', 'kapso.survey.response', '+1415' || (3000000 + n),
+	'{"score": 9}', 'completed', null, now(), now(), now() from generate_series(1, 20000) n`, `delete from step_alarms`,
 		`update conversation_sessions set next_step_id = null, state_token = 'onboarding:awaiting_opening_response'`, `vacuum analyze`)
 }
 
@@ -138,7 +140,7 @@ func (replies) examine(ctx context.Context, urls map[string]string, stubs *stubs
 	if err := errors.Join(
 		queryRow(ctx, urls["messaging"], `select count(*) filter (where direction = 'inbound'),
 			count(twilio_sid) filter (where direction = 'outbound') from sms_messages`, &in, &out),
-		queryRow(ctx, urls["onboarding"], `select count(*) from webhook_jobs where status = 'completed'`, &jobs),
+		queryRow(ctx, urls["onboarding"], `select count(*) from webhook_jobs where status = 'completed' and idempotency_key not like 'done:%'`, &jobs),
 	); err != nil {
 		return err
 	}

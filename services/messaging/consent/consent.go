@@ -19,6 +19,9 @@ const (
 	OptedOut State = "opted_out"
 )
 
+// States are all states, the zero value too.
+func States() []State { return []State{"", OptedIn, OptedOut} }
+
 // ParseState reads a state as it is stored and as the API takes it.
 func ParseState(stored string) (State, error) {
 	switch s := State(stored); s {

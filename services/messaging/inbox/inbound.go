@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -172,6 +173,13 @@ func (e Entry) Decide(current consent.State, last LastWords) Consequences {
 	return c
 }
 
+// Plain reports whether nothing follows from the message, whatever the state of consent is and whatever was said before: it is only kept.
+func (e Entry) Plain() bool {
+	return !slices.ContainsFunc(consent.States(), func(current consent.State) bool {
+		return e.Decide(current, LastWords{}) != Consequences{Effect: consent.None}
+	})
+}
+
 // RecordInbound stores a message and applies its effect on consent in one transaction, so that an opt-out holds before
 // anybody hears of it. A SID that was recorded before gets the same message, with the same effect, and changes nothing.
 // An opt-out, a repeated one as well, is answered once nothing is on its way to the person any more: so Twilio accepts no message
@@ -206,6 +214,9 @@ func (s *Service) RecordInbound(ctx context.Context, in Inbound) (send.Message, 
 		if err := s.Send.AwaitQuiet(ctx, m.OrgID, m.From); err != nil {
 			return send.Message{}, err
 		}
+	}
+	if m.ConsentEffect == consent.None {
+		return m, nil // nothing is said to that
 	}
 	queue.Wake(s.wake) // after the wait, so that the answer to a STOP need not wait for its confirmation
 	return m, nil

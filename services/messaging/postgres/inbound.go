@@ -22,6 +22,20 @@ values (@id, @org, @profile, 'inbound', @phone, @to, @body, @hash, 'received', @
 	@received, @at)
 returning ` + columns
 
+// sqlKeepPlain keeps messages that nothing follows from, which need no lock: each once for its SID, also of two at once.
+var sqlKeepPlain = `
+with kept as (
+	insert into sms_messages (id, org_id, profile_id, direction, from_number, to_number, body, body_hash, status, twilio_sid,
+		segments, correlation_id, attempts, consent_effect, created_at, updated_at)
+	select id, org, profile, 'inbound', phone, receiver, body, hash, 'received', sid, segments, '', 0, effect, received, at
+	from unnest(@id::uuid[], @org::uuid[], @profile::uuid[], @phone::text[], @to::text[], @body::text[], @hash::bytea[], @sid::text[],
+		@segments::int[], @effect::text[], @received::timestamptz[], @at::timestamptz[])
+		as u (id, org, profile, phone, receiver, body, hash, sid, segments, effect, received, at)
+	on conflict (twilio_sid) do nothing
+	returning *
+)
+select u.n, ` + columnsOfClaimed + ` from kept m join unnest(@id::uuid[]) with ordinality u (id, n) on u.id = m.id`
+
 // sqlLastWords finds the last words about consent that are recorded. It runs under the lock on the consent row.
 const sqlLastWords = `
 select (
@@ -35,6 +49,11 @@ select (
 // the same time, one is refused by the unique SID, undoes everything and reads what the other stored.
 func (s *Store) RecordInbound(ctx context.Context, e inbox.Entry) (m send.Message, err error) {
 	defer mark(&err)
+	if e.Plain() {
+		if m, kept, err := s.keepPlain(ctx, e); kept || err != nil {
+			return m, err
+		}
+	}
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		m, err = record(ctx, tx, e)
 		return err
@@ -45,12 +64,30 @@ func (s *Store) RecordInbound(ctx context.Context, e inbox.Entry) (m send.Messag
 	return m, err
 }
 
-func record(ctx context.Context, tx pgx.Tx, e inbox.Entry) (send.Message, error) {
+// keepPlain keeps a message that nothing follows from, unless its SID is kept already.
+func (s *Store) keepPlain(ctx context.Context, e inbox.Entry) (m send.Message, kept bool, err error) {
+	args := argsOf(e)
+	args["effect"] = consent.None.String()
+	var rows int
+	err = s.hot.Do(ctx, e.From.String(), postgres.Statement{
+		SQL: sqlKeepPlain, Args: args, Rows: &rows, Read: func(row pgx.CollectableRow) (err error) {
+			m, err = toMessage(row)
+			return err
+		},
+	})
+	return m, rows > 0, err
+}
+
+func argsOf(e inbox.Entry) postgres.Args {
 	hash := sha256.Sum256([]byte(e.Body))
-	args := postgres.Args{
+	return postgres.Args{
 		"id": e.ID, "org": e.OrgID, "profile": null(e.ProfileID), "phone": e.From.String(), "to": e.To, "body": e.Body,
 		"hash": hash[:], "sid": e.SID, "segments": e.Segments, "at": e.At, "received": e.ReceivedAt,
 	}
+}
+
+func record(ctx context.Context, tx pgx.Tx, e inbox.Entry) (send.Message, error) {
+	args := argsOf(e)
 	if m, found, err := message(ctx, tx, sqlBySID, args); err != nil || found {
 		return m, err
 	}

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
@@ -22,17 +24,21 @@ import (
 // Engagement is the store of engagement: people's states, what they prefer, and what follows from a change.
 type Engagement struct {
 	pool     postgres.DB
+	hot      *postgres.Combiner
 	outreach *queue.Queue
 }
 
 // Engagement is the part of the store that engagement works on.
 func (s *Store) Engagement() *Engagement {
-	return &Engagement{pool: s.pool, outreach: outreachQueue(s.pool)}
+	return &Engagement{pool: s.pool, hot: s.hot, outreach: outreachQueue(s.pool)}
 }
 
 // The goodbye of the person's episode is every row of the newest goodbye, one for each phone that it goes to: never claimed is one that
 // has no text yet, and ended one that is final and was not accepted. Without a row it offered nothing.
 const sqlPerson = `
+select k.n, v.*
+from unnest(@org::uuid[], @phone::text[], @profile::uuid[], @cause::text[], @job::uuid[]) with ordinality k (org, phone, profile, cause, job, n)
+cross join lateral (
 select p.id as profile_id, p.first_name, p.locale, p.time_zone, p.hold, p.hold_version, p.reengagement_opt_out, p.onboarding_tips_enabled,
        p.opted_out_at is not null as opted_out, p.preferred_destination,
        p.destination_chosen_at is not null as destination_chosen, p.phone, p.created_at as signed_up_at,
@@ -44,13 +50,13 @@ select p.id as profile_id, p.first_name, p.locale, p.time_zone, p.hold, p.hold_v
        coalesce(t.trigger, '') as newest_trigger, t.created_at as newest_at, coalesce(t.metadata, '{}') as newest_metadata,
        coalesce(g.unsent, u.goodbye_expires_at is null) as goodbye_unsent, coalesce(g.ended, u.goodbye_expires_at is null) as goodbye_ended,
        exists (select from webhook_jobs j where j.org_id = p.org_id and j.subject = p.phone and j.status in ('pending', 'processing')
-               and j.subject <> '' and j.id <> @job) as open_job,
+               and j.subject <> '' and j.id <> k.job) as open_job,
        coalesce(c.status, '') as session_status, coalesce(c.mode, '') as session_mode, coalesce(c.next_step_id, '') as step,
-       array(select d.trigger from engagement_state_transitions d where d.profile_id = p.id and d.cause = @cause order by d.id) as done,
+       array(select d.trigger from engagement_state_transitions d where d.profile_id = p.id and d.cause = k.cause order by d.id) as done,
        coalesce(a.action, '') as acted, coalesce(a.answer, '{}') as answer
 from profiles p
 left join household_members h on h.profile_id = p.id
-left join engagement_actions a on a.profile_id = p.id and a.cause = @cause
+left join engagement_actions a on a.profile_id = p.id and a.cause = k.cause
 left join user_engagement_states u on u.profile_id = p.id
 left join engagement_state_transitions t on t.id = u.transition_id
 left join lateral (select s.status, s.mode, s.next_step_id from conversation_sessions s where s.profile_id = p.id
@@ -59,11 +65,11 @@ left join lateral (select bool_and(o.body is null and o.status <> 'processing') 
         bool_and(o.status in ('completed', 'failed', 'cancelled') and o.outcome <> 'sent') as ended
     from engagement_outreach o where o.org_id = p.org_id and o.profile_id = p.id and o.event_type = 'goodbye'
         and o.created_at >= u.goodbye_sent_at) g on true
-where p.org_id = @org and `
+where p.org_id = k.org and `
 
 const (
-	sqlPersonByPhone = sqlPerson + `p.phone = @phone`
-	sqlPersonByID    = sqlPerson + `p.id = @profile`
+	sqlPersonByPhone = sqlPerson + `p.phone = k.phone) v`
+	sqlPersonByID    = sqlPerson + `p.id = k.profile) v`
 )
 
 type personRow struct {
@@ -108,25 +114,30 @@ type personRow struct {
 // Person reads a person by their phone, with what a cause has done already, in one statement. jobID is the job that asks; other open jobs
 // of the phone are messages that wait. engagement.ErrNobody.
 func (s *Engagement) Person(ctx context.Context, orgID, phone, cause, jobID string) (engagement.View, error) {
-	return s.person(ctx, sqlPersonByPhone, postgres.Args{"org": orgID, "phone": phone, "cause": cause, "job": jobID})
+	return s.person(ctx, sqlPersonByPhone, postgres.Args{"org": orgID, "phone": phone, "cause": cause, "job": jobID, "profile": nil})
 }
 
 // PersonByID is Person of a profile, asked by no job.
 func (s *Engagement) PersonByID(ctx context.Context, orgID, profileID, cause string) (engagement.View, error) {
-	return s.person(ctx, sqlPersonByID, postgres.Args{"org": orgID, "profile": profileID, "cause": cause, "job": uuid.Nil})
+	return s.person(ctx, sqlPersonByID, postgres.Args{"org": orgID, "profile": profileID, "cause": cause, "job": uuid.Nil.String(), "phone": nil})
 }
 
 func (s *Engagement) person(ctx context.Context, sql string, args postgres.Args) (engagement.View, error) {
-	rows, err := s.pool.Query(ctx, sql, args)
+	var found int
+	var r personRow
+	of, _ := args["profile"].(string)
+	if of == "" {
+		of, _ = args["phone"].(string)
+	}
+	err := s.hot.Do(ctx, of, postgres.Statement{SQL: sql, Args: args, Rows: &found, Read: func(row pgx.CollectableRow) (err error) {
+		r, err = pgx.RowToStructByName[personRow](row)
+		return err
+	}})
 	if err != nil {
 		return engagement.View{}, fmt.Errorf("read a person's engagement: %w", err)
 	}
-	r, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[personRow])
-	if errors.Is(err, pgx.ErrNoRows) {
+	if found == 0 {
 		return engagement.View{}, engagement.ErrNobody
-	}
-	if err != nil {
-		return engagement.View{}, fmt.Errorf("read a person's engagement: %w", err)
 	}
 	orgID, _ := args["org"].(string)
 	return r.view(orgID)
@@ -258,38 +269,59 @@ func (s *Engagement) Apply(ctx context.Context, c engagement.Change) error {
 	if last.Audit == nil && c.Act == nil {
 		return noteActivity(ctx, s.pool, args)
 	}
-	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		if c.Act != nil {
-			if err := keepAction(ctx, tx, c); err != nil {
-				return err
-			}
-		}
-		asked, err := "", error(nil)
-		switch {
-		case last.Audit != nil:
-			asked, err = transit(ctx, tx, c, args)
-		case len(c.Moves) > 0:
-			err = noteActivity(ctx, tx, args)
-		}
-		if err == nil && c.Act != nil {
-			err = advance(ctx, tx, c)
-		}
-		if err != nil {
+	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		var batch pgx.Batch
+		if err := queueChange(&batch, c, maps.Clone(args)); err != nil {
 			return err
 		}
-		return follow(ctx, tx, c, args, asked)
+		return tx.SendBatch(ctx, &batch).Close()
 	})
+	return wrapUnlessConflict("change a person", err)
 }
 
-func noteActivity(ctx context.Context, db interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}, args postgres.Args,
-) error {
-	var changed int
-	if err := db.QueryRow(ctx, sqlActivity, args).Scan(&changed); err != nil {
-		return fmt.Errorf("note activity: %w", err)
+// wrapUnlessConflict says what failed, where it was no guard.
+func wrapUnlessConflict(doing string, err error) error {
+	if err == nil || errors.Is(err, conversation.ErrConflict) {
+		return err
 	}
-	return conflictUnless(changed == 1)
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// queueChange queues all of a change for one round trip. The first guard that does not hold is the error of the batch, and undoes it.
+func queueChange(batch *pgx.Batch, c engagement.Change, args postgres.Args) (err error) {
+	if c.Act != nil {
+		if err := keepAction(batch, c); err != nil {
+			return err
+		}
+	}
+	asked := ""
+	switch {
+	case len(c.Moves) > 0 && c.Moves[len(c.Moves)-1].Audit != nil:
+		if asked, err = transit(batch, c, args); err != nil {
+			return err
+		}
+	case len(c.Moves) > 0:
+		batch.Queue(sqlActivity, maps.Clone(args)).QueryRow(conflictUnlessSeen)
+	}
+	if c.Act != nil {
+		if err := advance(batch, c); err != nil {
+			return err
+		}
+	}
+	return follow(batch, c, args, asked)
+}
+
+func noteActivity(ctx context.Context, db postgres.DB, args postgres.Args) error {
+	return wrapUnlessConflict("note activity", conflictUnlessSeen(db.QueryRow(ctx, sqlActivity, args)))
+}
+
+// conflictUnlessSeen reads the answer of sqlActivity.
+func conflictUnlessSeen(row pgx.Row) error {
+	var seen int
+	if err := row.Scan(&seen); err != nil {
+		return err
+	}
+	return conflictUnless(seen == 1)
 }
 
 func conflictUnless(held bool) error {
@@ -310,15 +342,12 @@ func withdrawn(moves []rules.Move) []string {
 }
 
 // transit writes the transitions of a change, and returns the first. They come before the person's row, which names the newest of them.
-func transit(ctx context.Context, tx pgx.Tx, c engagement.Change, args postgres.Args) (first string, err error) {
-	guarded := func(sql string) error { return guard(ctx, tx, sql, args) }
+func transit(batch *pgx.Batch, c engagement.Change, args postgres.Args) (first string, err error) {
 	for i, m := range c.Moves {
 		if err := auditIn(args, c.View, m, i == 0); err != nil {
 			return "", err
 		}
-		if err := guarded(sqlTransition); err != nil {
-			return "", err
-		}
+		guard(batch, sqlTransition, args)
 		args["transition"] = args["id"]
 		if first == "" {
 			first, _ = args["id"].(string)
@@ -328,16 +357,13 @@ func transit(ctx context.Context, tx pgx.Tx, c engagement.Change, args postgres.
 	if !c.View.Known {
 		sql, args["id"] = sqlBegin, newID()
 	}
-	return first, guarded(sql)
+	guard(batch, sql, args)
+	return first, nil
 }
 
-// guard runs a guarded statement: conversation.ErrConflict when its guard did not hold.
-func guard(ctx context.Context, tx pgx.Tx, sql string, args postgres.Args) error {
-	tag, err := tx.Exec(ctx, sql, args)
-	if err != nil {
-		return fmt.Errorf("change a person: %w", err)
-	}
-	return conflictUnless(tag.RowsAffected() == 1)
+// guard queues a guarded statement: conversation.ErrConflict when its guard does not hold.
+func guard(batch *pgx.Batch, sql string, args postgres.Args) {
+	batch.Queue(sql, maps.Clone(args)).Exec(func(tag pgconn.CommandTag) error { return conflictUnless(tag.RowsAffected() == 1) })
 }
 
 // auditIn sets the arguments of one audit row. A choice is judged as if the goodbye were open; the row says where the person really was,
@@ -359,9 +385,8 @@ func auditIn(args postgres.Args, v engagement.View, m rules.Move, first bool) er
 	return nil
 }
 
-// follow writes what follows, in one round trip. asked is the transition that asks for the outreach of a move; empty for none.
-func follow(ctx context.Context, tx pgx.Tx, c engagement.Change, args postgres.Args, asked string) error {
-	var batch pgx.Batch
+// follow queues what follows. asked is the transition that asks for the outreach of a move; empty for none.
+func follow(batch *pgx.Batch, c engagement.Change, args postgres.Args, asked string) error {
 	for _, m := range c.Moves {
 		if m.ResetProgress {
 			batch.Queue(sqlResetProgress, args)
@@ -396,12 +421,6 @@ func follow(ctx context.Context, tx pgx.Tx, c engagement.Change, args postgres.A
 		batch.Queue(sqlEvent, postgres.Args{
 			"id": newID(), "org": c.View.OrgID, "type": e.Type, "profile": c.View.ProfileID, "happened": e.Time, "cause": c.Cause, "data": data,
 		})
-	}
-	if batch.Len() == 0 {
-		return nil
-	}
-	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
-		return fmt.Errorf("write what follows from a change: %w", err)
 	}
 	return nil
 }

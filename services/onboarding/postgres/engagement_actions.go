@@ -19,8 +19,8 @@ insert into engagement_actions (id, org_id, profile_id, cause, action, category,
 values (@id, @org, @profile, @cause, @action, @category, @source, @happened, @answer, @at)
 on conflict on constraint engagement_actions_once do nothing`
 
-// keepAction is the first statement of its transaction: of two of one cause the second waits for the first, and is a conflict then.
-func keepAction(ctx context.Context, tx pgx.Tx, c engagement.Change) error {
+// keepAction queues the first statement of its transaction: of two of one cause the second waits for the first, and is a conflict then.
+func keepAction(batch *pgx.Batch, c engagement.Change) error {
 	answer, err := json.Marshal(c.Act.Answer)
 	if err != nil {
 		return fmt.Errorf("encode an answer: %w", err)
@@ -29,10 +29,11 @@ func keepAction(ctx context.Context, tx pgx.Tx, c engagement.Change) error {
 	if !c.Act.Expense() {
 		category = ""
 	}
-	return guard(ctx, tx, sqlKeepAction, postgres.Args{
+	guard(batch, sqlKeepAction, postgres.Args{
 		"id": newID(), "org": c.View.OrgID, "profile": c.View.ProfileID, "cause": c.Cause, "action": c.Act.Name, "category": category,
 		"source": string(c.Act.Source), "happened": c.Act.OccurredAt, "answer": answer, "at": c.At,
 	})
+	return nil
 }
 
 // What an action changes was decided on the progress, the expenses and the switch of the tips that were read. A concurrent action
@@ -43,8 +44,8 @@ update profiles p set onboarding_tier = @tier, onboarding_tier_progress = @progr
 where p.org_id = @org and p.id = @profile and p.onboarding_tier_progress = @was_progress::jsonb and p.expense_count = @was_expenses
   and p.onboarding_tips_enabled <> @was_tips_off and (p.magic_moment_at is null or not @magic)`
 
-// advance writes what an action changes of its person, if anything.
-func advance(ctx context.Context, tx pgx.Tx, c engagement.Change) error {
+// advance queues what an action changes of its person, if anything.
+func advance(batch *pgx.Batch, c engagement.Change) error {
 	expenses := 0
 	if c.Act.Expense() {
 		expenses = 1
@@ -56,11 +57,12 @@ func advance(ctx context.Context, tx pgx.Tx, c engagement.Change) error {
 	if err != nil {
 		return fmt.Errorf("encode a progress: %w", err)
 	}
-	return guard(ctx, tx, sqlAdvance, postgres.Args{
+	guard(batch, sqlAdvance, postgres.Args{
 		"org": c.View.OrgID, "profile": c.View.ProfileID, "tier": c.Act.Recorded.Tier, "progress": progress, "expenses": expenses,
 		"magic": c.Act.Answer.MagicMoment, "happened": c.Act.OccurredAt, "at": c.At, "was_progress": c.View.ProgressRead,
 		"was_expenses": c.View.Expenses, "was_tips_off": c.View.TipsOff,
 	})
+	return nil
 }
 
 const sqlExpensesIn = `

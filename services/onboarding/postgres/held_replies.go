@@ -78,8 +78,8 @@ const sqlAnswerHeld = sqlAnswers + sqlAnswerLast
 const sqlAnswers = `
 with asked as (
     select u.id, u.session, u.turn, u.answers, u.since, u.at
-    from unnest(@id::uuid[], @session::uuid[], @turn::int[], @answers::int[], @since::timestamptz[], @at::timestamptz[])
-        as u (id, session, turn, answers, since, at)`
+    from unnest(@id::uuid[], @session::uuid[], @turn::int[], @answers::int[], @since::timestamptz[], @at::timestamptz[], @cause::uuid[])
+        as u (id, session, turn, answers, since, at, cause)`
 
 const sqlAnswerLast = `
 ), last as (
@@ -109,6 +109,10 @@ const sqlAnswerMoved = sqlAnswers + `
     join conversation_sessions s on s.id = u.session and s.xmin = pg_current_xact_id_if_assigned()::xid
         and s.status = 'active' and s.next_step_id is null` + sqlAnswerLast
 
+// sqlAnswerMovedByJob is the same behind sqlMoveByJob, of sessions whose jobs this very transaction has completed.
+const sqlAnswerMovedByJob = sqlAnswers + `
+    join webhook_jobs c on c.id = u.cause and c.xmin = pg_current_xact_id_if_assigned()::xid and c.status || '' = 'completed'` + sqlAnswerLast
+
 func answerHeld(ctx context.Context, tx pgx.Tx, r session.Record, answers int, since, at time.Time) error {
 	args, err := answerHeldArgs(r, answers, since, at)
 	if err != nil {
@@ -125,7 +129,7 @@ func answerHeldArgs(r session.Record, answers int, since, at time.Time) (postgre
 	if err != nil {
 		return nil, fmt.Errorf("job id: %w", err)
 	}
-	return postgres.Args{"id": id.String(), "session": r.ID, "turn": r.Place(), "answers": answers, "since": since, "at": at}, nil
+	return postgres.Args{"id": id.String(), "session": r.ID, "turn": r.Place(), "answers": answers, "since": since, "at": at, "cause": nil}, nil
 }
 
 // notify notifies the loops of every instance when the transaction commits. It serialises commits, so it stays off the

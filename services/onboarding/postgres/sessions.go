@@ -99,14 +99,28 @@ func orZero(at *time.Time) time.Time {
 	return *at
 }
 
-const sqlConversation = sqlSession + `
-where p.org_id = $1 and p.phone = $2 order by s.status = 'active' desc, s.id desc limit 1`
+const sqlConversation = `
+select u.n, v.* from unnest(@org::uuid[], @phone::text[]) with ordinality u (org, phone, n) cross join lateral (` + sqlSession + `
+    where p.org_id = u.org and p.phone = u.phone order by s.status = 'active' desc, s.id desc limit 1) v`
 
 // Conversation reads the open session of the person with this phone, or else the newest, whatever its status: one that
 // was resumed may be older than another that was closed. Of a person who has none the profile is there, and nothing is for a phone that
 // the organisation does not know.
-func (s *Store) Conversation(ctx context.Context, orgID, phone string) (conversation.View, error) {
-	view, err := s.conversationOr(ctx, sqlConversation, sqlPersonByPhoneOnly, orgID, phone)
+func (s *Store) Conversation(ctx context.Context, orgID, phone string) (view conversation.View, err error) {
+	var found int
+	err = s.hot.Do(ctx, phone, postgres.Statement{
+		SQL: sqlConversation, Args: postgres.Args{"org": orgID, "phone": phone}, Rows: &found, Read: func(row pgx.CollectableRow) (err error) {
+			view, err = scanView(row)
+			return err
+		},
+	})
+	switch {
+	case err != nil:
+		return conversation.View{}, fmt.Errorf("load session: %w", err)
+	case found > 0:
+		return view, nil
+	}
+	view, err = s.personOnly(ctx, sqlPersonByPhoneOnly, orgID, phone)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return conversation.View{Session: session.Record{OrgID: orgID}}, nil
 	}
@@ -118,7 +132,11 @@ where p.org_id = $1 and p.id = $2 order by s.status = 'active' desc, s.id desc l
 
 // ConversationOf is Conversation of a profile; conversation.ErrNoProfile.
 func (s *Store) ConversationOf(ctx context.Context, orgID, profileID string) (conversation.View, error) {
-	view, err := s.conversationOr(ctx, sqlConversationOf, sqlPersonByIDOnly, orgID, profileID)
+	rows, err := s.pool.Query(ctx, sqlConversationOf, orgID, profileID)
+	view, err := collectView(rows, err)
+	if isNoSession(err) {
+		view, err = s.personOnly(ctx, sqlPersonByIDOnly, orgID, profileID)
+	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		return conversation.View{}, conversation.ErrNoProfile
 	}
@@ -131,15 +149,10 @@ const (
 	sqlPersonByIDOnly    = sqlPersonOnly + `id = $2`
 )
 
-// conversationOr is a session with its person, or else the person only; pgx.ErrNoRows without one.
-func (s *Store) conversationOr(ctx context.Context, sqlSession, sqlPerson, orgID, of string) (conversation.View, error) {
-	rows, err := s.pool.Query(ctx, sqlSession, orgID, of)
-	view, err := collectView(rows, err)
-	if !isNoSession(err) {
-		return view, err
-	}
-	view = conversation.View{Session: session.Record{OrgID: orgID}}
-	err = s.pool.QueryRow(ctx, sqlPerson, orgID, of).Scan(
+// personOnly is a person without a session; pgx.ErrNoRows.
+func (s *Store) personOnly(ctx context.Context, sqlPerson, orgID, of string) (conversation.View, error) {
+	view := conversation.View{Session: session.Record{OrgID: orgID}}
+	err := s.pool.QueryRow(ctx, sqlPerson, orgID, of).Scan(
 		&view.Session.ProfileID, &view.Phone, &view.FirstName, &view.Locale, &view.Hold, &view.HoldVersion)
 	if err != nil {
 		return conversation.View{}, fmt.Errorf("read a person: %w", err)
@@ -181,7 +194,26 @@ func (s *Store) lastSaid(ctx context.Context, sql, sessionID string) (time.Time,
 
 // sqlMove changes sessions that stand where their moves saw them, and only of those adds to the timeline and writes the alarm.
 const sqlMove = `
-with moved as (
+with moved as (` + sqlMoved + `
+    returning u.n, s.id, u.entries, u.at
+), ` + sqlFollows + `
+select n from moved`
+
+// sqlMoveByJob is sqlMove for jobs whose leases are held, and completes them with it. It tells of each job that is, whether it moved.
+const sqlMoveByJob = `
+with owned as materialized (
+    select c.n, j.id from unnest(@cause::uuid[], @cause_lease::uuid[]) with ordinality c (job, lease, n)
+    join webhook_jobs j on j.id = c.job and j.lease_token = c.lease for update of j
+), moved as (` + sqlMoved + `
+      and exists (select from owned o where o.n = u.n)
+    returning u.n, s.id, u.entries, u.at
+), completed as (
+    update webhook_jobs j set ` + queue.SetCompleted + `
+    from (select o.id, m.at from moved m join owned o on o.n = m.n) done where j.id = done.id
+), ` + sqlFollows + `
+select o.n, m.n is not null from owned o left join moved m on m.n = o.n`
+
+const sqlMoved = `
     update conversation_sessions s
     set state_token = u.becomes, next_step_id = nullif(u.next, ''), mode = u.mode, status = u.status, status_reason = u.reason,
         paused_at = case when u.paused then coalesce(s.paused_at, u.at) end, turn = s.turn + 1, detours = s.detours + u.detour,
@@ -191,9 +223,10 @@ with moved as (
         @due::timestamptz[], @entries::jsonb[]) with ordinality
         as u (id, was, turn, came, step, becomes, next, mode, status, reason, paused, detour, parked, job, at, due, entries, n)
     where s.id = u.id and s.status = u.was and s.turn = u.turn and s.state_token = u.came
-      and s.next_step_id is not distinct from nullif(u.step, '')
-    returning u.n, s.id, u.entries, u.at
-), noted as (
+      and s.next_step_id is not distinct from nullif(u.step, '')`
+
+// sqlFollows is what follows for those that were moved.
+const sqlFollows = `noted as (
     insert into session_transitions
         (session_id, at, kind, from_state_token, to_state_token, trigger, step_id, message_id, detail, asked_at)
     select m.id, e.at, e.kind, e.came, e.becomes, e.trigger, e.step, nullif(e.message, '')::uuid, e.detail, e.asked
@@ -201,8 +234,7 @@ with moved as (
         step text, message text, detail text, asked timestamptz)) with ordinality
         as e (at, kind, came, becomes, trigger, step, message, detail, asked, n)
     order by m.n, e.n
-), alarmed as (` + sqlAlarmOfMove + `)
-select n from moved`
+), alarmed as (` + sqlAlarmOfMove + `)`
 
 const sqlTimeline = `
 insert into session_transitions
@@ -213,8 +245,11 @@ values (@session, @at, @kind, @from, @to, @trigger, @step, nullif(@message, ''):
 // session no longer stands where the move saw it, queue.ErrFenced when the job that causes it was taken over; then
 // nothing has happened.
 func (s *Store) Move(ctx context.Context, m session.Move, cause *conversation.Cause) error {
-	if cause == nil {
+	switch {
+	case cause == nil:
 		return s.step(ctx, m)
+	case !cause.Cancelled && cause.Failure == "":
+		return s.moveByJob(ctx, m, cause)
 	}
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		if err := move(ctx, tx, m, cause); err != nil {
@@ -244,6 +279,34 @@ func (s *Store) step(ctx context.Context, m session.Move) error {
 	case err != nil:
 		return fmt.Errorf("move session: %w", err)
 	case moved == 0:
+		return conversation.ErrConflict
+	}
+	return nil
+}
+
+// moveByJob is Move that completes the job that causes it, in a transaction that others may share.
+func (s *Store) moveByJob(ctx context.Context, m session.Move, cause *conversation.Cause) error {
+	var owned int
+	var moved bool
+	args := moveArgs(m, cause)
+	args["cause"], args["cause_lease"] = cause.Job.ID, cause.Job.LeaseToken
+	statements := []postgres.Statement{{
+		SQL: sqlMoveByJob, Args: args, Rows: &owned, Read: func(row pgx.CollectableRow) error { return row.Scan(&moved) },
+	}}
+	if !m.AnswerHeldSince.IsZero() {
+		held, err := answerHeldArgs(m.From, m.From.Place()+1, m.AnswerHeldSince, m.At)
+		if err != nil {
+			return err
+		}
+		held["cause"] = cause.Job.ID
+		statements = append(statements, postgres.Statement{SQL: sqlAnswerMovedByJob, Args: held})
+	}
+	switch err := s.hot.Do(ctx, m.From.ID, statements...); {
+	case err != nil:
+		return fmt.Errorf("move session: %w", err)
+	case owned == 0:
+		return queue.ErrFenced
+	case !moved:
 		return conversation.ErrConflict
 	}
 	return nil
