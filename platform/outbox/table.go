@@ -101,7 +101,8 @@ func (s *Store[A]) Claim(ctx context.Context, limit int, now, leaseUntil time.Ti
 // An alarm that is published stays published, whichever process did it: so its lease need not match.
 const sqlPublished = `
 update {table} a set published_at = u.at, qstash_message_id = u.message, last_error = '', lease_token = null
-from unnest(@id::uuid[], @message::text[], @at::timestamptz[]) u (id, message, at) where a.id = u.id and a.published_at is null`
+from unnest(@id::uuid[], @message::text[], @at::timestamptz[]) u (id, message, at) where a.id = u.id and a.id = any(@id::uuid[]) and
+    a.published_at is null`
 
 // Published records that QStash has the alarm.
 func (s *Store[A]) Published(ctx context.Context, a A, qstashMessageID string, at time.Time) error {

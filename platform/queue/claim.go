@@ -51,7 +51,7 @@ const head = `(select f.id from {table} f
 const overtaken = `exists (select 1 from (
             select r.id from {table} r
             where (r.subject, r.org_id, r.id) > (t.subject, t.org_id, t.id) and (r.subject, r.org_id) <= (t.subject, t.org_id)
-              and r.subject <> '' and r.status = 'processing' and r.lease_until > $2::timestamptz
+              and r.subject <> '' and r.status = 'processing' and r.lease_until > {now}
             order by r.subject, r.org_id, r.id limit 1) r)`
 
 // free is a job that may be begun as far as its subject goes: no other one of it comes first, neither an older one that is
@@ -188,18 +188,20 @@ where j.id = any(array(
     for update skip locked))
 returning j.org_id::text, j.subject`
 
+// sqlClaimOne claims jobs by their ids, each of them for a caller of its own.
 const sqlClaimOne = `
 with mine as (
-    select t.id from {table} t
-    where t.id = $1::uuid and (t.status || '' = 'pending' or t.status || '' = 'processing' and t.lease_until <= $2::timestamptz) and {free}
-    for update skip locked
+    select t.id, u.n, u.token, u.lease, u.now
+    from unnest(@id::uuid[], @token::uuid[], @lease::timestamptz[], @now::timestamptz[]) with ordinality u (id, token, lease, now, n)
+    join {table} t on t.id = u.id
+    where t.id = any(@id::uuid[]) and (t.status || '' = 'pending' or t.status || '' = 'processing' and t.lease_until <= u.now) and {free at u.now}
+    for update of t skip locked
 )
 update {table} j
-set status = 'processing', lease_token = $3::uuid, lease_until = $4::timestamptz, next_retry_at = null, updated_at = $2::timestamptz,
+set status = 'processing', lease_token = m.token, lease_until = m.lease, next_retry_at = null, updated_at = m.now,
     lost_leases = j.lost_leases + case when j.status = 'processing' then 1 else 0 end
-where j.id = any(array(select id from mine))
-returning 1, null::text, 0, null::text[], null::timestamptz[], j.id::text, j.org_id::text, j.event_type, j.subject, j.payload,
-    j.attempts, j.max_attempts, j.lost_leases, j.created_at, null::timestamptz`
+from mine m where j.id = m.id and j.id = any(@id::uuid[])
+returning m.n, j.id::text, j.org_id::text, j.event_type, j.subject, j.payload, j.attempts, j.max_attempts, j.lost_leases, j.created_at`
 
 // sqlRelease releases jobs that turned out, after the claim was committed, not to be free. A claim cannot see another one of the same
 // subject that is committed at the same time, of a job that was stored late although its id is older. But of two claims that are
@@ -207,16 +209,16 @@ returning 1, null::text, 0, null::text[], null::timestamptz[], j.id::text, j.org
 // both are released, the older one is free next.
 const sqlRelease = `
 with mine as materialized (
-    select t.id, t.org_id, t.subject from {table} t
-    where t.id = any($1::uuid[]) and t.lease_token = $3::uuid and t.status || '' = 'processing'
+    select t.id, t.org_id, t.subject, u.n, u.token, u.due, u.now
+    from unnest(@id::uuid[], @token::uuid[], @due::timestamptz[], @now::timestamptz[]) with ordinality u (id, token, due, now, n)
+    join {table} t on t.id = u.id and t.lease_token = u.token
+    where t.id = any(@id::uuid[]) and t.status || '' = 'processing'
 )
 update {table} j
-set status = 'pending', lease_token = null, lease_until = null, updated_at = $2::timestamptz,
-    next_retry_at = ($4::timestamptz[])[array_position($1::uuid[], j.id)]
-where j.lease_token = $3::uuid and j.id = any(array(
-    select t.id from mine t
-    where t.id <> {head of t} or {overtaken}))
-returning j.id::text`
+set status = 'pending', lease_token = null, lease_until = null, updated_at = t.now, next_retry_at = t.due
+from mine t
+where j.id = t.id and j.id = any(@id::uuid[]) and j.lease_token = t.token and (t.id <> {head of t} or {overtaken at t.now})
+returning t.n, j.id::text`
 
 // sqlByIndex, sent ahead in the same transaction, keeps the planner from reading the whole table because it was empty when it was
 // last analysed, and from planning the same statement again and again: the plan is kept for as long as the connection is. Not while the
@@ -257,14 +259,27 @@ func behind(ctx context.Context, db postgres.DB, first string, read func(rows pg
 	return err
 }
 
-// execByIndex is byIndex for a statement that answers nothing but how many rows it changed.
-func (q *Queue) execByIndex(ctx context.Context, sql string, args ...any) (changed int64, err error) {
-	err = q.byIndex(ctx, q.pool, func(rows pgx.Rows) error {
-		rows.Close()
-		changed = rows.CommandTag().RowsAffected()
-		return rows.Err()
-	}, sql, args...)
-	return changed, err
+// scan reads the columns of a row behind its first one.
+type scan func(dest ...any) error
+
+// forEach runs a statement in the form of postgres.Statement: for one row in a transaction that others may share, for more in one of its own.
+func (q *Queue) forEach(ctx context.Context, sql string, all []postgres.Args, read func(scan) error) error {
+	if len(all) == 1 {
+		return q.hot.Do(ctx, "", postgres.Statement{SQL: sql, Args: all[0], Read: func(row pgx.CollectableRow) error { return read(row.Scan) }})
+	}
+	together := postgres.Args{}
+	for _, args := range all {
+		for name, value := range args {
+			values, _ := together[name].([]any)
+			together[name] = append(values, value)
+		}
+	}
+	return q.byIndex(ctx, q.pool, func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, nil, func() error {
+			return read(func(dest ...any) error { return rows.Scan(append([]any{new(int)}, dest...)...) })
+		})
+		return err
+	}, sql, together)
 }
 
 // Claim claims at most Limit free jobs that are due, or the one that ID names if it is free.
@@ -275,27 +290,13 @@ func (q *Queue) Claim(ctx context.Context, c Claim) (Claimed, error) {
 	}
 	// The subjects of jobs are compared by an index, which Postgres refuses where a row-level policy chooses the rows.
 	ctx = postgres.AcrossOrganisations(ctx)
-	sql, args := q.sql.claimOne, []any{c.ID, c.Now, token.String(), c.Until}
-	if c.ID == "" {
-		after := c.After
-		if after == "" {
-			after = uuid.Nil.String()
-		}
-		var idle bool
-		if err := q.pool.QueryRow(ctx, q.sql.idle, c.Now).Scan(&idle); err != nil {
-			return Claimed{}, fmt.Errorf("claim: %w", err)
-		}
-		if idle {
-			return Claimed{Last: c.After}, nil
-		}
-		sql, args = q.sql.claim, []any{c.Limit, c.Now, after, maxOrganisations, c.From, token.String(), c.Until}
-	}
 	var claimed Claimed
 	var seen seen
-	err = q.byIndex(ctx, q.pool, func(rows pgx.Rows) (err error) {
-		claimed, seen, err = readClaimed(rows, token.String(), c.Now)
-		return err
-	}, sql, args...)
+	if c.ID != "" {
+		claimed.Jobs, seen, err = q.claimOne(ctx, c, token.String())
+	} else {
+		claimed, seen, err = q.claimDue(ctx, c, token.String())
+	}
 	if err == nil && len(seen.ids) > 0 {
 		err = q.release(ctx, c, token.String(), seen, &claimed)
 	}
@@ -308,6 +309,42 @@ func (q *Queue) Claim(ctx context.Context, c Claim) (Claimed, error) {
 		claimed.Snoozed, _ = q.snoozeBehind(ctx, c, seen)
 	}
 	return claimed, nil
+}
+
+// claimOne claims the job that is named, in a transaction that may be shared with other claims, which are all of other jobs.
+func (q *Queue) claimOne(ctx context.Context, c Claim, token string) (jobs []Job, s seen, err error) {
+	j := Job{LeaseToken: token}
+	var found int
+	err = q.hot.Do(ctx, "", postgres.Statement{
+		SQL: q.sql.claimOne, Args: postgres.Args{"id": c.ID, "token": token, "lease": c.Until, "now": c.Now}, Rows: &found,
+		Read: func(row pgx.CollectableRow) error {
+			return row.Scan(&j.ID, &j.OrgID, &j.EventType, &j.Subject, &j.Payload, &j.Attempts, &j.MaxAttempts, &j.Lost, &j.CreatedAt)
+		},
+	})
+	if err != nil || found == 0 {
+		return nil, seen{}, err
+	}
+	if j.Subject != "" {
+		s.ids, s.due = []string{j.ID}, []time.Time{c.Now}
+	}
+	return []Job{j}, s, nil
+}
+
+// claimDue claims what is due.
+func (q *Queue) claimDue(ctx context.Context, c Claim, token string) (claimed Claimed, s seen, err error) {
+	after := c.After
+	if after == "" {
+		after = uuid.Nil.String()
+	}
+	var idle bool
+	if err := q.pool.QueryRow(ctx, q.sql.idle, c.Now).Scan(&idle); err != nil || idle {
+		return Claimed{Last: c.After}, seen{}, err
+	}
+	err = q.byIndex(ctx, q.pool, func(rows pgx.Rows) (err error) {
+		claimed, s, err = readClaimed(rows, token, c.Now)
+		return err
+	}, q.sql.claim, c.Limit, c.Now, after, maxOrganisations, c.From, token, c.Until)
+	return claimed, s, err
 }
 
 // seen is what a claim found beside the jobs: the ids of those that have a subject and when they were due; the organisations that had
@@ -325,9 +362,18 @@ type seen struct {
 func (q *Queue) release(ctx context.Context, c Claim, token string, s seen, claimed *Claimed) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Until.Sub(c.Now)/4)
 	defer cancel()
+	asked := make([]postgres.Args, len(s.ids))
+	for i, id := range s.ids {
+		asked[i] = postgres.Args{"id": id, "token": token, "due": s.due[i], "now": c.Now}
+	}
 	released := map[string]struct{}{}
-	read := func(rows pgx.Rows) error { return collect(rows, nil, released) }
-	if err := q.byIndex(ctx, q.pool, read, q.sql.release, s.ids, c.Now, token, s.due); err != nil || len(released) == 0 {
+	err := q.forEach(ctx, q.sql.release, asked, func(scan scan) error {
+		var id string
+		err := scan(&id)
+		released[id] = struct{}{}
+		return err
+	})
+	if err != nil || len(released) == 0 {
 		return err
 	}
 	claimed.More = true

@@ -206,29 +206,33 @@ func (q *Queue) Extend(ctx context.Context, jobs []Job, until time.Time) (lost [
 // waits for its own request to run it, which found an older job in its way, or was snoozed behind that. One that a handler snoozed keeps
 // its time.
 const sqlExpedite = `
-update {table} j set next_retry_at = $3::timestamptz
-where j.id = any(array(
-    select t.id from {table} t
-    where t.id = any(array(
-        select {head of t} from (select distinct org_id, subject from unnest($1::uuid[], $2::text[]) s (org_id, subject)) t))
-      and t.status || '' = 'pending' and t.attempts = 0 and t.error_message = '' and t.next_retry_at > $3::timestamptz))
-  and j.status || '' = 'pending'`
+with heads as materialized (
+    select {head of t} as id, min(t.n) as n, max(t.now) as now
+    from unnest(@org::uuid[], @subject::text[], @now::timestamptz[]) with ordinality t (org_id, subject, now, n) group by t.org_id, t.subject
+)
+update {table} j set next_retry_at = h.now
+from heads h
+where j.id = h.id and j.id = any(array(select id from heads)) and j.status || '' = 'pending' and j.attempts = 0 and j.error_message = '' and j.next_retry_at > h.now
+returning h.n`
 
 // Expedite makes the next job of each of these jobs' subjects due if it was only waiting for its turn, and reports whether there is
 // one.
-func (q *Queue) Expedite(ctx context.Context, done []Job, now time.Time) (bool, error) {
-	orgs, subjects := []string{}, []string{}
+func (q *Queue) Expedite(ctx context.Context, done []Job, now time.Time) (waiting bool, err error) {
+	var asked []postgres.Args
 	for _, j := range done {
 		if j.Subject != "" {
-			orgs, subjects = append(orgs, j.OrgID), append(subjects, j.Subject)
+			asked = append(asked, postgres.Args{"org": j.OrgID, "subject": j.Subject, "now": now})
 		}
 	}
-	if len(orgs) == 0 {
+	if len(asked) == 0 {
 		return false, nil
 	}
-	changed, err := q.execByIndex(postgres.AcrossOrganisations(ctx), q.sql.expedite, orgs, subjects, now)
+	err = q.forEach(postgres.AcrossOrganisations(ctx), q.sql.expedite, asked, func(scan) error {
+		waiting = true
+		return nil
+	})
 	if err != nil {
 		return false, fmt.Errorf("expedite the next job: %w", err)
 	}
-	return changed > 0, nil
+	return waiting, nil
 }

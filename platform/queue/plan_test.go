@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -189,13 +190,13 @@ func (b *bundle) asked(claimed []queue.Job, now time.Time) []asked {
 	const byID, change = 12, 40
 	return []asked{
 		{name: "claim", args: args("50", at, "'"+b.orgID+"'", "128", far, "'"+token+"'", at), most: batch * 50},
-		{name: "claimOne", args: args("'"+one+"'", at, "'"+token+"'", at), most: byID + change},
+		{name: "claimOne", args: args("'{"+one+"}'", "'{"+token+"}'", "'{"+now.Format(time.RFC3339)+"}'", "'{"+now.Format(time.RFC3339)+"}'"), most: byID + change},
 		{name: "snoozeBehind", args: args("'{"+b.orgID+"}'", at, far, "50", at), most: batch * change},
-		{name: "release", args: args(list(ids), at, "'"+token+"'", list(times)), most: batch * byID},
+		{name: "release", args: args(list(ids), list(tokens), list(times), list(times)), most: batch * byID},
 		{name: "complete", args: args(list(ids), "'"+token+"'", at), most: batch * change},
 		{name: "finish", args: args(list(ids), list(tokens), list(times), list(statuses), list(numbers), list(statuses), list(times)), most: batch * change},
 		{name: "extend", args: args(list(ids), list(tokens), at), most: batch * change},
-		{name: "expedite", args: args(list(orgs), list(subjects), at), most: batch * byID},
+		{name: "expedite", args: args(list(orgs), list(subjects), list(times)), most: batch * byID},
 		{name: "get", args: args("'"+b.orgID+"'", "'"+one+"'"), most: byID},
 		{name: "retry", args: args("'"+b.orgID+"'", "'"+one+"'", at), most: byID},
 		{name: "cancel", args: args("'"+b.orgID+"'", "'"+one+"'", at), most: byID + change},
@@ -205,13 +206,24 @@ func (b *bundle) asked(claimed []queue.Job, now time.Time) []asked {
 
 func quoted(at time.Time) string { return "'" + at.Format(time.RFC3339Nano) + "'" }
 
-// buffers runs a prepared statement as the queue does, undoes it, and says how many buffers it read and wrote.
+// sqlCombined goes before what postgres.Combiner runs.
+const sqlCombined = `set local plan_cache_mode = force_generic_plan; set local enable_hashjoin = off; set local enable_mergejoin = off`
+
+// buffers runs a prepared statement in every way in which the queue does, undoes it, and says how many buffers it read and wrote at most.
 func (b *bundle) buffers(conn *pgxpool.Conn, a asked) int {
+	b.t.Helper()
+	if slices.Contains([]string{"claimOne", "release", "expedite"}, a.name) {
+		return max(b.buffersBehind(conn, b.queue.SQL("byIndex"), a), b.buffersBehind(conn, sqlCombined, a))
+	}
+	return b.buffersBehind(conn, b.queue.SQL("byIndex"), a)
+}
+
+func (b *bundle) buffersBehind(conn *pgxpool.Conn, first string, a asked) int {
 	b.t.Helper()
 	tx, err := conn.Begin(b.t.Context())
 	require.NoError(b.t, err)
 	defer func() { require.NoError(b.t, tx.Rollback(b.t.Context())) }()
-	_, err = tx.Exec(b.t.Context(), b.queue.SQL("byIndex"))
+	_, err = tx.Exec(b.t.Context(), first)
 	require.NoError(b.t, err)
 	var explained []byte
 	err = tx.QueryRow(b.t.Context(), "explain (analyze, buffers, format json) execute "+a.name+"("+a.args+")").Scan(&explained)

@@ -62,6 +62,7 @@ type Table struct {
 // Queue is the SQL of a queue on one table.
 type Queue struct {
 	pool  postgres.DB
+	hot   *postgres.Combiner // of what is done about one job at a time
 	table Table
 	sql   statements
 }
@@ -81,7 +82,7 @@ type statements struct {
 // see every organisation then (postgres.AcrossOrganisations).
 func NewQueue(pool postgres.DB, table Table) *Queue {
 	write := table.fill
-	return &Queue{pool: pool, table: table, sql: statements{
+	return &Queue{pool: pool, hot: postgres.NewCombiner(pool), table: table, sql: statements{
 		byIndex: write(sqlByIndex), idle: write(sqlIdle), enqueue: write(sqlEnqueue), byKey: write(sqlByKey),
 		claim: write(sqlClaim), claimOne: write(sqlClaimOne), release: write(sqlRelease),
 		snoozeBehind: write(sqlSnoozeBehind),
@@ -109,12 +110,15 @@ func (t Table) fill(sql string) string {
 	}
 	name := pgx.Identifier{t.Name}.Sanitize()
 	headOfT := strings.NewReplacer("{table}", name, "{head of}", "t").Replace(head)
-	overtaken := strings.ReplaceAll(overtaken, "{table}", name)
+	overtakenAt := func(now string) string { return strings.NewReplacer("{table}", name, "{now}", now).Replace(overtaken) }
+	freeAt := func(now string) string {
+		return strings.NewReplacer("{head of t}", headOfT, "{overtaken}", overtakenAt(now)).Replace(free)
+	}
 	return strings.NewReplacer(
 		"{table}", name, "{max behind}", strconv.Itoa(maxBehind),
 		"{by org}", "t.org_id"+strings.ReplaceAll(priority, ", ", ", t.")+", t.next_retry_at",
-		"{head of t}", headOfT, "{overtaken}", overtaken,
-		"{free}", strings.NewReplacer("{head of t}", headOfT, "{overtaken}", overtaken).Replace(free),
+		"{head of t}", headOfT, "{overtaken at t.now}", overtakenAt("t.now"),
+		"{free}", freeAt("$2::timestamptz"), "{free at u.now}", freeAt("u.now"),
 		"{extra}", extra.String(), "{extra[]}", arrays.String(),
 		"{priority}", priority, "{priority[]}", priorities, "{lanes}", lanes, "{lane}", lane,
 		"{row}", strings.ReplaceAll(rowColumns, "{row.extra}", extraOfRow.String()),

@@ -263,7 +263,7 @@ from unnest(@id::uuid[], @token::uuid[], @from::text[], @status::text[], @sid::t
 	@lease::timestamptz[], @absent::timestamptz[], @look::timestamptz[], @looks::int[], @failing::timestamptz[], @failed::int[],
 	@accepted::timestamptz[], @asked::timestamptz[], @updated::timestamptz[]) with ordinality
 	as u (id, token, sender, status, sid, code, segments, lease, absent, look, looks, failing, failed, accepted, asked, updated, n)
-where m.id = u.id and m.status = 'sending' and m.twilio_sid is null and m.attempt_token = u.token
+where m.id = u.id and m.id = any(@id::uuid[]) and m.status = 'sending' and m.twilio_sid is null and m.attempt_token = u.token
 returning u.n`
 
 // Settle applies Message.Settle to the stored row and returns the row after it. A row that still is as it was claimed is settled by one

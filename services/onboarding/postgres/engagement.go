@@ -68,8 +68,8 @@ left join lateral (select bool_and(o.body is null and o.status <> 'processing') 
 where p.org_id = k.org and `
 
 const (
-	sqlPersonByPhone = sqlPerson + `p.phone = k.phone) v`
-	sqlPersonByID    = sqlPerson + `p.id = k.profile) v`
+	sqlPersonByPhone = sqlPerson + `p.phone = k.phone limit 1) v`
+	sqlPersonByID    = sqlPerson + `p.id = k.profile limit 1) v`
 )
 
 type personRow struct {
@@ -396,7 +396,7 @@ func follow(batch *pgx.Batch, c engagement.Change, args postgres.Args, asked str
 		args["destination"] = string(c.Destination)
 		batch.Queue(sqlFirstDestination, args)
 	}
-	if asked != "" { // an activity has withdrawn already; after the profile, as in Prefer
+	if types, _ := args["withdraw"].([]string); asked != "" && len(types) > 0 { // an activity has withdrawn already; after the profile, as in Prefer
 		batch.Queue(sqlWithdraw, args)
 	}
 	for _, o := range c.Outreach {

@@ -203,13 +203,14 @@ select n from moved`
 const sqlMoveByJob = `
 with owned as materialized (
     select c.n, j.id from unnest(@cause::uuid[], @cause_lease::uuid[]) with ordinality c (job, lease, n)
-    join webhook_jobs j on j.id = c.job and j.lease_token = c.lease for update of j
+    join webhook_jobs j on j.id = c.job and j.lease_token = c.lease where j.id = any(@cause::uuid[]) for update of j
 ), moved as (` + sqlMoved + `
       and exists (select from owned o where o.n = u.n)
     returning u.n, s.id, u.entries, u.at
 ), completed as (
     update webhook_jobs j set ` + queue.SetCompleted + `
-    from (select o.id, m.at from moved m join owned o on o.n = m.n) done where j.id = done.id
+    from (select o.id, m.at from moved m join owned o on o.n = m.n) done
+    where j.id = done.id and j.id = any(@cause::uuid[])
 ), ` + sqlFollows + `
 select o.n, m.n is not null from owned o left join moved m on m.n = o.n`
 
@@ -222,7 +223,7 @@ const sqlMoved = `
         @status::text[], @reason::text[], @paused::boolean[], @detour::int[], @parked::boolean[], @job::text[], @at::timestamptz[],
         @due::timestamptz[], @entries::jsonb[]) with ordinality
         as u (id, was, turn, came, step, becomes, next, mode, status, reason, paused, detour, parked, job, at, due, entries, n)
-    where s.id = u.id and s.status = u.was and s.turn = u.turn and s.state_token = u.came
+    where s.id = u.id and s.id = any(@id::uuid[]) and s.status = u.was and s.turn = u.turn and s.state_token = u.came
       and s.next_step_id is not distinct from nullif(u.step, '')`
 
 // sqlFollows is what follows for those that were moved.
