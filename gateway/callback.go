@@ -19,14 +19,17 @@ import (
 type callback[T any] struct {
 	timeout time.Duration // of the whole pipeline, less than the vendor waits
 	limit   int64         // the most that a body may have
-	places  places
+	places  *places
+	rank    int // among those that wait for a place; the lower goes first
 	// signed reports whether the request brings what could be a signature. Without one the request is refused before its body has arrived.
 	signed func(http.Header) bool
 	// unread is the answer to a body that cannot be read; nil for the error as it is.
 	unread func(status int, why *rpc.Error) answer
 	// verify returns what the vendor has signed, or the refusal. Nothing of the body is used before that.
 	verify func(r *http.Request, body []byte) (T, *answer)
-	work   func(ctx context.Context, said T) answer
+	// due is when it should have been done, by which those of a rank are ordered that wait; nil for the order in which they came.
+	due  func(said T) time.Time
+	work func(ctx context.Context, said T) answer
 	// answered gets the answer, also after a panic, and what verify returned, the zero value when it was not reached; may be nil.
 	answered func(r *http.Request, said T, given answer)
 	// backoff leaves the next try to the vendor's own schedule: no answer has a Retry-After, which would replace it.
@@ -64,13 +67,16 @@ func (c callback[T]) answer(ctx context.Context, w http.ResponseWriter, r *http.
 	if *said, refused = c.verify(r, body); refused != nil {
 		return *refused
 	}
-	leave, ok := c.places.enter(ctx, c.timeout/waitShare)
-	if !ok {
+	var due time.Time
+	if c.due != nil {
+		due = c.due(*said)
+	}
+	if !c.places.enter(ctx, c.timeout/waitShare, c.rank, due) {
 		full := refuse(codes.ResourceExhausted, reasonFull, "too many callbacks are being worked on; come again")
 		full.RetryAfter = fullRetryAfter
 		return answer{status: http.StatusTooManyRequests, err: full}
 	}
-	defer leave()
+	defer c.places.leave()
 	return c.work(ctx, *said)
 }
 
@@ -107,52 +113,6 @@ func (a answer) withoutRetryAfter() answer {
 // malformed is the answer to a signed request that cannot be decoded.
 func malformed(err error) answer {
 	return answer{status: http.StatusBadRequest, err: refuse(codes.InvalidArgument, reasonInvalid, err.Error())}
-}
-
-const (
-	// maxCallbacks is how many callbacks of one vendor are worked on at once: far more than a healthy upstream ever holds up, and at most
-	// 64 MiB of bodies. It is per vendor, so that a burst of alarms never keeps a STOP out.
-	maxCallbacks = 1024
-	// maxAlarms is the same of alarms: as many as keep the services busy, and no more, so that each of them is soon done. maxWaiting
-	// more wait for that, in the order in which they came, which is that of their due times: what is refused comes back seconds later, and a
-	// burst is eight seconds long. An alarm has some hundred bytes.
-	maxAlarms        = 512
-	maxWaitingAlarms = 4096
-	// waitShare is the part of its time that a callback may wait, so that enough is left for the work.
-	waitShare = 4
-)
-
-// fullRetryAfter is when a vendor that was refused may try again.
-const fullRetryAfter = 2 * time.Second
-
-// places bound the callbacks of one vendor. One is taken once the body is there and its signature was found to be the vendor's, so that no
-// other caller can take one. What finds none waits for a while, where there is room to wait; else it is refused, and the vendor keeps it
-// and sends it again.
-type places struct {
-	taken   chan struct{} // by those who work and those who wait
-	working chan struct{} // senders of a channel are served in their order
-}
-
-func newPlaces(working, waiting int) places {
-	return places{taken: make(chan struct{}, working+waiting), working: make(chan struct{}, working)}
-}
-
-// enter takes a place, once one is free but within so long; leave releases it.
-func (p places) enter(ctx context.Context, within time.Duration) (leave func(), ok bool) {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	select {
-	case p.taken <- struct{}{}:
-	default:
-		return nil, false
-	}
-	select {
-	case p.working <- struct{}{}:
-		return func() { <-p.working; <-p.taken }, true
-	case <-ctx.Done():
-		<-p.taken
-		return nil, false
-	}
 }
 
 // has reports whether a header is present.

@@ -18,8 +18,8 @@ import (
 	"paceline.internal/platform/telemetry"
 )
 
-// delivery is what is known of one request of QStash: what its headers say, and then what was made of it. It describes
-// and decides nothing.
+// delivery is what is known of one request of QStash: what its headers say, and then what was made of it. It describes,
+// and decides nothing but which alarm goes first when many wait.
 type delivery struct {
 	messageID  string            // empty when QStash names none
 	attempt    int               // from 1

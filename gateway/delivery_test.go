@@ -264,7 +264,7 @@ func (b *bench) alarms(t *testing.T) alarms {
 	cfg := mustConfig(t)
 	verifier, err := qstash.NewVerifier(qstash.VerifierConfig{CurrentKey: currentKey, NextKey: nextKey, Now: noon})
 	require.NoError(t, err)
-	return alarms{verifier: verifier, origin: cfg.PublicBaseURL, places: newPlaces(maxCallbacks, 0), log: b.logger}
+	return alarms{verifier: verifier, origin: cfg.PublicBaseURL, places: newPlaces(maxCallbacks, 0), now: noon, log: b.logger}
 }
 
 // serve gives a request to the step route of a, with another body than the one that is signed, unless that is nil.

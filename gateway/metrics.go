@@ -22,7 +22,7 @@ func newLateness(meter metric.Meter, now func() time.Time) (lateness, error) {
 }
 
 // ended measures one delivery of an alarm. The due time is in a header that the signature does not cover, so it is measured
-// only of a signed body, and decides nothing.
+// only of a signed body.
 func (l lateness) ended(ctx context.Context, d *delivery, outcome string) {
 	if l.seconds == nil || d.due.IsZero() {
 		return

@@ -35,7 +35,8 @@ type alarms struct {
 	goals      onboardingv1.GoalServiceClient
 	origin     config.Origin // what QStash calls; the Host header is the caller's and is not used
 	lateness   lateness
-	places     places
+	places     *places
+	now        func() time.Time
 	log        *slog.Logger
 }
 
@@ -101,6 +102,12 @@ func (a alarms) callback(finally string, work func(context.Context, *delivery) a
 			return neverRetry(why) // a step has its failure callback; a callback that is lost this way has only its line in the log
 		},
 		verify: a.verify,
+		due: func(d *delivery) time.Time { // by a header that the signature does not cover: of a signed body, and for no more than the order
+			if d.due.IsZero() {
+				return a.now()
+			}
+			return d.due
+		},
 		work: func(ctx context.Context, d *delivery) answer {
 			if d.published.IsValid() { // by our publisher: what follows belongs to the conversation's trace
 				ctx = trace.ContextWithRemoteSpanContext(ctx, d.published)

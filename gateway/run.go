@@ -67,8 +67,8 @@ type gateway struct {
 	handler   http.Handler
 	upstreams []upstream
 	devices   *devices
-	ofQStash  places
-	ofTwilio  places
+	ofQStash  *places
+	ofTwilio  *places
 	stopJWKS  context.CancelFunc
 	draining  atomic.Bool
 	now       func() time.Time // the machine's clock
@@ -115,7 +115,7 @@ func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 	g := &gateway{
 		devices:   streams,
 		upstreams: []upstream{{"onboarding", onboarding}, {"messaging", messaging}},
-		ofQStash:  newPlaces(maxAlarms, maxWaitingAlarms), ofTwilio: newPlaces(maxCallbacks, 0),
+		ofQStash:  newPlaces(maxAlarms, maxWaitingAlarms), ofTwilio: newPlaces(maxCallbacks/2, maxCallbacks/2),
 		now: time.Now, asking: make(chan struct{}, 1),
 	}
 	// The keys are refreshed until the last request is answered, which is after ctx has ended.
@@ -142,7 +142,7 @@ func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 	g.handler = surface{
 		alarms: alarms{
 			verifier: verifier, onboarding: conversations, goals: onboardingv1.NewGoalServiceClient(onboarding), origin: cfg.PublicBaseURL,
-			lateness: measured, places: g.ofQStash, log: deps.Log,
+			lateness: measured, places: g.ofQStash, now: deps.Now, log: deps.Log,
 		},
 		carrier: carrier{
 			signatures: signatures, places: g.ofTwilio, origin: cfg.PublicBaseURL, onboarding: conversations, messaging: messages,

@@ -39,7 +39,7 @@ type carrier struct {
 	signatures twilioSignatures
 	onboarding onboardingv1.OnboardingServiceClient
 	messaging  messagingv1.MessagingServiceClient
-	places     places
+	places     *places
 	origin     config.Origin // what Twilio calls; the Host header is the caller's and is not used
 }
 
@@ -74,7 +74,7 @@ func (c carrier) inbound() callback[parameters] {
 
 // receipt passes on what became of one of our messages.
 func (c carrier) receipt() callback[parameters] {
-	return c.callback(func(ctx context.Context, p parameters) answer {
+	receipt := c.callback(func(ctx context.Context, p parameters) answer {
 		request, err := decodeReceipt(p)
 		if err != nil {
 			return malformed(err)
@@ -87,6 +87,8 @@ func (c carrier) receipt() callback[parameters] {
 		}
 		return answerTwilio(ctx, err)
 	})
+	receipt.rank = 1 // after every message
+	return receipt
 }
 
 // headerTwilioSignature is from https://www.twilio.com/docs/usage/webhooks/webhooks-security.

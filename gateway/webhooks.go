@@ -59,7 +59,7 @@ type source struct {
 	name   string
 	keys   webhookKeys // none: the vendor is not used, and its route is not found
 	limit  int64       // the most that a body may have
-	places places
+	places *places
 	// signature is the MAC that the request brings.
 	signature func(http.Header) ([]byte, error)
 	// read decodes a body that the vendor has signed. The headers are not covered by the signature.

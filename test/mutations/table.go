@@ -602,6 +602,21 @@ func mutations() []mutation {
 			old:  "if d.verified(r.Header); d.messageID == \"\" {", without: "if d.verified(r.Header); false {",
 		},
 		{
+			guard: "alarms that wait go in the order of their due times", tests: []string{"./gateway", "-run", "TestPlaces", "-timeout", "20s"},
+			file: "gateway/places.go",
+			old:  "b.due.Compare(a.due), ", without: "",
+		},
+		{
+			guard: "replies that wait go before receipts", tests: []string{"./gateway", "-run", "TestPlaces", "-timeout", "20s"},
+			file: "gateway/twilio.go",
+			old:  "	receipt.rank = 1 // after every message\n", without: "",
+		},
+		{
+			guard: "a forged callback takes no place", tests: []string{"./gateway", "-run", "TestPlaces|TestCallbacks", "-timeout", "20s"},
+			file: "gateway/callback.go",
+			old:  "c.verify(r, body); refused != nil {", without: "c.verify(r, body); refused != nil && c.places.enter(ctx, c.timeout/waitShare, 0, time.Time{}) {",
+		},
+		{
 			guard: "who may call a method of /v1", tests: []string{"./gateway"},
 			file: "gateway/rules.go",
 			old:  "	case !slices.Contains(rule.Callers, p.Role):\n", without: "	case false:\n",

@@ -208,7 +208,7 @@ func (s *Service) RecordInbound(ctx context.Context, in Inbound) (send.Message, 
 		return send.Message{}, fmt.Errorf("record the inbound text: %w", err)
 	}
 	s.Log.LogAttrs(ctx, slog.LevelInfo, "messaging.sms_inbound_recorded",
-		slog.Any("message", m), slog.String("consent_effect", effectOf(m)), slog.Bool("repeated", m.ID != e.ID))
+		m.Attr(), slog.String("consent_effect", effectOf(m)), slog.Bool("repeated", m.ID != e.ID))
 	s.Metrics.inbound(ctx, m)
 	if m.ConsentEffect == consent.OptOut || m.Preferences.Reminders == consent.Off {
 		if err := s.Send.AwaitQuiet(ctx, m.OrgID, m.From); err != nil {

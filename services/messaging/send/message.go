@@ -69,6 +69,9 @@ type Query struct {
 	Limit     int        // how many at most, at least 1
 }
 
+// Attr is the message on a log line. It is made at once, where slog.Any would copy the whole message to the heap first.
+func (m Message) Attr() slog.Attr { return slog.Attr{Key: "message", Value: m.LogValue()} }
+
 // LogValue names the message and shows neither a number nor its body.
 func (m Message) LogValue() slog.Value {
 	return slog.GroupValue(

@@ -54,7 +54,7 @@ func (s *Service) RecordStatus(ctx context.Context, r Receipt) (matched bool, er
 	if recorded.Message != nil {
 		_, end := s.Conversations.Begin(ctx, "messaging.receipt", conversationOf(recorded.Message.Key))
 		defer end()
-		attrs = append(attrs, slog.Any("message", *recorded.Message))
+		attrs = append(attrs, recorded.Message.Attr())
 	}
 	s.Log.LogAttrs(ctx, slog.LevelInfo, "messaging.sms_receipt_recorded", attrs...)
 	s.Metrics.receipt(ctx, recorded)

@@ -134,7 +134,7 @@ func (r *Reconciler) list(ctx context.Context, m Message) error {
 	}
 	if decision.Settled != "" {
 		r.Log.LogAttrs(ctx, slog.LevelInfo, "messaging.sms_doubt_settled", slog.String("as", string(decision.Settled)),
-			slog.String("detail", decision.Item.Detail), slog.Any("message", decision.Message))
+			slog.String("detail", decision.Item.Detail), decision.Message.Attr())
 		r.Metrics.settled(ctx, decision.Settled)
 	}
 	return nil
@@ -163,7 +163,7 @@ func (r *Reconciler) poll(ctx context.Context, m Message) error {
 	}
 	if recorded.Changed {
 		effect = "merged"
-		r.Log.LogAttrs(ctx, slog.LevelInfo, "messaging.sms_status_fetched", slog.Any("message", *recorded.Message))
+		r.Log.LogAttrs(ctx, slog.LevelInfo, "messaging.sms_status_fetched", recorded.Message.Attr())
 	}
 	r.Metrics.fetched(ctx, effect)
 	return nil

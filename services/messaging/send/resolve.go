@@ -80,7 +80,7 @@ func (s *Service) Resolve(ctx context.Context, request ResolveRequest) (Message,
 	}
 	if changed {
 		as := map[ResolutionKind]Settlement{Sent: SettledSent, NotSent: SettledNotSent, GiveUp: SettledGivenUp}[r.Kind]
-		s.Log.LogAttrs(ctx, slog.LevelInfo, "messaging.sms_doubt_settled", slog.String("as", string(as)), slog.Any("message", m))
+		s.Log.LogAttrs(ctx, slog.LevelInfo, "messaging.sms_doubt_settled", slog.String("as", string(as)), m.Attr())
 		s.Metrics.settled(ctx, as)
 	}
 	return m, nil

@@ -140,7 +140,7 @@ func (s *Service) Send(ctx context.Context, r Request) (Result, error) {
 	}
 	attrs := []slog.Attr{slog.String("outcome", string(result.Outcome)), slog.String("idempotency_key", r.Key)}
 	if result.Message != nil {
-		attrs = append(attrs, slog.Any("message", *result.Message))
+		attrs = append(attrs, result.Message.Attr())
 	}
 	s.Log.LogAttrs(ctx, slog.LevelInfo, "messaging.sms_send_answered", attrs...)
 	s.Metrics.sent(ctx, result.Outcome)
@@ -242,7 +242,7 @@ func (s *Service) transmit(ctx context.Context, m Message) (Result, error) {
 		return Result{Outcome: Accepted, Message: &settled}, nil
 	}
 	if outcome.Kind == twilio.Accepted {
-		s.Log.ErrorContext(ctx, "messaging.sms_answer_not_adopted", slog.String("answered_sid", outcome.SID), slog.Any("message", settled))
+		s.Log.ErrorContext(ctx, "messaging.sms_answer_not_adopted", slog.String("answered_sid", outcome.SID), settled.Attr())
 	}
 	return resultOf(Claim{Message: &settled, OptedOut: answer.OptsOut()}, answer.At), nil
 }

@@ -245,6 +245,10 @@ func refusedSends(t *testing.T, s *server.Server) []refusedCall {
 			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
 		},
 		{
+			name: "PhoneThatIsNotInE164", call: request(func(r *messagingv1.SendRequest) { r.To = "+1 415 555 0123" }),
+			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
+		},
+		{
 			name: "BlankBody", call: request(func(r *messagingv1.SendRequest) { r.Body = " " }),
 			code: codes.InvalidArgument, want: messagingv1.Reason_REASON_INVALID,
 		},

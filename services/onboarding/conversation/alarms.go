@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 
 	"paceline.internal/platform/outbox"
@@ -32,8 +33,8 @@ func (c *Service) scheduled(ctx context.Context, a session.Alarm) {
 	before, ok := c.Flow.Previous(a.StepID)
 	step, known := c.Flow.Step(a.StepID)
 	if ok && known && a.Generation == 1 {
-		c.Log.InfoContext(ctx, "onboarding.step_next_scheduled", "step_id", string(before.ID), "session_id", a.SessionID,
-			"next_step_id", string(a.StepID), "delay_ms", step.Delay.Milliseconds())
+		c.Log.LogAttrs(ctx, slog.LevelInfo, "onboarding.step_next_scheduled", slog.String("step_id", string(before.ID)),
+			slog.String("session_id", a.SessionID), slog.String("next_step_id", string(a.StepID)), slog.Int64("delay_ms", step.Delay.Milliseconds()))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -59,8 +60,8 @@ type StepDue struct {
 func (c *Service) ExecuteStep(ctx context.Context, p session.StepPayload, correlationID string, early Early) (StepResult, error) {
 	ctx, end := c.Spans.Begin(ctx, "onboarding.step", p.SessionID)
 	defer end()
-	c.Log.InfoContext(ctx, "onboarding.step_handler_invoked",
-		"step_id", string(p.StepID), "session_id", p.SessionID, "correlation_id", correlationID)
+	c.Log.LogAttrs(ctx, slog.LevelInfo, "onboarding.step_handler_invoked",
+		slog.String("step_id", string(p.StepID)), slog.String("session_id", p.SessionID), slog.String("correlation_id", correlationID))
 	step, ok := c.Flow.Step(p.StepID)
 	if !ok {
 		return StepResult{}, fmt.Errorf("%w: %s", session.ErrUnknownStep, p.StepID)
@@ -117,8 +118,8 @@ func (c *Service) sendStep(
 		},
 	})
 	if sent.Outcome == Accepted {
-		c.Log.InfoContext(ctx, "onboarding.step_sent",
-			"step_id", string(p.StepID), "session_id", p.SessionID, "idempotency_key", p.IdempotencyKey)
+		c.Log.LogAttrs(ctx, slog.LevelInfo, "onboarding.step_sent",
+			slog.String("step_id", string(p.StepID)), slog.String("session_id", p.SessionID), slog.String("idempotency_key", p.IdempotencyKey))
 	}
 	if move.Alarm != nil {
 		c.Alarms.PublishOrLeave(ctx, *move.Alarm)
@@ -183,7 +184,8 @@ func (c *Service) overtaken(ctx context.Context, p session.StepPayload, messageI
 
 // skip says why nothing was sent.
 func (c *Service) skip(ctx context.Context, p session.StepPayload, reason session.SkipReason, messageID string) StepResult {
-	c.Log.InfoContext(ctx, "onboarding.step_skipped", "step_id", string(p.StepID), "session_id", p.SessionID, "reason", string(reason))
+	c.Log.LogAttrs(ctx, slog.LevelInfo, "onboarding.step_skipped",
+		slog.String("step_id", string(p.StepID)), slog.String("session_id", p.SessionID), slog.String("reason", string(reason)))
 	return StepResult{Skip: reason, MessageID: messageID}
 }
 
