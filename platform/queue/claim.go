@@ -221,19 +221,23 @@ where j.id = t.id and j.id = any(@id::uuid[]) and j.lease_token = t.token and (t
 returning t.n, j.id::text`
 
 // sqlByIndex, sent ahead in the same transaction, keeps the planner from reading the whole table because it was empty when it was
-// last analysed, and from planning the same statement again and again: the plan is kept for as long as the connection is. Not while the
-// table is small, for then all indexes look alike: such a plan would go through one of them row by row once there are many.
+// last analysed, and from planning the same statement again and again: the plan is kept for as long as the connection is.
 const sqlByIndex = `select set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
-    set_config('plan_cache_mode',
-        case when pg_relation_size('{table}'::regclass) < 4194304 then 'force_custom_plan' else 'force_generic_plan' end, true)`
+    set_config('plan_cache_mode', 'force_generic_plan', true)`
 
-// sqlIdle reports that a claim would find nothing in a table that is small: there the claim is planned anew each time, which takes 2.5 ms
-// and is most of what an idle queue costs. A large table is not asked, for this look may walk through all that is pending.
-const sqlIdle = `
-select case when pg_relation_size('{table}'::regclass) < 4194304 then
+// sizes is how many sizes of its table a claim is planned for. While a table is small all indexes look alike: a plan that is kept from then
+// would go through one of them row by row once there are many. So each size, which is four times the one before, has a plan of its own, and
+// the last one is for all above 4 MB. To plan a claim anew takes 2.5 ms, and is most of what a small queue costs.
+const sizes = 5
+
+// sqlLook says which of the sizes the table has, and whether a claim would find nothing in one that is small. A large one is not asked
+// that, for this look may walk through all that is pending.
+const sqlLook = `
+select size, case when size < 4 then
     not exists (select from {table} where status = 'pending' and next_retry_at <= $1::timestamptz)
     and not exists (select from {table} where status = 'processing' and lease_until <= $1::timestamptz)
-else false end`
+else false end
+from (select width_bucket(pg_relation_size('{table}'::regclass), '{65536, 262144, 1048576, 4194304}'::bigint[]) as size) s`
 
 // byIndex sends a statement behind sqlByIndex, and reads its answer.
 func (q *Queue) byIndex(ctx context.Context, db postgres.DB, read func(rows pgx.Rows) error, sql string, args ...any) error {
@@ -336,14 +340,16 @@ func (q *Queue) claimDue(ctx context.Context, c Claim, token string) (claimed Cl
 	if after == "" {
 		after = uuid.Nil.String()
 	}
+	var size int
 	var idle bool
-	if err := q.pool.QueryRow(ctx, q.sql.idle, c.Now).Scan(&idle); err != nil || idle {
+	if err := q.pool.QueryRow(ctx, q.sql.look, c.Now).Scan(&size, &idle); err != nil || idle {
 		return Claimed{Last: c.After}, seen{}, err
 	}
 	err = q.byIndex(ctx, q.pool, func(rows pgx.Rows) (err error) {
 		claimed, s, err = readClaimed(rows, token, c.Now)
+		s.size = size
 		return err
-	}, q.sql.claim, c.Limit, c.Now, after, maxOrganisations, c.From, token, c.Until)
+	}, q.sql.claim[size], c.Limit, c.Now, after, maxOrganisations, c.From, token, c.Until)
 	return claimed, s, err
 }
 
@@ -355,6 +361,7 @@ type seen struct {
 	short []string
 	until []time.Time
 	reach int
+	size  int // of the table
 }
 
 // release releases, and takes out of the claimed, jobs that another claim of their subject overlaps. It goes on when the caller ends: the
@@ -394,7 +401,7 @@ func (q *Queue) snoozeBehind(ctx context.Context, c Claim, s seen) (int, error) 
 			return j, row.Scan(&j.OrgID, &j.Subject)
 		})
 		return err
-	}, q.sql.snoozeBehind, s.short, c.Now, c.From, s.reach, c.Now.Add(behindFor))
+	}, q.sql.snoozeBehind[s.size], s.short, c.Now, c.From, s.reach, c.Now.Add(behindFor))
 	if err != nil {
 		return 0, fmt.Errorf("snooze what waits behind others: %w", err)
 	}

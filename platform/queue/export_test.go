@@ -11,7 +11,7 @@ var Backoff = backoff
 // SQL shows tests what the database is asked, to look at its plans. byIndex goes before each of the others in its transaction.
 func (q *Queue) SQL(name string) string {
 	return map[string]string{
-		"byIndex": q.sql.byIndex, "claim": q.sql.claim, "snoozeBehind": q.sql.snoozeBehind,
+		"byIndex": q.sql.byIndex, "claim": q.sql.claim[0], "snoozeBehind": q.sql.snoozeBehind[0],
 		"claimOne": placed(q.sql.claimOne, "id", "token", "lease", "now"), "release": placed(q.sql.release, "id", "token", "due", "now"),
 		"expedite": placed(q.sql.expedite, "org", "subject", "now"),
 		"complete": q.sql.complete, "finish": q.sql.finish, "extend": q.sql.extend,

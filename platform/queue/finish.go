@@ -16,12 +16,12 @@ import (
 const SetCompleted = `status = 'completed', error_message = '', updated_at = done.at, processed_at = done.at,
     lease_token = null, lease_until = null, lost_leases = 0`
 
-// sqlComplete is sqlFinish for what most jobs come to, for those of one claim. The ids are an array because a join would be planned, while
-// the table is still empty, as a walk through all of it, and the plan is kept.
+// sqlComplete is sqlFinish for what most jobs come to, for those of one claim. The ids are an array beside the join because that alone would
+// be planned, while the table is still empty, as a walk through all of it, and the plan is kept.
 const sqlComplete = `
 update {table} j set ` + SetCompleted + `
-from (select $3::timestamptz as at) done
-where j.id = any($1::uuid[]) and j.lease_token = $2::uuid
+from (select u.id, $3::timestamptz as at from unnest($1::uuid[]) u (id)) done
+where j.id = done.id and j.id = any($1::uuid[]) and j.lease_token = $2::uuid
 returning j.id::text`
 
 // sqlFinish lets only the holder of the lease end a job. Only a job that is processing has a token, and to say so once more would be

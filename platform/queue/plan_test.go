@@ -85,7 +85,10 @@ func TestBuffers(t *testing.T) {
 			claimed := b.claim(batch).Jobs
 			require.Len(t, claimed, batch)
 			for _, a := range b.asked(claimed, now) {
-				kept := b.buffers(conn, a)
+				kept := 0
+				if a.name != "claim" && a.name != "snoozeBehind" { // these have another text, and so a new plan, by now
+					kept = b.buffers(conn, a)
+				}
 				_, err := conn.Exec(t.Context(), "deallocate "+a.name)
 				require.NoError(t, err)
 				_, err = conn.Exec(t.Context(), "prepare "+a.name+" as "+b.queue.SQL(a.name))

@@ -69,9 +69,9 @@ type Queue struct {
 
 // statements are those of the table, each of a constant shape, so that every connection prepares it once.
 type statements struct {
-	byIndex, idle, enqueue, byKey      string
-	claim, claimOne, release           string
-	snoozeBehind                       string
+	byIndex, look, enqueue, byKey      string
+	claim, snoozeBehind                [sizes]string
+	claimOne, release                  string
 	complete, finish, extend, expedite string
 	get, retry, cancel, dismiss        string
 	gauges, deleteOld                  string
@@ -83,13 +83,20 @@ type statements struct {
 func NewQueue(pool postgres.DB, table Table) *Queue {
 	write := table.fill
 	return &Queue{pool: pool, hot: postgres.NewCombiner(pool), table: table, sql: statements{
-		byIndex: write(sqlByIndex), idle: write(sqlIdle), enqueue: write(sqlEnqueue), byKey: write(sqlByKey),
-		claim: write(sqlClaim), claimOne: write(sqlClaimOne), release: write(sqlRelease),
-		snoozeBehind: write(sqlSnoozeBehind),
-		complete:     write(sqlComplete), finish: write(sqlFinish), extend: write(sqlExtend), expedite: write(sqlExpedite),
+		byIndex: write(sqlByIndex), look: write(sqlLook), enqueue: write(sqlEnqueue), byKey: write(sqlByKey),
+		claim: bySize(write(sqlClaim)), snoozeBehind: bySize(write(sqlSnoozeBehind)), claimOne: write(sqlClaimOne), release: write(sqlRelease),
+		complete: write(sqlComplete), finish: write(sqlFinish), extend: write(sqlExtend), expedite: write(sqlExpedite),
 		get: write(sqlGet), list: lists(write), retry: write(sqlRetry), cancel: write(sqlCancel), dismiss: write(sqlDismiss),
 		gauges: write(sqlGauges), deleteOld: write(sqlDeleteOld),
 	}}
+}
+
+// bySize is a statement in a text for each size of the table: connections keep one plan for each text.
+func bySize(sql string) (texts [sizes]string) {
+	for size := range texts {
+		texts[size] = fmt.Sprintf("%s -- %d", sql, size)
+	}
+	return texts
 }
 
 // fill puts the table's own names and choices into a statement.

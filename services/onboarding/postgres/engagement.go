@@ -33,12 +33,9 @@ func (s *Store) Engagement() *Engagement {
 	return &Engagement{pool: s.pool, hot: s.hot, outreach: outreachQueue(s.pool)}
 }
 
-// The goodbye of the person's episode is every row of the newest goodbye, one for each phone that it goes to: never claimed is one that
+// sqlPerson is of a k, which has the org, the cause and the job. The goodbye of the person's episode is every row of the newest goodbye, one for each phone that it goes to: never claimed is one that
 // has no text yet, and ended one that is final and was not accepted. Without a row it offered nothing.
 const sqlPerson = `
-select k.n, v.*
-from unnest(@org::uuid[], @phone::text[], @profile::uuid[], @cause::text[], @job::uuid[]) with ordinality k (org, phone, profile, cause, job, n)
-cross join lateral (
 select p.id as profile_id, p.first_name, p.locale, p.time_zone, p.hold, p.hold_version, p.reengagement_opt_out, p.onboarding_tips_enabled,
        p.opted_out_at is not null as opted_out, p.preferred_destination,
        p.destination_chosen_at is not null as destination_chosen, p.phone, p.created_at as signed_up_at,
@@ -68,8 +65,13 @@ left join lateral (select bool_and(o.body is null and o.status <> 'processing') 
 where p.org_id = k.org and `
 
 const (
-	sqlPersonByPhone = sqlPerson + `p.phone = k.phone limit 1) v`
-	sqlPersonByID    = sqlPerson + `p.id = k.profile limit 1) v`
+	sqlPersonByPhone = sqlAskers + sqlPerson + `p.phone = k.phone limit 1) v`
+	sqlPersonByID    = sqlAskers + sqlPerson + `p.id = k.profile limit 1) v`
+	// The limits keep each person looked up by themselves.
+	sqlAskers = `
+select k.n, v.*
+from unnest(@org::uuid[], @phone::text[], @profile::uuid[], @cause::text[], @job::uuid[]) with ordinality k (org, phone, profile, cause, job, n)
+cross join lateral (`
 )
 
 type personRow struct {

@@ -214,7 +214,9 @@ where u.org_id = @org and u.state in ('active', 'help_flow') and u.last_activity
 order by u.last_activity_at, u.profile_id limit @limit`,
 }
 
-var sqlPeopleOfRun = sqlPerson + `p.id = any(@profiles::uuid[])`
+const sqlPeopleOfRun = `
+select v.* from (select @org::uuid as org, @cause::text as cause, @job::uuid as job) k
+cross join lateral (` + sqlPerson + `p.id = any(@profiles::uuid[])) v`
 
 const sqlActed = `
 select profile_id::text, count(*) from engagement_actions
