@@ -82,7 +82,7 @@ type benchStepsCommand struct {
 	Twilio  time.Duration `default:"1ms" help:"How long Twilio takes to answer."`
 
 	Replicas    []int `default:"1" help:"How many of each service; each is measured, in turn. Steps alone."`
-	Connections []int `default:"0" help:"How many connections a process's pool has, 0 as DATABASE_CONNECTIONS says by itself; each is measured, in turn."`
+	Connections []int `default:"0" help:"How many connections a process's pool has, 0 by the rule; each is measured, in turn."`
 
 	Against string `help:"Another revision of this checkout, a commit or a tag: it is built, and measured in turn with this program."`
 	JSON    bool   `name:"json" help:"Print one JSON object, for machines."`
@@ -119,7 +119,8 @@ func (c *benchStepsCommand) measure(ctx context.Context, t terminal, work string
 	}
 	report, err := bench.Steps{
 		Steps: c.Steps, Rounds: c.Rounds, Callers: c.Callers, Twilio: c.Twilio, Work: work, Backlog: backlog, Against: c.Against, Repository: ".",
-		Replicas: c.Replicas, Connections: c.Connections, Program: []string{program}, Environ: inherited(t.environ), Now: time.Now, Tell: newScreen(t.out, c.JSON).heading,
+		Replicas: c.Replicas, Connections: c.Connections,
+		Program: []string{program}, Environ: inherited(t.environ), Now: time.Now, Tell: newScreen(t.out, c.JSON).heading,
 	}.Run(ctx)
 	if err != nil {
 		return err

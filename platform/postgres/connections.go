@@ -15,8 +15,8 @@ type Connections struct {
 }
 
 // A default pool has two connections for each processor, which is what runs statements and reads their rows, and some for those who hold
-// one while they wait: the lanes of the combiners, for their commits. More gain nothing: with 4, 8, 16 and 32 the steps, replies and
-// webhooks of one run differed by less than its rounds did, because the lanes gather what comes. Without a limit of its container a process
+// one while they wait: the lanes of the combiners, for their commits. More gain nothing: with 4, 8, 16 and 32 the steps, or the
+// replies, of one run differed by less than its rounds did, because the lanes gather what comes. Without a limit of its container a process
 // counts all processors of its host, which is why there is a bound.
 const (
 	laneConns, processorConns = 4, 2

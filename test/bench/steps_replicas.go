@@ -19,9 +19,9 @@ import (
 	"paceline.internal/test/stack"
 )
 
-// With replicas the rig stands where a load balancer and the Services of a cluster do: connections to the gateways are made in turn, and each
-// gateway, as each onboarding, has the one gRPC connection that it has in production, here to the replica of its own number. A Service may be
-// less even, for the minutes that a connection lives.
+// With replicas the rig stands where a load balancer and the Services of a cluster do: connections to the gateways are made in turn, and
+// each gateway, as each onboarding, has the one gRPC connection that it has in production, here to the replica of its own number. A Service
+// may be less even, for the minutes that a connection lives.
 
 func (s Steps) checkSizes() error {
 	for _, n := range s.Replicas {
@@ -37,8 +37,8 @@ func (s Steps) checkSizes() error {
 
 // sizes are this program in every size that is measured.
 func (s Steps) sizes() (all []*build) {
-	for _, n := range append(s.Replicas, []int{1}[min(1, len(s.Replicas)):]...) {
-		for _, connections := range append(s.Connections, []int{0}[min(1, len(s.Connections)):]...) {
+	for _, n := range orElse(s.Replicas, 1) {
+		for _, connections := range orElse(s.Connections, 0) {
 			var name []string
 			if n > 1 {
 				name = append(name, fmt.Sprintf("%d of each", n))
@@ -46,10 +46,20 @@ func (s Steps) sizes() (all []*build) {
 			if connections > 0 {
 				name = append(name, fmt.Sprintf("pool of %d", connections))
 			}
-			all = append(all, &build{name: cmp.Or(strings.Join(name, ", "), "this"), program: s.Program, runs: map[int][]StepsRun{}, replicas: n, connections: connections})
+			all = append(all, &build{
+				name: cmp.Or(strings.Join(name, ", "), "this"), program: s.Program, runs: map[int][]StepsRun{},
+				replicas: n, connections: connections,
+			})
 		}
 	}
 	return all
+}
+
+func orElse(given []int, n int) []int {
+	if len(given) == 0 {
+		return []int{n}
+	}
+	return given
 }
 
 // replicas are the environments of all replicas of the three services.

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -137,7 +138,7 @@ func (s Steps) open(
 	for n, environ := range replicas {
 		command := append(s.pin(n), b.program...)
 		for _, service := range []string{stack.Messaging, stack.Onboarding, stack.Gateway} {
-			if err := p.start(ctx, server, service, n, append(command[:len(command):len(command)], "serve", service), environ); err != nil {
+			if err := p.start(ctx, server, service, n, append(slices.Clip(command), "serve", service), environ); err != nil {
 				p.close()
 				return nil, err
 			}

@@ -38,7 +38,8 @@ func (u StepUse) total() (sum float64) {
 // less is what was used since before, for each of n steps.
 func (u StepUse) less(before StepUse, n float64) StepUse {
 	use := StepUse{
-		CPUMicros: map[string]float64{}, sent: map[string]float64{}, Allocations: (u.Allocations - before.Allocations) / n, Commits: (u.Commits - before.Commits) / n,
+		CPUMicros: map[string]float64{}, sent: map[string]float64{},
+		Allocations: (u.Allocations - before.Allocations) / n, Commits: (u.Commits - before.Commits) / n,
 		WALSyncs: (u.WALSyncs - before.WALSyncs) / n, WALBytes: (u.WALBytes - before.WALBytes) / n,
 	}
 	for who, micros := range u.CPUMicros {
