@@ -80,8 +80,12 @@ type benchStepsCommand struct {
 	Rounds  int           `default:"5" help:"How often everything is measured, the contenders in turn."`
 	Callers []int         `default:"1,16,64,256" help:"How many callbacks are in flight; each is measured."`
 	Twilio  time.Duration `default:"1ms" help:"How long Twilio takes to answer."`
-	Against string        `help:"Another revision of this checkout, a commit or a tag: it is built, and measured in turn with this program."`
-	JSON    bool          `name:"json" help:"Print one JSON object, for machines."`
+
+	Replicas    []int `default:"1" help:"How many of each service; each is measured, in turn. Steps alone."`
+	Connections []int `default:"0" help:"How many connections a process's pool has, 0 by the rule; each is measured, in turn."`
+
+	Against string `help:"Another revision of this checkout, a commit or a tag: it is built, and measured in turn with this program."`
+	JSON    bool   `name:"json" help:"Print one JSON object, for machines."`
 }
 
 // Help is the long text of --help.
@@ -94,6 +98,9 @@ What a step asks of the databases is counted before, one step after the other, o
 of one step are taken from there, with its parameters. In every round pgbench does those, with 16 connections and the parameters of other
 sessions, in a database that has the tables of both services. Figures are medians of the rounds, a ratio is the median of the rounds'
 ratios, and rounds are interleaved.
+
+--replicas 1,2,4 has so many of gateway, onboarding and messaging on one Postgres. Connections to the gateways are made in turn, as a load
+balancer makes them, and what is behind a gateway is of its own number. On four processors or more each such group has some of its own.
 
 --against needs git, go and the history of this repository. The machine should do nothing else: the load is printed, and figures of
 different runs are not to be compared.`
@@ -112,6 +119,7 @@ func (c *benchStepsCommand) measure(ctx context.Context, t terminal, work string
 	}
 	report, err := bench.Steps{
 		Steps: c.Steps, Rounds: c.Rounds, Callers: c.Callers, Twilio: c.Twilio, Work: work, Backlog: backlog, Against: c.Against, Repository: ".",
+		Replicas: c.Replicas, Connections: c.Connections,
 		Program: []string{program}, Environ: inherited(t.environ), Now: time.Now, Tell: newScreen(t.out, c.JSON).heading,
 	}.Run(ctx)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/exaring/otelpgx"
@@ -15,9 +16,6 @@ import (
 )
 
 const (
-	// defaultMaxConns is four connections per core of the two-core box the product is sized for; measured, twice and
-	// four times as many never gained more than the noise and often lost.
-	defaultMaxConns = 8
 	// connectTimeout bounds one attempt to connect, TLS and authentication included.
 	connectTimeout = 5 * time.Second
 	// openTimeout bounds the check that Open makes, which may try several hosts.
@@ -41,7 +39,7 @@ type Config struct {
 	URL string
 	// DirectURL is where a service listens when URL leads through a pooler. Default URL.
 	DirectURL string
-	// MaxConns is the most connections held at once. Default 8.
+	// MaxConns is the most connections held at once. Default as DATABASE_CONNECTIONS says.
 	MaxConns int32
 	// Timeouts are set on every connection, unless the URL says otherwise. The zero value leaves them as the server has them.
 	Timeouts Timeouts
@@ -80,6 +78,7 @@ func OpenFor(ctx context.Context, service string, cfg Config) (*Pool, error) {
 			poolConfig.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 		}
 	}
+	pooler := pooled
 	if err == nil && cfg.DirectURL != "" {
 		pooled, err = throughPooler(probing, listen.ConnConfig)
 	}
@@ -90,7 +89,7 @@ func OpenFor(ctx context.Context, service string, cfg Config) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Pool{login: pool, service: service, timeouts: cfg.Timeouts, listen: listen.ConnConfig, pooled: pooled}, nil
+	return &Pool{login: pool, service: service, timeouts: cfg.Timeouts, listen: listen.ConnConfig, pooler: pooler, pooled: pooled}, nil
 }
 
 // pool reads a URL with everything else that the configuration says of a connection.
@@ -99,10 +98,7 @@ func (cfg *Config) pool(url string) (*pgxpool.Config, error) {
 	if err != nil {
 		return nil, ErrURL // the cause quotes the URL
 	}
-	poolConfig.MaxConns = defaultMaxConns
-	if cfg.MaxConns > 0 {
-		poolConfig.MaxConns = cfg.MaxConns
-	}
+	poolConfig.MaxConns = cmp.Or(cfg.MaxConns, defaultConns(runtime.GOMAXPROCS(0)))
 	poolConfig.PingTimeout = pingTimeout
 	poolConfig.ConnConfig.ConnectTimeout = connectTimeout
 	sql := cfg.Timeouts.set(poolConfig.ConnConfig.RuntimeParams) + sqlByIndex

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"net"
+	"runtime"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -37,10 +38,10 @@ alter table accounts drop column owner;
 func TestOpen(t *testing.T) {
 	t.Parallel()
 
-	t.Run("TakesTheDefaultsOfTheTwoCoreBox", func(t *testing.T) {
+	t.Run("HasConnectionsByItsProcessors", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t, postgres.Migrations{})
-		require.EqualValues(t, 8, pool.Config().MaxConns)
+		require.EqualValues(t, min(4+2*runtime.GOMAXPROCS(0), 16), pool.Config().MaxConns)
 	})
 
 	t.Run("TakesSettingsOfTheServerFromTheURL", func(t *testing.T) {

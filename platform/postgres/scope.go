@@ -67,6 +67,7 @@ type Pool struct {
 	service  string
 	timeouts Timeouts
 	listen   *pgx.ConnConfig
+	pooler   bool // one that gives connections away by the transaction is between
 	pooled   bool // who listens does so through a pooler that gives connections away by the transaction
 }
 

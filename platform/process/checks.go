@@ -40,6 +40,16 @@ func LookAtClock(ctx context.Context, db postgres.DB) (string, error) {
 	return judgeSkew(skew)
 }
 
+// LookAtConnections is a Look at whether the processes of a service find connections enough: a warning when they do not. Each of them
+// listens on so many connections beside its pool.
+func LookAtConnections(ctx context.Context, pool *postgres.Pool, replicas, listens int) (string, error) {
+	said, err := pool.Room(ctx, replicas, listens)
+	if errors.Is(err, postgres.ErrRoom) {
+		err = &Warning{Cause: err}
+	}
+	return said, err
+}
+
 func judgeSkew(skew time.Duration) (string, error) {
 	said := fmt.Sprintf("the database's clock is %s off ours", skew.Round(time.Millisecond))
 	switch {

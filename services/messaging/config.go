@@ -23,6 +23,7 @@ type Config struct {
 	DatabaseURL config.Secret `env:"MESSAGING_DATABASE_URL,required" help:"Postgres URL of messaging's own database"`
 	DirectURL   config.Secret `env:"MESSAGING_DATABASE_DIRECT_URL" help:"Postgres URL of the server itself, for migrate, where MESSAGING_DATABASE_URL leads through a pooler such as PgBouncer"`
 	Timeouts    postgres.Timeouts
+	Connections postgres.Connections
 	Addr        config.Addr `env:"MESSAGING_ADDR" envDefault:":9002" help:"where messaging serves gRPC, and where the others call it: name its host when they do not share one"`
 	OpsAddr     config.Addr `env:"MESSAGING_OPS_ADDR" envDefault:":9102" help:"where messaging serves metrics and health"`
 	// PublicBaseURL goes into the StatusCallback of every message.
@@ -63,7 +64,10 @@ type Config struct {
 
 // database is how the service reaches its database.
 func (c *Config) database() postgres.Config {
-	return postgres.Config{URL: c.DatabaseURL.Reveal(), DirectURL: c.DirectURL.Reveal(), Timeouts: c.Timeouts}
+	return postgres.Config{
+		URL: c.DatabaseURL.Reveal(), DirectURL: c.DirectURL.Reveal(), Timeouts: c.Timeouts,
+		MaxConns: int32(c.Connections.Most), //nolint:gosec // it is bounded
+	}
 }
 
 // LoadConfig reads the environment and reports everything that is missing or malformed at once, one problem per line.

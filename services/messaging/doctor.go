@@ -30,6 +30,10 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 			Mend: "check MESSAGING_DATABASE_URL and that Postgres runs; for a schema that is behind, run: messaging migrate",
 		},
 		process.Check{
+			Name: "connections", Look: about(lookAtConnections),
+			Mend: "raise the server's max_connections, lower DATABASE_CONNECTIONS, or put a pooler before it; docs/deployment.md, Connections",
+		},
+		process.Check{
 			Name: "clock", Look: about(lookAtClock),
 			Mend: "synchronise this host and that of the database with NTP: the pauses between texts are as right as the clocks",
 		},
@@ -80,6 +84,16 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 	}
 	version, err := migrations.Current(ctx, pool)
 	return fmt.Sprintf("reachable, schema version %d", version), err
+}
+
+// lookAtConnections compares what all processes of this service may ask for with what the server has.
+func lookAtConnections(ctx context.Context, cfg Config) (string, error) {
+	pool, err := postgres.OpenFor(ctx, name, cfg.database())
+	if err != nil {
+		return "", err
+	}
+	defer pool.Close()
+	return process.LookAtConnections(ctx, pool, cfg.Connections.Replicas, 0)
 }
 
 // lookAtClock compares the database's clock with ours.

@@ -297,6 +297,7 @@ func TestDoctor(t *testing.T) {
 		said, err := examine(t, given)
 		require.NoError(t, err, said)
 		require.Contains(t, said, "ok      database       reachable, schema version 15")
+		require.Contains(t, said, "ok      connections    2 processes have up to ")
 		require.Contains(t, said, "ok      clock          the database's clock is ")
 		require.Contains(t, said, "ok      callbacks      to https://paceline.example")
 		require.Contains(t, said, "ok      twilio         the credentials are good and the number is the account's")

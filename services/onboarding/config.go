@@ -27,6 +27,7 @@ type Config struct {
 	DatabaseURL   config.Secret `env:"ONBOARDING_DATABASE_URL,required" help:"Postgres URL of the database onboarding"`
 	DirectURL     config.Secret `env:"ONBOARDING_DATABASE_DIRECT_URL" help:"Postgres URL of the server itself, for wake-ups and migrate, where ONBOARDING_DATABASE_URL leads through a pooler such as PgBouncer"`
 	Timeouts      postgres.Timeouts
+	Connections   postgres.Connections
 	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin that QStash and Twilio reach the gateway by"`
 	RedisURL      config.Secret `env:"REDIS_URL" help:"keeps the reservations of deliveries in this Redis instead of Postgres; redis://user:password@host:port/database, rediss:// for TLS"`
 	DefaultOrgID  string        `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"the organisation that owns the configured sender"`
@@ -81,7 +82,10 @@ const (
 
 // database is how the service reaches its database.
 func (c *Config) database() postgres.Config {
-	return postgres.Config{URL: c.DatabaseURL.Reveal(), DirectURL: c.DirectURL.Reveal(), Timeouts: c.Timeouts}
+	return postgres.Config{
+		URL: c.DatabaseURL.Reveal(), DirectURL: c.DirectURL.Reveal(), Timeouts: c.Timeouts,
+		MaxConns: int32(c.Connections.Most), //nolint:gosec // it is bounded
+	}
 }
 
 // LoadConfig reads the environment and reports every problem with it at once.

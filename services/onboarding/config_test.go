@@ -166,6 +166,7 @@ ok +flow and copy +flow 2026-11 with 4 steps, copy 2026-11 in \[en pt-BR\]
 ok +engagement +engagement 2026-11 with 9 actions, texts in \[en pt-BR\]
 ok +goal words +a text that begins so says a goal: .*
 ok +database +schema version \d+
+ok +connections +2 processes have up to \d+ connections each, and the server has \d+ for them
 ok +clock +the database's clock is .* off ours
 ok +qstash +the token is accepted at .*
 ok +tls +off: .*

@@ -39,6 +39,10 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 			Mend: "check ONBOARDING_DATABASE_URL and that Postgres runs; if the schema is behind, run: onboarding migrate",
 		},
 		{
+			Name: "connections", Look: about(lookAtConnections),
+			Mend: "raise the server's max_connections, lower DATABASE_CONNECTIONS, or put a pooler before it; docs/deployment.md, Connections",
+		},
+		{
 			Name: "clock", Look: about(lookAtClock),
 			Mend: "synchronise this host and that of the database with NTP: the pauses between texts are as right as the clocks",
 		},
@@ -109,6 +113,16 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 		return "", process.Mend("do what it says; docs/deployment.md, A database of your own", err)
 	}
 	return fmt.Sprintf("schema version %d", version), nil
+}
+
+// lookAtConnections compares what all processes of this service may ask for with what the server has.
+func lookAtConnections(ctx context.Context, cfg Config) (string, error) {
+	pool, err := postgres.OpenFor(ctx, name, cfg.database())
+	if err != nil {
+		return "", err
+	}
+	defer pool.Close()
+	return process.LookAtConnections(ctx, pool, cfg.Connections.Replicas, listeners)
 }
 
 // lookAtClock compares the database's clock with ours.

@@ -361,6 +361,9 @@ func (w *wiring) openQStash() (err error) {
 	return err
 }
 
+// listeners is how many connections a process listens on: for alarms, jobs, outreach, goals and the alarms of goals.
+const listeners = 5
+
 // listen wakes the loops when the database notifies of work that another request, here or in another process, left them.
 func (s *wired) listen(ctx context.Context) error {
 	done := make(chan struct{})

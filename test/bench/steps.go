@@ -26,6 +26,9 @@ type Steps struct {
 	Work string
 	// Backlog is how many webhooks wait already when a measurement of webhooks begins.
 	Backlog int
+	// Replicas are how many of each service are measured, and Connections how many connections the pool of a process has, 0 as the product
+	// does it: each of both in turn with the first. Empty ones are 1 and 0.
+	Replicas, Connections []int
 	// Against is another revision of this repository, which is built and measured in turn with this program; empty measures this alone.
 	Against    string
 	Repository string // a folder of the checkout that has Against
@@ -42,6 +45,8 @@ type build struct {
 	program []string
 	figure  StepsFigure
 	runs    map[int][]StepsRun // by callers
+
+	replicas, connections int // of this program; none of another revision, which has one of each
 }
 
 // countedSteps is how many steps the statements are counted of, one after the other: enough that the statements of the loops do not matter.
@@ -54,7 +59,7 @@ func (s Steps) check() error {
 	if s.Steps < 4 || s.Rounds < 1 || len(s.Callers) == 0 || slices.Min(s.Callers) < 1 || s.Twilio < 0 {
 		return errors.New("--steps must be 4 or more, --rounds and --callers 1 or more, --twilio no less than 0")
 	}
-	return nil
+	return s.checkSizes()
 }
 
 func (s Steps) work() string { return cmp.Or(s.Work, "steps") }
@@ -98,6 +103,8 @@ func (s Steps) Run(ctx context.Context) (_ StepsReport, err error) {
 	}
 	s.Tell(fmt.Sprintf("Postgres %s, %d %s, %d rounds, Twilio takes %s, load %.1f on %d CPUs, an fsync takes %.0f us",
 		report.Postgres, s.Steps, s.work(), s.Rounds, s.Twilio, report.LoadBefore, report.CPUs, report.FsyncMicros))
+	report.Pinned = s.pinned()
+	s.Tell(report.Pinned)
 	if err := s.measure(ctx, server, stubs, builds, &report); err != nil {
 		return StepsReport{}, err
 	}
@@ -108,7 +115,7 @@ func (s Steps) Run(ctx context.Context) (_ StepsReport, err error) {
 
 // builds makes what is measured, each with databases of its own whose steps are due.
 func (s Steps) builds(ctx context.Context, server *server) ([]*build, error) {
-	all := []*build{{name: "this", program: s.Program, runs: map[int][]StepsRun{}}}
+	all := s.sizes()
 	if s.Against != "" {
 		source, to := filepath.Join(server.dir, "source"), filepath.Join(server.dir, "paceline-against")
 		s.Tell("building " + s.Against)
@@ -121,7 +128,7 @@ func (s Steps) builds(ctx context.Context, server *server) ([]*build, error) {
 		all = append(all, &build{name: s.Against, program: []string{to}, runs: map[int][]StepsRun{}})
 	}
 	for i, b := range all {
-		b.figure.Build = b.name
+		b.figure.Build, b.figure.Replicas, b.figure.Pool = b.name, max(1, b.replicas), b.connections
 		for _, service := range databasesOf() {
 			if err := s.makeTemplate(ctx, server, b, service, template(i, service)); err != nil {
 				return nil, fmt.Errorf("%s of %s: %w", service, b.name, err)

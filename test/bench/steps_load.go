@@ -157,9 +157,10 @@ func (s Steps) drive(
 	if err := load.examine(ctx, urls, stubs, len(all)); err != nil {
 		return StepsRun{}, err
 	}
+	use := after.less(before, float64(s.Steps))
 	return StepsRun{
-		Rate: float64(s.Steps) / elapsed.Seconds(), Answered: float64(s.Steps) / answered.Seconds(),
-		P50MS: quantile(took, 0.5), P99MS: quantile(took, 0.99), StepUse: after.less(before, float64(s.Steps)),
+		Shares: use.shares(), Rate: float64(s.Steps) / elapsed.Seconds(), Answered: float64(s.Steps) / answered.Seconds(),
+		P50MS: quantile(took, 0.5), P99MS: quantile(took, 0.99), StepUse: use,
 	}, nil
 }
 

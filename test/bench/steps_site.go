@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -126,35 +127,43 @@ func (s Steps) open(
 ) (_ *place, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyBound, errors.New("the services do not become ready"))
 	defer cancel()
-	environ, err := s.environ(ctx, stubs, urls)
+	replicas, err := s.replicas(ctx, stubs, b, urls)
 	if err != nil {
 		return nil, err
 	}
-	transport := &http.Transport{MaxIdleConnsPerHost: callers, MaxConnsPerHost: callers}
 	p := &place{
-		origin: environ["PUBLIC_BASE_URL"], environ: environ, ops: map[string]string{},
-		client: &http.Client{Timeout: readyBound, Transport: transport},
+		origin: replicas[0]["PUBLIC_BASE_URL"], environ: replicas[0], ops: map[string]string{},
+		client: &http.Client{Timeout: readyBound, Transport: balanced(replicas, callers)},
 	}
-	for _, service := range []string{stack.Messaging, stack.Onboarding, stack.Gateway} {
-		log := filepath.Join(server.dir, service+".log")
-		_ = os.Remove(log) // of the measurement before, if there was one
-		child, err := stack.StartChild(stack.ChildConfig{
-			Name: service, Command: append(append([]string{}, b.program...), "serve", service), Environ: environ, Log: log,
-		})
-		if err != nil {
-			p.close()
-			return nil, err
-		}
-		p.children, p.logs = append(p.children, child), append(p.logs, log)
-		p.ops[service] = environ[strings.ToUpper(service)+"_OPS_ADDR"]
-		for !p.ready(ctx, service) {
-			if !process.RestOnMachineClock(ctx, 10*time.Millisecond, nil) {
+	for n, environ := range replicas {
+		command := append(s.pin(n), b.program...)
+		for _, service := range []string{stack.Messaging, stack.Onboarding, stack.Gateway} {
+			if err := p.start(ctx, server, service, n, append(slices.Clip(command), "serve", service), environ); err != nil {
 				p.close()
-				return nil, fmt.Errorf("%s: %w: %s", service, context.Cause(ctx), tail(log))
+				return nil, err
 			}
 		}
 	}
 	return p, nil
+}
+
+// start starts a replica of a service and waits until it is ready.
+func (p *place) start(ctx context.Context, server *server, service string, n int, command []string, environ map[string]string) error {
+	name := replicaOf(service, n)
+	log := filepath.Join(server.dir, name+".log")
+	_ = os.Remove(log) // of the measurement before, if there was one
+	child, err := stack.StartChild(stack.ChildConfig{Name: name, Command: command, Environ: environ, Log: log})
+	if err != nil {
+		return err
+	}
+	p.children, p.logs = append(p.children, child), append(p.logs, log)
+	p.ops[name] = environ[strings.ToUpper(service)+"_OPS_ADDR"]
+	for !p.ready(ctx, name) {
+		if !process.RestOnMachineClock(ctx, 10*time.Millisecond, nil) {
+			return fmt.Errorf("%s: %w: %s", name, context.Cause(ctx), tail(log))
+		}
+	}
+	return nil
 }
 
 func (p *place) ready(ctx context.Context, service string) bool {

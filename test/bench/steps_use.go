@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/test/stack"
 )
 
 // StepUse is what a step used.
@@ -21,6 +23,8 @@ type StepUse struct {
 	Commits     float64            `json:"commits"`
 	WALSyncs    float64            `json:"wal_syncs"`
 	WALBytes    float64            `json:"wal_bytes"`
+
+	sent map[string]float64 // by each replica of messaging
 }
 
 // total is the processor time of all.
@@ -34,11 +38,15 @@ func (u StepUse) total() (sum float64) {
 // less is what was used since before, for each of n steps.
 func (u StepUse) less(before StepUse, n float64) StepUse {
 	use := StepUse{
-		CPUMicros: map[string]float64{}, Allocations: (u.Allocations - before.Allocations) / n, Commits: (u.Commits - before.Commits) / n,
+		CPUMicros: map[string]float64{}, sent: map[string]float64{},
+		Allocations: (u.Allocations - before.Allocations) / n, Commits: (u.Commits - before.Commits) / n,
 		WALSyncs: (u.WALSyncs - before.WALSyncs) / n, WALBytes: (u.WALBytes - before.WALBytes) / n,
 	}
 	for who, micros := range u.CPUMicros {
 		use.CPUMicros[who] = (micros - before.CPUMicros[who]) / n
+	}
+	for who, sent := range u.sent {
+		use.sent[who] = sent - before.sent[who]
 	}
 	return use
 }
@@ -53,8 +61,8 @@ select w.wal_sync, w.wal_bytes::float8, (select sum(xact_commit)::float8 from pg
 
 // used is what everything has used so far: the services by their own metrics, Postgres by the kernel's and its own.
 func (s *server) used(ctx context.Context, p *place, urls map[string]string) (use StepUse, err error) {
-	use.CPUMicros = map[string]float64{}
-	for service := range p.ops {
+	use.CPUMicros, use.sent = map[string]float64{}, map[string]float64{}
+	for service := range p.ops { // and all replicas of each
 		said, err := p.ask(ctx, service, "/metrics")
 		if err != nil {
 			return use, err
@@ -67,7 +75,10 @@ func (s *server) used(ctx context.Context, p *place, urls map[string]string) (us
 		if err != nil {
 			return use, fmt.Errorf("%s: %w", service, err)
 		}
-		use.CPUMicros[service], use.Allocations = cpu*1e6, use.Allocations+allocated
+		use.CPUMicros[serviceOf(service)], use.Allocations = use.CPUMicros[serviceOf(service)]+cpu*1e6, use.Allocations+allocated
+		if serviceOf(service) == stack.Messaging {
+			use.sent[service] = sumOf(said, sentTotal)
+		}
 	}
 	seconds, err := s.cpu(ctx)
 	if err != nil {

@@ -432,6 +432,11 @@ func (c *applied) areScaled(t *testing.T) {
 		require.Equal(t, d.Spec.Selector.MatchLabels, c.disruptions[i].Spec.Selector.MatchLabels)
 		require.Equal(t, d.Name, c.scalers[i].Spec.ScaleTargetRef.Name)
 		require.GreaterOrEqual(t, *c.scalers[i].Spec.MinReplicas, int32(2))
+		for _, variable := range d.Spec.Template.Spec.Containers[0].Env {
+			if variable.Name == "DATABASE_REPLICAS" {
+				require.Equal(t, strconv.Itoa(int(c.scalers[i].Spec.MaxReplicas)), variable.Value, "the doctor of %s counts others", d.Name)
+			}
+		}
 		for _, m := range c.scalers[i].Spec.Metrics {
 			if m.External != nil { // test/telemetry finds it among what is exported
 				require.Equal(t, "jobs_backlog", m.External.Metric.Name)

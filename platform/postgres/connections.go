@@ -1,0 +1,73 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"paceline.internal/platform/config"
+)
+
+// Connections are the part of a service's environment that says how many connections its processes have.
+type Connections struct {
+	Most     int `env:"DATABASE_CONNECTIONS" envDefault:"0" help:"the most connections of a process's pool; 0 is 4 and two for each processor (GOMAXPROCS), at most 16"`
+	Replicas int `env:"DATABASE_REPLICAS" envDefault:"2" help:"how many processes of each service run at the most: the doctor warns when the server has not enough connections for so many"`
+}
+
+// A default pool has two connections for each processor, which is what runs statements and reads their rows, and some for those who hold
+// one while they wait: the lanes of the combiners, for their commits. More gain nothing: with 4, 8, 16 and 32 the steps, or the
+// replies, of one run differed by less than its rounds did, because the lanes gather what comes. Without a limit of its container a process
+// counts all processors of its host, which is why there is a bound.
+const (
+	laneConns, processorConns = 4, 2
+	maxDefaultConns           = 16
+	// maxConns is beyond what any server is given.
+	maxConns = 1000
+)
+
+// defaultConns is the pool of a process that has so many processors.
+func defaultConns(processors int) int32 {
+	return int32(min(laneConns+processorConns*processors, maxDefaultConns)) //nolint:gosec // it is bounded
+}
+
+// Validate refuses what is no number of connections.
+func (c *Connections) Validate() error {
+	var problems []error
+	if c.Most < 0 || c.Most == 1 || c.Most > maxConns {
+		problems = append(problems, &config.Problem{Variable: "DATABASE_CONNECTIONS", Reason: "must be 2 to 1000, or 0"})
+	}
+	if c.Replicas < 1 || c.Replicas > maxConns {
+		problems = append(problems, &config.Problem{Variable: "DATABASE_REPLICAS", Reason: "must be 1 to 1000"})
+	}
+	return errors.Join(problems...)
+}
+
+// sqlRoom is what the server has for the login beside the connections to other databases. A limit of -1 is none.
+const sqlRoom = `
+select min(most)::int
+from (select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+        - coalesce(current_setting('reserved_connections', true)::int, 0)
+        - coalesce((select sum(numbackends) from pg_stat_database where datname <> current_database()), 0)
+    union all select nullif(rolconnlimit, -1) from pg_roles where rolname = current_user
+    union all select nullif(datconnlimit, -1) from pg_database where datname = current_database()) limits (most)`
+
+// ErrRoom is a server that has not enough connections.
+var ErrRoom = errors.New("postgres: the server has too few connections")
+
+// Room is ErrRoom when so many processes like this one, each with its pool and with so many connections that listen, may ask for more
+// connections than the server has. Behind a pooler only those that listen are the server's.
+func (p *Pool) Room(ctx context.Context, replicas, listens int) (said string, err error) {
+	var room int
+	if err := p.QueryRow(AcrossOrganisations(ctx), sqlRoom).Scan(&room); err != nil {
+		return "", fmt.Errorf("postgres: look for room: %w", err)
+	}
+	each := listens
+	if !p.pooler {
+		each += int(p.Stat().MaxConns())
+	}
+	said = fmt.Sprintf("%d processes have up to %d connections each, and the server has %d for them", replicas, each, room)
+	if replicas*each > room {
+		return "", fmt.Errorf("%w: %s", ErrRoom, said)
+	}
+	return said, nil
+}

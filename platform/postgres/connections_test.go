@@ -1,0 +1,65 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/config"
+	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/postgres/pgtest"
+)
+
+func TestConnections(t *testing.T) {
+	t.Parallel()
+
+	t.Run("RoomIsWhatTheServerTheDatabaseAndTheLoginAllow", func(t *testing.T) {
+		t.Parallel()
+		pool := scoped(t, pgtest.URL(t, notes)) // of one connection
+		ctx := postgres.AcrossOrganisations(t.Context())
+		_, err := pool.Room(ctx, 2, 5)
+		require.NoError(t, err)
+		_, err = pool.Room(ctx, 1000, 5)
+		require.ErrorIs(t, err, postgres.ErrRoom, "no server of a test has so many")
+		_, err = pool.Exec(ctx, `do $$ begin execute format('alter database %I connection limit 11', current_database()); end $$`)
+		require.NoError(t, err)
+		_, err = pool.Room(ctx, 2, 5)
+		require.ErrorIs(t, err, postgres.ErrRoom)
+		require.ErrorContains(t, err, "2 processes have up to 6 connections each, and the server has 11 for them")
+		_, err = pool.Room(ctx, 1, 5)
+		require.NoError(t, err)
+	})
+
+	t.Run("BehindAPoolerOnlyThoseThatListenAreTheServers", func(t *testing.T) {
+		t.Parallel()
+		direct := pgtest.URL(t, notes)
+		pool, err := postgres.OpenFor(t.Context(), "notes", postgres.Config{URL: pgtest.Pooler(t, direct, 2), DirectURL: direct, Timeouts: usual})
+		require.NoError(t, err)
+		t.Cleanup(pool.Close)
+		said, err := pool.Room(t.Context(), 2, 5)
+		require.NoError(t, err)
+		require.Contains(t, said, "2 processes have up to 5 connections each")
+	})
+
+	for name, tt := range map[string]struct {
+		environ map[string]string
+		want    string
+	}{
+		"DefaultsAreSound":        {},
+		"TakesANumber":            {map[string]string{"DATABASE_CONNECTIONS": "2", "DATABASE_REPLICAS": "8"}, ""},
+		"RefusesOneForTwoLanes":   {map[string]string{"DATABASE_CONNECTIONS": "1"}, "DATABASE_CONNECTIONS must be 2 to 1000, or 0"},
+		"RefusesFewerThanNone":    {map[string]string{"DATABASE_CONNECTIONS": "-1"}, "DATABASE_CONNECTIONS must be 2 to 1000, or 0"},
+		"RefusesNoProcessesAtAll": {map[string]string{"DATABASE_REPLICAS": "0"}, "DATABASE_REPLICAS must be 1 to 1000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var connections postgres.Connections
+			err := config.Load(tt.environ, &connections)
+			if tt.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
+}
