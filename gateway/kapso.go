@@ -223,7 +223,11 @@ func (k kapso) one(name, id string, body json.RawMessage) (webhook, error) {
 	if err := checkEventID(headerKapsoKey, id); err != nil {
 		return webhook{}, err
 	}
-	hook.request = enqueue("kapso", name, name+":"+id, "kapso:"+event.phoneNumberID(), body)
+	subject := "" // what one person answers to a survey waits for no other's
+	if strings.HasPrefix(name, kapsoNumbers) {
+		subject = "kapso:" + event.phoneNumberID()
+	}
+	hook.request = enqueue("kapso", name, name+":"+id, subject, body)
 	return hook, nil
 }
 

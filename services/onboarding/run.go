@@ -41,7 +41,7 @@ const (
 	// sweepInterval is how often the sweeper runs, at the least.
 	sweepInterval = 15 * time.Second
 	// jobWorkers is how many jobs are at work at a time: each spends most of its time waiting for messaging and Twilio.
-	jobWorkers = 16
+	jobWorkers = 64
 	// outreachWorkers is how many rows of outreach are at work at a time: messaging lets an organisation's through one after the other.
 	outreachWorkers = 4
 	// maxRequest holds a webhook of a megabyte, which is Shopify's, twice as long once it is stored as JSON.
