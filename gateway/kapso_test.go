@@ -163,7 +163,7 @@ func TestKapsoEvents(t *testing.T) {
 		require.Empty(t, hooks[0].result, "a number that was just connected has no owner yet")
 		require.Equal(t, "kapso.phone_number.created:k1", job(t, hooks[0]).GetIdempotencyKey())
 		require.Equal(t, "kapso:123", job(t, hooks[0]).GetSubject())
-		hooks, err = other.read(kapsoHeaders("kapso.survey.response", "k2"), []byte(`{"score":9}`))
+		hooks, err = kapso{}.read(kapsoHeaders("kapso.survey.response", "k2"), []byte(`{"score":9}`))
 		require.NoError(t, err)
 		require.Empty(t, job(t, hooks[0]).GetSubject(), "one person's answer waits for no other's")
 	})

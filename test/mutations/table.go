@@ -527,7 +527,7 @@ func mutations() []mutation {
 		{
 			guard: "the fence of a job that is done", tests: jobsSuite,
 			file: "platform/queue/finish.go",
-			old:  "where j.id = any($1::uuid[]) and j.lease_token = $2::uuid", without: "where j.id = any($1::uuid[]) and $2::uuid is not null",
+			old:  "where j.id = done.id and j.id = any($1::uuid[]) and j.lease_token = $2::uuid", without: "where j.id = done.id and j.id = any($1::uuid[]) and $2::uuid is not null",
 		},
 		{
 			guard: "a resumed reply answers only what it was for", tests: onboardingSuite,
