@@ -16,6 +16,7 @@ type benchCommand struct {
 	Queue      benchQueueCommand      `cmd:"" help:"Our job queue, the seed's loop and River, side by side on the same Postgres."`
 	Steps      benchStepsCommand      `cmd:"" help:"Due steps a second through three real processes, also beside another revision."`
 	Replies    benchRepliesCommand    `cmd:"" help:"Replies a second, and what each costs."`
+	Receipts   benchReceiptsCommand   `cmd:"" help:"Receipts a second, and what each costs."`
 	Webhooks   benchWebhooksCommand   `cmd:"" help:"Webhooks a second, accepted and done."`
 	Pacing     benchPacingCommand     `cmd:"" help:"How late texts go out while thousands of bursts run at once."`
 	Growth     benchGrowthCommand     `cmd:"" help:"What a step and the lists cost beside a million conversations."`
@@ -140,6 +141,19 @@ moved.`
 // Run returns an error unless every reply was answered exactly once.
 func (c *benchRepliesCommand) Run(ctx context.Context, t terminal) error {
 	return c.measure(ctx, t, "replies", 0)
+}
+
+// benchReceiptsCommand measures the whole way of a receipt.
+type benchReceiptsCommand struct{ benchStepsCommand }
+
+// Help is the long text of --help.
+func (c *benchReceiptsCommand) Help() string {
+	return `As bench steps, with what Twilio reports of texts that it has accepted: a receipt is done when its text is delivered.`
+}
+
+// Run returns an error unless every receipt was recorded exactly once.
+func (c *benchReceiptsCommand) Run(ctx context.Context, t terminal) error {
+	return c.measure(ctx, t, "receipts", 0)
 }
 
 // benchWebhooksCommand measures the whole way of a webhook.

@@ -111,7 +111,7 @@ func TestBenchSteps(t *testing.T) {
 
 func TestBenchRepliesAndWebhooks(t *testing.T) {
 	t.Parallel()
-	for work, args := range map[string][]string{"replies": nil, "webhooks": {"--backlog", "50"}} {
+	for work, args := range map[string][]string{"replies": nil, "receipts": nil, "webhooks": {"--backlog", "50"}} {
 		t.Run(work, func(t *testing.T) {
 			t.Parallel()
 			out, err := command(t, append([]string{"bench", work, "--steps", "12", "--rounds", "1", "--callers", "3", "--json"}, args...)...).Output()

@@ -22,7 +22,7 @@ type Steps struct {
 	Callers []int // callbacks in flight, each of them measured
 	// Twilio is how long Twilio takes to answer.
 	Twilio time.Duration
-	// Work is what is measured: "steps", which is what the empty one means too, "replies" or "webhooks".
+	// Work is what is measured: "steps", which is what the empty one means too, "replies", "receipts" or "webhooks".
 	Work string
 	// Backlog is how many webhooks wait already when a measurement of webhooks begins.
 	Backlog int
@@ -54,7 +54,7 @@ const countedSteps = 400
 
 func (s Steps) check() error {
 	if _, known := workloads()[s.work()]; !known || s.Backlog < 0 {
-		return errors.New("the work must be steps, replies or webhooks, and --backlog 0 or more")
+		return errors.New("the work must be steps, replies, receipts or webhooks, and --backlog 0 or more")
 	}
 	if s.Steps < 4 || s.Rounds < 1 || len(s.Callers) == 0 || slices.Min(s.Callers) < 1 || s.Twilio < 0 {
 		return errors.New("--steps must be 4 or more, --rounds and --callers 1 or more, --twilio no less than 0")

@@ -39,6 +39,7 @@ func workloads() map[string]func(backlog int) workload {
 	return map[string]func(int) workload{
 		"steps":    func(int) workload { return dueSteps{} },
 		"replies":  func(int) workload { return replies{} },
+		"receipts": func(int) workload { return receipts{} },
 		"webhooks": func(backlog int) workload { return webhooks{backlog: backlog} },
 	}
 }
@@ -97,6 +98,17 @@ func (p *place) post(ctx context.Context, target, body string, header map[string
 	return said, nil
 }
 
+// fromTwilio is a callback of Twilio's, signed.
+func (p *place) fromTwilio(target string, form url.Values) request {
+	header := map[string]string{
+		"Content-Type": "application/x-www-form-urlencoded", "X-Twilio-Signature": twilio.Sign(p.environ["TWILIO_AUTH_TOKEN"], target, form),
+	}
+	return func(ctx context.Context) error {
+		_, err := p.post(ctx, target, form.Encode(), header, http.StatusOK)
+		return err
+	}
+}
+
 // replies are answers to an opening: each is stored, recorded by messaging, and answered by the explanation.
 type replies struct{}
 
@@ -104,9 +116,7 @@ func (replies) seed(ctx context.Context, database, service string, n int) error 
 	if err := seedSteps(ctx, database, service, n); err != nil || service != stack.Onboarding {
 		return err
 	}
-	return execEach(ctx, database, `insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at, processed_at)
-select gen_random_uuid(), '01900000-0000-7000-8000-0000000000bb', 'done:' || n, 'kapso', 'kapso.survey.response', '+1415' || (3000000 + n),
-	'{"score": 9}', 'completed', null, now(), now(), now() from generate_series(1, 20000) n`, `delete from step_alarms`,
+	return execEach(ctx, database, `delete from step_alarms`,
 		`update conversation_sessions set next_step_id = null, state_token = 'onboarding:awaiting_opening_response'`, `vacuum analyze`)
 }
 
@@ -118,13 +128,7 @@ func (replies) requests(_ context.Context, p *place, _ map[string]string, n int,
 			"MessageSid": {fmt.Sprintf("SM%032x", 1<<40+i)}, "From": {"+1415" + strconv.Itoa(2000001+i)}, "To": {stack.FromNumber},
 			"Body": {"yes please"}, "NumMedia": {"0"}, "NumSegments": {"1"}, "AccountSid": {p.environ["TWILIO_ACCOUNT_SID"]},
 		}
-		header := map[string]string{
-			"Content-Type": "application/x-www-form-urlencoded", "X-Twilio-Signature": twilio.Sign(p.environ["TWILIO_AUTH_TOKEN"], target, form),
-		}
-		all[i] = func(ctx context.Context) error {
-			_, err := p.post(ctx, target, form.Encode(), header, http.StatusOK)
-			return err
-		}
+		all[i] = p.fromTwilio(target, form)
 	}
 	return all, nil
 }
@@ -140,12 +144,69 @@ func (replies) examine(ctx context.Context, urls map[string]string, stubs *stubs
 	if err := errors.Join(
 		queryRow(ctx, urls["messaging"], `select count(*) filter (where direction = 'inbound'),
 			count(twilio_sid) filter (where direction = 'outbound') from sms_messages`, &in, &out),
-		queryRow(ctx, urls["onboarding"], `select count(*) from webhook_jobs where status = 'completed' and idempotency_key not like 'done:%'`, &jobs),
+		queryRow(ctx, urls["onboarding"], `select count(*) from webhook_jobs where status = 'completed'`, &jobs),
 	); err != nil {
 		return err
 	}
 	if taken := int(stubs.taken.Load()); in != n || out != n || jobs != n || taken != n {
 		return fmt.Errorf("of %d replies %d are recorded, %d answered, %d jobs completed, and Twilio took %d", n, in, out, jobs, taken)
+	}
+	return nil
+}
+
+// receipts are what Twilio reports of texts that it has accepted, each of them delivered.
+type receipts struct{}
+
+// sqlAccepted are $1 texts that Twilio has accepted.
+const sqlAccepted = `
+insert into sms_messages (id, org_id, direction, from_number, to_number, body, body_hash, idempotency_key, status, twilio_sid, segments,
+	correlation_id, unknown_policy, attempt_token, attempted_at, lease_until, attempts, accepted_at, created_at, updated_at)
+select ('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, $2::uuid, 'outbound', $3, '+1415' || (2000000 + n), 'hello', sha256('hello'),
+	'accepted:' || n, 'queued', 'SM' || lpad(to_hex(n), 32, '0'), 1, '', 'never_duplicate', gen_random_uuid(), now(), now(), 1, now(), now(), now()
+from generate_series(1, $1::integer) n`
+
+func (receipts) seed(ctx context.Context, database, service string, n int) (err error) {
+	if service != stack.Messaging {
+		return nil
+	}
+	conn, err := pgx.Connect(ctx, database)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	if _, err := conn.Exec(ctx, sqlAccepted, n, stack.OrgID, stack.FromNumber); err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, "vacuum analyze")
+	return err
+}
+
+func (receipts) requests(_ context.Context, p *place, _ map[string]string, n int, _ time.Time) ([]request, error) {
+	all := make([]request, n)
+	for i := range all {
+		target := fmt.Sprintf("%s/api/webhooks/twilio/status?message_id=01900000-0000-7000-8000-%012x", p.origin, i+1)
+		form := url.Values{
+			"MessageSid": {fmt.Sprintf("SM%032x", i+1)}, "MessageStatus": {"delivered"}, "AccountSid": {p.environ["TWILIO_ACCOUNT_SID"]},
+		}
+		all[i] = p.fromTwilio(target, form)
+	}
+	return all, nil
+}
+
+const sqlDelivered = `select count(*) from sms_messages where status = 'delivered'`
+
+func (receipts) done(ctx context.Context, urls map[string]string, n int) error {
+	return until(ctx, urls["messaging"], sqlDelivered, n)
+}
+
+func (receipts) examine(ctx context.Context, urls map[string]string, _ *stubs, n int) error {
+	var delivered, kept int
+	const sql = `select (` + sqlDelivered + `), (select count(distinct message_id) from sms_receipts)`
+	if err := queryRow(ctx, urls["messaging"], sql, &delivered, &kept); err != nil {
+		return err
+	}
+	if delivered != n || kept != n {
+		return fmt.Errorf("of %d texts %d are delivered, and %d receipts are kept", n, delivered, kept)
 	}
 	return nil
 }

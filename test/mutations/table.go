@@ -607,6 +607,11 @@ func mutations() []mutation {
 			old:  "b.due.Compare(a.due), ", without: "",
 		},
 		{
+			guard: "a receipt is merged into what was read", tests: []string{"./services/messaging/send", "-run", "TestRecordStatus"},
+			file: "services/messaging/postgres/receipts.go",
+			old:  "m.id = any(@id::uuid[]) and m.xmin::text = u.version", without: "m.id = any(@id::uuid[]) and u.version is not null",
+		},
+		{
 			guard: "replies that wait go before receipts", tests: []string{"./gateway", "-run", "TestPlaces", "-timeout", "20s"},
 			file: "gateway/twilio.go",
 			old:  "	receipt.rank = 1 // after every message\n", without: "",

@@ -31,10 +31,57 @@ func keep(ctx context.Context, tx pgx.Tx, messageID uuid.UUID, r send.Receipt) e
 	})
 }
 
+// sqlAboutAlone finds for each receipt the messages that it could be about, with the version of their rows.
+const sqlAboutAlone = `
+select u.n, m.*
+from unnest(@id::uuid[], @sid::text[]) with ordinality u (id, sid, n) cross join lateral (
+	select id from sms_messages where direction = 'outbound' and id = u.id
+	union
+	select id from sms_messages where direction = 'outbound' and twilio_sid = u.sid
+) found cross join lateral (select ` + columns + `, xmin::text as version from sms_messages where id = found.id limit 1) m`
+
+// versioned is a row of sms_messages and which one it is: every change of a row changes that.
+type versioned struct {
+	row
+
+	Version string
+}
+
+// sqlMerge writes messages as receipts have left them, with these receipts, of rows that are as they were read.
+const sqlMerge = `
+with merged as (
+	update sms_messages m set ` + setFromU + `
+	from unnest(` + arraysOfUpdate + `, @version::text[]) with ordinality
+		as u (` + namesOfUpdate + `, version, n)
+	where m.id = u.id and m.id = any(@id::uuid[]) and m.xmin::text = u.version
+	returning u.n, m.id
+), kept as (
+	insert into sms_receipts (message_id, twilio_sid, status, error_code, raw, received_at)
+	select m.id, r.sid, r.status, r.code, r.raw, r.at
+	from merged m join unnest(@reported_sid::text[], @reported::text[], @reported_code::int[], @raw::jsonb[], @at::timestamptz[])
+		with ordinality r (sid, status, code, raw, at, n) on r.n = m.n
+	on conflict (twilio_sid, status, error_code) do nothing
+)
+select n from merged`
+
+// sqlKeepReceipts keeps receipts that change nothing.
+const sqlKeepReceipts = `
+insert into sms_receipts (message_id, twilio_sid, status, error_code, raw, received_at)
+select message, sid, status, code, raw, at
+from unnest(@id::uuid[], @reported_sid::text[], @reported::text[], @reported_code::int[], @raw::jsonb[], @at::timestamptz[])
+	u (message, sid, status, code, raw, at)
+on conflict (twilio_sid, status, error_code) do nothing`
+
 // RecordReceipt keeps the receipt, found or not, applies Message.Receive, and returns the message after it. A late
 // refusal for an opt-out is recorded in the ledger once, and not over a consent that was given after the send.
 func (s *Store) RecordReceipt(ctx context.Context, r send.Receipt) (recorded send.Recorded, err error) {
 	defer mark(&err)
+	if !r.OptsOut() {
+		recorded, done, err := s.mergeReceipt(ctx, r)
+		if done || err != nil {
+			return recorded, err
+		}
+	}
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		recorded = send.Recorded{}
 		found, err := messages(ctx, tx, sqlAbout, postgres.Args{"id": r.MessageID, "sid": r.SID})
@@ -57,6 +104,40 @@ func (s *Store) RecordReceipt(ctx context.Context, r send.Receipt) (recorded sen
 		return err
 	})
 	return recorded, err
+}
+
+// mergeReceipt is RecordReceipt of a receipt that is about one message, whose row nothing else changes meanwhile, in transactions that
+// others may share. Not done is any other.
+func (s *Store) mergeReceipt(ctx context.Context, r send.Receipt) (recorded send.Recorded, done bool, err error) {
+	var found int
+	var version string
+	var stored send.Message
+	err = s.hot.Do(ctx, r.SID, postgres.Statement{
+		SQL: sqlAboutAlone, Args: postgres.Args{"id": r.MessageID, "sid": r.SID}, Rows: &found, Read: func(one pgx.CollectableRow) error {
+			read, err := pgx.RowToStructByName[versioned](one)
+			if err != nil {
+				return err
+			}
+			version = read.Version
+			stored, err = read.message()
+			return err
+		},
+	})
+	if err != nil || found != 1 {
+		return send.Recorded{}, false, err
+	}
+	merged, changed := stored.Receive(r)
+	args := updateArgs(merged)
+	args["version"], args["reported_sid"], args["reported"], args["reported_code"] = version, r.SID, r.Status, r.ErrorCode
+	args["raw"], args["at"] = r.Raw, r.At
+	if !changed {
+		err = s.hot.Do(ctx, stored.ID.String(), postgres.Statement{SQL: sqlKeepReceipts, Args: args})
+		return send.Recorded{Message: &stored}, true, err
+	}
+	var written int
+	err = s.hot.Do(ctx, stored.ID.String(), postgres.Statement{SQL: sqlMerge, Args: args, Rows: &written})
+	recorded = send.Recorded{Message: &merged, Changed: true, Settled: stored.Status == sms.Unknown || stored.Status == sms.Parked}
+	return recorded, written == 1, err
 }
 
 // receive merges a receipt into the row that it is about, which is locked.

@@ -255,16 +255,21 @@ where id = @id`
 // sqlSettle is sqlUpdate of rows that are as their attempts claimed them: whatever else becomes of one changes its status, its SID or its
 // token.
 const sqlSettle = `
-update sms_messages m
-set from_number = u.sender, status = u.status, twilio_sid = u.sid, error_code = u.code, segments = u.segments, lease_until = u.lease,
-	absent_since = u.absent, next_look_at = u.look, looks = u.looks, failing_since = u.failing, failed_looks = u.failed,
-	accepted_at = u.accepted, asked_at = u.asked, updated_at = u.updated
-from unnest(@id::uuid[], @token::uuid[], @from::text[], @status::text[], @sid::text[], @code::int[], @segments::int[],
-	@lease::timestamptz[], @absent::timestamptz[], @look::timestamptz[], @looks::int[], @failing::timestamptz[], @failed::int[],
-	@accepted::timestamptz[], @asked::timestamptz[], @updated::timestamptz[]) with ordinality
-	as u (id, token, sender, status, sid, code, segments, lease, absent, look, looks, failing, failed, accepted, asked, updated, n)
+update sms_messages m set ` + setFromU + `
+from unnest(` + arraysOfUpdate + `, @token::uuid[]) with ordinality as u (` + namesOfUpdate + `, token, n)
 where m.id = u.id and m.id = any(@id::uuid[]) and m.status = 'sending' and m.twilio_sid is null and m.attempt_token = u.token
 returning u.n`
+
+// What updateArgs gives, for many rows at once.
+const (
+	setFromU = `from_number = u.sender, status = u.status, twilio_sid = u.sid, error_code = u.code, segments = u.segments,
+	lease_until = u.lease, absent_since = u.absent, next_look_at = u.look, looks = u.looks, failing_since = u.failing,
+	failed_looks = u.failed, accepted_at = u.accepted, asked_at = u.asked, updated_at = u.updated`
+	arraysOfUpdate = `@id::uuid[], @from::text[], @status::text[], @sid::text[], @code::int[], @segments::int[], @lease::timestamptz[],
+	@absent::timestamptz[], @look::timestamptz[], @looks::int[], @failing::timestamptz[], @failed::int[], @accepted::timestamptz[],
+	@asked::timestamptz[], @updated::timestamptz[]`
+	namesOfUpdate = `id, sender, status, sid, code, segments, lease, absent, look, looks, failing, failed, accepted, asked, updated`
+)
 
 // Settle applies Message.Settle to the stored row and returns the row after it. A row that still is as it was claimed is settled by one
 // guarded statement; any other is locked and read first. When Twilio says that the recipient has opted out, that is recorded too, even if

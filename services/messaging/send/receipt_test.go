@@ -50,6 +50,28 @@ func receiptsAreMerged(t *testing.T) {
 		require.Equal(t, delivered, b.Stored())
 	})
 
+	// Between its reading and its writing the message has come to more: what was read does not count any more.
+	t.Run("OlderReportDoesNotOverwriteOneThatCommitsMeanwhile", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.Emulator.SetScript(sendtest.Silent)
+		sent := b.Send("").Message
+		tx, err := b.Pool.Begin(t.Context())
+		require.NoError(t, err)
+		_, err = tx.Exec(t.Context(), "update sms_messages set status = 'delivered'")
+		require.NoError(t, err)
+		matched := make(chan bool, 1)
+		go func() {
+			known, err := b.Service(nil).RecordStatus(t.Context(), send.Receipt{MessageID: sent.ID, SID: sent.SID, Status: "sent", At: b.Clock.Now()})
+			matched <- known && err == nil
+		}()
+		b.AwaitBlocked()
+		require.NoError(t, tx.Commit(t.Context()))
+		require.True(t, <-matched)
+		require.Equal(t, sms.Delivered, b.Stored().Status)
+		require.Equal(t, 1, b.receipts())
+	})
+
 	t.Run("IsFoundByItsSIDAlone", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
