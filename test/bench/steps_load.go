@@ -45,6 +45,8 @@ select org_id, phone, now(), 'opted_in', 'first_send', 'seeded for a measurement
 	sqlDueSteps = `
 select s.profile_id::text as profile, s.id::text as session, s.next_step_id as step
 from conversation_sessions s where s.next_step_id is not null order by s.id limit $1`
+	// sqlDueNow has the steps due when they are asked for, as they are in life, and not when a database was copied.
+	sqlDueNow   = `update conversation_sessions set step_due_at = now() where next_step_id is not null`
 	sqlAccepted = `
 select count(*), count(distinct idempotency_key), count(twilio_sid) from sms_messages where starts_with(idempotency_key, 'onboarding:')`
 	sqlMoved = `
@@ -189,6 +191,9 @@ func (dueSteps) seed(ctx context.Context, database, service string, n int) error
 }
 
 func (dueSteps) requests(ctx context.Context, p *place, urls map[string]string, n int, now time.Time) ([]request, error) {
+	if err := execEach(ctx, urls["onboarding"], sqlDueNow, `vacuum conversation_sessions`); err != nil {
+		return nil, err
+	}
 	target := p.origin + "/api/onboarding/step"
 	signed, err := callbacks(ctx, urls["onboarding"], target, n, now)
 	all := make([]request, len(signed))
