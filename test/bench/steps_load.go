@@ -44,9 +44,10 @@ insert into consent_events (org_id, phone, at, state, source, words, sender)
 select org_id, phone, now(), 'opted_in', 'first_send', 'seeded for a measurement', $1 from consents`
 	sqlDueSteps = `
 select s.profile_id::text as profile, s.id::text as session, s.next_step_id as step
-from conversation_sessions s where s.next_step_id is not null order by s.id limit $1`
+from conversation_sessions s where s.next_step_id is not null and s.id in (` + sqlSeeded + `) order by s.id limit $1`
+	sqlSeeded = `select session_id from step_alarms where qstash_message_id = 'msg_seeded'`
 	// sqlDueNow has the steps due when they are asked for, as they are in life, and not when a database was copied.
-	sqlDueNow   = `update conversation_sessions set step_due_at = now() where next_step_id is not null`
+	sqlDueNow   = `update conversation_sessions set step_due_at = now() where id in (` + sqlSeeded + `)`
 	sqlAccepted = `
 select count(*), count(distinct idempotency_key), count(twilio_sid) from sms_messages where starts_with(idempotency_key, 'onboarding:')`
 	sqlMoved = `

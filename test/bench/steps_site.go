@@ -112,6 +112,7 @@ type place struct {
 	origin   string
 	environ  map[string]string
 	ops      map[string]string // where each says what it has used
+	pids     map[string]string
 	logs     []string
 	children []*stack.Child
 	client   *http.Client
@@ -132,7 +133,7 @@ func (s Steps) open(
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: callers, MaxConnsPerHost: callers}
 	p := &place{
-		origin: environ["PUBLIC_BASE_URL"], environ: environ, ops: map[string]string{},
+		origin: environ["PUBLIC_BASE_URL"], environ: environ, ops: map[string]string{}, pids: map[string]string{},
 		client: &http.Client{Timeout: readyBound, Transport: transport},
 	}
 	for _, service := range []string{stack.Messaging, stack.Onboarding, stack.Gateway} {
@@ -146,6 +147,7 @@ func (s Steps) open(
 			return nil, err
 		}
 		p.children, p.logs = append(p.children, child), append(p.logs, log)
+		p.pids[service] = strconv.Itoa(child.Pid())
 		p.ops[service] = environ[strings.ToUpper(service)+"_OPS_ADDR"]
 		for !p.ready(ctx, service) {
 			if !process.RestOnMachineClock(ctx, 10*time.Millisecond, nil) {
