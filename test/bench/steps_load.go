@@ -46,8 +46,10 @@ select org_id, phone, now(), 'opted_in', 'first_send', 'seeded for a measurement
 select s.profile_id::text as profile, s.id::text as session, s.next_step_id as step
 from conversation_sessions s where s.next_step_id is not null and s.id in (` + sqlSeeded + `) order by s.id limit $1`
 	sqlSeeded = `select session_id from step_alarms where qstash_message_id = 'msg_seeded'`
-	// sqlDueNow has the steps due when they are asked for, as they are in life, and not when a database was copied.
+	// sqlDueNow and sqlRangNow have the steps due when a measurement begins, and not when their template was made: the sweeper would set
+	// their alarms again.
 	sqlDueNow   = `update conversation_sessions set step_due_at = now() where id in (` + sqlSeeded + `)`
+	sqlRangNow  = `update step_alarms set due_at = now(), published_at = now() where qstash_message_id = 'msg_seeded'`
 	sqlAccepted = `
 select count(*), count(distinct idempotency_key), count(twilio_sid) from sms_messages where starts_with(idempotency_key, 'onboarding:')`
 	sqlMoved = `
@@ -192,9 +194,6 @@ func (dueSteps) seed(ctx context.Context, database, service string, n int) error
 }
 
 func (dueSteps) requests(ctx context.Context, p *place, urls map[string]string, n int, now time.Time) ([]request, error) {
-	if err := execEach(ctx, urls["onboarding"], sqlDueNow, `vacuum conversation_sessions`); err != nil {
-		return nil, err
-	}
 	target := p.origin + "/api/onboarding/step"
 	signed, err := callbacks(ctx, urls["onboarding"], target, n, now)
 	all := make([]request, len(signed))

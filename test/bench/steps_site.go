@@ -65,7 +65,7 @@ func (s Steps) makeTemplate(ctx context.Context, server *server, b *build, servi
 	return s.load().seed(ctx, server.urlOf(name, "postgres"), service, s.due())
 }
 
-// cloned copies both databases of a build for one measurement.
+// cloned copies both databases of a build for one measurement, whose steps are due now.
 func (s *server) cloned(ctx context.Context, build int, use func(urls map[string]string) error) (err error) {
 	urls := map[string]string{}
 	for _, service := range databasesOf() {
@@ -81,6 +81,9 @@ func (s *server) cloned(ctx context.Context, build int, use func(urls map[string
 			err = errors.Join(err, s.exec(ctx, "drop database "+quoted+" with (force)"))
 		}()
 		urls[service] = s.urlOf(name, service)
+	}
+	if err := execEach(ctx, urls["onboarding"], sqlDueNow, sqlRangNow, "vacuum conversation_sessions", "vacuum step_alarms"); err != nil {
+		return err
 	}
 	if err := s.exec(ctx, "checkpoint"); err != nil {
 		return err
