@@ -20,6 +20,7 @@ type benchCommand struct {
 	Webhooks   benchWebhooksCommand   `cmd:"" help:"Webhooks a second, accepted and done."`
 	Pacing     benchPacingCommand     `cmd:"" help:"How late texts go out while thousands of bursts run at once."`
 	Growth     benchGrowthCommand     `cmd:"" help:"What a step and the lists cost beside a million conversations."`
+	Memory     benchMemoryCommand     `cmd:"" help:"What the services have in memory with a hundred thousand conversations in their burst."`
 	Engagement benchEngagementCommand `cmd:"" help:"A daily run over very many people, beside one person at a time."`
 	Measure    benchMeasureCommand    `cmd:"" hidden:"" help:"One measurement, in this process."`
 }
@@ -240,6 +241,37 @@ func (c *benchGrowthCommand) Run(ctx context.Context, t terminal) error {
 	return printReport(t.out, &report, c.JSON)
 }
 
+// benchMemoryCommand measures memory.
+type benchMemoryCommand struct {
+	Sessions int           `default:"100000" help:"How many conversations are in their burst."`
+	Rate     int           `default:"200" help:"How many steps a second are due, of conversations besides."`
+	For      time.Duration `default:"30s" help:"How long."`
+	JSON     bool          `name:"json" help:"Print one JSON object, for machines."`
+}
+
+// Help is the long text of --help.
+func (c *benchMemoryCommand) Help() string {
+	return `Gateway, onboarding and messaging run as three processes on a private, durable Postgres, with so many conversations in their burst
+whose next step is due in an hour, and are delivered due steps of others at a constant rate. What each has in memory is what the kernel says
+is resident, its program included. It needs Linux.`
+}
+
+// Run returns an error unless every step was done exactly once.
+func (c *benchMemoryCommand) Run(ctx context.Context, t terminal) error {
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program, to start it as each of the services: %w", err)
+	}
+	report, err := bench.Memory{
+		Sessions: c.Sessions, Rate: c.Rate, For: c.For, Program: []string{program}, Environ: inherited(t.environ), Now: time.Now,
+		Tell: newScreen(t.out, c.JSON).heading,
+	}.Run(ctx)
+	if err != nil {
+		return err
+	}
+	return printReport(t.out, &report, c.JSON)
+}
+
 // benchEngagementCommand measures runs.
 type benchEngagementCommand struct {
 	People []int `default:"10000,100000,1000000" help:"How many people to a measurement."`
@@ -270,7 +302,7 @@ func (c *benchEngagementCommand) Run(ctx context.Context, t terminal) error {
 // inherited is the part of our environment that a child process gets.
 func inherited(environ map[string]string) map[string]string {
 	some := map[string]string{}
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "LOG_LEVEL", "GOGC", "GOMAXPROCS", selfIsTest} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "LOG_LEVEL", "GOGC", "GOMEMLIMIT", "GOMAXPROCS", selfIsTest} {
 		if value, set := environ[name]; set {
 			some[name] = value
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -70,6 +71,7 @@ func TestBenchSteps(t *testing.T) {
 			require.Positive(t, c.P99MS)
 			require.Positive(t, c.Use.Allocations)
 			require.Len(t, c.Use.CPUMicros, 4, "the services and Postgres")
+			require.Len(t, c.Use.HotUpdates, len(c.Use.Updates), "of every table that is updated")
 		}
 		for _, p := range report.Pgbench {
 			require.Positive(t, p.Rate)
@@ -151,6 +153,25 @@ func TestBenchGrowth(t *testing.T) {
 		require.NotEmpty(t, f.Lists)
 	}
 	require.ErrorContains(t, run(t.Context(), []string{"bench", "growth", "--steps", "1"}, terminal{out: io.Discard}), "--steps")
+}
+
+func TestBenchMemory(t *testing.T) {
+	t.Parallel()
+	out, err := command(t, "bench", "memory", "--sessions", "30", "--rate", "20", "--for", "1s", "--json").Output()
+	if runtime.GOOS != "linux" {
+		require.Error(t, err, "it says that it needs /proc")
+		return
+	}
+	require.NoError(t, err, "%s", out)
+	var report bench.MemoryReport
+	require.NoError(t, json.Unmarshal(out, &report))
+	require.Equal(t, 20, report.Steps)
+	require.Len(t, report.Services, 3)
+	for _, f := range report.Services {
+		require.Positive(t, f.ReadyMB)
+		require.GreaterOrEqual(t, f.PeakMB, f.EndMB)
+	}
+	require.ErrorContains(t, run(t.Context(), []string{"bench", "memory", "--rate", "0"}, terminal{out: io.Discard}), "--rate")
 }
 
 func TestBenchEngagement(t *testing.T) {

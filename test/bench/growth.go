@@ -104,7 +104,7 @@ func (g Growth) Run(ctx context.Context) (_ GrowthReport, err error) {
 			if err := s.makeTemplate(ctx, server, b, service, name); err != nil {
 				return GrowthReport{}, err
 			}
-			if err := seedHistory(ctx, server.urlOf(name, "postgres"), service, n); err != nil {
+			if err := seedBeside(ctx, server.urlOf(name, "postgres"), sqlHistory[service], n); err != nil {
 				return GrowthReport{}, fmt.Errorf("%s: %w", service, err)
 			}
 			var mb float64
@@ -220,14 +220,14 @@ var sqlHistory = map[string][]string{
 	},
 }
 
-// seedHistory makes n conversations that have been in the database of a service.
-func seedHistory(ctx context.Context, database, service string, n int) (err error) {
+// seedBeside makes n conversations in the database of a service, beside the steps that are due there.
+func seedBeside(ctx context.Context, database string, statements []string, n int) (err error) {
 	conn, err := pgx.Connect(ctx, database)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
-	for _, sql := range sqlHistory[service] {
+	for _, sql := range statements {
 		if _, err := conn.Exec(ctx, sql, stack.OrgID, n); err != nil {
 			return fmt.Errorf("seed: %w", err)
 		}

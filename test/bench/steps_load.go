@@ -44,7 +44,12 @@ insert into consent_events (org_id, phone, at, state, source, words, sender)
 select org_id, phone, now(), 'opted_in', 'first_send', 'seeded for a measurement', $1 from consents`
 	sqlDueSteps = `
 select s.profile_id::text as profile, s.id::text as session, s.next_step_id as step
-from conversation_sessions s where s.next_step_id is not null order by s.id limit $1`
+from conversation_sessions s where s.next_step_id is not null and s.id in (` + sqlSeeded + `) order by s.id limit $1`
+	sqlSeeded = `select session_id from step_alarms where qstash_message_id = 'msg_seeded'`
+	// sqlDueNow and sqlRangNow have the steps due when a measurement begins, and not when their template was made: the sweeper would set
+	// their alarms again.
+	sqlDueNow   = `update conversation_sessions set step_due_at = now() where id in (` + sqlSeeded + `)`
+	sqlRangNow  = `update step_alarms set due_at = now(), published_at = now() where qstash_message_id = 'msg_seeded'`
 	sqlAccepted = `
 select count(*), count(distinct idempotency_key), count(twilio_sid) from sms_messages where starts_with(idempotency_key, 'onboarding:')`
 	sqlMoved = `

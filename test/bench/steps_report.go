@@ -164,17 +164,24 @@ func (r *StepsReport) conclude(builds []*build, callers []int) {
 }
 
 func medianUse(runs []StepsRun) StepUse {
-	use := StepUse{
-		CPUMicros:   map[string]float64{},
+	each := func(counts func(StepsRun) map[string]float64) map[string]float64 {
+		medians := map[string]float64{}
+		for _, run := range runs {
+			for name := range counts(run) {
+				medians[name] = median(of(runs, func(r StepsRun) float64 { return counts(r)[name] }))
+			}
+		}
+		return medians
+	}
+	return StepUse{
+		CPUMicros:   each(func(r StepsRun) map[string]float64 { return r.CPUMicros }),
+		Updates:     each(func(r StepsRun) map[string]float64 { return r.Updates }),
+		HotUpdates:  each(func(r StepsRun) map[string]float64 { return r.HotUpdates }),
 		Allocations: median(of(runs, func(r StepsRun) float64 { return r.Allocations })),
 		Commits:     median(of(runs, func(r StepsRun) float64 { return r.Commits })),
 		WALSyncs:    median(of(runs, func(r StepsRun) float64 { return r.WALSyncs })),
 		WALBytes:    median(of(runs, func(r StepsRun) float64 { return r.WALBytes })),
 	}
-	for who := range runs[0].CPUMicros {
-		use.CPUMicros[who] = median(of(runs, func(r StepsRun) float64 { return r.CPUMicros[who] }))
-	}
-	return use
 }
 
 // ofFirst reports whether a build is the first one in another size.
@@ -211,6 +218,9 @@ func (r *StepsReport) Print(out io.Writer) error {
 			}
 		}
 		for _, c := range f.Callers {
+			if _, err := fmt.Fprintf(out, "hot updates, %d at once: %s\n", c.Callers, c.Use.hot()); err != nil {
+				return err
+			}
 			if c.Ratio == 0 {
 				continue
 			}

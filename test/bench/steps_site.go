@@ -66,7 +66,7 @@ func (s Steps) makeTemplate(ctx context.Context, server *server, b *build, servi
 	return s.load().seed(ctx, server.urlOf(name, "postgres"), service, s.due())
 }
 
-// cloned copies both databases of a build for one measurement.
+// cloned copies both databases of a build for one measurement, whose steps are due now.
 func (s *server) cloned(ctx context.Context, build int, use func(urls map[string]string) error) (err error) {
 	urls := map[string]string{}
 	for _, service := range databasesOf() {
@@ -82,6 +82,9 @@ func (s *server) cloned(ctx context.Context, build int, use func(urls map[string
 			err = errors.Join(err, s.exec(ctx, "drop database "+quoted+" with (force)"))
 		}()
 		urls[service] = s.urlOf(name, service)
+	}
+	if err := execEach(ctx, urls["onboarding"], sqlDueNow, sqlRangNow, "vacuum conversation_sessions", "vacuum step_alarms"); err != nil {
+		return err
 	}
 	if err := s.exec(ctx, "checkpoint"); err != nil {
 		return err
@@ -113,6 +116,7 @@ type place struct {
 	origin   string
 	environ  map[string]string
 	ops      map[string]string // where each says what it has used
+	pids     map[string]string
 	logs     []string
 	children []*stack.Child
 	client   *http.Client
@@ -132,7 +136,7 @@ func (s Steps) open(
 		return nil, err
 	}
 	p := &place{
-		origin: replicas[0]["PUBLIC_BASE_URL"], environ: replicas[0], ops: map[string]string{},
+		origin: replicas[0]["PUBLIC_BASE_URL"], environ: replicas[0], ops: map[string]string{}, pids: map[string]string{},
 		client: &http.Client{Timeout: readyBound, Transport: balanced(replicas, callers)},
 	}
 	for n, environ := range replicas {
@@ -157,6 +161,7 @@ func (p *place) start(ctx context.Context, server *server, service string, n int
 		return err
 	}
 	p.children, p.logs = append(p.children, child), append(p.logs, log)
+	p.pids[name] = strconv.Itoa(child.Pid())
 	p.ops[name] = environ[strings.ToUpper(service)+"_OPS_ADDR"]
 	for !p.ready(ctx, name) {
 		if !process.RestOnMachineClock(ctx, 10*time.Millisecond, nil) {

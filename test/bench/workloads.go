@@ -157,8 +157,8 @@ func (replies) examine(ctx context.Context, urls map[string]string, stubs *stubs
 // receipts are what Twilio reports of texts that it has accepted, each of them delivered.
 type receipts struct{}
 
-// sqlAccepted are $1 texts that Twilio has accepted.
-const sqlAccepted = `
+// sqlQueued are $1 texts that Twilio has queued.
+const sqlQueued = `
 insert into sms_messages (id, org_id, direction, from_number, to_number, body, body_hash, idempotency_key, status, twilio_sid, segments,
 	correlation_id, unknown_policy, attempt_token, attempted_at, lease_until, attempts, accepted_at, created_at, updated_at)
 select ('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, $2::uuid, 'outbound', $3, '+1415' || (2000000 + n), 'hello', sha256('hello'),
@@ -174,7 +174,7 @@ func (receipts) seed(ctx context.Context, database, service string, n int) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
-	if _, err := conn.Exec(ctx, sqlAccepted, n, stack.OrgID, stack.FromNumber); err != nil {
+	if _, err := conn.Exec(ctx, sqlQueued, n, stack.OrgID, stack.FromNumber); err != nil {
 		return err
 	}
 	_, err = conn.Exec(ctx, "vacuum analyze")

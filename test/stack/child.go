@@ -59,6 +59,9 @@ func StartChild(cfg ChildConfig) (*Child, error) {
 // Signal tells the process something, which may have ended in this instant.
 func (c *Child) Signal(signal os.Signal) { _ = c.cmd.Process.Signal(signal) }
 
+// Pid is the process's id.
+func (c *Child) Pid() int { return c.cmd.Process.Pid }
+
 // Kill ends the process with SIGKILL, and returns once it is gone. Killing one that has ended changes nothing.
 func (c *Child) Kill() {
 	_ = c.cmd.Process.Kill() // it may have ended in this instant

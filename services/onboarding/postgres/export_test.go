@@ -10,8 +10,9 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// SQLOverdue, SQLOverdueGoals and SQLPlannedNow show tests what the sweeper asks the database, to count what it reads.
+// SQLOverdue, SQLOverdueGoals, SQLGauges and SQLPlannedNow show tests what the sweeper and a scrape ask the database, to count what it reads.
 const (
+	SQLGauges       = sqlGauges
 	SQLOverdue      = sqlOverdue
 	SQLOverdueGoals = sqlOverdueGoals
 	SQLPlannedNow   = sqlPlannedNow

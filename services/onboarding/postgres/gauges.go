@@ -7,26 +7,27 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"paceline.internal/platform/postgres"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/session"
 )
 
 // sqlGauges counts a step as due by the newest alarm that was set on purpose: the sweeper's repeats are due anew each time,
-// and would hide how long a sequence has stood still. It reads the 10,000 that have stood still for longest, so that a crowd in
-// its bursts costs a scrape no more than that.
+// and would hide how long a sequence has stood still. Of the sessions in their burst it looks at the alarms of those whose step is due by
+// now, the thousand that are due for longest, so that a crowd that waits for its steps costs a scrape no more than that.
 const sqlGauges = `
 select
-    (select count(*) from conversation_sessions where status = 'active' and next_step_id is not null) as in_burst,
+    (select count(*) from conversation_sessions where sweep_at is not null) as in_burst,
     (select min(meant.due_at)
-     from (select id, profile_id, next_step_id, paused_at from conversation_sessions
-           where status = 'active' and next_step_id is not null order by updated_at limit 10000) s
-     join profiles p on p.id = s.profile_id
+     from (select due.id, due.next_step_id
+           from (select id, profile_id, next_step_id, step_due_at from conversation_sessions
+                 where sweep_at is not null and step_due_at <= @now and paused_at is null order by step_due_at limit 10000) due
+           join profiles p on p.id = due.profile_id where not p.hold order by due.step_due_at limit 1000) s
      cross join lateral (
          select a.due_at from step_alarms a
          where a.session_id = s.id and a.step_id = s.next_step_id and a.cause <> 'overdue'
          order by a.generation desc limit 1
-     ) meant
-     where s.paused_at is null and not p.hold) as waiting_since,
+     ) meant) as waiting_since,
     (select count(*) from step_alarms where published_at is null) as unpublished,
     (select min(created_at) from step_alarms where published_at is null) as written_at,
     (select count(*) from dead_letters where replayed_at is null) as dead_letters`
@@ -37,7 +38,8 @@ func (s *Store) Gauges(ctx context.Context, now time.Time) (conversation.Gauges,
 		InBurst, Unpublished, DeadLetters int
 		WaitingSince, WrittenAt           *time.Time
 	}
-	err := s.pool.QueryRow(ctx, sqlGauges).Scan(&found.InBurst, &found.WaitingSince, &found.Unpublished, &found.WrittenAt, &found.DeadLetters)
+	err := s.pool.QueryRow(ctx, sqlGauges, postgres.Args{"now": now}).Scan(
+		&found.InBurst, &found.WaitingSince, &found.Unpublished, &found.WrittenAt, &found.DeadLetters)
 	if err != nil {
 		return conversation.Gauges{}, fmt.Errorf("see how the conversations stand: %w", err)
 	}

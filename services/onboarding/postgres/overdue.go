@@ -18,10 +18,15 @@ import (
 const overdueReach = 10_000
 
 // sqlOverdue compares with the newest alarm of the step that is due. It rests twice as long after each that the sweeper set itself,
-// @doublings times at most; what else sets an alarm begins the count again. Which sessions to read comes from the index on
-// step_due_at alone, and what is read of them by their ids, whatever the statistics say.
+// @doublings times at most; what else sets an alarm begins the count again. It goes through the index on sweep_at, which may be a minute
+// early, in its order, and looks at the alarms of no more than it takes to find @limit.
 const sqlOverdue = sqlSessionColumns + `, newest.generation, newest.repeats, newest.failed,
-       coalesce(s.unavailable_at >= newest.due_at, false) as unavailable` + sqlSessionTables + `
+       coalesce(s.unavailable_at >= newest.due_at, false) as unavailable
+from (select w.id, w.sweep_at from conversation_sessions w
+      where w.sweep_at <= @now::timestamptz - @grace::interval and w.step_due_at <= @now::timestamptz - @grace::interval
+        and w.paused_at is null
+      order by w.sweep_at limit @reach) w
+join conversation_sessions s on s.id = w.id join profiles p on p.id = s.profile_id left join organisation_settings o on o.org_id = s.org_id
 join lateral (
     select a.generation, a.due_at, a.published_at, greatest(a.due_at, a.published_at) as rung_at,
            a.generation - meant.generation as repeats, (
@@ -33,13 +38,8 @@ join lateral (
     where a.session_id = s.id and a.step_id = s.next_step_id
     order by a.generation desc limit 1
 ) newest on newest.published_at is not null
-where s.id = any(array(
-    select w.id from conversation_sessions w
-    where w.status = 'active' and w.next_step_id is not null and w.step_due_at <= @now::timestamptz - @grace::interval
-    order by w.step_due_at limit @reach))
-  and s.paused_at is null and not p.hold
-  and newest.rung_at + @grace::interval * power(2, least(newest.repeats, @doublings::int)) <= @now
-order by s.step_due_at limit @limit`
+where not p.hold and newest.rung_at + @grace::interval * power(2, least(newest.repeats, @doublings::int)) <= @now
+order by w.sweep_at limit @limit`
 
 // sqlPlannedNow, sent ahead in the same transaction, has a statement planned for the tables as they are, and not read in a row. What that
 // forbids has a cost that would have the statement compiled first, for a second.
@@ -81,7 +81,7 @@ func (s *Store) Unavailable(ctx context.Context, sessionID string, at time.Time)
 	return nil
 }
 
-const sqlRest = `update conversation_sessions set step_due_at = @until where id = @id`
+const sqlRest = `update conversation_sessions set sweep_at = @until where id = @id`
 
 // Rearm sets the alarm of a due step again, and has the sweeper count its grace from then, when that is to rest longer. It changes
 // nothing when the session has moved on since it was read, or has a newer alarm already. postgres.ErrLocked when another transaction

@@ -59,6 +59,23 @@ func TestOverdue(t *testing.T) {
 		}), 200)
 	})
 
+	t.Run("R_14_TwentyThousandWhoAreOverdueAreNotReadForTheFirstOfThemOrForAScrape", func(t *testing.T) {
+		t.Parallel()
+		pool := pgtest.New(t, postgres.Migrations())
+		people(t, pool, 20_000, 5_000_000_000, now.Add(-2*time.Minute))
+		for _, table := range []string{"conversation_sessions", "step_alarms", "profiles"} {
+			_, err := pool.Exec(t.Context(), `vacuum analyze `+table)
+			require.NoError(t, err)
+		}
+		require.Less(t, blocksOf(t, pool, postgres.SQLOverdue, pgx.NamedArgs{
+			"grace": time.Minute, "now": now, "limit": 256, "reach": postgres.OverdueReach, "doublings": 4,
+		}), 10_000)
+		require.Less(t, blocksOf(t, pool, postgres.SQLGauges, pgx.NamedArgs{"now": now}), 20_000)
+		gauges, err := postgres.NewStore(pool).Gauges(t.Context(), now)
+		require.NoError(t, err)
+		require.Equal(t, []any{20_000, 2 * time.Minute}, []any{gauges.InBurst, gauges.Lag})
+	})
+
 	t.Run("R_14_AnAlarmOfTheReleaseBeforeIsFoundToo", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t, postgres.Migrations())
@@ -67,6 +84,61 @@ func TestOverdue(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, found, 1)
 	})
+}
+
+// sqlIndexed are the columns that an index of a table has, or has in its condition.
+const sqlIndexed = `
+select distinct a.attname::text from pg_index i
+join pg_depend d on d.classid = 'pg_class'::regclass and d.objid = i.indexrelid and d.refclassid = 'pg_class'::regclass and d.refobjid = i.indrelid
+join pg_attribute a on a.attrelid = d.refobjid and a.attnum = d.refobjsubid
+where i.indrelid = 'conversation_sessions'::regclass`
+
+// TestSweepAt is about what lets the steps of a burst leave the indexes of their session alone.
+func TestSweepAt(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t, postgres.Migrations())
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	_, err := pool.Exec(t.Context(), waitingPeople, pgx.NamedArgs{
+		"org": uuid.Nil, "people": 1, "from": 5_000_000_000, "at": now, "due": now.Add(8 * time.Second),
+	})
+	require.NoError(t, err)
+
+	rows, err := pool.Query(t.Context(), sqlIndexed)
+	require.NoError(t, err)
+	indexed, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	for _, column := range []string{"next_step_id", "turn", "updated_at", "step_due_at", "unavailable_at"} {
+		require.NotContains(t, indexed, column, "every step changes it")
+	}
+
+	at := func(d time.Duration) *time.Time { at := now.Add(d); return &at }
+	for _, tt := range []struct {
+		name, set string
+		want      *time.Time
+	}{
+		{name: "ABurstBegins", set: `turn = turn + 1`, want: at(8 * time.Second)},
+		{name: "TheNextStepIsEightSecondsLater", set: `next_step_id = 'onboarding_message_3', step_due_at = '2026-11-22T12:00:16Z'`, want: at(8 * time.Second)},
+		{name: "AStepIsDueAMinuteLater", set: `step_due_at = '2026-11-22T12:01:08Z'`, want: at(8 * time.Second)},
+		{name: "AStepIsDueMoreThanAMinuteLater", set: `step_due_at = '2026-11-22T12:01:09Z'`, want: at(69 * time.Second)},
+		{name: "AStepIsDueEarlier", set: `step_due_at = '2026-11-22T12:00:00Z'`, want: at(0)},
+		{name: "TheSweeperLetsItRest", set: `sweep_at = '2026-11-22T12:30:00Z'`, want: at(30 * time.Minute)},
+		{name: "WhatElseChangesWhileItRests", set: `unavailable_at = '2026-11-22T12:00:00Z'`, want: at(30 * time.Minute)},
+		{name: "ItsStepIsDone", set: `step_due_at = '2026-11-22T12:10:00Z'`, want: at(10 * time.Minute)},
+		{name: "ItIsParked", set: `status = 'stuck'`},
+		{name: "ItIsResumed", set: `status = 'active'`, want: at(10 * time.Minute)},
+		{name: "TheBurstEnds", set: `next_step_id = null, state_token = 'interview:activity_01'`},
+	} {
+		_, err := pool.Exec(t.Context(), `update conversation_sessions set `+tt.set)
+		require.NoError(t, err)
+		var got *time.Time
+		require.NoError(t, pool.QueryRow(t.Context(), `select sweep_at from conversation_sessions`).Scan(&got))
+		if tt.want == nil {
+			require.Nil(t, got, tt.name)
+			continue
+		}
+		require.NotNil(t, got, tt.name)
+		require.Equal(t, *tt.want, got.UTC(), tt.name)
+	}
 }
 
 // blocksOf is how many blocks a statement of the sweeper reads.

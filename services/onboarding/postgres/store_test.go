@@ -80,8 +80,8 @@ func TestIndexes(t *testing.T) {
 		{name: "ExpiredReservations", sql: `select key from delivery_reservations where expires_at <= now() order by expires_at limit 16`, want: "delivery_reservations_expired"},
 		{name: "UnpublishedAlarms", sql: `select id from step_alarms where published_at is null and lease_until <= now()`, want: "step_alarms_unpublished"},
 		{
-			name: "SessionsInABurst", sql: `select id from conversation_sessions where status = 'active' and next_step_id is not null order by updated_at limit 9`,
-			want: "conversation_sessions_in_burst",
+			name: "SessionsInABurst", sql: `select count(*) from conversation_sessions where sweep_at is not null`,
+			want: "conversation_sessions_sweep_at",
 		},
 		{
 			name: "NewestSession", sql: `select id from conversation_sessions where profile_id = gen_random_uuid() order by id desc limit 1`,
