@@ -268,8 +268,11 @@ func (s *Engagement) Apply(ctx context.Context, c engagement.Change) error {
 		"activity": last.Person.LastActivityAt, "sent": orNull(last.Person.GoodbyeSentAt), "expires": orNull(last.Person.GoodbyeExpiresAt),
 		"remind": orNull(last.Person.RemindAt), "at": c.At, "withdraw": withdrawn(c.Moves), "cause": c.Cause,
 	}
-	if last.Audit == nil && c.Act == nil {
+	switch {
+	case last.Audit == nil && c.Act == nil:
 		return noteActivity(ctx, s.pool, args)
+	case onlyBegins(c):
+		return s.begin(ctx, c, args)
 	}
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		var batch pgx.Batch
@@ -279,6 +282,61 @@ func (s *Engagement) Apply(ctx context.Context, c engagement.Change) error {
 		return tx.SendBatch(ctx, &batch).Close()
 	})
 	return wrapUnlessConflict("change a person", err)
+}
+
+// sqlBeginAll begins the states of people of whom nothing was known, and tells of those that are new.
+const sqlBeginAll = `
+with asked as (
+    select u.id, u.transition, u.org, u.profile, u.becomes, u.activity, u.trigger, u.cause, u.metadata, u.happened, u.at, u.events, u.n
+    from unnest(@state::uuid[], @id::uuid[], @org::uuid[], @profile::uuid[], @to::text[], @activity::timestamptz[], @trigger::text[],
+        @cause::text[], @metadata::jsonb[], @happened::timestamptz[], @at::timestamptz[], @events::jsonb[]) with ordinality
+        as u (id, transition, org, profile, becomes, activity, trigger, cause, metadata, happened, at, events, n)
+), begun as (
+    insert into user_engagement_states (id, org_id, profile_id, state, last_activity_at, transition_id, created_at, updated_at)
+    select id, org, profile, becomes, activity, transition, at, at from asked
+    on conflict (profile_id) do nothing
+    returning id
+), audited as (
+    insert into engagement_state_transitions (id, org_id, profile_id, from_state, to_state, trigger, cause, metadata, created_at)
+    select u.transition, u.org, u.profile, null, u.becomes, u.trigger, u.cause, u.metadata, u.happened from begun join asked u using (id)
+), told as (
+    insert into event_outbox (event_id, org_id, type, subject, time, causation_id, data)
+    select e.id, u.org, e.type, u.profile, e.time, u.cause, e.data
+    from begun join asked u using (id)
+    cross join jsonb_to_recordset(u.events) as e (id uuid, type text, time timestamptz, data jsonb)
+)
+select u.n from begun join asked u using (id)`
+
+// onlyBegins reports whether a change is the first that is known of a person, and nothing but its events follows.
+func onlyBegins(c engagement.Change) bool {
+	if c.View.Known || len(c.Moves) != 1 || c.Act != nil || c.Destination != "" || len(c.Outreach) > 0 {
+		return false
+	}
+	m := c.Moves[0]
+	return m.Audit != nil && m.Queue == "" && len(m.Withdraw) == 0 && !m.ResetProgress
+}
+
+// begin is Apply of a change that onlyBegins, which is what the first message of a person comes to, in a transaction that others may share.
+func (s *Engagement) begin(ctx context.Context, c engagement.Change, args postgres.Args) error {
+	if err := auditIn(args, c.View, c.Moves[0], true); err != nil {
+		return err
+	}
+	type told struct {
+		ID   string         `json:"id"`
+		Type string         `json:"type"`
+		Time time.Time      `json:"time"`
+		Data map[string]any `json:"data"`
+	}
+	events := make([]told, len(c.Events))
+	for i, e := range c.Events {
+		events[i] = told{newID(), e.Type, e.Time, e.Data}
+	}
+	args["state"], args["events"] = newID(), events
+	var begun int
+	if err := s.hot.Do(ctx, c.View.ProfileID, postgres.Statement{SQL: sqlBeginAll, Args: args, Rows: &begun}); err != nil {
+		return fmt.Errorf("begin a person's engagement: %w", err)
+	}
+	return conflictUnless(begun == 1)
 }
 
 // wrapUnlessConflict says what failed, where it was no guard.
