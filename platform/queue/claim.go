@@ -194,7 +194,8 @@ with mine as (
     select t.id, u.n, u.token, u.lease, u.now
     from unnest(@id::uuid[], @token::uuid[], @lease::timestamptz[], @now::timestamptz[]) with ordinality u (id, token, lease, now, n)
     join {table} t on t.id = u.id
-    where t.id = any(@id::uuid[]) and (t.status || '' = 'pending' or t.status || '' = 'processing' and t.lease_until <= u.now) and {free at u.now}
+    where t.id = any(@id::uuid[]) and (t.status || '' = 'pending' or t.status || '' = 'processing' and t.lease_until <= u.now)
+      and {free at u.now}
     for update of t skip locked
 )
 update {table} j
@@ -266,7 +267,8 @@ func behind(ctx context.Context, db postgres.DB, first string, read func(rows pg
 // scan reads the columns of a row behind its first one.
 type scan func(dest ...any) error
 
-// forEach runs a statement in the form of postgres.Statement: for one row in a transaction that others may share, for more in one of its own.
+// forEach runs a statement in the form of postgres.Statement: for one row in a transaction that others may share, for more in one of its
+// own.
 func (q *Queue) forEach(ctx context.Context, sql string, all []postgres.Args, read func(scan) error) error {
 	if len(all) == 1 {
 		return q.hot.Do(ctx, "", postgres.Statement{SQL: sql, Args: all[0], Read: func(row pgx.CollectableRow) error { return read(row.Scan) }})

@@ -11,13 +11,13 @@ import (
 	"paceline.internal/platform/postgres"
 )
 
-// SetCompleted is what completes a job, for a statement of the owner's that does so beside its own change: "update jobs j set" comes before,
-// and behind it "from ... done", where done.at is when. The statement has to hold the job's lease, as sqlComplete does.
+// SetCompleted is what completes a job, for a statement of the owner's that does so beside its own change: "update jobs j set" comes
+// before, and behind it "from ... done", where done.at is when. The statement has to hold the job's lease, as sqlComplete does.
 const SetCompleted = `status = 'completed', error_message = '', updated_at = done.at, processed_at = done.at,
     lease_token = null, lease_until = null, lost_leases = 0`
 
-// sqlComplete is sqlFinish for what most jobs come to, for those of one claim. The ids are an array beside the join because that alone would
-// be planned, while the table is still empty, as a walk through all of it, and the plan is kept.
+// sqlComplete is sqlFinish for what most jobs come to, for those of one claim. The ids are an array beside the join because that alone
+// would be planned, while the table is still empty, as a walk through all of it, and the plan is kept.
 const sqlComplete = `
 update {table} j set ` + SetCompleted + `
 from (select u.id, $3::timestamptz as at from unnest($1::uuid[]) u (id)) done
@@ -208,11 +208,13 @@ func (q *Queue) Extend(ctx context.Context, jobs []Job, until time.Time) (lost [
 const sqlExpedite = `
 with heads as materialized (
     select {head of t} as id, min(t.n) as n, max(t.now) as now
-    from unnest(@org::uuid[], @subject::text[], @now::timestamptz[]) with ordinality t (org_id, subject, now, n) group by t.org_id, t.subject
+    from unnest(@org::uuid[], @subject::text[], @now::timestamptz[]) with ordinality t (org_id, subject, now, n)
+    group by t.org_id, t.subject
 )
 update {table} j set next_retry_at = h.now
 from heads h
-where j.id = h.id and j.id = any(array(select id from heads)) and j.status || '' = 'pending' and j.attempts = 0 and j.error_message = '' and j.next_retry_at > h.now
+where j.id = h.id and j.id = any(array(select id from heads)) and j.status || '' = 'pending' and j.attempts = 0
+    and j.error_message = '' and j.next_retry_at > h.now
 returning h.n`
 
 // Expedite makes the next job of each of these jobs' subjects due if it was only waiting for its turn, and reports whether there is

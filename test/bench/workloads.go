@@ -159,10 +159,11 @@ type receipts struct{}
 
 // sqlQueued are $1 texts that Twilio has queued.
 const sqlQueued = `
-insert into sms_messages (id, org_id, direction, from_number, to_number, body, body_hash, idempotency_key, status, twilio_sid, segments,
-	correlation_id, unknown_policy, attempt_token, attempted_at, lease_until, attempts, accepted_at, created_at, updated_at)
-select ('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, $2::uuid, 'outbound', $3, '+1415' || (2000000 + n), 'hello', sha256('hello'),
-	'accepted:' || n, 'queued', 'SM' || lpad(to_hex(n), 32, '0'), 1, '', 'never_duplicate', gen_random_uuid(), now(), now(), 1, now(), now(), now()
+insert into sms_messages (id, org_id, direction, from_number, to_number, body, body_hash, idempotency_key, status, twilio_sid, attempts,
+	lease_until, segments, attempted_at, correlation_id, accepted_at, unknown_policy, created_at, attempt_token, updated_at)
+select ('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, $2::uuid, 'outbound', $3, '+1415' || (2000000 + n), 'hello',
+	sha256('hello'), 'accepted:' || n, 'queued', 'SM' || lpad(to_hex(n), 32, '0'), 1, now(), 1, now(), '', now(), 'never_duplicate', now(),
+	gen_random_uuid(), now()
 from generate_series(1, $1::integer) n`
 
 func (receipts) seed(ctx context.Context, database, service string, n int) (err error) {

@@ -33,8 +33,9 @@ func (s *Store) Engagement() *Engagement {
 	return &Engagement{pool: s.pool, hot: s.hot, outreach: outreachQueue(s.pool)}
 }
 
-// sqlPerson is of a k, which has the org, the cause and the job. The goodbye of the person's episode is every row of the newest goodbye, one for each phone that it goes to: never claimed is one that
-// has no text yet, and ended one that is final and was not accepted. Without a row it offered nothing.
+// sqlPerson is of a k, which has the org, the cause and the job. The goodbye of the person's episode is every row of the newest goodbye,
+// one for each phone that it goes to: never claimed is one that has no text yet, and ended one that is final and was not accepted. Without
+// a row it offered nothing.
 const sqlPerson = `
 select p.id as profile_id, p.first_name, p.locale, p.time_zone, p.hold, p.hold_version, p.reengagement_opt_out, p.onboarding_tips_enabled,
        p.opted_out_at is not null as opted_out, p.preferred_destination,
@@ -70,7 +71,8 @@ const (
 	// The limits keep each person looked up by themselves.
 	sqlAskers = `
 select k.n, v.*
-from unnest(@org::uuid[], @phone::text[], @profile::uuid[], @cause::text[], @job::uuid[]) with ordinality k (org, phone, profile, cause, job, n)
+from unnest(@org::uuid[], @phone::text[], @profile::uuid[], @cause::text[], @job::uuid[]) with ordinality
+    as k (org, phone, profile, cause, job, n)
 cross join lateral (`
 )
 
@@ -121,7 +123,9 @@ func (s *Engagement) Person(ctx context.Context, orgID, phone, cause, jobID stri
 
 // PersonByID is Person of a profile, asked by no job.
 func (s *Engagement) PersonByID(ctx context.Context, orgID, profileID, cause string) (engagement.View, error) {
-	return s.person(ctx, sqlPersonByID, postgres.Args{"org": orgID, "profile": profileID, "cause": cause, "job": uuid.Nil.String(), "phone": nil})
+	return s.person(ctx, sqlPersonByID, postgres.Args{
+		"org": orgID, "profile": profileID, "cause": cause, "job": uuid.Nil.String(), "phone": nil,
+	})
 }
 
 func (s *Engagement) person(ctx context.Context, sql string, args postgres.Args) (engagement.View, error) {
@@ -456,7 +460,8 @@ func follow(batch *pgx.Batch, c engagement.Change, args postgres.Args, asked str
 		args["destination"] = string(c.Destination)
 		batch.Queue(sqlFirstDestination, args)
 	}
-	if types, _ := args["withdraw"].([]string); asked != "" && len(types) > 0 { // an activity has withdrawn already; after the profile, as in Prefer
+	// An activity has withdrawn already. After the profile, as in Prefer.
+	if types, _ := args["withdraw"].([]string); asked != "" && len(types) > 0 {
 		batch.Queue(sqlWithdraw, args)
 	}
 	for _, o := range c.Outreach {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -214,9 +215,8 @@ where u.org_id = @org and u.state in ('active', 'help_flow') and u.last_activity
 order by u.last_activity_at, u.profile_id limit @limit`,
 }
 
-const sqlPeopleOfRun = `
-select v.* from (select @org::uuid as org, @cause::text as cause, @job::uuid as job) k
-cross join lateral (` + sqlPerson + `p.id = any(@profiles::uuid[])) v`
+var sqlPeopleOfRun = strings.NewReplacer("k.org", "@org::uuid", "k.cause", "@cause::text", "k.job", "@job::uuid").Replace(sqlPerson) +
+	`p.id = any(@profiles::uuid[])`
 
 const sqlActed = `
 select profile_id::text, count(*) from engagement_actions

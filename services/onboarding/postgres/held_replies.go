@@ -111,7 +111,8 @@ const sqlAnswerMoved = sqlAnswers + `
 
 // sqlAnswerMovedByJob is the same behind sqlMoveByJob, of sessions whose jobs this very transaction has completed.
 const sqlAnswerMovedByJob = sqlAnswers + `
-    join webhook_jobs c on c.id = u.cause and c.xmin = pg_current_xact_id_if_assigned()::xid and c.status || '' = 'completed'` + sqlAnswerLast
+    join webhook_jobs c on c.id = u.cause and c.xmin = pg_current_xact_id_if_assigned()::xid
+        and c.status || '' = 'completed'` + sqlAnswerLast
 
 func answerHeld(ctx context.Context, tx pgx.Tx, r session.Record, answers int, since, at time.Time) error {
 	args, err := answerHeldArgs(r, answers, since, at)
@@ -129,7 +130,9 @@ func answerHeldArgs(r session.Record, answers int, since, at time.Time) (postgre
 	if err != nil {
 		return nil, fmt.Errorf("job id: %w", err)
 	}
-	return postgres.Args{"id": id.String(), "session": r.ID, "turn": r.Place(), "answers": answers, "since": since, "at": at, "cause": nil}, nil
+	return postgres.Args{
+		"id": id.String(), "session": r.ID, "turn": r.Place(), "answers": answers, "since": since, "at": at, "cause": nil,
+	}, nil
 }
 
 // notify notifies the loops of every instance when the transaction commits. It serialises commits, so it stays off the
