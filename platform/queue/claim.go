@@ -267,11 +267,20 @@ func behind(ctx context.Context, db postgres.DB, first string, read func(rows pg
 // scan reads the columns of a row behind its first one.
 type scan func(dest ...any) error
 
-// forEach runs a statement in the form of postgres.Statement: for one row in a transaction that others may share, for more in one of its
-// own.
-func (q *Queue) forEach(ctx context.Context, sql string, all []postgres.Args, read func(scan) error) error {
+// forEach runs a statement in the form of postgres.Statement, and returns what its rows say: for one row of arguments in a transaction that
+// others may share, for more in one of its own.
+func forEach[T any](ctx context.Context, q *Queue, sql string, all []postgres.Args, read func(scan) (T, error)) (said []T, err error) {
 	if len(all) == 1 {
-		return q.hot.Do(ctx, "", postgres.Statement{SQL: sql, Args: all[0], Read: func(row pgx.CollectableRow) error { return read(row.Scan) }})
+		var one T
+		var rows int
+		err := q.hot.Do(ctx, "", postgres.Statement{SQL: sql, Args: all[0], Rows: &rows, Read: func(row pgx.CollectableRow) (err error) {
+			one, err = read(row.Scan)
+			return err
+		}})
+		if err != nil || rows == 0 {
+			return nil, err
+		}
+		return []T{one}, nil
 	}
 	together := postgres.Args{}
 	for _, args := range all {
@@ -280,12 +289,13 @@ func (q *Queue) forEach(ctx context.Context, sql string, all []postgres.Args, re
 			together[name] = append(values, value)
 		}
 	}
-	return q.byIndex(ctx, q.pool, func(rows pgx.Rows) error {
-		_, err := pgx.ForEachRow(rows, nil, func() error {
-			return read(func(dest ...any) error { return rows.Scan(append([]any{new(int)}, dest...)...) })
+	err = q.byIndex(ctx, q.pool, func(rows pgx.Rows) (err error) {
+		said, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (T, error) {
+			return read(func(dest ...any) error { return row.Scan(append([]any{nil}, dest...)...) }) // pgx passes over a nil
 		})
 		return err
 	}, sql, together)
+	return said, err
 }
 
 // Claim claims at most Limit free jobs that are due, or the one that ID names if it is free.
@@ -375,18 +385,12 @@ func (q *Queue) release(ctx context.Context, c Claim, token string, s seen, clai
 	for i, id := range s.ids {
 		asked[i] = postgres.Args{"id": id, "token": token, "due": s.due[i], "now": c.Now}
 	}
-	released := map[string]struct{}{}
-	err := q.forEach(ctx, q.sql.release, asked, func(scan scan) error {
-		var id string
-		err := scan(&id)
-		released[id] = struct{}{}
-		return err
-	})
+	released, err := forEach(ctx, q, q.sql.release, asked, func(scan scan) (id string, err error) { return id, scan(&id) })
 	if err != nil || len(released) == 0 {
 		return err
 	}
 	claimed.More = true
-	claimed.Jobs = slices.DeleteFunc(claimed.Jobs, func(j Job) bool { _, gone := released[j.ID]; return gone })
+	claimed.Jobs = slices.DeleteFunc(claimed.Jobs, func(j Job) bool { return slices.Contains(released, j.ID) })
 	return nil
 }
 

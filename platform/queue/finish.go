@@ -219,7 +219,7 @@ returning h.n`
 
 // Expedite makes the next job of each of these jobs' subjects due if it was only waiting for its turn, and reports whether there is
 // one.
-func (q *Queue) Expedite(ctx context.Context, done []Job, now time.Time) (waiting bool, err error) {
+func (q *Queue) Expedite(ctx context.Context, done []Job, now time.Time) (bool, error) {
 	var asked []postgres.Args
 	for _, j := range done {
 		if j.Subject != "" {
@@ -229,12 +229,9 @@ func (q *Queue) Expedite(ctx context.Context, done []Job, now time.Time) (waitin
 	if len(asked) == 0 {
 		return false, nil
 	}
-	err = q.forEach(postgres.AcrossOrganisations(ctx), q.sql.expedite, asked, func(scan) error {
-		waiting = true
-		return nil
-	})
+	due, err := forEach(postgres.AcrossOrganisations(ctx), q, q.sql.expedite, asked, func(scan) (none struct{}, err error) { return })
 	if err != nil {
 		return false, fmt.Errorf("expedite the next job: %w", err)
 	}
-	return waiting, nil
+	return len(due) > 0, nil
 }

@@ -44,7 +44,8 @@ func TestSubjects(t *testing.T) {
 			older, newer := b.job("a"), b.job("a")
 			newer.Key = "slow"
 			newer.DueAt = newer.DueAt.Add(-time.Minute)
-			b.add(newer)
+			other := b.job("b")
+			b.add(newer, other)
 			keeper, err := b.pool.Begin(t.Context())
 			require.NoError(t, err)
 			_, err = keeper.Exec(t.Context(), `select pg_advisory_xact_lock(42)`)
@@ -61,13 +62,35 @@ func TestSubjects(t *testing.T) {
 			require.Equal(t, []string{older.ID}, ids(claimOld(b, older.ID)))
 			require.NoError(t, keeper.Rollback(t.Context()))
 			late := <-second
-			require.Empty(t, late.Jobs, "both would run at once")
+			require.Equal(t, []string{other.ID}, ids(late.Jobs), "both of the subject would run at once")
 			require.True(t, late.More, "it is worth looking again")
 			r := b.row(newer.ID)
 			require.Equal(t, []any{queue.StatusPending, 0}, []any{r.Status, r.Attempts})
 			require.True(t, newer.DueAt.Equal(*r.DueAt), "it keeps its place")
 		})
 	}
+
+	t.Run("EndsOfSeveralSubjectsMakeTheNextOfEachDue", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		later := func(subject string) queue.New {
+			j := b.job(subject)
+			j.DueAt = j.DueAt.Add(time.Minute)
+			return j
+		}
+		first := b.add(b.job("a"), b.job("b"), b.job("c"))
+		next := b.add(later("a"), later("b"))
+		done := b.claim(9).Jobs
+		require.Equal(t, first, ids(done))
+		for _, j := range done {
+			_, err := b.queue.Finish(t.Context(), []queue.Finish{{Job: j, Status: queue.StatusCompleted, At: b.clock.Now()}})
+			require.NoError(t, err)
+		}
+		waiting, err := b.queue.Expedite(t.Context(), done, b.clock.Now())
+		require.NoError(t, err)
+		require.True(t, waiting)
+		require.Equal(t, next, ids(b.claim(9).Jobs))
+	})
 
 	t.Run("RequestThatGaveItsJobBackWakesTheLoopForIt", func(t *testing.T) {
 		t.Parallel()

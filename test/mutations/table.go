@@ -607,6 +607,16 @@ func mutations() []mutation {
 			old:  "b.due.Compare(a.due), ", without: "",
 		},
 		{
+			guard: "a move that a job causes needs the job's lease", tests: []string{"./services/onboarding/postgres", "-run", "TestMove"},
+			file: "services/onboarding/postgres/sessions.go",
+			old:  "      and exists (select from owned o where o.n = u.n)\n", without: "",
+		},
+		{
+			guard: "a job is completed only by its move", tests: []string{"./services/onboarding/postgres", "-run", "TestMove"},
+			file: "services/onboarding/postgres/sessions.go",
+			old:  "from moved m join owned o on o.n = m.n) done", without: "from owned o left join moved m on o.n = m.n) done",
+		},
+		{
 			guard: "a receipt is merged into what was read", tests: []string{"./services/messaging/send", "-run", "TestRecordStatus"},
 			file: "services/messaging/postgres/receipts.go",
 			old:  "m.id = any(@id::uuid[]) and m.xmin::text = u.version", without: "m.id = any(@id::uuid[]) and u.version is not null",

@@ -65,9 +65,10 @@ func (s *Store) RecordInbound(ctx context.Context, e inbox.Entry) (m send.Messag
 }
 
 // keepPlain keeps a message that nothing follows from, unless its SID is kept already.
-func (s *Store) keepPlain(ctx context.Context, e inbox.Entry) (m send.Message, kept bool, err error) {
+func (s *Store) keepPlain(ctx context.Context, e inbox.Entry) (_ send.Message, kept bool, err error) {
 	args := argsOf(e)
 	args["effect"] = consent.None.String()
+	var m send.Message
 	var rows int
 	err = s.hot.Do(ctx, e.From.String(), postgres.Statement{
 		SQL: sqlKeepPlain, Args: args, Rows: &rows, Read: func(row pgx.CollectableRow) (err error) {
@@ -75,7 +76,10 @@ func (s *Store) keepPlain(ctx context.Context, e inbox.Entry) (m send.Message, k
 			return err
 		},
 	})
-	return m, rows > 0, err
+	if err != nil || rows == 0 {
+		return send.Message{}, false, err
+	}
+	return m, true, nil
 }
 
 func argsOf(e inbox.Entry) postgres.Args {

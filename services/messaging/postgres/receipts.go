@@ -136,8 +136,11 @@ func (s *Store) mergeReceipt(ctx context.Context, r send.Receipt) (recorded send
 	}
 	var written int
 	err = s.hot.Do(ctx, stored.ID.String(), postgres.Statement{SQL: sqlMerge, Args: args, Rows: &written})
+	if err != nil {
+		return send.Recorded{}, false, err
+	}
 	recorded = send.Recorded{Message: &merged, Changed: true, Settled: stored.Status == sms.Unknown || stored.Status == sms.Parked}
-	return recorded, written == 1, err
+	return recorded, written == 1, nil
 }
 
 // receive merges a receipt into the row that it is about, which is locked.

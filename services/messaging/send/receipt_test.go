@@ -72,6 +72,28 @@ func receiptsAreMerged(t *testing.T) {
 		require.Equal(t, 1, b.receipts())
 	})
 
+	t.Run("EachIsKeptOnceOfManyAtOnce", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.Emulator.SetScript(sendtest.Silent)
+		sent := b.Send("").Message
+		service, at := b.Service(nil), b.Clock.Now()
+		statuses := []string{"queued", "sent", "delivered"}
+		answers := make(chan error, 24)
+		for n := range cap(answers) {
+			r := send.Receipt{MessageID: sent.ID, SID: sent.SID, Status: statuses[n%len(statuses)], At: at}
+			go func() {
+				_, err := service.RecordStatus(t.Context(), r)
+				answers <- err
+			}()
+		}
+		for range cap(answers) {
+			require.NoError(t, <-answers)
+		}
+		require.Equal(t, sms.Delivered, b.Stored().Status)
+		require.Equal(t, len(statuses), b.receipts())
+	})
+
 	t.Run("IsFoundByItsSIDAlone", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

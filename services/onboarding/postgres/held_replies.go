@@ -106,12 +106,12 @@ returning pg_notify('` + ChannelJobs + `', '')`
 // one that was overtaken answers nothing. That the transaction has moved the session is not enough: it may have parked it, for another
 // execution of the same step.
 const sqlAnswerMoved = sqlAnswers + `
-    join conversation_sessions s on s.id = u.session and s.xmin = pg_current_xact_id_if_assigned()::xid
+    join conversation_sessions s on s.id = u.session and s.id = any(@session::uuid[]) and s.xmin = pg_current_xact_id_if_assigned()::xid
         and s.status = 'active' and s.next_step_id is null` + sqlAnswerLast
 
 // sqlAnswerMovedByJob is the same behind sqlMoveByJob, of sessions whose jobs this very transaction has completed.
 const sqlAnswerMovedByJob = sqlAnswers + `
-    join webhook_jobs c on c.id = u.cause and c.xmin = pg_current_xact_id_if_assigned()::xid
+    join webhook_jobs c on c.id = u.cause and c.id = any(@cause::uuid[]) and c.xmin = pg_current_xact_id_if_assigned()::xid
         and c.status || '' = 'completed'` + sqlAnswerLast
 
 func answerHeld(ctx context.Context, tx pgx.Tx, r session.Record, answers int, since, at time.Time) error {

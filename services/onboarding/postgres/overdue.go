@@ -22,7 +22,7 @@ const overdueReach = 10_000
 // early, in its order, and looks at the alarms of no more than it takes to find @limit.
 const sqlOverdue = sqlSessionColumns + `, newest.generation, newest.repeats, newest.failed,
        coalesce(s.unavailable_at >= newest.due_at, false) as unavailable
-from (select w.id, w.sweep_at from conversation_sessions w
+from (select w.id, w.sweep_at from conversation_sessions w join profiles h on h.id = w.profile_id and not h.hold
       where w.sweep_at <= @now::timestamptz - @grace::interval and w.step_due_at <= @now::timestamptz - @grace::interval
         and w.paused_at is null
       order by w.sweep_at limit @reach) w
@@ -38,7 +38,7 @@ join lateral (
     where a.session_id = s.id and a.step_id = s.next_step_id
     order by a.generation desc limit 1
 ) newest on newest.published_at is not null
-where not p.hold and newest.rung_at + @grace::interval * power(2, least(newest.repeats, @doublings::int)) <= @now
+where newest.rung_at + @grace::interval * power(2, least(newest.repeats, @doublings::int)) <= @now
 order by w.sweep_at limit @limit`
 
 // sqlPlannedNow, sent ahead in the same transaction, has a statement planned for the tables as they are, and not read in a row. What that

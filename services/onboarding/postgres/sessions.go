@@ -106,9 +106,10 @@ select u.n, v.* from unnest(@org::uuid[], @phone::text[]) with ordinality u (org
 // Conversation reads the open session of the person with this phone, or else the newest, whatever its status: one that
 // was resumed may be older than another that was closed. Of a person who has none the profile is there, and nothing is for a phone that
 // the organisation does not know.
-func (s *Store) Conversation(ctx context.Context, orgID, phone string) (view conversation.View, err error) {
+func (s *Store) Conversation(ctx context.Context, orgID, phone string) (conversation.View, error) {
+	var view conversation.View
 	var found int
-	err = s.hot.Do(ctx, phone, postgres.Statement{
+	err := s.hot.Do(ctx, phone, postgres.Statement{
 		SQL: sqlConversation, Args: postgres.Args{"org": orgID, "phone": phone}, Rows: &found, Read: func(row pgx.CollectableRow) (err error) {
 			view, err = scanView(row)
 			return err

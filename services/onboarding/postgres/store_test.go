@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -267,6 +268,36 @@ func TestMove(t *testing.T) {
 			require.Empty(t, alarms)
 		})
 	}
+
+	t.Run("OfManyAtOnceOneTakesEffectAndTheOthersAreToldWhyNot", func(t *testing.T) {
+		t.Parallel()
+		store, r, job := setup(t)
+		answers := make(chan error, 24)
+		for n := range cap(answers) {
+			mine := job
+			if n%2 == 0 {
+				mine.LeaseToken = uuid.NewString()
+			}
+			go func() { answers <- store.Move(t.Context(), begins(r), &conversation.Cause{Job: mine}) }()
+		}
+		moved, fenced := 0, 0
+		for range cap(answers) {
+			switch err := <-answers; {
+			case err == nil:
+				moved++
+			case errors.Is(err, queue.ErrFenced):
+				fenced++ // also those whose job the one has ended
+			default:
+				require.ErrorIs(t, err, conversation.ErrConflict)
+			}
+		}
+		require.Equal(t, 1, moved)
+		require.GreaterOrEqual(t, fenced, cap(answers)/2)
+		after, entries, err := store.Session(t.Context(), r.OrgID, r.ID)
+		require.NoError(t, err)
+		require.Equal(t, 1, after.Turn)
+		require.Len(t, entries, 2)
+	})
 
 	t.Run("TheEndOfABurstAnswersItsHeldReplyAndOneThatWasOvertakenDoesNot", func(t *testing.T) {
 		t.Parallel()
