@@ -262,10 +262,11 @@ func (r *GrowthReport) Print(out io.Writer) error {
 			_, _ = fmt.Fprintf(table, "%.1f\t", f.Lists[n].WorstMS)
 		}
 	}
+	_, _ = fmt.Fprintln(table)
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "\n\nEvery step was done exactly once. %d steps, %d rounds, %d callbacks at once.\n"+
+	_, err := fmt.Fprintf(out, "\nEvery step was done exactly once. %d steps, %d rounds, %d callbacks at once.\n"+
 		"Postgres %s, durable: %t, an fsync takes %.0f us; %d CPUs, load %.1f before.\n",
 		r.Steps, r.Rounds, r.Callers, r.Postgres, r.Durable, r.FsyncMicros, r.CPUs, r.LoadBefore)
 	return err
