@@ -54,22 +54,22 @@ func TestCrashMatrix(t *testing.T) {
 		b.vendors.Twilio.SetInboundURL(d.url + "/api/webhooks/twilio/inbound#rt=4000&rc=3&rp=all")
 		matrix(t, b, &d.breaker, 1, before, after)
 	})
-	// A conversation asks hundreds of statements, and the loops ask all the time, so these are samples that differ from run to
-	// run. With a sample of 1 it is every statement, in a few minutes.
-	const sample = 23
+	// A conversation makes many round trips, and the loops make them all the time, so these are samples that differ from run to
+	// run. With samples of 1 it is every round trip, in a few minutes.
+	const ofOnboarding, ofMessaging = 17, 7
 	t.Run("S0_65_OnboardingToPostgres", func(t *testing.T) {
 		t.Parallel()
 		b := prepare(t)
 		w, through := postgresWire(t, b, b.config.OnboardingDatabaseURL)
 		b.start(t, "ONBOARDING_DATABASE_URL", through)
-		matrix(t, b, &w.breaker, sample, before, during, after)
+		matrix(t, b, &w.breaker, ofOnboarding, before, during, after)
 	})
 	t.Run("S0_65_MessagingToPostgres", func(t *testing.T) {
 		t.Parallel()
 		b := prepare(t)
 		w, through := postgresWire(t, b, b.config.MessagingDatabaseURL)
 		b.start(t, "MESSAGING_DATABASE_URL", through)
-		matrix(t, b, &w.breaker, sample, before, during, after)
+		matrix(t, b, &w.breaker, ofMessaging, before, during, after)
 	})
 }
 
