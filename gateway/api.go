@@ -43,7 +43,7 @@ func newAPI(ctx context.Context, onboarding, messaging grpc.ClientConnInterface)
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, strictJSON()),
 		runtime.WithMiddlewares(nameRoute),
 		runtime.WithErrorHandler(answerAPI),
-		runtime.WithRoutingErrorHandler(answerNoRoute),
+		runtime.WithRoutingErrorHandler(answerUnrouted),
 		// A service's metadata is not for the caller.
 		runtime.WithOutgoingHeaderMatcher(nothing),
 		runtime.WithOutgoingTrailerMatcher(nothing),
@@ -89,14 +89,17 @@ func strictRequest(next http.Handler) http.Handler {
 			return
 		}
 		if !utf8.ValidString(r.URL.Path) { // no field of a message could hold it
-			answerNoRoute(ctx, nil, nil, w, r, http.StatusBadRequest)
-			return
-		}
-		if r.Method != http.MethodGet && r.URL.RawQuery != "" { // the generated code ignores it
-			writeError(ctx, w, http.StatusBadRequest, refuse(codes.InvalidArgument, reasonInvalid, "only a GET takes a query"))
+			answerNoRoute(ctx, w, http.StatusBadRequest)
 			return
 		}
 		clean := r.Clone(context.WithValue(ctx, queryKey{}, r.URL.RawQuery))
+		if r.Method == http.MethodHead { // the server leaves out the body of what a GET is answered
+			clean.Method = http.MethodGet
+		}
+		if clean.Method != http.MethodGet && r.URL.RawQuery != "" { // the generated code ignores it
+			writeError(ctx, w, http.StatusBadRequest, refuse(codes.InvalidArgument, reasonInvalid, "only a GET takes a query"))
+			return
+		}
 		clean.Header = http.Header{"Content-Type": {"application/json"}}
 		clean.Body = io.NopCloser(bytes.NewReader(body))
 		clean.RemoteAddr, clean.Host = "", ""
@@ -118,6 +121,9 @@ func jsonBody(contentType string) bool {
 // nameRoute names the matched route for the log and the span.
 func nameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
+		if probed(r.Context(), true) {
+			return
+		}
 		if pattern, ok := runtime.HTTPPattern(r.Context()); ok {
 			eventFrom(r.Context()).at(r, strings.ReplaceAll(pattern.String(), "=*}", "}"))
 		}
@@ -132,8 +138,21 @@ func answerAPI(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w 
 	writeError(ctx, w, runtime.HTTPStatusFromCode(answer.Code), answer)
 }
 
-// answerNoRoute writes the router's answer to an unknown path or method.
-func answerNoRoute(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, _ *http.Request, httpStatus int) {
+// answerUnrouted is answerNoRoute of the generated router.
+func answerUnrouted(
+	ctx context.Context, mux *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, httpStatus int,
+) {
+	if probed(ctx, false) {
+		return
+	}
+	if httpStatus == http.StatusMethodNotAllowed {
+		w.Header().Set("Allow", allow(ctx, mux, w, r))
+	}
+	answerNoRoute(ctx, w, httpStatus)
+}
+
+// answerNoRoute answers an unknown path or method.
+func answerNoRoute(ctx context.Context, w http.ResponseWriter, httpStatus int) {
 	switch httpStatus {
 	case http.StatusMethodNotAllowed:
 		writeError(ctx, w, httpStatus, refuse(codes.Unimplemented, reasonMethod, "this route has no such method; see /openapi.yaml"))

@@ -35,6 +35,8 @@ type Config struct {
 	JWTIssuer   string        `env:"API_JWT_ISSUER" help:"iss that every token of /v1 must have; any without it"`
 	JWTAudience string        `env:"API_JWT_AUDIENCE" help:"aud that every token of /v1 must have; any without it"`
 
+	CORSOrigins []config.Origin `env:"CORS_ORIGINS" help:"origins whose pages may call /v1 from a browser, parted by commas; none without it"`
+
 	TLS       rpc.TLSFiles
 	Telemetry telemetry.Config
 }

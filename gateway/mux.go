@@ -61,13 +61,17 @@ func (s surface) handler() http.Handler {
 	for _, route := range routes {
 		mux.HandleFunc(route.method+" "+route.path, named(route.path, route.handle))
 		mux.HandleFunc(route.path, named(route.path, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Allow", route.method)
-			answerNoRoute(r.Context(), nil, nil, w, r, http.StatusMethodNotAllowed)
+			allowed := route.method
+			if route.method == http.MethodGet && route.path != pathConnect { // that one is a WebSocket
+				allowed = "GET, HEAD"
+			}
+			w.Header().Set("Allow", allowed)
+			answerNoRoute(r.Context(), w, http.StatusMethodNotAllowed)
 		}))
 	}
 	mux.Handle("/v1/", s.api)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		answerNoRoute(r.Context(), nil, nil, w, r, http.StatusNotFound)
+		answerNoRoute(r.Context(), w, http.StatusNotFound)
 	})
 	return otelhttp.NewHandler(observe(s.log, s.now, mux), "gateway",
 		otelhttp.WithTracerProvider(s.tracer),

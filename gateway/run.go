@@ -129,6 +129,9 @@ func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 	if err != nil {
 		return nil, errors.Join(err, g.close())
 	}
+	if api, err = forClients(cfg.CORSOrigins, auth.require(api)); err != nil {
+		return nil, errors.Join(err, g.close())
+	}
 	sources, err := openSources(cfg)
 	if err != nil {
 		return nil, errors.Join(err, g.close())
@@ -148,7 +151,7 @@ func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 			signatures: signatures, places: g.ofTwilio, origin: cfg.PublicBaseURL, onboarding: conversations, messaging: messages,
 		},
 		hooks: webhooks{onboarding: conversations, messaging: messages, jobs: events}, sources: sources,
-		api: auth.require(api), devices: streams, ready: g.ready,
+		api: api, devices: streams, ready: g.ready,
 		log: deps.Log, now: deps.Now, tracer: tel.Tracer, meter: tel.Meter,
 	}.handler()
 	return g, nil
