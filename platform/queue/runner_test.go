@@ -122,7 +122,7 @@ func TestFailures(t *testing.T) {
 		id := b.enqueue("a")
 		given := make(chan error, 1)
 		runner := queue.NewRunner(queue.Config{
-			Name: "jobs", Store: b.queue, Log: slog.New(slog.DiscardHandler), Now: b.clock.Now, Lease: 400 * time.Millisecond,
+			Name: "jobs", Store: b.queue, Log: slog.New(slog.DiscardHandler), Now: b.clock.Now, Timeout: 50 * time.Millisecond,
 			Handlers: map[string]queue.Handler{"work": func(ctx context.Context, _ queue.Job) error {
 				<-ctx.Done()
 				return &queue.Permanent{Cause: ctx.Err()}
