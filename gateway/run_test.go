@@ -101,8 +101,10 @@ func TestRun(t *testing.T) {
 		}
 		_, shown := get(t, r.ops+"/debug/config")
 		require.NotContains(t, shown, twilioToken)
-		_, metrics := get(t, r.ops+"/metrics")
-		require.Contains(t, metrics, `http_route="/openapi.yaml"`)
+		require.Eventually(t, func() bool { // it is counted once the page is written, which is after it can be read
+			_, metrics := get(t, r.ops+"/metrics")
+			return strings.Contains(metrics, `http_route="/openapi.yaml"`)
+		}, 10*time.Second, 5*time.Millisecond)
 		r.stop()
 		require.NoError(t, <-r.ended)
 	})

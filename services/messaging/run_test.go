@@ -262,8 +262,10 @@ func TestRun(t *testing.T) {
 			answer, err = client.Send(t.Context(), request)
 			return err == nil && answer.GetOutcome() == messagingv1.Outcome_OUTCOME_ALREADY_ACCEPTED
 		}, 10*time.Second, 5*time.Millisecond)
-		_, metrics := get(t, ops+"/metrics")
-		require.Contains(t, metrics, `sms_unknown_settled_total{as="adopted"} 1`)
+		require.Eventually(t, func() bool { // it is counted once it is committed, which is after it can be read
+			_, metrics := get(t, ops+"/metrics")
+			return strings.Contains(metrics, `sms_unknown_settled_total{as="adopted"} 1`)
+		}, 10*time.Second, 5*time.Millisecond)
 	})
 
 	// Also: R-19
