@@ -35,7 +35,7 @@ const (
 
 // Combiner runs the statements of many callers in few transactions: what has come together while the lanes were busy goes to the server in
 // one round trip and shares one commit, and what is the same statement is run once for all of them. A caller alone goes at once, in a
-// transaction of its own; a crowd waits for one transaction that is under way and for its own. Nobody is answered before the commit.
+// transaction of its own; a crowd waits for one transaction that is under way and for its own. No caller is answered before the commit.
 //
 // What is combined must be correct in any order and beside anything: statements that are guarded by themselves. The zero value is not
 // usable; see NewCombiner.

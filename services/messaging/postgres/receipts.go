@@ -19,16 +19,24 @@ select ` + columns + ` from sms_messages
 where direction = 'outbound' and (id = @id or twilio_sid = @sid)
 order by id for no key update`
 
-const sqlKeepReceipt = `
+// sqlKeepReceipts keeps receipts as they came, each distinct one once; without an id they are about none of ours.
+const sqlKeepReceipts = `
 insert into sms_receipts (message_id, twilio_sid, status, error_code, raw, received_at)
-values (@message, @sid, @status, @code, @raw, @at)
+select message, sid, status, code, raw, at
+from unnest(@id::uuid[], @reported_sid::text[], @reported::text[], @reported_code::int[], @raw::jsonb[], @at::timestamptz[])
+	u (message, sid, status, code, raw, at)
 on conflict (twilio_sid, status, error_code) do nothing`
+
+// receiptArgs are the arguments of a receipt that is about a message; uuid.Nil when it is about none of ours.
+func receiptArgs(args postgres.Args, messageID uuid.UUID, r send.Receipt) postgres.Args {
+	args["id"], args["reported_sid"], args["reported"], args["reported_code"] = null(messageID), r.SID, r.Status, r.ErrorCode
+	args["raw"], args["at"] = r.Raw, r.At
+	return args
+}
 
 // keep stores a receipt as it came; messageID is uuid.Nil when it is about none of ours.
 func keep(ctx context.Context, tx pgx.Tx, messageID uuid.UUID, r send.Receipt) error {
-	return exec(ctx, tx, sqlKeepReceipt, postgres.Args{
-		"message": null(messageID), "sid": r.SID, "status": r.Status, "code": r.ErrorCode, "raw": r.Raw, "at": r.At,
-	})
+	return exec(ctx, tx, sqlKeepReceipts, receiptArgs(postgres.Args{}, messageID, r).Each())
 }
 
 // sqlAboutAlone finds for each receipt the messages that it could be about, with the version of their rows.
@@ -63,14 +71,6 @@ with merged as (
 	on conflict (twilio_sid, status, error_code) do nothing
 )
 select n from merged`
-
-// sqlKeepReceipts keeps receipts that change nothing.
-const sqlKeepReceipts = `
-insert into sms_receipts (message_id, twilio_sid, status, error_code, raw, received_at)
-select message, sid, status, code, raw, at
-from unnest(@id::uuid[], @reported_sid::text[], @reported::text[], @reported_code::int[], @raw::jsonb[], @at::timestamptz[])
-	u (message, sid, status, code, raw, at)
-on conflict (twilio_sid, status, error_code) do nothing`
 
 // RecordReceipt keeps the receipt, found or not, applies Message.Receive, and returns the message after it. A late
 // refusal for an opt-out is recorded in the ledger once, and not over a consent that was given after the send.
@@ -127,9 +127,8 @@ func (s *Store) mergeReceipt(ctx context.Context, r send.Receipt) (recorded send
 		return send.Recorded{}, false, err
 	}
 	merged, changed := stored.Receive(r)
-	args := updateArgs(merged)
-	args["version"], args["reported_sid"], args["reported"], args["reported_code"] = version, r.SID, r.Status, r.ErrorCode
-	args["raw"], args["at"] = r.Raw, r.At
+	args := receiptArgs(updateArgs(merged), merged.ID, r)
+	args["version"] = version
 	if !changed {
 		err = s.hot.Do(ctx, stored.ID.String(), postgres.Statement{SQL: sqlKeepReceipts, Args: args})
 		return send.Recorded{Message: &stored}, true, err

@@ -51,7 +51,7 @@ func alarmArgs(args postgres.Args, a *session.Alarm, at time.Time) {
 	args["alarm"], args["alarm_org"], args["alarm_profile"], args["alarm_step"] = a.ID, a.OrgID, a.ProfileID, string(a.StepID)
 	args["alarm_token"], args["generation"], args["alarm_cause"] = string(a.ExpectedStateToken), a.Generation, string(a.Cause)
 	args["due"], args["lease_until"] = a.DueAt, at
-	if a.LeaseToken != "" { // whoever moved the session publishes it; without a lease it is the relay's
+	if a.LeaseToken != "" { // the process that moved the session publishes it; without a lease the relay does
 		args["lease"], args["lease_until"] = a.LeaseToken, at.Add(outbox.PublishLease)
 	}
 }
