@@ -222,7 +222,7 @@ func (w *wiring) outbound(ctx context.Context, sending *send.Service) (outboundQ
 	queued := outboundQueue{
 		store: db, intake: &outbound.Intake{Store: db, Sender: w.cfg.sender(), Wake: wake, Log: log, Now: now},
 		send:  w.loops.Loop("outbound", runner.Loop(w.deps.Rest).Run),
-		clear: w.loops.Loop("outbound retention", retention.Loop(w.deps.Rest).Run),
+		clear: w.loops.Loop("outbound retention", w.droppingEvents(retention.Loop(w.deps.Rest)).Run),
 	}
 	queued.health = func(ctx context.Context) (any, error) {
 		health, err := runner.Health(postgres.AcrossOrganisations(ctx), db.Jobs())
@@ -230,6 +230,22 @@ func (w *wiring) outbound(ctx context.Context, sending *send.Service) (outboundQ
 	}
 	queued.send.StopTimeout, queued.clear.StopTimeout = runner.Bound(), stopReconciler
 	return queued, nil
+}
+
+// droppingEvents has a retention drop the events that onboarding has not fetched within a week, too: it does not run, or is of a release
+// that fetches none.
+func (w *wiring) droppingEvents(r process.Repetition) process.Repetition {
+	const kept, batch = 7 * 24 * time.Hour, 1000
+	db, queued := store.NewStore(w.pool), r.Once
+	r.Once = func(ctx context.Context) (bool, error) {
+		more, err := queued(ctx)
+		n, dropErr := db.DropEvents(ctx, w.deps.Now().Add(-kept), batch)
+		if n > 0 {
+			w.observed.Log.WarnContext(ctx, "events.dropped", "events", n)
+		}
+		return more || n == batch, errors.Join(err, dropErr)
+	}
+	return r
 }
 
 // carrier is how Twilio is called: through the messaging service if there is one.

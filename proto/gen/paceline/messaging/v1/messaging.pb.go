@@ -3325,6 +3325,234 @@ func (x *CheckSenderResponse) GetOptedOut() bool {
 	return false
 }
 
+// ListEventsRequest asks for what was not handed over yet.
+type ListEventsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The rows that are stored at onboarding, which need not be kept here any longer.
+	Done []int64 `protobuf:"varint,1,rep,packed,name=done,proto3" json:"done,omitempty"`
+	// The types that are wanted from now on.
+	Types []string `protobuf:"bytes,2,rep,name=types,proto3" json:"types,omitempty"`
+	// At the most; 1 to 1000.
+	Limit         int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListEventsRequest) Reset() {
+	*x = ListEventsRequest{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListEventsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListEventsRequest) ProtoMessage() {}
+
+func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
+func (*ListEventsRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ListEventsRequest) GetDone() []int64 {
+	if x != nil {
+		return x.Done
+	}
+	return nil
+}
+
+func (x *ListEventsRequest) GetTypes() []string {
+	if x != nil {
+		return x.Types
+	}
+	return nil
+}
+
+func (x *ListEventsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+// ListEventsResponse is what waits.
+type ListEventsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order in which they were written.
+	Events        []*Event `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListEventsResponse) Reset() {
+	*x = ListEventsResponse{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListEventsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListEventsResponse) ProtoMessage() {}
+
+func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListEventsResponse.ProtoReflect.Descriptor instead.
+func (*ListEventsResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ListEventsResponse) GetEvents() []*Event {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+// Event is a line of messaging's outbox of events.
+type Event struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The row, for ListEventsRequest.done.
+	Row int64 `protobuf:"varint,1,opt,name=row,proto3" json:"row,omitempty"`
+	// A UUIDv7.
+	EventId string `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// Whose it is.
+	OrgId string `protobuf:"bytes,3,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
+	// What happened, such as message.accepted.
+	Type string `protobuf:"bytes,4,opt,name=type,proto3" json:"type,omitempty"`
+	// Whom it is about; empty where only the phone is known.
+	ProfileId string `protobuf:"bytes,5,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
+	// The person's number, E.164, to find the profile by; it goes no further.
+	Phone string `protobuf:"bytes,6,opt,name=phone,proto3" json:"phone,omitempty"`
+	// When it happened.
+	Time *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=time,proto3" json:"time,omitempty"`
+	// What caused it.
+	CausationId string `protobuf:"bytes,8,opt,name=causation_id,json=causationId,proto3" json:"causation_id,omitempty"`
+	// A JSON object of ids and numbers.
+	Data          string `protobuf:"bytes,9,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Event) Reset() {
+	*x = Event{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Event) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Event) ProtoMessage() {}
+
+func (x *Event) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Event.ProtoReflect.Descriptor instead.
+func (*Event) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *Event) GetRow() int64 {
+	if x != nil {
+		return x.Row
+	}
+	return 0
+}
+
+func (x *Event) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *Event) GetOrgId() string {
+	if x != nil {
+		return x.OrgId
+	}
+	return ""
+}
+
+func (x *Event) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *Event) GetProfileId() string {
+	if x != nil {
+		return x.ProfileId
+	}
+	return ""
+}
+
+func (x *Event) GetPhone() string {
+	if x != nil {
+		return x.Phone
+	}
+	return ""
+}
+
+func (x *Event) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *Event) GetCausationId() string {
+	if x != nil {
+		return x.CausationId
+	}
+	return ""
+}
+
+func (x *Event) GetData() string {
+	if x != nil {
+		return x.Data
+	}
+	return ""
+}
+
 var File_paceline_messaging_v1_messaging_proto protoreflect.FileDescriptor
 
 const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
@@ -3574,7 +3802,24 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x02to\x18\x02 \x01(\tR\x02to\"J\n" +
 	"\x13CheckSenderResponse\x12\x16\n" +
 	"\x06sender\x18\x01 \x01(\tR\x06sender\x12\x1b\n" +
-	"\topted_out\x18\x02 \x01(\bR\boptedOut*\xa2\x03\n" +
+	"\topted_out\x18\x02 \x01(\bR\boptedOut\"S\n" +
+	"\x11ListEventsRequest\x12\x12\n" +
+	"\x04done\x18\x01 \x03(\x03R\x04done\x12\x14\n" +
+	"\x05types\x18\x02 \x03(\tR\x05types\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\x05R\x05limit\"J\n" +
+	"\x12ListEventsResponse\x124\n" +
+	"\x06events\x18\x01 \x03(\v2\x1c.paceline.messaging.v1.EventR\x06events\"\xfb\x01\n" +
+	"\x05Event\x12\x10\n" +
+	"\x03row\x18\x01 \x01(\x03R\x03row\x12\x19\n" +
+	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x15\n" +
+	"\x06org_id\x18\x03 \x01(\tR\x05orgId\x12\x12\n" +
+	"\x04type\x18\x04 \x01(\tR\x04type\x12\x1d\n" +
+	"\n" +
+	"profile_id\x18\x05 \x01(\tR\tprofileId\x12\x14\n" +
+	"\x05phone\x18\x06 \x01(\tR\x05phone\x12.\n" +
+	"\x04time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12!\n" +
+	"\fcausation_id\x18\b \x01(\tR\vcausationId\x12\x12\n" +
+	"\x04data\x18\t \x01(\tR\x04data*\xa2\x03\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12!\n" +
@@ -3631,7 +3876,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x16RESOLUTION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fRESOLUTION_SENT\x10\x01\x12\x17\n" +
 	"\x13RESOLUTION_NOT_SENT\x10\x02\x12\x16\n" +
-	"\x12RESOLUTION_GIVE_UP\x10\x032\xc1\v\n" +
+	"\x12RESOLUTION_GIVE_UP\x10\x032\xaf\f\n" +
 	"\x10MessagingService\x12Z\n" +
 	"\x04Send\x12\".paceline.messaging.v1.SendRequest\x1a#.paceline.messaging.v1.SendResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01\x12r\n" +
@@ -3660,6 +3905,9 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\aSetHold\x12%.paceline.messaging.v1.SetHoldRequest\x1a&.paceline.messaging.v1.SetHoldResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01\x12r\n" +
 	"\fSetReminders\x12*.paceline.messaging.v1.SetRemindersRequest\x1a+.paceline.messaging.v1.SetRemindersResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x01\x10\x01\x12l\n" +
+	"\n" +
+	"ListEvents\x12(.paceline.messaging.v1.ListEventsRequest\x1a).paceline.messaging.v1.ListEventsResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01\x12o\n" +
 	"\vCheckSender\x12).paceline.messaging.v1.CheckSenderRequest\x1a*.paceline.messaging.v1.CheckSenderResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01B?Z=paceline.internal/proto/gen/paceline/messaging/v1;messagingv1b\x06proto3"
@@ -3677,7 +3925,7 @@ func file_paceline_messaging_v1_messaging_proto_rawDescGZIP() []byte {
 }
 
 var file_paceline_messaging_v1_messaging_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(Reason)(0),                    // 0: paceline.messaging.v1.Reason
 	(Outcome)(0),                   // 1: paceline.messaging.v1.Outcome
@@ -3722,90 +3970,97 @@ var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(*SetHoldResponse)(nil),        // 40: paceline.messaging.v1.SetHoldResponse
 	(*CheckSenderRequest)(nil),     // 41: paceline.messaging.v1.CheckSenderRequest
 	(*CheckSenderResponse)(nil),    // 42: paceline.messaging.v1.CheckSenderResponse
-	nil,                            // 43: paceline.messaging.v1.RecordStatusRequest.RawEntry
-	(*timestamppb.Timestamp)(nil),  // 44: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 45: google.protobuf.Duration
+	(*ListEventsRequest)(nil),      // 43: paceline.messaging.v1.ListEventsRequest
+	(*ListEventsResponse)(nil),     // 44: paceline.messaging.v1.ListEventsResponse
+	(*Event)(nil),                  // 45: paceline.messaging.v1.Event
+	nil,                            // 46: paceline.messaging.v1.RecordStatusRequest.RawEntry
+	(*timestamppb.Timestamp)(nil),  // 47: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 48: google.protobuf.Duration
 }
 var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
-	44, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
-	44, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
+	47, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
+	47, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
 	4,  // 2: paceline.messaging.v1.SendRequest.unknown_policy:type_name -> paceline.messaging.v1.UnknownPolicy
 	1,  // 3: paceline.messaging.v1.SendRequest.understands:type_name -> paceline.messaging.v1.Outcome
 	9,  // 4: paceline.messaging.v1.SendRequest.consent:type_name -> paceline.messaging.v1.ConsentRecord
 	2,  // 5: paceline.messaging.v1.SendRequest.message_class:type_name -> paceline.messaging.v1.MessageClass
-	44, // 6: paceline.messaging.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
+	47, // 6: paceline.messaging.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
 	1,  // 7: paceline.messaging.v1.SendResponse.outcome:type_name -> paceline.messaging.v1.Outcome
 	7,  // 8: paceline.messaging.v1.SendResponse.message:type_name -> paceline.messaging.v1.Message
-	45, // 9: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
-	45, // 10: paceline.messaging.v1.SendResponse.accepted_ago:type_name -> google.protobuf.Duration
-	45, // 11: paceline.messaging.v1.SendResponse.asked_ago:type_name -> google.protobuf.Duration
-	43, // 12: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
-	44, // 13: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
+	48, // 9: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
+	48, // 10: paceline.messaging.v1.SendResponse.accepted_ago:type_name -> google.protobuf.Duration
+	48, // 11: paceline.messaging.v1.SendResponse.asked_ago:type_name -> google.protobuf.Duration
+	46, // 12: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
+	47, // 13: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
 	7,  // 14: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
 	5,  // 15: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
 	3,  // 16: paceline.messaging.v1.RecordInboundResponse.reminders:type_name -> paceline.messaging.v1.Switch
 	3,  // 17: paceline.messaging.v1.RecordInboundResponse.tips:type_name -> paceline.messaging.v1.Switch
 	3,  // 18: paceline.messaging.v1.SetRemindersRequest.reminders:type_name -> paceline.messaging.v1.Switch
-	44, // 19: paceline.messaging.v1.SetRemindersRequest.said_at:type_name -> google.protobuf.Timestamp
+	47, // 19: paceline.messaging.v1.SetRemindersRequest.said_at:type_name -> google.protobuf.Timestamp
 	3,  // 20: paceline.messaging.v1.SetRemindersResponse.reminders:type_name -> paceline.messaging.v1.Switch
-	44, // 21: paceline.messaging.v1.SetRemindersResponse.said_at:type_name -> google.protobuf.Timestamp
-	44, // 22: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
-	44, // 23: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
-	44, // 24: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
+	47, // 21: paceline.messaging.v1.SetRemindersResponse.said_at:type_name -> google.protobuf.Timestamp
+	47, // 22: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
+	47, // 23: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
+	47, // 24: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
 	18, // 25: paceline.messaging.v1.ListInboundResponse.texts:type_name -> paceline.messaging.v1.InboundText
 	7,  // 26: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	44, // 27: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
-	44, // 28: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
+	47, // 27: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
+	47, // 28: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
 	23, // 29: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
-	44, // 30: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
+	47, // 30: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
 	7,  // 31: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
 	24, // 32: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
 	25, // 33: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
-	44, // 34: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
+	47, // 34: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
 	6,  // 35: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
 	7,  // 36: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
 	7,  // 37: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
-	44, // 38: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
-	44, // 39: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
+	47, // 38: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
+	47, // 39: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
 	31, // 40: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
 	33, // 41: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
 	32, // 42: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
 	37, // 43: paceline.messaging.v1.SetConsentRequest.evidence:type_name -> paceline.messaging.v1.Evidence
-	44, // 44: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
+	47, // 44: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
 	31, // 45: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
 	33, // 46: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
 	32, // 47: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
-	8,  // 48: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
-	11, // 49: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
-	13, // 50: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
-	17, // 51: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
-	20, // 52: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
-	22, // 53: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
-	27, // 54: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
-	29, // 55: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
-	34, // 56: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
-	36, // 57: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
-	39, // 58: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
-	15, // 59: paceline.messaging.v1.MessagingService.SetReminders:input_type -> paceline.messaging.v1.SetRemindersRequest
-	41, // 60: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
-	10, // 61: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
-	12, // 62: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
-	14, // 63: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
-	19, // 64: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
-	21, // 65: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
-	26, // 66: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
-	28, // 67: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
-	30, // 68: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
-	35, // 69: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
-	38, // 70: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
-	40, // 71: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
-	16, // 72: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
-	42, // 73: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
-	61, // [61:74] is the sub-list for method output_type
-	48, // [48:61] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	45, // 48: paceline.messaging.v1.ListEventsResponse.events:type_name -> paceline.messaging.v1.Event
+	47, // 49: paceline.messaging.v1.Event.time:type_name -> google.protobuf.Timestamp
+	8,  // 50: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
+	11, // 51: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
+	13, // 52: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
+	17, // 53: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
+	20, // 54: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
+	22, // 55: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
+	27, // 56: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
+	29, // 57: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
+	34, // 58: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
+	36, // 59: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
+	39, // 60: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
+	15, // 61: paceline.messaging.v1.MessagingService.SetReminders:input_type -> paceline.messaging.v1.SetRemindersRequest
+	43, // 62: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
+	41, // 63: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
+	10, // 64: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
+	12, // 65: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
+	14, // 66: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
+	19, // 67: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
+	21, // 68: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
+	26, // 69: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
+	28, // 70: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
+	30, // 71: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
+	35, // 72: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
+	38, // 73: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
+	40, // 74: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
+	16, // 75: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
+	44, // 76: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
+	42, // 77: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
+	64, // [64:78] is the sub-list for method output_type
+	50, // [50:64] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_paceline_messaging_v1_messaging_proto_init() }
@@ -3821,7 +4076,7 @@ func file_paceline_messaging_v1_messaging_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_messaging_v1_messaging_proto_rawDesc), len(file_paceline_messaging_v1_messaging_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   37,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

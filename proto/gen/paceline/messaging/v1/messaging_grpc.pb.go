@@ -34,6 +34,7 @@ const (
 	MessagingService_SetConsent_FullMethodName     = "/paceline.messaging.v1.MessagingService/SetConsent"
 	MessagingService_SetHold_FullMethodName        = "/paceline.messaging.v1.MessagingService/SetHold"
 	MessagingService_SetReminders_FullMethodName   = "/paceline.messaging.v1.MessagingService/SetReminders"
+	MessagingService_ListEvents_FullMethodName     = "/paceline.messaging.v1.MessagingService/ListEvents"
 	MessagingService_CheckSender_FullMethodName    = "/paceline.messaging.v1.MessagingService/CheckSender"
 )
 
@@ -82,6 +83,9 @@ type MessagingServiceClient interface {
 	// as it is. Reminders that are off are answered once nothing is on its way to the number any more. Errors: UNAVAILABLE, with them off, when
 	// a message is on its way for too long.
 	SetReminders(ctx context.Context, in *SetRemindersRequest, opts ...grpc.CallOption) (*SetRemindersResponse, error)
+	// ListEvents hands over events for the host application, oldest first, and deletes those that onboarding has. It also says which types are
+	// wanted: messaging writes no others. The same call again answers the same.
+	ListEvents(ctx context.Context, in *ListEventsRequest, opts ...grpc.CallOption) (*ListEventsResponse, error)
 	// CheckSender reports whether an organisation has a sender; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER) if not.
 	CheckSender(ctx context.Context, in *CheckSenderRequest, opts ...grpc.CallOption) (*CheckSenderResponse, error)
 }
@@ -214,6 +218,16 @@ func (c *messagingServiceClient) SetReminders(ctx context.Context, in *SetRemind
 	return out, nil
 }
 
+func (c *messagingServiceClient) ListEvents(ctx context.Context, in *ListEventsRequest, opts ...grpc.CallOption) (*ListEventsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListEventsResponse)
+	err := c.cc.Invoke(ctx, MessagingService_ListEvents_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *messagingServiceClient) CheckSender(ctx context.Context, in *CheckSenderRequest, opts ...grpc.CallOption) (*CheckSenderResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CheckSenderResponse)
@@ -269,6 +283,9 @@ type MessagingServiceServer interface {
 	// as it is. Reminders that are off are answered once nothing is on its way to the number any more. Errors: UNAVAILABLE, with them off, when
 	// a message is on its way for too long.
 	SetReminders(context.Context, *SetRemindersRequest) (*SetRemindersResponse, error)
+	// ListEvents hands over events for the host application, oldest first, and deletes those that onboarding has. It also says which types are
+	// wanted: messaging writes no others. The same call again answers the same.
+	ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error)
 	// CheckSender reports whether an organisation has a sender; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER) if not.
 	CheckSender(context.Context, *CheckSenderRequest) (*CheckSenderResponse, error)
 	mustEmbedUnimplementedMessagingServiceServer()
@@ -316,6 +333,9 @@ func (UnimplementedMessagingServiceServer) SetHold(context.Context, *SetHoldRequ
 }
 func (UnimplementedMessagingServiceServer) SetReminders(context.Context, *SetRemindersRequest) (*SetRemindersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetReminders not implemented")
+}
+func (UnimplementedMessagingServiceServer) ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListEvents not implemented")
 }
 func (UnimplementedMessagingServiceServer) CheckSender(context.Context, *CheckSenderRequest) (*CheckSenderResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CheckSender not implemented")
@@ -557,6 +577,24 @@ func _MessagingService_SetReminders_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MessagingService_ListEvents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListEventsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MessagingServiceServer).ListEvents(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MessagingService_ListEvents_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MessagingServiceServer).ListEvents(ctx, req.(*ListEventsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _MessagingService_CheckSender_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CheckSenderRequest)
 	if err := dec(in); err != nil {
@@ -629,6 +667,10 @@ var MessagingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetReminders",
 			Handler:    _MessagingService_SetReminders_Handler,
+		},
+		{
+			MethodName: "ListEvents",
+			Handler:    _MessagingService_ListEvents_Handler,
 		},
 		{
 			MethodName: "CheckSender",

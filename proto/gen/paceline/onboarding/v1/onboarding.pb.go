@@ -116,6 +116,16 @@ const (
 	Reason_REASON_TIME_MISSING Reason = 41
 	// The person has as many open goals as they may have, or has asked for too many today.
 	Reason_REASON_TOO_MANY_GOALS Reason = 42
+	// Events that were asked for are not kept any more.
+	Reason_REASON_EVENTS_DELETED Reason = 43
+	// The organisation has no such subscription.
+	Reason_REASON_SUBSCRIPTION_NOT_FOUND Reason = 44
+	// The organisation has as many subscriptions as it may.
+	Reason_REASON_TOO_MANY_SUBSCRIPTIONS Reason = 45
+	// The organisation has no such delivery.
+	Reason_REASON_DELIVERY_NOT_FOUND Reason = 46
+	// The delivery's status does not allow it.
+	Reason_REASON_DELIVERY_STATUS Reason = 47
 )
 
 // Enum value maps for Reason.
@@ -164,6 +174,11 @@ var (
 		40: "REASON_TIME_TOO_FAR",
 		41: "REASON_TIME_MISSING",
 		42: "REASON_TOO_MANY_GOALS",
+		43: "REASON_EVENTS_DELETED",
+		44: "REASON_SUBSCRIPTION_NOT_FOUND",
+		45: "REASON_TOO_MANY_SUBSCRIPTIONS",
+		46: "REASON_DELIVERY_NOT_FOUND",
+		47: "REASON_DELIVERY_STATUS",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -209,6 +224,11 @@ var (
 		"REASON_TIME_TOO_FAR":                40,
 		"REASON_TIME_MISSING":                41,
 		"REASON_TOO_MANY_GOALS":              42,
+		"REASON_EVENTS_DELETED":              43,
+		"REASON_SUBSCRIPTION_NOT_FOUND":      44,
+		"REASON_TOO_MANY_SUBSCRIPTIONS":      45,
+		"REASON_DELIVERY_NOT_FOUND":          46,
+		"REASON_DELIVERY_STATUS":             47,
 	}
 )
 
@@ -2975,7 +2995,8 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x10UnresumedSession\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason*\x9e\t\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason*\xba\n" +
+	"\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12\x17\n" +
@@ -3020,7 +3041,12 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x10REASON_TIME_PAST\x10'\x12\x17\n" +
 	"\x13REASON_TIME_TOO_FAR\x10(\x12\x17\n" +
 	"\x13REASON_TIME_MISSING\x10)\x12\x19\n" +
-	"\x15REASON_TOO_MANY_GOALS\x10**\\\n" +
+	"\x15REASON_TOO_MANY_GOALS\x10*\x12\x19\n" +
+	"\x15REASON_EVENTS_DELETED\x10+\x12!\n" +
+	"\x1dREASON_SUBSCRIPTION_NOT_FOUND\x10,\x12!\n" +
+	"\x1dREASON_TOO_MANY_SUBSCRIPTIONS\x10-\x12\x1d\n" +
+	"\x19REASON_DELIVERY_NOT_FOUND\x10.\x12\x1a\n" +
+	"\x16REASON_DELIVERY_STATUS\x10/*\\\n" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +
