@@ -24,6 +24,7 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
+	"paceline.internal/services/onboarding/events"
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/messaging"
 	store "paceline.internal/services/onboarding/postgres"
@@ -97,32 +98,37 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 		process.HTTPServer("ops", ops, deps.OpsListener),
 		bounded(process.GRPCServer("grpc", s.grpc.Server, deps.Listener, s.grpc.Health), stepTimeout),
 		process.Component{Name: "streams", Stop: s.hub.Drain}, // before the calls in flight, which streams are
+		process.Component{Name: "event streams", Stop: s.readers.Drain},
 		process.Component{Name: "ready", Start: func(context.Context) error { deps.Ready(); return nil }},
 	)...)
 }
 
 // wired is the service with every part in its place.
 type wired struct {
-	pool          *postgres.Pool
-	store         *store.Store
-	messaging     *grpc.ClientConn
-	redis         *reservation.Redis // nil without REDIS_URL
-	conversations *conversation.Service
-	people        *engagement.Service
-	later         *goals.Service
-	hub           *goals.Hub
-	closeReader   func() // of the model that reads times; nil without one
-	notifier      *queue.Notifier
-	outreach      *queue.Runner
-	outreachBell  *queue.Notifier
-	failures      *reservation.Guard
-	grpc          *rpc.Server
-	wakeJobs      chan struct{}
-	wakeOutreach  chan struct{}
-	wakeRelay     chan struct{}
-	wakeGoals     chan struct{} // the relay of their alarms
-	loops         *process.Loops
-	components    []process.Component // what works without being called
+	pool           *postgres.Pool
+	store          *store.Store
+	messaging      *grpc.ClientConn
+	redis          *reservation.Redis // nil without REDIS_URL
+	conversations  *conversation.Service
+	people         *engagement.Service
+	later          *goals.Service
+	hub            *goals.Hub
+	feed           *events.Feed
+	readers        *events.Hub
+	courier        *events.Courier
+	wakeDeliveries func()
+	closeReader    func() // of the model that reads times; nil without one
+	notifier       *queue.Notifier
+	outreach       *queue.Runner
+	outreachBell   *queue.Notifier
+	failures       *reservation.Guard
+	grpc           *rpc.Server
+	wakeJobs       chan struct{}
+	wakeOutreach   chan struct{}
+	wakeRelay      chan struct{}
+	wakeGoals      chan struct{} // the relay of their alarms
+	loops          *process.Loops
+	components     []process.Component // what works without being called
 }
 
 // transient is an outage of our database. A handler that used up its own time is not one: it might do so for ever.
@@ -208,6 +214,9 @@ func (w *wiring) conversation(ctx context.Context) error {
 		Wake: w.wakeJobs, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
 	})
 	w.conversations, w.notifier = c, queue.NewNotifier(w.pool, store.ChannelJobs, w.wakeJobs, w.deps.Log)
+	if err := w.events(ctx, carrier, counted); err != nil {
+		return err
+	}
 	w.addLoops()
 	return w.sendOutreach(ctx, counted)
 }
@@ -281,7 +290,7 @@ func (w *wiring) forgetting(r process.Repetition) process.Repetition {
 	r.Once = func(ctx context.Context) (bool, error) {
 		more, err := jobs(ctx)
 		_, actions := w.store.Engagement().ForgetActions(ctx, w.deps.Now().Add(-store.ActionsKept))
-		return more, errors.Join(err, actions, w.forgetGoals(ctx))
+		return more, errors.Join(err, actions, w.forgetGoals(ctx), w.feed.Forget(ctx))
 	}
 	return r
 }
@@ -316,6 +325,9 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 	})
 	onboardingv1.RegisterEngagementServiceServer(w.grpc, &server.Engagement{
 		People: w.people, Store: w.store.Engagement(), Now: w.deps.Now,
+	})
+	onboardingv1.RegisterEventServiceServer(w.grpc, &server.Events{
+		Store: w.store.Events(), Hub: w.readers, Courier: w.courier, Wake: w.wakeDeliveries, Now: w.deps.Now,
 	})
 	onboardingv1.RegisterGoalServiceServer(w.grpc, &server.Goals{
 		Goals: w.later, Devices: &goals.Devices{Store: w.store.Goals(), Metrics: w.later.Metrics, Now: w.deps.Now},
@@ -412,6 +424,9 @@ func (s *wired) close() error {
 	err := s.messaging.Close()
 	if s.redis != nil {
 		err = errors.Join(err, s.redis.Close())
+	}
+	if s.courier != nil {
+		s.courier.Close()
 	}
 	if s.closeReader != nil {
 		s.closeReader()

@@ -15,6 +15,7 @@ import (
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/events"
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/reservation"
 	"paceline.internal/services/onboarding/session"
@@ -84,6 +85,11 @@ var table = []struct {
 	{goals.ErrNoTime, codes.InvalidArgument, onboardingv1.Reason_REASON_TIME_MISSING},
 	{goals.ErrPast, codes.InvalidArgument, onboardingv1.Reason_REASON_TIME_PAST},
 	{goals.ErrUndone, codes.FailedPrecondition, onboardingv1.Reason_REASON_GOAL_STATUS},
+	{events.ErrNoSubscription, codes.NotFound, onboardingv1.Reason_REASON_SUBSCRIPTION_NOT_FOUND},
+	{events.ErrNoDelivery, codes.NotFound, onboardingv1.Reason_REASON_DELIVERY_NOT_FOUND},
+	{events.ErrTooMany, codes.ResourceExhausted, onboardingv1.Reason_REASON_TOO_MANY_SUBSCRIPTIONS},
+	{events.ErrFull, codes.ResourceExhausted, onboardingv1.Reason_REASON_UNAVAILABLE},
+	{events.ErrDraining, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{queue.ErrNoJob, codes.NotFound, onboardingv1.Reason_REASON_WEBHOOK_JOB_NOT_FOUND},
 	{queue.ErrPayload, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{queue.ErrPayloadMismatch, codes.AlreadyExists, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED},

@@ -141,6 +141,7 @@ CREATE TABLE event_deliveries (
     updated_at      timestamptz NOT NULL,
     subscription_id uuid        NOT NULL REFERENCES event_subscriptions (id) ON DELETE CASCADE,
     seq             bigint      NOT NULL,
+    type            text        NOT NULL, -- of the event
     CONSTRAINT event_deliveries_once UNIQUE (org_id, idempotency_key),
     CONSTRAINT a_lease_is_of_a_delivery_at_work CHECK ((status = 'processing') = (lease_token IS NOT NULL))
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);

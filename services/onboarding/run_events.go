@@ -1,0 +1,49 @@
+package onboarding
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/events"
+	"paceline.internal/services/onboarding/messaging"
+)
+
+// deliveryWorkers is how many deliveries are at work at a time. They are the last that should take from the conversations.
+const deliveryWorkers = 8
+
+// events wires what the host application is told: the sequencer, the readers of the log, and the deliveries.
+func (w *wiring) events(ctx context.Context, carrier *messaging.Client, counted *queue.Metrics) error {
+	rows, wake := w.store.Events(), make(chan struct{}, 1)
+	recorded, err := w.meter.Int64Counter("events_recorded_total", metric.WithDescription("Events that were added to the log."))
+	gauges := func(ctx context.Context) (events.Gauges, error) {
+		return rows.Gauges(postgres.AcrossOrganisations(ctx), w.deps.Now())
+	}
+	if err := errors.Join(err, events.Observe(w.meter, gauges), queue.Observe(ctx, w.meter, events.DeliveriesTable, rows.Deliveries(), w.deps.Now)); err != nil {
+		return err
+	}
+	w.wakeDeliveries = func() { queue.Wake(wake) }
+	w.feed = events.NewFeed(events.FeedConfig{
+		Log: rows, Messaging: carrier, Retention: w.cfg.EventsRetention, Wake: w.wakeDeliveries, Recorded: recorded, Logger: w.deps.Log, Now: w.deps.Now,
+	})
+	w.readers = events.NewHub(rows.LastSeq, w.deps.Log)
+	w.courier = events.NewCourier(events.CourierConfig{
+		Subscriptions: rows, Messaging: carrier, Networks: w.cfg.EventsAllowedNetworks, Logger: w.deps.Log, Now: w.deps.Now,
+	})
+	deliveries := queue.NewRunner(queue.Config{
+		Name: events.DeliveriesTable, Store: rows.Deliveries(), Handlers: map[string]queue.Handler{events.DeliveryType: w.courier.Deliver},
+		Backoff: events.Backoff, Workers: deliveryWorkers, Timeout: events.DeliveryTimeout, Transient: transient, Wake: wake, Metrics: counted,
+		Log: w.deps.Log, Now: w.deps.Now,
+	})
+	retention := &queue.Retention{Queue: rows.Deliveries(), For: w.cfg.JobsRetention, Log: w.deps.Log, Now: w.deps.Now}
+	rest := w.deps.Rest
+	w.components = append(w.components,
+		w.loops.Loop("events", w.feed.Loop(rest).Run),
+		w.loops.Loop("event-readers", w.readers.Loop(rest).Run),
+		bounded(w.loops.Loop("event-deliveries", deliveries.Loop(rest).Run), stopLoops),
+		w.loops.Loop("event-deliveries-retention", retention.Loop(rest).Run))
+	return nil
+}
