@@ -22,12 +22,15 @@ func (w *wiring) events(ctx context.Context, carrier *messaging.Client, counted 
 	gauges := func(ctx context.Context) (events.Gauges, error) {
 		return rows.Gauges(postgres.AcrossOrganisations(ctx), w.deps.Now())
 	}
-	if err := errors.Join(err, events.Observe(w.meter, gauges), queue.Observe(ctx, w.meter, events.DeliveriesTable, rows.Deliveries(), w.deps.Now)); err != nil {
+	err = errors.Join(err, events.Observe(w.meter, gauges),
+		queue.Observe(ctx, w.meter, events.DeliveriesTable, rows.Deliveries(), w.deps.Now))
+	if err != nil {
 		return err
 	}
 	w.wakeDeliveries = func() { queue.Wake(wake) }
 	w.feed = events.NewFeed(events.FeedConfig{
-		Log: rows, Messaging: carrier, Retention: w.cfg.EventsRetention, Wake: w.wakeDeliveries, Recorded: recorded, Logger: w.deps.Log, Now: w.deps.Now,
+		Log: rows, Messaging: carrier, Retention: w.cfg.EventsRetention, Wake: w.wakeDeliveries, Recorded: recorded,
+		Logger: w.deps.Log, Now: w.deps.Now,
 	})
 	w.readers = events.NewHub(rows.LastSeq, w.deps.Log)
 	w.courier = events.NewCourier(events.CourierConfig{

@@ -294,9 +294,10 @@ func deliveryArgs(sub events.Subscription, next []events.Event, now time.Time) (
 // deliveryID is a UUIDv7 that sorts as the log does: the queue keeps the order of a subject by it, whichever process made the delivery, and
 // also when it is made again. It counts up within the millisecond of the event's record (RFC 9562, 6.2, method 1).
 func deliveryID(e events.Event) string {
-	id := uuid.New()                                                                                                   // for its random end
-	binary.BigEndian.PutUint64(id[:8], uint64(e.RecordedAt.UnixMilli())<<16|0x7000|uint64(e.Seq>>20)&0xfff)            //nolint:gosec // after 1970
-	binary.BigEndian.PutUint32(id[8:12], 0x80000000|uint32(e.Seq&0xfffff)<<10|binary.BigEndian.Uint32(id[8:12])&0x3ff) //nolint:gosec // 20 bits
+	id := uuid.New()                                                                                 // for its random end
+	at, seq, end := uint64(e.RecordedAt.UnixMilli()), uint64(e.Seq), binary.BigEndian.Uint32(id[8:]) //nolint:gosec // neither is negative
+	binary.BigEndian.PutUint64(id[:8], at<<16|0x7000|seq>>20&0xfff)
+	binary.BigEndian.PutUint32(id[8:], 0x80000000|uint32(seq&0xfffff)<<10|end&0x3ff)
 	return id.String()
 }
 

@@ -59,7 +59,9 @@ func (s *Events) ListEvents(ctx context.Context, in *onboardingv1.ListEventsRequ
 }
 
 // StreamEvents follows the log.
-func (s *Events) StreamEvents(in *onboardingv1.StreamEventsRequest, stream grpc.ServerStreamingServer[onboardingv1.StreamEventsResponse]) error {
+func (s *Events) StreamEvents(
+	in *onboardingv1.StreamEventsRequest, stream grpc.ServerStreamingServer[onboardingv1.StreamEventsResponse],
+) error {
 	ctx := stream.Context()
 	if err := checkAfter(in.GetAfter(), in.GetTypes()); err != nil {
 		return err
@@ -70,7 +72,7 @@ func (s *Events) StreamEvents(in *onboardingv1.StreamEventsRequest, stream grpc.
 	}
 	defer leave()
 	after := in.GetAfter()
-	if in.After == nil { //nolint:protogetter // absent is not 0
+	if in.After == nil {
 		if err := s.Hub.Read(ctx, func() (err error) { after, err = s.Store.LastSeq(ctx); return err }); err != nil {
 			return answer(err)
 		}
@@ -155,7 +157,7 @@ func logged(e events.Event) (*onboardingv1.Event, error) {
 func answerEvents(err error) error {
 	if deleted, ok := errors.AsType[*events.DeletedError](err); ok {
 		return refuse(codes.OutOfRange, onboardingv1.Reason_REASON_EVENTS_DELETED,
-			fmt.Sprintf("events up to %d are not kept any more: read the state of people anew, then go on with after=%d", deleted.UpTo, deleted.UpTo), 0)
+			fmt.Sprintf("events up to %[1]d are not kept any more: read the state of people anew, then go on with after=%[1]d", deleted.UpTo), 0)
 	}
 	return answer(err)
 }
@@ -173,7 +175,8 @@ func (s *Events) CreateEventSubscription(
 		}
 	}
 	made, err := s.Store.Subscribe(ctx, events.Subscription{
-		OrgID: org(ctx), URL: in.GetUrl(), Types: orEmpty(in.GetTypes()), Body: len(in.GetInclude()) > 0, Secret: events.NewSecret(), CreatedAt: s.Now(),
+		OrgID: org(ctx), URL: in.GetUrl(), Types: orEmpty(in.GetTypes()), Body: len(in.GetInclude()) > 0,
+		Secret: events.NewSecret(), CreatedAt: s.Now(),
 	})
 	if err != nil {
 		return nil, answer(err)
@@ -237,7 +240,7 @@ func (s *Events) UpdateEventSubscription(
 	if err != nil {
 		return nil, err
 	}
-	change := postgres.SubscriptionChange{URL: in.Url, Body: in.IncludeBody} //nolint:protogetter // absent is not empty
+	change := postgres.SubscriptionChange{URL: in.Url, Body: in.IncludeBody}
 	if in.GetTypes() != nil {
 		change.Types = orEmpty(in.GetTypes().GetTypes())
 	}
