@@ -56,6 +56,8 @@ func newAPI(ctx context.Context, onboarding, messaging grpc.ClientConnInterface)
 			onboardingv1.NewWebhookJobServiceClient(guarded{conn: onboarding, rules: rules})),
 		onboardingapi.RegisterEngagementServiceHandlerClient(ctx, mux,
 			onboardingv1.NewEngagementServiceClient(guarded{conn: onboarding, rules: rules})),
+		onboardingapi.RegisterEventServiceHandlerClient(ctx, mux,
+			onboardingv1.NewEventServiceClient(guarded{conn: onboarding, rules: rules})),
 		onboardingapi.RegisterGoalServiceHandlerClient(ctx, mux,
 			onboardingv1.NewGoalServiceClient(guarded{conn: onboarding, rules: rules})),
 		messagingapi.RegisterMessagingServiceHandlerClient(ctx, mux,
@@ -212,9 +214,9 @@ func checkQuery(ctx context.Context, request proto.Message) error {
 		switch field := fields.ByTextName(name); {
 		case field == nil:
 			return refuse(codes.InvalidArgument, reasonInvalid, fmt.Sprintf("the query has an unknown parameter %q", name))
-		case len(values) > 1:
+		case len(values) > 1 && !field.IsList():
 			return refuse(codes.InvalidArgument, reasonInvalid, "the query has "+name+" more than once")
-		case !utf8.ValidString(values[0]):
+		case !utf8.ValidString(strings.Join(values, "")):
 			return refuse(codes.InvalidArgument, reasonInvalid, "the query has text in "+name+" that is not UTF-8")
 		}
 	}

@@ -84,23 +84,30 @@ type claims struct {
 
 // principal reads the Authorization header. Its errors say what is wrong and never repeat the token.
 func (a *authenticator) principal(ctx context.Context, header string) (rpc.Principal, error) {
+	got, err := a.claims(ctx, header)
+	if err != nil {
+		return rpc.Principal{}, err
+	}
+	return got.principal()
+}
+
+func (a *authenticator) claims(ctx context.Context, header string) (got claims, err error) {
 	scheme, token, _ := strings.Cut(header, " ")
 	switch {
 	case header == "":
-		return rpc.Principal{}, errors.New("send the header Authorization: Bearer <JWT>")
+		return got, errors.New("send the header Authorization: Bearer <JWT>")
 	case !strings.EqualFold(scheme, "Bearer") || token == "":
-		return rpc.Principal{}, errors.New("the Authorization header must be Bearer <JWT>")
+		return got, errors.New("the Authorization header must be Bearer <JWT>")
 	case len(token) > maxToken:
-		return rpc.Principal{}, errors.New("the token is too long")
+		return got, errors.New("the token is too long")
 	}
-	var got claims
 	if _, err := a.parser.ParseWithClaims(token, &got, a.key(ctx)); err != nil {
-		return rpc.Principal{}, explain(err)
+		return got, explain(err)
 	}
 	if err := rpc.CheckLife(token, got.RegisteredClaims, a.now(), longestLife); err != nil {
-		return rpc.Principal{}, fmt.Errorf("the token is not accepted: %w", err)
+		return got, fmt.Errorf("the token is not accepted: %w", err)
 	}
-	return got.principal()
+	return got, nil
 }
 
 // key chooses the source by the method, which the parser has already pinned: a secret verifies HS256 and nothing else,
@@ -149,10 +156,17 @@ func explain(err error) error {
 	return errors.New("the token is not accepted")
 }
 
+// tokenLifeKey holds for how long the token of a request is good, for what outlives its request.
+type tokenLifeKey struct{}
+
 // require lets a request on only with a valid token, as the principal that the token names.
 func (a *authenticator) require(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		principal, err := a.principal(r.Context(), r.Header.Get("Authorization"))
+		var principal rpc.Principal
+		got, err := a.claims(r.Context(), r.Header.Get("Authorization"))
+		if err == nil {
+			principal, err = got.principal()
+		}
 		if err != nil {
 			eventFrom(r.Context()).at(r, "/v1")
 			w.Header().Set("WWW-Authenticate", "Bearer")
@@ -160,7 +174,8 @@ func (a *authenticator) require(next http.Handler) http.Handler {
 			return
 		}
 		eventFrom(r.Context()).add(slog.String("org_id", principal.OrgID), slog.String("role", string(principal.Role)))
-		next.ServeHTTP(w, r.WithContext(rpc.WithPrincipal(r.Context(), principal)))
+		ctx := context.WithValue(r.Context(), tokenLifeKey{}, got.ExpiresAt.Sub(a.now()))
+		next.ServeHTTP(w, r.WithContext(rpc.WithPrincipal(ctx, principal)))
 	})
 }
 

@@ -22,13 +22,14 @@ var openAPI []byte
 
 // surface is everything that answers on the public port.
 type surface struct {
-	alarms  alarms
-	carrier carrier
-	hooks   webhooks
-	sources []source     // of webhooks
-	api     http.Handler // /v1, behind the authenticator
-	devices *devices
-	ready   func(context.Context) error
+	alarms   alarms
+	carrier  carrier
+	hooks    webhooks
+	sources  []source     // of webhooks
+	api      http.Handler // /v1, behind the authenticator
+	followed http.Handler // the stream of events, behind it as well
+	devices  *devices
+	ready    func(context.Context) error
 
 	log    *slog.Logger
 	now    func() time.Time
@@ -51,6 +52,7 @@ func (s surface) handler() http.Handler {
 		{http.MethodPost, pathInbound, s.carrier.inbound().serve},
 		{http.MethodPost, pathStatus, s.carrier.receipt().serve},
 		{http.MethodGet, pathConnect, s.devices.serve},
+		{http.MethodGet, pathEvents, s.followed.ServeHTTP},
 		{http.MethodGet, "/openapi.yaml", serveOpenAPI},
 		{http.MethodGet, "/healthz", serveHealth},
 		{http.MethodGet, "/readyz", s.serveReady},
@@ -62,7 +64,7 @@ func (s surface) handler() http.Handler {
 		mux.HandleFunc(route.method+" "+route.path, named(route.path, route.handle))
 		mux.HandleFunc(route.path, named(route.path, func(w http.ResponseWriter, r *http.Request) {
 			allowed := route.method
-			if route.method == http.MethodGet && route.path != pathConnect { // that one is a WebSocket
+			if route.method == http.MethodGet && route.path != pathConnect && route.path != pathEvents { // those are streams
 				allowed = "GET, HEAD"
 			}
 			w.Header().Set("Allow", allowed)
@@ -81,7 +83,9 @@ func (s surface) handler() http.Handler {
 		// conversation's trace once its signature is known to be QStash's.
 		otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return true }),
 		otelhttp.WithServerName("gateway"), // else spans name the Host header, which is the caller's
-		otelhttp.WithFilter(func(r *http.Request) bool { return r.URL.Path != "/healthz" && r.URL.Path != "/readyz" }),
+		otelhttp.WithFilter(func(r *http.Request) bool { // a stream's life is no latency
+			return r.URL.Path != "/healthz" && r.URL.Path != "/readyz" && r.URL.Path != pathEvents
+		}),
 	)
 }
 

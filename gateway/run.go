@@ -29,7 +29,7 @@ import (
 )
 
 // stopTimeout lets the longest call finish. An orchestrator has to wait before it kills, at most: this, 10 s for the ops
-// port, 8 s for the devices, 5 s for the last spans, and a second for each.
+// port, 8 s for the devices and as much for the readers of events, 5 s for the last spans, and a second for each.
 const stopTimeout = stepTimeout + time.Second
 
 // Run serves until ctx ends, then finishes what is in flight. It returns nil after a clean end.
@@ -58,6 +58,7 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 		process.HTTPServer("ops", telemetry.OpsServer(ops), deps.OpsListener),
 		public,
 		process.Component{Name: "devices", Stop: g.devices.drain, StopTimeout: drainTimeout},
+		process.Component{Name: "event streams", Stop: g.events.drain, StopTimeout: drainTimeout},
 		process.Component{Name: "ready", Start: func(context.Context) error { deps.Ready(); return nil }, Stop: g.drain},
 	)
 }
@@ -67,6 +68,7 @@ type gateway struct {
 	handler   http.Handler
 	upstreams []upstream
 	devices   *devices
+	events    *eventStreams
 	ofQStash  *places
 	ofTwilio  *places
 	stopJWKS  context.CancelFunc
@@ -112,8 +114,12 @@ func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 	if err != nil {
 		return nil, errors.Join(err, onboarding.Close(), messaging.Close())
 	}
+	events, err := newEventStreams(client)
+	if err != nil {
+		return nil, errors.Join(err, streams.close(), onboarding.Close(), messaging.Close())
+	}
 	g := &gateway{
-		devices:   streams,
+		devices: streams, events: events,
 		upstreams: []upstream{{"onboarding", onboarding}, {"messaging", messaging}},
 		ofQStash:  newPlaces(maxAlarms, maxWaitingAlarms), ofTwilio: newPlaces(maxCallbacks/2, maxCallbacks/2),
 		now: time.Now, asking: make(chan struct{}, 1),
@@ -132,6 +138,10 @@ func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 	if api, err = forClients(cfg.CORSOrigins, auth.require(api)); err != nil {
 		return nil, errors.Join(err, g.close())
 	}
+	followed, err := forClients(cfg.CORSOrigins, auth.require(http.HandlerFunc(events.serve)))
+	if err != nil {
+		return nil, errors.Join(err, g.close())
+	}
 	sources, err := openSources(cfg)
 	if err != nil {
 		return nil, errors.Join(err, g.close())
@@ -140,7 +150,7 @@ func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 	if err != nil {
 		return nil, errors.Join(err, g.close())
 	}
-	conversations, events := onboardingv1.NewOnboardingServiceClient(onboarding), onboardingv1.NewWebhookJobServiceClient(onboarding)
+	conversations, jobs := onboardingv1.NewOnboardingServiceClient(onboarding), onboardingv1.NewWebhookJobServiceClient(onboarding)
 	messages := messagingv1.NewMessagingServiceClient(messaging)
 	g.handler = surface{
 		alarms: alarms{
@@ -150,8 +160,8 @@ func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 		carrier: carrier{
 			signatures: signatures, places: g.ofTwilio, origin: cfg.PublicBaseURL, onboarding: conversations, messaging: messages,
 		},
-		hooks: webhooks{onboarding: conversations, messaging: messages, jobs: events}, sources: sources,
-		api: api, devices: streams, ready: g.ready,
+		hooks: webhooks{onboarding: conversations, messaging: messages, jobs: jobs}, sources: sources,
+		api: api, devices: streams, followed: followed, ready: g.ready,
 		log: deps.Log, now: deps.Now, tracer: tel.Tracer, meter: tel.Meter,
 	}.handler()
 	return g, nil
@@ -176,6 +186,7 @@ var (
 	onboardingServices = []string{
 		onboardingv1.OnboardingService_ServiceDesc.ServiceName, onboardingv1.WebhookJobService_ServiceDesc.ServiceName,
 		onboardingv1.EngagementService_ServiceDesc.ServiceName, onboardingv1.GoalService_ServiceDesc.ServiceName,
+		onboardingv1.EventService_ServiceDesc.ServiceName,
 	}
 	messagingServices = []string{
 		messagingv1.MessagingService_ServiceDesc.ServiceName, messagingv1.OutboundService_ServiceDesc.ServiceName,
@@ -288,7 +299,7 @@ func (u upstream) serving(ctx context.Context, name string) error {
 // close ends the connections and the look-ups of keys.
 func (g *gateway) close() error {
 	g.stopJWKS()
-	problems := []error{g.devices.close()}
+	problems := []error{g.devices.close(), g.events.close()}
 	for _, u := range g.upstreams {
 		problems = append(problems, u.Close())
 	}

@@ -26,7 +26,7 @@ import (
 const (
 	// DeliveriesTable is the queue of deliveries.
 	DeliveriesTable = "event_deliveries"
-	// DeliveryType is the one type of its jobs: the event's own has a column, so that a release that does not know it delivers it all the same.
+	// DeliveryType is the one type of its jobs. The event's own has a column, so that a release that does not know it delivers it, too.
 	DeliveryType = "delivery"
 
 	// Tries is how often a delivery is tried, over two days.

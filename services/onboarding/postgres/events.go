@@ -215,8 +215,8 @@ select seq, event_id::text, org_id::text, type, subject, time, causation_id, dat
 from events where org_id = @org and seq > @after order by seq limit @limit`
 
 	sqlDeliveries = `
-insert into event_deliveries (id, org_id, idempotency_key, event_type, subject, payload, max_attempts, next_retry_at, created_at, updated_at,
-    status, subscription_id, seq, type)
+insert into event_deliveries (id, org_id, idempotency_key, event_type, subject, payload, max_attempts, next_retry_at, created_at,
+    updated_at, status, subscription_id, seq, type)
 select u.id, @org, u.key, '` + events.DeliveryType + `', u.subject, u.payload, @tries, @at, @at, @at, 'pending', @subscription,
     u.seq, u.type
 from unnest(@ids::uuid[], @keys::text[], @subjects::text[], @payloads::jsonb[], @seqs::bigint[], @types::text[])
