@@ -88,6 +88,7 @@ func TestGoals(t *testing.T)           { runGolden(t, "testdata/goals.yaml") }  
 func TestConnect(t *testing.T)         { runGolden(t, "testdata/connect.yaml") }          //nolint:paralleltest // in runGolden
 func TestGoalCallback(t *testing.T)    { runGolden(t, "testdata/goal_callback.yaml") }    //nolint:paralleltest // in runGolden
 func TestGoalFailure(t *testing.T)     { runGolden(t, "testdata/goal_failure.yaml") }     //nolint:paralleltest // in runGolden
+func TestEvents(t *testing.T)          { runGolden(t, "testdata/events.yaml") }           //nolint:paralleltest // in runGolden
 func TestAPI(t *testing.T)             { runGolden(t, "testdata/api.yaml") }              //nolint:paralleltest // in runGolden
 func TestSurface(t *testing.T)         { runGolden(t, "testdata/surface.yaml") }          //nolint:paralleltest // in runGolden
 

@@ -73,6 +73,18 @@ func whoMay() map[string]string {
 		"GoalService_ListDevices":    "operator app user",
 		"GoalService_RotateDevice":   "operator app user",
 		"GoalService_DeleteDevice":   "operator app user",
+
+		"EventService_ListEvents":                    "operator app",
+		"EventService_CreateEventSubscription":       "operator app",
+		"EventService_ListEventSubscriptions":        "operator app",
+		"EventService_GetEventSubscription":          "operator app",
+		"EventService_UpdateEventSubscription":       "operator app",
+		"EventService_DeleteEventSubscription":       "operator app",
+		"EventService_PauseEventSubscription":        "operator app",
+		"EventService_ResumeEventSubscription":       "operator app",
+		"EventService_RotateEventSubscriptionSecret": "operator app",
+		"EventService_ListEventDeliveries":           "operator app",
+		"EventService_RetryEventDelivery":            "operator app",
 	}
 }
 

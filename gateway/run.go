@@ -138,10 +138,8 @@ func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 	if api, err = forClients(cfg.CORSOrigins, auth.require(api)); err != nil {
 		return nil, errors.Join(err, g.close())
 	}
-	followed, err := forClients(cfg.CORSOrigins, auth.require(http.HandlerFunc(events.serve)))
-	if err != nil {
-		return nil, errors.Join(err, g.close())
-	}
+	// Not compressed: an event is not to wait for others.
+	followed := forPages(cfg.CORSOrigins, auth.require(http.HandlerFunc(events.serve)))
 	sources, err := openSources(cfg)
 	if err != nil {
 		return nil, errors.Join(err, g.close())

@@ -124,6 +124,7 @@ type services struct {
 	answers map[string]func(ctx context.Context) (json.RawMessage, error) // by Service/Method; none means an empty answer
 	away    atomic.Bool                                                   // their database
 	connect func(deviceStreamServer) error                                // onboarding's side of a device's stream
+	tell    func(*onboardingv1.StreamEventsRequest, eventStreamServer) error
 }
 
 func startServices(t *testing.T) *services {
@@ -137,7 +138,7 @@ func startServicesAt(t *testing.T, now func() time.Time) *services {
 	s := &services{answers: map[string]func(context.Context) (json.RawMessage, error){}}
 	tokens, err := rpc.NewTokens(mustConfig(t).ServiceAuthSecret, now)
 	require.NoError(t, err)
-	descriptions := []*grpc.ServiceDesc{&onboardingv1.OnboardingService_ServiceDesc, &onboardingv1.WebhookJobService_ServiceDesc, &onboardingv1.EngagementService_ServiceDesc, &onboardingv1.GoalService_ServiceDesc, &messagingv1.MessagingService_ServiceDesc, &messagingv1.OutboundService_ServiceDesc}
+	descriptions := []*grpc.ServiceDesc{&onboardingv1.OnboardingService_ServiceDesc, &onboardingv1.WebhookJobService_ServiceDesc, &onboardingv1.EngagementService_ServiceDesc, &onboardingv1.GoalService_ServiceDesc, &onboardingv1.EventService_ServiceDesc, &messagingv1.MessagingService_ServiceDesc, &messagingv1.OutboundService_ServiceDesc}
 	server, err := rpc.NewServer(rpc.ServerConfig{
 		Tokens: tokens, Log: slog.New(slog.DiscardHandler),
 		TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: noop.NewMeterProvider(),
@@ -194,6 +195,11 @@ func (s *services) recording(t *testing.T, d *grpc.ServiceDesc) *grpc.ServiceDes
 		})
 	}
 	for _, m := range d.Streams {
+		if m.StreamName == "StreamEvents" {
+			m.Handler = s.tellEvents
+			out.Streams = append(out.Streams, m)
+			continue
+		}
 		require.Equal(t, "ConnectDevice", m.StreamName)
 		m.Handler = func(_ any, stream grpc.ServerStream) error {
 			s.mu.Lock()

@@ -23,17 +23,21 @@ const smallestCompressed = 1 << 10
 // preflightSeconds is for how long a browser may remember what it was told of a route.
 const preflightSeconds = 600
 
-// forClients adds what clients of the web expect of /v1: answers are compressed for who asks for it, and pages of the origins may call it
-// from a browser. A caller is known by a bearer token, never by a cookie, so a page can do nothing that its own program could not.
+// forClients adds what clients of the web expect of /v1: answers are compressed for who asks for it, and pages of the origins may call it.
 func forClients(origins []config.Origin, next http.Handler) (http.Handler, error) {
 	compress, err := gzhttp.NewWrapper(
 		gzhttp.MinSize(smallestCompressed), gzhttp.ContentTypes([]string{"application/json", "application/yaml"}), gzhttp.EnableZstd(false))
 	if err != nil {
 		return nil, fmt.Errorf("compression: %w", err)
 	}
-	next = compress(next)
+	return forPages(origins, compress(next)), nil
+}
+
+// forPages lets pages of the origins call from a browser. A caller is known by a bearer token, never by a cookie, so a page can do nothing
+// that its own program could not.
+func forPages(origins []config.Origin, next http.Handler) http.Handler {
 	if len(origins) == 0 {
-		return next, nil
+		return next
 	}
 	var allowed []string
 	for _, origin := range origins {
@@ -41,9 +45,9 @@ func forClients(origins []config.Origin, next http.Handler) (http.Handler, error
 	}
 	return cors.New(cors.Options{
 		AllowedOrigins: allowed, AllowedMethods: append([]string{http.MethodHead}, apiMethods...),
-		AllowedHeaders: []string{"Authorization", "Content-Type", headerRequestID},
+		AllowedHeaders: []string{"Authorization", "Content-Type", "Last-Event-ID", headerRequestID},
 		ExposedHeaders: []string{headerRequestID, "Retry-After", "Allow"}, MaxAge: preflightSeconds,
-	}).Handler(next), nil
+	}).Handler(next)
 }
 
 // probeKey marks a request that only asks whether there is a route for it.

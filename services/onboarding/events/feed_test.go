@@ -206,7 +206,7 @@ func TestFeed(t *testing.T) {
 
 func incoming(kind, profile string) events.Incoming {
 	return events.Incoming{ProfileID: profile, Event: events.Event{
-		ID: uuid.Must(uuid.NewV7()).String(), OrgID: orgID, Type: kind, Time: time.Now().UTC(), CausationID: "test:1", Data: []byte(`{"n": 1}`),
+		ID: uuid.Must(uuid.NewV7()).String(), OrgID: orgID, Type: kind, Time: noon, CausationID: "test:1", Data: []byte(`{"n": 1}`),
 	}}
 }
 

@@ -35,6 +35,9 @@ const (
 	another = "00000000-0000-7000-8000-000000000002"
 )
 
+// noon is when every test begins.
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
 // world is a log of events on a real database, with a messaging that has events to hand over.
 type world struct {
 	t         *testing.T
@@ -48,7 +51,7 @@ type world struct {
 func setup(t *testing.T) *world {
 	t.Helper()
 	w := &world{
-		t: t, pool: pgtest.New(t, postgres.Migrations()), clock: clock.NewSettable(time.Now().UTC().Truncate(time.Millisecond)), messaging: &outbox{},
+		t: t, pool: pgtest.New(t, postgres.Migrations()), clock: clock.NewSettable(noon), messaging: &outbox{},
 		networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 	}
 	w.store = postgres.NewStore(w.pool).Events()
