@@ -38,7 +38,7 @@ const (
 	// sqlSubscribe begins where the log ends.
 	sqlSubscribe = `
 insert into event_subscriptions (id, org_id, url, types, include, secret, status, cursor_seq, created_at, updated_at)
-select @id, @org, @url, @types, @include, @secret, 'active', f.last_seq, @at, @at from event_feed f
+select @id, @org, @url, @types, @include, @secret, 'active', event_log_end(), @at, @at
 where (select count(*) from event_subscriptions where org_id = @org) < @most
 returning ` + columnsOfSubscription
 

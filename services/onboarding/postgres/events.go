@@ -84,7 +84,7 @@ select (select count(*) from feed), (select count(*) from numbered)`
 update event_feed e set last_seq = coalesce(n.seq, e.last_seq), recorded_at = coalesce(n.at, e.recorded_at), messaging_done = @rows
 from (select max(seq) as seq, max(recorded_at) as at from numbered) n where exists (select from feed)`
 
-	sqlLastSeq = `select last_seq from event_feed`
+	sqlLastSeq = `select event_log_end()`
 )
 
 // Lead implements the lease of the sequencer.
@@ -146,7 +146,7 @@ const maxLooked = 5000
 
 const (
 	sqlLogEnds = `
-select f.last_seq, coalesce((select s.deleted_seq from event_log_starts s where s.org_id = @org), 0) from event_feed f`
+select event_log_end(), coalesce((select s.deleted_seq from event_log_starts s where s.org_id = @org), 0)`
 
 	sqlLog = `
 with looked as materialized (

@@ -75,6 +75,18 @@ with p as (
     insert into goal_readings (org_id, profile_id, idempotency_key, reading, created_at) select @org, id, 'k', '{}', @at from p
 ), v as (
     insert into event_outbox (event_id, org_id, type, subject, time) select gen_random_uuid(), @org, 'engagement.state_changed', id::text, @at from p
+), ev as (
+    insert into events (seq, event_id, org_id, type, subject, time, causation_id, data, recorded_at)
+    select coalesce((select max(seq) from events), 0) + 1, gen_random_uuid(), @org, 'engagement.state_changed', id::text, @at, '', '{}', @at from p
+), es as (
+    insert into event_log_starts (org_id, deleted_seq) values (@org, 1) on conflict do nothing
+), eu as (
+    insert into event_subscriptions (id, org_id, url, types, include, secret, status, cursor_seq, created_at, updated_at)
+    values (gen_random_uuid(), @org, 'https://example.com/', '{}', '{}', sha256('s'), 'active', 0, @at, @at) returning id
+), ed as (
+    insert into event_deliveries (id, org_id, idempotency_key, event_type, subject, payload, status, max_attempts, created_at, updated_at, subscription_id,
+        seq, type)
+    select gen_random_uuid(), @org, id::text, 'delivery', 's', '{}', 'pending', 1, @at, @at, id, 1, 'engagement.state_changed' from eu
 )
 insert into dead_letters (id, org_id, source_message_id, dlq_id, payload, status, response, retried, created_at)
 values (gen_random_uuid(), @org, 'msg' || @profile, 'd', '', 500, '', 5, @at)`
@@ -106,7 +118,7 @@ func TestTenants(t *testing.T) {
 	const ofSession, ofPerson = "session_id in (select id from conversation_sessions where org_id = $1)", "profile_id = $1"
 	const ofTheirSession = "session_id in (select id from conversation_sessions where profile_id = $1)"
 	pgtest.CheckTenants(t, "S2_19_S2_20", pgtest.Tenants{
-		URL: url, Service: "onboarding", Orgs: orgs, Shared: []string{"delivery_reservations", "device_nodes"},
+		URL: url, Service: "onboarding", Orgs: orgs, Shared: []string{"delivery_reservations", "device_nodes", "event_types", "event_feed"},
 		Rows:   map[string]string{"session_transitions": ofSession, "held_replies": ofSession},
 		People: people,
 		Person: map[string]string{

@@ -33,7 +33,8 @@ type Events struct {
 
 // ListEvents reads the log.
 func (s *Events) ListEvents(ctx context.Context, in *onboardingv1.ListEventsRequest) (*onboardingv1.ListEventsResponse, error) {
-	if err := checkAfter(in.GetAfter(), in.GetTypes()); err != nil {
+	types, err := wantedTypes(in.GetAfter(), in.GetTypes())
+	if err != nil {
 		return nil, err
 	}
 	limit := int(in.GetPageSize())
@@ -43,7 +44,7 @@ func (s *Events) ListEvents(ctx context.Context, in *onboardingv1.ListEventsRequ
 	case limit == 0:
 		limit = defaultPage
 	}
-	found, next, err := s.Store.Read(ctx, org(ctx), in.GetAfter(), orEmpty(in.GetTypes()), limit)
+	found, next, err := s.Store.Read(ctx, org(ctx), in.GetAfter(), types, limit)
 	if err != nil {
 		return nil, answerEvents(err)
 	}
@@ -63,7 +64,8 @@ func (s *Events) StreamEvents(
 	in *onboardingv1.StreamEventsRequest, stream grpc.ServerStreamingServer[onboardingv1.StreamEventsResponse],
 ) error {
 	ctx := stream.Context()
-	if err := checkAfter(in.GetAfter(), in.GetTypes()); err != nil {
+	types, err := wantedTypes(in.GetAfter(), in.GetTypes())
+	if err != nil {
 		return err
 	}
 	leave, err := s.Hub.Open(org(ctx))
@@ -83,7 +85,7 @@ func (s *Events) StreamEvents(
 		var found []events.Event
 		next := after
 		err := s.Hub.Read(ctx, func() (err error) {
-			found, next, err = s.Store.Read(ctx, org(ctx), after, orEmpty(in.GetTypes()), maxPage)
+			found, next, err = s.Store.Read(ctx, org(ctx), after, types, maxPage)
 			return err
 		})
 		if err != nil {
@@ -116,11 +118,16 @@ func (s *Events) StreamEvents(
 	}
 }
 
-func checkAfter(after int64, types []string) error {
+// wantedTypes reads which part of the log is asked for. In a query, types may be parted by commas, too.
+func wantedTypes(after int64, types []string) ([]string, error) {
 	if after < 0 {
-		return invalid("after must be 0 or a seq")
+		return nil, invalid("after must be 0 or a seq")
 	}
-	return checkTypes(types)
+	if len(types) == 0 {
+		return []string{}, nil
+	}
+	types = strings.Split(strings.Join(types, ","), ",")
+	return types, checkTypes(types)
 }
 
 func checkTypes(types []string) error {

@@ -19,12 +19,13 @@ CREATE POLICY worker ON event_outbox TO messaging_worker USING (true);
 
 -- The types that onboarding asks for: none until it does, so that nothing piles up beside a release of it that does not.
 CREATE TABLE event_types (type text PRIMARY KEY);
-REVOKE INSERT, UPDATE, DELETE ON event_types FROM messaging_tenant;
+ALTER TABLE event_types ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY worker ON event_types TO messaging_worker USING (true);
 
 -- A UUIDv7 of an instant.
 CREATE FUNCTION uuid_of(at timestamptz) RETURNS uuid LANGUAGE sql VOLATILE
     RETURN encode(set_byte(overlay(uuid_send(gen_random_uuid()) PLACING substring(int8send(floor(extract(epoch FROM at) * 1000)::bigint) FROM 3)
-        FROM 1 FOR 6), 6, 112 | get_byte(uuid_send(gen_random_uuid()), 6) & 15), 'hex')::uuid;
+        FROM 1 FOR 6), 6, 112 | (get_byte(uuid_send(gen_random_uuid()), 6) & 15)), 'hex')::uuid;
 
 -- These run as their owner, who is in both roles: whoever may change a row may have its event written. A message may be taken and delivered in
 -- one change, when its receipt is quicker than the answer to its send.
