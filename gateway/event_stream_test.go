@@ -162,7 +162,7 @@ func FuzzReadStream(f *testing.F) {
 	f.Add("types=a,b&types=c", "9")
 	f.Add("after=%31", "x")
 	f.Fuzz(func(t *testing.T, query, last string) {
-		r, err := http.NewRequest(http.MethodGet, "http://gateway"+pathEvents, nil) //nolint:noctx // it is not sent
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://gateway"+pathEvents, nil)
 		require.NoError(t, err)
 		r.URL.RawQuery = query
 		r.Header.Set("Last-Event-ID", last)

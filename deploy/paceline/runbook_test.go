@@ -33,7 +33,7 @@ func TestRunbooks(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/runbooks/*.md")
 	require.NoError(t, err)
 	require.NotEmpty(t, pages)
-	pages = append(pages, "../../docs/inbound.md", "../../docs/outbound.md", "../../docs/engagement.md")
+	pages = append(pages, "../../docs/inbound.md", "../../docs/outbound.md", "../../docs/engagement.md", "../../docs/events.md")
 	for _, page := range pages {
 		if strings.HasSuffix(page, "/qstash-onboarding-scheduler.md") {
 			t.Run("S0_55_56_QStashOnboardingScheduler", func(t *testing.T) { // it replays a step by hand
@@ -171,6 +171,9 @@ func (r *reader) do(t *testing.T, line string) {
 		query(t, words[1], words[3])
 	case strings.HasPrefix(line, "curl "):
 		r.curl(t, name, line)
+	case strings.HasPrefix(line, "go run ./deploy/paceline events"):
+		args := append(shellWords(t, strings.TrimPrefix(line, "go run ./deploy/paceline ")), "--data", r.data, "--url", r.moved("http://127.0.0.1:8080"))
+		require.NoError(t, run(t.Context(), args, terminal{out: io.Discard}))
 	case strings.HasPrefix(line, "grpcurl "):
 		r.grpcurl(t, shellWords(t, line))
 	default:

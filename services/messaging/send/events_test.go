@@ -42,12 +42,12 @@ func TestEvents(t *testing.T) {
 	t.Parallel()
 	begin := func(t *testing.T) *bundle {
 		t.Helper()
-		t.Parallel()
 		b := setup(t)
 		b.takes() // now it is known what is wanted
 		return b
 	}
 	t.Run("AMessageIsToldOnceAcceptedAndOnceDelivered", func(t *testing.T) {
+		t.Parallel()
 		b := begin(t)
 		sent := b.Send("").Message
 		b.Pass(time.Minute)
@@ -69,6 +69,7 @@ func TestEvents(t *testing.T) {
 	})
 
 	t.Run("AReceiptThatIsQuickerThanTheAnswerTellsBoth", func(t *testing.T) {
+		t.Parallel()
 		b := begin(t)
 		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerReset, true))
 		require.Equal(t, send.Unknown, b.Send("").Outcome)
@@ -78,6 +79,7 @@ func TestEvents(t *testing.T) {
 	})
 
 	t.Run("ARefusedMessageIsToldAndSoIsWhatAPersonWritesAndWants", func(t *testing.T) {
+		t.Parallel()
 		b := begin(t)
 		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerReset, true))
 		b.Receive("SM00000000000000000000000000000001", "hello")
@@ -108,6 +110,7 @@ func TestEvents(t *testing.T) {
 	})
 
 	t.Run("AHeldTransactionDelaysItsOwnEventsAndNoOthers", func(t *testing.T) {
+		t.Parallel()
 		b := begin(t)
 		held, err := b.Pool.Begin(t.Context())
 		require.NoError(t, err)
@@ -126,6 +129,7 @@ func TestEvents(t *testing.T) {
 	})
 
 	t.Run("WhatIsNeverFetchedIsDroppedAfterAWhile", func(t *testing.T) {
+		t.Parallel()
 		b := begin(t)
 		b.Receive("SM00000000000000000000000000000001", "hello")
 		at := b.Clock.Now()

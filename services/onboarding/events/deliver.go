@@ -29,6 +29,9 @@ const (
 	// DeliveryType is the one type of its jobs. The event's own has a column, so that a release that does not know it delivers it, too.
 	DeliveryType = "delivery"
 
+	// MediaType is an event's, by CloudEvents' binding of HTTP.
+	MediaType = "application/cloudevents+json"
+
 	// Tries is how often a delivery is tried, over two days.
 	Tries = 12
 	// DeliveryTimeout bounds one try, with the connection.
@@ -217,7 +220,7 @@ func (c *Courier) post(ctx context.Context, s Subscription, eventID string, body
 	if !ok {
 		return errors.New("http is not allowed any more: EVENTS_ALLOWED_NETWORKS is empty")
 	}
-	request.Header.Set("Content-Type", "application/cloudevents+json")
+	request.Header.Set("Content-Type", MediaType)
 	request.Header.Set("User-Agent", "paceline")
 	now := c.Now()
 	Sign(request.Header, eventID, now, body, s.secretsAt(now)...)

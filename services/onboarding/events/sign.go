@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -27,6 +28,15 @@ func NewSecret() []byte {
 
 // ShowSecret is a secret as Standard Webhooks writes it.
 func ShowSecret(secret []byte) string { return "whsec_" + base64.StdEncoding.EncodeToString(secret) }
+
+// ReadSecret reads what ShowSecret writes.
+func ReadSecret(shown string) ([]byte, error) {
+	secret, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(shown, "whsec_"))
+	if err != nil || len(secret) < 24 || len(secret) > 64 {
+		return nil, errors.New("a secret is whsec_ and 24 to 64 bytes in base64")
+	}
+	return secret, nil
+}
 
 // Sign sets the headers of Standard Webhooks (github.com/standard-webhooks/standard-webhooks, spec 1.0): a signature by each secret over
 // the id, the second and the body. During a rotation there are two.
