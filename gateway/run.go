@@ -29,7 +29,7 @@ import (
 )
 
 // stopTimeout lets the longest call finish. An orchestrator has to wait before it kills, at most: this, 10 s for the ops
-// port, 8 s for the devices and as much for the readers of events, 5 s for the last spans, and a second for each.
+// port, 8 s for the devices and the readers of events, 5 s for the last spans, and a second for each.
 const stopTimeout = stepTimeout + time.Second
 
 // Run serves until ctx ends, then finishes what is in flight. It returns nil after a clean end.
@@ -57,8 +57,7 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	return process.Run(ctx, deps.Log,
 		process.HTTPServer("ops", telemetry.OpsServer(ops), deps.OpsListener),
 		public,
-		process.Component{Name: "devices", Stop: g.devices.drain, StopTimeout: drainTimeout},
-		process.Component{Name: "event streams", Stop: g.events.drain, StopTimeout: drainTimeout},
+		process.Component{Name: "streams", Stop: g.drainStreams, StopTimeout: drainTimeout},
 		process.Component{Name: "ready", Start: func(context.Context) error { deps.Ready(); return nil }, Stop: g.drain},
 	)
 }
@@ -235,6 +234,13 @@ func openAuth(ctx context.Context, cfg Config, deps process.Deps) (*authenticato
 func (g *gateway) drain(context.Context) error {
 	g.draining.Store(true)
 	return nil
+}
+
+// drainStreams ends the streams of devices and of events at the same time.
+func (g *gateway) drainStreams(ctx context.Context) error {
+	readers := make(chan error, 1)
+	go func() { readers <- g.events.drain(ctx) }()
+	return errors.Join(g.devices.drain(ctx), <-readers)
 }
 
 // ready reports why there should be no traffic now. It names no address: the answer is public.

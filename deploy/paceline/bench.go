@@ -86,6 +86,8 @@ type benchStepsCommand struct {
 	Replicas    []int `default:"1" help:"How many of each service; each is measured, in turn. Steps alone."`
 	Connections []int `default:"0" help:"How many connections a process's pool has, 0 by the rule; each is measured, in turn."`
 
+	Events bool `help:"Also measure with a subscription to every event, and without events."`
+
 	Against string `help:"Another revision of this checkout, a commit or a tag: it is built, and measured in turn with this program."`
 	JSON    bool   `name:"json" help:"Print one JSON object, for machines."`
 }
@@ -121,7 +123,7 @@ func (c *benchStepsCommand) measure(ctx context.Context, t terminal, work string
 	}
 	report, err := bench.Steps{
 		Steps: c.Steps, Rounds: c.Rounds, Callers: c.Callers, Twilio: c.Twilio, Work: work, Backlog: backlog, Against: c.Against, Repository: ".",
-		Replicas: c.Replicas, Connections: c.Connections,
+		Replicas: c.Replicas, Connections: c.Connections, Events: c.Events,
 		Program: []string{program}, Environ: inherited(t.environ), Now: time.Now, Tell: newScreen(t.out, c.JSON).heading,
 	}.Run(ctx)
 	if err != nil {

@@ -65,9 +65,9 @@ func Migrate(ctx context.Context, cfg Config) error {
 // is behind, /readyz says so.
 //
 // An orchestrator has to wait before it kills, at most: 10 s for the streams of devices, 20 s for calls in flight, 10 s for the ops
-// port, 30 s for each of the jobs, their retention, outreach, the relay, the sweeper and the inbound audit, 10 s for each of the two
-// listeners, the two notifiers, the holds, the runs, the retention of outreach, and of goals the relay, the sweeper, the devices and the
-// offers, 5 s for the last spans, and a second for each.
+// port, 30 s for each of the jobs, their retention, outreach, the deliveries of events, the relay, the sweeper and the inbound audit, 10 s
+// for each of the two listeners, the two notifiers, the holds, the runs, the retention of outreach and of deliveries, the sequencer and the
+// readers of events, and of goals the relay, the sweeper, the devices and the offers, 5 s for the last spans, and a second for each.
 func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	ctx = postgres.AcrossOrganisations(ctx) // what works without being called works for all; a call has a scope of its own
 	tel, err := telemetry.New(ctx, telemetry.Options{
@@ -97,8 +97,10 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	return process.Run(ctx, deps.Log, append(s.components,
 		process.HTTPServer("ops", ops, deps.OpsListener),
 		bounded(process.GRPCServer("grpc", s.grpc.Server, deps.Listener, s.grpc.Health), stepTimeout),
-		process.Component{Name: "streams", Stop: s.hub.Drain}, // before the calls in flight, which streams are
-		process.Component{Name: "event streams", Stop: s.readers.Drain},
+		process.Component{Name: "streams", Stop: func(ctx context.Context) error { // before the calls in flight, which streams are
+			s.readers.Drain()
+			return s.hub.Drain(ctx)
+		}},
 		process.Component{Name: "ready", Start: func(context.Context) error { deps.Ready(); return nil }},
 	)...)
 }

@@ -29,7 +29,7 @@ func (w *wiring) events(ctx context.Context, carrier *messaging.Client, counted 
 	}
 	w.wakeDeliveries = func() { queue.Wake(wake) }
 	w.feed = events.NewFeed(events.FeedConfig{
-		Log: rows, Messaging: carrier, Retention: w.cfg.EventsRetention, Wake: w.wakeDeliveries, Recorded: recorded,
+		Log: rows, Messaging: carrier, Retention: w.cfg.EventsRetention.Every(), Wake: w.wakeDeliveries, Recorded: recorded,
 		Logger: w.deps.Log, Now: w.deps.Now,
 	})
 	w.readers = events.NewHub(rows.LastSeq, w.deps.Log)

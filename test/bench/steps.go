@@ -29,6 +29,8 @@ type Steps struct {
 	// Replicas are how many of each service are measured, and Connections how many connections the pool of a process has, 0 as the product
 	// does it: each of both in turn with the first. Empty ones are 1 and 0.
 	Replicas, Connections []int
+	// Events also measures with a subscription to every event, and with events that are neither kept nor subscribed to.
+	Events bool
 	// Against is another revision of this repository, which is built and measured in turn with this program; empty measures this alone.
 	Against    string
 	Repository string // a folder of the checkout that has Against
@@ -47,6 +49,7 @@ type build struct {
 	runs    map[int][]StepsRun // by callers
 
 	replicas, connections int // of this program; none of another revision, which has one of each
+	events                events
 }
 
 // countedSteps is how many steps the statements are counted of, one after the other: enough that the statements of the loops do not matter.

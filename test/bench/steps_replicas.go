@@ -52,6 +52,11 @@ func (s Steps) sizes() (all []*build) {
 			})
 		}
 	}
+	if s.Events {
+		for _, e := range []events{subscribed, unwritten} {
+			all = append(all, &build{name: string(e), program: s.Program, runs: map[int][]StepsRun{}, replicas: 1, events: e})
+		}
+	}
 	return all
 }
 
@@ -73,6 +78,7 @@ func (s Steps) replicas(ctx context.Context, stubs *stubs, b *build, urls map[st
 		if b.connections > 0 {
 			environ["DATABASE_CONNECTIONS"] = strconv.Itoa(b.connections)
 		}
+		b.events.environ(environ)
 		all[i] = environ
 		for _, shared := range []string{"PUBLIC_BASE_URL", "SERVICE_AUTH_SECRET"} {
 			environ[shared] = all[0][shared]

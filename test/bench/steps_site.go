@@ -148,6 +148,12 @@ func (s Steps) open(
 			}
 		}
 	}
+	if b.events == subscribed {
+		if err := p.subscribe(ctx, stubs.host, s.Now()); err != nil {
+			p.close()
+			return nil, err
+		}
+	}
 	return p, nil
 }
 

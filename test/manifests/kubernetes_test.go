@@ -119,7 +119,7 @@ func TestKubernetes(t *testing.T) {
 		{name: "ACallWhereNothingListens", file: gateway, old: "value: onboarding:9001", replacement: "value: onboarding:9002", want: "gateway calls onboarding:9002"},
 		{name: "APortWhereNothingListens", file: messaging, old: "containerPort: 9002", replacement: "containerPort: 9001", want: "messaging: the port grpc is not 9002"},
 		{name: "AReadinessProbeOfThePublicPort", file: gateway, old: "httpGet: { path: /readyz, port: ops }", replacement: "httpGet: { path: /readyz, port: http }", want: "gateway: the readiness probe"},
-		{name: "AKillThatComesTooSoon", file: onboarding, old: "terminationGracePeriodSeconds: 380", replacement: "terminationGracePeriodSeconds: 30", want: "onboarding is killed after 25s"},
+		{name: "AKillThatComesTooSoon", file: onboarding, old: "terminationGracePeriodSeconds: 445", replacement: "terminationGracePeriodSeconds: 30", want: "onboarding is killed after 25s"},
 		{name: "AVariableThatNoProcessReads", file: gateway, old: "name: GATEWAY_ADDR", replacement: "name: GATEWAY_ADRR", want: "gateway reads no GATEWAY_ADRR"},
 		{name: "ASharedVariableThatNoProcessReads", file: "base/kustomization.yaml", old: "LOG_LEVEL=info", replacement: "LOG_LEVELS=info", want: "no process reads the shared LOG_LEVELS"},
 		{name: "AnOriginThatNobodyServes", file: overlay + "/kustomization.yaml", old: "PUBLIC_BASE_URL=https://paceline.example.com", replacement: "PUBLIC_BASE_URL=https://other.example.com", want: "no Ingress brings https://other.ex"},

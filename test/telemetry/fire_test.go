@@ -154,6 +154,10 @@ func TestAlertsFire(t *testing.T) {
 			name: "AlarmsOfGoalsThatQStashDoesNotTake", alert: "GoalsWaitForAlarms", fires: 5, clears: 11,
 			series: []string{`goal_lag_seconds 0x90`, `goal_alarms_unpublished_oldest_seconds 0+60x10 0x60`},
 		},
+		{name: "EventsThatGetNoNumber", alert: "EventsNotRecorded", series: []string{`events_waiting_seconds 0x5 60+60x20 0x60`}, fires: 12, clears: 27},
+		{name: "EventsThatAreASecondOld", alert: "EventsNotRecorded", series: []string{`events_waiting_seconds 1x30`}, fires: never},
+		{name: "ASubscriptionThatPausedItself", alert: "SubscriptionPaused", series: []string{`event_subscriptions{status="paused"} 0x5 1x40 0x20`}, fires: 21, clears: 47},
+		{name: "ASubscriberThatIsTooSlow", alert: "SubscriptionBehind", series: []string{`event_subscriptions_behind_seconds 0+120x60 0x20`}, fires: 41, clears: 61},
 		{name: "AGoalThatTheSweeperMends", alert: "GoalsWaitForAlarms", series: []string{`goal_lag_seconds 0+60x6 0x14`}, fires: never},
 		{
 			name: "EveryFifthGoalIsLate", alert: "GoalsLate", fires: 20, clears: 63,

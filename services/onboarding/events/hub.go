@@ -144,7 +144,7 @@ func (h *Hub) look(ctx context.Context) error {
 }
 
 // Drain ends the streams in order.
-func (h *Hub) Drain(context.Context) error {
+func (h *Hub) Drain() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	select {
@@ -152,5 +152,4 @@ func (h *Hub) Drain(context.Context) error {
 	default:
 		close(h.draining)
 	}
-	return nil
 }
