@@ -84,7 +84,7 @@ func whoMay() map[string]string {
 		"EventService_ResumeEventSubscription":       "operator app",
 		"EventService_RotateEventSubscriptionSecret": "operator app",
 		"EventService_ListEventDeliveries":           "operator app",
-		"EventService_RetryEventDelivery":            "operator app",
+		"EventService_ReplayEventDelivery":           "operator app",
 	}
 }
 

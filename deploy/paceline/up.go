@@ -75,7 +75,7 @@ func (u *upCommand) Run(ctx context.Context, t terminal) (err error) {
 	s.services, err = stack.StartServices(ctx, s.vendors, stack.ServiceConfig{
 		OnboardingDatabaseURL: s.databases.Onboarding, MessagingDatabaseURL: s.databases.Messaging,
 		Secrets: secrets, Addresses: addresses, Log: log,
-		Environ: map[string]string{"EVENTS_ALLOWED_NETWORKS": "127.0.0.0/8,::1/128"}, // a subscriber on this machine
+		Environ: map[string]string{"EVENTS_ALLOW_PRIVATE_TARGETS": "127.0.0.0/8,::1/128"}, // a subscriber on this machine
 	})
 	if err != nil {
 		return fmt.Errorf("%w\n(if a port is taken, try --free-ports)", err)

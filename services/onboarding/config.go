@@ -56,8 +56,8 @@ type Config struct {
 	// GoalsRetention has to cover the day in which a goal that was said by text is undone and counted.
 	GoalsRetention time.Duration `env:"GOALS_RETENTION" envDefault:"2160h" help:"how long a goal is kept once it has ended and its time is over, with the words of its person; and a deleted device"`
 
-	EventsRetention       config.Interval `env:"EVENTS_RETENTION" envDefault:"168h" help:"how long the log of events is kept; 0 keeps an event until every subscription has it, and writes none of a type without one. What a subscription has not had is kept for three days at the least"`
-	EventsAllowedNetworks []netip.Prefix  `env:"EVENTS_ALLOWED_NETWORKS" help:"networks such as 10.0.0.0/8, parted by commas, that events may be posted to although they are not public, and without TLS"`
+	EventsRetention      config.Interval `env:"EVENTS_RETENTION" envDefault:"168h" help:"how long the log of events is kept; 0 keeps an event until every subscription has it, and writes none of a type without one. What a subscription has not had is kept for three days at the least"`
+	EventsPrivateTargets []netip.Prefix  `env:"EVENTS_ALLOW_PRIVATE_TARGETS" help:"networks such as 10.0.0.0/8, parted by commas, that events may be posted to although they are not public, and without TLS"`
 
 	FlowFile string `env:"ONBOARDING_FLOW_FILE" help:"a flow file that replaces the built-in one"`
 	CopyDir  string `env:"ONBOARDING_COPY_DIR" help:"a folder of copy files that replaces the built-in one"`

@@ -34,7 +34,7 @@ func (w *wiring) events(ctx context.Context, carrier *messaging.Client, counted 
 	})
 	w.readers = events.NewHub(rows.LastSeq, w.deps.Log)
 	w.courier = events.NewCourier(events.CourierConfig{
-		Subscriptions: rows, Messaging: carrier, Networks: w.cfg.EventsAllowedNetworks, Logger: w.deps.Log, Now: w.deps.Now,
+		Subscriptions: rows, Messaging: carrier, Networks: w.cfg.EventsPrivateTargets, Logger: w.deps.Log, Now: w.deps.Now,
 	})
 	deliveries := queue.NewRunner(queue.Config{
 		Name: events.DeliveriesTable, Store: rows.Deliveries(), Handlers: map[string]queue.Handler{events.DeliveryType: w.courier.Deliver},

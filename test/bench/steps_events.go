@@ -23,7 +23,7 @@ const (
 func (e events) environ(environ map[string]string) {
 	switch e {
 	case subscribed:
-		environ["EVENTS_ALLOWED_NETWORKS"] = "127.0.0.0/8"
+		environ["EVENTS_ALLOW_PRIVATE_TARGETS"] = "127.0.0.0/8"
 	case unwritten:
 		environ["EVENTS_RETENTION"] = "0"
 	}

@@ -71,7 +71,7 @@ func typesOf(events []eventJSON, subject string) (types []string) {
 // TestEvents has one conversation told by all three ways: the log, the stream of a reader that is cut off in between, and a subscription.
 func TestEvents(t *testing.T) {
 	t.Parallel()
-	b := setup(t, "EVENTS_ALLOWED_NETWORKS", "127.0.0.0/8")
+	b := setup(t, "EVENTS_ALLOW_PRIVATE_TARGETS", "127.0.0.0/8")
 	var posted, streamed collected
 	var judge *standardwebhooks.Webhook
 	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

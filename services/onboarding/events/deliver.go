@@ -105,7 +105,7 @@ func NewCourier(cfg CourierConfig) *Courier {
 		if err == nil && slices.ContainsFunc(cfg.Networks, func(n netip.Prefix) bool { return n.Contains(at.Addr().Unmap()) }) {
 			return nil
 		}
-		return fmt.Errorf("%s is not in EVENTS_ALLOWED_NETWORKS", at.Addr())
+		return fmt.Errorf("%s is not in EVENTS_ALLOW_PRIVATE_TARGETS", at.Addr())
 	}
 	c := &Courier{CourierConfig: cfg, routes: map[string]route{"https": newRoute(public.Safe)}}
 	if len(cfg.Networks) > 0 {
@@ -144,7 +144,7 @@ func (c *Courier) CheckURL(raw string) error {
 	}
 	r, ok := c.routes[u.Scheme]
 	if !ok {
-		return errors.New("url must begin with https://; http takes a network of EVENTS_ALLOWED_NETWORKS")
+		return errors.New("url must begin with https://; http takes a network of EVENTS_ALLOW_PRIVATE_TARGETS")
 	}
 	ip, err := netip.ParseAddr(u.Hostname())
 	if err != nil {
@@ -155,7 +155,7 @@ func (c *Courier) CheckURL(raw string) error {
 		network = "tcp4"
 	}
 	if r.allow(network, netip.AddrPortFrom(ip, 443).String(), nil) != nil {
-		return errors.New("url must have a public address, or one of EVENTS_ALLOWED_NETWORKS")
+		return errors.New("url must have a public address, or one of EVENTS_ALLOW_PRIVATE_TARGETS")
 	}
 	return nil
 }
@@ -218,7 +218,7 @@ func (c *Courier) post(ctx context.Context, s Subscription, eventID string, body
 	}
 	r, ok := c.routes[request.URL.Scheme]
 	if !ok {
-		return errors.New("http is not allowed any more: EVENTS_ALLOWED_NETWORKS is empty")
+		return errors.New("http is not allowed any more: EVENTS_ALLOW_PRIVATE_TARGETS is empty")
 	}
 	request.Header.Set("Content-Type", MediaType)
 	request.Header.Set("User-Agent", "paceline")

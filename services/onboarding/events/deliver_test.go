@@ -290,9 +290,9 @@ func TestDeliveries(t *testing.T) {
 		require.Len(t, failed, 1)
 		require.Equal(t, "the subscriber answered 400 Bad Request", failed[0].ErrorMessage)
 		poison = false
-		_, err = w.store.RetryDelivery(t.Context(), another, failed[0].ID, w.clock.Now())
+		_, err = w.store.ReplayDelivery(t.Context(), another, failed[0].ID, w.clock.Now())
 		require.ErrorIs(t, err, events.ErrNoDelivery)
-		_, err = w.store.RetryDelivery(t.Context(), orgID, failed[0].ID, w.clock.Now())
+		_, err = w.store.ReplayDelivery(t.Context(), orgID, failed[0].ID, w.clock.Now())
 		require.NoError(t, err)
 		w.drains(r)
 		require.Equal(t, []int64{2, 1}, host.got["ana"])

@@ -179,8 +179,8 @@ func (s *Events) Succeeding(ctx context.Context, id string) error {
 	return wrap("note a delivery", err)
 }
 
-// RetryDelivery gives a failed delivery of the organisation all of its tries again. Errors: events.ErrNoDelivery, a *queue.StatusError.
-func (s *Events) RetryDelivery(ctx context.Context, orgID, id string, now time.Time) (queue.Row, error) {
+// ReplayDelivery gives a failed delivery of the organisation all of its tries again. Errors: events.ErrNoDelivery, a *queue.StatusError.
+func (s *Events) ReplayDelivery(ctx context.Context, orgID, id string, now time.Time) (queue.Row, error) {
 	r, err := s.deliveries.Retry(ctx, s.pool, orgID, id, now)
 	if errors.Is(err, queue.ErrNoJob) {
 		return r, events.ErrNoDelivery

@@ -361,14 +361,14 @@ func (s *Events) ListEventDeliveries(
 	return out, nil
 }
 
-// RetryEventDelivery makes a failed delivery due again.
-func (s *Events) RetryEventDelivery(
-	ctx context.Context, in *onboardingv1.RetryEventDeliveryRequest,
-) (*onboardingv1.RetryEventDeliveryResponse, error) {
+// ReplayEventDelivery makes a failed delivery due again.
+func (s *Events) ReplayEventDelivery(
+	ctx context.Context, in *onboardingv1.ReplayEventDeliveryRequest,
+) (*onboardingv1.ReplayEventDeliveryResponse, error) {
 	if err := validID("delivery_id", in.GetDeliveryId()); err != nil {
 		return nil, err
 	}
-	r, err := s.Store.RetryDelivery(ctx, org(ctx), in.GetDeliveryId(), s.Now())
+	r, err := s.Store.ReplayDelivery(ctx, org(ctx), in.GetDeliveryId(), s.Now())
 	if status, ok := errors.AsType[*queue.StatusError](err); ok {
 		return nil, refuse(codes.FailedPrecondition, onboardingv1.Reason_REASON_DELIVERY_STATUS, status.Error(), 0)
 	}
@@ -376,7 +376,7 @@ func (s *Events) RetryEventDelivery(
 		return nil, answer(err)
 	}
 	s.Wake()
-	return &onboardingv1.RetryEventDeliveryResponse{Delivery: delivery(r)}, nil
+	return &onboardingv1.ReplayEventDeliveryResponse{Delivery: delivery(r)}, nil
 }
 
 func delivery(r queue.Row) *onboardingv1.EventDelivery {

@@ -412,9 +412,9 @@ func local_request_EventService_ListEventDeliveries_0(ctx context.Context, marsh
 	return msg, metadata, err
 }
 
-func request_EventService_RetryEventDelivery_0(ctx context.Context, marshaler runtime.Marshaler, client extOnboardingv1.EventServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_EventService_ReplayEventDelivery_0(ctx context.Context, marshaler runtime.Marshaler, client extOnboardingv1.EventServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq extOnboardingv1.RetryEventDeliveryRequest
+		protoReq extOnboardingv1.ReplayEventDeliveryRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -432,13 +432,13 @@ func request_EventService_RetryEventDelivery_0(ctx context.Context, marshaler ru
 	if req.Body != nil {
 		_, _ = io.Copy(io.Discard, req.Body)
 	}
-	msg, err := client.RetryEventDelivery(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	msg, err := client.ReplayEventDelivery(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
 	return msg, metadata, err
 }
 
-func local_request_EventService_RetryEventDelivery_0(ctx context.Context, marshaler runtime.Marshaler, server extOnboardingv1.EventServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_EventService_ReplayEventDelivery_0(ctx context.Context, marshaler runtime.Marshaler, server extOnboardingv1.EventServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq extOnboardingv1.RetryEventDeliveryRequest
+		protoReq extOnboardingv1.ReplayEventDeliveryRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -453,7 +453,7 @@ func local_request_EventService_RetryEventDelivery_0(ctx context.Context, marsha
 	if err != nil {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "delivery_id", err)
 	}
-	msg, err := server.RetryEventDelivery(ctx, &protoReq)
+	msg, err := server.ReplayEventDelivery(ctx, &protoReq)
 	return msg, metadata, err
 }
 
@@ -663,25 +663,25 @@ func RegisterEventServiceHandlerServer(ctx context.Context, mux *runtime.ServeMu
 		}
 		forward_EventService_ListEventDeliveries_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
-	mux.Handle(http.MethodPost, pattern_EventService_RetryEventDelivery_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+	mux.Handle(http.MethodPost, pattern_EventService_ReplayEventDelivery_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
 		var stream runtime.ServerTransportStream
 		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/paceline.onboarding.v1.EventService/RetryEventDelivery", runtime.WithHTTPPathPattern("/v1/event-deliveries/{delivery_id}:retry"))
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/paceline.onboarding.v1.EventService/ReplayEventDelivery", runtime.WithHTTPPathPattern("/v1/event-deliveries/{delivery_id}:replay"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		resp, md, err := local_request_EventService_RetryEventDelivery_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		resp, md, err := local_request_EventService_ReplayEventDelivery_0(annotatedContext, inboundMarshaler, server, req, pathParams)
 		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
 		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
 		if err != nil {
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_EventService_RetryEventDelivery_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+		forward_EventService_ReplayEventDelivery_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
 
 	return nil
@@ -893,22 +893,22 @@ func RegisterEventServiceHandlerClient(ctx context.Context, mux *runtime.ServeMu
 		}
 		forward_EventService_ListEventDeliveries_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
-	mux.Handle(http.MethodPost, pattern_EventService_RetryEventDelivery_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+	mux.Handle(http.MethodPost, pattern_EventService_ReplayEventDelivery_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/paceline.onboarding.v1.EventService/RetryEventDelivery", runtime.WithHTTPPathPattern("/v1/event-deliveries/{delivery_id}:retry"))
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/paceline.onboarding.v1.EventService/ReplayEventDelivery", runtime.WithHTTPPathPattern("/v1/event-deliveries/{delivery_id}:replay"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		resp, md, err := request_EventService_RetryEventDelivery_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		resp, md, err := request_EventService_ReplayEventDelivery_0(annotatedContext, inboundMarshaler, client, req, pathParams)
 		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
 		if err != nil {
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_EventService_RetryEventDelivery_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+		forward_EventService_ReplayEventDelivery_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
 	return nil
 }
@@ -924,7 +924,7 @@ var (
 	pattern_EventService_ResumeEventSubscription_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "event-subscriptions", "subscription_id"}, "resume"))
 	pattern_EventService_RotateEventSubscriptionSecret_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "event-subscriptions", "subscription_id"}, "rotate"))
 	pattern_EventService_ListEventDeliveries_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "event-deliveries"}, ""))
-	pattern_EventService_RetryEventDelivery_0            = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "event-deliveries", "delivery_id"}, "retry"))
+	pattern_EventService_ReplayEventDelivery_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "event-deliveries", "delivery_id"}, "replay"))
 )
 
 var (
@@ -938,5 +938,5 @@ var (
 	forward_EventService_ResumeEventSubscription_0       = runtime.ForwardResponseMessage
 	forward_EventService_RotateEventSubscriptionSecret_0 = runtime.ForwardResponseMessage
 	forward_EventService_ListEventDeliveries_0           = runtime.ForwardResponseMessage
-	forward_EventService_RetryEventDelivery_0            = runtime.ForwardResponseMessage
+	forward_EventService_ReplayEventDelivery_0           = runtime.ForwardResponseMessage
 )

@@ -492,7 +492,7 @@ func (x *EventSubscription) GetUpdatedAt() *timestamppb.Timestamp {
 // CreateEventSubscriptionRequest is a new subscription.
 type CreateEventSubscriptionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// https, at most 2000 characters, without a user or a fragment. Its address must be public, or in EVENTS_ALLOWED_NETWORKS, which also
+	// https, at most 2000 characters, without a user or a fragment. Its address must be public, or in EVENTS_ALLOW_PRIVATE_TARGETS, which also
 	// allows http.
 	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
 	// The types to post; all when empty.
@@ -1581,8 +1581,8 @@ func (x *ListEventDeliveriesResponse) GetNextPageToken() string {
 	return ""
 }
 
-// RetryEventDeliveryRequest names a delivery.
-type RetryEventDeliveryRequest struct {
+// ReplayEventDeliveryRequest names a delivery.
+type ReplayEventDeliveryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of the caller's organisation.
 	DeliveryId    string `protobuf:"bytes,1,opt,name=delivery_id,json=deliveryId,proto3" json:"delivery_id,omitempty"`
@@ -1590,20 +1590,20 @@ type RetryEventDeliveryRequest struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *RetryEventDeliveryRequest) Reset() {
-	*x = RetryEventDeliveryRequest{}
+func (x *ReplayEventDeliveryRequest) Reset() {
+	*x = ReplayEventDeliveryRequest{}
 	mi := &file_paceline_onboarding_v1_events_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *RetryEventDeliveryRequest) String() string {
+func (x *ReplayEventDeliveryRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*RetryEventDeliveryRequest) ProtoMessage() {}
+func (*ReplayEventDeliveryRequest) ProtoMessage() {}
 
-func (x *RetryEventDeliveryRequest) ProtoReflect() protoreflect.Message {
+func (x *ReplayEventDeliveryRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_paceline_onboarding_v1_events_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1615,20 +1615,20 @@ func (x *RetryEventDeliveryRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use RetryEventDeliveryRequest.ProtoReflect.Descriptor instead.
-func (*RetryEventDeliveryRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use ReplayEventDeliveryRequest.ProtoReflect.Descriptor instead.
+func (*ReplayEventDeliveryRequest) Descriptor() ([]byte, []int) {
 	return file_paceline_onboarding_v1_events_proto_rawDescGZIP(), []int{26}
 }
 
-func (x *RetryEventDeliveryRequest) GetDeliveryId() string {
+func (x *ReplayEventDeliveryRequest) GetDeliveryId() string {
 	if x != nil {
 		return x.DeliveryId
 	}
 	return ""
 }
 
-// RetryEventDeliveryResponse is the delivery.
-type RetryEventDeliveryResponse struct {
+// ReplayEventDeliveryResponse is the delivery.
+type ReplayEventDeliveryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As it stands.
 	Delivery      *EventDelivery `protobuf:"bytes,1,opt,name=delivery,proto3" json:"delivery,omitempty"`
@@ -1636,20 +1636,20 @@ type RetryEventDeliveryResponse struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *RetryEventDeliveryResponse) Reset() {
-	*x = RetryEventDeliveryResponse{}
+func (x *ReplayEventDeliveryResponse) Reset() {
+	*x = ReplayEventDeliveryResponse{}
 	mi := &file_paceline_onboarding_v1_events_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *RetryEventDeliveryResponse) String() string {
+func (x *ReplayEventDeliveryResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*RetryEventDeliveryResponse) ProtoMessage() {}
+func (*ReplayEventDeliveryResponse) ProtoMessage() {}
 
-func (x *RetryEventDeliveryResponse) ProtoReflect() protoreflect.Message {
+func (x *ReplayEventDeliveryResponse) ProtoReflect() protoreflect.Message {
 	mi := &file_paceline_onboarding_v1_events_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1661,12 +1661,12 @@ func (x *RetryEventDeliveryResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use RetryEventDeliveryResponse.ProtoReflect.Descriptor instead.
-func (*RetryEventDeliveryResponse) Descriptor() ([]byte, []int) {
+// Deprecated: Use ReplayEventDeliveryResponse.ProtoReflect.Descriptor instead.
+func (*ReplayEventDeliveryResponse) Descriptor() ([]byte, []int) {
 	return file_paceline_onboarding_v1_events_proto_rawDescGZIP(), []int{27}
 }
 
-func (x *RetryEventDeliveryResponse) GetDelivery() *EventDelivery {
+func (x *ReplayEventDeliveryResponse) GetDelivery() *EventDelivery {
 	if x != nil {
 		return x.Delivery
 	}
@@ -1784,12 +1784,12 @@ const file_paceline_onboarding_v1_events_proto_rawDesc = "" +
 	"\n" +
 	"deliveries\x18\x01 \x03(\v2%.paceline.onboarding.v1.EventDeliveryR\n" +
 	"deliveries\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"<\n" +
-	"\x19RetryEventDeliveryRequest\x12\x1f\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"=\n" +
+	"\x1aReplayEventDeliveryRequest\x12\x1f\n" +
 	"\vdelivery_id\x18\x01 \x01(\tR\n" +
-	"deliveryId\"_\n" +
-	"\x1aRetryEventDeliveryResponse\x12A\n" +
-	"\bdelivery\x18\x01 \x01(\v2%.paceline.onboarding.v1.EventDeliveryR\bdelivery2\xd0\r\n" +
+	"deliveryId\"`\n" +
+	"\x1bReplayEventDeliveryResponse\x12A\n" +
+	"\bdelivery\x18\x01 \x01(\v2%.paceline.onboarding.v1.EventDeliveryR\bdelivery2\xd3\r\n" +
 	"\fEventService\x12o\n" +
 	"\n" +
 	"ListEvents\x12).paceline.onboarding.v1.ListEventsRequest\x1a*.paceline.onboarding.v1.ListEventsResponse\"\n" +
@@ -1820,8 +1820,8 @@ const file_paceline_onboarding_v1_events_proto_rawDesc = "" +
 	"\x02\x02\x04\x12\x8a\x01\n" +
 	"\x13ListEventDeliveries\x122.paceline.onboarding.v1.ListEventDeliveriesRequest\x1a3.paceline.onboarding.v1.ListEventDeliveriesResponse\"\n" +
 	"\xa2\xbb\x18\x06\n" +
-	"\x02\x02\x04\x10\x01\x12\x85\x01\n" +
-	"\x12RetryEventDelivery\x121.paceline.onboarding.v1.RetryEventDeliveryRequest\x1a2.paceline.onboarding.v1.RetryEventDeliveryResponse\"\b\xa2\xbb\x18\x04\n" +
+	"\x02\x02\x04\x10\x01\x12\x88\x01\n" +
+	"\x13ReplayEventDelivery\x122.paceline.onboarding.v1.ReplayEventDeliveryRequest\x1a3.paceline.onboarding.v1.ReplayEventDeliveryResponse\"\b\xa2\xbb\x18\x04\n" +
 	"\x02\x02\x04BAZ?paceline.internal/proto/gen/paceline/onboarding/v1;onboardingv1b\x06proto3"
 
 var (
@@ -1864,8 +1864,8 @@ var file_paceline_onboarding_v1_events_proto_goTypes = []any{
 	(*EventDelivery)(nil),                         // 23: paceline.onboarding.v1.EventDelivery
 	(*ListEventDeliveriesRequest)(nil),            // 24: paceline.onboarding.v1.ListEventDeliveriesRequest
 	(*ListEventDeliveriesResponse)(nil),           // 25: paceline.onboarding.v1.ListEventDeliveriesResponse
-	(*RetryEventDeliveryRequest)(nil),             // 26: paceline.onboarding.v1.RetryEventDeliveryRequest
-	(*RetryEventDeliveryResponse)(nil),            // 27: paceline.onboarding.v1.RetryEventDeliveryResponse
+	(*ReplayEventDeliveryRequest)(nil),            // 26: paceline.onboarding.v1.ReplayEventDeliveryRequest
+	(*ReplayEventDeliveryResponse)(nil),           // 27: paceline.onboarding.v1.ReplayEventDeliveryResponse
 	(*timestamppb.Timestamp)(nil),                 // 28: google.protobuf.Timestamp
 	(*structpb.Struct)(nil),                       // 29: google.protobuf.Struct
 }
@@ -1888,7 +1888,7 @@ var file_paceline_onboarding_v1_events_proto_depIdxs = []int32{
 	28, // 15: paceline.onboarding.v1.EventDelivery.created_at:type_name -> google.protobuf.Timestamp
 	28, // 16: paceline.onboarding.v1.EventDelivery.processed_at:type_name -> google.protobuf.Timestamp
 	23, // 17: paceline.onboarding.v1.ListEventDeliveriesResponse.deliveries:type_name -> paceline.onboarding.v1.EventDelivery
-	23, // 18: paceline.onboarding.v1.RetryEventDeliveryResponse.delivery:type_name -> paceline.onboarding.v1.EventDelivery
+	23, // 18: paceline.onboarding.v1.ReplayEventDeliveryResponse.delivery:type_name -> paceline.onboarding.v1.EventDelivery
 	1,  // 19: paceline.onboarding.v1.EventService.ListEvents:input_type -> paceline.onboarding.v1.ListEventsRequest
 	3,  // 20: paceline.onboarding.v1.EventService.StreamEvents:input_type -> paceline.onboarding.v1.StreamEventsRequest
 	6,  // 21: paceline.onboarding.v1.EventService.CreateEventSubscription:input_type -> paceline.onboarding.v1.CreateEventSubscriptionRequest
@@ -1900,7 +1900,7 @@ var file_paceline_onboarding_v1_events_proto_depIdxs = []int32{
 	19, // 27: paceline.onboarding.v1.EventService.ResumeEventSubscription:input_type -> paceline.onboarding.v1.ResumeEventSubscriptionRequest
 	21, // 28: paceline.onboarding.v1.EventService.RotateEventSubscriptionSecret:input_type -> paceline.onboarding.v1.RotateEventSubscriptionSecretRequest
 	24, // 29: paceline.onboarding.v1.EventService.ListEventDeliveries:input_type -> paceline.onboarding.v1.ListEventDeliveriesRequest
-	26, // 30: paceline.onboarding.v1.EventService.RetryEventDelivery:input_type -> paceline.onboarding.v1.RetryEventDeliveryRequest
+	26, // 30: paceline.onboarding.v1.EventService.ReplayEventDelivery:input_type -> paceline.onboarding.v1.ReplayEventDeliveryRequest
 	2,  // 31: paceline.onboarding.v1.EventService.ListEvents:output_type -> paceline.onboarding.v1.ListEventsResponse
 	4,  // 32: paceline.onboarding.v1.EventService.StreamEvents:output_type -> paceline.onboarding.v1.StreamEventsResponse
 	7,  // 33: paceline.onboarding.v1.EventService.CreateEventSubscription:output_type -> paceline.onboarding.v1.CreateEventSubscriptionResponse
@@ -1912,7 +1912,7 @@ var file_paceline_onboarding_v1_events_proto_depIdxs = []int32{
 	20, // 39: paceline.onboarding.v1.EventService.ResumeEventSubscription:output_type -> paceline.onboarding.v1.ResumeEventSubscriptionResponse
 	22, // 40: paceline.onboarding.v1.EventService.RotateEventSubscriptionSecret:output_type -> paceline.onboarding.v1.RotateEventSubscriptionSecretResponse
 	25, // 41: paceline.onboarding.v1.EventService.ListEventDeliveries:output_type -> paceline.onboarding.v1.ListEventDeliveriesResponse
-	27, // 42: paceline.onboarding.v1.EventService.RetryEventDelivery:output_type -> paceline.onboarding.v1.RetryEventDeliveryResponse
+	27, // 42: paceline.onboarding.v1.EventService.ReplayEventDelivery:output_type -> paceline.onboarding.v1.ReplayEventDeliveryResponse
 	31, // [31:43] is the sub-list for method output_type
 	19, // [19:31] is the sub-list for method input_type
 	19, // [19:19] is the sub-list for extension type_name

@@ -30,7 +30,7 @@ const (
 	EventService_ResumeEventSubscription_FullMethodName       = "/paceline.onboarding.v1.EventService/ResumeEventSubscription"
 	EventService_RotateEventSubscriptionSecret_FullMethodName = "/paceline.onboarding.v1.EventService/RotateEventSubscriptionSecret"
 	EventService_ListEventDeliveries_FullMethodName           = "/paceline.onboarding.v1.EventService/ListEventDeliveries"
-	EventService_RetryEventDelivery_FullMethodName            = "/paceline.onboarding.v1.EventService/RetryEventDelivery"
+	EventService_ReplayEventDelivery_FullMethodName           = "/paceline.onboarding.v1.EventService/ReplayEventDelivery"
 )
 
 // EventServiceClient is the client API for EventService service.
@@ -69,9 +69,9 @@ type EventServiceClient interface {
 	RotateEventSubscriptionSecret(ctx context.Context, in *RotateEventSubscriptionSecretRequest, opts ...grpc.CallOption) (*RotateEventSubscriptionSecretResponse, error)
 	// ListEventDeliveries lists deliveries of the organisation's subscriptions, newest first.
 	ListEventDeliveries(ctx context.Context, in *ListEventDeliveriesRequest, opts ...grpc.CallOption) (*ListEventDeliveriesResponse, error)
-	// RetryEventDelivery gives a failed delivery all of its tries again. Errors: NOT_FOUND (DELIVERY_NOT_FOUND), FAILED_PRECONDITION
+	// ReplayEventDelivery gives a failed delivery all of its tries again. Errors: NOT_FOUND (DELIVERY_NOT_FOUND), FAILED_PRECONDITION
 	// (DELIVERY_STATUS) for one that has not failed.
-	RetryEventDelivery(ctx context.Context, in *RetryEventDeliveryRequest, opts ...grpc.CallOption) (*RetryEventDeliveryResponse, error)
+	ReplayEventDelivery(ctx context.Context, in *ReplayEventDeliveryRequest, opts ...grpc.CallOption) (*ReplayEventDeliveryResponse, error)
 }
 
 type eventServiceClient struct {
@@ -201,10 +201,10 @@ func (c *eventServiceClient) ListEventDeliveries(ctx context.Context, in *ListEv
 	return out, nil
 }
 
-func (c *eventServiceClient) RetryEventDelivery(ctx context.Context, in *RetryEventDeliveryRequest, opts ...grpc.CallOption) (*RetryEventDeliveryResponse, error) {
+func (c *eventServiceClient) ReplayEventDelivery(ctx context.Context, in *ReplayEventDeliveryRequest, opts ...grpc.CallOption) (*ReplayEventDeliveryResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(RetryEventDeliveryResponse)
-	err := c.cc.Invoke(ctx, EventService_RetryEventDelivery_FullMethodName, in, out, cOpts...)
+	out := new(ReplayEventDeliveryResponse)
+	err := c.cc.Invoke(ctx, EventService_ReplayEventDelivery_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -247,9 +247,9 @@ type EventServiceServer interface {
 	RotateEventSubscriptionSecret(context.Context, *RotateEventSubscriptionSecretRequest) (*RotateEventSubscriptionSecretResponse, error)
 	// ListEventDeliveries lists deliveries of the organisation's subscriptions, newest first.
 	ListEventDeliveries(context.Context, *ListEventDeliveriesRequest) (*ListEventDeliveriesResponse, error)
-	// RetryEventDelivery gives a failed delivery all of its tries again. Errors: NOT_FOUND (DELIVERY_NOT_FOUND), FAILED_PRECONDITION
+	// ReplayEventDelivery gives a failed delivery all of its tries again. Errors: NOT_FOUND (DELIVERY_NOT_FOUND), FAILED_PRECONDITION
 	// (DELIVERY_STATUS) for one that has not failed.
-	RetryEventDelivery(context.Context, *RetryEventDeliveryRequest) (*RetryEventDeliveryResponse, error)
+	ReplayEventDelivery(context.Context, *ReplayEventDeliveryRequest) (*ReplayEventDeliveryResponse, error)
 	mustEmbedUnimplementedEventServiceServer()
 }
 
@@ -293,8 +293,8 @@ func (UnimplementedEventServiceServer) RotateEventSubscriptionSecret(context.Con
 func (UnimplementedEventServiceServer) ListEventDeliveries(context.Context, *ListEventDeliveriesRequest) (*ListEventDeliveriesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListEventDeliveries not implemented")
 }
-func (UnimplementedEventServiceServer) RetryEventDelivery(context.Context, *RetryEventDeliveryRequest) (*RetryEventDeliveryResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method RetryEventDelivery not implemented")
+func (UnimplementedEventServiceServer) ReplayEventDelivery(context.Context, *ReplayEventDeliveryRequest) (*ReplayEventDeliveryResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReplayEventDelivery not implemented")
 }
 func (UnimplementedEventServiceServer) mustEmbedUnimplementedEventServiceServer() {}
 func (UnimplementedEventServiceServer) testEmbeddedByValue()                      {}
@@ -508,20 +508,20 @@ func _EventService_ListEventDeliveries_Handler(srv interface{}, ctx context.Cont
 	return interceptor(ctx, in, info, handler)
 }
 
-func _EventService_RetryEventDelivery_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(RetryEventDeliveryRequest)
+func _EventService_ReplayEventDelivery_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReplayEventDeliveryRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
 	if interceptor == nil {
-		return srv.(EventServiceServer).RetryEventDelivery(ctx, in)
+		return srv.(EventServiceServer).ReplayEventDelivery(ctx, in)
 	}
 	info := &grpc.UnaryServerInfo{
 		Server:     srv,
-		FullMethod: EventService_RetryEventDelivery_FullMethodName,
+		FullMethod: EventService_ReplayEventDelivery_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(EventServiceServer).RetryEventDelivery(ctx, req.(*RetryEventDeliveryRequest))
+		return srv.(EventServiceServer).ReplayEventDelivery(ctx, req.(*ReplayEventDeliveryRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -574,8 +574,8 @@ var EventService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _EventService_ListEventDeliveries_Handler,
 		},
 		{
-			MethodName: "RetryEventDelivery",
-			Handler:    _EventService_RetryEventDelivery_Handler,
+			MethodName: "ReplayEventDelivery",
+			Handler:    _EventService_ReplayEventDelivery_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
