@@ -86,23 +86,28 @@ func node(ctx context.Context, tool, script string, environ ...string) ([]result
 	}
 	cmd := command(ctx, "node", script)
 	cmd.Env = append(os.Environ(), environ...)
+	return printed(ctx, cmd, result{Tool: tool, Version: installed})
+}
+
+// printed are the results that a program prints, one a line, filled in with what they have in common.
+func printed(ctx context.Context, cmd *exec.Cmd, common result) ([]result, error) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w\n%s%s", script, errors.Join(err, context.Cause(ctx)), out, stderr.String())
+		return nil, fmt.Errorf("%s: %w\n%s%s", cmd, errors.Join(err, context.Cause(ctx)), out, stderr.String())
 	}
 	var results []result
 	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
-		r := result{Tool: tool, Version: installed}
+		r := common
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			return nil, fmt.Errorf("%s printed %q: %w", script, lines.Text(), err)
+			return nil, fmt.Errorf("%s printed %q: %w", cmd, lines.Text(), err)
 		}
 		r.Note = strings.ReplaceAll(r.Note, "\n", " ")
 		results = append(results, r)
 	}
 	if len(results) == 0 {
-		return nil, fmt.Errorf("%s judged nothing", script)
+		return nil, fmt.Errorf("%s judged nothing", cmd)
 	}
 	return results, nil
 }
