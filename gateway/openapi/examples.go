@@ -3,6 +3,7 @@ package main
 import (
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -11,6 +12,7 @@ import (
 // example is what a golden case of the gateway says.
 type example struct {
 	method, path    string
+	lengths         []int // of both
 	request, answer *object
 }
 
@@ -42,7 +44,9 @@ func readExamples(folder string) ([]example, error) {
 		for _, c := range cases {
 			path, _, _ := strings.Cut(c.Request.Path, "?")
 			if c.Want.Status == 200 || c.Want.Status == 201 {
-				found = append(found, example{strings.ToLower(c.Request.Method), path, fromJSON(c.Request.Body), fromJSON(c.Want.Body)})
+				found = append(found, example{
+					strings.ToLower(c.Request.Method), path, []int{len(c.Request.Body), len(c.Want.Body)}, fromJSON(c.Request.Body), fromJSON(c.Want.Body),
+				})
 			}
 		}
 	}
@@ -75,18 +79,12 @@ func plain(node *yaml.Node) {
 	}
 }
 
-// exampleOf is the first request with a body, and the first answer, of a route.
+// exampleOf is the case of a route that asks the most, and of those the one that is answered the most.
 func exampleOf(all []example, method, path string) (found example) {
 	matches := regexp.MustCompile("^" + quotedParameter.ReplaceAllString(regexp.QuoteMeta(path), "[^/:]+") + "$")
 	for _, e := range all {
-		if e.method != method || !matches.MatchString(e.path) {
-			continue
-		}
-		if found.request == nil {
-			found.request = e.request
-		}
-		if found.answer == nil {
-			found.answer = e.answer
+		if e.method == method && matches.MatchString(e.path) && slices.Compare(e.lengths, found.lengths) > 0 {
+			found = e
 		}
 	}
 	return found

@@ -16,7 +16,7 @@ func main() {
 	var from sources
 	flag.StringVar(&from.routes, "routes", "", "the routes: proto/http.yaml")
 	flag.StringVar(&from.rules, "rules", "", "what the protos cannot say: proto/openapi.yaml")
-	flag.StringVar(&from.examples, "examples", "", "the golden cases, whose first answers are the examples: gateway/testdata")
+	flag.StringVar(&from.examples, "examples", "", "the golden cases, which the examples are from: gateway/testdata")
 	protogen.Options{ParamFunc: flag.Set}.Run(func(plugin *protogen.Plugin) error {
 		plugin.SupportedFeatures = uint64(pluginpb.CodeGeneratorResponse_FEATURE_PROTO3_OPTIONAL)
 		description, err := describe(plugin, from)
