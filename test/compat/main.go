@@ -49,7 +49,9 @@ const (
 type judge func(ctx context.Context, s *site) ([]result, error)
 
 // judges are run one after the other, and stand on the page in this order.
-func judges() []judge { return []judge{judgeQStash, judgeTwilio, judgeRedocly, judgeSpectral, judgeTypeScript, judgeGo} }
+func judges() []judge {
+	return []judge{judgeQStash, judgeTwilio, judgeRedocly, judgeSpectral, judgeTypeScript, judgeGo}
+}
 
 func main() {
 	update := flag.Bool("update", false, "write "+page+" instead of comparing it")
