@@ -26,7 +26,7 @@ func TestRequiredFields(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p := b.enrol(t, "en")
-	d := b.description(t)
+	d := b.requests(t)
 	tried := map[string]bool{}
 	for path, methods := range d.Paths {
 		for method, o := range methods {
@@ -60,8 +60,8 @@ func TestRequiredFields(t *testing.T) {
 	}
 }
 
-// description is what this test reads of /openapi.yaml.
-type description struct {
+// requests is what this test reads of /openapi.yaml.
+type requests struct {
 	Paths map[string]map[string]struct {
 		OperationID string `yaml:"operationId"`
 		RequestBody struct {
@@ -86,7 +86,7 @@ type reference struct {
 
 func (r reference) name() string { return r.Ref[strings.LastIndex(r.Ref, "/")+1:] }
 
-func (b *bundle) description(t *testing.T) (d description) {
+func (b *bundle) requests(t *testing.T) (d requests) {
 	t.Helper()
 	status, text := b.try(t, "", http.MethodGet, "/openapi.yaml", nil)
 	require.Equal(t, http.StatusOK, status)
@@ -103,7 +103,7 @@ type omission struct {
 }
 
 // without are all bodies that lack one field of an example, at any depth.
-func (d description) without(message string, example map[string]any) (all []omission) {
+func (d requests) without(message string, example map[string]any) (all []omission) {
 	schema := d.Components.Schemas[message]
 	for field, value := range example {
 		body := maps.Clone(example)
