@@ -12,7 +12,7 @@ type object struct{ yaml.Node }
 
 func newObject(pairs ...any) *object {
 	o := &object{yaml.Node{Kind: yaml.MappingNode}}
-	for i := 0; i < len(pairs); i += 2 {
+	for i := 0; i+1 < len(pairs); i += 2 {
 		o.set(fmt.Sprint(pairs[i]), pairs[i+1])
 	}
 	return o
@@ -40,7 +40,7 @@ func unalias(node *yaml.Node) {
 }
 
 // MarshalYAML implements yaml.Marshaler.
-func (o *object) MarshalYAML() (any, error) { return &o.Node, nil }
+func (o *object) MarshalYAML() (any, error) { return &o.Node, nil } //nolint:unparam // the interface has an error
 
 // set puts a value at the end, or in the place of the one that the key has.
 func (o *object) set(key string, value any) *object {

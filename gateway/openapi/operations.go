@@ -84,7 +84,8 @@ func (d *describer) operation(m *protogen.Method, method, path string) *object {
 	}
 	hasBody := method != "get" && method != "delete"
 	more := d.rules.ofOperation(id, method, len(inPath) > 0, hasBody)
-	operation := newObject("operationId", id, "tags", []string{string(m.Parent.Desc.Name())}, "summary", summary(m), "description", description(m))
+	operation := newObject(
+		"operationId", id, "tags", []string{string(m.Parent.Desc.Name())}, "summary", summary(m), "description", description(m))
 	if parameters := d.parameters(m, inPath, hasBody, more.Parameters); len(parameters) > 0 {
 		operation.set("parameters", parameters)
 	}

@@ -89,7 +89,7 @@ func (d *describer) message(m *protogen.Message, request bool, inPath []string) 
 			continue
 		}
 		properties.set(name, d.field(f, request))
-		if request && d.rules.requires(string(m.Desc.Name()), name) || !request && !f.Desc.HasPresence() || !request && f.Message != nil && f.Oneof == nil {
+		if request && d.rules.requires(string(m.Desc.Name()), name) || !request && written(f) {
 			required = append(required, name)
 		}
 	}
@@ -104,6 +104,11 @@ func (d *describer) message(m *protogen.Message, request bool, inPath []string) 
 		schema.set("additionalProperties", false)
 	}
 	return schema
+}
+
+// written reports whether protojson always writes a field: a message that is not set as null, what is optional or of a oneof not at all.
+func written(f *protogen.Field) bool {
+	return f.Oneof == nil && (f.Message != nil || !f.Desc.HasPresence())
 }
 
 // field is the schema of a field. In an answer a message that is not set is null.
@@ -185,12 +190,12 @@ func wellKnown(name protoreflect.FullName) *object {
 func (d *describer) enum(e *protogen.Enum) *object {
 	name := string(e.Desc.Name())
 	if d.mine(name, e.Desc.FullName()) {
-		text, values := comment(e.Comments), []string{}
+		lines, values := []string{comment(e.Comments)}, []string{}
 		for _, value := range e.Values {
 			values = append(values, string(value.Desc.Name()))
-			text += "\n- `" + string(value.Desc.Name()) + "`: " + comment(value.Comments)
+			lines = append(lines, "- `"+string(value.Desc.Name())+"`: "+comment(value.Comments))
 		}
-		d.schemas[name] = newObject("type", "string", "description", text, "enum", values)
+		d.schemas[name] = newObject("type", "string", "description", strings.Join(lines, "\n"), "enum", values)
 	}
 	return ref("schemas", name)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -33,7 +34,7 @@ func judgeTypeScript(ctx context.Context, s *site) ([]result, error) {
 			ctx, "node_modules/.bin/openapi-typescript", descriptionFile, "--output", filepath.Join(generated, "openapi.d.ts"))),
 		built(common, "compile with tsc --strict", command(ctx, "node_modules/.bin/tsc", "--project", ".")),
 	}
-	if faults(results) != nil {
+	if slices.ContainsFunc(results, func(r result) bool { return r.Outcome == failed }) {
 		return results, nil
 	}
 	played, err := node(ctx, tool, "client.mjs", playing(s, typeScriptPhone)...)
@@ -62,7 +63,7 @@ func judgeGo(ctx context.Context, s *site) ([]result, error) {
 		built(common, "generate", goCommand(ctx, "tool", tool, "-config", "oapi-codegen.yaml", filepath.Join("..", descriptionFile))),
 		built(common, "compile", goCommand(ctx, "build", "-o", client, ".")),
 	}
-	if faults(results) != nil {
+	if slices.ContainsFunc(results, func(r result) bool { return r.Outcome == failed }) {
 		return results, nil
 	}
 	cmd := command(ctx, filepath.Join(".", goClient, client))

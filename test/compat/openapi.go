@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // generated is what tools make of /openapi.yaml, and the description itself. It is not committed.
@@ -27,7 +28,8 @@ func download(ctx context.Context, s *site) error {
 	if err != nil {
 		return err
 	}
-	response, err := http.DefaultClient.Do(request)
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	response, err := client.Do(request)
 	if err != nil {
 		return err
 	}
@@ -79,7 +81,8 @@ func judgeSpectral(ctx context.Context, s *site) ([]result, error) {
 	if err := download(ctx, s); err != nil {
 		return nil, err
 	}
-	out, err := command(ctx, "node_modules/.bin/spectral", "lint", descriptionFile, "--ruleset=spectral.yaml", "--format=json", "--quiet").Output()
+	out, err := command(
+		ctx, "node_modules/.bin/spectral", "lint", descriptionFile, "--ruleset=spectral.yaml", "--format=json", "--quiet").Output()
 	var found []struct {
 		Code     string `json:"code"`
 		Severity int    `json:"severity"`

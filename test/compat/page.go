@@ -45,9 +45,10 @@ func render(results []result) []byte {
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("# Compatibility")
 	line("")
-	line("Official SDKs and others' tools, pinned in [package.json](../%s/package.json) and [go.mod](../%s/%s/go.mod), judge the emulators and the gateway.", folder, folder, goClient)
-	line("`go run ./%s -update` runs them and writes this page; `.ci/run` compares it with its own run, where npm answers. What is not played is refused with", folder)
-	line("an error that says so, never ignored; those calls are listed with what they are told.")
+	line("Official SDKs and others' tools, pinned in [package.json](../%[1]s/package.json) and [go.mod](../%[1]s/%[2]s/go.mod),", folder, goClient)
+	line("judge the emulators and the gateway. `go run ./%s -update` runs them and writes this page; `.ci/run` compares it with its", folder)
+	line("own run, where npm answers. What is not played is refused with an error that says so, never ignored; those calls are listed")
+	line("with what they are told.")
 	line("")
 	line("| tool | version | calls | passed | refused on purpose | failed |")
 	line("|---|---|---:|---:|---:|---:|")
