@@ -379,5 +379,4 @@ await refuses("chat.create", () => client.chat().create({ ...chat, messages: [{ 
 await refuses("chat.prompt", () => client.chat().prompt({ ...chat, system: "x", user: "x" }), "does not play /llm");
 await refuses("workflow.cancel", () => client.workflow.cancel("wfr_1"), "does not play workflows");
 
-await client.messages.cancel({ all: true });
 await destination.close();
