@@ -15,9 +15,9 @@ import (
 	"paceline.internal/platform/telemetry"
 )
 
-// openAPI describes /v1. It is generated from the protos and proto/http.yaml.
+// openAPI describes /v1. It is generated from the protos, proto/http.yaml and proto/openapi.yaml.
 //
-//go:embed gen/paceline.swagger.yaml
+//go:embed gen/openapi.yaml
 var openAPI []byte
 
 // surface is everything that answers on the public port.

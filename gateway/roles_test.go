@@ -88,15 +88,16 @@ func whoMay() map[string]string {
 	}
 }
 
+var parameter = regexp.MustCompile(`\{\w+\}`)
+
 // TestWhoMay calls every route of /v1 as every role.
 func TestWhoMay(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	allowed := whoMay()
-	parameter := regexp.MustCompile(`\{\w+\}`)
 	for route, operation := range routes(t) {
 		method, template, _ := strings.Cut(route, " ")
-		path := strings.ReplaceAll(template, "{profileId}", ownProfile)
+		path := strings.ReplaceAll(template, "{profile_id}", ownProfile)
 		path = parameter.ReplaceAllString(strings.ReplaceAll(path, "{phone}", phone), otherProfile)
 		for _, role := range rpc.Roles() {
 			if role == rpc.RoleService {

@@ -43,7 +43,7 @@ type carrier struct {
 	origin     config.Origin // what Twilio calls; the Host header is the caller's and is not used
 }
 
-// parameters are what Twilio has signed: the query of the URL that it calls, and the form that it posts.
+// parameters are what Twilio has signed: the query of the URL that it calls, and the form that it posts, or the JSON in its place.
 type parameters struct {
 	query string
 	form  url.Values
@@ -99,7 +99,7 @@ const headerTwilioSignature = "X-Twilio-Signature"
 const maxParameters = 256
 
 // verify returns the parameters once they are known to be signed by Twilio. A form must be read before its signature can be
-// checked, so one that cannot be read is a 400.
+// checked, so one that cannot be read is a 400. JSON is signed by its hash (verifyJSON).
 func (c carrier) verify(r *http.Request, body []byte) (parameters, *answer) {
 	forged := func(cause string) (parameters, *answer) {
 		eventFrom(r.Context()).add(slog.String("cause", cause))
@@ -110,6 +110,16 @@ func (c carrier) verify(r *http.Request, body []byte) (parameters, *answer) {
 	if signature == "" {
 		return forged("the signature is missing")
 	}
+	if isJSON(r.Header.Get("Content-Type")) {
+		p, err := c.verifyJSON(r, body, signature)
+		switch {
+		case errors.Is(err, errForged):
+			return forged(err.Error())
+		case err != nil:
+			return parameters{}, new(malformed(err))
+		}
+		return p, nil
+	}
 	if bytes.Count(body, []byte("&")) >= maxParameters { // before it is parsed: that and the signature cost by the parameter
 		return forged("it has more parameters than Twilio sends")
 	}
@@ -118,7 +128,7 @@ func (c carrier) verify(r *http.Request, body []byte) (parameters, *answer) {
 		return parameters{}, new(malformed(errors.New("the body is no urlencoded form")))
 	}
 	if !c.signatures.valid(publicURL(c.origin, r), form, signature) {
-		return forged("the signature is invalid")
+		return forged(errForged.Error())
 	}
 	return parameters{r.URL.RawQuery, form}, nil
 }

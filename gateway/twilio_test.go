@@ -1,6 +1,9 @@
 package gateway
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -190,4 +193,40 @@ func FuzzTwilioForm(f *testing.F) {
 func requireStorable(t *testing.T, text string) {
 	t.Helper()
 	require.True(t, utf8.ValidString(text) && !strings.Contains(text, "\x00"), "%q", text)
+}
+
+// FuzzTwilioJSON checks the reader of JSON on any bytes: it takes what is a flat object and nothing else, and with the value that any other
+// reader finds; and a signature covers the bytes that it was made for and no others.
+func FuzzTwilioJSON(f *testing.F) {
+	signatures, err := newTwilioSignatures(config.NewSecret(twilioToken))
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, body string) {
+		hash := sha256.Sum256([]byte(body))
+		query := url.Values{bodyHashParameter: {hex.EncodeToString(hash[:])}}
+		target := origin + pathInbound + "?" + query.Encode()
+		signature := twiliotest.Sign(twilioToken, target, nil)
+		require.True(t, signatures.validJSON(target, query, []byte(body), signature))
+		require.False(t, signatures.validJSON(target, query, []byte(body+" "), signature))
+		require.False(t, signatures.validJSON(target, nil, []byte(body), signature))
+		require.False(t, signatures.validJSON(target+"x", query, []byte(body), signature))
+
+		form, err := decodeJSON([]byte(body))
+		var flat map[string]json.RawMessage
+		if problem := json.Unmarshal([]byte(body), &flat); problem != nil || flat == nil {
+			require.Error(t, err)
+			return
+		}
+		if err != nil {
+			return // nested
+		}
+		for name, value := range flat {
+			var text string
+			if string(value) != "null" && json.Unmarshal(value, &text) == nil {
+				require.Equal(t, text, form[name][len(form[name])-1])
+			}
+		}
+		for name := range form {
+			require.Contains(t, flat, name)
+		}
+	})
 }

@@ -27,6 +27,14 @@ type outcome struct {
 	err    error
 }
 
+// why is why there is no answer, or empty.
+func (o outcome) why() string {
+	if o.err == nil {
+		return ""
+	}
+	return o.err.Error()
+}
+
 func (o outcome) success() bool { return o.err == nil && o.status/100 == 2 }
 
 // forbidsRetry needs both the status and the header: the status without the header is a failure like any other.
@@ -126,12 +134,8 @@ func (e *Emulator) attempt(ctx context.Context, due Delivery, scripted bool) out
 	stop()
 	abort(nil)
 
-	answered := Event{Retried: due.Retried, Status: out.status, Fault: scripted}
-	if out.err != nil {
-		answered.Err = out.err.Error()
-	}
 	e.lock()
-	e.note(Answered, due.Message, answered)
+	e.note(Answered, due.Message, Event{Retried: due.Retried, Status: out.status, Err: out.why(), Fault: scripted})
 	e.unlock()
 	return out
 }
@@ -197,7 +201,7 @@ func (e *Emulator) retryLater(m *message, out outcome) {
 	now := e.cfg.Clock.Now()
 	pause := pauseBefore(m, out, now)
 	m.retried++
-	e.note(Waiting, m.Message, Event{Retried: m.retried, Due: now.Add(pause)})
+	e.note(Waiting, m.Message, Event{Retried: m.retried, Due: now.Add(pause), Status: out.status, Err: out.why()})
 	m.wait = e.after(pause, func() { e.launch(m) })
 }
 

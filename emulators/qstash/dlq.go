@@ -3,7 +3,6 @@ package qstash
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,23 +11,26 @@ import (
 
 // deadLetter is a message whose attempts have all failed, and the last answer.
 type deadLetter struct {
-	id   string
-	at   time.Time
-	m    *message
-	last outcome
+	id     string
+	number int // at the end of the id; they rise
+	at     time.Time
+	m      *message
+	last   outcome
 }
+
+// deadLetterLimit bounds what is kept; beyond it the older half is forgotten, as QStash does it after some days.
+const deadLetterLimit = 1 << 16
 
 // giveUp ends a message as a dead letter and publishes its failure callback. The lock is held.
 func (e *Emulator) giveUp(m *message, last outcome) {
 	now := e.cfg.Clock.Now()
-	dead := deadLetter{id: fmt.Sprintf("%d-%d", now.UnixMilli(), e.givenUp), at: now, m: m, last: last}
+	dead := deadLetter{id: fmt.Sprintf("%d-%d", now.UnixMilli(), e.givenUp), number: e.givenUp, at: now, m: m, last: last}
 	e.givenUp++
-	e.deadLetters = append(e.deadLetters, dead)
-	event := Event{Status: last.status}
-	if last.err != nil {
-		event.Err = last.err.Error()
+	if len(e.deadLetters) >= deadLetterLimit {
+		e.deadLetters = slices.Clone(e.deadLetters[deadLetterLimit/2:])
 	}
-	e.finish(m, DeadLettered, event)
+	e.deadLetters = append(e.deadLetters, dead)
+	e.finish(m, DeadLettered, Event{Status: last.status, Err: last.why()})
 	if m.FailureCallback != "" {
 		e.enqueue(e.callbackOf(m, last, dead.id))
 	}
@@ -53,21 +55,61 @@ func (l deadLetter) json() deadLetterJSON {
 	}
 }
 
-// maxPage is the most dead letters that one page holds.
+// maxPage is the most dead letters that one call lists, deletes or retries, and what it does without a count.
 const maxPage = 100
 
-// listDeadLetters answers a page, oldest first, of those that match every filter. The cursor is the id of the last one shown.
-func (e *Emulator) listDeadLetters(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
-	count := maxPage
-	if raw := query.Get("count"); raw != "" {
+// selection is the dead letters that a call is about, oldest first, and the cursor of the next call: the id of the last of them, if there are more.
+type selection struct {
+	rows   []deadLetter
+	cursor string
+}
+
+// selectDeadLetters finds those that match. Ids leave the filters beside them without effect. The lock is held.
+func (e *Emulator) selectDeadLetters(f filter) (selection, error) {
+	after := -1
+	if f.cursor != "" {
+		_, number, _ := strings.Cut(f.cursor, "-")
 		var err error
-		if count, err = strconv.Atoi(raw); err != nil || count < 1 || count > maxPage {
-			answerError(w, http.StatusBadRequest, "invalid count")
-			return
+		if after, err = strconv.Atoi(number); err != nil {
+			return selection{}, badRequest("invalid cursor")
 		}
 	}
-	answer(w, http.StatusOK, e.page(query, count))
+	if ids := "dlqIds"; f.has(ids) {
+		f.values, f.from, f.to = map[string][]string{ids: f.values[ids]}, 0, 1<<62
+	}
+	var found selection
+	for _, dead := range e.deadLetters {
+		of := about(dead.m.ID, dead.m.URL, dead.m.Label)
+		of["dlqIds"], of["callerIp"], of["responseStatus"] = dead.id, dead.m.CallerIP, strconv.Itoa(dead.last.status)
+		if dead.number <= after || !f.matches(dead.at, of) {
+			continue
+		}
+		if len(found.rows) == f.count {
+			found.cursor = found.rows[f.count-1].id
+			break
+		}
+		found.rows = append(found.rows, dead)
+	}
+	return found, nil
+}
+
+// bulk does work on the dead letters that a call is about, under the lock, and answers what it returns.
+func (e *Emulator) bulk(w http.ResponseWriter, r *http.Request, status int, work func(filter, selection) (any, error)) {
+	f, err := readFilter(r.URL.Query(), maxPage)
+	var result any
+	if err == nil {
+		e.lock()
+		var found selection
+		if found, err = e.selectDeadLetters(f); err == nil {
+			result, err = work(f, found)
+		}
+		e.unlock()
+	}
+	if err != nil {
+		answerRefusal(w, err)
+		return
+	}
+	answer(w, status, result)
 }
 
 type pageJSON struct {
@@ -75,99 +117,115 @@ type pageJSON struct {
 	Messages []deadLetterJSON `json:"messages"`
 }
 
-func (e *Emulator) page(query url.Values, count int) pageJSON {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	page := pageJSON{Messages: []deadLetterJSON{}}
-	begin := e.indexOf(query.Get("cursor")) + 1 // an unknown cursor begins again
-	for _, dead := range e.deadLetters[begin:] {
-		switch {
-		case !dead.matches(query):
-		case len(page.Messages) == count:
-			page.Cursor = page.Messages[count-1].DeadLetterID
-			return page
-		default:
+// listDeadLetters answers a page.
+func (e *Emulator) listDeadLetters(w http.ResponseWriter, r *http.Request) {
+	e.bulk(w, r, http.StatusOK, func(_ filter, found selection) (any, error) {
+		page := pageJSON{Cursor: found.cursor, Messages: []deadLetterJSON{}}
+		for _, dead := range found.rows {
 			page.Messages = append(page.Messages, dead.json())
 		}
-	}
-	return page
+		return page, nil
+	})
 }
 
-// matches reports whether the dead letter passes all filters. Values repeated or separated by commas are alternatives.
-func (l deadLetter) matches(query url.Values) bool {
-	for name, value := range map[string]string{
-		"messageId": l.m.ID, "url": l.m.URL, "label": l.m.Label, "dlqIds": l.id,
-		"callerIp": l.m.CallerIP, "responseStatus": strconv.Itoa(l.last.status),
-	} {
-		wanted := strings.Split(strings.Join(query[name], ","), ",")
-		if query.Has(name) && !slices.Contains(wanted, value) {
-			return false
+type deletedJSON struct {
+	Cursor  string `json:"cursor,omitempty"`
+	Deleted int    `json:"deleted"`
+}
+
+// deleteDeadLetters deletes as many as a page holds; without a filter, of all.
+func (e *Emulator) deleteDeadLetters(w http.ResponseWriter, r *http.Request) {
+	e.bulk(w, r, http.StatusOK, func(_ filter, found selection) (any, error) {
+		e.remove(found.rows)
+		return deletedJSON{Cursor: found.cursor, Deleted: len(found.rows)}, nil
+	})
+}
+
+type publishedJSON struct {
+	MessageID    string `json:"messageId"`
+	Deduplicated bool   `json:"deduplicated,omitempty"`
+}
+
+type retriedJSON struct {
+	Cursor    string          `json:"cursor,omitempty"`
+	Responses []publishedJSON `json:"responses"`
+}
+
+// retryDeadLetters publishes as many as a page holds again. Of ids that are named none may be missing.
+func (e *Emulator) retryDeadLetters(w http.ResponseWriter, r *http.Request) {
+	e.bulk(w, r, http.StatusCreated, func(f filter, found selection) (any, error) {
+		if f.has("dlqIds") && len(found.rows) < min(f.count, len(f.values["dlqIds"])) {
+			return nil, &refusal{status: http.StatusNotFound, text: "some dead letters were not found"}
 		}
+		retried := retriedJSON{Cursor: found.cursor, Responses: []publishedJSON{}}
+		ids, err := e.republish(found.rows)
+		for _, id := range ids {
+			retried.Responses = append(retried.Responses, publishedJSON{MessageID: id})
+		}
+		return retried, err
+	})
+}
+
+// republish publishes messages again under new ids and removes their dead letters. Deduplication does not apply. The lock is held.
+func (e *Emulator) republish(rows []deadLetter) (ids []string, err error) {
+	if err := e.room(len(rows)); err != nil {
+		return nil, err
 	}
-	from, err := strconv.ParseInt(query.Get("fromDate"), 10, 64)
-	if err == nil && l.at.UnixMilli() < from {
-		return false
+	for _, dead := range rows {
+		again := &message{
+			Message: dead.m.Message, retryDelay: dead.m.retryDelay,
+			callback: dead.m.callback, failureCallback: dead.m.failureCallback,
+		}
+		again.ID, again.CreatedAt = newID("msg_"), e.cfg.Clock.Now()
+		again.NotBefore = again.CreatedAt
+		e.enqueue(again)
+		ids = append(ids, again.ID)
 	}
-	to, err := strconv.ParseInt(query.Get("toDate"), 10, 64)
-	return err != nil || l.at.UnixMilli() <= to
+	e.remove(rows)
+	return ids, nil
+}
+
+// remove takes dead letters out. The lock is held.
+func (e *Emulator) remove(rows []deadLetter) {
+	e.deadLetters = slices.DeleteFunc(e.deadLetters, func(l deadLetter) bool {
+		return slices.ContainsFunc(rows, func(row deadLetter) bool { return row.id == l.id })
+	})
+}
+
+// one does work on the dead letter that the path names, under the lock, and answers what it returns.
+func (e *Emulator) one(w http.ResponseWriter, r *http.Request, status int, work func(deadLetter) (any, error)) {
+	e.lock()
+	var result any
+	var err error = &refusal{status: http.StatusNotFound, text: "dead letter not found"}
+	i := slices.IndexFunc(e.deadLetters, func(l deadLetter) bool { return l.id == r.PathValue("id") })
+	if i >= 0 {
+		result, err = work(e.deadLetters[i])
+	}
+	e.unlock()
+	if err != nil {
+		answerRefusal(w, err)
+		return
+	}
+	answer(w, status, result)
 }
 
 func (e *Emulator) getDeadLetter(w http.ResponseWriter, r *http.Request) {
-	e.mu.Lock()
-	i := e.indexOf(r.PathValue("id"))
-	var shown deadLetterJSON
-	if i >= 0 {
-		shown = e.deadLetters[i].json()
-	}
-	e.mu.Unlock()
-	if i < 0 {
-		answerError(w, http.StatusNotFound, "dead letter not found")
-		return
-	}
-	answer(w, http.StatusOK, shown)
+	e.one(w, r, http.StatusOK, func(dead deadLetter) (any, error) { return dead.json(), nil })
 }
 
 func (e *Emulator) deleteDeadLetter(w http.ResponseWriter, r *http.Request) {
-	if _, found := e.takeDeadLetter(r.PathValue("id")); !found {
-		answerError(w, http.StatusNotFound, "dead letter not found")
-		return
-	}
-	answer(w, http.StatusOK, map[string]int{"deleted": 1})
+	e.one(w, r, http.StatusOK, func(dead deadLetter) (any, error) {
+		e.remove([]deadLetter{dead})
+		return deletedJSON{Deleted: 1}, nil
+	})
 }
 
-// retryDeadLetter publishes the message again under a new id and removes the dead letter. Deduplication does not apply.
 func (e *Emulator) retryDeadLetter(w http.ResponseWriter, r *http.Request) {
-	dead, found := e.takeDeadLetter(r.PathValue("id"))
-	if !found {
-		answerError(w, http.StatusNotFound, "dead letter not found")
-		return
-	}
-	again := &message{
-		Message: dead.m.Message, retryDelay: dead.m.retryDelay,
-		callback: dead.m.callback, failureCallback: dead.m.failureCallback,
-	}
-	again.ID, again.CreatedAt = newID("msg_"), e.cfg.Clock.Now()
-	again.NotBefore = again.CreatedAt
-	if _, accepted := e.accept(again, ""); !accepted {
-		answerError(w, http.StatusServiceUnavailable, "shutting down")
-		return
-	}
-	answer(w, http.StatusCreated, map[string]string{"messageId": again.ID})
-}
-
-func (e *Emulator) takeDeadLetter(id string) (deadLetter, bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	i := e.indexOf(id)
-	if i < 0 {
-		return deadLetter{}, false
-	}
-	dead := e.deadLetters[i]
-	e.deadLetters = slices.Delete(e.deadLetters, i, i+1)
-	return dead, true
-}
-
-// indexOf finds a dead letter, or returns -1. The lock is held.
-func (e *Emulator) indexOf(id string) int {
-	return slices.IndexFunc(e.deadLetters, func(l deadLetter) bool { return l.id == id })
+	e.one(w, r, http.StatusCreated, func(dead deadLetter) (any, error) {
+		ids, err := e.republish([]deadLetter{dead})
+		if err != nil {
+			return nil, err
+		}
+		return publishedJSON{MessageID: ids[0]}, nil
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -53,7 +54,12 @@ type message struct {
 
 // publish answers POST /v2/publish/{destination}.
 func (e *Emulator) publish(w http.ResponseWriter, r *http.Request, destination string) {
-	m, dedupKey, err := e.read(w, r, destination)
+	body, err := readBody(w, r, e.cfg.Plan.MaxBody)
+	var m *message
+	var dedupKey string
+	if err == nil {
+		m, dedupKey, err = e.read(r.Header, r.RemoteAddr, destination, body)
+	}
 	if bad, ok := errors.AsType[*refusal](err); ok {
 		e.refuse(w, Message{URL: destination}, Event{Status: bad.status, Err: bad.text})
 		return
@@ -66,17 +72,29 @@ func (e *Emulator) publish(w http.ResponseWriter, r *http.Request, destination s
 		e.fail(w, m.Message, fault)
 		return
 	}
-	id, accepted := e.accept(m, dedupKey)
+	id, err := e.accept(m, dedupKey)
 	switch {
 	case fault.LoseAnswer:
 		panic(http.ErrAbortHandler)
-	case !accepted:
-		answerError(w, http.StatusServiceUnavailable, "shutting down")
+	case err != nil:
+		answerRefusal(w, err)
 	case id == m.ID:
-		answer(w, http.StatusOK, map[string]any{"messageId": id})
+		answer(w, http.StatusOK, publishedJSON{MessageID: id})
 	default:
-		answer(w, http.StatusAccepted, map[string]any{"messageId": id, "deduplicated": true})
+		answer(w, http.StatusAccepted, publishedJSON{MessageID: id, Deduplicated: true})
 	}
+}
+
+// readBody reads at most limit bytes.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return nil, &refusal{status: http.StatusRequestEntityTooLarge, text: "message is larger than the plan allows"}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the body: %w", err)
+	}
+	return body, nil
 }
 
 // fail does what the script wants instead of accepting.
@@ -92,21 +110,36 @@ func (e *Emulator) fail(w http.ResponseWriter, m Message, fault PublishFault) {
 }
 
 // accept schedules the message, unless its key is taken; then it returns the id of the message that holds it.
-func (e *Emulator) accept(m *message, dedupKey string) (id string, accepted bool) {
+func (e *Emulator) accept(m *message, dedupKey string) (id string, err error) {
 	e.lock()
 	defer e.unlock()
-	if e.closed {
-		return "", false
+	if err := e.room(1); err != nil {
+		return "", err
 	}
 	first := e.duplicates.claim(dedupKey, m.ID, e.cfg.Clock.Now())
 	if first != m.ID {
 		known := m.Message
 		known.ID = first
 		e.note(Duplicate, known, Event{})
-		return first, true
+		return first, nil
 	}
 	e.enqueue(m)
-	return m.ID, true
+	return m.ID, nil
+}
+
+// messageLimit bounds the messages that wait; it is far beyond what any test or demonstration has.
+const messageLimit = 1 << 20
+
+// room says whether n more messages may be taken in. The lock is held.
+func (e *Emulator) room(n int) error {
+	switch {
+	case e.closed:
+		return &refusal{status: http.StatusServiceUnavailable, text: "shutting down"}
+	case len(e.messages)+n > messageLimit:
+		return &refusal{status: http.StatusTooManyRequests, text: "this emulator keeps no more messages than wait already"}
+	default:
+		return nil
+	}
 }
 
 // enqueue takes a message in and waits for its time. The lock is held.
@@ -117,34 +150,30 @@ func (e *Emulator) enqueue(m *message) {
 }
 
 // read turns a publish request into a message and its deduplication key, or says what is wrong with it.
-func (e *Emulator) read(w http.ResponseWriter, r *http.Request, destination string) (*message, string, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, e.cfg.Plan.MaxBody))
-	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return nil, "", &refusal{status: http.StatusRequestEntityTooLarge, text: "message is larger than the plan allows"}
-	}
-	if err != nil {
-		return nil, "", fmt.Errorf("reading the body: %w", err)
+func (e *Emulator) read(h http.Header, remote, destination string, body []byte) (*message, string, error) {
+	if err := playedHeaders(h); err != nil {
+		return nil, "", err
 	}
 	if err := checkDestination(destination); err != nil {
 		return nil, "", err
 	}
-	own, err := readSettings(r.Header, "Upstash-", e.cfg.Plan)
+	own, err := readSettings(h, "Upstash-", e.cfg.Plan)
 	if err != nil {
 		return nil, "", err
 	}
 	m := e.newMessage(destination, own, body)
-	m.Label = r.Header.Get(api.HeaderLabel)
-	if contentType := r.Header.Values("Content-Type"); len(contentType) > 0 {
+	m.Label = h.Get(api.HeaderLabel)
+	if contentType := h.Values("Content-Type"); len(contentType) > 0 {
 		m.Header["Content-Type"] = contentType
 	}
-	m.CallerIP, _, _ = net.SplitHostPort(r.RemoteAddr) // empty when the server is no TCP server
-	if m.NotBefore, err = notBefore(r.Header, m.CreatedAt, e.cfg.Plan); err != nil {
+	m.CallerIP, _, _ = net.SplitHostPort(remote) // empty when the server is no TCP server
+	if m.NotBefore, err = notBefore(h, m.CreatedAt, e.cfg.Plan); err != nil {
 		return nil, "", err
 	}
-	if err := m.readCallbacks(r.Header, e.cfg.Plan); err != nil {
+	if err := m.readCallbacks(h, e.cfg.Plan); err != nil {
 		return nil, "", err
 	}
-	key, err := m.dedupKey(r.Header)
+	key, err := m.dedupKey(h)
 	return m, key, err
 }
 
@@ -198,8 +227,14 @@ func (m *message) dedupKey(h http.Header) (string, error) {
 	return contentKey(m.Message, h), nil
 }
 
-// checkDestination wants an http or https URL. Names of URL groups are not known here.
+// checkDestination wants an http or https URL. What else QStash delivers to begins differently and is not played.
 func checkDestination(raw string) error {
+	if groupName.MatchString(raw) {
+		return notPlayed("URL groups; a destination begins with http:// or https://")
+	}
+	if strings.HasPrefix(raw, "api/") {
+		return notPlayed(raw)
+	}
 	u, err := url.Parse(raw)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") {
 		return badRequest("invalid destination url: endpoint has invalid scheme, add http:// or https://")
@@ -209,6 +244,9 @@ func checkDestination(raw string) error {
 	}
 	return nil
 }
+
+// groupName is what names a URL group. One with a dot is more likely a host without its scheme, and is answered as that.
+var groupName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 func newID(prefix string) string {
 	return prefix + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", "")

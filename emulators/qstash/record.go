@@ -27,6 +27,8 @@ const (
 	Waiting Kind = "waiting"
 	// DeadLettered is the end of a message: no attempt had success.
 	DeadLettered Kind = "dead_lettered"
+	// CancelRequested is a cancellation while an attempt was in flight, which ends the message only if that fails.
+	CancelRequested Kind = "cancel_requested"
 	// Cancelled is the end of a message on request.
 	Cancelled Kind = "cancelled"
 	// Lost is the end of a message by a fault.
@@ -42,7 +44,7 @@ type Event struct {
 	MessageID, URL, DeduplicationID, Label string
 	// Retried is how many attempts came before this one.
 	Retried int
-	// Status is an HTTP status: of the destination for Answered, ours for Refused.
+	// Status is an HTTP status: ours for Refused, else of the destination's last answer.
 	Status int
 	// Err says why there is no status, or why a publish was refused.
 	Err string
@@ -82,6 +84,7 @@ func (e *Emulator) note(kind Kind, m Message, event Event) {
 	event.MessageID, event.URL, event.DeduplicationID, event.Label = m.ID, m.URL, m.DeduplicationID, m.Label
 	if len(e.record) >= recordLimit {
 		e.record = slices.Clone(e.record[recordLimit/2:])
+		e.forgotten += recordLimit / 2
 	}
 	e.record = append(e.record, event)
 	e.unreported = append(e.unreported, event)

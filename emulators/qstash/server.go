@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -29,6 +30,10 @@ func (e *Emulator) serve(w http.ResponseWriter, r *http.Request) {
 		e.refuse(w, Message{}, Event{Status: http.StatusUnauthorized, Err: "invalid token"})
 		return
 	}
+	if err := playedPath(path); err != nil {
+		answerRefusal(w, err)
+		return
+	}
 	destination, publishing := strings.CutPrefix(path, publishPath)
 	if !publishing || r.Method != http.MethodPost {
 		e.routes().ServeHTTP(w, r)
@@ -45,19 +50,37 @@ func (e *Emulator) serve(w http.ResponseWriter, r *http.Request) {
 	e.publish(w, r, destination)
 }
 
-// routes is everything but publishing.
+// routes is everything but publishing a message. A route has the parameters that are named and no others.
 func (e *Emulator) routes() *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v2/keys", e.getKeys)
-	mux.HandleFunc("POST /v2/keys/rotate", e.rotateKeys)
-	mux.HandleFunc("GET /v2/messages/{id}", e.getMessage)
-	mux.HandleFunc("DELETE /v2/messages/{id}", e.deleteMessage)
-	mux.HandleFunc("DELETE /v2/messages", e.deleteAllMessages)
-	mux.HandleFunc("DELETE /v2/messages/{$}", e.deleteAllMessages)
-	mux.HandleFunc("GET /v2/dlq", e.listDeadLetters)
-	mux.HandleFunc("GET /v2/dlq/{id}", e.getDeadLetter)
-	mux.HandleFunc("DELETE /v2/dlq/{id}", e.deleteDeadLetter)
-	mux.HandleFunc("POST /v2/dlq/retry/{id}", e.retryDeadLetter)
+	handle := func(pattern string, work http.HandlerFunc, parameters ...string) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if err := plain(r, parameters); err != nil {
+				answerRefusal(w, err)
+				return
+			}
+			work(w, r)
+		})
+	}
+	mux.HandleFunc("POST /v2/batch", e.publishBatch)
+	handle("GET /v2/keys", e.getKeys)
+	handle("POST /v2/keys/rotate", e.rotateKeys)
+	handle("GET /v2/messages/{id}", e.getMessage)
+	handle("DELETE /v2/messages/{id}", e.deleteMessage)
+	handle("POST /v2/messages/{id}/retry", e.retryNow)
+	bulk := []string{"messageIds", "url", "host", "path", "label", "callerIp", fromDate, toDate, "count"}
+	handle("DELETE /v2/messages", e.deleteMessages, bulk...)
+	handle("DELETE /v2/messages/{$}", e.deleteMessages, bulk...)
+	dead := []string{"dlqIds", "messageId", "url", "label", "callerIp", "responseStatus", fromDate, toDate, "count", "cursor"}
+	handle("GET /v2/dlq", e.listDeadLetters, dead...)
+	handle("DELETE /v2/dlq", e.deleteDeadLetters, dead...)
+	handle("POST /v2/dlq/retry", e.retryDeadLetters, dead...)
+	handle("GET /v2/dlq/{id}", e.getDeadLetter)
+	handle("DELETE /v2/dlq/{id}", e.deleteDeadLetter)
+	handle("POST /v2/dlq/retry/{id}", e.retryDeadLetter)
+	logs := []string{"messageId", "messageIds", "state", "url", "host", "path", "label", fromDate, toDate, "count", "cursor"}
+	handle("GET /v2/events", e.listLogs("events"), logs...) // what every SDK asks for
+	handle("GET /v2/logs", e.listLogs("logs"), logs...)     // what the documents name
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { answerError(w, http.StatusNotFound, "not found") })
 	return mux
 }
@@ -111,6 +134,15 @@ func (e *Emulator) refuse(w http.ResponseWriter, m Message, event Event) {
 	e.note(Refused, m, event)
 	e.unlock()
 	answerError(w, event.Status, event.Err)
+}
+
+// answerRefusal answers a refusal.
+func answerRefusal(w http.ResponseWriter, err error) {
+	if bad, ok := errors.AsType[*refusal](err); ok {
+		answerError(w, bad.status, bad.text)
+		return
+	}
+	answerError(w, http.StatusInternalServerError, err.Error())
 }
 
 // answerError answers in the one shape of QStash's errors.

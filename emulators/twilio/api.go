@@ -12,14 +12,18 @@ import (
 const maxRequest = 64 << 10 // bytes of a create request that are read
 
 func (e *Emulator) routes() http.Handler {
+	const account = "/2010-04-01/Accounts/{account}"
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /2010-04-01/Accounts/{account}/Messages.json", e.create)
-	mux.HandleFunc("GET /2010-04-01/Accounts/{account}/Messages.json", e.list)
-	mux.HandleFunc("GET /2010-04-01/Accounts/{account}/Messages/{file}", e.fetch)
-	mux.HandleFunc("GET /2010-04-01/Accounts/{account}/IncomingPhoneNumbers.json", e.listNumbers)
-	mux.HandleFunc("GET /v1/Services/{service}/PhoneNumbers", e.listSenders(phoneNumbers()))
-	mux.HandleFunc("GET /v1/Services/{service}/ShortCodes", e.listSenders(shortCodes()))
-	mux.HandleFunc("/", notFound)
+	mux.HandleFunc("GET /2010-04-01/Accounts/"+e.cfg.AccountSID+".json", e.fetchAccount)
+	mux.HandleFunc("POST "+account+"/Messages.json", e.create)
+	mux.HandleFunc("GET "+account+"/Messages.json", filtered(e.list, listFilters()...))
+	mux.HandleFunc("GET "+account+"/Messages/{file}", e.fetch)
+	mux.HandleFunc("POST "+account+"/Messages/{file}", e.update)
+	mux.HandleFunc("DELETE "+account+"/Messages/{file}", e.remove)
+	mux.HandleFunc("GET "+account+"/IncomingPhoneNumbers.json", filtered(e.listNumbers, "PhoneNumber"))
+	mux.HandleFunc("GET /v1/Services/{service}/PhoneNumbers", filtered(e.listSenders(phoneNumbers())))
+	mux.HandleFunc("GET /v1/Services/{service}/ShortCodes", filtered(e.listSenders(shortCodes())))
+	mux.HandleFunc("/", notPlayed)
 	return e.authenticated(mux)
 }
 
@@ -28,10 +32,12 @@ func (e *Emulator) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()
 		if user != e.cfg.AccountSID || password != e.cfg.AuthToken {
+			w.Header().Set("WWW-Authenticate", `Basic realm="Twilio API"`)
 			refuse(w, refusal{http.StatusUnauthorized, 20003, "Authenticate"})
 			return
 		}
-		if !strings.HasPrefix(r.URL.Path, e.path("/")) && !strings.HasPrefix(r.URL.Path, "/v1/Services/") {
+		account, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/2010-04-01/Accounts/"), "/")
+		if strings.HasPrefix(account, "AC") && strings.TrimSuffix(account, ".json") != e.cfg.AccountSID {
 			notFound(w, r)
 			return
 		}

@@ -1,6 +1,8 @@
 // Package twilio is a stand-in for Twilio's Messages API and for the phone network behind it: it accepts messages over
 // HTTP, delivers receipts and inbound messages as signed callbacks, keeps the opt-out list, and fails on request.
 //
+// Parameters and parts of the API that it does not play, such as media and scheduling, are refused with an error that names them.
+//
 // It was written from reference/qstash-twilio-wire-facts.md, Part B; TestConformance holds it to the items there.
 package twilio
 
@@ -58,6 +60,7 @@ type Receipts struct {
 // it with Shutdown or Close.
 type Emulator struct {
 	cfg      Config
+	began    time.Time // since when there is the account
 	api      http.Handler
 	scopes   map[string]string // each own number -> its service, or itself
 	director director
@@ -101,7 +104,7 @@ func New(cfg Config) (*Emulator, error) {
 	cfg.HTTPClient = &client
 
 	e := &Emulator{
-		cfg: cfg, scopes: scopes, inboundURL: cfg.InboundURL, work: newWork(cfg.Clock),
+		cfg: cfg, began: cfg.Clock.Now(), scopes: scopes, inboundURL: cfg.InboundURL, work: newWork(cfg.Clock),
 		posts: make(chan struct{}, concurrentPosts), director: director{script: cfg.Script},
 		bySID: map[string]*Message{}, optedOut: map[subscription]bool{}, lastPost: map[string]chan struct{}{},
 	}

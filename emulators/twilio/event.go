@@ -25,6 +25,8 @@ const (
 	EventPosted   EventKind = "posted"    // an inbound message's delivery ended as Post says
 	EventOptedOut EventKind = "opted_out" // a phone stopped this sender
 	EventOptedIn  EventKind = "opted_in"  // and came back
+	EventRedacted EventKind = "redacted"  // the API's user deleted a message's text
+	EventRemoved  EventKind = "removed"   // or the message
 	EventWarning  EventKind = "warning"   // Twilio's debugger would show Code, such as 12100 for broken TwiML
 )
 

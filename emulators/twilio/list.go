@@ -29,6 +29,9 @@ type page struct {
 	End          int        `json:"end"`
 }
 
+// listFilters are the parameters of the list beside those of paging.
+func listFilters() []string { return []string{"To", "From", "DateSent", "DateSent<", "DateSent>"} }
+
 // list shows the messages that match the filters, in the order of find. All its URIs are relative to the API's origin.
 func (e *Emulator) list(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
@@ -64,7 +67,7 @@ func (e *Emulator) page(found []Message, query url.Values) page {
 
 	uri := func(index int, token string) string {
 		q := url.Values{}
-		for _, name := range []string{"To", "From", "DateSent", "DateSent<", "DateSent>"} {
+		for _, name := range listFilters() {
 			if query.Has(name) {
 				q.Set(name, query.Get(name))
 			}
@@ -147,6 +150,14 @@ func span(value string) (from, to time.Time, err error) {
 	}
 	at, err := time.Parse(time.RFC3339, value)
 	return at, at.Add(time.Second - time.Nanosecond), err
+}
+
+// paging is the page of all that a query asks for by its number, and what is on it.
+func paging(query url.Values, all int) (size, page, from, to int) {
+	const last = 1 << 20 // a larger number means this page, which is empty as well
+	size, page = min(number(query, "PageSize", defaultPage), maxPage), min(number(query, "Page", 0), last)
+	from = min(page*size, all)
+	return size, page, from, min(from+size, all)
 }
 
 // number is a positive parameter, or otherwise if it is absent or malformed.

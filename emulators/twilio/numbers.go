@@ -3,24 +3,42 @@ package twilio
 import (
 	"fmt"
 	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
 )
 
-// listNumbers shows the account's phone numbers that have what PhoneNumber says in them, on one page. Source:
+// listNumbers shows the account's phone numbers that have what PhoneNumber says in them. Source:
 // https://www.twilio.com/docs/phone-numbers/api/incomingphonenumber-resource
 func (e *Emulator) listNumbers(w http.ResponseWriter, r *http.Request) {
-	part := r.URL.Query().Get("PhoneNumber")
-	listed := []map[string]any{}
+	query := r.URL.Query()
+	part := query.Get("PhoneNumber")
+	all := []map[string]any{}
 	for i, number := range e.cfg.Numbers {
 		if isShortCode(number) || !strings.Contains(number, part) {
 			continue
 		}
-		listed = append(listed, map[string]any{
+		all = append(all, map[string]any{
 			"sid": fmt.Sprintf("PN%032x", i+1), "account_sid": e.cfg.AccountSID, "phone_number": number, "friendly_name": number,
 		})
 	}
+	size, page, from, to := paging(query, len(all))
+	at := func(page int) string {
+		q := url.Values{"PageSize": {strconv.Itoa(size)}, "Page": {strconv.Itoa(page)}}
+		if part != "" {
+			q.Set("PhoneNumber", part)
+		}
+		return e.path("/IncomingPhoneNumbers.json?") + q.Encode()
+	}
+	var next, previous *string
+	if to < len(all) {
+		next = new(at(page + 1))
+	}
+	if page > 0 {
+		previous = new(at(page - 1))
+	}
 	writeJSON(w, http.StatusOK, map[string]any{
-		"incoming_phone_numbers": listed, "page": 0, "page_size": defaultPage, "start": 0, "end": max(0, len(listed)-1),
-		"first_page_uri": r.URL.RequestURI(), "next_page_uri": nil, "previous_page_uri": nil, "uri": r.URL.RequestURI(),
+		"incoming_phone_numbers": all[from:to], "page": page, "page_size": size, "start": from, "end": max(from, to-1),
+		"first_page_uri": at(0), "next_page_uri": next, "previous_page_uri": previous, "uri": at(page),
 	})
 }

@@ -46,9 +46,7 @@ func (e *Emulator) listSenders(kind senders) http.HandlerFunc {
 		}
 		all := slices.DeleteFunc(slices.Clone(pool), func(sender string) bool { return !kind.has(sender) })
 		query := r.URL.Query()
-		size, page := min(number(query, "PageSize", defaultPage), maxPage), number(query, "Page", 0)
-		from := min(page*size, len(all))
-		to := min(from+size, len(all))
+		size, page, from, to := paging(query, len(all))
 
 		at := func(page int) string {
 			q := url.Values{"PageSize": {strconv.Itoa(size)}, "Page": {strconv.Itoa(page)}}

@@ -50,6 +50,9 @@ func (e *Emulator) draft(form url.Values) (Message, *refusal) {
 		To: form.Get("To"), From: form.Get("From"), ServiceSID: form.Get("MessagingServiceSid"),
 		Body: form.Get("Body"), StatusCallback: form.Get("StatusCallback"), Direction: DirectionAPI,
 	}
+	if no := unplayed(form, "To", "From", "MessagingServiceSid", "Body", "StatusCallback"); no != nil {
+		return m, no
+	}
 	m.Segments = segments(m.Body)
 	if code := e.defect(&m); code != 0 {
 		return m, bad(code, m)

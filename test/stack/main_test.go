@@ -70,7 +70,7 @@ func setup(t *testing.T, changes ...string) *bundle {
 // text, a name or a secret.
 func prepare(t *testing.T) *bundle {
 	t.Helper()
-	b := &bundle{clock: clock.NewSettable(noon), log: new(logbook), http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}}
+	b := &bundle{clock: clock.NewSettable(noon), log: new(logbook), http: &http.Client{Transport: described{&http.Transport{MaxIdleConnsPerHost: 16}}}}
 	var err error
 	b.vendors, err = stack.StartVendors(t.Context(), stack.VendorConfig{Clock: b.clock, Log: b.log.logger()})
 	require.NoError(t, err)

@@ -1,0 +1,122 @@
+package stack_test
+
+import (
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+// alternatives are the fields that are not always required, as their comments say.
+var alternatives = []string{ //nolint:gochecknoglobals // a constant list
+	"CreateGoalRequest.goal", "CreateGoalRequest.profile_id", "RescheduleGoalRequest.when", "EnqueueWebhookJobRequest.payload",
+	"RegisterDeviceRequest.profile_id", "ResolveMessageRequest.twilio_sid",
+	"RunEngagementRequest.dry_run", "SetConsentRequest.evidence",
+}
+
+// TestRequiredFields compares what /openapi.yaml says of the fields of requests with what the services do without them. The gateway's tests
+// hold the rest of it to the wire, and know nothing of what a service refuses.
+func TestRequiredFields(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := b.enrol(t, "en")
+	d := b.requests(t)
+	tried := map[string]bool{}
+	for path, methods := range d.Paths {
+		for method, o := range methods {
+			media := o.RequestBody.Content["application/json"]
+			if media.Example == nil {
+				continue
+			}
+			delete(media.Example, "page_token") // of nobody's page
+			message := media.Schema.name()
+			address := regexp.MustCompile(`\{\w+\}`).ReplaceAllString(
+				strings.NewReplacer("{profile_id}", p.id, "{phone}", p.phone).Replace(path), uuid.NewString())
+			bodies := append(d.without(message, media.Example), omission{body: media.Example})
+			for _, left := range bodies {
+				tried[left.field] = true
+			}
+			t.Run(o.OperationID, func(t *testing.T) {
+				t.Parallel()
+				for _, left := range bodies {
+					status, answer := b.try(t, b.operator, strings.ToUpper(method), address, left.body)
+					if !slices.Contains(alternatives, left.field) {
+						require.Equal(t, left.required, strings.Contains(string(answer), `"REASON_INVALID"`), "without %s: %d %s", left.field, status, answer)
+					}
+				}
+			})
+		}
+	}
+	for name, schema := range d.Components.Schemas {
+		for _, field := range schema.Required {
+			require.True(t, tried[name+"."+field] || schema.More == nil, "no golden case that is an example has %s.%s", name, field)
+		}
+	}
+}
+
+// requests is what this test reads of /openapi.yaml.
+type requests struct {
+	Paths map[string]map[string]struct {
+		OperationID string `yaml:"operationId"`
+		RequestBody struct {
+			Content map[string]struct {
+				Schema  reference      `yaml:"schema"`
+				Example map[string]any `yaml:"example"`
+			} `yaml:"content"`
+		} `yaml:"requestBody"`
+	} `yaml:"paths"`
+	Components struct {
+		Schemas map[string]struct {
+			Required   []string             `yaml:"required"`
+			Properties map[string]reference `yaml:"properties"`
+			More       *bool                `yaml:"additionalProperties"` // of requests
+		} `yaml:"schemas"`
+	} `yaml:"components"`
+}
+
+type reference struct {
+	Ref string `yaml:"$ref"`
+}
+
+func (r reference) name() string { return r.Ref[strings.LastIndex(r.Ref, "/")+1:] }
+
+func (b *bundle) requests(t *testing.T) (d requests) {
+	t.Helper()
+	status, text := b.try(t, "", http.MethodGet, "/openapi.yaml", nil)
+	require.Equal(t, http.StatusOK, status)
+	require.NoError(t, yaml.Unmarshal(text, &d))
+	require.NotEmpty(t, d.Paths)
+	return d
+}
+
+// omission is a body without one field, named as Message.field.
+type omission struct {
+	field    string
+	required bool
+	body     map[string]any
+}
+
+// without are all bodies that lack one field of an example, at any depth.
+func (d requests) without(message string, example map[string]any) (all []omission) {
+	schema := d.Components.Schemas[message]
+	for field, value := range example {
+		body := maps.Clone(example)
+		delete(body, field)
+		all = append(all, omission{message + "." + field, slices.Contains(schema.Required, field), body})
+		inner, ok := value.(map[string]any)
+		if nested := schema.Properties[field].name(); ok && nested != "" {
+			for _, o := range d.without(nested, inner) {
+				body := maps.Clone(example)
+				body[field] = o.body
+				all = append(all, omission{o.field, o.required, body})
+			}
+		}
+	}
+	return all
+}
