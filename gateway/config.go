@@ -37,6 +37,10 @@ type Config struct {
 
 	CORSOrigins []config.Origin `env:"CORS_ORIGINS" help:"origins whose pages may call /v1 from a browser, parted by commas; none without it"`
 
+	// In requests a second and how many at once, of each process by itself.
+	RateOrg   Rate `env:"API_RATE_ORG" envDefault:"1000:10000" help:"requests of /v1 a second that an organisation may make of each gateway, and after the colon how many at once; 0 for no limit"`
+	RateToken Rate `env:"API_RATE_TOKEN" envDefault:"500:5000" help:"the same for one caller: the role and the sub of a token"`
+
 	TLS       rpc.TLSFiles
 	Telemetry telemetry.Config
 }

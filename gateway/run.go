@@ -68,6 +68,7 @@ type gateway struct {
 	upstreams []upstream
 	devices   *devices
 	events    *eventStreams
+	limits    *limits
 	ofQStash  *places
 	ofTwilio  *places
 	stopJWKS  context.CancelFunc
@@ -134,11 +135,15 @@ func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 	if err != nil {
 		return nil, errors.Join(err, g.close())
 	}
-	if api, err = forClients(cfg.CORSOrigins, auth.require(api)); err != nil {
+	g.limits, err = newLimits(cfg.RateOrg, cfg.RateToken, tel.Meter.Meter("gateway"), time.Now)
+	if err != nil {
+		return nil, errors.Join(err, g.close())
+	}
+	if api, err = forClients(cfg.CORSOrigins, auth.require(g.limits.bound(api))); err != nil {
 		return nil, errors.Join(err, g.close())
 	}
 	// Not compressed: an event is not to wait for others.
-	followed := forPages(cfg.CORSOrigins, auth.require(http.HandlerFunc(events.serve)))
+	followed := forPages(cfg.CORSOrigins, auth.require(g.limits.bound(http.HandlerFunc(events.serve))))
 	sources, err := openSources(cfg)
 	if err != nil {
 		return nil, errors.Join(err, g.close())
