@@ -37,6 +37,8 @@ type Config struct {
 
 	CORSOrigins []config.Origin `env:"CORS_ORIGINS" help:"origins whose pages may call /v1 from a browser, parted by commas; none without it"`
 
+	TrustedProxies []config.Network `env:"TRUSTED_PROXIES" help:"networks and addresses of the proxies before the gateway, parted by commas, whose X-Forwarded-For says where a request comes from; none without it"`
+
 	TLS       rpc.TLSFiles
 	Telemetry telemetry.Config
 }
