@@ -163,7 +163,7 @@ func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 			signatures: signatures, places: g.ofTwilio, origin: cfg.PublicBaseURL, onboarding: conversations, messaging: messages,
 		},
 		hooks: webhooks{onboarding: conversations, messaging: messages, jobs: jobs}, sources: sources,
-		api: api, devices: streams, followed: followed, ready: g.ready,
+		api: api, devices: streams, followed: followed, ready: g.ready, proxies: cfg.TrustedProxies,
 		log: deps.Log, now: deps.Now, tracer: tel.Tracer, meter: tel.Meter,
 	}.handler()
 	return g, nil
