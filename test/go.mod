@@ -2,6 +2,8 @@ module paceline.internal/test
 
 go 1.26.0
 
+ignore ./compat/node_modules
+
 require (
 	github.com/jackc/pgx/v5 v5.12.0
 	go.uber.org/goleak v1.3.0

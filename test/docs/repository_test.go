@@ -146,7 +146,7 @@ func files(t *testing.T, suffix string) []string {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && name != "." && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata"):
+		case entry.IsDir() && name != "." && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata" || entry.Name() == "node_modules"):
 			return fs.SkipDir
 		case !entry.IsDir() && strings.HasSuffix(name, suffix):
 			names = append(names, name)

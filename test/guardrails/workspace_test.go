@@ -77,7 +77,7 @@ func dependOnTree(t *testing.T) {
 		if err != nil || !entry.IsDir() {
 			return err
 		}
-		if name != "." && strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata" {
+		if name != "." && strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata" || entry.Name() == "node_modules" {
 			return fs.SkipDir
 		}
 		return nil

@@ -149,7 +149,7 @@ func eachTestFile(root fs.FS, visit func(name, source string) error) error {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && name != "." && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata"):
+		case entry.IsDir() && name != "." && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata" || entry.Name() == "node_modules"):
 			return fs.SkipDir
 		case !entry.IsDir() && strings.HasSuffix(name, "_test.go"):
 			source, err := fs.ReadFile(root, name)

@@ -1,0 +1,23 @@
+package main
+
+import (
+	"context"
+
+	"paceline.internal/emulators/clock"
+	"paceline.internal/emulators/qstash"
+)
+
+// judgeQStash plays @upstash/qstash against an emulator of its own, which qstash.mjs may empty.
+func judgeQStash(ctx context.Context, _ *site) (results []result, err error) {
+	account := qstash.New(qstash.Config{Clock: clock.System()})
+	defer account.Close()
+	served, err := serve(ctx, account)
+	if err != nil {
+		return nil, err
+	}
+	defer served.close()
+	return node(
+		ctx, "@upstash/qstash", "qstash.mjs", "QSTASH_URL="+served.url, "QSTASH_TOKEN="+qstash.DevToken,
+		"QSTASH_CURRENT_SIGNING_KEY="+qstash.DevCurrentKey, "QSTASH_NEXT_SIGNING_KEY="+qstash.DevNextKey,
+	)
+}
