@@ -315,6 +315,11 @@ func (g *gateway) close() error {
 	return errors.Join(problems...)
 }
 
+const (
+	idleTimeout = 2 * time.Minute
+	maxHeader   = 32 << 10
+)
+
 // server is the public HTTP server. Every timeout is set: without one a stranger could hold a connection open.
 func server(handler http.Handler, log *slog.Logger) *http.Server {
 	now := time.Now // deadlines of connections are on the machine's clock
@@ -326,8 +331,8 @@ func server(handler http.Handler, log *slog.Logger) *http.Server {
 		ReadHeaderTimeout: 2 * time.Second,
 		ReadTimeout:       4 * time.Second,             // a body has deadlines of its own, which come earlier
 		WriteTimeout:      stepTimeout + 5*time.Second, // counts from the end of the header: reading, one call, writing
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    32 << 10,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 }
