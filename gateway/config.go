@@ -37,6 +37,12 @@ type Config struct {
 
 	CORSOrigins []config.Origin `env:"CORS_ORIGINS" help:"origins whose pages may call /v1 from a browser, parted by commas; none without it"`
 
+	// In requests a second and how many at once, of each process by itself.
+	RateOrg   Rate `env:"API_RATE_ORG" envDefault:"1000:10000" help:"requests of /v1 a second that an organisation may make of each gateway, and after the colon how many at once; 0 for no limit"`
+	RateToken Rate `env:"API_RATE_TOKEN" envDefault:"500:5000" help:"the same for one caller: the role and the sub of a token"`
+
+	TrustedProxies []config.Network `env:"TRUSTED_PROXIES" help:"networks and addresses of the proxies before the gateway, parted by commas, whose X-Forwarded-For says where a request comes from; none without it"`
+
 	TLS       rpc.TLSFiles
 	Telemetry telemetry.Config
 }

@@ -276,7 +276,7 @@ func (b *bench) serve(t *testing.T, a alarms, r goldenRequest, body io.Reader) *
 		request.Body = io.NopCloser(body)
 	}
 	answer := httptest.NewRecorder()
-	observe(b.logger, noon, http.HandlerFunc(a.step().serve)).ServeHTTP(answer, request)
+	observe(b.logger, noon, nil, http.HandlerFunc(a.step().serve)).ServeHTTP(answer, request)
 	return answer
 }
 
@@ -324,7 +324,7 @@ func TestBodyComesFirst(t *testing.T) {
 		r := goldenRequest{Method: http.MethodPost, Path: pathStepFailed, Sign: "qstash current", Headers: headers("0", "5"), Body: aStep}.build(t, origin)
 		r.Body = io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF))
 		answer := httptest.NewRecorder()
-		observe(b.logger, noon, http.HandlerFunc(b.alarms(t).failed().serve)).ServeHTTP(answer, r)
+		observe(b.logger, noon, nil, http.HandlerFunc(b.alarms(t).failed().serve)).ServeHTTP(answer, r)
 		require.Equal(t, qstash.StatusNonRetryable, answer.Code)
 		lost := b.lines(t, "onboarding.step_failure_not_recorded")
 		require.Len(t, lost, 1, "nothing brings it again")

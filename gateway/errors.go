@@ -28,6 +28,7 @@ const (
 	reasonTooLarge         = "REASON_TOO_LARGE"
 	reasonTooSlow          = "REASON_TOO_SLOW"
 	reasonFull             = "REASON_TOO_MANY_CALLBACKS"
+	reasonRateLimited      = "REASON_RATE_LIMITED"
 	reasonMediaType        = "REASON_UNSUPPORTED_MEDIA_TYPE"
 	reasonNoRoute          = "REASON_NO_SUCH_ROUTE"
 	reasonMethod           = "REASON_METHOD_NOT_ALLOWED"

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"paceline.internal/platform/config"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 )
@@ -76,15 +77,18 @@ func (e *event) cause(err error) {
 	}
 }
 
-// observe wraps the whole surface: it names the request, writes its one line, and turns a panic into a 500.
-func observe(log *slog.Logger, now func() time.Time, next http.Handler) http.Handler {
+// observe wraps the whole surface: it names the request and its client, writes its one line, and turns a panic into a 500.
+func observe(log *slog.Logger, now func() time.Time, proxies []config.Network, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		started, id := now(), requestID(r)
+		started, id, client := now(), requestID(r), clientAddress(r, proxies)
 		e := &event{route: "unmatched"}
 		out := &recorder{ResponseWriter: w}
 		out.Header().Set(headerRequestID, id)
 		trace.SpanFromContext(r.Context()).SetAttributes(semconv.URLPath(e.route)) // one that no route covers may hold a phone number
 		ctx := context.WithValue(telemetry.WithRequestID(r.Context(), id), eventKey{}, e)
+		if client.IsValid() {
+			ctx = context.WithValue(ctx, clientKey{}, client.String())
+		}
 		defer func() {
 			if cause := recover(); cause != nil {
 				if cause == http.ErrAbortHandler { //nolint:errorlint // net/http compares this panic value by identity too
@@ -99,6 +103,7 @@ func observe(log *slog.Logger, now func() time.Time, next http.Handler) http.Han
 			log.LogAttrs(ctx, e.level, "http.request", append([]slog.Attr{
 				slog.String("method", clip(r.Method)), slog.String("route", e.route), slog.Int("status", out.status),
 				slog.Int64("bytes", out.bytes), slog.Float64("duration_ms", float64(now().Sub(started).Microseconds())/1000),
+				slog.String("client", clientFrom(ctx)),
 			}, e.attrs...)...)
 		}()
 		next.ServeHTTP(out, r.WithContext(ctx))

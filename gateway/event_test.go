@@ -22,7 +22,7 @@ func TestObserve(t *testing.T) {
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x?secret=hunter2", nil)
 		request.Header.Set(headerRequestID, id)
 		answer := httptest.NewRecorder()
-		observe(telemetry.NewLogger(said, telemetry.Config{}, "gateway"), noon, handle).ServeHTTP(answer, request)
+		observe(telemetry.NewLogger(said, telemetry.Config{}, "gateway"), noon, nil, handle).ServeHTTP(answer, request)
 		var line map[string]any
 		require.NoError(t, json.Unmarshal([]byte(said.String()), &line))
 		require.NotContains(t, said.String(), "hunter2")

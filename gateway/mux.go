@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
 
+	"paceline.internal/platform/config"
 	"paceline.internal/platform/telemetry"
 )
 
@@ -30,6 +31,7 @@ type surface struct {
 	followed http.Handler // the stream of events, behind it as well
 	devices  *devices
 	ready    func(context.Context) error
+	proxies  []config.Network
 
 	log    *slog.Logger
 	now    func() time.Time
@@ -75,7 +77,7 @@ func (s surface) handler() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		answerNoRoute(r.Context(), w, http.StatusNotFound)
 	})
-	return otelhttp.NewHandler(observe(s.log, s.now, mux), "gateway",
+	return otelhttp.NewHandler(observe(s.log, s.now, s.proxies, mux), "gateway",
 		otelhttp.WithTracerProvider(s.tracer),
 		otelhttp.WithMeterProvider(s.meter),
 		otelhttp.WithPropagators(telemetry.Propagator()),

@@ -68,6 +68,7 @@ type gateway struct {
 	upstreams []upstream
 	devices   *devices
 	events    *eventStreams
+	limits    *limits
 	ofQStash  *places
 	ofTwilio  *places
 	stopJWKS  context.CancelFunc
@@ -134,11 +135,15 @@ func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 	if err != nil {
 		return nil, errors.Join(err, g.close())
 	}
-	if api, err = forClients(cfg.CORSOrigins, auth.require(api)); err != nil {
+	g.limits, err = newLimits(cfg.RateOrg, cfg.RateToken, tel.Meter.Meter("gateway"), time.Now)
+	if err != nil {
+		return nil, errors.Join(err, g.close())
+	}
+	if api, err = forClients(cfg.CORSOrigins, auth.require(g.limits.bound(api))); err != nil {
 		return nil, errors.Join(err, g.close())
 	}
 	// Not compressed: an event is not to wait for others.
-	followed := forPages(cfg.CORSOrigins, auth.require(http.HandlerFunc(events.serve)))
+	followed := forPages(cfg.CORSOrigins, auth.require(g.limits.bound(http.HandlerFunc(events.serve))))
 	sources, err := openSources(cfg)
 	if err != nil {
 		return nil, errors.Join(err, g.close())
@@ -158,7 +163,7 @@ func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 			signatures: signatures, places: g.ofTwilio, origin: cfg.PublicBaseURL, onboarding: conversations, messaging: messages,
 		},
 		hooks: webhooks{onboarding: conversations, messaging: messages, jobs: jobs}, sources: sources,
-		api: api, devices: streams, followed: followed, ready: g.ready,
+		api: api, devices: streams, followed: followed, ready: g.ready, proxies: cfg.TrustedProxies,
 		log: deps.Log, now: deps.Now, tracer: tel.Tracer, meter: tel.Meter,
 	}.handler()
 	return g, nil
@@ -310,6 +315,11 @@ func (g *gateway) close() error {
 	return errors.Join(problems...)
 }
 
+const (
+	idleTimeout = 2 * time.Minute
+	maxHeader   = 32 << 10
+)
+
 // server is the public HTTP server. Every timeout is set: without one a stranger could hold a connection open.
 func server(handler http.Handler, log *slog.Logger) *http.Server {
 	now := time.Now // deadlines of connections are on the machine's clock
@@ -321,8 +331,8 @@ func server(handler http.Handler, log *slog.Logger) *http.Server {
 		ReadHeaderTimeout: 2 * time.Second,
 		ReadTimeout:       4 * time.Second,             // a body has deadlines of its own, which come earlier
 		WriteTimeout:      stepTimeout + 5*time.Second, // counts from the end of the header: reading, one call, writing
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    32 << 10,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 }

@@ -46,7 +46,7 @@ func forPages(origins []config.Origin, next http.Handler) http.Handler {
 	return cors.New(cors.Options{
 		AllowedOrigins: allowed, AllowedMethods: append([]string{http.MethodHead}, apiMethods...),
 		AllowedHeaders: []string{"Authorization", "Content-Type", "Last-Event-ID", headerRequestID},
-		ExposedHeaders: []string{headerRequestID, "Retry-After", "Allow"}, MaxAge: preflightSeconds,
+		ExposedHeaders: []string{headerRequestID, "Retry-After", "Allow", headerRateLimitPolicy, headerRateLimit}, MaxAge: preflightSeconds,
 	}).Handler(next)
 }
 

@@ -182,7 +182,7 @@ func jobOf(key string) string { return uuid.NewSHA1(uuid.NameSpaceOID, []byte(ke
 func knock(t *testing.T, queue *shelf, s source, header http.Header, body io.Reader) (*httptest.ResponseRecorder, string) {
 	t.Helper()
 	log := new(lines)
-	handler := observe(telemetry.NewLogger(log, telemetry.Config{}, "gateway"), noon, webhooks{onboarding: queue, messaging: queue, jobs: queue}.of(s))
+	handler := observe(telemetry.NewLogger(log, telemetry.Config{}, "gateway"), noon, nil, webhooks{onboarding: queue, messaging: queue, jobs: queue}.of(s))
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/webhooks/"+s.name, body)
 	request.Header = header
 	answer := httptest.NewRecorder()

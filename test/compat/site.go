@@ -25,7 +25,8 @@ type site struct {
 // stopBound is how long the end of a site may take.
 const stopBound = 30 * time.Second
 
-func openSite(ctx context.Context) (s *site, err error) {
+// openSite starts one. What it needs of its own is filled in: databases, secrets, the machine's clock.
+func openSite(ctx context.Context, vendors stack.VendorConfig, services stack.ServiceConfig) (s *site, err error) {
 	s = &site{}
 	defer func() {
 		if err != nil {
@@ -39,17 +40,17 @@ func openSite(ctx context.Context) (s *site, err error) {
 		return s, err
 	}
 	on, log := clock.System(), slog.New(slog.DiscardHandler)
-	if s.vendors, err = stack.StartVendors(ctx, stack.VendorConfig{Clock: on, Log: log}); err != nil {
+	vendors.Clock, vendors.Log = on, log
+	if s.vendors, err = stack.StartVendors(ctx, vendors); err != nil {
 		return s, err
 	}
 	secrets := stack.Secrets{ServiceAuth: rand.Text() + rand.Text(), APIJWT: rand.Text() + rand.Text()}
 	if s.operator, err = secrets.APIToken("compat", stack.OrgID, rpc.RoleOperator, on.Now(), time.Hour); err != nil {
 		return s, err
 	}
-	s.services, err = stack.StartServices(ctx, s.vendors, stack.ServiceConfig{
-		OnboardingDatabaseURL: s.databases.URL("onboarding", "onboarding"), MessagingDatabaseURL: s.databases.URL("messaging", "messaging"),
-		Secrets: secrets, Log: log,
-	})
+	services.OnboardingDatabaseURL, services.MessagingDatabaseURL = s.databases.URL("onboarding", "onboarding"), s.databases.URL("messaging", "messaging")
+	services.Secrets, services.Log = secrets, log
+	s.services, err = stack.StartServices(ctx, s.vendors, services)
 	return s, err
 }
 
