@@ -28,7 +28,7 @@ func TestEnrolment(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			p, err := b.current().service.Enrol(t.Context(), orgID, tt.person)
+			p, _, err := b.current().service.Enrol(t.Context(), orgID, tt.person)
 			if tt.want != "" {
 				require.ErrorIs(t, err, conversation.ErrInvalid)
 				require.ErrorContains(t, err, tt.want)
@@ -41,7 +41,7 @@ func TestEnrolment(t *testing.T) {
 
 	t.Run("EverythingThatIsWrongAtOnce", func(t *testing.T) {
 		t.Parallel()
-		_, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: "x", Locale: "fr", TimeZone: "Mars"})
+		_, _, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: "x", Locale: "fr", TimeZone: "Mars"})
 		for _, field := range []string{"phone", "first_name", "locale", "time_zone"} {
 			require.ErrorContains(t, err, field)
 		}
@@ -49,12 +49,12 @@ func TestEnrolment(t *testing.T) {
 
 	t.Run("SamePhoneIsTheSameProfile", func(t *testing.T) {
 		t.Parallel()
-		one, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: "+5511987657777", FirstName: "Ana"})
+		one, _, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: "+5511987657777", FirstName: "Ana"})
 		require.NoError(t, err)
-		two, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: "+5511987657777", FirstName: "Bia"})
+		two, _, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: "+5511987657777", FirstName: "Bia"})
 		require.NoError(t, err)
 		require.Equal(t, one, two)
-		elsewhere, err := b.current().service.Enrol(t.Context(), newID(), conversation.Person{Phone: "+5511987657777", FirstName: "Ana"})
+		elsewhere, _, err := b.current().service.Enrol(t.Context(), newID(), conversation.Person{Phone: "+5511987657777", FirstName: "Ana"})
 		require.NoError(t, err)
 		require.NotEqual(t, one.ID, elsewhere.ID)
 	})
