@@ -66,6 +66,9 @@ func (s *Store) ListSessions(ctx context.Context, f SessionFilter) ([]session.Re
 	var found []session.Record
 	var batch pgx.Batch
 	batch.Queue(sqlPlannedNow)
+	if len(f.Statuses) > 0 && f.ProfileID == "" {
+		batch.Queue(sqlInOrder)
+	}
 	batch.Queue(sql+newest, postgres.Args{
 		"org_id": f.OrgID, "profile": f.ProfileID, "token": f.StateToken, "before": f.Before, "limit": f.Limit,
 		"status": named(f.Statuses),
