@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
