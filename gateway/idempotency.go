@@ -46,7 +46,7 @@ func withIdempotencyKey(ctx context.Context, r *http.Request) (context.Context, 
 }
 
 // takeIdempotencyKey makes the header the row's own unique key, idempotency_key of the body. A request that has none either changes nothing
-// when it is repeated, and needs none, or acts again: then the header is refused, for nothing would heed it.
+// when it is repeated, and needs none, or acts again: then the header is refused, because nothing would heed it.
 func takeIdempotencyKey(ctx context.Context, rule rpc.Rule, request proto.Message) error {
 	key, given := ctx.Value(idempotencyKey{}).(string)
 	if !given {
@@ -57,7 +57,7 @@ func takeIdempotencyKey(ctx context.Context, rule rpc.Rule, request proto.Messag
 	switch {
 	case field == nil && rule.ActsAgain:
 		return refuse(codes.InvalidArgument, reasonInvalid,
-			"this request keeps no keys, and a repeat of it acts again: leave out the header "+headerIdempotencyKey+", and look before you repeat it")
+			"this request keeps no keys: leave out the header "+headerIdempotencyKey+", and see what there is before you repeat it")
 	case field == nil:
 	case message.Get(field).String() == "":
 		message.Set(field, protoreflect.ValueOfString(key))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"paceline.internal/services/onboarding/session"
@@ -115,9 +116,9 @@ func MayChange(was, is Profile, o Open) error {
 	case phone && o.HoldUnforwarded: // a moment after a release
 		return ErrConflict
 	case phone:
-		return busy("phone", append(o.session(), o.further()...))
+		return busy("phone", slices.Concat(o.session("is active"), o.working(), o.further()))
 	case (is.FirstName != was.FirstName || is.Locale != was.Locale) && (o.Session.NextStep != "" || o.Session.Status.Parked() || o.Working):
-		return busy("first_name and locale", append(o.session(), o.working()...))
+		return busy("first_name and locale", slices.Concat(o.session("is in its burst; wait until that is over"), o.working()))
 	}
 	return nil
 }
@@ -129,14 +130,15 @@ func busy(field string, open []string) error {
 	return &ProfileBusy{Field: field, Open: open}
 }
 
-func (o Open) session() []string {
+// session is what an open session is, and what to do about one that is active.
+func (o Open) session(active string) []string {
 	switch id := o.Session.ID; {
 	case id == "":
 		return nil
 	case o.Session.Status.Parked():
 		return []string{fmt.Sprintf("session %s is parked as %s; POST /v1/sessions/%s:resume once its cause is mended, or :reset to end it", id, o.Session.Status, id)}
 	default:
-		return []string{fmt.Sprintf("session %s is active; wait for its next texts to be sent, or POST /v1/sessions/%s:reset to end it", id, id)}
+		return []string{fmt.Sprintf("session %s %s; POST /v1/sessions/%s:reset ends it", id, active, id)}
 	}
 }
 
@@ -147,9 +149,8 @@ func (o Open) working() []string {
 	return []string{"a message of theirs is being worked on; try again in a moment"}
 }
 
-// further is what is open beside the session.
-func (o Open) further() []string {
-	open := o.working()
+// further is what is open beside the conversation.
+func (o Open) further() (open []string) {
 	if id := o.OutreachID; id != "" {
 		open = append(open, fmt.Sprintf("outreach %s waits to be sent; wait, or POST /v1/outreach/%s:cancel", id, id))
 	}

@@ -2,11 +2,13 @@ package postgres_test
 
 import (
 	"context"
+	"io/fs"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	platform "paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/session"
@@ -124,4 +127,60 @@ func blocksRead(t *testing.T, pool *pgxpool.Pool, questions []asked) (blocks int
 		blocks += count
 	}
 	return blocks, plan
+}
+
+// before is the schema of the release before a migration.
+func before(t *testing.T, number string) platform.Migrations {
+	t.Helper()
+	m, older := postgres.Migrations(), fstest.MapFS{}
+	files, err := fs.Glob(m.FS, "*.sql")
+	require.NoError(t, err)
+	for _, name := range files {
+		if name < number {
+			content, err := fs.ReadFile(m.FS, name)
+			require.NoError(t, err)
+			older[name] = &fstest.MapFile{Data: content}
+		}
+	}
+	m.FS = older
+	return m
+}
+
+func TestPeopleWhoWereThereBeforeTheListsAreInThem(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t, platform.Migrations{})
+	require.NoError(t, before(t, "0025").Up(t.Context(), url))
+	pool, err := platform.Open(t.Context(), platform.Config{URL: url, MaxConns: 1})
+	require.NoError(t, err)
+	defer pool.Close()
+	org := uuid.NewString()
+	_, err = pool.Exec(t.Context(), `
+with p as (
+    insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)
+    select lpad(to_hex(n), 32, '0')::uuid, $1::uuid, '+1415' || 1000000 + n, 'ÁNA', 'en', 'UTC', $2::timestamptz, $2 from generate_series(1, 1200) n
+    returning id
+)
+insert into conversation_sessions (id, org_id, profile_id, mode, state_token, status, copy_version, created_at, updated_at)
+select lpad(to_hex(n), 32, '0')::uuid, $1, lpad(to_hex(n % 1100 + 1), 32, '0')::uuid, 'onboarding', 'onboarding:awaiting_opening_response',
+    case when n > 1050 then 'active' else 'closed' end, 'v', $2, $2
+from generate_series(1, 2150) n`, org, time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC))
+	require.NoError(t, err)
+	require.NoError(t, postgres.Migrations().Up(t.Context(), url))
+	store := postgres.NewStore(pool)
+	for _, tt := range []struct {
+		name string
+		in   postgres.ProfileFilter
+		want int
+	}{
+		{name: "All", want: 1200},
+		{name: "ByName", in: postgres.ProfileFilter{Name: "án"}, want: 1200},
+		{name: "NeverActivated", in: postgres.ProfileFilter{NotActivated: true}, want: 100},
+		{name: "Active", in: postgres.ProfileFilter{Newest: []session.Status{session.Active}}, want: 1100},
+		{name: "Closed", in: postgres.ProfileFilter{Newest: []session.Status{session.Closed}}},
+	} {
+		tt.in.OrgID, tt.in.Limit = org, 2000
+		found, err := store.ListProfiles(t.Context(), tt.in)
+		require.NoError(t, err)
+		require.Len(t, found, tt.want, tt.name)
+	}
 }

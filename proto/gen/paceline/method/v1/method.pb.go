@@ -97,8 +97,8 @@ type Method struct {
 	// have had its effect, so only a method is marked whose repeat changes nothing. It is about the connection and not about
 	// idempotency: ExecuteStep can be repeated and is not marked, because QStash itself repeats it.
 	Retry bool `protobuf:"varint,2,opt,name=retry,proto3" json:"retry,omitempty"`
-	// Whether a repeat of the request acts again, as a second device is not the first one. It has no idempotency_key that would tell: over
-	// HTTP the header Idempotency-Key is refused, because it could not be heeded.
+	// Whether a repeat of the request acts again, or cannot be answered as the first one was: a second secret is not the first one, and each is
+	// shown once. It has no idempotency_key that would tell: over HTTP the header Idempotency-Key is refused, because nothing would heed it.
 	ActsAgain     bool `protobuf:"varint,10,opt,name=acts_again,json=actsAgain,proto3" json:"acts_again,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
