@@ -73,8 +73,8 @@ func newAPI(ctx context.Context, onboarding, messaging grpc.ClientConnInterface)
 }
 
 // strictRequest passes on what the generated handlers may see: a body of at most 64 KiB that says it is JSON, and no
-// header but that (Idempotency-Key goes by the context), for they heed more of the headers (Grpc-Timeout, Grpc-Metadata-*, X-HTTP-Method-Override, TE) than a
-// caller should steer.
+// header but that, for they heed more of the headers (Grpc-Timeout, Grpc-Metadata-*, X-HTTP-Method-Override, TE) than a
+// caller should steer. Idempotency-Key goes by the context.
 func strictRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), apiTimeout)

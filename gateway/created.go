@@ -10,7 +10,8 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// created is what a call has made, by its route, which is empty of what has none; and whether it made anything: a repeat finds what is there.
+// created is what a call has made, by its route, which is empty of what has none; and whether it made anything: a repeat finds what is
+// there.
 func created(response proto.Message) (route string, made bool) {
 	switch r := response.(type) {
 	case *onboardingv1.CreateProfileResponse:

@@ -13,13 +13,15 @@ import (
 	"paceline.internal/platform/rpc"
 )
 
-// headerIdempotencyKey names a request, so that a repeat of it is known: https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/.
+// headerIdempotencyKey names a request, so that a repeat of it is known:
+// https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/.
 const headerIdempotencyKey = "Idempotency-Key"
 
 // maxIdempotencyKey is what the longest key of a row may have; a service may take fewer.
 const maxIdempotencyKey = 255
 
-// idempotencyKey holds the key of a POST until the call, where the request's fields are known. A repeat of any other method changes nothing.
+// idempotencyKey holds the key of a POST until the call, where the request's fields are known. A repeat of any other method changes
+// nothing.
 type idempotencyKey struct{}
 
 // withIdempotencyKey reads the header, which is a string in quotes by the draft, and mostly sent without.
@@ -37,7 +39,8 @@ func withIdempotencyKey(ctx context.Context, r *http.Request) (context.Context, 
 	foreign := strings.ContainsFunc(key, func(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '\\' })
 	if len(given) > 1 || key == "" || len(key) > maxIdempotencyKey || foreign {
 		return ctx, refuse(codes.InvalidArgument, reasonInvalid, fmt.Sprintf(
-			"the header %s must come once, with 1 to %d visible ASCII characters, and no quote or backslash within", headerIdempotencyKey, maxIdempotencyKey))
+			"the header %s must come once, with 1 to %d visible ASCII characters, and no quote or backslash within",
+			headerIdempotencyKey, maxIdempotencyKey))
 	}
 	if r.Method != http.MethodPost {
 		return ctx, nil
@@ -62,7 +65,8 @@ func takeIdempotencyKey(ctx context.Context, rule rpc.Rule, request proto.Messag
 	case message.Get(field).String() == "":
 		message.Set(field, protoreflect.ValueOfString(key))
 	case message.Get(field).String() != key:
-		return refuse(codes.InvalidArgument, reasonInvalid, "the header "+headerIdempotencyKey+" and idempotency_key of the body differ: send one of them")
+		return refuse(codes.InvalidArgument, reasonInvalid,
+			"the header "+headerIdempotencyKey+" and idempotency_key of the body differ: send one of them")
 	}
 	return nil
 }

@@ -136,7 +136,8 @@ func (o Open) session(active string) []string {
 	case id == "":
 		return nil
 	case o.Session.Status.Parked():
-		return []string{fmt.Sprintf("session %s is parked as %s; POST /v1/sessions/%s:resume once its cause is mended, or :reset to end it", id, o.Session.Status, id)}
+		return []string{fmt.Sprintf("session %s is parked as %s; POST /v1/sessions/%s:resume once its cause is mended, or :reset to end it",
+			id, o.Session.Status, id)}
 	default:
 		return []string{fmt.Sprintf("session %s %s; POST /v1/sessions/%s:reset ends it", id, active, id)}
 	}
@@ -161,7 +162,8 @@ func (o Open) further() (open []string) {
 		open = append(open, fmt.Sprintf("text %s of the queue waits to be sent; wait, or POST /v1/outbound/%s:cancel", id, id))
 	}
 	if id := o.MessageID; id != "" {
-		open = append(open, fmt.Sprintf("message %s is %s; wait until it is settled, or, if it is parked, POST /v1/messages/%s:resolve", id, o.MessageStatus, id))
+		open = append(open, fmt.Sprintf("message %s is %s; wait until it is settled, or, if it is parked, POST /v1/messages/%s:resolve",
+			id, o.MessageStatus, id))
 	}
 	return open
 }

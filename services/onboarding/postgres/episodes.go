@@ -17,8 +17,8 @@ func isNoSession(err error) bool { return errors.Is(err, conversation.ErrNoSessi
 
 // sqlMayOpen locks the person, so that what may be opened is decided by one activation at a time, and by none beside a hold.
 const sqlMayOpen = `
-select p.hold, coalesce((select o.require_consent_record from organisation_settings o where o.org_id = p.org_id), false) as consent_required,
-    p.phone
+select p.hold, p.phone,
+    coalesce((select o.require_consent_record from organisation_settings o where o.org_id = p.org_id), false) as consent_required
 from profiles p where p.org_id = $1 and p.id = $2 for no key update of p`
 
 // sqlOpen locks the session that is not over, if there is one, so that what it is stays so: one that is being parked at this moment is
@@ -30,7 +30,8 @@ for no key update of s`
 // sqlOpenSession also ends a no that went along to a new phone, of which nothing else is known: who activates has a new consent.
 const sqlOpenSession = `
 with agreed as (
-    update profiles set opted_out_at = null, updated_at = @at where id = @profile and opted_out_at is not null and consent_changed_at is null
+    update profiles set opted_out_at = null, updated_at = @at
+    where id = @profile and opted_out_at is not null and consent_changed_at is null
 )
 insert into conversation_sessions (id, org_id, profile_id, mode, state_token, status, copy_version, created_at, updated_at)
 values (@id, @org_id, @profile, @mode, @token, 'active', @copy, @at, @at)
@@ -78,7 +79,7 @@ func (s *Store) OpenSession(ctx context.Context, o conversation.Opening) (sessio
 func mayOpen(ctx context.Context, tx pgx.Tx, o conversation.Opening) (existing session.Record, open bool, err error) {
 	var hold, consentRequired bool
 	var phone string
-	err = tx.QueryRow(ctx, sqlMayOpen, o.Session.OrgID, o.Session.ProfileID).Scan(&hold, &consentRequired, &phone)
+	err = tx.QueryRow(ctx, sqlMayOpen, o.Session.OrgID, o.Session.ProfileID).Scan(&hold, &phone, &consentRequired)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return existing, false, conversation.ErrNoProfile
 	}

@@ -19,9 +19,11 @@ const sqlLockProfile = sqlProfile + ` for update`
 const sqlOpenOf = `
 select coalesce(s.id::text, ''), coalesce(s.status, ''), coalesce(s.next_step_id, ''),
        exists (select from webhook_jobs j where j.org_id = @org_id and j.subject = @phone and j.status in ('pending', 'processing'))
-           or exists (select from webhook_jobs j where j.org_id = @org_id and j.subject = 'opening:' || s.id and j.status in ('pending', 'processing')),
+           or exists (select from webhook_jobs j
+               where j.org_id = @org_id and j.subject = 'opening:' || s.id and j.status in ('pending', 'processing')),
        coalesce((select o.id::text from engagement_outreach o
-           where o.org_id = @org_id and o.subject = @phone and o.subject <> '' and o.status in ('pending', 'processing') order by o.id limit 1), ''),
+           where o.org_id = @org_id and o.subject = @phone and o.subject <> '' and o.status in ('pending', 'processing')
+           order by o.id limit 1), ''),
        coalesce((select g.id::text from goals g join devices d on d.id = g.device_id
            where g.profile_id = @id and g.status in ('scheduled', 'running') and d.kind = 'phone' order by g.id limit 1), '')
 from (select) one left join lateral (
