@@ -69,6 +69,8 @@ func lists() []string {
 	return []string{
 		"/v1/messages", "/v1/messages?status=rejected", "/v1/messages?status=queued", "/v1/messages?status=parked",
 		"/v1/messages?status=delivered",
+		"/v1/profiles", "/v1/profiles?name=a", "/v1/profiles?name=z", "/v1/profiles?state=none", "/v1/profiles?state=held",
+		"/v1/profiles?state=active", "/v1/profiles?state=parked", "/v1/profiles?state=stopped", "/v1/sessions?status=closed",
 		"/v1/sessions", "/v1/sessions?stuck=true", "/v1/sessions?state_token=onboarding:awaiting_explanation_response",
 		"/v1/webhook-jobs", "/v1/webhook-jobs?status=failed", "/v1/webhook-jobs?event_type=kapso.survey.response",
 		"/v1/webhook-jobs?status=completed&event_type=kapso.survey.response",

@@ -162,6 +162,7 @@ func TestIndexes(t *testing.T) {
 		"Rivals":   "select 1 from sms_messages where to_number = '+1' and direction = 'outbound' and status in ('sending', 'unknown', 'parked', 'given_up')",
 		"OnItsWay": "select 1 from sms_messages where to_number = '+1' and org_id = gen_random_uuid() and status = 'sending' and lease_until > now()",
 		"Troubled": "select 1 from sms_messages where org_id = '0190a000-0000-7000-8000-000000000001' and status = 'parked' and status in ('unknown', 'parked', 'given_up') and id < '0190a000-0000-7000-8000-000000000001' order by id desc limit 5",
+		"InDoubt":  "select 1 from sms_messages where to_number = '+1' and org_id = gen_random_uuid() and direction = 'outbound' and status in ('sending', 'unknown', 'parked') limit 1",
 		"Looks":    "select 1 from sms_looks where message_id = '0190a000-0000-7000-8000-000000000001' order by id",
 		"Receipts": "select 1 from sms_receipts where message_id = '0190a000-0000-7000-8000-000000000001'",
 	} {
