@@ -126,6 +126,8 @@ func (c claims) principal() (rpc.Principal, error) {
 	switch {
 	case c.Subject == "":
 		return rpc.Principal{}, errors.New("the token has no sub")
+	case rpc.CheckSubject(c.Subject) != nil: // it is kept and logged
+		return rpc.Principal{}, errors.New("the token's sub must have at most 200 bytes and no control characters")
 	case err != nil || org == uuid.Nil:
 		return rpc.Principal{}, errors.New("the token's org_id must be a UUID")
 	case !slices.Contains([]rpc.Role{rpc.RoleOperator, rpc.RoleApp, rpc.RoleUser}, rpc.Role(c.Role)):
@@ -166,6 +168,7 @@ func (a *authenticator) require(next http.Handler) http.Handler {
 		got, err := a.claims(r.Context(), r.Header.Get("Authorization"))
 		if err == nil {
 			principal, err = got.principal()
+			principal.Client = clientFrom(r.Context())
 		}
 		if err != nil {
 			eventFrom(r.Context()).at(r, "/v1")
@@ -173,7 +176,8 @@ func (a *authenticator) require(next http.Handler) http.Handler {
 			writeError(r.Context(), w, http.StatusUnauthorized, refuse(codes.Unauthenticated, reasonUnauthenticated, err.Error()))
 			return
 		}
-		eventFrom(r.Context()).add(slog.String("org_id", principal.OrgID), slog.String("role", string(principal.Role)))
+		eventFrom(r.Context()).add(
+			slog.String("org_id", principal.OrgID), slog.String("role", string(principal.Role)), principal.LogSubject())
 		ctx := context.WithValue(r.Context(), tokenLifeKey{}, got.ExpiresAt.Sub(a.now()))
 		next.ServeHTTP(w, r.WithContext(rpc.WithPrincipal(ctx, principal)))
 	})

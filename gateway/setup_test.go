@@ -24,6 +24,7 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -121,6 +122,7 @@ type services struct {
 
 	mu      sync.Mutex
 	calls   []call
+	kept    map[string][]rpc.Call                                         // by the id of the request
 	answers map[string]func(ctx context.Context) (json.RawMessage, error) // by Service/Method; none means an empty answer
 	away    atomic.Bool                                                   // their database
 	connect func(deviceStreamServer) error                                // onboarding's side of a device's stream
@@ -135,12 +137,12 @@ func startServices(t *testing.T) *services {
 // startServicesAt has them check tokens by a clock.
 func startServicesAt(t *testing.T, now func() time.Time) *services {
 	t.Helper()
-	s := &services{answers: map[string]func(context.Context) (json.RawMessage, error){}}
+	s := &services{answers: map[string]func(context.Context) (json.RawMessage, error){}, kept: map[string][]rpc.Call{}}
 	tokens, err := rpc.NewTokens(mustConfig(t).ServiceAuthSecret, now)
 	require.NoError(t, err)
 	descriptions := []*grpc.ServiceDesc{&onboardingv1.OnboardingService_ServiceDesc, &onboardingv1.WebhookJobService_ServiceDesc, &onboardingv1.EngagementService_ServiceDesc, &onboardingv1.GoalService_ServiceDesc, &onboardingv1.EventService_ServiceDesc, &messagingv1.MessagingService_ServiceDesc, &messagingv1.OutboundService_ServiceDesc}
 	server, err := rpc.NewServer(rpc.ServerConfig{
-		Tokens: tokens, Log: slog.New(slog.DiscardHandler),
+		Tokens: tokens, Log: slog.New(slog.DiscardHandler), Keep: s.keep,
 		TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: noop.NewMeterProvider(),
 		Database: func(context.Context) error {
 			if s.away.Load() {
@@ -236,6 +238,22 @@ func (s *services) answer(ctx context.Context, name string, request, response pr
 	// Not with an error: a client does not try again once it has a header.
 	header := metadata.Pairs("secret", "x")
 	return response, errors.Join(protojson.Unmarshal(body, response), grpc.SetHeader(ctx, header), grpc.SetTrailer(ctx, header))
+}
+
+// keep is rpc.Keep.
+func (s *services) keep(ctx context.Context, made rpc.Call) (func(context.Context, codes.Code, rpc.About) error, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := telemetry.RequestID(ctx)
+	s.kept[id] = append(s.kept[id], made)
+	return func(context.Context, codes.Code, rpc.About) error { return nil }, nil
+}
+
+// keptOf are the calls of a request that were kept.
+func (s *services) keptOf(requestID string) []rpc.Call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kept[requestID]
 }
 
 // on sets the answer of a method.

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"paceline.internal/platform/rpc"
+	auditv1 "paceline.internal/proto/gen/paceline/audit/v1"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 )
 
@@ -79,6 +80,7 @@ type Service struct {
 	calls   []*messagingv1.SendRequest
 	script  func(n int, in *messagingv1.SendRequest) Outcome
 	gate    func(in *messagingv1.SendRequest) // called while the carrier is being called
+	kept    map[string][]*auditv1.AuditEntry  // by organisation, newest first
 	down    bool
 	older   bool // of the release before
 	paced   bool // outreach waits for its turn

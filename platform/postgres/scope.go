@@ -49,6 +49,21 @@ func AcrossOrganisations(ctx context.Context) context.Context {
 	return context.WithValue(ctx, scopeKey{}, scope{across: true})
 }
 
+type actorKey struct{}
+
+// WithActor has every transaction under the context that is bounded to an organisation know who causes it, as a JSON object: a column whose
+// default is current_actor() keeps it, whatever statement writes the row. Under AcrossOrganisations, which is how the product works by
+// itself, nothing is known.
+func WithActor(ctx context.Context, actor string) context.Context {
+	return context.WithValue(ctx, actorKey{}, actor)
+}
+
+// Actor is the JSON object of WithActor, empty without one.
+func Actor(ctx context.Context) string {
+	actor, _ := ctx.Value(actorKey{}).(string)
+	return actor
+}
+
 // DB is what statements run on: a Pool; in tests a pgxpool.Pool, which asks nothing about scopes; or a transaction.
 type DB interface { //nolint:interfacebloat // what pgx has of a pool and of a transaction
 	Begin(ctx context.Context) (pgx.Tx, error)
@@ -74,14 +89,15 @@ type Pool struct {
 var _ DB = (*Pool)(nil)
 
 // organisationSetting and profileSetting are what the policies compare a row's organisation and person with. An empty person bounds
-// nothing.
+// nothing. actorSetting is what current_actor() reads.
 const (
 	organisationSetting = "app.current_org_id"
 	profileSetting      = "app.current_profile_id"
+	actorSetting        = "app.current_actor"
 )
 
 const sqlTakeOn = `select set_config('role', $1, true), set_config('` + organisationSetting + `', $2, true),
-    set_config('` + profileSetting + `', $3, true)`
+    set_config('` + profileSetting + `', $3, true), set_config('` + actorSetting + `', $4, true)`
 
 // Query is pgxpool's, in the scope of the context.
 func (p *Pool) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
@@ -170,7 +186,7 @@ func (p *Pool) one(ctx context.Context, sql string, args []any) pgx.BatchResults
 // takeOn is the statement with which a tenant's transaction begins.
 func (p *Pool) takeOn(ctx context.Context) *pgx.QueuedQuery {
 	wanted, _ := ctx.Value(scopeKey{}).(scope)
-	return &pgx.QueuedQuery{SQL: sqlTakeOn, Arguments: []any{RolesOf(p.service).Tenant, wanted.orgID, wanted.profileID}}
+	return &pgx.QueuedQuery{SQL: sqlTakeOn, Arguments: []any{RolesOf(p.service).Tenant, wanted.orgID, wanted.profileID, Actor(ctx)}}
 }
 
 func across(ctx context.Context) bool {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/platform/audit"
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/rpc"
@@ -65,8 +66,10 @@ func listen(ctx context.Context, given net.Listener, addr config.Addr) (net.List
 }
 
 // Scope bounds a call of an operator or an app to the rows of their organisation, and one of a user to their own, in the database itself. A
-// service's call names sessions and messages by ids that say nothing of an organisation, so it sees them all.
+// service's call names sessions and messages by ids that say nothing of an organisation, so it sees them all. What a call writes says who
+// made it.
 func Scope(ctx context.Context, caller rpc.Principal) context.Context {
+	ctx = audit.Mark(ctx, caller)
 	switch caller.Role {
 	case rpc.RoleService:
 		return postgres.AcrossOrganisations(ctx)

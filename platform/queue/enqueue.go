@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,16 +16,16 @@ import (
 )
 
 // enqueueArrays is how many parameters sqlEnqueue has before those of the table's own columns.
-const enqueueArrays = 10
+const enqueueArrays = 11
 
 // sqlEnqueue unnests in the select list: there the arrays are walked through side by side, while a function in "from" would first be
 // read to its end. It returns nothing, for as long as it stored all of them there is nothing to tell.
 const sqlEnqueue = `
 insert into {table} (id, org_id, idempotency_key, event_type, subject, payload, max_attempts, next_retry_at, created_at, updated_at,
-    status{priority}{extra})
+    actor, status{priority}{extra})
 select unnest($1::uuid[]), unnest($2::uuid[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[]), unnest($6::text[])::jsonb,
     unnest($7::integer[]), unnest($8::timestamptz[]), unnest($9::timestamptz[]), unnest($10::timestamptz[]),
-    'pending'{priority[]}{extra[]}
+    nullif(unnest($11::text[]), '')::jsonb, 'pending'{priority[]}{extra[]}
 on conflict (org_id, idempotency_key) do nothing`
 
 // sqlByKey looks each one up by itself: a join may be planned as a walk through the whole table.
@@ -51,7 +52,7 @@ func (q *Queue) Enqueue(ctx context.Context, db postgres.DB, n New) (Enqueued, e
 // EnqueueMany stores jobs with one statement, which is several times faster than one at a time, and says of each what became
 // of it, in their order.
 func (q *Queue) EnqueueMany(ctx context.Context, db postgres.DB, jobs []New) ([]Enqueued, error) {
-	args, err := q.enqueueArgs(jobs)
+	args, err := q.enqueueArgs(jobs, postgres.Actor(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -69,22 +70,23 @@ func (q *Queue) EnqueueMany(ctx context.Context, db postgres.DB, jobs []New) ([]
 	return stored, q.find(ctx, db, jobs, stored)
 }
 
-func (q *Queue) enqueueArgs(jobs []New) ([]any, error) {
+func (q *Queue) enqueueArgs(jobs []New, actor string) ([]any, error) {
 	n := len(jobs)
 	ids, orgs := make([]uuid.UUID, n), make([]uuid.UUID, n)
-	keys, types, subjects, payloads := texts(n), texts(n), texts(n), texts(n)
+	keys, types, subjects, payloads, actors := texts(n), texts(n), texts(n), texts(n), texts(n)
 	attempts, due, at := make([]int32, n), make([]time.Time, n), make([]time.Time, n)
 	for i, j := range jobs {
 		if err := errors.Join(parse(&ids[i], j.ID), parse(&orgs[i], j.OrgID)); err != nil {
 			return nil, err
 		}
 		keys[i], types[i], subjects[i], payloads[i] = j.Key, j.EventType, j.Subject, string(j.Payload)
+		actors[i] = cmp.Or(j.actor, actor)
 		attempts[i], due[i], at[i] = int32(j.MaxAttempts), j.DueAt, j.At //nolint:gosec // it is small
 		if j.MaxAttempts == 0 {
 			attempts[i] = defaultAttempts
 		}
 	}
-	args := []any{ids, orgs, keys, types, subjects, payloads, attempts, due, at, at}
+	args := []any{ids, orgs, keys, types, subjects, payloads, attempts, due, at, at, actors}
 	if q.table.Priorities > 0 {
 		priorities := make([]int16, n)
 		for i, j := range jobs {

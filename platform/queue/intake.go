@@ -52,6 +52,7 @@ func NewIntake(queue *Queue) *Intake { return &Intake{queue: queue} }
 // Enqueue is Queue.Enqueue in a transaction of its own. When ctx ends first the job may be stored all the same; the same key then finds
 // it.
 func (i *Intake) Enqueue(ctx context.Context, n New) (Enqueued, error) {
+	n.actor = postgres.Actor(ctx)
 	a := &arrival{ctx: ctx, job: n, answer: make(chan answered, 1)}
 	i.mu.Lock()
 	i.waiting = append(i.waiting, a)
@@ -102,6 +103,7 @@ func (i *Intake) next() []*arrival {
 func (i *Intake) store(batch []*arrival) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), intakeTimeout)
 	defer cancel()
+	ctx = postgres.WithActor(ctx, "") // each job has its own
 	// Two statements that hold the same keys meet them in the same order, and so never wait for each other in a circle.
 	slices.SortStableFunc(batch, func(a, b *arrival) int { return cmp.Compare(a.job.Key, b.job.Key) })
 	jobs := make([]New, len(batch))

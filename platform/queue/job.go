@@ -25,6 +25,8 @@ type New struct {
 	At          time.Time
 	DueAt       time.Time // when a runner may take it
 	Extra       []string  // the texts of Table.Extra
+
+	actor string // of postgres.WithActor; those of a statement may have several
 }
 
 // Enqueued is a job that is stored.

@@ -29,6 +29,7 @@ type Row struct {
 	ErrorMessage string
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
+	Actor        *string  // whose call stored it, or retried or cancelled it last, as postgres.WithActor has it; nil when none did
 	Extra        []string // as in Table.Extra
 }
 
@@ -42,7 +43,8 @@ type Filter struct {
 }
 
 const rowColumns = `j.id::text, j.org_id::text, j.idempotency_key, j.event_type, j.subject, j.payload, j.status, j.attempts, j.max_attempts,
-    j.next_retry_at, j.processed_at, j.error_message, j.created_at, j.updated_at, array[]::text[]{row.extra}`
+    j.next_retry_at, j.processed_at, j.error_message, j.created_at, j.updated_at, j.actor::text,
+    array[]::text[]{row.extra}`
 
 // listColumns leave the payload out.
 var listColumns = strings.Replace(rowColumns, "j.payload", "null::jsonb", 1)
@@ -62,7 +64,7 @@ order by {newest} limit $4::integer`
 // the two the planner took was a matter of its samples.
 const sqlPending = `(
     select t.id, t.org_id, t.idempotency_key, t.event_type, t.subject, t.status, t.attempts, t.max_attempts, t.next_retry_at,
-        t.processed_at, t.error_message, t.created_at, t.updated_at{extra}
+        t.processed_at, t.error_message, t.created_at, t.updated_at, t.actor{extra}
     from {table} t where t.org_id = $1::uuid and t.status = 'pending' order by {by org}, t.id)`
 
 // sqlPlannedNow plans a list anew each time it is asked for: which index finds a type or a status soonest depends on how rare it is.
@@ -136,7 +138,7 @@ func toRow(row pgx.CollectableRow) (Row, error) {
 	var r Row
 	var payload []byte
 	err := row.Scan(&r.ID, &r.OrgID, &r.Key, &r.EventType, &r.Subject, &payload, &r.Status, &r.Attempts, &r.MaxAttempts,
-		&r.DueAt, &r.ProcessedAt, &r.ErrorMessage, &r.CreatedAt, &r.UpdatedAt, &r.Extra)
+		&r.DueAt, &r.ProcessedAt, &r.ErrorMessage, &r.CreatedAt, &r.UpdatedAt, &r.Actor, &r.Extra)
 	r.Payload = payload
 	return r, err
 }
@@ -146,21 +148,23 @@ func toRow(row pgx.CollectableRow) (Row, error) {
 const sqlRetry = `
 update {table} j
 set status = 'pending', attempts = 0, lost_leases = 0, error_message = '', next_retry_at = $3::timestamptz, processed_at = null,
-    updated_at = $3::timestamptz
+    updated_at = $3::timestamptz, actor = nullif($4::text, '')::jsonb
 where j.org_id = $1::uuid and j.id = $2::uuid and j.status || '' = 'failed'
 returning {row}`
 
 // sqlCancel takes a pending job only, so that no handler has done work that does not count.
 const sqlCancel = `
 update {table} j
-set status = 'cancelled', next_retry_at = null, processed_at = $3::timestamptz, updated_at = $3::timestamptz
+set status = 'cancelled', next_retry_at = null, processed_at = $3::timestamptz, updated_at = $3::timestamptz,
+    actor = nullif($4::text, '')::jsonb
 where j.org_id = $1::uuid and j.id = $2::uuid and j.status || '' = 'pending'
 returning {row}`
 
 // sqlDismiss keeps the error, which says what it was about.
 const sqlDismiss = `
 update {table} j
-set status = 'cancelled', processed_at = $3::timestamptz, updated_at = $3::timestamptz
+set status = 'cancelled', processed_at = $3::timestamptz, updated_at = $3::timestamptz,
+    actor = nullif($4::text, '')::jsonb
 where j.org_id = $1::uuid and j.id = $2::uuid and j.status || '' = 'failed'
 returning {row}`
 
@@ -182,7 +186,7 @@ func (q *Queue) Dismiss(ctx context.Context, db postgres.DB, orgID, id string, n
 }
 
 func (q *Queue) change(ctx context.Context, db postgres.DB, sql, from, orgID, id string, now time.Time) (Row, error) {
-	changed, err := q.one(ctx, db, sql, orgID, id, now)
+	changed, err := q.one(ctx, db, sql, orgID, id, now, postgres.Actor(ctx))
 	if err == nil {
 		return changed, nil
 	}

@@ -201,9 +201,9 @@ func (b *bundle) asked(claimed []queue.Job, now time.Time) []asked {
 		{name: "extend", args: args(list(ids), list(tokens), at), most: batch * change},
 		{name: "expedite", args: args(list(orgs), list(subjects), list(times)), most: batch * byID},
 		{name: "get", args: args("'"+b.orgID+"'", "'"+one+"'"), most: byID},
-		{name: "retry", args: args("'"+b.orgID+"'", "'"+one+"'", at), most: byID},
-		{name: "cancel", args: args("'"+b.orgID+"'", "'"+one+"'", at), most: byID + change},
-		{name: "dismiss", args: args("'"+b.orgID+"'", "'"+one+"'", at), most: byID},
+		{name: "retry", args: args("'"+b.orgID+"'", "'"+one+"'", at, "''"), most: byID},
+		{name: "cancel", args: args("'"+b.orgID+"'", "'"+one+"'", at, "''"), most: byID + change},
+		{name: "dismiss", args: args("'"+b.orgID+"'", "'"+one+"'", at, "''"), most: byID},
 	}
 }
 

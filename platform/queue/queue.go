@@ -30,6 +30,7 @@ import (
 //	error_message   text        not null default '',
 //	created_at      timestamptz not null,
 //	updated_at      timestamptz not null,
+//	actor           jsonb,       -- whose call stored it, or retried or cancelled it last; null when none did
 //	unique (org_id, idempotency_key),
 //	check ((status = 'processing') = (lease_token is not null)) -- the fence relies on it
 //

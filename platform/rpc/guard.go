@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 )
 
@@ -67,12 +69,29 @@ func authenticate(tokens *Tokens, rules map[string]Rule) layer {
 			Annotate(ctx, slog.String("refused", err.Error()))
 			return status.Error(codes.Unauthenticated, "a valid service token is required")
 		}
-		Annotate(ctx, slog.String("caller_role", string(caller.Role)), slog.String("org_id", caller.OrgID))
+		if caller.Client == "" && caller.Role != RoleService {
+			caller.Client = peerAddress(ctx)
+		}
+		Annotate(ctx, caller.LogSubject(), slog.String("caller_role", string(caller.Role)), slog.String("org_id", caller.OrgID),
+			slog.String("client", caller.Client))
 		if !slices.Contains(rules[method].Callers, caller.Role) {
 			return status.Error(codes.PermissionDenied, "this role may not call this method")
 		}
 		return next(context.WithValue(context.WithValue(ctx, callerKey{}, caller), expiryKey{}, expiry))
 	}
+}
+
+// peerAddress is where a call comes from that did not come through the gateway; empty when the connection has no address.
+func peerAddress(ctx context.Context) string {
+	from, ok := peer.FromContext(ctx)
+	if !ok || from.Addr == nil {
+		return ""
+	}
+	address, err := netip.ParseAddrPort(from.Addr.String())
+	if err != nil {
+		return ""
+	}
+	return address.Addr().WithZone("").Unmap().String()
 }
 
 // scoped gives the call the context that follows from its caller.

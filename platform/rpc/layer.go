@@ -33,11 +33,16 @@ func unary(layers ...layer) grpc.UnaryServerInterceptor {
 	}
 }
 
-func stream(layers ...layer) grpc.StreamServerInterceptor {
+func stream(kept *keeper, layers ...layer) grpc.StreamServerInterceptor {
 	return func(service any, s grpc.ServerStream, call *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 		return around(layers, call.FullMethod, func(ctx context.Context) error {
 			_, known := PrincipalFrom(ctx)
-			return handler(service, &contextStream{ServerStream: s, ctx: ctx, known: known})
+			seen := &contextStream{ServerStream: s, ctx: ctx, known: known, kept: kept, method: call.FullMethod}
+			err := seal(ctx, call.FullMethod, func(context.Context) error { return handler(service, seen) })
+			if seen.ended != nil {
+				seen.ended(nil, err)
+			}
+			return err
 		})(s.Context())
 	}
 }
@@ -49,6 +54,10 @@ type contextStream struct {
 	ctx   context.Context //nolint:containedctx // a stream hands out its context, that is its interface
 	known bool            // its caller is authenticated
 	begun bool            // its first message came; only RecvMsg looks, which is never called twice at once
+
+	kept   *keeper // of the call, once its first message has come
+	method string
+	ended  func(response any, err error)
 }
 
 func (s *contextStream) Context() context.Context { return s.ctx }
@@ -58,8 +67,14 @@ func (s *contextStream) RecvMsg(message any) error {
 	if s.known && s.begun {
 		return s.ServerStream.RecvMsg(message)
 	}
+	first := !s.begun
 	s.begun = true
-	return inTime(s.ctx, s.ServerStream.RecvMsg)(message)
+	if err := inTime(s.ctx, s.ServerStream.RecvMsg)(message); err != nil || !first {
+		return err
+	}
+	ended, err := s.kept.begin(s.ctx, s.method, message)
+	s.ended = ended
+	return err
 }
 
 // SendMsg ends the stream of a caller that does not read.

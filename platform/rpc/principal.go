@@ -6,9 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
+
+	"paceline.internal/platform/telemetry"
 )
 
 // Role is what a caller may be allowed by; policies are lists of roles.
@@ -30,13 +36,19 @@ type Principal struct {
 	Subject string // the name of a service, an operator's id, or a user's profile_id
 	OrgID   string // UUID of the organisation; only a service may have none
 	Role    Role
+	// Client is the address that the call came from: what the gateway saw, or, of a call that did not come through it, the peer's. Empty when
+	// it is not known, and of a service.
+	Client string
 }
+
+// longestSubject bounds what a row and a log line keep of a caller.
+const longestSubject = 200
 
 // Validate reports everything that is wrong with the principal.
 func (p Principal) Validate() error {
 	var problems []error
-	if p.Subject == "" {
-		problems = append(problems, errors.New("subject is empty"))
+	if err := CheckSubject(p.Subject); err != nil {
+		problems = append(problems, fmt.Errorf("subject %w", err))
 	}
 	if !slices.Contains(Roles(), p.Role) {
 		problems = append(problems, fmt.Errorf("role %q is unknown", p.Role))
@@ -45,6 +57,25 @@ func (p Principal) Validate() error {
 		problems = append(problems, errors.New("org_id is not a UUID"))
 	}
 	return errors.Join(problems...)
+}
+
+// CheckSubject refuses what cannot be kept as the name of a caller.
+func CheckSubject(subject string) error {
+	switch {
+	case subject == "":
+		return errors.New("is empty")
+	case len(subject) > longestSubject || !utf8.ValidString(subject) || strings.ContainsFunc(subject, unicode.IsControl):
+		return fmt.Errorf("must be text of at most %d bytes, without control characters", longestSubject)
+	}
+	return nil
+}
+
+// LogSubject is the subject as a log line shows it: it should be an id, and if it is a phone number all the same, that is masked.
+func (p Principal) LogSubject() slog.Attr {
+	if looksLikePhone(p.Subject) {
+		return slog.Any("subject", telemetry.Masked(p.Subject))
+	}
+	return slog.String("subject", p.Subject)
 }
 
 type (

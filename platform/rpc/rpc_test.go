@@ -58,17 +58,26 @@ func TestMain(m *testing.M) {
 		return &descriptorpb.MethodDescriptorProto{Name: &name, InputType: message, OutputType: message, Options: options}
 	}
 	callers := []methodv1.Caller{methodv1.Caller_CALLER_SERVICE, methodv1.Caller_CALLER_USER}
+	everyone := append(callers, methodv1.Caller_CALLER_OPERATOR, methodv1.Caller_CALLER_APP) //nolint:gocritic // it is another list
 	file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
 		Name: new("paceline/test/v1/echo.proto"), Package: new("paceline.test.v1"), Syntax: new("proto3"),
 		Dependency: []string{text.ParentFile().Path()},
 		Service: []*descriptorpb.ServiceDescriptorProto{
 			{Name: new("EchoService"), Method: []*descriptorpb.MethodDescriptorProto{
-				method("Echo", &methodv1.Method{Callers: callers, Retry: true}), method("Once", &methodv1.Method{Callers: callers}),
-				method("Talk", &methodv1.Method{Callers: callers}),
+				method("Echo", &methodv1.Method{Callers: callers, Retry: true, Audit: methodv1.Audit_AUDIT_NONE}),
+				method("Once", &methodv1.Method{Callers: callers, Audit: methodv1.Audit_AUDIT_NONE}),
+				method("Talk", &methodv1.Method{Callers: callers, Audit: methodv1.Audit_AUDIT_CHANGE}),
+			}},
+			{Name: new("KeptService"), Method: []*descriptorpb.MethodDescriptorProto{
+				method("Change", &methodv1.Method{Callers: everyone, Audit: methodv1.Audit_AUDIT_CHANGE}),
+				method("Read", &methodv1.Method{Callers: everyone, Audit: methodv1.Audit_AUDIT_READ}),
+				method("Nothing", &methodv1.Method{Callers: everyone, Audit: methodv1.Audit_AUDIT_NONE}),
 			}},
 			{Name: new("ClosedService"), Method: []*descriptorpb.MethodDescriptorProto{
 				method("Echo", nil), method("ForNobody", &methodv1.Method{Retry: true}),
 				method("ForSomebody", &methodv1.Method{Callers: []methodv1.Caller{99}}),
+				method("Unkept", &methodv1.Method{Callers: callers}),
+				method("KeptOfServices", &methodv1.Method{Callers: callers[:1], Audit: methodv1.Audit_AUDIT_CHANGE}),
 			}},
 		},
 	}, protoregistry.GlobalFiles)
@@ -126,7 +135,7 @@ func setup(t *testing.T, handle handler, adjust ...func(*rpc.ServerConfig)) *ben
 	b.tel.Tracer = sdktrace.NewTracerProvider() // one that records, although there is no endpoint
 	cfg := rpc.ServerConfig{
 		Tokens: b.tokens, Log: b.tel.Log,
-		TracerProvider: b.tel.Tracer, MeterProvider: b.tel.Meter,
+		TracerProvider: b.tel.Tracer, MeterProvider: b.tel.Meter, Keep: new(shelf).keep,
 	}
 	for _, a := range adjust {
 		a(&cfg)
@@ -137,6 +146,7 @@ func setup(t *testing.T, handle handler, adjust ...func(*rpc.ServerConfig)) *ben
 	service.Streams = []grpc.StreamDesc{{StreamName: "Talk", Handler: conversation, ServerStreams: true, ClientStreams: true}}
 	b.RegisterService(service, handle)
 	b.RegisterService(echoService(&b.read, "ClosedService", "Echo"), handle)
+	b.RegisterService(echoService(&b.read, "KeptService", "Change", "Read", "Nothing"), handle)
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	b.addr = listener.Addr().String()

@@ -3,6 +3,7 @@ package rpc
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -16,6 +17,7 @@ type Rule struct {
 	Callers   []Role // who may call it
 	Retry     bool   // whether the connection of the caller may repeat the call
 	ActsAgain bool   // whether a repeat of the request acts again
+	Audit     Audit  // what it does, which decides whether a call is kept
 }
 
 // Rules are those of every method of a service that is linked in, by the method's full name "/package.Service/Method". A method
@@ -59,6 +61,12 @@ func ruleOf(method protoreflect.MethodDescriptor) (Rule, error) {
 	}
 	if len(rule.Callers) == 0 {
 		return Rule{}, errors.New("has no option (paceline.method.v1.method) that says who may call it")
+	}
+	rule.Audit = map[methodv1.Audit]Audit{
+		methodv1.Audit_AUDIT_CHANGE: AuditChange, methodv1.Audit_AUDIT_READ: AuditRead, methodv1.Audit_AUDIT_NONE: AuditNone,
+	}[said.GetAudit()]
+	if onlyServices := slices.Equal(rule.Callers, []Role{RoleService}); onlyServices != (rule.Audit == "") {
+		return Rule{}, errors.New("must say audit: AUDIT_CHANGE, AUDIT_READ or AUDIT_NONE if others than services may call it, and only then")
 	}
 	return rule, nil
 }

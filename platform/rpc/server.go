@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -61,7 +62,9 @@ type ServerConfig struct {
 	MeterProvider  metric.MeterProvider
 	TLS            *tls.Config // nil for plain text, see LoadTLS
 	// Scope gives the context of a call whatever follows from who makes it, once that is known; may be nil.
-	Scope   func(ctx context.Context, caller Principal) context.Context
+	Scope func(ctx context.Context, caller Principal) context.Context
+	// Keep keeps the calls that their methods' protos name; CheckRules reports that it is missing.
+	Keep    Keep
 	Timeout time.Duration // of a call that brings no deadline; DefaultTimeout when 0
 	// Database reports why what needs the database cannot be done now; it is asked by HealthDatabase. Nil for a server without one.
 	Database func(ctx context.Context) error
@@ -75,11 +78,12 @@ type Server struct {
 
 	Health  *health.Server  // to be switched by process.GRPCServer
 	rules   map[string]Rule // of every registered method; health and reflection are open to all and have none
-	unruled error           // the methods whose proto says nothing
+	kept    *keeper
+	unruled error // the methods whose proto says nothing
 }
 
 // NewServer builds the chain, outermost first: trace, metrics, log, recover, deadline, authenticate, scope, seal; only then the
-// message is read. So a panic, a refusal and a call that comes too late are each traced, counted and logged, once.
+// message is read, and the call kept that has to be. So a panic, a refusal and a call that comes too late are each traced, counted and logged, once.
 func NewServer(cfg ServerConfig) (*Server, error) {
 	if cfg.Tokens == nil || cfg.Log == nil || cfg.TracerProvider == nil || cfg.MeterProvider == nil {
 		return nil, errors.New("rpc server: Tokens, Log, TracerProvider and MeterProvider are required")
@@ -98,6 +102,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	outer := []layer{count, log(cfg.Log, now), recoverPanic}
 	rules := map[string]Rule{}
 	inner := []layer{authenticate(cfg.Tokens, rules), scoped(cfg.Scope), seal}
+	kept := &keeper{rules: rules, keep: cfg.Keep}
 	s := &Server{
 		Server: grpc.NewServer(
 			grpc.Creds(transport(cfg.TLS)),
@@ -109,7 +114,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 			)),
 			grpc.UnaryInterceptor(unary(slices.Concat(outer, []layer{deadline(cfg.Timeout, now)}, inner)...)),
 			// Streams may last: they get no deadline but the end of their token.
-			grpc.StreamInterceptor(stream(slices.Concat(outer, inner[:1], []layer{mortal(cfg.Tokens.now)}, inner[1:])...)),
+			grpc.StreamInterceptor(stream(kept, slices.Concat(outer, inner[:1], []layer{mortal(cfg.Tokens.now)}, inner[1:])...)),
 			grpc.MaxConcurrentStreams(maxStreams),
 			grpc.InTapHandle(endable),
 			grpc.ConnectionTimeout(connectTimeout),
@@ -124,15 +129,22 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		),
 		Health: health.NewServer(),
 		rules:  rules,
+		kept:   kept,
 	}
 	healthpb.RegisterHealthServer(s, &healthServer{Server: s.Health, database: cfg.Database, now: now, asking: make(chan struct{}, 1)})
 	reflection.Register(s)
 	return s, nil
 }
 
-// CheckRules reports every registered method whose proto does not say who may call it. It is for the end of the wiring: nobody can
-// call such a method, and that should stop the start, not the first caller.
-func (s *Server) CheckRules() error { return s.unruled }
+// CheckRules reports every registered method whose proto does not say who may call it and whether that is kept, and calls that are to be
+// kept and cannot be. It is for the end of the wiring: nobody can call such a method, and that should stop the start, not the first caller.
+func (s *Server) CheckRules() error {
+	unkept := slices.ContainsFunc(slices.Collect(maps.Values(s.rules)), func(r Rule) bool { return slices.ContainsFunc(Roles(), r.Kept) })
+	if unkept && s.kept.keep == nil {
+		return errors.Join(s.unruled, errors.New("rpc server: calls are to be kept, and there is no Keep"))
+	}
+	return s.unruled
+}
 
 // public methods tell nothing about anybody and must work for probes and for grpcurl.
 func public(method string) bool {

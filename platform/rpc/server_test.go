@@ -376,7 +376,15 @@ func TestNewServer(t *testing.T) {
 		require.ErrorContains(t, err, "rules: "+closed+" has no option (paceline.method.v1.method)")
 		require.ErrorContains(t, err, "ClosedService/ForNobody has no option")
 		require.ErrorContains(t, err, "ClosedService/ForSomebody names a caller that is none: 99")
+		require.ErrorContains(t, err, "ClosedService/Unkept must say audit: AUDIT_CHANGE, AUDIT_READ or AUDIT_NONE")
+		require.ErrorContains(t, err, "ClosedService/KeptOfServices must say audit")
 		require.NotContains(t, err.Error(), "EchoService")
+	})
+
+	t.Run("CallsThatCannotBeKeptStopTheStart", func(t *testing.T) {
+		t.Parallel()
+		err := setup(t, repeat, func(cfg *rpc.ServerConfig) { cfg.Keep = nil }).CheckRules()
+		require.ErrorContains(t, err, "calls are to be kept, and there is no Keep")
 	})
 
 	t.Run("AServiceWithoutADescriptorStopsTheStart", func(t *testing.T) {

@@ -39,22 +39,18 @@ func (s *Server) RegisterService(service *grpc.ServiceDesc, implementation any) 
 	guarded.Methods = slices.Clone(service.Methods)
 	for i := range guarded.Methods {
 		method := &guarded.Methods[i]
-		method.Handler = chainFirst("/"+service.ServiceName+"/"+method.MethodName, method.Handler)
+		method.Handler = chainFirst("/"+service.ServiceName+"/"+method.MethodName, method.Handler, s.kept.unary)
 	}
 	s.Server.RegisterService(&guarded, implementation)
 }
 
-func chainFirst(method string, handle grpc.MethodHandler) grpc.MethodHandler {
+func chainFirst(method string, handle grpc.MethodHandler, kept grpc.UnaryServerInterceptor) grpc.MethodHandler {
 	return func(service any, ctx context.Context, read func(any) error, chain grpc.UnaryServerInterceptor) (any, error) {
 		info := &grpc.UnaryServerInfo{Server: service, FullMethod: method}
 		return chain(ctx, nil, info, func(ctx context.Context, _ any) (any, error) {
-			return handle(service, ctx, inTime(ctx, read), noChain)
+			return handle(service, ctx, inTime(ctx, read), kept)
 		})
 	}
-}
-
-func noChain(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	return handle(ctx, request)
 }
 
 // endable gives every stream what ends it from outside, also while it waits for its caller in the middle of a message.

@@ -35,7 +35,7 @@ const (
 var ErrInvalidToken = errors.New("invalid service token")
 
 // Tokens mints and verifies the tokens that services and operators call gRPC with: JWTs signed with HS256, iss paceline,
-// aud paceline.grpc, and the claims sub, org_id, role, exp and iat.
+// aud paceline.grpc, and the claims sub, org_id, role, exp and iat, and client where the call of a person is passed on.
 type Tokens struct {
 	secret []byte // signs
 	keys   jwt.VerificationKeySet
@@ -108,8 +108,9 @@ func NewTokens(secret config.Secret, now func() time.Time) (*Tokens, error) {
 type claims struct {
 	jwt.RegisteredClaims
 
-	OrgID string `json:"org_id,omitempty"`
-	Role  Role   `json:"role"`
+	OrgID  string `json:"org_id,omitempty"`
+	Role   Role   `json:"role"`
+	Client string `json:"client,omitempty"`
 }
 
 // Mint makes a token for p that is valid for ttl from now.
@@ -126,8 +127,9 @@ func (t *Tokens) Mint(p Principal, ttl time.Duration) (string, error) {
 			Issuer: issuer, Subject: p.Subject, Audience: jwt.ClaimStrings{audience},
 			IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(ttl)),
 		},
-		OrgID: p.OrgID,
-		Role:  p.Role,
+		OrgID:  p.OrgID,
+		Role:   p.Role,
+		Client: p.Client,
 	})
 	return token.SignedString(t.secret)
 }
@@ -173,7 +175,7 @@ func (t *Tokens) read(token string) (p Principal, expiry time.Time, err error) {
 	if err := CheckLife(token, c.RegisteredClaims, t.now(), longestLife); err != nil {
 		return Principal{}, expiry, fmt.Errorf("%w: %w", ErrInvalidToken, err)
 	}
-	p = Principal{Subject: c.Subject, OrgID: c.OrgID, Role: c.Role}
+	p = Principal{Subject: c.Subject, OrgID: c.OrgID, Role: c.Role, Client: c.Client}
 	if err := p.Validate(); err != nil {
 		return Principal{}, expiry, fmt.Errorf("%w: %w", ErrInvalidToken, err)
 	}

@@ -52,6 +52,7 @@ type Config struct {
 	// queues. The outbound queue keeps to it; onboarding counts, and never waits.
 	SegmentsPerSecond float64       `env:"SMS_SEGMENTS_PER_SECOND" envDefault:"1" help:"how fast the outbound queue sends: segments a second of the whole sender, such as 1 for a US long code, 3 for a toll-free number, 100 for a short code; at most 1000"`
 	OutboundPoll      time.Duration `env:"OUTBOUND_POLL" envDefault:"5s" help:"how often the outbound queue is looked at without a wake-up; texts of this process are sent at their time all the same"`
+	AuditRetention    time.Duration `env:"AUDIT_RETENTION" envDefault:"9600h" help:"how long it is kept who changed what, and which operator read what of whom"`
 	OutboundRetention time.Duration `env:"OUTBOUND_RETENTION" envDefault:"720h" help:"how long a text of the outbound queue is kept after its end, and how long its idempotency key holds"`
 
 	// OutreachInterval bounds outreach beside the sender's rate, which it keeps as well.
@@ -96,6 +97,7 @@ func (c *Config) Validate() error {
 	slow, fast := 0.01, 1000.0
 	report(!(c.SegmentsPerSecond >= slow && c.SegmentsPerSecond <= fast), "SMS_SEGMENTS_PER_SECOND", "must be 0.01 to 1000")
 	report(c.OutboundPoll <= 0, "OUTBOUND_POLL", "must be more than 0")
+	report(c.AuditRetention < 24*time.Hour, "AUDIT_RETENTION", "must be 24h or more") // a slip in a unit would delete everything
 	report(c.OutboundRetention <= 0, "OUTBOUND_RETENTION", "must be more than 0")
 	report(c.OutreachInterval <= 0 || c.OutreachInterval > time.Minute, "ENGAGEMENT_SEND_INTERVAL", "must be more than 0 and at most 1m")
 	for variable, text := range map[string]string{"SMS_BRAND_NAME": c.Brand, "SMS_HELP_CONTACT": c.HelpContact} {

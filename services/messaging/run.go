@@ -10,6 +10,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"paceline.internal/platform/audit"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/queue"
@@ -67,7 +68,7 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	}
 	w := &wiring{
 		cfg: cfg, deps: deps, observed: observed, meter: observed.Meter.Meter(name), loops: loops, pool: pool, carrier: carrier,
-		tally: new(outbound.Tally),
+		tally: new(outbound.Tally), calls: audit.New(pool, deps.Now),
 	}
 	if err := postgres.Observe(w.meter, pool); err != nil {
 		return err
@@ -123,6 +124,7 @@ type wiring struct {
 	pool     postgres.DB
 	carrier  *twilio.Client
 	tally    *outbound.Tally // of what is sent beside the queue
+	calls    *audit.Log
 }
 
 // send is what sends, and the loop that settles sends in doubt.
@@ -180,14 +182,15 @@ func (w *wiring) serve(
 	}
 	grpcServer, err := rpc.NewServer(rpc.ServerConfig{
 		Tokens: tokens, Log: w.observed.Log, TracerProvider: w.observed.Tracer, MeterProvider: w.observed.Meter,
-		TLS: tls.Server, Scope: process.Scope, Timeout: w.cfg.Timeout + send.SettleBound, Database: ready,
+		TLS: tls.Server, Scope: process.Scope, Timeout: w.cfg.Timeout + send.SettleBound, Database: ready, Keep: w.calls.Keep,
 		MaxRequest: maxRequest,
 	})
 	if err != nil {
 		return nil, err
 	}
 	messagingv1.RegisterMessagingServiceServer(grpcServer, server.New(server.Config{
-		Sending: sending, Inbox: received, Store: store.NewStore(w.pool), Tally: w.tally, Sender: w.cfg.sender(), Now: w.deps.Now,
+		Sending: sending, Inbox: received, Store: store.NewStore(w.pool), Calls: w.calls, Tally: w.tally,
+		Sender: w.cfg.sender(), Now: w.deps.Now,
 	}))
 	messagingv1.RegisterOutboundServiceServer(grpcServer, &server.Outbound{
 		Intake: queued.intake, Store: queued.store, Sender: w.cfg.sender(),
@@ -222,7 +225,7 @@ func (w *wiring) outbound(ctx context.Context, sending *send.Service) (outboundQ
 	queued := outboundQueue{
 		store: db, intake: &outbound.Intake{Store: db, Sender: w.cfg.sender(), Wake: wake, Log: log, Now: now},
 		send:  w.loops.Loop("outbound", runner.Loop(w.deps.Rest).Run),
-		clear: w.loops.Loop("outbound retention", w.droppingEvents(retention.Loop(w.deps.Rest)).Run),
+		clear: w.loops.Loop("outbound retention", w.forgettingCalls(w.droppingEvents(retention.Loop(w.deps.Rest))).Run),
 	}
 	queued.health = func(ctx context.Context) (any, error) {
 		health, err := runner.Health(postgres.AcrossOrganisations(ctx), db.Jobs())
@@ -244,6 +247,17 @@ func (w *wiring) droppingEvents(r process.Repetition) process.Repetition {
 			w.observed.Log.WarnContext(ctx, "events.dropped", "events", n)
 		}
 		return more || n == batch, errors.Join(err, dropErr)
+	}
+	return r
+}
+
+// forgettingCalls has a retention delete what is kept of calls that were long ago, too.
+func (w *wiring) forgettingCalls(r process.Repetition) process.Repetition {
+	before := r.Once
+	r.Once = func(ctx context.Context) (bool, error) {
+		more, err := before(ctx)
+		moreCalls, callsErr := w.calls.Forget(ctx, w.deps.Now().Add(-w.cfg.AuditRetention))
+		return more || moreCalls, errors.Join(err, callsErr)
 	}
 	return r
 }

@@ -56,6 +56,9 @@ type Config struct {
 	// GoalsRetention has to cover the day in which a goal that was said by text is undone and counted.
 	GoalsRetention time.Duration `env:"GOALS_RETENTION" envDefault:"2160h" help:"how long a goal is kept once it has ended and its time is over, with the words of its person; and a deleted device"`
 
+	// AuditRetention is more than a year, so that what is asked after a year can be answered.
+	AuditRetention time.Duration `env:"AUDIT_RETENTION" envDefault:"9600h" help:"how long it is kept who changed what, and which operator read what of whom"`
+
 	EventsRetention      config.Interval `env:"EVENTS_RETENTION" envDefault:"168h" help:"how long the log of events is kept; 0 keeps an event until every subscription has it, and writes none of a type without one. What a subscription has not had is kept for three days at the least"`
 	EventsPrivateTargets []netip.Prefix  `env:"EVENTS_ALLOW_PRIVATE_TARGETS" help:"networks such as 10.0.0.0/8, parted by commas, that events may be posted to although they are not public, and without TLS"`
 
@@ -80,6 +83,8 @@ const (
 	maxDelay = 365 * 24 * time.Hour
 	// minRunLease leaves a device time for several signs of life.
 	minRunLease = 10 * time.Second
+	// minAuditRetention keeps a slip in a unit from deleting everything.
+	minAuditRetention = 24 * time.Hour
 	// minGoalsRetention is for how long what was said by text is undone by a bare word, and counted.
 	minGoalsRetention = 24 * time.Hour
 )
@@ -140,6 +145,9 @@ func (c *Config) Validate() error {
 	}
 	if c.GoalsRetention < minGoalsRetention {
 		problems = append(problems, &config.Problem{Variable: "GOALS_RETENTION", Reason: "must be 24h or more", Help: "such as 2160h"})
+	}
+	if c.AuditRetention < minAuditRetention {
+		problems = append(problems, &config.Problem{Variable: "AUDIT_RETENTION", Reason: "must be 24h or more", Help: "such as 9600h"})
 	}
 	if c.JobsRetention < time.Hour {
 		problems = append(problems, &config.Problem{Variable: "JOBS_RETENTION", Reason: "must be 1h or more", Help: "such as 720h"})

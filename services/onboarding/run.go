@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
 
+	"paceline.internal/platform/audit"
 	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
@@ -125,6 +126,7 @@ type wired struct {
 	outreachBell   *queue.Notifier
 	failures       *reservation.Guard
 	grpc           *rpc.Server
+	calls          *audit.Log
 	wakeJobs       chan struct{}
 	wakeOutreach   chan struct{}
 	wakeRelay      chan struct{}
@@ -154,7 +156,7 @@ func wire(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 	if s, err = connect(ctx, cfg, tel, tokens, files); err != nil {
 		return nil, err
 	}
-	s.loops = loops
+	s.loops, s.calls = loops, audit.New(s.pool, deps.Now)
 	w := wiring{wired: s, cfg: cfg, deps: deps, tel: tel, meter: tel.Meter.Meter(name)}
 	for _, feature := range []func() error{
 		w.openQStash,
@@ -286,13 +288,14 @@ func (w *wiring) addLoops() {
 	}
 }
 
-// forgetting has a retention delete the actions too that are not counted any more, and the goals that were over long ago.
+// forgetting has a retention delete the actions too that are not counted any more, and the goals and the calls that were over long ago.
 func (w *wiring) forgetting(r process.Repetition) process.Repetition {
 	jobs := r.Once
 	r.Once = func(ctx context.Context) (bool, error) {
 		more, err := jobs(ctx)
 		_, actions := w.store.Engagement().ForgetActions(ctx, w.deps.Now().Add(-store.ActionsKept))
-		return more, errors.Join(err, actions, w.forgetGoals(ctx), w.feed.Forget(ctx))
+		moreCalls, calls := w.calls.Forget(ctx, w.deps.Now().Add(-w.cfg.AuditRetention))
+		return more || moreCalls, errors.Join(err, actions, w.forgetGoals(ctx), w.feed.Forget(ctx), calls)
 	}
 	return r
 }
@@ -315,12 +318,14 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 	w.grpc, err = rpc.NewServer(rpc.ServerConfig{
 		Tokens: tokens, Log: w.deps.Log, TracerProvider: w.tel.Tracer, MeterProvider: w.tel.Meter,
 		TLS: files.Server, Scope: process.Scope, Timeout: stepTimeout, MaxRequest: maxRequest, Database: w.ready,
+		Keep: w.calls.Keep,
 	})
 	if err != nil {
 		return err
 	}
 	onboardingv1.RegisterOnboardingServiceServer(w.grpc, &server.Server{
 		Conversations: w.conversations, Store: w.store, Failures: w.failures, Notify: w.notifier.Notify, Now: w.deps.Now,
+		Calls: w.calls, Messaging: messaging.New(w.messaging, w.deps.Now),
 	})
 	onboardingv1.RegisterWebhookJobServiceServer(w.grpc, &server.WebhookJobs{
 		OrgID: w.cfg.DefaultOrgID, Conversations: w.conversations, Store: w.store, Notify: w.notifier.Notify, Now: w.deps.Now,

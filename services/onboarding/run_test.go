@@ -430,10 +430,11 @@ func TestWhoMayCall(t *testing.T) {
 		"ResumeSessions":    discard(w.client.ResumeSessions, &onboardingv1.ResumeSessionsRequest{}),
 		"ListDeadLetters":   discard(w.client.ListDeadLetters, &onboardingv1.ListDeadLettersRequest{}),
 		"ReplayDeadLetter":  discard(w.client.ReplayDeadLetter, &onboardingv1.ReplayDeadLetterRequest{}),
+		"ListAudit":         discard(w.client.ListAudit, &onboardingv1.ListAuditRequest{}),
 	}
 	may := map[rpc.Role][]string{
 		rpc.RoleService:  {"ExecuteStep", "RecordStepFailure", "ReceiveMessage"},
-		rpc.RoleOperator: {"ExecuteStep", "CreateProfile", "GetProfile", "ListProfiles", "UpdateProfile", "ActivateProfile", "HoldProfile", "ReleaseProfile", "ListSessions", "GetSession", "ResetSession", "ResumeSession", "ResumeSessions", "ListDeadLetters", "ReplayDeadLetter"},
+		rpc.RoleOperator: {"ExecuteStep", "CreateProfile", "GetProfile", "ListProfiles", "UpdateProfile", "ActivateProfile", "HoldProfile", "ReleaseProfile", "ListSessions", "GetSession", "ResetSession", "ResumeSession", "ResumeSessions", "ListDeadLetters", "ReplayDeadLetter", "ListAudit"},
 		rpc.RoleApp:      {"CreateProfile", "GetProfile", "ListProfiles", "UpdateProfile", "ActivateProfile", "ListSessions", "GetSession"},
 		rpc.RoleUser:     {"GetProfile", "ListSessions", "GetSession"},
 	}

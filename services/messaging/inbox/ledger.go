@@ -68,9 +68,10 @@ type LedgerEvent struct {
 type LedgerLine struct {
 	LedgerEvent
 
-	Seq            int64  // from 1
-	PrevHash, Hash string // in hexadecimal; empty in a line from before there were chains
-	Confirmed      string // what became of the confirmation of ours, as far as it is known; not part of the chain
+	Seq            int64   // from 1
+	PrevHash, Hash string  // in hexadecimal; empty in a line from before there were chains
+	Confirmed      string  // what became of the confirmation of ours, as far as it is known; not part of the chain
+	Actor          *string // whose call caused it, as it is stored; nil when none did; not part of the chain
 }
 
 // Confirmer is who tells a person that their word was heard.

@@ -151,6 +151,7 @@ type Queued struct {
 	Explanation string
 	CreatedAt   time.Time
 	EndedAt     time.Time // zero until it is at its end
+	Actor       *string   // whose call stored it, or cancelled it, as it is stored; nil when none did
 
 	// Of the message that Send has made; empty before the first attempt.
 	MessageID     uuid.UUID

@@ -135,7 +135,7 @@ func TestTamperingIsFound(t *testing.T) {
 		{name: "LineTakenOut", deed: "delete from consent_events where seq = 2", want: 2},
 		{name: "LastLineTakenOut", deed: "delete from consent_events where seq = 4", want: 4},
 		{name: "HashesForgedForOneLine", deed: "update consent_events e set words = 'x', hash = consent_line_hash((e.id, e.org_id, e.phone, e.at, e.state, " +
-			"e.source, 'x', e.sender, e.message_id, e.keyword_pack, e.seq, e.rules_version, e.confirmed_by, e.confirmation, e.prev_hash, e.hash)::consent_events, " +
+			"e.source, 'x', e.sender, e.message_id, e.keyword_pack, e.seq, e.rules_version, e.confirmed_by, e.confirmation, e.prev_hash, e.hash, e.actor)::consent_events, " +
 			"e.seq, e.prev_hash) where seq = 2", want: 3},
 		{name: "HashesTakenAway", deed: "update consent_events set hash = null, prev_hash = null, words = 'x' where seq = 1", want: 2},
 		{name: "NumbersSwapped", deed: "update consent_events set seq = 5 - seq where seq in (2, 3)", want: 2},

@@ -197,7 +197,8 @@ func (s *Store) Consent(
 const sqlLedger = `
 select c.state as now, c.updated_at, c.carrier_blocks, c.chain_length, encode(c.chain_head, 'hex') as chain_head,
 	e.id is not null as is_line, e.at, e.state, e.source, e.words, e.sender, e.message_id, e.keyword_pack, e.rules_version, e.confirmed_by,
-	e.confirmation, e.seq, encode(e.prev_hash, 'hex') as prev_hash, encode(e.hash, 'hex') as hash, r.outcome as confirmed
+	e.confirmation, e.seq, encode(e.prev_hash, 'hex') as prev_hash, encode(e.hash, 'hex') as hash, r.outcome as confirmed,
+	e.actor::text as actor
 from consents c left join consent_events e using (org_id, phone)
 left join consent_replies r on r.message_id = e.message_id and r.kind = 'stop' and e.confirmed_by = 'paceline'
 where c.org_id = @org and c.phone = @phone
@@ -225,6 +226,7 @@ type ledgerRow struct {
 	PrevHash     *string
 	Hash         *string
 	Confirmed    *string
+	Actor        *string
 }
 
 // line is the n-th line. One from before there were chains has no number of its own.
@@ -236,6 +238,7 @@ func (r ledgerRow) line(n int) inbox.LedgerLine {
 			ConfirmedBy: inbox.Confirmer(value(r.ConfirmedBy)), Confirmation: value(r.Confirmation),
 		},
 		Seq: int64(n), PrevHash: value(r.PrevHash), Hash: value(r.Hash), Confirmed: value(r.Confirmed),
+		Actor: r.Actor,
 	}
 	if r.Seq != nil {
 		l.Seq = *r.Seq

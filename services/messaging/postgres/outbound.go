@@ -61,7 +61,7 @@ func (o *Outbound) Enqueue(
 // queuedColumns are those of a message with what is known about what Send has made of it, whose key is outbound.MessageKey.
 const queuedColumns = `
 select j.id, j.org_id, j.idempotency_key, j.payload, j.status, j.next_retry_at, j.attempts, j.failure, j.error_message, j.created_at,
-	j.processed_at, m.id as message_id, m.status as message_status, m.error_code
+	j.processed_at, j.actor::text as actor, m.id as message_id, m.status as message_status, m.error_code
 from sms_outbound_jobs j
 left join sms_messages m on m.org_id = j.org_id and m.idempotency_key = 'outbound:' || j.id::text
 where j.org_id = @org`
@@ -78,6 +78,7 @@ type queuedRow struct {
 	ErrorMessage   string
 	CreatedAt      time.Time
 	ProcessedAt    *time.Time
+	Actor          *string
 	MessageID      *uuid.UUID
 	MessageStatus  *string
 	ErrorCode      *int
@@ -91,7 +92,7 @@ func (r queuedRow) queued() (outbound.Queued, error) {
 	request.OrgID, request.Key = r.OrgID, r.IdempotencyKey
 	t := outbound.Queued{
 		Request: request, ID: r.ID, Status: outbound.Status(r.Status), NextAt: value(r.NextRetryAt).UTC(), Attempts: r.Attempts,
-		Failure: outbound.Why(r.Failure), Explanation: r.ErrorMessage, CreatedAt: r.CreatedAt.UTC(), EndedAt: value(r.ProcessedAt).UTC(),
+		Failure: outbound.Why(r.Failure), Explanation: r.ErrorMessage, CreatedAt: r.CreatedAt.UTC(), EndedAt: value(r.ProcessedAt).UTC(), Actor: r.Actor,
 		MessageID: value(r.MessageID), ErrorCode: value(r.ErrorCode),
 	}
 	if r.MessageStatus != nil {

@@ -151,6 +151,7 @@ func TestIndexes(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t, postgres.Migrations())
 	for name, sql := range map[string]string{
+		"Audit":    "select 1 from audit where org_id = '0190a000-0000-7000-8000-000000000001' order by at desc, id desc limit 5",
 		"Claim":    "select 1 from consents where org_id = gen_random_uuid() and phone = '+1' for share",
 		"Key":      "select 1 from sms_messages where org_id = gen_random_uuid() and idempotency_key = 'k'",
 		"Receipt":  "select 1 from sms_messages where direction = 'outbound' and (id = '0190a000-0000-7000-8000-000000000001' or twilio_sid = 'SM1')",

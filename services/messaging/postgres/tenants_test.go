@@ -55,6 +55,6 @@ func TestTenants(t *testing.T) {
 	pgtest.CheckTenants(t, "S2_19_S2_20", pgtest.Tenants{
 		URL: url, Service: "messaging", Orgs: orgs,
 		Rows:   map[string]string{"sms_receipts": ofMessage, "sms_looks": ofMessage},
-		Shared: []string{"sender_rates", "event_outbox", "event_types"},
+		Shared: []string{"sender_rates", "event_outbox", "event_types", "audit"},
 	})
 }

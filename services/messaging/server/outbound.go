@@ -10,6 +10,8 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"paceline.internal/platform/audit"
+	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/postgres"
@@ -40,7 +42,7 @@ func (o *Outbound) EnqueueText(ctx context.Context, r *messagingv1.EnqueueTextRe
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	return &messagingv1.EnqueueTextResponse{Text: writeQueued(stored), Duplicate: duplicate}, nil
+	return &messagingv1.EnqueueTextResponse{Text: writeQueued(ctx, stored), Duplicate: duplicate}, nil
 }
 
 // GetQueuedText implements messagingv1.OutboundServiceServer.
@@ -79,7 +81,7 @@ func (o *Outbound) one(
 	if err != nil {
 		return nil, err
 	}
-	return writeQueued(m), nil
+	return writeQueued(ctx, m), nil
 }
 
 // ListQueuedTexts implements messagingv1.OutboundServiceServer.
@@ -106,7 +108,7 @@ func (o *Outbound) ListQueuedTexts(
 		page.NextPageToken = writePlace(r, found[size-1].ID)
 	}
 	for _, m := range found {
-		page.Texts = append(page.Texts, writeQueued(m))
+		page.Texts = append(page.Texts, writeQueued(ctx, m))
 	}
 	return page, nil
 }
@@ -175,7 +177,7 @@ func readQueuedQuery(v view, r *messagingv1.ListQueuedTextsRequest) (outbound.Qu
 	return q, err
 }
 
-func writeQueued(m outbound.Queued) *messagingv1.QueuedText {
+func writeQueued(ctx context.Context, m outbound.Queued) *messagingv1.QueuedText {
 	written := &messagingv1.QueuedText{
 		TextId: m.ID.String(), IdempotencyKey: m.Key, ProfileId: writeID(m.ProfileID), To: m.To.String(), Body: string(m.Body),
 		Purpose: string(m.Purpose), Status: string(m.Status), SendAt: timestamppb.New(m.SendAt), ExpiresAt: timestamppb.New(m.ExpiresAt),
@@ -186,6 +188,9 @@ func writeQueued(m outbound.Queued) *messagingv1.QueuedText {
 	if m.ErrorCode != 0 {
 		code := int32Of(m.ErrorCode)
 		written.ErrorCode = &code
+	}
+	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role == rpc.RoleOperator { // where they call from is not for others
+		written.Actor = audit.Read(m.Actor)
 	}
 	return written
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"paceline.internal/platform/audit"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/inbox"
@@ -23,6 +24,7 @@ type Config struct {
 	Sending *send.Service
 	Inbox   *inbox.Service
 	Store   *postgres.Store // what is only read
+	Calls   *audit.Log
 	Tally   *outbound.Tally // of what Send sends; may be nil
 	Sender  send.Sender
 	Now     func() time.Time

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"paceline.internal/platform/audit"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/inbox"
@@ -149,7 +150,7 @@ func writeEvents(l inbox.Ledger) []*messagingv1.ConsentEvent {
 			At: timestamppb.New(e.At), State: string(e.State), Source: string(e.Source), Words: e.Words, Sender: e.Sender,
 			MessageId: writeID(e.MessageID), Seq: int32Of(int(e.Seq)), KeywordPack: e.KeywordPack, RulesVersion: e.Rules,
 			ConfirmedBy: string(e.ConfirmedBy), Confirmation: e.Confirmation, ConfirmationOutcome: e.Confirmed,
-			PrevHash: e.PrevHash, Hash: e.Hash,
+			PrevHash: e.PrevHash, Hash: e.Hash, Actor: audit.Read(e.Actor),
 		}
 	}
 	return events

@@ -86,7 +86,7 @@ func (s *Store) ListSessions(ctx context.Context, f SessionFilter) ([]session.Re
 }
 
 const sqlTimelineOf = `
-select at, kind, from_state_token, to_state_token, trigger, step_id, coalesce(message_id::text, '') as message_id, detail
+select at, kind, from_state_token, to_state_token, trigger, step_id, coalesce(message_id::text, '') as message_id, detail, actor::text
 from session_transitions where id in (select id from session_transitions where session_id = $1 order by id desc limit 1000)
 order by id`
 
@@ -99,6 +99,7 @@ type timelineRow struct {
 	StepID         string
 	MessageID      string
 	Detail         string
+	Actor          *string
 }
 
 // Session reads a session of an organisation and its timeline, oldest entry first; conversation.ErrNoSession.
@@ -119,7 +120,7 @@ func (s *Store) Session(ctx context.Context, orgID, sessionID string) (session.R
 		t, err := pgx.RowToStructByName[timelineRow](r)
 		return session.Entry{
 			At: t.At, Kind: session.Kind(t.Kind), From: session.Token(t.FromStateToken), To: session.Token(t.ToStateToken),
-			Trigger: session.Trigger(t.Trigger), Step: session.StepID(t.StepID), MessageID: t.MessageID, Detail: t.Detail,
+			Trigger: session.Trigger(t.Trigger), Step: session.StepID(t.StepID), MessageID: t.MessageID, Detail: t.Detail, Actor: t.Actor,
 		}, err
 	})
 	return view.Session, entries, err

@@ -19,10 +19,11 @@ type Settings struct {
 	// RequireConsentRecord says whether no session is opened without one. To SetSettings nil leaves it as it is.
 	RequireConsentRecord *bool
 	UpdatedAt            time.Time // zero when the organisation has decided nothing
+	UpdatedBy            *string   // the actor, see audit.Read
 }
 
 const sqlSettings = `
-select quiet_hours, quiet_until, quiet_from, require_consent_record, updated_at from organisation_settings where org_id = $1`
+select quiet_hours, quiet_until, quiet_from, require_consent_record, updated_at, updated_by::text from organisation_settings where org_id = $1`
 
 // Settings reads what an organisation has decided; one that has decided nothing has no quiet hours.
 func (s *Store) Settings(ctx context.Context, orgID string) (Settings, error) {
@@ -31,12 +32,13 @@ func (s *Store) Settings(ctx context.Context, orgID string) (Settings, error) {
 }
 
 const sqlSetSettings = `
-insert into organisation_settings as o (org_id, quiet_hours, quiet_until, quiet_from, require_consent_record, updated_at)
-values (@org_id, @quiet_hours, @quiet_until, @quiet_from, coalesce(@require_consent_record, false), @at)
+insert into organisation_settings as o (org_id, quiet_hours, quiet_until, quiet_from, require_consent_record, updated_at, updated_by)
+values (@org_id, @quiet_hours, @quiet_until, @quiet_from, coalesce(@require_consent_record, false), @at, current_actor())
 on conflict (org_id) do update
 set quiet_hours = excluded.quiet_hours, quiet_until = excluded.quiet_until, quiet_from = excluded.quiet_from,
-    require_consent_record = coalesce(@require_consent_record, o.require_consent_record), updated_at = excluded.updated_at
-returning quiet_hours, quiet_until, quiet_from, require_consent_record, updated_at`
+    require_consent_record = coalesce(@require_consent_record, o.require_consent_record), updated_at = excluded.updated_at,
+    updated_by = excluded.updated_by
+returning quiet_hours, quiet_until, quiet_from, require_consent_record, updated_at, updated_by::text`
 
 // SetSettings replaces what an organisation had decided. It counts from the next message on; an alarm that is set keeps its time,
 // and a step whose alarm is delivered in the new quiet hours waits for their end.
@@ -59,6 +61,7 @@ func collectSettings(rows pgx.Rows, err error) (Settings, error) {
 
 		RequireConsentRecord bool
 		UpdatedAt            time.Time
+		UpdatedBy            *string
 	}])
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Settings{Window: session.DefaultWindow(), RequireConsentRecord: new(false)}, nil
@@ -68,7 +71,7 @@ func collectSettings(rows pgx.Rows, err error) (Settings, error) {
 	}
 	return Settings{
 		QuietHours: stored.QuietHours, Window: windowOf(stored.QuietUntil, stored.QuietFrom),
-		RequireConsentRecord: &stored.RequireConsentRecord, UpdatedAt: stored.UpdatedAt,
+		RequireConsentRecord: &stored.RequireConsentRecord, UpdatedAt: stored.UpdatedAt, UpdatedBy: stored.UpdatedBy,
 	}, nil
 }
 

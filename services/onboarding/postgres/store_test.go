@@ -36,7 +36,7 @@ func TestMigrations(t *testing.T) {
 		return names
 	}
 	all := []string{
-		"conversation_sessions", "dead_letters", "delivery_reservations", "device_nodes", "devices", "engagement_actions", "engagement_outreach", "engagement_runs", "engagement_state_transitions",
+		"audit", "conversation_sessions", "dead_letters", "delivery_reservations", "device_nodes", "devices", "engagement_actions", "engagement_outreach", "engagement_runs", "engagement_state_transitions",
 		"event_deliveries", "event_feed", "event_log_starts", "event_outbox", "event_subscriptions", "event_types", "events", "goal_alarms", "goal_readings", "goal_transitions", "goals", "held_replies", "household_members", "inbound_audits", "organisation_settings", "profiles", "session_transitions",
 		"step_alarms", "user_engagement_states", "webhook_jobs",
 	}
@@ -60,6 +60,27 @@ func TestIndexes(t *testing.T) {
 		sql  string
 		want string
 	}{
+		{
+			name: "AuditOfAnOrganisation", sql: `select id from audit where org_id = '00000000-0000-7000-8000-000000000001' order by at desc, id desc limit 9`,
+			want: "audit_by_org",
+		},
+		{
+			name: "AuditOfACaller", sql: `select id from audit where org_id = '00000000-0000-7000-8000-000000000001' and subject = 'ada' order by at desc, id desc limit 9`,
+			want: "audit_by_subject",
+		},
+		{
+			name: "AuditOfAPerson", sql: `select id from audit where org_id = '00000000-0000-7000-8000-000000000001' and profile_id = '00000000-0000-7000-8000-000000000001' order by at desc, id desc limit 9`,
+			want: "audit_by_profile",
+		},
+		{
+			name: "AuditOfAThing", sql: `select id from audit where org_id = '00000000-0000-7000-8000-000000000001' and target_id = '00000000-0000-7000-8000-000000000001' order by at desc, id desc limit 9`,
+			want: "audit_by_target",
+		},
+		{
+			name: "AuditOfAPhone", sql: `select id from audit where org_id = '00000000-0000-7000-8000-000000000001' and phone = '+15005550006' order by at desc, id desc limit 9`,
+			want: "audit_by_phone",
+		},
+		{name: "AuditToForget", sql: `select id from audit where at < now() order by at limit 9`, want: "audit_by_age"},
 		{name: "DueJobs", sql: `select id from webhook_jobs where status = 'pending' and next_retry_at <= now()`, want: "idx_webhook_jobs_pending"},
 		{name: "SessionOfAJobThatIsClearedAway", sql: `select id from conversation_sessions where parked_job_id = '00000000-0000-7000-8000-000000000001'`, want: "conversation_sessions_by_parked_job"},
 		{name: "S2_12_DueJobsOfAnOrganisation", sql: `select id from webhook_jobs where status = 'pending' and org_id = gen_random_uuid() and next_retry_at <= now() order by next_retry_at, id limit 9`, want: "idx_webhook_jobs_pending"},

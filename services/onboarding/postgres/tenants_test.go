@@ -75,6 +75,9 @@ with p as (
     insert into goal_readings (org_id, profile_id, idempotency_key, reading, created_at) select @org, id, 'k', '{}', @at from p
 ), v as (
     insert into event_outbox (event_id, org_id, type, subject, time) select gen_random_uuid(), @org, 'engagement.state_changed', id::text, @at from p
+), au as (
+    insert into audit (id, at, org_id, subject, role, client_address, request_id, method)
+    values (gen_random_uuid(), @at, @org, 'ada', 'operator', '192.0.2.7', 'r', 'm')
 ), ev as (
     insert into events (seq, event_id, org_id, type, subject, time, causation_id, data, recorded_at)
     select coalesce((select max(seq) from events), 0) + 1, gen_random_uuid(), @org, 'engagement.state_changed', id::text, @at, '', '{}', @at from p

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"paceline.internal/platform/audit"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
@@ -31,6 +32,8 @@ type Server struct {
 	Failures      *reservation.Guard // of failure callbacks; a step is guarded by messaging's claim (docs/adr/0010)
 	Notify        func()             // wakes the loops for a message that was left to them
 	Now           func() time.Time
+	Calls         *audit.Log
+	Messaging     auditor
 }
 
 // ExecuteStep performs one due step.

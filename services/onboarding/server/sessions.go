@@ -8,7 +8,9 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"paceline.internal/platform/audit"
 	"paceline.internal/platform/rpc"
+	auditv1 "paceline.internal/proto/gen/paceline/audit/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/postgres"
@@ -116,6 +118,7 @@ func (s *Server) GetSession(ctx context.Context, in *onboardingv1.GetSessionRequ
 		out.Timeline = append(out.Timeline, &onboardingv1.TimelineEntry{
 			At: timestamppb.New(e.At), Kind: string(e.Kind), FromStateToken: string(e.From), ToStateToken: string(e.To),
 			Trigger: string(e.Trigger), StepId: string(e.Step), MessageId: e.MessageID, Detail: e.Detail,
+			Actor: actor(ctx, e.Actor),
 		})
 	}
 	return out, nil
@@ -127,6 +130,14 @@ func shown(ctx context.Context, r session.Record) *onboardingv1.Session {
 		r.Reason = ""
 	}
 	return record(r)
+}
+
+// actor is whose call caused a row, for an operator to see: where their colleagues call from is not for others.
+func actor(ctx context.Context, row *string) *auditv1.Actor {
+	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role != rpc.RoleOperator {
+		return nil
+	}
+	return audit.Read(row)
 }
 
 // org is the caller's organisation.

@@ -18,7 +18,7 @@ func (s *Server) GetSettings(ctx context.Context, _ *onboardingv1.GetSettingsReq
 	if err != nil {
 		return nil, answer(err)
 	}
-	return &onboardingv1.GetSettingsResponse{Settings: settings(found)}, nil
+	return &onboardingv1.GetSettingsResponse{Settings: settings(ctx, found)}, nil
 }
 
 // UpdateSettings decides it anew.
@@ -39,7 +39,7 @@ func (s *Server) UpdateSettings(
 	if err != nil {
 		return nil, answer(err)
 	}
-	return &onboardingv1.UpdateSettingsResponse{Settings: settings(stored)}, nil
+	return &onboardingv1.UpdateSettingsResponse{Settings: settings(ctx, stored)}, nil
 }
 
 // quietWindow reads the times; one that is left out is the usual one.
@@ -55,12 +55,12 @@ func quietWindow(hours *onboardingv1.QuietHours) (session.Window, error) {
 	return session.NewWindow(opens, closes)
 }
 
-func settings(found postgres.Settings) *onboardingv1.Settings {
+func settings(ctx context.Context, found postgres.Settings) *onboardingv1.Settings {
 	out := &onboardingv1.Settings{RequireConsentRecord: found.RequireConsentRecord, QuietHours: &onboardingv1.QuietHours{
 		Enabled: found.QuietHours, Open: found.Window.Opens().String(), Close: found.Window.Closes().String(),
 	}}
 	if !found.UpdatedAt.IsZero() {
-		out.UpdatedAt = timestamppb.New(found.UpdatedAt)
+		out.UpdatedAt, out.UpdatedBy = timestamppb.New(found.UpdatedAt), actor(ctx, found.UpdatedBy)
 	}
 	return out
 }

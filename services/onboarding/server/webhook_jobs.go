@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"paceline.internal/platform/audit"
 	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
@@ -299,7 +300,7 @@ func webhookJob(r queue.Row) *onboardingv1.WebhookJob {
 		Status: r.Status, Attempts: int32(r.Attempts), MaxAttempts: int32(r.MaxAttempts), //nolint:gosec // both are integers of Postgres
 		DueAt:       moment(r.DueAt),
 		ProcessedAt: moment(r.ProcessedAt), ErrorMessage: r.ErrorMessage, CreatedAt: timestamppb.New(r.CreatedAt),
-		UpdatedAt: timestamppb.New(r.UpdatedAt),
+		UpdatedAt: timestamppb.New(r.UpdatedAt), Actor: audit.Read(r.Actor),
 	}
 }
 

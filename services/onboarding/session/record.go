@@ -41,6 +41,7 @@ type Entry struct {
 	Step      StepID
 	MessageID string // in or out; empty when there is none
 	Detail    string
+	Actor     *string   // of an entry that is read: whose call caused it, as it is stored; nil when none did
 	AskedAt   time.Time // of a message that was sent: since when a reply may answer it; zero for every other entry
 }
 

@@ -14,6 +14,7 @@ import (
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
+	v1 "paceline.internal/proto/gen/paceline/audit/v1"
 	_ "paceline.internal/proto/gen/paceline/method/v1"
 	reflect "reflect"
 	sync "sync"
@@ -2624,7 +2625,9 @@ type ConsentEvent struct {
 	// The hash of the line before, in hexadecimal; empty in lines from before there were chains.
 	PrevHash string `protobuf:"bytes,13,opt,name=prev_hash,json=prevHash,proto3" json:"prev_hash,omitempty"`
 	// The hash of this line, in hexadecimal: SHA-256 over its fields, see docs/runbooks/consent-request.md.
-	Hash          string `protobuf:"bytes,14,opt,name=hash,proto3" json:"hash,omitempty"`
+	Hash string `protobuf:"bytes,14,opt,name=hash,proto3" json:"hash,omitempty"`
+	// Whose call caused it; absent when none did. It is not part of the hash.
+	Actor         *v1.Actor `protobuf:"bytes,15,opt,name=actor,proto3" json:"actor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2755,6 +2758,13 @@ func (x *ConsentEvent) GetHash() string {
 		return x.Hash
 	}
 	return ""
+}
+
+func (x *ConsentEvent) GetActor() *v1.Actor {
+	if x != nil {
+		return x.Actor
+	}
+	return nil
 }
 
 // GetConsentRequest names a phone number.
@@ -3681,11 +3691,193 @@ func (x *Event) GetData() string {
 	return ""
 }
 
+// ListMessagingAuditRequest filters what is kept of calls. Empty fields do not, but for org_id.
+type ListMessagingAuditRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whose it is; required.
+	OrgId string `protobuf:"bytes,1,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
+	// Only calls of this caller.
+	Subject string `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
+	// Only calls of this method.
+	Method string `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
+	// Only calls about this profile.
+	ProfileId string `protobuf:"bytes,4,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
+	// Only calls about this message, or whatever else has an id.
+	TargetId string `protobuf:"bytes,5,opt,name=target_id,json=targetId,proto3" json:"target_id,omitempty"`
+	// Only calls whose request named this phone number.
+	Phone string `protobuf:"bytes,6,opt,name=phone,proto3" json:"phone,omitempty"`
+	// Only calls that began at this time or later.
+	Since *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=since,proto3" json:"since,omitempty"`
+	// Only calls that began before this time.
+	Until *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=until,proto3" json:"until,omitempty"`
+	// Only what comes behind the entry of this time and this id in the list.
+	BehindAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=behind_at,json=behindAt,proto3" json:"behind_at,omitempty"`
+	// The id of that entry.
+	BehindId string `protobuf:"bytes,10,opt,name=behind_id,json=behindId,proto3" json:"behind_id,omitempty"`
+	// How many at most, 1 to 501.
+	Limit         int32 `protobuf:"varint,11,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListMessagingAuditRequest) Reset() {
+	*x = ListMessagingAuditRequest{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListMessagingAuditRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListMessagingAuditRequest) ProtoMessage() {}
+
+func (x *ListMessagingAuditRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListMessagingAuditRequest.ProtoReflect.Descriptor instead.
+func (*ListMessagingAuditRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *ListMessagingAuditRequest) GetOrgId() string {
+	if x != nil {
+		return x.OrgId
+	}
+	return ""
+}
+
+func (x *ListMessagingAuditRequest) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *ListMessagingAuditRequest) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *ListMessagingAuditRequest) GetProfileId() string {
+	if x != nil {
+		return x.ProfileId
+	}
+	return ""
+}
+
+func (x *ListMessagingAuditRequest) GetTargetId() string {
+	if x != nil {
+		return x.TargetId
+	}
+	return ""
+}
+
+func (x *ListMessagingAuditRequest) GetPhone() string {
+	if x != nil {
+		return x.Phone
+	}
+	return ""
+}
+
+func (x *ListMessagingAuditRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *ListMessagingAuditRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *ListMessagingAuditRequest) GetBehindAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BehindAt
+	}
+	return nil
+}
+
+func (x *ListMessagingAuditRequest) GetBehindId() string {
+	if x != nil {
+		return x.BehindId
+	}
+	return ""
+}
+
+func (x *ListMessagingAuditRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+// ListMessagingAuditResponse is what was found.
+type ListMessagingAuditResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Newest first.
+	Entries       []*v1.AuditEntry `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListMessagingAuditResponse) Reset() {
+	*x = ListMessagingAuditResponse{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListMessagingAuditResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListMessagingAuditResponse) ProtoMessage() {}
+
+func (x *ListMessagingAuditResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListMessagingAuditResponse.ProtoReflect.Descriptor instead.
+func (*ListMessagingAuditResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *ListMessagingAuditResponse) GetEntries() []*v1.AuditEntry {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
 var File_paceline_messaging_v1_messaging_proto protoreflect.FileDescriptor
 
 const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\n" +
-	"%paceline/messaging/v1/messaging.proto\x12\x15paceline.messaging.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fpaceline/method/v1/method.proto\"\xc4\x03\n" +
+	"%paceline/messaging/v1/messaging.proto\x12\x15paceline.messaging.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a\x1fpaceline/method/v1/method.proto\"\xc4\x03\n" +
 	"\aMessage\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x1d\n" +
@@ -3877,7 +4069,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x04head\x18\x03 \x01(\tR\x04head\x12\x1a\n" +
 	"\bverified\x18\x04 \x01(\bR\bverified\x12\x1b\n" +
 	"\tbroken_at\x18\x05 \x01(\x05R\bbrokenAt\x12\x18\n" +
-	"\aproblem\x18\x06 \x01(\tR\aproblem\"\xba\x03\n" +
+	"\aproblem\x18\x06 \x01(\tR\aproblem\"\xea\x03\n" +
 	"\fConsentEvent\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x16\n" +
@@ -3894,7 +4086,8 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\fconfirmation\x18\v \x01(\tR\fconfirmation\x121\n" +
 	"\x14confirmation_outcome\x18\f \x01(\tR\x13confirmationOutcome\x12\x1b\n" +
 	"\tprev_hash\x18\r \x01(\tR\bprevHash\x12\x12\n" +
-	"\x04hash\x18\x0e \x01(\tR\x04hash\"e\n" +
+	"\x04hash\x18\x0e \x01(\tR\x04hash\x12.\n" +
+	"\x05actor\x18\x0f \x01(\v2\x18.paceline.audit.v1.ActorR\x05actor\"e\n" +
 	"\x11GetConsentRequest\x12\x14\n" +
 	"\x05phone\x18\x01 \x01(\tR\x05phone\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
@@ -3957,7 +4150,23 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x05phone\x18\x06 \x01(\tR\x05phone\x12.\n" +
 	"\x04time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12!\n" +
 	"\fcausation_id\x18\b \x01(\tR\vcausationId\x12\x12\n" +
-	"\x04data\x18\t \x01(\tR\x04data*\xa2\x03\n" +
+	"\x04data\x18\t \x01(\tR\x04data\"\x86\x03\n" +
+	"\x19ListMessagingAuditRequest\x12\x15\n" +
+	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x18\n" +
+	"\asubject\x18\x02 \x01(\tR\asubject\x12\x16\n" +
+	"\x06method\x18\x03 \x01(\tR\x06method\x12\x1d\n" +
+	"\n" +
+	"profile_id\x18\x04 \x01(\tR\tprofileId\x12\x1b\n" +
+	"\ttarget_id\x18\x05 \x01(\tR\btargetId\x12\x14\n" +
+	"\x05phone\x18\x06 \x01(\tR\x05phone\x120\n" +
+	"\x05since\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x127\n" +
+	"\tbehind_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\bbehindAt\x12\x1b\n" +
+	"\tbehind_id\x18\n" +
+	" \x01(\tR\bbehindId\x12\x14\n" +
+	"\x05limit\x18\v \x01(\x05R\x05limit\"U\n" +
+	"\x1aListMessagingAuditResponse\x127\n" +
+	"\aentries\x18\x01 \x03(\v2\x1d.paceline.audit.v1.AuditEntryR\aentries*\xa2\x03\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12!\n" +
@@ -4014,7 +4223,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x16RESOLUTION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fRESOLUTION_SENT\x10\x01\x12\x17\n" +
 	"\x13RESOLUTION_NOT_SENT\x10\x02\x12\x16\n" +
-	"\x12RESOLUTION_GIVE_UP\x10\x032\xa6\r\n" +
+	"\x12RESOLUTION_GIVE_UP\x10\x032\xb9\x0e\n" +
 	"\x10MessagingService\x12Z\n" +
 	"\x04Send\x12\".paceline.messaging.v1.SendRequest\x1a#.paceline.messaging.v1.SendResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01\x12r\n" +
@@ -4023,23 +4232,25 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\rRecordInbound\x12+.paceline.messaging.v1.RecordInboundRequest\x1a,.paceline.messaging.v1.RecordInboundResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01\x12o\n" +
 	"\vListInbound\x12).paceline.messaging.v1.ListInboundRequest\x1a*.paceline.messaging.v1.ListInboundResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12o\n" +
+	"\x01\x01\x10\x01\x12q\n" +
 	"\n" +
-	"GetMessage\x12(.paceline.messaging.v1.GetMessageRequest\x1a).paceline.messaging.v1.GetMessageResponse\"\f\xa2\xbb\x18\b\n" +
-	"\x04\x01\x02\x04\x03\x10\x01\x12o\n" +
-	"\vGetEvidence\x12).paceline.messaging.v1.GetEvidenceRequest\x1a*.paceline.messaging.v1.GetEvidenceResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x02\x10\x01\x12v\n" +
-	"\x0eResolveMessage\x12,.paceline.messaging.v1.ResolveMessageRequest\x1a-.paceline.messaging.v1.ResolveMessageResponse\"\a\xa2\xbb\x18\x03\n" +
-	"\x01\x02\x12u\n" +
-	"\fListMessages\x12*.paceline.messaging.v1.ListMessagesRequest\x1a+.paceline.messaging.v1.ListMessagesResponse\"\f\xa2\xbb\x18\b\n" +
-	"\x04\x01\x02\x04\x03\x10\x01\x12m\n" +
+	"GetMessage\x12(.paceline.messaging.v1.GetMessageRequest\x1a).paceline.messaging.v1.GetMessageResponse\"\x0e\xa2\xbb\x18\n" +
 	"\n" +
-	"GetConsent\x12(.paceline.messaging.v1.GetConsentRequest\x1a).paceline.messaging.v1.GetConsentResponse\"\n" +
+	"\x04\x01\x02\x04\x03\x10\x01\x18\x02\x12q\n" +
+	"\vGetEvidence\x12).paceline.messaging.v1.GetEvidenceRequest\x1a*.paceline.messaging.v1.GetEvidenceResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x01\x02\x10\x01\x18\x02\x12x\n" +
+	"\x0eResolveMessage\x12,.paceline.messaging.v1.ResolveMessageRequest\x1a-.paceline.messaging.v1.ResolveMessageResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x18\x01\x12w\n" +
+	"\fListMessages\x12*.paceline.messaging.v1.ListMessagesRequest\x1a+.paceline.messaging.v1.ListMessagesResponse\"\x0e\xa2\xbb\x18\n" +
+	"\n" +
+	"\x04\x01\x02\x04\x03\x10\x01\x18\x02\x12o\n" +
+	"\n" +
+	"GetConsent\x12(.paceline.messaging.v1.GetConsentRequest\x1a).paceline.messaging.v1.GetConsentResponse\"\f\xa2\xbb\x18\b\n" +
+	"\x02\x01\x02\x10\x01\x18\x02\x12m\n" +
+	"\n" +
+	"SetConsent\x12(.paceline.messaging.v1.SetConsentRequest\x1a).paceline.messaging.v1.SetConsentResponse\"\n" +
 	"\xa2\xbb\x18\x06\n" +
-	"\x02\x01\x02\x10\x01\x12k\n" +
-	"\n" +
-	"SetConsent\x12(.paceline.messaging.v1.SetConsentRequest\x1a).paceline.messaging.v1.SetConsentResponse\"\b\xa2\xbb\x18\x04\n" +
-	"\x02\x01\x02\x12c\n" +
+	"\x02\x01\x02\x18\x01\x12c\n" +
 	"\aSetHold\x12%.paceline.messaging.v1.SetHoldRequest\x1a&.paceline.messaging.v1.SetHoldResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01\x12r\n" +
 	"\fSetReminders\x12*.paceline.messaging.v1.SetRemindersRequest\x1a+.paceline.messaging.v1.SetRemindersResponse\"\t\xa2\xbb\x18\x05\n" +
@@ -4050,6 +4261,8 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\rGetUnfinished\x12+.paceline.messaging.v1.GetUnfinishedRequest\x1a,.paceline.messaging.v1.GetUnfinishedResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01\x12o\n" +
 	"\vCheckSender\x12).paceline.messaging.v1.CheckSenderRequest\x1a*.paceline.messaging.v1.CheckSenderResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x01\x10\x01\x12\x84\x01\n" +
+	"\x12ListMessagingAudit\x120.paceline.messaging.v1.ListMessagingAuditRequest\x1a1.paceline.messaging.v1.ListMessagingAuditResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01B?Z=paceline.internal/proto/gen/paceline/messaging/v1;messagingv1b\x06proto3"
 
 var (
@@ -4065,146 +4278,157 @@ func file_paceline_messaging_v1_messaging_proto_rawDescGZIP() []byte {
 }
 
 var file_paceline_messaging_v1_messaging_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
-	(Reason)(0),                    // 0: paceline.messaging.v1.Reason
-	(Outcome)(0),                   // 1: paceline.messaging.v1.Outcome
-	(MessageClass)(0),              // 2: paceline.messaging.v1.MessageClass
-	(Switch)(0),                    // 3: paceline.messaging.v1.Switch
-	(UnknownPolicy)(0),             // 4: paceline.messaging.v1.UnknownPolicy
-	(ConsentEffect)(0),             // 5: paceline.messaging.v1.ConsentEffect
-	(Resolution)(0),                // 6: paceline.messaging.v1.Resolution
-	(*Message)(nil),                // 7: paceline.messaging.v1.Message
-	(*SendRequest)(nil),            // 8: paceline.messaging.v1.SendRequest
-	(*ConsentRecord)(nil),          // 9: paceline.messaging.v1.ConsentRecord
-	(*SendResponse)(nil),           // 10: paceline.messaging.v1.SendResponse
-	(*RecordStatusRequest)(nil),    // 11: paceline.messaging.v1.RecordStatusRequest
-	(*RecordStatusResponse)(nil),   // 12: paceline.messaging.v1.RecordStatusResponse
-	(*RecordInboundRequest)(nil),   // 13: paceline.messaging.v1.RecordInboundRequest
-	(*RecordInboundResponse)(nil),  // 14: paceline.messaging.v1.RecordInboundResponse
-	(*SetRemindersRequest)(nil),    // 15: paceline.messaging.v1.SetRemindersRequest
-	(*SetRemindersResponse)(nil),   // 16: paceline.messaging.v1.SetRemindersResponse
-	(*ListInboundRequest)(nil),     // 17: paceline.messaging.v1.ListInboundRequest
-	(*InboundText)(nil),            // 18: paceline.messaging.v1.InboundText
-	(*ListInboundResponse)(nil),    // 19: paceline.messaging.v1.ListInboundResponse
-	(*GetMessageRequest)(nil),      // 20: paceline.messaging.v1.GetMessageRequest
-	(*GetMessageResponse)(nil),     // 21: paceline.messaging.v1.GetMessageResponse
-	(*GetEvidenceRequest)(nil),     // 22: paceline.messaging.v1.GetEvidenceRequest
-	(*Candidate)(nil),              // 23: paceline.messaging.v1.Candidate
-	(*Look)(nil),                   // 24: paceline.messaging.v1.Look
-	(*Receipt)(nil),                // 25: paceline.messaging.v1.Receipt
-	(*GetEvidenceResponse)(nil),    // 26: paceline.messaging.v1.GetEvidenceResponse
-	(*ResolveMessageRequest)(nil),  // 27: paceline.messaging.v1.ResolveMessageRequest
-	(*ResolveMessageResponse)(nil), // 28: paceline.messaging.v1.ResolveMessageResponse
-	(*ListMessagesRequest)(nil),    // 29: paceline.messaging.v1.ListMessagesRequest
-	(*ListMessagesResponse)(nil),   // 30: paceline.messaging.v1.ListMessagesResponse
-	(*Consent)(nil),                // 31: paceline.messaging.v1.Consent
-	(*ConsentChain)(nil),           // 32: paceline.messaging.v1.ConsentChain
-	(*ConsentEvent)(nil),           // 33: paceline.messaging.v1.ConsentEvent
-	(*GetConsentRequest)(nil),      // 34: paceline.messaging.v1.GetConsentRequest
-	(*GetConsentResponse)(nil),     // 35: paceline.messaging.v1.GetConsentResponse
-	(*SetConsentRequest)(nil),      // 36: paceline.messaging.v1.SetConsentRequest
-	(*Evidence)(nil),               // 37: paceline.messaging.v1.Evidence
-	(*SetConsentResponse)(nil),     // 38: paceline.messaging.v1.SetConsentResponse
-	(*SetHoldRequest)(nil),         // 39: paceline.messaging.v1.SetHoldRequest
-	(*SetHoldResponse)(nil),        // 40: paceline.messaging.v1.SetHoldResponse
-	(*GetUnfinishedRequest)(nil),   // 41: paceline.messaging.v1.GetUnfinishedRequest
-	(*GetUnfinishedResponse)(nil),  // 42: paceline.messaging.v1.GetUnfinishedResponse
-	(*CheckSenderRequest)(nil),     // 43: paceline.messaging.v1.CheckSenderRequest
-	(*CheckSenderResponse)(nil),    // 44: paceline.messaging.v1.CheckSenderResponse
-	(*ListEventsRequest)(nil),      // 45: paceline.messaging.v1.ListEventsRequest
-	(*ListEventsResponse)(nil),     // 46: paceline.messaging.v1.ListEventsResponse
-	(*Event)(nil),                  // 47: paceline.messaging.v1.Event
-	nil,                            // 48: paceline.messaging.v1.RecordStatusRequest.RawEntry
-	(*timestamppb.Timestamp)(nil),  // 49: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 50: google.protobuf.Duration
+	(Reason)(0),                        // 0: paceline.messaging.v1.Reason
+	(Outcome)(0),                       // 1: paceline.messaging.v1.Outcome
+	(MessageClass)(0),                  // 2: paceline.messaging.v1.MessageClass
+	(Switch)(0),                        // 3: paceline.messaging.v1.Switch
+	(UnknownPolicy)(0),                 // 4: paceline.messaging.v1.UnknownPolicy
+	(ConsentEffect)(0),                 // 5: paceline.messaging.v1.ConsentEffect
+	(Resolution)(0),                    // 6: paceline.messaging.v1.Resolution
+	(*Message)(nil),                    // 7: paceline.messaging.v1.Message
+	(*SendRequest)(nil),                // 8: paceline.messaging.v1.SendRequest
+	(*ConsentRecord)(nil),              // 9: paceline.messaging.v1.ConsentRecord
+	(*SendResponse)(nil),               // 10: paceline.messaging.v1.SendResponse
+	(*RecordStatusRequest)(nil),        // 11: paceline.messaging.v1.RecordStatusRequest
+	(*RecordStatusResponse)(nil),       // 12: paceline.messaging.v1.RecordStatusResponse
+	(*RecordInboundRequest)(nil),       // 13: paceline.messaging.v1.RecordInboundRequest
+	(*RecordInboundResponse)(nil),      // 14: paceline.messaging.v1.RecordInboundResponse
+	(*SetRemindersRequest)(nil),        // 15: paceline.messaging.v1.SetRemindersRequest
+	(*SetRemindersResponse)(nil),       // 16: paceline.messaging.v1.SetRemindersResponse
+	(*ListInboundRequest)(nil),         // 17: paceline.messaging.v1.ListInboundRequest
+	(*InboundText)(nil),                // 18: paceline.messaging.v1.InboundText
+	(*ListInboundResponse)(nil),        // 19: paceline.messaging.v1.ListInboundResponse
+	(*GetMessageRequest)(nil),          // 20: paceline.messaging.v1.GetMessageRequest
+	(*GetMessageResponse)(nil),         // 21: paceline.messaging.v1.GetMessageResponse
+	(*GetEvidenceRequest)(nil),         // 22: paceline.messaging.v1.GetEvidenceRequest
+	(*Candidate)(nil),                  // 23: paceline.messaging.v1.Candidate
+	(*Look)(nil),                       // 24: paceline.messaging.v1.Look
+	(*Receipt)(nil),                    // 25: paceline.messaging.v1.Receipt
+	(*GetEvidenceResponse)(nil),        // 26: paceline.messaging.v1.GetEvidenceResponse
+	(*ResolveMessageRequest)(nil),      // 27: paceline.messaging.v1.ResolveMessageRequest
+	(*ResolveMessageResponse)(nil),     // 28: paceline.messaging.v1.ResolveMessageResponse
+	(*ListMessagesRequest)(nil),        // 29: paceline.messaging.v1.ListMessagesRequest
+	(*ListMessagesResponse)(nil),       // 30: paceline.messaging.v1.ListMessagesResponse
+	(*Consent)(nil),                    // 31: paceline.messaging.v1.Consent
+	(*ConsentChain)(nil),               // 32: paceline.messaging.v1.ConsentChain
+	(*ConsentEvent)(nil),               // 33: paceline.messaging.v1.ConsentEvent
+	(*GetConsentRequest)(nil),          // 34: paceline.messaging.v1.GetConsentRequest
+	(*GetConsentResponse)(nil),         // 35: paceline.messaging.v1.GetConsentResponse
+	(*SetConsentRequest)(nil),          // 36: paceline.messaging.v1.SetConsentRequest
+	(*Evidence)(nil),                   // 37: paceline.messaging.v1.Evidence
+	(*SetConsentResponse)(nil),         // 38: paceline.messaging.v1.SetConsentResponse
+	(*SetHoldRequest)(nil),             // 39: paceline.messaging.v1.SetHoldRequest
+	(*SetHoldResponse)(nil),            // 40: paceline.messaging.v1.SetHoldResponse
+	(*GetUnfinishedRequest)(nil),       // 41: paceline.messaging.v1.GetUnfinishedRequest
+	(*GetUnfinishedResponse)(nil),      // 42: paceline.messaging.v1.GetUnfinishedResponse
+	(*CheckSenderRequest)(nil),         // 43: paceline.messaging.v1.CheckSenderRequest
+	(*CheckSenderResponse)(nil),        // 44: paceline.messaging.v1.CheckSenderResponse
+	(*ListEventsRequest)(nil),          // 45: paceline.messaging.v1.ListEventsRequest
+	(*ListEventsResponse)(nil),         // 46: paceline.messaging.v1.ListEventsResponse
+	(*Event)(nil),                      // 47: paceline.messaging.v1.Event
+	(*ListMessagingAuditRequest)(nil),  // 48: paceline.messaging.v1.ListMessagingAuditRequest
+	(*ListMessagingAuditResponse)(nil), // 49: paceline.messaging.v1.ListMessagingAuditResponse
+	nil,                                // 50: paceline.messaging.v1.RecordStatusRequest.RawEntry
+	(*timestamppb.Timestamp)(nil),      // 51: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),        // 52: google.protobuf.Duration
+	(*v1.Actor)(nil),                   // 53: paceline.audit.v1.Actor
+	(*v1.AuditEntry)(nil),              // 54: paceline.audit.v1.AuditEntry
 }
 var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
-	49, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
-	49, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
+	51, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
+	51, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
 	4,  // 2: paceline.messaging.v1.SendRequest.unknown_policy:type_name -> paceline.messaging.v1.UnknownPolicy
 	1,  // 3: paceline.messaging.v1.SendRequest.understands:type_name -> paceline.messaging.v1.Outcome
 	9,  // 4: paceline.messaging.v1.SendRequest.consent:type_name -> paceline.messaging.v1.ConsentRecord
 	2,  // 5: paceline.messaging.v1.SendRequest.message_class:type_name -> paceline.messaging.v1.MessageClass
-	49, // 6: paceline.messaging.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
+	51, // 6: paceline.messaging.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
 	1,  // 7: paceline.messaging.v1.SendResponse.outcome:type_name -> paceline.messaging.v1.Outcome
 	7,  // 8: paceline.messaging.v1.SendResponse.message:type_name -> paceline.messaging.v1.Message
-	50, // 9: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
-	50, // 10: paceline.messaging.v1.SendResponse.accepted_ago:type_name -> google.protobuf.Duration
-	50, // 11: paceline.messaging.v1.SendResponse.asked_ago:type_name -> google.protobuf.Duration
-	48, // 12: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
-	49, // 13: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
+	52, // 9: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
+	52, // 10: paceline.messaging.v1.SendResponse.accepted_ago:type_name -> google.protobuf.Duration
+	52, // 11: paceline.messaging.v1.SendResponse.asked_ago:type_name -> google.protobuf.Duration
+	50, // 12: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
+	51, // 13: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
 	7,  // 14: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
 	5,  // 15: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
 	3,  // 16: paceline.messaging.v1.RecordInboundResponse.reminders:type_name -> paceline.messaging.v1.Switch
 	3,  // 17: paceline.messaging.v1.RecordInboundResponse.tips:type_name -> paceline.messaging.v1.Switch
 	3,  // 18: paceline.messaging.v1.SetRemindersRequest.reminders:type_name -> paceline.messaging.v1.Switch
-	49, // 19: paceline.messaging.v1.SetRemindersRequest.said_at:type_name -> google.protobuf.Timestamp
+	51, // 19: paceline.messaging.v1.SetRemindersRequest.said_at:type_name -> google.protobuf.Timestamp
 	3,  // 20: paceline.messaging.v1.SetRemindersResponse.reminders:type_name -> paceline.messaging.v1.Switch
-	49, // 21: paceline.messaging.v1.SetRemindersResponse.said_at:type_name -> google.protobuf.Timestamp
-	49, // 22: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
-	49, // 23: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
-	49, // 24: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
+	51, // 21: paceline.messaging.v1.SetRemindersResponse.said_at:type_name -> google.protobuf.Timestamp
+	51, // 22: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
+	51, // 23: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
+	51, // 24: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
 	18, // 25: paceline.messaging.v1.ListInboundResponse.texts:type_name -> paceline.messaging.v1.InboundText
 	7,  // 26: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	49, // 27: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
-	49, // 28: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
+	51, // 27: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
+	51, // 28: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
 	23, // 29: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
-	49, // 30: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
+	51, // 30: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
 	7,  // 31: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
 	24, // 32: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
 	25, // 33: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
-	49, // 34: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
+	51, // 34: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
 	6,  // 35: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
 	7,  // 36: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
 	7,  // 37: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
-	49, // 38: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
-	49, // 39: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
-	31, // 40: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
-	33, // 41: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
-	32, // 42: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
-	37, // 43: paceline.messaging.v1.SetConsentRequest.evidence:type_name -> paceline.messaging.v1.Evidence
-	49, // 44: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
-	31, // 45: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
-	33, // 46: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
-	32, // 47: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
-	47, // 48: paceline.messaging.v1.ListEventsResponse.events:type_name -> paceline.messaging.v1.Event
-	49, // 49: paceline.messaging.v1.Event.time:type_name -> google.protobuf.Timestamp
-	8,  // 50: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
-	11, // 51: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
-	13, // 52: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
-	17, // 53: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
-	20, // 54: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
-	22, // 55: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
-	27, // 56: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
-	29, // 57: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
-	34, // 58: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
-	36, // 59: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
-	39, // 60: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
-	15, // 61: paceline.messaging.v1.MessagingService.SetReminders:input_type -> paceline.messaging.v1.SetRemindersRequest
-	45, // 62: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
-	41, // 63: paceline.messaging.v1.MessagingService.GetUnfinished:input_type -> paceline.messaging.v1.GetUnfinishedRequest
-	43, // 64: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
-	10, // 65: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
-	12, // 66: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
-	14, // 67: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
-	19, // 68: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
-	21, // 69: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
-	26, // 70: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
-	28, // 71: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
-	30, // 72: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
-	35, // 73: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
-	38, // 74: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
-	40, // 75: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
-	16, // 76: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
-	46, // 77: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
-	42, // 78: paceline.messaging.v1.MessagingService.GetUnfinished:output_type -> paceline.messaging.v1.GetUnfinishedResponse
-	44, // 79: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
-	65, // [65:80] is the sub-list for method output_type
-	50, // [50:65] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	51, // 38: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
+	51, // 39: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
+	53, // 40: paceline.messaging.v1.ConsentEvent.actor:type_name -> paceline.audit.v1.Actor
+	31, // 41: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
+	33, // 42: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
+	32, // 43: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
+	37, // 44: paceline.messaging.v1.SetConsentRequest.evidence:type_name -> paceline.messaging.v1.Evidence
+	51, // 45: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
+	31, // 46: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
+	33, // 47: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
+	32, // 48: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
+	47, // 49: paceline.messaging.v1.ListEventsResponse.events:type_name -> paceline.messaging.v1.Event
+	51, // 50: paceline.messaging.v1.Event.time:type_name -> google.protobuf.Timestamp
+	51, // 51: paceline.messaging.v1.ListMessagingAuditRequest.since:type_name -> google.protobuf.Timestamp
+	51, // 52: paceline.messaging.v1.ListMessagingAuditRequest.until:type_name -> google.protobuf.Timestamp
+	51, // 53: paceline.messaging.v1.ListMessagingAuditRequest.behind_at:type_name -> google.protobuf.Timestamp
+	54, // 54: paceline.messaging.v1.ListMessagingAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
+	8,  // 55: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
+	11, // 56: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
+	13, // 57: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
+	17, // 58: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
+	20, // 59: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
+	22, // 60: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
+	27, // 61: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
+	29, // 62: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
+	34, // 63: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
+	36, // 64: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
+	39, // 65: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
+	15, // 66: paceline.messaging.v1.MessagingService.SetReminders:input_type -> paceline.messaging.v1.SetRemindersRequest
+	45, // 67: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
+	41, // 68: paceline.messaging.v1.MessagingService.GetUnfinished:input_type -> paceline.messaging.v1.GetUnfinishedRequest
+	43, // 69: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
+	48, // 70: paceline.messaging.v1.MessagingService.ListMessagingAudit:input_type -> paceline.messaging.v1.ListMessagingAuditRequest
+	10, // 71: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
+	12, // 72: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
+	14, // 73: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
+	19, // 74: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
+	21, // 75: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
+	26, // 76: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
+	28, // 77: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
+	30, // 78: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
+	35, // 79: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
+	38, // 80: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
+	40, // 81: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
+	16, // 82: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
+	46, // 83: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
+	42, // 84: paceline.messaging.v1.MessagingService.GetUnfinished:output_type -> paceline.messaging.v1.GetUnfinishedResponse
+	44, // 85: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
+	49, // 86: paceline.messaging.v1.MessagingService.ListMessagingAudit:output_type -> paceline.messaging.v1.ListMessagingAuditResponse
+	71, // [71:87] is the sub-list for method output_type
+	55, // [55:71] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_paceline_messaging_v1_messaging_proto_init() }
@@ -4220,7 +4444,7 @@ func file_paceline_messaging_v1_messaging_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_messaging_v1_messaging_proto_rawDesc), len(file_paceline_messaging_v1_messaging_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   42,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

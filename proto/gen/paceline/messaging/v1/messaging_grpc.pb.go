@@ -22,21 +22,22 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	MessagingService_Send_FullMethodName           = "/paceline.messaging.v1.MessagingService/Send"
-	MessagingService_RecordStatus_FullMethodName   = "/paceline.messaging.v1.MessagingService/RecordStatus"
-	MessagingService_RecordInbound_FullMethodName  = "/paceline.messaging.v1.MessagingService/RecordInbound"
-	MessagingService_ListInbound_FullMethodName    = "/paceline.messaging.v1.MessagingService/ListInbound"
-	MessagingService_GetMessage_FullMethodName     = "/paceline.messaging.v1.MessagingService/GetMessage"
-	MessagingService_GetEvidence_FullMethodName    = "/paceline.messaging.v1.MessagingService/GetEvidence"
-	MessagingService_ResolveMessage_FullMethodName = "/paceline.messaging.v1.MessagingService/ResolveMessage"
-	MessagingService_ListMessages_FullMethodName   = "/paceline.messaging.v1.MessagingService/ListMessages"
-	MessagingService_GetConsent_FullMethodName     = "/paceline.messaging.v1.MessagingService/GetConsent"
-	MessagingService_SetConsent_FullMethodName     = "/paceline.messaging.v1.MessagingService/SetConsent"
-	MessagingService_SetHold_FullMethodName        = "/paceline.messaging.v1.MessagingService/SetHold"
-	MessagingService_SetReminders_FullMethodName   = "/paceline.messaging.v1.MessagingService/SetReminders"
-	MessagingService_ListEvents_FullMethodName     = "/paceline.messaging.v1.MessagingService/ListEvents"
-	MessagingService_GetUnfinished_FullMethodName  = "/paceline.messaging.v1.MessagingService/GetUnfinished"
-	MessagingService_CheckSender_FullMethodName    = "/paceline.messaging.v1.MessagingService/CheckSender"
+	MessagingService_Send_FullMethodName               = "/paceline.messaging.v1.MessagingService/Send"
+	MessagingService_RecordStatus_FullMethodName       = "/paceline.messaging.v1.MessagingService/RecordStatus"
+	MessagingService_RecordInbound_FullMethodName      = "/paceline.messaging.v1.MessagingService/RecordInbound"
+	MessagingService_ListInbound_FullMethodName        = "/paceline.messaging.v1.MessagingService/ListInbound"
+	MessagingService_GetMessage_FullMethodName         = "/paceline.messaging.v1.MessagingService/GetMessage"
+	MessagingService_GetEvidence_FullMethodName        = "/paceline.messaging.v1.MessagingService/GetEvidence"
+	MessagingService_ResolveMessage_FullMethodName     = "/paceline.messaging.v1.MessagingService/ResolveMessage"
+	MessagingService_ListMessages_FullMethodName       = "/paceline.messaging.v1.MessagingService/ListMessages"
+	MessagingService_GetConsent_FullMethodName         = "/paceline.messaging.v1.MessagingService/GetConsent"
+	MessagingService_SetConsent_FullMethodName         = "/paceline.messaging.v1.MessagingService/SetConsent"
+	MessagingService_SetHold_FullMethodName            = "/paceline.messaging.v1.MessagingService/SetHold"
+	MessagingService_SetReminders_FullMethodName       = "/paceline.messaging.v1.MessagingService/SetReminders"
+	MessagingService_ListEvents_FullMethodName         = "/paceline.messaging.v1.MessagingService/ListEvents"
+	MessagingService_GetUnfinished_FullMethodName      = "/paceline.messaging.v1.MessagingService/GetUnfinished"
+	MessagingService_CheckSender_FullMethodName        = "/paceline.messaging.v1.MessagingService/CheckSender"
+	MessagingService_ListMessagingAudit_FullMethodName = "/paceline.messaging.v1.MessagingService/ListMessagingAudit"
 )
 
 // MessagingServiceClient is the client API for MessagingService service.
@@ -92,6 +93,8 @@ type MessagingServiceClient interface {
 	GetUnfinished(ctx context.Context, in *GetUnfinishedRequest, opts ...grpc.CallOption) (*GetUnfinishedResponse, error)
 	// CheckSender reports whether an organisation has a sender; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER) if not.
 	CheckSender(ctx context.Context, in *CheckSenderRequest, opts ...grpc.CallOption) (*CheckSenderResponse, error)
+	// ListMessagingAudit is messaging's part of what onboarding shows as the audit of an organisation, newest first.
+	ListMessagingAudit(ctx context.Context, in *ListMessagingAuditRequest, opts ...grpc.CallOption) (*ListMessagingAuditResponse, error)
 }
 
 type messagingServiceClient struct {
@@ -252,6 +255,16 @@ func (c *messagingServiceClient) CheckSender(ctx context.Context, in *CheckSende
 	return out, nil
 }
 
+func (c *messagingServiceClient) ListMessagingAudit(ctx context.Context, in *ListMessagingAuditRequest, opts ...grpc.CallOption) (*ListMessagingAuditResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListMessagingAuditResponse)
+	err := c.cc.Invoke(ctx, MessagingService_ListMessagingAudit_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // MessagingServiceServer is the server API for MessagingService service.
 // All implementations must embed UnimplementedMessagingServiceServer
 // for forward compatibility.
@@ -305,6 +318,8 @@ type MessagingServiceServer interface {
 	GetUnfinished(context.Context, *GetUnfinishedRequest) (*GetUnfinishedResponse, error)
 	// CheckSender reports whether an organisation has a sender; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER) if not.
 	CheckSender(context.Context, *CheckSenderRequest) (*CheckSenderResponse, error)
+	// ListMessagingAudit is messaging's part of what onboarding shows as the audit of an organisation, newest first.
+	ListMessagingAudit(context.Context, *ListMessagingAuditRequest) (*ListMessagingAuditResponse, error)
 	mustEmbedUnimplementedMessagingServiceServer()
 }
 
@@ -359,6 +374,9 @@ func (UnimplementedMessagingServiceServer) GetUnfinished(context.Context, *GetUn
 }
 func (UnimplementedMessagingServiceServer) CheckSender(context.Context, *CheckSenderRequest) (*CheckSenderResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CheckSender not implemented")
+}
+func (UnimplementedMessagingServiceServer) ListMessagingAudit(context.Context, *ListMessagingAuditRequest) (*ListMessagingAuditResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListMessagingAudit not implemented")
 }
 func (UnimplementedMessagingServiceServer) mustEmbedUnimplementedMessagingServiceServer() {}
 func (UnimplementedMessagingServiceServer) testEmbeddedByValue()                          {}
@@ -651,6 +669,24 @@ func _MessagingService_CheckSender_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MessagingService_ListMessagingAudit_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListMessagingAuditRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MessagingServiceServer).ListMessagingAudit(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MessagingService_ListMessagingAudit_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MessagingServiceServer).ListMessagingAudit(ctx, req.(*ListMessagingAuditRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // MessagingService_ServiceDesc is the grpc.ServiceDesc for MessagingService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -717,6 +753,10 @@ var MessagingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CheckSender",
 			Handler:    _MessagingService_CheckSender_Handler,
+		},
+		{
+			MethodName: "ListMessagingAudit",
+			Handler:    _MessagingService_ListMessagingAudit_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

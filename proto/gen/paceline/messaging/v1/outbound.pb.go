@@ -10,6 +10,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
+	v1 "paceline.internal/proto/gen/paceline/audit/v1"
 	_ "paceline.internal/proto/gen/paceline/method/v1"
 	reflect "reflect"
 	sync "sync"
@@ -61,7 +62,9 @@ type QueuedText struct {
 	// When it was stored.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// When it came to its end, absent until then.
-	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	EndedAt *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	// Whose call stored it, or cancelled it; absent when none did. Shown to operators alone.
+	Actor         *v1.Actor `protobuf:"bytes,19,opt,name=actor,proto3" json:"actor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -218,6 +221,13 @@ func (x *QueuedText) GetCreatedAt() *timestamppb.Timestamp {
 func (x *QueuedText) GetEndedAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.EndedAt
+	}
+	return nil
+}
+
+func (x *QueuedText) GetActor() *v1.Actor {
+	if x != nil {
+		return x.Actor
 	}
 	return nil
 }
@@ -722,7 +732,7 @@ var File_paceline_messaging_v1_outbound_proto protoreflect.FileDescriptor
 
 const file_paceline_messaging_v1_outbound_proto_rawDesc = "" +
 	"\n" +
-	"$paceline/messaging/v1/outbound.proto\x12\x15paceline.messaging.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a%paceline/messaging/v1/messaging.proto\x1a\x1fpaceline/method/v1/method.proto\"\xba\x05\n" +
+	"$paceline/messaging/v1/outbound.proto\x12\x15paceline.messaging.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a%paceline/messaging/v1/messaging.proto\x1a\x1fpaceline/method/v1/method.proto\"\xea\x05\n" +
 	"\n" +
 	"QueuedText\x12\x17\n" +
 	"\atext_id\x18\x01 \x01(\tR\x06textId\x12'\n" +
@@ -748,7 +758,8 @@ const file_paceline_messaging_v1_outbound_proto_rawDesc = "" +
 	"error_code\x18\x10 \x01(\x05H\x00R\terrorCode\x88\x01\x01\x129\n" +
 	"\n" +
 	"created_at\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x125\n" +
-	"\bended_at\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAtB\r\n" +
+	"\bended_at\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12.\n" +
+	"\x05actor\x18\x13 \x01(\v2\x18.paceline.audit.v1.ActorR\x05actorB\r\n" +
 	"\v_error_code\"\xd7\x02\n" +
 	"\x12EnqueueTextRequest\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x0e\n" +
@@ -783,19 +794,16 @@ const file_paceline_messaging_v1_outbound_proto_rawDesc = "" +
 	"\x17CancelQueuedTextRequest\x12\x17\n" +
 	"\atext_id\x18\x01 \x01(\tR\x06textId\"Q\n" +
 	"\x18CancelQueuedTextResponse\x125\n" +
-	"\x04text\x18\x01 \x01(\v2!.paceline.messaging.v1.QueuedTextR\x04text2\xf9\x03\n" +
-	"\x0fOutboundService\x12p\n" +
-	"\vEnqueueText\x12).paceline.messaging.v1.EnqueueTextRequest\x1a*.paceline.messaging.v1.EnqueueTextResponse\"\n" +
-	"\xa2\xbb\x18\x06\n" +
-	"\x02\x02\x04\x10\x01\x12v\n" +
-	"\rGetQueuedText\x12+.paceline.messaging.v1.GetQueuedTextRequest\x1a,.paceline.messaging.v1.GetQueuedTextResponse\"\n" +
-	"\xa2\xbb\x18\x06\n" +
-	"\x02\x02\x04\x10\x01\x12|\n" +
-	"\x0fListQueuedTexts\x12-.paceline.messaging.v1.ListQueuedTextsRequest\x1a..paceline.messaging.v1.ListQueuedTextsResponse\"\n" +
-	"\xa2\xbb\x18\x06\n" +
-	"\x02\x02\x04\x10\x01\x12~\n" +
-	"\x10CancelQueuedText\x12..paceline.messaging.v1.CancelQueuedTextRequest\x1a/.paceline.messaging.v1.CancelQueuedTextResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x02\x10\x01B?Z=paceline.internal/proto/gen/paceline/messaging/v1;messagingv1b\x06proto3"
+	"\x04text\x18\x01 \x01(\v2!.paceline.messaging.v1.QueuedTextR\x04text2\x82\x04\n" +
+	"\x0fOutboundService\x12r\n" +
+	"\vEnqueueText\x12).paceline.messaging.v1.EnqueueTextRequest\x1a*.paceline.messaging.v1.EnqueueTextResponse\"\f\xa2\xbb\x18\b\n" +
+	"\x02\x02\x04\x10\x01\x18\x01\x12x\n" +
+	"\rGetQueuedText\x12+.paceline.messaging.v1.GetQueuedTextRequest\x1a,.paceline.messaging.v1.GetQueuedTextResponse\"\f\xa2\xbb\x18\b\n" +
+	"\x02\x02\x04\x10\x01\x18\x02\x12~\n" +
+	"\x0fListQueuedTexts\x12-.paceline.messaging.v1.ListQueuedTextsRequest\x1a..paceline.messaging.v1.ListQueuedTextsResponse\"\f\xa2\xbb\x18\b\n" +
+	"\x02\x02\x04\x10\x01\x18\x02\x12\x80\x01\n" +
+	"\x10CancelQueuedText\x12..paceline.messaging.v1.CancelQueuedTextRequest\x1a/.paceline.messaging.v1.CancelQueuedTextResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x01\x02\x10\x01\x18\x01B?Z=paceline.internal/proto/gen/paceline/messaging/v1;messagingv1b\x06proto3"
 
 var (
 	file_paceline_messaging_v1_outbound_proto_rawDescOnce sync.Once
@@ -821,7 +829,8 @@ var file_paceline_messaging_v1_outbound_proto_goTypes = []any{
 	(*CancelQueuedTextRequest)(nil),  // 7: paceline.messaging.v1.CancelQueuedTextRequest
 	(*CancelQueuedTextResponse)(nil), // 8: paceline.messaging.v1.CancelQueuedTextResponse
 	(*timestamppb.Timestamp)(nil),    // 9: google.protobuf.Timestamp
-	(UnknownPolicy)(0),               // 10: paceline.messaging.v1.UnknownPolicy
+	(*v1.Actor)(nil),                 // 10: paceline.audit.v1.Actor
+	(UnknownPolicy)(0),               // 11: paceline.messaging.v1.UnknownPolicy
 }
 var file_paceline_messaging_v1_outbound_proto_depIdxs = []int32{
 	9,  // 0: paceline.messaging.v1.QueuedText.send_at:type_name -> google.protobuf.Timestamp
@@ -829,26 +838,27 @@ var file_paceline_messaging_v1_outbound_proto_depIdxs = []int32{
 	9,  // 2: paceline.messaging.v1.QueuedText.next_attempt_at:type_name -> google.protobuf.Timestamp
 	9,  // 3: paceline.messaging.v1.QueuedText.created_at:type_name -> google.protobuf.Timestamp
 	9,  // 4: paceline.messaging.v1.QueuedText.ended_at:type_name -> google.protobuf.Timestamp
-	9,  // 5: paceline.messaging.v1.EnqueueTextRequest.send_at:type_name -> google.protobuf.Timestamp
-	9,  // 6: paceline.messaging.v1.EnqueueTextRequest.expires_at:type_name -> google.protobuf.Timestamp
-	10, // 7: paceline.messaging.v1.EnqueueTextRequest.unknown_policy:type_name -> paceline.messaging.v1.UnknownPolicy
-	0,  // 8: paceline.messaging.v1.EnqueueTextResponse.text:type_name -> paceline.messaging.v1.QueuedText
-	0,  // 9: paceline.messaging.v1.GetQueuedTextResponse.text:type_name -> paceline.messaging.v1.QueuedText
-	0,  // 10: paceline.messaging.v1.ListQueuedTextsResponse.texts:type_name -> paceline.messaging.v1.QueuedText
-	0,  // 11: paceline.messaging.v1.CancelQueuedTextResponse.text:type_name -> paceline.messaging.v1.QueuedText
-	1,  // 12: paceline.messaging.v1.OutboundService.EnqueueText:input_type -> paceline.messaging.v1.EnqueueTextRequest
-	3,  // 13: paceline.messaging.v1.OutboundService.GetQueuedText:input_type -> paceline.messaging.v1.GetQueuedTextRequest
-	5,  // 14: paceline.messaging.v1.OutboundService.ListQueuedTexts:input_type -> paceline.messaging.v1.ListQueuedTextsRequest
-	7,  // 15: paceline.messaging.v1.OutboundService.CancelQueuedText:input_type -> paceline.messaging.v1.CancelQueuedTextRequest
-	2,  // 16: paceline.messaging.v1.OutboundService.EnqueueText:output_type -> paceline.messaging.v1.EnqueueTextResponse
-	4,  // 17: paceline.messaging.v1.OutboundService.GetQueuedText:output_type -> paceline.messaging.v1.GetQueuedTextResponse
-	6,  // 18: paceline.messaging.v1.OutboundService.ListQueuedTexts:output_type -> paceline.messaging.v1.ListQueuedTextsResponse
-	8,  // 19: paceline.messaging.v1.OutboundService.CancelQueuedText:output_type -> paceline.messaging.v1.CancelQueuedTextResponse
-	16, // [16:20] is the sub-list for method output_type
-	12, // [12:16] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	10, // 5: paceline.messaging.v1.QueuedText.actor:type_name -> paceline.audit.v1.Actor
+	9,  // 6: paceline.messaging.v1.EnqueueTextRequest.send_at:type_name -> google.protobuf.Timestamp
+	9,  // 7: paceline.messaging.v1.EnqueueTextRequest.expires_at:type_name -> google.protobuf.Timestamp
+	11, // 8: paceline.messaging.v1.EnqueueTextRequest.unknown_policy:type_name -> paceline.messaging.v1.UnknownPolicy
+	0,  // 9: paceline.messaging.v1.EnqueueTextResponse.text:type_name -> paceline.messaging.v1.QueuedText
+	0,  // 10: paceline.messaging.v1.GetQueuedTextResponse.text:type_name -> paceline.messaging.v1.QueuedText
+	0,  // 11: paceline.messaging.v1.ListQueuedTextsResponse.texts:type_name -> paceline.messaging.v1.QueuedText
+	0,  // 12: paceline.messaging.v1.CancelQueuedTextResponse.text:type_name -> paceline.messaging.v1.QueuedText
+	1,  // 13: paceline.messaging.v1.OutboundService.EnqueueText:input_type -> paceline.messaging.v1.EnqueueTextRequest
+	3,  // 14: paceline.messaging.v1.OutboundService.GetQueuedText:input_type -> paceline.messaging.v1.GetQueuedTextRequest
+	5,  // 15: paceline.messaging.v1.OutboundService.ListQueuedTexts:input_type -> paceline.messaging.v1.ListQueuedTextsRequest
+	7,  // 16: paceline.messaging.v1.OutboundService.CancelQueuedText:input_type -> paceline.messaging.v1.CancelQueuedTextRequest
+	2,  // 17: paceline.messaging.v1.OutboundService.EnqueueText:output_type -> paceline.messaging.v1.EnqueueTextResponse
+	4,  // 18: paceline.messaging.v1.OutboundService.GetQueuedText:output_type -> paceline.messaging.v1.GetQueuedTextResponse
+	6,  // 19: paceline.messaging.v1.OutboundService.ListQueuedTexts:output_type -> paceline.messaging.v1.ListQueuedTextsResponse
+	8,  // 20: paceline.messaging.v1.OutboundService.CancelQueuedText:output_type -> paceline.messaging.v1.CancelQueuedTextResponse
+	17, // [17:21] is the sub-list for method output_type
+	13, // [13:17] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_paceline_messaging_v1_outbound_proto_init() }

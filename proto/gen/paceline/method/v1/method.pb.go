@@ -4,8 +4,8 @@
 // 	protoc        (unknown)
 // source: paceline/method/v1/method.proto
 
-// Package paceline.method.v1 is the options of a method: who may call it, and whether the connection of its caller may repeat
-// the call. The gateway, the services and their clients read it from the descriptor and from nowhere else.
+// Package paceline.method.v1 is the options of a method: who may call it, whether the connection of its caller may repeat the call, and
+// which of its calls are kept in the audit. The gateway, the services and their clients read it from the descriptor and from nowhere else.
 
 package methodv1
 
@@ -24,6 +24,63 @@ const (
 	// Verify that runtime/protoimpl is sufficiently up-to-date.
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
+
+// Audit is what a method does, as far as it decides whether its calls are kept.
+type Audit int32
+
+const (
+	// Nothing is said.
+	Audit_AUDIT_UNSPECIFIED Audit = 0
+	// It changes something: calls of operators, apps and users are kept.
+	Audit_AUDIT_CHANGE Audit = 1
+	// It reads what is about a person: calls of operators are kept.
+	Audit_AUDIT_READ Audit = 2
+	// It reads nothing about any person: no call is kept.
+	Audit_AUDIT_NONE Audit = 3
+)
+
+// Enum value maps for Audit.
+var (
+	Audit_name = map[int32]string{
+		0: "AUDIT_UNSPECIFIED",
+		1: "AUDIT_CHANGE",
+		2: "AUDIT_READ",
+		3: "AUDIT_NONE",
+	}
+	Audit_value = map[string]int32{
+		"AUDIT_UNSPECIFIED": 0,
+		"AUDIT_CHANGE":      1,
+		"AUDIT_READ":        2,
+		"AUDIT_NONE":        3,
+	}
+)
+
+func (x Audit) Enum() *Audit {
+	p := new(Audit)
+	*p = x
+	return p
+}
+
+func (x Audit) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Audit) Descriptor() protoreflect.EnumDescriptor {
+	return file_paceline_method_v1_method_proto_enumTypes[0].Descriptor()
+}
+
+func (Audit) Type() protoreflect.EnumType {
+	return &file_paceline_method_v1_method_proto_enumTypes[0]
+}
+
+func (x Audit) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Audit.Descriptor instead.
+func (Audit) EnumDescriptor() ([]byte, []int) {
+	return file_paceline_method_v1_method_proto_rawDescGZIP(), []int{0}
+}
 
 // Caller is the role in the token of a call.
 type Caller int32
@@ -72,11 +129,11 @@ func (x Caller) String() string {
 }
 
 func (Caller) Descriptor() protoreflect.EnumDescriptor {
-	return file_paceline_method_v1_method_proto_enumTypes[0].Descriptor()
+	return file_paceline_method_v1_method_proto_enumTypes[1].Descriptor()
 }
 
 func (Caller) Type() protoreflect.EnumType {
-	return &file_paceline_method_v1_method_proto_enumTypes[0]
+	return &file_paceline_method_v1_method_proto_enumTypes[1]
 }
 
 func (x Caller) Number() protoreflect.EnumNumber {
@@ -85,7 +142,7 @@ func (x Caller) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Caller.Descriptor instead.
 func (Caller) EnumDescriptor() ([]byte, []int) {
-	return file_paceline_method_v1_method_proto_rawDescGZIP(), []int{0}
+	return file_paceline_method_v1_method_proto_rawDescGZIP(), []int{1}
 }
 
 // Method is the rule of one method.
@@ -97,9 +154,11 @@ type Method struct {
 	// have had its effect, so only a method is marked whose repeat changes nothing. It is about the connection and not about
 	// idempotency: ExecuteStep can be repeated and is not marked, because QStash itself repeats it.
 	Retry bool `protobuf:"varint,2,opt,name=retry,proto3" json:"retry,omitempty"`
+	// Which of its calls are kept in the audit. Needed by every method that others than services may call; calls of services are never kept.
+	Audit Audit `protobuf:"varint,3,opt,name=audit,proto3,enum=paceline.method.v1.Audit" json:"audit,omitempty"`
 	// Whether a repeat of the request acts again, or cannot be answered as the first one was: a second secret is not the first one, and each is
 	// shown once. It has no idempotency_key that would tell: over HTTP the header Idempotency-Key is refused, because nothing would heed it.
-	ActsAgain     bool `protobuf:"varint,10,opt,name=acts_again,json=actsAgain,proto3" json:"acts_again,omitempty"`
+	ActsAgain     bool `protobuf:"varint,4,opt,name=acts_again,json=actsAgain,proto3" json:"acts_again,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -148,6 +207,13 @@ func (x *Method) GetRetry() bool {
 	return false
 }
 
+func (x *Method) GetAudit() Audit {
+	if x != nil {
+		return x.Audit
+	}
+	return Audit_AUDIT_UNSPECIFIED
+}
+
 func (x *Method) GetActsAgain() bool {
 	if x != nil {
 		return x.ActsAgain
@@ -178,13 +244,20 @@ var File_paceline_method_v1_method_proto protoreflect.FileDescriptor
 
 const file_paceline_method_v1_method_proto_rawDesc = "" +
 	"\n" +
-	"\x1fpaceline/method/v1/method.proto\x12\x12paceline.method.v1\x1a google/protobuf/descriptor.proto\"s\n" +
+	"\x1fpaceline/method/v1/method.proto\x12\x12paceline.method.v1\x1a google/protobuf/descriptor.proto\"\xa4\x01\n" +
 	"\x06Method\x124\n" +
 	"\acallers\x18\x01 \x03(\x0e2\x1a.paceline.method.v1.CallerR\acallers\x12\x14\n" +
-	"\x05retry\x18\x02 \x01(\bR\x05retry\x12\x1d\n" +
+	"\x05retry\x18\x02 \x01(\bR\x05retry\x12/\n" +
+	"\x05audit\x18\x03 \x01(\x0e2\x19.paceline.method.v1.AuditR\x05audit\x12\x1d\n" +
 	"\n" +
-	"acts_again\x18\n" +
-	" \x01(\bR\tactsAgain*j\n" +
+	"acts_again\x18\x04 \x01(\bR\tactsAgain*P\n" +
+	"\x05Audit\x12\x15\n" +
+	"\x11AUDIT_UNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fAUDIT_CHANGE\x10\x01\x12\x0e\n" +
+	"\n" +
+	"AUDIT_READ\x10\x02\x12\x0e\n" +
+	"\n" +
+	"AUDIT_NONE\x10\x03*j\n" +
 	"\x06Caller\x12\x16\n" +
 	"\x12CALLER_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eCALLER_SERVICE\x10\x01\x12\x13\n" +
@@ -206,22 +279,24 @@ func file_paceline_method_v1_method_proto_rawDescGZIP() []byte {
 	return file_paceline_method_v1_method_proto_rawDescData
 }
 
-var file_paceline_method_v1_method_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_paceline_method_v1_method_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_paceline_method_v1_method_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
 var file_paceline_method_v1_method_proto_goTypes = []any{
-	(Caller)(0),                        // 0: paceline.method.v1.Caller
-	(*Method)(nil),                     // 1: paceline.method.v1.Method
-	(*descriptorpb.MethodOptions)(nil), // 2: google.protobuf.MethodOptions
+	(Audit)(0),                         // 0: paceline.method.v1.Audit
+	(Caller)(0),                        // 1: paceline.method.v1.Caller
+	(*Method)(nil),                     // 2: paceline.method.v1.Method
+	(*descriptorpb.MethodOptions)(nil), // 3: google.protobuf.MethodOptions
 }
 var file_paceline_method_v1_method_proto_depIdxs = []int32{
-	0, // 0: paceline.method.v1.Method.callers:type_name -> paceline.method.v1.Caller
-	2, // 1: paceline.method.v1.method:extendee -> google.protobuf.MethodOptions
-	1, // 2: paceline.method.v1.method:type_name -> paceline.method.v1.Method
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	2, // [2:3] is the sub-list for extension type_name
-	1, // [1:2] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	1, // 0: paceline.method.v1.Method.callers:type_name -> paceline.method.v1.Caller
+	0, // 1: paceline.method.v1.Method.audit:type_name -> paceline.method.v1.Audit
+	3, // 2: paceline.method.v1.method:extendee -> google.protobuf.MethodOptions
+	2, // 3: paceline.method.v1.method:type_name -> paceline.method.v1.Method
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	3, // [3:4] is the sub-list for extension type_name
+	2, // [2:3] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_paceline_method_v1_method_proto_init() }
@@ -234,7 +309,7 @@ func file_paceline_method_v1_method_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_method_v1_method_proto_rawDesc), len(file_paceline_method_v1_method_proto_rawDesc)),
-			NumEnums:      1,
+			NumEnums:      2,
 			NumMessages:   1,
 			NumExtensions: 1,
 			NumServices:   0,

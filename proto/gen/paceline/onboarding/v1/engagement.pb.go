@@ -2418,34 +2418,30 @@ const file_paceline_onboarding_v1_engagement_proto_rawDesc = "" +
 	"\boutcomes\x18\x01 \x03(\v24.paceline.onboarding.v1.OutreachCounts.OutcomesEntryR\boutcomes\x1a;\n" +
 	"\rOutcomesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x012\x8c\v\n" +
-	"\x11EngagementService\x12u\n" +
-	"\fReportAction\x12+.paceline.onboarding.v1.ReportActionRequest\x1a,.paceline.onboarding.v1.ReportActionResponse\"\n" +
-	"\xa2\xbb\x18\x06\n" +
-	"\x02\x02\x04\x10\x01\x12|\n" +
-	"\x0eSetPreferences\x12-.paceline.onboarding.v1.SetPreferencesRequest\x1a..paceline.onboarding.v1.SetPreferencesResponse\"\v\xa2\xbb\x18\a\n" +
-	"\x03\x02\x04\x03\x10\x01\x12u\n" +
-	"\fSetHousehold\x12+.paceline.onboarding.v1.SetHouseholdRequest\x1a,.paceline.onboarding.v1.SetHouseholdResponse\"\n" +
-	"\xa2\xbb\x18\x06\n" +
-	"\x02\x02\x04\x10\x01\x12y\n" +
-	"\rGetEngagement\x12,.paceline.onboarding.v1.GetEngagementRequest\x1a-.paceline.onboarding.v1.GetEngagementResponse\"\v\xa2\xbb\x18\a\n" +
-	"\x03\x02\x04\x03\x10\x01\x12\x9d\x01\n" +
-	"\x19ListEngagementTransitions\x128.paceline.onboarding.v1.ListEngagementTransitionsRequest\x1a9.paceline.onboarding.v1.ListEngagementTransitionsResponse\"\v\xa2\xbb\x18\a\n" +
-	"\x03\x02\x04\x03\x10\x01\x12u\n" +
-	"\fListOutreach\x12+.paceline.onboarding.v1.ListOutreachRequest\x1a,.paceline.onboarding.v1.ListOutreachResponse\"\n" +
-	"\xa2\xbb\x18\x06\n" +
-	"\x02\x02\x04\x10\x01\x12x\n" +
-	"\x0eCancelOutreach\x12-.paceline.onboarding.v1.CancelOutreachRequest\x1a..paceline.onboarding.v1.CancelOutreachResponse\"\a\xa2\xbb\x18\x03\n" +
-	"\x01\x02\x12u\n" +
-	"\rRetryOutreach\x12,.paceline.onboarding.v1.RetryOutreachRequest\x1a-.paceline.onboarding.v1.RetryOutreachResponse\"\a\xa2\xbb\x18\x03\n" +
-	"\x01\x02\x12u\n" +
-	"\rRunEngagement\x12,.paceline.onboarding.v1.RunEngagementRequest\x1a-.paceline.onboarding.v1.RunEngagementResponse\"\a\xa2\xbb\x18\x03\n" +
-	"\x01\x02\x12\x86\x01\n" +
-	"\x12ListEngagementRuns\x121.paceline.onboarding.v1.ListEngagementRunsRequest\x1a2.paceline.onboarding.v1.ListEngagementRunsResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x02\x10\x01\x12\x87\x01\n" +
-	"\x12GetEngagementStats\x121.paceline.onboarding.v1.GetEngagementStatsRequest\x1a2.paceline.onboarding.v1.GetEngagementStatsResponse\"\n" +
-	"\xa2\xbb\x18\x06\n" +
-	"\x02\x02\x04\x10\x01BAZ?paceline.internal/proto/gen/paceline/onboarding/v1;onboardingv1b\x06proto3"
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x012\xa2\v\n" +
+	"\x11EngagementService\x12w\n" +
+	"\fReportAction\x12+.paceline.onboarding.v1.ReportActionRequest\x1a,.paceline.onboarding.v1.ReportActionResponse\"\f\xa2\xbb\x18\b\n" +
+	"\x02\x02\x04\x10\x01\x18\x01\x12~\n" +
+	"\x0eSetPreferences\x12-.paceline.onboarding.v1.SetPreferencesRequest\x1a..paceline.onboarding.v1.SetPreferencesResponse\"\r\xa2\xbb\x18\t\n" +
+	"\x03\x02\x04\x03\x10\x01\x18\x01\x12w\n" +
+	"\fSetHousehold\x12+.paceline.onboarding.v1.SetHouseholdRequest\x1a,.paceline.onboarding.v1.SetHouseholdResponse\"\f\xa2\xbb\x18\b\n" +
+	"\x02\x02\x04\x10\x01\x18\x01\x12{\n" +
+	"\rGetEngagement\x12,.paceline.onboarding.v1.GetEngagementRequest\x1a-.paceline.onboarding.v1.GetEngagementResponse\"\r\xa2\xbb\x18\t\n" +
+	"\x03\x02\x04\x03\x10\x01\x18\x02\x12\x9f\x01\n" +
+	"\x19ListEngagementTransitions\x128.paceline.onboarding.v1.ListEngagementTransitionsRequest\x1a9.paceline.onboarding.v1.ListEngagementTransitionsResponse\"\r\xa2\xbb\x18\t\n" +
+	"\x03\x02\x04\x03\x10\x01\x18\x02\x12w\n" +
+	"\fListOutreach\x12+.paceline.onboarding.v1.ListOutreachRequest\x1a,.paceline.onboarding.v1.ListOutreachResponse\"\f\xa2\xbb\x18\b\n" +
+	"\x02\x02\x04\x10\x01\x18\x02\x12z\n" +
+	"\x0eCancelOutreach\x12-.paceline.onboarding.v1.CancelOutreachRequest\x1a..paceline.onboarding.v1.CancelOutreachResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x18\x01\x12w\n" +
+	"\rRetryOutreach\x12,.paceline.onboarding.v1.RetryOutreachRequest\x1a-.paceline.onboarding.v1.RetryOutreachResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x18\x01\x12w\n" +
+	"\rRunEngagement\x12,.paceline.onboarding.v1.RunEngagementRequest\x1a-.paceline.onboarding.v1.RunEngagementResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x18\x01\x12\x88\x01\n" +
+	"\x12ListEngagementRuns\x121.paceline.onboarding.v1.ListEngagementRunsRequest\x1a2.paceline.onboarding.v1.ListEngagementRunsResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x01\x02\x10\x01\x18\x03\x12\x89\x01\n" +
+	"\x12GetEngagementStats\x121.paceline.onboarding.v1.GetEngagementStatsRequest\x1a2.paceline.onboarding.v1.GetEngagementStatsResponse\"\f\xa2\xbb\x18\b\n" +
+	"\x02\x02\x04\x10\x01\x18\x03BAZ?paceline.internal/proto/gen/paceline/onboarding/v1;onboardingv1b\x06proto3"
 
 var (
 	file_paceline_onboarding_v1_engagement_proto_rawDescOnce sync.Once

@@ -1789,42 +1789,36 @@ const file_paceline_onboarding_v1_events_proto_rawDesc = "" +
 	"\vdelivery_id\x18\x01 \x01(\tR\n" +
 	"deliveryId\"`\n" +
 	"\x1bReplayEventDeliveryResponse\x12A\n" +
-	"\bdelivery\x18\x01 \x01(\v2%.paceline.onboarding.v1.EventDeliveryR\bdelivery2\xd7\r\n" +
-	"\fEventService\x12o\n" +
+	"\bdelivery\x18\x01 \x01(\v2%.paceline.onboarding.v1.EventDeliveryR\bdelivery2\xef\r\n" +
+	"\fEventService\x12q\n" +
 	"\n" +
-	"ListEvents\x12).paceline.onboarding.v1.ListEventsRequest\x1a*.paceline.onboarding.v1.ListEventsResponse\"\n" +
+	"ListEvents\x12).paceline.onboarding.v1.ListEventsRequest\x1a*.paceline.onboarding.v1.ListEventsResponse\"\f\xa2\xbb\x18\b\n" +
+	"\x02\x02\x04\x10\x01\x18\x02\x12w\n" +
+	"\fStreamEvents\x12+.paceline.onboarding.v1.StreamEventsRequest\x1a,.paceline.onboarding.v1.StreamEventsResponse\"\n" +
 	"\xa2\xbb\x18\x06\n" +
-	"\x02\x02\x04\x10\x01\x12u\n" +
-	"\fStreamEvents\x12+.paceline.onboarding.v1.StreamEventsRequest\x1a,.paceline.onboarding.v1.StreamEventsResponse\"\b\xa2\xbb\x18\x04\n" +
-	"\x02\x02\x040\x01\x12\x96\x01\n" +
-	"\x17CreateEventSubscription\x126.paceline.onboarding.v1.CreateEventSubscriptionRequest\x1a7.paceline.onboarding.v1.CreateEventSubscriptionResponse\"\n" +
+	"\x02\x02\x04\x18\x020\x01\x12\x98\x01\n" +
+	"\x17CreateEventSubscription\x126.paceline.onboarding.v1.CreateEventSubscriptionRequest\x1a7.paceline.onboarding.v1.CreateEventSubscriptionResponse\"\f\xa2\xbb\x18\b\n" +
+	"\x02\x02\x04\x18\x01 \x01\x12\x95\x01\n" +
+	"\x16ListEventSubscriptions\x125.paceline.onboarding.v1.ListEventSubscriptionsRequest\x1a6.paceline.onboarding.v1.ListEventSubscriptionsResponse\"\f\xa2\xbb\x18\b\n" +
+	"\x02\x02\x04\x10\x01\x18\x03\x12\x8f\x01\n" +
+	"\x14GetEventSubscription\x123.paceline.onboarding.v1.GetEventSubscriptionRequest\x1a4.paceline.onboarding.v1.GetEventSubscriptionResponse\"\f\xa2\xbb\x18\b\n" +
+	"\x02\x02\x04\x10\x01\x18\x03\x12\x98\x01\n" +
+	"\x17UpdateEventSubscription\x126.paceline.onboarding.v1.UpdateEventSubscriptionRequest\x1a7.paceline.onboarding.v1.UpdateEventSubscriptionResponse\"\f\xa2\xbb\x18\b\n" +
+	"\x02\x02\x04\x10\x01\x18\x01\x12\x96\x01\n" +
+	"\x17DeleteEventSubscription\x126.paceline.onboarding.v1.DeleteEventSubscriptionRequest\x1a7.paceline.onboarding.v1.DeleteEventSubscriptionResponse\"\n" +
 	"\xa2\xbb\x18\x06\n" +
-	"\x02\x02\x04P\x01\x12\x93\x01\n" +
-	"\x16ListEventSubscriptions\x125.paceline.onboarding.v1.ListEventSubscriptionsRequest\x1a6.paceline.onboarding.v1.ListEventSubscriptionsResponse\"\n" +
+	"\x02\x02\x04\x18\x01\x12\x95\x01\n" +
+	"\x16PauseEventSubscription\x125.paceline.onboarding.v1.PauseEventSubscriptionRequest\x1a6.paceline.onboarding.v1.PauseEventSubscriptionResponse\"\f\xa2\xbb\x18\b\n" +
+	"\x02\x02\x04\x10\x01\x18\x01\x12\x98\x01\n" +
+	"\x17ResumeEventSubscription\x126.paceline.onboarding.v1.ResumeEventSubscriptionRequest\x1a7.paceline.onboarding.v1.ResumeEventSubscriptionResponse\"\f\xa2\xbb\x18\b\n" +
+	"\x02\x02\x04\x10\x01\x18\x01\x12\xaa\x01\n" +
+	"\x1dRotateEventSubscriptionSecret\x12<.paceline.onboarding.v1.RotateEventSubscriptionSecretRequest\x1a=.paceline.onboarding.v1.RotateEventSubscriptionSecretResponse\"\f\xa2\xbb\x18\b\n" +
+	"\x02\x02\x04\x18\x01 \x01\x12\x8c\x01\n" +
+	"\x13ListEventDeliveries\x122.paceline.onboarding.v1.ListEventDeliveriesRequest\x1a3.paceline.onboarding.v1.ListEventDeliveriesResponse\"\f\xa2\xbb\x18\b\n" +
+	"\x02\x02\x04\x10\x01\x18\x02\x12\x8a\x01\n" +
+	"\x13ReplayEventDelivery\x122.paceline.onboarding.v1.ReplayEventDeliveryRequest\x1a3.paceline.onboarding.v1.ReplayEventDeliveryResponse\"\n" +
 	"\xa2\xbb\x18\x06\n" +
-	"\x02\x02\x04\x10\x01\x12\x8d\x01\n" +
-	"\x14GetEventSubscription\x123.paceline.onboarding.v1.GetEventSubscriptionRequest\x1a4.paceline.onboarding.v1.GetEventSubscriptionResponse\"\n" +
-	"\xa2\xbb\x18\x06\n" +
-	"\x02\x02\x04\x10\x01\x12\x96\x01\n" +
-	"\x17UpdateEventSubscription\x126.paceline.onboarding.v1.UpdateEventSubscriptionRequest\x1a7.paceline.onboarding.v1.UpdateEventSubscriptionResponse\"\n" +
-	"\xa2\xbb\x18\x06\n" +
-	"\x02\x02\x04\x10\x01\x12\x94\x01\n" +
-	"\x17DeleteEventSubscription\x126.paceline.onboarding.v1.DeleteEventSubscriptionRequest\x1a7.paceline.onboarding.v1.DeleteEventSubscriptionResponse\"\b\xa2\xbb\x18\x04\n" +
-	"\x02\x02\x04\x12\x93\x01\n" +
-	"\x16PauseEventSubscription\x125.paceline.onboarding.v1.PauseEventSubscriptionRequest\x1a6.paceline.onboarding.v1.PauseEventSubscriptionResponse\"\n" +
-	"\xa2\xbb\x18\x06\n" +
-	"\x02\x02\x04\x10\x01\x12\x96\x01\n" +
-	"\x17ResumeEventSubscription\x126.paceline.onboarding.v1.ResumeEventSubscriptionRequest\x1a7.paceline.onboarding.v1.ResumeEventSubscriptionResponse\"\n" +
-	"\xa2\xbb\x18\x06\n" +
-	"\x02\x02\x04\x10\x01\x12\xa8\x01\n" +
-	"\x1dRotateEventSubscriptionSecret\x12<.paceline.onboarding.v1.RotateEventSubscriptionSecretRequest\x1a=.paceline.onboarding.v1.RotateEventSubscriptionSecretResponse\"\n" +
-	"\xa2\xbb\x18\x06\n" +
-	"\x02\x02\x04P\x01\x12\x8a\x01\n" +
-	"\x13ListEventDeliveries\x122.paceline.onboarding.v1.ListEventDeliveriesRequest\x1a3.paceline.onboarding.v1.ListEventDeliveriesResponse\"\n" +
-	"\xa2\xbb\x18\x06\n" +
-	"\x02\x02\x04\x10\x01\x12\x88\x01\n" +
-	"\x13ReplayEventDelivery\x122.paceline.onboarding.v1.ReplayEventDeliveryRequest\x1a3.paceline.onboarding.v1.ReplayEventDeliveryResponse\"\b\xa2\xbb\x18\x04\n" +
-	"\x02\x02\x04BAZ?paceline.internal/proto/gen/paceline/onboarding/v1;onboardingv1b\x06proto3"
+	"\x02\x02\x04\x18\x01BAZ?paceline.internal/proto/gen/paceline/onboarding/v1;onboardingv1b\x06proto3"
 
 var (
 	file_paceline_onboarding_v1_events_proto_rawDescOnce sync.Once

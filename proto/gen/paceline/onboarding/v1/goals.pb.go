@@ -3170,39 +3170,36 @@ const file_paceline_onboarding_v1_goals_proto_rawDesc = "" +
 	"\bafter_ms\x18\x01 \x01(\x03R\aafterMs\"?\n" +
 	"\vDeviceError\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage2\xfa\f\n" +
-	"\vGoalService\x12p\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage2\x90\r\n" +
+	"\vGoalService\x12r\n" +
 	"\n" +
-	"CreateGoal\x12).paceline.onboarding.v1.CreateGoalRequest\x1a*.paceline.onboarding.v1.CreateGoalResponse\"\v\xa2\xbb\x18\a\n" +
-	"\x03\x02\x04\x03\x10\x01\x12g\n" +
-	"\aGetGoal\x12&.paceline.onboarding.v1.GetGoalRequest\x1a'.paceline.onboarding.v1.GetGoalResponse\"\v\xa2\xbb\x18\a\n" +
-	"\x03\x02\x04\x03\x10\x01\x12m\n" +
-	"\tListGoals\x12(.paceline.onboarding.v1.ListGoalsRequest\x1a).paceline.onboarding.v1.ListGoalsResponse\"\v\xa2\xbb\x18\a\n" +
-	"\x03\x02\x04\x03\x10\x01\x12s\n" +
-	"\vExplainGoal\x12*.paceline.onboarding.v1.ExplainGoalRequest\x1a+.paceline.onboarding.v1.ExplainGoalResponse\"\v\xa2\xbb\x18\a\n" +
-	"\x03\x02\x04\x03\x10\x01\x12o\n" +
+	"CreateGoal\x12).paceline.onboarding.v1.CreateGoalRequest\x1a*.paceline.onboarding.v1.CreateGoalResponse\"\r\xa2\xbb\x18\t\n" +
+	"\x03\x02\x04\x03\x10\x01\x18\x01\x12i\n" +
+	"\aGetGoal\x12&.paceline.onboarding.v1.GetGoalRequest\x1a'.paceline.onboarding.v1.GetGoalResponse\"\r\xa2\xbb\x18\t\n" +
+	"\x03\x02\x04\x03\x10\x01\x18\x02\x12o\n" +
+	"\tListGoals\x12(.paceline.onboarding.v1.ListGoalsRequest\x1a).paceline.onboarding.v1.ListGoalsResponse\"\r\xa2\xbb\x18\t\n" +
+	"\x03\x02\x04\x03\x10\x01\x18\x02\x12u\n" +
+	"\vExplainGoal\x12*.paceline.onboarding.v1.ExplainGoalRequest\x1a+.paceline.onboarding.v1.ExplainGoalResponse\"\r\xa2\xbb\x18\t\n" +
+	"\x03\x02\x04\x03\x10\x01\x18\x02\x12q\n" +
 	"\n" +
-	"CancelGoal\x12).paceline.onboarding.v1.CancelGoalRequest\x1a*.paceline.onboarding.v1.CancelGoalResponse\"\n" +
-	"\xa2\xbb\x18\x06\n" +
-	"\x02\x02\x03\x10\x01\x12{\n" +
-	"\x0eRescheduleGoal\x12-.paceline.onboarding.v1.RescheduleGoalRequest\x1a..paceline.onboarding.v1.RescheduleGoalResponse\"\n" +
-	"\xa2\xbb\x18\x06\n" +
-	"\x02\x02\x03P\x01\x12i\n" +
-	"\bStopGoal\x12'.paceline.onboarding.v1.StopGoalRequest\x1a(.paceline.onboarding.v1.StopGoalResponse\"\n" +
-	"\xa2\xbb\x18\x06\n" +
-	"\x02\x02\x03\x10\x01\x12o\n" +
+	"CancelGoal\x12).paceline.onboarding.v1.CancelGoalRequest\x1a*.paceline.onboarding.v1.CancelGoalResponse\"\f\xa2\xbb\x18\b\n" +
+	"\x02\x02\x03\x10\x01\x18\x01\x12}\n" +
+	"\x0eRescheduleGoal\x12-.paceline.onboarding.v1.RescheduleGoalRequest\x1a..paceline.onboarding.v1.RescheduleGoalResponse\"\f\xa2\xbb\x18\b\n" +
+	"\x02\x02\x03\x18\x01 \x01\x12k\n" +
+	"\bStopGoal\x12'.paceline.onboarding.v1.StopGoalRequest\x1a(.paceline.onboarding.v1.StopGoalResponse\"\f\xa2\xbb\x18\b\n" +
+	"\x02\x02\x03\x10\x01\x18\x01\x12o\n" +
 	"\vExecuteGoal\x12*.paceline.onboarding.v1.ExecuteGoalRequest\x1a+.paceline.onboarding.v1.ExecuteGoalResponse\"\a\xa2\xbb\x18\x03\n" +
 	"\x01\x01\x12\x83\x01\n" +
 	"\x11RecordGoalFailure\x120.paceline.onboarding.v1.RecordGoalFailureRequest\x1a1.paceline.onboarding.v1.RecordGoalFailureResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12|\n" +
-	"\x0eRegisterDevice\x12-.paceline.onboarding.v1.RegisterDeviceRequest\x1a..paceline.onboarding.v1.RegisterDeviceResponse\"\v\xa2\xbb\x18\a\n" +
-	"\x03\x02\x04\x03P\x01\x12s\n" +
-	"\vListDevices\x12*.paceline.onboarding.v1.ListDevicesRequest\x1a+.paceline.onboarding.v1.ListDevicesResponse\"\v\xa2\xbb\x18\a\n" +
-	"\x03\x02\x04\x03\x10\x01\x12v\n" +
-	"\fRotateDevice\x12+.paceline.onboarding.v1.RotateDeviceRequest\x1a,.paceline.onboarding.v1.RotateDeviceResponse\"\v\xa2\xbb\x18\a\n" +
-	"\x03\x02\x04\x03P\x01\x12v\n" +
-	"\fDeleteDevice\x12+.paceline.onboarding.v1.DeleteDeviceRequest\x1a,.paceline.onboarding.v1.DeleteDeviceResponse\"\v\xa2\xbb\x18\a\n" +
-	"\x03\x02\x04\x03\x10\x01\x12y\n" +
+	"\x01\x01\x10\x01\x12~\n" +
+	"\x0eRegisterDevice\x12-.paceline.onboarding.v1.RegisterDeviceRequest\x1a..paceline.onboarding.v1.RegisterDeviceResponse\"\r\xa2\xbb\x18\t\n" +
+	"\x03\x02\x04\x03\x18\x01 \x01\x12u\n" +
+	"\vListDevices\x12*.paceline.onboarding.v1.ListDevicesRequest\x1a+.paceline.onboarding.v1.ListDevicesResponse\"\r\xa2\xbb\x18\t\n" +
+	"\x03\x02\x04\x03\x10\x01\x18\x02\x12x\n" +
+	"\fRotateDevice\x12+.paceline.onboarding.v1.RotateDeviceRequest\x1a,.paceline.onboarding.v1.RotateDeviceResponse\"\r\xa2\xbb\x18\t\n" +
+	"\x03\x02\x04\x03\x18\x01 \x01\x12x\n" +
+	"\fDeleteDevice\x12+.paceline.onboarding.v1.DeleteDeviceRequest\x1a,.paceline.onboarding.v1.DeleteDeviceResponse\"\r\xa2\xbb\x18\t\n" +
+	"\x03\x02\x04\x03\x10\x01\x18\x01\x12y\n" +
 	"\rConnectDevice\x12,.paceline.onboarding.v1.ConnectDeviceRequest\x1a-.paceline.onboarding.v1.ConnectDeviceResponse\"\a\xa2\xbb\x18\x03\n" +
 	"\x01\x01(\x010\x01BAZ?paceline.internal/proto/gen/paceline/onboarding/v1;onboardingv1b\x06proto3"
 

@@ -41,6 +41,7 @@ const (
 	OnboardingService_ResetSession_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/ResetSession"
 	OnboardingService_GetSettings_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/GetSettings"
 	OnboardingService_UpdateSettings_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/UpdateSettings"
+	OnboardingService_ListAudit_FullMethodName         = "/paceline.onboarding.v1.OnboardingService/ListAudit"
 )
 
 // OnboardingServiceClient is the client API for OnboardingService service.
@@ -103,6 +104,9 @@ type OnboardingServiceClient interface {
 	// UpdateSettings decides it anew. It counts from the next message on; what waits for the end of quiet hours already goes on
 	// waiting until then at the least.
 	UpdateSettings(ctx context.Context, in *UpdateSettingsRequest, opts ...grpc.CallOption) (*UpdateSettingsResponse, error)
+	// ListAudit lists who did what in the caller's organisation, newest first: the calls that changed something, and those with which an
+	// operator read what is about a person. Errors: UNAVAILABLE while messaging, which has its part of them, cannot be reached.
+	ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error)
 }
 
 type onboardingServiceClient struct {
@@ -303,6 +307,16 @@ func (c *onboardingServiceClient) UpdateSettings(ctx context.Context, in *Update
 	return out, nil
 }
 
+func (c *onboardingServiceClient) ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListAuditResponse)
+	err := c.cc.Invoke(ctx, OnboardingService_ListAudit_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // OnboardingServiceServer is the server API for OnboardingService service.
 // All implementations must embed UnimplementedOnboardingServiceServer
 // for forward compatibility.
@@ -363,6 +377,9 @@ type OnboardingServiceServer interface {
 	// UpdateSettings decides it anew. It counts from the next message on; what waits for the end of quiet hours already goes on
 	// waiting until then at the least.
 	UpdateSettings(context.Context, *UpdateSettingsRequest) (*UpdateSettingsResponse, error)
+	// ListAudit lists who did what in the caller's organisation, newest first: the calls that changed something, and those with which an
+	// operator read what is about a person. Errors: UNAVAILABLE while messaging, which has its part of them, cannot be reached.
+	ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error)
 	mustEmbedUnimplementedOnboardingServiceServer()
 }
 
@@ -429,6 +446,9 @@ func (UnimplementedOnboardingServiceServer) GetSettings(context.Context, *GetSet
 }
 func (UnimplementedOnboardingServiceServer) UpdateSettings(context.Context, *UpdateSettingsRequest) (*UpdateSettingsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateSettings not implemented")
+}
+func (UnimplementedOnboardingServiceServer) ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListAudit not implemented")
 }
 func (UnimplementedOnboardingServiceServer) mustEmbedUnimplementedOnboardingServiceServer() {}
 func (UnimplementedOnboardingServiceServer) testEmbeddedByValue()                           {}
@@ -793,6 +813,24 @@ func _OnboardingService_UpdateSettings_Handler(srv interface{}, ctx context.Cont
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OnboardingService_ListAudit_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListAuditRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OnboardingServiceServer).ListAudit(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OnboardingService_ListAudit_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OnboardingServiceServer).ListAudit(ctx, req.(*ListAuditRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // OnboardingService_ServiceDesc is the grpc.ServiceDesc for OnboardingService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -875,6 +913,10 @@ var OnboardingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UpdateSettings",
 			Handler:    _OnboardingService_UpdateSettings_Handler,
+		},
+		{
+			MethodName: "ListAudit",
+			Handler:    _OnboardingService_ListAudit_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -10,6 +10,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
+	v1 "paceline.internal/proto/gen/paceline/audit/v1"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -32,8 +33,10 @@ type Settings struct {
 	// Whether every activation that opens a session needs a consent record. Off as long as nothing was decided; a request without it leaves
 	// it as it is.
 	RequireConsentRecord *bool `protobuf:"varint,3,opt,name=require_consent_record,json=requireConsentRecord,proto3,oneof" json:"require_consent_record,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// Who last decided it; absent as long as that is not known. Ignored in requests. Shown to operators alone.
+	UpdatedBy     *v1.Actor `protobuf:"bytes,4,opt,name=updated_by,json=updatedBy,proto3" json:"updated_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Settings) Reset() {
@@ -85,6 +88,13 @@ func (x *Settings) GetRequireConsentRecord() bool {
 		return *x.RequireConsentRecord
 	}
 	return false
+}
+
+func (x *Settings) GetUpdatedBy() *v1.Actor {
+	if x != nil {
+		return x.UpdatedBy
+	}
+	return nil
 }
 
 // QuietHours keep openings and bursts inside a window of the day, by the clock of each person (their time_zone). Answers to
@@ -331,13 +341,15 @@ var File_paceline_onboarding_v1_settings_proto protoreflect.FileDescriptor
 
 const file_paceline_onboarding_v1_settings_proto_rawDesc = "" +
 	"\n" +
-	"%paceline/onboarding/v1/settings.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe0\x01\n" +
+	"%paceline/onboarding/v1/settings.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\"\x99\x02\n" +
 	"\bSettings\x12C\n" +
 	"\vquiet_hours\x18\x01 \x01(\v2\".paceline.onboarding.v1.QuietHoursR\n" +
 	"quietHours\x129\n" +
 	"\n" +
 	"updated_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x129\n" +
-	"\x16require_consent_record\x18\x03 \x01(\bH\x00R\x14requireConsentRecord\x88\x01\x01B\x19\n" +
+	"\x16require_consent_record\x18\x03 \x01(\bH\x00R\x14requireConsentRecord\x88\x01\x01\x127\n" +
+	"\n" +
+	"updated_by\x18\x04 \x01(\v2\x18.paceline.audit.v1.ActorR\tupdatedByB\x19\n" +
 	"\x17_require_consent_record\"P\n" +
 	"\n" +
 	"QuietHours\x12\x18\n" +
@@ -373,18 +385,20 @@ var file_paceline_onboarding_v1_settings_proto_goTypes = []any{
 	(*UpdateSettingsRequest)(nil),  // 4: paceline.onboarding.v1.UpdateSettingsRequest
 	(*UpdateSettingsResponse)(nil), // 5: paceline.onboarding.v1.UpdateSettingsResponse
 	(*timestamppb.Timestamp)(nil),  // 6: google.protobuf.Timestamp
+	(*v1.Actor)(nil),               // 7: paceline.audit.v1.Actor
 }
 var file_paceline_onboarding_v1_settings_proto_depIdxs = []int32{
 	1, // 0: paceline.onboarding.v1.Settings.quiet_hours:type_name -> paceline.onboarding.v1.QuietHours
 	6, // 1: paceline.onboarding.v1.Settings.updated_at:type_name -> google.protobuf.Timestamp
-	0, // 2: paceline.onboarding.v1.GetSettingsResponse.settings:type_name -> paceline.onboarding.v1.Settings
-	0, // 3: paceline.onboarding.v1.UpdateSettingsRequest.settings:type_name -> paceline.onboarding.v1.Settings
-	0, // 4: paceline.onboarding.v1.UpdateSettingsResponse.settings:type_name -> paceline.onboarding.v1.Settings
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	7, // 2: paceline.onboarding.v1.Settings.updated_by:type_name -> paceline.audit.v1.Actor
+	0, // 3: paceline.onboarding.v1.GetSettingsResponse.settings:type_name -> paceline.onboarding.v1.Settings
+	0, // 4: paceline.onboarding.v1.UpdateSettingsRequest.settings:type_name -> paceline.onboarding.v1.Settings
+	0, // 5: paceline.onboarding.v1.UpdateSettingsResponse.settings:type_name -> paceline.onboarding.v1.Settings
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_paceline_onboarding_v1_settings_proto_init() }

@@ -12,6 +12,7 @@ import (
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	structpb "google.golang.org/protobuf/types/known/structpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
+	v1 "paceline.internal/proto/gen/paceline/audit/v1"
 	_ "paceline.internal/proto/gen/paceline/method/v1"
 	reflect "reflect"
 	sync "sync"
@@ -55,7 +56,9 @@ type WebhookJob struct {
 	// When it last changed.
 	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	// The event; absent in lists.
-	Payload       *structpb.Struct `protobuf:"bytes,14,opt,name=payload,proto3" json:"payload,omitempty"`
+	Payload *structpb.Struct `protobuf:"bytes,14,opt,name=payload,proto3" json:"payload,omitempty"`
+	// Whose call stored it, or retried or cancelled it last; absent when none did.
+	Actor         *v1.Actor `protobuf:"bytes,15,opt,name=actor,proto3" json:"actor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -184,6 +187,13 @@ func (x *WebhookJob) GetUpdatedAt() *timestamppb.Timestamp {
 func (x *WebhookJob) GetPayload() *structpb.Struct {
 	if x != nil {
 		return x.Payload
+	}
+	return nil
+}
+
+func (x *WebhookJob) GetActor() *v1.Actor {
+	if x != nil {
+		return x.Actor
 	}
 	return nil
 }
@@ -820,7 +830,7 @@ var File_paceline_onboarding_v1_webhook_jobs_proto protoreflect.FileDescriptor
 
 const file_paceline_onboarding_v1_webhook_jobs_proto_rawDesc = "" +
 	"\n" +
-	")paceline/onboarding/v1/webhook_jobs.proto\x12\x16paceline.onboarding.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fpaceline/method/v1/method.proto\"\xb4\x04\n" +
+	")paceline/onboarding/v1/webhook_jobs.proto\x12\x16paceline.onboarding.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a\x1fpaceline/method/v1/method.proto\"\xe4\x04\n" +
 	"\n" +
 	"WebhookJob\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12'\n" +
@@ -840,7 +850,8 @@ const file_paceline_onboarding_v1_webhook_jobs_proto_rawDesc = "" +
 	"created_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
 	"updated_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x121\n" +
-	"\apayload\x18\x0e \x01(\v2\x17.google.protobuf.StructR\apayload\"\x8e\x03\n" +
+	"\apayload\x18\x0e \x01(\v2\x17.google.protobuf.StructR\apayload\x12.\n" +
+	"\x05actor\x18\x0f \x01(\v2\x18.paceline.audit.v1.ActorR\x05actor\"\x8e\x03\n" +
 	"\x18EnqueueWebhookJobRequest\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x1d\n" +
 	"\n" +
@@ -881,19 +892,18 @@ const file_paceline_onboarding_v1_webhook_jobs_proto_rawDesc = "" +
 	"\x17CancelWebhookJobRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\"P\n" +
 	"\x18CancelWebhookJobResponse\x124\n" +
-	"\x03job\x18\x01 \x01(\v2\".paceline.onboarding.v1.WebhookJobR\x03job2\x8f\x05\n" +
-	"\x11WebhookJobService\x12\x84\x01\n" +
-	"\x11EnqueueWebhookJob\x120.paceline.onboarding.v1.EnqueueWebhookJobRequest\x1a1.paceline.onboarding.v1.EnqueueWebhookJobResponse\"\n" +
-	"\xa2\xbb\x18\x06\n" +
-	"\x02\x01\x02\x10\x01\x12}\n" +
-	"\x0fListWebhookJobs\x12..paceline.onboarding.v1.ListWebhookJobsRequest\x1a/.paceline.onboarding.v1.ListWebhookJobsResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x02\x10\x01\x12w\n" +
-	"\rGetWebhookJob\x12,.paceline.onboarding.v1.GetWebhookJobRequest\x1a-.paceline.onboarding.v1.GetWebhookJobResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x02\x10\x01\x12{\n" +
-	"\x0fRetryWebhookJob\x12..paceline.onboarding.v1.RetryWebhookJobRequest\x1a/.paceline.onboarding.v1.RetryWebhookJobResponse\"\a\xa2\xbb\x18\x03\n" +
-	"\x01\x02\x12~\n" +
-	"\x10CancelWebhookJob\x12/.paceline.onboarding.v1.CancelWebhookJobRequest\x1a0.paceline.onboarding.v1.CancelWebhookJobResponse\"\a\xa2\xbb\x18\x03\n" +
-	"\x01\x02BAZ?paceline.internal/proto/gen/paceline/onboarding/v1;onboardingv1b\x06proto3"
+	"\x03job\x18\x01 \x01(\v2\".paceline.onboarding.v1.WebhookJobR\x03job2\x9a\x05\n" +
+	"\x11WebhookJobService\x12\x86\x01\n" +
+	"\x11EnqueueWebhookJob\x120.paceline.onboarding.v1.EnqueueWebhookJobRequest\x1a1.paceline.onboarding.v1.EnqueueWebhookJobResponse\"\f\xa2\xbb\x18\b\n" +
+	"\x02\x01\x02\x10\x01\x18\x01\x12\x7f\n" +
+	"\x0fListWebhookJobs\x12..paceline.onboarding.v1.ListWebhookJobsRequest\x1a/.paceline.onboarding.v1.ListWebhookJobsResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x01\x02\x10\x01\x18\x02\x12y\n" +
+	"\rGetWebhookJob\x12,.paceline.onboarding.v1.GetWebhookJobRequest\x1a-.paceline.onboarding.v1.GetWebhookJobResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x01\x02\x10\x01\x18\x02\x12}\n" +
+	"\x0fRetryWebhookJob\x12..paceline.onboarding.v1.RetryWebhookJobRequest\x1a/.paceline.onboarding.v1.RetryWebhookJobResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x18\x01\x12\x80\x01\n" +
+	"\x10CancelWebhookJob\x12/.paceline.onboarding.v1.CancelWebhookJobRequest\x1a0.paceline.onboarding.v1.CancelWebhookJobResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x18\x01BAZ?paceline.internal/proto/gen/paceline/onboarding/v1;onboardingv1b\x06proto3"
 
 var (
 	file_paceline_onboarding_v1_webhook_jobs_proto_rawDescOnce sync.Once
@@ -922,7 +932,8 @@ var file_paceline_onboarding_v1_webhook_jobs_proto_goTypes = []any{
 	(*CancelWebhookJobResponse)(nil),  // 10: paceline.onboarding.v1.CancelWebhookJobResponse
 	(*timestamppb.Timestamp)(nil),     // 11: google.protobuf.Timestamp
 	(*structpb.Struct)(nil),           // 12: google.protobuf.Struct
-	(*durationpb.Duration)(nil),       // 13: google.protobuf.Duration
+	(*v1.Actor)(nil),                  // 13: paceline.audit.v1.Actor
+	(*durationpb.Duration)(nil),       // 14: google.protobuf.Duration
 }
 var file_paceline_onboarding_v1_webhook_jobs_proto_depIdxs = []int32{
 	11, // 0: paceline.onboarding.v1.WebhookJob.due_at:type_name -> google.protobuf.Timestamp
@@ -930,29 +941,30 @@ var file_paceline_onboarding_v1_webhook_jobs_proto_depIdxs = []int32{
 	11, // 2: paceline.onboarding.v1.WebhookJob.created_at:type_name -> google.protobuf.Timestamp
 	11, // 3: paceline.onboarding.v1.WebhookJob.updated_at:type_name -> google.protobuf.Timestamp
 	12, // 4: paceline.onboarding.v1.WebhookJob.payload:type_name -> google.protobuf.Struct
-	12, // 5: paceline.onboarding.v1.EnqueueWebhookJobRequest.payload:type_name -> google.protobuf.Struct
-	11, // 6: paceline.onboarding.v1.EnqueueWebhookJobRequest.at:type_name -> google.protobuf.Timestamp
-	13, // 7: paceline.onboarding.v1.EnqueueWebhookJobRequest.delay:type_name -> google.protobuf.Duration
-	11, // 8: paceline.onboarding.v1.EnqueueWebhookJobResponse.created_at:type_name -> google.protobuf.Timestamp
-	0,  // 9: paceline.onboarding.v1.ListWebhookJobsResponse.jobs:type_name -> paceline.onboarding.v1.WebhookJob
-	0,  // 10: paceline.onboarding.v1.GetWebhookJobResponse.job:type_name -> paceline.onboarding.v1.WebhookJob
-	0,  // 11: paceline.onboarding.v1.RetryWebhookJobResponse.job:type_name -> paceline.onboarding.v1.WebhookJob
-	0,  // 12: paceline.onboarding.v1.CancelWebhookJobResponse.job:type_name -> paceline.onboarding.v1.WebhookJob
-	1,  // 13: paceline.onboarding.v1.WebhookJobService.EnqueueWebhookJob:input_type -> paceline.onboarding.v1.EnqueueWebhookJobRequest
-	3,  // 14: paceline.onboarding.v1.WebhookJobService.ListWebhookJobs:input_type -> paceline.onboarding.v1.ListWebhookJobsRequest
-	5,  // 15: paceline.onboarding.v1.WebhookJobService.GetWebhookJob:input_type -> paceline.onboarding.v1.GetWebhookJobRequest
-	7,  // 16: paceline.onboarding.v1.WebhookJobService.RetryWebhookJob:input_type -> paceline.onboarding.v1.RetryWebhookJobRequest
-	9,  // 17: paceline.onboarding.v1.WebhookJobService.CancelWebhookJob:input_type -> paceline.onboarding.v1.CancelWebhookJobRequest
-	2,  // 18: paceline.onboarding.v1.WebhookJobService.EnqueueWebhookJob:output_type -> paceline.onboarding.v1.EnqueueWebhookJobResponse
-	4,  // 19: paceline.onboarding.v1.WebhookJobService.ListWebhookJobs:output_type -> paceline.onboarding.v1.ListWebhookJobsResponse
-	6,  // 20: paceline.onboarding.v1.WebhookJobService.GetWebhookJob:output_type -> paceline.onboarding.v1.GetWebhookJobResponse
-	8,  // 21: paceline.onboarding.v1.WebhookJobService.RetryWebhookJob:output_type -> paceline.onboarding.v1.RetryWebhookJobResponse
-	10, // 22: paceline.onboarding.v1.WebhookJobService.CancelWebhookJob:output_type -> paceline.onboarding.v1.CancelWebhookJobResponse
-	18, // [18:23] is the sub-list for method output_type
-	13, // [13:18] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	13, // 5: paceline.onboarding.v1.WebhookJob.actor:type_name -> paceline.audit.v1.Actor
+	12, // 6: paceline.onboarding.v1.EnqueueWebhookJobRequest.payload:type_name -> google.protobuf.Struct
+	11, // 7: paceline.onboarding.v1.EnqueueWebhookJobRequest.at:type_name -> google.protobuf.Timestamp
+	14, // 8: paceline.onboarding.v1.EnqueueWebhookJobRequest.delay:type_name -> google.protobuf.Duration
+	11, // 9: paceline.onboarding.v1.EnqueueWebhookJobResponse.created_at:type_name -> google.protobuf.Timestamp
+	0,  // 10: paceline.onboarding.v1.ListWebhookJobsResponse.jobs:type_name -> paceline.onboarding.v1.WebhookJob
+	0,  // 11: paceline.onboarding.v1.GetWebhookJobResponse.job:type_name -> paceline.onboarding.v1.WebhookJob
+	0,  // 12: paceline.onboarding.v1.RetryWebhookJobResponse.job:type_name -> paceline.onboarding.v1.WebhookJob
+	0,  // 13: paceline.onboarding.v1.CancelWebhookJobResponse.job:type_name -> paceline.onboarding.v1.WebhookJob
+	1,  // 14: paceline.onboarding.v1.WebhookJobService.EnqueueWebhookJob:input_type -> paceline.onboarding.v1.EnqueueWebhookJobRequest
+	3,  // 15: paceline.onboarding.v1.WebhookJobService.ListWebhookJobs:input_type -> paceline.onboarding.v1.ListWebhookJobsRequest
+	5,  // 16: paceline.onboarding.v1.WebhookJobService.GetWebhookJob:input_type -> paceline.onboarding.v1.GetWebhookJobRequest
+	7,  // 17: paceline.onboarding.v1.WebhookJobService.RetryWebhookJob:input_type -> paceline.onboarding.v1.RetryWebhookJobRequest
+	9,  // 18: paceline.onboarding.v1.WebhookJobService.CancelWebhookJob:input_type -> paceline.onboarding.v1.CancelWebhookJobRequest
+	2,  // 19: paceline.onboarding.v1.WebhookJobService.EnqueueWebhookJob:output_type -> paceline.onboarding.v1.EnqueueWebhookJobResponse
+	4,  // 20: paceline.onboarding.v1.WebhookJobService.ListWebhookJobs:output_type -> paceline.onboarding.v1.ListWebhookJobsResponse
+	6,  // 21: paceline.onboarding.v1.WebhookJobService.GetWebhookJob:output_type -> paceline.onboarding.v1.GetWebhookJobResponse
+	8,  // 22: paceline.onboarding.v1.WebhookJobService.RetryWebhookJob:output_type -> paceline.onboarding.v1.RetryWebhookJobResponse
+	10, // 23: paceline.onboarding.v1.WebhookJobService.CancelWebhookJob:output_type -> paceline.onboarding.v1.CancelWebhookJobResponse
+	19, // [19:24] is the sub-list for method output_type
+	14, // [14:19] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_paceline_onboarding_v1_webhook_jobs_proto_init() }

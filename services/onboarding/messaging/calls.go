@@ -1,0 +1,37 @@
+package messaging
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"paceline.internal/platform/audit"
+	auditv1 "paceline.internal/proto/gen/paceline/audit/v1"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	"paceline.internal/services/onboarding/conversation"
+)
+
+// Audit is what messaging has kept of calls to it; conversation.ErrUnavailable. Of a messaging of the release before, too: a list that leaves
+// out a part of what was done would be believed.
+func (c *Client) Audit(ctx context.Context, f audit.Filter) ([]*auditv1.AuditEntry, error) {
+	answer, err := c.rpc.ListMessagingAudit(ctx, &messagingv1.ListMessagingAuditRequest{
+		OrgId: f.OrgID, Subject: f.Subject, Method: f.Method, ProfileId: f.ProfileID, TargetId: f.TargetID, Phone: f.Phone,
+		Since: given(f.Since), Until: given(f.Until), BehindAt: given(f.Behind.At), BehindId: f.Behind.ID,
+		Limit: int32(f.Limit), //nolint:gosec // of a page
+	})
+	if status.Code(err) == codes.Unimplemented {
+		err = conversation.ErrUnavailable
+	}
+	return answer.GetEntries(), translate(err)
+}
+
+// given is absent for the zero time.
+func given(at time.Time) *timestamppb.Timestamp {
+	if at.IsZero() {
+		return nil
+	}
+	return timestamppb.New(at)
+}

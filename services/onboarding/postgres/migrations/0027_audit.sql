@@ -1,0 +1,47 @@
+-- +goose Up
+
+-- Who did it (docs/adr/0041): a row for each call that changes something, and for each with which an operator reads what is about a person. It is
+-- written before the call is made.
+CREATE TABLE audit (
+    id             uuid        PRIMARY KEY,
+    at             timestamptz NOT NULL,
+    org_id         uuid        NOT NULL,
+    subject        text        NOT NULL CHECK (length(subject) BETWEEN 1 AND 200),
+    role           text        NOT NULL CHECK (role IN ('operator', 'app', 'user')),
+    client_address text        NOT NULL,
+    request_id     text        NOT NULL,
+    method         text        NOT NULL,
+    profile_id     uuid,
+    target_id      uuid,
+    -- By itself, so that an erasure can empty it.
+    phone          text,
+    -- Null while the call is under way, and for good when its process died: then it may have happened.
+    outcome        text        CHECK (outcome <> '')
+) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+CREATE INDEX audit_by_org ON audit (org_id, at, id);
+CREATE INDEX audit_by_subject ON audit (org_id, subject, at, id);
+CREATE INDEX audit_by_profile ON audit (org_id, profile_id, at, id) WHERE profile_id IS NOT NULL;
+CREATE INDEX audit_by_target ON audit (org_id, target_id, at, id) WHERE target_id IS NOT NULL;
+CREATE INDEX audit_by_phone ON audit (org_id, phone, at, id) WHERE phone IS NOT NULL;
+-- For retention.
+CREATE INDEX audit_by_age ON audit (at);
+
+-- As 0016 has it.
+ALTER TABLE audit ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON audit TO onboarding_tenant USING (org_id = current_org_id() AND current_profile_id() IS NULL);
+CREATE POLICY worker ON audit TO onboarding_worker USING (true);
+
+-- Who causes what a transaction writes; null of what the product does by itself.
+CREATE FUNCTION current_actor() RETURNS jsonb LANGUAGE sql STABLE
+    RETURN nullif(current_setting('app.current_actor', true), '')::jsonb;
+
+-- The default comes after the column: what there is stays null, and nothing is rewritten.
+ALTER TABLE session_transitions ADD COLUMN actor jsonb, ALTER COLUMN actor SET DEFAULT current_actor();
+ALTER TABLE organisation_settings ADD COLUMN updated_by jsonb;
+
+-- +goose Down
+
+ALTER TABLE organisation_settings DROP COLUMN updated_by;
+ALTER TABLE session_transitions DROP COLUMN actor;
+DROP FUNCTION current_actor();
+DROP TABLE audit;
