@@ -32,7 +32,7 @@ where p.org_id = @org_id and (@before = '' or p.id < nullif(@before, '')::uuid)`
 	sqlNewestProfiles = ` order by p.id desc limit @limit`
 
 	sqlWithPhone    = ` and p.phone = @phone`
-	sqlNamed        = ` and p.name_key >= key_of_name(@name) and p.name_key < key_of_name(@name) || chr(1114111)` // the last character there is
+	sqlNamed        = ` and p.name_key >= key_of_name(@name) and p.name_key < key_of_name(@name) || chr(1114111)` // which no name has
 	sqlHeldOnly     = ` and p.hold`
 	sqlNotActivated = ` and not p.activated`
 
