@@ -44,7 +44,8 @@ select ` + profileColumns + ` from profiles p join (
         select s.profile_id from conversation_sessions s`
 	sqlOfThePerson  = ` join profiles p on p.id = s.profile_id`
 	sqlStandingThus = `
-        where s.org_id = @org_id and s.status = u.status and not s.superseded and (@before = '' or s.profile_id < nullif(@before, '')::uuid)`
+        where s.org_id = @org_id and s.status = u.status and not s.superseded
+          and (@before = '' or s.profile_id < nullif(@before, '')::uuid)`
 	sqlNewestSessions = `
         order by s.profile_id desc limit @limit) w
     order by w.profile_id desc limit @limit) page on page.profile_id = p.id
