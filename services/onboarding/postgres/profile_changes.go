@@ -64,7 +64,8 @@ func (s *Store) ChangeProfile(
 			return err
 		}
 		changed, err = collectProfile(tx.Query(ctx, sqlChangeProfile, postgres.Args{
-			"org_id": was.OrgID, "id": was.ID, "first_name": is.FirstName, "locale": is.Locale, "time_zone": is.TimeZone, "phone": is.Phone, "at": at,
+			"org_id": was.OrgID, "id": was.ID, "first_name": is.FirstName, "locale": is.Locale, "time_zone": is.TimeZone,
+			"phone": is.Phone, "at": at,
 		}))
 		return err
 	})

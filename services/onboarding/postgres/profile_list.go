@@ -32,7 +32,7 @@ where p.org_id = @org_id and (@before = '' or p.id < nullif(@before, '')::uuid)`
 	sqlNewestProfiles = ` order by p.id desc limit @limit`
 
 	sqlWithPhone    = ` and p.phone = @phone`
-	sqlNamed        = ` and p.name_key >= key_of_name(@name) and p.name_key < key_of_name(@name) || chr(1114111)` // the last character there is
+	sqlNamed        = ` and p.name_key >= key_of_name(@name) and p.name_key < key_of_name(@name) || chr(1114111)` // which no name has
 	sqlHeldOnly     = ` and p.hold`
 	sqlNotActivated = ` and not p.activated`
 
@@ -44,7 +44,8 @@ select ` + profileColumns + ` from profiles p join (
         select s.profile_id from conversation_sessions s`
 	sqlOfThePerson  = ` join profiles p on p.id = s.profile_id`
 	sqlStandingThus = `
-        where s.org_id = @org_id and s.status = u.status and not s.superseded and (@before = '' or s.profile_id < nullif(@before, '')::uuid)`
+        where s.org_id = @org_id and s.status = u.status and not s.superseded
+          and (@before = '' or s.profile_id < nullif(@before, '')::uuid)`
 	sqlNewestSessions = `
         order by s.profile_id desc limit @limit) w
     order by w.profile_id desc limit @limit) page on page.profile_id = p.id
