@@ -42,6 +42,7 @@ func newAPI(ctx context.Context, onboarding, messaging grpc.ClientConnInterface)
 	mux := runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, strictJSON()),
 		runtime.WithMiddlewares(nameRoute),
+		runtime.WithForwardResponseOption(sayCreated),
 		runtime.WithErrorHandler(answerAPI),
 		runtime.WithRoutingErrorHandler(answerUnrouted),
 		// A service's metadata is not for the caller.
@@ -72,7 +73,7 @@ func newAPI(ctx context.Context, onboarding, messaging grpc.ClientConnInterface)
 }
 
 // strictRequest passes on what the generated handlers may see: a body of at most 64 KiB that says it is JSON, and no
-// header but that, for they heed more of the headers (Grpc-Timeout, Grpc-Metadata-*, X-HTTP-Method-Override, TE) than a
+// header but that (Idempotency-Key goes by the context), for they heed more of the headers (Grpc-Timeout, Grpc-Metadata-*, X-HTTP-Method-Override, TE) than a
 // caller should steer.
 func strictRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -92,6 +93,11 @@ func strictRequest(next http.Handler) http.Handler {
 		}
 		if !utf8.ValidString(r.URL.Path) { // no field of a message could hold it
 			answerNoRoute(ctx, w, http.StatusBadRequest)
+			return
+		}
+		ctx, misnamed := withIdempotencyKey(ctx, r)
+		if misnamed != nil {
+			writeError(ctx, w, http.StatusBadRequest, misnamed)
 			return
 		}
 		clean := r.Clone(context.WithValue(ctx, queryKey{}, r.URL.RawQuery))
@@ -190,6 +196,9 @@ func (g guarded) Invoke(ctx context.Context, method string, args, reply any, opt
 		return status.Error(codes.Internal, "no rule for "+method)
 	}
 	if err := permit(rule, principal, request); err != nil {
+		return err
+	}
+	if err := takeIdempotencyKey(ctx, rule, request); err != nil {
 		return err
 	}
 	// All that a service may know of the caller is the principal and the request id, which the connection adds.

@@ -71,7 +71,7 @@ type goldenCall struct {
 }
 
 // shown are the headers that a golden case holds.
-var shown = []string{"Content-Type", "Retry-After", "Allow", "Www-Authenticate", "Upgrade", qstash.HeaderNonRetryable} //nolint:gochecknoglobals // a constant list
+var shown = []string{"Content-Type", "Location", "Retry-After", "Allow", "Www-Authenticate", "Upgrade", qstash.HeaderNonRetryable} //nolint:gochecknoglobals // a constant list
 
 var update = flag.Bool("update", false, "write what came of the golden cases into their files") //nolint:gochecknoglobals // a flag
 
@@ -82,6 +82,7 @@ func TestStatusCallback(t *testing.T)  { runGolden(t, "testdata/status_callback.
 func TestKapsoWebhook(t *testing.T)    { runGolden(t, "testdata/kapso_webhook.yaml") }    //nolint:paralleltest // in runGolden
 func TestShopifyWebhook(t *testing.T)  { runGolden(t, "testdata/shopify_webhook.yaml") }  //nolint:paralleltest // in runGolden
 func TestWebhookJobs(t *testing.T)     { runGolden(t, "testdata/webhook_jobs.yaml") }     //nolint:paralleltest // in runGolden
+func TestPeople(t *testing.T)          { runGolden(t, "testdata/people.yaml") }           //nolint:paralleltest // in runGolden
 func TestOutbound(t *testing.T)        { runGolden(t, "testdata/outbound.yaml") }         //nolint:paralleltest // in runGolden
 func TestEngagement(t *testing.T)      { runGolden(t, "testdata/engagement.yaml") }       //nolint:paralleltest // in runGolden
 func TestGoals(t *testing.T)           { runGolden(t, "testdata/goals.yaml") }            //nolint:paralleltest // in runGolden

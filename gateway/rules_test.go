@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -110,7 +109,7 @@ func TestRules(t *testing.T) {
 			reached := false
 			for _, c := range cases {
 				path, _, _ := strings.Cut(c.Request.Path, "?")
-				reached = reached || c.Request.Method == method && matches(template, path) && c.Want.Status == http.StatusOK &&
+				reached = reached || c.Request.Method == method && matches(template, path) && c.Want.Status/100 == 2 &&
 					len(c.Want.Calls) == 1 && c.Want.Calls[0].RPC == rpcName
 			}
 			require.True(t, reached, "%s has no golden case", route)

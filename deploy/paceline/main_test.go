@@ -275,7 +275,7 @@ func (u *upProcess) curl(t *testing.T, n int, replace map[string]string) map[str
 	defer func() { require.NoError(t, response.Body.Close()) }()
 	body, err := io.ReadAll(response.Body)
 	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, response.StatusCode, "%s: %s", line, body)
+	require.Contains(t, []int{http.StatusOK, http.StatusCreated}, response.StatusCode, "%s: %s", line, body)
 	http.DefaultClient.CloseIdleConnections()
 	var answer map[string]any
 	require.NoError(t, json.Unmarshal(body, &answer))

@@ -515,6 +515,24 @@ func (s *Service) CheckSender(_ context.Context, in *messagingv1.CheckSenderRequ
 	return &messagingv1.CheckSenderResponse{Sender: s.ours, OptedOut: !s.older && s.stopped[in.GetTo()]}, nil
 }
 
+// GetUnfinished finds a message that is on its way or in doubt; it keeps no queue of texts.
+func (s *Service) GetUnfinished(ctx context.Context, in *messagingv1.GetUnfinishedRequest) (*messagingv1.GetUnfinishedResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.down:
+		return nil, unavailable()
+	case s.older:
+		return s.UnimplementedMessagingServiceServer.GetUnfinished(ctx, in)
+	}
+	for _, r := range s.rows {
+		if status := r.status(); r.message.GetTo() == in.GetPhone() && slices.Contains([]string{"sending", "unknown", "parked"}, status) {
+			return &messagingv1.GetUnfinishedResponse{MessageId: r.message.GetMessageId(), MessageStatus: status}, nil
+		}
+	}
+	return &messagingv1.GetUnfinishedResponse{}, nil
+}
+
 // copy is what leaves the lock.
 // status is that of a message which the carrier is not known to have.
 func (r *row) status() string {

@@ -13,8 +13,9 @@ import (
 
 // Rule is what a method's proto says of it, in option (paceline.method.v1.method).
 type Rule struct {
-	Callers []Role // who may call it
-	Retry   bool   // whether the connection of the caller may repeat the call
+	Callers   []Role // who may call it
+	Retry     bool   // whether the connection of the caller may repeat the call
+	ActsAgain bool   // whether a repeat of the request acts again
 }
 
 // Rules are those of every method of a service that is linked in, by the method's full name "/package.Service/Method". A method
@@ -43,7 +44,7 @@ func Rules(service string) (map[string]Rule, error) {
 // ruleOf reads the option of one method.
 func ruleOf(method protoreflect.MethodDescriptor) (Rule, error) {
 	said, _ := proto.GetExtension(method.Options(), methodv1.E_Method).(*methodv1.Method)
-	rule := Rule{Retry: said.GetRetry()}
+	rule := Rule{Retry: said.GetRetry(), ActsAgain: said.GetActsAgain()}
 	for _, caller := range said.GetCallers() {
 		role, known := map[methodv1.Caller]Role{
 			methodv1.Caller_CALLER_SERVICE:  RoleService,

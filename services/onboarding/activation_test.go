@@ -237,7 +237,7 @@ func TestActivation(t *testing.T) {
 	subtest(t, "S0_69_RefusesWhoSaidSTOPBeforeTheyWereEnrolled", setup, func(t *testing.T, b *bundle) {
 		p := conversation.Profile{Phone: "+5511987651234"}
 		b.reply(p, "STOP")
-		p, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: p.Phone, FirstName: "Ana"})
+		p, _, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: p.Phone, FirstName: "Ana"})
 		require.NoError(t, err)
 		_, err = b.activates(p, nil)
 		refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_OPTED_OUT)
@@ -248,7 +248,7 @@ func TestActivation(t *testing.T) {
 
 	subtest(t, "RefusesAnOrganisationWithoutASender", setup, func(t *testing.T, b *bundle) {
 		other := newID()
-		p, err := b.current().service.Enrol(t.Context(), other, conversation.Person{Phone: "+5511987651234", FirstName: "Bia"})
+		p, _, err := b.current().service.Enrol(t.Context(), other, conversation.Person{Phone: "+5511987651234", FirstName: "Bia"})
 		require.NoError(t, err)
 		operator := rpc.WithPrincipal(t.Context(), rpc.Principal{Subject: "operator-2", Role: rpc.RoleOperator, OrgID: other})
 		_, err = b.current().server.ActivateProfile(operator, &onboardingv1.ActivateProfileRequest{ProfileId: p.ID})

@@ -20,7 +20,7 @@ import (
 func (b *bundle) speaker(locale string) conversation.Profile {
 	b.t.Helper()
 	zone := map[string]string{"en": "America/New_York", "pt-BR": "America/Sao_Paulo"}[locale]
-	p, err := b.current().service.Enrol(b.t.Context(), orgID, conversation.Person{
+	p, _, err := b.current().service.Enrol(b.t.Context(), orgID, conversation.Person{
 		Phone: fmt.Sprintf("+551198765%04d", b.people.Add(1)), FirstName: "Ana", Locale: locale, TimeZone: zone,
 	})
 	require.NoError(b.t, err)

@@ -255,6 +255,12 @@ func (p *ports) CheckSender(ctx context.Context, org, phone string) error {
 	return act(p, "CheckSender", func() error { return p.carrier.CheckSender(asItself(ctx), org, phone) })
 }
 
+func (p *ports) Unfinished(ctx context.Context, org, profileID, phone string) (conversation.Unfinished, error) {
+	return call(p, "Unfinished", func() (conversation.Unfinished, error) {
+		return p.carrier.Unfinished(asItself(ctx), org, profileID, phone)
+	})
+}
+
 func (p *ports) ForwardHold(ctx context.Context, org, phone string, held bool, version int64) error {
 	return act(p, "ForwardHold", func() error { return p.carrier.ForwardHold(ctx, org, phone, held, version) })
 }

@@ -4,7 +4,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
 
+	"paceline.internal/emulators/messagingtest"
+	"paceline.internal/platform/rpc"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
 )
 
@@ -28,7 +32,7 @@ func TestEnrolment(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			p, err := b.current().service.Enrol(t.Context(), orgID, tt.person)
+			p, _, err := b.current().service.Enrol(t.Context(), orgID, tt.person)
 			if tt.want != "" {
 				require.ErrorIs(t, err, conversation.ErrInvalid)
 				require.ErrorContains(t, err, tt.want)
@@ -41,7 +45,7 @@ func TestEnrolment(t *testing.T) {
 
 	t.Run("EverythingThatIsWrongAtOnce", func(t *testing.T) {
 		t.Parallel()
-		_, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: "x", Locale: "fr", TimeZone: "Mars"})
+		_, _, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: "x", Locale: "fr", TimeZone: "Mars"})
 		for _, field := range []string{"phone", "first_name", "locale", "time_zone"} {
 			require.ErrorContains(t, err, field)
 		}
@@ -49,13 +53,100 @@ func TestEnrolment(t *testing.T) {
 
 	t.Run("SamePhoneIsTheSameProfile", func(t *testing.T) {
 		t.Parallel()
-		one, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: "+5511987657777", FirstName: "Ana"})
+		one, created, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: "+5511987657777", FirstName: "Ana"})
 		require.NoError(t, err)
-		two, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: "+5511987657777", FirstName: "Bia"})
+		require.True(t, created)
+		two, created, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: "+5511987657777", FirstName: "Bia"})
 		require.NoError(t, err)
+		require.False(t, created)
 		require.Equal(t, one, two)
-		elsewhere, err := b.current().service.Enrol(t.Context(), newID(), conversation.Person{Phone: "+5511987657777", FirstName: "Ana"})
+		elsewhere, _, err := b.current().service.Enrol(t.Context(), newID(), conversation.Person{Phone: "+5511987657777", FirstName: "Ana"})
 		require.NoError(t, err)
 		require.NotEqual(t, one.ID, elsewhere.ID)
 	})
+}
+
+// lists reads profiles as an operator, page by page.
+func (b *bundle) lists(in *onboardingv1.ListProfilesRequest) []string {
+	b.t.Helper()
+	var names []string
+	for {
+		out, err := asks(b, b.current().server.ListProfiles, in)
+		require.NoError(b.t, err)
+		for _, p := range out.GetProfiles() {
+			names = append(names, p.GetFirstName())
+		}
+		if in.PageToken = out.GetNextPageToken(); in.GetPageToken() == "" {
+			return names
+		}
+	}
+}
+
+func TestListProfiles(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	called := func(p conversation.Profile, name string) conversation.Profile {
+		b.exec(`update profiles set first_name = $2 where id = $1`, p.ID, name)
+		return p
+	}
+	none := called(b.person(), "Ângela")
+	active, _ := b.activated()
+	called(active, "Ana")
+	stopped, _ := b.activated()
+	b.reply(stopped, "STOP")
+	called(stopped, "ANABEL")
+	closed, r := b.activated()
+	b.resets(r)
+	called(closed, "Bia")
+	again, r := b.activated() // its session that was closed is not the newest one
+	b.resets(r)
+	b.activate(again)
+	called(again, "Ben_%")
+	parked, _, _ := b.parkedAtStep(messagingtest.Reject)
+	called(parked, "Cid")
+	held := called(b.person(), "Dora")
+	b.hold(held)
+	_, _, err := b.current().service.Enrol(t.Context(), newID(), conversation.Person{Phone: none.Phone, FirstName: "Eve"})
+	require.NoError(t, err)
+	all := []string{"Dora", "Cid", "Ben_%", "Bia", "ANABEL", "Ana", "Ângela"}
+
+	for _, tt := range []struct {
+		name string
+		in   *onboardingv1.ListProfilesRequest
+		want []string
+	}{
+		{name: "NewestFirst", in: &onboardingv1.ListProfilesRequest{}, want: all},
+		{name: "PageByPage", in: &onboardingv1.ListProfilesRequest{PageSize: 2}, want: all},
+		{name: "ByPhoneInAnySpelling", in: &onboardingv1.ListProfilesRequest{Phone: active.Phone[:3] + " (" + active.Phone[3:5] + ") " + active.Phone[5:]}, want: []string{"Ana"}},
+		{name: "ByPhoneWhosePlusBecameASpace", in: &onboardingv1.ListProfilesRequest{Phone: " " + active.Phone[1:]}, want: []string{"Ana"}},
+		{name: "ByAPhoneOfNobody", in: &onboardingv1.ListProfilesRequest{Phone: "+5511987650000"}},
+		{name: "ByTheBeginningOfAName", in: &onboardingv1.ListProfilesRequest{Name: "ana"}, want: []string{"ANABEL", "Ana"}},
+		{name: "ByANameInOtherLetters", in: &onboardingv1.ListProfilesRequest{Name: "ÂN"}, want: []string{"Ângela"}},
+		{name: "SignsOfAPatternAreLetters", in: &onboardingv1.ListProfilesRequest{Name: "ben_%"}, want: []string{"Ben_%"}},
+		{name: "SignsOfAPatternMatchNothingElse", in: &onboardingv1.ListProfilesRequest{Name: "%"}},
+		{name: "None", in: &onboardingv1.ListProfilesRequest{State: "none"}, want: []string{"Dora", "Ângela"}},
+		{name: "Active", in: &onboardingv1.ListProfilesRequest{State: "active"}, want: []string{"Ben_%", "Ana"}},
+		{name: "ActivePageByPage", in: &onboardingv1.ListProfilesRequest{State: "active", PageSize: 1}, want: []string{"Ben_%", "Ana"}},
+		{name: "Stopped", in: &onboardingv1.ListProfilesRequest{State: "stopped"}, want: []string{"ANABEL"}},
+		{name: "Closed", in: &onboardingv1.ListProfilesRequest{State: "closed"}, want: []string{"Bia"}},
+		{name: "Undeliverable", in: &onboardingv1.ListProfilesRequest{State: "undeliverable"}, want: []string{"Cid"}},
+		{name: "Stuck", in: &onboardingv1.ListProfilesRequest{State: "stuck"}},
+		{name: "Parked", in: &onboardingv1.ListProfilesRequest{State: "parked"}, want: []string{"Cid"}},
+		{name: "Held", in: &onboardingv1.ListProfilesRequest{State: "held"}, want: []string{"Dora"}},
+		{name: "ByNameAndState", in: &onboardingv1.ListProfilesRequest{State: "active", Name: "b"}, want: []string{"Ben_%"}},
+		{name: "ByPhoneAndAnotherState", in: &onboardingv1.ListProfilesRequest{State: "stopped", Phone: active.Phone}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tt.want, b.lists(tt.in))
+		})
+	}
+	for name, in := range map[string]*onboardingv1.ListProfilesRequest{
+		"a national phone": {Phone: "11987654321"}, "a state that is none": {State: "away"}, "a name of spaces": {Name: "  "},
+		"a name that cannot be seen": {Name: "a\x00"}, "a page too large": {PageSize: 501}, "a token that is not ours": {PageToken: "x"},
+	} {
+		_, err := asks(b, b.current().server.ListProfiles, in)
+		refusal, _ := rpc.ErrorFrom(err)
+		require.Equal(t, codes.InvalidArgument, refusal.Code, name)
+	}
 }

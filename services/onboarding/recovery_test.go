@@ -55,7 +55,9 @@ func TestResumeSessions(t *testing.T) {
 		b.unmute()
 		first := all(b, &onboardingv1.ResumeSessionsRequest{ReasonContains: "nothing", ParkedSince: timestamppb.New(began), PageSize: 2})
 		require.Equal(t, []string{parked[2].ID, parked[1].ID}, first.GetSessionIds())
-		rest := all(b, &onboardingv1.ResumeSessionsRequest{ReasonContains: "nothing", PageSize: 2, PageToken: first.GetNextPageToken()})
+		rest := all(b, &onboardingv1.ResumeSessionsRequest{
+			ReasonContains: "nothing", ParkedSince: timestamppb.New(began), PageSize: 2, PageToken: first.GetNextPageToken(),
+		})
 		require.Equal(t, []string{parked[0].ID}, rest.GetSessionIds())
 		require.Empty(t, rest.GetNextPageToken())
 		b.quiet()

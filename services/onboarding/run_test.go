@@ -417,6 +417,8 @@ func TestWhoMayCall(t *testing.T) {
 		"RecordStepFailure": discard(w.client.RecordStepFailure, &onboardingv1.RecordStepFailureRequest{SourceMessageId: "m"}),
 		"ReceiveMessage":    discard(w.client.ReceiveMessage, &onboardingv1.ReceiveMessageRequest{}),
 		"CreateProfile":     discard(w.client.CreateProfile, &onboardingv1.CreateProfileRequest{}),
+		"ListProfiles":      discard(w.client.ListProfiles, &onboardingv1.ListProfilesRequest{}),
+		"UpdateProfile":     discard(w.client.UpdateProfile, &onboardingv1.UpdateProfileRequest{}),
 		"GetProfile":        discard(w.client.GetProfile, &onboardingv1.GetProfileRequest{ProfileId: p.GetProfileId()}),
 		"ActivateProfile":   discard(w.client.ActivateProfile, &onboardingv1.ActivateProfileRequest{}),
 		"HoldProfile":       discard(w.client.HoldProfile, &onboardingv1.HoldProfileRequest{}),
@@ -431,8 +433,8 @@ func TestWhoMayCall(t *testing.T) {
 	}
 	may := map[rpc.Role][]string{
 		rpc.RoleService:  {"ExecuteStep", "RecordStepFailure", "ReceiveMessage"},
-		rpc.RoleOperator: {"ExecuteStep", "CreateProfile", "GetProfile", "ActivateProfile", "HoldProfile", "ReleaseProfile", "ListSessions", "GetSession", "ResetSession", "ResumeSession", "ResumeSessions", "ListDeadLetters", "ReplayDeadLetter"},
-		rpc.RoleApp:      {"CreateProfile", "GetProfile", "ActivateProfile", "ListSessions", "GetSession"},
+		rpc.RoleOperator: {"ExecuteStep", "CreateProfile", "GetProfile", "ListProfiles", "UpdateProfile", "ActivateProfile", "HoldProfile", "ReleaseProfile", "ListSessions", "GetSession", "ResetSession", "ResumeSession", "ResumeSessions", "ListDeadLetters", "ReplayDeadLetter"},
+		rpc.RoleApp:      {"CreateProfile", "GetProfile", "ListProfiles", "UpdateProfile", "ActivateProfile", "ListSessions", "GetSession"},
 		rpc.RoleUser:     {"GetProfile", "ListSessions", "GetSession"},
 	}
 	for _, role := range rpc.Roles() {
@@ -466,6 +468,7 @@ func TestWhoMayCall(t *testing.T) {
 		for reason, calls := range map[onboardingv1.Reason][]func(ctx context.Context) error{
 			onboardingv1.Reason_REASON_PROFILE_NOT_FOUND: {
 				discard(w.client.GetProfile, &onboardingv1.GetProfileRequest{ProfileId: p.GetProfileId()}),
+				discard(w.client.UpdateProfile, &onboardingv1.UpdateProfileRequest{ProfileId: p.GetProfileId(), FirstName: new("Eve")}),
 				discard(w.client.HoldProfile, &onboardingv1.HoldProfileRequest{ProfileId: p.GetProfileId()}),
 				discard(w.client.ReleaseProfile, &onboardingv1.ReleaseProfileRequest{ProfileId: p.GetProfileId()}),
 			},
@@ -584,6 +587,9 @@ func TestListSessions(t *testing.T) {
 		{name: "FullPageIsTheLast", in: &onboardingv1.ListSessionsRequest{PageSize: 3}, want: ids},
 		{name: "OfOneToken", in: &onboardingv1.ListSessionsRequest{StateToken: string(session.AwaitingExplanationResponse)}, want: ids[2:]},
 		{name: "ThoseThatNeedAnOperator", in: &onboardingv1.ListSessionsRequest{Stuck: true}, want: ids[1:2]},
+		{name: "OfAStatus", in: &onboardingv1.ListSessionsRequest{Status: []string{"stuck"}}, want: ids[1:2]},
+		{name: "OfSomeStatusesPageByPage", in: &onboardingv1.ListSessionsRequest{Status: []string{"stuck", "active", "stuck"}, PageSize: 1}, want: ids},
+		{name: "OfAStatusThatNoneThatNeedsAnOperatorHas", in: &onboardingv1.ListSessionsRequest{Status: []string{"active"}, Stuck: true}},
 		{name: "OfAnUnknownProfile", in: &onboardingv1.ListSessionsRequest{ProfileId: newID()}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -596,6 +602,7 @@ func TestListSessions(t *testing.T) {
 		in   *onboardingv1.ListSessionsRequest
 	}{
 		{name: "RefusesATokenThatIsNone", in: &onboardingv1.ListSessionsRequest{StateToken: "x"}},
+		{name: "RefusesAStatusThatIsNone", in: &onboardingv1.ListSessionsRequest{Status: []string{"active", "parked"}}},
 		{name: "RefusesAPageThatIsTooLarge", in: &onboardingv1.ListSessionsRequest{PageSize: 501}},
 		{name: "RefusesANegativePage", in: &onboardingv1.ListSessionsRequest{PageSize: -1}},
 		{name: "RefusesAPageTokenThatIsNotOurs", in: &onboardingv1.ListSessionsRequest{PageToken: "x"}},

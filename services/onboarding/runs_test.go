@@ -205,7 +205,7 @@ func TestDailyRun(t *testing.T) {
 
 	subtest(t, "OrganisationWithoutANumberMovesNobody", setup, func(t *testing.T, b *bundle) {
 		elsewhere := newID()
-		p, err := b.current().service.Enrol(t.Context(), elsewhere, conversation.Person{Phone: "+5511987659999", FirstName: "Ana"})
+		p, _, err := b.current().service.Enrol(t.Context(), elsewhere, conversation.Person{Phone: "+5511987659999", FirstName: "Ana"})
 		require.NoError(t, err)
 		at := b.clock.Now()
 		m, err := rules.Begin(rules.Event{Trigger: rules.UserMessage, At: at, Now: at})

@@ -285,7 +285,7 @@ func answer(w http.ResponseWriter, err error) {
 // person enrols a new person.
 func (b *bundle) person() conversation.Profile {
 	b.t.Helper()
-	p, err := b.current().service.Enrol(b.t.Context(), orgID, conversation.Person{
+	p, _, err := b.current().service.Enrol(b.t.Context(), orgID, conversation.Person{
 		Phone: fmt.Sprintf("+551198765%04d", b.people.Add(1)), FirstName: "Ana",
 	})
 	require.NoError(b.t, err)

@@ -242,7 +242,7 @@ func (c *Client) Call(ctx context.Context, method, path string, in, out any) (er
 	if err != nil {
 		return err
 	}
-	if response.StatusCode != http.StatusOK {
+	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusCreated {
 		return &StatusError{Method: method, Path: path, Code: response.StatusCode, Answer: string(answer)}
 	}
 	if out == nil {

@@ -169,7 +169,7 @@ func (b *bundle) send(t *testing.T, req *http.Request) (int, []byte) {
 func (b *bundle) call(t *testing.T, method, path string, in, out any) {
 	t.Helper()
 	status, answer := b.try(t, b.operator, method, path, in)
-	require.Equal(t, http.StatusOK, status, "%s %s: %s", method, path, answer)
+	require.Contains(t, []int{http.StatusOK, http.StatusCreated}, status, "%s %s: %s", method, path, answer)
 	if out != nil {
 		require.NoError(t, json.Unmarshal(answer, out), "%s", answer)
 	}

@@ -150,7 +150,7 @@ func (w world) call(t *testing.T, method, path string, in, out any) {
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+w.token)
 	status, answer := do(t, req)
-	require.Equal(t, http.StatusOK, status, "%s", answer)
+	require.Contains(t, []int{http.StatusOK, http.StatusCreated}, status, "%s", answer)
 	require.NoError(t, json.Unmarshal(answer, out))
 }
 

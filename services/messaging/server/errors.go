@@ -40,6 +40,7 @@ func refusals() []refusal {
 		{send.ErrInvalid, codes.InvalidArgument, messagingv1.Reason_REASON_INVALID, ""},
 		{sms.ErrPhone, codes.InvalidArgument, messagingv1.Reason_REASON_INVALID, ""},
 		{sms.ErrBody, codes.InvalidArgument, messagingv1.Reason_REASON_INVALID, ""},
+		{rpc.ErrPageToken, codes.InvalidArgument, messagingv1.Reason_REASON_INVALID, ""},
 		{errDenied, codes.PermissionDenied, messagingv1.Reason_REASON_PERMISSION_DENIED, "not allowed"},
 		{send.ErrKeyReused, codes.AlreadyExists, messagingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED, send.ErrKeyReused.Error()},
 		{send.ErrNoSender, codes.FailedPrecondition, messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER, send.ErrNoSender.Error()},

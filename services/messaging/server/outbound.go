@@ -103,7 +103,7 @@ func (o *Outbound) ListQueuedTexts(
 	page := &messagingv1.ListQueuedTextsResponse{}
 	if len(found) > size {
 		found = found[:size]
-		page.NextPageToken = writePageToken(found[size-1].ID)
+		page.NextPageToken = writePlace(r, found[size-1].ID)
 	}
 	for _, m := range found {
 		page.Texts = append(page.Texts, writeQueued(m))
@@ -154,7 +154,7 @@ func readQueuedQuery(v view, r *messagingv1.ListQueuedTextsRequest) (outbound.Qu
 	}
 	q := outbound.Query{
 		OrgID: v.orgID, ProfileID: profileID, Status: outbound.Status(r.GetStatus()), Purpose: outbound.Purpose(r.GetPurpose()),
-		Key: r.GetIdempotencyKey(), Before: uuid.Max, Limit: int(r.GetPageSize()),
+		Key: r.GetIdempotencyKey(), Limit: int(r.GetPageSize()),
 	}
 	switch {
 	case q.Limit == 0:
@@ -171,12 +171,8 @@ func readQueuedQuery(v view, r *messagingv1.ListQueuedTextsRequest) (outbound.Qu
 	if strings.ContainsRune(q.Key, 0) {
 		return outbound.Query{}, invalid("idempotency_key", "holds a character that no key has")
 	}
-	if r.GetPageToken() != "" {
-		if q.Before, err = readPageToken(r.GetPageToken()); err != nil {
-			return outbound.Query{}, err
-		}
-	}
-	return q, nil
+	q.Before, err = readPlace(r)
+	return q, err
 }
 
 func writeQueued(m outbound.Queued) *messagingv1.QueuedText {

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/base64"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/inbox"
@@ -303,7 +303,7 @@ func readQuery(v view, r *messagingv1.ListMessagesRequest) (send.Query, error) {
 		return send.Query{}, err
 	}
 	q := send.Query{
-		OrgID: v.orgID, ProfileID: profileID, Key: r.GetIdempotencyKey(), Before: uuid.Max, Limit: int(r.GetPageSize()),
+		OrgID: v.orgID, ProfileID: profileID, Key: r.GetIdempotencyKey(), Limit: int(r.GetPageSize()),
 	}
 	switch {
 	case q.Limit == 0:
@@ -319,28 +319,24 @@ func readQuery(v view, r *messagingv1.ListMessagesRequest) (send.Query, error) {
 	if strings.ContainsRune(q.Key, 0) {
 		return send.Query{}, invalid("idempotency_key", "holds a character that no key has")
 	}
-	if r.GetPageToken() != "" {
-		if q.Before, err = readPageToken(r.GetPageToken()); err != nil {
-			return send.Query{}, err
-		}
-	}
-	return q, nil
+	q.Before, err = readPlace(r)
+	return q, err
 }
 
-// A page token is the id of the last message of the page before; opaque, so that it may become something else.
-func readPageToken(token string) (uuid.UUID, error) {
-	raw, err := base64.RawURLEncoding.DecodeString(token)
-	if err != nil {
-		return uuid.Nil, invalid("page_token", "is not one of ours")
+// readPlace is the id behind which a list goes on, newest first.
+func readPlace(r rpc.List) (uuid.UUID, error) {
+	place, err := rpc.PageFrom(r)
+	if err != nil || place == "" {
+		return uuid.Max, err
 	}
-	id, err := uuid.FromBytes(raw)
+	id, err := uuid.FromBytes([]byte(place))
 	if err != nil {
-		return uuid.Nil, invalid("page_token", "is not one of ours")
+		return uuid.Nil, rpc.ForeignPage()
 	}
 	return id, nil
 }
 
-func writePageToken(last uuid.UUID) string { return base64.RawURLEncoding.EncodeToString(last[:]) }
+func writePlace(r rpc.List, last uuid.UUID) string { return rpc.NextPage(r, string(last[:])) }
 
 // readLedgerPage reads the page of a ledger; its token is the number of the last line of the page before.
 func readLedgerPage(r *messagingv1.GetConsentRequest) (inbox.LedgerPage, error) {
@@ -351,21 +347,19 @@ func readLedgerPage(r *messagingv1.GetConsentRequest) (inbox.LedgerPage, error) 
 	case page.Limit < 0 || page.Limit > inbox.LargestLedgerPage:
 		return inbox.LedgerPage{}, invalid("page_size", fmt.Sprintf("must be 1 to %d", inbox.LargestLedgerPage))
 	}
-	if r.GetPageToken() != "" {
-		raw, err := base64.RawURLEncoding.DecodeString(r.GetPageToken())
-		if err == nil {
-			page.After, err = strconv.ParseInt(string(raw), 10, 64)
-		}
-		if err != nil || page.After < 0 {
-			return inbox.LedgerPage{}, invalid("page_token", "is not one of ours")
-		}
+	place, err := rpc.PageFrom(r)
+	if err != nil || place == "" {
+		return page, err
+	}
+	if page.After, err = strconv.ParseInt(place, 10, 64); err != nil || page.After < 0 {
+		return inbox.LedgerPage{}, rpc.ForeignPage()
 	}
 	return page, nil
 }
 
-func writeLedgerToken(l inbox.Ledger) string {
+func writeLedgerPlace(r *messagingv1.GetConsentRequest, l inbox.Ledger) string {
 	if !l.More {
 		return ""
 	}
-	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(l.Events[len(l.Events)-1].Seq, 10)))
+	return rpc.NextPage(r, strconv.FormatInt(l.Events[len(l.Events)-1].Seq, 10))
 }

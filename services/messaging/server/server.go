@@ -3,6 +3,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -14,6 +15,7 @@ import (
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/postgres"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sms"
 )
 
 // Config is what a Server works with. Every field is needed.
@@ -169,7 +171,7 @@ func (s *Server) ListMessages(ctx context.Context, r *messagingv1.ListMessagesRe
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	return writePage(found, size), nil
+	return writePage(r, found, size), nil
 }
 
 // GetConsent reads the consent of a number and a page of its ledger, all of which is verified.
@@ -191,7 +193,7 @@ func (s *Server) GetConsent(ctx context.Context, r *messagingv1.GetConsentReques
 		return nil, refuse(ctx, err)
 	}
 	return &messagingv1.GetConsentResponse{
-		Consent: writeConsent(ledger), Events: writeEvents(ledger), Chain: writeChain(ledger), NextPageToken: writeLedgerToken(ledger),
+		Consent: writeConsent(ledger), Events: writeEvents(ledger), Chain: writeChain(ledger), NextPageToken: writeLedgerPlace(r, ledger),
 	}, nil
 }
 
@@ -243,6 +245,32 @@ func (s *Server) SetReminders(ctx context.Context, r *messagingv1.SetRemindersRe
 		answer.Reminders = messagingv1.Switch_SWITCH_OFF
 	}
 	return answer, nil
+}
+
+// GetUnfinished finds what is not at its end of a person.
+func (s *Server) GetUnfinished(ctx context.Context, r *messagingv1.GetUnfinishedRequest) (*messagingv1.GetUnfinishedResponse, error) {
+	answer, err := s.unfinished(ctx, r)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	return answer, nil
+}
+
+func (s *Server) unfinished(ctx context.Context, r *messagingv1.GetUnfinishedRequest) (*messagingv1.GetUnfinishedResponse, error) {
+	orgID, err := readID("org_id", r.GetOrgId())
+	if err != nil {
+		return nil, err
+	}
+	profileID, err := readID("profile_id", r.GetProfileId())
+	if err != nil {
+		return nil, err
+	}
+	phone, err := sms.StoredPhone(r.GetPhone()) // it is a profile's; see readHold
+	if err != nil {
+		return nil, fmt.Errorf("phone: %w", err)
+	}
+	found, err := s.Store.Unfinished(ctx, orgID, profileID, phone.String())
+	return &messagingv1.GetUnfinishedResponse{MessageId: found.MessageID, MessageStatus: found.Status, TextId: found.TextID}, err
 }
 
 // CheckSender reports what an organisation sends from, and whether the person that it asks about has opted out.

@@ -114,11 +114,11 @@ func writeEvidence(e send.Evidence) *messagingv1.GetEvidenceResponse {
 }
 
 // writePage cuts the one message too many that says that there is a next page.
-func writePage(found []send.Message, size int) *messagingv1.ListMessagesResponse {
+func writePage(r *messagingv1.ListMessagesRequest, found []send.Message, size int) *messagingv1.ListMessagesResponse {
 	answer := &messagingv1.ListMessagesResponse{}
 	if len(found) > size {
 		found = found[:size]
-		answer.NextPageToken = writePageToken(found[size-1].ID)
+		answer.NextPageToken = writePlace(r, found[size-1].ID)
 	}
 	for _, m := range found {
 		answer.Messages = append(answer.Messages, writeMessage(m))

@@ -15,6 +15,8 @@ type store interface {
 
 	CreateProfile(ctx context.Context, p Profile) (Profile, error)
 	Profile(ctx context.Context, orgID, profileID string) (Profile, error)
+	// ChangeProfile makes a person who is as they were into what they are to be, unless MayChange forbids it; ErrPhoneTaken, ErrConflict.
+	ChangeProfile(ctx context.Context, was, is Profile, unfinished Unfinished, at time.Time) (Profile, error)
 	SetHold(ctx context.Context, orgID, profileID, reason string, at time.Time) (Profile, error)
 	// Release lifts a hold, and takes up what waited for that.
 	Release(ctx context.Context, orgID, profileID string, at time.Time) (Profile, error)
@@ -96,6 +98,8 @@ type carrier interface {
 	RecordStatus(ctx context.Context, s KapsoStatus) (matched bool, err error)
 	// CheckSender is nil when the organisation can message the phone; ErrNoSender, ErrOptedOut.
 	CheckSender(ctx context.Context, orgID, phone string) error
+	// Unfinished is what is not at its end of a person there; ErrUnavailable, also for a messaging service that cannot say.
+	Unfinished(ctx context.Context, orgID, profileID, phone string) (Unfinished, error)
 	// Sender is what an organisation sends from; ErrNoSender.
 	Sender(ctx context.Context, orgID string) (string, error)
 	// ListInbound lists what was sent to it, in Twilio's own record.

@@ -42,20 +42,20 @@ var ErrInvalid = errors.New("invalid profile")
 
 const maxFirstName = 60
 
-// Enrol creates a profile, or returns the one that the phone has in this organisation already. ErrInvalid says what is
-// wrong with the fields.
-func (c *Service) Enrol(ctx context.Context, orgID string, p Person) (Profile, error) {
-	p, err := normalise(p)
-	if err != nil {
-		return Profile{}, err
+// Enrol creates a profile, or returns the one that the phone has in this organisation already, and reports which. ErrInvalid says what
+// is wrong with the fields.
+func (c *Service) Enrol(ctx context.Context, orgID string, p Person) (enrolled Profile, created bool, err error) {
+	if p, err = normalise(p); err != nil {
+		return Profile{}, false, err
 	}
 	if _, err := c.Catalog.Render(c.Catalog.Current(), p.Locale, string(session.TextOpening), p.FirstName); err != nil {
-		return Profile{}, fmt.Errorf("%w: first_name: %w", ErrInvalid, err)
+		return Profile{}, false, fmt.Errorf("%w: first_name: %w", ErrInvalid, err)
 	}
-	return c.Store.CreateProfile(ctx, Profile{
-		ID: uuid.Must(uuid.NewV7()).String(), OrgID: orgID, Phone: p.Phone, FirstName: p.FirstName,
-		Locale: p.Locale, TimeZone: p.TimeZone, CreatedAt: c.Now(),
+	id := uuid.Must(uuid.NewV7()).String()
+	enrolled, err = c.Store.CreateProfile(ctx, Profile{
+		ID: id, OrgID: orgID, Phone: p.Phone, FirstName: p.FirstName, Locale: p.Locale, TimeZone: p.TimeZone, CreatedAt: c.Now(),
 	})
+	return enrolled, err == nil && enrolled.ID == id, err
 }
 
 // locales that the catalog is written in.
@@ -71,6 +71,15 @@ func normalise(p Person) (Person, error) {
 		return Person{}, fmt.Errorf("%w: %s", ErrInvalid, strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	return Person{Phone: phone, FirstName: name, Locale: locale, TimeZone: zone}, nil
+}
+
+// ParsePhone is a phone in its stored form, of any international spelling; ErrInvalid.
+func ParsePhone(raw string) (string, error) {
+	phone, err := normalisePhone(raw)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return phone, nil
 }
 
 // normalisePhone reads phones as strictly as messaging does: what the library would drop without a word, such as letters or an

@@ -252,6 +252,18 @@ func (c *Client) CheckSender(ctx context.Context, orgID, phone string) error {
 	return translate(err)
 }
 
+// Unfinished is what is not at its end of a person in messaging. conversation.ErrUnavailable when it cannot be reached, or is of a release
+// that cannot say.
+func (c *Client) Unfinished(ctx context.Context, orgID, profileID, phone string) (conversation.Unfinished, error) {
+	found, err := c.rpc.GetUnfinished(ctx, &messagingv1.GetUnfinishedRequest{OrgId: orgID, ProfileId: profileID, Phone: phone})
+	if status.Code(err) == codes.Unimplemented {
+		return conversation.Unfinished{}, conversation.ErrUnavailable
+	}
+	return conversation.Unfinished{
+		MessageID: found.GetMessageId(), MessageStatus: found.GetMessageStatus(), TextID: found.GetTextId(),
+	}, translate(err)
+}
+
 // ForwardHold has messaging keep every message from a phone, or send them again; conversation.ErrKeepsNoHolds when it is of a release
 // that does not know how, conversation.ErrUnavailable when it cannot be reached or a message is still on its way.
 func (c *Client) ForwardHold(ctx context.Context, orgID, phone string, held bool, version int64) error {

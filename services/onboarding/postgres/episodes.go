@@ -17,7 +17,8 @@ func isNoSession(err error) bool { return errors.Is(err, conversation.ErrNoSessi
 
 // sqlMayOpen locks the person, so that what may be opened is decided by one activation at a time, and by none beside a hold.
 const sqlMayOpen = `
-select p.hold, coalesce((select o.require_consent_record from organisation_settings o where o.org_id = p.org_id), false) as consent_required
+select p.hold, coalesce((select o.require_consent_record from organisation_settings o where o.org_id = p.org_id), false) as consent_required,
+    p.phone
 from profiles p where p.org_id = $1 and p.id = $2 for no key update of p`
 
 // sqlOpen locks the session that is not over, if there is one, so that what it is stays so: one that is being parked at this moment is
@@ -26,15 +27,19 @@ const sqlOpen = sqlSession + `
 where s.profile_id = $1 and s.status not in ('stopped', 'closed') order by s.status = 'active' desc, s.id desc limit 1
 for no key update of s`
 
+// sqlOpenSession also ends a no that went along to a new phone, of which nothing else is known: who activates has a new consent.
 const sqlOpenSession = `
+with agreed as (
+    update profiles set opted_out_at = null, updated_at = @at where id = @profile and opted_out_at is not null and consent_changed_at is null
+)
 insert into conversation_sessions (id, org_id, profile_id, mode, state_token, status, copy_version, created_at, updated_at)
 values (@id, @org_id, @profile, @mode, @token, 'active', @copy, @at, @at)
 on conflict (profile_id) where status = 'active' do nothing`
 
 // OpenSession stores a new episode together with the job that sends its opening, or returns the session that the
 // profile has open already. Errors: conversation.ErrNoProfile, conversation.ErrOnHold, *conversation.SessionParked,
-// conversation.ErrAwaitsOperator, conversation.ErrConsentRequired, and conversation.ErrConflict when a process of the release before opened
-// one at this moment.
+// conversation.ErrAwaitsOperator, conversation.ErrConsentRequired, and conversation.ErrConflict when their phone was changed or a process of
+// the release before opened one at this moment.
 func (s *Store) OpenSession(ctx context.Context, o conversation.Opening) (session.Record, error) {
 	r := o.Session
 	var opened session.Record
@@ -72,7 +77,8 @@ func (s *Store) OpenSession(ctx context.Context, o conversation.Opening) (sessio
 // mayOpen is nil when a session may be opened, and until the transaction ends; or it is the session that the person has open already.
 func mayOpen(ctx context.Context, tx pgx.Tx, o conversation.Opening) (existing session.Record, open bool, err error) {
 	var hold, consentRequired bool
-	err = tx.QueryRow(ctx, sqlMayOpen, o.Session.OrgID, o.Session.ProfileID).Scan(&hold, &consentRequired)
+	var phone string
+	err = tx.QueryRow(ctx, sqlMayOpen, o.Session.OrgID, o.Session.ProfileID).Scan(&hold, &consentRequired, &phone)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return existing, false, conversation.ErrNoProfile
 	}
@@ -81,6 +87,9 @@ func mayOpen(ctx context.Context, tx pgx.Tx, o conversation.Opening) (existing s
 	}
 	if hold {
 		return existing, false, conversation.ErrOnHold
+	}
+	if phone != o.Phone { // it was changed since it was asked whether the person may be written to there
+		return existing, false, conversation.ErrConflict
 	}
 	rows, err := tx.Query(ctx, sqlOpen, o.Session.ProfileID)
 	view, err := collectView(rows, err)

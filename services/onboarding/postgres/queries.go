@@ -17,8 +17,9 @@ type SessionFilter struct {
 	OrgID      string
 	ProfileID  string
 	StateToken string
-	Stuck      bool   // only those that wait for an operator
-	Before     string // only sessions older than this id
+	Stuck      bool             // only those that wait for an operator
+	Statuses   []session.Status // only those with one of these, each of them named once
+	Before     string           // only sessions older than this id
 	Limit      int
 }
 
@@ -26,15 +27,25 @@ type SessionFilter struct {
 // begin with them.
 const sqlListSessions = sqlSessionColumns + `
 from (
-    select w.id as page_id from conversation_sessions w
+    select w.id as page_id from conversation_sessions w` + sqlOfTheFilter
+
+const sqlOfTheFilter = `
     where w.org_id = @org_id
       and (@profile = '' or w.profile_id = nullif(@profile, '')::uuid)
       and (@before = '' or w.id < nullif(@before, '')::uuid)`
 
 const (
+	// sqlListByStatus is sqlListSessions of some statuses, each with an end of its own in the index.
+	sqlListByStatus = sqlSessionColumns + `
+from (
+    select l.id as page_id from unnest(@status::text[]) u (status) cross join lateral (
+        select w.id from conversation_sessions w` + sqlOfTheFilter + ` and w.status = u.status`
+	sqlOfEachStatus = ` order by w.id desc limit @limit) l order by l.id desc limit @limit` + sqlOfThePage
+
 	sqlOnlyParked  = ` and w.status in ('stuck', 'undeliverable')` // as the index conversation_sessions_parked says it
 	sqlOnlyAt      = ` and w.state_token = @token`
-	sqlNewestFirst = ` order by w.id desc limit @limit
+	sqlNewestFirst = ` order by w.id desc limit @limit` + sqlOfThePage
+	sqlOfThePage   = `
 ) page join conversation_sessions s on s.id = page.page_id join profiles p on p.id = s.profile_id
 left join organisation_settings o on o.org_id = s.org_id
 order by s.id desc`
@@ -42,7 +53,10 @@ order by s.id desc`
 
 // ListSessions lists sessions, newest first.
 func (s *Store) ListSessions(ctx context.Context, f SessionFilter) ([]session.Record, error) {
-	sql := sqlListSessions
+	sql, newest := sqlListSessions, sqlNewestFirst
+	if len(f.Statuses) > 0 {
+		sql, newest = sqlListByStatus, sqlOfEachStatus
+	}
 	if f.Stuck {
 		sql += sqlOnlyParked
 	}
@@ -52,8 +66,12 @@ func (s *Store) ListSessions(ctx context.Context, f SessionFilter) ([]session.Re
 	var found []session.Record
 	var batch pgx.Batch
 	batch.Queue(sqlPlannedNow)
-	batch.Queue(sql+sqlNewestFirst, postgres.Args{
+	if len(f.Statuses) > 0 && f.ProfileID == "" {
+		batch.Queue(sqlInOrder)
+	}
+	batch.Queue(sql+newest, postgres.Args{
 		"org_id": f.OrgID, "profile": f.ProfileID, "token": f.StateToken, "before": f.Before, "limit": f.Limit,
+		"status": named(f.Statuses),
 	}).Query(func(rows pgx.Rows) (err error) {
 		found, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (session.Record, error) {
 			view, err := scanView(r)

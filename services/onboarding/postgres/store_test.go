@@ -201,6 +201,7 @@ func TestMove(t *testing.T) {
 		})
 		require.NoError(t, err)
 		r, err := store.OpenSession(t.Context(), conversation.Opening{
+			Phone: p.Phone,
 			Session: session.Record{
 				ID: uuid.NewString(), OrgID: p.OrgID, ProfileID: p.ID, Mode: session.Onboarding, Token: session.AwaitingOpeningResponse,
 				Status: session.Active, CopyVersion: "2026-11", CreatedAt: now, UpdatedAt: now,

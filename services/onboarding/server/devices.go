@@ -67,7 +67,7 @@ func (s *Goals) ListDevices(ctx context.Context, in *onboardingv1.ListDevicesReq
 	out := &onboardingv1.ListDevicesResponse{}
 	if len(found) > wanted {
 		found = found[:wanted]
-		out.NextPageToken = pageToken(found[wanted-1].ID)
+		out.NextPageToken = rpc.NextPage(in, found[wanted-1].ID)
 	}
 	for _, d := range found {
 		out.Devices = append(out.Devices, device(d))

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/engagement/rules"
 )
@@ -37,7 +38,7 @@ func (s *Engagement) ListEngagementTransitions(
 	out := &onboardingv1.ListEngagementTransitionsResponse{}
 	if len(found) > wanted {
 		found = found[:wanted]
-		out.NextPageToken = pageToken(found[wanted-1].ID)
+		out.NextPageToken = rpc.NextPage(in, found[wanted-1].ID)
 	}
 	for _, t := range found {
 		known, err := metadata(t.Metadata)

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"paceline.internal/platform/queue"
+	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/postgres"
@@ -42,7 +43,7 @@ func (s *Engagement) ListOutreach(
 	out := &onboardingv1.ListOutreachResponse{}
 	if len(found) > wanted {
 		found = found[:wanted]
-		out.NextPageToken = pageToken(found[wanted-1].ID)
+		out.NextPageToken = rpc.NextPage(in, found[wanted-1].ID)
 	}
 	for _, r := range found {
 		out.Outreach = append(out.Outreach, outreach(r))

@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"slices"
 	"strconv"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
@@ -54,13 +54,13 @@ func (s *Engagement) dryRun(
 	if size < 1 || size > maxPage {
 		return nil, invalid("page_size must be 0 to %d", maxPage)
 	}
-	if in.GetPageToken() != "" {
-		decoded, err := base64.RawURLEncoding.DecodeString(in.GetPageToken())
-		if err == nil {
-			from, err = strconv.Atoi(string(decoded))
-		}
-		if err != nil || from < 1 {
-			return nil, invalid("page_token is not one of ours; leave it out to begin again")
+	place, err := rpc.PageFrom(in)
+	if err != nil {
+		return nil, answer(err)
+	}
+	if place != "" {
+		if from, err = strconv.Atoi(place); err != nil || from < 1 {
+			return nil, answer(rpc.ForeignPage())
 		}
 	}
 	would, planned, err := s.People.DryRun(ctx, org(ctx), job, from, size)
@@ -80,7 +80,7 @@ func (s *Engagement) dryRun(
 		out.Planned = append(out.Planned, change)
 	}
 	if shown := from + len(planned); shown < would.Counts.Succeeded {
-		out.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(shown)))
+		out.NextPageToken = rpc.NextPage(in, strconv.Itoa(shown))
 	}
 	return out, nil
 }
@@ -103,7 +103,7 @@ func (s *Engagement) ListEngagementRuns(
 	out := &onboardingv1.ListEngagementRunsResponse{}
 	if len(found) > wanted {
 		found = found[:wanted]
-		out.NextPageToken = pageToken(found[wanted-1].ID)
+		out.NextPageToken = rpc.NextPage(in, found[wanted-1].ID)
 	}
 	for _, r := range found {
 		out.Runs = append(out.Runs, run(r))

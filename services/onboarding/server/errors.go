@@ -55,6 +55,7 @@ var table = []struct {
 	{engagement.ErrHouseholdFull, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{rules.ErrAction, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{conversation.ErrNoSession, codes.NotFound, onboardingv1.Reason_REASON_SESSION_NOT_FOUND},
+	{conversation.ErrPhoneTaken, codes.AlreadyExists, onboardingv1.Reason_REASON_PHONE_TAKEN},
 	{conversation.ErrNoSender, codes.FailedPrecondition, onboardingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER},
 	{conversation.ErrOnHold, codes.FailedPrecondition, onboardingv1.Reason_REASON_SAFETY_HOLD},
 	{conversation.ErrOptedOut, codes.FailedPrecondition, onboardingv1.Reason_REASON_OPTED_OUT},
@@ -99,6 +100,7 @@ var table = []struct {
 	{conversation.ErrUnavailable, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{reservation.ErrUnavailable, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{context.DeadlineExceeded, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
+	{rpc.ErrPageToken, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{errNotYours, codes.PermissionDenied, onboardingv1.Reason_REASON_PERMISSION_DENIED},
 }
 
@@ -117,7 +119,10 @@ func answer(err error) error {
 	var unfinished *conversation.SessionParked
 	var inProgress *reservation.InProgress
 	var notDue *conversation.NotDue
+	var busy *conversation.ProfileBusy
 	switch {
+	case errors.As(err, &busy):
+		return refuse(codes.FailedPrecondition, onboardingv1.Reason_REASON_PROFILE_BUSY, busy.Error(), 0)
 	case errors.As(err, &notDue):
 		return refuse(codes.FailedPrecondition, onboardingv1.Reason_REASON_STEP_NOT_DUE, notDue.Error(), notDue.Left)
 	case errors.As(err, &inProgress):

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"paceline.internal/platform/queue"
+	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/events"
 	"paceline.internal/services/onboarding/postgres"
@@ -353,7 +354,7 @@ func (s *Events) ListEventDeliveries(
 	out := &onboardingv1.ListEventDeliveriesResponse{}
 	if len(found) > wanted {
 		found = found[:wanted]
-		out.NextPageToken = pageToken(found[wanted-1].ID)
+		out.NextPageToken = rpc.NextPage(in, found[wanted-1].ID)
 	}
 	for _, r := range found {
 		out.Deliveries = append(out.Deliveries, delivery(r))

@@ -171,7 +171,7 @@ func (s *Goals) ListGoals(ctx context.Context, in *onboardingv1.ListGoalsRequest
 	out := &onboardingv1.ListGoalsResponse{}
 	if len(found) > wanted {
 		found = found[:wanted]
-		out.NextPageToken = pageToken(found[wanted-1].ID)
+		out.NextPageToken = rpc.NextPage(in, found[wanted-1].ID)
 	}
 	for _, g := range found {
 		out.Goals = append(out.Goals, s.goal(g))

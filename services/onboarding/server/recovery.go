@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/postgres"
 )
@@ -66,7 +67,7 @@ func (s *Server) ResumeSessions(
 	out := &onboardingv1.ResumeSessionsResponse{Matched: int32(matched)} //nolint:gosec // at most 10,000
 	if len(ids) > wanted {
 		ids = ids[:wanted]
-		out.NextPageToken = pageToken(ids[wanted-1])
+		out.NextPageToken = rpc.NextPage(in, ids[wanted-1])
 	}
 	if out.SessionIds = ids; in.GetDryRun() {
 		return out, nil
@@ -122,7 +123,7 @@ func (s *Server) ListDeadLetters(
 	out := &onboardingv1.ListDeadLettersResponse{}
 	if len(found) > wanted {
 		found = found[:wanted]
-		out.NextPageToken = pageToken(found[wanted-1].ID)
+		out.NextPageToken = rpc.NextPage(in, found[wanted-1].ID)
 	}
 	for _, d := range found {
 		out.DeadLetters = append(out.DeadLetters, deadLetter(d))

@@ -134,31 +134,6 @@ func (s *Server) ReceiveMessage(
 	return &onboardingv1.ReceiveMessageResponse{Duplicate: kept.Duplicate, JobId: kept.ID}, nil
 }
 
-// CreateProfile enrols a person in the caller's organisation.
-func (s *Server) CreateProfile(
-	ctx context.Context, in *onboardingv1.CreateProfileRequest,
-) (*onboardingv1.CreateProfileResponse, error) {
-	p, err := s.Conversations.Enrol(ctx, org(ctx), conversation.Person{
-		Phone: in.GetPhone(), FirstName: in.GetFirstName(), Locale: in.GetLocale(), TimeZone: in.GetTimeZone(),
-	})
-	if err != nil {
-		return nil, answer(err)
-	}
-	return &onboardingv1.CreateProfileResponse{Profile: profile(p)}, nil
-}
-
-// GetProfile reads one profile.
-func (s *Server) GetProfile(ctx context.Context, in *onboardingv1.GetProfileRequest) (*onboardingv1.GetProfileResponse, error) {
-	if err := ownProfile(ctx, in.GetProfileId()); err != nil {
-		return nil, err
-	}
-	p, err := s.Store.Profile(ctx, org(ctx), in.GetProfileId())
-	if err != nil {
-		return nil, answer(err)
-	}
-	return &onboardingv1.GetProfileResponse{Profile: profile(p)}, nil
-}
-
 // ActivateProfile opens a session.
 func (s *Server) ActivateProfile(
 	ctx context.Context, in *onboardingv1.ActivateProfileRequest,
@@ -222,13 +197,6 @@ func (s *Server) ResetSession(ctx context.Context, in *onboardingv1.ResetSession
 		return nil, answer(err)
 	}
 	return &onboardingv1.ResetSessionResponse{Session: record(r)}, nil
-}
-
-func profile(p conversation.Profile) *onboardingv1.Profile {
-	return &onboardingv1.Profile{
-		ProfileId: p.ID, OrgId: p.OrgID, Phone: p.Phone, FirstName: p.FirstName, Locale: p.Locale, TimeZone: p.TimeZone,
-		Hold: p.Hold, CreatedAt: timestamppb.New(p.CreatedAt),
-	}
 }
 
 func record(r session.Record) *onboardingv1.Session {

@@ -2,8 +2,8 @@ package server
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
+	"slices"
 
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -35,7 +35,7 @@ func (s *Server) ListSessions(ctx context.Context, in *onboardingv1.ListSessions
 	out := &onboardingv1.ListSessionsResponse{}
 	if len(found) > wanted {
 		found = found[:wanted]
-		out.NextPageToken = pageToken(found[wanted-1].ID)
+		out.NextPageToken = rpc.NextPage(in, found[wanted-1].ID)
 	}
 	for _, r := range found {
 		out.Sessions = append(out.Sessions, shown(ctx, r))
@@ -60,6 +60,14 @@ func sessionFilter(ctx context.Context, in *onboardingv1.ListSessionsRequest) (p
 			return filter, answer(err)
 		}
 	}
+	for _, status := range in.GetStatus() {
+		if !session.Status(status).Known() {
+			return filter, invalid("status must be active, stopped, closed, stuck or undeliverable")
+		}
+		if !slices.Contains(filter.Statuses, session.Status(status)) {
+			filter.Statuses = append(filter.Statuses, session.Status(status))
+		}
+	}
 	var err error
 	filter.Limit, filter.Before, err = page(in)
 	return filter, err
@@ -67,8 +75,8 @@ func sessionFilter(ctx context.Context, in *onboardingv1.ListSessionsRequest) (p
 
 // page reads which part of a list is asked for: how many, and older than which id.
 func page(in interface {
+	rpc.List
 	GetPageSize() int32
-	GetPageToken() string
 },
 ) (limit int, before string, err error) {
 	switch limit = int(in.GetPageSize()); {
@@ -77,18 +85,15 @@ func page(in interface {
 	case limit == 0:
 		limit = defaultPage
 	}
-	if in.GetPageToken() == "" {
-		return limit, "", nil
+	last, err := rpc.PageFrom(in)
+	if err == nil && last != "" && !isID(last) {
+		err = rpc.ForeignPage()
 	}
-	last, err := base64.RawURLEncoding.DecodeString(in.GetPageToken())
-	if err != nil || !isID(string(last)) {
-		return 0, "", invalid("page_token is not one of ours; leave it out to begin again")
+	if err != nil {
+		return 0, "", answer(err)
 	}
-	return limit, string(last), nil
+	return limit, last, nil
 }
-
-// pageToken is opaque to clients, so that it can come to mean more than an id.
-func pageToken(lastID string) string { return base64.RawURLEncoding.EncodeToString([]byte(lastID)) }
 
 // GetSession reads a session and its timeline.
 func (s *Server) GetSession(ctx context.Context, in *onboardingv1.GetSessionRequest) (*onboardingv1.GetSessionResponse, error) {

@@ -228,7 +228,7 @@ func (s *WebhookJobs) ListWebhookJobs(
 	out := &onboardingv1.ListWebhookJobsResponse{}
 	if len(found) > wanted {
 		found = found[:wanted]
-		out.NextPageToken = pageToken(found[wanted-1].ID)
+		out.NextPageToken = rpc.NextPage(in, found[wanted-1].ID)
 	}
 	for _, r := range found {
 		out.Jobs = append(out.Jobs, webhookJob(r))

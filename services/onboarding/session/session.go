@@ -71,6 +71,15 @@ const (
 	Undeliverable Status = "undeliverable"
 )
 
+// Known reports whether there is such a status.
+func (s Status) Known() bool {
+	switch s {
+	case Active, Stopped, Closed, Stuck, Undeliverable:
+		return true
+	}
+	return false
+}
+
 // Parked reports whether the session waits for an operator, who may resume it.
 func (s Status) Parked() bool { return s == Stuck || s == Undeliverable }
 

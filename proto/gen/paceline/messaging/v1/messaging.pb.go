@@ -2298,7 +2298,7 @@ type ListMessagesRequest struct {
 	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// How many at most, 1 to 500; 0 means 50.
 	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// From the answer before.
+	// From the answer before, together with the same filters.
 	PageToken string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Only with this status; empty for all. parked lists those that wait for an operator.
 	Status        string `protobuf:"bytes,5,opt,name=status,proto3" json:"status,omitempty"`
@@ -2764,7 +2764,7 @@ type GetConsentRequest struct {
 	Phone string `protobuf:"bytes,1,opt,name=phone,proto3" json:"phone,omitempty"`
 	// How many lines at most, 1 to 500; 0 means 500.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// From the answer before.
+	// From the answer before, together with the same filters.
 	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3215,6 +3215,134 @@ func (*SetHoldResponse) Descriptor() ([]byte, []int) {
 	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{33}
 }
 
+// GetUnfinishedRequest names a person.
+type GetUnfinishedRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The organisation.
+	OrgId string `protobuf:"bytes,1,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
+	// The profile.
+	ProfileId string `protobuf:"bytes,2,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
+	// Their phone, E.164.
+	Phone         string `protobuf:"bytes,3,opt,name=phone,proto3" json:"phone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetUnfinishedRequest) Reset() {
+	*x = GetUnfinishedRequest{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetUnfinishedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetUnfinishedRequest) ProtoMessage() {}
+
+func (x *GetUnfinishedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetUnfinishedRequest.ProtoReflect.Descriptor instead.
+func (*GetUnfinishedRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *GetUnfinishedRequest) GetOrgId() string {
+	if x != nil {
+		return x.OrgId
+	}
+	return ""
+}
+
+func (x *GetUnfinishedRequest) GetProfileId() string {
+	if x != nil {
+		return x.ProfileId
+	}
+	return ""
+}
+
+func (x *GetUnfinishedRequest) GetPhone() string {
+	if x != nil {
+		return x.Phone
+	}
+	return ""
+}
+
+// GetUnfinishedResponse is one of each kind, if there is one.
+type GetUnfinishedResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A message to the phone that is on its way or in doubt; empty when there is none.
+	MessageId string `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
+	// sending, unknown or parked; empty without a message.
+	MessageStatus string `protobuf:"bytes,2,opt,name=message_status,json=messageStatus,proto3" json:"message_status,omitempty"`
+	// A text of the queue for the profile that is not at its end; empty when there is none.
+	TextId        string `protobuf:"bytes,3,opt,name=text_id,json=textId,proto3" json:"text_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetUnfinishedResponse) Reset() {
+	*x = GetUnfinishedResponse{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetUnfinishedResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetUnfinishedResponse) ProtoMessage() {}
+
+func (x *GetUnfinishedResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetUnfinishedResponse.ProtoReflect.Descriptor instead.
+func (*GetUnfinishedResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *GetUnfinishedResponse) GetMessageId() string {
+	if x != nil {
+		return x.MessageId
+	}
+	return ""
+}
+
+func (x *GetUnfinishedResponse) GetMessageStatus() string {
+	if x != nil {
+		return x.MessageStatus
+	}
+	return ""
+}
+
+func (x *GetUnfinishedResponse) GetTextId() string {
+	if x != nil {
+		return x.TextId
+	}
+	return ""
+}
+
 // CheckSenderRequest names an organisation.
 type CheckSenderRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3228,7 +3356,7 @@ type CheckSenderRequest struct {
 
 func (x *CheckSenderRequest) Reset() {
 	*x = CheckSenderRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[34]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3240,7 +3368,7 @@ func (x *CheckSenderRequest) String() string {
 func (*CheckSenderRequest) ProtoMessage() {}
 
 func (x *CheckSenderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[34]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3253,7 +3381,7 @@ func (x *CheckSenderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSenderRequest.ProtoReflect.Descriptor instead.
 func (*CheckSenderRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{34}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *CheckSenderRequest) GetOrgId() string {
@@ -3283,7 +3411,7 @@ type CheckSenderResponse struct {
 
 func (x *CheckSenderResponse) Reset() {
 	*x = CheckSenderResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[35]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3295,7 +3423,7 @@ func (x *CheckSenderResponse) String() string {
 func (*CheckSenderResponse) ProtoMessage() {}
 
 func (x *CheckSenderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[35]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3308,7 +3436,7 @@ func (x *CheckSenderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSenderResponse.ProtoReflect.Descriptor instead.
 func (*CheckSenderResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{35}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CheckSenderResponse) GetSender() string {
@@ -3340,7 +3468,7 @@ type ListEventsRequest struct {
 
 func (x *ListEventsRequest) Reset() {
 	*x = ListEventsRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[36]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3352,7 +3480,7 @@ func (x *ListEventsRequest) String() string {
 func (*ListEventsRequest) ProtoMessage() {}
 
 func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[36]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3365,7 +3493,7 @@ func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListEventsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{36}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListEventsRequest) GetDone() []int64 {
@@ -3400,7 +3528,7 @@ type ListEventsResponse struct {
 
 func (x *ListEventsResponse) Reset() {
 	*x = ListEventsResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[37]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3412,7 +3540,7 @@ func (x *ListEventsResponse) String() string {
 func (*ListEventsResponse) ProtoMessage() {}
 
 func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[37]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3425,7 +3553,7 @@ func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListEventsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{37}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListEventsResponse) GetEvents() []*Event {
@@ -3462,7 +3590,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[38]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3474,7 +3602,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[38]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3487,7 +3615,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{38}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Event) GetRow() int64 {
@@ -3796,7 +3924,17 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x05phone\x18\x02 \x01(\tR\x05phone\x12\x12\n" +
 	"\x04held\x18\x03 \x01(\bR\x04held\x12\x18\n" +
 	"\aversion\x18\x04 \x01(\x03R\aversion\"\x11\n" +
-	"\x0fSetHoldResponse\";\n" +
+	"\x0fSetHoldResponse\"b\n" +
+	"\x14GetUnfinishedRequest\x12\x15\n" +
+	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x1d\n" +
+	"\n" +
+	"profile_id\x18\x02 \x01(\tR\tprofileId\x12\x14\n" +
+	"\x05phone\x18\x03 \x01(\tR\x05phone\"v\n" +
+	"\x15GetUnfinishedResponse\x12\x1d\n" +
+	"\n" +
+	"message_id\x18\x01 \x01(\tR\tmessageId\x12%\n" +
+	"\x0emessage_status\x18\x02 \x01(\tR\rmessageStatus\x12\x17\n" +
+	"\atext_id\x18\x03 \x01(\tR\x06textId\";\n" +
 	"\x12CheckSenderRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\"J\n" +
@@ -3876,7 +4014,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x16RESOLUTION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fRESOLUTION_SENT\x10\x01\x12\x17\n" +
 	"\x13RESOLUTION_NOT_SENT\x10\x02\x12\x16\n" +
-	"\x12RESOLUTION_GIVE_UP\x10\x032\xaf\f\n" +
+	"\x12RESOLUTION_GIVE_UP\x10\x032\xa6\r\n" +
 	"\x10MessagingService\x12Z\n" +
 	"\x04Send\x12\".paceline.messaging.v1.SendRequest\x1a#.paceline.messaging.v1.SendResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01\x12r\n" +
@@ -3908,6 +4046,8 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x01\x01\x10\x01\x12l\n" +
 	"\n" +
 	"ListEvents\x12(.paceline.messaging.v1.ListEventsRequest\x1a).paceline.messaging.v1.ListEventsResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x01\x10\x01\x12u\n" +
+	"\rGetUnfinished\x12+.paceline.messaging.v1.GetUnfinishedRequest\x1a,.paceline.messaging.v1.GetUnfinishedResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01\x12o\n" +
 	"\vCheckSender\x12).paceline.messaging.v1.CheckSenderRequest\x1a*.paceline.messaging.v1.CheckSenderResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01B?Z=paceline.internal/proto/gen/paceline/messaging/v1;messagingv1b\x06proto3"
@@ -3925,7 +4065,7 @@ func file_paceline_messaging_v1_messaging_proto_rawDescGZIP() []byte {
 }
 
 var file_paceline_messaging_v1_messaging_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(Reason)(0),                    // 0: paceline.messaging.v1.Reason
 	(Outcome)(0),                   // 1: paceline.messaging.v1.Outcome
@@ -3968,66 +4108,68 @@ var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(*SetConsentResponse)(nil),     // 38: paceline.messaging.v1.SetConsentResponse
 	(*SetHoldRequest)(nil),         // 39: paceline.messaging.v1.SetHoldRequest
 	(*SetHoldResponse)(nil),        // 40: paceline.messaging.v1.SetHoldResponse
-	(*CheckSenderRequest)(nil),     // 41: paceline.messaging.v1.CheckSenderRequest
-	(*CheckSenderResponse)(nil),    // 42: paceline.messaging.v1.CheckSenderResponse
-	(*ListEventsRequest)(nil),      // 43: paceline.messaging.v1.ListEventsRequest
-	(*ListEventsResponse)(nil),     // 44: paceline.messaging.v1.ListEventsResponse
-	(*Event)(nil),                  // 45: paceline.messaging.v1.Event
-	nil,                            // 46: paceline.messaging.v1.RecordStatusRequest.RawEntry
-	(*timestamppb.Timestamp)(nil),  // 47: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 48: google.protobuf.Duration
+	(*GetUnfinishedRequest)(nil),   // 41: paceline.messaging.v1.GetUnfinishedRequest
+	(*GetUnfinishedResponse)(nil),  // 42: paceline.messaging.v1.GetUnfinishedResponse
+	(*CheckSenderRequest)(nil),     // 43: paceline.messaging.v1.CheckSenderRequest
+	(*CheckSenderResponse)(nil),    // 44: paceline.messaging.v1.CheckSenderResponse
+	(*ListEventsRequest)(nil),      // 45: paceline.messaging.v1.ListEventsRequest
+	(*ListEventsResponse)(nil),     // 46: paceline.messaging.v1.ListEventsResponse
+	(*Event)(nil),                  // 47: paceline.messaging.v1.Event
+	nil,                            // 48: paceline.messaging.v1.RecordStatusRequest.RawEntry
+	(*timestamppb.Timestamp)(nil),  // 49: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 50: google.protobuf.Duration
 }
 var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
-	47, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
-	47, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
+	49, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
+	49, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
 	4,  // 2: paceline.messaging.v1.SendRequest.unknown_policy:type_name -> paceline.messaging.v1.UnknownPolicy
 	1,  // 3: paceline.messaging.v1.SendRequest.understands:type_name -> paceline.messaging.v1.Outcome
 	9,  // 4: paceline.messaging.v1.SendRequest.consent:type_name -> paceline.messaging.v1.ConsentRecord
 	2,  // 5: paceline.messaging.v1.SendRequest.message_class:type_name -> paceline.messaging.v1.MessageClass
-	47, // 6: paceline.messaging.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
+	49, // 6: paceline.messaging.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
 	1,  // 7: paceline.messaging.v1.SendResponse.outcome:type_name -> paceline.messaging.v1.Outcome
 	7,  // 8: paceline.messaging.v1.SendResponse.message:type_name -> paceline.messaging.v1.Message
-	48, // 9: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
-	48, // 10: paceline.messaging.v1.SendResponse.accepted_ago:type_name -> google.protobuf.Duration
-	48, // 11: paceline.messaging.v1.SendResponse.asked_ago:type_name -> google.protobuf.Duration
-	46, // 12: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
-	47, // 13: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
+	50, // 9: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
+	50, // 10: paceline.messaging.v1.SendResponse.accepted_ago:type_name -> google.protobuf.Duration
+	50, // 11: paceline.messaging.v1.SendResponse.asked_ago:type_name -> google.protobuf.Duration
+	48, // 12: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
+	49, // 13: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
 	7,  // 14: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
 	5,  // 15: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
 	3,  // 16: paceline.messaging.v1.RecordInboundResponse.reminders:type_name -> paceline.messaging.v1.Switch
 	3,  // 17: paceline.messaging.v1.RecordInboundResponse.tips:type_name -> paceline.messaging.v1.Switch
 	3,  // 18: paceline.messaging.v1.SetRemindersRequest.reminders:type_name -> paceline.messaging.v1.Switch
-	47, // 19: paceline.messaging.v1.SetRemindersRequest.said_at:type_name -> google.protobuf.Timestamp
+	49, // 19: paceline.messaging.v1.SetRemindersRequest.said_at:type_name -> google.protobuf.Timestamp
 	3,  // 20: paceline.messaging.v1.SetRemindersResponse.reminders:type_name -> paceline.messaging.v1.Switch
-	47, // 21: paceline.messaging.v1.SetRemindersResponse.said_at:type_name -> google.protobuf.Timestamp
-	47, // 22: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
-	47, // 23: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
-	47, // 24: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
+	49, // 21: paceline.messaging.v1.SetRemindersResponse.said_at:type_name -> google.protobuf.Timestamp
+	49, // 22: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
+	49, // 23: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
+	49, // 24: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
 	18, // 25: paceline.messaging.v1.ListInboundResponse.texts:type_name -> paceline.messaging.v1.InboundText
 	7,  // 26: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	47, // 27: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
-	47, // 28: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
+	49, // 27: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
+	49, // 28: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
 	23, // 29: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
-	47, // 30: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
+	49, // 30: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
 	7,  // 31: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
 	24, // 32: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
 	25, // 33: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
-	47, // 34: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
+	49, // 34: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
 	6,  // 35: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
 	7,  // 36: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
 	7,  // 37: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
-	47, // 38: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
-	47, // 39: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
+	49, // 38: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
+	49, // 39: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
 	31, // 40: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
 	33, // 41: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
 	32, // 42: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
 	37, // 43: paceline.messaging.v1.SetConsentRequest.evidence:type_name -> paceline.messaging.v1.Evidence
-	47, // 44: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
+	49, // 44: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
 	31, // 45: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
 	33, // 46: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
 	32, // 47: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
-	45, // 48: paceline.messaging.v1.ListEventsResponse.events:type_name -> paceline.messaging.v1.Event
-	47, // 49: paceline.messaging.v1.Event.time:type_name -> google.protobuf.Timestamp
+	47, // 48: paceline.messaging.v1.ListEventsResponse.events:type_name -> paceline.messaging.v1.Event
+	49, // 49: paceline.messaging.v1.Event.time:type_name -> google.protobuf.Timestamp
 	8,  // 50: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
 	11, // 51: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
 	13, // 52: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
@@ -4040,24 +4182,26 @@ var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
 	36, // 59: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
 	39, // 60: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
 	15, // 61: paceline.messaging.v1.MessagingService.SetReminders:input_type -> paceline.messaging.v1.SetRemindersRequest
-	43, // 62: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
-	41, // 63: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
-	10, // 64: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
-	12, // 65: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
-	14, // 66: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
-	19, // 67: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
-	21, // 68: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
-	26, // 69: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
-	28, // 70: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
-	30, // 71: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
-	35, // 72: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
-	38, // 73: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
-	40, // 74: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
-	16, // 75: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
-	44, // 76: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
-	42, // 77: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
-	64, // [64:78] is the sub-list for method output_type
-	50, // [50:64] is the sub-list for method input_type
+	45, // 62: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
+	41, // 63: paceline.messaging.v1.MessagingService.GetUnfinished:input_type -> paceline.messaging.v1.GetUnfinishedRequest
+	43, // 64: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
+	10, // 65: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
+	12, // 66: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
+	14, // 67: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
+	19, // 68: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
+	21, // 69: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
+	26, // 70: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
+	28, // 71: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
+	30, // 72: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
+	35, // 73: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
+	38, // 74: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
+	40, // 75: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
+	16, // 76: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
+	46, // 77: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
+	42, // 78: paceline.messaging.v1.MessagingService.GetUnfinished:output_type -> paceline.messaging.v1.GetUnfinishedResponse
+	44, // 79: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
+	65, // [65:80] is the sub-list for method output_type
+	50, // [50:65] is the sub-list for method input_type
 	50, // [50:50] is the sub-list for extension type_name
 	50, // [50:50] is the sub-list for extension extendee
 	0,  // [0:50] is the sub-list for field type_name
@@ -4076,7 +4220,7 @@ func file_paceline_messaging_v1_messaging_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_messaging_v1_messaging_proto_rawDesc), len(file_paceline_messaging_v1_messaging_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   40,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

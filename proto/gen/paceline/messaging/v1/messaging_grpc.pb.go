@@ -35,6 +35,7 @@ const (
 	MessagingService_SetHold_FullMethodName        = "/paceline.messaging.v1.MessagingService/SetHold"
 	MessagingService_SetReminders_FullMethodName   = "/paceline.messaging.v1.MessagingService/SetReminders"
 	MessagingService_ListEvents_FullMethodName     = "/paceline.messaging.v1.MessagingService/ListEvents"
+	MessagingService_GetUnfinished_FullMethodName  = "/paceline.messaging.v1.MessagingService/GetUnfinished"
 	MessagingService_CheckSender_FullMethodName    = "/paceline.messaging.v1.MessagingService/CheckSender"
 )
 
@@ -86,6 +87,9 @@ type MessagingServiceClient interface {
 	// ListEvents hands over events for the host application, oldest first, and deletes those that onboarding has. It also says which types are
 	// wanted: messaging writes no others. The same call again answers the same.
 	ListEvents(ctx context.Context, in *ListEventsRequest, opts ...grpc.CallOption) (*ListEventsResponse, error)
+	// GetUnfinished finds what is not at its end of a person: a message that is on its way or in doubt, and a text of the queue that
+	// waits. Whoever would change their phone asks it first.
+	GetUnfinished(ctx context.Context, in *GetUnfinishedRequest, opts ...grpc.CallOption) (*GetUnfinishedResponse, error)
 	// CheckSender reports whether an organisation has a sender; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER) if not.
 	CheckSender(ctx context.Context, in *CheckSenderRequest, opts ...grpc.CallOption) (*CheckSenderResponse, error)
 }
@@ -228,6 +232,16 @@ func (c *messagingServiceClient) ListEvents(ctx context.Context, in *ListEventsR
 	return out, nil
 }
 
+func (c *messagingServiceClient) GetUnfinished(ctx context.Context, in *GetUnfinishedRequest, opts ...grpc.CallOption) (*GetUnfinishedResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetUnfinishedResponse)
+	err := c.cc.Invoke(ctx, MessagingService_GetUnfinished_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *messagingServiceClient) CheckSender(ctx context.Context, in *CheckSenderRequest, opts ...grpc.CallOption) (*CheckSenderResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CheckSenderResponse)
@@ -286,6 +300,9 @@ type MessagingServiceServer interface {
 	// ListEvents hands over events for the host application, oldest first, and deletes those that onboarding has. It also says which types are
 	// wanted: messaging writes no others. The same call again answers the same.
 	ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error)
+	// GetUnfinished finds what is not at its end of a person: a message that is on its way or in doubt, and a text of the queue that
+	// waits. Whoever would change their phone asks it first.
+	GetUnfinished(context.Context, *GetUnfinishedRequest) (*GetUnfinishedResponse, error)
 	// CheckSender reports whether an organisation has a sender; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER) if not.
 	CheckSender(context.Context, *CheckSenderRequest) (*CheckSenderResponse, error)
 	mustEmbedUnimplementedMessagingServiceServer()
@@ -336,6 +353,9 @@ func (UnimplementedMessagingServiceServer) SetReminders(context.Context, *SetRem
 }
 func (UnimplementedMessagingServiceServer) ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListEvents not implemented")
+}
+func (UnimplementedMessagingServiceServer) GetUnfinished(context.Context, *GetUnfinishedRequest) (*GetUnfinishedResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetUnfinished not implemented")
 }
 func (UnimplementedMessagingServiceServer) CheckSender(context.Context, *CheckSenderRequest) (*CheckSenderResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CheckSender not implemented")
@@ -595,6 +615,24 @@ func _MessagingService_ListEvents_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MessagingService_GetUnfinished_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetUnfinishedRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MessagingServiceServer).GetUnfinished(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MessagingService_GetUnfinished_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MessagingServiceServer).GetUnfinished(ctx, req.(*GetUnfinishedRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _MessagingService_CheckSender_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CheckSenderRequest)
 	if err := dec(in); err != nil {
@@ -671,6 +709,10 @@ var MessagingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListEvents",
 			Handler:    _MessagingService_ListEvents_Handler,
+		},
+		{
+			MethodName: "GetUnfinished",
+			Handler:    _MessagingService_GetUnfinished_Handler,
 		},
 		{
 			MethodName: "CheckSender",

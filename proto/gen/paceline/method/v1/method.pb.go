@@ -96,7 +96,10 @@ type Method struct {
 	// Whether the connection of the caller may make the call up to three times while the service is unavailable. The first call may
 	// have had its effect, so only a method is marked whose repeat changes nothing. It is about the connection and not about
 	// idempotency: ExecuteStep can be repeated and is not marked, because QStash itself repeats it.
-	Retry         bool `protobuf:"varint,2,opt,name=retry,proto3" json:"retry,omitempty"`
+	Retry bool `protobuf:"varint,2,opt,name=retry,proto3" json:"retry,omitempty"`
+	// Whether a repeat of the request acts again, as a second device is not the first one. It has no idempotency_key that would tell: over
+	// HTTP the header Idempotency-Key is refused, because it could not be heeded.
+	ActsAgain     bool `protobuf:"varint,10,opt,name=acts_again,json=actsAgain,proto3" json:"acts_again,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -145,6 +148,13 @@ func (x *Method) GetRetry() bool {
 	return false
 }
 
+func (x *Method) GetActsAgain() bool {
+	if x != nil {
+		return x.ActsAgain
+	}
+	return false
+}
+
 var file_paceline_method_v1_method_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
 		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
@@ -168,10 +178,13 @@ var File_paceline_method_v1_method_proto protoreflect.FileDescriptor
 
 const file_paceline_method_v1_method_proto_rawDesc = "" +
 	"\n" +
-	"\x1fpaceline/method/v1/method.proto\x12\x12paceline.method.v1\x1a google/protobuf/descriptor.proto\"T\n" +
+	"\x1fpaceline/method/v1/method.proto\x12\x12paceline.method.v1\x1a google/protobuf/descriptor.proto\"s\n" +
 	"\x06Method\x124\n" +
 	"\acallers\x18\x01 \x03(\x0e2\x1a.paceline.method.v1.CallerR\acallers\x12\x14\n" +
-	"\x05retry\x18\x02 \x01(\bR\x05retry*j\n" +
+	"\x05retry\x18\x02 \x01(\bR\x05retry\x12\x1d\n" +
+	"\n" +
+	"acts_again\x18\n" +
+	" \x01(\bR\tactsAgain*j\n" +
 	"\x06Caller\x12\x16\n" +
 	"\x12CALLER_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eCALLER_SERVICE\x10\x01\x12\x13\n" +

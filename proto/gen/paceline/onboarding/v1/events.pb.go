@@ -1469,7 +1469,7 @@ type ListEventDeliveriesRequest struct {
 	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
 	// At the most; 50 when 0, at most 500.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// From the response before.
+	// From the response before, together with the same filters.
 	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1789,16 +1789,17 @@ const file_paceline_onboarding_v1_events_proto_rawDesc = "" +
 	"\vdelivery_id\x18\x01 \x01(\tR\n" +
 	"deliveryId\"_\n" +
 	"\x1aRetryEventDeliveryResponse\x12A\n" +
-	"\bdelivery\x18\x01 \x01(\v2%.paceline.onboarding.v1.EventDeliveryR\bdelivery2\xd0\r\n" +
+	"\bdelivery\x18\x01 \x01(\v2%.paceline.onboarding.v1.EventDeliveryR\bdelivery2\xd4\r\n" +
 	"\fEventService\x12o\n" +
 	"\n" +
 	"ListEvents\x12).paceline.onboarding.v1.ListEventsRequest\x1a*.paceline.onboarding.v1.ListEventsResponse\"\n" +
 	"\xa2\xbb\x18\x06\n" +
 	"\x02\x02\x04\x10\x01\x12u\n" +
 	"\fStreamEvents\x12+.paceline.onboarding.v1.StreamEventsRequest\x1a,.paceline.onboarding.v1.StreamEventsResponse\"\b\xa2\xbb\x18\x04\n" +
-	"\x02\x02\x040\x01\x12\x94\x01\n" +
-	"\x17CreateEventSubscription\x126.paceline.onboarding.v1.CreateEventSubscriptionRequest\x1a7.paceline.onboarding.v1.CreateEventSubscriptionResponse\"\b\xa2\xbb\x18\x04\n" +
-	"\x02\x02\x04\x12\x93\x01\n" +
+	"\x02\x02\x040\x01\x12\x96\x01\n" +
+	"\x17CreateEventSubscription\x126.paceline.onboarding.v1.CreateEventSubscriptionRequest\x1a7.paceline.onboarding.v1.CreateEventSubscriptionResponse\"\n" +
+	"\xa2\xbb\x18\x06\n" +
+	"\x02\x02\x04P\x01\x12\x93\x01\n" +
 	"\x16ListEventSubscriptions\x125.paceline.onboarding.v1.ListEventSubscriptionsRequest\x1a6.paceline.onboarding.v1.ListEventSubscriptionsResponse\"\n" +
 	"\xa2\xbb\x18\x06\n" +
 	"\x02\x02\x04\x10\x01\x12\x8d\x01\n" +
@@ -1815,9 +1816,10 @@ const file_paceline_onboarding_v1_events_proto_rawDesc = "" +
 	"\x02\x02\x04\x10\x01\x12\x96\x01\n" +
 	"\x17ResumeEventSubscription\x126.paceline.onboarding.v1.ResumeEventSubscriptionRequest\x1a7.paceline.onboarding.v1.ResumeEventSubscriptionResponse\"\n" +
 	"\xa2\xbb\x18\x06\n" +
-	"\x02\x02\x04\x10\x01\x12\xa6\x01\n" +
-	"\x1dRotateEventSubscriptionSecret\x12<.paceline.onboarding.v1.RotateEventSubscriptionSecretRequest\x1a=.paceline.onboarding.v1.RotateEventSubscriptionSecretResponse\"\b\xa2\xbb\x18\x04\n" +
-	"\x02\x02\x04\x12\x8a\x01\n" +
+	"\x02\x02\x04\x10\x01\x12\xa8\x01\n" +
+	"\x1dRotateEventSubscriptionSecret\x12<.paceline.onboarding.v1.RotateEventSubscriptionSecretRequest\x1a=.paceline.onboarding.v1.RotateEventSubscriptionSecretResponse\"\n" +
+	"\xa2\xbb\x18\x06\n" +
+	"\x02\x02\x04P\x01\x12\x8a\x01\n" +
 	"\x13ListEventDeliveries\x122.paceline.onboarding.v1.ListEventDeliveriesRequest\x1a3.paceline.onboarding.v1.ListEventDeliveriesResponse\"\n" +
 	"\xa2\xbb\x18\x06\n" +
 	"\x02\x02\x04\x10\x01\x12\x85\x01\n" +

@@ -635,7 +635,7 @@ type ListGoalsRequest struct {
 	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	// At most 500; 0 means 50.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// From the page before.
+	// From the page before, together with the same filters.
 	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1620,7 +1620,7 @@ type ListDevicesRequest struct {
 	ProfileId string `protobuf:"bytes,1,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
 	// At most 500; 0 means 50.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// From the page before.
+	// From the page before, together with the same filters.
 	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3170,7 +3170,7 @@ const file_paceline_onboarding_v1_goals_proto_rawDesc = "" +
 	"\bafter_ms\x18\x01 \x01(\x03R\aafterMs\"?\n" +
 	"\vDeviceError\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage2\xf4\f\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage2\xfa\f\n" +
 	"\vGoalService\x12p\n" +
 	"\n" +
 	"CreateGoal\x12).paceline.onboarding.v1.CreateGoalRequest\x1a*.paceline.onboarding.v1.CreateGoalResponse\"\v\xa2\xbb\x18\a\n" +
@@ -3184,22 +3184,23 @@ const file_paceline_onboarding_v1_goals_proto_rawDesc = "" +
 	"\n" +
 	"CancelGoal\x12).paceline.onboarding.v1.CancelGoalRequest\x1a*.paceline.onboarding.v1.CancelGoalResponse\"\n" +
 	"\xa2\xbb\x18\x06\n" +
-	"\x02\x02\x03\x10\x01\x12y\n" +
-	"\x0eRescheduleGoal\x12-.paceline.onboarding.v1.RescheduleGoalRequest\x1a..paceline.onboarding.v1.RescheduleGoalResponse\"\b\xa2\xbb\x18\x04\n" +
-	"\x02\x02\x03\x12i\n" +
+	"\x02\x02\x03\x10\x01\x12{\n" +
+	"\x0eRescheduleGoal\x12-.paceline.onboarding.v1.RescheduleGoalRequest\x1a..paceline.onboarding.v1.RescheduleGoalResponse\"\n" +
+	"\xa2\xbb\x18\x06\n" +
+	"\x02\x02\x03P\x01\x12i\n" +
 	"\bStopGoal\x12'.paceline.onboarding.v1.StopGoalRequest\x1a(.paceline.onboarding.v1.StopGoalResponse\"\n" +
 	"\xa2\xbb\x18\x06\n" +
 	"\x02\x02\x03\x10\x01\x12o\n" +
 	"\vExecuteGoal\x12*.paceline.onboarding.v1.ExecuteGoalRequest\x1a+.paceline.onboarding.v1.ExecuteGoalResponse\"\a\xa2\xbb\x18\x03\n" +
 	"\x01\x01\x12\x83\x01\n" +
 	"\x11RecordGoalFailure\x120.paceline.onboarding.v1.RecordGoalFailureRequest\x1a1.paceline.onboarding.v1.RecordGoalFailureResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12z\n" +
-	"\x0eRegisterDevice\x12-.paceline.onboarding.v1.RegisterDeviceRequest\x1a..paceline.onboarding.v1.RegisterDeviceResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x03\x02\x04\x03\x12s\n" +
+	"\x01\x01\x10\x01\x12|\n" +
+	"\x0eRegisterDevice\x12-.paceline.onboarding.v1.RegisterDeviceRequest\x1a..paceline.onboarding.v1.RegisterDeviceResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x03\x02\x04\x03P\x01\x12s\n" +
 	"\vListDevices\x12*.paceline.onboarding.v1.ListDevicesRequest\x1a+.paceline.onboarding.v1.ListDevicesResponse\"\v\xa2\xbb\x18\a\n" +
-	"\x03\x02\x04\x03\x10\x01\x12t\n" +
-	"\fRotateDevice\x12+.paceline.onboarding.v1.RotateDeviceRequest\x1a,.paceline.onboarding.v1.RotateDeviceResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x03\x02\x04\x03\x12v\n" +
+	"\x03\x02\x04\x03\x10\x01\x12v\n" +
+	"\fRotateDevice\x12+.paceline.onboarding.v1.RotateDeviceRequest\x1a,.paceline.onboarding.v1.RotateDeviceResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x03\x02\x04\x03P\x01\x12v\n" +
 	"\fDeleteDevice\x12+.paceline.onboarding.v1.DeleteDeviceRequest\x1a,.paceline.onboarding.v1.DeleteDeviceResponse\"\v\xa2\xbb\x18\a\n" +
 	"\x03\x02\x04\x03\x10\x01\x12y\n" +
 	"\rConnectDevice\x12,.paceline.onboarding.v1.ConnectDeviceRequest\x1a-.paceline.onboarding.v1.ConnectDeviceResponse\"\a\xa2\xbb\x18\x03\n" +

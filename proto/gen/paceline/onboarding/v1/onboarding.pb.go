@@ -126,6 +126,10 @@ const (
 	Reason_REASON_DELIVERY_NOT_FOUND Reason = 46
 	// The delivery's status does not allow it.
 	Reason_REASON_DELIVERY_STATUS Reason = 47
+	// Another profile of the organisation has the phone.
+	Reason_REASON_PHONE_TAKEN Reason = 48
+	// Something of the person is not at its end; the message names it and says what to do.
+	Reason_REASON_PROFILE_BUSY Reason = 49
 )
 
 // Enum value maps for Reason.
@@ -179,6 +183,8 @@ var (
 		45: "REASON_TOO_MANY_SUBSCRIPTIONS",
 		46: "REASON_DELIVERY_NOT_FOUND",
 		47: "REASON_DELIVERY_STATUS",
+		48: "REASON_PHONE_TAKEN",
+		49: "REASON_PROFILE_BUSY",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -229,6 +235,8 @@ var (
 		"REASON_TOO_MANY_SUBSCRIPTIONS":      45,
 		"REASON_DELIVERY_NOT_FOUND":          46,
 		"REASON_DELIVERY_STATUS":             47,
+		"REASON_PHONE_TAKEN":                 48,
+		"REASON_PROFILE_BUSY":                49,
 	}
 )
 
@@ -1059,7 +1067,9 @@ func (x *CreateProfileRequest) GetTimeZone() string {
 type CreateProfileResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The new profile, or the one that the phone already has.
-	Profile       *Profile `protobuf:"bytes,1,opt,name=profile,proto3" json:"profile,omitempty"`
+	Profile *Profile `protobuf:"bytes,1,opt,name=profile,proto3" json:"profile,omitempty"`
+	// Whether it is new.
+	Created       bool `protobuf:"varint,2,opt,name=created,proto3" json:"created,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1101,6 +1111,281 @@ func (x *CreateProfileResponse) GetProfile() *Profile {
 	return nil
 }
 
+func (x *CreateProfileResponse) GetCreated() bool {
+	if x != nil {
+		return x.Created
+	}
+	return false
+}
+
+// ListProfilesRequest chooses people. All that it names must be true of a person.
+type ListProfilesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only the one with this phone, in any international spelling; empty for all. In the query of a URL the + is written %2B; one that was
+	// not, and so came as a space, is taken for it.
+	Phone string `protobuf:"bytes,1,opt,name=phone,proto3" json:"phone,omitempty"`
+	// Only those whose first name begins with it, in capitals or not; 1 to 60 characters; empty for all.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Only those who stand so; empty for all. The status of their newest session: active, stopped, closed, stuck or undeliverable, or none
+	// as long as they were never activated; parked, which is stuck or undeliverable; or held, which is a safety hold, whatever their
+	// session.
+	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	// How many at most, 1 to 500; 0 means 50.
+	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// From the answer before, together with the same filters.
+	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListProfilesRequest) Reset() {
+	*x = ListProfilesRequest{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListProfilesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListProfilesRequest) ProtoMessage() {}
+
+func (x *ListProfilesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListProfilesRequest.ProtoReflect.Descriptor instead.
+func (*ListProfilesRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ListProfilesRequest) GetPhone() string {
+	if x != nil {
+		return x.Phone
+	}
+	return ""
+}
+
+func (x *ListProfilesRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ListProfilesRequest) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *ListProfilesRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListProfilesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ListProfilesResponse is one page.
+type ListProfilesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Newest first.
+	Profiles []*Profile `protobuf:"bytes,1,rep,name=profiles,proto3" json:"profiles,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListProfilesResponse) Reset() {
+	*x = ListProfilesResponse{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListProfilesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListProfilesResponse) ProtoMessage() {}
+
+func (x *ListProfilesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListProfilesResponse.ProtoReflect.Descriptor instead.
+func (*ListProfilesResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ListProfilesResponse) GetProfiles() []*Profile {
+	if x != nil {
+		return x.Profiles
+	}
+	return nil
+}
+
+func (x *ListProfilesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// UpdateProfileRequest changes a person. Only the fields that are present change anything, and one at least must be.
+type UpdateProfileRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The profile.
+	ProfileId string `protobuf:"bytes,1,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
+	// 1 to 60 characters.
+	FirstName *string `protobuf:"bytes,2,opt,name=first_name,json=firstName,proto3,oneof" json:"first_name,omitempty"`
+	// en or pt-BR.
+	Locale *string `protobuf:"bytes,3,opt,name=locale,proto3,oneof" json:"locale,omitempty"`
+	// IANA name.
+	TimeZone *string `protobuf:"bytes,4,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
+	// Any international spelling; stored as E.164.
+	Phone         *string `protobuf:"bytes,5,opt,name=phone,proto3,oneof" json:"phone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateProfileRequest) Reset() {
+	*x = UpdateProfileRequest{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateProfileRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateProfileRequest) ProtoMessage() {}
+
+func (x *UpdateProfileRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateProfileRequest.ProtoReflect.Descriptor instead.
+func (*UpdateProfileRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *UpdateProfileRequest) GetProfileId() string {
+	if x != nil {
+		return x.ProfileId
+	}
+	return ""
+}
+
+func (x *UpdateProfileRequest) GetFirstName() string {
+	if x != nil && x.FirstName != nil {
+		return *x.FirstName
+	}
+	return ""
+}
+
+func (x *UpdateProfileRequest) GetLocale() string {
+	if x != nil && x.Locale != nil {
+		return *x.Locale
+	}
+	return ""
+}
+
+func (x *UpdateProfileRequest) GetTimeZone() string {
+	if x != nil && x.TimeZone != nil {
+		return *x.TimeZone
+	}
+	return ""
+}
+
+func (x *UpdateProfileRequest) GetPhone() string {
+	if x != nil && x.Phone != nil {
+		return *x.Phone
+	}
+	return ""
+}
+
+// UpdateProfileResponse holds the profile.
+type UpdateProfileResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The profile, as it is now.
+	Profile       *Profile `protobuf:"bytes,1,opt,name=profile,proto3" json:"profile,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateProfileResponse) Reset() {
+	*x = UpdateProfileResponse{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateProfileResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateProfileResponse) ProtoMessage() {}
+
+func (x *UpdateProfileResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateProfileResponse.ProtoReflect.Descriptor instead.
+func (*UpdateProfileResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *UpdateProfileResponse) GetProfile() *Profile {
+	if x != nil {
+		return x.Profile
+	}
+	return nil
+}
+
 // GetProfileRequest names a profile.
 type GetProfileRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1112,7 +1397,7 @@ type GetProfileRequest struct {
 
 func (x *GetProfileRequest) Reset() {
 	*x = GetProfileRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[10]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1124,7 +1409,7 @@ func (x *GetProfileRequest) String() string {
 func (*GetProfileRequest) ProtoMessage() {}
 
 func (x *GetProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[10]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1137,7 +1422,7 @@ func (x *GetProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProfileRequest.ProtoReflect.Descriptor instead.
 func (*GetProfileRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{10}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetProfileRequest) GetProfileId() string {
@@ -1158,7 +1443,7 @@ type GetProfileResponse struct {
 
 func (x *GetProfileResponse) Reset() {
 	*x = GetProfileResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[11]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1170,7 +1455,7 @@ func (x *GetProfileResponse) String() string {
 func (*GetProfileResponse) ProtoMessage() {}
 
 func (x *GetProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[11]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1183,7 +1468,7 @@ func (x *GetProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProfileResponse.ProtoReflect.Descriptor instead.
 func (*GetProfileResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{11}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetProfileResponse) GetProfile() *Profile {
@@ -1208,7 +1493,7 @@ type ConsentRecord struct {
 
 func (x *ConsentRecord) Reset() {
 	*x = ConsentRecord{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[12]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1220,7 +1505,7 @@ func (x *ConsentRecord) String() string {
 func (*ConsentRecord) ProtoMessage() {}
 
 func (x *ConsentRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[12]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1233,7 +1518,7 @@ func (x *ConsentRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsentRecord.ProtoReflect.Descriptor instead.
 func (*ConsentRecord) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{12}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ConsentRecord) GetSource() string {
@@ -1271,7 +1556,7 @@ type ActivateProfileRequest struct {
 
 func (x *ActivateProfileRequest) Reset() {
 	*x = ActivateProfileRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[13]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1283,7 +1568,7 @@ func (x *ActivateProfileRequest) String() string {
 func (*ActivateProfileRequest) ProtoMessage() {}
 
 func (x *ActivateProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[13]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1296,7 +1581,7 @@ func (x *ActivateProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivateProfileRequest.ProtoReflect.Descriptor instead.
 func (*ActivateProfileRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{13}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ActivateProfileRequest) GetProfileId() string {
@@ -1324,7 +1609,7 @@ type ActivateProfileResponse struct {
 
 func (x *ActivateProfileResponse) Reset() {
 	*x = ActivateProfileResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[14]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1336,7 +1621,7 @@ func (x *ActivateProfileResponse) String() string {
 func (*ActivateProfileResponse) ProtoMessage() {}
 
 func (x *ActivateProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[14]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1349,7 +1634,7 @@ func (x *ActivateProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivateProfileResponse.ProtoReflect.Descriptor instead.
 func (*ActivateProfileResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{14}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ActivateProfileResponse) GetSession() *Session {
@@ -1372,7 +1657,7 @@ type HoldProfileRequest struct {
 
 func (x *HoldProfileRequest) Reset() {
 	*x = HoldProfileRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[15]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1384,7 +1669,7 @@ func (x *HoldProfileRequest) String() string {
 func (*HoldProfileRequest) ProtoMessage() {}
 
 func (x *HoldProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[15]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1397,7 +1682,7 @@ func (x *HoldProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldProfileRequest.ProtoReflect.Descriptor instead.
 func (*HoldProfileRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{15}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *HoldProfileRequest) GetProfileId() string {
@@ -1425,7 +1710,7 @@ type HoldProfileResponse struct {
 
 func (x *HoldProfileResponse) Reset() {
 	*x = HoldProfileResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[16]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1437,7 +1722,7 @@ func (x *HoldProfileResponse) String() string {
 func (*HoldProfileResponse) ProtoMessage() {}
 
 func (x *HoldProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[16]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1450,7 +1735,7 @@ func (x *HoldProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldProfileResponse.ProtoReflect.Descriptor instead.
 func (*HoldProfileResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{16}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *HoldProfileResponse) GetProfile() *Profile {
@@ -1471,7 +1756,7 @@ type ReleaseProfileRequest struct {
 
 func (x *ReleaseProfileRequest) Reset() {
 	*x = ReleaseProfileRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[17]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1483,7 +1768,7 @@ func (x *ReleaseProfileRequest) String() string {
 func (*ReleaseProfileRequest) ProtoMessage() {}
 
 func (x *ReleaseProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[17]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1496,7 +1781,7 @@ func (x *ReleaseProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseProfileRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseProfileRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{17}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReleaseProfileRequest) GetProfileId() string {
@@ -1517,7 +1802,7 @@ type ReleaseProfileResponse struct {
 
 func (x *ReleaseProfileResponse) Reset() {
 	*x = ReleaseProfileResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[18]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1529,7 +1814,7 @@ func (x *ReleaseProfileResponse) String() string {
 func (*ReleaseProfileResponse) ProtoMessage() {}
 
 func (x *ReleaseProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[18]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1542,7 +1827,7 @@ func (x *ReleaseProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseProfileResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseProfileResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{18}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReleaseProfileResponse) GetProfile() *Profile {
@@ -1581,7 +1866,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[19]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1593,7 +1878,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[19]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1606,7 +1891,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{19}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Session) GetSessionId() string {
@@ -1704,7 +1989,7 @@ type TimelineEntry struct {
 
 func (x *TimelineEntry) Reset() {
 	*x = TimelineEntry{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[20]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1716,7 +2001,7 @@ func (x *TimelineEntry) String() string {
 func (*TimelineEntry) ProtoMessage() {}
 
 func (x *TimelineEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[20]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1729,7 +2014,7 @@ func (x *TimelineEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TimelineEntry.ProtoReflect.Descriptor instead.
 func (*TimelineEntry) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{20}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TimelineEntry) GetAt() *timestamppb.Timestamp {
@@ -1799,15 +2084,17 @@ type ListSessionsRequest struct {
 	Stuck bool `protobuf:"varint,3,opt,name=stuck,proto3" json:"stuck,omitempty"`
 	// How many at most, 1 to 500; 0 means 50.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// From the answer before.
-	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// From the answer before, together with the same filters.
+	PageToken string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Only those with one of these statuses: active, stopped, closed, stuck or undeliverable; none for all. A query has it once for each.
+	Status        []string `protobuf:"bytes,6,rep,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[21]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1819,7 +2106,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[21]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1832,7 +2119,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{21}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListSessionsRequest) GetProfileId() string {
@@ -1870,6 +2157,13 @@ func (x *ListSessionsRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListSessionsRequest) GetStatus() []string {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
 // ListSessionsResponse is one page.
 type ListSessionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1883,7 +2177,7 @@ type ListSessionsResponse struct {
 
 func (x *ListSessionsResponse) Reset() {
 	*x = ListSessionsResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[22]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1895,7 +2189,7 @@ func (x *ListSessionsResponse) String() string {
 func (*ListSessionsResponse) ProtoMessage() {}
 
 func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[22]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1908,7 +2202,7 @@ func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ListSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{22}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListSessionsResponse) GetSessions() []*Session {
@@ -1936,7 +2230,7 @@ type GetSessionRequest struct {
 
 func (x *GetSessionRequest) Reset() {
 	*x = GetSessionRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[23]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1948,7 +2242,7 @@ func (x *GetSessionRequest) String() string {
 func (*GetSessionRequest) ProtoMessage() {}
 
 func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[23]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1961,7 +2255,7 @@ func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionRequest.ProtoReflect.Descriptor instead.
 func (*GetSessionRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{23}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetSessionRequest) GetSessionId() string {
@@ -1984,7 +2278,7 @@ type GetSessionResponse struct {
 
 func (x *GetSessionResponse) Reset() {
 	*x = GetSessionResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[24]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1996,7 +2290,7 @@ func (x *GetSessionResponse) String() string {
 func (*GetSessionResponse) ProtoMessage() {}
 
 func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[24]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2009,7 +2303,7 @@ func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionResponse.ProtoReflect.Descriptor instead.
 func (*GetSessionResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{24}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetSessionResponse) GetSession() *Session {
@@ -2037,7 +2331,7 @@ type ResetSessionRequest struct {
 
 func (x *ResetSessionRequest) Reset() {
 	*x = ResetSessionRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[25]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2049,7 +2343,7 @@ func (x *ResetSessionRequest) String() string {
 func (*ResetSessionRequest) ProtoMessage() {}
 
 func (x *ResetSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[25]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2062,7 +2356,7 @@ func (x *ResetSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetSessionRequest.ProtoReflect.Descriptor instead.
 func (*ResetSessionRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{25}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ResetSessionRequest) GetSessionId() string {
@@ -2083,7 +2377,7 @@ type ResetSessionResponse struct {
 
 func (x *ResetSessionResponse) Reset() {
 	*x = ResetSessionResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[26]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2095,7 +2389,7 @@ func (x *ResetSessionResponse) String() string {
 func (*ResetSessionResponse) ProtoMessage() {}
 
 func (x *ResetSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[26]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2108,7 +2402,7 @@ func (x *ResetSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetSessionResponse.ProtoReflect.Descriptor instead.
 func (*ResetSessionResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{26}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ResetSessionResponse) GetSession() *Session {
@@ -2129,7 +2423,7 @@ type ResumeSessionRequest struct {
 
 func (x *ResumeSessionRequest) Reset() {
 	*x = ResumeSessionRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[27]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2141,7 +2435,7 @@ func (x *ResumeSessionRequest) String() string {
 func (*ResumeSessionRequest) ProtoMessage() {}
 
 func (x *ResumeSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[27]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2154,7 +2448,7 @@ func (x *ResumeSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeSessionRequest.ProtoReflect.Descriptor instead.
 func (*ResumeSessionRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{27}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ResumeSessionRequest) GetSessionId() string {
@@ -2175,7 +2469,7 @@ type ResumeSessionResponse struct {
 
 func (x *ResumeSessionResponse) Reset() {
 	*x = ResumeSessionResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[28]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2187,7 +2481,7 @@ func (x *ResumeSessionResponse) String() string {
 func (*ResumeSessionResponse) ProtoMessage() {}
 
 func (x *ResumeSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[28]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2200,7 +2494,7 @@ func (x *ResumeSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeSessionResponse.ProtoReflect.Descriptor instead.
 func (*ResumeSessionResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{28}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ResumeSessionResponse) GetSession() *Session {
@@ -2239,7 +2533,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[29]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2251,7 +2545,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[29]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2264,7 +2558,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{29}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DeadLetter) GetDeadLetterId() string {
@@ -2344,7 +2638,7 @@ type ListDeadLettersRequest struct {
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// How many at most, 1 to 500; 0 means 50.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// From the answer before.
+	// From the answer before, together with the same filters.
 	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2352,7 +2646,7 @@ type ListDeadLettersRequest struct {
 
 func (x *ListDeadLettersRequest) Reset() {
 	*x = ListDeadLettersRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[30]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2364,7 +2658,7 @@ func (x *ListDeadLettersRequest) String() string {
 func (*ListDeadLettersRequest) ProtoMessage() {}
 
 func (x *ListDeadLettersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[30]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2377,7 +2671,7 @@ func (x *ListDeadLettersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeadLettersRequest.ProtoReflect.Descriptor instead.
 func (*ListDeadLettersRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{30}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListDeadLettersRequest) GetSessionId() string {
@@ -2414,7 +2708,7 @@ type ListDeadLettersResponse struct {
 
 func (x *ListDeadLettersResponse) Reset() {
 	*x = ListDeadLettersResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[31]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2426,7 +2720,7 @@ func (x *ListDeadLettersResponse) String() string {
 func (*ListDeadLettersResponse) ProtoMessage() {}
 
 func (x *ListDeadLettersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[31]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2439,7 +2733,7 @@ func (x *ListDeadLettersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeadLettersResponse.ProtoReflect.Descriptor instead.
 func (*ListDeadLettersResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{31}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListDeadLettersResponse) GetDeadLetters() []*DeadLetter {
@@ -2467,7 +2761,7 @@ type ReplayDeadLetterRequest struct {
 
 func (x *ReplayDeadLetterRequest) Reset() {
 	*x = ReplayDeadLetterRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[32]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2479,7 +2773,7 @@ func (x *ReplayDeadLetterRequest) String() string {
 func (*ReplayDeadLetterRequest) ProtoMessage() {}
 
 func (x *ReplayDeadLetterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[32]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2492,7 +2786,7 @@ func (x *ReplayDeadLetterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayDeadLetterRequest.ProtoReflect.Descriptor instead.
 func (*ReplayDeadLetterRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{32}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReplayDeadLetterRequest) GetDeadLetterId() string {
@@ -2517,7 +2811,7 @@ type ReplayDeadLetterResponse struct {
 
 func (x *ReplayDeadLetterResponse) Reset() {
 	*x = ReplayDeadLetterResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[33]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2529,7 +2823,7 @@ func (x *ReplayDeadLetterResponse) String() string {
 func (*ReplayDeadLetterResponse) ProtoMessage() {}
 
 func (x *ReplayDeadLetterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[33]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2542,7 +2836,7 @@ func (x *ReplayDeadLetterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayDeadLetterResponse.ProtoReflect.Descriptor instead.
 func (*ReplayDeadLetterResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{33}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReplayDeadLetterResponse) GetAlarmSet() bool {
@@ -2579,7 +2873,7 @@ type ResumeSessionsRequest struct {
 	DryRun bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	// How many at most, 1 to 500; 0 means 50.
 	PageSize int32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// From the answer before.
+	// From the answer before, together with the same filters.
 	PageToken     string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2587,7 +2881,7 @@ type ResumeSessionsRequest struct {
 
 func (x *ResumeSessionsRequest) Reset() {
 	*x = ResumeSessionsRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[34]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2599,7 +2893,7 @@ func (x *ResumeSessionsRequest) String() string {
 func (*ResumeSessionsRequest) ProtoMessage() {}
 
 func (x *ResumeSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[34]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2612,7 +2906,7 @@ func (x *ResumeSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ResumeSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{34}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ResumeSessionsRequest) GetReasonContains() string {
@@ -2675,7 +2969,7 @@ type ResumeSessionsResponse struct {
 
 func (x *ResumeSessionsResponse) Reset() {
 	*x = ResumeSessionsResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[35]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2687,7 +2981,7 @@ func (x *ResumeSessionsResponse) String() string {
 func (*ResumeSessionsResponse) ProtoMessage() {}
 
 func (x *ResumeSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[35]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2700,7 +2994,7 @@ func (x *ResumeSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ResumeSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{35}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ResumeSessionsResponse) GetMatched() int32 {
@@ -2744,7 +3038,7 @@ type UnresumedSession struct {
 
 func (x *UnresumedSession) Reset() {
 	*x = UnresumedSession{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[36]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2756,7 +3050,7 @@ func (x *UnresumedSession) String() string {
 func (*UnresumedSession) ProtoMessage() {}
 
 func (x *UnresumedSession) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[36]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2769,7 +3063,7 @@ func (x *UnresumedSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnresumedSession.ProtoReflect.Descriptor instead.
 func (*UnresumedSession) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{36}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *UnresumedSession) GetSessionId() string {
@@ -2860,8 +3154,34 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\n" +
 	"first_name\x18\x02 \x01(\tR\tfirstName\x12\x16\n" +
 	"\x06locale\x18\x03 \x01(\tR\x06locale\x12\x1b\n" +
-	"\ttime_zone\x18\x04 \x01(\tR\btimeZone\"R\n" +
+	"\ttime_zone\x18\x04 \x01(\tR\btimeZone\"l\n" +
 	"\x15CreateProfileResponse\x129\n" +
+	"\aprofile\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.ProfileR\aprofile\x12\x18\n" +
+	"\acreated\x18\x02 \x01(\bR\acreated\"\x91\x01\n" +
+	"\x13ListProfilesRequest\x12\x14\n" +
+	"\x05phone\x18\x01 \x01(\tR\x05phone\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\x12\x1b\n" +
+	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x05 \x01(\tR\tpageToken\"{\n" +
+	"\x14ListProfilesResponse\x12;\n" +
+	"\bprofiles\x18\x01 \x03(\v2\x1f.paceline.onboarding.v1.ProfileR\bprofiles\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xe5\x01\n" +
+	"\x14UpdateProfileRequest\x12\x1d\n" +
+	"\n" +
+	"profile_id\x18\x01 \x01(\tR\tprofileId\x12\"\n" +
+	"\n" +
+	"first_name\x18\x02 \x01(\tH\x00R\tfirstName\x88\x01\x01\x12\x1b\n" +
+	"\x06locale\x18\x03 \x01(\tH\x01R\x06locale\x88\x01\x01\x12 \n" +
+	"\ttime_zone\x18\x04 \x01(\tH\x02R\btimeZone\x88\x01\x01\x12\x19\n" +
+	"\x05phone\x18\x05 \x01(\tH\x03R\x05phone\x88\x01\x01B\r\n" +
+	"\v_first_nameB\t\n" +
+	"\a_localeB\f\n" +
+	"\n" +
+	"_time_zoneB\b\n" +
+	"\x06_phone\"R\n" +
+	"\x15UpdateProfileResponse\x129\n" +
 	"\aprofile\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.ProfileR\aprofile\"2\n" +
 	"\x11GetProfileRequest\x12\x1d\n" +
 	"\n" +
@@ -2917,7 +3237,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\astep_id\x18\x06 \x01(\tR\x06stepId\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\a \x01(\tR\tmessageId\x12\x16\n" +
-	"\x06detail\x18\b \x01(\tR\x06detail\"\xa7\x01\n" +
+	"\x06detail\x18\b \x01(\tR\x06detail\"\xbf\x01\n" +
 	"\x13ListSessionsRequest\x12\x1d\n" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\x12\x1f\n" +
@@ -2926,7 +3246,8 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x05stuck\x18\x03 \x01(\bR\x05stuck\x12\x1b\n" +
 	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x05 \x01(\tR\tpageToken\"{\n" +
+	"page_token\x18\x05 \x01(\tR\tpageToken\x12\x16\n" +
+	"\x06status\x18\x06 \x03(\tR\x06status\"{\n" +
 	"\x14ListSessionsResponse\x12;\n" +
 	"\bsessions\x18\x01 \x03(\v2\x1f.paceline.onboarding.v1.SessionR\bsessions\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"2\n" +
@@ -2995,7 +3316,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x10UnresumedSession\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason*\xba\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason*\xeb\n" +
 	"\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
@@ -3046,23 +3367,30 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x1dREASON_SUBSCRIPTION_NOT_FOUND\x10,\x12!\n" +
 	"\x1dREASON_TOO_MANY_SUBSCRIPTIONS\x10-\x12\x1d\n" +
 	"\x19REASON_DELIVERY_NOT_FOUND\x10.\x12\x1a\n" +
-	"\x16REASON_DELIVERY_STATUS\x10/*\\\n" +
+	"\x16REASON_DELIVERY_STATUS\x10/\x12\x16\n" +
+	"\x12REASON_PHONE_TAKEN\x100\x12\x17\n" +
+	"\x13REASON_PROFILE_BUSY\x101*\\\n" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +
-	"\x14STEP_OUTCOME_SKIPPED\x10\x022\x96\x10\n" +
+	"\x14STEP_OUTCOME_SKIPPED\x10\x022\x85\x12\n" +
 	"\x11OnboardingService\x12p\n" +
 	"\vExecuteStep\x12*.paceline.onboarding.v1.ExecuteStepRequest\x1a+.paceline.onboarding.v1.ExecuteStepResponse\"\b\xa2\xbb\x18\x04\n" +
 	"\x02\x01\x02\x12\x83\x01\n" +
 	"\x11RecordStepFailure\x120.paceline.onboarding.v1.RecordStepFailureRequest\x1a1.paceline.onboarding.v1.RecordStepFailureResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01\x12z\n" +
 	"\x0eReceiveMessage\x12-.paceline.onboarding.v1.ReceiveMessageRequest\x1a..paceline.onboarding.v1.ReceiveMessageResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12v\n" +
+	"\x01\x01\x10\x01\x12u\n" +
+	"\fListProfiles\x12+.paceline.onboarding.v1.ListProfilesRequest\x1a,.paceline.onboarding.v1.ListProfilesResponse\"\n" +
+	"\xa2\xbb\x18\x06\n" +
+	"\x02\x02\x04\x10\x01\x12v\n" +
 	"\rCreateProfile\x12,.paceline.onboarding.v1.CreateProfileRequest\x1a-.paceline.onboarding.v1.CreateProfileResponse\"\b\xa2\xbb\x18\x04\n" +
 	"\x02\x02\x04\x12p\n" +
 	"\n" +
 	"GetProfile\x12).paceline.onboarding.v1.GetProfileRequest\x1a*.paceline.onboarding.v1.GetProfileResponse\"\v\xa2\xbb\x18\a\n" +
-	"\x03\x02\x04\x03\x10\x01\x12|\n" +
+	"\x03\x02\x04\x03\x10\x01\x12v\n" +
+	"\rUpdateProfile\x12,.paceline.onboarding.v1.UpdateProfileRequest\x1a-.paceline.onboarding.v1.UpdateProfileResponse\"\b\xa2\xbb\x18\x04\n" +
+	"\x02\x02\x04\x12|\n" +
 	"\x0fActivateProfile\x12..paceline.onboarding.v1.ActivateProfileRequest\x1a/.paceline.onboarding.v1.ActivateProfileResponse\"\b\xa2\xbb\x18\x04\n" +
 	"\x02\x02\x04\x12o\n" +
 	"\vHoldProfile\x12*.paceline.onboarding.v1.HoldProfileRequest\x1a+.paceline.onboarding.v1.HoldProfileResponse\"\a\xa2\xbb\x18\x03\n" +
@@ -3103,7 +3431,7 @@ func file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP() []byte {
 }
 
 var file_paceline_onboarding_v1_onboarding_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_paceline_onboarding_v1_onboarding_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_paceline_onboarding_v1_onboarding_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_paceline_onboarding_v1_onboarding_proto_goTypes = []any{
 	(Reason)(0),                       // 0: paceline.onboarding.v1.Reason
 	(StepOutcome)(0),                  // 1: paceline.onboarding.v1.StepOutcome
@@ -3117,105 +3445,115 @@ var file_paceline_onboarding_v1_onboarding_proto_goTypes = []any{
 	(*Profile)(nil),                   // 9: paceline.onboarding.v1.Profile
 	(*CreateProfileRequest)(nil),      // 10: paceline.onboarding.v1.CreateProfileRequest
 	(*CreateProfileResponse)(nil),     // 11: paceline.onboarding.v1.CreateProfileResponse
-	(*GetProfileRequest)(nil),         // 12: paceline.onboarding.v1.GetProfileRequest
-	(*GetProfileResponse)(nil),        // 13: paceline.onboarding.v1.GetProfileResponse
-	(*ConsentRecord)(nil),             // 14: paceline.onboarding.v1.ConsentRecord
-	(*ActivateProfileRequest)(nil),    // 15: paceline.onboarding.v1.ActivateProfileRequest
-	(*ActivateProfileResponse)(nil),   // 16: paceline.onboarding.v1.ActivateProfileResponse
-	(*HoldProfileRequest)(nil),        // 17: paceline.onboarding.v1.HoldProfileRequest
-	(*HoldProfileResponse)(nil),       // 18: paceline.onboarding.v1.HoldProfileResponse
-	(*ReleaseProfileRequest)(nil),     // 19: paceline.onboarding.v1.ReleaseProfileRequest
-	(*ReleaseProfileResponse)(nil),    // 20: paceline.onboarding.v1.ReleaseProfileResponse
-	(*Session)(nil),                   // 21: paceline.onboarding.v1.Session
-	(*TimelineEntry)(nil),             // 22: paceline.onboarding.v1.TimelineEntry
-	(*ListSessionsRequest)(nil),       // 23: paceline.onboarding.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),      // 24: paceline.onboarding.v1.ListSessionsResponse
-	(*GetSessionRequest)(nil),         // 25: paceline.onboarding.v1.GetSessionRequest
-	(*GetSessionResponse)(nil),        // 26: paceline.onboarding.v1.GetSessionResponse
-	(*ResetSessionRequest)(nil),       // 27: paceline.onboarding.v1.ResetSessionRequest
-	(*ResetSessionResponse)(nil),      // 28: paceline.onboarding.v1.ResetSessionResponse
-	(*ResumeSessionRequest)(nil),      // 29: paceline.onboarding.v1.ResumeSessionRequest
-	(*ResumeSessionResponse)(nil),     // 30: paceline.onboarding.v1.ResumeSessionResponse
-	(*DeadLetter)(nil),                // 31: paceline.onboarding.v1.DeadLetter
-	(*ListDeadLettersRequest)(nil),    // 32: paceline.onboarding.v1.ListDeadLettersRequest
-	(*ListDeadLettersResponse)(nil),   // 33: paceline.onboarding.v1.ListDeadLettersResponse
-	(*ReplayDeadLetterRequest)(nil),   // 34: paceline.onboarding.v1.ReplayDeadLetterRequest
-	(*ReplayDeadLetterResponse)(nil),  // 35: paceline.onboarding.v1.ReplayDeadLetterResponse
-	(*ResumeSessionsRequest)(nil),     // 36: paceline.onboarding.v1.ResumeSessionsRequest
-	(*ResumeSessionsResponse)(nil),    // 37: paceline.onboarding.v1.ResumeSessionsResponse
-	(*UnresumedSession)(nil),          // 38: paceline.onboarding.v1.UnresumedSession
-	(*timestamppb.Timestamp)(nil),     // 39: google.protobuf.Timestamp
-	(*GetSettingsRequest)(nil),        // 40: paceline.onboarding.v1.GetSettingsRequest
-	(*UpdateSettingsRequest)(nil),     // 41: paceline.onboarding.v1.UpdateSettingsRequest
-	(*GetSettingsResponse)(nil),       // 42: paceline.onboarding.v1.GetSettingsResponse
-	(*UpdateSettingsResponse)(nil),    // 43: paceline.onboarding.v1.UpdateSettingsResponse
+	(*ListProfilesRequest)(nil),       // 12: paceline.onboarding.v1.ListProfilesRequest
+	(*ListProfilesResponse)(nil),      // 13: paceline.onboarding.v1.ListProfilesResponse
+	(*UpdateProfileRequest)(nil),      // 14: paceline.onboarding.v1.UpdateProfileRequest
+	(*UpdateProfileResponse)(nil),     // 15: paceline.onboarding.v1.UpdateProfileResponse
+	(*GetProfileRequest)(nil),         // 16: paceline.onboarding.v1.GetProfileRequest
+	(*GetProfileResponse)(nil),        // 17: paceline.onboarding.v1.GetProfileResponse
+	(*ConsentRecord)(nil),             // 18: paceline.onboarding.v1.ConsentRecord
+	(*ActivateProfileRequest)(nil),    // 19: paceline.onboarding.v1.ActivateProfileRequest
+	(*ActivateProfileResponse)(nil),   // 20: paceline.onboarding.v1.ActivateProfileResponse
+	(*HoldProfileRequest)(nil),        // 21: paceline.onboarding.v1.HoldProfileRequest
+	(*HoldProfileResponse)(nil),       // 22: paceline.onboarding.v1.HoldProfileResponse
+	(*ReleaseProfileRequest)(nil),     // 23: paceline.onboarding.v1.ReleaseProfileRequest
+	(*ReleaseProfileResponse)(nil),    // 24: paceline.onboarding.v1.ReleaseProfileResponse
+	(*Session)(nil),                   // 25: paceline.onboarding.v1.Session
+	(*TimelineEntry)(nil),             // 26: paceline.onboarding.v1.TimelineEntry
+	(*ListSessionsRequest)(nil),       // 27: paceline.onboarding.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),      // 28: paceline.onboarding.v1.ListSessionsResponse
+	(*GetSessionRequest)(nil),         // 29: paceline.onboarding.v1.GetSessionRequest
+	(*GetSessionResponse)(nil),        // 30: paceline.onboarding.v1.GetSessionResponse
+	(*ResetSessionRequest)(nil),       // 31: paceline.onboarding.v1.ResetSessionRequest
+	(*ResetSessionResponse)(nil),      // 32: paceline.onboarding.v1.ResetSessionResponse
+	(*ResumeSessionRequest)(nil),      // 33: paceline.onboarding.v1.ResumeSessionRequest
+	(*ResumeSessionResponse)(nil),     // 34: paceline.onboarding.v1.ResumeSessionResponse
+	(*DeadLetter)(nil),                // 35: paceline.onboarding.v1.DeadLetter
+	(*ListDeadLettersRequest)(nil),    // 36: paceline.onboarding.v1.ListDeadLettersRequest
+	(*ListDeadLettersResponse)(nil),   // 37: paceline.onboarding.v1.ListDeadLettersResponse
+	(*ReplayDeadLetterRequest)(nil),   // 38: paceline.onboarding.v1.ReplayDeadLetterRequest
+	(*ReplayDeadLetterResponse)(nil),  // 39: paceline.onboarding.v1.ReplayDeadLetterResponse
+	(*ResumeSessionsRequest)(nil),     // 40: paceline.onboarding.v1.ResumeSessionsRequest
+	(*ResumeSessionsResponse)(nil),    // 41: paceline.onboarding.v1.ResumeSessionsResponse
+	(*UnresumedSession)(nil),          // 42: paceline.onboarding.v1.UnresumedSession
+	(*timestamppb.Timestamp)(nil),     // 43: google.protobuf.Timestamp
+	(*GetSettingsRequest)(nil),        // 44: paceline.onboarding.v1.GetSettingsRequest
+	(*UpdateSettingsRequest)(nil),     // 45: paceline.onboarding.v1.UpdateSettingsRequest
+	(*GetSettingsResponse)(nil),       // 46: paceline.onboarding.v1.GetSettingsResponse
+	(*UpdateSettingsResponse)(nil),    // 47: paceline.onboarding.v1.UpdateSettingsResponse
 }
 var file_paceline_onboarding_v1_onboarding_proto_depIdxs = []int32{
 	1,  // 0: paceline.onboarding.v1.ExecuteStepResponse.outcome:type_name -> paceline.onboarding.v1.StepOutcome
 	7,  // 1: paceline.onboarding.v1.ReceiveMessageRequest.whatsapp:type_name -> paceline.onboarding.v1.WhatsAppMessage
-	39, // 2: paceline.onboarding.v1.WhatsAppMessage.sent_at:type_name -> google.protobuf.Timestamp
-	39, // 3: paceline.onboarding.v1.Profile.created_at:type_name -> google.protobuf.Timestamp
+	43, // 2: paceline.onboarding.v1.WhatsAppMessage.sent_at:type_name -> google.protobuf.Timestamp
+	43, // 3: paceline.onboarding.v1.Profile.created_at:type_name -> google.protobuf.Timestamp
 	9,  // 4: paceline.onboarding.v1.CreateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	9,  // 5: paceline.onboarding.v1.GetProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	39, // 6: paceline.onboarding.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
-	14, // 7: paceline.onboarding.v1.ActivateProfileRequest.consent:type_name -> paceline.onboarding.v1.ConsentRecord
-	21, // 8: paceline.onboarding.v1.ActivateProfileResponse.session:type_name -> paceline.onboarding.v1.Session
-	9,  // 9: paceline.onboarding.v1.HoldProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	9,  // 10: paceline.onboarding.v1.ReleaseProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	39, // 11: paceline.onboarding.v1.Session.created_at:type_name -> google.protobuf.Timestamp
-	39, // 12: paceline.onboarding.v1.Session.updated_at:type_name -> google.protobuf.Timestamp
-	39, // 13: paceline.onboarding.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
-	21, // 14: paceline.onboarding.v1.ListSessionsResponse.sessions:type_name -> paceline.onboarding.v1.Session
-	21, // 15: paceline.onboarding.v1.GetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	22, // 16: paceline.onboarding.v1.GetSessionResponse.timeline:type_name -> paceline.onboarding.v1.TimelineEntry
-	21, // 17: paceline.onboarding.v1.ResetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	21, // 18: paceline.onboarding.v1.ResumeSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	39, // 19: paceline.onboarding.v1.DeadLetter.created_at:type_name -> google.protobuf.Timestamp
-	39, // 20: paceline.onboarding.v1.DeadLetter.replayed_at:type_name -> google.protobuf.Timestamp
-	31, // 21: paceline.onboarding.v1.ListDeadLettersResponse.dead_letters:type_name -> paceline.onboarding.v1.DeadLetter
-	21, // 22: paceline.onboarding.v1.ReplayDeadLetterResponse.session:type_name -> paceline.onboarding.v1.Session
-	39, // 23: paceline.onboarding.v1.ResumeSessionsRequest.parked_since:type_name -> google.protobuf.Timestamp
-	39, // 24: paceline.onboarding.v1.ResumeSessionsRequest.parked_until:type_name -> google.protobuf.Timestamp
-	38, // 25: paceline.onboarding.v1.ResumeSessionsResponse.unresumed:type_name -> paceline.onboarding.v1.UnresumedSession
-	2,  // 26: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
-	4,  // 27: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
-	6,  // 28: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
-	10, // 29: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
-	12, // 30: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
-	15, // 31: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
-	17, // 32: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
-	19, // 33: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
-	23, // 34: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
-	25, // 35: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
-	29, // 36: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
-	36, // 37: paceline.onboarding.v1.OnboardingService.ResumeSessions:input_type -> paceline.onboarding.v1.ResumeSessionsRequest
-	32, // 38: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
-	34, // 39: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
-	27, // 40: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
-	40, // 41: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
-	41, // 42: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
-	3,  // 43: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
-	5,  // 44: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
-	8,  // 45: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
-	11, // 46: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
-	13, // 47: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
-	16, // 48: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
-	18, // 49: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
-	20, // 50: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
-	24, // 51: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
-	26, // 52: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
-	30, // 53: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
-	37, // 54: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
-	33, // 55: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
-	35, // 56: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
-	28, // 57: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
-	42, // 58: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
-	43, // 59: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
-	43, // [43:60] is the sub-list for method output_type
-	26, // [26:43] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	9,  // 5: paceline.onboarding.v1.ListProfilesResponse.profiles:type_name -> paceline.onboarding.v1.Profile
+	9,  // 6: paceline.onboarding.v1.UpdateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	9,  // 7: paceline.onboarding.v1.GetProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	43, // 8: paceline.onboarding.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
+	18, // 9: paceline.onboarding.v1.ActivateProfileRequest.consent:type_name -> paceline.onboarding.v1.ConsentRecord
+	25, // 10: paceline.onboarding.v1.ActivateProfileResponse.session:type_name -> paceline.onboarding.v1.Session
+	9,  // 11: paceline.onboarding.v1.HoldProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	9,  // 12: paceline.onboarding.v1.ReleaseProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	43, // 13: paceline.onboarding.v1.Session.created_at:type_name -> google.protobuf.Timestamp
+	43, // 14: paceline.onboarding.v1.Session.updated_at:type_name -> google.protobuf.Timestamp
+	43, // 15: paceline.onboarding.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
+	25, // 16: paceline.onboarding.v1.ListSessionsResponse.sessions:type_name -> paceline.onboarding.v1.Session
+	25, // 17: paceline.onboarding.v1.GetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
+	26, // 18: paceline.onboarding.v1.GetSessionResponse.timeline:type_name -> paceline.onboarding.v1.TimelineEntry
+	25, // 19: paceline.onboarding.v1.ResetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
+	25, // 20: paceline.onboarding.v1.ResumeSessionResponse.session:type_name -> paceline.onboarding.v1.Session
+	43, // 21: paceline.onboarding.v1.DeadLetter.created_at:type_name -> google.protobuf.Timestamp
+	43, // 22: paceline.onboarding.v1.DeadLetter.replayed_at:type_name -> google.protobuf.Timestamp
+	35, // 23: paceline.onboarding.v1.ListDeadLettersResponse.dead_letters:type_name -> paceline.onboarding.v1.DeadLetter
+	25, // 24: paceline.onboarding.v1.ReplayDeadLetterResponse.session:type_name -> paceline.onboarding.v1.Session
+	43, // 25: paceline.onboarding.v1.ResumeSessionsRequest.parked_since:type_name -> google.protobuf.Timestamp
+	43, // 26: paceline.onboarding.v1.ResumeSessionsRequest.parked_until:type_name -> google.protobuf.Timestamp
+	42, // 27: paceline.onboarding.v1.ResumeSessionsResponse.unresumed:type_name -> paceline.onboarding.v1.UnresumedSession
+	2,  // 28: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
+	4,  // 29: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
+	6,  // 30: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
+	12, // 31: paceline.onboarding.v1.OnboardingService.ListProfiles:input_type -> paceline.onboarding.v1.ListProfilesRequest
+	10, // 32: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
+	16, // 33: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
+	14, // 34: paceline.onboarding.v1.OnboardingService.UpdateProfile:input_type -> paceline.onboarding.v1.UpdateProfileRequest
+	19, // 35: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
+	21, // 36: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
+	23, // 37: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
+	27, // 38: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
+	29, // 39: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
+	33, // 40: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
+	40, // 41: paceline.onboarding.v1.OnboardingService.ResumeSessions:input_type -> paceline.onboarding.v1.ResumeSessionsRequest
+	36, // 42: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
+	38, // 43: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
+	31, // 44: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
+	44, // 45: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
+	45, // 46: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
+	3,  // 47: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
+	5,  // 48: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
+	8,  // 49: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
+	13, // 50: paceline.onboarding.v1.OnboardingService.ListProfiles:output_type -> paceline.onboarding.v1.ListProfilesResponse
+	11, // 51: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
+	17, // 52: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
+	15, // 53: paceline.onboarding.v1.OnboardingService.UpdateProfile:output_type -> paceline.onboarding.v1.UpdateProfileResponse
+	20, // 54: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
+	22, // 55: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
+	24, // 56: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
+	28, // 57: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
+	30, // 58: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
+	34, // 59: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
+	41, // 60: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
+	37, // 61: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
+	39, // 62: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
+	32, // 63: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
+	46, // 64: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
+	47, // 65: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
+	47, // [47:66] is the sub-list for method output_type
+	28, // [28:47] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_paceline_onboarding_v1_onboarding_proto_init() }
@@ -3224,13 +3562,14 @@ func file_paceline_onboarding_v1_onboarding_proto_init() {
 		return
 	}
 	file_paceline_onboarding_v1_settings_proto_init()
+	file_paceline_onboarding_v1_onboarding_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_onboarding_v1_onboarding_proto_rawDesc), len(file_paceline_onboarding_v1_onboarding_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   37,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

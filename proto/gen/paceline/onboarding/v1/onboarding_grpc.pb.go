@@ -25,8 +25,10 @@ const (
 	OnboardingService_ExecuteStep_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/ExecuteStep"
 	OnboardingService_RecordStepFailure_FullMethodName = "/paceline.onboarding.v1.OnboardingService/RecordStepFailure"
 	OnboardingService_ReceiveMessage_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/ReceiveMessage"
+	OnboardingService_ListProfiles_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/ListProfiles"
 	OnboardingService_CreateProfile_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/CreateProfile"
 	OnboardingService_GetProfile_FullMethodName        = "/paceline.onboarding.v1.OnboardingService/GetProfile"
+	OnboardingService_UpdateProfile_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/UpdateProfile"
 	OnboardingService_ActivateProfile_FullMethodName   = "/paceline.onboarding.v1.OnboardingService/ActivateProfile"
 	OnboardingService_HoldProfile_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/HoldProfile"
 	OnboardingService_ReleaseProfile_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/ReleaseProfile"
@@ -57,10 +59,19 @@ type OnboardingServiceClient interface {
 	// ReceiveMessage takes one message of a person, by SMS or by WhatsApp. It answers once the message is stored as a job and STOP, START and HELP
 	// have been applied; the conversation goes on even if this process dies right after.
 	ReceiveMessage(ctx context.Context, in *ReceiveMessageRequest, opts ...grpc.CallOption) (*ReceiveMessageResponse, error)
-	// CreateProfile enrols a person. The profile that a phone already has in this organisation is returned unchanged.
+	// ListProfiles finds and lists people of the caller's organisation, newest first.
+	ListProfiles(ctx context.Context, in *ListProfilesRequest, opts ...grpc.CallOption) (*ListProfilesResponse, error)
+	// CreateProfile enrols a person. The profile that a phone already has in this organisation is returned unchanged. Over HTTP a new one
+	// is answered 201 with its Location, and one that was there 200.
 	CreateProfile(ctx context.Context, in *CreateProfileRequest, opts ...grpc.CallOption) (*CreateProfileResponse, error)
 	// GetProfile reads one profile.
 	GetProfile(ctx context.Context, in *GetProfileRequest, opts ...grpc.CallOption) (*GetProfileResponse, error)
+	// UpdateProfile changes what is known of a person: the fields that the request has, and no other. The new values count from the next
+	// message on. Errors: INVALID_ARGUMENT when it has none; FAILED_PRECONDITION (PROFILE_BUSY) for a first name or a locale while a message is
+	// being written to them, and for a phone while anything of theirs is open, and (SAFETY_HOLD) for a phone while they are held;
+	// ALREADY_EXISTS (PHONE_TAKEN) for a phone that another profile of the organisation has. A new phone begins without consent, which
+	// belongs to a number: the next activation has to have it.
+	UpdateProfile(ctx context.Context, in *UpdateProfileRequest, opts ...grpc.CallOption) (*UpdateProfileResponse, error)
 	// ActivateProfile opens a session and sends the opening message once. Calling it while a session is open changes nothing. Errors:
 	// FAILED_PRECONDITION while a session is parked (SESSION_PARKED), the person is on hold (SAFETY_HOLD) or has opted out (OPTED_OUT),
 	// while an operator has to judge words of theirs (AWAITS_OPERATOR), and without the consent record that the organisation's setting
@@ -132,6 +143,16 @@ func (c *onboardingServiceClient) ReceiveMessage(ctx context.Context, in *Receiv
 	return out, nil
 }
 
+func (c *onboardingServiceClient) ListProfiles(ctx context.Context, in *ListProfilesRequest, opts ...grpc.CallOption) (*ListProfilesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListProfilesResponse)
+	err := c.cc.Invoke(ctx, OnboardingService_ListProfiles_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *onboardingServiceClient) CreateProfile(ctx context.Context, in *CreateProfileRequest, opts ...grpc.CallOption) (*CreateProfileResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CreateProfileResponse)
@@ -146,6 +167,16 @@ func (c *onboardingServiceClient) GetProfile(ctx context.Context, in *GetProfile
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetProfileResponse)
 	err := c.cc.Invoke(ctx, OnboardingService_GetProfile_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *onboardingServiceClient) UpdateProfile(ctx context.Context, in *UpdateProfileRequest, opts ...grpc.CallOption) (*UpdateProfileResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UpdateProfileResponse)
+	err := c.cc.Invoke(ctx, OnboardingService_UpdateProfile_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -288,10 +319,19 @@ type OnboardingServiceServer interface {
 	// ReceiveMessage takes one message of a person, by SMS or by WhatsApp. It answers once the message is stored as a job and STOP, START and HELP
 	// have been applied; the conversation goes on even if this process dies right after.
 	ReceiveMessage(context.Context, *ReceiveMessageRequest) (*ReceiveMessageResponse, error)
-	// CreateProfile enrols a person. The profile that a phone already has in this organisation is returned unchanged.
+	// ListProfiles finds and lists people of the caller's organisation, newest first.
+	ListProfiles(context.Context, *ListProfilesRequest) (*ListProfilesResponse, error)
+	// CreateProfile enrols a person. The profile that a phone already has in this organisation is returned unchanged. Over HTTP a new one
+	// is answered 201 with its Location, and one that was there 200.
 	CreateProfile(context.Context, *CreateProfileRequest) (*CreateProfileResponse, error)
 	// GetProfile reads one profile.
 	GetProfile(context.Context, *GetProfileRequest) (*GetProfileResponse, error)
+	// UpdateProfile changes what is known of a person: the fields that the request has, and no other. The new values count from the next
+	// message on. Errors: INVALID_ARGUMENT when it has none; FAILED_PRECONDITION (PROFILE_BUSY) for a first name or a locale while a message is
+	// being written to them, and for a phone while anything of theirs is open, and (SAFETY_HOLD) for a phone while they are held;
+	// ALREADY_EXISTS (PHONE_TAKEN) for a phone that another profile of the organisation has. A new phone begins without consent, which
+	// belongs to a number: the next activation has to have it.
+	UpdateProfile(context.Context, *UpdateProfileRequest) (*UpdateProfileResponse, error)
 	// ActivateProfile opens a session and sends the opening message once. Calling it while a session is open changes nothing. Errors:
 	// FAILED_PRECONDITION while a session is parked (SESSION_PARKED), the person is on hold (SAFETY_HOLD) or has opted out (OPTED_OUT),
 	// while an operator has to judge words of theirs (AWAITS_OPERATOR), and without the consent record that the organisation's setting
@@ -342,11 +382,17 @@ func (UnimplementedOnboardingServiceServer) RecordStepFailure(context.Context, *
 func (UnimplementedOnboardingServiceServer) ReceiveMessage(context.Context, *ReceiveMessageRequest) (*ReceiveMessageResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReceiveMessage not implemented")
 }
+func (UnimplementedOnboardingServiceServer) ListProfiles(context.Context, *ListProfilesRequest) (*ListProfilesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListProfiles not implemented")
+}
 func (UnimplementedOnboardingServiceServer) CreateProfile(context.Context, *CreateProfileRequest) (*CreateProfileResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CreateProfile not implemented")
 }
 func (UnimplementedOnboardingServiceServer) GetProfile(context.Context, *GetProfileRequest) (*GetProfileResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetProfile not implemented")
+}
+func (UnimplementedOnboardingServiceServer) UpdateProfile(context.Context, *UpdateProfileRequest) (*UpdateProfileResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateProfile not implemented")
 }
 func (UnimplementedOnboardingServiceServer) ActivateProfile(context.Context, *ActivateProfileRequest) (*ActivateProfileResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ActivateProfile not implemented")
@@ -459,6 +505,24 @@ func _OnboardingService_ReceiveMessage_Handler(srv interface{}, ctx context.Cont
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OnboardingService_ListProfiles_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListProfilesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OnboardingServiceServer).ListProfiles(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OnboardingService_ListProfiles_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OnboardingServiceServer).ListProfiles(ctx, req.(*ListProfilesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OnboardingService_CreateProfile_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CreateProfileRequest)
 	if err := dec(in); err != nil {
@@ -491,6 +555,24 @@ func _OnboardingService_GetProfile_Handler(srv interface{}, ctx context.Context,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(OnboardingServiceServer).GetProfile(ctx, req.(*GetProfileRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OnboardingService_UpdateProfile_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateProfileRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OnboardingServiceServer).UpdateProfile(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OnboardingService_UpdateProfile_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OnboardingServiceServer).UpdateProfile(ctx, req.(*UpdateProfileRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -731,12 +813,20 @@ var OnboardingService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _OnboardingService_ReceiveMessage_Handler,
 		},
 		{
+			MethodName: "ListProfiles",
+			Handler:    _OnboardingService_ListProfiles_Handler,
+		},
+		{
 			MethodName: "CreateProfile",
 			Handler:    _OnboardingService_CreateProfile_Handler,
 		},
 		{
 			MethodName: "GetProfile",
 			Handler:    _OnboardingService_GetProfile_Handler,
+		},
+		{
+			MethodName: "UpdateProfile",
+			Handler:    _OnboardingService_UpdateProfile_Handler,
 		},
 		{
 			MethodName: "ActivateProfile",

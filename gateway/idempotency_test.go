@@ -1,0 +1,52 @@
+package gateway
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+)
+
+// repeatable are the POSTs that keep no keys because a repeat of them changes nothing: it finds what the first one did.
+func repeatable() []string {
+	return []string{
+		"OnboardingService_CreateProfile", "OnboardingService_ActivateProfile", "OnboardingService_HoldProfile", "OnboardingService_ReleaseProfile",
+		"OnboardingService_ResetSession", "OnboardingService_ResumeSession", "OnboardingService_ResumeSessions", "OnboardingService_ReplayDeadLetter",
+		"WebhookJobService_RetryWebhookJob", "WebhookJobService_CancelWebhookJob", "MessagingService_ResolveMessage", "OutboundService_CancelQueuedText",
+		"EngagementService_CancelOutreach", "EngagementService_RetryOutreach", "EngagementService_RunEngagement", "GoalService_StopGoal",
+		"EventService_PauseEventSubscription", "EventService_ResumeEventSubscription", "EventService_RetryEventDelivery",
+	}
+}
+
+// TestIdempotencyKeys decides for every POST what becomes of the header: so a new one is decided too.
+func TestIdempotencyKeys(t *testing.T) {
+	t.Parallel()
+	rules, err := rulesOf(append(onboardingServices, messagingServices...))
+	require.NoError(t, err)
+	var without []string
+	for route, operation := range routes(t) {
+		service, method, _ := strings.Cut(operation, "_")
+		full := protoreflect.FullName("paceline.onboarding.v1." + service)
+		if _, err := protoregistry.GlobalFiles.FindDescriptorByName(full); err != nil {
+			full = protoreflect.FullName("paceline.messaging.v1." + service)
+		}
+		found, err := protoregistry.GlobalFiles.FindDescriptorByName(full)
+		require.NoError(t, err)
+		described, ok := found.(protoreflect.ServiceDescriptor)
+		require.True(t, ok)
+		request := described.Methods().ByName(protoreflect.Name(method)).Input()
+		keyed, again := request.Fields().ByName("idempotency_key") != nil, rules["/"+string(full)+"/"+method].ActsAgain
+		switch {
+		case !strings.HasPrefix(route, "POST "):
+			require.False(t, again, "%s: the header of %s is not heeded", operation, route)
+		case keyed:
+			require.False(t, again, operation)
+		case !again:
+			without = append(without, operation)
+		}
+	}
+	require.ElementsMatch(t, repeatable(), without,
+		"a POST has an idempotency_key, or acts_again in its proto, or changes nothing when it is repeated")
+}

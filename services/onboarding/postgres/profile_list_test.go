@@ -1,0 +1,127 @@
+package postgres_test
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/session"
+)
+
+// manyPeople are @people of whom every thousandth is parked, stopped, closed or was never activated, and every other one is in the middle of a
+// conversation. The rare ones are the oldest, so that who looks for them among the newest reads everybody.
+const manyPeople = `
+with p as (
+    insert into profiles (id, org_id, phone, first_name, locale, time_zone, hold, created_at, updated_at)
+    select lpad(to_hex(n), 32, '0')::uuid, @org, '+1415' || 1000000 + n, case when n <= 40 then 'Zuleika' else 'Ana' || n % 97 end, 'en', 'UTC',
+        n <= 8, @at, @at
+    from generate_series(1, @people::int) n
+    returning id, org_id
+)
+insert into conversation_sessions (id, org_id, profile_id, mode, state_token, status, copy_version, created_at, updated_at)
+select gen_random_uuid(), p.org_id, p.id, 'onboarding', 'onboarding:awaiting_opening_response',
+    case when n <= 5 then 'stuck' when n <= 10 then 'undeliverable' when n <= 20 then 'stopped' when n <= 30 then 'closed' else 'active' end, 'v', @at, @at
+from p join (select n, lpad(to_hex(n), 32, '0')::uuid as id from generate_series(1, @people::int) n) k using (id) where n not between 31 and 40`
+
+// TestListsOfManyPeople holds the lists of an operator to reading about as much as they show, whatever the number of people.
+func TestListsOfManyPeople(t *testing.T) {
+	t.Parallel()
+	cfg, err := pgxpool.ParseConfig(pgtest.URL(t, postgres.Migrations()))
+	require.NoError(t, err)
+	l := &listener{}
+	cfg.ConnConfig.Tracer, cfg.MaxConns = l, 1
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	defer pool.Close()
+	org, now := uuid.NewString(), time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	_, err = pool.Exec(t.Context(), manyPeople, pgx.NamedArgs{"org": org, "people": 30_000, "at": now})
+	require.NoError(t, err)
+	for _, table := range []string{"profiles", "conversation_sessions"} {
+		_, err := pool.Exec(t.Context(), `vacuum analyze `+table)
+		require.NoError(t, err)
+	}
+	store := postgres.NewStore(pool)
+	operator := asked{
+		sql: `select set_config('role', 'onboarding_tenant', true), set_config('app.current_org_id', $1, true)`, args: []any{org},
+	}
+	people := func(f postgres.ProfileFilter) func(context.Context) (int, error) {
+		return func(ctx context.Context) (int, error) {
+			f.OrgID, f.Limit = org, 51
+			found, err := store.ListProfiles(ctx, f)
+			return len(found), err
+		}
+	}
+	sessions := func(statuses ...session.Status) func(context.Context) (int, error) {
+		return func(ctx context.Context) (int, error) {
+			found, err := store.ListSessions(ctx, postgres.SessionFilter{OrgID: org, Statuses: statuses, Limit: 51})
+			return len(found), err
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		ask  func(context.Context) (int, error)
+		want int
+	}{
+		{name: "All", ask: people(postgres.ProfileFilter{}), want: 51},
+		{name: "ByPhone", ask: people(postgres.ProfileFilter{Phone: "+14151000042"}), want: 1},
+		{name: "ByACommonName", ask: people(postgres.ProfileFilter{Name: "a"}), want: 51},
+		{name: "ByARareName", ask: people(postgres.ProfileFilter{Name: "ZULEI"}), want: 40},
+		{name: "ByANameOfNobody", ask: people(postgres.ProfileFilter{Name: "x"})},
+		{name: "NeverActivated", ask: people(postgres.ProfileFilter{NotActivated: true}), want: 10},
+		{name: "Held", ask: people(postgres.ProfileFilter{Held: true}), want: 8},
+		{name: "Active", ask: people(postgres.ProfileFilter{Newest: []session.Status{session.Active}}), want: 51},
+		{name: "Stopped", ask: people(postgres.ProfileFilter{Newest: []session.Status{session.Stopped}}), want: 10},
+		{name: "Parked", ask: people(postgres.ProfileFilter{Newest: []session.Status{session.Stuck, session.Undeliverable}}), want: 10},
+		{name: "ARareNameThatIsActive", ask: people(postgres.ProfileFilter{Name: "zu", Newest: []session.Status{session.Active}})},
+		{name: "SessionsThatWereStopped", ask: sessions(session.Stopped), want: 10},
+		{name: "SessionsOfTwoStatuses", ask: sessions(session.Closed, session.Active), want: 51},
+	} {
+		l.heard = nil
+		found, err := tt.ask(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, tt.want, found, tt.name)
+		read, plan := blocksRead(t, pool, append([]asked{operator}, l.heard...))
+		require.Less(t, read, 500, "%s\n%s", tt.name, plan)
+	}
+}
+
+// blocksRead runs questions in one transaction, the last of them explained: how many blocks it read, and how.
+func blocksRead(t *testing.T, pool *pgxpool.Pool, questions []asked) (blocks int, plan string) {
+	t.Helper()
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(t.Context())) }()
+	questions = slices.DeleteFunc(questions, func(q asked) bool { return !strings.Contains(q.sql, "select") })
+	for _, q := range questions[:len(questions)-1] {
+		_, err := tx.Exec(t.Context(), q.sql, q.args...)
+		require.NoError(t, err)
+	}
+	last := questions[len(questions)-1]
+	rows, err := tx.Query(t.Context(), `explain (analyze, buffers, costs off, timing off) `+last.sql, last.args...)
+	require.NoError(t, err)
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	plan = strings.Join(lines, "\n")
+	shared := regexp.MustCompile(`(?m)^  Buffers: shared(?: hit=(\d+))?(?: read=(\d+))?`).FindStringSubmatch(plan)
+	require.NotNil(t, shared, plan)
+	for _, n := range shared[1:] {
+		if n == "" {
+			continue
+		}
+		count, err := strconv.Atoi(n)
+		require.NoError(t, err)
+		blocks += count
+	}
+	return blocks, plan
+}

@@ -1,0 +1,240 @@
+package onboarding_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+
+	"paceline.internal/emulators/messagingtest"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/session"
+)
+
+const newPhone = "+5511987659999"
+
+// changes is an operator's call.
+func (b *bundle) changes(p conversation.Profile, in *onboardingv1.UpdateProfileRequest) (*onboardingv1.Profile, error) {
+	b.t.Helper()
+	in.ProfileId = p.ID
+	out, err := asks(b, b.current().server.UpdateProfile, in)
+	return out.GetProfile(), err
+}
+
+// moves gives a person the new phone.
+func (b *bundle) moves(p conversation.Profile) (conversation.Profile, error) {
+	b.t.Helper()
+	changed, err := b.changes(p, &onboardingv1.UpdateProfileRequest{Phone: new("+55 (11) 98765-9999")})
+	if err == nil {
+		require.Equal(b.t, newPhone, changed.GetPhone())
+		p.Phone = newPhone
+	}
+	return p, err
+}
+
+func TestUpdateProfile(t *testing.T) {
+	t.Parallel()
+
+	subtest(t, "ChangesTheFieldsThatItHasAndNoOther", setup, func(t *testing.T, b *bundle) {
+		p := b.person()
+		changed, err := b.changes(p, &onboardingv1.UpdateProfileRequest{FirstName: new("  Ana   Maria "), TimeZone: new("America/Sao_Paulo")})
+		require.NoError(t, err)
+		require.Equal(t, []string{"Ana Maria", "America/Sao_Paulo", p.Locale, p.Phone}, []string{
+			changed.GetFirstName(), changed.GetTimeZone(), changed.GetLocale(), changed.GetPhone(),
+		})
+		changed, err = b.changes(p, &onboardingv1.UpdateProfileRequest{Locale: new("PT-br")})
+		require.NoError(t, err)
+		require.Equal(t, []string{"Ana Maria", "pt-BR"}, []string{changed.GetFirstName(), changed.GetLocale()})
+		read, err := asks(b, b.current().server.GetProfile, &onboardingv1.GetProfileRequest{ProfileId: p.ID})
+		require.NoError(t, err)
+		require.Equal(t, changed.String(), read.GetProfile().String())
+	})
+
+	subtest(t, "IsRefusedWithWhatToSend", setup, func(t *testing.T, b *bundle) {
+		p := b.person()
+		for _, tt := range []struct {
+			name string
+			in   *onboardingv1.UpdateProfileRequest
+			want []string
+		}{
+			{name: "Nothing", in: &onboardingv1.UpdateProfileRequest{}, want: []string{"send first_name, locale, time_zone or phone"}},
+			{
+				name: "EverythingThatIsWrongAtOnce", want: []string{"phone", "first_name", "locale", "time_zone"},
+				in: &onboardingv1.UpdateProfileRequest{FirstName: new(""), Locale: new("fr"), TimeZone: new("Mars"), Phone: new("x")},
+			},
+			{name: "EmptyIsNotTheDefault", in: &onboardingv1.UpdateProfileRequest{Locale: new(""), TimeZone: new("")}, want: []string{"locale must not be empty", "time_zone must not be empty"}},
+		} {
+			_, err := b.changes(p, tt.in)
+			refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+			for _, words := range tt.want {
+				require.ErrorContains(t, err, words, tt.name)
+			}
+		}
+		_, err := b.changes(conversation.Profile{ID: newID()}, &onboardingv1.UpdateProfileRequest{FirstName: new("Bia")})
+		refuses(t, err, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND)
+		other := b.person()
+		_, err = b.changes(p, &onboardingv1.UpdateProfileRequest{Phone: &other.Phone})
+		refuses(t, err, codes.AlreadyExists, onboardingv1.Reason_REASON_PHONE_TAKEN)
+		same, err := b.changes(p, &onboardingv1.UpdateProfileRequest{Phone: &p.Phone})
+		require.NoError(t, err)
+		require.Equal(t, p.Phone, same.GetPhone())
+	})
+
+	for _, tt := range []struct {
+		name   string
+		open   func(b *bundle) conversation.Profile
+		reason onboardingv1.Reason
+		says   string
+	}{
+		{name: "AnActiveSession", open: func(b *bundle) conversation.Profile { p, _ := b.activated(); return p }, says: ":reset"},
+		{name: "AParkedSession", open: func(b *bundle) conversation.Profile { p, _, _ := b.parkedAtStep(messagingtest.Reject); return p }, says: "parked as undeliverable"},
+		{name: "AMessageInDoubt", open: func(b *bundle) conversation.Profile {
+			p, r := b.asking(messagingtest.UnknownForever)
+			b.resets(r)
+			return p
+		}, says: "is unknown"},
+		{name: "AMessageThatIsWorkedOn", open: func(b *bundle) conversation.Profile {
+			p := b.person()
+			b.exec(`insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
+values (gen_random_uuid(), $1, 'k', 'twilio', 'e', $2, '{}', 'pending', $3, $3, $3)`, orgID, p.Phone, b.clock.Now())
+			return p
+		}, says: "is being worked on"},
+		{name: "QueuedOutreach", open: (*bundle).goodbyeQueued, says: "/v1/outreach/"},
+		{name: "AGoalOfTheirPhone", open: func(b *bundle) conversation.Profile { p, _ := b.reminded(johnAtNine); return p }, says: "/v1/goals/"},
+		{
+			name: "ASafetyHold", reason: onboardingv1.Reason_REASON_SAFETY_HOLD, says: "release the profile first",
+			open: func(b *bundle) conversation.Profile { p := b.person(); b.hold(p); return p },
+		},
+		{name: "WordsThatAnOperatorHasToJudge", reason: onboardingv1.Reason_REASON_AWAITS_OPERATOR, says: "opt-out", open: func(b *bundle) conversation.Profile {
+			p := b.person()
+			b.exec(`insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, processed_at, error_message, created_at, updated_at)
+values (gen_random_uuid(), $1, 'k', 'twilio', 'e', $2, '{}', 'failed', $3, $4, $3, $3)`, orgID, p.Phone, b.clock.Now(), conversation.NeedsOperator+" x")
+			return p
+		}},
+	} {
+		subtest(t, "APhoneIsNotChangedBeside"+tt.name, setup, func(t *testing.T, b *bundle) {
+			p := tt.open(b)
+			_, err := b.moves(p)
+			if tt.reason == onboardingv1.Reason_REASON_UNSPECIFIED {
+				tt.reason = onboardingv1.Reason_REASON_PROFILE_BUSY
+			}
+			refuses(t, err, codes.FailedPrecondition, tt.reason)
+			require.ErrorContains(t, err, "phone cannot be changed now")
+			require.ErrorContains(t, err, tt.says)
+			require.NotContains(t, err.Error(), p.Phone)
+			_, err = b.changes(p, &onboardingv1.UpdateProfileRequest{TimeZone: new("Europe/Lisbon")})
+			require.NoError(t, err, "no message is about that")
+		})
+	}
+
+	subtest(t, "APhoneIsNotChangedWhileMessagingCannotSay", setup, func(t *testing.T, b *bundle) {
+		p := b.person()
+		b.messaging.SetDown(true)
+		_, err := b.moves(p)
+		refuses(t, err, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE)
+		b.messaging.SetDown(false)
+		b.messaging.SetOlder(true)
+		_, err = b.moves(p)
+		refuses(t, err, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE)
+		b.messaging.SetOlder(false)
+		_, err = b.moves(p)
+		require.NoError(t, err)
+	})
+
+	subtest(t, "ANameStaysWhileItIsBeingWritten", setup, func(t *testing.T, b *bundle) {
+		p, r := b.inBurst(2)
+		_, err := b.changes(p, &onboardingv1.UpdateProfileRequest{FirstName: new("Bia")})
+		refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_PROFILE_BUSY)
+		same, err := b.changes(p, &onboardingv1.UpdateProfileRequest{FirstName: &p.FirstName, Locale: &p.Locale})
+		require.NoError(t, err)
+		require.Equal(t, p.FirstName, same.GetFirstName())
+		b.unmute()
+		b.quiet()
+		b.at(r.ID, session.AwaitingInterviewStart, "")
+		_, err = b.changes(p, &onboardingv1.UpdateProfileRequest{FirstName: new("Bia")})
+		require.NoError(t, err, "the burst is over")
+	})
+
+	subtest(t, "ANewPhoneBeginsWithoutConsent", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
+		b.reply(p, "STOP")
+		require.Equal(t, session.Stopped, b.session(r.ID).Status)
+		_, err := b.activates(p, nil)
+		refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_OPTED_OUT)
+		p, err = b.moves(p)
+		require.NoError(t, err)
+		require.True(t, b.engaged(p).OptedOut, "a no goes along until they are activated anew")
+		require.Empty(t, b.messaging.Taken(newPhone))
+
+		b.exec(`insert into organisation_settings (org_id, require_consent_record, updated_at) values ($1, true, $2)
+on conflict (org_id) do update set require_consent_record = true`, orgID, b.clock.Now())
+		_, err = b.activates(p, nil)
+		refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_CONSENT_RECORD_REQUIRED)
+		require.True(t, b.engaged(p).OptedOut)
+		b.exec(`update organisation_settings set require_consent_record = false`)
+		b.activate(p)
+		require.Equal(t, []string{opening}, b.sequence(p))
+		require.False(t, b.engaged(p).OptedOut)
+		b.reply(p, "STOP")
+		require.True(t, b.engaged(p).OptedOut)
+	})
+
+	subtest(t, "OfAnActivationAndAChangeAtOnceEachIsWholeOrRefused", setup, func(t *testing.T, b *bundle) {
+		for n := range 8 {
+			p, phone := b.person(), fmt.Sprintf("+1415555%04d", 2000+n)
+			var moved, activated error
+			var both sync.WaitGroup
+			both.Go(func() { _, moved = b.changes(p, &onboardingv1.UpdateProfileRequest{Phone: &phone}) })
+			both.Go(func() { _, activated = b.current().service.Activate(t.Context(), orgID, p.ID, nil) })
+			both.Wait()
+			before, after := len(b.messaging.Taken(p.Phone)), len(b.messaging.Taken(phone))
+			switch {
+			case moved == nil && activated == nil: // the change came first
+				require.Equal(t, []int{0, 1}, []int{before, after})
+			case moved == nil: // between what the activation read and what it stored
+				require.ErrorIs(t, activated, conversation.ErrConflict)
+				require.Equal(t, []int{0, 0}, []int{before, after})
+			default:
+				require.NoError(t, activated)
+				refuses(t, moved, codes.FailedPrecondition, onboardingv1.Reason_REASON_PROFILE_BUSY)
+				require.Equal(t, []int{1, 0}, []int{before, after})
+			}
+		}
+	})
+
+	subtest(t, "OfTwoChangesAtOnceToOnePhoneOneWins", setup, func(t *testing.T, b *bundle) {
+		all := []conversation.Profile{b.person(), b.person(), b.person()}
+		results := make(chan error, len(all))
+		for _, p := range all {
+			go func() {
+				_, err := b.moves(p)
+				results <- err
+			}()
+		}
+		won := 0
+		for range all {
+			switch err := <-results; {
+			case err == nil:
+				won++
+			default:
+				refuses(t, err, codes.AlreadyExists, onboardingv1.Reason_REASON_PHONE_TAKEN)
+			}
+		}
+		require.Equal(t, 1, won)
+	})
+
+	subtest(t, "AnActivationThatReadTheOldPhoneIsTriedAgain", setup, func(t *testing.T, b *bundle) {
+		p := b.person()
+		_, err := b.moves(p)
+		require.NoError(t, err)
+		_, err = b.store.OpenSession(t.Context(), conversation.Opening{
+			Session: session.Record{ID: newID(), OrgID: orgID, ProfileID: p.ID, Mode: session.Onboarding, Token: session.AwaitingOpeningResponse, CreatedAt: b.clock.Now()},
+			Phone:   p.Phone,
+		})
+		require.ErrorIs(t, err, conversation.ErrConflict)
+		require.Zero(t, b.sessions())
+	})
+}
