@@ -86,7 +86,7 @@ func (c *importCommand) verdict(refused *refusals) error {
 	if refused.lines == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d lines were not taken: see %s", refused.lines, refused.path)
+	return fmt.Errorf("lines that were not taken: %d; see %s", refused.lines, refused.path)
 }
 
 // shown is how many rows a preview shows.
@@ -107,7 +107,7 @@ func (c *importCommand) preview(out io.Writer, refused *refusals) (good int, err
 	if err != nil {
 		return 0, err
 	}
-	_, err = fmt.Fprintf(out, "%s: %d people can be created, where their phone is not there yet; %d lines are refused.\n", c.File, good, refused.lines)
+	_, err = fmt.Fprintf(out, "%s: %d people can be created, where their phone is not there yet; refused lines: %d.\n", c.File, good, refused.lines)
 	return good, err
 }
 

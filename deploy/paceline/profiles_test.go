@@ -130,24 +130,24 @@ func TestImport(t *testing.T) {
 		}
 
 		said, err := importing()
-		require.ErrorContains(t, err, "1 lines were not taken: see "+people+".refused.csv")
+		require.ErrorContains(t, err, "lines that were not taken: 1; see "+people+".refused.csv")
 		require.Equal(t, "line 2: +12*******43, Ana, en, America/New_York\nline 3: +12*******44, Bo, en, UTC\nline 5: +12*******45, Di ane, pt-BR, UTC\n"+
-			people+": 4 people can be created, where their phone is not there yet; 1 lines are refused.\nNothing was sent; --yes creates them.\n", said)
+			people+": 4 people can be created, where their phone is not there yet; refused lines: 1.\nNothing was sent; --yes creates them.\n", said)
 		const refused = "line,column,reason\n4,phone,\"phone must be a valid number in international form, such as +5511987654321\"\n"
 		require.Equal(t, refused, refusedOf(t, people))
 
 		said, err = importing("--yes")
-		require.ErrorContains(t, err, "1 lines were not taken")
+		require.ErrorContains(t, err, "lines that were not taken: 1")
 		require.Contains(t, said, "3 created, 1 there already, 1 not taken.\n")
 		require.Equal(t, refused, refusedOf(t, people))
 
 		said, err = importing("--yes")
-		require.ErrorContains(t, err, "1 lines were not taken")
+		require.ErrorContains(t, err, "lines that were not taken: 1")
 		require.Contains(t, said, "0 created, 4 there already, 1 not taken.\n", "it may be run again")
 
 		require.NoError(t, os.WriteFile(people, []byte("phone,first_name,locale,time_zone\n+12025550144,Bob,en,\n+12025550145,Di ane,en,Europe/Lisbon\n"), 0o600))
 		said, err = importing("--yes", "--parallel", "1")
-		require.ErrorContains(t, err, "2 lines were not taken")
+		require.ErrorContains(t, err, "lines that were not taken: 2")
 		require.Contains(t, said, "0 created, 2 there already, 2 not taken.\n")
 		require.Equal(t, "line,column,reason\n2,first_name,\"exists: the phone has a profile with another first_name, which was left as it is\"\n"+
 			"3,locale,\"exists: the phone has a profile with another locale, which was left as it is\"\n"+
