@@ -33,16 +33,9 @@ func (f apiFlags) request(ctx context.Context, t terminal, path string, query ur
 	if err != nil || where.Host == "" {
 		return nil, fmt.Errorf("--url %s cannot be read", f.URL)
 	}
-	token := t.environ[apiTokenVariable]
-	if token == "" {
-		var minted bytes.Buffer
-		mint := tokenCommand{
-			API: true, Role: "operator", Org: "00000000-0000-7000-8000-000000000001", Subject: "operator", TTL: 12 * time.Hour, Data: f.Data,
-		}
-		if err := mint.Run(ctx, terminal{out: &minted, environ: t.environ}); err != nil {
-			return nil, err
-		}
-		token = strings.TrimSpace(minted.String())
+	token, err := f.token(ctx, t)
+	if err != nil {
+		return nil, err
 	}
 	where = where.JoinPath(path)
 	where.RawQuery = query.Encode()
@@ -51,6 +44,19 @@ func (f apiFlags) request(ctx context.Context, t terminal, path string, query ur
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	return r, err
+}
+
+// token is PACELINE_API_TOKEN, or one of an operator that is signed here.
+func (f apiFlags) token(ctx context.Context, t terminal) (string, error) {
+	if token := t.environ[apiTokenVariable]; token != "" {
+		return token, nil
+	}
+	var minted bytes.Buffer
+	mint := tokenCommand{
+		API: true, Role: "operator", Org: "00000000-0000-7000-8000-000000000001", Subject: "operator", TTL: 12 * time.Hour, Data: f.Data,
+	}
+	err := mint.Run(ctx, terminal{out: &minted, environ: t.environ})
+	return strings.TrimSpace(minted.String()), err
 }
 
 // eventsCommand prints the log of events.

@@ -119,7 +119,7 @@ func nginxLocations(t *testing.T, conf string) (common string, locations map[str
 // nginxWords are the arguments of the last directive of a name.
 func nginxWords(t *testing.T, block, name string) []string {
 	t.Helper()
-	found := regexp.MustCompile(`\b`+name+` ([^;]+);`).FindStringSubmatch(block)
+	found := regexp.MustCompile(`\b` + name + ` ([^;]+);`).FindStringSubmatch(block)
 	require.NotNil(t, found, name)
 	return strings.Fields(found[1])
 }

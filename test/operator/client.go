@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -195,6 +196,7 @@ type StatusError struct {
 	Method, Path string
 	Code         int
 	Answer       string
+	RetryAfter   time.Duration // zero when the answer does not say
 }
 
 // Error leaves out which phone was asked for.
@@ -243,7 +245,10 @@ func (c *Client) Call(ctx context.Context, method, path string, in, out any) (er
 		return err
 	}
 	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusCreated {
-		return &StatusError{Method: method, Path: path, Code: response.StatusCode, Answer: string(answer)}
+		seconds, _ := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 16) // zero when it has none
+		return &StatusError{
+			Method: method, Path: path, Code: response.StatusCode, Answer: string(answer), RetryAfter: time.Duration(seconds) * time.Second,
+		}
 	}
 	if out == nil {
 		return nil

@@ -45,7 +45,7 @@ const maxFirstName = 60
 // Enrol creates a profile, or returns the one that the phone has in this organisation already, and reports which. ErrInvalid says what
 // is wrong with the fields.
 func (c *Service) Enrol(ctx context.Context, orgID string, p Person) (enrolled Profile, created bool, err error) {
-	if p, err = normalise(p); err != nil {
+	if p, err = Normalise(p); err != nil {
 		return Profile{}, false, err
 	}
 	if _, err := c.Catalog.Render(c.Catalog.Current(), p.Locale, string(session.TextOpening), p.FirstName); err != nil {
@@ -61,8 +61,8 @@ func (c *Service) Enrol(ctx context.Context, orgID string, p Person) (enrolled P
 // locales that the catalog is written in.
 var locales = []string{"en", "pt-BR"}
 
-// normalise validates a person and brings every field into its stored form. All problems are reported at once.
-func normalise(p Person) (Person, error) {
+// Normalise validates a person and brings every field into its stored form. All problems are reported at once.
+func Normalise(p Person) (Person, error) {
 	phone, phoneErr := normalisePhone(p.Phone)
 	name, nameErr := normaliseName(p.FirstName)
 	locale, localeErr := normaliseLocale(p.Locale)

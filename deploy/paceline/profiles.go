@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"paceline.internal/platform/process"
+	"paceline.internal/test/operator"
+)
+
+// profilesCommand is what is done with many people at once.
+type profilesCommand struct {
+	Import importCommand `cmd:"" help:"Enrol the people of a CSV file, once it was shown what would come of it."`
+}
+
+// importCommand enrols the people of a file.
+type importCommand struct {
+	apiFlags
+
+	File     string `arg:"" type:"existingfile" help:"CSV; the first line names the columns: phone, first_name, locale, time_zone."`
+	Yes      bool   `help:"Create them. Without it the file is only examined."`
+	Report   string `placeholder:"FILE" help:"Where the lines are written that were not taken. Default: beside the file, as FILE.refused.csv."`
+	Parallel int    `default:"8" help:"How many are created at the same time."`
+}
+
+// Help is what --help says after the first line.
+func (c *importCommand) Help() string {
+	return `The columns may be in any order; locale and time_zone may be left out. Commas or semicolons, with or without a byte order mark.
+
+Without --yes nothing is sent: the file is held to the rules of a profile, and the lines that break them are reported. With --yes each person is
+created who is not there yet. A phone that is there already is left as it is, and is reported when the file says something else. So it may be run
+again at any time, also after it was broken off. Nobody is activated.
+
+PACELINE_API_TOKEN is a token of an operator or an app; without it one is signed with API_JWT_SECRET, or the secrets of paceline up.
+The exit code is 0 only if every line was taken.`
+}
+
+// Run shows what would come of the file, and with --yes creates the people.
+func (c *importCommand) Run(ctx context.Context, t terminal) (err error) {
+	if c.Parallel < 1 || c.Parallel > maxParallel {
+		return fmt.Errorf("--parallel must be 1 to %d", maxParallel)
+	}
+	path := c.Report
+	if path == "" {
+		path = c.File + ".refused.csv"
+	}
+	refused, err := openRefusals(path, c.File)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, refused.close()) }()
+	preview := refused
+	if c.Yes { // what it refuses is written once, with what the gateway refuses
+		preview = &refusals{}
+	}
+	good, err := c.preview(t.out, preview)
+	if err != nil {
+		return err
+	}
+	if !c.Yes {
+		if _, err := fmt.Fprintln(t.out, "Nothing was sent; --yes creates them."); err != nil {
+			return err
+		}
+		return c.verdict(refused)
+	}
+	if err := c.create(ctx, t, good, refused); err != nil {
+		return err
+	}
+	return c.verdict(refused)
+}
+
+func (c *importCommand) verdict(refused *refusals) error {
+	if refused.lines == 0 {
+		return nil
+	}
+	return fmt.Errorf("lines that were not taken: %d; see %s", refused.lines, refused.path)
+}
+
+// shown is how many rows a preview shows.
+const shown = 3
+
+// preview reads the file, says what would come of it, and returns how many rows can be sent.
+func (c *importCommand) preview(out io.Writer, refused *refusals) (good int, err error) {
+	err = c.each(func(r row) error {
+		if len(r.wrong) > 0 {
+			return refused.add(r.wrong...)
+		}
+		if good++; good > shown {
+			return nil
+		}
+		_, err := fmt.Fprintf(out, "line %d: %s, %s, %s, %s\n", r.line, masked(r.person.Phone), r.person.FirstName, r.person.Locale, r.person.TimeZone)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	_, err = fmt.Fprintf(out, "%s: %d people can be created, where their phone is not there yet; refused lines: %d.\n", c.File, good, refused.lines)
+	return good, err
+}
+
+// each hands over the rows of the file, one after the other.
+func (c *importCommand) each(do func(row) error) (err error) {
+	file, err := os.Open(c.File)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	people, err := readPeople(file)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.File, err)
+	}
+	for {
+		r, err := people.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.File, err)
+		}
+		if err := do(r); err != nil {
+			return err
+		}
+	}
+}
+
+// create sends the rows that can be sent, and says what became of all of them.
+func (c *importCommand) create(ctx context.Context, t terminal, good int, refused *refusals) error {
+	where, err := url.Parse(c.URL)
+	if err != nil || where.Host == "" {
+		return fmt.Errorf("--url %s cannot be read", c.URL)
+	}
+	token, err := c.token(ctx, t)
+	if err != nil {
+		return err
+	}
+	pool := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: c.Parallel}
+	defer pool.CloseIdleConnections()
+	i := &importing{
+		api:  operator.Client{BaseURL: strings.TrimSuffix(c.URL, "/"), Token: token, HTTP: &http.Client{Transport: pool, Timeout: 30 * time.Second}},
+		rest: process.RestOnMachineClock, parallel: c.Parallel, refused: refused, bar: progress(t.out, good),
+	}
+	err = i.run(ctx, c.each)
+	_, told := fmt.Fprintf(t.out, "%d created, %d there already, %d not taken.\n", i.created.Load(), i.known.Load(), refused.lines)
+	if ctx.Err() != nil {
+		err = errors.New("broken off; run it again to go on")
+	}
+	return errors.Join(err, told)
+}
+
+// progress is a bar on a terminal, and nothing anywhere else.
+func progress(out io.Writer, total int) *progressbar.ProgressBar {
+	file, ok := out.(*os.File)
+	return progressbar.NewOptions(total,
+		progressbar.OptionSetWriter(out), progressbar.OptionSetVisibility(ok && term.IsTerminal(int(file.Fd()))),
+		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("people"), progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionClearOnFinish(),
+	)
+}
+
+// masked shows where a phone is from and its last two digits.
+func masked(phone string) string {
+	const before, after = 3, 2
+	if len(phone) <= before+after {
+		return strings.Repeat("*", len(phone))
+	}
+	return phone[:before] + strings.Repeat("*", len(phone)-before-after) + phone[len(phone)-after:]
+}
+
+// refusals are the lines that were not taken, in a file; where there is none they are only counted.
+type refusals struct {
+	lines int // that have one or more
+	path  string
+
+	mu   sync.Mutex
+	file *os.File
+	rows *csv.Writer
+}
+
+// openRefusals makes the file, or empties that of an earlier run.
+func openRefusals(path, people string) (*refusals, error) {
+	if there, err := os.Stat(path); err == nil {
+		if source, err := os.Stat(people); err != nil || os.SameFile(there, source) {
+			return nil, errors.Join(err, errors.New("--report must be another file than the people's"))
+		}
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("the report: %w", err)
+	}
+	r := &refusals{path: path, file: file, rows: csv.NewWriter(file)}
+	return r, r.rows.Write([]string{"line", "column", "reason"})
+}
+
+// add reports what is wrong with one line.
+func (r *refusals) add(wrong ...refusal) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines++
+	if r.rows == nil {
+		return nil
+	}
+	for _, w := range wrong {
+		if err := r.rows.Write([]string{strconv.Itoa(w.line), w.column, w.reason}); err != nil {
+			return fmt.Errorf("the report: %w", err)
+		}
+	}
+	return nil
+}
+
+func (r *refusals) close() error {
+	r.rows.Flush()
+	return errors.Join(r.rows.Error(), r.file.Close())
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/sync/errgroup"
+
+	"paceline.internal/platform/process"
+	"paceline.internal/test/operator"
+)
+
+const (
+	// maxParallel keeps one import from taking all that a gateway can answer.
+	maxParallel = 64
+	// tries is how often a person is sent who cannot be taken for now: for about two minutes, unless Retry-After says more.
+	tries = 12
+	// firstRetry doubles with every try, up to longestRetry.
+	firstRetry   = 250 * time.Millisecond
+	longestRetry = 15 * time.Second
+	// longestRetryAfter bounds what a gateway may ask for.
+	longestRetryAfter = time.Minute
+)
+
+// importing creates people.
+type importing struct {
+	api      operator.Client
+	rest     process.Rest
+	parallel int
+	refused  *refusals
+	bar      *progressbar.ProgressBar
+
+	created, known atomic.Int64 // people
+}
+
+// run sends every row that can be sent, some at the same time and those of one phone one after the other, so that the first of them counts. It ends
+// with the first that no other could follow: the token is not accepted, or the gateway does not answer.
+func (i *importing) run(ctx context.Context, each func(func(row) error) error) error {
+	all, ctx := errgroup.WithContext(ctx)
+	lines := make([]chan row, i.parallel)
+	for n := range lines {
+		lines[n] = make(chan row)
+		all.Go(func() error {
+			for r := range lines[n] {
+				if err := i.create(ctx, r); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	read := each(func(r row) error {
+		if len(r.wrong) > 0 {
+			return i.refused.add(r.wrong...)
+		}
+		select {
+		case lines[crc32.ChecksumIEEE([]byte(r.person.Phone))%uint32(len(lines))] <- r:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	for _, line := range lines {
+		close(line)
+	}
+	if err := all.Wait(); err != nil { // which has ended the reading
+		return err
+	}
+	return errors.Join(read, i.bar.Finish())
+}
+
+// create sends one person until it is known what became of them.
+func (i *importing) create(ctx context.Context, r row) error {
+	person := operator.Person{Phone: r.person.Phone, FirstName: r.person.FirstName, Locale: r.person.Locale, TimeZone: r.person.TimeZone}
+	pause := firstRetry
+	for try := 1; ; try++ {
+		var answer struct {
+			Profile operator.Person `json:"profile"`
+			Created bool            `json:"created"`
+		}
+		err := i.api.Call(ctx, http.MethodPost, "/v1/profiles", person, &answer)
+		answered, isAnswer := errors.AsType[*operator.StatusError](err)
+		switch {
+		case err == nil:
+			return errors.Join(i.took(r, answer.Created, answer.Profile), i.bar.Add(1))
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case isAnswer && !mayPass(answered.Code):
+			if answered.Code == http.StatusUnauthorized || answered.Code == http.StatusForbidden {
+				return fmt.Errorf("the token is not accepted: %s", messageOf(answered))
+			}
+			return errors.Join(i.refused.add(refusalsOf(r.line, messageOf(answered))...), i.bar.Add(1))
+		case try == tries:
+			return fmt.Errorf("line %d is not answered, after %d tries; run it again to go on: %w", r.line, tries, err)
+		}
+		wait := pause
+		if isAnswer {
+			wait = max(wait, min(answered.RetryAfter, longestRetryAfter))
+		}
+		if !i.rest(ctx, wait, nil) {
+			return context.Cause(ctx)
+		}
+		pause = min(2*pause, longestRetry)
+	}
+}
+
+// took counts a person who was created or is there already, and reports where the file says something else of them.
+func (i *importing) took(r row, created bool, there operator.Person) error {
+	if created {
+		i.created.Add(1)
+		return nil
+	}
+	i.known.Add(1)
+	var wrong []refusal
+	for _, column := range r.given {
+		said := map[string][2]string{
+			columnFirstName: {r.person.FirstName, there.FirstName}, columnLocale: {r.person.Locale, there.Locale}, columnTimeZone: {r.person.TimeZone, there.TimeZone},
+		}[column]
+		if said[0] != said[1] {
+			wrong = append(wrong, refusal{r.line, column, "exists: the phone has a profile with another " + column + ", which was left as it is"})
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return i.refused.add(wrong...)
+}
+
+// mayPass reports whether the same person may be taken a little later. Creating somebody twice finds who is there.
+func mayPass(status int) bool {
+	return status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= http.StatusInternalServerError
+}
+
+// messageOf is what an answer says, without the prefix that names the kind of error.
+func messageOf(answered *operator.StatusError) string {
+	var said struct {
+		Message string `json:"message"`
+	}
+	if json.Unmarshal([]byte(answered.Answer), &said) != nil || said.Message == "" {
+		return http.StatusText(answered.Code)
+	}
+	return withoutPrefix(said.Message)
+}

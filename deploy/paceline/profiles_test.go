@@ -1,0 +1,263 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/test/operator"
+)
+
+// write puts a file of people into a folder of the test's own.
+func write(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "people.csv")
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	return path
+}
+
+func refusedOf(t *testing.T, people string) string {
+	t.Helper()
+	content, err := os.ReadFile(people + ".refused.csv")
+	require.NoError(t, err)
+	return string(content)
+}
+
+func TestReadPeople(t *testing.T) {
+	t.Parallel()
+	const ana, badPhone = "+12025550143", "phone must be a valid number in international form, such as +5511987654321"
+
+	for _, tt := range []struct{ name, file, want string }{
+		{"CommasAndAllColumns", "phone,first_name,locale,time_zone\n" + ana + ",Ana,pt-BR,America/Sao_Paulo\n", "2 +12025550143 Ana pt-BR America/Sao_Paulo"},
+		{"SemicolonsAMarkAndCRLF", "\xef\xbb\xbffirst_name;phone\r\n\"Ana; Bo\";" + ana + "\r\n", "2 +12025550143 Ana; Bo en UTC"},
+		{"AnyOrderAnyCaseAndSpaces", " Time_Zone ,PHONE,First_Name\n,+1 (202) 555-0143, Ana \n", "2 +12025550143 Ana en UTC"},
+		{"NoLineEndAtTheEnd", "phone,first_name\n" + ana + ",Ana", "2 +12025550143 Ana en UTC"},
+		{"EmptyRowsAreNoPeople", "phone,first_name\n\n,\n , \n" + ana + ",Ana\n,,,\n", "5 +12025550143 Ana en UTC"},
+		{"AllThatIsWrongOfARow", "phone,first_name,locale,time_zone\n2025550143,,fr,Mars\n", "2 phone: " + badPhone +
+			" | 2 first_name: first_name must be 1 to 60 printable characters without braces, a letter among them | 2 locale: locale must be one of en, pt-BR" +
+			" | 2 time_zone: time_zone must be an IANA name, such as America/Sao_Paulo"},
+		{"APhoneAsSpreadsheetsSpoilIt", "phone,first_name\n1.20255E+10,Ana\n", "2 phone: " + badPhone},
+		{"ARowOfOtherLengthAndGoesOn", "phone,first_name\n" + ana + "\n" + ana + ",Ana\n", "2 : it has 1 columns, and the first line 2 | 3 +12025550143 Ana en UTC"},
+		{"AStrayQuoteAndGoesOn", "phone,first_name\n" + ana + ",A\"na\n" + ana + ",Ana\n", "2 : a quote stands where none may | 3 +12025550143 Ana en UTC"},
+		{"LettersOfAnotherEncoding", "phone,first_name\n" + ana + ",Jo\xe3o\n", "2 first_name: it is not UTF-8; save the file as CSV UTF-8"},
+		{"NothingOfAnEmptyFile", "", "! the file is empty"},
+		{"NoUnknownColumn", "phone,first_name,email\n", `! column 3 is "email"; the columns are phone, first_name, locale and time_zone`},
+		{"NoColumnTwice", "phone,first_name,Phone\n", "! the column phone is there twice"},
+		{"NothingWithoutANeededColumn", "first_name\n", "! the column phone is missing"},
+		{"NoUTF16", "\xff\xfep\x00h\x00", "! the file is UTF-16"},
+		{"NotTheRestAsOneRow", "phone,first_name\n" + ana + ",\"Ana\n" + strings.Repeat(ana+",Bo\n", 10_000), "! a row after line 1 is over 64 KiB"},
+		{"NoFirstLineWithoutEnd", strings.Repeat("phone", 100_000), "! the first line, which must name the columns, cannot be read"},
+	} {
+		t.Run("Reads"+tt.name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			people, err := readPeople(strings.NewReader(tt.file))
+			for err == nil {
+				var r row
+				if r, err = people.next(); err != nil {
+					break
+				}
+				for _, w := range r.wrong {
+					got = append(got, fmt.Sprintf("%d %s: %s", w.line, w.column, w.reason))
+				}
+				if len(r.wrong) == 0 {
+					got = append(got, fmt.Sprint(r.line, " ", r.person.Phone, " ", r.person.FirstName, " ", r.person.Locale, " ", r.person.TimeZone))
+				}
+			}
+			if problem, fatal := strings.CutPrefix(tt.want, "! "); fatal {
+				require.ErrorContains(t, err, problem)
+				return
+			}
+			require.ErrorIs(t, err, io.EOF)
+			require.Equal(t, tt.want, strings.Join(got, " | "))
+		})
+	}
+}
+
+func FuzzReadPeople(f *testing.F) {
+	f.Fuzz(func(t *testing.T, file []byte) {
+		people, err := readPeople(bytes.NewReader(file))
+		if err != nil {
+			return
+		}
+		last := 1
+		for {
+			r, err := people.next()
+			if err != nil {
+				return
+			}
+			require.Greater(t, r.line, last, "every row has a line of its own")
+			last = r.line
+			require.Equal(t, len(r.wrong) > 0, r.person.Phone == "", "a row is taken or refused")
+			for _, w := range r.wrong {
+				require.NotEmpty(t, w.reason)
+				require.Equal(t, r.line, w.line)
+			}
+		}
+	})
+}
+
+func TestImport(t *testing.T) {
+	t.Parallel()
+
+	t.Run("PeopleOfAFileAreInARealStackOnceAndTheRestIsReported", func(t *testing.T) {
+		t.Parallel()
+		data := dataFolder(t)
+		up := startUp(t, data)
+		gateway := parseCurl(t, strings.ReplaceAll(up.lines[0], "$TOKEN", up.token)).URL
+		people := write(t, "\xef\xbb\xbffirst_name;phone;locale;time_zone\r\n"+
+			"Ana;+12025550143;en;America/New_York\r\nBo;+1 202 555 0144;;\r\nCy;12345;en;\r\n\"Di\r\nane\";+12025550145;pt-br;\r\n;;;\r\nAna;+12025550143;en;\r\n")
+		environ := map[string]string{"PATH": os.Getenv("PATH")}
+		importing := func(args ...string) (string, error) {
+			var out bytes.Buffer
+			err := run(t.Context(), append([]string{"profiles", "import", people, "--url", "http://" + gateway.Host, "--data", data}, args...), terminal{out: &out, environ: environ})
+			return out.String(), err
+		}
+
+		said, err := importing()
+		require.ErrorContains(t, err, "lines that were not taken: 1; see "+people+".refused.csv")
+		require.Equal(t, "line 2: +12*******43, Ana, en, America/New_York\nline 3: +12*******44, Bo, en, UTC\nline 5: +12*******45, Di ane, pt-BR, UTC\n"+
+			people+": 4 people can be created, where their phone is not there yet; refused lines: 1.\nNothing was sent; --yes creates them.\n", said)
+		const refused = "line,column,reason\n4,phone,\"phone must be a valid number in international form, such as +5511987654321\"\n"
+		require.Equal(t, refused, refusedOf(t, people))
+
+		said, err = importing("--yes")
+		require.ErrorContains(t, err, "lines that were not taken: 1")
+		require.Contains(t, said, "3 created, 1 there already, 1 not taken.\n")
+		require.Equal(t, refused, refusedOf(t, people))
+
+		said, err = importing("--yes")
+		require.ErrorContains(t, err, "lines that were not taken: 1")
+		require.Contains(t, said, "0 created, 4 there already, 1 not taken.\n", "it may be run again")
+
+		require.NoError(t, os.WriteFile(people, []byte("phone,first_name,locale,time_zone\n+12025550144,Bob,en,\n+12025550145,Di ane,en,Europe/Lisbon\n"), 0o600))
+		said, err = importing("--yes", "--parallel", "1")
+		require.ErrorContains(t, err, "lines that were not taken: 2")
+		require.Contains(t, said, "0 created, 2 there already, 2 not taken.\n")
+		require.Equal(t, "line,column,reason\n2,first_name,\"exists: the phone has a profile with another first_name, which was left as it is\"\n"+
+			"3,locale,\"exists: the phone has a profile with another locale, which was left as it is\"\n"+
+			"3,time_zone,\"exists: the phone has a profile with another time_zone, which was left as it is\"\n", refusedOf(t, people))
+
+		_, err = importing("--report", people)
+		require.ErrorContains(t, err, "--report must be another file")
+		up.stop(t, syscall.SIGTERM)
+	})
+
+	// fake is a gateway that gives its answers in their order, and the last one from then on.
+	type reply struct {
+		status     int
+		retryAfter string
+		body       string
+	}
+	fake := func(t *testing.T, replies ...reply) (i *importing, people func(rows int) func(func(row) error) error, waits func() []time.Duration) {
+		t.Helper()
+		var mu sync.Mutex
+		asked, waited := 0, []time.Duration{}
+		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil || !json.Valid(body) {
+				http.Error(w, "no JSON", http.StatusBadRequest)
+				return
+			}
+			mu.Lock()
+			reply := replies[min(asked, len(replies)-1)]
+			asked++
+			mu.Unlock()
+			if reply.retryAfter != "" {
+				w.Header().Set("Retry-After", reply.retryAfter)
+			}
+			w.WriteHeader(reply.status)
+			_, _ = io.WriteString(w, reply.body)
+		}))
+		t.Cleanup(web.Close)
+		i = &importing{
+			api: operator.Client{BaseURL: web.URL, Token: "t", HTTP: web.Client()}, parallel: 3, refused: &refusals{}, bar: progress(io.Discard, -1),
+			rest: func(ctx context.Context, d time.Duration, _ <-chan struct{}) bool {
+				mu.Lock()
+				defer mu.Unlock()
+				waited = append(waited, d)
+				return ctx.Err() == nil
+			},
+		}
+		people = func(rows int) func(func(row) error) error {
+			return func(do func(row) error) error {
+				for n := range rows {
+					if err := do(row{line: n + 2, person: conversation.Person{Phone: fmt.Sprint("+1202555", n)}}); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+		}
+		return i, people, func() []time.Duration {
+			mu.Lock()
+			defer mu.Unlock()
+			return waited
+		}
+	}
+	created := reply{status: http.StatusCreated, body: `{"created":true,"profile":{}}`}
+
+	t.Run("RetryAfterIsWaitedForAndThenTheSamePersonIsSentAgain", func(t *testing.T) {
+		t.Parallel()
+		i, people, waits := fake(t, reply{status: 429, retryAfter: "7"}, reply{status: 503, retryAfter: "3600"}, reply{status: 502}, created)
+		require.NoError(t, i.run(t.Context(), people(1)))
+		require.Equal(t, []time.Duration{7 * time.Second, time.Minute, time.Second}, waits(), "no longer than a minute, and longer with every try")
+		require.Equal(t, int64(1), i.created.Load())
+	})
+
+	t.Run("AGatewayThatNeverAnswersEndsIt", func(t *testing.T) {
+		t.Parallel()
+		i, people, waits := fake(t, reply{status: 503})
+		err := i.run(t.Context(), people(1_000))
+		require.ErrorContains(t, err, "run it again to go on")
+		require.LessOrEqual(t, len(waits()), 3*tries, "three at a time, and the others are not tried")
+	})
+
+	t.Run("ATokenThatIsNotAcceptedEndsItAtOnce", func(t *testing.T) {
+		t.Parallel()
+		i, people, waits := fake(t, reply{status: 401, body: `{"message":"the token has expired"}`})
+		require.ErrorContains(t, i.run(t.Context(), people(1_000)), "the token is not accepted: the token has expired")
+		require.Empty(t, waits())
+	})
+
+	t.Run("WhatTheGatewayRefusesIsReportedAndTheOthersAreTaken", func(t *testing.T) {
+		t.Parallel()
+		i, people, _ := fake(t, reply{status: 400, body: `{"message":"invalid profile: first_name: has a letter that no text can have"}`}, created)
+		i.parallel = 1
+		require.NoError(t, i.run(t.Context(), people(5)))
+		require.Equal(t, int64(4), i.created.Load())
+		require.Equal(t, 1, i.refused.lines)
+	})
+
+	t.Run("CtrlCEndsIt", func(t *testing.T) {
+		t.Parallel()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		i, people, _ := fake(t, reply{status: 503})
+		i.rest = func(context.Context, time.Duration, <-chan struct{}) bool {
+			cancel(errors.New("interrupted"))
+			return false
+		}
+		require.ErrorContains(t, i.run(ctx, people(1_000)), "interrupted")
+	})
+}
+
+func TestMasked(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "+55*********88", masked("+5511999998888"))
+	require.Equal(t, "****", masked("+123"))
+}
