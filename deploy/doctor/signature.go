@@ -171,7 +171,8 @@ func ofTwilio(r Request, k Keys, received, checked *url.URL) ([]Difference, erro
 		is := sha256.Sum256(r.Body)
 		if shown := hex.EncodeToString(is[:]); !strings.EqualFold(shown, hash) {
 			return []Difference{{
-				Component: Body, Signed: hash, Checked: shown, Mend: "the JSON was changed on its way, or is not given as it came; these are its SHA-256",
+				Component: Body, Signed: hash, Checked: shown,
+				Mend: "the JSON was changed on its way, or is not given as it came; these are its SHA-256",
 			}}, nil
 		}
 		r.Body = nil
