@@ -24,8 +24,8 @@ func isJSON(contentType string) bool {
 	return err == nil && mediaType == "application/json"
 }
 
-// validJSON reports whether a signature covers a URL and, by the hash in its query, a body. Without the hash it covers no body: one that was
-// made for the bare URL would then pass with any.
+// validJSON reports whether a signature covers a URL and, by the hash in its query, a body. Without the hash it covers no body: one that
+// was made for the bare URL would then pass with any.
 func (s twilioSignatures) validJSON(fullURL string, query url.Values, body []byte, signature string) bool {
 	hashes := query[bodyHashParameter]
 	if len(hashes) != 1 {
@@ -51,7 +51,8 @@ var (
 	errNotFields = errors.New("the body is no JSON object of texts and numbers")
 )
 
-// decodeJSON reads one flat object as the form that it stands for. A name that is there twice has both values, as in a form; null is no value.
+// decodeJSON reads one flat object as the form that it stands for. A name that is there twice has both values, as in a form; null is no
+// value.
 func decodeJSON(body []byte) (url.Values, error) {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()

@@ -4,6 +4,7 @@ package doctor
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -166,6 +167,16 @@ const headerTwilio = "X-Twilio-Signature"
 // ofTwilio can only try: the signature is a hash of everything. It tries what proxies and settings do to a URL, the fewest changes
 // first.
 func ofTwilio(r Request, k Keys, received, checked *url.URL) ([]Difference, error) {
+	if hash := received.Query().Get("bodySHA256"); hash != "" { // JSON: the signature covers the URL, and the URL the body
+		is := sha256.Sum256(r.Body)
+		if shown := hex.EncodeToString(is[:]); !strings.EqualFold(shown, hash) {
+			return []Difference{{
+				Component: Body, Signed: hash, Checked: shown,
+				Mend: "the JSON was changed on its way, or is not given as it came; these are its SHA-256",
+			}}, nil
+		}
+		r.Body = nil
+	}
 	form, err := url.ParseQuery(string(r.Body))
 	if err != nil {
 		return nil, errors.New("the body is no urlencoded form: give it as it came, in a file")

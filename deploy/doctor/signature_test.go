@@ -1,6 +1,8 @@
 package doctor_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"maps"
 	"net/http"
 	"net/url"
@@ -160,6 +162,20 @@ func TestDiagnoseRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "absolute")
 	_, _, err = doctor.Diagnose(doctor.Request{URL: step}, doctor.Keys{})
 	require.ErrorContains(t, err, "PUBLIC_BASE_URL")
+}
+
+func TestDiagnoseTwilioJSON(t *testing.T) {
+	t.Parallel()
+	const body = `{"MessageSid":"SM1","MessageStatus":"sent"}`
+	hash := sha256.Sum256([]byte(body))
+	at := status + "&bodySHA256=" + hex.EncodeToString(hash[:])
+	header := http.Header{"X-Twilio-Signature": {twilio.Sign(token, origin+at, nil)}}
+	for given, want := range map[string][]doctor.Component{body: {}, body + " ": {doctor.Body}} {
+		vendor, found, err := doctor.Diagnose(doctor.Request{URL: origin + at, Header: header, Body: []byte(given), At: noon}, keys)
+		require.NoError(t, err)
+		require.Equal(t, "Twilio", vendor)
+		require.Equal(t, want, components(found))
+	}
 }
 
 // FuzzDiagnose finds nothing wrong with a signature only if the gateway's own check does.

@@ -117,18 +117,18 @@ func TestBulkOfDeadLetters(t *testing.T) {
 	t.Run("DeletedInPages", func(t *testing.T) {
 		t.Parallel()
 		r := fail(t, 5)
-		query, deleted := "count=2&label=n0", 0.
+		query, deleted := "count=2&label=n0", 0
 		for cursor := ""; ; {
 			status, answer := r.raw(http.MethodDelete, "/v2/dlq?"+query+"&cursor="+url.QueryEscape(cursor), nil, "")
 			require.Equal(t, 200, status)
-			deleted += answer["deleted"].(float64)
+			deleted += int(answer["deleted"].(float64))
 			next, more := answer["cursor"].(string)
 			if !more {
 				break
 			}
 			cursor = next
 		}
-		require.EqualValues(t, 3, deleted)
+		require.Equal(t, 3, deleted)
 		left, _ := r.deadLetters("")
 		require.Len(t, left, 2)
 	})

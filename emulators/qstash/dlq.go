@@ -58,7 +58,8 @@ func (l deadLetter) json() deadLetterJSON {
 // maxPage is the most dead letters that one call lists, deletes or retries, and what it does without a count.
 const maxPage = 100
 
-// selection is the dead letters that a call is about, oldest first, and the cursor of the next call: the id of the last of them, if there are more.
+// selection is the dead letters that a call is about, oldest first, and the cursor of the next call: the id of the last of them, if
+// there are more.
 type selection struct {
 	rows   []deadLetter
 	cursor string

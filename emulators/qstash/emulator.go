@@ -1,8 +1,8 @@
 // Package qstash is a faithful local stand-in for Upstash QStash: the same HTTP interface, signatures, delays,
 // retries and dead letters, on a clock that can be set, with faults that can be scripted and a record of everything.
 //
-// It delivers messages, single and in batches. URL groups, queues, schedules, flow control, several labels and whatever else it does not play
-// is refused with 501 and an error that names it, and unlike QStash it delivers to private and local addresses. Everything lives in
+// It delivers messages, single and in batches. URL groups, queues, schedules, flow control, several labels and whatever else it does not
+// play is refused with 501 and an error that names it, and unlike QStash it delivers to private and local addresses. Everything lives in
 // memory, within bounds.
 package qstash
 

@@ -13,7 +13,8 @@ func notPlayed(what string) error {
 	return &refusal{status: http.StatusNotImplemented, text: "this emulator does not play " + what}
 }
 
-// unplayedPaths are the parts of the API that are not played. They are told by the raw path, before a ServeMux cleans one that ends in a URL.
+// unplayedPaths are the parts of the API that are not played. They are told by the raw path, before a ServeMux cleans one that ends in a
+// URL.
 func unplayedPaths() []struct{ prefix, what string } {
 	return []struct{ prefix, what string }{
 		{"/v2/enqueue", "queues"},

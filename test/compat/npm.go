@@ -45,7 +45,8 @@ func install(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, installBound)
 	defer cancel()
-	out, err := command(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1", "--fetch-timeout=30000").CombinedOutput()
+	ci := command(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1", "--fetch-timeout=30000")
+	out, err := ci.CombinedOutput()
 	if err != nil {
 		for _, code := range ours {
 			if bytes.Contains(out, []byte(code)) {
@@ -54,12 +55,12 @@ func install(ctx context.Context) error {
 		}
 		return &unavailableError{fmt.Sprintf("npm ci: %v\n%s", err, out)}
 	}
-	return os.WriteFile(filepath.Join(folder, installed), lock, 0o600)
+	return os.WriteFile(filepath.Join(folder, installed), lock, 0o600) //nolint:gosec // both parts of the path are constants
 }
 
 // command is a program in the folder of package.json. It ends with ctx, and so does what it has started.
 func command(ctx context.Context, program string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // the programs are named in this folder
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = folder
 	cmd.WaitDelay = 5 * time.Second
 	return cmd
@@ -78,7 +79,7 @@ func version(name string) (string, error) {
 	return found.Version, err
 }
 
-// node runs a script of this folder, which judges with the named package and prints a result a line, as JSON. Tool and version are filled in.
+// node runs a script of this folder, which judges with the named package and prints a result a line, as JSON, without its tool and version.
 func node(ctx context.Context, tool, script string, environ ...string) ([]result, error) {
 	installed, err := version(tool)
 	if err != nil {

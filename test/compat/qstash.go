@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"paceline.internal/emulators/clock"
 	"paceline.internal/emulators/qstash"
@@ -15,7 +16,7 @@ func judgeQStash(ctx context.Context, _ *site) (results []result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer served.close()
+	defer func() { err = errors.Join(err, served.close()) }()
 	return node(
 		ctx, "@upstash/qstash", "qstash.mjs", "QSTASH_URL="+served.url, "QSTASH_TOKEN="+qstash.DevToken,
 		"QSTASH_CURRENT_SIGNING_KEY="+qstash.DevCurrentKey, "QSTASH_NEXT_SIGNING_KEY="+qstash.DevNextKey,

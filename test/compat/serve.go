@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"time"
@@ -28,7 +29,10 @@ func serve(ctx context.Context, handler http.Handler) (*served, error) {
 }
 
 // close drops what is open: the judge has ended.
-func (s *served) close() {
-	_ = s.server.Close() // says what becomes of the listener, which Serve has closed
-	<-s.ended
+func (s *served) close() error {
+	err := s.server.Close()
+	if served := <-s.ended; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	return err
 }

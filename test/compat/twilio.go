@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"paceline.internal/emulators/clock"
 	"paceline.internal/emulators/twilio"
@@ -14,8 +15,8 @@ const (
 	serviceSID = "MG0123456789abcdef0123456789abcdef"
 )
 
-// judgeTwilio plays the twilio package against an emulator of its own, and its validators against what the emulator and the gateway sign and
-// verify.
+// judgeTwilio plays the twilio package against an emulator of its own. Its validators judge what that signs, and what they sign is posted
+// to the gateway, whose account has the same token.
 func judgeTwilio(ctx context.Context, s *site) (results []result, err error) {
 	account, err := twilio.New(twilio.Config{
 		Clock: clock.System(), AccountSID: accountSID, AuthToken: authToken, Numbers: []string{"+12025550110", "+12025550111"},
@@ -29,7 +30,7 @@ func judgeTwilio(ctx context.Context, s *site) (results []result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer served.close()
+	defer func() { err = errors.Join(err, served.close()) }()
 	return node(
 		ctx, "twilio", "twilio.mjs", "TWILIO_API_URL="+served.url, "TWILIO_ACCOUNT_SID="+accountSID, "TWILIO_AUTH_TOKEN="+authToken,
 		"TWILIO_SERVICE_SID="+serviceSID, "GATEWAY_URL="+s.services.URL(),

@@ -124,21 +124,21 @@ for (const [name, more] of [
   await refuses(`messages.create ${name}`, () => client.messages.create({ ...text, ...more }), `does not play the parameter ${names.sort()[0]}`);
 }
 const { sid } = await done();
-const unplayed = "does not play";
-await refuses("messages.media.list", () => client.messages(sid).media.list(), unplayed);
-await refuses("messages.feedback.create", () => client.messages(sid).feedback.create({ outcome: "confirmed" }), unplayed);
-await refuses("accounts.list", () => client.api.v2010.accounts.list(), unplayed);
-await refuses("accounts.create", () => client.api.v2010.accounts.create({ friendlyName: "x" }), unplayed);
-await refuses("accounts.update", () => account.update({ friendlyName: "x" }), unplayed);
-await refuses("incomingPhoneNumbers.list friendlyName", () => client.incomingPhoneNumbers.list({ friendlyName: "x" }), unplayed);
-await refuses("incomingPhoneNumbers.create", () => client.incomingPhoneNumbers.create({ phoneNumber: second }), unplayed);
-await refuses("incomingPhoneNumbers.fetch", () => client.incomingPhoneNumbers("PN00000000000000000000000000000001").fetch(), unplayed);
-await refuses("incomingPhoneNumbers.update", () => client.incomingPhoneNumbers("PN00000000000000000000000000000001").update({ smsUrl: "https://x" }), unplayed);
-await refuses("services.fetch", () => service.fetch(), unplayed);
-await refuses("services.list", () => client.messaging.v1.services.list(), unplayed);
-await refuses("services.create", () => client.messaging.v1.services.create({ friendlyName: "x" }), unplayed);
-await refuses("services.phoneNumbers.create", () => service.phoneNumbers.create({ phoneNumberSid: "PN00000000000000000000000000000001" }), unplayed);
-await refuses("calls.create", () => client.calls.create({ to: person, from, twiml: "<Response/>" }), unplayed);
+const [reading, changing] = ["does not play GET", "does not play POST"];
+await refuses("messages.media.list", () => client.messages(sid).media.list(), reading);
+await refuses("messages.feedback.create", () => client.messages(sid).feedback.create({ outcome: "confirmed" }), changing);
+await refuses("accounts.list", () => client.api.v2010.accounts.list(), reading);
+await refuses("accounts.create", () => client.api.v2010.accounts.create({ friendlyName: "x" }), changing);
+await refuses("accounts.update", () => account.update({ friendlyName: "x" }), changing);
+await refuses("incomingPhoneNumbers.list friendlyName", () => client.incomingPhoneNumbers.list({ friendlyName: "x" }), "does not play the parameter FriendlyName");
+await refuses("incomingPhoneNumbers.create", () => client.incomingPhoneNumbers.create({ phoneNumber: second }), changing);
+await refuses("incomingPhoneNumbers.fetch", () => client.incomingPhoneNumbers("PN00000000000000000000000000000001").fetch(), reading);
+await refuses("incomingPhoneNumbers.update", () => client.incomingPhoneNumbers("PN00000000000000000000000000000001").update({ smsUrl: "https://x" }), changing);
+await refuses("services.fetch", () => service.fetch(), reading);
+await refuses("services.list", () => client.messaging.v1.services.list(), reading);
+await refuses("services.create", () => client.messaging.v1.services.create({ friendlyName: "x" }), changing);
+await refuses("services.phoneNumbers.create", () => service.phoneNumbers.create({ phoneNumberSid: "PN00000000000000000000000000000001" }), changing);
+await refuses("calls.create", () => client.calls.create({ to: person, from, twiml: "<Response/>" }), changing);
 
 // The gateway, by what the SDK signs.
 const inbound = `${GATEWAY_URL}/api/webhooks/twilio/inbound`;

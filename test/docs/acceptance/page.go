@@ -149,7 +149,8 @@ func eachTestFile(root fs.FS, visit func(name, source string) error) error {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && name != "." && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata" || entry.Name() == "node_modules"):
+		case entry.IsDir() && (entry.Name() == "testdata" || entry.Name() == "node_modules"),
+			entry.IsDir() && name != "." && strings.HasPrefix(entry.Name(), "."):
 			return fs.SkipDir
 		case !entry.IsDir() && strings.HasSuffix(name, "_test.go"):
 			source, err := fs.ReadFile(root, name)
