@@ -16,7 +16,7 @@ func repeatable() []string {
 		"OnboardingService_ResetSession", "OnboardingService_ResumeSession", "OnboardingService_ResumeSessions", "OnboardingService_ReplayDeadLetter",
 		"WebhookJobService_RetryWebhookJob", "WebhookJobService_CancelWebhookJob", "MessagingService_ResolveMessage", "OutboundService_CancelQueuedText",
 		"EngagementService_CancelOutreach", "EngagementService_RetryOutreach", "EngagementService_RunEngagement", "GoalService_StopGoal",
-		"EventService_PauseEventSubscription", "EventService_ResumeEventSubscription", "EventService_RetryEventDelivery",
+		"EventService_PauseEventSubscription", "EventService_ResumeEventSubscription", "EventService_ReplayEventDelivery",
 	}
 }
 

@@ -83,7 +83,8 @@ func (d *describer) operation(m *protogen.Method, method, path string) *object {
 		inPath = append(inPath, match[1])
 	}
 	hasBody := method != "get" && method != "delete"
-	more := d.rules.ofOperation(id, method, len(inPath) > 0, hasBody)
+	hasKey := hasBody && m.Input.Desc.Fields().ByName("idempotency_key") != nil
+	more := d.rules.ofOperation(id, len(inPath) > 0, hasBody, hasKey)
 	operation := newObject(
 		"operationId", id, "tags", []string{string(m.Parent.Desc.Name())}, "summary", summary(m), "description", description(m))
 	if parameters := d.parameters(m, inPath, hasBody, more.Parameters); len(parameters) > 0 {

@@ -21,12 +21,12 @@ import (
 type rules struct {
 	// Document is the description without what is generated, taken as it is.
 	Document object `yaml:"document"`
-	// What operations have beside their fields: all of them, those with a body, those with a parameter in the path, the POSTs, and each by its
+	// What operations have beside their fields: all of them, those with a body, those with a parameter in the path, those whose request has an idempotency_key, and each by its
 	// operation id.
 	Every      extras            `yaml:"every"`
 	WithBody   extras            `yaml:"with_body"`
 	WithPath   extras            `yaml:"with_path_parameter"`
-	Post       extras            `yaml:"post"`
+	WithKey    extras            `yaml:"with_idempotency_key"`
 	Operations map[string]extras `yaml:"operations"`
 	// Required are the fields of a request, by message, without which it is refused. Those in the path always are.
 	Required map[string][]string `yaml:"required"`
@@ -159,7 +159,7 @@ func (r *rules) requires(message, field string) bool {
 }
 
 // ofOperation is all that an operation has beside its fields.
-func (r *rules) ofOperation(id, method string, hasPath, hasBody bool) extras {
+func (r *rules) ofOperation(id string, hasPath, hasBody, hasKey bool) extras {
 	all := extras{Responses: map[string]string{}, Success: map[string]string{}}
 	add := func(applies bool, more extras) {
 		if applies {
@@ -172,7 +172,7 @@ func (r *rules) ofOperation(id, method string, hasPath, hasBody bool) extras {
 	add(true, r.Every)
 	add(hasPath, r.WithPath)
 	add(hasBody, r.WithBody)
-	add(method == "post", r.Post)
+	add(hasKey, r.WithKey)
 	add(true, r.Operations[id])
 	r.used[id] = true
 	return all
