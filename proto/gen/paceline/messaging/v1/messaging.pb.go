@@ -14,6 +14,7 @@ import (
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
+	v1 "paceline.internal/proto/gen/paceline/explain/v1"
 	_ "paceline.internal/proto/gen/paceline/method/v1"
 	reflect "reflect"
 	sync "sync"
@@ -1822,6 +1823,190 @@ func (x *GetMessageResponse) GetMessage() *Message {
 	return nil
 }
 
+// ExplainMessageRequest names a message.
+type ExplainMessageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Our id.
+	MessageId     string `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainMessageRequest) Reset() {
+	*x = ExplainMessageRequest{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainMessageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainMessageRequest) ProtoMessage() {}
+
+func (x *ExplainMessageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainMessageRequest.ProtoReflect.Descriptor instead.
+func (*ExplainMessageRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ExplainMessageRequest) GetMessageId() string {
+	if x != nil {
+		return x.MessageId
+	}
+	return ""
+}
+
+// ExplainMessageResponse is what the message's status means.
+type ExplainMessageResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// outcome is what Send would answer to its key now; that of a message of a person is received.
+	Explanation   *v1.Explanation `protobuf:"bytes,1,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainMessageResponse) Reset() {
+	*x = ExplainMessageResponse{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainMessageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainMessageResponse) ProtoMessage() {}
+
+func (x *ExplainMessageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainMessageResponse.ProtoReflect.Descriptor instead.
+func (*ExplainMessageResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ExplainMessageResponse) GetExplanation() *v1.Explanation {
+	if x != nil {
+		return x.Explanation
+	}
+	return nil
+}
+
+// ExplainSendRequest is a send that is not made.
+type ExplainSendRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As it would be made. That outreach waits for its turn is not explained.
+	Send          *SendRequest `protobuf:"bytes,1,opt,name=send,proto3" json:"send,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainSendRequest) Reset() {
+	*x = ExplainSendRequest{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainSendRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainSendRequest) ProtoMessage() {}
+
+func (x *ExplainSendRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainSendRequest.ProtoReflect.Descriptor instead.
+func (*ExplainSendRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ExplainSendRequest) GetSend() *SendRequest {
+	if x != nil {
+		return x.Send
+	}
+	return nil
+}
+
+// ExplainSendResponse is what would come of it.
+type ExplainSendResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// outcome is sent when Twilio would be asked, else one of Outcome in lower case, key_reused, or no_sender.
+	Explanation   *v1.Explanation `protobuf:"bytes,1,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainSendResponse) Reset() {
+	*x = ExplainSendResponse{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainSendResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainSendResponse) ProtoMessage() {}
+
+func (x *ExplainSendResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainSendResponse.ProtoReflect.Descriptor instead.
+func (*ExplainSendResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ExplainSendResponse) GetExplanation() *v1.Explanation {
+	if x != nil {
+		return x.Explanation
+	}
+	return nil
+}
+
 // GetEvidenceRequest names a message.
 type GetEvidenceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1833,7 +2018,7 @@ type GetEvidenceRequest struct {
 
 func (x *GetEvidenceRequest) Reset() {
 	*x = GetEvidenceRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[15]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1845,7 +2030,7 @@ func (x *GetEvidenceRequest) String() string {
 func (*GetEvidenceRequest) ProtoMessage() {}
 
 func (x *GetEvidenceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[15]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1858,7 +2043,7 @@ func (x *GetEvidenceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEvidenceRequest.ProtoReflect.Descriptor instead.
 func (*GetEvidenceRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{15}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetEvidenceRequest) GetMessageId() string {
@@ -1884,7 +2069,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[16]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1896,7 +2081,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[16]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1909,7 +2094,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{16}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Candidate) GetTwilioSid() string {
@@ -1950,7 +2135,7 @@ type Look struct {
 
 func (x *Look) Reset() {
 	*x = Look{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[17]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1962,7 +2147,7 @@ func (x *Look) String() string {
 func (*Look) ProtoMessage() {}
 
 func (x *Look) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[17]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1975,7 +2160,7 @@ func (x *Look) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Look.ProtoReflect.Descriptor instead.
 func (*Look) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{17}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Look) GetAt() *timestamppb.Timestamp {
@@ -2023,7 +2208,7 @@ type Receipt struct {
 
 func (x *Receipt) Reset() {
 	*x = Receipt{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[18]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2035,7 +2220,7 @@ func (x *Receipt) String() string {
 func (*Receipt) ProtoMessage() {}
 
 func (x *Receipt) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[18]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2048,7 +2233,7 @@ func (x *Receipt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipt.ProtoReflect.Descriptor instead.
 func (*Receipt) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{18}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Receipt) GetAt() *timestamppb.Timestamp {
@@ -2098,7 +2283,7 @@ type GetEvidenceResponse struct {
 
 func (x *GetEvidenceResponse) Reset() {
 	*x = GetEvidenceResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[19]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2110,7 +2295,7 @@ func (x *GetEvidenceResponse) String() string {
 func (*GetEvidenceResponse) ProtoMessage() {}
 
 func (x *GetEvidenceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[19]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2123,7 +2308,7 @@ func (x *GetEvidenceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEvidenceResponse.ProtoReflect.Descriptor instead.
 func (*GetEvidenceResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{19}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetEvidenceResponse) GetMessage() *Message {
@@ -2180,7 +2365,7 @@ type ResolveMessageRequest struct {
 
 func (x *ResolveMessageRequest) Reset() {
 	*x = ResolveMessageRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[20]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2192,7 +2377,7 @@ func (x *ResolveMessageRequest) String() string {
 func (*ResolveMessageRequest) ProtoMessage() {}
 
 func (x *ResolveMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[20]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2205,7 +2390,7 @@ func (x *ResolveMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveMessageRequest.ProtoReflect.Descriptor instead.
 func (*ResolveMessageRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{20}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ResolveMessageRequest) GetMessageId() string {
@@ -2254,7 +2439,7 @@ type ResolveMessageResponse struct {
 
 func (x *ResolveMessageResponse) Reset() {
 	*x = ResolveMessageResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[21]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2266,7 +2451,7 @@ func (x *ResolveMessageResponse) String() string {
 func (*ResolveMessageResponse) ProtoMessage() {}
 
 func (x *ResolveMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[21]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2279,7 +2464,7 @@ func (x *ResolveMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveMessageResponse.ProtoReflect.Descriptor instead.
 func (*ResolveMessageResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{21}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ResolveMessageResponse) GetMessage() *Message {
@@ -2308,7 +2493,7 @@ type ListMessagesRequest struct {
 
 func (x *ListMessagesRequest) Reset() {
 	*x = ListMessagesRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[22]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2320,7 +2505,7 @@ func (x *ListMessagesRequest) String() string {
 func (*ListMessagesRequest) ProtoMessage() {}
 
 func (x *ListMessagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[22]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2333,7 +2518,7 @@ func (x *ListMessagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagesRequest.ProtoReflect.Descriptor instead.
 func (*ListMessagesRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{22}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListMessagesRequest) GetProfileId() string {
@@ -2384,7 +2569,7 @@ type ListMessagesResponse struct {
 
 func (x *ListMessagesResponse) Reset() {
 	*x = ListMessagesResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[23]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2396,7 +2581,7 @@ func (x *ListMessagesResponse) String() string {
 func (*ListMessagesResponse) ProtoMessage() {}
 
 func (x *ListMessagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[23]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2409,7 +2594,7 @@ func (x *ListMessagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagesResponse.ProtoReflect.Descriptor instead.
 func (*ListMessagesResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{23}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListMessagesResponse) GetMessages() []*Message {
@@ -2444,7 +2629,7 @@ type Consent struct {
 
 func (x *Consent) Reset() {
 	*x = Consent{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[24]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2456,7 +2641,7 @@ func (x *Consent) String() string {
 func (*Consent) ProtoMessage() {}
 
 func (x *Consent) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[24]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2469,7 +2654,7 @@ func (x *Consent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consent.ProtoReflect.Descriptor instead.
 func (*Consent) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{24}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Consent) GetPhone() string {
@@ -2522,7 +2707,7 @@ type ConsentChain struct {
 
 func (x *ConsentChain) Reset() {
 	*x = ConsentChain{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[25]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2534,7 +2719,7 @@ func (x *ConsentChain) String() string {
 func (*ConsentChain) ProtoMessage() {}
 
 func (x *ConsentChain) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[25]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2547,7 +2732,7 @@ func (x *ConsentChain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsentChain.ProtoReflect.Descriptor instead.
 func (*ConsentChain) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{25}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ConsentChain) GetOrgId() string {
@@ -2631,7 +2816,7 @@ type ConsentEvent struct {
 
 func (x *ConsentEvent) Reset() {
 	*x = ConsentEvent{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[26]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2643,7 +2828,7 @@ func (x *ConsentEvent) String() string {
 func (*ConsentEvent) ProtoMessage() {}
 
 func (x *ConsentEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[26]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2656,7 +2841,7 @@ func (x *ConsentEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsentEvent.ProtoReflect.Descriptor instead.
 func (*ConsentEvent) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{26}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ConsentEvent) GetAt() *timestamppb.Timestamp {
@@ -2772,7 +2957,7 @@ type GetConsentRequest struct {
 
 func (x *GetConsentRequest) Reset() {
 	*x = GetConsentRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[27]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2784,7 +2969,7 @@ func (x *GetConsentRequest) String() string {
 func (*GetConsentRequest) ProtoMessage() {}
 
 func (x *GetConsentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[27]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2797,7 +2982,7 @@ func (x *GetConsentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConsentRequest.ProtoReflect.Descriptor instead.
 func (*GetConsentRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{27}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetConsentRequest) GetPhone() string {
@@ -2838,7 +3023,7 @@ type GetConsentResponse struct {
 
 func (x *GetConsentResponse) Reset() {
 	*x = GetConsentResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[28]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2850,7 +3035,7 @@ func (x *GetConsentResponse) String() string {
 func (*GetConsentResponse) ProtoMessage() {}
 
 func (x *GetConsentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[28]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2863,7 +3048,7 @@ func (x *GetConsentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConsentResponse.ProtoReflect.Descriptor instead.
 func (*GetConsentResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{28}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetConsentResponse) GetConsent() *Consent {
@@ -2911,7 +3096,7 @@ type SetConsentRequest struct {
 
 func (x *SetConsentRequest) Reset() {
 	*x = SetConsentRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[29]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2923,7 +3108,7 @@ func (x *SetConsentRequest) String() string {
 func (*SetConsentRequest) ProtoMessage() {}
 
 func (x *SetConsentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[29]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2936,7 +3121,7 @@ func (x *SetConsentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetConsentRequest.ProtoReflect.Descriptor instead.
 func (*SetConsentRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{29}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SetConsentRequest) GetPhone() string {
@@ -2982,7 +3167,7 @@ type Evidence struct {
 
 func (x *Evidence) Reset() {
 	*x = Evidence{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[30]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2994,7 +3179,7 @@ func (x *Evidence) String() string {
 func (*Evidence) ProtoMessage() {}
 
 func (x *Evidence) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[30]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3007,7 +3192,7 @@ func (x *Evidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
 func (*Evidence) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{30}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Evidence) GetMethod() string {
@@ -3049,7 +3234,7 @@ type SetConsentResponse struct {
 
 func (x *SetConsentResponse) Reset() {
 	*x = SetConsentResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[31]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3061,7 +3246,7 @@ func (x *SetConsentResponse) String() string {
 func (*SetConsentResponse) ProtoMessage() {}
 
 func (x *SetConsentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[31]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3074,7 +3259,7 @@ func (x *SetConsentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetConsentResponse.ProtoReflect.Descriptor instead.
 func (*SetConsentResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{31}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SetConsentResponse) GetConsent() *Consent {
@@ -3122,7 +3307,7 @@ type SetHoldRequest struct {
 
 func (x *SetHoldRequest) Reset() {
 	*x = SetHoldRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[32]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3134,7 +3319,7 @@ func (x *SetHoldRequest) String() string {
 func (*SetHoldRequest) ProtoMessage() {}
 
 func (x *SetHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[32]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3147,7 +3332,7 @@ func (x *SetHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetHoldRequest.ProtoReflect.Descriptor instead.
 func (*SetHoldRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{32}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SetHoldRequest) GetOrgId() string {
@@ -3187,7 +3372,7 @@ type SetHoldResponse struct {
 
 func (x *SetHoldResponse) Reset() {
 	*x = SetHoldResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[33]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3199,7 +3384,7 @@ func (x *SetHoldResponse) String() string {
 func (*SetHoldResponse) ProtoMessage() {}
 
 func (x *SetHoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[33]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3212,7 +3397,7 @@ func (x *SetHoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetHoldResponse.ProtoReflect.Descriptor instead.
 func (*SetHoldResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{33}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{37}
 }
 
 // CheckSenderRequest names an organisation.
@@ -3228,7 +3413,7 @@ type CheckSenderRequest struct {
 
 func (x *CheckSenderRequest) Reset() {
 	*x = CheckSenderRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[34]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3240,7 +3425,7 @@ func (x *CheckSenderRequest) String() string {
 func (*CheckSenderRequest) ProtoMessage() {}
 
 func (x *CheckSenderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[34]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3253,7 +3438,7 @@ func (x *CheckSenderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSenderRequest.ProtoReflect.Descriptor instead.
 func (*CheckSenderRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{34}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CheckSenderRequest) GetOrgId() string {
@@ -3283,7 +3468,7 @@ type CheckSenderResponse struct {
 
 func (x *CheckSenderResponse) Reset() {
 	*x = CheckSenderResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[35]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3295,7 +3480,7 @@ func (x *CheckSenderResponse) String() string {
 func (*CheckSenderResponse) ProtoMessage() {}
 
 func (x *CheckSenderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[35]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3308,7 +3493,7 @@ func (x *CheckSenderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSenderResponse.ProtoReflect.Descriptor instead.
 func (*CheckSenderResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{35}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CheckSenderResponse) GetSender() string {
@@ -3340,7 +3525,7 @@ type ListEventsRequest struct {
 
 func (x *ListEventsRequest) Reset() {
 	*x = ListEventsRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[36]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3352,7 +3537,7 @@ func (x *ListEventsRequest) String() string {
 func (*ListEventsRequest) ProtoMessage() {}
 
 func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[36]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3365,7 +3550,7 @@ func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListEventsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{36}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListEventsRequest) GetDone() []int64 {
@@ -3400,7 +3585,7 @@ type ListEventsResponse struct {
 
 func (x *ListEventsResponse) Reset() {
 	*x = ListEventsResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[37]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3412,7 +3597,7 @@ func (x *ListEventsResponse) String() string {
 func (*ListEventsResponse) ProtoMessage() {}
 
 func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[37]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3425,7 +3610,7 @@ func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListEventsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{37}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListEventsResponse) GetEvents() []*Event {
@@ -3462,7 +3647,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[38]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3474,7 +3659,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[38]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3487,7 +3672,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{38}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Event) GetRow() int64 {
@@ -3557,7 +3742,7 @@ var File_paceline_messaging_v1_messaging_proto protoreflect.FileDescriptor
 
 const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\n" +
-	"%paceline/messaging/v1/messaging.proto\x12\x15paceline.messaging.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fpaceline/method/v1/method.proto\"\xc4\x03\n" +
+	"%paceline/messaging/v1/messaging.proto\x12\x15paceline.messaging.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!paceline/explain/v1/explain.proto\x1a\x1fpaceline/method/v1/method.proto\"\xc4\x03\n" +
 	"\aMessage\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x1d\n" +
@@ -3682,7 +3867,16 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\"N\n" +
 	"\x12GetMessageResponse\x128\n" +
-	"\amessage\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\"3\n" +
+	"\amessage\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\"6\n" +
+	"\x15ExplainMessageRequest\x12\x1d\n" +
+	"\n" +
+	"message_id\x18\x01 \x01(\tR\tmessageId\"\\\n" +
+	"\x16ExplainMessageResponse\x12B\n" +
+	"\vexplanation\x18\x01 \x01(\v2 .paceline.explain.v1.ExplanationR\vexplanation\"L\n" +
+	"\x12ExplainSendRequest\x126\n" +
+	"\x04send\x18\x01 \x01(\v2\".paceline.messaging.v1.SendRequestR\x04send\"Y\n" +
+	"\x13ExplainSendResponse\x12B\n" +
+	"\vexplanation\x18\x01 \x01(\v2 .paceline.explain.v1.ExplanationR\vexplanation\"3\n" +
 	"\x12GetEvidenceRequest\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\"}\n" +
@@ -3876,7 +4070,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x16RESOLUTION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fRESOLUTION_SENT\x10\x01\x12\x17\n" +
 	"\x13RESOLUTION_NOT_SENT\x10\x02\x12\x16\n" +
-	"\x12RESOLUTION_GIVE_UP\x10\x032\xaf\f\n" +
+	"\x12RESOLUTION_GIVE_UP\x10\x032\x9c\x0e\n" +
 	"\x10MessagingService\x12Z\n" +
 	"\x04Send\x12\".paceline.messaging.v1.SendRequest\x1a#.paceline.messaging.v1.SendResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01\x12r\n" +
@@ -3888,7 +4082,11 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x01\x01\x10\x01\x12o\n" +
 	"\n" +
 	"GetMessage\x12(.paceline.messaging.v1.GetMessageRequest\x1a).paceline.messaging.v1.GetMessageResponse\"\f\xa2\xbb\x18\b\n" +
-	"\x04\x01\x02\x04\x03\x10\x01\x12o\n" +
+	"\x04\x01\x02\x04\x03\x10\x01\x12z\n" +
+	"\x0eExplainMessage\x12,.paceline.messaging.v1.ExplainMessageRequest\x1a-.paceline.messaging.v1.ExplainMessageResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x03\x02\x04\x03\x10\x01\x12o\n" +
+	"\vExplainSend\x12).paceline.messaging.v1.ExplainSendRequest\x1a*.paceline.messaging.v1.ExplainSendResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x01\x10\x01\x12o\n" +
 	"\vGetEvidence\x12).paceline.messaging.v1.GetEvidenceRequest\x1a*.paceline.messaging.v1.GetEvidenceResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x02\x10\x01\x12v\n" +
 	"\x0eResolveMessage\x12,.paceline.messaging.v1.ResolveMessageRequest\x1a-.paceline.messaging.v1.ResolveMessageResponse\"\a\xa2\xbb\x18\x03\n" +
@@ -3925,7 +4123,7 @@ func file_paceline_messaging_v1_messaging_proto_rawDescGZIP() []byte {
 }
 
 var file_paceline_messaging_v1_messaging_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(Reason)(0),                    // 0: paceline.messaging.v1.Reason
 	(Outcome)(0),                   // 1: paceline.messaging.v1.Outcome
@@ -3949,118 +4147,130 @@ var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(*ListInboundResponse)(nil),    // 19: paceline.messaging.v1.ListInboundResponse
 	(*GetMessageRequest)(nil),      // 20: paceline.messaging.v1.GetMessageRequest
 	(*GetMessageResponse)(nil),     // 21: paceline.messaging.v1.GetMessageResponse
-	(*GetEvidenceRequest)(nil),     // 22: paceline.messaging.v1.GetEvidenceRequest
-	(*Candidate)(nil),              // 23: paceline.messaging.v1.Candidate
-	(*Look)(nil),                   // 24: paceline.messaging.v1.Look
-	(*Receipt)(nil),                // 25: paceline.messaging.v1.Receipt
-	(*GetEvidenceResponse)(nil),    // 26: paceline.messaging.v1.GetEvidenceResponse
-	(*ResolveMessageRequest)(nil),  // 27: paceline.messaging.v1.ResolveMessageRequest
-	(*ResolveMessageResponse)(nil), // 28: paceline.messaging.v1.ResolveMessageResponse
-	(*ListMessagesRequest)(nil),    // 29: paceline.messaging.v1.ListMessagesRequest
-	(*ListMessagesResponse)(nil),   // 30: paceline.messaging.v1.ListMessagesResponse
-	(*Consent)(nil),                // 31: paceline.messaging.v1.Consent
-	(*ConsentChain)(nil),           // 32: paceline.messaging.v1.ConsentChain
-	(*ConsentEvent)(nil),           // 33: paceline.messaging.v1.ConsentEvent
-	(*GetConsentRequest)(nil),      // 34: paceline.messaging.v1.GetConsentRequest
-	(*GetConsentResponse)(nil),     // 35: paceline.messaging.v1.GetConsentResponse
-	(*SetConsentRequest)(nil),      // 36: paceline.messaging.v1.SetConsentRequest
-	(*Evidence)(nil),               // 37: paceline.messaging.v1.Evidence
-	(*SetConsentResponse)(nil),     // 38: paceline.messaging.v1.SetConsentResponse
-	(*SetHoldRequest)(nil),         // 39: paceline.messaging.v1.SetHoldRequest
-	(*SetHoldResponse)(nil),        // 40: paceline.messaging.v1.SetHoldResponse
-	(*CheckSenderRequest)(nil),     // 41: paceline.messaging.v1.CheckSenderRequest
-	(*CheckSenderResponse)(nil),    // 42: paceline.messaging.v1.CheckSenderResponse
-	(*ListEventsRequest)(nil),      // 43: paceline.messaging.v1.ListEventsRequest
-	(*ListEventsResponse)(nil),     // 44: paceline.messaging.v1.ListEventsResponse
-	(*Event)(nil),                  // 45: paceline.messaging.v1.Event
-	nil,                            // 46: paceline.messaging.v1.RecordStatusRequest.RawEntry
-	(*timestamppb.Timestamp)(nil),  // 47: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 48: google.protobuf.Duration
+	(*ExplainMessageRequest)(nil),  // 22: paceline.messaging.v1.ExplainMessageRequest
+	(*ExplainMessageResponse)(nil), // 23: paceline.messaging.v1.ExplainMessageResponse
+	(*ExplainSendRequest)(nil),     // 24: paceline.messaging.v1.ExplainSendRequest
+	(*ExplainSendResponse)(nil),    // 25: paceline.messaging.v1.ExplainSendResponse
+	(*GetEvidenceRequest)(nil),     // 26: paceline.messaging.v1.GetEvidenceRequest
+	(*Candidate)(nil),              // 27: paceline.messaging.v1.Candidate
+	(*Look)(nil),                   // 28: paceline.messaging.v1.Look
+	(*Receipt)(nil),                // 29: paceline.messaging.v1.Receipt
+	(*GetEvidenceResponse)(nil),    // 30: paceline.messaging.v1.GetEvidenceResponse
+	(*ResolveMessageRequest)(nil),  // 31: paceline.messaging.v1.ResolveMessageRequest
+	(*ResolveMessageResponse)(nil), // 32: paceline.messaging.v1.ResolveMessageResponse
+	(*ListMessagesRequest)(nil),    // 33: paceline.messaging.v1.ListMessagesRequest
+	(*ListMessagesResponse)(nil),   // 34: paceline.messaging.v1.ListMessagesResponse
+	(*Consent)(nil),                // 35: paceline.messaging.v1.Consent
+	(*ConsentChain)(nil),           // 36: paceline.messaging.v1.ConsentChain
+	(*ConsentEvent)(nil),           // 37: paceline.messaging.v1.ConsentEvent
+	(*GetConsentRequest)(nil),      // 38: paceline.messaging.v1.GetConsentRequest
+	(*GetConsentResponse)(nil),     // 39: paceline.messaging.v1.GetConsentResponse
+	(*SetConsentRequest)(nil),      // 40: paceline.messaging.v1.SetConsentRequest
+	(*Evidence)(nil),               // 41: paceline.messaging.v1.Evidence
+	(*SetConsentResponse)(nil),     // 42: paceline.messaging.v1.SetConsentResponse
+	(*SetHoldRequest)(nil),         // 43: paceline.messaging.v1.SetHoldRequest
+	(*SetHoldResponse)(nil),        // 44: paceline.messaging.v1.SetHoldResponse
+	(*CheckSenderRequest)(nil),     // 45: paceline.messaging.v1.CheckSenderRequest
+	(*CheckSenderResponse)(nil),    // 46: paceline.messaging.v1.CheckSenderResponse
+	(*ListEventsRequest)(nil),      // 47: paceline.messaging.v1.ListEventsRequest
+	(*ListEventsResponse)(nil),     // 48: paceline.messaging.v1.ListEventsResponse
+	(*Event)(nil),                  // 49: paceline.messaging.v1.Event
+	nil,                            // 50: paceline.messaging.v1.RecordStatusRequest.RawEntry
+	(*timestamppb.Timestamp)(nil),  // 51: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 52: google.protobuf.Duration
+	(*v1.Explanation)(nil),         // 53: paceline.explain.v1.Explanation
 }
 var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
-	47, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
-	47, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
+	51, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
+	51, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
 	4,  // 2: paceline.messaging.v1.SendRequest.unknown_policy:type_name -> paceline.messaging.v1.UnknownPolicy
 	1,  // 3: paceline.messaging.v1.SendRequest.understands:type_name -> paceline.messaging.v1.Outcome
 	9,  // 4: paceline.messaging.v1.SendRequest.consent:type_name -> paceline.messaging.v1.ConsentRecord
 	2,  // 5: paceline.messaging.v1.SendRequest.message_class:type_name -> paceline.messaging.v1.MessageClass
-	47, // 6: paceline.messaging.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
+	51, // 6: paceline.messaging.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
 	1,  // 7: paceline.messaging.v1.SendResponse.outcome:type_name -> paceline.messaging.v1.Outcome
 	7,  // 8: paceline.messaging.v1.SendResponse.message:type_name -> paceline.messaging.v1.Message
-	48, // 9: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
-	48, // 10: paceline.messaging.v1.SendResponse.accepted_ago:type_name -> google.protobuf.Duration
-	48, // 11: paceline.messaging.v1.SendResponse.asked_ago:type_name -> google.protobuf.Duration
-	46, // 12: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
-	47, // 13: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
+	52, // 9: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
+	52, // 10: paceline.messaging.v1.SendResponse.accepted_ago:type_name -> google.protobuf.Duration
+	52, // 11: paceline.messaging.v1.SendResponse.asked_ago:type_name -> google.protobuf.Duration
+	50, // 12: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
+	51, // 13: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
 	7,  // 14: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
 	5,  // 15: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
 	3,  // 16: paceline.messaging.v1.RecordInboundResponse.reminders:type_name -> paceline.messaging.v1.Switch
 	3,  // 17: paceline.messaging.v1.RecordInboundResponse.tips:type_name -> paceline.messaging.v1.Switch
 	3,  // 18: paceline.messaging.v1.SetRemindersRequest.reminders:type_name -> paceline.messaging.v1.Switch
-	47, // 19: paceline.messaging.v1.SetRemindersRequest.said_at:type_name -> google.protobuf.Timestamp
+	51, // 19: paceline.messaging.v1.SetRemindersRequest.said_at:type_name -> google.protobuf.Timestamp
 	3,  // 20: paceline.messaging.v1.SetRemindersResponse.reminders:type_name -> paceline.messaging.v1.Switch
-	47, // 21: paceline.messaging.v1.SetRemindersResponse.said_at:type_name -> google.protobuf.Timestamp
-	47, // 22: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
-	47, // 23: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
-	47, // 24: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
+	51, // 21: paceline.messaging.v1.SetRemindersResponse.said_at:type_name -> google.protobuf.Timestamp
+	51, // 22: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
+	51, // 23: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
+	51, // 24: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
 	18, // 25: paceline.messaging.v1.ListInboundResponse.texts:type_name -> paceline.messaging.v1.InboundText
 	7,  // 26: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	47, // 27: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
-	47, // 28: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
-	23, // 29: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
-	47, // 30: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
-	7,  // 31: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
-	24, // 32: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
-	25, // 33: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
-	47, // 34: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
-	6,  // 35: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
-	7,  // 36: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	7,  // 37: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
-	47, // 38: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
-	47, // 39: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
-	31, // 40: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
-	33, // 41: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
-	32, // 42: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
-	37, // 43: paceline.messaging.v1.SetConsentRequest.evidence:type_name -> paceline.messaging.v1.Evidence
-	47, // 44: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
-	31, // 45: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
-	33, // 46: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
-	32, // 47: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
-	45, // 48: paceline.messaging.v1.ListEventsResponse.events:type_name -> paceline.messaging.v1.Event
-	47, // 49: paceline.messaging.v1.Event.time:type_name -> google.protobuf.Timestamp
-	8,  // 50: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
-	11, // 51: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
-	13, // 52: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
-	17, // 53: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
-	20, // 54: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
-	22, // 55: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
-	27, // 56: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
-	29, // 57: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
-	34, // 58: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
-	36, // 59: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
-	39, // 60: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
-	15, // 61: paceline.messaging.v1.MessagingService.SetReminders:input_type -> paceline.messaging.v1.SetRemindersRequest
-	43, // 62: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
-	41, // 63: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
-	10, // 64: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
-	12, // 65: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
-	14, // 66: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
-	19, // 67: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
-	21, // 68: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
-	26, // 69: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
-	28, // 70: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
-	30, // 71: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
-	35, // 72: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
-	38, // 73: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
-	40, // 74: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
-	16, // 75: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
-	44, // 76: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
-	42, // 77: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
-	64, // [64:78] is the sub-list for method output_type
-	50, // [50:64] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	53, // 27: paceline.messaging.v1.ExplainMessageResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	8,  // 28: paceline.messaging.v1.ExplainSendRequest.send:type_name -> paceline.messaging.v1.SendRequest
+	53, // 29: paceline.messaging.v1.ExplainSendResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	51, // 30: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
+	51, // 31: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
+	27, // 32: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
+	51, // 33: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
+	7,  // 34: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
+	28, // 35: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
+	29, // 36: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
+	51, // 37: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
+	6,  // 38: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
+	7,  // 39: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
+	7,  // 40: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
+	51, // 41: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
+	51, // 42: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
+	35, // 43: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
+	37, // 44: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
+	36, // 45: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
+	41, // 46: paceline.messaging.v1.SetConsentRequest.evidence:type_name -> paceline.messaging.v1.Evidence
+	51, // 47: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
+	35, // 48: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
+	37, // 49: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
+	36, // 50: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
+	49, // 51: paceline.messaging.v1.ListEventsResponse.events:type_name -> paceline.messaging.v1.Event
+	51, // 52: paceline.messaging.v1.Event.time:type_name -> google.protobuf.Timestamp
+	8,  // 53: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
+	11, // 54: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
+	13, // 55: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
+	17, // 56: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
+	20, // 57: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
+	22, // 58: paceline.messaging.v1.MessagingService.ExplainMessage:input_type -> paceline.messaging.v1.ExplainMessageRequest
+	24, // 59: paceline.messaging.v1.MessagingService.ExplainSend:input_type -> paceline.messaging.v1.ExplainSendRequest
+	26, // 60: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
+	31, // 61: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
+	33, // 62: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
+	38, // 63: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
+	40, // 64: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
+	43, // 65: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
+	15, // 66: paceline.messaging.v1.MessagingService.SetReminders:input_type -> paceline.messaging.v1.SetRemindersRequest
+	47, // 67: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
+	45, // 68: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
+	10, // 69: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
+	12, // 70: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
+	14, // 71: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
+	19, // 72: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
+	21, // 73: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
+	23, // 74: paceline.messaging.v1.MessagingService.ExplainMessage:output_type -> paceline.messaging.v1.ExplainMessageResponse
+	25, // 75: paceline.messaging.v1.MessagingService.ExplainSend:output_type -> paceline.messaging.v1.ExplainSendResponse
+	30, // 76: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
+	32, // 77: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
+	34, // 78: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
+	39, // 79: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
+	42, // 80: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
+	44, // 81: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
+	16, // 82: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
+	48, // 83: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
+	46, // 84: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
+	69, // [69:85] is the sub-list for method output_type
+	53, // [53:69] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_paceline_messaging_v1_messaging_proto_init() }
@@ -4069,14 +4279,14 @@ func file_paceline_messaging_v1_messaging_proto_init() {
 		return
 	}
 	file_paceline_messaging_v1_messaging_proto_msgTypes[0].OneofWrappers = []any{}
-	file_paceline_messaging_v1_messaging_proto_msgTypes[18].OneofWrappers = []any{}
+	file_paceline_messaging_v1_messaging_proto_msgTypes[22].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_messaging_v1_messaging_proto_rawDesc), len(file_paceline_messaging_v1_messaging_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   40,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

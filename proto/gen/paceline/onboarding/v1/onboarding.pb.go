@@ -13,6 +13,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
+	v1 "paceline.internal/proto/gen/paceline/explain/v1"
 	_ "paceline.internal/proto/gen/paceline/method/v1"
 	reflect "reflect"
 	sync "sync"
@@ -1193,6 +1194,107 @@ func (x *GetProfileResponse) GetProfile() *Profile {
 	return nil
 }
 
+// ExplainProfileRequest names a profile.
+type ExplainProfileRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The profile.
+	ProfileId     string `protobuf:"bytes,1,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainProfileRequest) Reset() {
+	*x = ExplainProfileRequest{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainProfileRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainProfileRequest) ProtoMessage() {}
+
+func (x *ExplainProfileRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainProfileRequest.ProtoReflect.Descriptor instead.
+func (*ExplainProfileRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ExplainProfileRequest) GetProfileId() string {
+	if x != nil {
+		return x.ProfileId
+	}
+	return ""
+}
+
+// ExplainProfileResponse is what would happen to the person now.
+type ExplainProfileResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the step of the session, or else of an activation without a consent record.
+	Explanation *v1.Explanation `protobuf:"bytes,1,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	// The session that is open; empty when an activation is explained.
+	SessionId     string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainProfileResponse) Reset() {
+	*x = ExplainProfileResponse{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainProfileResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainProfileResponse) ProtoMessage() {}
+
+func (x *ExplainProfileResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainProfileResponse.ProtoReflect.Descriptor instead.
+func (*ExplainProfileResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ExplainProfileResponse) GetExplanation() *v1.Explanation {
+	if x != nil {
+		return x.Explanation
+	}
+	return nil
+}
+
+func (x *ExplainProfileResponse) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
 // ConsentRecord is how a person agreed to be texted, as the caller has it on file. It is kept in the ledger with the first message.
 type ConsentRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1208,7 +1310,7 @@ type ConsentRecord struct {
 
 func (x *ConsentRecord) Reset() {
 	*x = ConsentRecord{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[12]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1220,7 +1322,7 @@ func (x *ConsentRecord) String() string {
 func (*ConsentRecord) ProtoMessage() {}
 
 func (x *ConsentRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[12]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1233,7 +1335,7 @@ func (x *ConsentRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsentRecord.ProtoReflect.Descriptor instead.
 func (*ConsentRecord) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{12}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ConsentRecord) GetSource() string {
@@ -1271,7 +1373,7 @@ type ActivateProfileRequest struct {
 
 func (x *ActivateProfileRequest) Reset() {
 	*x = ActivateProfileRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[13]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1283,7 +1385,7 @@ func (x *ActivateProfileRequest) String() string {
 func (*ActivateProfileRequest) ProtoMessage() {}
 
 func (x *ActivateProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[13]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1296,7 +1398,7 @@ func (x *ActivateProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivateProfileRequest.ProtoReflect.Descriptor instead.
 func (*ActivateProfileRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{13}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ActivateProfileRequest) GetProfileId() string {
@@ -1324,7 +1426,7 @@ type ActivateProfileResponse struct {
 
 func (x *ActivateProfileResponse) Reset() {
 	*x = ActivateProfileResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[14]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1336,7 +1438,7 @@ func (x *ActivateProfileResponse) String() string {
 func (*ActivateProfileResponse) ProtoMessage() {}
 
 func (x *ActivateProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[14]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1349,7 +1451,7 @@ func (x *ActivateProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivateProfileResponse.ProtoReflect.Descriptor instead.
 func (*ActivateProfileResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{14}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ActivateProfileResponse) GetSession() *Session {
@@ -1372,7 +1474,7 @@ type HoldProfileRequest struct {
 
 func (x *HoldProfileRequest) Reset() {
 	*x = HoldProfileRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[15]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1384,7 +1486,7 @@ func (x *HoldProfileRequest) String() string {
 func (*HoldProfileRequest) ProtoMessage() {}
 
 func (x *HoldProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[15]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1397,7 +1499,7 @@ func (x *HoldProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldProfileRequest.ProtoReflect.Descriptor instead.
 func (*HoldProfileRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{15}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *HoldProfileRequest) GetProfileId() string {
@@ -1425,7 +1527,7 @@ type HoldProfileResponse struct {
 
 func (x *HoldProfileResponse) Reset() {
 	*x = HoldProfileResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[16]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1437,7 +1539,7 @@ func (x *HoldProfileResponse) String() string {
 func (*HoldProfileResponse) ProtoMessage() {}
 
 func (x *HoldProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[16]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1450,7 +1552,7 @@ func (x *HoldProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldProfileResponse.ProtoReflect.Descriptor instead.
 func (*HoldProfileResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{16}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *HoldProfileResponse) GetProfile() *Profile {
@@ -1471,7 +1573,7 @@ type ReleaseProfileRequest struct {
 
 func (x *ReleaseProfileRequest) Reset() {
 	*x = ReleaseProfileRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[17]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1483,7 +1585,7 @@ func (x *ReleaseProfileRequest) String() string {
 func (*ReleaseProfileRequest) ProtoMessage() {}
 
 func (x *ReleaseProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[17]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1496,7 +1598,7 @@ func (x *ReleaseProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseProfileRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseProfileRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{17}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReleaseProfileRequest) GetProfileId() string {
@@ -1517,7 +1619,7 @@ type ReleaseProfileResponse struct {
 
 func (x *ReleaseProfileResponse) Reset() {
 	*x = ReleaseProfileResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[18]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1529,7 +1631,7 @@ func (x *ReleaseProfileResponse) String() string {
 func (*ReleaseProfileResponse) ProtoMessage() {}
 
 func (x *ReleaseProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[18]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1542,7 +1644,7 @@ func (x *ReleaseProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseProfileResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseProfileResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{18}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReleaseProfileResponse) GetProfile() *Profile {
@@ -1581,7 +1683,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[19]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1593,7 +1695,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[19]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1606,7 +1708,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{19}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Session) GetSessionId() string {
@@ -1704,7 +1806,7 @@ type TimelineEntry struct {
 
 func (x *TimelineEntry) Reset() {
 	*x = TimelineEntry{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[20]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1716,7 +1818,7 @@ func (x *TimelineEntry) String() string {
 func (*TimelineEntry) ProtoMessage() {}
 
 func (x *TimelineEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[20]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1729,7 +1831,7 @@ func (x *TimelineEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TimelineEntry.ProtoReflect.Descriptor instead.
 func (*TimelineEntry) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{20}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TimelineEntry) GetAt() *timestamppb.Timestamp {
@@ -1807,7 +1909,7 @@ type ListSessionsRequest struct {
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[21]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1819,7 +1921,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[21]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1832,7 +1934,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{21}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListSessionsRequest) GetProfileId() string {
@@ -1883,7 +1985,7 @@ type ListSessionsResponse struct {
 
 func (x *ListSessionsResponse) Reset() {
 	*x = ListSessionsResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[22]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1895,7 +1997,7 @@ func (x *ListSessionsResponse) String() string {
 func (*ListSessionsResponse) ProtoMessage() {}
 
 func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[22]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1908,7 +2010,7 @@ func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ListSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{22}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListSessionsResponse) GetSessions() []*Session {
@@ -1936,7 +2038,7 @@ type GetSessionRequest struct {
 
 func (x *GetSessionRequest) Reset() {
 	*x = GetSessionRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[23]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1948,7 +2050,7 @@ func (x *GetSessionRequest) String() string {
 func (*GetSessionRequest) ProtoMessage() {}
 
 func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[23]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1961,7 +2063,7 @@ func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionRequest.ProtoReflect.Descriptor instead.
 func (*GetSessionRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{23}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetSessionRequest) GetSessionId() string {
@@ -1984,7 +2086,7 @@ type GetSessionResponse struct {
 
 func (x *GetSessionResponse) Reset() {
 	*x = GetSessionResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[24]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1996,7 +2098,7 @@ func (x *GetSessionResponse) String() string {
 func (*GetSessionResponse) ProtoMessage() {}
 
 func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[24]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2009,7 +2111,7 @@ func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionResponse.ProtoReflect.Descriptor instead.
 func (*GetSessionResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{24}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetSessionResponse) GetSession() *Session {
@@ -2026,6 +2128,98 @@ func (x *GetSessionResponse) GetTimeline() []*TimelineEntry {
 	return nil
 }
 
+// ExplainSessionRequest names a session.
+type ExplainSessionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session.
+	SessionId     string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainSessionRequest) Reset() {
+	*x = ExplainSessionRequest{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainSessionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainSessionRequest) ProtoMessage() {}
+
+func (x *ExplainSessionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainSessionRequest.ProtoReflect.Descriptor instead.
+func (*ExplainSessionRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ExplainSessionRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+// ExplainSessionResponse is what would come of its step.
+type ExplainSessionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// outcome is sent, a skip_reason of ExecuteStep, not_due, scheduling_paused, or one of ExplainSend.
+	Explanation   *v1.Explanation `protobuf:"bytes,1,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainSessionResponse) Reset() {
+	*x = ExplainSessionResponse{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainSessionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainSessionResponse) ProtoMessage() {}
+
+func (x *ExplainSessionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainSessionResponse.ProtoReflect.Descriptor instead.
+func (*ExplainSessionResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ExplainSessionResponse) GetExplanation() *v1.Explanation {
+	if x != nil {
+		return x.Explanation
+	}
+	return nil
+}
+
 // ResetSessionRequest names a session.
 type ResetSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2037,7 +2231,7 @@ type ResetSessionRequest struct {
 
 func (x *ResetSessionRequest) Reset() {
 	*x = ResetSessionRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[25]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2049,7 +2243,7 @@ func (x *ResetSessionRequest) String() string {
 func (*ResetSessionRequest) ProtoMessage() {}
 
 func (x *ResetSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[25]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2062,7 +2256,7 @@ func (x *ResetSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetSessionRequest.ProtoReflect.Descriptor instead.
 func (*ResetSessionRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{25}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ResetSessionRequest) GetSessionId() string {
@@ -2083,7 +2277,7 @@ type ResetSessionResponse struct {
 
 func (x *ResetSessionResponse) Reset() {
 	*x = ResetSessionResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[26]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2095,7 +2289,7 @@ func (x *ResetSessionResponse) String() string {
 func (*ResetSessionResponse) ProtoMessage() {}
 
 func (x *ResetSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[26]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2108,7 +2302,7 @@ func (x *ResetSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetSessionResponse.ProtoReflect.Descriptor instead.
 func (*ResetSessionResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{26}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ResetSessionResponse) GetSession() *Session {
@@ -2129,7 +2323,7 @@ type ResumeSessionRequest struct {
 
 func (x *ResumeSessionRequest) Reset() {
 	*x = ResumeSessionRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[27]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2141,7 +2335,7 @@ func (x *ResumeSessionRequest) String() string {
 func (*ResumeSessionRequest) ProtoMessage() {}
 
 func (x *ResumeSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[27]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2154,7 +2348,7 @@ func (x *ResumeSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeSessionRequest.ProtoReflect.Descriptor instead.
 func (*ResumeSessionRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{27}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ResumeSessionRequest) GetSessionId() string {
@@ -2175,7 +2369,7 @@ type ResumeSessionResponse struct {
 
 func (x *ResumeSessionResponse) Reset() {
 	*x = ResumeSessionResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[28]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2187,7 +2381,7 @@ func (x *ResumeSessionResponse) String() string {
 func (*ResumeSessionResponse) ProtoMessage() {}
 
 func (x *ResumeSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[28]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2200,7 +2394,7 @@ func (x *ResumeSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeSessionResponse.ProtoReflect.Descriptor instead.
 func (*ResumeSessionResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{28}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ResumeSessionResponse) GetSession() *Session {
@@ -2239,7 +2433,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[29]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2251,7 +2445,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[29]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2264,7 +2458,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{29}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DeadLetter) GetDeadLetterId() string {
@@ -2352,7 +2546,7 @@ type ListDeadLettersRequest struct {
 
 func (x *ListDeadLettersRequest) Reset() {
 	*x = ListDeadLettersRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[30]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2364,7 +2558,7 @@ func (x *ListDeadLettersRequest) String() string {
 func (*ListDeadLettersRequest) ProtoMessage() {}
 
 func (x *ListDeadLettersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[30]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2377,7 +2571,7 @@ func (x *ListDeadLettersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeadLettersRequest.ProtoReflect.Descriptor instead.
 func (*ListDeadLettersRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{30}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListDeadLettersRequest) GetSessionId() string {
@@ -2414,7 +2608,7 @@ type ListDeadLettersResponse struct {
 
 func (x *ListDeadLettersResponse) Reset() {
 	*x = ListDeadLettersResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[31]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2426,7 +2620,7 @@ func (x *ListDeadLettersResponse) String() string {
 func (*ListDeadLettersResponse) ProtoMessage() {}
 
 func (x *ListDeadLettersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[31]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2439,7 +2633,7 @@ func (x *ListDeadLettersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeadLettersResponse.ProtoReflect.Descriptor instead.
 func (*ListDeadLettersResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{31}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListDeadLettersResponse) GetDeadLetters() []*DeadLetter {
@@ -2467,7 +2661,7 @@ type ReplayDeadLetterRequest struct {
 
 func (x *ReplayDeadLetterRequest) Reset() {
 	*x = ReplayDeadLetterRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[32]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2479,7 +2673,7 @@ func (x *ReplayDeadLetterRequest) String() string {
 func (*ReplayDeadLetterRequest) ProtoMessage() {}
 
 func (x *ReplayDeadLetterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[32]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2492,7 +2686,7 @@ func (x *ReplayDeadLetterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayDeadLetterRequest.ProtoReflect.Descriptor instead.
 func (*ReplayDeadLetterRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{32}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReplayDeadLetterRequest) GetDeadLetterId() string {
@@ -2517,7 +2711,7 @@ type ReplayDeadLetterResponse struct {
 
 func (x *ReplayDeadLetterResponse) Reset() {
 	*x = ReplayDeadLetterResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[33]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2529,7 +2723,7 @@ func (x *ReplayDeadLetterResponse) String() string {
 func (*ReplayDeadLetterResponse) ProtoMessage() {}
 
 func (x *ReplayDeadLetterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[33]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2542,7 +2736,7 @@ func (x *ReplayDeadLetterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayDeadLetterResponse.ProtoReflect.Descriptor instead.
 func (*ReplayDeadLetterResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{33}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReplayDeadLetterResponse) GetAlarmSet() bool {
@@ -2587,7 +2781,7 @@ type ResumeSessionsRequest struct {
 
 func (x *ResumeSessionsRequest) Reset() {
 	*x = ResumeSessionsRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[34]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2599,7 +2793,7 @@ func (x *ResumeSessionsRequest) String() string {
 func (*ResumeSessionsRequest) ProtoMessage() {}
 
 func (x *ResumeSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[34]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2612,7 +2806,7 @@ func (x *ResumeSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ResumeSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{34}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ResumeSessionsRequest) GetReasonContains() string {
@@ -2675,7 +2869,7 @@ type ResumeSessionsResponse struct {
 
 func (x *ResumeSessionsResponse) Reset() {
 	*x = ResumeSessionsResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[35]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2687,7 +2881,7 @@ func (x *ResumeSessionsResponse) String() string {
 func (*ResumeSessionsResponse) ProtoMessage() {}
 
 func (x *ResumeSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[35]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2700,7 +2894,7 @@ func (x *ResumeSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ResumeSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{35}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ResumeSessionsResponse) GetMatched() int32 {
@@ -2744,7 +2938,7 @@ type UnresumedSession struct {
 
 func (x *UnresumedSession) Reset() {
 	*x = UnresumedSession{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[36]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2756,7 +2950,7 @@ func (x *UnresumedSession) String() string {
 func (*UnresumedSession) ProtoMessage() {}
 
 func (x *UnresumedSession) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[36]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2769,7 +2963,7 @@ func (x *UnresumedSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnresumedSession.ProtoReflect.Descriptor instead.
 func (*UnresumedSession) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{36}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *UnresumedSession) GetSessionId() string {
@@ -2790,7 +2984,7 @@ var File_paceline_onboarding_v1_onboarding_proto protoreflect.FileDescriptor
 
 const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\n" +
-	"'paceline/onboarding/v1/onboarding.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fpaceline/method/v1/method.proto\x1a%paceline/onboarding/v1/settings.proto\"\xe5\x01\n" +
+	"'paceline/onboarding/v1/onboarding.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!paceline/explain/v1/explain.proto\x1a\x1fpaceline/method/v1/method.proto\x1a%paceline/onboarding/v1/settings.proto\"\xe5\x01\n" +
 	"\x12ExecuteStepRequest\x12\x1d\n" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\x12\x1d\n" +
@@ -2867,7 +3061,14 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\"O\n" +
 	"\x12GetProfileResponse\x129\n" +
-	"\aprofile\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.ProfileR\aprofile\"\x87\x01\n" +
+	"\aprofile\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.ProfileR\aprofile\"6\n" +
+	"\x15ExplainProfileRequest\x12\x1d\n" +
+	"\n" +
+	"profile_id\x18\x01 \x01(\tR\tprofileId\"{\n" +
+	"\x16ExplainProfileResponse\x12B\n" +
+	"\vexplanation\x18\x01 \x01(\v2 .paceline.explain.v1.ExplanationR\vexplanation\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x02 \x01(\tR\tsessionId\"\x87\x01\n" +
 	"\rConsentRecord\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x1f\n" +
 	"\vwords_shown\x18\x02 \x01(\tR\n" +
@@ -2935,7 +3136,12 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\"\x92\x01\n" +
 	"\x12GetSessionResponse\x129\n" +
 	"\asession\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.SessionR\asession\x12A\n" +
-	"\btimeline\x18\x02 \x03(\v2%.paceline.onboarding.v1.TimelineEntryR\btimeline\"4\n" +
+	"\btimeline\x18\x02 \x03(\v2%.paceline.onboarding.v1.TimelineEntryR\btimeline\"6\n" +
+	"\x15ExplainSessionRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\"\\\n" +
+	"\x16ExplainSessionResponse\x12B\n" +
+	"\vexplanation\x18\x01 \x01(\v2 .paceline.explain.v1.ExplanationR\vexplanation\"4\n" +
 	"\x13ResetSessionRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\"Q\n" +
@@ -3050,7 +3256,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +
-	"\x14STEP_OUTCOME_SKIPPED\x10\x022\x96\x10\n" +
+	"\x14STEP_OUTCOME_SKIPPED\x10\x022\x92\x12\n" +
 	"\x11OnboardingService\x12p\n" +
 	"\vExecuteStep\x12*.paceline.onboarding.v1.ExecuteStepRequest\x1a+.paceline.onboarding.v1.ExecuteStepResponse\"\b\xa2\xbb\x18\x04\n" +
 	"\x02\x01\x02\x12\x83\x01\n" +
@@ -3063,6 +3269,8 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\n" +
 	"GetProfile\x12).paceline.onboarding.v1.GetProfileRequest\x1a*.paceline.onboarding.v1.GetProfileResponse\"\v\xa2\xbb\x18\a\n" +
 	"\x03\x02\x04\x03\x10\x01\x12|\n" +
+	"\x0eExplainProfile\x12-.paceline.onboarding.v1.ExplainProfileRequest\x1a..paceline.onboarding.v1.ExplainProfileResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x03\x02\x04\x03\x10\x01\x12|\n" +
 	"\x0fActivateProfile\x12..paceline.onboarding.v1.ActivateProfileRequest\x1a/.paceline.onboarding.v1.ActivateProfileResponse\"\b\xa2\xbb\x18\x04\n" +
 	"\x02\x02\x04\x12o\n" +
 	"\vHoldProfile\x12*.paceline.onboarding.v1.HoldProfileRequest\x1a+.paceline.onboarding.v1.HoldProfileResponse\"\a\xa2\xbb\x18\x03\n" +
@@ -3073,6 +3281,8 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x03\x02\x04\x03\x10\x01\x12p\n" +
 	"\n" +
 	"GetSession\x12).paceline.onboarding.v1.GetSessionRequest\x1a*.paceline.onboarding.v1.GetSessionResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x03\x02\x04\x03\x10\x01\x12|\n" +
+	"\x0eExplainSession\x12-.paceline.onboarding.v1.ExplainSessionRequest\x1a..paceline.onboarding.v1.ExplainSessionResponse\"\v\xa2\xbb\x18\a\n" +
 	"\x03\x02\x04\x03\x10\x01\x12u\n" +
 	"\rResumeSession\x12,.paceline.onboarding.v1.ResumeSessionRequest\x1a-.paceline.onboarding.v1.ResumeSessionResponse\"\a\xa2\xbb\x18\x03\n" +
 	"\x01\x02\x12x\n" +
@@ -3103,7 +3313,7 @@ func file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP() []byte {
 }
 
 var file_paceline_onboarding_v1_onboarding_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_paceline_onboarding_v1_onboarding_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_paceline_onboarding_v1_onboarding_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_paceline_onboarding_v1_onboarding_proto_goTypes = []any{
 	(Reason)(0),                       // 0: paceline.onboarding.v1.Reason
 	(StepOutcome)(0),                  // 1: paceline.onboarding.v1.StepOutcome
@@ -3119,103 +3329,114 @@ var file_paceline_onboarding_v1_onboarding_proto_goTypes = []any{
 	(*CreateProfileResponse)(nil),     // 11: paceline.onboarding.v1.CreateProfileResponse
 	(*GetProfileRequest)(nil),         // 12: paceline.onboarding.v1.GetProfileRequest
 	(*GetProfileResponse)(nil),        // 13: paceline.onboarding.v1.GetProfileResponse
-	(*ConsentRecord)(nil),             // 14: paceline.onboarding.v1.ConsentRecord
-	(*ActivateProfileRequest)(nil),    // 15: paceline.onboarding.v1.ActivateProfileRequest
-	(*ActivateProfileResponse)(nil),   // 16: paceline.onboarding.v1.ActivateProfileResponse
-	(*HoldProfileRequest)(nil),        // 17: paceline.onboarding.v1.HoldProfileRequest
-	(*HoldProfileResponse)(nil),       // 18: paceline.onboarding.v1.HoldProfileResponse
-	(*ReleaseProfileRequest)(nil),     // 19: paceline.onboarding.v1.ReleaseProfileRequest
-	(*ReleaseProfileResponse)(nil),    // 20: paceline.onboarding.v1.ReleaseProfileResponse
-	(*Session)(nil),                   // 21: paceline.onboarding.v1.Session
-	(*TimelineEntry)(nil),             // 22: paceline.onboarding.v1.TimelineEntry
-	(*ListSessionsRequest)(nil),       // 23: paceline.onboarding.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),      // 24: paceline.onboarding.v1.ListSessionsResponse
-	(*GetSessionRequest)(nil),         // 25: paceline.onboarding.v1.GetSessionRequest
-	(*GetSessionResponse)(nil),        // 26: paceline.onboarding.v1.GetSessionResponse
-	(*ResetSessionRequest)(nil),       // 27: paceline.onboarding.v1.ResetSessionRequest
-	(*ResetSessionResponse)(nil),      // 28: paceline.onboarding.v1.ResetSessionResponse
-	(*ResumeSessionRequest)(nil),      // 29: paceline.onboarding.v1.ResumeSessionRequest
-	(*ResumeSessionResponse)(nil),     // 30: paceline.onboarding.v1.ResumeSessionResponse
-	(*DeadLetter)(nil),                // 31: paceline.onboarding.v1.DeadLetter
-	(*ListDeadLettersRequest)(nil),    // 32: paceline.onboarding.v1.ListDeadLettersRequest
-	(*ListDeadLettersResponse)(nil),   // 33: paceline.onboarding.v1.ListDeadLettersResponse
-	(*ReplayDeadLetterRequest)(nil),   // 34: paceline.onboarding.v1.ReplayDeadLetterRequest
-	(*ReplayDeadLetterResponse)(nil),  // 35: paceline.onboarding.v1.ReplayDeadLetterResponse
-	(*ResumeSessionsRequest)(nil),     // 36: paceline.onboarding.v1.ResumeSessionsRequest
-	(*ResumeSessionsResponse)(nil),    // 37: paceline.onboarding.v1.ResumeSessionsResponse
-	(*UnresumedSession)(nil),          // 38: paceline.onboarding.v1.UnresumedSession
-	(*timestamppb.Timestamp)(nil),     // 39: google.protobuf.Timestamp
-	(*GetSettingsRequest)(nil),        // 40: paceline.onboarding.v1.GetSettingsRequest
-	(*UpdateSettingsRequest)(nil),     // 41: paceline.onboarding.v1.UpdateSettingsRequest
-	(*GetSettingsResponse)(nil),       // 42: paceline.onboarding.v1.GetSettingsResponse
-	(*UpdateSettingsResponse)(nil),    // 43: paceline.onboarding.v1.UpdateSettingsResponse
+	(*ExplainProfileRequest)(nil),     // 14: paceline.onboarding.v1.ExplainProfileRequest
+	(*ExplainProfileResponse)(nil),    // 15: paceline.onboarding.v1.ExplainProfileResponse
+	(*ConsentRecord)(nil),             // 16: paceline.onboarding.v1.ConsentRecord
+	(*ActivateProfileRequest)(nil),    // 17: paceline.onboarding.v1.ActivateProfileRequest
+	(*ActivateProfileResponse)(nil),   // 18: paceline.onboarding.v1.ActivateProfileResponse
+	(*HoldProfileRequest)(nil),        // 19: paceline.onboarding.v1.HoldProfileRequest
+	(*HoldProfileResponse)(nil),       // 20: paceline.onboarding.v1.HoldProfileResponse
+	(*ReleaseProfileRequest)(nil),     // 21: paceline.onboarding.v1.ReleaseProfileRequest
+	(*ReleaseProfileResponse)(nil),    // 22: paceline.onboarding.v1.ReleaseProfileResponse
+	(*Session)(nil),                   // 23: paceline.onboarding.v1.Session
+	(*TimelineEntry)(nil),             // 24: paceline.onboarding.v1.TimelineEntry
+	(*ListSessionsRequest)(nil),       // 25: paceline.onboarding.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),      // 26: paceline.onboarding.v1.ListSessionsResponse
+	(*GetSessionRequest)(nil),         // 27: paceline.onboarding.v1.GetSessionRequest
+	(*GetSessionResponse)(nil),        // 28: paceline.onboarding.v1.GetSessionResponse
+	(*ExplainSessionRequest)(nil),     // 29: paceline.onboarding.v1.ExplainSessionRequest
+	(*ExplainSessionResponse)(nil),    // 30: paceline.onboarding.v1.ExplainSessionResponse
+	(*ResetSessionRequest)(nil),       // 31: paceline.onboarding.v1.ResetSessionRequest
+	(*ResetSessionResponse)(nil),      // 32: paceline.onboarding.v1.ResetSessionResponse
+	(*ResumeSessionRequest)(nil),      // 33: paceline.onboarding.v1.ResumeSessionRequest
+	(*ResumeSessionResponse)(nil),     // 34: paceline.onboarding.v1.ResumeSessionResponse
+	(*DeadLetter)(nil),                // 35: paceline.onboarding.v1.DeadLetter
+	(*ListDeadLettersRequest)(nil),    // 36: paceline.onboarding.v1.ListDeadLettersRequest
+	(*ListDeadLettersResponse)(nil),   // 37: paceline.onboarding.v1.ListDeadLettersResponse
+	(*ReplayDeadLetterRequest)(nil),   // 38: paceline.onboarding.v1.ReplayDeadLetterRequest
+	(*ReplayDeadLetterResponse)(nil),  // 39: paceline.onboarding.v1.ReplayDeadLetterResponse
+	(*ResumeSessionsRequest)(nil),     // 40: paceline.onboarding.v1.ResumeSessionsRequest
+	(*ResumeSessionsResponse)(nil),    // 41: paceline.onboarding.v1.ResumeSessionsResponse
+	(*UnresumedSession)(nil),          // 42: paceline.onboarding.v1.UnresumedSession
+	(*timestamppb.Timestamp)(nil),     // 43: google.protobuf.Timestamp
+	(*v1.Explanation)(nil),            // 44: paceline.explain.v1.Explanation
+	(*GetSettingsRequest)(nil),        // 45: paceline.onboarding.v1.GetSettingsRequest
+	(*UpdateSettingsRequest)(nil),     // 46: paceline.onboarding.v1.UpdateSettingsRequest
+	(*GetSettingsResponse)(nil),       // 47: paceline.onboarding.v1.GetSettingsResponse
+	(*UpdateSettingsResponse)(nil),    // 48: paceline.onboarding.v1.UpdateSettingsResponse
 }
 var file_paceline_onboarding_v1_onboarding_proto_depIdxs = []int32{
 	1,  // 0: paceline.onboarding.v1.ExecuteStepResponse.outcome:type_name -> paceline.onboarding.v1.StepOutcome
 	7,  // 1: paceline.onboarding.v1.ReceiveMessageRequest.whatsapp:type_name -> paceline.onboarding.v1.WhatsAppMessage
-	39, // 2: paceline.onboarding.v1.WhatsAppMessage.sent_at:type_name -> google.protobuf.Timestamp
-	39, // 3: paceline.onboarding.v1.Profile.created_at:type_name -> google.protobuf.Timestamp
+	43, // 2: paceline.onboarding.v1.WhatsAppMessage.sent_at:type_name -> google.protobuf.Timestamp
+	43, // 3: paceline.onboarding.v1.Profile.created_at:type_name -> google.protobuf.Timestamp
 	9,  // 4: paceline.onboarding.v1.CreateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
 	9,  // 5: paceline.onboarding.v1.GetProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	39, // 6: paceline.onboarding.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
-	14, // 7: paceline.onboarding.v1.ActivateProfileRequest.consent:type_name -> paceline.onboarding.v1.ConsentRecord
-	21, // 8: paceline.onboarding.v1.ActivateProfileResponse.session:type_name -> paceline.onboarding.v1.Session
-	9,  // 9: paceline.onboarding.v1.HoldProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	9,  // 10: paceline.onboarding.v1.ReleaseProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	39, // 11: paceline.onboarding.v1.Session.created_at:type_name -> google.protobuf.Timestamp
-	39, // 12: paceline.onboarding.v1.Session.updated_at:type_name -> google.protobuf.Timestamp
-	39, // 13: paceline.onboarding.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
-	21, // 14: paceline.onboarding.v1.ListSessionsResponse.sessions:type_name -> paceline.onboarding.v1.Session
-	21, // 15: paceline.onboarding.v1.GetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	22, // 16: paceline.onboarding.v1.GetSessionResponse.timeline:type_name -> paceline.onboarding.v1.TimelineEntry
-	21, // 17: paceline.onboarding.v1.ResetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	21, // 18: paceline.onboarding.v1.ResumeSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	39, // 19: paceline.onboarding.v1.DeadLetter.created_at:type_name -> google.protobuf.Timestamp
-	39, // 20: paceline.onboarding.v1.DeadLetter.replayed_at:type_name -> google.protobuf.Timestamp
-	31, // 21: paceline.onboarding.v1.ListDeadLettersResponse.dead_letters:type_name -> paceline.onboarding.v1.DeadLetter
-	21, // 22: paceline.onboarding.v1.ReplayDeadLetterResponse.session:type_name -> paceline.onboarding.v1.Session
-	39, // 23: paceline.onboarding.v1.ResumeSessionsRequest.parked_since:type_name -> google.protobuf.Timestamp
-	39, // 24: paceline.onboarding.v1.ResumeSessionsRequest.parked_until:type_name -> google.protobuf.Timestamp
-	38, // 25: paceline.onboarding.v1.ResumeSessionsResponse.unresumed:type_name -> paceline.onboarding.v1.UnresumedSession
-	2,  // 26: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
-	4,  // 27: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
-	6,  // 28: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
-	10, // 29: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
-	12, // 30: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
-	15, // 31: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
-	17, // 32: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
-	19, // 33: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
-	23, // 34: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
-	25, // 35: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
-	29, // 36: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
-	36, // 37: paceline.onboarding.v1.OnboardingService.ResumeSessions:input_type -> paceline.onboarding.v1.ResumeSessionsRequest
-	32, // 38: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
-	34, // 39: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
-	27, // 40: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
-	40, // 41: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
-	41, // 42: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
-	3,  // 43: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
-	5,  // 44: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
-	8,  // 45: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
-	11, // 46: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
-	13, // 47: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
-	16, // 48: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
-	18, // 49: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
-	20, // 50: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
-	24, // 51: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
-	26, // 52: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
-	30, // 53: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
-	37, // 54: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
-	33, // 55: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
-	35, // 56: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
-	28, // 57: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
-	42, // 58: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
-	43, // 59: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
-	43, // [43:60] is the sub-list for method output_type
-	26, // [26:43] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	44, // 6: paceline.onboarding.v1.ExplainProfileResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	43, // 7: paceline.onboarding.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
+	16, // 8: paceline.onboarding.v1.ActivateProfileRequest.consent:type_name -> paceline.onboarding.v1.ConsentRecord
+	23, // 9: paceline.onboarding.v1.ActivateProfileResponse.session:type_name -> paceline.onboarding.v1.Session
+	9,  // 10: paceline.onboarding.v1.HoldProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	9,  // 11: paceline.onboarding.v1.ReleaseProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	43, // 12: paceline.onboarding.v1.Session.created_at:type_name -> google.protobuf.Timestamp
+	43, // 13: paceline.onboarding.v1.Session.updated_at:type_name -> google.protobuf.Timestamp
+	43, // 14: paceline.onboarding.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
+	23, // 15: paceline.onboarding.v1.ListSessionsResponse.sessions:type_name -> paceline.onboarding.v1.Session
+	23, // 16: paceline.onboarding.v1.GetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
+	24, // 17: paceline.onboarding.v1.GetSessionResponse.timeline:type_name -> paceline.onboarding.v1.TimelineEntry
+	44, // 18: paceline.onboarding.v1.ExplainSessionResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	23, // 19: paceline.onboarding.v1.ResetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
+	23, // 20: paceline.onboarding.v1.ResumeSessionResponse.session:type_name -> paceline.onboarding.v1.Session
+	43, // 21: paceline.onboarding.v1.DeadLetter.created_at:type_name -> google.protobuf.Timestamp
+	43, // 22: paceline.onboarding.v1.DeadLetter.replayed_at:type_name -> google.protobuf.Timestamp
+	35, // 23: paceline.onboarding.v1.ListDeadLettersResponse.dead_letters:type_name -> paceline.onboarding.v1.DeadLetter
+	23, // 24: paceline.onboarding.v1.ReplayDeadLetterResponse.session:type_name -> paceline.onboarding.v1.Session
+	43, // 25: paceline.onboarding.v1.ResumeSessionsRequest.parked_since:type_name -> google.protobuf.Timestamp
+	43, // 26: paceline.onboarding.v1.ResumeSessionsRequest.parked_until:type_name -> google.protobuf.Timestamp
+	42, // 27: paceline.onboarding.v1.ResumeSessionsResponse.unresumed:type_name -> paceline.onboarding.v1.UnresumedSession
+	2,  // 28: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
+	4,  // 29: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
+	6,  // 30: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
+	10, // 31: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
+	12, // 32: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
+	14, // 33: paceline.onboarding.v1.OnboardingService.ExplainProfile:input_type -> paceline.onboarding.v1.ExplainProfileRequest
+	17, // 34: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
+	19, // 35: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
+	21, // 36: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
+	25, // 37: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
+	27, // 38: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
+	29, // 39: paceline.onboarding.v1.OnboardingService.ExplainSession:input_type -> paceline.onboarding.v1.ExplainSessionRequest
+	33, // 40: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
+	40, // 41: paceline.onboarding.v1.OnboardingService.ResumeSessions:input_type -> paceline.onboarding.v1.ResumeSessionsRequest
+	36, // 42: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
+	38, // 43: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
+	31, // 44: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
+	45, // 45: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
+	46, // 46: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
+	3,  // 47: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
+	5,  // 48: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
+	8,  // 49: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
+	11, // 50: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
+	13, // 51: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
+	15, // 52: paceline.onboarding.v1.OnboardingService.ExplainProfile:output_type -> paceline.onboarding.v1.ExplainProfileResponse
+	18, // 53: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
+	20, // 54: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
+	22, // 55: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
+	26, // 56: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
+	28, // 57: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
+	30, // 58: paceline.onboarding.v1.OnboardingService.ExplainSession:output_type -> paceline.onboarding.v1.ExplainSessionResponse
+	34, // 59: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
+	41, // 60: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
+	37, // 61: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
+	39, // 62: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
+	32, // 63: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
+	47, // 64: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
+	48, // 65: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
+	47, // [47:66] is the sub-list for method output_type
+	28, // [28:47] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_paceline_onboarding_v1_onboarding_proto_init() }
@@ -3230,7 +3451,7 @@ func file_paceline_onboarding_v1_onboarding_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_onboarding_v1_onboarding_proto_rawDesc), len(file_paceline_onboarding_v1_onboarding_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   37,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
