@@ -4070,7 +4070,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x16RESOLUTION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fRESOLUTION_SENT\x10\x01\x12\x17\n" +
 	"\x13RESOLUTION_NOT_SENT\x10\x02\x12\x16\n" +
-	"\x12RESOLUTION_GIVE_UP\x10\x032\x9c\x0e\n" +
+	"\x12RESOLUTION_GIVE_UP\x10\x032\x9a\x0e\n" +
 	"\x10MessagingService\x12Z\n" +
 	"\x04Send\x12\".paceline.messaging.v1.SendRequest\x1a#.paceline.messaging.v1.SendResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01\x12r\n" +
@@ -4082,9 +4082,9 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x01\x01\x10\x01\x12o\n" +
 	"\n" +
 	"GetMessage\x12(.paceline.messaging.v1.GetMessageRequest\x1a).paceline.messaging.v1.GetMessageResponse\"\f\xa2\xbb\x18\b\n" +
-	"\x04\x01\x02\x04\x03\x10\x01\x12z\n" +
-	"\x0eExplainMessage\x12,.paceline.messaging.v1.ExplainMessageRequest\x1a-.paceline.messaging.v1.ExplainMessageResponse\"\v\xa2\xbb\x18\a\n" +
-	"\x03\x02\x04\x03\x10\x01\x12o\n" +
+	"\x04\x01\x02\x04\x03\x10\x01\x12x\n" +
+	"\x0eExplainMessage\x12,.paceline.messaging.v1.ExplainMessageRequest\x1a-.paceline.messaging.v1.ExplainMessageResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x10\x01\x12o\n" +
 	"\vExplainSend\x12).paceline.messaging.v1.ExplainSendRequest\x1a*.paceline.messaging.v1.ExplainSendResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01\x12o\n" +
 	"\vGetEvidence\x12).paceline.messaging.v1.GetEvidenceRequest\x1a*.paceline.messaging.v1.GetEvidenceResponse\"\t\xa2\xbb\x18\x05\n" +

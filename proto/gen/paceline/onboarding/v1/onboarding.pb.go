@@ -3256,7 +3256,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +
-	"\x14STEP_OUTCOME_SKIPPED\x10\x022\x92\x12\n" +
+	"\x14STEP_OUTCOME_SKIPPED\x10\x022\x8e\x12\n" +
 	"\x11OnboardingService\x12p\n" +
 	"\vExecuteStep\x12*.paceline.onboarding.v1.ExecuteStepRequest\x1a+.paceline.onboarding.v1.ExecuteStepResponse\"\b\xa2\xbb\x18\x04\n" +
 	"\x02\x01\x02\x12\x83\x01\n" +
@@ -3268,9 +3268,9 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x02\x02\x04\x12p\n" +
 	"\n" +
 	"GetProfile\x12).paceline.onboarding.v1.GetProfileRequest\x1a*.paceline.onboarding.v1.GetProfileResponse\"\v\xa2\xbb\x18\a\n" +
-	"\x03\x02\x04\x03\x10\x01\x12|\n" +
-	"\x0eExplainProfile\x12-.paceline.onboarding.v1.ExplainProfileRequest\x1a..paceline.onboarding.v1.ExplainProfileResponse\"\v\xa2\xbb\x18\a\n" +
-	"\x03\x02\x04\x03\x10\x01\x12|\n" +
+	"\x03\x02\x04\x03\x10\x01\x12z\n" +
+	"\x0eExplainProfile\x12-.paceline.onboarding.v1.ExplainProfileRequest\x1a..paceline.onboarding.v1.ExplainProfileResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x10\x01\x12|\n" +
 	"\x0fActivateProfile\x12..paceline.onboarding.v1.ActivateProfileRequest\x1a/.paceline.onboarding.v1.ActivateProfileResponse\"\b\xa2\xbb\x18\x04\n" +
 	"\x02\x02\x04\x12o\n" +
 	"\vHoldProfile\x12*.paceline.onboarding.v1.HoldProfileRequest\x1a+.paceline.onboarding.v1.HoldProfileResponse\"\a\xa2\xbb\x18\x03\n" +
@@ -3281,9 +3281,9 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x03\x02\x04\x03\x10\x01\x12p\n" +
 	"\n" +
 	"GetSession\x12).paceline.onboarding.v1.GetSessionRequest\x1a*.paceline.onboarding.v1.GetSessionResponse\"\v\xa2\xbb\x18\a\n" +
-	"\x03\x02\x04\x03\x10\x01\x12|\n" +
-	"\x0eExplainSession\x12-.paceline.onboarding.v1.ExplainSessionRequest\x1a..paceline.onboarding.v1.ExplainSessionResponse\"\v\xa2\xbb\x18\a\n" +
-	"\x03\x02\x04\x03\x10\x01\x12u\n" +
+	"\x03\x02\x04\x03\x10\x01\x12z\n" +
+	"\x0eExplainSession\x12-.paceline.onboarding.v1.ExplainSessionRequest\x1a..paceline.onboarding.v1.ExplainSessionResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x10\x01\x12u\n" +
 	"\rResumeSession\x12,.paceline.onboarding.v1.ResumeSessionRequest\x1a-.paceline.onboarding.v1.ResumeSessionResponse\"\a\xa2\xbb\x18\x03\n" +
 	"\x01\x02\x12x\n" +
 	"\x0eResumeSessions\x12-.paceline.onboarding.v1.ResumeSessionsRequest\x1a..paceline.onboarding.v1.ResumeSessionsResponse\"\a\xa2\xbb\x18\x03\n" +
