@@ -20,6 +20,8 @@ func whoMay() map[string]string {
 		"OnboardingService_CreateProfile":    "operator app",
 		"OnboardingService_GetProfile":       "operator app user",
 		"OnboardingService_ActivateProfile":  "operator app",
+		"OnboardingService_ExplainProfile":   "operator",
+		"OnboardingService_ExplainSession":   "operator",
 		"OnboardingService_HoldProfile":      "operator",
 		"OnboardingService_ReleaseProfile":   "operator",
 		"OnboardingService_ListSessions":     "operator app user",
@@ -40,6 +42,7 @@ func whoMay() map[string]string {
 
 		"MessagingService_GetMessage":     "operator app user",
 		"MessagingService_ListMessages":   "operator app user",
+		"MessagingService_ExplainMessage": "operator",
 		"MessagingService_GetEvidence":    "operator",
 		"MessagingService_ResolveMessage": "operator",
 		"MessagingService_GetConsent":     "operator",

@@ -419,6 +419,8 @@ func TestWhoMayCall(t *testing.T) {
 		"CreateProfile":     discard(w.client.CreateProfile, &onboardingv1.CreateProfileRequest{}),
 		"GetProfile":        discard(w.client.GetProfile, &onboardingv1.GetProfileRequest{ProfileId: p.GetProfileId()}),
 		"ActivateProfile":   discard(w.client.ActivateProfile, &onboardingv1.ActivateProfileRequest{}),
+		"ExplainProfile":    discard(w.client.ExplainProfile, &onboardingv1.ExplainProfileRequest{}),
+		"ExplainSession":    discard(w.client.ExplainSession, &onboardingv1.ExplainSessionRequest{}),
 		"HoldProfile":       discard(w.client.HoldProfile, &onboardingv1.HoldProfileRequest{}),
 		"ReleaseProfile":    discard(w.client.ReleaseProfile, &onboardingv1.ReleaseProfileRequest{}),
 		"ListSessions":      discard(w.client.ListSessions, &onboardingv1.ListSessionsRequest{}),
@@ -431,7 +433,7 @@ func TestWhoMayCall(t *testing.T) {
 	}
 	may := map[rpc.Role][]string{
 		rpc.RoleService:  {"ExecuteStep", "RecordStepFailure", "ReceiveMessage"},
-		rpc.RoleOperator: {"ExecuteStep", "CreateProfile", "GetProfile", "ActivateProfile", "HoldProfile", "ReleaseProfile", "ListSessions", "GetSession", "ResetSession", "ResumeSession", "ResumeSessions", "ListDeadLetters", "ReplayDeadLetter"},
+		rpc.RoleOperator: {"ExecuteStep", "CreateProfile", "GetProfile", "ActivateProfile", "ExplainProfile", "ExplainSession", "HoldProfile", "ReleaseProfile", "ListSessions", "GetSession", "ResetSession", "ResumeSession", "ResumeSessions", "ListDeadLetters", "ReplayDeadLetter"},
 		rpc.RoleApp:      {"CreateProfile", "GetProfile", "ActivateProfile", "ListSessions", "GetSession"},
 		rpc.RoleUser:     {"GetProfile", "ListSessions", "GetSession"},
 	}

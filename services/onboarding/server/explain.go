@@ -37,11 +37,15 @@ func (s *Server) ExplainSession(ctx context.Context, in *onboardingv1.ExplainSes
 func explanation(e conversation.Explanation) *explainv1.Explanation {
 	out := &explainv1.Explanation{Outcome: e.Outcome, Next: e.Next, Advice: e.Advice}
 	for _, g := range e.Gates {
-		gate := &explainv1.Gate{Name: g.Name, Passed: g.Passed, Fact: g.Fact, Change: g.Change}
-		if !g.Since.IsZero() {
-			gate.Since = timestamppb.New(g.Since)
-		}
-		out.Gates = append(out.Gates, gate)
+		out.Gates = append(out.Gates, gate(g))
+	}
+	return out
+}
+
+func gate(g conversation.Gate) *explainv1.Gate {
+	out := &explainv1.Gate{Name: g.Name, Passed: g.Passed, Fact: g.Fact, Change: g.Change}
+	if !g.Since.IsZero() {
+		out.Since = timestamppb.New(g.Since)
 	}
 	return out
 }
