@@ -92,6 +92,7 @@ func TestConnect(t *testing.T)         { runGolden(t, "testdata/connect.yaml") }
 func TestGoalCallback(t *testing.T)    { runGolden(t, "testdata/goal_callback.yaml") }    //nolint:paralleltest // in runGolden
 func TestGoalFailure(t *testing.T)     { runGolden(t, "testdata/goal_failure.yaml") }     //nolint:paralleltest // in runGolden
 func TestEvents(t *testing.T)          { runGolden(t, "testdata/events.yaml") }           //nolint:paralleltest // in runGolden
+func TestExplain(t *testing.T)         { runGolden(t, "testdata/explain.yaml") }          //nolint:paralleltest // in runGolden
 func TestAPI(t *testing.T)             { runGolden(t, "testdata/api.yaml") }              //nolint:paralleltest // in runGolden
 func TestSurface(t *testing.T)         { runGolden(t, "testdata/surface.yaml") }          //nolint:paralleltest // in runGolden
 

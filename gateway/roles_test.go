@@ -22,6 +22,8 @@ func whoMay() map[string]string {
 		"OnboardingService_ListProfiles":     "operator app",
 		"OnboardingService_UpdateProfile":    "operator app",
 		"OnboardingService_ActivateProfile":  "operator app",
+		"OnboardingService_ExplainProfile":   "operator",
+		"OnboardingService_ExplainSession":   "operator",
 		"OnboardingService_HoldProfile":      "operator",
 		"OnboardingService_ReleaseProfile":   "operator",
 		"OnboardingService_ListSessions":     "operator app user",
@@ -43,6 +45,7 @@ func whoMay() map[string]string {
 
 		"MessagingService_GetMessage":     "operator app user",
 		"MessagingService_ListMessages":   "operator app user",
+		"MessagingService_ExplainMessage": "operator",
 		"MessagingService_GetEvidence":    "operator",
 		"MessagingService_ResolveMessage": "operator",
 		"MessagingService_GetConsent":     "operator",
@@ -101,7 +104,8 @@ func unkept() (never, read []string) {
 			"EventService_ListEventSubscriptions", "EventService_GetEventSubscription",
 		}, []string{
 			"OnboardingService_GetProfile", "OnboardingService_ListProfiles", "OnboardingService_ListSessions", "OnboardingService_GetSession", "OnboardingService_ListDeadLetters",
-			"OnboardingService_ListAudit", "WebhookJobService_ListWebhookJobs", "WebhookJobService_GetWebhookJob", "MessagingService_GetMessage",
+			"OnboardingService_ListAudit", "OnboardingService_ExplainProfile", "OnboardingService_ExplainSession", "MessagingService_ExplainMessage",
+			"WebhookJobService_ListWebhookJobs", "WebhookJobService_GetWebhookJob", "MessagingService_GetMessage",
 			"MessagingService_ListMessages", "MessagingService_GetEvidence", "MessagingService_GetConsent", "OutboundService_GetQueuedText",
 			"OutboundService_ListQueuedTexts", "EngagementService_GetEngagement", "EngagementService_ListEngagementTransitions",
 			"EngagementService_ListOutreach", "GoalService_GetGoal", "GoalService_ListGoals", "GoalService_ExplainGoal", "GoalService_ListDevices",

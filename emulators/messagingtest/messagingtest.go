@@ -17,6 +17,7 @@ import (
 
 	"paceline.internal/platform/rpc"
 	auditv1 "paceline.internal/proto/gen/paceline/audit/v1"
+	explainv1 "paceline.internal/proto/gen/paceline/explain/v1"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 )
 
@@ -279,6 +280,14 @@ func (s *Service) Attempts() []*messagingv1.SendRequest {
 func (s *Service) Send(_ context.Context, in *messagingv1.SendRequest) (*messagingv1.SendResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if answer, err := s.unasked(in); answer != nil || err != nil {
+		return answer, err
+	}
+	return s.attempt(in)
+}
+
+// unasked is the answer that takes no attempt; nil when one is made.
+func (s *Service) unasked(in *messagingv1.SendRequest) (*messagingv1.SendResponse, error) {
 	switch r, known := s.rows[in.GetIdempotencyKey()]; {
 	case s.down:
 		return nil, unavailable()
@@ -313,7 +322,30 @@ func (s *Service) Send(_ context.Context, in *messagingv1.SendRequest) (*messagi
 		}
 		return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_THROTTLED, RetryAfter: durationpb.New(RetryAfter)}, nil
 	}
-	return s.attempt(in)
+	return nil, nil //nolint:nilnil // see above
+}
+
+// ExplainSend says what Send would answer, with the one gate that decides.
+func (s *Service) ExplainSend(_ context.Context, in *messagingv1.ExplainSendRequest) (*messagingv1.ExplainSendResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answer, err := s.unasked(in.GetSend())
+	outcome := "sent"
+	switch reason, _ := rpc.Reason(err); {
+	case reason == messagingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED.String():
+		outcome = "key_reused"
+	case reason == messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER.String():
+		outcome = "no_sender"
+	case err != nil:
+		return nil, err
+	case answer != nil:
+		outcome = strings.ToLower(strings.TrimPrefix(answer.GetOutcome().String(), "OUTCOME_"))
+	}
+	gate := &explainv1.Gate{Name: "attempt", Passed: outcome == "sent", Fact: "it would be " + outcome}
+	if !gate.GetPassed() {
+		gate.Change = "something else"
+	}
+	return &messagingv1.ExplainSendResponse{Explanation: &explainv1.Explanation{Outcome: outcome, Gates: []*explainv1.Gate{gate}}}, nil
 }
 
 // SetHold holds or releases a phone; the later version counts.

@@ -200,6 +200,10 @@ func (p *ports) RecordStatus(ctx context.Context, s conversation.KapsoStatus) (b
 	return call(p, "RecordStatus", func() (bool, error) { return p.carrier.RecordStatus(ctx, s) })
 }
 
+func (p *ports) Explain(ctx context.Context, m conversation.Message) (conversation.Explanation, error) {
+	return call(p, "Explain", func() (conversation.Explanation, error) { return p.carrier.Explain(asItself(ctx), m) })
+}
+
 func (p *ports) Receipt(ctx context.Context, org, key string) (conversation.Receipt, error) {
 	return call(p, "Receipt", func() (conversation.Receipt, error) { return p.carrier.Receipt(ctx, org, key) })
 }

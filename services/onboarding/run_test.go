@@ -421,6 +421,8 @@ func TestWhoMayCall(t *testing.T) {
 		"UpdateProfile":     discard(w.client.UpdateProfile, &onboardingv1.UpdateProfileRequest{}),
 		"GetProfile":        discard(w.client.GetProfile, &onboardingv1.GetProfileRequest{ProfileId: p.GetProfileId()}),
 		"ActivateProfile":   discard(w.client.ActivateProfile, &onboardingv1.ActivateProfileRequest{}),
+		"ExplainProfile":    discard(w.client.ExplainProfile, &onboardingv1.ExplainProfileRequest{}),
+		"ExplainSession":    discard(w.client.ExplainSession, &onboardingv1.ExplainSessionRequest{}),
 		"HoldProfile":       discard(w.client.HoldProfile, &onboardingv1.HoldProfileRequest{}),
 		"ReleaseProfile":    discard(w.client.ReleaseProfile, &onboardingv1.ReleaseProfileRequest{}),
 		"ListSessions":      discard(w.client.ListSessions, &onboardingv1.ListSessionsRequest{}),
@@ -434,7 +436,7 @@ func TestWhoMayCall(t *testing.T) {
 	}
 	may := map[rpc.Role][]string{
 		rpc.RoleService:  {"ExecuteStep", "RecordStepFailure", "ReceiveMessage"},
-		rpc.RoleOperator: {"ExecuteStep", "CreateProfile", "GetProfile", "ListProfiles", "UpdateProfile", "ActivateProfile", "HoldProfile", "ReleaseProfile", "ListSessions", "GetSession", "ResetSession", "ResumeSession", "ResumeSessions", "ListDeadLetters", "ReplayDeadLetter", "ListAudit"},
+		rpc.RoleOperator: {"ExecuteStep", "CreateProfile", "GetProfile", "ListProfiles", "UpdateProfile", "ActivateProfile", "ExplainProfile", "ExplainSession", "HoldProfile", "ReleaseProfile", "ListSessions", "GetSession", "ResetSession", "ResumeSession", "ResumeSessions", "ListDeadLetters", "ReplayDeadLetter", "ListAudit"},
 		rpc.RoleApp:      {"CreateProfile", "GetProfile", "ListProfiles", "UpdateProfile", "ActivateProfile", "ListSessions", "GetSession"},
 		rpc.RoleUser:     {"GetProfile", "ListSessions", "GetSession"},
 	}

@@ -91,9 +91,12 @@ returning p.n, ` + columnsOfClaimed
 const sqlByKey = `select ` + columns + ` from sms_messages where org_id = @org and idempotency_key = @key`
 
 const sqlRefused = `
-select coalesce((select state from consents where org_id = u.org and phone = u.recipient), ''), ` + sqlHeld + `, ` + sqlRemindersOff + `
+select coalesce(c.state, ''), ` + sqlHeld + `, ` + sqlRemindersOff + `, c.updated_at,
+	(select h.updated_at from holds h where h.org_id = u.org and h.phone = u.recipient),
+	(select r.updated_at from reminder_preferences r where r.org_id = u.org and r.phone = u.recipient)
 from (select @org::uuid as org, @to::text as recipient, @despite_hold::boolean as despite_hold, @hold_version::bigint as hold_version,
-	@reminds::boolean as reminds) u`
+	@reminds::boolean as reminds) u
+left join consents c on c.org_id = u.org and c.phone = u.recipient`
 
 // sqlFirstConsent notes on what grounds a person is texted of whom nothing is recorded.
 const sqlFirstConsent = `
@@ -213,9 +216,12 @@ func (s *Store) lookUp(ctx context.Context, a send.Attempt, args postgres.Args) 
 		claim.OptedOut = !found
 		return claim, "", nil
 	}
-	if err := s.pool.QueryRow(ctx, sqlRefused, args).Scan(&state, &claim.Held, &claim.RemindersOff); err != nil {
+	var consented, held, reminded *time.Time
+	err = s.pool.QueryRow(ctx, sqlRefused, args).Scan(&state, &claim.Held, &claim.RemindersOff, &consented, &held, &reminded)
+	if err != nil {
 		return send.Claim{}, "", err
 	}
+	claim.ConsentSince, claim.HoldSince, claim.RemindersSince = value(consented), value(held), value(reminded)
 	claim.OptedOut = state == consent.OptedOut
 	return claim, state, nil
 }

@@ -98,6 +98,8 @@ type Claim struct {
 	Held bool
 	// RemindersOff says that the message is a reminder, and that the recipient wants none by now.
 	RemindersOff bool
+	// Since when the three are as they are; zero where nothing is recorded, and of a claim that was won.
+	ConsentSince, HoldSince, RemindersSince time.Time
 }
 
 // open reports whether an attempt may be made now, as far as this was read before a claim.

@@ -105,22 +105,28 @@ func (s *Server) RecordInbound(ctx context.Context, r *messagingv1.RecordInbound
 
 // GetMessage reads one message. To a person, somebody else's message does not exist.
 func (s *Server) GetMessage(ctx context.Context, r *messagingv1.GetMessageRequest) (*messagingv1.GetMessageResponse, error) {
-	view, err := s.view(ctx)
+	m, err := s.message(ctx, r.GetMessageId())
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	id, err := readID("message_id", r.GetMessageId())
+	return &messagingv1.GetMessageResponse{Message: writeMessage(m)}, nil
+}
+
+// message reads a message that the caller may see.
+func (s *Server) message(ctx context.Context, messageID string) (send.Message, error) {
+	view, err := s.view(ctx)
 	if err != nil {
-		return nil, refuse(ctx, err)
+		return send.Message{}, err
+	}
+	id, err := readID("message_id", messageID)
+	if err != nil {
+		return send.Message{}, err
 	}
 	m, err := s.Store.Message(ctx, view.orgID, id)
 	if err == nil && !view.includes(m) {
 		err = send.ErrMessageNotFound
 	}
-	if err != nil {
-		return nil, refuse(ctx, err)
-	}
-	return &messagingv1.GetMessageResponse{Message: writeMessage(m)}, nil
+	return m, err
 }
 
 // GetEvidence shows what is known about whether Twilio has a message.

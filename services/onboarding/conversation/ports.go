@@ -53,6 +53,9 @@ type store interface {
 	Wait(ctx context.Context, w session.Wait) (*session.Alarm, error)
 	CloseSession(ctx context.Context, orgID, sessionID string, at time.Time) (session.Record, error)
 
+	// Circumstances are what an explanation needs beside the session; ErrNoProfile.
+	Circumstances(ctx context.Context, orgID, profileID string) (Circumstances, error)
+
 	// Recovery.
 
 	// Unavailable notes that a step of a session could not be done because messaging cannot be reached.
@@ -90,6 +93,8 @@ type store interface {
 type carrier interface {
 	// Send hands over one message; ErrUnavailable.
 	Send(ctx context.Context, m Message) (Sent, error)
+	// Explain says what Send would answer now; ErrUnavailable.
+	Explain(ctx context.Context, m Message) (Explanation, error)
 	// Receipt is ErrMessageMissing for a key without a message that the carrier has.
 	Receipt(ctx context.Context, orgID, key string) (Receipt, error)
 	// Record stores a message of a person that reached us at the given time, and applies its words about consent.

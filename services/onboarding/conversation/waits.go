@@ -50,16 +50,10 @@ func unlessMissing(err error) error {
 // awaitDelivery reports whether a step has to wait until the message before it was delivered, and if so has set its alarm
 // again: nothing here sleeps. After its limit it goes on, whatever became of that message.
 func (c *Service) awaitDelivery(ctx context.Context, r session.Record, step, before session.Step) (bool, error) {
-	receipt, err := c.Carrier.Receipt(ctx, r.OrgID, session.Key(r.ProfileID, r.ID, before.ID))
-	if errors.Is(err, ErrMessageMissing) { // the flow had other steps when this session came here: nothing to wait for
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("receipt of the message before: %w", err)
-	}
-	now, end := c.Now(), receipt.AcceptedAt.Add(step.AfterDelivery)
-	if receipt.Final || !now.Before(end) {
-		return false, nil
+	now := c.Now()
+	end, waits, err := c.deliveryOf(ctx, r, step, before)
+	if err != nil || !waits {
+		return false, err
 	}
 	return true, c.setAgain(ctx, session.Wait{
 		From: r, Cause: session.CauseDelivery, At: now, Until: end,
@@ -68,6 +62,19 @@ func (c *Service) awaitDelivery(ctx context.Context, r session.Record, step, bef
 			Detail: fmt.Sprintf("for the delivery of %s, until %s at the latest", before.ID, end.UTC().Format(time.RFC3339)),
 		},
 	})
+}
+
+// deliveryOf reports whether a step waits for the delivery of the message before it, and until when at the latest.
+func (c *Service) deliveryOf(ctx context.Context, r session.Record, step, before session.Step) (end time.Time, waits bool, err error) {
+	receipt, err := c.Carrier.Receipt(ctx, r.OrgID, session.Key(r.ProfileID, r.ID, before.ID))
+	if errors.Is(err, ErrMessageMissing) { // the flow had other steps when this session came here: nothing to wait for
+		return end, false, nil
+	}
+	if err != nil {
+		return end, false, fmt.Errorf("receipt of the message before: %w", err)
+	}
+	end = receipt.AcceptedAt.Add(step.AfterDelivery)
+	return end, !receipt.Final && c.Now().Before(end), nil
 }
 
 // setAgain has the alarm of a step that waits set again, unless one is on its way already.

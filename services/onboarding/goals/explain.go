@@ -8,6 +8,49 @@ import (
 // Explanation says where a goal stands, why, what happens next by itself, and what may be done about it.
 type Explanation struct{ Summary, Next, Advice string }
 
+// Gate is one question that an alarm asks of a goal, in the order of Gates.
+type Gate struct {
+	Name    string
+	Outcome string // of the alarm, if the gate does not let it pass
+	Passed  bool
+	Fact    string
+	Since   time.Time
+	Change  string // what would change it; empty when it passes
+}
+
+// Gates are the questions of an alarm in the order in which onAlarm lets them decide, and what the alarm would answer. What messaging would
+// say about the text of a phone's goal is not asked.
+func (v Situation) Gates(now time.Time) (gates []Gate, outcome string) {
+	runs := v.Status == Running && v.Kind == Phone
+	gates = []Gate{
+		{
+			Name: "status", Outcome: string(v.Status), Passed: v.Status == Scheduled || runs, Fact: "the goal is " + string(v.Status),
+			Change: "nothing: an alarm begins only what is scheduled",
+		},
+		{
+			Name: "due", Outcome: OutcomeEarly, Passed: runs || !now.Before(v.ScheduledFor.Add(-tolerance)),
+			Fact: "it is due at " + v.ScheduledFor.UTC().Format(time.RFC3339), Change: "time, or POST /v1/goals/" + v.ID + ":reschedule",
+		},
+		{Name: "device", Outcome: "offline", Passed: v.Online, Fact: "the device is connected", Change: "connect the device"},
+		{Name: "free", Outcome: OutcomeBusy, Passed: runs || !v.Busy, Fact: "nothing runs on the device", Change: "the end of the goal that runs on the device"},
+	}
+	if !v.Online {
+		gates[2].Fact = "the device is not connected"
+	}
+	if v.Busy {
+		gates[3].Fact = "another goal runs on the device"
+	}
+	outcome = OutcomeStarted
+	for i := len(gates) - 1; i >= 0; i-- {
+		if gates[i].Passed {
+			gates[i].Change = ""
+		} else {
+			outcome = gates[i].Outcome
+		}
+	}
+	return gates, outcome
+}
+
 // Explain explains a goal as an alarm would find it.
 func (v Situation) Explain(now time.Time, paused bool) Explanation {
 	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }

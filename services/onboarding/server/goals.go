@@ -13,6 +13,7 @@ import (
 	platform "paceline.internal/platform/postgres"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/postgres"
 )
@@ -186,7 +187,13 @@ func (s *Goals) ExplainGoal(ctx context.Context, in *onboardingv1.ExplainGoalReq
 		return nil, err
 	}
 	e := v.Explain(s.Now(), s.Goals.Disabled)
-	return &onboardingv1.ExplainGoalResponse{Summary: e.Summary, Next: e.Next, Advice: e.Advice}, nil
+	out := &onboardingv1.ExplainGoalResponse{Summary: e.Summary, Next: e.Next, Advice: e.Advice}
+	gates, outcome := v.Gates(s.Now())
+	for _, g := range gates {
+		out.Gates = append(out.Gates, gate(conversation.Gate(g)))
+	}
+	out.Outcome = outcome
+	return out, nil
 }
 
 // CancelGoal cancels a goal that has not begun.

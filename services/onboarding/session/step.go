@@ -29,23 +29,32 @@ const (
 	SkipQuietHours SkipReason = "quiet_hours"
 )
 
-// MayExecute says whether the step of an alarm may be sent now to the person whom the session belongs to, or why not: the first
-// reason in the order of the constants above. A session that the person stopped is opted_out at once, because stopped means only that.
-// An alarm that names a session of another profile names a session that does not exist.
+// Gate is one question that decides whether a step may be sent.
+type Gate struct {
+	Skip   SkipReason // why it may not, if it does not pass
+	Passed bool
+}
+
+// Gates are the questions that decide whether the step of an alarm may be sent now to the person whom the session belongs to, in their
+// order. A session that the person stopped is opted_out at once, because stopped means only that. An alarm that names a session of another
+// profile names a session that does not exist.
+func Gates(profileID string, view Snapshot, alarm StepPayload) [6]Gate {
+	return [...]Gate{
+		{SkipSessionNotFound, profileID == alarm.ProfileID},
+		{SkipOptedOut, view.Status != Stopped},
+		{SkipSessionInactive, view.Status == Active && view.Mode == Onboarding},
+		{SkipStale, view.Token == alarm.ExpectedToken && view.NextStep == alarm.StepID},
+		{SkipSafetyHold, !view.Held},
+		{SkipPaused, !view.Paused},
+	}
+}
+
+// MayExecute says whether every gate lets the step of an alarm pass, or what the first says that does not.
 func MayExecute(profileID string, view Snapshot, alarm StepPayload) (bool, SkipReason) {
-	switch {
-	case profileID != alarm.ProfileID:
-		return false, SkipSessionNotFound
-	case view.Status == Stopped:
-		return false, SkipOptedOut
-	case view.Status != Active || view.Mode != Onboarding:
-		return false, SkipSessionInactive
-	case view.Token != alarm.ExpectedToken || view.NextStep != alarm.StepID:
-		return false, SkipStale
-	case view.Held:
-		return false, SkipSafetyHold
-	case view.Paused:
-		return false, SkipPaused
+	for _, g := range Gates(profileID, view, alarm) {
+		if !g.Passed {
+			return false, g.Skip
+		}
 	}
 	return true, ""
 }

@@ -14,7 +14,8 @@ import (
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
-	v1 "paceline.internal/proto/gen/paceline/audit/v1"
+	v11 "paceline.internal/proto/gen/paceline/audit/v1"
+	v1 "paceline.internal/proto/gen/paceline/explain/v1"
 	_ "paceline.internal/proto/gen/paceline/method/v1"
 	reflect "reflect"
 	sync "sync"
@@ -1823,6 +1824,190 @@ func (x *GetMessageResponse) GetMessage() *Message {
 	return nil
 }
 
+// ExplainMessageRequest names a message.
+type ExplainMessageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Our id.
+	MessageId     string `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainMessageRequest) Reset() {
+	*x = ExplainMessageRequest{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainMessageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainMessageRequest) ProtoMessage() {}
+
+func (x *ExplainMessageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainMessageRequest.ProtoReflect.Descriptor instead.
+func (*ExplainMessageRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ExplainMessageRequest) GetMessageId() string {
+	if x != nil {
+		return x.MessageId
+	}
+	return ""
+}
+
+// ExplainMessageResponse is what the message's status means.
+type ExplainMessageResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// outcome is what Send would answer to its key now; that of a message of a person is received.
+	Explanation   *v1.Explanation `protobuf:"bytes,1,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainMessageResponse) Reset() {
+	*x = ExplainMessageResponse{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainMessageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainMessageResponse) ProtoMessage() {}
+
+func (x *ExplainMessageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainMessageResponse.ProtoReflect.Descriptor instead.
+func (*ExplainMessageResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ExplainMessageResponse) GetExplanation() *v1.Explanation {
+	if x != nil {
+		return x.Explanation
+	}
+	return nil
+}
+
+// ExplainSendRequest is a send that is not made.
+type ExplainSendRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As it would be made. That outreach waits for its turn is not explained.
+	Send          *SendRequest `protobuf:"bytes,1,opt,name=send,proto3" json:"send,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainSendRequest) Reset() {
+	*x = ExplainSendRequest{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainSendRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainSendRequest) ProtoMessage() {}
+
+func (x *ExplainSendRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainSendRequest.ProtoReflect.Descriptor instead.
+func (*ExplainSendRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ExplainSendRequest) GetSend() *SendRequest {
+	if x != nil {
+		return x.Send
+	}
+	return nil
+}
+
+// ExplainSendResponse is what would come of it.
+type ExplainSendResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// outcome is sent when Twilio would be asked, else one of Outcome in lower case, key_reused, or no_sender.
+	Explanation   *v1.Explanation `protobuf:"bytes,1,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainSendResponse) Reset() {
+	*x = ExplainSendResponse{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainSendResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainSendResponse) ProtoMessage() {}
+
+func (x *ExplainSendResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainSendResponse.ProtoReflect.Descriptor instead.
+func (*ExplainSendResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ExplainSendResponse) GetExplanation() *v1.Explanation {
+	if x != nil {
+		return x.Explanation
+	}
+	return nil
+}
+
 // GetEvidenceRequest names a message.
 type GetEvidenceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1834,7 +2019,7 @@ type GetEvidenceRequest struct {
 
 func (x *GetEvidenceRequest) Reset() {
 	*x = GetEvidenceRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[15]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1846,7 +2031,7 @@ func (x *GetEvidenceRequest) String() string {
 func (*GetEvidenceRequest) ProtoMessage() {}
 
 func (x *GetEvidenceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[15]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1859,7 +2044,7 @@ func (x *GetEvidenceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEvidenceRequest.ProtoReflect.Descriptor instead.
 func (*GetEvidenceRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{15}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetEvidenceRequest) GetMessageId() string {
@@ -1885,7 +2070,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[16]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1897,7 +2082,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[16]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1910,7 +2095,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{16}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Candidate) GetTwilioSid() string {
@@ -1951,7 +2136,7 @@ type Look struct {
 
 func (x *Look) Reset() {
 	*x = Look{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[17]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1963,7 +2148,7 @@ func (x *Look) String() string {
 func (*Look) ProtoMessage() {}
 
 func (x *Look) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[17]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1976,7 +2161,7 @@ func (x *Look) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Look.ProtoReflect.Descriptor instead.
 func (*Look) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{17}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Look) GetAt() *timestamppb.Timestamp {
@@ -2024,7 +2209,7 @@ type Receipt struct {
 
 func (x *Receipt) Reset() {
 	*x = Receipt{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[18]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2036,7 +2221,7 @@ func (x *Receipt) String() string {
 func (*Receipt) ProtoMessage() {}
 
 func (x *Receipt) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[18]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2049,7 +2234,7 @@ func (x *Receipt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipt.ProtoReflect.Descriptor instead.
 func (*Receipt) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{18}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Receipt) GetAt() *timestamppb.Timestamp {
@@ -2099,7 +2284,7 @@ type GetEvidenceResponse struct {
 
 func (x *GetEvidenceResponse) Reset() {
 	*x = GetEvidenceResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[19]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2111,7 +2296,7 @@ func (x *GetEvidenceResponse) String() string {
 func (*GetEvidenceResponse) ProtoMessage() {}
 
 func (x *GetEvidenceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[19]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2124,7 +2309,7 @@ func (x *GetEvidenceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEvidenceResponse.ProtoReflect.Descriptor instead.
 func (*GetEvidenceResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{19}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetEvidenceResponse) GetMessage() *Message {
@@ -2181,7 +2366,7 @@ type ResolveMessageRequest struct {
 
 func (x *ResolveMessageRequest) Reset() {
 	*x = ResolveMessageRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[20]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2193,7 +2378,7 @@ func (x *ResolveMessageRequest) String() string {
 func (*ResolveMessageRequest) ProtoMessage() {}
 
 func (x *ResolveMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[20]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2206,7 +2391,7 @@ func (x *ResolveMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveMessageRequest.ProtoReflect.Descriptor instead.
 func (*ResolveMessageRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{20}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ResolveMessageRequest) GetMessageId() string {
@@ -2255,7 +2440,7 @@ type ResolveMessageResponse struct {
 
 func (x *ResolveMessageResponse) Reset() {
 	*x = ResolveMessageResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[21]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2267,7 +2452,7 @@ func (x *ResolveMessageResponse) String() string {
 func (*ResolveMessageResponse) ProtoMessage() {}
 
 func (x *ResolveMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[21]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2280,7 +2465,7 @@ func (x *ResolveMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveMessageResponse.ProtoReflect.Descriptor instead.
 func (*ResolveMessageResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{21}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ResolveMessageResponse) GetMessage() *Message {
@@ -2309,7 +2494,7 @@ type ListMessagesRequest struct {
 
 func (x *ListMessagesRequest) Reset() {
 	*x = ListMessagesRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[22]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2321,7 +2506,7 @@ func (x *ListMessagesRequest) String() string {
 func (*ListMessagesRequest) ProtoMessage() {}
 
 func (x *ListMessagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[22]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2334,7 +2519,7 @@ func (x *ListMessagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagesRequest.ProtoReflect.Descriptor instead.
 func (*ListMessagesRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{22}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListMessagesRequest) GetProfileId() string {
@@ -2385,7 +2570,7 @@ type ListMessagesResponse struct {
 
 func (x *ListMessagesResponse) Reset() {
 	*x = ListMessagesResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[23]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2397,7 +2582,7 @@ func (x *ListMessagesResponse) String() string {
 func (*ListMessagesResponse) ProtoMessage() {}
 
 func (x *ListMessagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[23]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2410,7 +2595,7 @@ func (x *ListMessagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagesResponse.ProtoReflect.Descriptor instead.
 func (*ListMessagesResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{23}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListMessagesResponse) GetMessages() []*Message {
@@ -2445,7 +2630,7 @@ type Consent struct {
 
 func (x *Consent) Reset() {
 	*x = Consent{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[24]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2457,7 +2642,7 @@ func (x *Consent) String() string {
 func (*Consent) ProtoMessage() {}
 
 func (x *Consent) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[24]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2470,7 +2655,7 @@ func (x *Consent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consent.ProtoReflect.Descriptor instead.
 func (*Consent) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{24}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Consent) GetPhone() string {
@@ -2523,7 +2708,7 @@ type ConsentChain struct {
 
 func (x *ConsentChain) Reset() {
 	*x = ConsentChain{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[25]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2535,7 +2720,7 @@ func (x *ConsentChain) String() string {
 func (*ConsentChain) ProtoMessage() {}
 
 func (x *ConsentChain) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[25]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2548,7 +2733,7 @@ func (x *ConsentChain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsentChain.ProtoReflect.Descriptor instead.
 func (*ConsentChain) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{25}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ConsentChain) GetOrgId() string {
@@ -2627,14 +2812,14 @@ type ConsentEvent struct {
 	// The hash of this line, in hexadecimal: SHA-256 over its fields, see docs/runbooks/consent-request.md.
 	Hash string `protobuf:"bytes,14,opt,name=hash,proto3" json:"hash,omitempty"`
 	// Whose call caused it; absent when none did. It is not part of the hash.
-	Actor         *v1.Actor `protobuf:"bytes,15,opt,name=actor,proto3" json:"actor,omitempty"`
+	Actor         *v11.Actor `protobuf:"bytes,15,opt,name=actor,proto3" json:"actor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ConsentEvent) Reset() {
 	*x = ConsentEvent{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[26]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2646,7 +2831,7 @@ func (x *ConsentEvent) String() string {
 func (*ConsentEvent) ProtoMessage() {}
 
 func (x *ConsentEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[26]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2659,7 +2844,7 @@ func (x *ConsentEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsentEvent.ProtoReflect.Descriptor instead.
 func (*ConsentEvent) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{26}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ConsentEvent) GetAt() *timestamppb.Timestamp {
@@ -2760,7 +2945,7 @@ func (x *ConsentEvent) GetHash() string {
 	return ""
 }
 
-func (x *ConsentEvent) GetActor() *v1.Actor {
+func (x *ConsentEvent) GetActor() *v11.Actor {
 	if x != nil {
 		return x.Actor
 	}
@@ -2782,7 +2967,7 @@ type GetConsentRequest struct {
 
 func (x *GetConsentRequest) Reset() {
 	*x = GetConsentRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[27]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2794,7 +2979,7 @@ func (x *GetConsentRequest) String() string {
 func (*GetConsentRequest) ProtoMessage() {}
 
 func (x *GetConsentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[27]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2807,7 +2992,7 @@ func (x *GetConsentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConsentRequest.ProtoReflect.Descriptor instead.
 func (*GetConsentRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{27}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetConsentRequest) GetPhone() string {
@@ -2848,7 +3033,7 @@ type GetConsentResponse struct {
 
 func (x *GetConsentResponse) Reset() {
 	*x = GetConsentResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[28]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2860,7 +3045,7 @@ func (x *GetConsentResponse) String() string {
 func (*GetConsentResponse) ProtoMessage() {}
 
 func (x *GetConsentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[28]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2873,7 +3058,7 @@ func (x *GetConsentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConsentResponse.ProtoReflect.Descriptor instead.
 func (*GetConsentResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{28}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetConsentResponse) GetConsent() *Consent {
@@ -2921,7 +3106,7 @@ type SetConsentRequest struct {
 
 func (x *SetConsentRequest) Reset() {
 	*x = SetConsentRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[29]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2933,7 +3118,7 @@ func (x *SetConsentRequest) String() string {
 func (*SetConsentRequest) ProtoMessage() {}
 
 func (x *SetConsentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[29]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2946,7 +3131,7 @@ func (x *SetConsentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetConsentRequest.ProtoReflect.Descriptor instead.
 func (*SetConsentRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{29}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SetConsentRequest) GetPhone() string {
@@ -2992,7 +3177,7 @@ type Evidence struct {
 
 func (x *Evidence) Reset() {
 	*x = Evidence{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[30]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3004,7 +3189,7 @@ func (x *Evidence) String() string {
 func (*Evidence) ProtoMessage() {}
 
 func (x *Evidence) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[30]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3017,7 +3202,7 @@ func (x *Evidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
 func (*Evidence) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{30}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Evidence) GetMethod() string {
@@ -3059,7 +3244,7 @@ type SetConsentResponse struct {
 
 func (x *SetConsentResponse) Reset() {
 	*x = SetConsentResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[31]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3071,7 +3256,7 @@ func (x *SetConsentResponse) String() string {
 func (*SetConsentResponse) ProtoMessage() {}
 
 func (x *SetConsentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[31]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3084,7 +3269,7 @@ func (x *SetConsentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetConsentResponse.ProtoReflect.Descriptor instead.
 func (*SetConsentResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{31}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SetConsentResponse) GetConsent() *Consent {
@@ -3132,7 +3317,7 @@ type SetHoldRequest struct {
 
 func (x *SetHoldRequest) Reset() {
 	*x = SetHoldRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[32]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3144,7 +3329,7 @@ func (x *SetHoldRequest) String() string {
 func (*SetHoldRequest) ProtoMessage() {}
 
 func (x *SetHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[32]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3157,7 +3342,7 @@ func (x *SetHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetHoldRequest.ProtoReflect.Descriptor instead.
 func (*SetHoldRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{32}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SetHoldRequest) GetOrgId() string {
@@ -3197,7 +3382,7 @@ type SetHoldResponse struct {
 
 func (x *SetHoldResponse) Reset() {
 	*x = SetHoldResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[33]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3209,7 +3394,7 @@ func (x *SetHoldResponse) String() string {
 func (*SetHoldResponse) ProtoMessage() {}
 
 func (x *SetHoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[33]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3222,7 +3407,7 @@ func (x *SetHoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetHoldResponse.ProtoReflect.Descriptor instead.
 func (*SetHoldResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{33}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{37}
 }
 
 // GetUnfinishedRequest names a person.
@@ -3240,7 +3425,7 @@ type GetUnfinishedRequest struct {
 
 func (x *GetUnfinishedRequest) Reset() {
 	*x = GetUnfinishedRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[34]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3252,7 +3437,7 @@ func (x *GetUnfinishedRequest) String() string {
 func (*GetUnfinishedRequest) ProtoMessage() {}
 
 func (x *GetUnfinishedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[34]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3265,7 +3450,7 @@ func (x *GetUnfinishedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUnfinishedRequest.ProtoReflect.Descriptor instead.
 func (*GetUnfinishedRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{34}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *GetUnfinishedRequest) GetOrgId() string {
@@ -3304,7 +3489,7 @@ type GetUnfinishedResponse struct {
 
 func (x *GetUnfinishedResponse) Reset() {
 	*x = GetUnfinishedResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[35]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3316,7 +3501,7 @@ func (x *GetUnfinishedResponse) String() string {
 func (*GetUnfinishedResponse) ProtoMessage() {}
 
 func (x *GetUnfinishedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[35]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3329,7 +3514,7 @@ func (x *GetUnfinishedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUnfinishedResponse.ProtoReflect.Descriptor instead.
 func (*GetUnfinishedResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{35}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *GetUnfinishedResponse) GetMessageId() string {
@@ -3366,7 +3551,7 @@ type CheckSenderRequest struct {
 
 func (x *CheckSenderRequest) Reset() {
 	*x = CheckSenderRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[36]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3378,7 +3563,7 @@ func (x *CheckSenderRequest) String() string {
 func (*CheckSenderRequest) ProtoMessage() {}
 
 func (x *CheckSenderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[36]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3391,7 +3576,7 @@ func (x *CheckSenderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSenderRequest.ProtoReflect.Descriptor instead.
 func (*CheckSenderRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{36}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CheckSenderRequest) GetOrgId() string {
@@ -3421,7 +3606,7 @@ type CheckSenderResponse struct {
 
 func (x *CheckSenderResponse) Reset() {
 	*x = CheckSenderResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[37]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3433,7 +3618,7 @@ func (x *CheckSenderResponse) String() string {
 func (*CheckSenderResponse) ProtoMessage() {}
 
 func (x *CheckSenderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[37]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3446,7 +3631,7 @@ func (x *CheckSenderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSenderResponse.ProtoReflect.Descriptor instead.
 func (*CheckSenderResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{37}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CheckSenderResponse) GetSender() string {
@@ -3478,7 +3663,7 @@ type ListEventsRequest struct {
 
 func (x *ListEventsRequest) Reset() {
 	*x = ListEventsRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[38]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3490,7 +3675,7 @@ func (x *ListEventsRequest) String() string {
 func (*ListEventsRequest) ProtoMessage() {}
 
 func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[38]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3503,7 +3688,7 @@ func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListEventsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{38}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListEventsRequest) GetDone() []int64 {
@@ -3538,7 +3723,7 @@ type ListEventsResponse struct {
 
 func (x *ListEventsResponse) Reset() {
 	*x = ListEventsResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[39]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3550,7 +3735,7 @@ func (x *ListEventsResponse) String() string {
 func (*ListEventsResponse) ProtoMessage() {}
 
 func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[39]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3563,7 +3748,7 @@ func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListEventsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{39}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListEventsResponse) GetEvents() []*Event {
@@ -3600,7 +3785,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[40]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3612,7 +3797,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[40]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3625,7 +3810,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{40}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Event) GetRow() int64 {
@@ -3722,7 +3907,7 @@ type ListMessagingAuditRequest struct {
 
 func (x *ListMessagingAuditRequest) Reset() {
 	*x = ListMessagingAuditRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[41]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3734,7 +3919,7 @@ func (x *ListMessagingAuditRequest) String() string {
 func (*ListMessagingAuditRequest) ProtoMessage() {}
 
 func (x *ListMessagingAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[41]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3747,7 +3932,7 @@ func (x *ListMessagingAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagingAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListMessagingAuditRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{41}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListMessagingAuditRequest) GetOrgId() string {
@@ -3831,14 +4016,14 @@ func (x *ListMessagingAuditRequest) GetLimit() int32 {
 type ListMessagingAuditResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Newest first.
-	Entries       []*v1.AuditEntry `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	Entries       []*v11.AuditEntry `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListMessagingAuditResponse) Reset() {
 	*x = ListMessagingAuditResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[42]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3850,7 +4035,7 @@ func (x *ListMessagingAuditResponse) String() string {
 func (*ListMessagingAuditResponse) ProtoMessage() {}
 
 func (x *ListMessagingAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[42]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3863,10 +4048,10 @@ func (x *ListMessagingAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagingAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListMessagingAuditResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{42}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{46}
 }
 
-func (x *ListMessagingAuditResponse) GetEntries() []*v1.AuditEntry {
+func (x *ListMessagingAuditResponse) GetEntries() []*v11.AuditEntry {
 	if x != nil {
 		return x.Entries
 	}
@@ -3877,7 +4062,7 @@ var File_paceline_messaging_v1_messaging_proto protoreflect.FileDescriptor
 
 const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\n" +
-	"%paceline/messaging/v1/messaging.proto\x12\x15paceline.messaging.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a\x1fpaceline/method/v1/method.proto\"\xc4\x03\n" +
+	"%paceline/messaging/v1/messaging.proto\x12\x15paceline.messaging.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a!paceline/explain/v1/explain.proto\x1a\x1fpaceline/method/v1/method.proto\"\xc4\x03\n" +
 	"\aMessage\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x1d\n" +
@@ -4002,7 +4187,16 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\"N\n" +
 	"\x12GetMessageResponse\x128\n" +
-	"\amessage\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\"3\n" +
+	"\amessage\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\"6\n" +
+	"\x15ExplainMessageRequest\x12\x1d\n" +
+	"\n" +
+	"message_id\x18\x01 \x01(\tR\tmessageId\"\\\n" +
+	"\x16ExplainMessageResponse\x12B\n" +
+	"\vexplanation\x18\x01 \x01(\v2 .paceline.explain.v1.ExplanationR\vexplanation\"L\n" +
+	"\x12ExplainSendRequest\x126\n" +
+	"\x04send\x18\x01 \x01(\v2\".paceline.messaging.v1.SendRequestR\x04send\"Y\n" +
+	"\x13ExplainSendResponse\x12B\n" +
+	"\vexplanation\x18\x01 \x01(\v2 .paceline.explain.v1.ExplanationR\vexplanation\"3\n" +
 	"\x12GetEvidenceRequest\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\"}\n" +
@@ -4223,7 +4417,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x16RESOLUTION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fRESOLUTION_SENT\x10\x01\x12\x17\n" +
 	"\x13RESOLUTION_NOT_SENT\x10\x02\x12\x16\n" +
-	"\x12RESOLUTION_GIVE_UP\x10\x032\xb9\x0e\n" +
+	"\x12RESOLUTION_GIVE_UP\x10\x032\xa6\x10\n" +
 	"\x10MessagingService\x12Z\n" +
 	"\x04Send\x12\".paceline.messaging.v1.SendRequest\x1a#.paceline.messaging.v1.SendResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01\x12r\n" +
@@ -4236,7 +4430,11 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\n" +
 	"GetMessage\x12(.paceline.messaging.v1.GetMessageRequest\x1a).paceline.messaging.v1.GetMessageResponse\"\x0e\xa2\xbb\x18\n" +
 	"\n" +
-	"\x04\x01\x02\x04\x03\x10\x01\x18\x02\x12q\n" +
+	"\x04\x01\x02\x04\x03\x10\x01\x18\x02\x12z\n" +
+	"\x0eExplainMessage\x12,.paceline.messaging.v1.ExplainMessageRequest\x1a-.paceline.messaging.v1.ExplainMessageResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x01\x02\x10\x01\x18\x02\x12o\n" +
+	"\vExplainSend\x12).paceline.messaging.v1.ExplainSendRequest\x1a*.paceline.messaging.v1.ExplainSendResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x01\x10\x01\x12q\n" +
 	"\vGetEvidence\x12).paceline.messaging.v1.GetEvidenceRequest\x1a*.paceline.messaging.v1.GetEvidenceResponse\"\v\xa2\xbb\x18\a\n" +
 	"\x01\x02\x10\x01\x18\x02\x12x\n" +
 	"\x0eResolveMessage\x12,.paceline.messaging.v1.ResolveMessageRequest\x1a-.paceline.messaging.v1.ResolveMessageResponse\"\t\xa2\xbb\x18\x05\n" +
@@ -4278,7 +4476,7 @@ func file_paceline_messaging_v1_messaging_proto_rawDescGZIP() []byte {
 }
 
 var file_paceline_messaging_v1_messaging_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(Reason)(0),                        // 0: paceline.messaging.v1.Reason
 	(Outcome)(0),                       // 1: paceline.messaging.v1.Outcome
@@ -4302,133 +4500,145 @@ var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(*ListInboundResponse)(nil),        // 19: paceline.messaging.v1.ListInboundResponse
 	(*GetMessageRequest)(nil),          // 20: paceline.messaging.v1.GetMessageRequest
 	(*GetMessageResponse)(nil),         // 21: paceline.messaging.v1.GetMessageResponse
-	(*GetEvidenceRequest)(nil),         // 22: paceline.messaging.v1.GetEvidenceRequest
-	(*Candidate)(nil),                  // 23: paceline.messaging.v1.Candidate
-	(*Look)(nil),                       // 24: paceline.messaging.v1.Look
-	(*Receipt)(nil),                    // 25: paceline.messaging.v1.Receipt
-	(*GetEvidenceResponse)(nil),        // 26: paceline.messaging.v1.GetEvidenceResponse
-	(*ResolveMessageRequest)(nil),      // 27: paceline.messaging.v1.ResolveMessageRequest
-	(*ResolveMessageResponse)(nil),     // 28: paceline.messaging.v1.ResolveMessageResponse
-	(*ListMessagesRequest)(nil),        // 29: paceline.messaging.v1.ListMessagesRequest
-	(*ListMessagesResponse)(nil),       // 30: paceline.messaging.v1.ListMessagesResponse
-	(*Consent)(nil),                    // 31: paceline.messaging.v1.Consent
-	(*ConsentChain)(nil),               // 32: paceline.messaging.v1.ConsentChain
-	(*ConsentEvent)(nil),               // 33: paceline.messaging.v1.ConsentEvent
-	(*GetConsentRequest)(nil),          // 34: paceline.messaging.v1.GetConsentRequest
-	(*GetConsentResponse)(nil),         // 35: paceline.messaging.v1.GetConsentResponse
-	(*SetConsentRequest)(nil),          // 36: paceline.messaging.v1.SetConsentRequest
-	(*Evidence)(nil),                   // 37: paceline.messaging.v1.Evidence
-	(*SetConsentResponse)(nil),         // 38: paceline.messaging.v1.SetConsentResponse
-	(*SetHoldRequest)(nil),             // 39: paceline.messaging.v1.SetHoldRequest
-	(*SetHoldResponse)(nil),            // 40: paceline.messaging.v1.SetHoldResponse
-	(*GetUnfinishedRequest)(nil),       // 41: paceline.messaging.v1.GetUnfinishedRequest
-	(*GetUnfinishedResponse)(nil),      // 42: paceline.messaging.v1.GetUnfinishedResponse
-	(*CheckSenderRequest)(nil),         // 43: paceline.messaging.v1.CheckSenderRequest
-	(*CheckSenderResponse)(nil),        // 44: paceline.messaging.v1.CheckSenderResponse
-	(*ListEventsRequest)(nil),          // 45: paceline.messaging.v1.ListEventsRequest
-	(*ListEventsResponse)(nil),         // 46: paceline.messaging.v1.ListEventsResponse
-	(*Event)(nil),                      // 47: paceline.messaging.v1.Event
-	(*ListMessagingAuditRequest)(nil),  // 48: paceline.messaging.v1.ListMessagingAuditRequest
-	(*ListMessagingAuditResponse)(nil), // 49: paceline.messaging.v1.ListMessagingAuditResponse
-	nil,                                // 50: paceline.messaging.v1.RecordStatusRequest.RawEntry
-	(*timestamppb.Timestamp)(nil),      // 51: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),        // 52: google.protobuf.Duration
-	(*v1.Actor)(nil),                   // 53: paceline.audit.v1.Actor
-	(*v1.AuditEntry)(nil),              // 54: paceline.audit.v1.AuditEntry
+	(*ExplainMessageRequest)(nil),      // 22: paceline.messaging.v1.ExplainMessageRequest
+	(*ExplainMessageResponse)(nil),     // 23: paceline.messaging.v1.ExplainMessageResponse
+	(*ExplainSendRequest)(nil),         // 24: paceline.messaging.v1.ExplainSendRequest
+	(*ExplainSendResponse)(nil),        // 25: paceline.messaging.v1.ExplainSendResponse
+	(*GetEvidenceRequest)(nil),         // 26: paceline.messaging.v1.GetEvidenceRequest
+	(*Candidate)(nil),                  // 27: paceline.messaging.v1.Candidate
+	(*Look)(nil),                       // 28: paceline.messaging.v1.Look
+	(*Receipt)(nil),                    // 29: paceline.messaging.v1.Receipt
+	(*GetEvidenceResponse)(nil),        // 30: paceline.messaging.v1.GetEvidenceResponse
+	(*ResolveMessageRequest)(nil),      // 31: paceline.messaging.v1.ResolveMessageRequest
+	(*ResolveMessageResponse)(nil),     // 32: paceline.messaging.v1.ResolveMessageResponse
+	(*ListMessagesRequest)(nil),        // 33: paceline.messaging.v1.ListMessagesRequest
+	(*ListMessagesResponse)(nil),       // 34: paceline.messaging.v1.ListMessagesResponse
+	(*Consent)(nil),                    // 35: paceline.messaging.v1.Consent
+	(*ConsentChain)(nil),               // 36: paceline.messaging.v1.ConsentChain
+	(*ConsentEvent)(nil),               // 37: paceline.messaging.v1.ConsentEvent
+	(*GetConsentRequest)(nil),          // 38: paceline.messaging.v1.GetConsentRequest
+	(*GetConsentResponse)(nil),         // 39: paceline.messaging.v1.GetConsentResponse
+	(*SetConsentRequest)(nil),          // 40: paceline.messaging.v1.SetConsentRequest
+	(*Evidence)(nil),                   // 41: paceline.messaging.v1.Evidence
+	(*SetConsentResponse)(nil),         // 42: paceline.messaging.v1.SetConsentResponse
+	(*SetHoldRequest)(nil),             // 43: paceline.messaging.v1.SetHoldRequest
+	(*SetHoldResponse)(nil),            // 44: paceline.messaging.v1.SetHoldResponse
+	(*GetUnfinishedRequest)(nil),       // 45: paceline.messaging.v1.GetUnfinishedRequest
+	(*GetUnfinishedResponse)(nil),      // 46: paceline.messaging.v1.GetUnfinishedResponse
+	(*CheckSenderRequest)(nil),         // 47: paceline.messaging.v1.CheckSenderRequest
+	(*CheckSenderResponse)(nil),        // 48: paceline.messaging.v1.CheckSenderResponse
+	(*ListEventsRequest)(nil),          // 49: paceline.messaging.v1.ListEventsRequest
+	(*ListEventsResponse)(nil),         // 50: paceline.messaging.v1.ListEventsResponse
+	(*Event)(nil),                      // 51: paceline.messaging.v1.Event
+	(*ListMessagingAuditRequest)(nil),  // 52: paceline.messaging.v1.ListMessagingAuditRequest
+	(*ListMessagingAuditResponse)(nil), // 53: paceline.messaging.v1.ListMessagingAuditResponse
+	nil,                                // 54: paceline.messaging.v1.RecordStatusRequest.RawEntry
+	(*timestamppb.Timestamp)(nil),      // 55: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),        // 56: google.protobuf.Duration
+	(*v1.Explanation)(nil),             // 57: paceline.explain.v1.Explanation
+	(*v11.Actor)(nil),                  // 58: paceline.audit.v1.Actor
+	(*v11.AuditEntry)(nil),             // 59: paceline.audit.v1.AuditEntry
 }
 var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
-	51, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
-	51, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
+	55, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
+	55, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
 	4,  // 2: paceline.messaging.v1.SendRequest.unknown_policy:type_name -> paceline.messaging.v1.UnknownPolicy
 	1,  // 3: paceline.messaging.v1.SendRequest.understands:type_name -> paceline.messaging.v1.Outcome
 	9,  // 4: paceline.messaging.v1.SendRequest.consent:type_name -> paceline.messaging.v1.ConsentRecord
 	2,  // 5: paceline.messaging.v1.SendRequest.message_class:type_name -> paceline.messaging.v1.MessageClass
-	51, // 6: paceline.messaging.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
+	55, // 6: paceline.messaging.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
 	1,  // 7: paceline.messaging.v1.SendResponse.outcome:type_name -> paceline.messaging.v1.Outcome
 	7,  // 8: paceline.messaging.v1.SendResponse.message:type_name -> paceline.messaging.v1.Message
-	52, // 9: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
-	52, // 10: paceline.messaging.v1.SendResponse.accepted_ago:type_name -> google.protobuf.Duration
-	52, // 11: paceline.messaging.v1.SendResponse.asked_ago:type_name -> google.protobuf.Duration
-	50, // 12: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
-	51, // 13: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
+	56, // 9: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
+	56, // 10: paceline.messaging.v1.SendResponse.accepted_ago:type_name -> google.protobuf.Duration
+	56, // 11: paceline.messaging.v1.SendResponse.asked_ago:type_name -> google.protobuf.Duration
+	54, // 12: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
+	55, // 13: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
 	7,  // 14: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
 	5,  // 15: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
 	3,  // 16: paceline.messaging.v1.RecordInboundResponse.reminders:type_name -> paceline.messaging.v1.Switch
 	3,  // 17: paceline.messaging.v1.RecordInboundResponse.tips:type_name -> paceline.messaging.v1.Switch
 	3,  // 18: paceline.messaging.v1.SetRemindersRequest.reminders:type_name -> paceline.messaging.v1.Switch
-	51, // 19: paceline.messaging.v1.SetRemindersRequest.said_at:type_name -> google.protobuf.Timestamp
+	55, // 19: paceline.messaging.v1.SetRemindersRequest.said_at:type_name -> google.protobuf.Timestamp
 	3,  // 20: paceline.messaging.v1.SetRemindersResponse.reminders:type_name -> paceline.messaging.v1.Switch
-	51, // 21: paceline.messaging.v1.SetRemindersResponse.said_at:type_name -> google.protobuf.Timestamp
-	51, // 22: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
-	51, // 23: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
-	51, // 24: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
+	55, // 21: paceline.messaging.v1.SetRemindersResponse.said_at:type_name -> google.protobuf.Timestamp
+	55, // 22: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
+	55, // 23: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
+	55, // 24: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
 	18, // 25: paceline.messaging.v1.ListInboundResponse.texts:type_name -> paceline.messaging.v1.InboundText
 	7,  // 26: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	51, // 27: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
-	51, // 28: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
-	23, // 29: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
-	51, // 30: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
-	7,  // 31: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
-	24, // 32: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
-	25, // 33: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
-	51, // 34: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
-	6,  // 35: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
-	7,  // 36: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	7,  // 37: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
-	51, // 38: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
-	51, // 39: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
-	53, // 40: paceline.messaging.v1.ConsentEvent.actor:type_name -> paceline.audit.v1.Actor
-	31, // 41: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
-	33, // 42: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
-	32, // 43: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
-	37, // 44: paceline.messaging.v1.SetConsentRequest.evidence:type_name -> paceline.messaging.v1.Evidence
-	51, // 45: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
-	31, // 46: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
-	33, // 47: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
-	32, // 48: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
-	47, // 49: paceline.messaging.v1.ListEventsResponse.events:type_name -> paceline.messaging.v1.Event
-	51, // 50: paceline.messaging.v1.Event.time:type_name -> google.protobuf.Timestamp
-	51, // 51: paceline.messaging.v1.ListMessagingAuditRequest.since:type_name -> google.protobuf.Timestamp
-	51, // 52: paceline.messaging.v1.ListMessagingAuditRequest.until:type_name -> google.protobuf.Timestamp
-	51, // 53: paceline.messaging.v1.ListMessagingAuditRequest.behind_at:type_name -> google.protobuf.Timestamp
-	54, // 54: paceline.messaging.v1.ListMessagingAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
-	8,  // 55: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
-	11, // 56: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
-	13, // 57: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
-	17, // 58: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
-	20, // 59: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
-	22, // 60: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
-	27, // 61: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
-	29, // 62: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
-	34, // 63: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
-	36, // 64: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
-	39, // 65: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
-	15, // 66: paceline.messaging.v1.MessagingService.SetReminders:input_type -> paceline.messaging.v1.SetRemindersRequest
-	45, // 67: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
-	41, // 68: paceline.messaging.v1.MessagingService.GetUnfinished:input_type -> paceline.messaging.v1.GetUnfinishedRequest
-	43, // 69: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
-	48, // 70: paceline.messaging.v1.MessagingService.ListMessagingAudit:input_type -> paceline.messaging.v1.ListMessagingAuditRequest
-	10, // 71: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
-	12, // 72: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
-	14, // 73: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
-	19, // 74: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
-	21, // 75: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
-	26, // 76: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
-	28, // 77: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
-	30, // 78: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
-	35, // 79: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
-	38, // 80: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
-	40, // 81: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
-	16, // 82: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
-	46, // 83: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
-	42, // 84: paceline.messaging.v1.MessagingService.GetUnfinished:output_type -> paceline.messaging.v1.GetUnfinishedResponse
-	44, // 85: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
-	49, // 86: paceline.messaging.v1.MessagingService.ListMessagingAudit:output_type -> paceline.messaging.v1.ListMessagingAuditResponse
-	71, // [71:87] is the sub-list for method output_type
-	55, // [55:71] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	57, // 27: paceline.messaging.v1.ExplainMessageResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	8,  // 28: paceline.messaging.v1.ExplainSendRequest.send:type_name -> paceline.messaging.v1.SendRequest
+	57, // 29: paceline.messaging.v1.ExplainSendResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	55, // 30: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
+	55, // 31: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
+	27, // 32: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
+	55, // 33: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
+	7,  // 34: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
+	28, // 35: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
+	29, // 36: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
+	55, // 37: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
+	6,  // 38: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
+	7,  // 39: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
+	7,  // 40: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
+	55, // 41: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
+	55, // 42: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
+	58, // 43: paceline.messaging.v1.ConsentEvent.actor:type_name -> paceline.audit.v1.Actor
+	35, // 44: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
+	37, // 45: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
+	36, // 46: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
+	41, // 47: paceline.messaging.v1.SetConsentRequest.evidence:type_name -> paceline.messaging.v1.Evidence
+	55, // 48: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
+	35, // 49: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
+	37, // 50: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
+	36, // 51: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
+	51, // 52: paceline.messaging.v1.ListEventsResponse.events:type_name -> paceline.messaging.v1.Event
+	55, // 53: paceline.messaging.v1.Event.time:type_name -> google.protobuf.Timestamp
+	55, // 54: paceline.messaging.v1.ListMessagingAuditRequest.since:type_name -> google.protobuf.Timestamp
+	55, // 55: paceline.messaging.v1.ListMessagingAuditRequest.until:type_name -> google.protobuf.Timestamp
+	55, // 56: paceline.messaging.v1.ListMessagingAuditRequest.behind_at:type_name -> google.protobuf.Timestamp
+	59, // 57: paceline.messaging.v1.ListMessagingAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
+	8,  // 58: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
+	11, // 59: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
+	13, // 60: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
+	17, // 61: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
+	20, // 62: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
+	22, // 63: paceline.messaging.v1.MessagingService.ExplainMessage:input_type -> paceline.messaging.v1.ExplainMessageRequest
+	24, // 64: paceline.messaging.v1.MessagingService.ExplainSend:input_type -> paceline.messaging.v1.ExplainSendRequest
+	26, // 65: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
+	31, // 66: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
+	33, // 67: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
+	38, // 68: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
+	40, // 69: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
+	43, // 70: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
+	15, // 71: paceline.messaging.v1.MessagingService.SetReminders:input_type -> paceline.messaging.v1.SetRemindersRequest
+	49, // 72: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
+	45, // 73: paceline.messaging.v1.MessagingService.GetUnfinished:input_type -> paceline.messaging.v1.GetUnfinishedRequest
+	47, // 74: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
+	52, // 75: paceline.messaging.v1.MessagingService.ListMessagingAudit:input_type -> paceline.messaging.v1.ListMessagingAuditRequest
+	10, // 76: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
+	12, // 77: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
+	14, // 78: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
+	19, // 79: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
+	21, // 80: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
+	23, // 81: paceline.messaging.v1.MessagingService.ExplainMessage:output_type -> paceline.messaging.v1.ExplainMessageResponse
+	25, // 82: paceline.messaging.v1.MessagingService.ExplainSend:output_type -> paceline.messaging.v1.ExplainSendResponse
+	30, // 83: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
+	32, // 84: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
+	34, // 85: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
+	39, // 86: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
+	42, // 87: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
+	44, // 88: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
+	16, // 89: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
+	50, // 90: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
+	46, // 91: paceline.messaging.v1.MessagingService.GetUnfinished:output_type -> paceline.messaging.v1.GetUnfinishedResponse
+	48, // 92: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
+	53, // 93: paceline.messaging.v1.MessagingService.ListMessagingAudit:output_type -> paceline.messaging.v1.ListMessagingAuditResponse
+	76, // [76:94] is the sub-list for method output_type
+	58, // [58:76] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_paceline_messaging_v1_messaging_proto_init() }
@@ -4437,14 +4647,14 @@ func file_paceline_messaging_v1_messaging_proto_init() {
 		return
 	}
 	file_paceline_messaging_v1_messaging_proto_msgTypes[0].OneofWrappers = []any{}
-	file_paceline_messaging_v1_messaging_proto_msgTypes[18].OneofWrappers = []any{}
+	file_paceline_messaging_v1_messaging_proto_msgTypes[22].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_messaging_v1_messaging_proto_rawDesc), len(file_paceline_messaging_v1_messaging_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   44,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

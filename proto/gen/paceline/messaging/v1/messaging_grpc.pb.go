@@ -27,6 +27,8 @@ const (
 	MessagingService_RecordInbound_FullMethodName      = "/paceline.messaging.v1.MessagingService/RecordInbound"
 	MessagingService_ListInbound_FullMethodName        = "/paceline.messaging.v1.MessagingService/ListInbound"
 	MessagingService_GetMessage_FullMethodName         = "/paceline.messaging.v1.MessagingService/GetMessage"
+	MessagingService_ExplainMessage_FullMethodName     = "/paceline.messaging.v1.MessagingService/ExplainMessage"
+	MessagingService_ExplainSend_FullMethodName        = "/paceline.messaging.v1.MessagingService/ExplainSend"
 	MessagingService_GetEvidence_FullMethodName        = "/paceline.messaging.v1.MessagingService/GetEvidence"
 	MessagingService_ResolveMessage_FullMethodName     = "/paceline.messaging.v1.MessagingService/ResolveMessage"
 	MessagingService_ListMessages_FullMethodName       = "/paceline.messaging.v1.MessagingService/ListMessages"
@@ -61,6 +63,10 @@ type MessagingServiceClient interface {
 	ListInbound(ctx context.Context, in *ListInboundRequest, opts ...grpc.CallOption) (*ListInboundResponse, error)
 	// GetMessage reads one message of the caller's organisation.
 	GetMessage(ctx context.Context, in *GetMessageRequest, opts ...grpc.CallOption) (*GetMessageResponse, error)
+	// ExplainMessage says where a message stands, why, and what happens next. NOT_FOUND (MESSAGE_NOT_FOUND).
+	ExplainMessage(ctx context.Context, in *ExplainMessageRequest, opts ...grpc.CallOption) (*ExplainMessageResponse, error)
+	// ExplainSend says what Send would answer to a request now, gate by gate. Nothing is sent or changed.
+	ExplainSend(ctx context.Context, in *ExplainSendRequest, opts ...grpc.CallOption) (*ExplainSendResponse, error)
 	// GetEvidence shows what is known about whether Twilio has a message: the receipts, and what every query of Twilio's
 	// list has found.
 	GetEvidence(ctx context.Context, in *GetEvidenceRequest, opts ...grpc.CallOption) (*GetEvidenceResponse, error)
@@ -149,6 +155,26 @@ func (c *messagingServiceClient) GetMessage(ctx context.Context, in *GetMessageR
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetMessageResponse)
 	err := c.cc.Invoke(ctx, MessagingService_GetMessage_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *messagingServiceClient) ExplainMessage(ctx context.Context, in *ExplainMessageRequest, opts ...grpc.CallOption) (*ExplainMessageResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExplainMessageResponse)
+	err := c.cc.Invoke(ctx, MessagingService_ExplainMessage_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *messagingServiceClient) ExplainSend(ctx context.Context, in *ExplainSendRequest, opts ...grpc.CallOption) (*ExplainSendResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExplainSendResponse)
+	err := c.cc.Invoke(ctx, MessagingService_ExplainSend_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -286,6 +312,10 @@ type MessagingServiceServer interface {
 	ListInbound(context.Context, *ListInboundRequest) (*ListInboundResponse, error)
 	// GetMessage reads one message of the caller's organisation.
 	GetMessage(context.Context, *GetMessageRequest) (*GetMessageResponse, error)
+	// ExplainMessage says where a message stands, why, and what happens next. NOT_FOUND (MESSAGE_NOT_FOUND).
+	ExplainMessage(context.Context, *ExplainMessageRequest) (*ExplainMessageResponse, error)
+	// ExplainSend says what Send would answer to a request now, gate by gate. Nothing is sent or changed.
+	ExplainSend(context.Context, *ExplainSendRequest) (*ExplainSendResponse, error)
 	// GetEvidence shows what is known about whether Twilio has a message: the receipts, and what every query of Twilio's
 	// list has found.
 	GetEvidence(context.Context, *GetEvidenceRequest) (*GetEvidenceResponse, error)
@@ -344,6 +374,12 @@ func (UnimplementedMessagingServiceServer) ListInbound(context.Context, *ListInb
 }
 func (UnimplementedMessagingServiceServer) GetMessage(context.Context, *GetMessageRequest) (*GetMessageResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetMessage not implemented")
+}
+func (UnimplementedMessagingServiceServer) ExplainMessage(context.Context, *ExplainMessageRequest) (*ExplainMessageResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExplainMessage not implemented")
+}
+func (UnimplementedMessagingServiceServer) ExplainSend(context.Context, *ExplainSendRequest) (*ExplainSendResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExplainSend not implemented")
 }
 func (UnimplementedMessagingServiceServer) GetEvidence(context.Context, *GetEvidenceRequest) (*GetEvidenceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetEvidence not implemented")
@@ -485,6 +521,42 @@ func _MessagingService_GetMessage_Handler(srv interface{}, ctx context.Context, 
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(MessagingServiceServer).GetMessage(ctx, req.(*GetMessageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MessagingService_ExplainMessage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExplainMessageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MessagingServiceServer).ExplainMessage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MessagingService_ExplainMessage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MessagingServiceServer).ExplainMessage(ctx, req.(*ExplainMessageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MessagingService_ExplainSend_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExplainSendRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MessagingServiceServer).ExplainSend(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MessagingService_ExplainSend_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MessagingServiceServer).ExplainSend(ctx, req.(*ExplainSendRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -713,6 +785,14 @@ var MessagingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetMessage",
 			Handler:    _MessagingService_GetMessage_Handler,
+		},
+		{
+			MethodName: "ExplainMessage",
+			Handler:    _MessagingService_ExplainMessage_Handler,
+		},
+		{
+			MethodName: "ExplainSend",
+			Handler:    _MessagingService_ExplainSend_Handler,
 		},
 		{
 			MethodName: "GetEvidence",

@@ -11,6 +11,7 @@ import (
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	structpb "google.golang.org/protobuf/types/known/structpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
+	v1 "paceline.internal/proto/gen/paceline/explain/v1"
 	_ "paceline.internal/proto/gen/paceline/method/v1"
 	reflect "reflect"
 	sync "sync"
@@ -815,7 +816,11 @@ type ExplainGoalResponse struct {
 	// What happens next by itself; empty when nothing does.
 	Next string `protobuf:"bytes,2,opt,name=next,proto3" json:"next,omitempty"`
 	// What may be done about it; empty when nothing has to be.
-	Advice        string `protobuf:"bytes,3,opt,name=advice,proto3" json:"advice,omitempty"`
+	Advice string `protobuf:"bytes,3,opt,name=advice,proto3" json:"advice,omitempty"`
+	// What its alarm would answer now: started, early, offline, busy, or the status of a goal that is not scheduled.
+	Outcome string `protobuf:"bytes,4,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	// What the alarm asks, in its order. What messaging would say about the text of a phone's goal is not asked.
+	Gates         []*v1.Gate `protobuf:"bytes,5,rep,name=gates,proto3" json:"gates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -869,6 +874,20 @@ func (x *ExplainGoalResponse) GetAdvice() string {
 		return x.Advice
 	}
 	return ""
+}
+
+func (x *ExplainGoalResponse) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *ExplainGoalResponse) GetGates() []*v1.Gate {
+	if x != nil {
+		return x.Gates
+	}
+	return nil
 }
 
 // CancelGoalRequest names a goal.
@@ -2971,7 +2990,7 @@ var File_paceline_onboarding_v1_goals_proto protoreflect.FileDescriptor
 
 const file_paceline_onboarding_v1_goals_proto_rawDesc = "" +
 	"\n" +
-	"\"paceline/onboarding/v1/goals.proto\x12\x16paceline.onboarding.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fpaceline/method/v1/method.proto\"\xde\x06\n" +
+	"\"paceline/onboarding/v1/goals.proto\x12\x16paceline.onboarding.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!paceline/explain/v1/explain.proto\x1a\x1fpaceline/method/v1/method.proto\"\xde\x06\n" +
 	"\x04Goal\x12\x17\n" +
 	"\agoal_id\x18\x01 \x01(\tR\x06goalId\x12\x15\n" +
 	"\x06org_id\x18\x02 \x01(\tR\x05orgId\x12\x1d\n" +
@@ -3041,11 +3060,13 @@ const file_paceline_onboarding_v1_goals_proto_rawDesc = "" +
 	"\x05goals\x18\x01 \x03(\v2\x1c.paceline.onboarding.v1.GoalR\x05goals\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"-\n" +
 	"\x12ExplainGoalRequest\x12\x17\n" +
-	"\agoal_id\x18\x01 \x01(\tR\x06goalId\"[\n" +
+	"\agoal_id\x18\x01 \x01(\tR\x06goalId\"\xa6\x01\n" +
 	"\x13ExplainGoalResponse\x12\x18\n" +
 	"\asummary\x18\x01 \x01(\tR\asummary\x12\x12\n" +
 	"\x04next\x18\x02 \x01(\tR\x04next\x12\x16\n" +
-	"\x06advice\x18\x03 \x01(\tR\x06advice\",\n" +
+	"\x06advice\x18\x03 \x01(\tR\x06advice\x12\x18\n" +
+	"\aoutcome\x18\x04 \x01(\tR\aoutcome\x12/\n" +
+	"\x05gates\x18\x05 \x03(\v2\x19.paceline.explain.v1.GateR\x05gates\",\n" +
 	"\x11CancelGoalRequest\x12\x17\n" +
 	"\agoal_id\x18\x01 \x01(\tR\x06goalId\"F\n" +
 	"\x12CancelGoalResponse\x120\n" +
@@ -3261,7 +3282,8 @@ var file_paceline_onboarding_v1_goals_proto_goTypes = []any{
 	(*DeviceReconnect)(nil),           // 41: paceline.onboarding.v1.DeviceReconnect
 	(*DeviceError)(nil),               // 42: paceline.onboarding.v1.DeviceError
 	(*timestamppb.Timestamp)(nil),     // 43: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),           // 44: google.protobuf.Struct
+	(*v1.Gate)(nil),                   // 44: paceline.explain.v1.Gate
+	(*structpb.Struct)(nil),           // 45: google.protobuf.Struct
 }
 var file_paceline_onboarding_v1_goals_proto_depIdxs = []int32{
 	43, // 0: paceline.onboarding.v1.Goal.scheduled_for:type_name -> google.protobuf.Timestamp
@@ -3276,64 +3298,65 @@ var file_paceline_onboarding_v1_goals_proto_depIdxs = []int32{
 	0,  // 9: paceline.onboarding.v1.GetGoalResponse.goal:type_name -> paceline.onboarding.v1.Goal
 	1,  // 10: paceline.onboarding.v1.GetGoalResponse.timeline:type_name -> paceline.onboarding.v1.GoalTransition
 	0,  // 11: paceline.onboarding.v1.ListGoalsResponse.goals:type_name -> paceline.onboarding.v1.Goal
-	0,  // 12: paceline.onboarding.v1.CancelGoalResponse.goal:type_name -> paceline.onboarding.v1.Goal
-	43, // 13: paceline.onboarding.v1.RescheduleGoalRequest.scheduled_for:type_name -> google.protobuf.Timestamp
-	0,  // 14: paceline.onboarding.v1.RescheduleGoalResponse.goal:type_name -> paceline.onboarding.v1.Goal
-	0,  // 15: paceline.onboarding.v1.StopGoalResponse.goal:type_name -> paceline.onboarding.v1.Goal
-	43, // 16: paceline.onboarding.v1.Device.connected_at:type_name -> google.protobuf.Timestamp
-	43, // 17: paceline.onboarding.v1.Device.created_at:type_name -> google.protobuf.Timestamp
-	44, // 18: paceline.onboarding.v1.RegisterDeviceRequest.configuration:type_name -> google.protobuf.Struct
-	20, // 19: paceline.onboarding.v1.RegisterDeviceResponse.device:type_name -> paceline.onboarding.v1.Device
-	20, // 20: paceline.onboarding.v1.ListDevicesResponse.devices:type_name -> paceline.onboarding.v1.Device
-	20, // 21: paceline.onboarding.v1.RotateDeviceResponse.device:type_name -> paceline.onboarding.v1.Device
-	31, // 22: paceline.onboarding.v1.ConnectDeviceRequest.hello:type_name -> paceline.onboarding.v1.DeviceHello
-	32, // 23: paceline.onboarding.v1.ConnectDeviceRequest.report:type_name -> paceline.onboarding.v1.DeviceRun
-	33, // 24: paceline.onboarding.v1.ConnectDeviceRequest.acknowledge:type_name -> paceline.onboarding.v1.DeviceAcknowledge
-	34, // 25: paceline.onboarding.v1.ConnectDeviceRequest.progress:type_name -> paceline.onboarding.v1.DeviceProgress
-	35, // 26: paceline.onboarding.v1.ConnectDeviceRequest.end:type_name -> paceline.onboarding.v1.DeviceEnd
-	36, // 27: paceline.onboarding.v1.ConnectDeviceRequest.goal:type_name -> paceline.onboarding.v1.DeviceGoal
-	37, // 28: paceline.onboarding.v1.ConnectDeviceResponse.welcome:type_name -> paceline.onboarding.v1.DeviceWelcome
-	38, // 29: paceline.onboarding.v1.ConnectDeviceResponse.offer:type_name -> paceline.onboarding.v1.DeviceOffer
-	39, // 30: paceline.onboarding.v1.ConnectDeviceResponse.stop:type_name -> paceline.onboarding.v1.DeviceStop
-	40, // 31: paceline.onboarding.v1.ConnectDeviceResponse.goal:type_name -> paceline.onboarding.v1.DeviceGoalAnswer
-	41, // 32: paceline.onboarding.v1.ConnectDeviceResponse.reconnect:type_name -> paceline.onboarding.v1.DeviceReconnect
-	42, // 33: paceline.onboarding.v1.ConnectDeviceResponse.error:type_name -> paceline.onboarding.v1.DeviceError
-	43, // 34: paceline.onboarding.v1.DeviceOffer.scheduled_for:type_name -> google.protobuf.Timestamp
-	44, // 35: paceline.onboarding.v1.DeviceOffer.configuration:type_name -> google.protobuf.Struct
-	0,  // 36: paceline.onboarding.v1.DeviceGoalAnswer.goal:type_name -> paceline.onboarding.v1.Goal
-	2,  // 37: paceline.onboarding.v1.GoalService.CreateGoal:input_type -> paceline.onboarding.v1.CreateGoalRequest
-	4,  // 38: paceline.onboarding.v1.GoalService.GetGoal:input_type -> paceline.onboarding.v1.GetGoalRequest
-	6,  // 39: paceline.onboarding.v1.GoalService.ListGoals:input_type -> paceline.onboarding.v1.ListGoalsRequest
-	8,  // 40: paceline.onboarding.v1.GoalService.ExplainGoal:input_type -> paceline.onboarding.v1.ExplainGoalRequest
-	10, // 41: paceline.onboarding.v1.GoalService.CancelGoal:input_type -> paceline.onboarding.v1.CancelGoalRequest
-	12, // 42: paceline.onboarding.v1.GoalService.RescheduleGoal:input_type -> paceline.onboarding.v1.RescheduleGoalRequest
-	14, // 43: paceline.onboarding.v1.GoalService.StopGoal:input_type -> paceline.onboarding.v1.StopGoalRequest
-	16, // 44: paceline.onboarding.v1.GoalService.ExecuteGoal:input_type -> paceline.onboarding.v1.ExecuteGoalRequest
-	18, // 45: paceline.onboarding.v1.GoalService.RecordGoalFailure:input_type -> paceline.onboarding.v1.RecordGoalFailureRequest
-	21, // 46: paceline.onboarding.v1.GoalService.RegisterDevice:input_type -> paceline.onboarding.v1.RegisterDeviceRequest
-	23, // 47: paceline.onboarding.v1.GoalService.ListDevices:input_type -> paceline.onboarding.v1.ListDevicesRequest
-	25, // 48: paceline.onboarding.v1.GoalService.RotateDevice:input_type -> paceline.onboarding.v1.RotateDeviceRequest
-	27, // 49: paceline.onboarding.v1.GoalService.DeleteDevice:input_type -> paceline.onboarding.v1.DeleteDeviceRequest
-	29, // 50: paceline.onboarding.v1.GoalService.ConnectDevice:input_type -> paceline.onboarding.v1.ConnectDeviceRequest
-	3,  // 51: paceline.onboarding.v1.GoalService.CreateGoal:output_type -> paceline.onboarding.v1.CreateGoalResponse
-	5,  // 52: paceline.onboarding.v1.GoalService.GetGoal:output_type -> paceline.onboarding.v1.GetGoalResponse
-	7,  // 53: paceline.onboarding.v1.GoalService.ListGoals:output_type -> paceline.onboarding.v1.ListGoalsResponse
-	9,  // 54: paceline.onboarding.v1.GoalService.ExplainGoal:output_type -> paceline.onboarding.v1.ExplainGoalResponse
-	11, // 55: paceline.onboarding.v1.GoalService.CancelGoal:output_type -> paceline.onboarding.v1.CancelGoalResponse
-	13, // 56: paceline.onboarding.v1.GoalService.RescheduleGoal:output_type -> paceline.onboarding.v1.RescheduleGoalResponse
-	15, // 57: paceline.onboarding.v1.GoalService.StopGoal:output_type -> paceline.onboarding.v1.StopGoalResponse
-	17, // 58: paceline.onboarding.v1.GoalService.ExecuteGoal:output_type -> paceline.onboarding.v1.ExecuteGoalResponse
-	19, // 59: paceline.onboarding.v1.GoalService.RecordGoalFailure:output_type -> paceline.onboarding.v1.RecordGoalFailureResponse
-	22, // 60: paceline.onboarding.v1.GoalService.RegisterDevice:output_type -> paceline.onboarding.v1.RegisterDeviceResponse
-	24, // 61: paceline.onboarding.v1.GoalService.ListDevices:output_type -> paceline.onboarding.v1.ListDevicesResponse
-	26, // 62: paceline.onboarding.v1.GoalService.RotateDevice:output_type -> paceline.onboarding.v1.RotateDeviceResponse
-	28, // 63: paceline.onboarding.v1.GoalService.DeleteDevice:output_type -> paceline.onboarding.v1.DeleteDeviceResponse
-	30, // 64: paceline.onboarding.v1.GoalService.ConnectDevice:output_type -> paceline.onboarding.v1.ConnectDeviceResponse
-	51, // [51:65] is the sub-list for method output_type
-	37, // [37:51] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	44, // 12: paceline.onboarding.v1.ExplainGoalResponse.gates:type_name -> paceline.explain.v1.Gate
+	0,  // 13: paceline.onboarding.v1.CancelGoalResponse.goal:type_name -> paceline.onboarding.v1.Goal
+	43, // 14: paceline.onboarding.v1.RescheduleGoalRequest.scheduled_for:type_name -> google.protobuf.Timestamp
+	0,  // 15: paceline.onboarding.v1.RescheduleGoalResponse.goal:type_name -> paceline.onboarding.v1.Goal
+	0,  // 16: paceline.onboarding.v1.StopGoalResponse.goal:type_name -> paceline.onboarding.v1.Goal
+	43, // 17: paceline.onboarding.v1.Device.connected_at:type_name -> google.protobuf.Timestamp
+	43, // 18: paceline.onboarding.v1.Device.created_at:type_name -> google.protobuf.Timestamp
+	45, // 19: paceline.onboarding.v1.RegisterDeviceRequest.configuration:type_name -> google.protobuf.Struct
+	20, // 20: paceline.onboarding.v1.RegisterDeviceResponse.device:type_name -> paceline.onboarding.v1.Device
+	20, // 21: paceline.onboarding.v1.ListDevicesResponse.devices:type_name -> paceline.onboarding.v1.Device
+	20, // 22: paceline.onboarding.v1.RotateDeviceResponse.device:type_name -> paceline.onboarding.v1.Device
+	31, // 23: paceline.onboarding.v1.ConnectDeviceRequest.hello:type_name -> paceline.onboarding.v1.DeviceHello
+	32, // 24: paceline.onboarding.v1.ConnectDeviceRequest.report:type_name -> paceline.onboarding.v1.DeviceRun
+	33, // 25: paceline.onboarding.v1.ConnectDeviceRequest.acknowledge:type_name -> paceline.onboarding.v1.DeviceAcknowledge
+	34, // 26: paceline.onboarding.v1.ConnectDeviceRequest.progress:type_name -> paceline.onboarding.v1.DeviceProgress
+	35, // 27: paceline.onboarding.v1.ConnectDeviceRequest.end:type_name -> paceline.onboarding.v1.DeviceEnd
+	36, // 28: paceline.onboarding.v1.ConnectDeviceRequest.goal:type_name -> paceline.onboarding.v1.DeviceGoal
+	37, // 29: paceline.onboarding.v1.ConnectDeviceResponse.welcome:type_name -> paceline.onboarding.v1.DeviceWelcome
+	38, // 30: paceline.onboarding.v1.ConnectDeviceResponse.offer:type_name -> paceline.onboarding.v1.DeviceOffer
+	39, // 31: paceline.onboarding.v1.ConnectDeviceResponse.stop:type_name -> paceline.onboarding.v1.DeviceStop
+	40, // 32: paceline.onboarding.v1.ConnectDeviceResponse.goal:type_name -> paceline.onboarding.v1.DeviceGoalAnswer
+	41, // 33: paceline.onboarding.v1.ConnectDeviceResponse.reconnect:type_name -> paceline.onboarding.v1.DeviceReconnect
+	42, // 34: paceline.onboarding.v1.ConnectDeviceResponse.error:type_name -> paceline.onboarding.v1.DeviceError
+	43, // 35: paceline.onboarding.v1.DeviceOffer.scheduled_for:type_name -> google.protobuf.Timestamp
+	45, // 36: paceline.onboarding.v1.DeviceOffer.configuration:type_name -> google.protobuf.Struct
+	0,  // 37: paceline.onboarding.v1.DeviceGoalAnswer.goal:type_name -> paceline.onboarding.v1.Goal
+	2,  // 38: paceline.onboarding.v1.GoalService.CreateGoal:input_type -> paceline.onboarding.v1.CreateGoalRequest
+	4,  // 39: paceline.onboarding.v1.GoalService.GetGoal:input_type -> paceline.onboarding.v1.GetGoalRequest
+	6,  // 40: paceline.onboarding.v1.GoalService.ListGoals:input_type -> paceline.onboarding.v1.ListGoalsRequest
+	8,  // 41: paceline.onboarding.v1.GoalService.ExplainGoal:input_type -> paceline.onboarding.v1.ExplainGoalRequest
+	10, // 42: paceline.onboarding.v1.GoalService.CancelGoal:input_type -> paceline.onboarding.v1.CancelGoalRequest
+	12, // 43: paceline.onboarding.v1.GoalService.RescheduleGoal:input_type -> paceline.onboarding.v1.RescheduleGoalRequest
+	14, // 44: paceline.onboarding.v1.GoalService.StopGoal:input_type -> paceline.onboarding.v1.StopGoalRequest
+	16, // 45: paceline.onboarding.v1.GoalService.ExecuteGoal:input_type -> paceline.onboarding.v1.ExecuteGoalRequest
+	18, // 46: paceline.onboarding.v1.GoalService.RecordGoalFailure:input_type -> paceline.onboarding.v1.RecordGoalFailureRequest
+	21, // 47: paceline.onboarding.v1.GoalService.RegisterDevice:input_type -> paceline.onboarding.v1.RegisterDeviceRequest
+	23, // 48: paceline.onboarding.v1.GoalService.ListDevices:input_type -> paceline.onboarding.v1.ListDevicesRequest
+	25, // 49: paceline.onboarding.v1.GoalService.RotateDevice:input_type -> paceline.onboarding.v1.RotateDeviceRequest
+	27, // 50: paceline.onboarding.v1.GoalService.DeleteDevice:input_type -> paceline.onboarding.v1.DeleteDeviceRequest
+	29, // 51: paceline.onboarding.v1.GoalService.ConnectDevice:input_type -> paceline.onboarding.v1.ConnectDeviceRequest
+	3,  // 52: paceline.onboarding.v1.GoalService.CreateGoal:output_type -> paceline.onboarding.v1.CreateGoalResponse
+	5,  // 53: paceline.onboarding.v1.GoalService.GetGoal:output_type -> paceline.onboarding.v1.GetGoalResponse
+	7,  // 54: paceline.onboarding.v1.GoalService.ListGoals:output_type -> paceline.onboarding.v1.ListGoalsResponse
+	9,  // 55: paceline.onboarding.v1.GoalService.ExplainGoal:output_type -> paceline.onboarding.v1.ExplainGoalResponse
+	11, // 56: paceline.onboarding.v1.GoalService.CancelGoal:output_type -> paceline.onboarding.v1.CancelGoalResponse
+	13, // 57: paceline.onboarding.v1.GoalService.RescheduleGoal:output_type -> paceline.onboarding.v1.RescheduleGoalResponse
+	15, // 58: paceline.onboarding.v1.GoalService.StopGoal:output_type -> paceline.onboarding.v1.StopGoalResponse
+	17, // 59: paceline.onboarding.v1.GoalService.ExecuteGoal:output_type -> paceline.onboarding.v1.ExecuteGoalResponse
+	19, // 60: paceline.onboarding.v1.GoalService.RecordGoalFailure:output_type -> paceline.onboarding.v1.RecordGoalFailureResponse
+	22, // 61: paceline.onboarding.v1.GoalService.RegisterDevice:output_type -> paceline.onboarding.v1.RegisterDeviceResponse
+	24, // 62: paceline.onboarding.v1.GoalService.ListDevices:output_type -> paceline.onboarding.v1.ListDevicesResponse
+	26, // 63: paceline.onboarding.v1.GoalService.RotateDevice:output_type -> paceline.onboarding.v1.RotateDeviceResponse
+	28, // 64: paceline.onboarding.v1.GoalService.DeleteDevice:output_type -> paceline.onboarding.v1.DeleteDeviceResponse
+	30, // 65: paceline.onboarding.v1.GoalService.ConnectDevice:output_type -> paceline.onboarding.v1.ConnectDeviceResponse
+	52, // [52:66] is the sub-list for method output_type
+	38, // [38:52] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_paceline_onboarding_v1_goals_proto_init() }

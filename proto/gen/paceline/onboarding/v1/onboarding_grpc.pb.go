@@ -29,11 +29,13 @@ const (
 	OnboardingService_CreateProfile_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/CreateProfile"
 	OnboardingService_GetProfile_FullMethodName        = "/paceline.onboarding.v1.OnboardingService/GetProfile"
 	OnboardingService_UpdateProfile_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/UpdateProfile"
+	OnboardingService_ExplainProfile_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/ExplainProfile"
 	OnboardingService_ActivateProfile_FullMethodName   = "/paceline.onboarding.v1.OnboardingService/ActivateProfile"
 	OnboardingService_HoldProfile_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/HoldProfile"
 	OnboardingService_ReleaseProfile_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/ReleaseProfile"
 	OnboardingService_ListSessions_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/ListSessions"
 	OnboardingService_GetSession_FullMethodName        = "/paceline.onboarding.v1.OnboardingService/GetSession"
+	OnboardingService_ExplainSession_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/ExplainSession"
 	OnboardingService_ResumeSession_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/ResumeSession"
 	OnboardingService_ResumeSessions_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/ResumeSessions"
 	OnboardingService_ListDeadLetters_FullMethodName   = "/paceline.onboarding.v1.OnboardingService/ListDeadLetters"
@@ -73,6 +75,9 @@ type OnboardingServiceClient interface {
 	// ALREADY_EXISTS (PHONE_TAKEN) for a phone that another profile of the organisation has. A new phone begins without consent, which
 	// belongs to a number: the next activation has to have it.
 	UpdateProfile(ctx context.Context, in *UpdateProfileRequest, opts ...grpc.CallOption) (*UpdateProfileResponse, error)
+	// ExplainProfile says what would happen to a person now, gate by gate: to the step of their open session, or else to an activation.
+	// NOT_FOUND (PROFILE_NOT_FOUND).
+	ExplainProfile(ctx context.Context, in *ExplainProfileRequest, opts ...grpc.CallOption) (*ExplainProfileResponse, error)
 	// ActivateProfile opens a session and sends the opening message once. Calling it while a session is open changes nothing. Errors:
 	// FAILED_PRECONDITION while a session is parked (SESSION_PARKED), the person is on hold (SAFETY_HOLD) or has opted out (OPTED_OUT),
 	// while an operator has to judge words of theirs (AWAITS_OPERATOR), and without the consent record that the organisation's setting
@@ -86,6 +91,8 @@ type OnboardingServiceClient interface {
 	ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error)
 	// GetSession reads one session and its timeline.
 	GetSession(ctx context.Context, in *GetSessionRequest, opts ...grpc.CallOption) (*GetSessionResponse, error)
+	// ExplainSession says what would come of the session's step if its alarm came now, gate by gate. NOT_FOUND (SESSION_NOT_FOUND).
+	ExplainSession(ctx context.Context, in *ExplainSessionRequest, opts ...grpc.CallOption) (*ExplainSessionResponse, error)
 	// ResumeSession makes a session that is parked (stuck or undeliverable) active again, once the cause is
 	// mended; a step that is due gets a new alarm. An active session is left as it is.
 	ResumeSession(ctx context.Context, in *ResumeSessionRequest, opts ...grpc.CallOption) (*ResumeSessionResponse, error)
@@ -187,6 +194,16 @@ func (c *onboardingServiceClient) UpdateProfile(ctx context.Context, in *UpdateP
 	return out, nil
 }
 
+func (c *onboardingServiceClient) ExplainProfile(ctx context.Context, in *ExplainProfileRequest, opts ...grpc.CallOption) (*ExplainProfileResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExplainProfileResponse)
+	err := c.cc.Invoke(ctx, OnboardingService_ExplainProfile_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *onboardingServiceClient) ActivateProfile(ctx context.Context, in *ActivateProfileRequest, opts ...grpc.CallOption) (*ActivateProfileResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ActivateProfileResponse)
@@ -231,6 +248,16 @@ func (c *onboardingServiceClient) GetSession(ctx context.Context, in *GetSession
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetSessionResponse)
 	err := c.cc.Invoke(ctx, OnboardingService_GetSession_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *onboardingServiceClient) ExplainSession(ctx context.Context, in *ExplainSessionRequest, opts ...grpc.CallOption) (*ExplainSessionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExplainSessionResponse)
+	err := c.cc.Invoke(ctx, OnboardingService_ExplainSession_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -346,6 +373,9 @@ type OnboardingServiceServer interface {
 	// ALREADY_EXISTS (PHONE_TAKEN) for a phone that another profile of the organisation has. A new phone begins without consent, which
 	// belongs to a number: the next activation has to have it.
 	UpdateProfile(context.Context, *UpdateProfileRequest) (*UpdateProfileResponse, error)
+	// ExplainProfile says what would happen to a person now, gate by gate: to the step of their open session, or else to an activation.
+	// NOT_FOUND (PROFILE_NOT_FOUND).
+	ExplainProfile(context.Context, *ExplainProfileRequest) (*ExplainProfileResponse, error)
 	// ActivateProfile opens a session and sends the opening message once. Calling it while a session is open changes nothing. Errors:
 	// FAILED_PRECONDITION while a session is parked (SESSION_PARKED), the person is on hold (SAFETY_HOLD) or has opted out (OPTED_OUT),
 	// while an operator has to judge words of theirs (AWAITS_OPERATOR), and without the consent record that the organisation's setting
@@ -359,6 +389,8 @@ type OnboardingServiceServer interface {
 	ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error)
 	// GetSession reads one session and its timeline.
 	GetSession(context.Context, *GetSessionRequest) (*GetSessionResponse, error)
+	// ExplainSession says what would come of the session's step if its alarm came now, gate by gate. NOT_FOUND (SESSION_NOT_FOUND).
+	ExplainSession(context.Context, *ExplainSessionRequest) (*ExplainSessionResponse, error)
 	// ResumeSession makes a session that is parked (stuck or undeliverable) active again, once the cause is
 	// mended; a step that is due gets a new alarm. An active session is left as it is.
 	ResumeSession(context.Context, *ResumeSessionRequest) (*ResumeSessionResponse, error)
@@ -411,6 +443,9 @@ func (UnimplementedOnboardingServiceServer) GetProfile(context.Context, *GetProf
 func (UnimplementedOnboardingServiceServer) UpdateProfile(context.Context, *UpdateProfileRequest) (*UpdateProfileResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateProfile not implemented")
 }
+func (UnimplementedOnboardingServiceServer) ExplainProfile(context.Context, *ExplainProfileRequest) (*ExplainProfileResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExplainProfile not implemented")
+}
 func (UnimplementedOnboardingServiceServer) ActivateProfile(context.Context, *ActivateProfileRequest) (*ActivateProfileResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ActivateProfile not implemented")
 }
@@ -425,6 +460,9 @@ func (UnimplementedOnboardingServiceServer) ListSessions(context.Context, *ListS
 }
 func (UnimplementedOnboardingServiceServer) GetSession(context.Context, *GetSessionRequest) (*GetSessionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetSession not implemented")
+}
+func (UnimplementedOnboardingServiceServer) ExplainSession(context.Context, *ExplainSessionRequest) (*ExplainSessionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExplainSession not implemented")
 }
 func (UnimplementedOnboardingServiceServer) ResumeSession(context.Context, *ResumeSessionRequest) (*ResumeSessionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResumeSession not implemented")
@@ -597,6 +635,24 @@ func _OnboardingService_UpdateProfile_Handler(srv interface{}, ctx context.Conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OnboardingService_ExplainProfile_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExplainProfileRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OnboardingServiceServer).ExplainProfile(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OnboardingService_ExplainProfile_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OnboardingServiceServer).ExplainProfile(ctx, req.(*ExplainProfileRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OnboardingService_ActivateProfile_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ActivateProfileRequest)
 	if err := dec(in); err != nil {
@@ -683,6 +739,24 @@ func _OnboardingService_GetSession_Handler(srv interface{}, ctx context.Context,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(OnboardingServiceServer).GetSession(ctx, req.(*GetSessionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OnboardingService_ExplainSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExplainSessionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OnboardingServiceServer).ExplainSession(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OnboardingService_ExplainSession_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OnboardingServiceServer).ExplainSession(ctx, req.(*ExplainSessionRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -867,6 +941,10 @@ var OnboardingService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _OnboardingService_UpdateProfile_Handler,
 		},
 		{
+			MethodName: "ExplainProfile",
+			Handler:    _OnboardingService_ExplainProfile_Handler,
+		},
+		{
 			MethodName: "ActivateProfile",
 			Handler:    _OnboardingService_ActivateProfile_Handler,
 		},
@@ -885,6 +963,10 @@ var OnboardingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetSession",
 			Handler:    _OnboardingService_GetSession_Handler,
+		},
+		{
+			MethodName: "ExplainSession",
+			Handler:    _OnboardingService_ExplainSession_Handler,
 		},
 		{
 			MethodName: "ResumeSession",

@@ -1,0 +1,192 @@
+package send
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"paceline.internal/services/messaging/sms"
+)
+
+// Outcomes of an explanation that are no Outcome of a send.
+const (
+	WouldSend  Outcome = "sent" // Twilio would be asked
+	WithoutOne Outcome = "no_sender"
+	OtherText  Outcome = "key_reused"
+	FromPerson Outcome = "received" // it is a message of the person
+)
+
+// Gate is one question that decides what a send is answered.
+type Gate struct {
+	Name    string
+	Outcome Outcome // of the send, if it does not pass
+	Passed  bool
+	Fact    string
+	Since   time.Time
+	Change  string // what would change it; empty when it passes
+}
+
+// Explanation is what a send would be answered, and why.
+type Explanation struct {
+	Outcome Outcome
+	Gates   []Gate // in the order in which they decide
+	Next    string // what happens by itself
+	Advice  string // what may be done about it
+}
+
+// Explain says what Send would answer to a request now. It changes nothing; that outreach waits for its turn is not explained. ErrInvalid.
+func (s *Service) Explain(ctx context.Context, r Request) (Explanation, error) {
+	a, err := s.attempt(r)
+	if errors.Is(err, ErrNoSender) {
+		return explained([]Gate{{
+			Name: "sender", Outcome: WithoutOne, Fact: "the organisation owns no number to send from",
+			Change: "set DEFAULT_ORG_ID to the organisation that owns the configured sender",
+		}}, nil, time.Time{}), nil
+	}
+	if err != nil {
+		return Explanation{}, err
+	}
+	found, err := s.Store.Look(ctx, a)
+	if err != nil {
+		return Explanation{}, fmt.Errorf("look for the send: %w", err)
+	}
+	return explained(found.gates(a), found.Message, a.At), nil
+}
+
+// ExplainMessage says what the status of a stored message means, what happens next, and what Send would answer to its key now.
+func (s *Service) ExplainMessage(ctx context.Context, m Message) (Explanation, error) {
+	if m.Direction == Inbound {
+		return Explanation{Outcome: FromPerson, Next: "Onboarding answers it; the session's timeline has what it led to."}, nil
+	}
+	to, err := sms.StoredPhone(m.To)
+	if err != nil {
+		return Explanation{}, fmt.Errorf("read a recipient: %w", err)
+	}
+	a := Attempt{Request: Request{OrgID: m.OrgID, To: to, Key: m.Key}, BodyHash: m.BodyHash, At: s.Now()}
+	found, err := s.Store.Look(ctx, a)
+	if err != nil {
+		return Explanation{}, fmt.Errorf("look for the send: %w", err)
+	}
+	return explained(found.gates(a), &m, a.At), nil
+}
+
+// gates are the questions that a claim and its answer ask, in the order in which resultOf lets them decide.
+func (f Claim) gates(a Attempt) []Gate {
+	m := f.Message
+	waits := m == nil || m.Status == sms.Throttled // an attempt may be made, so what forbids one decides
+	gates := []Gate{{Name: "sender", Passed: true, Fact: "the organisation has one"}}
+	if m != nil && !m.Matches(a) {
+		return append(gates, Gate{
+			Name: "key", Outcome: OtherText, Fact: "the key was used for another recipient or another text", Since: m.CreatedAt,
+			Change: "a key of its own",
+		})
+	}
+	gates = append(gates, f.accepted(), f.consent(), f.attempt(a.At))
+	if waits && a.Reminds() {
+		gates = append(gates, Gate{
+			Name: "reminders", Outcome: RemindersOff, Passed: !f.RemindersOff, Fact: pick(f.RemindersOff, "the person wants no reminders", "the person wants reminders"),
+			Since: f.RemindersSince, Change: pick(f.RemindersOff, "the person texts that they want reminders, or an operator sets reminders to true", ""),
+		})
+	}
+	if waits {
+		gates = append(gates, Gate{
+			Name: "hold", Outcome: Held, Passed: !f.Held, Fact: pick(f.Held, "the person is on a safety hold", "no hold"), Since: f.HoldSince,
+			Change: pick(f.Held, "POST /v1/profiles/{profile_id}:release", ""),
+		})
+	}
+	if m != nil && m.Status == sms.Throttled {
+		gates = append(gates, Gate{
+			Name: "backoff", Outcome: Throttled, Passed: m.Retryable(a.At), Fact: "Twilio did not process the last attempt", Since: m.UpdatedAt,
+			Change: pick(m.Retryable(a.At), "", "time: it may be tried again at "+m.LeaseUntil.UTC().Format(time.RFC3339)),
+		})
+	}
+	return gates
+}
+
+func pick(holds bool, then, otherwise string) string {
+	if holds {
+		return then
+	}
+	return otherwise
+}
+
+// accepted asks whether Twilio has the message, which decides before everything else.
+func (f Claim) accepted() Gate {
+	if f.Message == nil || !f.Message.Accepted() {
+		return Gate{Name: "not_accepted", Passed: true, Fact: "Twilio is not known to have it"}
+	}
+	return Gate{
+		Name: "not_accepted", Outcome: AlreadyAccepted, Fact: "Twilio has it; its status is " + string(f.Message.Status), Since: f.Message.AcceptedAt,
+		Change: "nothing: it is never sent twice",
+	}
+}
+
+func (f Claim) consent() Gate {
+	return Gate{
+		Name: "consent", Outcome: OptedOut, Passed: !f.OptedOut, Fact: pick(f.OptedOut, "the person has opted out", "the person has not opted out"),
+		Since: f.ConsentSince, Change: pick(f.OptedOut, "the person texts START; or PUT /v1/consents/{phone} with evidence of it", ""),
+	}
+}
+
+// attempt asks how the last attempt ended.
+func (f Claim) attempt(now time.Time) Gate {
+	m := f.Message
+	if m == nil {
+		return Gate{Name: "attempt", Passed: true, Fact: "none was made"}
+	}
+	g := Gate{Name: "attempt", Since: m.UpdatedAt, Fact: "the last one is " + string(m.Status)}
+	switch m.Status {
+	case sms.Throttled:
+		g.Passed = true
+	case sms.Sending:
+		if g.Outcome = InFlight; m.Abandoned(now) {
+			g.Outcome, g.Fact = Unknown, "the process that made it is gone"
+		}
+		g.Change = "Twilio's answer"
+	case sms.Rejected:
+		g.Outcome, g.Fact = Rejected, explain(m.ErrorCode)
+		g.Change = "mend the cause, then activate anew or resume the session"
+	case sms.Parked, sms.GivenUp:
+		g.Outcome = map[sms.Status]Outcome{sms.Parked: Parked, sms.GivenUp: GivenUp}[m.Status]
+		g.Change = "POST /v1/messages/" + m.ID.String() + ":resolve, after GET /v1/messages/" + m.ID.String() + "/evidence"
+	case sms.Unknown, sms.Accepted, sms.Queued, sms.Sent, sms.Failed, sms.Undelivered, sms.Delivered, sms.Received:
+		g.Outcome, g.Change = Unknown, "its receipt, or Twilio's list of messages"
+	}
+	return g
+}
+
+// explained reads the outcome off the gates, and says what follows.
+func explained(gates []Gate, m *Message, now time.Time) Explanation {
+	e := Explanation{Outcome: WouldSend, Gates: gates}
+	for _, g := range gates {
+		if !g.Passed {
+			e.Outcome, e.Advice = g.Outcome, g.Change
+			break
+		}
+	}
+	e.Next = next(e.Outcome, m, now)
+	return e
+}
+
+// next is what happens by itself.
+func next(o Outcome, m *Message, now time.Time) string {
+	switch o {
+	case WouldSend, Throttled:
+		return "It is sent when whoever asked for it asks again."
+	case AlreadyAccepted:
+		if m.Status.Final() {
+			return ""
+		}
+		return "A receipt of Twilio says what became of it; without one Twilio is asked."
+	case InFlight:
+		return fmt.Sprintf("Twilio's answer is written down within %s, or the message is looked for at Twilio.", cmp.Or(m.LeaseUntil.Sub(now).Round(time.Second), time.Second))
+	case Unknown:
+		return "Its receipt settles it, or Twilio's list does: seen there it is adopted; absent twice it is sent again, or left to an operator where its flow says never_duplicate."
+	case Held:
+		return "It is sent once the hold is lifted and whoever asked for it asks again."
+	case Rejected, OptedOut, RemindersOff, Paced, Parked, GivenUp, WithoutOne, OtherText, FromPerson, Accepted:
+	}
+	return ""
+}

@@ -1,0 +1,91 @@
+package send_test
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	emulator "paceline.internal/emulators/twilio"
+	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sendtest"
+)
+
+// TestExplain holds an explanation to what happens: in any state that a person and a key can be in, it is asked for, and then the message
+// is sent.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	said, version, seen := 0, int64(0), map[send.Outcome]bool{}
+	rapid.Check(t, func(rt *rapid.T) {
+		said++
+		prefix := fmt.Sprint("explain:", said, ":")
+		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
+			said++
+			switch rapid.SampledFrom([]string{"hold", "release", "stop", "start", "silent", "spoken", "time", "settle", "nothing"}).Draw(rt, "what") {
+			case "hold", "release":
+				version++
+				b.Hold(rapid.Bool().Draw(rt, "held"), version)
+			case "stop":
+				b.Receive(fmt.Sprint("SM", said), "STOP")
+			case "start":
+				b.Receive(fmt.Sprint("SM", said), "START")
+			case "silent":
+				b.Receive(fmt.Sprint("SM", said), "stop reminders")
+			case "spoken":
+				b.Receive(fmt.Sprint("SM", said), "start reminders")
+			case "time":
+				b.Clock.Advance(time.Duration(rapid.IntRange(1, 90).Draw(rt, "seconds")) * time.Second)
+			case "settle":
+				b.Reconcile()
+			}
+			r := b.Request()
+			r.Key = prefix + rapid.SampledFrom([]string{"1", "2"}).Draw(rt, "key")
+			r.Purpose = rapid.SampledFrom([]string{"", "goodbye"}).Draw(rt, "purpose")
+			if rapid.IntRange(0, 9).Draw(rt, "other words") == 0 {
+				r.Body = "other words"
+			}
+			fate := rapid.SampledFrom([]emulator.Script{
+				{}, sendtest.Lose(emulator.AnswerTooMany, false), sendtest.Mute(emulator.AnswerReset, true), sendtest.Mute(emulator.AnswerReset, false),
+			}).Draw(rt, "fate")
+			explained, err := b.Service(nil).Explain(t.Context(), r)
+			require.NoError(rt, err)
+			calls := len(b.Sent())
+			var asked atomic.Bool
+			b.Emulator.SetScript(emulator.Script{OnCallback: fate.OnCallback, OnCreate: func(_ int, m emulator.Message) emulator.CreateFault {
+				asked.Store(true)
+				if fate.OnCreate == nil {
+					return emulator.CreateFault{}
+				}
+				return fate.OnCreate(1, m)
+			}})
+			result, err := b.Service(nil).Send(t.Context(), r)
+			seen[explained.Outcome] = true
+			switch {
+			case errors.Is(err, send.ErrKeyReused):
+				require.Equal(rt, send.OtherText, explained.Outcome)
+			case asked.Load():
+				require.NoError(rt, err)
+				require.Equal(rt, send.WouldSend, explained.Outcome, "%+v", explained)
+			default:
+				require.NoError(rt, err)
+				require.Equal(rt, result.Outcome, explained.Outcome, "%+v", explained)
+				require.Len(rt, b.Sent(), calls)
+			}
+			for _, g := range explained.Gates {
+				require.Equal(rt, g.Passed, g.Change == "", "%+v", g)
+				require.NotEmpty(rt, g.Fact)
+				require.NotContains(rt, g.Fact, sendtest.Theirs)
+			}
+		}
+	})
+	for _, o := range []send.Outcome{
+		send.WouldSend, send.AlreadyAccepted, send.OptedOut, send.Held, send.RemindersOff, send.Throttled, send.Unknown, send.OtherText,
+	} {
+		require.True(t, seen[o], "never met: %s", o)
+	}
+}

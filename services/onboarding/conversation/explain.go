@@ -1,0 +1,293 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"paceline.internal/services/onboarding/session"
+)
+
+// Gate is one question that decides what happens, and its answer.
+type Gate struct {
+	Name    string
+	Outcome string // what comes of it, if it does not pass
+	Passed  bool
+	Fact    string // never a text or a phone number
+	Since   time.Time
+	Change  string // what would change it; empty when it passes
+}
+
+// Explanation is what would happen now, and why.
+type Explanation struct {
+	Outcome string
+	Gates   []Gate // in the order in which they decide
+	Next    string // what happens by itself
+	Advice  string // what may be done about it
+}
+
+// Circumstances are what decides about a person beside their newest session.
+type Circumstances struct {
+	PausedAt        time.Time // of the newest session; zero when it is not paused
+	ConsentRequired bool      // the organisation takes nobody without a consent record
+	AwaitsOperator  bool      // words of the person wait for an operator
+}
+
+// Outcomes of an explanation that no execution has a word for.
+const (
+	outcomeSent     = "sent"
+	outcomeOpened   = "opened"
+	outcomeNotDue   = "not_due"
+	outcomePaused   = "scheduling_paused"
+	outcomeNoSender = "no_sender"
+)
+
+// ExplainStep says what would come of a session's step if its alarm came now: every gate that ExecuteStep asks, in its order, and then
+// those of messaging. It changes nothing. ErrNoSession, ErrUnavailable.
+func (c *Service) ExplainStep(ctx context.Context, orgID, sessionID string) (Explanation, error) {
+	view, due, err := c.Store.LoadStep(ctx, sessionID)
+	if err == nil && view.Session.OrgID != orgID {
+		err = ErrNoSession
+	}
+	if err != nil {
+		return Explanation{}, err
+	}
+	circumstances, err := c.Store.Circumstances(ctx, orgID, view.Session.ProfileID)
+	if err != nil {
+		return Explanation{}, err
+	}
+	gates := c.stepGates(view, circumstances)
+	step, inBurst := c.Flow.Step(view.Session.NextStep)
+	if !inBurst {
+		return explained(view, gates, outcomeSent), nil
+	}
+	timed, err := c.timeGates(ctx, view.Session, step, due)
+	if err != nil {
+		return Explanation{}, err
+	}
+	sent, err := c.explainSend(ctx, view, step.Text, session.Key(view.Session.ProfileID, view.Session.ID, step.ID))
+	if err != nil {
+		return Explanation{}, err
+	}
+	e := explained(view, append(gates, timed...), sent.Outcome)
+	if e.Gates = append(e.Gates, sent.Gates...); e.Outcome == sent.Outcome && e.Advice == "" {
+		e.Advice = sent.Advice
+	}
+	return e, nil
+}
+
+// stepGates are the gates that the rows decide.
+func (c *Service) stepGates(v View, also Circumstances) []Gate {
+	r := v.Session
+	alarm := session.StepPayload{
+		ProfileID: r.ProfileID, SessionID: r.ID, StepID: r.NextStep, ExpectedToken: session.AwaitingBurst,
+	}
+	change := map[session.SkipReason]string{
+		session.SkipOptedOut: "the person texts START, then the profile is activated", session.SkipSafetyHold: releaseOf(r.ProfileID),
+		session.SkipSessionInactive: reviveOf(r), session.SkipStale: "the person replies", session.SkipPaused: "the person replies",
+	}
+	words := map[session.SkipReason]Gate{
+		session.SkipOptedOut:        {Name: "stop", Fact: "the session is " + string(r.Status), Since: r.UpdatedAt},
+		session.SkipSessionInactive: {Name: "session", Fact: "the session is " + string(r.Status) + " and " + string(r.Mode), Since: r.UpdatedAt},
+		session.SkipStale:           {Name: "step", Fact: "it waits in " + string(r.Token) + dueStep(r), Since: r.UpdatedAt},
+		session.SkipSafetyHold:      {Name: "hold", Fact: held(v.Hold), Since: holdSince(v)},
+		session.SkipPaused:          {Name: "pause", Fact: pick(r.Paused, "the person asked for later", "not paused"), Since: also.PausedAt},
+	}
+	gates := []Gate{{Name: "scheduling", Outcome: outcomePaused, Passed: !c.SchedulingDisabled, Fact: "alarms are published"}}
+	if c.SchedulingDisabled {
+		gates[0].Fact, gates[0].Change = "ONBOARDING_SCHEDULING_DISABLED is set", "lift ONBOARDING_SCHEDULING_DISABLED"
+	}
+	for _, asked := range session.Gates(r.ProfileID, v.Snapshot(), alarm) {
+		g, known := words[asked.Skip]
+		if !known { // the alarm that is explained names this session
+			continue
+		}
+		g.Outcome, g.Passed = string(asked.Skip), asked.Passed
+		if !g.Passed {
+			g.Change = change[asked.Skip]
+		}
+		gates = append(gates, g)
+	}
+	return gates
+}
+
+func dueStep(r session.Record) string {
+	if r.NextStep == "" {
+		return ": for the person's reply"
+	}
+	return ", where " + string(r.NextStep) + " is due"
+}
+
+// pick is one of two facts.
+func pick(is bool, then, otherwise string) string {
+	if is {
+		return then
+	}
+	return otherwise
+}
+
+func held(hold bool) string { return pick(hold, "the person is on a safety hold", "no hold") }
+
+func releaseOf(profileID string) string { return "POST /v1/profiles/" + profileID + ":release" }
+
+// holdSince reads the version of a hold, which is also its time, in microseconds; a hold of early releases has none.
+func holdSince(v View) time.Time {
+	if v.HoldVersion <= 1 {
+		return time.Time{}
+	}
+	return time.UnixMicro(v.HoldVersion).UTC()
+}
+
+// reviveOf is what makes a session active again.
+func reviveOf(r session.Record) string {
+	switch {
+	case r.Status.Parked():
+		return r.Reason
+	case r.Mode != session.Onboarding:
+		return "nothing: onboarding is over"
+	}
+	return "activate the profile, which opens a new session"
+}
+
+// timeGates are the gates that let a step wait.
+func (c *Service) timeGates(ctx context.Context, r session.Record, step session.Step, due StepDue) ([]Gate, error) {
+	now := c.Now()
+	quiet := Gate{Name: "quiet_hours", Outcome: string(session.SkipQuietHours), Passed: true, Fact: "outside quiet hours, or the burst has begun"}
+	if until, is := r.QuietUntil(now); is {
+		begun, err := c.begun(ctx, r, step, now)
+		if err != nil {
+			return nil, err
+		}
+		if quiet.Passed = begun; !begun {
+			quiet.Fact, quiet.Change = "the organisation's quiet hours, by the person's clock", until.UTC().Format(time.RFC3339)
+		}
+	}
+	arrives := Gate{Name: "due", Outcome: outcomeNotDue, Passed: !due.Now.After(now), Fact: "due", Since: due.Now}
+	if !arrives.Passed {
+		arrives.Fact, arrives.Since, arrives.Change = "not due yet", time.Time{}, due.Now.UTC().Format(time.RFC3339)
+	}
+	receipt := Gate{Name: "delivery", Outcome: string(session.SkipAwaitingDelivery), Passed: true, Fact: "no delivery is waited for"}
+	if before, ok := c.Flow.Previous(step.ID); ok && step.AfterDelivery > 0 {
+		until, waits, err := c.deliveryOf(ctx, r, step, before)
+		if err != nil {
+			return nil, err
+		}
+		if receipt.Passed = !waits; waits {
+			receipt.Fact = "the message before is not known to be delivered"
+			receipt.Change = "its receipt, or " + until.UTC().Format(time.RFC3339)
+		}
+	}
+	return []Gate{quiet, arrives, receipt}, nil
+}
+
+// explainSend asks messaging about a message of a session.
+func (c *Service) explainSend(ctx context.Context, v View, text session.TextKey, key string) (Explanation, error) {
+	r := v.Session
+	body, err := c.Catalog.Render(r.CopyVersion, v.Locale, string(text), v.FirstName)
+	if err != nil {
+		return Explanation{}, fmt.Errorf("render %s: %w", text, err)
+	}
+	e, err := c.Carrier.Explain(ctx, Message{
+		OrgID: r.OrgID, ProfileID: r.ProfileID, To: v.Phone, Body: body, Key: key, Unknown: c.Flow.UnknownSends(), HoldVersion: v.HoldVersion,
+	})
+	if err != nil {
+		return Explanation{}, fmt.Errorf("explain a send: %w", err)
+	}
+	for i := range e.Gates {
+		e.Gates[i].Name = "send." + e.Gates[i].Name
+	}
+	if e.Outcome == "already_accepted" { // it is not sent again, and the session goes on
+		e.Outcome = string(session.SkipAlreadySent)
+	}
+	return e, nil
+}
+
+// explained reads the outcome off the gates; passed is that of all of them.
+func explained(v View, gates []Gate, passed string) Explanation {
+	e := Explanation{Outcome: passed, Gates: gates}
+	for _, g := range gates {
+		if !g.Passed {
+			e.Outcome, e.Advice = g.Outcome, g.Change
+			break
+		}
+	}
+	e.Next = nextOf(v.Session, e.Outcome)
+	return e
+}
+
+// nextOf is what happens by itself.
+func nextOf(r session.Record, outcome string) string {
+	switch outcome {
+	case outcomeSent:
+		return "The alarm of the step is on its way; if it is lost, the sweeper sets it again."
+	case outcomeNotDue, string(session.SkipQuietHours), string(session.SkipAwaitingDelivery):
+		return "The step's alarm comes then."
+	case string(session.SkipAlreadySent):
+		return "The next execution of the step moves the session on without sending."
+	case string(session.SkipStale):
+		if r.Status == session.Active {
+			return "The person's next reply leads the conversation on."
+		}
+	case "in_flight", "unknown", "throttled":
+		return "QStash tries the step again; messaging finds out meanwhile."
+	case outcomeOpened:
+		return "An activation sends the opening, in quiet hours after their end."
+	}
+	return ""
+}
+
+// ExplainPerson says what would happen to a person now: to the step of the session that is open, whose id it returns, or else to an
+// activation without a consent record, by the gates that Activate asks in its order. ErrNoProfile, ErrUnavailable.
+func (c *Service) ExplainPerson(ctx context.Context, orgID, profileID string) (e Explanation, sessionID string, err error) {
+	p, err := c.Store.Profile(ctx, orgID, profileID)
+	if err != nil {
+		return e, "", err
+	}
+	view, err := c.Store.Conversation(ctx, orgID, p.Phone)
+	if err != nil {
+		return e, "", err
+	}
+	if r := view.Session; r.ID != "" && r.Status == session.Active {
+		e, err = c.ExplainStep(ctx, orgID, r.ID)
+		return e, r.ID, err
+	}
+	also, err := c.Store.Circumstances(ctx, orgID, profileID)
+	if err != nil {
+		return e, "", err
+	}
+	sender := c.Carrier.CheckSender(ctx, orgID, p.Phone)
+	if sender != nil && !errors.Is(sender, ErrNoSender) && !errors.Is(sender, ErrOptedOut) {
+		return e, "", sender
+	}
+	return explained(view, activationGates(view, also, sender), outcomeOpened), "", nil
+}
+
+// activationGates are what Activate and OpenSession ask.
+func activationGates(v View, also Circumstances, sender error) []Gate {
+	r, noSender, optedOut := v.Session, errors.Is(sender, ErrNoSender), errors.Is(sender, ErrOptedOut)
+	gates := []Gate{
+		{Name: "sender", Outcome: outcomeNoSender, Passed: !noSender, Fact: pick(noSender, "the organisation has no sender", "the organisation has one")},
+		{Name: "consent", Outcome: string(session.SkipOptedOut), Passed: !optedOut, Fact: pick(optedOut, "the person has opted out", "the person has not opted out")},
+		{Name: "hold", Outcome: string(session.SkipSafetyHold), Passed: !v.Hold, Fact: held(v.Hold), Since: holdSince(v)},
+		{Name: "session", Outcome: "session_parked", Passed: !r.Status.Parked(), Fact: "no session waits for an operator"},
+		{Name: "words", Outcome: "awaits_operator", Passed: !also.AwaitsOperator, Fact: pick(also.AwaitsOperator, "words of the person wait for an operator", "no words wait for an operator")},
+		{
+			Name: "consent_record", Outcome: "consent_record_required", Passed: !also.ConsentRequired,
+			Fact: pick(also.ConsentRequired, "the settings require a consent record", "the settings require no consent record"),
+		},
+	}
+	if r.Status.Parked() {
+		gates[3].Fact, gates[3].Since = "session "+r.ID+" is "+string(r.Status), r.UpdatedAt
+	}
+	changes := []string{
+		ErrNoSender.Error(), ErrOptedOut.Error(), releaseOf(r.ProfileID), (&SessionParked{Session: r}).Error(), ErrAwaitsOperator.Error(),
+		ErrConsentRequired.Error(),
+	}
+	for i := range gates {
+		if !gates[i].Passed {
+			gates[i].Change = changes[i]
+		}
+	}
+	return gates
+}
