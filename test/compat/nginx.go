@@ -103,7 +103,7 @@ func (b *behindNginx) call(name string, err error) result {
 
 // api is /v1 through nginx, as an operator.
 func (b *behindNginx) api() *operator.Client {
-	return &operator.Client{BaseURL: "https://" + nginxName, Token: b.site.operator, HTTP: b.proxy.client(stranger)}
+	return &operator.Client{BaseURL: "https://" + nginxName, Token: b.site.operator, HTTP: b.proxy.client()}
 }
 
 // conversation plays a person until the first message of the burst, which an alarm of QStash sends, was reported as delivered. The vendors
@@ -182,7 +182,7 @@ func (b *behindNginx) device(ctx context.Context) error {
 	}
 	path := "/v1/devices/" + made.Device.DeviceID + "/connect"
 	conn, _, err := websocket.Dial(ctx, "wss://"+nginxName+path, &websocket.DialOptions{ //nolint:bodyclose // the library closes it
-		HTTPClient: b.proxy.client(stranger), HTTPHeader: http.Header{"Authorization": {"Bearer " + made.Token}},
+		HTTPClient: b.proxy.client(), HTTPHeader: http.Header{"Authorization": {"Bearer " + made.Token}},
 	})
 	if err != nil {
 		return err
@@ -317,7 +317,7 @@ func (b *behindNginx) whoAsks(ctx context.Context) error {
 }
 
 func (b *behindNginx) keepsConnections(ctx context.Context) error {
-	client, connections := b.echo.client(stranger), map[string]bool{}
+	client, connections := b.echo.client(), map[string]bool{}
 	defer client.CloseIdleConnections()
 	for range 20 {
 		response, err := exchange(ctx, client, http.MethodGet, "/", nil, "")
@@ -367,7 +367,7 @@ type answered struct {
 func (*behindNginx) ask(
 	ctx context.Context, proxy *nginxServer, method, target string, header http.Header, body string,
 ) (answered, error) {
-	client := proxy.client(stranger)
+	client := proxy.client()
 	defer client.CloseIdleConnections()
 	got, err := exchange(ctx, client, method, target, header, body)
 	if err != nil { // nginx may know more
@@ -445,7 +445,7 @@ func (b *behindNginx) follow(ctx context.Context, types string) (*followed, erro
 		return nil, err
 	}
 	request.Header.Set("Authorization", "Bearer "+b.site.operator)
-	response, err := b.proxy.client(stranger).Do(request) //nolint:bodyclose // close does
+	response, err := b.proxy.client().Do(request) //nolint:bodyclose // close does
 	if err != nil {
 		cancel()
 		return nil, err

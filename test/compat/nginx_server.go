@@ -174,10 +174,10 @@ func (n *nginxServer) dialFrom(ctx context.Context, network, from string, protoc
 	}}).DialContext(ctx, network, n.addr)
 }
 
-// client calls nginx by its name from an address of this machine.
-func (n *nginxServer) client(from string) *http.Client {
+// client calls nginx by its name, as a stranger.
+func (n *nginxServer) client() *http.Client {
 	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return n.dialFrom(ctx, network, from, "http/1.1")
+		return n.dialFrom(ctx, network, stranger, "http/1.1")
 	}
 	return &http.Client{Transport: &http.Transport{DisableCompression: true, DialTLSContext: dial}}
 }
