@@ -17,7 +17,8 @@ type Bounds struct {
 // ProxyBounds are the gateway's.
 func ProxyBounds() Bounds {
 	return Bounds{
-		Body: maxBody, ShopifyBody: maxShopifyBody, Header: maxHeader, Answer: max(apiTimeout, stepTimeout, twilioTimeout, webhookTimeout) + answerTime,
-		Idle: idleTimeout, Silent: max(silentFor, pingEvery), Shopify: pathWebhooks + "shopify", Events: pathEvents, Connect: pathConnect,
+		Body: maxBody, ShopifyBody: maxShopifyBody, Header: maxHeader,
+		Answer: max(apiTimeout, stepTimeout, twilioTimeout, webhookTimeout) + answerTime,
+		Idle:   idleTimeout, Silent: max(silentFor, pingEvery), Shopify: pathWebhooks + "shopify", Events: pathEvents, Connect: pathConnect,
 	}
 }

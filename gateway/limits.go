@@ -30,8 +30,8 @@ const (
 	headerRateLimit       = "RateLimit"
 )
 
-// limits bound the requests that one organisation, and one caller of it, may make of /v1. They protect this process, so they are its own: of N
-// processes behind a load balancer a caller gets up to N times as much.
+// limits bound the requests that one organisation, and one caller of it, may make of /v1. They protect this process, so they are its own: of
+// N processes behind a load balancer a caller gets up to N times as much.
 type limits struct {
 	limits  []*limit
 	now     func() time.Time // the machine's clock: a simulated one stands still while its world works
@@ -51,7 +51,8 @@ type limit struct {
 }
 
 func newLimits(org, token Rate, meter metric.Meter, now func() time.Time) (*limits, error) {
-	refused, err := meter.Int64Counter("api_rate_limited_total", metric.WithDescription("Requests of /v1 that were refused, by the limit that refused them."))
+	refused, err := meter.Int64Counter("api_rate_limited_total",
+		metric.WithDescription("Requests of /v1 that were refused, by the limit that refused them."))
 	if err != nil {
 		return nil, err
 	}
@@ -128,8 +129,8 @@ func (ls *limits) count(header http.Header, caller rpc.Principal) (refusing *lim
 
 // Rate is how many requests a second are answered, and how many at once after a rest. The zero Rate is no limit.
 //
-// It is decided by the generic cell rate algorithm, whose one state of a caller is the instant at which the quota is whole again: every request
-// moves it on by a slot, the time in which one comes back.
+// It is decided by the generic cell rate algorithm, whose one state of a caller is the instant at which the quota is whole again: every
+// request moves it on by a slot, the time in which one comes back.
 type Rate struct{ perSecond, burst int }
 
 // off reports whether there is no limit.

@@ -46,7 +46,8 @@ func forPages(origins []config.Origin, next http.Handler) http.Handler {
 	return cors.New(cors.Options{
 		AllowedOrigins: allowed, AllowedMethods: append([]string{http.MethodHead}, apiMethods...),
 		AllowedHeaders: []string{"Authorization", "Content-Type", "Last-Event-ID", headerIdempotencyKey, headerRequestID},
-		ExposedHeaders: []string{headerRequestID, "Retry-After", "Allow", "Location", headerRateLimitPolicy, headerRateLimit}, MaxAge: preflightSeconds,
+		ExposedHeaders: []string{headerRequestID, "Retry-After", "Allow", "Location", headerRateLimitPolicy, headerRateLimit},
+		MaxAge:         preflightSeconds,
 	}).Handler(next)
 }
 

@@ -120,7 +120,8 @@ func (f *peopleFile) next() (row, error) {
 			if strings.Join(fields, "") == "" {
 				continue
 			}
-			return row{line: parse.Line, wrong: []refusal{{line: parse.Line, reason: fmt.Sprintf("it has %d columns, and the first line %d", len(fields), len(f.at))}}}, nil
+			reason := fmt.Sprintf("it has %d columns, and the first line %d", len(fields), len(f.at))
+			return row{line: parse.Line, wrong: []refusal{{line: parse.Line, reason: reason}}}, nil
 		case malformed:
 			return row{line: parse.StartLine, wrong: []refusal{{line: parse.StartLine, reason: "a quote stands where none may"}}}, nil
 		case err != nil:

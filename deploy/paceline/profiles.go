@@ -40,9 +40,9 @@ type importCommand struct {
 func (c *importCommand) Help() string {
 	return `The columns may be in any order; locale and time_zone may be left out. Commas or semicolons, with or without a byte order mark.
 
-Without --yes nothing is sent: the file is held to the rules of a profile, and the lines that break them are reported. With --yes each person is
-created who is not there yet. A phone that is there already is left as it is, and is reported when the file says something else. So it may be run
-again at any time, also after it was broken off. Nobody is activated.
+Without --yes nothing is sent: the file is held to the rules of a profile, and the lines that break them are reported. With --yes each
+person is created who is not there yet. A phone that is there already is left as it is, and is reported when the file says something else.
+So it may be run again at any time, also after it was broken off. Nobody is activated.
 
 PACELINE_API_TOKEN is a token of an operator or an app; without it one is signed with API_JWT_SECRET, or the secrets of paceline up.
 The exit code is 0 only if every line was taken.`
@@ -101,13 +101,15 @@ func (c *importCommand) preview(out io.Writer, refused *refusals) (good int, err
 		if good++; good > shown {
 			return nil
 		}
-		_, err := fmt.Fprintf(out, "line %d: %s, %s, %s, %s\n", r.line, masked(r.person.Phone), r.person.FirstName, r.person.Locale, r.person.TimeZone)
+		p := r.person
+		_, err := fmt.Fprintf(out, "line %d: %s, %s, %s, %s\n", r.line, masked(p.Phone), p.FirstName, p.Locale, p.TimeZone)
 		return err
 	})
 	if err != nil {
 		return 0, err
 	}
-	_, err = fmt.Fprintf(out, "%s: %d people can be created, where their phone is not there yet; refused lines: %d.\n", c.File, good, refused.lines)
+	_, err = fmt.Fprintf(out, "%s: %d people can be created, where their phone is not there yet; refused lines: %d.\n",
+		c.File, good, refused.lines)
 	return good, err
 }
 
@@ -149,7 +151,9 @@ func (c *importCommand) create(ctx context.Context, t terminal, good int, refuse
 	pool := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: c.Parallel}
 	defer pool.CloseIdleConnections()
 	i := &importing{
-		api:  operator.Client{BaseURL: strings.TrimSuffix(c.URL, "/"), Token: token, HTTP: &http.Client{Transport: pool, Timeout: 30 * time.Second}},
+		api: operator.Client{
+			BaseURL: strings.TrimSuffix(c.URL, "/"), Token: token, HTTP: &http.Client{Transport: pool, Timeout: 30 * time.Second},
+		},
 		rest: process.RestOnMachineClock, parallel: c.Parallel, refused: refused, bar: progress(t.out, good),
 	}
 	err = i.run(ctx, c.each)
@@ -165,8 +169,8 @@ func progress(out io.Writer, total int) *progressbar.ProgressBar {
 	file, ok := out.(*os.File)
 	return progressbar.NewOptions(total,
 		progressbar.OptionSetWriter(out), progressbar.OptionSetVisibility(ok && term.IsTerminal(int(file.Fd()))),
-		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("people"), progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionClearOnFinish(),
+		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("people"),
+		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(),
 	)
 }
 

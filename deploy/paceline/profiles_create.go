@@ -40,8 +40,8 @@ type importing struct {
 	created, known atomic.Int64 // people
 }
 
-// run sends every row that can be sent, some at the same time and those of one phone one after the other, so that the first of them counts. It ends
-// with the first that no other could follow: the token is not accepted, or the gateway does not answer.
+// run sends every row that can be sent, some at the same time and those of one phone one after the other, so that the first of them counts.
+// It ends with the first that no other could follow: the token is not accepted, or the gateway does not answer.
 func (i *importing) run(ctx context.Context, each func(func(row) error) error) error {
 	all, ctx := errgroup.WithContext(ctx)
 	lines := make([]chan row, i.parallel)
@@ -61,7 +61,7 @@ func (i *importing) run(ctx context.Context, each func(func(row) error) error) e
 			return i.refused.add(r.wrong...)
 		}
 		select {
-		case lines[crc32.ChecksumIEEE([]byte(r.person.Phone))%uint32(len(lines))] <- r:
+		case lines[int(crc32.ChecksumIEEE([]byte(r.person.Phone)))%len(lines)] <- r:
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -121,7 +121,9 @@ func (i *importing) took(r row, created bool, there operator.Person) error {
 	var wrong []refusal
 	for _, column := range r.given {
 		said := map[string][2]string{
-			columnFirstName: {r.person.FirstName, there.FirstName}, columnLocale: {r.person.Locale, there.Locale}, columnTimeZone: {r.person.TimeZone, there.TimeZone},
+			columnFirstName: {r.person.FirstName, there.FirstName},
+			columnLocale:    {r.person.Locale, there.Locale},
+			columnTimeZone:  {r.person.TimeZone, there.TimeZone},
 		}[column]
 		if said[0] != said[1] {
 			wrong = append(wrong, refusal{r.line, column, "exists: the phone has a profile with another " + column + ", which was left as it is"})

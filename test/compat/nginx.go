@@ -35,8 +35,8 @@ type behindNginx struct {
 	echo  *nginxServer // in front of a server that answers with what arrived
 }
 
-// judgeNginx runs Debian's nginx with deploy/proxy/nginx.conf in front of a whole product, whose vendors reach it through nginx alone, and in front of
-// a server that says what arrives.
+// judgeNginx runs Debian's nginx with deploy/proxy/nginx.conf in front of a whole product, whose vendors reach it through nginx alone, and
+// in front of a server that says what arrives.
 func judgeNginx(ctx context.Context, _ *site) (results []result, err error) {
 	binary, err := nginxBinary()
 	if err != nil {
@@ -103,7 +103,7 @@ func (b *behindNginx) call(name string, err error) result {
 
 // api is /v1 through nginx, as an operator.
 func (b *behindNginx) api() *operator.Client {
-	return &operator.Client{BaseURL: "https://" + nginxName, Token: b.site.operator, HTTP: b.proxy.client(stranger)}
+	return &operator.Client{BaseURL: "https://" + nginxName, Token: b.site.operator, HTTP: b.proxy.client()}
 }
 
 // conversation plays a person until the first message of the burst, which an alarm of QStash sends, was reported as delivered. The vendors
@@ -176,11 +176,13 @@ func (b *behindNginx) device(ctx context.Context) error {
 		}
 		Token string
 	}
-	if err := b.api().Call(ctx, http.MethodPost, "/v1/devices", map[string]string{"profile_id": person.ProfileID, "name": "compat"}, &made); err != nil {
+	in := map[string]string{"profile_id": person.ProfileID, "name": "compat"}
+	if err := b.api().Call(ctx, http.MethodPost, "/v1/devices", in, &made); err != nil {
 		return err
 	}
-	conn, _, err := websocket.Dial(ctx, "wss://"+nginxName+"/v1/devices/"+made.Device.DeviceID+"/connect", &websocket.DialOptions{ //nolint:bodyclose // the library closes it
-		HTTPClient: b.proxy.client(stranger), HTTPHeader: http.Header{"Authorization": {"Bearer " + made.Token}},
+	path := "/v1/devices/" + made.Device.DeviceID + "/connect"
+	conn, _, err := websocket.Dial(ctx, "wss://"+nginxName+path, &websocket.DialOptions{ //nolint:bodyclose // the library closes it
+		HTTPClient: b.proxy.client(), HTTPHeader: http.Header{"Authorization": {"Bearer " + made.Token}},
 	})
 	if err != nil {
 		return err
@@ -222,7 +224,7 @@ func (b *behindNginx) headers(ctx context.Context) error {
 	for _, name := range []string{"A", "B", "C", "D"} {
 		huge["X-"+name] = []string{strings.Repeat("x", 8<<10)}
 	}
-	response, err := b.ask(ctx, b.proxy, stranger, http.MethodGet, "/v1/sessions", huge, "")
+	response, err := b.ask(ctx, b.proxy, http.MethodGet, "/v1/sessions", huge, "")
 	if err == nil && response.status != http.StatusBadRequest {
 		err = fmt.Errorf("40 KiB of headers are answered %d", response.status)
 	}
@@ -231,14 +233,17 @@ func (b *behindNginx) headers(ctx context.Context) error {
 
 // refuses makes a call whose error must come from a domain, in the one shape of errors.
 func (b *behindNginx) refuses(ctx context.Context, method, path string, header http.Header, body string, status int, by string) error {
-	response, err := b.ask(ctx, b.proxy, stranger, method, path, header, body)
+	response, err := b.ask(ctx, b.proxy, method, path, header, body)
 	if err != nil {
 		return err
 	}
 	var said struct {
-		Code    int
-		Message string
-		Details []struct{ Reason, Domain string }
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+		Details []struct {
+			Reason string `json:"reason"`
+			Domain string `json:"domain"`
+		} `json:"details"`
 	}
 	if err := json.Unmarshal(response.body, &said); err != nil {
 		return fmt.Errorf("%s of %d bytes: %d: %w", path, len(body), response.status, err)
@@ -252,7 +257,7 @@ func (b *behindNginx) refuses(ctx context.Context, method, path string, header h
 func (b *behindNginx) answersForTheGateway(ctx context.Context) error {
 	b.site = &site{}
 	err := b.refuses(ctx, http.MethodGet, "/v1/sessions", nil, "", http.StatusBadGateway, "paceline.proxy")
-	response, asked := b.ask(ctx, b.proxy, stranger, http.MethodGet, "/", nil, "")
+	response, asked := b.ask(ctx, b.proxy, http.MethodGet, "/", nil, "")
 	if asked == nil && response.header.Get("Retry-After") == "" {
 		asked = errors.New("502 has no Retry-After")
 	}
@@ -273,7 +278,9 @@ func (b *behindNginx) refusesOtherNames(ctx context.Context) error {
 func (b *behindNginx) raw(ctx context.Context) error {
 	target := "/api/onboarding//step/%2E%2e/../x%2Fy;v=1?z=%20+&z=&%41=%c3%a9"
 	body := "MessageSid=SM1&Body=a+b%20c\x00\xff\r\n"
-	header := http.Header{"X-Twilio-Signature": {"a+b/c="}, "Upstash-Signature": {"e30.e30.x_-"}, "Content-Type": {"application/x-www-form-urlencoded"}}
+	header := http.Header{
+		"X-Twilio-Signature": {"a+b/c="}, "Upstash-Signature": {"e30.e30.x_-"}, "Content-Type": {"application/x-www-form-urlencoded"},
+	}
 	got, err := b.arrives(ctx, http.MethodPost, target, header, body)
 	if err != nil {
 		return err
@@ -302,14 +309,15 @@ func (b *behindNginx) whoAsks(ctx context.Context) error {
 			return err
 		}
 		if !slices.Equal(got.Header["X-Forwarded-For"], []string{stranger}) || !slices.Equal(got.Header["X-Request-Id"], []string{"mine-1"}) {
-			return fmt.Errorf("%s: X-Forwarded-For arrives as %q, X-Request-Id as %q", target, got.Header["X-Forwarded-For"], got.Header["X-Request-Id"])
+			return fmt.Errorf("%s: X-Forwarded-For arrives as %q, X-Request-Id as %q",
+				target, got.Header["X-Forwarded-For"], got.Header["X-Request-Id"])
 		}
 	}
 	return nil
 }
 
 func (b *behindNginx) keepsConnections(ctx context.Context) error {
-	client, connections := b.echo.client(stranger), map[string]bool{}
+	client, connections := b.echo.client(), map[string]bool{}
 	defer client.CloseIdleConnections()
 	for range 20 {
 		response, err := exchange(ctx, client, http.MethodGet, "/", nil, "")
@@ -332,7 +340,7 @@ func (b *behindNginx) discreet(ctx context.Context) error {
 	const phone = "+12025550174"
 	header := http.Header{"Authorization": {"Bearer " + b.site.operator}}
 	for _, path := range []string{"/v1/consents/" + phone, "/v1/sessions?phone=" + url.QueryEscape(phone)} {
-		if _, err := b.ask(ctx, b.proxy, stranger, http.MethodGet, path, header, ""); err != nil {
+		if _, err := b.ask(ctx, b.proxy, http.MethodGet, path, header, ""); err != nil {
 			return err
 		}
 	}
@@ -356,8 +364,10 @@ type answered struct {
 }
 
 // ask makes one call on a connection of its own.
-func (*behindNginx) ask(ctx context.Context, proxy *nginxServer, from, method, target string, header http.Header, body string) (answered, error) {
-	client := proxy.client(from)
+func (*behindNginx) ask(
+	ctx context.Context, proxy *nginxServer, method, target string, header http.Header, body string,
+) (answered, error) {
+	client := proxy.client()
 	defer client.CloseIdleConnections()
 	got, err := exchange(ctx, client, method, target, header, body)
 	if err != nil { // nginx may know more
@@ -389,13 +399,15 @@ func exchange(ctx context.Context, client *http.Client, method, target string, h
 
 // arrived is a request as the server behind nginx gets it.
 type arrived struct {
-	From, Target, Host string
-	Header             http.Header
-	Body               []byte
+	From   string      `json:"from"`
+	Target string      `json:"target"`
+	Host   string      `json:"host"`
+	Header http.Header `json:"header"`
+	Body   []byte      `json:"body"`
 }
 
 func (b *behindNginx) arrives(ctx context.Context, method, target string, header http.Header, body string) (got arrived, err error) {
-	response, err := b.ask(ctx, b.echo, stranger, method, target, header, body)
+	response, err := b.ask(ctx, b.echo, method, target, header, body)
 	if err != nil {
 		return got, err
 	}
@@ -426,13 +438,14 @@ type followed struct {
 // follow opens the stream, and returns once it has begun.
 func (b *behindNginx) follow(ctx context.Context, types string) (*followed, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*eventBound)
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+nginxName+gateway.ProxyBounds().Events+"?types="+types, http.NoBody)
+	target := "https://" + nginxName + gateway.ProxyBounds().Events + "?types=" + types
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
 	if err != nil {
 		cancel()
 		return nil, err
 	}
 	request.Header.Set("Authorization", "Bearer "+b.site.operator)
-	response, err := b.proxy.client(stranger).Do(request)
+	response, err := b.proxy.client().Do(request) //nolint:bodyclose // close does
 	if err != nil {
 		cancel()
 		return nil, err

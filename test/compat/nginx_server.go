@@ -21,6 +21,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"paceline.internal/emulators/clock"
 )
 
 // nginxServer is Debian's nginx with deploy/proxy/nginx.conf, in which only places are replaced.
@@ -49,7 +51,7 @@ func nginxBinary() (string, error) {
 }
 
 func nginxVersion(ctx context.Context, binary string) (string, error) {
-	out, err := exec.CommandContext(ctx, binary, "-v").CombinedOutput() //nolint:gosec // nginx
+	out, err := exec.CommandContext(ctx, binary, "-v").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("nginx -v: %w\n%s", err, out)
 	}
@@ -90,8 +92,9 @@ func startNginx(ctx context.Context, binary, upstream string) (n *nginxServer, e
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, socket.Close()) }()
-	n.cmd = exec.CommandContext(ctx, binary, "-c", filepath.Join(dir, "nginx.conf"), "-e", filepath.Join(dir, "start.log")) //nolint:gosec // nginx
-	n.cmd.Env = append(os.Environ(), "NGINX=3;")                                                                            // the first of ExtraFiles is 3
+	conf, log := filepath.Join(dir, "nginx.conf"), filepath.Join(dir, "start.log")
+	n.cmd = exec.CommandContext(ctx, binary, "-c", conf, "-e", log)
+	n.cmd.Env = append(os.Environ(), "NGINX=3;") // the first of ExtraFiles is 3
 	n.cmd.ExtraFiles, n.cmd.Stderr = []*os.File{socket}, n.stderr
 	n.cmd.Cancel, n.cmd.WaitDelay = func() error { return n.cmd.Process.Signal(syscall.SIGTERM) }, 5*time.Second
 	return n, n.cmd.Start()
@@ -103,7 +106,7 @@ func (n *nginxServer) certify() error {
 	if err != nil {
 		return err
 	}
-	now := time.Now()
+	now := clock.System().Now()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), DNSNames: []string{nginxName}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true,
@@ -156,7 +159,7 @@ func (n *nginxServer) configure(upstream string) error {
 		}
 		conf = strings.Replace(conf, old, here, 1)
 	}
-	return os.WriteFile(filepath.Join(n.dir, "nginx.conf"), []byte(conf), 0o600)
+	return os.WriteFile(filepath.Join(n.dir, "nginx.conf"), []byte(conf), 0o600) //nolint:gosec // a folder that was made for it
 }
 
 // dial is a connection to nginx whatever the address, with TLS: so a client that knows the gateway's own origin comes through it.
@@ -171,11 +174,12 @@ func (n *nginxServer) dialFrom(ctx context.Context, network, from string, protoc
 	}}).DialContext(ctx, network, n.addr)
 }
 
-// client calls nginx by its name from an address of this machine.
-func (n *nginxServer) client(from string) *http.Client {
-	return &http.Client{Transport: &http.Transport{DisableCompression: true, DialTLSContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return n.dialFrom(ctx, network, from, "http/1.1")
-	}}}
+// client calls nginx by its name, as a stranger.
+func (n *nginxServer) client() *http.Client {
+	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return n.dialFrom(ctx, network, stranger, "http/1.1")
+	}
+	return &http.Client{Transport: &http.Transport{DisableCompression: true, DialTLSContext: dial}}
 }
 
 // log is what nginx has written down.

@@ -40,6 +40,8 @@ func TestProxies(t *testing.T) {
 		t.Parallel()
 		conf := regexp.MustCompile(`#.*`).ReplaceAllString(files["nginx.conf"], "")
 		common, locations := nginxLocations(t, conf)
+		_, upstreams, found := strings.Cut(conf, "upstream gateway")
+		require.True(t, found)
 		shopify, events, connect := locations["= "+bounds.Shopify], locations["= "+bounds.Events], locations["~ ^/v1/devices/[^/]+/connect$"]
 		require.Regexp(t, `^/v1/devices/[^/]+/connect$`, strings.ReplaceAll(bounds.Connect, "{device_id}", device))
 		for _, size := range []string{"client_max_body_size", "client_body_buffer_size"} {
@@ -51,7 +53,7 @@ func TestProxies(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, int64(bounds.Header), count*bytesOf(t, headers[1]))
 		require.Greater(t, nginxTime(t, common, "proxy_read_timeout"), bounds.Answer)
-		require.Less(t, nginxTime(t, conf[strings.Index(conf, "upstream gateway"):], "keepalive_timeout"), bounds.Idle)
+		require.Less(t, nginxTime(t, upstreams, "keepalive_timeout"), bounds.Idle)
 		for _, stream := range []string{events, connect} {
 			require.GreaterOrEqual(t, nginxTime(t, stream, "proxy_read_timeout"), 3*bounds.Silent)
 		}
@@ -77,8 +79,7 @@ func TestProxies(t *testing.T) {
 		require.Less(t, m.upstreamIdle, bounds.Idle)
 		require.Equal(t, bounds.Body, m.body)
 
-		any := routes["/"]
-		require.Greater(t, any.GetRoute().GetTimeout().AsDuration(), bounds.Answer)
+		require.Greater(t, routes["/"].GetRoute().GetTimeout().AsDuration(), bounds.Answer)
 		require.Greater(t, routes[bounds.Shopify].GetRoute().GetTimeout().AsDuration(), bounds.Answer)
 		require.Equal(t, bounds.ShopifyBody, int64(m.perRoute(t, routes[bounds.Shopify]).GetBuffer().GetMaxRequestBytes().GetValue()))
 		connect := routes["/v1/devices/[^/]+/connect"]
