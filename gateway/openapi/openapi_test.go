@@ -76,7 +76,7 @@ func TestRules(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualError(t, r.unused(), "proto/openapi.yaml: operation S_M fits nothing\n"+
 			"proto/openapi.yaml: required Request.name fits nothing\nproto/openapi.yaml: field Request.*_id fits nothing")
-		r.ofOperation("S_M", "get", false, false)
+		r.ofOperation("S_M", false, false, false)
 		require.True(t, r.requires("Request", "name"))
 		require.Len(t, r.ofField("Request.session_id"), 1)
 		require.NoError(t, r.unused())
