@@ -50,10 +50,10 @@ var worldEnviron = map[string]string{
 }
 
 // loops of each service that rest on the world's clock: the jobs, outreach, the runs, the retention of jobs and outreach, the relay, the
-// sweeper and what tells holds, and of goals the relay, the sweeper, the devices and the offers; the reconciler, the responder, the
-// outbound queue and its retention.
+// sweeper and what tells holds, of goals the relay, the sweeper, the devices and the offers, and of events the sequencer, the readers, the
+// deliveries and their retention; the reconciler, the responder, the outbound queue and its retention.
 const (
-	onboardingLoops = 12
+	onboardingLoops = 16
 	messagingLoops  = 4
 )
 

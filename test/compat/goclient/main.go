@@ -69,10 +69,10 @@ func enrol(ctx context.Context, client *api.ClientWithResponses, phone string) (
 	switch {
 	case err != nil:
 		return profile, err
-	case made.JSON200 == nil || made.JSON200.Profile == nil:
+	case made.JSON201 == nil || made.JSON201.Profile == nil:
 		return profile, refused(made.StatusCode(), made.Body)
 	}
-	return made.JSON200.Profile.ProfileId, nil
+	return made.JSON201.Profile.ProfileId, nil
 }
 
 func activate(ctx context.Context, client *api.ClientWithResponses, profile uuid.UUID) (session uuid.UUID, err error) {
