@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"paceline.internal/platform/audit"
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
@@ -49,7 +50,7 @@ values ($1, $2, '+15005550001', 'Ada', 'en', 'UTC', $3, $3)`, n.person, b.orgID,
 	now := time.Now // tokens are on the machine's clock
 	tokens, err := rpc.NewTokens(config.NewSecret("0123456789abcdef0123456789abcdef"), now)
 	require.NoError(t, err)
-	served, err := rpc.NewServer(rpc.ServerConfig{Tokens: tokens, Log: log, TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: noop.NewMeterProvider()})
+	served, err := rpc.NewServer(rpc.ServerConfig{Tokens: tokens, Log: log, TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: noop.NewMeterProvider(), Keep: audit.New(b.pool, b.clock.Now).Keep})
 	require.NoError(t, err)
 	onboardingv1.RegisterGoalServiceServer(served, &server.Goals{
 		Goals: service, Devices: &goals.Devices{Store: rows, Now: b.clock.Now}, Hub: n.hub, Store: rows, Now: b.clock.Now,
