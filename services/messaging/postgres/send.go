@@ -139,7 +139,8 @@ func (s *Store) Claim(ctx context.Context, a send.Attempt) (claim send.Claim, er
 		if err != nil || won {
 			return send.Claim{Won: won, Message: &m}, err
 		}
-		claim, state, err := s.lookUp(ctx, a, args)
+		found, state, err := s.lookUp(ctx, a, args)
+		claim := found.Claim
 		switch there := claim.Message != nil; {
 		case err != nil:
 			return send.Claim{}, err
@@ -196,34 +197,34 @@ func (s *Store) claimed(ctx context.Context, a send.Attempt, sql string, args po
 }
 
 // Look is what a claim would find, without making one.
-func (s *Store) Look(ctx context.Context, a send.Attempt) (claim send.Claim, err error) {
+func (s *Store) Look(ctx context.Context, a send.Attempt) (found send.Standing, err error) {
 	defer mark(&err)
-	claim, _, err = s.lookUp(ctx, a, claimArgs(a))
-	return claim, err
+	found, _, err = s.lookUp(ctx, a, claimArgs(a))
+	return found, err
 }
 
 // lookUp is why a claim was not won. The state is empty when nothing is recorded about the recipient. That the recipient has opted out
 // does not stand in the way of the confirmation of just that; without a row it may not be sent, for whatever reason.
-func (s *Store) lookUp(ctx context.Context, a send.Attempt, args postgres.Args) (claim send.Claim, state consent.State, err error) {
+func (s *Store) lookUp(ctx context.Context, a send.Attempt, args postgres.Args) (standing send.Standing, state consent.State, err error) {
 	m, found, err := message(ctx, s.pool, sqlByKey, args)
 	if err != nil {
-		return send.Claim{}, "", err
+		return send.Standing{}, "", err
 	}
 	if found {
-		claim.Message = &m
+		standing.Message = &m
 	}
 	if a.Confirms != uuid.Nil {
-		claim.OptedOut = !found
-		return claim, "", nil
+		standing.OptedOut = !found
+		return standing, "", nil
 	}
 	var consented, held, reminded *time.Time
-	err = s.pool.QueryRow(ctx, sqlRefused, args).Scan(&state, &claim.Held, &claim.RemindersOff, &consented, &held, &reminded)
+	err = s.pool.QueryRow(ctx, sqlRefused, args).Scan(&state, &standing.Held, &standing.RemindersOff, &consented, &held, &reminded)
 	if err != nil {
-		return send.Claim{}, "", err
+		return send.Standing{}, "", err
 	}
-	claim.ConsentSince, claim.HoldSince, claim.RemindersSince = value(consented), value(held), value(reminded)
-	claim.OptedOut = state == consent.OptedOut
-	return claim, state, nil
+	standing.ConsentSince, standing.HoldSince, standing.RemindersSince = value(consented), value(held), value(reminded)
+	standing.OptedOut = state == consent.OptedOut
+	return standing, state, nil
 }
 
 func claimArgs(a send.Attempt) postgres.Args {

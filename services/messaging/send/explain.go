@@ -73,7 +73,7 @@ func (s *Service) ExplainMessage(ctx context.Context, m Message) (Explanation, e
 }
 
 // gates are the questions that a claim and its answer ask, in the order in which resultOf lets them decide.
-func (f Claim) gates(a Attempt) []Gate {
+func (f Standing) gates(a Attempt) []Gate {
 	m := f.Message
 	waits := m == nil || m.Status == sms.Throttled // an attempt may be made, so what forbids one decides
 	gates := []Gate{{Name: "sender", Passed: true, Fact: "the organisation has one"}}
@@ -113,7 +113,7 @@ func pick(holds bool, then, otherwise string) string {
 }
 
 // accepted asks whether Twilio has the message, which decides before everything else.
-func (f Claim) accepted() Gate {
+func (f Standing) accepted() Gate {
 	if f.Message == nil || !f.Message.Accepted() {
 		return Gate{Name: "not_accepted", Passed: true, Fact: "Twilio is not known to have it"}
 	}
@@ -123,7 +123,7 @@ func (f Claim) accepted() Gate {
 	}
 }
 
-func (f Claim) consent() Gate {
+func (f Standing) consent() Gate {
 	return Gate{
 		Name: "consent", Outcome: OptedOut, Passed: !f.OptedOut, Fact: pick(f.OptedOut, "the person has opted out", "the person has not opted out"),
 		Since: f.ConsentSince, Change: pick(f.OptedOut, "the person texts START; or PUT /v1/consents/{phone} with evidence of it", ""),
@@ -131,7 +131,7 @@ func (f Claim) consent() Gate {
 }
 
 // attempt asks how the last attempt ended.
-func (f Claim) attempt(now time.Time) Gate {
+func (f Standing) attempt(now time.Time) Gate {
 	m := f.Message
 	if m == nil {
 		return Gate{Name: "attempt", Passed: true, Fact: "none was made"}

@@ -98,7 +98,12 @@ type Claim struct {
 	Held bool
 	// RemindersOff says that the message is a reminder, and that the recipient wants none by now.
 	RemindersOff bool
-	// Since when the three are as they are; zero where nothing is recorded, and of a claim that was won.
+}
+
+// Standing is what a claim would find, and since when the person stands so; zero where nothing is recorded.
+type Standing struct {
+	Claim
+
 	ConsentSince, HoldSince, RemindersSince time.Time
 }
 

@@ -93,7 +93,7 @@ type store interface {
 	// or reports the row that has the key. A row whose attempt was abandoned becomes unknown. ErrKeyReused.
 	Claim(ctx context.Context, a Attempt) (Claim, error)
 	// Look is what a claim would find, without making one.
-	Look(ctx context.Context, a Attempt) (Claim, error)
+	Look(ctx context.Context, a Attempt) (Standing, error)
 	// Settle applies Message.Settle to the stored row and returns the row after it. An answer that the recipient has
 	// opted out is recorded as such in the same transaction.
 	Settle(ctx context.Context, claimed Message, a Answer) (Message, error)

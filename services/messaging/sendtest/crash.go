@@ -97,8 +97,8 @@ func (p *Process) Claim(ctx context.Context, a send.Attempt) (send.Claim, error)
 }
 
 // Look is a call of a port.
-func (p *Process) Look(ctx context.Context, a send.Attempt) (send.Claim, error) {
-	return called(p, "Look", func() (send.Claim, error) { return p.store.Look(ctx, a) })
+func (p *Process) Look(ctx context.Context, a send.Attempt) (send.Standing, error) {
+	return called(p, "Look", func() (send.Standing, error) { return p.store.Look(ctx, a) })
 }
 
 // Turn is a call of a port.
