@@ -99,18 +99,22 @@ var parameter = regexp.MustCompile(`\{\w+\}`)
 // unkept are the routes whose calls are not kept by whoever makes them, and read those of which only an operator's are; what changes something
 // is everything else. They are written out beside the protos, too.
 func unkept() (never, read []string) {
-	return []string{
-			"OnboardingService_GetSettings", "EngagementService_ListEngagementRuns", "EngagementService_GetEngagementStats",
-			"EventService_ListEventSubscriptions", "EventService_GetEventSubscription",
-		}, []string{
-			"OnboardingService_GetProfile", "OnboardingService_ListProfiles", "OnboardingService_ListSessions", "OnboardingService_GetSession", "OnboardingService_ListDeadLetters",
-			"OnboardingService_ListAudit", "OnboardingService_ExplainProfile", "OnboardingService_ExplainSession", "MessagingService_ExplainMessage",
-			"WebhookJobService_ListWebhookJobs", "WebhookJobService_GetWebhookJob", "MessagingService_GetMessage",
-			"MessagingService_ListMessages", "MessagingService_GetEvidence", "MessagingService_GetConsent", "OutboundService_GetQueuedText",
-			"OutboundService_ListQueuedTexts", "EngagementService_GetEngagement", "EngagementService_ListEngagementTransitions",
-			"EngagementService_ListOutreach", "GoalService_GetGoal", "GoalService_ListGoals", "GoalService_ExplainGoal", "GoalService_ListDevices",
-			"EventService_ListEvents", "EventService_ListEventDeliveries",
-		}
+	never = []string{
+		"OnboardingService_GetSettings", "EngagementService_ListEngagementRuns", "EngagementService_GetEngagementStats",
+		"EventService_ListEventSubscriptions", "EventService_GetEventSubscription",
+	}
+	read = []string{
+		"OnboardingService_GetProfile", "OnboardingService_ListProfiles", "OnboardingService_ListSessions", "OnboardingService_GetSession",
+		"OnboardingService_ExplainProfile", "OnboardingService_ExplainSession", "MessagingService_ExplainMessage",
+		"OnboardingService_ListDeadLetters", "OnboardingService_ListAudit", "WebhookJobService_ListWebhookJobs",
+		"WebhookJobService_GetWebhookJob", "MessagingService_GetMessage", "MessagingService_ListMessages",
+		"MessagingService_GetEvidence", "MessagingService_GetConsent", "OutboundService_GetQueuedText",
+		"OutboundService_ListQueuedTexts", "EngagementService_GetEngagement", "EngagementService_ListEngagementTransitions",
+		"EngagementService_ListOutreach", "GoalService_GetGoal", "GoalService_ListGoals",
+		"GoalService_ExplainGoal", "GoalService_ListDevices", "EventService_ListEvents",
+		"EventService_ListEventDeliveries",
+	}
+	return never, read
 }
 
 // TestWhoMay calls every route of /v1 as every role, and looks which calls are kept.

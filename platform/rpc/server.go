@@ -83,7 +83,8 @@ type Server struct {
 }
 
 // NewServer builds the chain, outermost first: trace, metrics, log, recover, deadline, authenticate, scope, seal; only then the
-// message is read, and the call kept that has to be. So a panic, a refusal and a call that comes too late are each traced, counted and logged, once.
+// message is read, and the call kept that has to be. So a panic, a refusal and a call that comes too late are each traced, counted and
+// logged, once.
 func NewServer(cfg ServerConfig) (*Server, error) {
 	if cfg.Tokens == nil || cfg.Log == nil || cfg.TracerProvider == nil || cfg.MeterProvider == nil {
 		return nil, errors.New("rpc server: Tokens, Log, TracerProvider and MeterProvider are required")

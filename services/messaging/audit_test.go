@@ -27,6 +27,7 @@ const messagingMethods = "paceline.messaging.v1.MessagingService/"
 
 func TestAudit(t *testing.T) {
 	t.Parallel()
+	now := time.Now // the service's, which is the machine's
 	as := func(t *testing.T, role rpc.Role, subject string) context.Context {
 		t.Helper()
 		return rpc.WithPrincipal(telemetry.WithRequestID(t.Context(), "r-"+subject),
@@ -91,7 +92,7 @@ func TestAudit(t *testing.T) {
 			all.Go(func() {
 				subject := fmt.Sprintf("shop-%d", i)
 				stored, err := queue.EnqueueText(as(t, rpc.RoleApp, subject), &messagingv1.EnqueueTextRequest{
-					IdempotencyKey: subject, To: theirs, Body: "Hi", Purpose: "transactional", SendAt: timestamppb.New(time.Now().Add(time.Hour)),
+					IdempotencyKey: subject, To: theirs, Body: "Hi", Purpose: "transactional", SendAt: timestamppb.New(now().Add(time.Hour)),
 				})
 				if !assertNoError(t, err) {
 					return
@@ -112,14 +113,14 @@ func TestAudit(t *testing.T) {
 
 	t.Run("WhatIsOldIsForgotten", func(t *testing.T) {
 		t.Parallel()
-		now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-		calls := audit.New(pgtest.New(t, messaging.Migrations()), func() time.Time { return now })
+		at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+		calls := audit.New(pgtest.New(t, messaging.Migrations()), func() time.Time { return at })
 		for range 3 {
 			_, err := calls.Keep(t.Context(), rpc.Call{Method: "m", Caller: rpc.Principal{Subject: "ada", OrgID: org, Role: rpc.RoleOperator}})
 			require.NoError(t, err)
-			now = now.Add(time.Hour)
+			at = at.Add(time.Hour)
 		}
-		more, err := calls.Forget(t.Context(), now.Add(-2*time.Hour))
+		more, err := calls.Forget(t.Context(), at.Add(-2*time.Hour))
 		require.NoError(t, err)
 		require.False(t, more)
 		left, err := calls.List(t.Context(), audit.Filter{OrgID: org, Limit: 9})
@@ -130,7 +131,7 @@ func TestAudit(t *testing.T) {
 
 	t.Run("ASubjectThatCannotBeKeptIsRefusedByTheTable", func(t *testing.T) {
 		t.Parallel()
-		calls := audit.New(pgtest.New(t, messaging.Migrations()), time.Now)
+		calls := audit.New(pgtest.New(t, messaging.Migrations()), now)
 		for _, caller := range []rpc.Principal{
 			{Subject: "", OrgID: org, Role: rpc.RoleOperator}, {Subject: "onboarding", OrgID: org, Role: rpc.RoleService},
 		} {
@@ -145,7 +146,7 @@ func TestAudit(t *testing.T) {
 		pool, err := postgres.OpenFor(t.Context(), "messaging", postgres.Config{URL: url})
 		require.NoError(t, err)
 		t.Cleanup(pool.Close)
-		calls := audit.New(pool, time.Now)
+		calls := audit.New(pool, now)
 		ctx := postgres.ForOrganisation(t.Context(), org)
 		_, err = calls.Keep(ctx, rpc.Call{Method: "m", Caller: rpc.Principal{Subject: "ada", OrgID: org, Role: rpc.RoleOperator}})
 		require.NoError(t, err, "it is kept all the same")

@@ -92,7 +92,8 @@ func (r queuedRow) queued() (outbound.Queued, error) {
 	request.OrgID, request.Key = r.OrgID, r.IdempotencyKey
 	t := outbound.Queued{
 		Request: request, ID: r.ID, Status: outbound.Status(r.Status), NextAt: value(r.NextRetryAt).UTC(), Attempts: r.Attempts,
-		Failure: outbound.Why(r.Failure), Explanation: r.ErrorMessage, CreatedAt: r.CreatedAt.UTC(), EndedAt: value(r.ProcessedAt).UTC(), Actor: r.Actor,
+		Failure: outbound.Why(r.Failure), Explanation: r.ErrorMessage, CreatedAt: r.CreatedAt.UTC(), EndedAt: value(r.ProcessedAt).UTC(),
+		Actor:     r.Actor,
 		MessageID: value(r.MessageID), ErrorCode: value(r.ErrorCode),
 	}
 	if r.MessageStatus != nil {

@@ -13,7 +13,9 @@ import (
 )
 
 // ListMessagingAudit is this service's part of the audit. Onboarding asks for one entry more than its own largest page.
-func (s *Server) ListMessagingAudit(ctx context.Context, r *messagingv1.ListMessagingAuditRequest) (*messagingv1.ListMessagingAuditResponse, error) {
+func (s *Server) ListMessagingAudit(
+	ctx context.Context, r *messagingv1.ListMessagingAuditRequest,
+) (*messagingv1.ListMessagingAuditResponse, error) {
 	orgID, err := readID("org_id", r.GetOrgId())
 	if err != nil {
 		return nil, refuse(ctx, err)
