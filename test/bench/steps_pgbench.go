@@ -57,10 +57,16 @@ func (s *server) newYardstick(ctx context.Context, t *tape, templates map[string
 	if err := y.graft(ctx, templates["messaging"]); err != nil {
 		return nil, err
 	}
+	if err := s.exec(ctx, "alter database "+y.database+" set search_path = public, "+grafted); err != nil { // of it, and not of its copies
+		return nil, err
+	}
 	return y, y.write(ctx, step)
 }
 
-// graft puts the tables of a database beside those that are there. What both have, such as the versions of their schemas, stays as it is.
+// grafted is the schema of the tables of messaging: both services have some of the same name, such as event_outbox.
+const grafted = "messaging"
+
+// graft puts the tables of a database beside those that are there, in a schema of their own.
 func (y *yardstick) graft(ctx context.Context, from string) error {
 	dump := filepath.Join(y.server.dir, "graft.sql")
 	socket, err := socketOf(y.server.url)
@@ -68,14 +74,21 @@ func (y *yardstick) graft(ctx context.Context, from string) error {
 		return err
 	}
 	at := []string{"-h", filepath.Dir(socket), "-U", "postgres"}
-	for _, cmd := range []*exec.Cmd{
-		exec.CommandContext(ctx, filepath.Join(y.bin, "pg_dump"), append(at, "-f", dump, from)...), //nolint:gosec // of the server's folder
-		exec.CommandContext(ctx, filepath.Join(y.bin, "psql"), //nolint:gosec // as above
-			append(at, "-q", "-o", os.DevNull, "-f", dump, y.database)...),
-	} {
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w: %s", cmd.Path, err, out)
-		}
+	fill := exec.CommandContext(ctx, filepath.Join(y.bin, "pg_dump"), append(at, "-f", dump, from)...) //nolint:gosec // of the server's folder
+	if out, err := fill.CombinedOutput(); err != nil {
+		return fmt.Errorf("pg_dump: %w: %s", err, out)
+	}
+	text, err := os.ReadFile(dump)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(dump, regexp.MustCompile(`\bpublic\b`).ReplaceAll(text, []byte(grafted)), 0o600); err != nil {
+		return err
+	}
+	pour := exec.CommandContext(ctx, filepath.Join(y.bin, "psql"), //nolint:gosec // as above
+		append(at, "-q", "-o", os.DevNull, "-c", "create schema "+grafted, "-f", dump, y.database)...)
+	if out, err := pour.CombinedOutput(); err != nil {
+		return fmt.Errorf("psql: %w: %s", err, out)
 	}
 	return nil
 }
@@ -336,7 +349,7 @@ func (y *yardstick) run(ctx context.Context, steps int) (_ PgbenchRun, err error
 		"-M", "prepared", "-c", strconv.Itoa(pgbenchClients), "-j", "2",
 		"-t", strconv.Itoa(steps/pgbenchClients), "-f", y.script, "-h", filepath.Dir(socket), "-U", "postgres", name)
 	cmd.Env = append(os.Environ(), "PGOPTIONS=-c enable_seqscan=off -c jit=off -c plan_cache_mode=force_generic_plan"+
-		" -c enable_hashjoin=off -c enable_mergejoin=off") // as the services have it
+		" -c enable_hashjoin=off -c enable_mergejoin=off -c search_path=public,"+grafted) // as the services have it
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return PgbenchRun{}, fmt.Errorf("pgbench: %w: %s", err, out)
