@@ -30,8 +30,8 @@ const (
 	headerRateLimit       = "RateLimit"
 )
 
-// limits bound the requests that one organisation, and one caller of it, may make of /v1. They protect this process, so they are its own: of
-// N processes behind a load balancer a caller gets up to N times as much.
+// limits bound the requests that one organisation, and one caller of it, may make of /v1. They protect this process, so they are its
+// own: of N processes behind a load balancer a caller gets up to N times as much.
 type limits struct {
 	limits  []*limit
 	now     func() time.Time // the machine's clock: a simulated one stands still while its world works

@@ -25,8 +25,8 @@ const (
 	columnTimeZone  = "time_zone"
 )
 
-// peopleFile reads people from CSV as spreadsheets write it: with or without a byte order mark, with either line end, parted by commas or by
-// semicolons, the columns in any order. It reads a row at a time, so a file may have any size.
+// peopleFile reads people from CSV as spreadsheets write it: with or without a byte order mark, with either line end, parted by commas or
+// by semicolons, the columns in any order. It reads a row at a time, so a file may have any size.
 type peopleFile struct {
 	bytes *rowBytes
 	rows  *csv.Reader

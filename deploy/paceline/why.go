@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/url"
 	"strings"
 	"text/tabwriter"
@@ -18,8 +19,8 @@ type whyCommand struct {
 
 // Help is what --help says after the first line.
 func (c *whyCommand) Help() string {
-	return "The gates stand in the order in which the product asks them; docs/explain.md says what each of them asks. It takes an operator's token, " +
-		"as paceline events does."
+	return "The gates stand in the order in which the product asks them; docs/explain.md says what each of them asks. It takes an operator's " +
+		"token, as paceline events does."
 }
 
 // explanationJSON is an explanation as /v1 shows it.
@@ -68,10 +69,10 @@ func (c *whyCommand) Run(ctx context.Context, t terminal) error {
 	if answer.SessionID != "" {
 		about = "The step of session " + answer.SessionID + " of profile " + id
 	}
-	return answer.Explanation.print(t, about)
+	return answer.Explanation.write(t.out, about)
 }
 
-func (e explanationJSON) print(t terminal, about string) error {
+func (e explanationJSON) write(to io.Writer, about string) error {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s, now: %s\n\n", about, e.Outcome)
 	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
@@ -94,6 +95,6 @@ func (e explanationJSON) print(t terminal, about string) error {
 	if e.Advice != "" {
 		fmt.Fprintf(&out, "\nTo change it: %s\n", e.Advice)
 	}
-	_, err := fmt.Fprint(t.out, out.String())
+	_, err := io.WriteString(to, out.String())
 	return err
 }

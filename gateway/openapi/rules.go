@@ -21,8 +21,8 @@ import (
 type rules struct {
 	// Document is the description without what is generated, taken as it is.
 	Document object `yaml:"document"`
-	// What operations have beside their fields: all of them, those with a body, those with a parameter in the path, those whose request has an idempotency_key, and each by its
-	// operation id.
+	// What operations have beside their fields: all of them, those with a body, those with a parameter in the path, those whose request has
+	// an idempotency_key, and each by its operation id.
 	Every      extras            `yaml:"every"`
 	WithBody   extras            `yaml:"with_body"`
 	WithPath   extras            `yaml:"with_path_parameter"`

@@ -10,12 +10,12 @@ import (
 	"paceline.internal/services/messaging/sms"
 )
 
-// Outcomes of an explanation that are no Outcome of a send.
+// Outcomes of an explanation that no send has. They have no type, so that a switch over what a send has need not name them.
 const (
-	WouldSend  Outcome = "sent" // Twilio would be asked
-	WithoutOne Outcome = "no_sender"
-	OtherText  Outcome = "key_reused"
-	FromPerson Outcome = "received" // it is a message of the person
+	WouldSend  = "sent" // Twilio would be asked
+	WithoutOne = "no_sender"
+	OtherText  = "key_reused"
+	FromPerson = "received" // it is a message of the person
 )
 
 // Gate is one question that decides what a send is answered.
@@ -86,8 +86,9 @@ func (f Standing) gates(a Attempt) []Gate {
 	gates = append(gates, f.accepted(), f.consent(), f.attempt(a.At))
 	if waits && a.Reminds() {
 		gates = append(gates, Gate{
-			Name: "reminders", Outcome: RemindersOff, Passed: !f.RemindersOff, Fact: pick(f.RemindersOff, "the person wants no reminders", "the person wants reminders"),
-			Since: f.RemindersSince, Change: pick(f.RemindersOff, "the person texts that they want reminders, or an operator sets reminders to true", ""),
+			Name: "reminders", Outcome: RemindersOff, Passed: !f.RemindersOff, Since: f.RemindersSince,
+			Fact:   pick(f.RemindersOff, "the person wants no reminders", "the person wants reminders"),
+			Change: pick(f.RemindersOff, "the person says that they want reminders, by text or by PUT /v1/profiles/{profile_id}/preferences", ""),
 		})
 	}
 	if waits {
@@ -118,15 +119,16 @@ func (f Standing) accepted() Gate {
 		return Gate{Name: "not_accepted", Passed: true, Fact: "Twilio is not known to have it"}
 	}
 	return Gate{
-		Name: "not_accepted", Outcome: AlreadyAccepted, Fact: "Twilio has it; its status is " + string(f.Message.Status), Since: f.Message.AcceptedAt,
-		Change: "nothing: it is never sent twice",
+		Name: "not_accepted", Outcome: AlreadyAccepted, Since: f.Message.AcceptedAt,
+		Fact: "Twilio has it; its status is " + string(f.Message.Status), Change: "nothing: it is never sent twice",
 	}
 }
 
 func (f Standing) consent() Gate {
 	return Gate{
-		Name: "consent", Outcome: OptedOut, Passed: !f.OptedOut, Fact: pick(f.OptedOut, "the person has opted out", "the person has not opted out"),
-		Since: f.ConsentSince, Change: pick(f.OptedOut, "the person texts START; or PUT /v1/consents/{phone} with evidence of it", ""),
+		Name: "consent", Outcome: OptedOut, Passed: !f.OptedOut, Since: f.ConsentSince,
+		Fact:   pick(f.OptedOut, "the person has opted out", "the person has not opted out"),
+		Change: pick(f.OptedOut, "the person texts START; or PUT /v1/consents/{phone} with evidence of it", ""),
 	}
 }
 
@@ -181,9 +183,11 @@ func next(o Outcome, m *Message, now time.Time) string {
 		}
 		return "A receipt of Twilio says what became of it; without one Twilio is asked."
 	case InFlight:
-		return fmt.Sprintf("Twilio's answer is written down within %s, or the message is looked for at Twilio.", cmp.Or(m.LeaseUntil.Sub(now).Round(time.Second), time.Second))
+		left := cmp.Or(m.LeaseUntil.Sub(now).Round(time.Second), time.Second)
+		return fmt.Sprintf("Twilio's answer is written down within %s, or the message is looked for at Twilio.", left)
 	case Unknown:
-		return "Its receipt settles it, or Twilio's list does: seen there it is adopted; absent twice it is sent again, or left to an operator where its flow says never_duplicate."
+		return "Its receipt settles it, or Twilio's list does: seen there it is adopted; absent twice it is sent again, or left to an operator " +
+			"where its flow says never_duplicate."
 	case Held:
 		return "It is sent once the hold is lifted and whoever asked for it asks again."
 	case Rejected, OptedOut, RemindersOff, Paced, Parked, GivenUp, WithoutOne, OtherText, FromPerson, Accepted:

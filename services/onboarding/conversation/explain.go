@@ -153,7 +153,9 @@ func reviveOf(r session.Record) string {
 // timeGates are the gates that let a step wait.
 func (c *Service) timeGates(ctx context.Context, r session.Record, step session.Step, due StepDue) ([]Gate, error) {
 	now := c.Now()
-	quiet := Gate{Name: "quiet_hours", Outcome: string(session.SkipQuietHours), Passed: true, Fact: "outside quiet hours, or the burst has begun"}
+	quiet := Gate{
+		Name: "quiet_hours", Outcome: string(session.SkipQuietHours), Passed: true, Fact: "outside quiet hours, or the burst has begun",
+	}
 	if until, is := r.QuietUntil(now); is {
 		begun, err := c.begun(ctx, r, step, now)
 		if err != nil {
@@ -267,11 +269,20 @@ func (c *Service) ExplainPerson(ctx context.Context, orgID, profileID string) (e
 func activationGates(v View, also Circumstances, sender error) []Gate {
 	r, noSender, optedOut := v.Session, errors.Is(sender, ErrNoSender), errors.Is(sender, ErrOptedOut)
 	gates := []Gate{
-		{Name: "sender", Outcome: outcomeNoSender, Passed: !noSender, Fact: pick(noSender, "the organisation has no sender", "the organisation has one")},
-		{Name: "consent", Outcome: string(session.SkipOptedOut), Passed: !optedOut, Fact: pick(optedOut, "the person has opted out", "the person has not opted out")},
+		{
+			Name: "sender", Outcome: outcomeNoSender, Passed: !noSender,
+			Fact: pick(noSender, "the organisation has no sender", "the organisation has one"),
+		},
+		{
+			Name: "consent", Outcome: string(session.SkipOptedOut), Passed: !optedOut,
+			Fact: pick(optedOut, "the person has opted out", "the person has not opted out"),
+		},
 		{Name: "hold", Outcome: string(session.SkipSafetyHold), Passed: !v.Hold, Fact: held(v.Hold), Since: holdSince(v)},
 		{Name: "session", Outcome: "session_parked", Passed: !r.Status.Parked(), Fact: "no session waits for an operator"},
-		{Name: "words", Outcome: "awaits_operator", Passed: !also.AwaitsOperator, Fact: pick(also.AwaitsOperator, "words of the person wait for an operator", "no words wait for an operator")},
+		{
+			Name: "words", Outcome: "awaits_operator", Passed: !also.AwaitsOperator,
+			Fact: pick(also.AwaitsOperator, "words of the person wait for an operator", "no words wait for an operator"),
+		},
 		{
 			Name: "consent_record", Outcome: "consent_record_required", Passed: !also.ConsentRequired,
 			Fact: pick(also.ConsentRequired, "the settings require a consent record", "the settings require no consent record"),

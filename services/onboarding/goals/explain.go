@@ -32,7 +32,10 @@ func (v Situation) Gates(now time.Time) (gates []Gate, outcome string) {
 			Fact: "it is due at " + v.ScheduledFor.UTC().Format(time.RFC3339), Change: "time, or POST /v1/goals/" + v.ID + ":reschedule",
 		},
 		{Name: "device", Outcome: "offline", Passed: v.Online, Fact: "the device is connected", Change: "connect the device"},
-		{Name: "free", Outcome: OutcomeBusy, Passed: runs || !v.Busy, Fact: "nothing runs on the device", Change: "the end of the goal that runs on the device"},
+		{
+			Name: "free", Outcome: OutcomeBusy, Passed: runs || !v.Busy, Fact: "nothing runs on the device",
+			Change: "the end of the goal that runs on the device",
+		},
 	}
 	if !v.Online {
 		gates[2].Fact = "the device is not connected"

@@ -23,7 +23,8 @@ type Settings struct {
 }
 
 const sqlSettings = `
-select quiet_hours, quiet_until, quiet_from, require_consent_record, updated_at, updated_by::text from organisation_settings where org_id = $1`
+select quiet_hours, quiet_until, quiet_from, require_consent_record, updated_at, updated_by::text
+from organisation_settings where org_id = $1`
 
 // Settings reads what an organisation has decided; one that has decided nothing has no quiet hours.
 func (s *Store) Settings(ctx context.Context, orgID string) (Settings, error) {
