@@ -72,29 +72,25 @@ func TestDemo(t *testing.T) {
 		require.NotContains(t, string(out), "BROKEN")
 	})
 
-	for _, locale := range []string{"en", "pt-BR"} {
-		t.Run("PlaysWeeksIn"+locale, func(t *testing.T) {
-			t.Parallel()
-			out, err := command(t, "demo", "--weeks", "6", "--locale", locale).Output()
-			require.NoError(t, err, "%s", out)
-			require.NotContains(t, string(out), "BROKEN")
-			require.Contains(t, string(out), "kept    at most one nudge a day          weekly_review, goodbye, reminder, weekly_review")
-			require.Contains(t, string(out), "5 transitions, now active")
-		})
-	}
+	t.Run("PlaysWeeks", func(t *testing.T) {
+		t.Parallel()
+		out, err := command(t, "demo", "--weeks", "6", "--locale", "pt-BR").Output()
+		require.NoError(t, err, "%s", out)
+		require.NotContains(t, string(out), "BROKEN")
+		require.Contains(t, string(out), "kept    at most one nudge a day          weekly_review, goodbye, reminder, weekly_review")
+		require.Contains(t, string(out), "5 transitions, now active")
+	})
 
-	for _, locale := range []string{"en", "pt-BR"} {
-		t.Run("PlaysGoalsIn"+locale, func(t *testing.T) {
-			t.Parallel()
-			out, err := command(t, "demo", "--goals", "--locale", locale).Output()
-			require.NoError(t, err, "%s", out)
-			require.NotContains(t, string(out), "BROKEN")
-			require.Contains(t, string(out), "kept    each at its time                 10:40:00, 14:00:30, 15:00:00")
-			require.Contains(t, string(out), "4 goals, 3 runs, 1 cancelled")
-			require.Contains(t, string(out), "2 tries in vain, runs: 1")
-			require.Contains(t, string(out), "kept    an unclear time is asked back")
-		})
-	}
+	t.Run("PlaysGoals", func(t *testing.T) {
+		t.Parallel()
+		out, err := command(t, "demo", "--goals").Output()
+		require.NoError(t, err, "%s", out)
+		require.NotContains(t, string(out), "BROKEN")
+		require.Contains(t, string(out), "kept    each at its time                 10:40:00, 14:00:30, 15:00:00")
+		require.Contains(t, string(out), "4 goals, 3 runs, 1 cancelled")
+		require.Contains(t, string(out), "2 tries in vain, runs: 1")
+		require.Contains(t, string(out), "kept    an unclear time is asked back")
+	})
 
 	t.Run("SaysWhatIsWrongWithItsArguments", func(t *testing.T) {
 		t.Parallel()

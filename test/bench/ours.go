@@ -35,6 +35,7 @@ create table jobs (
     error_message   text        not null default '',
     created_at      timestamptz not null,
     updated_at      timestamptz not null,
+    actor           jsonb,
     unique (org_id, idempotency_key),
     check ((status = 'pending') = (next_retry_at is not null)),
     check ((status = 'processing') = (lease_token is not null)),

@@ -67,10 +67,10 @@ func TestExplain(t *testing.T) {
 			seen[explained.Outcome] = true
 			switch {
 			case errors.Is(err, send.ErrKeyReused):
-				require.Equal(rt, send.OtherText, explained.Outcome)
+				require.EqualValues(rt, send.OtherText, explained.Outcome)
 			case asked.Load():
 				require.NoError(rt, err)
-				require.Equal(rt, send.WouldSend, explained.Outcome, "%+v", explained)
+				require.EqualValues(rt, send.WouldSend, explained.Outcome, "%+v", explained)
 			default:
 				require.NoError(rt, err)
 				require.Equal(rt, result.Outcome, explained.Outcome, "%+v", explained)
