@@ -17,7 +17,7 @@ up: ## keep the whole stack running, with its data
 	go run ./deploy/paceline up
 
 test: ## run every test
-	go test work
+	go test -timeout 30m work
 
 race: ## run every test under the race detector
 	CGO_ENABLED=1 go test -race -shuffle=on work
@@ -47,7 +47,7 @@ fuzz: ## run every fuzz target for FUZZTIME
 	done
 
 acceptance: ## run every test and write docs/acceptance.md from what passed
-	go test -json work | go run ./test/docs/acceptance -update
+	go test -timeout 30m -json work | go run ./test/docs/acceptance -update
 
 environment: ## write docs/environment-contract.md from the config structs
 	go test -count=1 ./test/docs -run TestEnvironmentContract -update
