@@ -512,7 +512,7 @@ func mutations() []mutation {
 		{
 			guard: "a step that is not due is stale", tests: onboardingSuite,
 			file: "services/onboarding/session/step.go",
-			old:  "	case view.Token != alarm.ExpectedToken || view.NextStep != alarm.StepID:", without: "	case false:",
+			old:  "{SkipStale, view.Token == alarm.ExpectedToken && view.NextStep == alarm.StepID}", without: "{SkipStale, true}",
 		},
 		{
 			guard: "the deduplication of a text by its SID", tests: onboardingSuite,
@@ -583,8 +583,8 @@ func mutations() []mutation {
 		{
 			guard: "another organisation's failed job is not retried", tests: jobsSuite,
 			file:    "platform/queue/operators.go",
-			old:     "\n    updated_at = $3::timestamptz\nwhere j.org_id = $1::uuid and j.id = $2::uuid",
-			without: "\n    updated_at = $3::timestamptz\nwhere $1::uuid is not null and j.id = $2::uuid",
+			old:     "updated_at = $3::timestamptz, actor = nullif($4::text, '')::jsonb\nwhere j.org_id = $1::uuid and j.id = $2::uuid and j.status || '' = 'failed'",
+			without: "updated_at = $3::timestamptz, actor = nullif($4::text, '')::jsonb\nwhere $1::uuid is not null and j.id = $2::uuid and j.status || '' = 'failed'",
 		},
 		{
 			guard: "the fence of a reservation", tests: []string{"./services/onboarding/reservation"},
@@ -644,8 +644,8 @@ func mutations() []mutation {
 		{
 			guard: "why a session is parked is shown to operators alone", tests: onboardingSuite,
 			file:    "services/onboarding/server/sessions.go",
-			old:     "	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role != rpc.RoleOperator {\n",
-			without: "	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role == rpc.RoleUser {\n",
+			old:     "	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role != rpc.RoleOperator {\n		r.Reason",
+			without: "	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role == rpc.RoleUser {\n		r.Reason",
 		},
 		{
 			guard: "a webhook is answered before its vendor gives up", tests: []string{"./gateway"},

@@ -127,7 +127,16 @@ func TestEvents(t *testing.T) {
 	p.says(t, p.ready)
 	p.says(t, "STOP")
 	b.rest(t)
-	b.until(t, "all is told", func() bool { return slices.Contains(typesOf(posted.seen(), p.id), "consent.opted_out") })
+	b.until(t, "all is told", func() bool {
+		told := typesOf(posted.seen(), p.id)
+		delivered := 0
+		for _, kind := range told {
+			if kind == "message.delivered" {
+				delivered++
+			}
+		}
+		return slices.Contains(told, "consent.opted_out") && delivered == len(p.heard())
+	})
 
 	var log []eventJSON
 	for after := "0"; ; {
