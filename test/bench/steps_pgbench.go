@@ -82,7 +82,8 @@ func (y *yardstick) graft(ctx context.Context, from string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(dump, regexp.MustCompile(`\bpublic\b`).ReplaceAll(text, []byte(grafted)), 0o600); err != nil { //nolint:gosec // G703: of the server's folder
+	text = regexp.MustCompile(`\bpublic\b`).ReplaceAll(text, []byte(grafted))
+	if err := os.WriteFile(dump, text, 0o600); err != nil { //nolint:gosec // G703: of the server's folder
 		return err
 	}
 	pour := exec.CommandContext(ctx, filepath.Join(y.bin, "psql"), //nolint:gosec // as above
