@@ -4,8 +4,8 @@
 //	go run ./test/compat -update   writes the page
 //
 // It needs Node, npm, Debian's nginx and, the first time, npm's registry; nothing else here does. Where one of them does not answer its
-// exit status is 3: nothing was judged. A judge is one function of a file of its own (judges below); its tool is pinned in package.json, but
-// for nginx.
+// exit status is 3: nothing was judged. A judge is one function of a file of its own (judges below); its tool is pinned in package.json,
+// but for nginx.
 package main
 
 import (
