@@ -96,7 +96,7 @@ func whoMay() map[string]string {
 
 var parameter = regexp.MustCompile(`\{\w+\}`)
 
-// unkept are the routes whose calls are not kept by whoever makes them, and read those of which only an operator's are; what changes something
+// unkept are the routes whose calls are not kept, of any role, and read those of which only an operator's are; what changes something
 // is everything else. They are written out beside the protos, too.
 func unkept() (never, read []string) {
 	never = []string{

@@ -135,7 +135,7 @@ func (i *importing) took(r row, created bool, there operator.Person) error {
 	return i.refused.add(wrong...)
 }
 
-// mayPass reports whether the same person may be taken a little later. Creating somebody twice finds who is there.
+// mayPass reports whether the same person may be taken a little later. Creating a person twice finds the one who is there.
 func mayPass(status int) bool {
 	return status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= http.StatusInternalServerError
 }

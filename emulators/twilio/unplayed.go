@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// What Twilio has and this emulator has not is refused and never ignored: whoever relies on it must learn so here.
+// What Twilio has and this emulator has not is refused and never ignored: a program that relies on it must learn so here.
 
 // notPlayed refuses a part of the API.
 func notPlayed(w http.ResponseWriter, r *http.Request) {

@@ -13,7 +13,7 @@ import (
 	auditv1 "paceline.internal/proto/gen/paceline/audit/v1"
 )
 
-// Mark has the rows that are written under the context say who caused them: the caller. What a service does is done for nobody.
+// Mark has the rows that are written under the context say who caused them: the caller. What a service does by itself has no actor.
 func Mark(ctx context.Context, caller rpc.Principal) context.Context {
 	if caller.Role == rpc.RoleService {
 		return ctx

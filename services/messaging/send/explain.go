@@ -135,8 +135,11 @@ func (f Standing) consent() Gate {
 // attempt asks how the last attempt ended.
 func (f Standing) attempt(now time.Time) Gate {
 	m := f.Message
-	if m == nil {
+	switch {
+	case m == nil:
 		return Gate{Name: "attempt", Passed: true, Fact: "none was made"}
+	case m.Accepted():
+		return Gate{Name: "attempt", Passed: true, Fact: "Twilio took it", Since: m.AcceptedAt}
 	}
 	g := Gate{Name: "attempt", Since: m.UpdatedAt, Fact: "the last one is " + string(m.Status)}
 	switch m.Status {
@@ -176,7 +179,7 @@ func explained(gates []Gate, m *Message, now time.Time) Explanation {
 func next(o Outcome, m *Message, now time.Time) string {
 	switch o {
 	case WouldSend, Throttled:
-		return "It is sent when whoever asked for it asks again."
+		return "It is sent when its caller asks again."
 	case AlreadyAccepted:
 		if m.Status.Final() {
 			return ""
@@ -189,7 +192,7 @@ func next(o Outcome, m *Message, now time.Time) string {
 		return "Its receipt settles it, or Twilio's list does: seen there it is adopted; absent twice it is sent again, or left to an operator " +
 			"where its flow says never_duplicate."
 	case Held:
-		return "It is sent once the hold is lifted and whoever asked for it asks again."
+		return "It is sent once the hold is lifted and its caller asks again."
 	case Rejected, OptedOut, RemindersOff, Paced, Parked, GivenUp, WithoutOne, OtherText, FromPerson, Accepted:
 	}
 	return ""

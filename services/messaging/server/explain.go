@@ -23,7 +23,7 @@ func (s *Server) ExplainSend(ctx context.Context, r *messagingv1.ExplainSendRequ
 	return &messagingv1.ExplainSendResponse{Explanation: writeExplanation(e)}, nil
 }
 
-// ExplainMessage says where a message stands. To a person, somebody else's message does not exist.
+// ExplainMessage says where a message stands. A message of another organisation does not exist.
 func (s *Server) ExplainMessage(ctx context.Context, r *messagingv1.ExplainMessageRequest) (*messagingv1.ExplainMessageResponse, error) {
 	var e send.Explanation
 	m, err := s.message(ctx, r.GetMessageId())

@@ -30,7 +30,7 @@ type Explanation struct {
 // Circumstances are what decides about a person beside their newest session.
 type Circumstances struct {
 	PausedAt        time.Time // of the newest session; zero when it is not paused
-	ConsentRequired bool      // the organisation takes nobody without a consent record
+	ConsentRequired bool      // the organisation opens no session without a consent record
 	AwaitsOperator  bool      // words of the person wait for an operator
 }
 
