@@ -81,7 +81,7 @@ func StartVendors(ctx context.Context, cfg VendorConfig) (*Vendors, error) {
 		clock: cfg.Clock, served: make(chan error, 2),
 	}
 	v.serve(v.QStash, qstashListener)
-	v.serve(withPhone(v.Twilio), twilioListener)
+	v.serve(withPhones(v), twilioListener)
 	return v, nil
 }
 
