@@ -43,6 +43,9 @@ type Config struct {
 
 	TrustedProxies []config.Network `env:"TRUSTED_PROXIES" help:"networks and addresses of the proxies before the gateway, parted by commas, whose X-Forwarded-For says where a request comes from; none without it"`
 
+	// The page does not exist without it, and it is refused at a public origin (docs/adr/0046).
+	HandsetsURL config.Origin `env:"CONSOLE_HANDSETS_URL" help:"origin of the emulated Twilio, whose phones the console then shows at /console/handsets; none without emulators"`
+
 	TLS       rpc.TLSFiles
 	Telemetry telemetry.Config
 }
@@ -86,7 +89,18 @@ func (c *Config) Validate() error {
 			Variable: "API_JWKS_URL", Reason: "must be an http or https URL", Help: "public keys that verify tokens of /v1",
 		})
 	}
-	return errors.Join(problems...)
+	return errors.Join(append(problems, c.handsets())...)
+}
+
+// handsets refuses the emulators' phones where real people's messages may go.
+func (c *Config) handsets() error {
+	if c.HandsetsURL.IsZero() || !c.PublicBaseURL.Public() {
+		return nil
+	}
+	return &config.Problem{
+		Variable: "CONSOLE_HANDSETS_URL", Reason: "is set, and PUBLIC_BASE_URL is a public origin",
+		Help: "leave it out where Twilio is real; it is the origin of an emulated one, such as http://emulators:8082",
+	}
 }
 
 // publishedTwilioToken is the auth token of the emulators' account, which deploy/compose/secrets.sh writes.

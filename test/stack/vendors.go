@@ -133,7 +133,7 @@ func (v *Vendors) Idle(ctx context.Context) error {
 // Environ is how a service reaches the vendors.
 func (v *Vendors) Environ() map[string]string {
 	environ := Credentials()
-	environ["QSTASH_URL"], environ["TWILIO_API_URL"] = v.QStashURL, v.TwilioURL
+	environ["QSTASH_URL"], environ["TWILIO_API_URL"], environ["CONSOLE_HANDSETS_URL"] = v.QStashURL, v.TwilioURL, v.TwilioURL
 	return environ
 }
 
