@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,33 +104,6 @@ order by w.profile_id desc limit @reach`
 	sqlStandsThus = ` and exists (select from conversation_sessions s
     where s.org_id = @org_id and s.profile_id = p.id and s.status = any (@status::text[]) and not s.superseded)`
 )
-
-// sqlInOrder, sent ahead in the same transaction, has each page read from its end of an index: the planner, which takes nearly all rows for
-// hidden by their policies, would rather read all that have the status and sort them.
-const sqlInOrder = `select set_config('enable_sort', 'off', true), set_config('enable_bitmapscan', 'off', true)`
-
-// allInOrder asks for rows with sqlPlannedNow and sqlInOrder sent ahead.
-func allInOrder[T any](ctx context.Context, db postgres.DB, sql string, args postgres.Args, read pgx.RowToFunc[T]) (found []T, err error) {
-	var batch pgx.Batch
-	batch.Queue(sqlPlannedNow)
-	batch.Queue(sqlInOrder)
-	batch.Queue(sql, args).Query(func(rows pgx.Rows) (err error) {
-		found, err = pgx.CollectRows(rows, read)
-		return err
-	})
-	err = db.SendBatch(ctx, &batch).Close()
-	return found, err
-}
-
-// inOrder is allInOrder of one row.
-func inOrder[T any](ctx context.Context, db postgres.DB, sql string, args postgres.Args, read pgx.RowToFunc[T]) (T, error) {
-	found, err := allInOrder(ctx, db, sql, args, read)
-	if err != nil || len(found) == 0 {
-		var none T
-		return none, cmp.Or(err, pgx.ErrNoRows)
-	}
-	return found[0], nil
-}
 
 // ListProfiles lists people, newest first. Where more may come, it says behind which person: the last of the page, or the last who was looked
 // at.
