@@ -20,6 +20,7 @@ import (
 type commands struct {
 	Demo      demoCommand      `cmd:"" help:"Play one whole conversation and check every promise."`
 	Up        upCommand        `cmd:"" help:"Run the whole product on this machine until Ctrl-C; data is kept between runs."`
+	Console   consoleCommand   `cmd:"" help:"Print a link that signs in once to the console of a paceline up."`
 	Token     tokenCommand     `cmd:"" help:"Print a bearer token for gRPC, or with --api for /v1."`
 	E2E       e2eCommand       `cmd:"" name:"e2e" help:"Play onboarding against a running deployment, and check what came of it."`
 	Doctor    doctorCommand    `cmd:"" help:"Check everything that a deployment needs, and say how to mend what is wrong."`
@@ -29,6 +30,7 @@ type commands struct {
 	Events    eventsCommand    `cmd:"" help:"Print what has happened, or with --follow what happens."`
 	Listen    listenCommand    `cmd:"" help:"Post what happens to a program under development."`
 	Profiles  profilesCommand  `cmd:"" help:"People: import them from a CSV file."`
+	Seed      seedCommand      `cmd:"" help:"Fill the databases of a machine under development with a million sessions."`
 	Why       whyCommand       `cmd:"" help:"Say what would happen to a person now, and why."`
 	Device    deviceCommand    `cmd:"" help:"Be a device: connect to a gateway and run a command for each goal."`
 	Devices   fleetCommand     `cmd:"" hidden:"" help:"Be many devices, for chaos --goals."`

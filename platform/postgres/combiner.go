@@ -45,6 +45,7 @@ type Combiner struct {
 	mu      sync.Mutex
 	lanes   int // in use
 	waiting []*piece
+	waited  int
 }
 
 // NewCombiner returns a combiner on a database.
@@ -96,6 +97,7 @@ func (c *Combiner) Do(ctx context.Context, key string, statements ...Statement) 
 	}
 	p.answer = make(chan error, 1)
 	c.waiting = append(c.waiting, p)
+	c.waited++
 	c.mu.Unlock()
 	select {
 	case err := <-p.answer:
@@ -111,6 +113,13 @@ func (c *Combiner) inLane(ctx context.Context, p *piece) error {
 	ctx, cancel := context.WithTimeout(ctx, laneTimeout)
 	defer cancel()
 	return c.run(ctx, sqlBrief, p)
+}
+
+// Waited is how many callers have had to wait for a lane so far: while it grows, there is more to do than the database keeps up with.
+func (c *Combiner) Waited() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.waited
 }
 
 // leave gives the lane of a caller who came first to those who came meanwhile.

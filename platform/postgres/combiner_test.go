@@ -101,6 +101,7 @@ func TestACrowdSharesCommitsAndALoneCallerWaitsForNone(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.EqualValues(t, 3, db.sent.Load())
+	require.Zero(t, c.Waited())
 
 	db.sent.Store(0)
 	var group errgroup.Group
@@ -109,6 +110,7 @@ func TestACrowdSharesCommitsAndALoneCallerWaitsForNone(t *testing.T) {
 	}
 	require.NoError(t, group.Wait())
 	require.Less(t, db.sent.Load(), int64(150))
+	require.Greater(t, c.Waited(), 150)
 }
 
 func TestOneWhoWaitsForALockHoldsUpNoneOfTheOthers(t *testing.T) {

@@ -29,8 +29,8 @@ func (w *wiring) events(ctx context.Context, carrier *messaging.Client, counted 
 	}
 	w.wakeDeliveries = func() { queue.Wake(wake) }
 	w.feed = events.NewFeed(events.FeedConfig{
-		Log: rows, Messaging: carrier, Retention: w.cfg.EventsRetention.Every(), Wake: w.wakeDeliveries, Recorded: recorded,
-		Logger: w.deps.Log, Now: w.deps.Now,
+		Log: rows, Messaging: carrier, Retention: w.cfg.EventsRetention.Every(), Wake: w.wakeDeliveries, Waited: w.store.Waited,
+		Recorded: recorded, Logger: w.deps.Log, Now: w.deps.Now,
 	})
 	w.readers = events.NewHub(rows.LastSeq, w.deps.Log)
 	w.courier = events.NewCourier(events.CourierConfig{
@@ -38,8 +38,8 @@ func (w *wiring) events(ctx context.Context, carrier *messaging.Client, counted 
 	})
 	deliveries := queue.NewRunner(queue.Config{
 		Name: events.DeliveriesTable, Store: rows.Deliveries(), Handlers: map[string]queue.Handler{events.DeliveryType: w.courier.Deliver},
-		Backoff: events.Backoff, Workers: deliveryWorkers, Timeout: events.DeliveryTimeout, Transient: transient, Wake: wake, Metrics: counted,
-		Log: w.deps.Log, Now: w.deps.Now,
+		Admit: events.NewYield(w.store.Waited, w.deps.Now).Admit, Backoff: events.Backoff, Workers: deliveryWorkers,
+		Timeout: events.DeliveryTimeout, Transient: transient, Wake: wake, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
 	})
 	retention := &queue.Retention{Queue: rows.Deliveries(), For: w.cfg.JobsRetention, Log: w.deps.Log, Now: w.deps.Now}
 	rest := w.deps.Rest

@@ -16,6 +16,9 @@ import (
 	"paceline.internal/services/messaging/sms"
 )
 
+// OutboundTable is where the texts of the queue are.
+const OutboundTable = "sms_outbound_jobs"
+
 // Outbound is the outbound queue in the messaging database.
 type Outbound struct {
 	pool   postgres.DB
@@ -25,7 +28,7 @@ type Outbound struct {
 
 // NewOutbound works on a migrated database; the caller keeps owning the pool.
 func NewOutbound(pool postgres.DB) *Outbound {
-	jobs := queue.NewQueue(pool, queue.Table{Name: "sms_outbound_jobs", Priorities: outbound.Priorities})
+	jobs := queue.NewQueue(pool, queue.Table{Name: OutboundTable, Priorities: outbound.Priorities})
 	return &Outbound{pool: pool, jobs: jobs, intake: queue.NewIntake(jobs)}
 }
 

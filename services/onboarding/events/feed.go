@@ -64,6 +64,7 @@ type FeedConfig struct {
 	Messaging messaging
 	Retention time.Duration // how long an event is kept; 0 keeps it until all subscriptions have it
 	Wake      func()        // of deliveries
+	Waited    func() int    // how many conversations have had to wait for the database so far
 	Recorded  metric.Int64Counter
 	Logger    *slog.Logger
 	Now       func() time.Time
@@ -75,10 +76,13 @@ type Feed struct {
 	FeedConfig
 
 	token string
+	crowd crowd
 }
 
 // NewFeed returns the sequencer of a process.
-func NewFeed(cfg FeedConfig) *Feed { return &Feed{FeedConfig: cfg, token: uuid.NewString()} }
+func NewFeed(cfg FeedConfig) *Feed {
+	return &Feed{FeedConfig: cfg, token: uuid.NewString(), crowd: crowd{waited: cfg.Waited}}
+}
 
 // Loop moves what there is, and rests.
 func (f *Feed) Loop(rest process.Rest) process.Repetition {
@@ -129,12 +133,15 @@ func (f *Feed) moveIncoming(ctx context.Context, done []int64, wanted []string, 
 	return len(incoming), f.Log.RecordIncoming(ctx, f.token, incoming, now)
 }
 
-// fanOut makes deliveries for each subscription that is behind, a batch each, so that none waits for another.
+// fanOut makes deliveries for each subscription that is behind, a batch each, so that none waits for another; few while conversations wait.
 func (f *Feed) fanOut(ctx context.Context) (more bool, err error) {
 	behind, err := f.Log.Behind(ctx)
-	made := 0
+	made, open := 0, MaxOpen
+	if f.crowd.grown() {
+		open = yieldOpen
+	}
 	for _, id := range behind {
-		n, rest, failed := f.Log.FanOut(ctx, id, feedBatch, MaxOpen, f.Now())
+		n, rest, failed := f.Log.FanOut(ctx, id, feedBatch, open, f.Now())
 		if failed != nil {
 			err = errors.Join(err, failed)
 			continue

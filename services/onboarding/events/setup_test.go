@@ -96,8 +96,8 @@ func (w *world) feedConfig(retention time.Duration) events.FeedConfig {
 	recorded, err := noop.NewMeterProvider().Meter("").Int64Counter("recorded")
 	require.NoError(w.t, err)
 	return events.FeedConfig{
-		Log: w.store, Messaging: w.messaging, Retention: retention, Wake: func() {}, Recorded: recorded, Logger: slog.New(slog.DiscardHandler),
-		Now: w.clock.Now,
+		Log: w.store, Messaging: w.messaging, Retention: retention, Wake: func() {}, Waited: func() int { return 0 },
+		Recorded: recorded, Logger: slog.New(slog.DiscardHandler), Now: w.clock.Now,
 	}
 }
 

@@ -46,3 +46,6 @@ func NewStore(pool postgres.DB) *Store {
 	jobs := tableOfJobs(pool)
 	return &Store{pool: pool, hot: postgres.NewCombiner(pool), alarms: stepAlarms(pool), jobs: jobs, intake: queue.NewIntake(jobs)}
 }
+
+// Waited is how many steps and replies have had to wait for others so far, before the database took them.
+func (s *Store) Waited() int { return s.hot.Waited() }
