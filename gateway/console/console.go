@@ -103,11 +103,14 @@ func New(cfg Config) (*Console, error) {
 	if cfg.OIDC != (OIDC{}) {
 		c.door.provider = newProvider(cfg.OIDC, cfg.Origin.String()+pathCallback, cfg.Now)
 	}
-	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(1<<10), gzhttp.EnableZstd(false), gzhttp.ExceptContentTypes([]string{"text/event-stream"}))
+	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(1<<10), gzhttp.EnableZstd(false))
 	if err != nil {
 		return nil, err
 	}
-	c.handler = compress(http.NewCrossOriginProtection().Handler(c.routes()))
+	all := http.NewServeMux()
+	all.Handle("/", compress(http.NewCrossOriginProtection().Handler(c.routes())))
+	all.Handle("GET "+root+"/live", c.door.known(c.naming(root+"/live", c.live))) // not compressed: news is not to wait for more
+	c.handler = all
 	return c, nil
 }
 
@@ -201,7 +204,6 @@ func (c *Console) routes() http.Handler {
 		inside.HandleFunc("POST "+a.path, c.naming(a.path, c.serveAction(a)))
 	}
 	inside.HandleFunc("GET "+root+"/ledger/export", c.naming(root+"/ledger/export", c.exportLedger))
-	inside.HandleFunc("GET "+root+"/live", c.naming(root+"/live", c.live))
 	inside.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		c.named(r, root)
 		c.fail(w, r, status.Error(codes.NotFound, "there is no such page"))
