@@ -15,7 +15,7 @@ type handsetsPage struct {
 	phonesShown
 
 	Shown   []shownHandset
-	Address string // of this page, with the phones that it shows
+	Address string                  // of this page, with the phones that it shows
 	People  []*onboardingv1.Profile // to choose from
 	Choices []faultChoice
 }
