@@ -89,7 +89,7 @@ func TestDeliveries(t *testing.T) {
 		w.exec(`update event_subscriptions set cursor_seq = 0`)
 		n, more, err := w.store.FanOut(t.Context(), s.ID, 500, 4, w.clock.Now())
 		require.NoError(t, err)
-		require.True(t, more)
+		require.False(t, more, "there is no room")
 		require.Equal(t, 4, n)
 		n, more, err = w.store.FanOut(t.Context(), s.ID, 500, 4, w.clock.Now())
 		require.NoError(t, err)

@@ -235,7 +235,8 @@ func (s *Events) Behind(ctx context.Context) (ids []string, err error) {
 	return ids, wrap("look for subscriptions that are behind", err)
 }
 
-// FanOut makes deliveries of what is next for a subscription, and moves its cursor with them.
+// FanOut makes deliveries of what is next for a subscription, and moves its cursor with them; more says that there is room and reason for
+// others.
 func (s *Events) FanOut(ctx context.Context, id string, limit, open int, now time.Time) (made int, more bool, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		sub, waiting := events.Subscription{ID: id}, 0
@@ -263,7 +264,7 @@ func (s *Events) FanOut(ctx context.Context, id string, limit, open int, now tim
 		if err != nil {
 			return err
 		}
-		made, more = int(tag.RowsAffected()), len(next) == limit
+		made, more = int(tag.RowsAffected()), len(next) == limit && waiting+limit < open
 		_, err = tx.Exec(ctx, sqlMoveCursor, postgres.Args{"subscription": id, "seq": next[len(next)-1].Seq})
 		return err
 	})
