@@ -71,8 +71,8 @@ func (s *Store) StandingProfile(ctx context.Context, orgID, profileID string) (S
 // A page is looked for along one index, among no more than profileReach people; what else is asked is asked of each of them. How many begin
 // with a name decides whether it is worth an index: up to fewNamed are sorted by their age, and more are met soon among all.
 const (
-	profileReach = 10_000
-	fewNamed     = 5_000
+	profileReach = 5_000
+	fewNamed     = 10_000
 )
 
 // Each of these has its index, as 0026 and 0029 say it.
@@ -139,9 +139,11 @@ func (s *Store) ListProfiles(ctx context.Context, f ProfileFilter) (found []Stan
 	return found, next, nil
 }
 
+// sqlPageOf asks the others of each of those who are looked at, by their id: else the planner would look along an index of one of the others as
+// well, and compare each with each.
 func sqlPageOf(looked, others string) string {
 	return sqlStanding + `(
-    select p.id from (` + looked + `) l join profiles p on p.id = l.id where true` + others + `
+    select l.id from (` + looked + `) l cross join lateral (select from profiles p where p.id = l.id` + others + ` limit 1) o
     order by l.id desc limit @limit) page join profiles p on p.id = page.id` + sqlWhereTheyStand + `
 order by p.id desc`
 }
