@@ -74,7 +74,9 @@ func inOrder[T any](ctx context.Context, db postgres.DB, sql string, args postgr
 	return found, err
 }
 
-// sqlInOrder, sent ahead in the same transaction, has a page read from its end of the index by age, and what belongs to each of its rows by a key:
-// the planner would rather read all that have a status by another index and sort them, or hash every message for a few rows of the queue.
-const sqlInOrder = `select set_config('enable_sort', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('enable_seqscan', 'off', true),
-    set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('plan_cache_mode', 'force_custom_plan', true)`
+// sqlInOrder, sent ahead in the same transaction, has a page read from its end of the index by age, and what belongs to each of its rows
+// by a key: the planner would rather read all that have a status by another index and sort them, or hash every message for a few rows of
+// the queue.
+const sqlInOrder = `select set_config('enable_sort', 'off', true), set_config('enable_bitmapscan', 'off', true),
+    set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
+    set_config('plan_cache_mode', 'force_custom_plan', true)`

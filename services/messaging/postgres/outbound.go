@@ -62,8 +62,8 @@ func (o *Outbound) Enqueue(
 }
 
 // queuedColumns are those of a message with what is known about what Send has made of it, whose key is outbound.MessageKey. They end with
-// ofQueued. The key is made in a query of its own: row-level security lets no function into the condition of an index, and all messages were read
-// for each of the queue.
+// ofQueued. The key is made in a query of its own: row-level security lets no function into the condition of an index, and all messages
+// were read for each of the queue.
 const (
 	queuedColumns = `
 select j.id, j.org_id, j.idempotency_key, j.payload, j.status, j.next_retry_at, j.attempts, j.failure, j.error_message, j.created_at,
