@@ -36,6 +36,7 @@ func whoMay() map[string]string {
 		"OnboardingService_GetSettings":      "operator app",
 		"OnboardingService_UpdateSettings":   "operator",
 		"OnboardingService_ListAudit":        "operator",
+		"OnboardingService_GetOverview":      "operator",
 
 		"WebhookJobService_EnqueueWebhookJob": "operator",
 		"WebhookJobService_ListWebhookJobs":   "operator",
@@ -43,13 +44,14 @@ func whoMay() map[string]string {
 		"WebhookJobService_RetryWebhookJob":   "operator",
 		"WebhookJobService_CancelWebhookJob":  "operator",
 
-		"MessagingService_GetMessage":     "operator app user",
-		"MessagingService_ListMessages":   "operator app user",
-		"MessagingService_ExplainMessage": "operator",
-		"MessagingService_GetEvidence":    "operator",
-		"MessagingService_ResolveMessage": "operator",
-		"MessagingService_GetConsent":     "operator",
-		"MessagingService_SetConsent":     "operator",
+		"MessagingService_GetMessage":           "operator app user",
+		"MessagingService_ListMessages":         "operator app user",
+		"MessagingService_ExplainMessage":       "operator",
+		"MessagingService_GetEvidence":          "operator",
+		"MessagingService_ResolveMessage":       "operator",
+		"MessagingService_GetConsent":           "operator",
+		"MessagingService_SetConsent":           "operator",
+		"MessagingService_GetMessagingOverview": "operator",
 
 		"OutboundService_EnqueueText":      "operator app",
 		"OutboundService_GetQueuedText":    "operator app",
@@ -101,7 +103,8 @@ var parameter = regexp.MustCompile(`\{\w+\}`)
 func unkept() (never, read []string) {
 	never = []string{
 		"OnboardingService_GetSettings", "EngagementService_ListEngagementRuns", "EngagementService_GetEngagementStats",
-		"EventService_ListEventSubscriptions", "EventService_GetEventSubscription",
+		"EventService_ListEventSubscriptions", "EventService_GetEventSubscription", "OnboardingService_GetOverview",
+		"MessagingService_GetMessagingOverview",
 	}
 	read = []string{
 		"OnboardingService_GetProfile", "OnboardingService_ListProfiles", "OnboardingService_ListSessions", "OnboardingService_GetSession",

@@ -29,6 +29,7 @@ type commands struct {
 	Events    eventsCommand    `cmd:"" help:"Print what has happened, or with --follow what happens."`
 	Listen    listenCommand    `cmd:"" help:"Post what happens to a program under development."`
 	Profiles  profilesCommand  `cmd:"" help:"People: import them from a CSV file."`
+	Seed      seedCommand      `cmd:"" help:"Fill the databases of a machine under development with a million sessions."`
 	Why       whyCommand       `cmd:"" help:"Say what would happen to a person now, and why."`
 	Device    deviceCommand    `cmd:"" help:"Be a device: connect to a gateway and run a command for each goal."`
 	Devices   fleetCommand     `cmd:"" hidden:"" help:"Be many devices, for chaos --goals."`

@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Gauges are the state of a queue, of all processes together. No count goes beyond countLimit, so that asking stays cheap however bad
+// Gauges are the state of a queue, of all processes together. No count goes beyond a limit, so that asking stays cheap however bad
 // it is.
 type Gauges struct {
 	Running          int     `json:"running"`            // claimed, and not at their end
@@ -21,7 +21,7 @@ type Gauges struct {
 	OldestDueSeconds float64 `json:"oldest_due_seconds"` // how long the oldest of the backlog has been due
 }
 
-// countLimit is where Gauges stop counting.
+// countLimit is where Queue.Gauges stops counting.
 const countLimit = 100_000
 
 // sqlGauges reads only partial indexes, never the finished jobs: those of what is pending, processing, or failed. The oldest due
@@ -49,11 +49,16 @@ select
 
 // Gauges reads the state of the queue.
 func (q *Queue) Gauges(ctx context.Context, now time.Time) (Gauges, error) {
+	return q.GaugesUpTo(ctx, now, countLimit)
+}
+
+// GaugesUpTo reads the state of the queue, and counts nothing beyond a limit.
+func (q *Queue) GaugesUpTo(ctx context.Context, now time.Time, limit int) (Gauges, error) {
 	var g Gauges
 	var oldest *time.Time
 	var batch pgx.Batch
 	batch.Queue(q.sql.byIndex)
-	batch.Queue(q.sql.gauges, now, countLimit)
+	batch.Queue(q.sql.gauges, now, limit)
 	results := q.pool.SendBatch(ctx, &batch)
 	_, err := results.Exec()
 	if err == nil {

@@ -189,7 +189,7 @@ func (w *wiring) serve(
 		return nil, err
 	}
 	messagingv1.RegisterMessagingServiceServer(grpcServer, server.New(server.Config{
-		Sending: sending, Inbox: received, Store: store.NewStore(w.pool), Calls: w.calls, Tally: w.tally,
+		Sending: sending, Inbox: received, Store: store.NewStore(w.pool), Queued: queued.store, Calls: w.calls, Tally: w.tally,
 		Sender: w.cfg.sender(), Now: w.deps.Now,
 	}))
 	messagingv1.RegisterOutboundServiceServer(grpcServer, &server.Outbound{

@@ -5,11 +5,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	"paceline.internal/emulators/messagingtest"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/session"
 )
 
 func TestEnrolment(t *testing.T) {
@@ -106,6 +108,7 @@ func TestListProfiles(t *testing.T) {
 	called(parked, "Cid")
 	held := called(b.person(), "Dora")
 	b.hold(held)
+	b.exec(`update profiles set locale = 'pt-BR' where id = $1`, held.ID)
 	_, _, err := b.current().service.Enrol(t.Context(), newID(), conversation.Person{Phone: none.Phone, FirstName: "Eve"})
 	require.NoError(t, err)
 	all := []string{"Dora", "Cid", "Ben_%", "Bia", "ANABEL", "Ana", "Ângela"}
@@ -134,6 +137,15 @@ func TestListProfiles(t *testing.T) {
 		{name: "Parked", in: &onboardingv1.ListProfilesRequest{State: "parked"}, want: []string{"Cid"}},
 		{name: "Held", in: &onboardingv1.ListProfilesRequest{State: "held"}, want: []string{"Dora"}},
 		{name: "ByNameAndState", in: &onboardingv1.ListProfilesRequest{State: "active", Name: "b"}, want: []string{"Ben_%"}},
+		{name: "HeldAndNeverActivated", in: &onboardingv1.ListProfilesRequest{State: "none", Held: true}, want: []string{"Dora"}},
+		{name: "HeldAndActive", in: &onboardingv1.ListProfilesRequest{State: "active", Held: true}},
+		{name: "OptedOut", in: &onboardingv1.ListProfilesRequest{OptedOut: true}, want: []string{"ANABEL"}},
+		{name: "OptedOutOfAName", in: &onboardingv1.ListProfilesRequest{OptedOut: true, Name: "b"}},
+		{name: "ByLanguage", in: &onboardingv1.ListProfilesRequest{Locale: "PT-br"}, want: []string{"Dora"}},
+		{
+			name: "ByLanguageAndState", in: &onboardingv1.ListProfilesRequest{Locale: "en", State: "active", PageSize: 1},
+			want: []string{"Ben_%", "Ana"},
+		},
 		{name: "ByPhoneAndAnotherState", in: &onboardingv1.ListProfilesRequest{State: "stopped", Phone: active.Phone}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -141,8 +153,27 @@ func TestListProfiles(t *testing.T) {
 			require.Equal(t, tt.want, b.lists(tt.in))
 		})
 	}
+	t.Run("EachSaysWhereThePersonStands", func(t *testing.T) {
+		t.Parallel()
+		out, err := asks(b, b.current().server.ListProfiles, &onboardingv1.ListProfilesRequest{})
+		require.NoError(t, err)
+		stands := map[string]string{}
+		for _, p := range out.GetProfiles() {
+			stands[p.GetFirstName()] = p.GetState().GetStatus() + " " + p.GetState().GetStateToken()
+			require.Equal(t, p.GetState().GetStatus() == "none", p.GetState().GetSessionId() == "")
+			require.Equal(t, p.GetFirstName() == "ANABEL", p.GetState().GetOptedOutAt() != nil)
+			one, err := asks(b, b.current().server.GetProfile, &onboardingv1.GetProfileRequest{ProfileId: p.GetProfileId()})
+			require.NoError(t, err)
+			require.True(t, proto.Equal(p, one.GetProfile()))
+		}
+		opening, burst := " "+string(session.AwaitingOpeningResponse), " "+string(session.AwaitingBurst)
+		require.Equal(t, map[string]string{
+			"Dora": "none ", "Cid": "undeliverable" + burst, "Ben_%": "active" + opening, "Bia": "closed" + opening, "ANABEL": "stopped" + opening,
+			"Ana": "active" + opening, "Ângela": "none ",
+		}, stands)
+	})
 	for name, in := range map[string]*onboardingv1.ListProfilesRequest{
-		"a national phone": {Phone: "11987654321"}, "a state that is none": {State: "away"}, "a name of spaces": {Name: "  "},
+		"a national phone": {Phone: "11987654321"}, "a state that is none": {State: "away"}, "a language of nobody": {Locale: "fr"}, "a name of spaces": {Name: "  "},
 		"a name that cannot be seen": {Name: "a\x00"}, "a page too large": {PageSize: 501}, "a token that is not ours": {PageToken: "x"},
 	} {
 		_, err := asks(b, b.current().server.ListProfiles, in)

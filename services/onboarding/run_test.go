@@ -433,10 +433,11 @@ func TestWhoMayCall(t *testing.T) {
 		"ListDeadLetters":   discard(w.client.ListDeadLetters, &onboardingv1.ListDeadLettersRequest{}),
 		"ReplayDeadLetter":  discard(w.client.ReplayDeadLetter, &onboardingv1.ReplayDeadLetterRequest{}),
 		"ListAudit":         discard(w.client.ListAudit, &onboardingv1.ListAuditRequest{}),
+		"GetOverview":       discard(w.client.GetOverview, &onboardingv1.GetOverviewRequest{}),
 	}
 	may := map[rpc.Role][]string{
 		rpc.RoleService:  {"ExecuteStep", "RecordStepFailure", "ReceiveMessage"},
-		rpc.RoleOperator: {"ExecuteStep", "CreateProfile", "GetProfile", "ListProfiles", "UpdateProfile", "ActivateProfile", "ExplainProfile", "ExplainSession", "HoldProfile", "ReleaseProfile", "ListSessions", "GetSession", "ResetSession", "ResumeSession", "ResumeSessions", "ListDeadLetters", "ReplayDeadLetter", "ListAudit"},
+		rpc.RoleOperator: {"ExecuteStep", "CreateProfile", "GetProfile", "ListProfiles", "UpdateProfile", "ActivateProfile", "ExplainProfile", "ExplainSession", "HoldProfile", "ReleaseProfile", "ListSessions", "GetSession", "ResetSession", "ResumeSession", "ResumeSessions", "ListDeadLetters", "ReplayDeadLetter", "ListAudit", "GetOverview"},
 		rpc.RoleApp:      {"CreateProfile", "GetProfile", "ListProfiles", "UpdateProfile", "ActivateProfile", "ListSessions", "GetSession"},
 		rpc.RoleUser:     {"GetProfile", "ListSessions", "GetSession"},
 	}

@@ -151,21 +151,22 @@ func TestIndexes(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t, postgres.Migrations())
 	for name, sql := range map[string]string{
-		"Audit":    "select 1 from audit where org_id = '0190a000-0000-7000-8000-000000000001' order by at desc, id desc limit 5",
-		"Claim":    "select 1 from consents where org_id = gen_random_uuid() and phone = '+1' for share",
-		"Key":      "select 1 from sms_messages where org_id = gen_random_uuid() and idempotency_key = 'k'",
-		"Receipt":  "select 1 from sms_messages where direction = 'outbound' and (id = '0190a000-0000-7000-8000-000000000001' or twilio_sid = 'SM1')",
-		"Newest":   "select 1 from sms_messages where org_id = '0190a000-0000-7000-8000-000000000001' and id < '0190a000-0000-7000-8000-000000000001' order by id desc limit 5",
-		"Profile":  "select 1 from sms_messages where org_id = '0190a000-0000-7000-8000-000000000001' and profile_id = '0190a000-0000-7000-8000-000000000001' order by id desc limit 5",
-		"Ledger":   "select 1 from consent_events where org_id = '0190a000-0000-7000-8000-000000000001' and phone = '+1' order by id",
-		"Due":      "select id from sms_messages where next_look_at <= now() order by next_look_at limit 5 for update skip locked",
-		"Attempts": "select id from sms_messages where status in ('sending', 'unknown') and lease_until <= now() and (status = 'sending' or next_look_at is null) order by lease_until limit 5",
-		"Rivals":   "select 1 from sms_messages where to_number = '+1' and direction = 'outbound' and status in ('sending', 'unknown', 'parked', 'given_up')",
-		"OnItsWay": "select 1 from sms_messages where to_number = '+1' and org_id = gen_random_uuid() and status = 'sending' and lease_until > now()",
-		"Troubled": "select 1 from sms_messages where org_id = '0190a000-0000-7000-8000-000000000001' and status = 'parked' and status in ('unknown', 'parked', 'given_up') and id < '0190a000-0000-7000-8000-000000000001' order by id desc limit 5",
-		"InDoubt":  "select 1 from sms_messages where to_number = '+1' and org_id = gen_random_uuid() and direction = 'outbound' and status in ('sending', 'unknown', 'parked') limit 1",
-		"Looks":    "select 1 from sms_looks where message_id = '0190a000-0000-7000-8000-000000000001' order by id",
-		"Receipts": "select 1 from sms_receipts where message_id = '0190a000-0000-7000-8000-000000000001'",
+		"Audit":       "select 1 from audit where org_id = '0190a000-0000-7000-8000-000000000001' order by at desc, id desc limit 5",
+		"Claim":       "select 1 from consents where org_id = gen_random_uuid() and phone = '+1' for share",
+		"Key":         "select 1 from sms_messages where org_id = gen_random_uuid() and idempotency_key = 'k'",
+		"Receipt":     "select 1 from sms_messages where direction = 'outbound' and (id = '0190a000-0000-7000-8000-000000000001' or twilio_sid = 'SM1')",
+		"Newest":      "select 1 from sms_messages where org_id = '0190a000-0000-7000-8000-000000000001' and id < '0190a000-0000-7000-8000-000000000001' order by id desc limit 5",
+		"Profile":     "select 1 from sms_messages where org_id = '0190a000-0000-7000-8000-000000000001' and profile_id = '0190a000-0000-7000-8000-000000000001' order by id desc limit 5",
+		"Ledger":      "select 1 from consent_events where org_id = '0190a000-0000-7000-8000-000000000001' and phone = '+1' order by id",
+		"Due":         "select id from sms_messages where next_look_at <= now() order by next_look_at limit 5 for update skip locked",
+		"Attempts":    "select id from sms_messages where status in ('sending', 'unknown') and lease_until <= now() and (status = 'sending' or next_look_at is null) order by lease_until limit 5",
+		"Rivals":      "select 1 from sms_messages where to_number = '+1' and direction = 'outbound' and status in ('sending', 'unknown', 'parked', 'given_up')",
+		"OnItsWay":    "select 1 from sms_messages where to_number = '+1' and org_id = gen_random_uuid() and status = 'sending' and lease_until > now()",
+		"Troubled":    "select 1 from sms_messages where org_id = '0190a000-0000-7000-8000-000000000001' and status = 'parked' and status in ('unknown', 'parked', 'given_up') and id < '0190a000-0000-7000-8000-000000000001' order by id desc limit 5",
+		"InDoubt":     "select 1 from sms_messages where to_number = '+1' and org_id = gen_random_uuid() and direction = 'outbound' and status in ('sending', 'unknown', 'parked') limit 1",
+		"Undelivered": "select 1 from sms_messages where org_id = '0190a000-0000-7000-8000-000000000001' and status in ('accepted', 'queued', 'sent') and accepted_at >= '2026-11-24' and accepted_at < '2026-11-25' limit 5",
+		"Looks":       "select 1 from sms_looks where message_id = '0190a000-0000-7000-8000-000000000001' order by id",
+		"Receipts":    "select 1 from sms_receipts where message_id = '0190a000-0000-7000-8000-000000000001'",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -24,6 +24,7 @@ type Config struct {
 	Sending *send.Service
 	Inbox   *inbox.Service
 	Store   *postgres.Store // what is only read
+	Queued  *postgres.Outbound
 	Calls   *audit.Log
 	Tally   *outbound.Tally // of what Send sends; may be nil
 	Sender  send.Sender

@@ -93,9 +93,10 @@ func (c *Service) reportLate(ctx context.Context, m reply, recorded Recorded) {
 	}
 }
 
-// Gauges are how all conversations stand at an instant.
+// Gauges are how all conversations stand at an instant. Nothing is counted beyond a limit.
 type Gauges struct {
 	InBurst     int           // active sessions that wait for a step
+	Overdue     int           // of these, as many as are read: what should have been sent a minute ago and more, and may be
 	Lag         time.Duration // how long ago the step was due that is waited for longest; zero when none is overdue
 	Unpublished int           // alarms that QStash does not have yet
 	OldestAlarm time.Duration // how long ago the oldest of them was written

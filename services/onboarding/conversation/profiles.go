@@ -82,6 +82,15 @@ func ParsePhone(raw string) (string, error) {
 	return phone, nil
 }
 
+// ParseLocale is one of the languages that the messages are written in, of any spelling; ErrInvalid.
+func ParseLocale(raw string) (string, error) {
+	locale, err := normaliseLocale(raw)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return locale, nil
+}
+
 // normalisePhone reads phones as strictly as messaging does: what the library would drop without a word, such as letters or an
 // extension, is refused.
 func normalisePhone(raw string) (string, error) {

@@ -69,6 +69,7 @@ func (s *Store) AddDeadLetter(ctx context.Context, d DeadLetter) error {
 type DeadLetterFilter struct {
 	Scope     conversation.Scope
 	SessionID string
+	Open      bool   // only those that were never replayed
 	Before    string // only dead letters older than this id
 	Limit     int
 }
@@ -81,20 +82,27 @@ select d.id, d.source_message_id, d.dlq_id, coalesce(d.session_id::text, '') as 
 from dead_letters d
 where ` + whereScope
 
-const sqlListDeadLetters = sqlDeadLetters + `
+const (
+	sqlListDeadLetters = sqlDeadLetters + `
   and (@session = '' or d.session_id = nullif(@session, '')::uuid)
-  and (@before = '' or d.id < nullif(@before, '')::uuid)
-order by d.id desc limit @limit`
+  and (@before = '' or d.id < nullif(@before, '')::uuid)`
+	sqlOnlyOpen          = ` and d.replayed_at is null` // as the index dead_letters_open says it
+	sqlNewestDeadLetters = ` order by d.id desc limit @limit`
+)
 
 // DeadLetters lists dead letters, newest first.
 func (s *Store) DeadLetters(ctx context.Context, f DeadLetterFilter) ([]DeadLetter, error) {
-	rows, err := s.pool.Query(ctx, sqlListDeadLetters, postgres.Args{
+	sql := sqlListDeadLetters
+	if f.Open {
+		sql += sqlOnlyOpen
+	}
+	found, err := allInOrder(ctx, s.pool, sql+sqlNewestDeadLetters, postgres.Args{
 		"org_id": f.Scope.OrgID, "unowned": f.Scope.Unowned, "session": f.SessionID, "before": f.Before, "limit": f.Limit,
-	})
+	}, deadLetter)
 	if err != nil {
 		return nil, fmt.Errorf("list dead letters: %w", err)
 	}
-	return pgx.CollectRows(rows, deadLetter)
+	return found, nil
 }
 
 func deadLetter(r pgx.CollectableRow) (DeadLetter, error) {

@@ -242,36 +242,34 @@ order by o.id desc limit @limit`
 
 // List lists outreach of an organisation, newest first.
 func (s *Engagement) List(ctx context.Context, f OutreachFilter) ([]OutreachRow, error) {
-	return s.listed(ctx, sqlListOutreach, postgres.Args{
+	found, err := allInOrder(ctx, s.pool, sqlListOutreach, postgres.Args{
 		"org": f.OrgID, "profile": f.ProfileID, "status": f.Status, "type": f.Type, "before": f.Before, "limit": f.Limit,
-	})
-}
-
-func (s *Engagement) listed(ctx context.Context, sql string, args postgres.Args) ([]OutreachRow, error) {
-	rows, err := s.pool.Query(ctx, sql, args)
-	if err != nil {
-		return nil, fmt.Errorf("list outreach: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r OutreachRow, err error) {
-		err = row.Scan(&r.ID, &r.ProfileID, &r.MemberID, &r.Type, &r.MessageKey, &r.Status, &r.Outcome, &r.Destination, &r.Key, &r.MessageID,
-			&r.Error, &r.Attempts, &r.ScheduledFor, &r.ExpiresAt, &r.CreatedAt, &r.SentAt)
-		return r, err
-	})
+	}, readOutreachRow)
 	if err != nil {
 		return nil, fmt.Errorf("list outreach: %w", err)
 	}
 	return found, nil
 }
 
+func readOutreachRow(row pgx.CollectableRow) (r OutreachRow, err error) {
+	err = row.Scan(&r.ID, &r.ProfileID, &r.MemberID, &r.Type, &r.MessageKey, &r.Status, &r.Outcome, &r.Destination, &r.Key, &r.MessageID,
+		&r.Error, &r.Attempts, &r.ScheduledFor, &r.ExpiresAt, &r.CreatedAt, &r.SentAt)
+	return r, err
+}
+
 func (s *Engagement) outreachByID(ctx context.Context, orgID, id string) (OutreachRow, error) {
-	found, err := s.listed(ctx, outreachColumns+` and o.id = @id`, postgres.Args{"org": orgID, "id": id})
-	if err == nil && len(found) == 0 {
-		err = engagement.ErrNoOutreach
+	rows, err := s.pool.Query(ctx, outreachColumns+` and o.id = @id`, postgres.Args{"org": orgID, "id": id})
+	if err != nil {
+		return OutreachRow{}, fmt.Errorf("read outreach: %w", err)
+	}
+	r, err := pgx.CollectExactlyOneRow(rows, readOutreachRow)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return OutreachRow{}, engagement.ErrNoOutreach
 	}
 	if err != nil {
-		return OutreachRow{}, err
+		return OutreachRow{}, fmt.Errorf("read outreach: %w", err)
 	}
-	return found[0], nil
+	return r, nil
 }
 
 // CancelOutreach ends a row that was not sent, for an operator: one that was never begun, or that failed. Errors: engagement.ErrNoOutreach,

@@ -12,39 +12,58 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
+// mostInBurst is how many sessions a scrape looks at, and up to how much it counts.
+const mostInBurst = 100_000
+
+// overdueAfter is after how long a step that was not sent is overdue: a minute is what the sweeper leaves to QStash.
+const overdueAfter = time.Minute
+
 // sqlGauges counts a step as due by the newest alarm that was set on purpose: the sweeper's repeats are due anew each time,
 // and would hide how long a sequence has stood still. Of the sessions in their burst it looks at the alarms of those whose step is due by
 // now, the thousand that are due for longest, so that a crowd that waits for its steps costs a scrape no more than that.
 const sqlGauges = `
+with burst as materialized (
+    select id, profile_id, next_step_id, step_due_at, paused_at from conversation_sessions
+    where sweep_at is not null order by sweep_at limit @most
+), late as materialized (
+    select b.id, b.next_step_id, b.step_due_at from burst b
+    where b.step_due_at <= @now and b.paused_at is null
+      and b.profile_id not in (select id from profiles where hold)
+)
 select
-    (select count(*) from conversation_sessions where sweep_at is not null) as in_burst,
+    (select count(*) from burst) as in_burst,
+    (select count(*) from late where step_due_at <= @overdue) as overdue,
     (select min(meant.due_at)
-     from (select due.id, due.next_step_id
-           from (select id, profile_id, next_step_id, step_due_at from conversation_sessions
-                 where sweep_at is not null and step_due_at <= @now and paused_at is null order by step_due_at limit 10000) due
-           join profiles p on p.id = due.profile_id where not p.hold order by due.step_due_at limit 1000) s
+     from (select id, next_step_id from late order by step_due_at limit 1000) s
      cross join lateral (
          select a.due_at from step_alarms a
          where a.session_id = s.id and a.step_id = s.next_step_id and a.cause <> 'overdue'
          order by a.generation desc limit 1
      ) meant) as waiting_since,
-    (select count(*) from step_alarms where published_at is null) as unpublished,
+    (select count(*) from (select from step_alarms where published_at is null limit @most) a) as unpublished,
     (select min(created_at) from step_alarms where published_at is null) as written_at,
-    (select count(*) from dead_letters where replayed_at is null) as dead_letters`
+    (select count(*) from (select from dead_letters where replayed_at is null limit @most) d) as dead_letters`
 
 // Gauges are how the conversations stand of all organisations that ctx may see.
 func (s *Store) Gauges(ctx context.Context, now time.Time) (conversation.Gauges, error) {
+	return s.gaugesUpTo(ctx, now, mostInBurst)
+}
+
+func (s *Store) gaugesUpTo(ctx context.Context, now time.Time, most int) (conversation.Gauges, error) {
 	var found struct {
-		InBurst, Unpublished, DeadLetters int
-		WaitingSince, WrittenAt           *time.Time
+		InBurst, Overdue, Unpublished, DeadLetters int
+		WaitingSince, WrittenAt                    *time.Time
 	}
-	err := s.pool.QueryRow(ctx, sqlGauges, postgres.Args{"now": now}).Scan(
-		&found.InBurst, &found.WaitingSince, &found.Unpublished, &found.WrittenAt, &found.DeadLetters)
-	if err != nil {
+	var batch pgx.Batch
+	batch.Queue(sqlPlannedNow)
+	batch.Queue(sqlGauges, postgres.Args{"now": now, "overdue": now.Add(-overdueAfter), "most": most}).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&found.InBurst, &found.Overdue, &found.WaitingSince, &found.Unpublished, &found.WrittenAt, &found.DeadLetters)
+	})
+	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return conversation.Gauges{}, fmt.Errorf("see how the conversations stand: %w", err)
 	}
 	return conversation.Gauges{
-		InBurst: found.InBurst, Lag: since(found.WaitingSince, now), Unpublished: found.Unpublished,
+		InBurst: found.InBurst, Overdue: found.Overdue, Lag: since(found.WaitingSince, now), Unpublished: found.Unpublished,
 		OldestAlarm: since(found.WrittenAt, now), DeadLetters: found.DeadLetters,
 	}, nil
 }

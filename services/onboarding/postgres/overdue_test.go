@@ -70,10 +70,13 @@ func TestOverdue(t *testing.T) {
 		require.Less(t, blocksOf(t, pool, postgres.SQLOverdue, pgx.NamedArgs{
 			"grace": time.Minute, "now": now, "limit": 256, "reach": postgres.OverdueReach, "doublings": 4,
 		}), 10_000)
-		require.Less(t, blocksOf(t, pool, postgres.SQLGauges, pgx.NamedArgs{"now": now}), 20_000)
+		require.Less(t, blocksOf(t, pool, postgres.SQLGauges, pgx.NamedArgs{
+			"now": now, "overdue": now.Add(-time.Minute), "most": 100_000,
+		}), 20_000)
 		gauges, err := postgres.NewStore(pool).Gauges(t.Context(), now)
 		require.NoError(t, err)
 		require.Equal(t, []any{20_000, 2 * time.Minute}, []any{gauges.InBurst, gauges.Lag})
+		require.Positive(t, gauges.Overdue)
 	})
 
 	t.Run("R_14_AnAlarmOfTheReleaseBeforeIsFoundToo", func(t *testing.T) {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strings"
@@ -34,11 +35,11 @@ func (s *Server) GetProfile(ctx context.Context, in *onboardingv1.GetProfileRequ
 	if err := ownProfile(ctx, in.GetProfileId()); err != nil {
 		return nil, err
 	}
-	p, err := s.Store.Profile(ctx, org(ctx), in.GetProfileId())
+	p, err := s.Store.StandingProfile(ctx, org(ctx), in.GetProfileId())
 	if err != nil {
 		return nil, answer(err)
 	}
-	return &onboardingv1.GetProfileResponse{Profile: profile(p)}, nil
+	return &onboardingv1.GetProfileResponse{Profile: standing(p)}, nil
 }
 
 // ListProfiles lists people of the caller's organisation.
@@ -47,28 +48,29 @@ func (s *Server) ListProfiles(ctx context.Context, in *onboardingv1.ListProfiles
 	if err != nil {
 		return nil, err
 	}
-	wanted, before, err := page(in)
-	if err != nil {
+	if filter.Limit, filter.Before, err = page(in); err != nil {
 		return nil, err
 	}
-	filter.OrgID, filter.Before, filter.Limit = org(ctx), before, wanted+1 // one more shows whether there is a next page
-	found, err := s.Store.ListProfiles(ctx, filter)
+	filter.OrgID = org(ctx)
+	found, next, err := s.Store.ListProfiles(ctx, filter)
 	if err != nil {
 		return nil, answer(err)
 	}
 	out := &onboardingv1.ListProfilesResponse{}
-	if len(found) > wanted {
-		found = found[:wanted]
-		out.NextPageToken = rpc.NextPage(in, found[wanted-1].ID)
+	if next != "" {
+		out.NextPageToken = rpc.NextPage(in, next)
 	}
 	for _, p := range found {
-		out.Profiles = append(out.Profiles, profile(p))
+		out.Profiles = append(out.Profiles, standing(p))
 	}
 	return out, nil
 }
 
 // maxName is how much of a name can be looked for, in characters: all of one.
 const maxName = 60
+
+// notActivated is where a person stands who never had a session.
+const notActivated = "none"
 
 func profileFilter(in *onboardingv1.ListProfilesRequest) (f postgres.ProfileFilter, err error) {
 	if given := in.GetPhone(); given != "" {
@@ -81,9 +83,15 @@ func profileFilter(in *onboardingv1.ListProfilesRequest) (f postgres.ProfileFilt
 	if in.GetName() != "" && (f.Name == "" || utf8.RuneCountInString(f.Name) > maxName || unprintable) {
 		return f, invalid("name must be 1 to %d printable characters", maxName)
 	}
+	f.Held, f.OptedOut = in.GetHeld(), in.GetOptedOut()
+	if given := in.GetLocale(); given != "" {
+		if f.Locale, err = conversation.ParseLocale(given); err != nil {
+			return f, answer(err)
+		}
+	}
 	switch state := in.GetState(); state {
 	case "":
-	case "none":
+	case notActivated:
 		f.NotActivated = true
 	case "held":
 		f.Held = true
@@ -118,6 +126,18 @@ func (s *Server) UpdateProfile(ctx context.Context, in *onboardingv1.UpdateProfi
 	}
 	rpc.Annotate(ctx, slog.String("profile_id", p.ID), slog.Bool("phone_changed", in.Phone != nil))
 	return &onboardingv1.UpdateProfileResponse{Profile: profile(p)}, nil
+}
+
+// standing is a person with where they stand.
+func standing(p postgres.StandingProfile) *onboardingv1.Profile {
+	out := profile(p.Profile)
+	out.State = &onboardingv1.ProfileState{
+		SessionId: p.SessionID, Status: cmp.Or(string(p.Status), notActivated), StateToken: string(p.StateToken), Paused: p.Paused,
+	}
+	if p.OptedOutAt != nil {
+		out.State.OptedOutAt = timestamppb.New(*p.OptedOutAt)
+	}
+	return out
 }
 
 func profile(p conversation.Profile) *onboardingv1.Profile {

@@ -105,7 +105,7 @@ func (s *Server) ReplayDeadLetter(
 func (s *Server) ListDeadLetters(
 	ctx context.Context, in *onboardingv1.ListDeadLettersRequest,
 ) (*onboardingv1.ListDeadLettersResponse, error) {
-	filter := postgres.DeadLetterFilter{Scope: s.Conversations.DeadLetters(org(ctx)), SessionID: in.GetSessionId()}
+	filter := postgres.DeadLetterFilter{Scope: s.Conversations.DeadLetters(org(ctx)), SessionID: in.GetSessionId(), Open: in.GetOpen()}
 	if filter.SessionID != "" {
 		if err := validID("session_id", filter.SessionID); err != nil {
 			return nil, err

@@ -331,6 +331,27 @@ func local_request_MessagingService_SetConsent_0(ctx context.Context, marshaler 
 	return msg, metadata, err
 }
 
+func request_MessagingService_GetMessagingOverview_0(ctx context.Context, marshaler runtime.Marshaler, client extMessagingv1.MessagingServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extMessagingv1.GetMessagingOverviewRequest
+		metadata runtime.ServerMetadata
+	)
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.GetMessagingOverview(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_MessagingService_GetMessagingOverview_0(ctx context.Context, marshaler runtime.Marshaler, server extMessagingv1.MessagingServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extMessagingv1.GetMessagingOverviewRequest
+		metadata runtime.ServerMetadata
+	)
+	msg, err := server.GetMessagingOverview(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 // RegisterMessagingServiceHandlerServer registers the http handlers for service MessagingService to "mux".
 // UnaryRPC     :call MessagingServiceServer directly.
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
@@ -476,6 +497,26 @@ func RegisterMessagingServiceHandlerServer(ctx context.Context, mux *runtime.Ser
 			return
 		}
 		forward_MessagingService_SetConsent_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_MessagingService_GetMessagingOverview_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/paceline.messaging.v1.MessagingService/GetMessagingOverview", runtime.WithHTTPPathPattern("/v1/overview/messaging"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_MessagingService_GetMessagingOverview_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_MessagingService_GetMessagingOverview_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
 
 	return nil
@@ -636,25 +677,44 @@ func RegisterMessagingServiceHandlerClient(ctx context.Context, mux *runtime.Ser
 		}
 		forward_MessagingService_SetConsent_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_MessagingService_GetMessagingOverview_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/paceline.messaging.v1.MessagingService/GetMessagingOverview", runtime.WithHTTPPathPattern("/v1/overview/messaging"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_MessagingService_GetMessagingOverview_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_MessagingService_GetMessagingOverview_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	return nil
 }
 
 var (
-	pattern_MessagingService_GetMessage_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "messages", "message_id"}, ""))
-	pattern_MessagingService_ExplainMessage_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "messages", "message_id"}, "explain"))
-	pattern_MessagingService_GetEvidence_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "messages", "message_id", "evidence"}, ""))
-	pattern_MessagingService_ResolveMessage_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "messages", "message_id"}, "resolve"))
-	pattern_MessagingService_ListMessages_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "messages"}, ""))
-	pattern_MessagingService_GetConsent_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "consents", "phone"}, ""))
-	pattern_MessagingService_SetConsent_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "consents", "phone"}, ""))
+	pattern_MessagingService_GetMessage_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "messages", "message_id"}, ""))
+	pattern_MessagingService_ExplainMessage_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "messages", "message_id"}, "explain"))
+	pattern_MessagingService_GetEvidence_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "messages", "message_id", "evidence"}, ""))
+	pattern_MessagingService_ResolveMessage_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "messages", "message_id"}, "resolve"))
+	pattern_MessagingService_ListMessages_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "messages"}, ""))
+	pattern_MessagingService_GetConsent_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "consents", "phone"}, ""))
+	pattern_MessagingService_SetConsent_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "consents", "phone"}, ""))
+	pattern_MessagingService_GetMessagingOverview_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"v1", "overview", "messaging"}, ""))
 )
 
 var (
-	forward_MessagingService_GetMessage_0     = runtime.ForwardResponseMessage
-	forward_MessagingService_ExplainMessage_0 = runtime.ForwardResponseMessage
-	forward_MessagingService_GetEvidence_0    = runtime.ForwardResponseMessage
-	forward_MessagingService_ResolveMessage_0 = runtime.ForwardResponseMessage
-	forward_MessagingService_ListMessages_0   = runtime.ForwardResponseMessage
-	forward_MessagingService_GetConsent_0     = runtime.ForwardResponseMessage
-	forward_MessagingService_SetConsent_0     = runtime.ForwardResponseMessage
+	forward_MessagingService_GetMessage_0           = runtime.ForwardResponseMessage
+	forward_MessagingService_ExplainMessage_0       = runtime.ForwardResponseMessage
+	forward_MessagingService_GetEvidence_0          = runtime.ForwardResponseMessage
+	forward_MessagingService_ResolveMessage_0       = runtime.ForwardResponseMessage
+	forward_MessagingService_ListMessages_0         = runtime.ForwardResponseMessage
+	forward_MessagingService_GetConsent_0           = runtime.ForwardResponseMessage
+	forward_MessagingService_SetConsent_0           = runtime.ForwardResponseMessage
+	forward_MessagingService_GetMessagingOverview_0 = runtime.ForwardResponseMessage
 )

@@ -17,6 +17,7 @@ import (
 	v11 "paceline.internal/proto/gen/paceline/audit/v1"
 	v1 "paceline.internal/proto/gen/paceline/explain/v1"
 	_ "paceline.internal/proto/gen/paceline/method/v1"
+	v12 "paceline.internal/proto/gen/paceline/overview/v1"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -3876,6 +3877,216 @@ func (x *Event) GetData() string {
 	return ""
 }
 
+// GetMessagingOverviewRequest asks for the caller's organisation.
+type GetMessagingOverviewRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetMessagingOverviewRequest) Reset() {
+	*x = GetMessagingOverviewRequest{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetMessagingOverviewRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetMessagingOverviewRequest) ProtoMessage() {}
+
+func (x *GetMessagingOverviewRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetMessagingOverviewRequest.ProtoReflect.Descriptor instead.
+func (*GetMessagingOverviewRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{45}
+}
+
+// GetMessagingOverviewResponse is how messages stand.
+type GetMessagingOverviewResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it was read, by the clock of the service.
+	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	// The last 60 minutes, oldest first; the last of them is not over.
+	Undelivered []*UndeliveredMinute `protobuf:"bytes,2,rep,name=undelivered,proto3" json:"undelivered,omitempty"`
+	// Messages in doubt: whether Twilio took them is not known, and the reconciler looks for them. GET /v1/messages?status=unknown.
+	Unknown *v12.Count `protobuf:"bytes,3,opt,name=unknown,proto3" json:"unknown,omitempty"`
+	// Since when the oldest of them has been in doubt; absent when there is none.
+	OldestUnknownSince *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=oldest_unknown_since,json=oldestUnknownSince,proto3" json:"oldest_unknown_since,omitempty"`
+	// Messages in doubt that wait for an operator: GET /v1/messages?status=parked.
+	Parked *v12.Count `protobuf:"bytes,5,opt,name=parked,proto3" json:"parked,omitempty"`
+	// Since when the oldest of them has been in doubt; absent when there is none.
+	OldestParkedSince *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=oldest_parked_since,json=oldestParkedSince,proto3" json:"oldest_parked_since,omitempty"`
+	// Messages whose final status has not come although Twilio took them more than 15 minutes ago, and is still asked for it.
+	WithoutFinalStatus *v12.Count `protobuf:"bytes,7,opt,name=without_final_status,json=withoutFinalStatus,proto3" json:"without_final_status,omitempty"`
+	// The queues of messaging.
+	Queues        []*v12.QueueGauges `protobuf:"bytes,8,rep,name=queues,proto3" json:"queues,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetMessagingOverviewResponse) Reset() {
+	*x = GetMessagingOverviewResponse{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetMessagingOverviewResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetMessagingOverviewResponse) ProtoMessage() {}
+
+func (x *GetMessagingOverviewResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetMessagingOverviewResponse.ProtoReflect.Descriptor instead.
+func (*GetMessagingOverviewResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *GetMessagingOverviewResponse) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *GetMessagingOverviewResponse) GetUndelivered() []*UndeliveredMinute {
+	if x != nil {
+		return x.Undelivered
+	}
+	return nil
+}
+
+func (x *GetMessagingOverviewResponse) GetUnknown() *v12.Count {
+	if x != nil {
+		return x.Unknown
+	}
+	return nil
+}
+
+func (x *GetMessagingOverviewResponse) GetOldestUnknownSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OldestUnknownSince
+	}
+	return nil
+}
+
+func (x *GetMessagingOverviewResponse) GetParked() *v12.Count {
+	if x != nil {
+		return x.Parked
+	}
+	return nil
+}
+
+func (x *GetMessagingOverviewResponse) GetOldestParkedSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OldestParkedSince
+	}
+	return nil
+}
+
+func (x *GetMessagingOverviewResponse) GetWithoutFinalStatus() *v12.Count {
+	if x != nil {
+		return x.WithoutFinalStatus
+	}
+	return nil
+}
+
+func (x *GetMessagingOverviewResponse) GetQueues() []*v12.QueueGauges {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
+// UndeliveredMinute is what Twilio took in a minute and has not reported as delivered.
+type UndeliveredMinute struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When the minute begins.
+	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	// On their way: accepted, queued or sent.
+	OnTheirWay *v12.Count `protobuf:"bytes,2,opt,name=on_their_way,json=onTheirWay,proto3" json:"on_their_way,omitempty"`
+	// Failed or undelivered.
+	Failed        *v12.Count `protobuf:"bytes,3,opt,name=failed,proto3" json:"failed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UndeliveredMinute) Reset() {
+	*x = UndeliveredMinute{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UndeliveredMinute) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UndeliveredMinute) ProtoMessage() {}
+
+func (x *UndeliveredMinute) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UndeliveredMinute.ProtoReflect.Descriptor instead.
+func (*UndeliveredMinute) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *UndeliveredMinute) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *UndeliveredMinute) GetOnTheirWay() *v12.Count {
+	if x != nil {
+		return x.OnTheirWay
+	}
+	return nil
+}
+
+func (x *UndeliveredMinute) GetFailed() *v12.Count {
+	if x != nil {
+		return x.Failed
+	}
+	return nil
+}
+
 // ListMessagingAuditRequest filters what is kept of calls. Empty fields do not, but for org_id.
 type ListMessagingAuditRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3907,7 +4118,7 @@ type ListMessagingAuditRequest struct {
 
 func (x *ListMessagingAuditRequest) Reset() {
 	*x = ListMessagingAuditRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[45]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3919,7 +4130,7 @@ func (x *ListMessagingAuditRequest) String() string {
 func (*ListMessagingAuditRequest) ProtoMessage() {}
 
 func (x *ListMessagingAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[45]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3932,7 +4143,7 @@ func (x *ListMessagingAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagingAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListMessagingAuditRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{45}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListMessagingAuditRequest) GetOrgId() string {
@@ -4023,7 +4234,7 @@ type ListMessagingAuditResponse struct {
 
 func (x *ListMessagingAuditResponse) Reset() {
 	*x = ListMessagingAuditResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[46]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4035,7 +4246,7 @@ func (x *ListMessagingAuditResponse) String() string {
 func (*ListMessagingAuditResponse) ProtoMessage() {}
 
 func (x *ListMessagingAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[46]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4048,7 +4259,7 @@ func (x *ListMessagingAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagingAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListMessagingAuditResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{46}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListMessagingAuditResponse) GetEntries() []*v11.AuditEntry {
@@ -4062,7 +4273,7 @@ var File_paceline_messaging_v1_messaging_proto protoreflect.FileDescriptor
 
 const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\n" +
-	"%paceline/messaging/v1/messaging.proto\x12\x15paceline.messaging.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a!paceline/explain/v1/explain.proto\x1a\x1fpaceline/method/v1/method.proto\"\xc4\x03\n" +
+	"%paceline/messaging/v1/messaging.proto\x12\x15paceline.messaging.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a!paceline/explain/v1/explain.proto\x1a\x1fpaceline/method/v1/method.proto\x1a#paceline/overview/v1/overview.proto\"\xc4\x03\n" +
 	"\aMessage\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x1d\n" +
@@ -4344,7 +4555,22 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x05phone\x18\x06 \x01(\tR\x05phone\x12.\n" +
 	"\x04time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12!\n" +
 	"\fcausation_id\x18\b \x01(\tR\vcausationId\x12\x12\n" +
-	"\x04data\x18\t \x01(\tR\x04data\"\x86\x03\n" +
+	"\x04data\x18\t \x01(\tR\x04data\"\x1d\n" +
+	"\x1bGetMessagingOverviewRequest\"\xa6\x04\n" +
+	"\x1cGetMessagingOverviewResponse\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12J\n" +
+	"\vundelivered\x18\x02 \x03(\v2(.paceline.messaging.v1.UndeliveredMinuteR\vundelivered\x125\n" +
+	"\aunknown\x18\x03 \x01(\v2\x1b.paceline.overview.v1.CountR\aunknown\x12L\n" +
+	"\x14oldest_unknown_since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x12oldestUnknownSince\x123\n" +
+	"\x06parked\x18\x05 \x01(\v2\x1b.paceline.overview.v1.CountR\x06parked\x12J\n" +
+	"\x13oldest_parked_since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x11oldestParkedSince\x12M\n" +
+	"\x14without_final_status\x18\a \x01(\v2\x1b.paceline.overview.v1.CountR\x12withoutFinalStatus\x129\n" +
+	"\x06queues\x18\b \x03(\v2!.paceline.overview.v1.QueueGaugesR\x06queues\"\xb3\x01\n" +
+	"\x11UndeliveredMinute\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12=\n" +
+	"\fon_their_way\x18\x02 \x01(\v2\x1b.paceline.overview.v1.CountR\n" +
+	"onTheirWay\x123\n" +
+	"\x06failed\x18\x03 \x01(\v2\x1b.paceline.overview.v1.CountR\x06failed\"\x86\x03\n" +
 	"\x19ListMessagingAuditRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x18\n" +
 	"\asubject\x18\x02 \x01(\tR\asubject\x12\x16\n" +
@@ -4417,7 +4643,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x16RESOLUTION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fRESOLUTION_SENT\x10\x01\x12\x17\n" +
 	"\x13RESOLUTION_NOT_SENT\x10\x02\x12\x16\n" +
-	"\x12RESOLUTION_GIVE_UP\x10\x032\xa6\x10\n" +
+	"\x12RESOLUTION_GIVE_UP\x10\x032\xb5\x11\n" +
 	"\x10MessagingService\x12Z\n" +
 	"\x04Send\x12\".paceline.messaging.v1.SendRequest\x1a#.paceline.messaging.v1.SendResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01\x12r\n" +
@@ -4459,7 +4685,9 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\rGetUnfinished\x12+.paceline.messaging.v1.GetUnfinishedRequest\x1a,.paceline.messaging.v1.GetUnfinishedResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01\x12o\n" +
 	"\vCheckSender\x12).paceline.messaging.v1.CheckSenderRequest\x1a*.paceline.messaging.v1.CheckSenderResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12\x84\x01\n" +
+	"\x01\x01\x10\x01\x12\x8c\x01\n" +
+	"\x14GetMessagingOverview\x122.paceline.messaging.v1.GetMessagingOverviewRequest\x1a3.paceline.messaging.v1.GetMessagingOverviewResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x01\x02\x10\x01\x18\x03\x12\x84\x01\n" +
 	"\x12ListMessagingAudit\x120.paceline.messaging.v1.ListMessagingAuditRequest\x1a1.paceline.messaging.v1.ListMessagingAuditResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01B?Z=paceline.internal/proto/gen/paceline/messaging/v1;messagingv1b\x06proto3"
 
@@ -4476,169 +4704,187 @@ func file_paceline_messaging_v1_messaging_proto_rawDescGZIP() []byte {
 }
 
 var file_paceline_messaging_v1_messaging_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
-	(Reason)(0),                        // 0: paceline.messaging.v1.Reason
-	(Outcome)(0),                       // 1: paceline.messaging.v1.Outcome
-	(MessageClass)(0),                  // 2: paceline.messaging.v1.MessageClass
-	(Switch)(0),                        // 3: paceline.messaging.v1.Switch
-	(UnknownPolicy)(0),                 // 4: paceline.messaging.v1.UnknownPolicy
-	(ConsentEffect)(0),                 // 5: paceline.messaging.v1.ConsentEffect
-	(Resolution)(0),                    // 6: paceline.messaging.v1.Resolution
-	(*Message)(nil),                    // 7: paceline.messaging.v1.Message
-	(*SendRequest)(nil),                // 8: paceline.messaging.v1.SendRequest
-	(*ConsentRecord)(nil),              // 9: paceline.messaging.v1.ConsentRecord
-	(*SendResponse)(nil),               // 10: paceline.messaging.v1.SendResponse
-	(*RecordStatusRequest)(nil),        // 11: paceline.messaging.v1.RecordStatusRequest
-	(*RecordStatusResponse)(nil),       // 12: paceline.messaging.v1.RecordStatusResponse
-	(*RecordInboundRequest)(nil),       // 13: paceline.messaging.v1.RecordInboundRequest
-	(*RecordInboundResponse)(nil),      // 14: paceline.messaging.v1.RecordInboundResponse
-	(*SetRemindersRequest)(nil),        // 15: paceline.messaging.v1.SetRemindersRequest
-	(*SetRemindersResponse)(nil),       // 16: paceline.messaging.v1.SetRemindersResponse
-	(*ListInboundRequest)(nil),         // 17: paceline.messaging.v1.ListInboundRequest
-	(*InboundText)(nil),                // 18: paceline.messaging.v1.InboundText
-	(*ListInboundResponse)(nil),        // 19: paceline.messaging.v1.ListInboundResponse
-	(*GetMessageRequest)(nil),          // 20: paceline.messaging.v1.GetMessageRequest
-	(*GetMessageResponse)(nil),         // 21: paceline.messaging.v1.GetMessageResponse
-	(*ExplainMessageRequest)(nil),      // 22: paceline.messaging.v1.ExplainMessageRequest
-	(*ExplainMessageResponse)(nil),     // 23: paceline.messaging.v1.ExplainMessageResponse
-	(*ExplainSendRequest)(nil),         // 24: paceline.messaging.v1.ExplainSendRequest
-	(*ExplainSendResponse)(nil),        // 25: paceline.messaging.v1.ExplainSendResponse
-	(*GetEvidenceRequest)(nil),         // 26: paceline.messaging.v1.GetEvidenceRequest
-	(*Candidate)(nil),                  // 27: paceline.messaging.v1.Candidate
-	(*Look)(nil),                       // 28: paceline.messaging.v1.Look
-	(*Receipt)(nil),                    // 29: paceline.messaging.v1.Receipt
-	(*GetEvidenceResponse)(nil),        // 30: paceline.messaging.v1.GetEvidenceResponse
-	(*ResolveMessageRequest)(nil),      // 31: paceline.messaging.v1.ResolveMessageRequest
-	(*ResolveMessageResponse)(nil),     // 32: paceline.messaging.v1.ResolveMessageResponse
-	(*ListMessagesRequest)(nil),        // 33: paceline.messaging.v1.ListMessagesRequest
-	(*ListMessagesResponse)(nil),       // 34: paceline.messaging.v1.ListMessagesResponse
-	(*Consent)(nil),                    // 35: paceline.messaging.v1.Consent
-	(*ConsentChain)(nil),               // 36: paceline.messaging.v1.ConsentChain
-	(*ConsentEvent)(nil),               // 37: paceline.messaging.v1.ConsentEvent
-	(*GetConsentRequest)(nil),          // 38: paceline.messaging.v1.GetConsentRequest
-	(*GetConsentResponse)(nil),         // 39: paceline.messaging.v1.GetConsentResponse
-	(*SetConsentRequest)(nil),          // 40: paceline.messaging.v1.SetConsentRequest
-	(*Evidence)(nil),                   // 41: paceline.messaging.v1.Evidence
-	(*SetConsentResponse)(nil),         // 42: paceline.messaging.v1.SetConsentResponse
-	(*SetHoldRequest)(nil),             // 43: paceline.messaging.v1.SetHoldRequest
-	(*SetHoldResponse)(nil),            // 44: paceline.messaging.v1.SetHoldResponse
-	(*GetUnfinishedRequest)(nil),       // 45: paceline.messaging.v1.GetUnfinishedRequest
-	(*GetUnfinishedResponse)(nil),      // 46: paceline.messaging.v1.GetUnfinishedResponse
-	(*CheckSenderRequest)(nil),         // 47: paceline.messaging.v1.CheckSenderRequest
-	(*CheckSenderResponse)(nil),        // 48: paceline.messaging.v1.CheckSenderResponse
-	(*ListEventsRequest)(nil),          // 49: paceline.messaging.v1.ListEventsRequest
-	(*ListEventsResponse)(nil),         // 50: paceline.messaging.v1.ListEventsResponse
-	(*Event)(nil),                      // 51: paceline.messaging.v1.Event
-	(*ListMessagingAuditRequest)(nil),  // 52: paceline.messaging.v1.ListMessagingAuditRequest
-	(*ListMessagingAuditResponse)(nil), // 53: paceline.messaging.v1.ListMessagingAuditResponse
-	nil,                                // 54: paceline.messaging.v1.RecordStatusRequest.RawEntry
-	(*timestamppb.Timestamp)(nil),      // 55: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),        // 56: google.protobuf.Duration
-	(*v1.Explanation)(nil),             // 57: paceline.explain.v1.Explanation
-	(*v11.Actor)(nil),                  // 58: paceline.audit.v1.Actor
-	(*v11.AuditEntry)(nil),             // 59: paceline.audit.v1.AuditEntry
+	(Reason)(0),                          // 0: paceline.messaging.v1.Reason
+	(Outcome)(0),                         // 1: paceline.messaging.v1.Outcome
+	(MessageClass)(0),                    // 2: paceline.messaging.v1.MessageClass
+	(Switch)(0),                          // 3: paceline.messaging.v1.Switch
+	(UnknownPolicy)(0),                   // 4: paceline.messaging.v1.UnknownPolicy
+	(ConsentEffect)(0),                   // 5: paceline.messaging.v1.ConsentEffect
+	(Resolution)(0),                      // 6: paceline.messaging.v1.Resolution
+	(*Message)(nil),                      // 7: paceline.messaging.v1.Message
+	(*SendRequest)(nil),                  // 8: paceline.messaging.v1.SendRequest
+	(*ConsentRecord)(nil),                // 9: paceline.messaging.v1.ConsentRecord
+	(*SendResponse)(nil),                 // 10: paceline.messaging.v1.SendResponse
+	(*RecordStatusRequest)(nil),          // 11: paceline.messaging.v1.RecordStatusRequest
+	(*RecordStatusResponse)(nil),         // 12: paceline.messaging.v1.RecordStatusResponse
+	(*RecordInboundRequest)(nil),         // 13: paceline.messaging.v1.RecordInboundRequest
+	(*RecordInboundResponse)(nil),        // 14: paceline.messaging.v1.RecordInboundResponse
+	(*SetRemindersRequest)(nil),          // 15: paceline.messaging.v1.SetRemindersRequest
+	(*SetRemindersResponse)(nil),         // 16: paceline.messaging.v1.SetRemindersResponse
+	(*ListInboundRequest)(nil),           // 17: paceline.messaging.v1.ListInboundRequest
+	(*InboundText)(nil),                  // 18: paceline.messaging.v1.InboundText
+	(*ListInboundResponse)(nil),          // 19: paceline.messaging.v1.ListInboundResponse
+	(*GetMessageRequest)(nil),            // 20: paceline.messaging.v1.GetMessageRequest
+	(*GetMessageResponse)(nil),           // 21: paceline.messaging.v1.GetMessageResponse
+	(*ExplainMessageRequest)(nil),        // 22: paceline.messaging.v1.ExplainMessageRequest
+	(*ExplainMessageResponse)(nil),       // 23: paceline.messaging.v1.ExplainMessageResponse
+	(*ExplainSendRequest)(nil),           // 24: paceline.messaging.v1.ExplainSendRequest
+	(*ExplainSendResponse)(nil),          // 25: paceline.messaging.v1.ExplainSendResponse
+	(*GetEvidenceRequest)(nil),           // 26: paceline.messaging.v1.GetEvidenceRequest
+	(*Candidate)(nil),                    // 27: paceline.messaging.v1.Candidate
+	(*Look)(nil),                         // 28: paceline.messaging.v1.Look
+	(*Receipt)(nil),                      // 29: paceline.messaging.v1.Receipt
+	(*GetEvidenceResponse)(nil),          // 30: paceline.messaging.v1.GetEvidenceResponse
+	(*ResolveMessageRequest)(nil),        // 31: paceline.messaging.v1.ResolveMessageRequest
+	(*ResolveMessageResponse)(nil),       // 32: paceline.messaging.v1.ResolveMessageResponse
+	(*ListMessagesRequest)(nil),          // 33: paceline.messaging.v1.ListMessagesRequest
+	(*ListMessagesResponse)(nil),         // 34: paceline.messaging.v1.ListMessagesResponse
+	(*Consent)(nil),                      // 35: paceline.messaging.v1.Consent
+	(*ConsentChain)(nil),                 // 36: paceline.messaging.v1.ConsentChain
+	(*ConsentEvent)(nil),                 // 37: paceline.messaging.v1.ConsentEvent
+	(*GetConsentRequest)(nil),            // 38: paceline.messaging.v1.GetConsentRequest
+	(*GetConsentResponse)(nil),           // 39: paceline.messaging.v1.GetConsentResponse
+	(*SetConsentRequest)(nil),            // 40: paceline.messaging.v1.SetConsentRequest
+	(*Evidence)(nil),                     // 41: paceline.messaging.v1.Evidence
+	(*SetConsentResponse)(nil),           // 42: paceline.messaging.v1.SetConsentResponse
+	(*SetHoldRequest)(nil),               // 43: paceline.messaging.v1.SetHoldRequest
+	(*SetHoldResponse)(nil),              // 44: paceline.messaging.v1.SetHoldResponse
+	(*GetUnfinishedRequest)(nil),         // 45: paceline.messaging.v1.GetUnfinishedRequest
+	(*GetUnfinishedResponse)(nil),        // 46: paceline.messaging.v1.GetUnfinishedResponse
+	(*CheckSenderRequest)(nil),           // 47: paceline.messaging.v1.CheckSenderRequest
+	(*CheckSenderResponse)(nil),          // 48: paceline.messaging.v1.CheckSenderResponse
+	(*ListEventsRequest)(nil),            // 49: paceline.messaging.v1.ListEventsRequest
+	(*ListEventsResponse)(nil),           // 50: paceline.messaging.v1.ListEventsResponse
+	(*Event)(nil),                        // 51: paceline.messaging.v1.Event
+	(*GetMessagingOverviewRequest)(nil),  // 52: paceline.messaging.v1.GetMessagingOverviewRequest
+	(*GetMessagingOverviewResponse)(nil), // 53: paceline.messaging.v1.GetMessagingOverviewResponse
+	(*UndeliveredMinute)(nil),            // 54: paceline.messaging.v1.UndeliveredMinute
+	(*ListMessagingAuditRequest)(nil),    // 55: paceline.messaging.v1.ListMessagingAuditRequest
+	(*ListMessagingAuditResponse)(nil),   // 56: paceline.messaging.v1.ListMessagingAuditResponse
+	nil,                                  // 57: paceline.messaging.v1.RecordStatusRequest.RawEntry
+	(*timestamppb.Timestamp)(nil),        // 58: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),          // 59: google.protobuf.Duration
+	(*v1.Explanation)(nil),               // 60: paceline.explain.v1.Explanation
+	(*v11.Actor)(nil),                    // 61: paceline.audit.v1.Actor
+	(*v12.Count)(nil),                    // 62: paceline.overview.v1.Count
+	(*v12.QueueGauges)(nil),              // 63: paceline.overview.v1.QueueGauges
+	(*v11.AuditEntry)(nil),               // 64: paceline.audit.v1.AuditEntry
 }
 var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
-	55, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
-	55, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
+	58, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
+	58, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
 	4,  // 2: paceline.messaging.v1.SendRequest.unknown_policy:type_name -> paceline.messaging.v1.UnknownPolicy
 	1,  // 3: paceline.messaging.v1.SendRequest.understands:type_name -> paceline.messaging.v1.Outcome
 	9,  // 4: paceline.messaging.v1.SendRequest.consent:type_name -> paceline.messaging.v1.ConsentRecord
 	2,  // 5: paceline.messaging.v1.SendRequest.message_class:type_name -> paceline.messaging.v1.MessageClass
-	55, // 6: paceline.messaging.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
+	58, // 6: paceline.messaging.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
 	1,  // 7: paceline.messaging.v1.SendResponse.outcome:type_name -> paceline.messaging.v1.Outcome
 	7,  // 8: paceline.messaging.v1.SendResponse.message:type_name -> paceline.messaging.v1.Message
-	56, // 9: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
-	56, // 10: paceline.messaging.v1.SendResponse.accepted_ago:type_name -> google.protobuf.Duration
-	56, // 11: paceline.messaging.v1.SendResponse.asked_ago:type_name -> google.protobuf.Duration
-	54, // 12: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
-	55, // 13: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
+	59, // 9: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
+	59, // 10: paceline.messaging.v1.SendResponse.accepted_ago:type_name -> google.protobuf.Duration
+	59, // 11: paceline.messaging.v1.SendResponse.asked_ago:type_name -> google.protobuf.Duration
+	57, // 12: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
+	58, // 13: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
 	7,  // 14: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
 	5,  // 15: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
 	3,  // 16: paceline.messaging.v1.RecordInboundResponse.reminders:type_name -> paceline.messaging.v1.Switch
 	3,  // 17: paceline.messaging.v1.RecordInboundResponse.tips:type_name -> paceline.messaging.v1.Switch
 	3,  // 18: paceline.messaging.v1.SetRemindersRequest.reminders:type_name -> paceline.messaging.v1.Switch
-	55, // 19: paceline.messaging.v1.SetRemindersRequest.said_at:type_name -> google.protobuf.Timestamp
+	58, // 19: paceline.messaging.v1.SetRemindersRequest.said_at:type_name -> google.protobuf.Timestamp
 	3,  // 20: paceline.messaging.v1.SetRemindersResponse.reminders:type_name -> paceline.messaging.v1.Switch
-	55, // 21: paceline.messaging.v1.SetRemindersResponse.said_at:type_name -> google.protobuf.Timestamp
-	55, // 22: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
-	55, // 23: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
-	55, // 24: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
+	58, // 21: paceline.messaging.v1.SetRemindersResponse.said_at:type_name -> google.protobuf.Timestamp
+	58, // 22: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
+	58, // 23: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
+	58, // 24: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
 	18, // 25: paceline.messaging.v1.ListInboundResponse.texts:type_name -> paceline.messaging.v1.InboundText
 	7,  // 26: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	57, // 27: paceline.messaging.v1.ExplainMessageResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	60, // 27: paceline.messaging.v1.ExplainMessageResponse.explanation:type_name -> paceline.explain.v1.Explanation
 	8,  // 28: paceline.messaging.v1.ExplainSendRequest.send:type_name -> paceline.messaging.v1.SendRequest
-	57, // 29: paceline.messaging.v1.ExplainSendResponse.explanation:type_name -> paceline.explain.v1.Explanation
-	55, // 30: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
-	55, // 31: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
+	60, // 29: paceline.messaging.v1.ExplainSendResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	58, // 30: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
+	58, // 31: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
 	27, // 32: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
-	55, // 33: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
+	58, // 33: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
 	7,  // 34: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
 	28, // 35: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
 	29, // 36: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
-	55, // 37: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
+	58, // 37: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
 	6,  // 38: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
 	7,  // 39: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
 	7,  // 40: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
-	55, // 41: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
-	55, // 42: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
-	58, // 43: paceline.messaging.v1.ConsentEvent.actor:type_name -> paceline.audit.v1.Actor
+	58, // 41: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
+	58, // 42: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
+	61, // 43: paceline.messaging.v1.ConsentEvent.actor:type_name -> paceline.audit.v1.Actor
 	35, // 44: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
 	37, // 45: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
 	36, // 46: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
 	41, // 47: paceline.messaging.v1.SetConsentRequest.evidence:type_name -> paceline.messaging.v1.Evidence
-	55, // 48: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
+	58, // 48: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
 	35, // 49: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
 	37, // 50: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
 	36, // 51: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
 	51, // 52: paceline.messaging.v1.ListEventsResponse.events:type_name -> paceline.messaging.v1.Event
-	55, // 53: paceline.messaging.v1.Event.time:type_name -> google.protobuf.Timestamp
-	55, // 54: paceline.messaging.v1.ListMessagingAuditRequest.since:type_name -> google.protobuf.Timestamp
-	55, // 55: paceline.messaging.v1.ListMessagingAuditRequest.until:type_name -> google.protobuf.Timestamp
-	55, // 56: paceline.messaging.v1.ListMessagingAuditRequest.behind_at:type_name -> google.protobuf.Timestamp
-	59, // 57: paceline.messaging.v1.ListMessagingAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
-	8,  // 58: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
-	11, // 59: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
-	13, // 60: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
-	17, // 61: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
-	20, // 62: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
-	22, // 63: paceline.messaging.v1.MessagingService.ExplainMessage:input_type -> paceline.messaging.v1.ExplainMessageRequest
-	24, // 64: paceline.messaging.v1.MessagingService.ExplainSend:input_type -> paceline.messaging.v1.ExplainSendRequest
-	26, // 65: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
-	31, // 66: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
-	33, // 67: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
-	38, // 68: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
-	40, // 69: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
-	43, // 70: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
-	15, // 71: paceline.messaging.v1.MessagingService.SetReminders:input_type -> paceline.messaging.v1.SetRemindersRequest
-	49, // 72: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
-	45, // 73: paceline.messaging.v1.MessagingService.GetUnfinished:input_type -> paceline.messaging.v1.GetUnfinishedRequest
-	47, // 74: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
-	52, // 75: paceline.messaging.v1.MessagingService.ListMessagingAudit:input_type -> paceline.messaging.v1.ListMessagingAuditRequest
-	10, // 76: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
-	12, // 77: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
-	14, // 78: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
-	19, // 79: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
-	21, // 80: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
-	23, // 81: paceline.messaging.v1.MessagingService.ExplainMessage:output_type -> paceline.messaging.v1.ExplainMessageResponse
-	25, // 82: paceline.messaging.v1.MessagingService.ExplainSend:output_type -> paceline.messaging.v1.ExplainSendResponse
-	30, // 83: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
-	32, // 84: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
-	34, // 85: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
-	39, // 86: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
-	42, // 87: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
-	44, // 88: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
-	16, // 89: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
-	50, // 90: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
-	46, // 91: paceline.messaging.v1.MessagingService.GetUnfinished:output_type -> paceline.messaging.v1.GetUnfinishedResponse
-	48, // 92: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
-	53, // 93: paceline.messaging.v1.MessagingService.ListMessagingAudit:output_type -> paceline.messaging.v1.ListMessagingAuditResponse
-	76, // [76:94] is the sub-list for method output_type
-	58, // [58:76] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	58, // 53: paceline.messaging.v1.Event.time:type_name -> google.protobuf.Timestamp
+	58, // 54: paceline.messaging.v1.GetMessagingOverviewResponse.at:type_name -> google.protobuf.Timestamp
+	54, // 55: paceline.messaging.v1.GetMessagingOverviewResponse.undelivered:type_name -> paceline.messaging.v1.UndeliveredMinute
+	62, // 56: paceline.messaging.v1.GetMessagingOverviewResponse.unknown:type_name -> paceline.overview.v1.Count
+	58, // 57: paceline.messaging.v1.GetMessagingOverviewResponse.oldest_unknown_since:type_name -> google.protobuf.Timestamp
+	62, // 58: paceline.messaging.v1.GetMessagingOverviewResponse.parked:type_name -> paceline.overview.v1.Count
+	58, // 59: paceline.messaging.v1.GetMessagingOverviewResponse.oldest_parked_since:type_name -> google.protobuf.Timestamp
+	62, // 60: paceline.messaging.v1.GetMessagingOverviewResponse.without_final_status:type_name -> paceline.overview.v1.Count
+	63, // 61: paceline.messaging.v1.GetMessagingOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
+	58, // 62: paceline.messaging.v1.UndeliveredMinute.at:type_name -> google.protobuf.Timestamp
+	62, // 63: paceline.messaging.v1.UndeliveredMinute.on_their_way:type_name -> paceline.overview.v1.Count
+	62, // 64: paceline.messaging.v1.UndeliveredMinute.failed:type_name -> paceline.overview.v1.Count
+	58, // 65: paceline.messaging.v1.ListMessagingAuditRequest.since:type_name -> google.protobuf.Timestamp
+	58, // 66: paceline.messaging.v1.ListMessagingAuditRequest.until:type_name -> google.protobuf.Timestamp
+	58, // 67: paceline.messaging.v1.ListMessagingAuditRequest.behind_at:type_name -> google.protobuf.Timestamp
+	64, // 68: paceline.messaging.v1.ListMessagingAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
+	8,  // 69: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
+	11, // 70: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
+	13, // 71: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
+	17, // 72: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
+	20, // 73: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
+	22, // 74: paceline.messaging.v1.MessagingService.ExplainMessage:input_type -> paceline.messaging.v1.ExplainMessageRequest
+	24, // 75: paceline.messaging.v1.MessagingService.ExplainSend:input_type -> paceline.messaging.v1.ExplainSendRequest
+	26, // 76: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
+	31, // 77: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
+	33, // 78: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
+	38, // 79: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
+	40, // 80: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
+	43, // 81: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
+	15, // 82: paceline.messaging.v1.MessagingService.SetReminders:input_type -> paceline.messaging.v1.SetRemindersRequest
+	49, // 83: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
+	45, // 84: paceline.messaging.v1.MessagingService.GetUnfinished:input_type -> paceline.messaging.v1.GetUnfinishedRequest
+	47, // 85: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
+	52, // 86: paceline.messaging.v1.MessagingService.GetMessagingOverview:input_type -> paceline.messaging.v1.GetMessagingOverviewRequest
+	55, // 87: paceline.messaging.v1.MessagingService.ListMessagingAudit:input_type -> paceline.messaging.v1.ListMessagingAuditRequest
+	10, // 88: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
+	12, // 89: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
+	14, // 90: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
+	19, // 91: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
+	21, // 92: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
+	23, // 93: paceline.messaging.v1.MessagingService.ExplainMessage:output_type -> paceline.messaging.v1.ExplainMessageResponse
+	25, // 94: paceline.messaging.v1.MessagingService.ExplainSend:output_type -> paceline.messaging.v1.ExplainSendResponse
+	30, // 95: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
+	32, // 96: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
+	34, // 97: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
+	39, // 98: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
+	42, // 99: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
+	44, // 100: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
+	16, // 101: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
+	50, // 102: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
+	46, // 103: paceline.messaging.v1.MessagingService.GetUnfinished:output_type -> paceline.messaging.v1.GetUnfinishedResponse
+	48, // 104: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
+	53, // 105: paceline.messaging.v1.MessagingService.GetMessagingOverview:output_type -> paceline.messaging.v1.GetMessagingOverviewResponse
+	56, // 106: paceline.messaging.v1.MessagingService.ListMessagingAudit:output_type -> paceline.messaging.v1.ListMessagingAuditResponse
+	88, // [88:107] is the sub-list for method output_type
+	69, // [69:88] is the sub-list for method input_type
+	69, // [69:69] is the sub-list for extension type_name
+	69, // [69:69] is the sub-list for extension extendee
+	0,  // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_paceline_messaging_v1_messaging_proto_init() }
@@ -4654,7 +4900,7 @@ func file_paceline_messaging_v1_messaging_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_messaging_v1_messaging_proto_rawDesc), len(file_paceline_messaging_v1_messaging_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   48,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

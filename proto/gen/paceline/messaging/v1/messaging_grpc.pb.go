@@ -22,24 +22,25 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	MessagingService_Send_FullMethodName               = "/paceline.messaging.v1.MessagingService/Send"
-	MessagingService_RecordStatus_FullMethodName       = "/paceline.messaging.v1.MessagingService/RecordStatus"
-	MessagingService_RecordInbound_FullMethodName      = "/paceline.messaging.v1.MessagingService/RecordInbound"
-	MessagingService_ListInbound_FullMethodName        = "/paceline.messaging.v1.MessagingService/ListInbound"
-	MessagingService_GetMessage_FullMethodName         = "/paceline.messaging.v1.MessagingService/GetMessage"
-	MessagingService_ExplainMessage_FullMethodName     = "/paceline.messaging.v1.MessagingService/ExplainMessage"
-	MessagingService_ExplainSend_FullMethodName        = "/paceline.messaging.v1.MessagingService/ExplainSend"
-	MessagingService_GetEvidence_FullMethodName        = "/paceline.messaging.v1.MessagingService/GetEvidence"
-	MessagingService_ResolveMessage_FullMethodName     = "/paceline.messaging.v1.MessagingService/ResolveMessage"
-	MessagingService_ListMessages_FullMethodName       = "/paceline.messaging.v1.MessagingService/ListMessages"
-	MessagingService_GetConsent_FullMethodName         = "/paceline.messaging.v1.MessagingService/GetConsent"
-	MessagingService_SetConsent_FullMethodName         = "/paceline.messaging.v1.MessagingService/SetConsent"
-	MessagingService_SetHold_FullMethodName            = "/paceline.messaging.v1.MessagingService/SetHold"
-	MessagingService_SetReminders_FullMethodName       = "/paceline.messaging.v1.MessagingService/SetReminders"
-	MessagingService_ListEvents_FullMethodName         = "/paceline.messaging.v1.MessagingService/ListEvents"
-	MessagingService_GetUnfinished_FullMethodName      = "/paceline.messaging.v1.MessagingService/GetUnfinished"
-	MessagingService_CheckSender_FullMethodName        = "/paceline.messaging.v1.MessagingService/CheckSender"
-	MessagingService_ListMessagingAudit_FullMethodName = "/paceline.messaging.v1.MessagingService/ListMessagingAudit"
+	MessagingService_Send_FullMethodName                 = "/paceline.messaging.v1.MessagingService/Send"
+	MessagingService_RecordStatus_FullMethodName         = "/paceline.messaging.v1.MessagingService/RecordStatus"
+	MessagingService_RecordInbound_FullMethodName        = "/paceline.messaging.v1.MessagingService/RecordInbound"
+	MessagingService_ListInbound_FullMethodName          = "/paceline.messaging.v1.MessagingService/ListInbound"
+	MessagingService_GetMessage_FullMethodName           = "/paceline.messaging.v1.MessagingService/GetMessage"
+	MessagingService_ExplainMessage_FullMethodName       = "/paceline.messaging.v1.MessagingService/ExplainMessage"
+	MessagingService_ExplainSend_FullMethodName          = "/paceline.messaging.v1.MessagingService/ExplainSend"
+	MessagingService_GetEvidence_FullMethodName          = "/paceline.messaging.v1.MessagingService/GetEvidence"
+	MessagingService_ResolveMessage_FullMethodName       = "/paceline.messaging.v1.MessagingService/ResolveMessage"
+	MessagingService_ListMessages_FullMethodName         = "/paceline.messaging.v1.MessagingService/ListMessages"
+	MessagingService_GetConsent_FullMethodName           = "/paceline.messaging.v1.MessagingService/GetConsent"
+	MessagingService_SetConsent_FullMethodName           = "/paceline.messaging.v1.MessagingService/SetConsent"
+	MessagingService_SetHold_FullMethodName              = "/paceline.messaging.v1.MessagingService/SetHold"
+	MessagingService_SetReminders_FullMethodName         = "/paceline.messaging.v1.MessagingService/SetReminders"
+	MessagingService_ListEvents_FullMethodName           = "/paceline.messaging.v1.MessagingService/ListEvents"
+	MessagingService_GetUnfinished_FullMethodName        = "/paceline.messaging.v1.MessagingService/GetUnfinished"
+	MessagingService_CheckSender_FullMethodName          = "/paceline.messaging.v1.MessagingService/CheckSender"
+	MessagingService_GetMessagingOverview_FullMethodName = "/paceline.messaging.v1.MessagingService/GetMessagingOverview"
+	MessagingService_ListMessagingAudit_FullMethodName   = "/paceline.messaging.v1.MessagingService/ListMessagingAudit"
 )
 
 // MessagingServiceClient is the client API for MessagingService service.
@@ -99,6 +100,8 @@ type MessagingServiceClient interface {
 	GetUnfinished(ctx context.Context, in *GetUnfinishedRequest, opts ...grpc.CallOption) (*GetUnfinishedResponse, error)
 	// CheckSender reports whether an organisation has a sender; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER) if not.
 	CheckSender(ctx context.Context, in *CheckSenderRequest, opts ...grpc.CallOption) (*CheckSenderResponse, error)
+	// GetMessagingOverview says how messages stand in the caller's organisation. It costs the same however many there are.
+	GetMessagingOverview(ctx context.Context, in *GetMessagingOverviewRequest, opts ...grpc.CallOption) (*GetMessagingOverviewResponse, error)
 	// ListMessagingAudit is messaging's part of what onboarding shows as the audit of an organisation, newest first.
 	ListMessagingAudit(ctx context.Context, in *ListMessagingAuditRequest, opts ...grpc.CallOption) (*ListMessagingAuditResponse, error)
 }
@@ -281,6 +284,16 @@ func (c *messagingServiceClient) CheckSender(ctx context.Context, in *CheckSende
 	return out, nil
 }
 
+func (c *messagingServiceClient) GetMessagingOverview(ctx context.Context, in *GetMessagingOverviewRequest, opts ...grpc.CallOption) (*GetMessagingOverviewResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetMessagingOverviewResponse)
+	err := c.cc.Invoke(ctx, MessagingService_GetMessagingOverview_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *messagingServiceClient) ListMessagingAudit(ctx context.Context, in *ListMessagingAuditRequest, opts ...grpc.CallOption) (*ListMessagingAuditResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListMessagingAuditResponse)
@@ -348,6 +361,8 @@ type MessagingServiceServer interface {
 	GetUnfinished(context.Context, *GetUnfinishedRequest) (*GetUnfinishedResponse, error)
 	// CheckSender reports whether an organisation has a sender; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER) if not.
 	CheckSender(context.Context, *CheckSenderRequest) (*CheckSenderResponse, error)
+	// GetMessagingOverview says how messages stand in the caller's organisation. It costs the same however many there are.
+	GetMessagingOverview(context.Context, *GetMessagingOverviewRequest) (*GetMessagingOverviewResponse, error)
 	// ListMessagingAudit is messaging's part of what onboarding shows as the audit of an organisation, newest first.
 	ListMessagingAudit(context.Context, *ListMessagingAuditRequest) (*ListMessagingAuditResponse, error)
 	mustEmbedUnimplementedMessagingServiceServer()
@@ -410,6 +425,9 @@ func (UnimplementedMessagingServiceServer) GetUnfinished(context.Context, *GetUn
 }
 func (UnimplementedMessagingServiceServer) CheckSender(context.Context, *CheckSenderRequest) (*CheckSenderResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CheckSender not implemented")
+}
+func (UnimplementedMessagingServiceServer) GetMessagingOverview(context.Context, *GetMessagingOverviewRequest) (*GetMessagingOverviewResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetMessagingOverview not implemented")
 }
 func (UnimplementedMessagingServiceServer) ListMessagingAudit(context.Context, *ListMessagingAuditRequest) (*ListMessagingAuditResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListMessagingAudit not implemented")
@@ -741,6 +759,24 @@ func _MessagingService_CheckSender_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MessagingService_GetMessagingOverview_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetMessagingOverviewRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MessagingServiceServer).GetMessagingOverview(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MessagingService_GetMessagingOverview_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MessagingServiceServer).GetMessagingOverview(ctx, req.(*GetMessagingOverviewRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _MessagingService_ListMessagingAudit_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListMessagingAuditRequest)
 	if err := dec(in); err != nil {
@@ -833,6 +869,10 @@ var MessagingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CheckSender",
 			Handler:    _MessagingService_CheckSender_Handler,
+		},
+		{
+			MethodName: "GetMessagingOverview",
+			Handler:    _MessagingService_GetMessagingOverview_Handler,
 		},
 		{
 			MethodName: "ListMessagingAudit",

@@ -16,6 +16,7 @@ import (
 	v11 "paceline.internal/proto/gen/paceline/audit/v1"
 	v1 "paceline.internal/proto/gen/paceline/explain/v1"
 	_ "paceline.internal/proto/gen/paceline/method/v1"
+	v12 "paceline.internal/proto/gen/paceline/overview/v1"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -901,7 +902,9 @@ type Profile struct {
 	// Whether a safety hold is on.
 	Hold bool `protobuf:"varint,7,opt,name=hold,proto3" json:"hold,omitempty"`
 	// When it was created.
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// Where they stand; absent in the answer of a call that changes something.
+	State         *ProfileState `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -992,6 +995,95 @@ func (x *Profile) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Profile) GetState() *ProfileState {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+// ProfileState is where a person stands, as onboarding knows it.
+type ProfileState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Their newest session; empty as long as they were never activated.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// Its status: active, stopped, closed, stuck or undeliverable; none without a session.
+	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
+	// What the conversation waits for; empty without a session.
+	StateToken string `protobuf:"bytes,3,opt,name=state_token,json=stateToken,proto3" json:"state_token,omitempty"`
+	// Whether they asked for later.
+	Paused bool `protobuf:"varint,4,opt,name=paused,proto3" json:"paused,omitempty"`
+	// When they opted out, while that is in force, as messaging told it last; absent otherwise. What is sent goes by messaging's ledger alone.
+	OptedOutAt    *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=opted_out_at,json=optedOutAt,proto3" json:"opted_out_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProfileState) Reset() {
+	*x = ProfileState{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProfileState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProfileState) ProtoMessage() {}
+
+func (x *ProfileState) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProfileState.ProtoReflect.Descriptor instead.
+func (*ProfileState) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ProfileState) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *ProfileState) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *ProfileState) GetStateToken() string {
+	if x != nil {
+		return x.StateToken
+	}
+	return ""
+}
+
+func (x *ProfileState) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
+}
+
+func (x *ProfileState) GetOptedOutAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OptedOutAt
+	}
+	return nil
+}
+
 // CreateProfileRequest enrols a person.
 type CreateProfileRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1009,7 +1101,7 @@ type CreateProfileRequest struct {
 
 func (x *CreateProfileRequest) Reset() {
 	*x = CreateProfileRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[8]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1021,7 +1113,7 @@ func (x *CreateProfileRequest) String() string {
 func (*CreateProfileRequest) ProtoMessage() {}
 
 func (x *CreateProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[8]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1034,7 +1126,7 @@ func (x *CreateProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateProfileRequest.ProtoReflect.Descriptor instead.
 func (*CreateProfileRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{8}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CreateProfileRequest) GetPhone() string {
@@ -1078,7 +1170,7 @@ type CreateProfileResponse struct {
 
 func (x *CreateProfileResponse) Reset() {
 	*x = CreateProfileResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[9]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1090,7 +1182,7 @@ func (x *CreateProfileResponse) String() string {
 func (*CreateProfileResponse) ProtoMessage() {}
 
 func (x *CreateProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[9]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1103,7 +1195,7 @@ func (x *CreateProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateProfileResponse.ProtoReflect.Descriptor instead.
 func (*CreateProfileResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{9}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CreateProfileResponse) GetProfile() *Profile {
@@ -1135,14 +1227,20 @@ type ListProfilesRequest struct {
 	// How many at most, 1 to 500; 0 means 50.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// From the answer before, together with the same filters.
-	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Only those whose messages are in this language: en or pt-BR; empty for all.
+	Locale string `protobuf:"bytes,6,opt,name=locale,proto3" json:"locale,omitempty"`
+	// Only those who are on a safety hold.
+	Held bool `protobuf:"varint,7,opt,name=held,proto3" json:"held,omitempty"`
+	// Only those who have opted out, as messaging told it last.
+	OptedOut      bool `protobuf:"varint,8,opt,name=opted_out,json=optedOut,proto3" json:"opted_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListProfilesRequest) Reset() {
 	*x = ListProfilesRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[10]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1154,7 +1252,7 @@ func (x *ListProfilesRequest) String() string {
 func (*ListProfilesRequest) ProtoMessage() {}
 
 func (x *ListProfilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[10]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1167,7 +1265,7 @@ func (x *ListProfilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProfilesRequest.ProtoReflect.Descriptor instead.
 func (*ListProfilesRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{10}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListProfilesRequest) GetPhone() string {
@@ -1205,10 +1303,32 @@ func (x *ListProfilesRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListProfilesRequest) GetLocale() string {
+	if x != nil {
+		return x.Locale
+	}
+	return ""
+}
+
+func (x *ListProfilesRequest) GetHeld() bool {
+	if x != nil {
+		return x.Held
+	}
+	return false
+}
+
+func (x *ListProfilesRequest) GetOptedOut() bool {
+	if x != nil {
+		return x.OptedOut
+	}
+	return false
+}
+
 // ListProfilesResponse is one page.
 type ListProfilesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Newest first.
+	// Newest first. A page of several filters, or of a name that many have, may have fewer than page_size, and even none, although it is not the
+	// last: it looks at so many people and no more.
 	Profiles []*Profile `protobuf:"bytes,1,rep,name=profiles,proto3" json:"profiles,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -1218,7 +1338,7 @@ type ListProfilesResponse struct {
 
 func (x *ListProfilesResponse) Reset() {
 	*x = ListProfilesResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[11]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1230,7 +1350,7 @@ func (x *ListProfilesResponse) String() string {
 func (*ListProfilesResponse) ProtoMessage() {}
 
 func (x *ListProfilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[11]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1243,7 +1363,7 @@ func (x *ListProfilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProfilesResponse.ProtoReflect.Descriptor instead.
 func (*ListProfilesResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{11}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListProfilesResponse) GetProfiles() []*Profile {
@@ -1279,7 +1399,7 @@ type UpdateProfileRequest struct {
 
 func (x *UpdateProfileRequest) Reset() {
 	*x = UpdateProfileRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[12]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1291,7 +1411,7 @@ func (x *UpdateProfileRequest) String() string {
 func (*UpdateProfileRequest) ProtoMessage() {}
 
 func (x *UpdateProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[12]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1304,7 +1424,7 @@ func (x *UpdateProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateProfileRequest.ProtoReflect.Descriptor instead.
 func (*UpdateProfileRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{12}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *UpdateProfileRequest) GetProfileId() string {
@@ -1353,7 +1473,7 @@ type UpdateProfileResponse struct {
 
 func (x *UpdateProfileResponse) Reset() {
 	*x = UpdateProfileResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[13]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1365,7 +1485,7 @@ func (x *UpdateProfileResponse) String() string {
 func (*UpdateProfileResponse) ProtoMessage() {}
 
 func (x *UpdateProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[13]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1378,7 +1498,7 @@ func (x *UpdateProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateProfileResponse.ProtoReflect.Descriptor instead.
 func (*UpdateProfileResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{13}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *UpdateProfileResponse) GetProfile() *Profile {
@@ -1399,7 +1519,7 @@ type GetProfileRequest struct {
 
 func (x *GetProfileRequest) Reset() {
 	*x = GetProfileRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[14]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1411,7 +1531,7 @@ func (x *GetProfileRequest) String() string {
 func (*GetProfileRequest) ProtoMessage() {}
 
 func (x *GetProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[14]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1424,7 +1544,7 @@ func (x *GetProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProfileRequest.ProtoReflect.Descriptor instead.
 func (*GetProfileRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{14}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetProfileRequest) GetProfileId() string {
@@ -1445,7 +1565,7 @@ type GetProfileResponse struct {
 
 func (x *GetProfileResponse) Reset() {
 	*x = GetProfileResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[15]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1457,7 +1577,7 @@ func (x *GetProfileResponse) String() string {
 func (*GetProfileResponse) ProtoMessage() {}
 
 func (x *GetProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[15]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1470,7 +1590,7 @@ func (x *GetProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProfileResponse.ProtoReflect.Descriptor instead.
 func (*GetProfileResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{15}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GetProfileResponse) GetProfile() *Profile {
@@ -1491,7 +1611,7 @@ type ExplainProfileRequest struct {
 
 func (x *ExplainProfileRequest) Reset() {
 	*x = ExplainProfileRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[16]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1503,7 +1623,7 @@ func (x *ExplainProfileRequest) String() string {
 func (*ExplainProfileRequest) ProtoMessage() {}
 
 func (x *ExplainProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[16]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1516,7 +1636,7 @@ func (x *ExplainProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainProfileRequest.ProtoReflect.Descriptor instead.
 func (*ExplainProfileRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{16}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ExplainProfileRequest) GetProfileId() string {
@@ -1539,7 +1659,7 @@ type ExplainProfileResponse struct {
 
 func (x *ExplainProfileResponse) Reset() {
 	*x = ExplainProfileResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[17]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1551,7 +1671,7 @@ func (x *ExplainProfileResponse) String() string {
 func (*ExplainProfileResponse) ProtoMessage() {}
 
 func (x *ExplainProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[17]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1564,7 +1684,7 @@ func (x *ExplainProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainProfileResponse.ProtoReflect.Descriptor instead.
 func (*ExplainProfileResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{17}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ExplainProfileResponse) GetExplanation() *v1.Explanation {
@@ -1596,7 +1716,7 @@ type ConsentRecord struct {
 
 func (x *ConsentRecord) Reset() {
 	*x = ConsentRecord{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[18]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1608,7 +1728,7 @@ func (x *ConsentRecord) String() string {
 func (*ConsentRecord) ProtoMessage() {}
 
 func (x *ConsentRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[18]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1621,7 +1741,7 @@ func (x *ConsentRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsentRecord.ProtoReflect.Descriptor instead.
 func (*ConsentRecord) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{18}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ConsentRecord) GetSource() string {
@@ -1659,7 +1779,7 @@ type ActivateProfileRequest struct {
 
 func (x *ActivateProfileRequest) Reset() {
 	*x = ActivateProfileRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[19]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1671,7 +1791,7 @@ func (x *ActivateProfileRequest) String() string {
 func (*ActivateProfileRequest) ProtoMessage() {}
 
 func (x *ActivateProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[19]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1684,7 +1804,7 @@ func (x *ActivateProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivateProfileRequest.ProtoReflect.Descriptor instead.
 func (*ActivateProfileRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{19}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ActivateProfileRequest) GetProfileId() string {
@@ -1712,7 +1832,7 @@ type ActivateProfileResponse struct {
 
 func (x *ActivateProfileResponse) Reset() {
 	*x = ActivateProfileResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[20]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1724,7 +1844,7 @@ func (x *ActivateProfileResponse) String() string {
 func (*ActivateProfileResponse) ProtoMessage() {}
 
 func (x *ActivateProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[20]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1737,7 +1857,7 @@ func (x *ActivateProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivateProfileResponse.ProtoReflect.Descriptor instead.
 func (*ActivateProfileResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{20}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ActivateProfileResponse) GetSession() *Session {
@@ -1760,7 +1880,7 @@ type HoldProfileRequest struct {
 
 func (x *HoldProfileRequest) Reset() {
 	*x = HoldProfileRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[21]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1772,7 +1892,7 @@ func (x *HoldProfileRequest) String() string {
 func (*HoldProfileRequest) ProtoMessage() {}
 
 func (x *HoldProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[21]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1785,7 +1905,7 @@ func (x *HoldProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldProfileRequest.ProtoReflect.Descriptor instead.
 func (*HoldProfileRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{21}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *HoldProfileRequest) GetProfileId() string {
@@ -1813,7 +1933,7 @@ type HoldProfileResponse struct {
 
 func (x *HoldProfileResponse) Reset() {
 	*x = HoldProfileResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[22]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1825,7 +1945,7 @@ func (x *HoldProfileResponse) String() string {
 func (*HoldProfileResponse) ProtoMessage() {}
 
 func (x *HoldProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[22]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1838,7 +1958,7 @@ func (x *HoldProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldProfileResponse.ProtoReflect.Descriptor instead.
 func (*HoldProfileResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{22}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *HoldProfileResponse) GetProfile() *Profile {
@@ -1859,7 +1979,7 @@ type ReleaseProfileRequest struct {
 
 func (x *ReleaseProfileRequest) Reset() {
 	*x = ReleaseProfileRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[23]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1871,7 +1991,7 @@ func (x *ReleaseProfileRequest) String() string {
 func (*ReleaseProfileRequest) ProtoMessage() {}
 
 func (x *ReleaseProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[23]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1884,7 +2004,7 @@ func (x *ReleaseProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseProfileRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseProfileRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{23}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ReleaseProfileRequest) GetProfileId() string {
@@ -1905,7 +2025,7 @@ type ReleaseProfileResponse struct {
 
 func (x *ReleaseProfileResponse) Reset() {
 	*x = ReleaseProfileResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[24]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1917,7 +2037,7 @@ func (x *ReleaseProfileResponse) String() string {
 func (*ReleaseProfileResponse) ProtoMessage() {}
 
 func (x *ReleaseProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[24]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1930,7 +2050,7 @@ func (x *ReleaseProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseProfileResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseProfileResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{24}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReleaseProfileResponse) GetProfile() *Profile {
@@ -1969,7 +2089,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[25]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1981,7 +2101,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[25]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1994,7 +2114,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{25}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Session) GetSessionId() string {
@@ -2094,7 +2214,7 @@ type TimelineEntry struct {
 
 func (x *TimelineEntry) Reset() {
 	*x = TimelineEntry{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[26]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2106,7 +2226,7 @@ func (x *TimelineEntry) String() string {
 func (*TimelineEntry) ProtoMessage() {}
 
 func (x *TimelineEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[26]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2119,7 +2239,7 @@ func (x *TimelineEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TimelineEntry.ProtoReflect.Descriptor instead.
 func (*TimelineEntry) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{26}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TimelineEntry) GetAt() *timestamppb.Timestamp {
@@ -2206,7 +2326,7 @@ type ListSessionsRequest struct {
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[27]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2218,7 +2338,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[27]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2231,7 +2351,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{27}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListSessionsRequest) GetProfileId() string {
@@ -2289,7 +2409,7 @@ type ListSessionsResponse struct {
 
 func (x *ListSessionsResponse) Reset() {
 	*x = ListSessionsResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[28]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2301,7 +2421,7 @@ func (x *ListSessionsResponse) String() string {
 func (*ListSessionsResponse) ProtoMessage() {}
 
 func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[28]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2314,7 +2434,7 @@ func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ListSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{28}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListSessionsResponse) GetSessions() []*Session {
@@ -2342,7 +2462,7 @@ type GetSessionRequest struct {
 
 func (x *GetSessionRequest) Reset() {
 	*x = GetSessionRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[29]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2354,7 +2474,7 @@ func (x *GetSessionRequest) String() string {
 func (*GetSessionRequest) ProtoMessage() {}
 
 func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[29]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2367,7 +2487,7 @@ func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionRequest.ProtoReflect.Descriptor instead.
 func (*GetSessionRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{29}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GetSessionRequest) GetSessionId() string {
@@ -2390,7 +2510,7 @@ type GetSessionResponse struct {
 
 func (x *GetSessionResponse) Reset() {
 	*x = GetSessionResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[30]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2402,7 +2522,7 @@ func (x *GetSessionResponse) String() string {
 func (*GetSessionResponse) ProtoMessage() {}
 
 func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[30]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2415,7 +2535,7 @@ func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionResponse.ProtoReflect.Descriptor instead.
 func (*GetSessionResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{30}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetSessionResponse) GetSession() *Session {
@@ -2443,7 +2563,7 @@ type ExplainSessionRequest struct {
 
 func (x *ExplainSessionRequest) Reset() {
 	*x = ExplainSessionRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[31]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2455,7 +2575,7 @@ func (x *ExplainSessionRequest) String() string {
 func (*ExplainSessionRequest) ProtoMessage() {}
 
 func (x *ExplainSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[31]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2468,7 +2588,7 @@ func (x *ExplainSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainSessionRequest.ProtoReflect.Descriptor instead.
 func (*ExplainSessionRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{31}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ExplainSessionRequest) GetSessionId() string {
@@ -2489,7 +2609,7 @@ type ExplainSessionResponse struct {
 
 func (x *ExplainSessionResponse) Reset() {
 	*x = ExplainSessionResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[32]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2501,7 +2621,7 @@ func (x *ExplainSessionResponse) String() string {
 func (*ExplainSessionResponse) ProtoMessage() {}
 
 func (x *ExplainSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[32]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2514,7 +2634,7 @@ func (x *ExplainSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainSessionResponse.ProtoReflect.Descriptor instead.
 func (*ExplainSessionResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{32}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ExplainSessionResponse) GetExplanation() *v1.Explanation {
@@ -2535,7 +2655,7 @@ type ResetSessionRequest struct {
 
 func (x *ResetSessionRequest) Reset() {
 	*x = ResetSessionRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[33]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2547,7 +2667,7 @@ func (x *ResetSessionRequest) String() string {
 func (*ResetSessionRequest) ProtoMessage() {}
 
 func (x *ResetSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[33]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2560,7 +2680,7 @@ func (x *ResetSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetSessionRequest.ProtoReflect.Descriptor instead.
 func (*ResetSessionRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{33}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ResetSessionRequest) GetSessionId() string {
@@ -2581,7 +2701,7 @@ type ResetSessionResponse struct {
 
 func (x *ResetSessionResponse) Reset() {
 	*x = ResetSessionResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[34]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2593,7 +2713,7 @@ func (x *ResetSessionResponse) String() string {
 func (*ResetSessionResponse) ProtoMessage() {}
 
 func (x *ResetSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[34]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2606,7 +2726,7 @@ func (x *ResetSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetSessionResponse.ProtoReflect.Descriptor instead.
 func (*ResetSessionResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{34}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ResetSessionResponse) GetSession() *Session {
@@ -2627,7 +2747,7 @@ type ResumeSessionRequest struct {
 
 func (x *ResumeSessionRequest) Reset() {
 	*x = ResumeSessionRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[35]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2639,7 +2759,7 @@ func (x *ResumeSessionRequest) String() string {
 func (*ResumeSessionRequest) ProtoMessage() {}
 
 func (x *ResumeSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[35]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2652,7 +2772,7 @@ func (x *ResumeSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeSessionRequest.ProtoReflect.Descriptor instead.
 func (*ResumeSessionRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{35}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ResumeSessionRequest) GetSessionId() string {
@@ -2673,7 +2793,7 @@ type ResumeSessionResponse struct {
 
 func (x *ResumeSessionResponse) Reset() {
 	*x = ResumeSessionResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[36]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2685,7 +2805,7 @@ func (x *ResumeSessionResponse) String() string {
 func (*ResumeSessionResponse) ProtoMessage() {}
 
 func (x *ResumeSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[36]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2698,7 +2818,7 @@ func (x *ResumeSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeSessionResponse.ProtoReflect.Descriptor instead.
 func (*ResumeSessionResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{36}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ResumeSessionResponse) GetSession() *Session {
@@ -2737,7 +2857,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[37]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2749,7 +2869,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[37]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2762,7 +2882,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{37}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *DeadLetter) GetDeadLetterId() string {
@@ -2843,14 +2963,16 @@ type ListDeadLettersRequest struct {
 	// How many at most, 1 to 500; 0 means 50.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// From the answer before, together with the same filters.
-	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Only those that were never replayed.
+	Open          bool `protobuf:"varint,4,opt,name=open,proto3" json:"open,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListDeadLettersRequest) Reset() {
 	*x = ListDeadLettersRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[38]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2862,7 +2984,7 @@ func (x *ListDeadLettersRequest) String() string {
 func (*ListDeadLettersRequest) ProtoMessage() {}
 
 func (x *ListDeadLettersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[38]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2875,7 +2997,7 @@ func (x *ListDeadLettersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeadLettersRequest.ProtoReflect.Descriptor instead.
 func (*ListDeadLettersRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{38}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListDeadLettersRequest) GetSessionId() string {
@@ -2899,6 +3021,13 @@ func (x *ListDeadLettersRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListDeadLettersRequest) GetOpen() bool {
+	if x != nil {
+		return x.Open
+	}
+	return false
+}
+
 // ListDeadLettersResponse is one page.
 type ListDeadLettersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2912,7 +3041,7 @@ type ListDeadLettersResponse struct {
 
 func (x *ListDeadLettersResponse) Reset() {
 	*x = ListDeadLettersResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[39]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2924,7 +3053,7 @@ func (x *ListDeadLettersResponse) String() string {
 func (*ListDeadLettersResponse) ProtoMessage() {}
 
 func (x *ListDeadLettersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[39]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2937,7 +3066,7 @@ func (x *ListDeadLettersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeadLettersResponse.ProtoReflect.Descriptor instead.
 func (*ListDeadLettersResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{39}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListDeadLettersResponse) GetDeadLetters() []*DeadLetter {
@@ -2965,7 +3094,7 @@ type ReplayDeadLetterRequest struct {
 
 func (x *ReplayDeadLetterRequest) Reset() {
 	*x = ReplayDeadLetterRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[40]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2977,7 +3106,7 @@ func (x *ReplayDeadLetterRequest) String() string {
 func (*ReplayDeadLetterRequest) ProtoMessage() {}
 
 func (x *ReplayDeadLetterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[40]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2990,7 +3119,7 @@ func (x *ReplayDeadLetterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayDeadLetterRequest.ProtoReflect.Descriptor instead.
 func (*ReplayDeadLetterRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{40}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ReplayDeadLetterRequest) GetDeadLetterId() string {
@@ -3015,7 +3144,7 @@ type ReplayDeadLetterResponse struct {
 
 func (x *ReplayDeadLetterResponse) Reset() {
 	*x = ReplayDeadLetterResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[41]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3027,7 +3156,7 @@ func (x *ReplayDeadLetterResponse) String() string {
 func (*ReplayDeadLetterResponse) ProtoMessage() {}
 
 func (x *ReplayDeadLetterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[41]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3040,7 +3169,7 @@ func (x *ReplayDeadLetterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayDeadLetterResponse.ProtoReflect.Descriptor instead.
 func (*ReplayDeadLetterResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{41}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ReplayDeadLetterResponse) GetAlarmSet() bool {
@@ -3085,7 +3214,7 @@ type ResumeSessionsRequest struct {
 
 func (x *ResumeSessionsRequest) Reset() {
 	*x = ResumeSessionsRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[42]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3097,7 +3226,7 @@ func (x *ResumeSessionsRequest) String() string {
 func (*ResumeSessionsRequest) ProtoMessage() {}
 
 func (x *ResumeSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[42]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3110,7 +3239,7 @@ func (x *ResumeSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ResumeSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{42}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ResumeSessionsRequest) GetReasonContains() string {
@@ -3173,7 +3302,7 @@ type ResumeSessionsResponse struct {
 
 func (x *ResumeSessionsResponse) Reset() {
 	*x = ResumeSessionsResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[43]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3185,7 +3314,7 @@ func (x *ResumeSessionsResponse) String() string {
 func (*ResumeSessionsResponse) ProtoMessage() {}
 
 func (x *ResumeSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[43]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3198,7 +3327,7 @@ func (x *ResumeSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ResumeSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{43}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ResumeSessionsResponse) GetMatched() int32 {
@@ -3242,7 +3371,7 @@ type UnresumedSession struct {
 
 func (x *UnresumedSession) Reset() {
 	*x = UnresumedSession{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[44]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3254,7 +3383,7 @@ func (x *UnresumedSession) String() string {
 func (*UnresumedSession) ProtoMessage() {}
 
 func (x *UnresumedSession) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[44]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3267,7 +3396,7 @@ func (x *UnresumedSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnresumedSession.ProtoReflect.Descriptor instead.
 func (*UnresumedSession) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{44}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *UnresumedSession) GetSessionId() string {
@@ -3282,6 +3411,326 @@ func (x *UnresumedSession) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+// GetOverviewRequest asks for the caller's organisation.
+type GetOverviewRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetOverviewRequest) Reset() {
+	*x = GetOverviewRequest{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetOverviewRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetOverviewRequest) ProtoMessage() {}
+
+func (x *GetOverviewRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetOverviewRequest.ProtoReflect.Descriptor instead.
+func (*GetOverviewRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{46}
+}
+
+// GetOverviewResponse is how onboarding stands.
+type GetOverviewResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it was read, by the clock of the service.
+	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	// How many people stand how: for each of active, stopped, closed, stuck and undeliverable those whose newest session has that status, and
+	// none for those who were never activated.
+	People []*StatusCount `protobuf:"bytes,2,rep,name=people,proto3" json:"people,omitempty"`
+	// Sessions in their burst: a step of theirs waits for its time.
+	InBurst *v12.Count `protobuf:"bytes,3,opt,name=in_burst,json=inBurst,proto3" json:"in_burst,omitempty"`
+	// Steps that should have been sent a minute ago and more: the sweeper sets their alarms again.
+	OverdueSteps *v12.Count `protobuf:"bytes,4,opt,name=overdue_steps,json=overdueSteps,proto3" json:"overdue_steps,omitempty"`
+	// Since when the oldest step that may be sent has been due; absent when none is.
+	OldestStepDueAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=oldest_step_due_at,json=oldestStepDueAt,proto3" json:"oldest_step_due_at,omitempty"`
+	// Alarms that QStash does not have yet.
+	UnpublishedAlarms *v12.Count `protobuf:"bytes,6,opt,name=unpublished_alarms,json=unpublishedAlarms,proto3" json:"unpublished_alarms,omitempty"`
+	// When the oldest of them was written; absent when there is none.
+	OldestUnpublishedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=oldest_unpublished_at,json=oldestUnpublishedAt,proto3" json:"oldest_unpublished_at,omitempty"`
+	// Goals whose time has come and that were not begun, be it because their device is offline.
+	OverdueGoals *v12.Count `protobuf:"bytes,8,opt,name=overdue_goals,json=overdueGoals,proto3" json:"overdue_goals,omitempty"`
+	// Whether ONBOARDING_SCHEDULING_DISABLED holds: alarms are written and not published.
+	SchedulingDisabled bool `protobuf:"varint,9,opt,name=scheduling_disabled,json=schedulingDisabled,proto3" json:"scheduling_disabled,omitempty"`
+	// The queues of onboarding.
+	Queues []*v12.QueueGauges `protobuf:"bytes,10,rep,name=queues,proto3" json:"queues,omitempty"`
+	// What waits for an operator.
+	Attention     *Attention `protobuf:"bytes,11,opt,name=attention,proto3" json:"attention,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetOverviewResponse) Reset() {
+	*x = GetOverviewResponse{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetOverviewResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetOverviewResponse) ProtoMessage() {}
+
+func (x *GetOverviewResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetOverviewResponse.ProtoReflect.Descriptor instead.
+func (*GetOverviewResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *GetOverviewResponse) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *GetOverviewResponse) GetPeople() []*StatusCount {
+	if x != nil {
+		return x.People
+	}
+	return nil
+}
+
+func (x *GetOverviewResponse) GetInBurst() *v12.Count {
+	if x != nil {
+		return x.InBurst
+	}
+	return nil
+}
+
+func (x *GetOverviewResponse) GetOverdueSteps() *v12.Count {
+	if x != nil {
+		return x.OverdueSteps
+	}
+	return nil
+}
+
+func (x *GetOverviewResponse) GetOldestStepDueAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OldestStepDueAt
+	}
+	return nil
+}
+
+func (x *GetOverviewResponse) GetUnpublishedAlarms() *v12.Count {
+	if x != nil {
+		return x.UnpublishedAlarms
+	}
+	return nil
+}
+
+func (x *GetOverviewResponse) GetOldestUnpublishedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OldestUnpublishedAt
+	}
+	return nil
+}
+
+func (x *GetOverviewResponse) GetOverdueGoals() *v12.Count {
+	if x != nil {
+		return x.OverdueGoals
+	}
+	return nil
+}
+
+func (x *GetOverviewResponse) GetSchedulingDisabled() bool {
+	if x != nil {
+		return x.SchedulingDisabled
+	}
+	return false
+}
+
+func (x *GetOverviewResponse) GetQueues() []*v12.QueueGauges {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
+func (x *GetOverviewResponse) GetAttention() *Attention {
+	if x != nil {
+		return x.Attention
+	}
+	return nil
+}
+
+// StatusCount is how many people stand so.
+type StatusCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in ProfileState.
+	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	// How many.
+	People        *v12.Count `protobuf:"bytes,2,opt,name=people,proto3" json:"people,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StatusCount) Reset() {
+	*x = StatusCount{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StatusCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StatusCount) ProtoMessage() {}
+
+func (x *StatusCount) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StatusCount.ProtoReflect.Descriptor instead.
+func (*StatusCount) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *StatusCount) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *StatusCount) GetPeople() *v12.Count {
+	if x != nil {
+		return x.People
+	}
+	return nil
+}
+
+// Attention is what waits for an operator, as far as onboarding knows it.
+type Attention struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Sessions that are stuck or undeliverable: GET /v1/sessions?stuck=true.
+	ParkedSessions *v12.Count `protobuf:"bytes,1,opt,name=parked_sessions,json=parkedSessions,proto3" json:"parked_sessions,omitempty"`
+	// Alarms that QStash gave up and that were not replayed: GET /v1/dead-letters?open=true.
+	DeadLetters *v12.Count `protobuf:"bytes,2,opt,name=dead_letters,json=deadLetters,proto3" json:"dead_letters,omitempty"`
+	// Jobs that failed for good; words that may be an opt-out are among them: GET /v1/webhook-jobs?status=failed.
+	FailedJobs *v12.Count `protobuf:"bytes,3,opt,name=failed_jobs,json=failedJobs,proto3" json:"failed_jobs,omitempty"`
+	// Outreach that failed: GET /v1/outreach?status=failed.
+	FailedOutreach *v12.Count `protobuf:"bytes,4,opt,name=failed_outreach,json=failedOutreach,proto3" json:"failed_outreach,omitempty"`
+	// Subscriptions that are paused: GET /v1/event-subscriptions.
+	PausedSubscriptions *v12.Count `protobuf:"bytes,5,opt,name=paused_subscriptions,json=pausedSubscriptions,proto3" json:"paused_subscriptions,omitempty"`
+	// People on a safety hold: GET /v1/profiles?held=true.
+	HeldPeople    *v12.Count `protobuf:"bytes,6,opt,name=held_people,json=heldPeople,proto3" json:"held_people,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Attention) Reset() {
+	*x = Attention{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Attention) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Attention) ProtoMessage() {}
+
+func (x *Attention) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Attention.ProtoReflect.Descriptor instead.
+func (*Attention) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *Attention) GetParkedSessions() *v12.Count {
+	if x != nil {
+		return x.ParkedSessions
+	}
+	return nil
+}
+
+func (x *Attention) GetDeadLetters() *v12.Count {
+	if x != nil {
+		return x.DeadLetters
+	}
+	return nil
+}
+
+func (x *Attention) GetFailedJobs() *v12.Count {
+	if x != nil {
+		return x.FailedJobs
+	}
+	return nil
+}
+
+func (x *Attention) GetFailedOutreach() *v12.Count {
+	if x != nil {
+		return x.FailedOutreach
+	}
+	return nil
+}
+
+func (x *Attention) GetPausedSubscriptions() *v12.Count {
+	if x != nil {
+		return x.PausedSubscriptions
+	}
+	return nil
+}
+
+func (x *Attention) GetHeldPeople() *v12.Count {
+	if x != nil {
+		return x.HeldPeople
+	}
+	return nil
 }
 
 // ListAuditRequest filters what is kept of calls. Empty fields do not.
@@ -3311,7 +3760,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[45]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3323,7 +3772,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[45]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3336,7 +3785,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{45}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListAuditRequest) GetSubject() string {
@@ -3415,7 +3864,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[46]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3427,7 +3876,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[46]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3440,7 +3889,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{46}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ListAuditResponse) GetEntries() []*v11.AuditEntry {
@@ -3461,7 +3910,7 @@ var File_paceline_onboarding_v1_onboarding_proto protoreflect.FileDescriptor
 
 const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\n" +
-	"'paceline/onboarding/v1/onboarding.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a!paceline/explain/v1/explain.proto\x1a\x1fpaceline/method/v1/method.proto\x1a%paceline/onboarding/v1/settings.proto\"\xe5\x01\n" +
+	"'paceline/onboarding/v1/onboarding.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a!paceline/explain/v1/explain.proto\x1a\x1fpaceline/method/v1/method.proto\x1a%paceline/onboarding/v1/settings.proto\x1a#paceline/overview/v1/overview.proto\"\xe5\x01\n" +
 	"\x12ExecuteStepRequest\x12\x1d\n" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\x12\x1d\n" +
@@ -3513,7 +3962,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"of_several\x18\x04 \x01(\bR\tofSeveral\"M\n" +
 	"\x16ReceiveMessageResponse\x12\x1c\n" +
 	"\tduplicate\x18\x01 \x01(\bR\tduplicate\x12\x15\n" +
-	"\x06job_id\x18\x02 \x01(\tR\x05jobId\"\xf8\x01\n" +
+	"\x06job_id\x18\x02 \x01(\tR\x05jobId\"\xb4\x02\n" +
 	"\aProfile\x12\x1d\n" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\x12\x15\n" +
@@ -3525,7 +3974,17 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\ttime_zone\x18\x06 \x01(\tR\btimeZone\x12\x12\n" +
 	"\x04hold\x18\a \x01(\bR\x04hold\x129\n" +
 	"\n" +
-	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\x80\x01\n" +
+	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12:\n" +
+	"\x05state\x18\t \x01(\v2$.paceline.onboarding.v1.ProfileStateR\x05state\"\xbc\x01\n" +
+	"\fProfileState\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x16\n" +
+	"\x06status\x18\x02 \x01(\tR\x06status\x12\x1f\n" +
+	"\vstate_token\x18\x03 \x01(\tR\n" +
+	"stateToken\x12\x16\n" +
+	"\x06paused\x18\x04 \x01(\bR\x06paused\x12<\n" +
+	"\fopted_out_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"optedOutAt\"\x80\x01\n" +
 	"\x14CreateProfileRequest\x12\x14\n" +
 	"\x05phone\x18\x01 \x01(\tR\x05phone\x12\x1d\n" +
 	"\n" +
@@ -3534,14 +3993,17 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\ttime_zone\x18\x04 \x01(\tR\btimeZone\"l\n" +
 	"\x15CreateProfileResponse\x129\n" +
 	"\aprofile\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.ProfileR\aprofile\x12\x18\n" +
-	"\acreated\x18\x02 \x01(\bR\acreated\"\x91\x01\n" +
+	"\acreated\x18\x02 \x01(\bR\acreated\"\xda\x01\n" +
 	"\x13ListProfilesRequest\x12\x14\n" +
 	"\x05phone\x18\x01 \x01(\tR\x05phone\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
 	"\x05state\x18\x03 \x01(\tR\x05state\x12\x1b\n" +
 	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x05 \x01(\tR\tpageToken\"{\n" +
+	"page_token\x18\x05 \x01(\tR\tpageToken\x12\x16\n" +
+	"\x06locale\x18\x06 \x01(\tR\x06locale\x12\x12\n" +
+	"\x04held\x18\a \x01(\bR\x04held\x12\x1b\n" +
+	"\topted_out\x18\b \x01(\bR\boptedOut\"{\n" +
 	"\x14ListProfilesResponse\x12;\n" +
 	"\bprofiles\x18\x01 \x03(\v2\x1f.paceline.onboarding.v1.ProfileR\bprofiles\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xe5\x01\n" +
@@ -3672,13 +4134,14 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"created_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n" +
 	"\vreplayed_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"replayedAt\"s\n" +
+	"replayedAt\"\x87\x01\n" +
 	"\x16ListDeadLettersRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\"\x88\x01\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\x12\x12\n" +
+	"\x04open\x18\x04 \x01(\bR\x04open\"\x88\x01\n" +
 	"\x17ListDeadLettersResponse\x12E\n" +
 	"\fdead_letters\x18\x01 \x03(\v2\".paceline.onboarding.v1.DeadLetterR\vdeadLetters\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"?\n" +
@@ -3706,7 +4169,33 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x10UnresumedSession\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xb6\x02\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x14\n" +
+	"\x12GetOverviewRequest\"\xcc\x05\n" +
+	"\x13GetOverviewResponse\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12;\n" +
+	"\x06people\x18\x02 \x03(\v2#.paceline.onboarding.v1.StatusCountR\x06people\x126\n" +
+	"\bin_burst\x18\x03 \x01(\v2\x1b.paceline.overview.v1.CountR\ainBurst\x12@\n" +
+	"\roverdue_steps\x18\x04 \x01(\v2\x1b.paceline.overview.v1.CountR\foverdueSteps\x12G\n" +
+	"\x12oldest_step_due_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x0foldestStepDueAt\x12J\n" +
+	"\x12unpublished_alarms\x18\x06 \x01(\v2\x1b.paceline.overview.v1.CountR\x11unpublishedAlarms\x12N\n" +
+	"\x15oldest_unpublished_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x13oldestUnpublishedAt\x12@\n" +
+	"\roverdue_goals\x18\b \x01(\v2\x1b.paceline.overview.v1.CountR\foverdueGoals\x12/\n" +
+	"\x13scheduling_disabled\x18\t \x01(\bR\x12schedulingDisabled\x129\n" +
+	"\x06queues\x18\n" +
+	" \x03(\v2!.paceline.overview.v1.QueueGaugesR\x06queues\x12?\n" +
+	"\tattention\x18\v \x01(\v2!.paceline.onboarding.v1.AttentionR\tattention\"Z\n" +
+	"\vStatusCount\x12\x16\n" +
+	"\x06status\x18\x01 \x01(\tR\x06status\x123\n" +
+	"\x06people\x18\x02 \x01(\v2\x1b.paceline.overview.v1.CountR\x06people\"\xa3\x03\n" +
+	"\tAttention\x12D\n" +
+	"\x0fparked_sessions\x18\x01 \x01(\v2\x1b.paceline.overview.v1.CountR\x0eparkedSessions\x12>\n" +
+	"\fdead_letters\x18\x02 \x01(\v2\x1b.paceline.overview.v1.CountR\vdeadLetters\x12<\n" +
+	"\vfailed_jobs\x18\x03 \x01(\v2\x1b.paceline.overview.v1.CountR\n" +
+	"failedJobs\x12D\n" +
+	"\x0ffailed_outreach\x18\x04 \x01(\v2\x1b.paceline.overview.v1.CountR\x0efailedOutreach\x12N\n" +
+	"\x14paused_subscriptions\x18\x05 \x01(\v2\x1b.paceline.overview.v1.CountR\x13pausedSubscriptions\x12<\n" +
+	"\vheld_people\x18\x06 \x01(\v2\x1b.paceline.overview.v1.CountR\n" +
+	"heldPeople\"\xb6\x02\n" +
 	"\x10ListAuditRequest\x12\x18\n" +
 	"\asubject\x18\x01 \x01(\tR\asubject\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\tR\x06method\x12\x1d\n" +
@@ -3778,7 +4267,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +
-	"\x14STEP_OUTCOME_SKIPPED\x10\x022\x93\x15\n" +
+	"\x14STEP_OUTCOME_SKIPPED\x10\x022\x88\x16\n" +
 	"\x11OnboardingService\x12r\n" +
 	"\vExecuteStep\x12*.paceline.onboarding.v1.ExecuteStepRequest\x1a+.paceline.onboarding.v1.ExecuteStepResponse\"\n" +
 	"\xa2\xbb\x18\x06\n" +
@@ -3827,7 +4316,9 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\vGetSettings\x12*.paceline.onboarding.v1.GetSettingsRequest\x1a+.paceline.onboarding.v1.GetSettingsResponse\"\f\xa2\xbb\x18\b\n" +
 	"\x02\x02\x04\x10\x01\x18\x03\x12z\n" +
 	"\x0eUpdateSettings\x12-.paceline.onboarding.v1.UpdateSettingsRequest\x1a..paceline.onboarding.v1.UpdateSettingsResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x02\x18\x01\x12m\n" +
+	"\x01\x02\x18\x01\x12s\n" +
+	"\vGetOverview\x12*.paceline.onboarding.v1.GetOverviewRequest\x1a+.paceline.onboarding.v1.GetOverviewResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x01\x02\x10\x01\x18\x03\x12m\n" +
 	"\tListAudit\x12(.paceline.onboarding.v1.ListAuditRequest\x1a).paceline.onboarding.v1.ListAuditResponse\"\v\xa2\xbb\x18\a\n" +
 	"\x01\x02\x10\x01\x18\x02BAZ?paceline.internal/proto/gen/paceline/onboarding/v1;onboardingv1b\x06proto3"
 
@@ -3844,7 +4335,7 @@ func file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP() []byte {
 }
 
 var file_paceline_onboarding_v1_onboarding_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_paceline_onboarding_v1_onboarding_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_paceline_onboarding_v1_onboarding_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_paceline_onboarding_v1_onboarding_proto_goTypes = []any{
 	(Reason)(0),                       // 0: paceline.onboarding.v1.Reason
 	(StepOutcome)(0),                  // 1: paceline.onboarding.v1.StepOutcome
@@ -3856,138 +4347,166 @@ var file_paceline_onboarding_v1_onboarding_proto_goTypes = []any{
 	(*WhatsAppMessage)(nil),           // 7: paceline.onboarding.v1.WhatsAppMessage
 	(*ReceiveMessageResponse)(nil),    // 8: paceline.onboarding.v1.ReceiveMessageResponse
 	(*Profile)(nil),                   // 9: paceline.onboarding.v1.Profile
-	(*CreateProfileRequest)(nil),      // 10: paceline.onboarding.v1.CreateProfileRequest
-	(*CreateProfileResponse)(nil),     // 11: paceline.onboarding.v1.CreateProfileResponse
-	(*ListProfilesRequest)(nil),       // 12: paceline.onboarding.v1.ListProfilesRequest
-	(*ListProfilesResponse)(nil),      // 13: paceline.onboarding.v1.ListProfilesResponse
-	(*UpdateProfileRequest)(nil),      // 14: paceline.onboarding.v1.UpdateProfileRequest
-	(*UpdateProfileResponse)(nil),     // 15: paceline.onboarding.v1.UpdateProfileResponse
-	(*GetProfileRequest)(nil),         // 16: paceline.onboarding.v1.GetProfileRequest
-	(*GetProfileResponse)(nil),        // 17: paceline.onboarding.v1.GetProfileResponse
-	(*ExplainProfileRequest)(nil),     // 18: paceline.onboarding.v1.ExplainProfileRequest
-	(*ExplainProfileResponse)(nil),    // 19: paceline.onboarding.v1.ExplainProfileResponse
-	(*ConsentRecord)(nil),             // 20: paceline.onboarding.v1.ConsentRecord
-	(*ActivateProfileRequest)(nil),    // 21: paceline.onboarding.v1.ActivateProfileRequest
-	(*ActivateProfileResponse)(nil),   // 22: paceline.onboarding.v1.ActivateProfileResponse
-	(*HoldProfileRequest)(nil),        // 23: paceline.onboarding.v1.HoldProfileRequest
-	(*HoldProfileResponse)(nil),       // 24: paceline.onboarding.v1.HoldProfileResponse
-	(*ReleaseProfileRequest)(nil),     // 25: paceline.onboarding.v1.ReleaseProfileRequest
-	(*ReleaseProfileResponse)(nil),    // 26: paceline.onboarding.v1.ReleaseProfileResponse
-	(*Session)(nil),                   // 27: paceline.onboarding.v1.Session
-	(*TimelineEntry)(nil),             // 28: paceline.onboarding.v1.TimelineEntry
-	(*ListSessionsRequest)(nil),       // 29: paceline.onboarding.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),      // 30: paceline.onboarding.v1.ListSessionsResponse
-	(*GetSessionRequest)(nil),         // 31: paceline.onboarding.v1.GetSessionRequest
-	(*GetSessionResponse)(nil),        // 32: paceline.onboarding.v1.GetSessionResponse
-	(*ExplainSessionRequest)(nil),     // 33: paceline.onboarding.v1.ExplainSessionRequest
-	(*ExplainSessionResponse)(nil),    // 34: paceline.onboarding.v1.ExplainSessionResponse
-	(*ResetSessionRequest)(nil),       // 35: paceline.onboarding.v1.ResetSessionRequest
-	(*ResetSessionResponse)(nil),      // 36: paceline.onboarding.v1.ResetSessionResponse
-	(*ResumeSessionRequest)(nil),      // 37: paceline.onboarding.v1.ResumeSessionRequest
-	(*ResumeSessionResponse)(nil),     // 38: paceline.onboarding.v1.ResumeSessionResponse
-	(*DeadLetter)(nil),                // 39: paceline.onboarding.v1.DeadLetter
-	(*ListDeadLettersRequest)(nil),    // 40: paceline.onboarding.v1.ListDeadLettersRequest
-	(*ListDeadLettersResponse)(nil),   // 41: paceline.onboarding.v1.ListDeadLettersResponse
-	(*ReplayDeadLetterRequest)(nil),   // 42: paceline.onboarding.v1.ReplayDeadLetterRequest
-	(*ReplayDeadLetterResponse)(nil),  // 43: paceline.onboarding.v1.ReplayDeadLetterResponse
-	(*ResumeSessionsRequest)(nil),     // 44: paceline.onboarding.v1.ResumeSessionsRequest
-	(*ResumeSessionsResponse)(nil),    // 45: paceline.onboarding.v1.ResumeSessionsResponse
-	(*UnresumedSession)(nil),          // 46: paceline.onboarding.v1.UnresumedSession
-	(*ListAuditRequest)(nil),          // 47: paceline.onboarding.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),         // 48: paceline.onboarding.v1.ListAuditResponse
-	(*timestamppb.Timestamp)(nil),     // 49: google.protobuf.Timestamp
-	(*v1.Explanation)(nil),            // 50: paceline.explain.v1.Explanation
-	(*v11.Actor)(nil),                 // 51: paceline.audit.v1.Actor
-	(*v11.AuditEntry)(nil),            // 52: paceline.audit.v1.AuditEntry
-	(*GetSettingsRequest)(nil),        // 53: paceline.onboarding.v1.GetSettingsRequest
-	(*UpdateSettingsRequest)(nil),     // 54: paceline.onboarding.v1.UpdateSettingsRequest
-	(*GetSettingsResponse)(nil),       // 55: paceline.onboarding.v1.GetSettingsResponse
-	(*UpdateSettingsResponse)(nil),    // 56: paceline.onboarding.v1.UpdateSettingsResponse
+	(*ProfileState)(nil),              // 10: paceline.onboarding.v1.ProfileState
+	(*CreateProfileRequest)(nil),      // 11: paceline.onboarding.v1.CreateProfileRequest
+	(*CreateProfileResponse)(nil),     // 12: paceline.onboarding.v1.CreateProfileResponse
+	(*ListProfilesRequest)(nil),       // 13: paceline.onboarding.v1.ListProfilesRequest
+	(*ListProfilesResponse)(nil),      // 14: paceline.onboarding.v1.ListProfilesResponse
+	(*UpdateProfileRequest)(nil),      // 15: paceline.onboarding.v1.UpdateProfileRequest
+	(*UpdateProfileResponse)(nil),     // 16: paceline.onboarding.v1.UpdateProfileResponse
+	(*GetProfileRequest)(nil),         // 17: paceline.onboarding.v1.GetProfileRequest
+	(*GetProfileResponse)(nil),        // 18: paceline.onboarding.v1.GetProfileResponse
+	(*ExplainProfileRequest)(nil),     // 19: paceline.onboarding.v1.ExplainProfileRequest
+	(*ExplainProfileResponse)(nil),    // 20: paceline.onboarding.v1.ExplainProfileResponse
+	(*ConsentRecord)(nil),             // 21: paceline.onboarding.v1.ConsentRecord
+	(*ActivateProfileRequest)(nil),    // 22: paceline.onboarding.v1.ActivateProfileRequest
+	(*ActivateProfileResponse)(nil),   // 23: paceline.onboarding.v1.ActivateProfileResponse
+	(*HoldProfileRequest)(nil),        // 24: paceline.onboarding.v1.HoldProfileRequest
+	(*HoldProfileResponse)(nil),       // 25: paceline.onboarding.v1.HoldProfileResponse
+	(*ReleaseProfileRequest)(nil),     // 26: paceline.onboarding.v1.ReleaseProfileRequest
+	(*ReleaseProfileResponse)(nil),    // 27: paceline.onboarding.v1.ReleaseProfileResponse
+	(*Session)(nil),                   // 28: paceline.onboarding.v1.Session
+	(*TimelineEntry)(nil),             // 29: paceline.onboarding.v1.TimelineEntry
+	(*ListSessionsRequest)(nil),       // 30: paceline.onboarding.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),      // 31: paceline.onboarding.v1.ListSessionsResponse
+	(*GetSessionRequest)(nil),         // 32: paceline.onboarding.v1.GetSessionRequest
+	(*GetSessionResponse)(nil),        // 33: paceline.onboarding.v1.GetSessionResponse
+	(*ExplainSessionRequest)(nil),     // 34: paceline.onboarding.v1.ExplainSessionRequest
+	(*ExplainSessionResponse)(nil),    // 35: paceline.onboarding.v1.ExplainSessionResponse
+	(*ResetSessionRequest)(nil),       // 36: paceline.onboarding.v1.ResetSessionRequest
+	(*ResetSessionResponse)(nil),      // 37: paceline.onboarding.v1.ResetSessionResponse
+	(*ResumeSessionRequest)(nil),      // 38: paceline.onboarding.v1.ResumeSessionRequest
+	(*ResumeSessionResponse)(nil),     // 39: paceline.onboarding.v1.ResumeSessionResponse
+	(*DeadLetter)(nil),                // 40: paceline.onboarding.v1.DeadLetter
+	(*ListDeadLettersRequest)(nil),    // 41: paceline.onboarding.v1.ListDeadLettersRequest
+	(*ListDeadLettersResponse)(nil),   // 42: paceline.onboarding.v1.ListDeadLettersResponse
+	(*ReplayDeadLetterRequest)(nil),   // 43: paceline.onboarding.v1.ReplayDeadLetterRequest
+	(*ReplayDeadLetterResponse)(nil),  // 44: paceline.onboarding.v1.ReplayDeadLetterResponse
+	(*ResumeSessionsRequest)(nil),     // 45: paceline.onboarding.v1.ResumeSessionsRequest
+	(*ResumeSessionsResponse)(nil),    // 46: paceline.onboarding.v1.ResumeSessionsResponse
+	(*UnresumedSession)(nil),          // 47: paceline.onboarding.v1.UnresumedSession
+	(*GetOverviewRequest)(nil),        // 48: paceline.onboarding.v1.GetOverviewRequest
+	(*GetOverviewResponse)(nil),       // 49: paceline.onboarding.v1.GetOverviewResponse
+	(*StatusCount)(nil),               // 50: paceline.onboarding.v1.StatusCount
+	(*Attention)(nil),                 // 51: paceline.onboarding.v1.Attention
+	(*ListAuditRequest)(nil),          // 52: paceline.onboarding.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),         // 53: paceline.onboarding.v1.ListAuditResponse
+	(*timestamppb.Timestamp)(nil),     // 54: google.protobuf.Timestamp
+	(*v1.Explanation)(nil),            // 55: paceline.explain.v1.Explanation
+	(*v11.Actor)(nil),                 // 56: paceline.audit.v1.Actor
+	(*v12.Count)(nil),                 // 57: paceline.overview.v1.Count
+	(*v12.QueueGauges)(nil),           // 58: paceline.overview.v1.QueueGauges
+	(*v11.AuditEntry)(nil),            // 59: paceline.audit.v1.AuditEntry
+	(*GetSettingsRequest)(nil),        // 60: paceline.onboarding.v1.GetSettingsRequest
+	(*UpdateSettingsRequest)(nil),     // 61: paceline.onboarding.v1.UpdateSettingsRequest
+	(*GetSettingsResponse)(nil),       // 62: paceline.onboarding.v1.GetSettingsResponse
+	(*UpdateSettingsResponse)(nil),    // 63: paceline.onboarding.v1.UpdateSettingsResponse
 }
 var file_paceline_onboarding_v1_onboarding_proto_depIdxs = []int32{
 	1,  // 0: paceline.onboarding.v1.ExecuteStepResponse.outcome:type_name -> paceline.onboarding.v1.StepOutcome
 	7,  // 1: paceline.onboarding.v1.ReceiveMessageRequest.whatsapp:type_name -> paceline.onboarding.v1.WhatsAppMessage
-	49, // 2: paceline.onboarding.v1.WhatsAppMessage.sent_at:type_name -> google.protobuf.Timestamp
-	49, // 3: paceline.onboarding.v1.Profile.created_at:type_name -> google.protobuf.Timestamp
-	9,  // 4: paceline.onboarding.v1.CreateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	9,  // 5: paceline.onboarding.v1.ListProfilesResponse.profiles:type_name -> paceline.onboarding.v1.Profile
-	9,  // 6: paceline.onboarding.v1.UpdateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	9,  // 7: paceline.onboarding.v1.GetProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	50, // 8: paceline.onboarding.v1.ExplainProfileResponse.explanation:type_name -> paceline.explain.v1.Explanation
-	49, // 9: paceline.onboarding.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
-	20, // 10: paceline.onboarding.v1.ActivateProfileRequest.consent:type_name -> paceline.onboarding.v1.ConsentRecord
-	27, // 11: paceline.onboarding.v1.ActivateProfileResponse.session:type_name -> paceline.onboarding.v1.Session
-	9,  // 12: paceline.onboarding.v1.HoldProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	9,  // 13: paceline.onboarding.v1.ReleaseProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	49, // 14: paceline.onboarding.v1.Session.created_at:type_name -> google.protobuf.Timestamp
-	49, // 15: paceline.onboarding.v1.Session.updated_at:type_name -> google.protobuf.Timestamp
-	49, // 16: paceline.onboarding.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
-	51, // 17: paceline.onboarding.v1.TimelineEntry.actor:type_name -> paceline.audit.v1.Actor
-	27, // 18: paceline.onboarding.v1.ListSessionsResponse.sessions:type_name -> paceline.onboarding.v1.Session
-	27, // 19: paceline.onboarding.v1.GetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	28, // 20: paceline.onboarding.v1.GetSessionResponse.timeline:type_name -> paceline.onboarding.v1.TimelineEntry
-	50, // 21: paceline.onboarding.v1.ExplainSessionResponse.explanation:type_name -> paceline.explain.v1.Explanation
-	27, // 22: paceline.onboarding.v1.ResetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	27, // 23: paceline.onboarding.v1.ResumeSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	49, // 24: paceline.onboarding.v1.DeadLetter.created_at:type_name -> google.protobuf.Timestamp
-	49, // 25: paceline.onboarding.v1.DeadLetter.replayed_at:type_name -> google.protobuf.Timestamp
-	39, // 26: paceline.onboarding.v1.ListDeadLettersResponse.dead_letters:type_name -> paceline.onboarding.v1.DeadLetter
-	27, // 27: paceline.onboarding.v1.ReplayDeadLetterResponse.session:type_name -> paceline.onboarding.v1.Session
-	49, // 28: paceline.onboarding.v1.ResumeSessionsRequest.parked_since:type_name -> google.protobuf.Timestamp
-	49, // 29: paceline.onboarding.v1.ResumeSessionsRequest.parked_until:type_name -> google.protobuf.Timestamp
-	46, // 30: paceline.onboarding.v1.ResumeSessionsResponse.unresumed:type_name -> paceline.onboarding.v1.UnresumedSession
-	49, // 31: paceline.onboarding.v1.ListAuditRequest.since:type_name -> google.protobuf.Timestamp
-	49, // 32: paceline.onboarding.v1.ListAuditRequest.until:type_name -> google.protobuf.Timestamp
-	52, // 33: paceline.onboarding.v1.ListAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
-	2,  // 34: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
-	4,  // 35: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
-	6,  // 36: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
-	12, // 37: paceline.onboarding.v1.OnboardingService.ListProfiles:input_type -> paceline.onboarding.v1.ListProfilesRequest
-	10, // 38: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
-	16, // 39: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
-	14, // 40: paceline.onboarding.v1.OnboardingService.UpdateProfile:input_type -> paceline.onboarding.v1.UpdateProfileRequest
-	18, // 41: paceline.onboarding.v1.OnboardingService.ExplainProfile:input_type -> paceline.onboarding.v1.ExplainProfileRequest
-	21, // 42: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
-	23, // 43: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
-	25, // 44: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
-	29, // 45: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
-	31, // 46: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
-	33, // 47: paceline.onboarding.v1.OnboardingService.ExplainSession:input_type -> paceline.onboarding.v1.ExplainSessionRequest
-	37, // 48: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
-	44, // 49: paceline.onboarding.v1.OnboardingService.ResumeSessions:input_type -> paceline.onboarding.v1.ResumeSessionsRequest
-	40, // 50: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
-	42, // 51: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
-	35, // 52: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
-	53, // 53: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
-	54, // 54: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
-	47, // 55: paceline.onboarding.v1.OnboardingService.ListAudit:input_type -> paceline.onboarding.v1.ListAuditRequest
-	3,  // 56: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
-	5,  // 57: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
-	8,  // 58: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
-	13, // 59: paceline.onboarding.v1.OnboardingService.ListProfiles:output_type -> paceline.onboarding.v1.ListProfilesResponse
-	11, // 60: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
-	17, // 61: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
-	15, // 62: paceline.onboarding.v1.OnboardingService.UpdateProfile:output_type -> paceline.onboarding.v1.UpdateProfileResponse
-	19, // 63: paceline.onboarding.v1.OnboardingService.ExplainProfile:output_type -> paceline.onboarding.v1.ExplainProfileResponse
-	22, // 64: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
-	24, // 65: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
-	26, // 66: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
-	30, // 67: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
-	32, // 68: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
-	34, // 69: paceline.onboarding.v1.OnboardingService.ExplainSession:output_type -> paceline.onboarding.v1.ExplainSessionResponse
-	38, // 70: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
-	45, // 71: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
-	41, // 72: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
-	43, // 73: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
-	36, // 74: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
-	55, // 75: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
-	56, // 76: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
-	48, // 77: paceline.onboarding.v1.OnboardingService.ListAudit:output_type -> paceline.onboarding.v1.ListAuditResponse
-	56, // [56:78] is the sub-list for method output_type
-	34, // [34:56] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	54, // 2: paceline.onboarding.v1.WhatsAppMessage.sent_at:type_name -> google.protobuf.Timestamp
+	54, // 3: paceline.onboarding.v1.Profile.created_at:type_name -> google.protobuf.Timestamp
+	10, // 4: paceline.onboarding.v1.Profile.state:type_name -> paceline.onboarding.v1.ProfileState
+	54, // 5: paceline.onboarding.v1.ProfileState.opted_out_at:type_name -> google.protobuf.Timestamp
+	9,  // 6: paceline.onboarding.v1.CreateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	9,  // 7: paceline.onboarding.v1.ListProfilesResponse.profiles:type_name -> paceline.onboarding.v1.Profile
+	9,  // 8: paceline.onboarding.v1.UpdateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	9,  // 9: paceline.onboarding.v1.GetProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	55, // 10: paceline.onboarding.v1.ExplainProfileResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	54, // 11: paceline.onboarding.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
+	21, // 12: paceline.onboarding.v1.ActivateProfileRequest.consent:type_name -> paceline.onboarding.v1.ConsentRecord
+	28, // 13: paceline.onboarding.v1.ActivateProfileResponse.session:type_name -> paceline.onboarding.v1.Session
+	9,  // 14: paceline.onboarding.v1.HoldProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	9,  // 15: paceline.onboarding.v1.ReleaseProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	54, // 16: paceline.onboarding.v1.Session.created_at:type_name -> google.protobuf.Timestamp
+	54, // 17: paceline.onboarding.v1.Session.updated_at:type_name -> google.protobuf.Timestamp
+	54, // 18: paceline.onboarding.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
+	56, // 19: paceline.onboarding.v1.TimelineEntry.actor:type_name -> paceline.audit.v1.Actor
+	28, // 20: paceline.onboarding.v1.ListSessionsResponse.sessions:type_name -> paceline.onboarding.v1.Session
+	28, // 21: paceline.onboarding.v1.GetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
+	29, // 22: paceline.onboarding.v1.GetSessionResponse.timeline:type_name -> paceline.onboarding.v1.TimelineEntry
+	55, // 23: paceline.onboarding.v1.ExplainSessionResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	28, // 24: paceline.onboarding.v1.ResetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
+	28, // 25: paceline.onboarding.v1.ResumeSessionResponse.session:type_name -> paceline.onboarding.v1.Session
+	54, // 26: paceline.onboarding.v1.DeadLetter.created_at:type_name -> google.protobuf.Timestamp
+	54, // 27: paceline.onboarding.v1.DeadLetter.replayed_at:type_name -> google.protobuf.Timestamp
+	40, // 28: paceline.onboarding.v1.ListDeadLettersResponse.dead_letters:type_name -> paceline.onboarding.v1.DeadLetter
+	28, // 29: paceline.onboarding.v1.ReplayDeadLetterResponse.session:type_name -> paceline.onboarding.v1.Session
+	54, // 30: paceline.onboarding.v1.ResumeSessionsRequest.parked_since:type_name -> google.protobuf.Timestamp
+	54, // 31: paceline.onboarding.v1.ResumeSessionsRequest.parked_until:type_name -> google.protobuf.Timestamp
+	47, // 32: paceline.onboarding.v1.ResumeSessionsResponse.unresumed:type_name -> paceline.onboarding.v1.UnresumedSession
+	54, // 33: paceline.onboarding.v1.GetOverviewResponse.at:type_name -> google.protobuf.Timestamp
+	50, // 34: paceline.onboarding.v1.GetOverviewResponse.people:type_name -> paceline.onboarding.v1.StatusCount
+	57, // 35: paceline.onboarding.v1.GetOverviewResponse.in_burst:type_name -> paceline.overview.v1.Count
+	57, // 36: paceline.onboarding.v1.GetOverviewResponse.overdue_steps:type_name -> paceline.overview.v1.Count
+	54, // 37: paceline.onboarding.v1.GetOverviewResponse.oldest_step_due_at:type_name -> google.protobuf.Timestamp
+	57, // 38: paceline.onboarding.v1.GetOverviewResponse.unpublished_alarms:type_name -> paceline.overview.v1.Count
+	54, // 39: paceline.onboarding.v1.GetOverviewResponse.oldest_unpublished_at:type_name -> google.protobuf.Timestamp
+	57, // 40: paceline.onboarding.v1.GetOverviewResponse.overdue_goals:type_name -> paceline.overview.v1.Count
+	58, // 41: paceline.onboarding.v1.GetOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
+	51, // 42: paceline.onboarding.v1.GetOverviewResponse.attention:type_name -> paceline.onboarding.v1.Attention
+	57, // 43: paceline.onboarding.v1.StatusCount.people:type_name -> paceline.overview.v1.Count
+	57, // 44: paceline.onboarding.v1.Attention.parked_sessions:type_name -> paceline.overview.v1.Count
+	57, // 45: paceline.onboarding.v1.Attention.dead_letters:type_name -> paceline.overview.v1.Count
+	57, // 46: paceline.onboarding.v1.Attention.failed_jobs:type_name -> paceline.overview.v1.Count
+	57, // 47: paceline.onboarding.v1.Attention.failed_outreach:type_name -> paceline.overview.v1.Count
+	57, // 48: paceline.onboarding.v1.Attention.paused_subscriptions:type_name -> paceline.overview.v1.Count
+	57, // 49: paceline.onboarding.v1.Attention.held_people:type_name -> paceline.overview.v1.Count
+	54, // 50: paceline.onboarding.v1.ListAuditRequest.since:type_name -> google.protobuf.Timestamp
+	54, // 51: paceline.onboarding.v1.ListAuditRequest.until:type_name -> google.protobuf.Timestamp
+	59, // 52: paceline.onboarding.v1.ListAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
+	2,  // 53: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
+	4,  // 54: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
+	6,  // 55: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
+	13, // 56: paceline.onboarding.v1.OnboardingService.ListProfiles:input_type -> paceline.onboarding.v1.ListProfilesRequest
+	11, // 57: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
+	17, // 58: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
+	15, // 59: paceline.onboarding.v1.OnboardingService.UpdateProfile:input_type -> paceline.onboarding.v1.UpdateProfileRequest
+	19, // 60: paceline.onboarding.v1.OnboardingService.ExplainProfile:input_type -> paceline.onboarding.v1.ExplainProfileRequest
+	22, // 61: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
+	24, // 62: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
+	26, // 63: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
+	30, // 64: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
+	32, // 65: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
+	34, // 66: paceline.onboarding.v1.OnboardingService.ExplainSession:input_type -> paceline.onboarding.v1.ExplainSessionRequest
+	38, // 67: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
+	45, // 68: paceline.onboarding.v1.OnboardingService.ResumeSessions:input_type -> paceline.onboarding.v1.ResumeSessionsRequest
+	41, // 69: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
+	43, // 70: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
+	36, // 71: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
+	60, // 72: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
+	61, // 73: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
+	48, // 74: paceline.onboarding.v1.OnboardingService.GetOverview:input_type -> paceline.onboarding.v1.GetOverviewRequest
+	52, // 75: paceline.onboarding.v1.OnboardingService.ListAudit:input_type -> paceline.onboarding.v1.ListAuditRequest
+	3,  // 76: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
+	5,  // 77: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
+	8,  // 78: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
+	14, // 79: paceline.onboarding.v1.OnboardingService.ListProfiles:output_type -> paceline.onboarding.v1.ListProfilesResponse
+	12, // 80: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
+	18, // 81: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
+	16, // 82: paceline.onboarding.v1.OnboardingService.UpdateProfile:output_type -> paceline.onboarding.v1.UpdateProfileResponse
+	20, // 83: paceline.onboarding.v1.OnboardingService.ExplainProfile:output_type -> paceline.onboarding.v1.ExplainProfileResponse
+	23, // 84: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
+	25, // 85: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
+	27, // 86: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
+	31, // 87: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
+	33, // 88: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
+	35, // 89: paceline.onboarding.v1.OnboardingService.ExplainSession:output_type -> paceline.onboarding.v1.ExplainSessionResponse
+	39, // 90: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
+	46, // 91: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
+	42, // 92: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
+	44, // 93: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
+	37, // 94: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
+	62, // 95: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
+	63, // 96: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
+	49, // 97: paceline.onboarding.v1.OnboardingService.GetOverview:output_type -> paceline.onboarding.v1.GetOverviewResponse
+	53, // 98: paceline.onboarding.v1.OnboardingService.ListAudit:output_type -> paceline.onboarding.v1.ListAuditResponse
+	76, // [76:99] is the sub-list for method output_type
+	53, // [53:76] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_paceline_onboarding_v1_onboarding_proto_init() }
@@ -3996,14 +4515,14 @@ func file_paceline_onboarding_v1_onboarding_proto_init() {
 		return
 	}
 	file_paceline_onboarding_v1_settings_proto_init()
-	file_paceline_onboarding_v1_onboarding_proto_msgTypes[12].OneofWrappers = []any{}
+	file_paceline_onboarding_v1_onboarding_proto_msgTypes[13].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_onboarding_v1_onboarding_proto_rawDesc), len(file_paceline_onboarding_v1_onboarding_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   47,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

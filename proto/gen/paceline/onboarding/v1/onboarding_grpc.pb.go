@@ -43,6 +43,7 @@ const (
 	OnboardingService_ResetSession_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/ResetSession"
 	OnboardingService_GetSettings_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/GetSettings"
 	OnboardingService_UpdateSettings_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/UpdateSettings"
+	OnboardingService_GetOverview_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/GetOverview"
 	OnboardingService_ListAudit_FullMethodName         = "/paceline.onboarding.v1.OnboardingService/ListAudit"
 )
 
@@ -111,6 +112,9 @@ type OnboardingServiceClient interface {
 	// UpdateSettings decides it anew. It counts from the next message on; what waits for the end of quiet hours already goes on
 	// waiting until then at the least.
 	UpdateSettings(ctx context.Context, in *UpdateSettingsRequest, opts ...grpc.CallOption) (*UpdateSettingsResponse, error)
+	// GetOverview says how everything stands in the caller's organisation, as far as onboarding knows it: what GetMessagingOverview has is
+	// not in it. It costs the same however much there is.
+	GetOverview(ctx context.Context, in *GetOverviewRequest, opts ...grpc.CallOption) (*GetOverviewResponse, error)
 	// ListAudit lists who did what in the caller's organisation, newest first: the calls that changed something, and those with which an
 	// operator read what is about a person. Errors: UNAVAILABLE while messaging, which has its part of them, cannot be reached.
 	ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error)
@@ -334,6 +338,16 @@ func (c *onboardingServiceClient) UpdateSettings(ctx context.Context, in *Update
 	return out, nil
 }
 
+func (c *onboardingServiceClient) GetOverview(ctx context.Context, in *GetOverviewRequest, opts ...grpc.CallOption) (*GetOverviewResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetOverviewResponse)
+	err := c.cc.Invoke(ctx, OnboardingService_GetOverview_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *onboardingServiceClient) ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListAuditResponse)
@@ -409,6 +423,9 @@ type OnboardingServiceServer interface {
 	// UpdateSettings decides it anew. It counts from the next message on; what waits for the end of quiet hours already goes on
 	// waiting until then at the least.
 	UpdateSettings(context.Context, *UpdateSettingsRequest) (*UpdateSettingsResponse, error)
+	// GetOverview says how everything stands in the caller's organisation, as far as onboarding knows it: what GetMessagingOverview has is
+	// not in it. It costs the same however much there is.
+	GetOverview(context.Context, *GetOverviewRequest) (*GetOverviewResponse, error)
 	// ListAudit lists who did what in the caller's organisation, newest first: the calls that changed something, and those with which an
 	// operator read what is about a person. Errors: UNAVAILABLE while messaging, which has its part of them, cannot be reached.
 	ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error)
@@ -484,6 +501,9 @@ func (UnimplementedOnboardingServiceServer) GetSettings(context.Context, *GetSet
 }
 func (UnimplementedOnboardingServiceServer) UpdateSettings(context.Context, *UpdateSettingsRequest) (*UpdateSettingsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateSettings not implemented")
+}
+func (UnimplementedOnboardingServiceServer) GetOverview(context.Context, *GetOverviewRequest) (*GetOverviewResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetOverview not implemented")
 }
 func (UnimplementedOnboardingServiceServer) ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListAudit not implemented")
@@ -887,6 +907,24 @@ func _OnboardingService_UpdateSettings_Handler(srv interface{}, ctx context.Cont
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OnboardingService_GetOverview_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetOverviewRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OnboardingServiceServer).GetOverview(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OnboardingService_GetOverview_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OnboardingServiceServer).GetOverview(ctx, req.(*GetOverviewRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OnboardingService_ListAudit_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListAuditRequest)
 	if err := dec(in); err != nil {
@@ -995,6 +1033,10 @@ var OnboardingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UpdateSettings",
 			Handler:    _OnboardingService_UpdateSettings_Handler,
+		},
+		{
+			MethodName: "GetOverview",
+			Handler:    _OnboardingService_GetOverview_Handler,
 		},
 		{
 			MethodName: "ListAudit",

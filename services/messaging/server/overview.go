@@ -1,0 +1,65 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	overviewv1 "paceline.internal/proto/gen/paceline/overview/v1"
+	"paceline.internal/services/messaging/postgres"
+	"paceline.internal/services/messaging/send"
+)
+
+// What an overview counts is bounded: reading so many entries of an index takes a few milliseconds.
+const (
+	overviewMinutes  = 60
+	countedUpTo      = 10_000
+	countedOfAMinute = 1_000
+)
+
+// GetMessagingOverview says how messages stand in the caller's organisation.
+func (s *Server) GetMessagingOverview(
+	ctx context.Context, _ *messagingv1.GetMessagingOverviewRequest,
+) (*messagingv1.GetMessagingOverviewResponse, error) {
+	view, err := s.view(ctx)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	now := s.Now()
+	o, err := s.Store.Overview(ctx, send.OverviewQuery{ // one more shows whether there are more
+		OrgID: view.orgID, Now: now, Minutes: overviewMinutes, Most: countedUpTo + 1, MostOfAMinute: countedOfAMinute + 1,
+	})
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	gauges, err := s.Queued.Gauges(ctx, now, countedUpTo+1)
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	answer := &messagingv1.GetMessagingOverviewResponse{
+		At:      timestamppb.New(now),
+		Unknown: counted(o.Unknown.Count, countedUpTo), OldestUnknownSince: writeTime(o.Unknown.Since),
+		Parked: counted(o.Parked.Count, countedUpTo), OldestParkedSince: writeTime(o.Parked.Since),
+		WithoutFinalStatus: counted(o.Missing, countedUpTo),
+		Queues: []*overviewv1.QueueGauges{{
+			Queue: postgres.OutboundTable, Running: counted(gauges.Running, countedUpTo), Due: counted(gauges.Backlog, countedUpTo),
+			Scheduled: counted(gauges.Scheduled, countedUpTo), Failed: counted(gauges.Failed, countedUpTo),
+		}},
+	}
+	if gauges.OldestDueSeconds > 0 {
+		answer.Queues[0].OldestDueAt = timestamppb.New(now.Add(-time.Duration(gauges.OldestDueSeconds * float64(time.Second))))
+	}
+	for _, m := range o.Undelivered {
+		answer.Undelivered = append(answer.Undelivered, &messagingv1.UndeliveredMinute{
+			At: timestamppb.New(m.At), OnTheirWay: counted(m.OnTheirWay, countedOfAMinute), Failed: counted(m.Failed, countedOfAMinute),
+		})
+	}
+	return answer, nil
+}
+
+// counted is what was counted up to one more than a limit.
+func counted(n, limit int) *overviewv1.Count {
+	return &overviewv1.Count{Count: int32(min(n, limit)), More: n > limit} //nolint:gosec // at most the limit
+}
