@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 
+	"paceline.internal/gateway/console"
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/rpc"
@@ -42,6 +43,17 @@ type Config struct {
 	RateToken Rate `env:"API_RATE_TOKEN" envDefault:"500:5000" help:"the same for one caller: the role and the sub of a token"`
 
 	TrustedProxies []config.Network `env:"TRUSTED_PROXIES" help:"networks and addresses of the proxies before the gateway, parted by commas, whose X-Forwarded-For says where a request comes from; none without it"`
+
+	Console          string        `env:"CONSOLE" envDefault:"off" help:"on serves the console, the web pages for operators, at /console of the public port"`
+	ConsoleKey       config.Secret `env:"CONSOLE_KEY" help:"seals the console's cookies; 32 bytes in base64 or hexadecimal, the same at every gateway; several parted by commas, of which the first seals"`
+	OIDCIssuer       string        `env:"OIDC_ISSUER" help:"provider of OpenID Connect that people sign in to the console with; none without it"`
+	OIDCClientID     string        `env:"OIDC_CLIENT_ID" help:"the console's client at that provider; its redirect URI is PUBLIC_BASE_URL and /console/sign-in/callback"`
+	OIDCClientSecret config.Secret `env:"OIDC_CLIENT_SECRET" help:"that client's secret"`
+	OIDCOrgClaim     string        `env:"OIDC_ORG_CLAIM" help:"the claim of an ID token that has the UUID of the organisation"`
+	OIDCRoleClaim    string        `env:"OIDC_ROLE_CLAIM" help:"the claim of an ID token that is operator, or a list with it"`
+
+	// ConsoleLinks lets the console take links that sign in once. No variable sets it: only paceline up does.
+	ConsoleLinks bool
 
 	TLS       rpc.TLSFiles
 	Telemetry telemetry.Config
@@ -86,7 +98,37 @@ func (c *Config) Validate() error {
 			Variable: "API_JWKS_URL", Reason: "must be an http or https URL", Help: "public keys that verify tokens of /v1",
 		})
 	}
-	return errors.Join(problems...)
+	return errors.Join(append(problems, c.console()...)...)
+}
+
+// console reports what its pages cannot be served with.
+func (c *Config) console() (problems []error) {
+	problem := func(variable, reason, help string) {
+		problems = append(problems, &config.Problem{Variable: variable, Reason: reason, Help: help})
+	}
+	if c.Console != "on" && c.Console != "off" {
+		problem("CONSOLE", "must be on or off", "on serves the console at /console")
+	}
+	if c.Console != "on" {
+		return problems
+	}
+	if err := console.CheckKey(c.ConsoleKey); err != nil {
+		problem("CONSOLE_KEY", err.Error(), "seals the console's cookies; openssl rand -hex 32")
+	}
+	provider := c.provider()
+	whole := provider.Issuer != "" && provider.ClientID != "" && !provider.ClientSecret.IsZero() && provider.OrgClaim != "" && provider.RoleClaim != ""
+	if provider != (console.OIDC{}) && !whole {
+		problem("OIDC_ISSUER, OIDC_CLIENT_ID, OIDC_CLIENT_SECRET, OIDC_ORG_CLAIM and OIDC_ROLE_CLAIM", "are not all set",
+			"set all of them, or none")
+	}
+	return problems
+}
+
+// provider is the provider of OpenID Connect that people sign in with; the zero value is none.
+func (c *Config) provider() console.OIDC {
+	return console.OIDC{
+		Issuer: c.OIDCIssuer, ClientID: c.OIDCClientID, ClientSecret: c.OIDCClientSecret, OrgClaim: c.OIDCOrgClaim, RoleClaim: c.OIDCRoleClaim,
+	}
 }
 
 // publishedTwilioToken is the auth token of the emulators' account, which deploy/compose/secrets.sh writes.

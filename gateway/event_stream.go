@@ -112,17 +112,33 @@ func (s *eventStreams) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.running.Done()
+	received, err := s.receive(ctx, in)
+	if err != nil {
+		answerEvents(ctx, w, err)
+		return
+	}
+	sent := s.pass(ctx, w, received)
+	eventFrom(ctx).add(slog.Int("events", sent))
+	cancel()
+	for range received { // until the receiver has ended
+	}
+}
+
+// receive begins to receive events. The channel is closed when the context ends, or onboarding ends the stream.
+func (s *eventStreams) receive(ctx context.Context, in *onboardingv1.StreamEventsRequest) (<-chan *onboardingv1.Event, error) {
+	ctx, cancel := context.WithCancel(ctx)
 	late := time.AfterFunc(streamBegins, cancel)
 	stream, err := onboardingv1.NewEventServiceClient(s.conn).StreamEvents(metadata.NewOutgoingContext(ctx, metadata.MD{}), in)
 	if err == nil {
 		_, err = stream.Recv() // the first answer says that it has begun
 	}
 	if late.Stop(); err != nil {
-		answerEvents(ctx, w, err)
-		return
+		cancel()
+		return nil, err
 	}
 	received := make(chan *onboardingv1.Event)
 	go func() {
+		defer cancel()
 		defer close(received)
 		for {
 			next, err := stream.Recv()
@@ -136,11 +152,54 @@ func (s *eventStreams) serve(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}()
-	sent := s.pass(ctx, w, received)
-	eventFrom(ctx).add(slog.Int("events", sent))
-	cancel()
-	for range received { // until the receiver has ended
+	return received, nil
+}
+
+// follow is what happens from now on, for a page of the console, until the context ends or the process stops.
+func (s *eventStreams) follow(ctx context.Context) (<-chan *onboardingv1.Event, error) {
+	in := &onboardingv1.StreamEventsRequest{}
+	principal, _ := rpc.PrincipalFrom(ctx)
+	if err := permit(s.rule, principal, in); err != nil {
+		return nil, err
 	}
+	if !s.begin() {
+		return nil, refuse(codes.Unavailable, reasonUnavailable, "the gateway is stopping; connect again")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	received, err := s.receive(ctx, in)
+	if err != nil {
+		cancel()
+		s.running.Done()
+		return nil, err
+	}
+	passed := make(chan *onboardingv1.Event)
+	go func() {
+		defer s.running.Done()
+		defer close(passed)
+		defer func() {
+			cancel()
+			for range received { //nolint:revive // until the receiver has ended
+			}
+		}()
+		for {
+			select {
+			case e, more := <-received:
+				if !more {
+					return
+				}
+				select {
+				case passed <- e:
+				case <-s.draining:
+					return
+				case <-ctx.Done():
+					return
+				}
+			case <-s.draining:
+				return
+			}
+		}
+	}()
+	return passed, nil
 }
 
 // pass writes events as they come, and reports how many.

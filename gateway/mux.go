@@ -29,6 +29,7 @@ type surface struct {
 	sources  []source     // of webhooks
 	api      http.Handler // /v1, behind the authenticator
 	followed http.Handler // the stream of events, behind it as well
+	console  http.Handler // the pages for operators; nil when they are off
 	devices  *devices
 	ready    func(context.Context) error
 	proxies  []config.Network
@@ -74,6 +75,10 @@ func (s surface) handler() http.Handler {
 		}))
 	}
 	mux.Handle("/v1/", s.api)
+	if s.console != nil {
+		mux.Handle("/console", s.console)
+		mux.Handle("/console/", s.console)
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		answerNoRoute(r.Context(), w, http.StatusNotFound)
 	})
@@ -86,7 +91,7 @@ func (s surface) handler() http.Handler {
 		otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return true }),
 		otelhttp.WithServerName("gateway"), // else spans name the Host header, which is the caller's
 		otelhttp.WithFilter(func(r *http.Request) bool { // a stream's life is no latency
-			return r.URL.Path != "/healthz" && r.URL.Path != "/readyz" && r.URL.Path != pathEvents
+			return r.URL.Path != "/healthz" && r.URL.Path != "/readyz" && r.URL.Path != pathEvents && r.URL.Path != "/console/live"
 		}),
 	)
 }

@@ -152,6 +152,10 @@ func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 	if err != nil {
 		return nil, errors.Join(err, g.close())
 	}
+	pages, err := g.openConsole(cfg, deps, auth, onboarding, messaging)
+	if err != nil {
+		return nil, errors.Join(err, g.close())
+	}
 	conversations, jobs := onboardingv1.NewOnboardingServiceClient(onboarding), onboardingv1.NewWebhookJobServiceClient(onboarding)
 	messages := messagingv1.NewMessagingServiceClient(messaging)
 	g.handler = surface{
@@ -163,7 +167,7 @@ func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 			signatures: signatures, places: g.ofTwilio, origin: cfg.PublicBaseURL, onboarding: conversations, messaging: messages,
 		},
 		hooks: webhooks{onboarding: conversations, messaging: messages, jobs: jobs}, sources: sources,
-		api: api, devices: streams, followed: followed, ready: g.ready, proxies: cfg.TrustedProxies,
+		api: api, console: pages, devices: streams, followed: followed, ready: g.ready, proxies: cfg.TrustedProxies,
 		log: deps.Log, now: deps.Now, tracer: tel.Tracer, meter: tel.Meter,
 	}.handler()
 	return g, nil

@@ -27,6 +27,20 @@ func writeEnviron(dir string, environ map[string]string) (path string, err error
 	return path, os.WriteFile(path, []byte(lines.String()), 0o600)
 }
 
+// readEnviron reads what writeEnviron wrote.
+func readEnviron(dir string) (map[string]string, error) {
+	content, err := os.ReadFile(filepath.Join(dir, environFile))
+	if err != nil {
+		return nil, err
+	}
+	environ := map[string]string{}
+	for line := range strings.Lines(string(content)) {
+		name, value, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "=")
+		environ[name] = strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(value, "'"), "'"), `'\''`, "'")
+	}
+	return environ, nil
+}
+
 func removeEnviron(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -20,6 +20,7 @@ import (
 type commands struct {
 	Demo      demoCommand      `cmd:"" help:"Play one whole conversation and check every promise."`
 	Up        upCommand        `cmd:"" help:"Run the whole product on this machine until Ctrl-C; data is kept between runs."`
+	Console   consoleCommand   `cmd:"" help:"Print a link that signs in once to the console of a paceline up."`
 	Token     tokenCommand     `cmd:"" help:"Print a bearer token for gRPC, or with --api for /v1."`
 	E2E       e2eCommand       `cmd:"" name:"e2e" help:"Play onboarding against a running deployment, and check what came of it."`
 	Doctor    doctorCommand    `cmd:"" help:"Check everything that a deployment needs, and say how to mend what is wrong."`

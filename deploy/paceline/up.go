@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +15,8 @@ import (
 
 	"paceline.internal/emulators/clock"
 	"paceline.internal/emulators/twilio"
+	"paceline.internal/gateway/console"
+	"paceline.internal/platform/config"
 	"paceline.internal/platform/postgres/cluster"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
@@ -25,6 +29,13 @@ type upCommand struct {
 	FreePorts bool   `help:"Listen on free ports instead of the usual ones."`
 	Quiet     bool   `help:"Do not print what the emulated phones send and get."`
 	LogLevel  string `enum:"debug,info,warn,error" default:"warn" help:"Least severe line that is shown: ${enum}."`
+}
+
+// consoleKey is a key of this run: who signed in at the one before signs in again.
+func consoleKey() string {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // it never fails: crypto/rand
+	return hex.EncodeToString(key)
 }
 
 // The usual addresses. Only this machine reaches them.
@@ -72,10 +83,15 @@ func (u *upCommand) Run(ctx context.Context, t terminal) (err error) {
 	if s.vendors, err = stack.StartVendors(ctx, vendors); err != nil {
 		return err
 	}
+	key := consoleKey()
 	s.services, err = stack.StartServices(ctx, s.vendors, stack.ServiceConfig{
 		OnboardingDatabaseURL: s.databases.Onboarding, MessagingDatabaseURL: s.databases.Messaging,
 		Secrets: secrets, Addresses: addresses, Log: log,
-		Environ: map[string]string{"EVENTS_ALLOW_PRIVATE_TARGETS": "127.0.0.0/8,::1/128"}, // a subscriber on this machine
+		Environ: map[string]string{
+			"EVENTS_ALLOW_PRIVATE_TARGETS": "127.0.0.0/8,::1/128", // a subscriber on this machine
+			"CONSOLE":                      "on", "CONSOLE_KEY": key,
+		},
+		ConsoleLinks: true,
 	})
 	if err != nil {
 		return fmt.Errorf("%w\n(if a port is taken, try --free-ports)", err)
@@ -85,7 +101,11 @@ func (u *upCommand) Run(ctx context.Context, t terminal) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, removeEnviron(environ)) }()
-	if err := u.welcome(t, s, secrets, dir); err != nil {
+	link, err := console.NewLink(config.NewSecret(key), stack.OrgID, time.Now())
+	if err != nil {
+		return err
+	}
+	if err := u.welcome(t, s, secrets, dir, "http://"+s.services.Addresses.Gateway+link); err != nil {
 		return err
 	}
 	select {
@@ -149,13 +169,16 @@ func bindUsual(ctx context.Context, cfg *stack.VendorConfig) error {
 }
 
 // welcome prints where everything is and what to try.
-func (u *upCommand) welcome(t terminal, s *stage, secrets stack.Secrets, dir string) error {
+func (u *upCommand) welcome(t terminal, s *stage, secrets stack.Secrets, dir, link string) error {
 	token, err := secrets.APIToken("operator", stack.OrgID, rpc.RoleOperator, time.Now(), tokenTTL)
 	if err != nil {
 		return err
 	}
 	a := s.services.Addresses
 	_, err = fmt.Fprintf(t.out, `Paceline is up. Ctrl-C stops it; the data stays (secrets in %[1]s, Postgres in %[11]s).
+
+  console     %[14]s
+              (signs in once, within ten minutes; paceline console prints another)
 
   gateway     http://%[2]s    ops http://%[3]s/metrics, /readyz
   onboarding  grpc %[4]s           ops http://%[5]s
@@ -182,6 +205,6 @@ Try, in another terminal (the token lives twelve hours):
   grpcurl -plaintext -H "authorization: Bearer $(go run ./deploy/paceline token%[13]s)" %[4]s list
 `,
 		dir, a.Gateway, a.GatewayOps, a.Onboarding, a.OnboardingOps, a.Messaging, a.MessagingOps,
-		s.vendors.QStashURL, s.vendors.TwilioURL, token, u.cluster(dir), filepath.Join(dir, environFile), u.where())
+		s.vendors.QStashURL, s.vendors.TwilioURL, token, u.cluster(dir), filepath.Join(dir, environFile), u.where(), link)
 	return err
 }

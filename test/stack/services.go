@@ -44,6 +44,7 @@ type ServiceConfig struct {
 	Log                   *slog.Logger
 	Rest                  process.Rest      // how their loops wait; default: on the machine's clock
 	Environ               map[string]string // on top of what the stack sets itself
+	ConsoleLinks          bool              // the console takes links that sign in once
 }
 
 // Services are the three services, running.
@@ -108,6 +109,7 @@ func (s *Services) components(ctx context.Context, cfg ServiceConfig, ports *por
 	if err := errors.Join(messaging.Migrate(ctx, messagingCfg), onboarding.Migrate(ctx, onboardingCfg)); err != nil {
 		return nil, err
 	}
+	gatewayCfg.ConsoleLinks = cfg.ConsoleLinks
 	deps := process.Deps{Now: s.vendors.clock.Now, Rest: cfg.Rest}
 	given := func(service string, listener, ops net.Listener, ready func()) process.Deps {
 		d := deps

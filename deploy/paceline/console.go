@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"paceline.internal/gateway/console"
+	"paceline.internal/platform/config"
+	"paceline.internal/test/stack"
+)
+
+// consoleCommand prints a link into the console of a paceline up.
+type consoleCommand struct {
+	Data string `help:"The folder of that paceline up."`
+}
+
+// Run prints the link alone. It needs no word with that paceline up, only the key of its environment file.
+func (c *consoleCommand) Run(_ context.Context, t terminal) error {
+	dir, err := dataDir(c.Data)
+	if err != nil {
+		return err
+	}
+	environ, err := readEnviron(dir)
+	key, origin := environ["CONSOLE_KEY"], environ["PUBLIC_BASE_URL"]
+	if err != nil || key == "" || origin == "" {
+		return errors.New("no paceline up runs here; start one, or name its folder with --data")
+	}
+	link, err := console.NewLink(config.NewSecret(key), stack.OrgID, time.Now())
+	if err == nil {
+		_, err = fmt.Fprintln(t.out, origin+link)
+	}
+	return err
+}

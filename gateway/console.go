@@ -1,0 +1,84 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"net/http"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"go.opentelemetry.io/otel/metric/noop"
+	"google.golang.org/grpc"
+
+	"paceline.internal/gateway/console"
+	"paceline.internal/platform/process"
+	"paceline.internal/platform/rpc"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+)
+
+// signInRate is how often one address may try to sign in to the console.
+var signInRate = Rate{perSecond: 1, burst: 20}
+
+// openConsole wires the console, over connections that hold its calls to the rules of /v1; nil when it is off.
+func (g *gateway) openConsole(cfg Config, deps process.Deps, auth *authenticator, onboarding, messaging grpc.ClientConnInterface) (http.Handler, error) {
+	if cfg.Console != "on" {
+		return nil, nil //nolint:nilnil // off is no error
+	}
+	rules, err := rulesOf(append(onboardingServices, messagingServices...))
+	if err != nil {
+		return nil, err
+	}
+	ours, theirs := guarded{conn: onboarding, rules: rules}, guarded{conn: messaging, rules: rules}
+	attempts, err := signInLimits(g.now)
+	if err != nil {
+		return nil, err
+	}
+	var links *console.Links
+	if cfg.ConsoleLinks {
+		links = console.NewLinks(deps.Now)
+	}
+	return console.New(console.Config{
+		Services: console.Services{
+			Onboarding: onboardingv1.NewOnboardingServiceClient(ours), Jobs: onboardingv1.NewWebhookJobServiceClient(ours),
+			Engagement: onboardingv1.NewEngagementServiceClient(ours), Goals: onboardingv1.NewGoalServiceClient(ours),
+			Events: onboardingv1.NewEventServiceClient(ours), Messaging: messagingv1.NewMessagingServiceClient(theirs),
+			Outbound: messagingv1.NewOutboundServiceClient(theirs),
+		},
+		Authenticate: func(ctx context.Context, token string) (rpc.Principal, time.Time, error) {
+			got, err := auth.claims(ctx, "Bearer "+token)
+			if err != nil {
+				return rpc.Principal{}, time.Time{}, err
+			}
+			who, err := got.principal()
+			return who, got.ExpiresAt.Time, err
+		},
+		Wait: func(ctx context.Context) time.Duration {
+			_, wait := attempts.count(http.Header{}, rpc.Principal{Client: clientFrom(ctx)})
+			return wait
+		},
+		Client: clientFrom, Health: g.health, Follow: g.events.follow,
+		Named: func(r *http.Request, route string) { eventFrom(r.Context()).at(r, route) },
+		Key:   cfg.ConsoleKey, OIDC: cfg.provider(), Origin: cfg.PublicBaseURL, Links: links, Log: deps.Log, Now: deps.Now,
+	})
+}
+
+// signInLimits count the attempts to sign in by the address that they come from.
+func signInLimits(now func() time.Time) (*limits, error) {
+	callers, err := simplelru.NewLRU[[sha256.Size]byte, time.Time](maxCallers, nil)
+	return &limits{
+		limits: []*limit{{Rate: signInRate, name: "sign-in", key: func(p rpc.Principal) string { return p.Client }, callers: callers}},
+		now:    now, refused: noop.Int64Counter{},
+	}, err
+}
+
+// health says how this process and the services stand, for the console.
+func (g *gateway) health(ctx context.Context) []console.Health {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	all := []console.Health{{Name: "gateway"}}
+	for _, u := range g.upstreams {
+		all = append(all, console.Health{Name: u.name, Err: u.ready(ctx)})
+	}
+	return all
+}

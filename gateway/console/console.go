@@ -1,0 +1,290 @@
+// Package console is the web pages of Paceline under /console: is everything right, what happened and why, what needs somebody. It has no
+// power that /v1 lacks: every page is drawn from the same RPCs, as the person who signed in, and every action is one of them.
+//
+// A page is a view: a file NAME.go with what it asks for and pages/NAME.html with how it looks, its words in words_NAME.go, and a line in
+// Console.pages. An action is a POST that answers with a notice on the page it came from. Reading works without JavaScript.
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/gzhttp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"paceline.internal/platform/config"
+	"paceline.internal/platform/rpc"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+)
+
+// root is where the console is.
+const root = "/console"
+
+// Services are what the pages are drawn from. Their connection holds each call to the rules of /v1.
+type Services struct {
+	Onboarding onboardingv1.OnboardingServiceClient
+	Jobs       onboardingv1.WebhookJobServiceClient
+	Engagement onboardingv1.EngagementServiceClient
+	Goals      onboardingv1.GoalServiceClient
+	Events     onboardingv1.EventServiceClient
+	Messaging  messagingv1.MessagingServiceClient
+	Outbound   messagingv1.OutboundServiceClient
+}
+
+// Health is how one process stands.
+type Health struct {
+	Name string
+	Err  error // nil when it is ready
+}
+
+// Config is what a Console needs.
+type Config struct {
+	Services Services
+	// Authenticate reads a bearer token as /v1 does; its errors are shown.
+	Authenticate func(ctx context.Context, token string) (who rpc.Principal, expires time.Time, err error)
+	// Wait counts an attempt to sign in, and says how long its client has to wait first; zero when it may be made.
+	Wait   func(ctx context.Context) time.Duration
+	Client func(ctx context.Context) string                              // the address that a request comes from
+	Named  func(r *http.Request, route string)                           // names the route of a request in logs and metrics
+	Health func(ctx context.Context) []Health                            // asks the processes, within a bound
+	Follow func(ctx context.Context) (<-chan *onboardingv1.Event, error) // what happens from now on; closed when ctx ends or the process stops
+
+	Key    config.Secret // CONSOLE_KEY
+	OIDC   OIDC
+	Origin config.Origin // PUBLIC_BASE_URL: where the provider sends people back to
+	Links  *Links        // nil but in `paceline up`
+	Log    *slog.Logger
+	Now    func() time.Time
+}
+
+// Console serves the pages.
+type Console struct {
+	services Services
+	health   func(ctx context.Context) []Health
+	follow   func(ctx context.Context) (<-chan *onboardingv1.Event, error)
+	named    func(r *http.Request, route string)
+	now      func() time.Time
+	log      *slog.Logger
+	looks    *looks
+	door     *signIn
+	handler  http.Handler
+}
+
+// New returns the console.
+func New(cfg Config) (*Console, error) {
+	sealed, err := newBox(cfg.Key)
+	if err != nil {
+		return nil, fmt.Errorf("CONSOLE_KEY %w", err)
+	}
+	drawn, err := newLooks()
+	if err != nil {
+		return nil, err
+	}
+	c := &Console{
+		services: cfg.Services, health: cfg.Health, follow: cfg.Follow, named: cfg.Named, now: cfg.Now, log: cfg.Log, looks: drawn,
+	}
+	c.door = &signIn{
+		cookies:      cookies{box: sealed, secure: strings.HasPrefix(cfg.Origin.String(), "https:"), now: cfg.Now},
+		authenticate: cfg.Authenticate, wait: cfg.Wait, client: cfg.Client, links: cfg.Links, log: cfg.Log, show: c.showSignIn,
+	}
+	if cfg.OIDC != (OIDC{}) {
+		c.door.provider = newProvider(cfg.OIDC, cfg.Origin.String()+pathCallback, cfg.Now)
+	}
+	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(1<<10), gzhttp.EnableZstd(false))
+	if err != nil {
+		return nil, err
+	}
+	all := http.NewServeMux()
+	all.Handle("/", compress(http.NewCrossOriginProtection().Handler(c.routes())))
+	all.Handle("GET "+root+"/live", c.door.known(c.naming(root+"/live", c.live))) // not compressed: news is not to wait for more
+	c.handler = all
+	return c, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "+
+		"form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	c.handler.ServeHTTP(w, r)
+}
+
+// view draws a page. An error of an RPC is shown as a page of its own.
+type view func(r *http.Request) (page, error)
+
+// action changes something, and says what it did. An error is said in its place.
+type action func(r *http.Request) (notice, error)
+
+// route is a page and who sees it: an operator, or anybody who signed in.
+type route struct {
+	path   string
+	view   view
+	anyone bool
+}
+
+// deedRoute is an action and who may ask for it; what the RPC allows is another matter.
+type deedRoute struct {
+	path   string
+	action action
+	anyone bool
+}
+
+// pages are all views.
+func (c *Console) pages() []route {
+	return []route{
+		{path: root, view: c.overview},
+		{path: root + "/people", view: c.people},
+		{path: root + "/people/{id}", view: c.person},
+		{path: root + "/why/{kind}/{id}", view: c.why, anyone: true},
+	}
+}
+
+// actions are all that a page may ask for.
+func (c *Console) actions() []deedRoute {
+	return []deedRoute{
+		{path: root + "/people", action: c.enrol},
+		{path: root + "/people/{id}/{deed}", action: c.personDeed},
+	}
+}
+
+func (c *Console) routes() http.Handler {
+	mux, inside := http.NewServeMux(), http.NewServeMux()
+	for _, p := range c.pages() {
+		inside.HandleFunc("GET "+p.path, c.naming(p.path, c.serveView(p)))
+	}
+	for _, a := range c.actions() {
+		inside.HandleFunc("POST "+a.path, c.naming(a.path, c.serveAction(a)))
+	}
+	inside.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		c.named(r, root)
+		c.fail(w, r, status.Error(codes.NotFound, "there is no such page"))
+	})
+	mux.HandleFunc("GET "+root+"/assets/{name}", c.naming(root+"/assets", c.looks.serveAsset))
+	c.door.routes(mux)
+	mux.Handle("/", c.door.known(inside))
+	return mux
+}
+
+func (c *Console) naming(route string, next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		c.named(r, route)
+		next(w, r)
+	}
+}
+
+// maxForm bounds the body of a form.
+const maxForm = 64 << 10
+
+// errBadForm is a form that no page of ours has.
+var errBadForm = status.Error(codes.InvalidArgument, "the form cannot be read; go back and try again")
+
+func (c *Console) permitted(r *http.Request, anyone bool) error {
+	if !anyone && sessionFrom(r.Context()).Role != rpc.RoleOperator {
+		return status.Error(codes.PermissionDenied, "only an operator sees this page")
+	}
+	r.Body = http.MaxBytesReader(nil, r.Body, maxForm)
+	if r.ParseForm() != nil {
+		return errBadForm
+	}
+	return nil
+}
+
+func (c *Console) serveView(p route) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		err := c.permitted(r, p.anyone)
+		var drawn page
+		if err == nil {
+			drawn, err = p.view(r)
+		}
+		if err != nil {
+			c.fail(w, r, err)
+			return
+		}
+		c.draw(w, r, http.StatusOK, drawn)
+	}
+}
+
+// serveAction answers with the page that the form came from, where the notice is shown once.
+func (c *Console) serveAction(a deedRoute) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		err := c.permitted(r, a.anyone)
+		if err != nil {
+			c.fail(w, r, err)
+			return
+		}
+		n, err := a.action(r)
+		if err != nil {
+			n = notice{Text: saidBy(err), Bad: true}
+		}
+		if err := c.door.set(w, purposeNotice, n, c.now().Add(noticeLife)); err != nil {
+			c.fail(w, r, err)
+			return
+		}
+		to := n.To
+		if to == "" {
+			to = backTo(r)
+		}
+		http.Redirect(w, r, to, http.StatusSeeOther)
+	}
+}
+
+// notice is what an action says: a key of the catalog with its arguments, or a text of a service.
+type notice struct {
+	Key  string   `json:"key,omitempty"`
+	Args []string `json:"args,omitempty"`
+	Text string   `json:"text,omitempty"`
+	Bad  bool     `json:"bad,omitempty"`
+	To   string   `json:"-"` // the page that shows it; by default the one that the form came from
+}
+
+func said(key string, args ...string) notice { return notice{Key: key, Args: args} }
+
+const (
+	purposeNotice = "paceline-notice"
+	noticeLife    = time.Minute
+	maxSaid       = 1000 // of a service's text, in bytes: a cookie has four thousand
+)
+
+// saidBy is the message of an RPC's error, which is written for its caller.
+func saidBy(err error) string {
+	text := status.Convert(err).Message()
+	return text[:min(len(text), maxSaid)]
+}
+
+// backTo is the page of the console that a form came from. Another address is not followed.
+func backTo(r *http.Request) string { return back(r.Form.Get("back")) }
+
+// fail shows an error as a page.
+func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
+	httpStatus := http.StatusBadGateway
+	switch status.Code(err) {
+	case codes.NotFound:
+		httpStatus = http.StatusNotFound
+	case codes.PermissionDenied:
+		httpStatus = http.StatusForbidden
+	case codes.InvalidArgument, codes.FailedPrecondition, codes.OutOfRange:
+		httpStatus = http.StatusBadRequest
+	case codes.ResourceExhausted:
+		httpStatus = http.StatusTooManyRequests
+	case codes.Unavailable, codes.DeadlineExceeded:
+		httpStatus = http.StatusServiceUnavailable
+	default:
+		if !errors.Is(err, context.Canceled) {
+			c.log.WarnContext(r.Context(), "console.page_failed", "error", err)
+		}
+	}
+	c.draw(w, r, httpStatus, page{Name: "error", Title: "error.title", Body: struct {
+		Status int
+		Text   string
+	}{httpStatus, saidBy(err)}})
+}

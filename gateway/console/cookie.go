@@ -1,0 +1,87 @@
+package console
+
+import (
+	"net/http"
+	"time"
+
+	"paceline.internal/platform/rpc"
+)
+
+// longestSession ends a session, whatever its token says: a day's work, and no more.
+const longestSession = 8 * time.Hour
+
+// session is who signed in. It is all that the cookie has: no token, so that a stolen cookie is worth nothing on /v1.
+type session struct {
+	Subject string    `json:"sub"`
+	OrgID   string    `json:"org"`
+	Role    rpc.Role  `json:"role"`
+	Expires time.Time `json:"exp"`
+}
+
+// principal is the caller of what the session asks for, from an address.
+func (s session) principal(client string) rpc.Principal {
+	return rpc.Principal{Subject: s.Subject, OrgID: s.OrgID, Role: s.Role, Client: client}
+}
+
+// cookies are those of the console. On https their names begin with __Host-, by which a browser takes them from this host alone, and only
+// with Secure and the path /. On http, which is on the loopback alone, they are kept from the other programs of this machine by the path.
+type cookies struct {
+	box    *box
+	secure bool
+	now    func() time.Time
+}
+
+// The purposes, which are the names of the cookies too.
+const (
+	purposeSession = "paceline"      // who signed in
+	purposeFlow    = "paceline-flow" // a visit to the provider of OpenID Connect
+	purposeLink    = "paceline-link" // no cookie: what a link of Links has
+)
+
+func (c cookies) cookie(purpose, value string, life time.Duration) *http.Cookie {
+	cookie := &http.Cookie{
+		Name: purpose, Value: value, Path: root, MaxAge: int(life / time.Second), HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: c.secure,
+	}
+	if c.secure {
+		cookie.Name, cookie.Path = "__Host-"+purpose, "/"
+	}
+	return cookie
+}
+
+// set gives the browser a sealed value until an instant.
+func (c cookies) set(w http.ResponseWriter, purpose string, value any, until time.Time) error {
+	sealed, err := c.box.seal(purpose, value)
+	if err != nil {
+		return err
+	}
+	http.SetCookie(w, c.cookie(purpose, sealed, until.Sub(c.now())))
+	return nil
+}
+
+// clear takes a cookie back.
+func (c cookies) clear(w http.ResponseWriter, purpose string) {
+	http.SetCookie(w, c.cookie(purpose, "", -time.Second))
+}
+
+// get reads a cookie of a request.
+func (c cookies) get(r *http.Request, purpose string, into any) error {
+	cookie, err := r.Cookie(c.cookie(purpose, "", 0).Name)
+	if err != nil {
+		return err
+	}
+	return c.box.open(purpose, cookie.Value, into)
+}
+
+// enter gives the browser the session of a principal: until its token ends, and for longestSession at the most.
+func (c cookies) enter(w http.ResponseWriter, who rpc.Principal, expires time.Time) error {
+	if most := c.now().Add(longestSession); expires.After(most) {
+		expires = most
+	}
+	return c.set(w, purposeSession, session{Subject: who.Subject, OrgID: who.OrgID, Role: who.Role, Expires: expires}, expires)
+}
+
+// session is who signed in, unless that was too long ago.
+func (c cookies) session(r *http.Request) (s session, ok bool) {
+	err := c.get(r, purposeSession, &s)
+	return s, err == nil && c.now().Before(s.Expires)
+}

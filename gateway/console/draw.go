@@ -1,0 +1,215 @@
+package console
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+//go:embed pages/*.html assets
+var files embed.FS
+
+// page is what a view shows.
+type page struct {
+	Name  string // pages/NAME.html
+	Title string // key of the catalog, or a text
+	Topic string // what makes the page new: a person's id, "all", or nothing
+	Body  any
+}
+
+// frame is what a template is drawn with.
+type frame struct {
+	page
+	reader
+
+	Who    session // zero before signing in
+	Notice *notice
+	URL    string // of this page, for the forms that come back to it
+	Path   string
+	Now    time.Time
+	looks  *looks
+}
+
+// T says a key in the reader's language.
+func (f frame) T(key string, args ...any) string { return f.printer.Sprintf(key, args...) }
+
+// Word says a word of the API, such as a status, in the reader's language; as it is when it has none, for a newer service may have more.
+func (f frame) Word(group, word string) string {
+	if key := group + "." + word; word != "" && known(key) {
+		return f.T(key)
+	}
+	return word
+}
+
+// Said is a notice in the reader's language.
+func (f frame) Said(n notice) string {
+	if n.Key == "" {
+		return n.Text
+	}
+	args := make([]any, len(n.Args))
+	for i, a := range n.Args {
+		args[i] = a
+	}
+	return f.T(n.Key, args...)
+}
+
+// Asset is the address of an asset, which changes with what it holds.
+func (f frame) Asset(name string) string { return root + "/assets/" + f.looks.assets[name] }
+
+// Time shows an instant in the reader's zone; nothing for none.
+func (f frame) Time(at any) template.HTML {
+	t := instant(at)
+	if t.IsZero() {
+		return ""
+	}
+	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, //nolint:gosec // both are made of digits, and the zone's letters
+		t.UTC().Format(time.RFC3339), template.HTMLEscapeString(t.In(f.place).Format("2006-01-02 15:04:05 MST"))))
+}
+
+// Due shows a time to come as a countdown, which the browser goes on with.
+func (f frame) Due(at any) template.HTML {
+	t := instant(at)
+	if t.IsZero() {
+		return ""
+	}
+	return template.HTML(fmt.Sprintf(`<time class="due" datetime="%s" title="%s">%s</time>`, //nolint:gosec // as Time
+		t.UTC().Format(time.RFC3339), template.HTMLEscapeString(t.In(f.place).Format("2006-01-02 15:04:05 MST")), left(t.Sub(f.Now))))
+}
+
+// Ago is how long ago an instant was, rounded.
+func (f frame) Ago(at any) string {
+	t := instant(at)
+	if t.IsZero() {
+		return ""
+	}
+	return left(f.Now.Sub(t))
+}
+
+// left is a span such as 4m 32s or 2d 3h.
+func left(d time.Duration) string {
+	d = max(d, 0).Round(time.Second)
+	days, hours, minutes, seconds := int(d/(24*time.Hour)), int(d/time.Hour)%24, int(d/time.Minute)%60, int(d/time.Second)%60
+	switch {
+	case days > 0:
+		return fmt.Sprintf("%dd %dh", days, hours)
+	case hours > 0:
+		return fmt.Sprintf("%dh %dm", hours, minutes)
+	case minutes > 0:
+		return fmt.Sprintf("%dm %ds", minutes, seconds)
+	}
+	return fmt.Sprintf("%ds", seconds)
+}
+
+func instant(at any) time.Time {
+	switch at := at.(type) {
+	case time.Time:
+		return at
+	case *timestamppb.Timestamp:
+		if at != nil {
+			return at.AsTime()
+		}
+	}
+	return time.Time{}
+}
+
+// looks are the templates of all pages, and the assets by what they are asked for.
+type looks struct {
+	pages   map[string]*template.Template
+	assets  map[string]string // by their names in the folder
+	content map[string][]byte // by their names with the hash
+}
+
+func newLooks() (*looks, error) {
+	l := &looks{pages: map[string]*template.Template{}, assets: map[string]string{}, content: map[string][]byte{}}
+	shared, err := template.New("layout").ParseFS(files, "pages/layout.html")
+	if err != nil {
+		return nil, err
+	}
+	names, err := fs.Glob(files, "pages/*.html")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		one, err := shared.Clone()
+		if err == nil {
+			_, err = one.ParseFS(files, name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		l.pages[strings.TrimSuffix(path.Base(name), ".html")] = one
+	}
+	entries, err := files.ReadDir("assets")
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		body, err := files.ReadFile("assets/" + entry.Name())
+		if err != nil {
+			return nil, err
+		}
+		sum, ext := sha256.Sum256(body), path.Ext(entry.Name())
+		hashed := strings.TrimSuffix(entry.Name(), ext) + "." + hex.EncodeToString(sum[:6]) + ext
+		l.assets[entry.Name()], l.content[hashed] = hashed, body
+	}
+	return l, nil
+}
+
+// serveAsset answers with what never changes under its name.
+func (l *looks) serveAsset(w http.ResponseWriter, r *http.Request) {
+	body, ok := l.content[r.PathValue("name")]
+	if !ok {
+		http.Error(w, "there is no such file", http.StatusNotFound)
+		return
+	}
+	w.Header().Set("Content-Type", mime.TypeByExtension(path.Ext(r.PathValue("name"))))
+	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	_, _ = w.Write(body) // or the client has gone
+}
+
+// draw answers with a page; with its main part alone when htmx asks for that.
+func (c *Console) draw(w http.ResponseWriter, r *http.Request, httpStatus int, p page) {
+	f := frame{page: p, reader: readerOf(w, r), Who: sessionFrom(r.Context()), URL: r.URL.RequestURI(), Path: r.URL.Path, Now: c.now(), looks: c.looks}
+	var n notice
+	if c.door.get(r, purposeNotice, &n) == nil {
+		f.Notice = &n
+		c.door.clear(w, purposeNotice)
+	}
+	name := "layout"
+	if r.Header.Get("HX-Request") != "" {
+		name = "main"
+	}
+	var out bytes.Buffer
+	tmpl, ok := c.looks.pages[p.Name]
+	err := errors.New("no template " + p.Name)
+	if ok {
+		err = tmpl.ExecuteTemplate(&out, name, f)
+	}
+	if err != nil {
+		c.log.ErrorContext(r.Context(), "console.not_drawn", "page", p.Name, "error", err)
+		http.Error(w, "the page cannot be shown", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Vary", "HX-Request")
+	w.WriteHeader(httpStatus)
+	_, _ = w.Write(out.Bytes()) // or the client has gone
+}
+
+// showSignIn is the page of who has not signed in.
+func (c *Console) showSignIn(w http.ResponseWriter, r *http.Request, httpStatus int, p signInPage) {
+	c.named(r, pathSignIn)
+	c.draw(w, r, httpStatus, page{Name: "signin", Title: "signin.title", Body: p})
+}

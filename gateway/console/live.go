@@ -1,0 +1,65 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+const (
+	// liveEvery is how often a page is told at the most that it is old: a burst of events is one news.
+	liveEvery = 300 * time.Millisecond
+	// liveSilent is how long a page hears nothing before it gets a comment, and liveWrite what it has to take one.
+	liveSilent = 20 * time.Second
+	liveWrite  = 5 * time.Second
+)
+
+// live tells a page, by server-sent events, that something of its topic has happened, until it goes away, its session ends or the process
+// stops. What has happened it asks for itself. The topic is a person's id, or "all".
+func (c *Console) live(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), sessionFrom(r.Context()).Expires.Sub(c.now()))
+	defer cancel()
+	topic := r.URL.Query().Get("topic")
+	happened, err := c.follow(ctx)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	defer func() {
+		cancel()
+		for range happened { //nolint:revive // until the receiver has ended
+		}
+	}()
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep the events to itself
+	control := http.NewResponseController(w)
+	write := func(text string) bool {
+		if control.SetWriteDeadline(time.Now().Add(liveWrite)) != nil { //nolint:forbidigo // the deadline of a connection is the machine's
+			return false
+		}
+		_, err := w.Write([]byte(text))
+		return err == nil && control.Flush() == nil
+	}
+	silent, soon := time.NewTicker(liveSilent), time.NewTimer(liveEvery)
+	defer silent.Stop()
+	defer soon.Stop()
+	soon.Stop()
+	waiting := false
+	for ok := write(": live\n\n"); ok; {
+		select {
+		case e, more := <-happened:
+			if !more {
+				return
+			}
+			if !waiting && (topic == "all" || e.GetSubject() == topic) {
+				waiting = true
+				soon.Reset(liveEvery)
+			}
+		case <-soon.C:
+			waiting = false
+			ok = write("data: new\n\n")
+		case <-silent.C:
+			ok = write(": nothing new\n\n")
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/google/uuid"
+
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+)
+
+const peopleShown = 50
+
+// peoplePage is what pages/people.html shows.
+type peoplePage struct {
+	Query, State, Locale string
+	Held, Stopped        bool
+	States, Locales      []string
+	People               []*onboardingv1.Profile
+	Next                 string // the address of the next page; empty on the last
+}
+
+// people finds and lists them.
+func (c *Console) people(r *http.Request) (page, error) {
+	q := strings.TrimSpace(r.Form.Get("q"))
+	shown := peoplePage{
+		Query: q, State: r.Form.Get("state"), Locale: r.Form.Get("locale"), Held: r.Form.Get("held") != "", Stopped: r.Form.Get("stopped") != "",
+		States: []string{"active", "stopped", "closed", "stuck", "undeliverable", "none", "parked"}, Locales: []string{"en", "pt-BR"},
+	}
+	in := &onboardingv1.ListProfilesRequest{
+		State: shown.State, Locale: shown.Locale, Held: shown.Held, OptedOut: shown.Stopped, PageSize: peopleShown, PageToken: r.Form.Get("page"),
+	}
+	switch {
+	case uuid.Validate(q) == nil:
+		got, err := c.services.Onboarding.GetProfile(r.Context(), &onboardingv1.GetProfileRequest{ProfileId: q})
+		if err != nil {
+			return page{}, err
+		}
+		shown.People = []*onboardingv1.Profile{got.GetProfile()}
+		return page{Name: "people", Title: "people.title", Body: shown}, nil
+	case strings.ContainsAny(q, "0123456789"):
+		in.Phone = q
+	default:
+		in.Name = q
+	}
+	got, err := c.services.Onboarding.ListProfiles(r.Context(), in)
+	if err != nil {
+		return page{}, err
+	}
+	shown.People = got.GetProfiles()
+	if token := got.GetNextPageToken(); token != "" {
+		next := url.Values{}
+		for _, field := range []string{"q", "state", "locale", "held", "stopped"} {
+			if value := r.Form.Get(field); value != "" {
+				next.Set(field, value)
+			}
+		}
+		next.Set("page", token)
+		shown.Next = root + "/people?" + next.Encode()
+	}
+	return page{Name: "people", Title: "people.title", Body: shown}, nil
+}
+
+// enrol creates a person, and goes on to them.
+func (c *Console) enrol(r *http.Request) (notice, error) {
+	got, err := c.services.Onboarding.CreateProfile(r.Context(), &onboardingv1.CreateProfileRequest{
+		Phone: r.Form.Get("phone"), FirstName: r.Form.Get("first_name"), Locale: r.Form.Get("locale"), TimeZone: r.Form.Get("time_zone"),
+	})
+	if err != nil {
+		return notice{}, err
+	}
+	n := said("people.enrolled")
+	n.To = root + "/people/" + got.GetProfile().GetProfileId()
+	return n, nil
+}
+
+// personDeed does one thing with a person.
+func (c *Console) personDeed(r *http.Request) (notice, error) {
+	do, ok := c.personDeeds()[r.PathValue("deed")]
+	if !ok {
+		return notice{}, errBadForm
+	}
+	return said("person." + r.PathValue("deed") + ".done"), do(r.Context(), r.PathValue("id"), r.Form)
+}
+
+// personDeeds are what may be done with a person, each by one call.
+func (c *Console) personDeeds() map[string]func(ctx context.Context, id string, form url.Values) error {
+	s := c.services.Onboarding
+	return map[string]func(ctx context.Context, id string, form url.Values) error{
+		"activate": func(ctx context.Context, id string, _ url.Values) error {
+			_, err := s.ActivateProfile(ctx, &onboardingv1.ActivateProfileRequest{ProfileId: id})
+			return err
+		},
+		"hold": func(ctx context.Context, id string, form url.Values) error {
+			_, err := s.HoldProfile(ctx, &onboardingv1.HoldProfileRequest{ProfileId: id, Reason: form.Get("reason")})
+			return err
+		},
+		"release": func(ctx context.Context, id string, _ url.Values) error {
+			_, err := s.ReleaseProfile(ctx, &onboardingv1.ReleaseProfileRequest{ProfileId: id})
+			return err
+		},
+		"resume": func(ctx context.Context, _ string, form url.Values) error {
+			_, err := s.ResumeSession(ctx, &onboardingv1.ResumeSessionRequest{SessionId: form.Get("session")})
+			return err
+		},
+		"reset": func(ctx context.Context, _ string, form url.Values) error {
+			_, err := s.ResetSession(ctx, &onboardingv1.ResetSessionRequest{SessionId: form.Get("session")})
+			return err
+		},
+	}
+}
