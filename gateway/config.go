@@ -55,6 +55,9 @@ type Config struct {
 	// ConsoleLinks lets the console take links that sign in once. No variable sets it: only paceline up does.
 	ConsoleLinks bool
 
+	// The page does not exist without it, and it is refused at a public origin (docs/adr/0046).
+	HandsetsURL config.Origin `env:"CONSOLE_HANDSETS_URL" help:"origin of the emulated Twilio, whose phones the console then shows at /console/handsets; none without emulators"`
+
 	TLS       rpc.TLSFiles
 	Telemetry telemetry.Config
 }
@@ -98,7 +101,7 @@ func (c *Config) Validate() error {
 			Variable: "API_JWKS_URL", Reason: "must be an http or https URL", Help: "public keys that verify tokens of /v1",
 		})
 	}
-	return errors.Join(append(problems, c.console()...)...)
+	return errors.Join(append(append(problems, c.handsets()), c.console()...)...)
 }
 
 // console reports what its pages cannot be served with.
@@ -128,6 +131,17 @@ func (c *Config) console() (problems []error) {
 func (c *Config) provider() console.OIDC {
 	return console.OIDC{
 		Issuer: c.OIDCIssuer, ClientID: c.OIDCClientID, ClientSecret: c.OIDCClientSecret, OrgClaim: c.OIDCOrgClaim, RoleClaim: c.OIDCRoleClaim,
+	}
+}
+
+// handsets refuses the emulators' phones where real people's messages may go.
+func (c *Config) handsets() error {
+	if c.HandsetsURL.IsZero() || !c.PublicBaseURL.Public() {
+		return nil
+	}
+	return &config.Problem{
+		Variable: "CONSOLE_HANDSETS_URL", Reason: "is set, and PUBLIC_BASE_URL is a public origin",
+		Help: "leave it out where Twilio is real; it is the origin of an emulated one, such as http://emulators:8082",
 	}
 }
 

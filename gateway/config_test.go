@@ -46,6 +46,18 @@ func TestLoadConfig(t *testing.T) {
 		}
 	})
 
+	t.Run("EmulatedPhonesAreRefusedAtAPublicOrigin", func(t *testing.T) {
+		t.Parallel()
+		env := environ()
+		env["CONSOLE_HANDSETS_URL"], env["PUBLIC_BASE_URL"] = "http://emulators:8082", "http://gateway:8080"
+		cfg, err := LoadConfig(env)
+		require.NoError(t, err)
+		require.Equal(t, "http://emulators:8082", cfg.HandsetsURL.String())
+		env["PUBLIC_BASE_URL"] = "https://paceline.example.com"
+		_, err = LoadConfig(env)
+		require.ErrorContains(t, err, "CONSOLE_HANDSETS_URL is set, and PUBLIC_BASE_URL is a public origin")
+	})
+
 	t.Run("S0_06_EverythingMissingIsReportedAtOnce", func(t *testing.T) {
 		t.Parallel()
 		_, err := LoadConfig(nil)

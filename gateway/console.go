@@ -59,7 +59,8 @@ func (g *gateway) openConsole(cfg Config, deps process.Deps, auth *authenticator
 		},
 		Client: clientFrom, Health: g.health, Follow: g.events.follow,
 		Named: func(r *http.Request, route string) { eventFrom(r.Context()).at(r, route) },
-		Key:   cfg.ConsoleKey, OIDC: cfg.provider(), Origin: cfg.PublicBaseURL, Links: links, Log: deps.Log, Now: deps.Now,
+		Key:   cfg.ConsoleKey, OIDC: cfg.provider(), Origin: cfg.PublicBaseURL, Links: links, Handsets: cfg.HandsetsURL,
+		Log: deps.Log, Now: deps.Now,
 	})
 }
 

@@ -37,6 +37,7 @@ func whoMay() map[string]string {
 		"OnboardingService_UpdateSettings":   "operator",
 		"OnboardingService_ListAudit":        "operator",
 		"OnboardingService_GetOverview":      "operator",
+		"OnboardingService_GetFlow":          "operator app",
 
 		"WebhookJobService_EnqueueWebhookJob": "operator",
 		"WebhookJobService_ListWebhookJobs":   "operator",
@@ -104,7 +105,7 @@ func unkept() (never, read []string) {
 	never = []string{
 		"OnboardingService_GetSettings", "EngagementService_ListEngagementRuns", "EngagementService_GetEngagementStats",
 		"EventService_ListEventSubscriptions", "EventService_GetEventSubscription", "OnboardingService_GetOverview",
-		"MessagingService_GetMessagingOverview",
+		"OnboardingService_GetFlow", "MessagingService_GetMessagingOverview",
 	}
 	read = []string{
 		"OnboardingService_GetProfile", "OnboardingService_ListProfiles", "OnboardingService_ListSessions", "OnboardingService_GetSession",

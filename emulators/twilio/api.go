@@ -58,6 +58,9 @@ func (e *Emulator) create(w http.ResponseWriter, r *http.Request) {
 		fault = e.director.create(draft)
 	}
 	message := draft
+	if fault.Refuse != 0 {
+		no = bad(fault.Refuse, draft)
+	}
 	if no == nil && (fault.Answer == AnswerNormal || fault.Commit && fault.Answer != AnswerTooMany) {
 		message, no = e.commit(draft)
 	}

@@ -26,6 +26,8 @@ type CreateFault struct {
 	Commit bool
 	// Delay is how long the answer is delayed, on the emulator's clock.
 	Delay time.Duration
+	// Refuse is a code of Twilio's, such as 21211: nothing is created, and the answer is 400 with it. The other fields count for nothing.
+	Refuse int
 }
 
 // Answer is the kind of reply to a create request.

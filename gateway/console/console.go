@@ -60,8 +60,10 @@ type Config struct {
 	OIDC   OIDC
 	Origin config.Origin // PUBLIC_BASE_URL: where the provider sends people back to
 	Links  *Links        // nil but in `paceline up`
-	Log    *slog.Logger
-	Now    func() time.Time
+	// Handsets is the origin of an emulated Twilio, whose phones have a page then; zero where Twilio is real.
+	Handsets config.Origin
+	Log      *slog.Logger
+	Now      func() time.Time
 }
 
 // Console serves the pages.
@@ -74,6 +76,7 @@ type Console struct {
 	log      *slog.Logger
 	looks    *looks
 	door     *signIn
+	handsets *handsets // nil where Twilio is real
 	handler  http.Handler
 }
 
@@ -89,6 +92,9 @@ func New(cfg Config) (*Console, error) {
 	}
 	c := &Console{
 		services: cfg.Services, health: cfg.Health, follow: cfg.Follow, named: cfg.Named, now: cfg.Now, log: cfg.Log, looks: drawn,
+	}
+	if !cfg.Handsets.IsZero() {
+		c.handsets = newHandsets(cfg.Handsets.String())
 	}
 	c.door = &signIn{
 		cookies:      cookies{box: sealed, secure: strings.HasPrefix(cfg.Origin.String(), "https:"), now: cfg.Now},
@@ -141,20 +147,52 @@ type deedRoute struct {
 
 // pages are all views.
 func (c *Console) pages() []route {
-	return []route{
-		{path: root, view: c.overview},
+	all := []route{
+		{path: root, view: c.home, anyone: true},
 		{path: root + "/people", view: c.people},
 		{path: root + "/people/{id}", view: c.person},
 		{path: root + "/why/{kind}/{id}", view: c.why, anyone: true},
+		{path: root + "/needs", view: c.needs},
+		{path: root + "/needs/resume", view: c.resumable},
+		{path: root + "/needs/messages/{id}", view: c.evidence},
+		{path: root + "/do", view: c.review},
+		{path: root + "/queues", view: c.queues},
+		{path: root + "/queues/jobs/{id}", view: c.job},
+		{path: root + "/goals", view: c.goals, anyone: true},
+		{path: root + "/engagement", view: c.engagement},
+		{path: root + "/flow", view: c.script},
+		{path: root + "/ledger", view: c.ledger},
 	}
+	if c.handsets != nil {
+		all = append(all, route{path: root + "/handsets", view: c.phones})
+	}
+	return all
+}
+
+// home is the first page: a person's own goals, or how everything stands.
+func (c *Console) home(r *http.Request) (page, error) {
+	if sessionFrom(r.Context()).Role == rpc.RoleUser {
+		return c.goals(r)
+	}
+	return c.overview(r)
 }
 
 // actions are all that a page may ask for.
 func (c *Console) actions() []deedRoute {
-	return []deedRoute{
+	all := []deedRoute{
 		{path: root + "/people", action: c.enrol},
 		{path: root + "/people/{id}/{deed}", action: c.personDeed},
+		{path: root + "/needs/resume", action: c.resumeAll},
+		{path: root + "/needs/messages/{id}", action: c.resolve},
+		{path: root + "/do", action: c.do},
+		{path: root + "/goals/{id}/cancel", action: c.cancelGoal, anyone: true},
+		{path: root + "/goals/{id}/reschedule", action: c.rescheduleGoal, anyone: true},
+		{path: root + "/goals/{id}/undo", action: c.undoGoal, anyone: true},
 	}
+	if c.handsets != nil {
+		all = append(all, deedRoute{path: root + "/handsets/write", action: c.write}, deedRoute{path: root + "/handsets/faults", action: c.breaks})
+	}
+	return all
 }
 
 func (c *Console) routes() http.Handler {
@@ -165,6 +203,7 @@ func (c *Console) routes() http.Handler {
 	for _, a := range c.actions() {
 		inside.HandleFunc("POST "+a.path, c.naming(a.path, c.serveAction(a)))
 	}
+	inside.HandleFunc("GET "+root+"/ledger/export", c.naming(root+"/ledger/export", c.exportLedger))
 	inside.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		c.named(r, root)
 		c.fail(w, r, status.Error(codes.NotFound, "there is no such page"))

@@ -40,6 +40,8 @@ type frame struct {
 	Path   string
 	Now    time.Time
 	looks  *looks
+
+	handsets bool // there is a page of them
 }
 
 // T says a key in the reader's language.
@@ -77,6 +79,15 @@ func (f frame) Time(at any) template.HTML {
 	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, //nolint:gosec // both are made of digits, and the zone's letters
 		t.UTC().Format(time.RFC3339), template.HTMLEscapeString(t.In(f.place).Format("2006-01-02 15:04:05 MST"))))
 }
+
+// Clock shows the time of the day of an instant in the reader's zone.
+func (f frame) Clock(at time.Time) template.HTML {
+	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, //nolint:gosec // both are made of digits
+		at.UTC().Format(time.RFC3339), at.In(f.place).Format(time.TimeOnly)))
+}
+
+// Span shows how long something takes.
+func (f frame) Span(d time.Duration) string { return left(d) }
 
 // Due shows a time to come as a countdown, which the browser goes on with.
 func (f frame) Due(at any) template.HTML {
@@ -181,7 +192,9 @@ func (l *looks) serveAsset(w http.ResponseWriter, r *http.Request) {
 
 // draw answers with a page; with its main part alone when htmx asks for that.
 func (c *Console) draw(w http.ResponseWriter, r *http.Request, httpStatus int, p page) {
-	f := frame{page: p, reader: readerOf(w, r), Who: sessionFrom(r.Context()), URL: r.URL.RequestURI(), Path: r.URL.Path, Now: c.now(), looks: c.looks}
+	f := frame{
+		page: p, reader: readerOf(w, r), Who: sessionFrom(r.Context()), URL: r.URL.RequestURI(), Path: r.URL.Path, Now: c.now(), looks: c.looks, handsets: c.handsets != nil,
+	}
 	var n notice
 	if c.door.get(r, purposeNotice, &n) == nil {
 		f.Notice = &n

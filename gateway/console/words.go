@@ -16,7 +16,11 @@ type glossary map[string]pair
 
 // glossaries are all words.
 func glossaries() []glossary {
-	return []glossary{wordsOfLayout(), wordsOfSignIn(), wordsOfOverview(), wordsOfPeople(), wordsOfWhy()}
+	return []glossary{
+		wordsOfLayout(), wordsOfSignIn(), wordsOfOverview(), wordsOfPeople(), wordsOfWhy(),
+		wordsOfNeeds(), wordsOfDeeds(), wordsOfEvidence(), wordsOfQueues(), wordsOfGoals(), wordsOfEngagement(), wordsOfScript(), wordsOfLedger(),
+		wordsOfHandsets(),
+	}
 }
 
 // words is the catalog of all pages.

@@ -324,8 +324,8 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 		return err
 	}
 	onboardingv1.RegisterOnboardingServiceServer(w.grpc, &server.Server{
-		Conversations: w.conversations, Store: w.store, Failures: w.failures, Notify: w.notifier.Notify, Now: w.deps.Now,
-		Calls: w.calls, Messaging: messaging.New(w.messaging, w.deps.Now),
+		Conversations: w.conversations, Engagement: w.people.Texts, Store: w.store, Failures: w.failures, Notify: w.notifier.Notify,
+		Now: w.deps.Now, Calls: w.calls, Messaging: messaging.New(w.messaging, w.deps.Now),
 	})
 	onboardingv1.RegisterWebhookJobServiceServer(w.grpc, &server.WebhookJobs{
 		OrgID: w.cfg.DefaultOrgID, Conversations: w.conversations, Store: w.store, Notify: w.notifier.Notify, Now: w.deps.Now,

@@ -434,11 +434,12 @@ func TestWhoMayCall(t *testing.T) {
 		"ReplayDeadLetter":  discard(w.client.ReplayDeadLetter, &onboardingv1.ReplayDeadLetterRequest{}),
 		"ListAudit":         discard(w.client.ListAudit, &onboardingv1.ListAuditRequest{}),
 		"GetOverview":       discard(w.client.GetOverview, &onboardingv1.GetOverviewRequest{}),
+		"GetFlow":           discard(w.client.GetFlow, &onboardingv1.GetFlowRequest{}),
 	}
 	may := map[rpc.Role][]string{
 		rpc.RoleService:  {"ExecuteStep", "RecordStepFailure", "ReceiveMessage"},
-		rpc.RoleOperator: {"ExecuteStep", "CreateProfile", "GetProfile", "ListProfiles", "UpdateProfile", "ActivateProfile", "ExplainProfile", "ExplainSession", "HoldProfile", "ReleaseProfile", "ListSessions", "GetSession", "ResetSession", "ResumeSession", "ResumeSessions", "ListDeadLetters", "ReplayDeadLetter", "ListAudit", "GetOverview"},
-		rpc.RoleApp:      {"CreateProfile", "GetProfile", "ListProfiles", "UpdateProfile", "ActivateProfile", "ListSessions", "GetSession"},
+		rpc.RoleOperator: {"ExecuteStep", "CreateProfile", "GetProfile", "ListProfiles", "UpdateProfile", "ActivateProfile", "ExplainProfile", "ExplainSession", "HoldProfile", "ReleaseProfile", "ListSessions", "GetSession", "ResetSession", "ResumeSession", "ResumeSessions", "ListDeadLetters", "ReplayDeadLetter", "ListAudit", "GetOverview", "GetFlow"},
+		rpc.RoleApp:      {"CreateProfile", "GetProfile", "ListProfiles", "UpdateProfile", "ActivateProfile", "ListSessions", "GetSession", "GetFlow"},
 		rpc.RoleUser:     {"GetProfile", "ListSessions", "GetSession"},
 	}
 	for _, role := range rpc.Roles() {

@@ -199,7 +199,7 @@ func (b *bundle) start(p *ports) *running {
 	require.NoError(b.t, err)
 	return &running{
 		ports: p, goals: later, service: service, runner: service.Jobs, outreach: outreach, relay: service.Alarms,
-		server:  &server.Server{Conversations: service, Store: b.store, Failures: failures, Notify: func() {}, Now: now},
+		server:  &server.Server{Conversations: service, Engagement: catalog.DefaultEngagement(), Store: b.store, Failures: failures, Notify: func() {}, Now: now},
 		people:  &server.Engagement{People: follows, Store: b.store.Engagement(), Now: now},
 		sweeper: service.Sweeper(outbox.Policy{Grace: grace, MaxGenerations: generations}),
 	}

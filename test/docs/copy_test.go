@@ -27,6 +27,24 @@ func TestCopyPage(t *testing.T) {
 	require.Equal(t, page, read(t, "docs/copy.md"), "run: make copy, and have every text that changed read by somebody else")
 }
 
+// TestSegmentsOfTheCatalog holds what GetFlow says a text costs to what messaging counts when it is sent.
+func TestSegmentsOfTheCatalog(t *testing.T) {
+	t.Parallel()
+	onboarding, engagement := catalog.Default(), catalog.DefaultEngagement()
+	for _, text := range onboarding.Texts(onboarding.Current()) {
+		name, _ := catalog.Widest(text.Key)
+		body, err := onboarding.Render(onboarding.Current(), text.Locale, text.Key, name)
+		require.NoError(t, err)
+		require.Equal(t, sms.Segments(body).Count, text.Segments, "%s %s", text.Key, text.Locale)
+	}
+	for _, text := range engagement.Texts() {
+		name, params := catalog.Widest(text.Key)
+		body, err := engagement.Render(text.Locale, text.Key, name, params)
+		require.NoError(t, err)
+		require.Equal(t, sms.Segments(body).Count, text.Segments, "%s %s", text.Key, text.Locale)
+	}
+}
+
 // copyPage is docs/copy.md as the catalog has it.
 func copyPage(t *testing.T) string {
 	t.Helper()

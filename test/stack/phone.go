@@ -5,17 +5,21 @@ import (
 	"errors"
 	"net/http"
 
+	"paceline.internal/emulators/handsets"
 	"paceline.internal/emulators/twilio"
 )
 
 // maxPhoneForm bounds what somebody may type into the phone.
 const maxPhoneForm = 16 << 10
 
-// withPhone puts a phone beside the emulated Twilio, for people at a terminal: POST /phone with From, Body and, unless it
-// is the stack's own number, To sends a text as that person and answers what came of it.
-func withPhone(carrier *twilio.Emulator) http.Handler {
-	mux := http.NewServeMux()
+// withPhones puts the phones beside the emulated Twilio. For people at a terminal: POST /phone with From, Body and, unless it
+// is the stack's own number, To sends a text as that person and answers what came of it. For the console: /handsets.
+func withPhones(v *Vendors) http.Handler {
+	mux, carrier := http.NewServeMux(), v.Twilio
 	mux.Handle("/", carrier)
+	phones := handsets.New(handsets.Config{Twilio: carrier, QStash: v.QStash, Clock: v.clock, Number: FromNumber}).Handler()
+	mux.Handle("/handsets", phones)
+	mux.Handle("/handsets/", phones)
 	mux.HandleFunc("POST /phone", func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxPhoneForm)
 		from, to := r.PostFormValue("From"), r.PostFormValue("To")

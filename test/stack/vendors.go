@@ -81,7 +81,7 @@ func StartVendors(ctx context.Context, cfg VendorConfig) (*Vendors, error) {
 		clock: cfg.Clock, served: make(chan error, 2),
 	}
 	v.serve(v.QStash, qstashListener)
-	v.serve(withPhone(v.Twilio), twilioListener)
+	v.serve(withPhones(v), twilioListener)
 	return v, nil
 }
 
@@ -133,7 +133,7 @@ func (v *Vendors) Idle(ctx context.Context) error {
 // Environ is how a service reaches the vendors.
 func (v *Vendors) Environ() map[string]string {
 	environ := Credentials()
-	environ["QSTASH_URL"], environ["TWILIO_API_URL"] = v.QStashURL, v.TwilioURL
+	environ["QSTASH_URL"], environ["TWILIO_API_URL"], environ["CONSOLE_HANDSETS_URL"] = v.QStashURL, v.TwilioURL, v.TwilioURL
 	return environ
 }
 

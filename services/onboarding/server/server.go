@@ -17,6 +17,7 @@ import (
 	"paceline.internal/platform/telemetry"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/proto/payload"
+	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/reservation"
@@ -28,6 +29,7 @@ type Server struct {
 	onboardingv1.UnimplementedOnboardingServiceServer
 
 	Conversations *conversation.Service
+	Engagement    catalog.Engagement // the texts of engagement and of goals
 	Store         *postgres.Store
 	Failures      *reservation.Guard // of failure callbacks; a step is guarded by messaging's claim (docs/adr/0010)
 	Notify        func()             // wakes the loops for a message that was left to them

@@ -735,6 +735,27 @@ func local_request_OnboardingService_GetOverview_0(ctx context.Context, marshale
 	return msg, metadata, err
 }
 
+func request_OnboardingService_GetFlow_0(ctx context.Context, marshaler runtime.Marshaler, client extOnboardingv1.OnboardingServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extOnboardingv1.GetFlowRequest
+		metadata runtime.ServerMetadata
+	)
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.GetFlow(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_OnboardingService_GetFlow_0(ctx context.Context, marshaler runtime.Marshaler, server extOnboardingv1.OnboardingServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extOnboardingv1.GetFlowRequest
+		metadata runtime.ServerMetadata
+	)
+	msg, err := server.GetFlow(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 var filter_OnboardingService_ListAudit_0 = &utilities.DoubleArray{Encoding: map[string]int{}, Base: []int(nil), Check: []int(nil)}
 
 func request_OnboardingService_ListAudit_0(ctx context.Context, marshaler runtime.Marshaler, client extOnboardingv1.OnboardingServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
@@ -1156,6 +1177,26 @@ func RegisterOnboardingServiceHandlerServer(ctx context.Context, mux *runtime.Se
 		}
 		forward_OnboardingService_GetOverview_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_OnboardingService_GetFlow_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/paceline.onboarding.v1.OnboardingService/GetFlow", runtime.WithHTTPPathPattern("/v1/flow"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_OnboardingService_GetFlow_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_OnboardingService_GetFlow_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodGet, pattern_OnboardingService_ListAudit_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -1539,6 +1580,23 @@ func RegisterOnboardingServiceHandlerClient(ctx context.Context, mux *runtime.Se
 		}
 		forward_OnboardingService_GetOverview_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_OnboardingService_GetFlow_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/paceline.onboarding.v1.OnboardingService/GetFlow", runtime.WithHTTPPathPattern("/v1/flow"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_OnboardingService_GetFlow_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_OnboardingService_GetFlow_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodGet, pattern_OnboardingService_ListAudit_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -1579,6 +1637,7 @@ var (
 	pattern_OnboardingService_GetSettings_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "settings"}, ""))
 	pattern_OnboardingService_UpdateSettings_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "settings"}, ""))
 	pattern_OnboardingService_GetOverview_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "overview"}, ""))
+	pattern_OnboardingService_GetFlow_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "flow"}, ""))
 	pattern_OnboardingService_ListAudit_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "audit"}, ""))
 )
 
@@ -1602,5 +1661,6 @@ var (
 	forward_OnboardingService_GetSettings_0      = runtime.ForwardResponseMessage
 	forward_OnboardingService_UpdateSettings_0   = runtime.ForwardResponseMessage
 	forward_OnboardingService_GetOverview_0      = runtime.ForwardResponseMessage
+	forward_OnboardingService_GetFlow_0          = runtime.ForwardResponseMessage
 	forward_OnboardingService_ListAudit_0        = runtime.ForwardResponseMessage
 )

@@ -12,6 +12,7 @@ package onboardingv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	v11 "paceline.internal/proto/gen/paceline/audit/v1"
 	v1 "paceline.internal/proto/gen/paceline/explain/v1"
@@ -3733,6 +3734,263 @@ func (x *Attention) GetHeldPeople() *v12.Count {
 	return nil
 }
 
+// GetFlowRequest asks for what is in force.
+type GetFlowRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetFlowRequest) Reset() {
+	*x = GetFlowRequest{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetFlowRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetFlowRequest) ProtoMessage() {}
+
+func (x *GetFlowRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetFlowRequest.ProtoReflect.Descriptor instead.
+func (*GetFlowRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{50}
+}
+
+// GetFlowResponse is the flow and the texts.
+type GetFlowResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version of the flow.
+	Version string `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
+	// The version of the texts of onboarding, which a session keeps from its beginning.
+	CopyVersion string `protobuf:"bytes,2,opt,name=copy_version,json=copyVersion,proto3" json:"copy_version,omitempty"`
+	// The messages of the burst, in their order. Before them come the texts ONBOARDING_OPENING, at activation, and
+	// ONBOARDING_EXPLANATION, in answer to a yes.
+	Steps []*FlowStep `protobuf:"bytes,3,rep,name=steps,proto3" json:"steps,omitempty"`
+	// Every text of onboarding, of engagement and of goals, by key and language.
+	Texts         []*CopyText `protobuf:"bytes,4,rep,name=texts,proto3" json:"texts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetFlowResponse) Reset() {
+	*x = GetFlowResponse{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetFlowResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetFlowResponse) ProtoMessage() {}
+
+func (x *GetFlowResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetFlowResponse.ProtoReflect.Descriptor instead.
+func (*GetFlowResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *GetFlowResponse) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *GetFlowResponse) GetCopyVersion() string {
+	if x != nil {
+		return x.CopyVersion
+	}
+	return ""
+}
+
+func (x *GetFlowResponse) GetSteps() []*FlowStep {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+func (x *GetFlowResponse) GetTexts() []*CopyText {
+	if x != nil {
+		return x.Texts
+	}
+	return nil
+}
+
+// FlowStep is one message of the burst.
+type FlowStep struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id, as in step_id elsewhere.
+	StepId string `protobuf:"bytes,1,opt,name=step_id,json=stepId,proto3" json:"step_id,omitempty"`
+	// The key of its text.
+	TextKey string `protobuf:"bytes,2,opt,name=text_key,json=textKey,proto3" json:"text_key,omitempty"`
+	// How long after the message before it was accepted it is due; of the first step, after the reply that began the burst.
+	Delay *durationpb.Duration `protobuf:"bytes,3,opt,name=delay,proto3" json:"delay,omitempty"`
+	// How long it waits at most for the message before it to be delivered; absent when it does not wait.
+	AfterDelivery *durationpb.Duration `protobuf:"bytes,4,opt,name=after_delivery,json=afterDelivery,proto3" json:"after_delivery,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FlowStep) Reset() {
+	*x = FlowStep{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FlowStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FlowStep) ProtoMessage() {}
+
+func (x *FlowStep) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FlowStep.ProtoReflect.Descriptor instead.
+func (*FlowStep) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *FlowStep) GetStepId() string {
+	if x != nil {
+		return x.StepId
+	}
+	return ""
+}
+
+func (x *FlowStep) GetTextKey() string {
+	if x != nil {
+		return x.TextKey
+	}
+	return ""
+}
+
+func (x *FlowStep) GetDelay() *durationpb.Duration {
+	if x != nil {
+		return x.Delay
+	}
+	return nil
+}
+
+func (x *FlowStep) GetAfterDelivery() *durationpb.Duration {
+	if x != nil {
+		return x.AfterDelivery
+	}
+	return nil
+}
+
+// CopyText is one text in one language.
+type CopyText struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its key.
+	TextKey string `protobuf:"bytes,1,opt,name=text_key,json=textKey,proto3" json:"text_key,omitempty"`
+	// BCP 47: en or pt-BR, or what the deployment has added.
+	Locale string `protobuf:"bytes,2,opt,name=locale,proto3" json:"locale,omitempty"`
+	// As it is written, with placeholders such as {first_name}.
+	Text string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
+	// How many segments it takes at most: with the longest name and parameters.
+	Segments      int32 `protobuf:"varint,4,opt,name=segments,proto3" json:"segments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopyText) Reset() {
+	*x = CopyText{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyText) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyText) ProtoMessage() {}
+
+func (x *CopyText) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyText.ProtoReflect.Descriptor instead.
+func (*CopyText) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *CopyText) GetTextKey() string {
+	if x != nil {
+		return x.TextKey
+	}
+	return ""
+}
+
+func (x *CopyText) GetLocale() string {
+	if x != nil {
+		return x.Locale
+	}
+	return ""
+}
+
+func (x *CopyText) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *CopyText) GetSegments() int32 {
+	if x != nil {
+		return x.Segments
+	}
+	return 0
+}
+
 // ListAuditRequest filters what is kept of calls. Empty fields do not.
 type ListAuditRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3760,7 +4018,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[50]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3772,7 +4030,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[50]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3785,7 +4043,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{50}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ListAuditRequest) GetSubject() string {
@@ -3864,7 +4122,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[51]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3876,7 +4134,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[51]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3889,7 +4147,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{51}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ListAuditResponse) GetEntries() []*v11.AuditEntry {
@@ -3910,7 +4168,7 @@ var File_paceline_onboarding_v1_onboarding_proto protoreflect.FileDescriptor
 
 const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\n" +
-	"'paceline/onboarding/v1/onboarding.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a!paceline/explain/v1/explain.proto\x1a\x1fpaceline/method/v1/method.proto\x1a%paceline/onboarding/v1/settings.proto\x1a#paceline/overview/v1/overview.proto\"\xe5\x01\n" +
+	"'paceline/onboarding/v1/onboarding.proto\x12\x16paceline.onboarding.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a!paceline/explain/v1/explain.proto\x1a\x1fpaceline/method/v1/method.proto\x1a%paceline/onboarding/v1/settings.proto\x1a#paceline/overview/v1/overview.proto\"\xe5\x01\n" +
 	"\x12ExecuteStepRequest\x12\x1d\n" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\x12\x1d\n" +
@@ -4195,7 +4453,23 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x0ffailed_outreach\x18\x04 \x01(\v2\x1b.paceline.overview.v1.CountR\x0efailedOutreach\x12N\n" +
 	"\x14paused_subscriptions\x18\x05 \x01(\v2\x1b.paceline.overview.v1.CountR\x13pausedSubscriptions\x12<\n" +
 	"\vheld_people\x18\x06 \x01(\v2\x1b.paceline.overview.v1.CountR\n" +
-	"heldPeople\"\xb6\x02\n" +
+	"heldPeople\"\x10\n" +
+	"\x0eGetFlowRequest\"\xbe\x01\n" +
+	"\x0fGetFlowResponse\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\tR\aversion\x12!\n" +
+	"\fcopy_version\x18\x02 \x01(\tR\vcopyVersion\x126\n" +
+	"\x05steps\x18\x03 \x03(\v2 .paceline.onboarding.v1.FlowStepR\x05steps\x126\n" +
+	"\x05texts\x18\x04 \x03(\v2 .paceline.onboarding.v1.CopyTextR\x05texts\"\xb1\x01\n" +
+	"\bFlowStep\x12\x17\n" +
+	"\astep_id\x18\x01 \x01(\tR\x06stepId\x12\x19\n" +
+	"\btext_key\x18\x02 \x01(\tR\atextKey\x12/\n" +
+	"\x05delay\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05delay\x12@\n" +
+	"\x0eafter_delivery\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\rafterDelivery\"m\n" +
+	"\bCopyText\x12\x19\n" +
+	"\btext_key\x18\x01 \x01(\tR\atextKey\x12\x16\n" +
+	"\x06locale\x18\x02 \x01(\tR\x06locale\x12\x12\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\x12\x1a\n" +
+	"\bsegments\x18\x04 \x01(\x05R\bsegments\"\xb6\x02\n" +
 	"\x10ListAuditRequest\x12\x18\n" +
 	"\asubject\x18\x01 \x01(\tR\asubject\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\tR\x06method\x12\x1d\n" +
@@ -4267,7 +4541,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +
-	"\x14STEP_OUTCOME_SKIPPED\x10\x022\x88\x16\n" +
+	"\x14STEP_OUTCOME_SKIPPED\x10\x022\xf2\x16\n" +
 	"\x11OnboardingService\x12r\n" +
 	"\vExecuteStep\x12*.paceline.onboarding.v1.ExecuteStepRequest\x1a+.paceline.onboarding.v1.ExecuteStepResponse\"\n" +
 	"\xa2\xbb\x18\x06\n" +
@@ -4318,7 +4592,9 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x0eUpdateSettings\x12-.paceline.onboarding.v1.UpdateSettingsRequest\x1a..paceline.onboarding.v1.UpdateSettingsResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x02\x18\x01\x12s\n" +
 	"\vGetOverview\x12*.paceline.onboarding.v1.GetOverviewRequest\x1a+.paceline.onboarding.v1.GetOverviewResponse\"\v\xa2\xbb\x18\a\n" +
-	"\x01\x02\x10\x01\x18\x03\x12m\n" +
+	"\x01\x02\x10\x01\x18\x03\x12h\n" +
+	"\aGetFlow\x12&.paceline.onboarding.v1.GetFlowRequest\x1a'.paceline.onboarding.v1.GetFlowResponse\"\f\xa2\xbb\x18\b\n" +
+	"\x02\x02\x04\x10\x01\x18\x03\x12m\n" +
 	"\tListAudit\x12(.paceline.onboarding.v1.ListAuditRequest\x1a).paceline.onboarding.v1.ListAuditResponse\"\v\xa2\xbb\x18\a\n" +
 	"\x01\x02\x10\x01\x18\x02BAZ?paceline.internal/proto/gen/paceline/onboarding/v1;onboardingv1b\x06proto3"
 
@@ -4335,7 +4611,7 @@ func file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP() []byte {
 }
 
 var file_paceline_onboarding_v1_onboarding_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_paceline_onboarding_v1_onboarding_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_paceline_onboarding_v1_onboarding_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
 var file_paceline_onboarding_v1_onboarding_proto_goTypes = []any{
 	(Reason)(0),                       // 0: paceline.onboarding.v1.Reason
 	(StepOutcome)(0),                  // 1: paceline.onboarding.v1.StepOutcome
@@ -4389,124 +4665,135 @@ var file_paceline_onboarding_v1_onboarding_proto_goTypes = []any{
 	(*GetOverviewResponse)(nil),       // 49: paceline.onboarding.v1.GetOverviewResponse
 	(*StatusCount)(nil),               // 50: paceline.onboarding.v1.StatusCount
 	(*Attention)(nil),                 // 51: paceline.onboarding.v1.Attention
-	(*ListAuditRequest)(nil),          // 52: paceline.onboarding.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),         // 53: paceline.onboarding.v1.ListAuditResponse
-	(*timestamppb.Timestamp)(nil),     // 54: google.protobuf.Timestamp
-	(*v1.Explanation)(nil),            // 55: paceline.explain.v1.Explanation
-	(*v11.Actor)(nil),                 // 56: paceline.audit.v1.Actor
-	(*v12.Count)(nil),                 // 57: paceline.overview.v1.Count
-	(*v12.QueueGauges)(nil),           // 58: paceline.overview.v1.QueueGauges
-	(*v11.AuditEntry)(nil),            // 59: paceline.audit.v1.AuditEntry
-	(*GetSettingsRequest)(nil),        // 60: paceline.onboarding.v1.GetSettingsRequest
-	(*UpdateSettingsRequest)(nil),     // 61: paceline.onboarding.v1.UpdateSettingsRequest
-	(*GetSettingsResponse)(nil),       // 62: paceline.onboarding.v1.GetSettingsResponse
-	(*UpdateSettingsResponse)(nil),    // 63: paceline.onboarding.v1.UpdateSettingsResponse
+	(*GetFlowRequest)(nil),            // 52: paceline.onboarding.v1.GetFlowRequest
+	(*GetFlowResponse)(nil),           // 53: paceline.onboarding.v1.GetFlowResponse
+	(*FlowStep)(nil),                  // 54: paceline.onboarding.v1.FlowStep
+	(*CopyText)(nil),                  // 55: paceline.onboarding.v1.CopyText
+	(*ListAuditRequest)(nil),          // 56: paceline.onboarding.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),         // 57: paceline.onboarding.v1.ListAuditResponse
+	(*timestamppb.Timestamp)(nil),     // 58: google.protobuf.Timestamp
+	(*v1.Explanation)(nil),            // 59: paceline.explain.v1.Explanation
+	(*v11.Actor)(nil),                 // 60: paceline.audit.v1.Actor
+	(*v12.Count)(nil),                 // 61: paceline.overview.v1.Count
+	(*v12.QueueGauges)(nil),           // 62: paceline.overview.v1.QueueGauges
+	(*durationpb.Duration)(nil),       // 63: google.protobuf.Duration
+	(*v11.AuditEntry)(nil),            // 64: paceline.audit.v1.AuditEntry
+	(*GetSettingsRequest)(nil),        // 65: paceline.onboarding.v1.GetSettingsRequest
+	(*UpdateSettingsRequest)(nil),     // 66: paceline.onboarding.v1.UpdateSettingsRequest
+	(*GetSettingsResponse)(nil),       // 67: paceline.onboarding.v1.GetSettingsResponse
+	(*UpdateSettingsResponse)(nil),    // 68: paceline.onboarding.v1.UpdateSettingsResponse
 }
 var file_paceline_onboarding_v1_onboarding_proto_depIdxs = []int32{
 	1,  // 0: paceline.onboarding.v1.ExecuteStepResponse.outcome:type_name -> paceline.onboarding.v1.StepOutcome
 	7,  // 1: paceline.onboarding.v1.ReceiveMessageRequest.whatsapp:type_name -> paceline.onboarding.v1.WhatsAppMessage
-	54, // 2: paceline.onboarding.v1.WhatsAppMessage.sent_at:type_name -> google.protobuf.Timestamp
-	54, // 3: paceline.onboarding.v1.Profile.created_at:type_name -> google.protobuf.Timestamp
+	58, // 2: paceline.onboarding.v1.WhatsAppMessage.sent_at:type_name -> google.protobuf.Timestamp
+	58, // 3: paceline.onboarding.v1.Profile.created_at:type_name -> google.protobuf.Timestamp
 	10, // 4: paceline.onboarding.v1.Profile.state:type_name -> paceline.onboarding.v1.ProfileState
-	54, // 5: paceline.onboarding.v1.ProfileState.opted_out_at:type_name -> google.protobuf.Timestamp
+	58, // 5: paceline.onboarding.v1.ProfileState.opted_out_at:type_name -> google.protobuf.Timestamp
 	9,  // 6: paceline.onboarding.v1.CreateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
 	9,  // 7: paceline.onboarding.v1.ListProfilesResponse.profiles:type_name -> paceline.onboarding.v1.Profile
 	9,  // 8: paceline.onboarding.v1.UpdateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
 	9,  // 9: paceline.onboarding.v1.GetProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	55, // 10: paceline.onboarding.v1.ExplainProfileResponse.explanation:type_name -> paceline.explain.v1.Explanation
-	54, // 11: paceline.onboarding.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
+	59, // 10: paceline.onboarding.v1.ExplainProfileResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	58, // 11: paceline.onboarding.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
 	21, // 12: paceline.onboarding.v1.ActivateProfileRequest.consent:type_name -> paceline.onboarding.v1.ConsentRecord
 	28, // 13: paceline.onboarding.v1.ActivateProfileResponse.session:type_name -> paceline.onboarding.v1.Session
 	9,  // 14: paceline.onboarding.v1.HoldProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
 	9,  // 15: paceline.onboarding.v1.ReleaseProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	54, // 16: paceline.onboarding.v1.Session.created_at:type_name -> google.protobuf.Timestamp
-	54, // 17: paceline.onboarding.v1.Session.updated_at:type_name -> google.protobuf.Timestamp
-	54, // 18: paceline.onboarding.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
-	56, // 19: paceline.onboarding.v1.TimelineEntry.actor:type_name -> paceline.audit.v1.Actor
+	58, // 16: paceline.onboarding.v1.Session.created_at:type_name -> google.protobuf.Timestamp
+	58, // 17: paceline.onboarding.v1.Session.updated_at:type_name -> google.protobuf.Timestamp
+	58, // 18: paceline.onboarding.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
+	60, // 19: paceline.onboarding.v1.TimelineEntry.actor:type_name -> paceline.audit.v1.Actor
 	28, // 20: paceline.onboarding.v1.ListSessionsResponse.sessions:type_name -> paceline.onboarding.v1.Session
 	28, // 21: paceline.onboarding.v1.GetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
 	29, // 22: paceline.onboarding.v1.GetSessionResponse.timeline:type_name -> paceline.onboarding.v1.TimelineEntry
-	55, // 23: paceline.onboarding.v1.ExplainSessionResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	59, // 23: paceline.onboarding.v1.ExplainSessionResponse.explanation:type_name -> paceline.explain.v1.Explanation
 	28, // 24: paceline.onboarding.v1.ResetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
 	28, // 25: paceline.onboarding.v1.ResumeSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	54, // 26: paceline.onboarding.v1.DeadLetter.created_at:type_name -> google.protobuf.Timestamp
-	54, // 27: paceline.onboarding.v1.DeadLetter.replayed_at:type_name -> google.protobuf.Timestamp
+	58, // 26: paceline.onboarding.v1.DeadLetter.created_at:type_name -> google.protobuf.Timestamp
+	58, // 27: paceline.onboarding.v1.DeadLetter.replayed_at:type_name -> google.protobuf.Timestamp
 	40, // 28: paceline.onboarding.v1.ListDeadLettersResponse.dead_letters:type_name -> paceline.onboarding.v1.DeadLetter
 	28, // 29: paceline.onboarding.v1.ReplayDeadLetterResponse.session:type_name -> paceline.onboarding.v1.Session
-	54, // 30: paceline.onboarding.v1.ResumeSessionsRequest.parked_since:type_name -> google.protobuf.Timestamp
-	54, // 31: paceline.onboarding.v1.ResumeSessionsRequest.parked_until:type_name -> google.protobuf.Timestamp
+	58, // 30: paceline.onboarding.v1.ResumeSessionsRequest.parked_since:type_name -> google.protobuf.Timestamp
+	58, // 31: paceline.onboarding.v1.ResumeSessionsRequest.parked_until:type_name -> google.protobuf.Timestamp
 	47, // 32: paceline.onboarding.v1.ResumeSessionsResponse.unresumed:type_name -> paceline.onboarding.v1.UnresumedSession
-	54, // 33: paceline.onboarding.v1.GetOverviewResponse.at:type_name -> google.protobuf.Timestamp
+	58, // 33: paceline.onboarding.v1.GetOverviewResponse.at:type_name -> google.protobuf.Timestamp
 	50, // 34: paceline.onboarding.v1.GetOverviewResponse.people:type_name -> paceline.onboarding.v1.StatusCount
-	57, // 35: paceline.onboarding.v1.GetOverviewResponse.in_burst:type_name -> paceline.overview.v1.Count
-	57, // 36: paceline.onboarding.v1.GetOverviewResponse.overdue_steps:type_name -> paceline.overview.v1.Count
-	54, // 37: paceline.onboarding.v1.GetOverviewResponse.oldest_step_due_at:type_name -> google.protobuf.Timestamp
-	57, // 38: paceline.onboarding.v1.GetOverviewResponse.unpublished_alarms:type_name -> paceline.overview.v1.Count
-	54, // 39: paceline.onboarding.v1.GetOverviewResponse.oldest_unpublished_at:type_name -> google.protobuf.Timestamp
-	57, // 40: paceline.onboarding.v1.GetOverviewResponse.overdue_goals:type_name -> paceline.overview.v1.Count
-	58, // 41: paceline.onboarding.v1.GetOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
+	61, // 35: paceline.onboarding.v1.GetOverviewResponse.in_burst:type_name -> paceline.overview.v1.Count
+	61, // 36: paceline.onboarding.v1.GetOverviewResponse.overdue_steps:type_name -> paceline.overview.v1.Count
+	58, // 37: paceline.onboarding.v1.GetOverviewResponse.oldest_step_due_at:type_name -> google.protobuf.Timestamp
+	61, // 38: paceline.onboarding.v1.GetOverviewResponse.unpublished_alarms:type_name -> paceline.overview.v1.Count
+	58, // 39: paceline.onboarding.v1.GetOverviewResponse.oldest_unpublished_at:type_name -> google.protobuf.Timestamp
+	61, // 40: paceline.onboarding.v1.GetOverviewResponse.overdue_goals:type_name -> paceline.overview.v1.Count
+	62, // 41: paceline.onboarding.v1.GetOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
 	51, // 42: paceline.onboarding.v1.GetOverviewResponse.attention:type_name -> paceline.onboarding.v1.Attention
-	57, // 43: paceline.onboarding.v1.StatusCount.people:type_name -> paceline.overview.v1.Count
-	57, // 44: paceline.onboarding.v1.Attention.parked_sessions:type_name -> paceline.overview.v1.Count
-	57, // 45: paceline.onboarding.v1.Attention.dead_letters:type_name -> paceline.overview.v1.Count
-	57, // 46: paceline.onboarding.v1.Attention.failed_jobs:type_name -> paceline.overview.v1.Count
-	57, // 47: paceline.onboarding.v1.Attention.failed_outreach:type_name -> paceline.overview.v1.Count
-	57, // 48: paceline.onboarding.v1.Attention.paused_subscriptions:type_name -> paceline.overview.v1.Count
-	57, // 49: paceline.onboarding.v1.Attention.held_people:type_name -> paceline.overview.v1.Count
-	54, // 50: paceline.onboarding.v1.ListAuditRequest.since:type_name -> google.protobuf.Timestamp
-	54, // 51: paceline.onboarding.v1.ListAuditRequest.until:type_name -> google.protobuf.Timestamp
-	59, // 52: paceline.onboarding.v1.ListAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
-	2,  // 53: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
-	4,  // 54: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
-	6,  // 55: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
-	13, // 56: paceline.onboarding.v1.OnboardingService.ListProfiles:input_type -> paceline.onboarding.v1.ListProfilesRequest
-	11, // 57: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
-	17, // 58: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
-	15, // 59: paceline.onboarding.v1.OnboardingService.UpdateProfile:input_type -> paceline.onboarding.v1.UpdateProfileRequest
-	19, // 60: paceline.onboarding.v1.OnboardingService.ExplainProfile:input_type -> paceline.onboarding.v1.ExplainProfileRequest
-	22, // 61: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
-	24, // 62: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
-	26, // 63: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
-	30, // 64: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
-	32, // 65: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
-	34, // 66: paceline.onboarding.v1.OnboardingService.ExplainSession:input_type -> paceline.onboarding.v1.ExplainSessionRequest
-	38, // 67: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
-	45, // 68: paceline.onboarding.v1.OnboardingService.ResumeSessions:input_type -> paceline.onboarding.v1.ResumeSessionsRequest
-	41, // 69: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
-	43, // 70: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
-	36, // 71: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
-	60, // 72: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
-	61, // 73: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
-	48, // 74: paceline.onboarding.v1.OnboardingService.GetOverview:input_type -> paceline.onboarding.v1.GetOverviewRequest
-	52, // 75: paceline.onboarding.v1.OnboardingService.ListAudit:input_type -> paceline.onboarding.v1.ListAuditRequest
-	3,  // 76: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
-	5,  // 77: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
-	8,  // 78: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
-	14, // 79: paceline.onboarding.v1.OnboardingService.ListProfiles:output_type -> paceline.onboarding.v1.ListProfilesResponse
-	12, // 80: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
-	18, // 81: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
-	16, // 82: paceline.onboarding.v1.OnboardingService.UpdateProfile:output_type -> paceline.onboarding.v1.UpdateProfileResponse
-	20, // 83: paceline.onboarding.v1.OnboardingService.ExplainProfile:output_type -> paceline.onboarding.v1.ExplainProfileResponse
-	23, // 84: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
-	25, // 85: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
-	27, // 86: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
-	31, // 87: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
-	33, // 88: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
-	35, // 89: paceline.onboarding.v1.OnboardingService.ExplainSession:output_type -> paceline.onboarding.v1.ExplainSessionResponse
-	39, // 90: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
-	46, // 91: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
-	42, // 92: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
-	44, // 93: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
-	37, // 94: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
-	62, // 95: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
-	63, // 96: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
-	49, // 97: paceline.onboarding.v1.OnboardingService.GetOverview:output_type -> paceline.onboarding.v1.GetOverviewResponse
-	53, // 98: paceline.onboarding.v1.OnboardingService.ListAudit:output_type -> paceline.onboarding.v1.ListAuditResponse
-	76, // [76:99] is the sub-list for method output_type
-	53, // [53:76] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	61, // 43: paceline.onboarding.v1.StatusCount.people:type_name -> paceline.overview.v1.Count
+	61, // 44: paceline.onboarding.v1.Attention.parked_sessions:type_name -> paceline.overview.v1.Count
+	61, // 45: paceline.onboarding.v1.Attention.dead_letters:type_name -> paceline.overview.v1.Count
+	61, // 46: paceline.onboarding.v1.Attention.failed_jobs:type_name -> paceline.overview.v1.Count
+	61, // 47: paceline.onboarding.v1.Attention.failed_outreach:type_name -> paceline.overview.v1.Count
+	61, // 48: paceline.onboarding.v1.Attention.paused_subscriptions:type_name -> paceline.overview.v1.Count
+	61, // 49: paceline.onboarding.v1.Attention.held_people:type_name -> paceline.overview.v1.Count
+	54, // 50: paceline.onboarding.v1.GetFlowResponse.steps:type_name -> paceline.onboarding.v1.FlowStep
+	55, // 51: paceline.onboarding.v1.GetFlowResponse.texts:type_name -> paceline.onboarding.v1.CopyText
+	63, // 52: paceline.onboarding.v1.FlowStep.delay:type_name -> google.protobuf.Duration
+	63, // 53: paceline.onboarding.v1.FlowStep.after_delivery:type_name -> google.protobuf.Duration
+	58, // 54: paceline.onboarding.v1.ListAuditRequest.since:type_name -> google.protobuf.Timestamp
+	58, // 55: paceline.onboarding.v1.ListAuditRequest.until:type_name -> google.protobuf.Timestamp
+	64, // 56: paceline.onboarding.v1.ListAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
+	2,  // 57: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
+	4,  // 58: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
+	6,  // 59: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
+	13, // 60: paceline.onboarding.v1.OnboardingService.ListProfiles:input_type -> paceline.onboarding.v1.ListProfilesRequest
+	11, // 61: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
+	17, // 62: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
+	15, // 63: paceline.onboarding.v1.OnboardingService.UpdateProfile:input_type -> paceline.onboarding.v1.UpdateProfileRequest
+	19, // 64: paceline.onboarding.v1.OnboardingService.ExplainProfile:input_type -> paceline.onboarding.v1.ExplainProfileRequest
+	22, // 65: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
+	24, // 66: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
+	26, // 67: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
+	30, // 68: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
+	32, // 69: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
+	34, // 70: paceline.onboarding.v1.OnboardingService.ExplainSession:input_type -> paceline.onboarding.v1.ExplainSessionRequest
+	38, // 71: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
+	45, // 72: paceline.onboarding.v1.OnboardingService.ResumeSessions:input_type -> paceline.onboarding.v1.ResumeSessionsRequest
+	41, // 73: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
+	43, // 74: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
+	36, // 75: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
+	65, // 76: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
+	66, // 77: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
+	48, // 78: paceline.onboarding.v1.OnboardingService.GetOverview:input_type -> paceline.onboarding.v1.GetOverviewRequest
+	52, // 79: paceline.onboarding.v1.OnboardingService.GetFlow:input_type -> paceline.onboarding.v1.GetFlowRequest
+	56, // 80: paceline.onboarding.v1.OnboardingService.ListAudit:input_type -> paceline.onboarding.v1.ListAuditRequest
+	3,  // 81: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
+	5,  // 82: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
+	8,  // 83: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
+	14, // 84: paceline.onboarding.v1.OnboardingService.ListProfiles:output_type -> paceline.onboarding.v1.ListProfilesResponse
+	12, // 85: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
+	18, // 86: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
+	16, // 87: paceline.onboarding.v1.OnboardingService.UpdateProfile:output_type -> paceline.onboarding.v1.UpdateProfileResponse
+	20, // 88: paceline.onboarding.v1.OnboardingService.ExplainProfile:output_type -> paceline.onboarding.v1.ExplainProfileResponse
+	23, // 89: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
+	25, // 90: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
+	27, // 91: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
+	31, // 92: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
+	33, // 93: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
+	35, // 94: paceline.onboarding.v1.OnboardingService.ExplainSession:output_type -> paceline.onboarding.v1.ExplainSessionResponse
+	39, // 95: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
+	46, // 96: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
+	42, // 97: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
+	44, // 98: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
+	37, // 99: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
+	67, // 100: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
+	68, // 101: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
+	49, // 102: paceline.onboarding.v1.OnboardingService.GetOverview:output_type -> paceline.onboarding.v1.GetOverviewResponse
+	53, // 103: paceline.onboarding.v1.OnboardingService.GetFlow:output_type -> paceline.onboarding.v1.GetFlowResponse
+	57, // 104: paceline.onboarding.v1.OnboardingService.ListAudit:output_type -> paceline.onboarding.v1.ListAuditResponse
+	81, // [81:105] is the sub-list for method output_type
+	57, // [57:81] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_paceline_onboarding_v1_onboarding_proto_init() }
@@ -4522,7 +4809,7 @@ func file_paceline_onboarding_v1_onboarding_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_onboarding_v1_onboarding_proto_rawDesc), len(file_paceline_onboarding_v1_onboarding_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   52,
+			NumMessages:   56,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -44,6 +44,7 @@ const (
 	OnboardingService_GetSettings_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/GetSettings"
 	OnboardingService_UpdateSettings_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/UpdateSettings"
 	OnboardingService_GetOverview_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/GetOverview"
+	OnboardingService_GetFlow_FullMethodName           = "/paceline.onboarding.v1.OnboardingService/GetFlow"
 	OnboardingService_ListAudit_FullMethodName         = "/paceline.onboarding.v1.OnboardingService/ListAudit"
 )
 
@@ -115,6 +116,8 @@ type OnboardingServiceClient interface {
 	// GetOverview says how everything stands in the caller's organisation, as far as onboarding knows it: what GetMessagingOverview has is
 	// not in it. It costs the same however much there is.
 	GetOverview(ctx context.Context, in *GetOverviewRequest, opts ...grpc.CallOption) (*GetOverviewResponse, error)
+	// GetFlow says what new sessions are sent and when, and every text that this deployment has, in each language.
+	GetFlow(ctx context.Context, in *GetFlowRequest, opts ...grpc.CallOption) (*GetFlowResponse, error)
 	// ListAudit lists who did what in the caller's organisation, newest first: the calls that changed something, and those with which an
 	// operator read what is about a person. Errors: UNAVAILABLE while messaging, which has its part of them, cannot be reached.
 	ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error)
@@ -348,6 +351,16 @@ func (c *onboardingServiceClient) GetOverview(ctx context.Context, in *GetOvervi
 	return out, nil
 }
 
+func (c *onboardingServiceClient) GetFlow(ctx context.Context, in *GetFlowRequest, opts ...grpc.CallOption) (*GetFlowResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetFlowResponse)
+	err := c.cc.Invoke(ctx, OnboardingService_GetFlow_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *onboardingServiceClient) ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListAuditResponse)
@@ -426,6 +439,8 @@ type OnboardingServiceServer interface {
 	// GetOverview says how everything stands in the caller's organisation, as far as onboarding knows it: what GetMessagingOverview has is
 	// not in it. It costs the same however much there is.
 	GetOverview(context.Context, *GetOverviewRequest) (*GetOverviewResponse, error)
+	// GetFlow says what new sessions are sent and when, and every text that this deployment has, in each language.
+	GetFlow(context.Context, *GetFlowRequest) (*GetFlowResponse, error)
 	// ListAudit lists who did what in the caller's organisation, newest first: the calls that changed something, and those with which an
 	// operator read what is about a person. Errors: UNAVAILABLE while messaging, which has its part of them, cannot be reached.
 	ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error)
@@ -504,6 +519,9 @@ func (UnimplementedOnboardingServiceServer) UpdateSettings(context.Context, *Upd
 }
 func (UnimplementedOnboardingServiceServer) GetOverview(context.Context, *GetOverviewRequest) (*GetOverviewResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetOverview not implemented")
+}
+func (UnimplementedOnboardingServiceServer) GetFlow(context.Context, *GetFlowRequest) (*GetFlowResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetFlow not implemented")
 }
 func (UnimplementedOnboardingServiceServer) ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListAudit not implemented")
@@ -925,6 +943,24 @@ func _OnboardingService_GetOverview_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OnboardingService_GetFlow_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetFlowRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OnboardingServiceServer).GetFlow(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OnboardingService_GetFlow_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OnboardingServiceServer).GetFlow(ctx, req.(*GetFlowRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OnboardingService_ListAudit_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListAuditRequest)
 	if err := dec(in); err != nil {
@@ -1037,6 +1073,10 @@ var OnboardingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetOverview",
 			Handler:    _OnboardingService_GetOverview_Handler,
+		},
+		{
+			MethodName: "GetFlow",
+			Handler:    _OnboardingService_GetFlow_Handler,
 		},
 		{
 			MethodName: "ListAudit",

@@ -1,0 +1,57 @@
+package console
+
+import (
+	"net/http"
+	"strconv"
+
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+)
+
+// evidence is all that is known of a message in doubt, and the forms that resolve it.
+func (c *Console) evidence(r *http.Request) (page, error) {
+	out, err := c.services.Messaging.GetEvidence(r.Context(), &messagingv1.GetEvidenceRequest{MessageId: r.PathValue("id")})
+	if err != nil {
+		return page{}, err
+	}
+	return page{Title: "evidence.title", Name: "evidence", Body: evidencePage{out, candidates(out)}}, nil
+}
+
+// evidencePage is what pages/evidence.html shows.
+type evidencePage struct {
+	*messagingv1.GetEvidenceResponse
+
+	Candidates []*messagingv1.Candidate // of all listings, each once
+}
+
+func candidates(out *messagingv1.GetEvidenceResponse) (all []*messagingv1.Candidate) {
+	seen := map[string]bool{}
+	for _, look := range out.GetLooks() {
+		for _, c := range look.GetCandidates() {
+			if !seen[c.GetTwilioSid()] {
+				seen[c.GetTwilioSid()], all = true, append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+// resolve is an operator's word on the message, about the attempt that the page showed.
+func (c *Console) resolve(r *http.Request) (notice, error) {
+	resolution, known := map[string]messagingv1.Resolution{
+		"sent":     messagingv1.Resolution_RESOLUTION_SENT,
+		"not_sent": messagingv1.Resolution_RESOLUTION_NOT_SENT,
+		"give_up":  messagingv1.Resolution_RESOLUTION_GIVE_UP,
+	}[r.Form.Get("resolution")]
+	attempt, err := strconv.ParseInt(r.Form.Get("attempt"), 10, 32)
+	if err != nil || !known {
+		return notice{}, errBadForm
+	}
+	in := &messagingv1.ResolveMessageRequest{
+		MessageId: r.PathValue("id"), Resolution: resolution, Reason: r.Form.Get("reason"), Attempt: int32(attempt),
+	}
+	if resolution == messagingv1.Resolution_RESOLUTION_SENT {
+		in.TwilioSid = r.Form.Get("twilio_sid")
+	}
+	_, err = c.services.Messaging.ResolveMessage(r.Context(), in)
+	return said("evidence.resolved"), err
+}

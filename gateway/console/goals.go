@@ -1,0 +1,105 @@
+package console
+
+import (
+	"net/http"
+	"time"
+
+	"paceline.internal/platform/rpc"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+)
+
+// goalCard is a goal as the list shows it.
+type goalCard struct {
+	*onboardingv1.Goal
+
+	At       time.Time // when it is due, or since when it is what it is
+	Retrying bool      // its time has come, and its device has been offline
+	Waiting  bool      // its device runs another one
+	Late     bool      // its time has come and nothing is known of it yet
+	Undone   bool      // another goal brought it back
+	Undoable bool
+}
+
+// goalsPage is what pages/goals.html shows.
+type goalsPage struct {
+	Goals           []goalCard
+	Status, Profile string
+	Statuses        []string
+	Next            string // the address of the next page; empty on the last
+}
+
+// goalStatuses are the filters, in the order of a goal's life.
+func goalStatuses() []string {
+	return []string{"scheduled", "running", "completed", "failed", "cancelled"}
+}
+
+const goalsShown = 50
+
+// goals is the list: of the organisation, or of the person whose token it is.
+func (c *Console) goals(r *http.Request) (page, error) {
+	in := &onboardingv1.ListGoalsRequest{
+		ProfileId: r.Form.Get("profile"), Status: r.Form.Get("status"), PageSize: goalsShown, PageToken: r.Form.Get("page"),
+	}
+	out, err := c.services.Goals.ListGoals(r.Context(), in)
+	if err != nil {
+		return page{}, err
+	}
+	undone := map[string]bool{}
+	for _, g := range out.GetGoals() {
+		undone[g.GetUndoOf()] = true
+	}
+	now := c.now()
+	var cards []goalCard
+	for _, g := range out.GetGoals() {
+		cards = append(cards, card(g, now, undone[g.GetGoalId()]))
+	}
+	shown := goalsPage{
+		Goals: cards, Status: in.GetStatus(), Profile: in.GetProfileId(), Statuses: goalStatuses(), Next: nextPage(r, out.GetNextPageToken()),
+	}
+	topic := "all"
+	if who := sessionFrom(r.Context()); who.Role == rpc.RoleUser {
+		topic = who.Subject
+	}
+	return page{Title: "goals.title", Name: "goals", Topic: topic, Body: shown}, nil
+}
+
+func card(g *onboardingv1.Goal, now time.Time, undone bool) goalCard {
+	c := goalCard{Goal: g, At: g.GetCreatedAt().AsTime(), Undone: undone}
+	due := g.GetScheduledFor().AsTime()
+	switch g.GetStatus() {
+	case "scheduled":
+		c.At = due
+		c.Waiting = g.GetWaitingSince() != nil
+		c.Retrying = g.GetOfflineTries() > 0 && !c.Waiting
+		c.Late = due.Before(now) && !c.Waiting && !c.Retrying
+	case "running":
+		c.At = g.GetStartedAt().AsTime()
+	default:
+		c.At = g.GetEndedAt().AsTime()
+	}
+	c.Undoable = g.GetStatus() == "cancelled" && !undone && due.After(now)
+	return c
+}
+
+// cancelGoal is the X on a card.
+func (c *Console) cancelGoal(r *http.Request) (notice, error) {
+	_, err := c.services.Goals.CancelGoal(r.Context(), &onboardingv1.CancelGoalRequest{GoalId: r.PathValue("id")})
+	return said("goals.cancelled"), err
+}
+
+// undoGoal makes a new goal out of a cancelled one. The key makes a second press the same goal.
+func (c *Console) undoGoal(r *http.Request) (notice, error) {
+	id := r.PathValue("id")
+	_, err := c.services.Goals.CreateGoal(r.Context(), &onboardingv1.CreateGoalRequest{
+		ProfileId: r.Form.Get("profile"), UndoOf: id, IdempotencyKey: "console:undo:" + id,
+	})
+	return said("goals.undone"), err
+}
+
+// rescheduleGoal takes words, such as "tomorrow at nine".
+func (c *Console) rescheduleGoal(r *http.Request) (notice, error) {
+	_, err := c.services.Goals.RescheduleGoal(r.Context(), &onboardingv1.RescheduleGoalRequest{
+		GoalId: r.PathValue("id"), When: r.Form.Get("when"),
+	})
+	return said("goals.rescheduled"), err
+}

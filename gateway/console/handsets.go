@@ -1,0 +1,139 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+)
+
+// handsetsPage is what pages/handsets.html shows.
+type handsetsPage struct {
+	phonesShown
+
+	Shown   []shownHandset
+	People  []*onboardingv1.Profile // to choose from
+	Choices []faultChoice
+}
+
+// shownHandset is a phone with what its page needs.
+type shownHandset struct {
+	phoneHandset
+
+	Field   string // a or b: which of the two it is
+	Bubbles []handsetBubble
+	Answers []string
+}
+
+// handsetBubble is a message on it.
+type handsetBubble struct {
+	phoneMessage
+
+	Gap string // seconds since the message before; empty for the first
+}
+
+// faultChoice is one fault and its words; "" is none.
+type faultChoice struct {
+	Name, Value string
+	Words       []string
+}
+
+// peopleOffered is how many of the newest people the phones are offered for.
+const peopleOffered = 50
+
+// usualPhones are shown when none was chosen and nobody is enrolled. They are of the range that is reserved for fiction.
+func usualPhones() []string { return []string{"+12025550143", "+12025550144"} }
+
+// phones shows two handsets, side by side. Its messages ask for themselves once a second, and then nobody is looked up.
+func (c *Console) phones(r *http.Request) (page, error) {
+	shown := handsetsPage{}
+	if r.Header.Get("HX-Request") == "" {
+		out, err := c.services.Onboarding.ListProfiles(r.Context(), &onboardingv1.ListProfilesRequest{PageSize: peopleOffered})
+		if err != nil {
+			return page{}, err
+		}
+		shown.People = out.GetProfiles()
+	}
+	phones := shown.chosen(r)
+	var err error
+	if shown.phonesShown, err = c.handsets.show(r.Context(), phones...); err != nil {
+		return page{}, err
+	}
+	for i, h := range shown.Handsets {
+		shown.Shown = append(shown.Shown, shownHandset{
+			phoneHandset: h, Field: []string{"a", "b"}[i], Bubbles: handsetBubbles(h.Messages), Answers: []string{"Yes", "Later", "STOP", "START"},
+		})
+	}
+	shown.Choices = faultChoices(shown.Faults)
+	return page{Name: "handsets", Title: "handsets.title", Body: shown}, nil
+}
+
+// chosen are the two numbers: as they were asked for, else the newest people's.
+func (p handsetsPage) chosen(r *http.Request) []string {
+	phones := []string{r.Form.Get("a"), r.Form.Get("b")}
+	offered := usualPhones()
+	for _, person := range slices.Backward(p.People) {
+		offered = slices.Insert(offered, 0, person.GetPhone())
+	}
+	for i := range phones {
+		for _, phone := range offered {
+			if phones[i] == "" && !slices.Contains(phones, phone) {
+				phones[i] = phone
+			}
+		}
+	}
+	return phones
+}
+
+func handsetBubbles(messages []phoneMessage) (all []handsetBubble) {
+	for i, m := range messages {
+		b := handsetBubble{phoneMessage: m}
+		if i > 0 {
+			b.Gap = fmt.Sprintf("%.1f", m.At.Sub(messages[i-1].At).Seconds())
+		}
+		all = append(all, b)
+	}
+	return all
+}
+
+// faultChoices are the faults with the words that the emulators know.
+func faultChoices(now phoneFaults) []faultChoice {
+	return []faultChoice{
+		{"sends", now.Sends, []string{"", "down", "slow", "throttled", "refused", "lost"}},
+		{"handset", now.Handset, []string{"", "undelivered"}},
+		{"receipts", now.Receipts, []string{"", "lost", "late", "twice"}},
+		{"replies", now.Replies, []string{"", "lost"}},
+		{"alarms", now.Alarms, []string{"", "down", "late", "lost", "twice"}},
+	}
+}
+
+// write is a person writing on a handset: what they typed, or one of the usual answers.
+func (c *Console) write(r *http.Request) (notice, error) {
+	body := r.Form.Get("answer")
+	if body == "" {
+		body = r.Form.Get("body")
+	}
+	posted, err := c.handsets.send(r.Context(), r.Form.Get("phone"), body)
+	if posted {
+		return said("handsets.sent"), err
+	}
+	return notice{Key: "handsets.not_taken", Bad: true}, err
+}
+
+// breaks switches the faults.
+func (c *Console) breaks(r *http.Request) (notice, error) {
+	code := 0
+	if text := r.Form.Get("code"); text != "" {
+		var err error
+		if code, err = strconv.Atoi(text); err != nil {
+			return notice{}, errBadForm
+		}
+	}
+	f := r.Form
+	err := c.handsets.change(r.Context(), phoneFaults{
+		Sends: f.Get("sends"), Receipts: f.Get("receipts"), Handset: f.Get("handset"), Replies: f.Get("replies"), Alarms: f.Get("alarms"), Code: code,
+	})
+	return said("handsets.changed"), err
+}

@@ -1,0 +1,119 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// handsets calls the emulators' phones (docs/adr/0046).
+type handsets struct {
+	origin string // of the emulated Twilio
+	client *http.Client
+}
+
+const (
+	handsetsTimeout = 10 * time.Second // what a phone sends is answered when its webhook is
+	maxHandsets     = 2 << 20
+)
+
+func newHandsets(origin string) *handsets {
+	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // net/http documents it
+	transport.Proxy = nil                                        // it is on this machine, or next to it
+	return &handsets{origin: origin, client: &http.Client{Transport: transport, Timeout: handsetsTimeout}}
+}
+
+// phonesShown is what the emulators show.
+type phonesShown struct {
+	Number   string         `json:"number"`
+	Now      time.Time      `json:"now"`
+	Faults   phoneFaults    `json:"faults"`
+	Phones   []string       `json:"phones"`
+	Handsets []phoneHandset `json:"handsets"`
+}
+
+// phoneHandset is one phone.
+type phoneHandset struct {
+	Phone    string         `json:"phone"`
+	Stopped  bool           `json:"stopped"`
+	Messages []phoneMessage `json:"messages"`
+}
+
+// phoneMessage is one bubble.
+type phoneMessage struct {
+	SID     string    `json:"sid"`
+	Sent    bool      `json:"sent"`
+	Carrier bool      `json:"carrier"`
+	Body    string    `json:"body"`
+	Status  string    `json:"status"`
+	Code    int       `json:"code"`
+	At      time.Time `json:"at"`
+}
+
+// phoneFaults is what goes wrong, by the emulators' words.
+type phoneFaults struct {
+	Sends    string `json:"sends"`
+	Receipts string `json:"receipts"`
+	Handset  string `json:"handset"`
+	Replies  string `json:"replies"`
+	Alarms   string `json:"alarms"`
+	Code     int    `json:"code"`
+}
+
+func (h *handsets) show(ctx context.Context, phones ...string) (shown phonesShown, err error) {
+	err = h.call(ctx, http.MethodGet, "/handsets?"+url.Values{"phone": phones}.Encode(), "", nil, &shown)
+	return shown, err
+}
+
+// send is a phone sending a message. posted is whether the product took it.
+func (h *handsets) send(ctx context.Context, phone, body string) (posted bool, err error) {
+	var answer struct {
+		Status int `json:"callback_status"`
+	}
+	form := url.Values{"From": {phone}, "Body": {body}}.Encode()
+	err = h.call(ctx, http.MethodPost, "/phone", "application/x-www-form-urlencoded", strings.NewReader(form), &answer)
+	return answer.Status/100 == 2, err
+}
+
+func (h *handsets) change(ctx context.Context, faults phoneFaults) error {
+	body, err := json.Marshal(faults)
+	if err != nil {
+		return err
+	}
+	return h.call(ctx, http.MethodPut, "/handsets/faults", "application/json", bytes.NewReader(body), nil)
+}
+
+// errHandsets is what a person is told when the emulators cannot be asked.
+var errHandsets = errors.New("the emulators do not answer")
+
+func (h *handsets) call(ctx context.Context, method, path, kind string, body io.Reader, into any) error {
+	request, err := http.NewRequestWithContext(ctx, method, h.origin+path, body)
+	if err != nil {
+		return err
+	}
+	if kind != "" {
+		request.Header.Set("Content-Type", kind)
+	}
+	response, err := h.client.Do(request)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errHandsets, err)
+	}
+	defer func() { _ = response.Body.Close() }() // it was read
+	content, err := io.ReadAll(io.LimitReader(response.Body, maxHandsets))
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", errHandsets, err)
+	case response.StatusCode/100 != 2:
+		return fmt.Errorf("%w: %s", errHandsets, response.Status)
+	case into == nil:
+		return nil
+	}
+	return json.Unmarshal(content, into)
+}

@@ -1,0 +1,37 @@
+package console
+
+import (
+	"strings"
+
+	"paceline.internal/platform/rpc"
+)
+
+// menuEntry is a page of the menu.
+type menuEntry struct {
+	Path, Title string
+	Here        bool
+}
+
+// Menu is the pages that the reader may see.
+func (f frame) Menu() []menuEntry {
+	menu := []menuEntry{
+		{Path: root, Title: "overview.title"},
+		{Path: root + "/needs", Title: "needs.title"},
+		{Path: root + "/people", Title: "people.title"},
+		{Path: root + "/goals", Title: "goals.title"},
+		{Path: root + "/queues", Title: "queues.title"},
+		{Path: root + "/engagement", Title: "engagement.title"},
+		{Path: root + "/flow", Title: "script.title"},
+		{Path: root + "/ledger", Title: "ledger.title"},
+	}
+	if f.handsets {
+		menu = append(menu, menuEntry{Path: root + "/handsets", Title: "handsets.title"})
+	}
+	if f.Who.Role == rpc.RoleUser {
+		menu = []menuEntry{{Path: root + "/goals", Title: "goals.title"}}
+	}
+	for i := range menu {
+		menu[i].Here = f.Path == menu[i].Path || menu[i].Path != root && strings.HasPrefix(f.Path, menu[i].Path+"/")
+	}
+	return menu
+}

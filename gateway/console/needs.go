@@ -1,0 +1,153 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+)
+
+// need is one thing that waits for an operator.
+type need struct {
+	Kind    string // the key of its words: what it is, and what to do
+	ID      string
+	At      time.Time
+	Profile string // whose it is; empty when that is not known
+	Why     string // in the service's words
+	Open    string // where more of it is; empty for nowhere
+	Deeds   []deed // the first one is what a bulk does
+}
+
+// needsPage is what pages/needs.html shows.
+type needsPage struct {
+	Needs []need
+	Kind  string // the one that is shown; empty for all
+	Kinds []string
+	More  bool // there are older ones
+}
+
+// maxNeeds is how many of each kind are shown, the newest.
+const maxNeeds = 50
+
+// needs is the page of what waits for an operator, newest first.
+func (c *Console) needs(r *http.Request) (page, error) {
+	kind := r.Form.Get("kind")
+	found, more, err := c.allNeeds(r.Context(), kind)
+	if err != nil {
+		return page{}, err
+	}
+	return page{Title: "needs.title", Name: "needs", Topic: "all", Body: needsPage{found, kind, needKinds(), more}}, nil
+}
+
+func needKinds() []string {
+	return []string{"session", "message", "letter", "job", "text", "outreach", "subscription"}
+}
+
+// allNeeds asks for every kind at once, or for one. more is whether any kind has more than is shown.
+func (c *Console) allNeeds(ctx context.Context, kind string) (found []need, more bool, err error) {
+	ask := map[string]func(ctx context.Context) (needs []need, next string, err error){
+		"session": c.parkedSessions, "message": c.messagesInDoubt, "letter": c.deadLetters, "job": c.failedJobs, "text": c.failedTexts,
+		"outreach": c.failedOutreach, "subscription": c.pausedSubscriptions,
+	}
+	kinds := needKinds()
+	lists, nexts := make([][]need, len(kinds)), make([]string, len(kinds))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, k := range kinds {
+		if kind == "" || kind == k {
+			group.Go(func() (err error) { lists[i], nexts[i], err = ask[k](ctx); return err })
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return nil, false, err
+	}
+	found = slices.Concat(lists...)
+	slices.SortStableFunc(found, func(a, b need) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.ID, b.ID)) })
+	return found, strings.Join(nexts, "") != "", nil
+}
+
+func (c *Console) parkedSessions(ctx context.Context) (needs []need, next string, err error) {
+	out, err := c.services.Onboarding.ListSessions(ctx, &onboardingv1.ListSessionsRequest{Stuck: true, PageSize: maxNeeds})
+	for _, s := range out.GetSessions() {
+		needs = append(needs, need{
+			Kind: "session", ID: s.GetSessionId(), At: s.GetUpdatedAt().AsTime(), Profile: s.GetProfileId(), Why: s.GetReason(),
+			Deeds: []deed{{Verb: "resume-session", ID: s.GetSessionId()}, {Verb: "reset-session", ID: s.GetSessionId()}},
+		})
+	}
+	return needs, out.GetNextPageToken(), err
+}
+
+func (c *Console) messagesInDoubt(ctx context.Context) (needs []need, next string, err error) {
+	out, err := c.services.Messaging.ListMessages(ctx, &messagingv1.ListMessagesRequest{Status: "parked", PageSize: maxNeeds})
+	for _, m := range out.GetMessages() {
+		needs = append(needs, need{
+			Kind: "message", ID: m.GetMessageId(), At: m.GetCreatedAt().AsTime(), Profile: m.GetProfileId(), Why: m.GetBody(),
+			Open: root + "/needs/messages/" + m.GetMessageId(),
+		})
+	}
+	return needs, out.GetNextPageToken(), err
+}
+
+func (c *Console) deadLetters(ctx context.Context) (needs []need, next string, err error) {
+	out, err := c.services.Onboarding.ListDeadLetters(ctx, &onboardingv1.ListDeadLettersRequest{Open: true, PageSize: maxNeeds})
+	for _, l := range out.GetDeadLetters() {
+		n := need{
+			Kind: "letter", ID: l.GetDeadLetterId(), At: l.GetCreatedAt().AsTime(), Why: l.GetResponse(),
+			Deeds: []deed{{Verb: "replay-letter", ID: l.GetDeadLetterId()}},
+		}
+		needs = append(needs, n)
+	}
+	return needs, out.GetNextPageToken(), err
+}
+
+func (c *Console) failedJobs(ctx context.Context) (needs []need, next string, err error) {
+	out, err := c.services.Jobs.ListWebhookJobs(ctx, &onboardingv1.ListWebhookJobsRequest{Status: "failed", PageSize: maxNeeds})
+	for _, j := range out.GetJobs() {
+		needs = append(needs, need{
+			Kind: "job", ID: j.GetJobId(), At: j.GetUpdatedAt().AsTime(), Why: j.GetEventType() + ": " + j.GetErrorMessage(),
+			Open:  root + "/queues/jobs/" + j.GetJobId(),
+			Deeds: []deed{{Verb: "retry-job", ID: j.GetJobId()}, {Verb: "cancel-job", ID: j.GetJobId()}},
+		})
+	}
+	return needs, out.GetNextPageToken(), err
+}
+
+func (c *Console) failedTexts(ctx context.Context) (needs []need, next string, err error) {
+	out, err := c.services.Outbound.ListQueuedTexts(ctx, &messagingv1.ListQueuedTextsRequest{Status: "failed", PageSize: maxNeeds})
+	for _, t := range out.GetTexts() {
+		needs = append(needs, need{
+			Kind: "text", ID: t.GetTextId(), At: t.GetEndedAt().AsTime(), Profile: t.GetProfileId(), Why: cmp.Or(t.GetExplanation(), t.GetFailure()),
+		})
+	}
+	return needs, out.GetNextPageToken(), err
+}
+
+func (c *Console) failedOutreach(ctx context.Context) (needs []need, next string, err error) {
+	out, err := c.services.Engagement.ListOutreach(ctx, &onboardingv1.ListOutreachRequest{Status: "failed", PageSize: maxNeeds})
+	for _, o := range out.GetOutreach() {
+		needs = append(needs, need{
+			Kind: "outreach", ID: o.GetOutreachId(), At: o.GetCreatedAt().AsTime(), Profile: o.GetProfileId(), Why: o.GetType() + ": " + o.GetError(),
+			Deeds: []deed{{Verb: "retry-outreach", ID: o.GetOutreachId()}, {Verb: "cancel-outreach", ID: o.GetOutreachId()}},
+		})
+	}
+	return needs, out.GetNextPageToken(), err
+}
+
+func (c *Console) pausedSubscriptions(ctx context.Context) (needs []need, next string, err error) {
+	out, err := c.services.Events.ListEventSubscriptions(ctx, &onboardingv1.ListEventSubscriptionsRequest{})
+	for _, s := range out.GetSubscriptions() {
+		if s.GetStatus() == "paused" {
+			needs = append(needs, need{
+				Kind: "subscription", ID: s.GetSubscriptionId(), At: s.GetUpdatedAt().AsTime(), Why: s.GetUrl() + ": " + s.GetPausedReason(),
+				Deeds: []deed{{Verb: "resume-subscription", ID: s.GetSubscriptionId()}},
+			})
+		}
+	}
+	return needs, "", err
+}

@@ -1,0 +1,55 @@
+package console
+
+import (
+	"net/http"
+	"strconv"
+
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+)
+
+// resumePage is what pages/resume.html shows.
+type resumePage struct {
+	Reason   string
+	Matched  int32
+	Sessions []string // the newest of them
+	More     bool
+}
+
+const (
+	resumedPage = 50
+	// maxResumed bounds what one press does: pages of so many sessions.
+	maxResumed = 10
+)
+
+// resumable says which parked sessions would be resumed: those whose reason has some words in it.
+func (c *Console) resumable(r *http.Request) (page, error) {
+	reason := r.Form.Get("reason")
+	out, err := c.services.Onboarding.ResumeSessions(r.Context(), &onboardingv1.ResumeSessionsRequest{
+		ReasonContains: reason, DryRun: true, PageSize: resumedPage,
+	})
+	if err != nil {
+		return page{}, err
+	}
+	return page{Title: "resume.title", Name: "resume", Body: resumePage{
+		Reason: reason, Matched: out.GetMatched(), Sessions: out.GetSessionIds(), More: out.GetNextPageToken() != "",
+	}}, nil
+}
+
+// resumeAll resumes them.
+func (c *Console) resumeAll(r *http.Request) (notice, error) {
+	in := &onboardingv1.ResumeSessionsRequest{ReasonContains: r.Form.Get("reason"), PageSize: resumedPage}
+	var resumed, left int
+	for range maxResumed {
+		out, err := c.services.Onboarding.ResumeSessions(r.Context(), in)
+		if err != nil {
+			return notice{}, err
+		}
+		resumed, left = resumed+len(out.GetSessionIds()), left+len(out.GetUnresumed())
+		if in.PageToken = out.GetNextPageToken(); in.GetPageToken() == "" {
+			break
+		}
+	}
+	n := said("resume.done", strconv.Itoa(resumed), strconv.Itoa(left))
+	n.Bad, n.To = left > 0, root+"/needs"
+	return n, nil
+}
