@@ -3,8 +3,11 @@ package console
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"net/http"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +25,7 @@ type need struct {
 	Profile string // whose it is; empty when that is not known
 	Why     string // in the service's words
 	Open    string // where more of it is; empty for nowhere
+	Gates   string // why it is so, gate by gate; empty for nowhere
 	Deeds   []deed // the first one is what a bulk does
 }
 
@@ -77,10 +81,22 @@ func (c *Console) parkedSessions(ctx context.Context) (needs []need, next string
 	for _, s := range out.GetSessions() {
 		needs = append(needs, need{
 			Kind: "session", ID: s.GetSessionId(), At: s.GetUpdatedAt().AsTime(), Profile: s.GetProfileId(), Why: s.GetReason(),
+			Open: messageIn(s.GetReason()), Gates: root + "/why/sessions/" + s.GetSessionId(),
 			Deeds: []deed{{Verb: "resume-session", ID: s.GetSessionId()}, {Verb: "reset-session", ID: s.GetSessionId()}},
 		})
 	}
 	return needs, out.GetNextPageToken(), err
+}
+
+// messageNamed is a message in the reason of a parked session, which says what to do to it: in doubt, or refused for good.
+var messageNamed = regexp.MustCompile(`message(?:s/| )([0-9a-f]{8}-[0-9a-f-]{27})\b`)
+
+// messageIn is where the message of a reason is resolved; empty when it names none.
+func messageIn(reason string) string {
+	if found := messageNamed.FindStringSubmatch(reason); found != nil {
+		return root + "/needs/messages/" + found[1]
+	}
+	return ""
 }
 
 func (c *Console) messagesInDoubt(ctx context.Context) (needs []need, next string, err error) {
@@ -98,12 +114,24 @@ func (c *Console) deadLetters(ctx context.Context) (needs []need, next string, e
 	out, err := c.services.Onboarding.ListDeadLetters(ctx, &onboardingv1.ListDeadLettersRequest{Open: true, PageSize: maxNeeds})
 	for _, l := range out.GetDeadLetters() {
 		n := need{
-			Kind: "letter", ID: l.GetDeadLetterId(), At: l.GetCreatedAt().AsTime(), Why: l.GetResponse(),
+			Kind: "letter", ID: l.GetDeadLetterId(), At: l.GetCreatedAt().AsTime(), Why: answered(l),
 			Deeds: []deed{{Verb: "replay-letter", ID: l.GetDeadLetterId()}},
+		}
+		if n.Open = messageIn(n.Why); l.GetSessionId() != "" {
+			n.Gates = root + "/why/sessions/" + l.GetSessionId()
 		}
 		needs = append(needs, n)
 	}
 	return needs, out.GetNextPageToken(), err
+}
+
+// answered is what the last attempt of an alarm was answered: our own error's message, or whatever it was.
+func answered(l *onboardingv1.DeadLetter) string {
+	var ours struct{ Message string }
+	if json.Unmarshal([]byte(l.GetResponse()), &ours) != nil || ours.Message == "" {
+		ours.Message = l.GetResponse()
+	}
+	return strings.TrimSpace(strconv.Itoa(int(l.GetStatus())) + " " + ours.Message)
 }
 
 func (c *Console) failedJobs(ctx context.Context) (needs []need, next string, err error) {

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -35,6 +36,11 @@ type queuesPage struct {
 	Statuses      []string
 	Rows          []queueRow
 	Next          string // the address of the next page; empty on the last
+}
+
+// Doable reports whether anything can be done to any row.
+func (p queuesPage) Doable() bool {
+	return slices.ContainsFunc(p.Rows, func(r queueRow) bool { return len(r.Deeds) > 0 })
 }
 
 const queueShown = 50

@@ -4,13 +4,13 @@ func wordsOfNeeds() glossary {
 	return glossary{
 		"needs.title": {"Needs you", "Precisa de você"}, "needs.kinds": {"Kinds", "Tipos"}, "needs.all": {"everything", "tudo"},
 		"needs.none": {"Nothing needs you.", "Nada precisa de você."}, "needs.ago": {"%s ago", "há %s"},
-		"needs.choose": {"Choose:", "Escolher:"}, "needs.person": {"Person", "Pessoa"}, "needs.open": {"Open", "Abrir"},
+		"needs.choose": {"Choose:", "Escolher:"}, "needs.person": {"Person", "Pessoa"}, "needs.open": {"Look at it and resolve", "Ver e resolver"},
 		"needs.bulk":      {"Review what is ticked", "Conferir o que está marcado"},
 		"needs.bulk.what": {"The next page says what would happen. Nothing is done before.", "A próxima página diz o que aconteceria. Nada é feito antes."},
 		"needs.more":      {"There are older ones; choose a kind, or mend these first.", "Há itens mais antigos; escolha um tipo ou resolva estes primeiro."},
 
 		"needs.session": {"Session is parked", "Sessão estacionada"}, "needs.session.many": {"parked sessions", "sessões estacionadas"},
-		"needs.session.do": {"Mend what the reason names, then resume. If it cannot be mended, reset.", "Corrija o que o motivo diz e depois retome. Se não tiver correção, reinicie."},
+		"needs.session.do": {"Mend what the reason names: where it names a text, resolve that first. Then resume. If it cannot be mended, reset.", "Corrija o que o motivo diz: se ele cita um texto, resolva-o antes. Depois retome. Se não tiver correção, reinicie."},
 		"needs.message":    {"Text in doubt", "Texto em dúvida"}, "needs.message.many": {"texts in doubt", "textos em dúvida"},
 		"needs.message.do": {"Open the evidence, and say whether Twilio has it.", "Abra as evidências e diga se a Twilio tem o texto."},
 		"needs.letter":     {"QStash gave an alarm up", "A QStash desistiu de um alarme"}, "needs.letter.many": {"dead letters", "alarmes desistidos"},
@@ -62,7 +62,7 @@ func wordsOfDeeds() glossary {
 
 func wordsOfEvidence() glossary {
 	return glossary{
-		"evidence.title": {"Text in doubt", "Texto em dúvida"}, "evidence.attempt": {"attempt %d", "tentativa %d"}, "evidence.next": {"Twilio is asked again in", "A Twilio é consultada de novo em"},
+		"evidence.title": {"What is known of a text", "O que se sabe de um texto"}, "evidence.attempt": {"attempt %d", "tentativa %d"}, "evidence.next": {"Twilio is asked again in", "A Twilio é consultada de novo em"},
 		"evidence.looks": {"What Twilio's list had", "O que a lista da Twilio tinha"}, "evidence.no_looks": {"It was not looked for yet.", "Ainda não foi procurado."},
 		"evidence.receipts": {"Receipts", "Recibos"}, "evidence.no_receipts": {"None came.", "Nenhum chegou."},
 		"evidence.resolve": {"Resolve", "Resolver"}, "evidence.what": {"What is true?", "O que é verdade?"},
@@ -135,10 +135,11 @@ func wordsOfEngagement() glossary {
 
 func wordsOfScript() glossary {
 	return glossary{
-		"script.title": {"Flow and copy", "Fluxo e textos"}, "script.version": {"Flow %s, texts %s. ✉ counts segments at most: with the longest name.", "Fluxo %s, textos %s. ✉ conta segmentos no máximo: com o nome mais longo."},
+		"script.title": {"Flow and copy", "Fluxo e textos"}, "script.version": {"Flow %s, texts %s. Segments are counted with the longest name.", "Fluxo %s, textos %s. Os segmentos são contados com o nome mais longo."},
 		"script.opening": {"At activation", "Na ativação"}, "script.explanation": {"In answer to a yes", "Em resposta a um sim"}, "script.first": {"After the reply to it", "Depois da resposta"},
 		"script.step": {"Then", "Depois"}, "script.later": {"In answer to Later", "Em resposta a Depois"}, "script.after": {"after %s", "após %s"},
 		"script.delivered": {"waits %s at most for the one before to be delivered", "espera no máximo %s pela entrega do anterior"},
+		"script.segments":  {"segments: %d", "segmentos: %d"},
 		"script.others":    {"Texts of engagement and of goals", "Textos de engajamento e de lembretes"},
 	}
 }
@@ -146,7 +147,7 @@ func wordsOfScript() glossary {
 func wordsOfLedger() glossary {
 	return glossary{
 		"ledger.title": {"Ledger of consent", "Registro de consentimento"}, "ledger.none": {"Nothing is recorded of this number.", "Nada está registrado deste número."},
-		"ledger.verified": {"All %d lines are what was written, and none is missing.", "Todas as %d linhas são o que foi escrito, e nenhuma falta."},
+		"ledger.verified": {"Verified. Lines: %d; all are as they were written, and none is missing.", "Verificado. Linhas: %d; todas são como foram escritas, e nenhuma falta."},
 		"ledger.broken":   {"The ledger is not what was written. Line %d:", "O registro não é o que foi escrito. Linha %d:"}, "ledger.head": {"Last hash", "Último hash"},
 		"ledger.blocked": {"Twilio refuses to send; only START from the phone lifts that", "A Twilio recusa o envio; só START vindo do celular libera"},
 		"ledger.at":      {"When", "Quando"}, "ledger.state": {"State", "Estado"}, "ledger.source": {"By", "Por"}, "ledger.words": {"Words", "Palavras"}, "ledger.by": {"Operator", "Operador"},
