@@ -28,8 +28,10 @@ type seedCommand struct {
 
 // Help is what --help says after the first line.
 func (c *seedCommand) Help() string {
-	return `ONBOARDING_DATABASE_URL and MESSAGING_DATABASE_URL name the databases; ". environ.sh" in the data folder of paceline up sets them while it runs.
-They are migrated first. Nothing that is written is due: no message is sent for it. The numbers are of exchange 555, which has no subscribers. It refuses a
+	return `ONBOARDING_DATABASE_URL and MESSAGING_DATABASE_URL name the databases; ". environ.sh" in the data folder of paceline up
+sets them while it runs. They are migrated first.
+
+Nothing that is written is due: no message is sent for it. The numbers are of exchange 555, which has no subscribers. It refuses a
 database with people in it, and one that is not on this machine.`
 }
 
@@ -65,7 +67,7 @@ func (c *seedCommand) Run(ctx context.Context, t terminal) (err error) {
 	bar, began := progress(t.out, 2*seed.People(c.Sessions)), time.Now()
 	made, err := seed.Run(ctx, seed.Config{
 		Onboarding: people, Messaging: messages, OrgID: c.Org, Sender: c.Sender, Sessions: c.Sessions, Messages: c.Messages, Add: c.Add,
-		Now: began, Wrote: func(n int) { _ = bar.Add(n) }, // a bar that cannot be drawn is not worth an end
+		Now: began, Wrote: bar.Add,
 	})
 	if err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Package seed fills the databases of both services with people who were here for a year, for looking at the console and at plans. Nothing that
-// it writes is due: no loop of the product takes any of it up, and no message is sent for it.
+// Package seed fills the databases of both services with people who were here for a year, for looking at the console and at plans.
+// Nothing that it writes is due: no loop of the product takes any of it up, and no message is sent for it.
 package seed
 
 import (
@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -22,7 +23,7 @@ type Config struct {
 	Sessions, Messages    int // of each session as many messages, rounded down
 	Add                   bool
 	Now                   time.Time
-	Wrote                 func(people int) // is told of each chunk, by either database; may be nil
+	Wrote                 func(people int) error // is told of each chunk, by either database; may be nil
 }
 
 // Made is what was written.
@@ -108,14 +109,17 @@ type database struct {
 	each, last []string // statements for each chunk, and behind all of them
 }
 
-func (d database) fill(ctx context.Context, args pgx.NamedArgs, first, last int, wrote func(people int)) error {
+func (d database) fill(ctx context.Context, args pgx.NamedArgs, first, last int, wrote func(people int) error) error {
 	for from := first; from <= last; from += chunk {
 		to := min(from+chunk-1, last)
 		if err := d.write(ctx, d.each, args, from, to); err != nil {
 			return fmt.Errorf("fill %s: %w", d.name, err)
 		}
-		if wrote != nil {
-			wrote(to - from + 1)
+		if wrote == nil {
+			continue
+		}
+		if err := wrote(to - from + 1); err != nil {
+			return err
 		}
 	}
 	if err := d.write(ctx, d.last, args, first, last); err != nil {
@@ -127,7 +131,8 @@ func (d database) fill(ctx context.Context, args pgx.NamedArgs, first, last int,
 	return nil
 }
 
-// write runs statements in one transaction, in which no event is written. Who else writes to these tables waits for it, and has theirs written.
+// write runs statements in one transaction, in which no event is written. Another writer of these tables waits for it, and has its events
+// written.
 func (d database) write(ctx context.Context, statements []string, args pgx.NamedArgs, first, last int) error {
 	return pgx.BeginFunc(ctx, d.conn, func(tx pgx.Tx) error {
 		settings := []string{`set local synchronous_commit = off`, `set local jit = off`}
@@ -143,9 +148,7 @@ func (d database) write(ctx context.Context, statements []string, args pgx.Named
 			}
 		}
 		of := pgx.NamedArgs{"first": first, "last": last}
-		for name, value := range args {
-			of[name] = value
-		}
+		maps.Copy(of, args)
 		for _, sql := range statements {
 			if _, err := tx.Exec(ctx, strings.ReplaceAll(sql, "{id}", id), of); err != nil {
 				return err

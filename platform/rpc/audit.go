@@ -121,16 +121,32 @@ func (a *About) read(m protoreflect.Message) {
 			continue
 		}
 		name, value := string(field.Name()), m.Get(field).String()
-		isID := strings.HasSuffix(name, "_id") && name != "org_id" && len(value) == len(uuid.Nil.String()) && uuid.Validate(value) == nil
+		id, err := uuid.Parse(value) // in every spelling that a service takes
+		isID := strings.HasSuffix(name, "_id") && name != "org_id" && err == nil
 		switch {
 		case isID && name == "profile_id" && a.ProfileID == "":
-			a.ProfileID = value
+			a.ProfileID = id.String()
 		case isID && name != "profile_id" && a.TargetID == "":
-			a.TargetID = value
-		case (name == "phone" || name == "to") && a.Phone == "" && looksLikePhone(value):
-			a.Phone = value
+			a.TargetID = id.String()
+		case (name == "phone" || name == "to") && a.Phone == "":
+			a.Phone = phoneIn(value)
 		}
 	}
+}
+
+// phoneIn is a phone number in the shape of E.164, however it is spelled; empty for what is none. A number without its country stays
+// without.
+func phoneIn(text string) string {
+	digits := strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return r
+		}
+		return -1
+	}, text)
+	if phone := "+" + digits; len(text) <= 3*len(digits) && looksLikePhone(phone) {
+		return phone
+	}
+	return ""
 }
 
 // looksLikePhone is the shape of E.164.

@@ -5,30 +5,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	auditv1 "paceline.internal/proto/gen/paceline/audit/v1"
-	methodv1 "paceline.internal/proto/gen/paceline/method/v1"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-func TestAboutOf(t *testing.T) {
+func TestWhomACallIsAboutIsKeptHoweverItIsSpelled(t *testing.T) {
 	t.Parallel()
-	const one, other = "01900000-0000-7000-8000-000000000001", "01900000-0000-7000-8000-000000000002"
-	for _, tc := range []struct {
-		name    string
-		message any
-		want    About
-	}{
-		{name: "Ids", message: &auditv1.AuditEntry{ProfileId: one, TargetId: other}, want: About{ProfileID: one, TargetID: other}},
-		{name: "TheFirstOfSeveral", message: &auditv1.AuditEntry{AuditId: one, TargetId: other}, want: About{TargetID: one}},
-		{name: "Phone", message: &auditv1.AuditEntry{Phone: "+15005550006"}, want: About{Phone: "+15005550006"}},
-		{name: "WordsAreNotKept", message: &auditv1.AuditEntry{ProfileId: "Ada Lovelace", TargetId: one + " ", Phone: "Ada", Method: one}},
-		{name: "IdsOfTheMessageWithin", message: &auditv1.AuditEntry{Actor: &auditv1.Actor{RequestId: one}}, want: About{TargetID: one}},
-		{name: "NoFieldWithAnId", message: &methodv1.Method{}},
-		{name: "NoMessage", message: "x"},
-		{name: "Nothing", message: nil},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			require.Equal(t, tc.want, aboutOf(tc.message))
-		})
+	const id = "0190b2a4-1234-7000-8000-000000000001"
+	for _, spelled := range []string{id, "0190b2a4123470008000000000000001", "urn:uuid:" + id, "{" + id + "}"} {
+		require.Equal(t, About{ProfileID: id}, aboutOf(&onboardingv1.GetProfileRequest{ProfileId: spelled}), spelled)
+	}
+	for _, spelled := range []string{"+12025550143", " 12025550143", "+1-202-555-0143", "+1 (202) 555.0143", "+1\u00a0202\u00a0555\u00a00143"} {
+		require.Equal(t, About{Phone: "+12025550143"}, aboutOf(&onboardingv1.ListProfilesRequest{Phone: spelled}), spelled)
+	}
+	for _, other := range []string{"", "ana", "+1", "0190b2a4-1234-7000-8000-000000000001", "call 911 and tell them that the answer is 4232123"} {
+		require.Empty(t, aboutOf(&onboardingv1.ListProfilesRequest{Phone: other}), other)
 	}
 }

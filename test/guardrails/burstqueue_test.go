@@ -77,7 +77,7 @@ func queueInText(path, said string) string {
 	switch {
 	case queueInsert.MatchString(said):
 		return "an insert into sms_outbound_jobs"
-	case queueTable.MatchString(said) && path != queueStore:
+	case queueTable.MatchString(said) && path != queueStore && !within(path, product+"/gateway"): // it has no database: there it is a label
 		return "sms_outbound_jobs outside of its store"
 	case queueService.MatchString(said) && within(path, onboarding):
 		return "a call of OutboundService"

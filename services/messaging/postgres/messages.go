@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/services/messaging/send"
@@ -52,7 +53,30 @@ func (s *Store) Messages(ctx context.Context, q send.Query) (found []send.Messag
 	case q.Status != "":
 		sql = sqlNewestOfRare
 	}
-	return messages(ctx, s.pool, sql, postgres.Args{
+	args := postgres.Args{
 		"org": q.OrgID, "profile": null(q.ProfileID), "key": q.Key, "status": null(string(q.Status)), "before": q.Before, "limit": q.Limit,
-	})
+	}
+	if sql != sqlNewestOfRare {
+		return messages(ctx, s.pool, sql, args)
+	}
+	return inOrder(ctx, s.pool, sql, args, toMessage)
 }
+
+// inOrder asks for rows with sqlInOrder sent ahead.
+func inOrder[T any](ctx context.Context, db postgres.DB, sql string, args postgres.Args, read pgx.RowToFunc[T]) (found []T, err error) {
+	var batch pgx.Batch
+	batch.Queue(sqlInOrder)
+	batch.Queue(sql, args).Query(func(rows pgx.Rows) (err error) {
+		found, err = pgx.CollectRows(rows, read)
+		return err
+	})
+	err = db.SendBatch(ctx, &batch).Close()
+	return found, err
+}
+
+// sqlInOrder, sent ahead in the same transaction, has a page read from its end of the index by age, and what belongs to each of its rows
+// by a key: the planner would rather read all that have a status by another index and sort them, or hash every message for a few rows of
+// the queue.
+const sqlInOrder = `select set_config('enable_sort', 'off', true), set_config('enable_bitmapscan', 'off', true),
+    set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
+    set_config('plan_cache_mode', 'force_custom_plan', true)`

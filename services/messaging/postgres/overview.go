@@ -15,7 +15,8 @@ import (
 const sqlUndelivered = `
 select m.at, (select count(*) from (
         select from sms_messages s where s.org_id = @org and s.status in ('accepted', 'queued', 'sent')
-          and s.accepted_at >= m.at and s.accepted_at < m.at + interval '1 minute' limit @each) n)::int as on_their_way, (select count(*) from (
+          and s.accepted_at >= m.at and s.accepted_at < m.at + interval '1 minute' limit @each) n)::int as on_their_way,
+    (select count(*) from (
         select from sms_messages s where s.org_id = @org and s.status in ('failed', 'undelivered')
           and s.accepted_at >= m.at and s.accepted_at < m.at + interval '1 minute' limit @each) n)::int as failed
 from generate_series(@first::timestamptz, @last::timestamptz, interval '1 minute') m (at)
@@ -24,7 +25,8 @@ order by m.at`
 // sqlInDoubtOf counts by an index what sqlInDoubt counts of all organisations; since when is that of the first that was asked for.
 const sqlInDoubtOf = `
 select (select count(*) from (
-        select from sms_messages s where s.org_id = @org and s.status = u.status and s.status not in ('delivered', 'received') limit @most) n)::int,
+        select from sms_messages s
+        where s.org_id = @org and s.status = u.status and s.status not in ('delivered', 'received') limit @most) n)::int,
     (select coalesce(s.attempted_at, s.created_at) from sms_messages s
      where s.org_id = @org and s.status = u.status and s.status not in ('delivered', 'received') order by s.id limit 1)
 from (values (1, 'unknown'), (2, 'parked')) u (place, status)

@@ -37,6 +37,8 @@ const (
 	// DeliveryTimeout bounds one try, with the connection.
 	DeliveryTimeout = 15 * time.Second
 	connectTimeout  = 5 * time.Second
+	// noteTimeout bounds what is noted of a try that failed.
+	noteTimeout = 5 * time.Second
 	// textWait is when the text of a message is asked for again that messaging could not give.
 	textWait = 10 * time.Second
 	// maxURL bounds the URL of a subscriber, in bytes.
@@ -229,7 +231,7 @@ func (c *Courier) post(ctx context.Context, s Subscription, eventID string, body
 		if failed, ok := errors.AsType[*url.Error](err); ok {
 			err = failed.Err
 		}
-		return fmt.Errorf("no answer: %w", err)
+		return errors.New("no answer: " + err.Error()) // not wrapped: an outage of the network is the subscriber's here, not our database's
 	}
 	defer func() { _ = answer.Body.Close() }() // whatever is left is not read
 	_, _ = io.CopyN(io.Discard, answer.Body, maxAnswer)
@@ -253,6 +255,8 @@ func retryAfter(header string, now time.Time) time.Duration {
 
 // failed notes a try that failed, and pauses a subscription that wants no more or has failed for too long.
 func (c *Courier) failed(ctx context.Context, s Subscription, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout) // the try may have used up all of its own time
+	defer cancel()
 	since, err := c.Subscriptions.Failing(ctx, s.ID, c.Now())
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package events_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/events"
 )
@@ -89,7 +91,7 @@ func TestDeliveries(t *testing.T) {
 		w.exec(`update event_subscriptions set cursor_seq = 0`)
 		n, more, err := w.store.FanOut(t.Context(), s.ID, 500, 4, w.clock.Now())
 		require.NoError(t, err)
-		require.True(t, more)
+		require.False(t, more, "there is no room")
 		require.Equal(t, 4, n)
 		n, more, err = w.store.FanOut(t.Context(), s.ID, 500, 4, w.clock.Now())
 		require.NoError(t, err)
@@ -296,6 +298,22 @@ func TestDeliveries(t *testing.T) {
 		require.NoError(t, err)
 		w.drains(r)
 		require.Equal(t, []int64{2, 1}, host.got["ana"])
+	})
+
+	t.Run("ATryThatUsedUpItsTimeIsNotedAndIsNoOutageOfOurs", func(t *testing.T) {
+		t.Parallel()
+		w, host := setup(t), newSubscriber(t)
+		s := w.subscribes(host.URL)
+		job := queue.Job{OrgID: orgID, Subject: s.ID + ":ana", Payload: []byte(`{"id":"1","data":{}}`)}
+		ctx, cancel := context.WithCancel(t.Context())
+		host.status = func(*http.Request) int {
+			cancel()
+			return http.StatusInternalServerError
+		}
+		err := w.courier().Deliver(ctx, job)
+		require.ErrorContains(t, err, "no answer: ")
+		require.False(t, postgres.Outage(err), "the queue would take it for one of our database's, and try for ever")
+		require.Equal(t, w.clock.Now().UTC(), w.subscription(s.ID).FailingSince.UTC())
 	})
 
 	t.Run("AnOrganisationHasAtMostTwentySubscriptions", func(t *testing.T) {

@@ -39,6 +39,9 @@ var (
 	ErrDraining = errors.New("the process ends; connect again")
 )
 
+// ErrAhead is a reader that was further than the log goes: it reads another log, or the database was restored.
+var ErrAhead = errors.New("after is beyond the end of the log: it is of another environment, or the log was restored from a backup")
+
 // DeletedError is a reader that has missed something: the log does not go back so far.
 type DeletedError struct{ UpTo int64 }
 

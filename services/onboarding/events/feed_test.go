@@ -171,6 +171,8 @@ func TestFeed(t *testing.T) {
 		found, again := w.reads(deleted.UpTo)
 		require.Equal(t, []int{3}, numbers(found))
 		require.Equal(t, next, again)
+		_, _, err = w.store.Read(t.Context(), orgID, next+1, []string{}, 10)
+		require.ErrorIs(t, err, events.ErrAhead, "of another environment, or from before a restore")
 		_, _, err = w.store.Read(t.Context(), another, 4, []string{}, 10)
 		require.NoError(t, err, "who has had all of their own has missed nothing")
 	})

@@ -160,8 +160,8 @@ from (select count(*) as n, max(seq) as last from looked) l left join (chosen jo
 order by e.seq`
 )
 
-// Read reads the log of an organisation behind a number, and returns up to where it has looked. A *events.DeletedError when it misses some;
-// 0 begins with the oldest there is.
+// Read reads the log of an organisation behind a number, and returns up to where it has looked. A *events.DeletedError when it misses some,
+// events.ErrAhead when the log does not go so far; 0 begins with the oldest there is.
 func (s *Events) Read(ctx context.Context, orgID string, after int64, types []string, limit int) (
 	found []events.Event, next int64, err error,
 ) {
@@ -169,6 +169,9 @@ func (s *Events) Read(ctx context.Context, orgID string, after int64, types []st
 	var last, deleted int64
 	if err := s.pool.QueryRow(ctx, sqlLogEnds, args).Scan(&last, &deleted); err != nil {
 		return nil, 0, fmt.Errorf("read the log of events: %w", err)
+	}
+	if after > last {
+		return nil, 0, events.ErrAhead
 	}
 	if after > 0 && after < deleted {
 		return nil, 0, &events.DeletedError{UpTo: deleted}
@@ -235,7 +238,8 @@ func (s *Events) Behind(ctx context.Context) (ids []string, err error) {
 	return ids, wrap("look for subscriptions that are behind", err)
 }
 
-// FanOut makes deliveries of what is next for a subscription, and moves its cursor with them.
+// FanOut makes deliveries of what is next for a subscription, and moves its cursor with them; more says that there is room and reason for
+// others.
 func (s *Events) FanOut(ctx context.Context, id string, limit, open int, now time.Time) (made int, more bool, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		sub, waiting := events.Subscription{ID: id}, 0
@@ -263,7 +267,7 @@ func (s *Events) FanOut(ctx context.Context, id string, limit, open int, now tim
 		if err != nil {
 			return err
 		}
-		made, more = int(tag.RowsAffected()), len(next) == limit
+		made, more = int(tag.RowsAffected()), len(next) == limit && waiting+limit < open
 		_, err = tx.Exec(ctx, sqlMoveCursor, postgres.Args{"subscription": id, "seq": next[len(next)-1].Seq})
 		return err
 	})

@@ -167,6 +167,9 @@ func answerEvents(err error) error {
 		return refuse(codes.OutOfRange, onboardingv1.Reason_REASON_EVENTS_DELETED,
 			fmt.Sprintf("events up to %[1]d are not kept any more: read the state of people anew, then go on with after=%[1]d", deleted.UpTo), 0)
 	}
+	if errors.Is(err, events.ErrAhead) {
+		return invalid(err.Error())
+	}
 	return answer(err)
 }
 

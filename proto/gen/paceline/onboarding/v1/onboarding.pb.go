@@ -1328,8 +1328,8 @@ func (x *ListProfilesRequest) GetOptedOut() bool {
 // ListProfilesResponse is one page.
 type ListProfilesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Newest first. A page of several filters may have fewer than page_size, and even none, although it is not the last: it looks at so many
-	// people and no more.
+	// Newest first. A page of several filters, or of a name that many have, may have fewer than page_size, and even none, although it is not the
+	// last: it looks at so many people and no more.
 	Profiles []*Profile `protobuf:"bytes,1,rep,name=profiles,proto3" json:"profiles,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
