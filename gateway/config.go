@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/url"
 	"slices"
+	"strings"
 
 	"paceline.internal/gateway/console"
 	"paceline.internal/platform/config"
@@ -118,6 +119,9 @@ func (c *Config) console() (problems []error) {
 	if err := console.CheckKey(c.ConsoleKey); err != nil {
 		problem("CONSOLE_KEY", err.Error(), "seals the console's cookies; openssl rand -hex 32")
 	}
+	if c.PublicBaseURL.Public() && strings.HasPrefix(c.PublicBaseURL.String(), "http:") {
+		problem("CONSOLE", "is on, and PUBLIC_BASE_URL is a public origin without TLS", "its cookies would cross the internet in the open; use https")
+	}
 	provider := c.provider()
 	whole := provider.Issuer != "" && provider.ClientID != "" && !provider.ClientSecret.IsZero() &&
 		provider.OrgClaim != "" && provider.RoleClaim != ""
@@ -125,7 +129,16 @@ func (c *Config) console() (problems []error) {
 		problem("OIDC_ISSUER, OIDC_CLIENT_ID, OIDC_CLIENT_SECRET, OIDC_ORG_CLAIM and OIDC_ROLE_CLAIM", "are not all set",
 			"set all of them, or none")
 	}
+	if issuer, err := url.Parse(c.OIDCIssuer); c.OIDCIssuer != "" && (err != nil || issuer.Host == "" || !private(issuer)) {
+		problem("OIDC_ISSUER", "must be an https URL, or an http one in a private network", "whom the console believes who a person is")
+	}
 	return problems
+}
+
+// private reports whether nobody on the way can change what a URL is answered: by https, or because no way leads through the internet.
+func private(u *url.URL) bool {
+	origin, err := config.ParseOrigin(u.Scheme + "://" + u.Host)
+	return err == nil && (u.Scheme == "https" || !origin.Public())
 }
 
 // provider is the provider of OpenID Connect that people sign in with; the zero value is none.

@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +57,45 @@ func TestLoadConfig(t *testing.T) {
 		env["PUBLIC_BASE_URL"] = "https://paceline.example.com"
 		_, err = LoadConfig(env)
 		require.ErrorContains(t, err, "CONSOLE_HANDSETS_URL is set, and PUBLIC_BASE_URL is a public origin")
+	})
+
+	t.Run("TheConsoleIsServedOnlyWithWhatKeepsItClosed", func(t *testing.T) {
+		t.Parallel()
+		whole := map[string]string{
+			"CONSOLE": "on", "CONSOLE_KEY": strings.Repeat("0f", 32) + "," + strings.Repeat("f0", 32), "OIDC_ISSUER": "https://id.example/realm", "OIDC_CLIENT_ID": "paceline",
+			"OIDC_CLIENT_SECRET": "hunter2", "OIDC_ORG_CLAIM": "org_id", "OIDC_ROLE_CLAIM": "groups",
+		}
+		load := func(changes ...string) error {
+			env := environ()
+			maps.Copy(env, whole)
+			for i := 0; i < len(changes); i += 2 {
+				env[changes[i]] = changes[i+1]
+			}
+			_, err := LoadConfig(env)
+			return err
+		}
+		require.NoError(t, load())
+		require.NoError(t, load("OIDC_ISSUER", "http://keycloak:8080/realm"))
+		require.NoError(t, load("CONSOLE", "", "CONSOLE_KEY", ""), "it is off by default")
+		require.NoError(t, load("PUBLIC_BASE_URL", "http://127.0.0.1:8080"))
+		for variable := range whole {
+			if strings.HasPrefix(variable, "OIDC_") {
+				require.ErrorContains(t, load(variable, ""), "OIDC_ROLE_CLAIM are not all set", variable)
+			}
+		}
+		for _, tc := range []struct{ variable, value, want string }{
+			{"CONSOLE", "yes", "CONSOLE must be on or off"},
+			{"CONSOLE_KEY", "", "CONSOLE_KEY is missing"},
+			{"CONSOLE_KEY", "hunter2", "CONSOLE_KEY must be 32 bytes in base64 or hexadecimal"},
+			{"CONSOLE_KEY", whole["CONSOLE_KEY"] + ",", "CONSOLE_KEY has an empty secret"},
+			{"PUBLIC_BASE_URL", "http://paceline.example", "CONSOLE is on, and PUBLIC_BASE_URL is a public origin without TLS"},
+			{"OIDC_ISSUER", "http://id.example", "OIDC_ISSUER must be an https URL"},
+			{"OIDC_ISSUER", "id.example", "OIDC_ISSUER must be an https URL"},
+		} {
+			err := load(tc.variable, tc.value)
+			require.ErrorContains(t, err, tc.want)
+			require.NotContains(t, err.Error(), "hunter2")
+		}
 	})
 
 	t.Run("S0_06_EverythingMissingIsReportedAtOnce", func(t *testing.T) {

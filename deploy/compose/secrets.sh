@@ -41,7 +41,7 @@ vendor() {
 	fi
 }
 
-for own in postgres_password onboarding_database_password messaging_database_password service_auth_secret api_jwt_secret; do
+for own in postgres_password onboarding_database_password messaging_database_password service_auth_secret api_jwt_secret console_key; do
 	keep "$own" "$(random)"
 done
 for service in onboarding messaging; do
@@ -56,9 +56,10 @@ vendor qstash_current_signing_key sig_7kYjw48mhY7kAjqNGcy6cr29RJ6r
 vendor qstash_next_signing_key sig_5ZB6DVzB1wjE8S6rZ7eenA8Pdnhs
 vendor twilio_auth_token 0123456789abcdef0123456789abcdef
 
-# Empty turns the route off.
+# Empty turns the route off, and of the last the console's sign-in by OpenID Connect.
 keep kapso_webhook_secret ""
 keep shopify_webhook_secret ""
+keep oidc_client_secret ""
 
 echo "the secrets are in $folder"
 for name in qstash_token qstash_current_signing_key qstash_next_signing_key twilio_auth_token; do

@@ -178,7 +178,7 @@ func (u *upCommand) welcome(t terminal, s *stage, secrets stack.Secrets, dir, li
 	_, err = fmt.Fprintf(t.out, `Paceline is up. Ctrl-C stops it; the data stays (secrets in %[1]s, Postgres in %[11]s).
 
   console     %[14]s
-              (signs in once, within ten minutes; paceline console prints another)
+              (signs in once, within ten minutes; go run ./deploy/paceline console%[13]s prints another)
 
   gateway     http://%[2]s    ops http://%[3]s/metrics, /readyz
   onboarding  grpc %[4]s           ops http://%[5]s

@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/cookiejar"
@@ -178,6 +179,36 @@ func TestSignInByToken(t *testing.T) {
 	})
 }
 
+func TestCookies(t *testing.T) {
+	t.Parallel()
+	b, err := newBox(config.NewSecret(key))
+	require.NoError(t, err)
+	for _, tc := range []struct{ name, purpose, want string }{
+		{name: "https", purpose: purposeSession, want: "__Host-paceline=X; Path=/; Max-Age=28800; HttpOnly; Secure; SameSite=Lax"},
+		{name: "http", purpose: purposeSession, want: "paceline=X; Path=/console; Max-Age=28800; HttpOnly; SameSite=Lax"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := cookies{box: b, secure: tc.name == "https", now: func() time.Time { return noon }}
+			answer := httptest.NewRecorder()
+			require.NoError(t, c.enter(answer, rpc.Principal{Subject: "ada", OrgID: org, Role: rpc.RoleOperator}, noon.Add(24*time.Hour)))
+			set := answer.Result().Cookies()[0]
+			sealed := set.Value
+			set.Value = "X"
+			require.Equal(t, tc.want, set.String(), "eight hours at the most")
+			require.NotContains(t, sealed, "ada")
+			r := httptest.NewRequest(http.MethodGet, root, nil)
+			r.AddCookie(&http.Cookie{Name: set.Name, Value: sealed})
+			who, ok := c.session(r)
+			require.True(t, ok)
+			require.Equal(t, "ada", who.Subject)
+			other := httptest.NewRequest(http.MethodGet, root, nil)
+			other.AddCookie(&http.Cookie{Name: c.cookie(purposeFlow, "", 0).Name, Value: sealed})
+			require.ErrorIs(t, c.get(other, purposeFlow, &flow{}), errSealed, "one cookie is not another")
+		})
+	}
+}
+
 func TestBox(t *testing.T) {
 	t.Parallel()
 	sealedBy := func(keys string) *box {
@@ -305,6 +336,23 @@ func (p *testProvider) configured(cfg *Config) {
 	cfg.OIDC = OIDC{Issuer: p.URL, ClientID: "paceline", ClientSecret: config.NewSecret("secret"), OrgClaim: "org", RoleClaim: "roles"}
 }
 
+// visits goes to the provider, and stops where it sends the browser back to.
+func (s *site) visits(visit string) (returned string, at *url.URL) {
+	s.t.Helper()
+	s.browser.CheckRedirect = func(r *http.Request, _ []*http.Request) error {
+		if r.URL.Path == pathCallback {
+			returned, at = r.URL.String(), r.URL
+		}
+		if strings.HasPrefix(r.URL.Path, root) {
+			return http.ErrUseLastResponse
+		}
+		return nil
+	}
+	s.get(s.URL + visit)
+	require.NotNil(s.t, at)
+	return returned, at
+}
+
 func TestSignInByOpenIDConnect(t *testing.T) {
 	t.Parallel()
 	visit := pathProvider + "?" + url.Values{fieldTo: {root + "/whoami"}}.Encode()
@@ -346,17 +394,51 @@ func TestSignInByOpenIDConnect(t *testing.T) {
 		p := newTestProvider(t)
 		s := opens(t, p.configured)
 		require.Equal(t, http.StatusForbidden, s.get(s.URL+pathCallback+"?code=x&state=y").StatusCode, "no visit")
-		var returned string
-		s.browser.CheckRedirect = func(r *http.Request, _ []*http.Request) error {
-			if r.URL.Path == pathCallback {
-				returned = r.URL.String()
-				return http.ErrUseLastResponse
-			}
-			return nil
-		}
-		s.get(s.URL + visit)
+		returned, _ := s.visits(visit)
 		require.Equal(t, http.StatusForbidden, s.get(strings.Replace(returned, "state=", "state=x", 1)).StatusCode, "another state")
 		require.Equal(t, http.StatusForbidden, s.get(returned).StatusCode, "the visit was used up")
+	})
+	t.Run("RefusesACodeThatIsShownTwice", func(t *testing.T) {
+		t.Parallel()
+		p := newTestProvider(t)
+		s := opens(t, p.configured)
+		returned, at := s.visits(visit)
+		kept := s.browser.Jar.Cookies(at)
+		require.Equal(t, http.StatusSeeOther, s.get(returned).StatusCode)
+		_, in := s.inside()
+		require.True(t, in)
+		s.browser.Jar.SetCookies(at, kept) // as who has copied them
+		require.Equal(t, http.StatusForbidden, s.get(returned).StatusCode)
+	})
+	t.Run("RefusesACodeOfAnotherVisit", func(t *testing.T) {
+		t.Parallel()
+		p := newTestProvider(t)
+		s, other := opens(t, p.configured), opens(t, p.configured)
+		mine, at := s.visits(visit)
+		theirs, _ := other.visits(visit)
+		answer, err := url.Parse(theirs)
+		require.NoError(t, err)
+		query := url.Values{"code": {answer.Query().Get("code")}, "state": at.Query()["state"]}
+		require.Equal(t, http.StatusForbidden, s.get(s.URL+pathCallback+"?"+query.Encode()).StatusCode, "PKCE: it is for another verifier")
+		require.Equal(t, http.StatusForbidden, s.get(mine).StatusCode, "the visit was used up")
+	})
+	t.Run("IsNotWaitedForLongerThanItsTime", func(t *testing.T) {
+		t.Parallel()
+		p := newTestProvider(t)
+		s := opens(t, p.configured)
+		returned, _ := s.visits(visit)
+		s.now = noon.Add(flowLife)
+		require.Equal(t, http.StatusForbidden, s.get(returned).StatusCode)
+	})
+	t.Run("NamesTheClaimAndNotWhatItSays", func(t *testing.T) {
+		t.Parallel()
+		p := newTestProvider(t)
+		p.bend = func(c map[string]any) { c["org"] = "acme" }
+		s := opens(t, p.configured)
+		page, err := io.ReadAll(s.get(s.URL + visit).Body)
+		require.NoError(t, err)
+		require.Contains(t, string(page), "in the claim org.")
+		require.NotContains(t, string(page), "acme")
 	})
 	t.Run("SaysThatTheProviderIsAway", func(t *testing.T) {
 		t.Parallel()
