@@ -123,7 +123,8 @@ func (c *Config) console() (problems []error) {
 		problem("CONSOLE", "is on, and PUBLIC_BASE_URL is a public origin without TLS", "its cookies would cross the internet in the open; use https")
 	}
 	provider := c.provider()
-	whole := provider.Issuer != "" && provider.ClientID != "" && !provider.ClientSecret.IsZero() && provider.OrgClaim != "" && provider.RoleClaim != ""
+	whole := provider.Issuer != "" && provider.ClientID != "" && !provider.ClientSecret.IsZero() &&
+		provider.OrgClaim != "" && provider.RoleClaim != ""
 	if provider != (console.OIDC{}) && !whole {
 		problem("OIDC_ISSUER, OIDC_CLIENT_ID, OIDC_CLIENT_SECRET, OIDC_ORG_CLAIM and OIDC_ROLE_CLAIM", "are not all set",
 			"set all of them, or none")

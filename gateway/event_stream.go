@@ -178,7 +178,7 @@ func (s *eventStreams) follow(ctx context.Context) (<-chan *onboardingv1.Event, 
 		defer close(passed)
 		defer func() {
 			cancel()
-			for range received { //nolint:revive // until the receiver has ended
+			for range received { // until the receiver has ended
 			}
 		}()
 		for {

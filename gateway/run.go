@@ -149,11 +149,8 @@ func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 		return nil, errors.Join(err, g.close())
 	}
 	measured, err := newLateness(tel.Meter.Meter("gateway"), deps.Now)
-	if err != nil {
-		return nil, errors.Join(err, g.close())
-	}
-	pages, err := g.openConsole(cfg, deps, auth, onboarding, messaging)
-	if err != nil {
+	pages, consoleErr := g.openConsole(cfg, deps, auth, onboarding, messaging)
+	if err := errors.Join(err, consoleErr); err != nil {
 		return nil, errors.Join(err, g.close())
 	}
 	conversations, jobs := onboardingv1.NewOnboardingServiceClient(onboarding), onboardingv1.NewWebhookJobServiceClient(onboarding)

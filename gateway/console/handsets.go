@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 
@@ -14,6 +15,7 @@ type handsetsPage struct {
 	phonesShown
 
 	Shown   []shownHandset
+	Address string                  // of this page, with the phones that it shows
 	People  []*onboardingv1.Profile // to choose from
 	Choices []faultChoice
 }
@@ -66,6 +68,7 @@ func (c *Console) phones(r *http.Request) (page, error) {
 			phoneHandset: h, Field: []string{"a", "b"}[i], Bubbles: handsetBubbles(h.Messages), Answers: []string{"Yes", "Later", "STOP", "START"},
 		})
 	}
+	shown.Address = root + "/handsets?" + url.Values{"a": phones[:1], "b": phones[1:]}.Encode()
 	shown.Choices = faultChoices(shown.Faults)
 	return page{Name: "handsets", Title: "handsets.title", Body: shown}, nil
 }

@@ -27,7 +27,7 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 	}
 	defer func() {
 		cancel()
-		for range happened { //nolint:revive // until the receiver has ended
+		for range happened { // until the receiver has ended
 		}
 	}()
 	w.Header().Set("Content-Type", "text/event-stream")

@@ -2,12 +2,12 @@ package console
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
@@ -197,6 +197,9 @@ func (c *Console) job(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	payload := protojson.MarshalOptions{Multiline: true}.Format(out.GetJob().GetPayload())
-	return page{Title: "job.title", Name: "job", Body: jobPage{out.GetJob(), webhookJobRow(out.GetJob()), payload}}, nil
+	payload, err := json.MarshalIndent(out.GetJob().GetPayload().AsMap(), "", "  ") // protojson varies its spaces on purpose
+	if err != nil {
+		return page{}, err
+	}
+	return page{Title: "job.title", Name: "job", Body: jobPage{out.GetJob(), webhookJobRow(out.GetJob()), string(payload)}}, nil
 }

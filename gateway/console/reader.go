@@ -47,7 +47,7 @@ func readerOf(w http.ResponseWriter, r *http.Request) reader {
 // chosen is a choice that the query makes, which is kept, or one that was kept.
 func chosen(w http.ResponseWriter, r *http.Request, field, name string) string {
 	if value := r.URL.Query().Get(field); value != "" && len(value) < 64 {
-		http.SetCookie(w, &http.Cookie{
+		http.SetCookie(w, &http.Cookie{ //nolint:gosec // the same
 			Name: name, Value: value, Path: root, MaxAge: int(choiceLife / time.Second), HttpOnly: true, SameSite: http.SameSiteLaxMode,
 			Secure: r.TLS != nil,
 		})

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/config"
@@ -83,7 +84,7 @@ func opens(t *testing.T, change func(*Config)) *site {
 	mux.Handle(root+"/", c)
 	mux.Handle(root+"/whoami", c.door.known(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, _ := rpc.PrincipalFrom(r.Context())
-		require.NoError(t, json.NewEncoder(w).Encode(who))
+		assert.NoError(t, json.NewEncoder(w).Encode(who))
 	})))
 	jar, err := cookiejar.New(nil)
 	require.NoError(t, err)

@@ -26,7 +26,7 @@ func TestEveryKeyHasWordsInBothLanguages(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEmpty(t, names)
 		for _, name := range names {
-			text, err := os.ReadFile(name) //nolint:gosec // of this package
+			text, err := os.ReadFile(name)
 			require.NoError(t, err)
 			for _, found := range used.FindAllStringSubmatch(string(text), -1) {
 				require.True(t, seen[found[1]], "%s uses %s, which has no words", name, found[1])

@@ -213,7 +213,7 @@ func (p *product) writes(text string) {
 
 func (p *product) signsIn() {
 	p.t.Helper()
-	link, err := console.NewLink(config.NewSecret(key), stack.OrgID, time.Now())
+	link, err := console.NewLink(config.NewSecret(key), stack.OrgID, clock.System().Now())
 	require.NoError(p.t, err)
 	p.does(chromedp.Navigate(p.origin + link))
 	p.looks("sign-in")

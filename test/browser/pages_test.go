@@ -1,0 +1,150 @@
+package browser_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/rpc"
+	"paceline.internal/test/stack"
+)
+
+// opens goes to a page and waits until it shows words.
+func (p *product) opens(path, words string) {
+	p.t.Helper()
+	p.does(chromedp.Navigate(p.origin + path))
+	p.waits(words)
+}
+
+// enrols enrols and activates the person, and shows their handset.
+func (p *product) enrols() {
+	p.t.Helper()
+	p.does(chromedp.Navigate(p.origin+"/console/people"), chromedp.SendKeys(chromedp.CSS(`input[name=phone]`), phone), chromedp.SendKeys(chromedp.CSS(`input[name=first_name]`), hostile))
+	p.press("section//button", "Enrol a person")
+	p.waits("Enrolled.")
+	p.press("summary", "Activate")
+	p.press("details[@open]//button", "Activate")
+	p.waits("Activated.")
+	p.opens("/console/handsets", "Sound good?")
+}
+
+// says types a text on the first handset.
+func (p *product) says(text string) {
+	p.t.Helper()
+	p.does(chromedp.SendKeys(chromedp.CSS(`#body-a`), text))
+	p.press(`section[1]//button`, "Send")
+	p.waits("Sent.")
+}
+
+// breaks switches one fault on; "" mends all.
+func (p *product) breaks(fault, word string) {
+	p.t.Helper()
+	p.opens("/console/handsets", "What goes wrong")
+	script := `document.querySelectorAll("form[action$=faults] select").forEach(s => s.value = "");`
+	if fault != "" {
+		script += `document.querySelector("select[name=` + fault + `]").value = "` + word + `";`
+	}
+	asks[bool](p, script+`true`)
+	p.press("button", "Switch")
+	p.waits("Switched.")
+}
+
+func TestWhatNeedsSomebodyIsMendedInABrowser(t *testing.T) {
+	t.Parallel()
+	p := starts(t)
+	p.signsIn()
+	p.enrols()
+	p.looks("handsets")
+
+	p.says("Sounds good")
+	p.waits("just reply to this text to begin") // live
+	p.breaks("sends", "refused")
+	p.press("section[1]//button", "Yes")
+	p.waits("Sent.")
+	p.opens("/console/needs", "Needs you")
+	p.waits("Twilio 21211") // live: the session is parked
+	p.looks("needs")
+	p.breaks("", "")
+
+	p.opens("/console/needs?kind=session", "Session is parked")
+	p.does(chromedp.Click(`//a[contains(., "Look at it and resolve")]`))
+	p.waits("What is true?")
+	p.looks("evidence")
+	p.does(chromedp.Click(chromedp.CSS(`input[value=not_sent]`)), chromedp.SendKeys(chromedp.CSS(`#reason`), "the number is right"))
+	p.press("button", "Resolve")
+	p.waits("Resolved.")
+	p.opens("/console/needs?kind=session", "Session is parked")
+	p.does(chromedp.Click(chromedp.CSS(`.need input[type=checkbox]`)))
+	p.press("button", "Review what is ticked")
+	p.waits("Nothing is done yet.")
+	p.looks("review")
+	p.press("button", "Do it")
+	p.waits("Done: 1.")
+	p.opens("/console/handsets", "Ready for the first question?") // the whole burst, live
+	p.waits("+8.")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	require.Empty(t, p.faults)
+}
+
+func TestEveryPageIsSeenInABrowser(t *testing.T) {
+	t.Parallel()
+	p := starts(t)
+	p.signsIn()
+	p.enrols()
+
+	p.goal("call John in 50 minutes")
+	p.goal("water the plants in 2 hours")
+	p.opens("/console/goals", "Runs in 49m")
+	require.Contains(t, asks[string](p, `document.querySelector("[role=tooltip]").textContent`), "Runs at")
+	p.looks("goals")
+	p.does(chromedp.Click(chromedp.CSS(`.goal button.x`)))
+	p.waits("Cancelled. It can be brought back")
+	p.press("button", "Undo: bring it back")
+	p.waits("brought back")
+	p.goal("feed the cat in 3 hours")
+	p.waits("feed the cat") // live
+
+	for _, page := range []struct{ name, path, words string }{
+		{name: "queues", path: "/console/queues?queue=webhook_jobs", words: "session.opening"},
+		{name: "outbound", path: "/console/queues?queue=sms_outbound_jobs&status=failed", words: "There are none."},
+		{name: "engagement", path: "/console/engagement?dry=daily", words: "people looked at"},
+		{name: "flow", path: "/console/flow", words: "onboarding_message_4"},
+		{name: "ledger", path: "/console/ledger?phone=%2B14155552001", words: "Verified."},
+		{name: "resume", path: "/console/needs/resume?reason=brought+nothing", words: "0 parked sessions"},
+		{name: "needs-pt", path: "/console/needs?lang=pt-BR", words: "Nada precisa de você."},
+	} {
+		p.opens(page.path, page.words)
+		p.looks(page.name)
+	}
+	p.opens("/console/queues?lang=en", "session.opening")
+	p.does(chromedp.Click(`//a[contains(., "session.opening")]`))
+	p.waits("Payload")
+	p.looks("job")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	require.Empty(t, p.faults)
+}
+
+// goal schedules one for the person, by /v1.
+func (p *product) goal(text string) {
+	p.t.Helper()
+	id := asks[string](p, `fetch("/console/people?q=%2B14155552001").then(r => r.text()).then(t => t.match(/people\/([0-9a-f-]{36})/)[1])`)
+	token, err := p.services.Secrets.APIToken("operator", stack.OrgID, rpc.RoleOperator, time.Now(), time.Hour)
+	require.NoError(p.t, err)
+	request, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, p.origin+"/v1/goals",
+		strings.NewReader(`{"profile_id":"`+id+`","goal":"`+text+`","idempotency_key":"`+text+`"}`))
+	require.NoError(p.t, err)
+	request.Header.Set("Authorization", "Bearer "+token)
+	response, err := http.DefaultTransport.RoundTrip(request)
+	require.NoError(p.t, err)
+	said, err := io.ReadAll(response.Body)
+	require.NoError(p.t, errors.Join(err, response.Body.Close()))
+	require.Equal(p.t, http.StatusCreated, response.StatusCode, "%s", said)
+}
