@@ -59,6 +59,12 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 			Mend: "open API_JWKS_URL from this machine; it must answer with a JSON Web Key Set",
 		})
 	}
+	if provider := cfg.provider(); cfg.Console == "on" && provider.Issuer != "" {
+		checks = append(checks, process.Check{
+			Name: "sign-in", Mend: "open OIDC_ISSUER/.well-known/openid-configuration from this machine; it must name the same issuer, letter by letter",
+			Look: func(ctx context.Context) (string, error) { return "OIDC_ISSUER tells its endpoints", provider.Look(ctx) },
+		})
+	}
 	return process.Examine(ctx, "gateway", checks...)
 }
 

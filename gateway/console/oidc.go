@@ -97,6 +97,15 @@ func (p *provider) ask(ctx context.Context) (*oidc.Provider, error) {
 	return found, nil
 }
 
+// Look asks the provider for its endpoints, as signing in does first.
+func (cfg OIDC) Look(ctx context.Context) error {
+	p := newProvider(cfg, "", nil)
+	ctx, cancel := p.bounded(ctx)
+	defer cancel()
+	_, err := p.ask(ctx)
+	return err
+}
+
 // bounded is the context of what is asked of the provider for one request.
 func (p *provider) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(oidc.ClientContext(ctx, p.client), 2*providerTimeout)
