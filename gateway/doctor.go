@@ -62,7 +62,9 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 	if provider := cfg.provider(); cfg.Console == "on" && provider.Issuer != "" {
 		checks = append(checks, process.Check{
 			Name: "sign-in", Mend: "open OIDC_ISSUER/.well-known/openid-configuration from this machine; it must name the same issuer, letter by letter",
-			Look: func(ctx context.Context) (string, error) { return "OIDC_ISSUER tells its endpoints", provider.Look(ctx) },
+			Look: func(ctx context.Context) (string, error) {
+				return "OIDC_ISSUER tells its endpoints", provider.Look(ctx)
+			},
 		})
 	}
 	return process.Examine(ctx, "gateway", checks...)

@@ -197,12 +197,13 @@ func (c *Console) draw(w http.ResponseWriter, r *http.Request, httpStatus int, p
 		looks: c.looks, handsets: c.handsets != nil,
 	}
 	var n notice
-	if c.door.get(r, purposeNotice, &n) == nil {
+	part := r.Header.Get("HX-Request") != "" // which does not show the notice
+	if !part && c.door.get(r, purposeNotice, &n) == nil {
 		f.Notice = &n
 		c.door.clear(w, purposeNotice)
 	}
 	name := "layout"
-	if r.Header.Get("HX-Request") != "" {
+	if part {
 		name = "main"
 	}
 	var out bytes.Buffer

@@ -12,6 +12,11 @@ const (
 	// liveSilent is how long a page hears nothing before it gets a comment, and liveWrite what it has to take one.
 	liveSilent = 20 * time.Second
 	liveWrite  = 5 * time.Second
+
+	// topicAll is what happens to anybody.
+	topicAll = "all"
+	// news is what a page is told.
+	news = "data: new\n\n"
 )
 
 // live tells a page, by server-sent events, that something of its topic has happened, until it goes away, its session ends or the process
@@ -45,21 +50,26 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 	defer soon.Stop()
 	soon.Stop()
 	waiting := false
-	for ok := write(": live\n\n"); ok; {
+	for ok := write(news); ok; { // at once: something may have happened since the page was drawn, or while the stream was away
+
 		select {
 		case e, more := <-happened:
 			if !more {
 				return
 			}
-			if !waiting && (topic == "all" || e.GetSubject() == topic) {
+			if !waiting && (topic == topicAll || e.GetSubject() == topic) {
 				waiting = true
 				soon.Reset(liveEvery)
 			}
 		case <-soon.C:
 			waiting = false
-			ok = write("data: new\n\n")
+			ok = write(news)
 		case <-silent.C:
-			ok = write(": nothing new\n\n")
+			if topic == topicAll { // where all stands still there is no event, and what is overdue grows
+				ok = write(news)
+			} else {
+				ok = write(": nothing new\n\n")
+			}
 		}
 	}
 }

@@ -47,7 +47,7 @@ func (c *Console) needs(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	return page{Title: "needs.title", Name: "needs", Topic: "all", Body: needsPage{found, kind, needKinds(), more}}, nil
+	return page{Title: "needs.title", Name: "needs", Topic: topicAll, Body: needsPage{found, kind, needKinds(), more}}, nil
 }
 
 func needKinds() []string {

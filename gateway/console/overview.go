@@ -61,7 +61,7 @@ func (c *Console) overview(r *http.Request) (page, error) {
 	}
 	shown.Queues = append(shown.Onboarding.GetQueues(), shown.Messaging.GetQueues()...)
 	shown.Chart = chartOf(shown.Messaging.GetUndelivered())
-	return page{Name: "overview", Title: "overview.title", Topic: "all", Body: shown}, nil
+	return page{Name: "overview", Title: "overview.title", Topic: topicAll, Body: shown}, nil
 }
 
 // chart is the texts of the last hour that were not delivered, a bar for each minute.
