@@ -127,7 +127,9 @@ func (c *Console) deadLetters(ctx context.Context) (needs []need, next string, e
 
 // answered is what the last attempt of an alarm was answered: our own error's message, or whatever it was.
 func answered(l *onboardingv1.DeadLetter) string {
-	var ours struct{ Message string }
+	var ours struct {
+		Message string `json:"message"`
+	}
 	if json.Unmarshal([]byte(l.GetResponse()), &ours) != nil || ours.Message == "" {
 		ours.Message = l.GetResponse()
 	}
