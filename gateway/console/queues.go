@@ -87,7 +87,7 @@ func (c *Console) queues(r *http.Request) (page, error) {
 	for _, g := range append(ours.GetQueues(), theirs.GetQueues()...) {
 		gauges[g.GetQueue()] = g
 	}
-	return page{Title: "queues.title", Name: "queues", Topic: topicAll, Body: queuesPage{
+	return page{Title: "queues.title", Name: "queues", Topic: "all", Body: queuesPage{
 		Names: queueNames(), Gauges: gauges, Queue: shown, Status: r.Form.Get("status"), Statuses: queueStatuses(), Rows: rows,
 		Next: nextPage(r, next),
 	}}, nil
@@ -113,8 +113,7 @@ func when(t *timestamppb.Timestamp) time.Time {
 
 func (c *Console) webhookJobs(ctx context.Context, status, pageToken string) (rows []queueRow, next string, err error) {
 	out, err := c.services.Jobs.ListWebhookJobs(ctx, &onboardingv1.ListWebhookJobsRequest{
-		Status: status, PageSize: queueShown,
-		PageToken: pageToken,
+		Status: status, PageSize: queueShown, PageToken: pageToken,
 	})
 	for _, j := range out.GetJobs() {
 		rows = append(rows, webhookJobRow(j))
@@ -124,9 +123,10 @@ func (c *Console) webhookJobs(ctx context.Context, status, pageToken string) (ro
 
 func webhookJobRow(j *onboardingv1.WebhookJob) queueRow {
 	row := queueRow{
-		ID: j.GetJobId(), What: j.GetSource() + " " + j.GetEventType(), Status: j.GetStatus(), Why: j.GetErrorMessage(), Attempts: j.GetAttempts(),
-		Most: j.GetMaxAttempts(), Created: when(j.GetCreatedAt()), Due: when(j.GetDueAt()), Ended: when(j.GetProcessedAt()),
-		Open: root + "/queues/jobs/" + j.GetJobId(),
+		ID: j.GetJobId(), What: j.GetSource() + " " + j.GetEventType(), Status: j.GetStatus(), Why: j.GetErrorMessage(),
+		Attempts: j.GetAttempts(), Most: j.GetMaxAttempts(), Created: when(j.GetCreatedAt()), Due: when(j.GetDueAt()),
+		Ended: when(j.GetProcessedAt()),
+		Open:  root + "/queues/jobs/" + j.GetJobId(),
 	}
 	if j.GetStatus() == "failed" {
 		row.Deeds = append(row.Deeds, deed{Verb: "retry-job", ID: row.ID})
@@ -139,14 +139,12 @@ func webhookJobRow(j *onboardingv1.WebhookJob) queueRow {
 
 func (c *Console) queuedTexts(ctx context.Context, status, pageToken string) (rows []queueRow, next string, err error) {
 	out, err := c.services.Outbound.ListQueuedTexts(ctx, &messagingv1.ListQueuedTextsRequest{
-		Status:   status,
-		PageSize: queueShown, PageToken: pageToken,
+		Status: status, PageSize: queueShown, PageToken: pageToken,
 	})
 	for _, t := range out.GetTexts() {
 		row := queueRow{
 			ID: t.GetTextId(), What: t.GetPurpose(), Status: t.GetStatus(), Why: t.GetExplanation(), Profile: t.GetProfileId(),
-			Attempts: t.GetAttempts(),
-			Created:  when(t.GetCreatedAt()), Due: when(t.GetNextAttemptAt()), Ended: when(t.GetEndedAt()),
+			Attempts: t.GetAttempts(), Created: when(t.GetCreatedAt()), Due: when(t.GetNextAttemptAt()), Ended: when(t.GetEndedAt()),
 		}
 		if t.GetStatus() == "pending" {
 			row.Deeds = []deed{{Verb: "cancel-text", ID: row.ID}}
@@ -158,8 +156,7 @@ func (c *Console) queuedTexts(ctx context.Context, status, pageToken string) (ro
 
 func (c *Console) outreach(ctx context.Context, status, pageToken string) (rows []queueRow, next string, err error) {
 	out, err := c.services.Engagement.ListOutreach(ctx, &onboardingv1.ListOutreachRequest{
-		Status: status, PageSize: queueShown,
-		PageToken: pageToken,
+		Status: status, PageSize: queueShown, PageToken: pageToken,
 	})
 	for _, o := range out.GetOutreach() {
 		row := queueRow{
@@ -182,14 +179,12 @@ func (c *Console) deliveries(ctx context.Context, status, pageToken string) (row
 		status = ""
 	}
 	out, err := c.services.Events.ListEventDeliveries(ctx, &onboardingv1.ListEventDeliveriesRequest{
-		Status:   status,
-		PageSize: queueShown, PageToken: pageToken,
+		Status: status, PageSize: queueShown, PageToken: pageToken,
 	})
 	for _, d := range out.GetDeliveries() {
 		row := queueRow{
 			ID: d.GetDeliveryId(), What: d.GetType(), Status: d.GetStatus(), Why: d.GetErrorMessage(), Attempts: d.GetAttempts(),
-			Most:    d.GetMaxAttempts(),
-			Created: when(d.GetCreatedAt()), Due: when(d.GetNextAttemptAt()), Ended: when(d.GetProcessedAt()),
+			Most: d.GetMaxAttempts(), Created: when(d.GetCreatedAt()), Due: when(d.GetNextAttemptAt()), Ended: when(d.GetProcessedAt()),
 		}
 		if d.GetStatus() == "failed" {
 			row.Deeds = []deed{{Verb: "replay-delivery", ID: row.ID}}

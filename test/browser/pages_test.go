@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/emulators/clock"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/test/stack"
 )
@@ -136,13 +137,14 @@ func TestEveryPageIsSeenInABrowser(t *testing.T) {
 func (p *product) goal(text string) {
 	p.t.Helper()
 	id := asks[string](p, `fetch("/console/people?q=%2B14155552001").then(r => r.text()).then(t => t.match(/people\/([0-9a-f-]{36})/)[1])`)
-	token, err := p.services.Secrets.APIToken("operator", stack.OrgID, rpc.RoleOperator, time.Now(), time.Hour)
+	token, err := p.services.Secrets.APIToken("operator", stack.OrgID, rpc.RoleOperator, clock.System().Now(), time.Hour)
 	require.NoError(p.t, err)
 	request, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, p.origin+"/v1/goals",
 		strings.NewReader(`{"profile_id":"`+id+`","goal":"`+text+`","idempotency_key":"`+text+`"}`))
 	require.NoError(p.t, err)
 	request.Header.Set("Authorization", "Bearer "+token)
-	response, err := http.DefaultTransport.RoundTrip(request)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
 	require.NoError(p.t, err)
 	said, err := io.ReadAll(response.Body)
 	require.NoError(p.t, errors.Join(err, response.Body.Close()))
