@@ -21,7 +21,9 @@ import (
 var signInRate = Rate{perSecond: 1, burst: 20}
 
 // openConsole wires the console, over connections that hold its calls to the rules of /v1; nil when it is off.
-func (g *gateway) openConsole(cfg Config, deps process.Deps, auth *authenticator, onboarding, messaging grpc.ClientConnInterface) (http.Handler, error) {
+func (g *gateway) openConsole(
+	cfg Config, deps process.Deps, auth *authenticator, onboarding, messaging grpc.ClientConnInterface,
+) (http.Handler, error) {
 	if cfg.Console != "on" {
 		return nil, nil //nolint:nilnil // off is no error
 	}

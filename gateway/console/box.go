@@ -72,7 +72,8 @@ func (b *box) seal(purpose string, value any) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(sealed), nil
 }
 
-// errSealed is of a text that was not sealed here, for this purpose, with a key that still counts. The caller is not told which of these it is.
+// errSealed is of a text that was not sealed here, for this purpose, with a key that still counts. The caller is not told which of
+// these it is.
 var errSealed = errors.New("it was not sealed here, or with a key that does not count any more")
 
 // open reads what seal made. It does not look at the time: a value has its own end.

@@ -190,7 +190,10 @@ func (c *Console) actions() []deedRoute {
 		{path: root + "/goals/{id}/undo", action: c.undoGoal, anyone: true},
 	}
 	if c.handsets != nil {
-		all = append(all, deedRoute{path: root + "/handsets/write", action: c.write}, deedRoute{path: root + "/handsets/faults", action: c.breaks})
+		all = append(all, deedRoute{path: root + "/handsets/write", action: c.write}, deedRoute{
+			path:   root + "/handsets/faults",
+			action: c.breaks,
+		})
 	}
 	return all
 }

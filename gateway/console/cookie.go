@@ -40,7 +40,8 @@ const (
 
 func (c cookies) cookie(purpose, value string, life time.Duration) *http.Cookie {
 	cookie := &http.Cookie{ //nolint:gosec // Secure is off on http, which is for the loopback alone
-		Name: purpose, Value: value, Path: root, MaxAge: int(life / time.Second), HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: c.secure,
+		Name: purpose, Value: value, Path: root, MaxAge: int(life / time.Second), HttpOnly: true, SameSite: http.SameSiteLaxMode,
+		Secure: c.secure,
 	}
 	if c.secure {
 		cookie.Name, cookie.Path = "__Host-"+purpose, "/"

@@ -193,7 +193,8 @@ func (l *looks) serveAsset(w http.ResponseWriter, r *http.Request) {
 // draw answers with a page; with its main part alone when htmx asks for that.
 func (c *Console) draw(w http.ResponseWriter, r *http.Request, httpStatus int, p page) {
 	f := frame{
-		page: p, reader: readerOf(w, r), Who: sessionFrom(r.Context()), URL: r.URL.RequestURI(), Path: r.URL.Path, Now: c.now(), looks: c.looks, handsets: c.handsets != nil,
+		page: p, reader: readerOf(w, r), Who: sessionFrom(r.Context()), URL: r.URL.RequestURI(), Path: r.URL.Path, Now: c.now(),
+		looks: c.looks, handsets: c.handsets != nil,
 	}
 	var n notice
 	if c.door.get(r, purposeNotice, &n) == nil {

@@ -136,7 +136,8 @@ func (c *Console) breaks(r *http.Request) (notice, error) {
 	}
 	f := r.Form
 	err := c.handsets.change(r.Context(), phoneFaults{
-		Sends: f.Get("sends"), Receipts: f.Get("receipts"), Handset: f.Get("handset"), Replies: f.Get("replies"), Alarms: f.Get("alarms"), Code: code,
+		Sends: f.Get("sends"), Receipts: f.Get("receipts"), Handset: f.Get("handset"), Replies: f.Get("replies"),
+		Alarms: f.Get("alarms"), Code: code,
 	})
 	return said("handsets.changed"), err
 }

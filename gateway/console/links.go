@@ -38,7 +38,8 @@ func NewLink(key config.Secret, orgID string, now time.Time) (path string, err e
 	return pathLink + "?" + url.Values{fieldKey: {sealed}}.Encode(), err
 }
 
-// Links lets a console take links. Only `paceline up` makes one: it has one process, so what was used is known there, and its console is for
+// Links lets a console take links. Only `paceline up` makes one: it has one process, so what was used is known there, and its console
+// is for
 // the user of this machine, who can read its key anyway. No variable of the environment makes one.
 type Links struct {
 	now     func() time.Time

@@ -88,7 +88,8 @@ func (c *Console) queues(r *http.Request) (page, error) {
 		gauges[g.GetQueue()] = g
 	}
 	return page{Title: "queues.title", Name: "queues", Topic: "all", Body: queuesPage{
-		Names: queueNames(), Gauges: gauges, Queue: shown, Status: r.Form.Get("status"), Statuses: queueStatuses(), Rows: rows, Next: nextPage(r, next),
+		Names: queueNames(), Gauges: gauges, Queue: shown, Status: r.Form.Get("status"), Statuses: queueStatuses(), Rows: rows,
+		Next: nextPage(r, next),
 	}}, nil
 }
 
@@ -111,7 +112,10 @@ func when(t *timestamppb.Timestamp) time.Time {
 }
 
 func (c *Console) webhookJobs(ctx context.Context, status, pageToken string) (rows []queueRow, next string, err error) {
-	out, err := c.services.Jobs.ListWebhookJobs(ctx, &onboardingv1.ListWebhookJobsRequest{Status: status, PageSize: queueShown, PageToken: pageToken})
+	out, err := c.services.Jobs.ListWebhookJobs(ctx, &onboardingv1.ListWebhookJobsRequest{
+		Status: status, PageSize: queueShown,
+		PageToken: pageToken,
+	})
 	for _, j := range out.GetJobs() {
 		rows = append(rows, webhookJobRow(j))
 	}
@@ -134,11 +138,15 @@ func webhookJobRow(j *onboardingv1.WebhookJob) queueRow {
 }
 
 func (c *Console) queuedTexts(ctx context.Context, status, pageToken string) (rows []queueRow, next string, err error) {
-	out, err := c.services.Outbound.ListQueuedTexts(ctx, &messagingv1.ListQueuedTextsRequest{Status: status, PageSize: queueShown, PageToken: pageToken})
+	out, err := c.services.Outbound.ListQueuedTexts(ctx, &messagingv1.ListQueuedTextsRequest{
+		Status:   status,
+		PageSize: queueShown, PageToken: pageToken,
+	})
 	for _, t := range out.GetTexts() {
 		row := queueRow{
-			ID: t.GetTextId(), What: t.GetPurpose(), Status: t.GetStatus(), Why: t.GetExplanation(), Profile: t.GetProfileId(), Attempts: t.GetAttempts(),
-			Created: when(t.GetCreatedAt()), Due: when(t.GetNextAttemptAt()), Ended: when(t.GetEndedAt()),
+			ID: t.GetTextId(), What: t.GetPurpose(), Status: t.GetStatus(), Why: t.GetExplanation(), Profile: t.GetProfileId(),
+			Attempts: t.GetAttempts(),
+			Created:  when(t.GetCreatedAt()), Due: when(t.GetNextAttemptAt()), Ended: when(t.GetEndedAt()),
 		}
 		if t.GetStatus() == "pending" {
 			row.Deeds = []deed{{Verb: "cancel-text", ID: row.ID}}
@@ -149,7 +157,10 @@ func (c *Console) queuedTexts(ctx context.Context, status, pageToken string) (ro
 }
 
 func (c *Console) outreach(ctx context.Context, status, pageToken string) (rows []queueRow, next string, err error) {
-	out, err := c.services.Engagement.ListOutreach(ctx, &onboardingv1.ListOutreachRequest{Status: status, PageSize: queueShown, PageToken: pageToken})
+	out, err := c.services.Engagement.ListOutreach(ctx, &onboardingv1.ListOutreachRequest{
+		Status: status, PageSize: queueShown,
+		PageToken: pageToken,
+	})
 	for _, o := range out.GetOutreach() {
 		row := queueRow{
 			ID: o.GetOutreachId(), What: o.GetType(), Status: o.GetStatus(), Why: o.GetError(), Profile: o.GetProfileId(), Attempts: o.GetAttempts(),
@@ -170,10 +181,14 @@ func (c *Console) deliveries(ctx context.Context, status, pageToken string) (row
 	if status == "cancelled" { // a delivery never is
 		status = ""
 	}
-	out, err := c.services.Events.ListEventDeliveries(ctx, &onboardingv1.ListEventDeliveriesRequest{Status: status, PageSize: queueShown, PageToken: pageToken})
+	out, err := c.services.Events.ListEventDeliveries(ctx, &onboardingv1.ListEventDeliveriesRequest{
+		Status:   status,
+		PageSize: queueShown, PageToken: pageToken,
+	})
 	for _, d := range out.GetDeliveries() {
 		row := queueRow{
-			ID: d.GetDeliveryId(), What: d.GetType(), Status: d.GetStatus(), Why: d.GetErrorMessage(), Attempts: d.GetAttempts(), Most: d.GetMaxAttempts(),
+			ID: d.GetDeliveryId(), What: d.GetType(), Status: d.GetStatus(), Why: d.GetErrorMessage(), Attempts: d.GetAttempts(),
+			Most:    d.GetMaxAttempts(),
 			Created: when(d.GetCreatedAt()), Due: when(d.GetNextAttemptAt()), Ended: when(d.GetProcessedAt()),
 		}
 		if d.GetStatus() == "failed" {

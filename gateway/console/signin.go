@@ -90,7 +90,8 @@ func sessionFrom(ctx context.Context) session {
 	return who
 }
 
-// toSignIn sends a person to sign in, and back afterwards to the page that was asked for. What htmx asks for is a part of a page, which tells the
+// toSignIn sends a person to sign in, and back afterwards to the page that was asked for. What htmx asks for is a part of a page, which
+// tells the
 // whole page.
 func (s *signIn) toSignIn(w http.ResponseWriter, r *http.Request) {
 	to := r.URL
@@ -113,7 +114,8 @@ func (s *signIn) toSignIn(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, where, http.StatusSeeOther)
 }
 
-// within reports whether a place is a page of the console, to which people may be sent: no other host, and no path that a browser reads as one
+// within reports whether a place is a page of the console, to which people may be sent: no other host, and no path that a browser reads
+// as one
 // outside.
 func within(to string) bool {
 	u, err := url.Parse(to)
@@ -160,7 +162,8 @@ func (s *signIn) enter(w http.ResponseWriter, r *http.Request, who rpc.Principal
 		s.refuse(w, r, err, signInPage{To: to})
 		return
 	}
-	s.log.InfoContext(r.Context(), "console.signed_in", "client", s.client(r.Context()), "org_id", who.OrgID, "role", string(who.Role), who.LogSubject())
+	s.log.InfoContext(r.Context(), "console.signed_in", "client", s.client(r.Context()), "org_id", who.OrgID, "role",
+		string(who.Role), who.LogSubject())
 	http.Redirect(w, r, back(to), http.StatusSeeOther)
 }
 

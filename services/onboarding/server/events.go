@@ -168,7 +168,7 @@ func answerEvents(err error) error {
 			fmt.Sprintf("events up to %[1]d are not kept any more: read the state of people anew, then go on with after=%[1]d", deleted.UpTo), 0)
 	}
 	if errors.Is(err, events.ErrAhead) {
-		return invalid(err.Error())
+		return invalid("%s", err.Error())
 	}
 	return answer(err)
 }
