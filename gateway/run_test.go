@@ -278,6 +278,27 @@ func TestDoctor(t *testing.T) {
 		require.Contains(t, said, "warning api keys       every token that API_JWKS_URL signs is believed")
 	})
 
+	t.Run("SeesAProviderThatIsAwayOrIsAnother", func(t *testing.T) {
+		t.Parallel()
+		var says string
+		provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"issuer":"`+says+`","authorization_endpoint":"`+says+`/a","token_endpoint":"`+says+`/t","jwks_uri":"`+says+`/k"}`)
+		}))
+		defer provider.Close()
+		look := func() string {
+			said, _ := examine(t, "CONSOLE", "on", "CONSOLE_KEY", strings.Repeat("0f", 32), "OIDC_ISSUER", provider.URL, "OIDC_CLIENT_ID", "paceline",
+				"OIDC_CLIENT_SECRET", "hunter2", "OIDC_ORG_CLAIM", "org", "OIDC_ROLE_CLAIM", "roles")
+			return said
+		}
+		says = provider.URL
+		require.Contains(t, look(), "ok      sign-in        OIDC_ISSUER tells its endpoints")
+		says = "https://another.example"
+		require.Contains(t, look(), "failed  sign-in        oidc: issuer URL provided to client")
+		provider.Close()
+		require.Contains(t, look(), "failed  sign-in ")
+	})
+
 	t.Run("EveryProblemSaysHowToMendIt", func(t *testing.T) {
 		t.Parallel()
 		addr := unusedAddr(t)

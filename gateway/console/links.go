@@ -18,13 +18,14 @@ const (
 	maxLinks = 1 << 10
 )
 
-// link is what a link says: which organisation's operator it signs in, and until when. Its ID tells it from the others.
+// link is what a link says: which organisation's operator it signs in, and since when. Its ID tells it from the others.
 type link struct {
-	ID      string    `json:"id"`
-	OrgID   string    `json:"org"`
-	Issued  time.Time `json:"iat"`
-	Expires time.Time `json:"exp"`
+	ID     string    `json:"id"`
+	OrgID  string    `json:"org"`
+	Issued time.Time `json:"iat"`
 }
+
+func (l link) expires() time.Time { return l.Issued.Add(linkLife) }
 
 // NewLink is the path of a link that signs an operator of an organisation in, once and within ten minutes, at a console that has Links and
 // this key. It needs no word with that console.
@@ -33,7 +34,7 @@ func NewLink(key config.Secret, orgID string, now time.Time) (path string, err e
 	if err != nil {
 		return "", err
 	}
-	sealed, err := b.seal(purposeLink, link{ID: rand.Text(), OrgID: orgID, Issued: now, Expires: now.Add(linkLife)})
+	sealed, err := b.seal(purposeLink, link{ID: rand.Text(), OrgID: orgID, Issued: now.UTC().Truncate(time.Millisecond)})
 	return pathLink + "?" + url.Values{fieldKey: {sealed}}.Encode(), err
 }
 
@@ -50,7 +51,7 @@ type Links struct {
 
 // NewLinks are those of a process that starts now.
 func NewLinks(now func() time.Time) *Links {
-	return &Links{now: now, started: now(), used: map[string]time.Time{}}
+	return &Links{now: now, started: now().Truncate(time.Millisecond), used: map[string]time.Time{}}
 }
 
 var errLink = errors.New("the link was used, or is over")
@@ -82,13 +83,13 @@ func (ls *Links) take(b *box, sealed string) (rpc.Principal, error) {
 	if len(ls.used) >= maxLinks {
 		return rpc.Principal{}, errLink
 	}
-	ls.used[l.ID] = l.Expires
+	ls.used[l.ID] = l.expires()
 	return rpc.Principal{Subject: "operator", OrgID: l.OrgID, Role: rpc.RoleOperator}, nil
 }
 
 // counts is called with the lock.
 func (ls *Links) counts(l link) error {
-	if _, used := ls.used[l.ID]; used || l.Issued.Before(ls.started) || !ls.now().Before(l.Expires) {
+	if _, used := ls.used[l.ID]; used || l.Issued.Before(ls.started) || !ls.now().Before(l.expires()) {
 		return errLink
 	}
 	return nil

@@ -254,6 +254,10 @@ func TestSignInByLink(t *testing.T) {
 	before, err := NewLink(config.NewSecret(key), org, noon.Add(-time.Second))
 	require.NoError(t, err)
 	require.Equal(t, http.StatusForbidden, s.get(s.URL+before).StatusCode, "it is of the process before")
+	now := noon
+	late := opens(t, func(cfg *Config) { cfg.Links = NewLinks(func() time.Time { return now }) })
+	now = noon.Add(linkLife)
+	require.Equal(t, http.StatusForbidden, late.post(pathLink, at.Query()).StatusCode, "it is over")
 	off := opens(t, nil)
 	require.Equal(t, root+"/sign-in", off.get(off.URL+link).Request.URL.Path, "without links there is no such page")
 }
