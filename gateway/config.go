@@ -120,7 +120,8 @@ func (c *Config) console() (problems []error) {
 		problem("CONSOLE_KEY", err.Error(), "seals the console's cookies; openssl rand -hex 32")
 	}
 	if c.PublicBaseURL.Public() && strings.HasPrefix(c.PublicBaseURL.String(), "http:") {
-		problem("CONSOLE", "is on, and PUBLIC_BASE_URL is a public origin without TLS", "its cookies would cross the internet in the open; use https")
+		problem("CONSOLE", "is on, and PUBLIC_BASE_URL is a public origin without TLS",
+			"its cookies would cross the internet in the open; use https")
 	}
 	provider := c.provider()
 	whole := provider.Issuer != "" && provider.ClientID != "" && !provider.ClientSecret.IsZero() &&

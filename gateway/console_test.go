@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -61,11 +62,11 @@ func TestConsole(t *testing.T) {
 
 	t.Run("IsNotThereUnlessItIsOn", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t)
-		answer, err := http.Get(b.url + "/console") //nolint:noctx // a test's
-		require.NoError(t, err)
-		require.NoError(t, answer.Body.Close())
-		require.Equal(t, http.StatusNotFound, answer.StatusCode)
+		for _, path := range []string{"/console", "/console/sign-in", "/console/assets/console.css"} {
+			answer := httptest.NewRecorder()
+			setup(t).handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
+			require.Equal(t, http.StatusNotFound, answer.Code, path)
+		}
 	})
 
 	t.Run("AsksAsThePersonWhoseTokenWasPasted", func(t *testing.T) {

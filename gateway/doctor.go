@@ -61,10 +61,10 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 	}
 	if provider := cfg.provider(); cfg.Console == "on" && provider.Issuer != "" {
 		checks = append(checks, process.Check{
-			Name: "sign-in", Mend: "open OIDC_ISSUER/.well-known/openid-configuration from this machine; it must name the same issuer, letter by letter",
-			Look: func(ctx context.Context) (string, error) {
+			Name: "sign-in", Look: func(ctx context.Context) (string, error) {
 				return "OIDC_ISSUER tells its endpoints", provider.Look(ctx)
 			},
+			Mend: "open OIDC_ISSUER/.well-known/openid-configuration from this machine; it must name the same issuer, letter by letter",
 		})
 	}
 	return process.Examine(ctx, "gateway", checks...)

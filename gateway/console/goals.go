@@ -56,7 +56,7 @@ func (c *Console) goals(r *http.Request) (page, error) {
 	shown := goalsPage{
 		Goals: cards, Status: in.GetStatus(), Profile: in.GetProfileId(), Statuses: goalStatuses(), Next: nextPage(r, out.GetNextPageToken()),
 	}
-	topic := "all"
+	topic := topicAll
 	if who := sessionFrom(r.Context()); who.Role == rpc.RoleUser {
 		topic = who.Subject
 	}

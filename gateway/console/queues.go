@@ -87,7 +87,7 @@ func (c *Console) queues(r *http.Request) (page, error) {
 	for _, g := range append(ours.GetQueues(), theirs.GetQueues()...) {
 		gauges[g.GetQueue()] = g
 	}
-	return page{Title: "queues.title", Name: "queues", Topic: "all", Body: queuesPage{
+	return page{Title: "queues.title", Name: "queues", Topic: topicAll, Body: queuesPage{
 		Names: queueNames(), Gauges: gauges, Queue: shown, Status: r.Form.Get("status"), Statuses: queueStatuses(), Rows: rows,
 		Next: nextPage(r, next),
 	}}, nil

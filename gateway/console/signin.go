@@ -162,8 +162,8 @@ func (s *signIn) enter(w http.ResponseWriter, r *http.Request, who rpc.Principal
 		s.refuse(w, r, err, signInPage{To: to})
 		return
 	}
-	s.log.InfoContext(r.Context(), "console.signed_in", "client", s.client(r.Context()), "org_id", who.OrgID, "role",
-		string(who.Role), who.LogSubject())
+	s.log.LogAttrs(r.Context(), slog.LevelInfo, "console.signed_in", slog.String("client", s.client(r.Context())),
+		slog.String("org_id", who.OrgID), slog.String("role", string(who.Role)), who.LogSubject())
 	http.Redirect(w, r, back(to), http.StatusSeeOther)
 }
 
