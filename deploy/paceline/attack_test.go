@@ -54,7 +54,7 @@ func TestAttack(t *testing.T) {
 		unused, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 		require.NoError(t, err)
 		require.NoError(t, unused.Close())
-		args := []string{"attack", "streams", "--target", unused.Addr().String(), "--ops", strings.TrimPrefix(ops.URL, "http://"), "--duration", "200ms"}
+		args := []string{"attack", "streams", "--target", unused.Addr().String(), "--ops", strings.TrimPrefix(ops.URL, "http://"), "--duration", "3s"}
 		var out strings.Builder
 		require.NoError(t, run(t.Context(), args, terminal{out: &out}))
 		require.Contains(t, out.String(), "the service held 40 MB before")

@@ -50,8 +50,8 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 	defer soon.Stop()
 	soon.Stop()
 	waiting := false
-	for ok := write(news); ok; { // at once: something may have happened since the page was drawn, or while the stream was away
-
+	ok := write(news) // at once: something may have happened since the page was drawn, or while the stream was away
+	for ok {
 		select {
 		case e, more := <-happened:
 			if !more {

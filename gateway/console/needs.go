@@ -162,7 +162,8 @@ func (c *Console) failedOutreach(ctx context.Context) (needs []need, next string
 	out, err := c.services.Engagement.ListOutreach(ctx, &onboardingv1.ListOutreachRequest{Status: "failed", PageSize: maxNeeds})
 	for _, o := range out.GetOutreach() {
 		needs = append(needs, need{
-			Kind: "outreach", ID: o.GetOutreachId(), At: o.GetCreatedAt().AsTime(), Profile: o.GetProfileId(), Why: o.GetType() + ": " + o.GetError(),
+			Kind: "outreach", ID: o.GetOutreachId(), At: o.GetCreatedAt().AsTime(), Profile: o.GetProfileId(),
+			Why:   o.GetType() + ": " + o.GetError(),
 			Deeds: []deed{{Verb: "retry-outreach", ID: o.GetOutreachId()}, {Verb: "cancel-outreach", ID: o.GetOutreachId()}},
 		})
 	}
