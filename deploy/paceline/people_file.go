@@ -116,6 +116,9 @@ func (f *peopleFile) next() (row, error) {
 		switch {
 		case errors.Is(err, errLongRow):
 			return row{}, fmt.Errorf("a row after line %d is over %d KiB: a quote may not be closed", f.last, maxRow>>10)
+		case strings.Contains(strings.Join(fields, ""), "\n"): // no column has line ends
+			begins, _ := f.rows.FieldPos(0)
+			return quoted(begins, begins+strings.Count(strings.Join(fields, ""), "\n")), nil
 		case malformed && errors.Is(err, csv.ErrFieldCount):
 			if strings.Join(fields, "") == "" {
 				continue
@@ -123,7 +126,7 @@ func (f *peopleFile) next() (row, error) {
 			reason := fmt.Sprintf("it has %d columns, and the first line %d", len(fields), len(f.at))
 			return row{line: parse.Line, wrong: []refusal{{line: parse.Line, reason: reason}}}, nil
 		case malformed:
-			return row{line: parse.StartLine, wrong: []refusal{{line: parse.StartLine, reason: "a quote stands where none may"}}}, nil
+			return quoted(parse.StartLine, parse.Line), nil
 		case err != nil:
 			return row{}, err
 		case strings.TrimSpace(strings.Join(fields, "")) == "": // spreadsheets write such rows behind the last
@@ -131,6 +134,15 @@ func (f *peopleFile) next() (row, error) {
 		}
 		return f.read(fields), nil
 	}
+}
+
+// quoted are lines that a quote has made one row of.
+func quoted(first, last int) row {
+	reason := "a quote stands where none may"
+	if last > first {
+		reason = fmt.Sprintf("a quote that begins here is not closed on its line: lines %d to %d are read as one, and none of them is taken", first, last)
+	}
+	return row{line: first, wrong: []refusal{{line: first, reason: reason}}}
 }
 
 // read holds a row to the rules of a profile, which are onboarding's own.

@@ -54,6 +54,11 @@ func TestReadPeople(t *testing.T) {
 		{"APhoneAsSpreadsheetsSpoilIt", "phone,first_name\n1.20255E+10,Ana\n", "2 phone: " + badPhone},
 		{"ARowOfOtherLengthAndGoesOn", "phone,first_name\n" + ana + "\n" + ana + ",Ana\n", "2 : it has 1 columns, and the first line 2 | 3 +12025550143 Ana en UTC"},
 		{"AStrayQuoteAndGoesOn", "phone,first_name\n" + ana + ",A\"na\n" + ana + ",Ana\n", "2 : a quote stands where none may | 3 +12025550143 Ana en UTC"},
+		{
+			"AQuoteThatIsNotClosedOnItsLine", "phone,first_name\n" + ana + ",\"Ana\n" + ana + ",Bo\"\n" + ana + ",\"Ana\n" + ana + ",B\"o\n" + ana + ",Ana\n",
+			"2 : a quote that begins here is not closed on its line: lines 2 to 3 are read as one, and none of them is taken" +
+				" | 4 : a quote that begins here is not closed on its line: lines 4 to 5 are read as one, and none of them is taken | 6 +12025550143 Ana en UTC",
+		},
 		{"LettersOfAnotherEncoding", "phone,first_name\n" + ana + ",Jo\xe3o\n", "2 first_name: it is not UTF-8; save the file as CSV UTF-8"},
 		{"NothingOfAnEmptyFile", "", "! the file is empty"},
 		{"NoUnknownColumn", "phone,first_name,email\n", `! column 3 is "email"; the columns are phone, first_name, locale and time_zone`},

@@ -141,6 +141,11 @@ func (c *Courier) CheckURL(raw string) error {
 	if err != nil || u.Hostname() == "" || len(raw) > maxURL {
 		return fmt.Errorf("url must be an absolute URL of at most %d characters", maxURL)
 	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return errors.New("url must have a port of 1 to 65535, or none")
+		}
+	}
 	if u.User != nil || u.Fragment != "" {
 		return errors.New("url must have no user and no fragment; events are signed")
 	}

@@ -221,6 +221,11 @@ func TestDeliveries(t *testing.T) {
 		sends(1) // with the secret before
 		host.knows(events.Subscription{Secret: fresh})
 		sends(2)
+		again := func() error {
+			now := w.clock.Now()
+			return w.store.Rotate(t.Context(), orgID, s.ID, fresh, now.Add(events.OldSecretLife), now)
+		}
+		require.ErrorIs(t, again(), events.ErrRotating, "the secret before is in use")
 		w.clock.Advance(events.OldSecretLife)
 		sends(3)
 		signatures := 0
@@ -230,6 +235,7 @@ func TestDeliveries(t *testing.T) {
 		}
 		sends(4)
 		require.Equal(t, 1, signatures, "the old secret has ended")
+		require.NoError(t, again())
 	})
 
 	t.Run("ABodyIsSentToWhoAsksForItAndToNoOthers", func(t *testing.T) {
@@ -344,7 +350,8 @@ func TestWhereEventsArePosted(t *testing.T) {
 	for _, url := range []string{
 		"", "example.com", "ftp://example.com/", "http://example.com/", "https://user@example.com/", "https://example.com/#x", "https://10.0.0.1/",
 		"https://127.0.0.1/", "https://[::1]/", "https://[::ffff:127.0.0.1]/", "https://169.254.169.254/latest", "https://100.64.0.1/",
-		"https://[64:ff9b::7f00:1]/", "https://0.0.0.0/", "https://" + strings.Repeat("a", 2000),
+		"https://[64:ff9b::7f00:1]/", "https://0.0.0.0/", "https://example.com:0/", "https://example.com:65536/",
+		"https://" + strings.Repeat("a", 2000),
 	} {
 		require.Error(t, public.CheckURL(url), url)
 	}

@@ -33,6 +33,9 @@ var (
 	ErrNoDelivery = errors.New("the organisation has no such delivery")
 	// ErrTooMany is one subscription more than an organisation may have.
 	ErrTooMany = errors.New("the organisation has 20 subscriptions; delete one first")
+	// ErrRotating is a second rotation while events are still signed with the secret before: it would end the one that receivers use.
+	ErrRotating = errors.New("the secret was rotated within 24 hours, and receivers may still check with the one before; " +
+		"rotate when they are over, or make a new subscription")
 	// ErrFull is one stream more than may be open.
 	ErrFull = errors.New("as many streams of events are open as may be; close one, or try again")
 	// ErrDraining is a stream of a process that ends.

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -62,7 +63,7 @@ where s.org_id = @org and s.id = @id and s.status = 'paused'`
 	sqlRotate = `
 update event_subscriptions
 set old_secret = secret, old_secret_until = @until, secret = @secret, updated_at = @at
-where org_id = @org and id = @id`
+where org_id = @org and id = @id and (old_secret_until is null or old_secret_until <= @at)`
 
 	sqlFailing = `
 with marked as (
@@ -162,9 +163,17 @@ func (s *Events) Resume(ctx context.Context, orgID, id string, now time.Time) (r
 	return resumed, was.Status == events.Paused && resumed.Cursor > was.Cursor, err
 }
 
-// Rotate gives a subscription a new secret; events.ErrNoSubscription.
+// Rotate gives a subscription a new secret; events.ErrNoSubscription, events.ErrRotating.
 func (s *Events) Rotate(ctx context.Context, orgID, id string, secret []byte, until, now time.Time) error {
-	return s.must(ctx, sqlRotate, postgres.Args{"org": orgID, "id": id, "secret": secret, "until": until, "at": now})
+	err := s.must(ctx, sqlRotate, postgres.Args{"org": orgID, "id": id, "secret": secret, "until": until, "at": now})
+	if !errors.Is(err, events.ErrNoSubscription) {
+		return err
+	}
+	found, err := s.Subscription(ctx, id)
+	if err == nil && found.OrgID == orgID {
+		return events.ErrRotating
+	}
+	return cmp.Or(err, events.ErrNoSubscription)
 }
 
 // Failing notes that a try failed, and returns since when all do.

@@ -143,11 +143,15 @@ func checkTypes(types []string) error {
 // shorten cuts what is quoted of a caller's text.
 func shorten(text string) string { return strings.ToValidUTF8(text[:min(len(text), 60)], "") }
 
-func orEmpty(types []string) []string {
-	if types == nil {
-		return []string{}
+// once are types, each once and never nil.
+func once(types []string) []string {
+	kept := []string{}
+	for _, t := range types {
+		if !slices.Contains(kept, t) {
+			kept = append(kept, t)
+		}
 	}
-	return types
+	return kept
 }
 
 func logged(e events.Event) (*onboardingv1.Event, error) {
@@ -186,7 +190,7 @@ func (s *Events) CreateEventSubscription(
 		}
 	}
 	made, err := s.Store.Subscribe(ctx, events.Subscription{
-		OrgID: org(ctx), URL: in.GetUrl(), Types: orEmpty(in.GetTypes()), Body: len(in.GetInclude()) > 0,
+		OrgID: org(ctx), URL: in.GetUrl(), Types: once(in.GetTypes()), Body: len(in.GetInclude()) > 0,
 		Secret: events.NewSecret(), CreatedAt: s.Now(),
 	})
 	if err != nil {
@@ -253,7 +257,7 @@ func (s *Events) UpdateEventSubscription(
 	}
 	change := postgres.SubscriptionChange{URL: in.Url, Body: in.IncludeBody}
 	if in.GetTypes() != nil {
-		change.Types = orEmpty(in.GetTypes().GetTypes())
+		change.Types = once(in.GetTypes().GetTypes())
 	}
 	url := found.URL
 	if change.URL != nil {

@@ -134,6 +134,8 @@ const (
 	Reason_REASON_PHONE_TAKEN Reason = 48
 	// Something of the person is not at its end; the message names it and says what to do.
 	Reason_REASON_PROFILE_BUSY Reason = 49
+	// The secret was rotated within 24 hours; another rotation would end the one that receivers may still use.
+	Reason_REASON_SECRET_ROTATING Reason = 50
 )
 
 // Enum value maps for Reason.
@@ -189,6 +191,7 @@ var (
 		47: "REASON_DELIVERY_STATUS",
 		48: "REASON_PHONE_TAKEN",
 		49: "REASON_PROFILE_BUSY",
+		50: "REASON_SECRET_ROTATING",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -241,6 +244,7 @@ var (
 		"REASON_DELIVERY_STATUS":             47,
 		"REASON_PHONE_TAKEN":                 48,
 		"REASON_PROFILE_BUSY":                49,
+		"REASON_SECRET_ROTATING":             50,
 	}
 )
 
@@ -4484,8 +4488,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"page_token\x18\t \x01(\tR\tpageToken\"t\n" +
 	"\x11ListAuditResponse\x127\n" +
 	"\aentries\x18\x01 \x03(\v2\x1d.paceline.audit.v1.AuditEntryR\aentries\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\xeb\n" +
-	"\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\x87\v\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12\x17\n" +
@@ -4537,7 +4540,8 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x19REASON_DELIVERY_NOT_FOUND\x10.\x12\x1a\n" +
 	"\x16REASON_DELIVERY_STATUS\x10/\x12\x16\n" +
 	"\x12REASON_PHONE_TAKEN\x100\x12\x17\n" +
-	"\x13REASON_PROFILE_BUSY\x101*\\\n" +
+	"\x13REASON_PROFILE_BUSY\x101\x12\x1a\n" +
+	"\x16REASON_SECRET_ROTATING\x102*\\\n" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +
