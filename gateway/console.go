@@ -4,10 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
-	"go.opentelemetry.io/otel/metric/noop"
 	"google.golang.org/grpc"
 
 	"paceline.internal/gateway/console"
@@ -31,8 +31,9 @@ func (g *gateway) openConsole(
 	if err != nil {
 		return nil, err
 	}
-	ours, theirs := guarded{conn: onboarding, rules: rules}, guarded{conn: messaging, rules: rules}
-	attempts, err := signInLimits(g.now)
+	ours := counted{guarded{conn: onboarding, rules: rules}, g.limits}
+	theirs := counted{guarded{conn: messaging, rules: rules}, g.limits}
+	attempts, err := g.signInLimits()
 	if err != nil {
 		return nil, err
 	}
@@ -56,8 +57,11 @@ func (g *gateway) openConsole(
 			return who, got.ExpiresAt.Time, err
 		},
 		Wait: func(ctx context.Context) time.Duration {
-			_, wait := attempts.count(http.Header{}, rpc.Principal{Client: clientFrom(ctx)})
-			return wait
+			tooMany := attempts.take(ctx, http.Header{}, rpc.Principal{Client: clientFrom(ctx)})
+			if tooMany == nil {
+				return 0
+			}
+			return tooMany.RetryAfter
 		},
 		Client: clientFrom, Health: g.health, Follow: g.events.follow,
 		Named: func(r *http.Request, route string) { eventFrom(r.Context()).at(r, route) },
@@ -66,13 +70,22 @@ func (g *gateway) openConsole(
 	})
 }
 
-// signInLimits count the attempts to sign in by the address that they come from.
-func signInLimits(now func() time.Time) (*limits, error) {
+// signInLimits count the attempts to sign in by the network that they come from.
+func (g *gateway) signInLimits() (*limits, error) {
 	callers, err := simplelru.NewLRU[[sha256.Size]byte, time.Time](maxCallers, nil)
 	return &limits{
-		limits: []*limit{{Rate: signInRate, name: "sign-in", key: func(p rpc.Principal) string { return p.Client }, callers: callers}},
-		now:    now, refused: noop.Int64Counter{},
+		limits: []*limit{{Rate: signInRate, name: "sign-in", key: networkOf, callers: callers}}, now: g.now, refused: g.limits.refused,
 	}, err
+}
+
+// networkOf is where a caller comes from: an address of IPv4, or the /64 that a host of IPv6 has to itself.
+func networkOf(p rpc.Principal) string {
+	address, err := netip.ParseAddr(p.Client)
+	if err != nil || address.Unmap().Is4() {
+		return p.Client
+	}
+	network, _ := address.Prefix(64) // an address of IPv6 has one
+	return network.String()
 }
 
 // health says how this process and the services stand, for the console.

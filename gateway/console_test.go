@@ -22,9 +22,9 @@ type visitor struct {
 	client *http.Client
 }
 
-func visits(t *testing.T) *visitor {
+func visits(t *testing.T, settings ...string) *visitor {
 	t.Helper()
-	b := setup(t, "CONSOLE", "on", "CONSOLE_KEY", strings.Repeat("0f", 32), "PUBLIC_BASE_URL", "http://127.0.0.1:8080")
+	b := setup(t, append(settings, "CONSOLE", "on", "CONSOLE_KEY", strings.Repeat("0f", 32), "PUBLIC_BASE_URL", "http://127.0.0.1:8080")...)
 	jar, err := cookiejar.New(nil)
 	require.NoError(t, err)
 	client := &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -139,6 +139,25 @@ func TestConsole(t *testing.T) {
 		status, _, header := v.asks(http.MethodGet, "/console/sign-in/link?key=x", nil)
 		require.Equal(t, http.StatusSeeOther, status)
 		require.Equal(t, "/console/sign-in", strings.Split(header.Get("Location"), "?")[0])
+	})
+
+	t.Run("CountsACallOfAPageAsOneOfV1", func(t *testing.T) {
+		t.Parallel()
+		v := visits(t, "API_RATE_TOKEN", "1:1")
+		v.signsIn("operator")
+		v.services.on("OnboardingService/ListProfiles", func(context.Context) (json.RawMessage, error) { return json.RawMessage(`{}`), nil })
+		status, _, _ := v.asks(http.MethodGet, "/console/people", nil)
+		require.Equal(t, http.StatusOK, status)
+		calls, refused := 1, 0
+		for range 10 {
+			status, page, _ := v.asks(http.MethodGet, "/console/people", nil)
+			if calls++; status == http.StatusTooManyRequests {
+				require.Contains(t, page, "the limit &#34;token&#34; of requests is reached")
+				refused++
+			}
+		}
+		require.Positive(t, refused)
+		require.Len(t, v.services.seen(), calls-refused)
 	})
 
 	t.Run("BoundsTheAttemptsOfAnAddress", func(t *testing.T) {

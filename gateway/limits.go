@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
 	"paceline.internal/platform/rpc"
@@ -85,18 +86,43 @@ func (ls *limits) bound(next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		caller, _ := rpc.PrincipalFrom(r.Context())
-		refusing, wait := ls.count(w.Header(), caller)
-		if refusing == nil {
+		tooMany := ls.take(r.Context(), w.Header(), caller)
+		if tooMany == nil {
 			next.ServeHTTP(w, r)
 			return
 		}
-		ls.refused.Add(r.Context(), 1, by(refusing))
 		eventFrom(r.Context()).at(r, "/v1")
-		tooMany := refuse(codes.ResourceExhausted, reasonRateLimited,
-			fmt.Sprintf("the limit %q of requests is reached; Retry-After says when the next one is taken", refusing.name))
-		tooMany.RetryAfter = wait
 		writeError(r.Context(), w, http.StatusTooManyRequests, tooMany)
 	})
+}
+
+// take counts a request, or says why it is refused.
+func (ls *limits) take(ctx context.Context, header http.Header, caller rpc.Principal) *rpc.Error {
+	refusing, wait := ls.count(header, caller)
+	if refusing == nil {
+		return nil
+	}
+	ls.refused.Add(ctx, 1, by(refusing))
+	tooMany := refuse(codes.ResourceExhausted, reasonRateLimited,
+		fmt.Sprintf("the limit %q of requests is reached; the next one is taken in %d s", refusing.name, int(wait.Seconds())+1))
+	tooMany.RetryAfter = wait
+	return tooMany
+}
+
+// counted is a connection each of whose calls is a request of its caller: a page of the console has several.
+type counted struct {
+	grpc.ClientConnInterface
+
+	limits *limits
+}
+
+// Invoke implements grpc.ClientConnInterface.
+func (c counted) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	caller, _ := rpc.PrincipalFrom(ctx)
+	if tooMany := c.limits.take(ctx, http.Header{}, caller); tooMany != nil {
+		return tooMany
+	}
+	return c.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
 }
 
 // count counts a request against every limit, or against none and returns the one that refuses it and for how long. The header says how the
