@@ -135,7 +135,7 @@ func (p *person) do(ctx context.Context, n int, d doing) {
 	switch {
 	case d.words != "":
 		p.say(ctx, d.words, p.c.tempo.patience)
-	case p.profile == "":
+	case p.profileID() == "":
 	case d.action != "":
 		at := p.c.clock.Now()
 		p.report(ctx, fmt.Sprint("doing-", n), d.action, at)
@@ -165,9 +165,9 @@ func (p *person) sets(ctx context.Context, page map[string]string) {
 func (p *person) calls(ctx context.Context, as rpc.Role, method, path string, in any, granted func()) {
 	client := p.c.api
 	var err error
-	subject := map[bool]string{true: p.profile, false: "host"}[as == rpc.RoleUser]
+	subject := map[bool]string{true: p.profileID(), false: "host"}[as == rpc.RoleUser]
 	if client.Token, err = p.c.secrets.APIToken(subject, stack.OrgID, as, p.c.clock.Now(), time.Hour); err == nil {
-		err = client.Call(ctx, method, "/v1/profiles/"+p.profile+path, in, nil)
+		err = client.Call(ctx, method, "/v1/profiles/"+p.profileID()+path, in, nil)
 	}
 	switch {
 	case err == nil:
@@ -225,7 +225,7 @@ func (p *person) considersGoodbye(n int) {
 	case k < 14 && p.stopWord == "":
 		p.stopWord = pick(r, stopWords)
 		p.after(after, p.sayStop)
-	case k < 16 && p.profile != "":
+	case k < 16 && p.profileID() != "":
 		p.after(after, func(ctx context.Context) {
 			p.report(ctx, fmt.Sprint("after-goodbye-", n), "add_expense", p.c.clock.Now())
 		})

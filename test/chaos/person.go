@@ -22,15 +22,15 @@ import (
 type person struct {
 	script
 
-	c       *population
-	i       int
-	phone   string
-	name    string
-	texts   map[string]string // what they may hear -> its key
-	slot    time.Duration     // their instants are grid + slot, those of what is done to them a little later
-	profile string
+	c     *population
+	i     int
+	phone string
+	name  string
+	texts map[string]string // what they may hear -> its key
+	slot  time.Duration     // their instants are grid + slot, those of what is done to them a little later
 
 	mu             sync.Mutex
+	profile        string         // empty until they are enrolled
 	wantsReminders consent.Switch // by what was acknowledged last; unsaid while something is on its way
 	dones          []done         // of their life, in the order of their acknowledgements
 	crossed        int            // goodbyes that they may have written while they were sent
@@ -92,7 +92,7 @@ func (p *person) plan() {
 		p.after(meddle+p.reset, p.startOver)
 	}
 	for _, r := range p.replays {
-		p.after(meddle+r.at, func(ctx context.Context) { p.c.deliverByHand(ctx, p.profile, p.current(), r.step) })
+		p.after(meddle+r.at, func(ctx context.Context) { p.c.deliverByHand(ctx, p.profileID(), p.current(), r.step) })
 	}
 }
 
@@ -116,7 +116,9 @@ func (p *person) enrol(ctx context.Context, then func(ctx context.Context)) {
 	profile, err := p.c.api.Enrol(ctx, operator.Person{Phone: p.phone, FirstName: p.name, Locale: p.locale, TimeZone: p.zone})
 	switch {
 	case err == nil:
+		p.mu.Lock()
 		p.profile = profile.ProfileID
+		p.mu.Unlock()
 		if p.life != nil && p.life.home != "" {
 			p.calls(ctx, rpc.RoleApp, http.MethodPut, "/household", map[string]string{"household_id": p.life.home}, func() {})
 		}
@@ -133,7 +135,7 @@ func (p *person) activate(ctx context.Context) {
 	if p.hasStopped() {
 		return
 	}
-	opened, err := p.c.api.Activate(ctx, p.profile)
+	opened, err := p.c.api.Activate(ctx, p.profileID())
 	p.c.know(opened.SessionID, p)
 	switch {
 	case err == nil:
@@ -151,6 +153,12 @@ func (p *person) activate(ctx context.Context) {
 func refused(err error) bool {
 	answer, ok := errors.AsType[*operator.StatusError](err)
 	return ok && !answer.Transient()
+}
+
+func (p *person) profileID() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.profile
 }
 
 func (p *person) current() string {
@@ -296,9 +304,9 @@ func (p *person) during(key string) {
 
 // putOnHold has an operator hold the person back, and release them later.
 func (p *person) putOnHold(ctx context.Context) {
-	switch err := p.c.api.Hold(ctx, p.profile); {
+	switch err := p.c.api.Hold(ctx, p.profileID()); {
 	case err == nil:
-		p.after(p.release, func(ctx context.Context) { p.insist(ctx, p.c.api.Release, p.profile) })
+		p.after(p.release, func(ctx context.Context) { p.insist(ctx, p.c.api.Release, p.profileID()) })
 	case !refused(err):
 		p.after(p.c.tempo.again, p.putOnHold)
 	}
