@@ -1,6 +1,6 @@
-// Package console is the web pages of Paceline under /console. They tell an operator whether everything is right, what happened and why, and
-// what waits for the operator; a person sees their own goals and preferences. The console has no power that /v1 lacks: every page is drawn
-// from the same RPCs, as the reader who signed in, and every action is one of them.
+// Package console is the web pages of Paceline under /console. They tell an operator whether everything is right, what happened and why,
+// and what waits for the operator; a person sees their own goals and preferences. The console has no power that /v1 lacks: every page is
+// drawn from the same RPCs, as the reader who signed in, and every action is one of them.
 //
 // A page is a view: a file NAME.go with what it asks for and pages/NAME.html with how it looks, its words in words_NAME.go, and a line in
 // Console.pages. An action is a POST that answers with a notice on the page it came from. Reading works without JavaScript.

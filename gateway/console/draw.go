@@ -194,8 +194,8 @@ func (l *looks) serveAsset(w http.ResponseWriter, r *http.Request) {
 // draw answers with a page; with its main part alone when htmx asks for that.
 func (c *Console) draw(w http.ResponseWriter, r *http.Request, httpStatus int, p page) {
 	f := frame{
-		page: p, reader: c.door.readerOf(w, r), Who: sessionFrom(r.Context()), URL: r.URL.RequestURI(), Path: r.URL.Path, Kept: kept(r), Now: c.now(),
-		looks: c.looks, handsets: c.handsets != nil,
+		page: p, reader: c.door.readerOf(w, r), Who: sessionFrom(r.Context()), URL: r.URL.RequestURI(), Path: r.URL.Path, Now: c.now(),
+		Kept: kept(r), looks: c.looks, handsets: c.handsets != nil,
 	}
 	var n notice
 	part := r.Header.Get("HX-Request") != "" // which does not show the notice

@@ -51,13 +51,9 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 		_, err := w.Write([]byte(text))
 		return err == nil && control.Flush() == nil
 	}
-	// Where all stands still there is no event, and what is overdue grows.
-	every, tick := liveSilent, ": nothing new\n\n"
-	switch {
-	case who.Role == rpc.RoleUser:
-		every, tick = liveUser, news
-	case topic == topicAll:
-		tick = news
+	every, restless := liveSilent, topic == topicAll // where all stands still there is no event, and what is overdue grows
+	if who.Role == rpc.RoleUser {
+		every, restless = liveUser, true
 	}
 	silent, soon := time.NewTicker(every), time.NewTimer(liveEvery)
 	defer silent.Stop()
@@ -79,7 +75,11 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 			waiting = false
 			ok = write(news)
 		case <-silent.C:
-			ok = write(tick)
+			if restless {
+				ok = write(news)
+			} else {
+				ok = write(": nothing new\n\n")
+			}
 		}
 	}
 }
